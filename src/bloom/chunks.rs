@@ -1,0 +1,231 @@
+//! An object piece by piece: `ReBloom`'s SCANDUMP and LOADCHUNK, over this type's own bytes.
+//!
+//! ```text
+//!   cursor 0        → (1, header)            all but the bitmaps, small whatever the object's size
+//!   cursor c ≥ 1    → (c + n, n bytes)       from offset c − 1 of the bitmaps laid end to end;
+//!                                            at most 16 MiB, and never across a filter's end
+//!   past the end    → (0, nothing)
+//! ```
+//!
+//! The loader takes the same pairs in the same order. What has come so far is a [`Partial`], which
+//! answers nothing: an object that lacks bits would deny items that it holds.
+
+use super::codec::{DecodeError, RdbRead, RdbWrite, encode_header, header_parts};
+use super::filter::HEADER_BYTES;
+use super::object::{BloomObject, FilterParts, Parts};
+use super::sizing::Limits;
+
+/// The most bytes of one chunk.
+pub const CHUNK_BYTES: usize = 16 << 20;
+
+/// The piece of an object at a cursor, with the cursor of the next one.
+#[must_use]
+pub fn piece(object: &BloomObject, cursor: u64) -> (u64, Piece<'_>) {
+    let Some(offset) = cursor.checked_sub(1) else {
+        return (1, Piece::Header(encode_header(object)));
+    };
+    let mut start = 0;
+    for filter in object.filters() {
+        let bitmap = filter.bitmap();
+        let skipped = usize::try_from(offset - start).unwrap_or(usize::MAX);
+        if let Some(rest) = bitmap.get(skipped..).filter(|rest| !rest.is_empty()) {
+            let chunk = &rest[..rest.len().min(CHUNK_BYTES)];
+            return (cursor + chunk.len() as u64, Piece::Chunk(chunk));
+        }
+        start += bitmap.len() as u64;
+    }
+    (0, Piece::Chunk(&[]))
+}
+
+/// What a cursor stands for.
+#[derive(Debug)]
+pub enum Piece<'o> {
+    /// All but the bitmaps.
+    Header(Vec<u8>),
+    /// Some bytes of one bitmap; none, past the end.
+    Chunk(&'o [u8]),
+}
+
+impl Piece<'_> {
+    /// The bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Header(bytes) => bytes,
+            Self::Chunk(bytes) => bytes,
+        }
+    }
+}
+
+/// An object of which the header has come, and some of the bitmaps.
+#[derive(Debug)]
+pub struct Partial {
+    header: Vec<u8>,
+    /// Its blobs grow from the header on as chunks come.
+    parts: Parts,
+    /// Length of each filter's bitmap, in bytes.
+    bitmaps: Vec<u64>,
+    /// Number of filters whose bitmap is complete.
+    complete: usize,
+    /// Number of bytes of bitmap that have come.
+    loaded: u64,
+}
+
+/// What a chunk did.
+#[derive(Debug)]
+pub enum Progress {
+    /// More chunks are to come.
+    Partial,
+    /// It was the last one: this is the object.
+    Complete(BloomObject),
+}
+
+impl Partial {
+    /// The object that a header announces. Memory for the bitmaps is taken as they come.
+    ///
+    /// # Errors
+    /// Any [`DecodeError`], or `None` in it where the limits do not admit such an object.
+    pub fn new(header: &[u8], limits: Limits) -> Result<Self, Option<DecodeError>> {
+        let parts = header_parts(header)?;
+        let (_, bitmaps) = BloomObject::without_filters(&parts).map_err(DecodeError::from)?;
+        let header_bytes = HEADER_BYTES as u64;
+        let filters = bitmaps.iter().map(|bytes| bytes + header_bytes);
+        let per_filter = size_of::<super::Filter>() as u64;
+        let total = filters
+            .clone()
+            .try_fold(BloomObject::BASE_BYTES, |sum, blob| {
+                sum.checked_add(blob.checked_add(per_filter)?)
+            });
+        let admitted = filters.clone().all(|blob| limits.admit_filter(blob))
+            && total.is_some_and(|total| limits.admit_object(total));
+        if !admitted {
+            return Err(None);
+        }
+        Ok(Self {
+            header: header.to_vec(),
+            parts,
+            bitmaps,
+            complete: 0,
+            loaded: 0,
+        })
+    }
+
+    /// Takes the next chunk, whose end lies at `cursor`.
+    ///
+    /// # Errors
+    /// The chunk does not continue where the last one ended, or is more than the current filter
+    /// lacks. Nothing is changed then.
+    pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Progress, DecodeError> {
+        let length = chunk.len() as u64;
+        let here = cursor
+            .checked_sub(1)
+            .and_then(|end| end.checked_sub(length));
+        if length == 0 || here != Some(self.loaded) {
+            return Err("chunk out of order".into());
+        }
+        let filter = self.parts.filters.get_mut(self.complete);
+        let bitmap = self.bitmaps.get(self.complete);
+        let (Some(filter), Some(bitmap)) = (filter, bitmap) else {
+            return Err("chunk behind the last one".into());
+        };
+        let so_far = filter.blob.len() as u64 - HEADER_BYTES as u64;
+        let lacking = bitmap - so_far;
+        if length > lacking {
+            return Err("chunk across a filter's end".into());
+        }
+        // Room grows with what came, to the exact size at last: a claim of 64 MiB and one byte
+        // takes little.
+        if filter.blob.capacity() - filter.blob.len() < chunk.len() {
+            let room = lacking.min(length.max(filter.blob.len() as u64));
+            let room = usize::try_from(room).map_err(|_| DecodeError::Truncated)?;
+            let reserved = filter.blob.try_reserve_exact(room);
+            reserved.map_err(|_| DecodeError::Malformed("no memory for the filter"))?;
+        }
+        filter.blob.extend_from_slice(chunk);
+        self.loaded += length;
+        if length < lacking {
+            return Ok(Progress::Partial);
+        }
+        self.complete += 1;
+        if self.complete < self.bitmaps.len() {
+            return Ok(Progress::Partial);
+        }
+        let filters = std::mem::take(&mut self.parts.filters);
+        let parts = Parts {
+            filters,
+            ..self.parts
+        };
+        Ok(Progress::Complete(BloomObject::from_parts(parts)?))
+    }
+
+    /// The pairs that build this state again, the header first.
+    pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let mut cursor = 1;
+        let bitmaps = self.parts.filters.iter().flat_map(|filter| {
+            let come = filter.blob.get(HEADER_BYTES..).unwrap_or_default();
+            come.chunks(CHUNK_BYTES)
+        });
+        let chunks = bitmaps.map(move |chunk| {
+            cursor += chunk.len() as u64;
+            (cursor, chunk)
+        });
+        std::iter::once((1, &self.header[..])).chain(chunks)
+    }
+
+    /// A copy in memory of its own.
+    ///
+    /// # Errors
+    /// Any [`DecodeError`] of the constructor and of [`load`](Self::load): out of memory only.
+    pub fn try_clone(&self) -> Result<Self, Option<DecodeError>> {
+        let mut copy = Self::new(&self.header, Limits::Obey)?;
+        for (cursor, chunk) in self.pieces().skip(1) {
+            copy.load(cursor, chunk)?;
+        }
+        Ok(copy)
+    }
+
+    /// The number of bytes that its allocations asked for, itself included.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let filters = &self.parts.filters;
+        let tables = filters.capacity() * size_of::<FilterParts>()
+            + self.bitmaps.capacity() * size_of::<u64>();
+        let blobs: usize = filters.iter().map(|f| f.blob.capacity()).sum();
+        (size_of::<Self>() + self.header.capacity() + tables + blobs) as u64
+    }
+
+    /// Writes it as RDB fields, behind a number of filters of 0, which no complete object has: the
+    /// header, and the bytes of each filter's bitmap that came.
+    pub fn write_rdb(&self, to: &mut impl RdbWrite) {
+        to.uint(0);
+        to.bytes(&self.header);
+        let begun = self.parts.filters.iter().take(self.complete + 1);
+        for filter in begun {
+            to.bytes(&filter.blob[HEADER_BYTES..]);
+        }
+    }
+
+    /// Reads what [`write_rdb`](Self::write_rdb) wrote behind the 0.
+    ///
+    /// # Errors
+    /// Any [`DecodeError`].
+    pub fn read_rdb(from: &mut impl RdbRead) -> Result<Self, DecodeError> {
+        let header = from.bytes()?;
+        let refused = |error: Option<DecodeError>| error.unwrap_or(DecodeError::Truncated);
+        let mut partial = Self::new(&header, Limits::Obey).map_err(refused)?;
+        loop {
+            let index = partial.complete;
+            let chunk = from.bytes()?;
+            if !chunk.is_empty() {
+                let cursor = partial.loaded.saturating_add(chunk.len() as u64 + 1);
+                if let Progress::Complete(_) = partial.load(cursor, &chunk)? {
+                    return Err("complete object among the half loaded".into());
+                }
+            }
+            // A filter that is not complete is the last one that was written.
+            if partial.complete == index {
+                return Ok(partial);
+            }
+        }
+    }
+}

@@ -1,0 +1,476 @@
+//! A Bloom object: a stack of filters that acts as one.
+
+use super::filter::{Filter, HEADER_BYTES};
+use super::probe::{Probe, Seed};
+use super::sizing::{Fraction, Geometry, Growth, Limits, MAX_CAPACITY, Outlook, Params, Stop};
+
+/// How many items of a batch are hashed before the first of them is looked up, so that the memory
+/// that they need is on its way meanwhile.
+const BATCH: usize = 16;
+
+/// From this many bytes on a filter's bits are fetched ahead; a smaller one is in the cache anyway.
+const PREFETCH_BYTES: usize = 256 * 1024;
+
+/// What an add did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The item was new, and is in the object now.
+    New,
+    /// The object claimed the item already, and is unchanged.
+    Present,
+}
+
+/// Why an item, or an object, can't be made room for. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The next filter would pass a limit on memory.
+    MemoryLimit,
+    /// The next filter's rate is too small for a double.
+    RateTooSmall,
+    /// The object is non-scaling and full.
+    Full,
+    /// The allocator has no memory for the next filter.
+    OutOfMemory,
+}
+
+impl From<Stop> for Refusal {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::Memory => Self::MemoryLimit,
+            Stop::Rate => Self::RateTooSmall,
+        }
+    }
+}
+
+/// One filter as it was stored.
+#[derive(Debug)]
+pub struct FilterParts {
+    /// The filter in the form of the `bloomfilter` crate.
+    pub blob: Vec<u8>,
+    /// Number of items for which it was made.
+    pub capacity: u64,
+    /// Number of items that it took.
+    pub items: u64,
+}
+
+/// An object as it was stored, not checked yet.
+#[derive(Debug)]
+pub struct Parts {
+    /// The growth factor, 0 for a non-scaling object.
+    pub expansion: u64,
+    /// The rate that was asked for.
+    pub error_rate: f64,
+    /// The tightening ratio.
+    pub tightening: f64,
+    /// 0 if the seed is [`Seed::FIXED`], else 1.
+    pub seed_is_random: u64,
+    /// The filters, oldest first.
+    pub filters: Vec<FilterParts>,
+}
+
+/// A scalable Bloom filter.
+///
+/// ```
+/// use valkeybloom::bloom::{Added, BloomObject, Fraction, Growth, Limits, Params, Seed};
+///
+/// let params = Params {
+///     capacity: 1000,
+///     error_rate: Fraction::new(0.01).unwrap(),
+///     tightening: Fraction::HALF,
+///     growth: Growth::from_expansion(2),
+/// };
+/// let mut seen = BloomObject::new(&params, Seed::FIXED, Limits::Obey).unwrap();
+/// let probe = seen.probe(b"https://example.org/");
+/// assert!(!seen.contains(probe));
+/// assert_eq!(seen.add(probe, || Limits::Obey), Ok(Added::New));
+/// assert!(seen.contains(probe));
+/// ```
+#[derive(Debug)]
+pub struct BloomObject {
+    /// Oldest first; never empty.
+    filters: Vec<Filter>,
+    seed: Seed,
+    error_rate: Fraction,
+    tightening: Fraction,
+    growth: Growth,
+    // Sums over the filters, so that asking for them does not walk a deep stack.
+    items: u64,
+    capacity: u64,
+    blob_bytes: u64,
+}
+
+impl BloomObject {
+    /// What an object without filters takes, in bytes.
+    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+
+    /// An empty object of one filter.
+    ///
+    /// # Errors
+    /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
+    pub fn new(params: &Params, seed: Seed, limits: Limits) -> Result<Self, Refusal> {
+        let mut object = Self {
+            filters: Vec::new(),
+            seed,
+            error_rate: params.error_rate,
+            tightening: params.tightening,
+            growth: params.growth,
+            items: 0,
+            capacity: 0,
+            blob_bytes: 0,
+        };
+        let mut outlook = object.outlook(limits);
+        outlook.next_capacity = Some(params.capacity);
+        let (capacity, geometry) = outlook.next()?;
+        object.push(capacity, geometry)?;
+        Ok(object)
+    }
+
+    /// The object that these parts are, if they are one. This is the one way in for what comes
+    /// from outside; what the rest of the core relies on is checked here.
+    ///
+    /// # Errors
+    /// What is wrong with the parts, in words for a log.
+    pub fn from_parts(parts: Parts) -> Result<Self, &'static str> {
+        let (mut object, _) = Self::without_filters(&parts)?;
+        let count = parts.filters.len();
+        // One by one: the allocation is as large as the filters that came, never as a claim.
+        object.filters.reserve_exact(count);
+        for filter in parts.filters {
+            let blob = filter.blob.into_boxed_slice();
+            let filter = Filter::from_blob(blob, filter.capacity, filter.items)?;
+            object.account(&filter);
+            object.filters.push(filter);
+        }
+        Ok(object)
+    }
+
+    /// Checks all that does not need the bitmaps, and gives an object that lacks its filters, with
+    /// the length of each filter's bitmap in bytes.
+    pub(super) fn without_filters(parts: &Parts) -> Result<(Self, Vec<u64>), &'static str> {
+        let expansion = u32::try_from(parts.expansion).map_err(|_| "expansion out of range")?;
+        let error_rate = Fraction::new(parts.error_rate).ok_or("error rate out of range")?;
+        let tightening = Fraction::new(parts.tightening).ok_or("tightening ratio out of range")?;
+        let growth = Growth::from_expansion(expansion);
+        let newest = parts.filters.len().checked_sub(1).ok_or("no filters")?;
+        let mut seed = None;
+        let (mut capacity, mut items, mut bytes) = (0_u64, 0_u64, 0_u64);
+        let mut bitmaps = Vec::new();
+        for (index, filter) in parts.filters.iter().enumerate() {
+            let header = super::filter::Header::parse(&filter.blob)?;
+            if *seed.get_or_insert(header.seed) != header.seed {
+                return Err("filters of different seeds");
+            }
+            if filter.capacity == 0 {
+                return Err("capacity of zero");
+            }
+            if index < newest && filter.items != filter.capacity {
+                return Err("filter stacked on one that is not full");
+            }
+            if filter.items > filter.capacity && growth != Growth::Fixed {
+                return Err("more items than capacity");
+            }
+            bitmaps.push(header.bitmap_bytes);
+            let sums = (
+                capacity.checked_add(filter.capacity),
+                items.checked_add(filter.items),
+                bytes.checked_add(header.bitmap_bytes),
+            );
+            let (Some(c), Some(i), Some(b)) = sums else {
+                return Err("sum out of range");
+            };
+            (capacity, items, bytes) = (c, i, b);
+            if capacity > MAX_CAPACITY || items > MAX_CAPACITY || bytes > MAX_CAPACITY {
+                return Err("sum out of range");
+            }
+        }
+        let seed = seed.ok_or("no filters")?;
+        match (parts.seed_is_random, seed.is_random()) {
+            (0, false) | (1, _) => {}
+            (0, true) => return Err("fixed seed that is not the fixed one"),
+            _ => return Err("seed flag out of range"),
+        }
+        let object = Self {
+            filters: Vec::new(),
+            seed,
+            error_rate,
+            tightening,
+            growth,
+            items: 0,
+            capacity: 0,
+            blob_bytes: 0,
+        };
+        Ok((object, bitmaps))
+    }
+
+    /// A copy in memory of its own, or `None` where there is none.
+    #[must_use]
+    pub fn try_clone(&self) -> Option<Self> {
+        let mut filters = Vec::new();
+        filters.try_reserve_exact(self.filters.len()).ok()?;
+        for filter in &self.filters {
+            filters.push(filter.try_clone()?);
+        }
+        Some(Self { filters, ..*self })
+    }
+
+    /// Hashes an item for this object.
+    #[must_use]
+    #[inline]
+    pub fn probe(&self, item: &[u8]) -> Probe {
+        self.seed.probe(item)
+    }
+
+    /// Whether the object claims the item: false is certain, true is right but for the error rate.
+    #[must_use]
+    #[inline]
+    pub fn contains(&self, probe: Probe) -> bool {
+        // Newest first: it is the largest, and holds most of the items.
+        self.filters.iter().rev().any(|f| f.contains(probe))
+    }
+
+    /// Adds an item. `limits` is asked only where the object has to grow.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]; the object is unchanged then.
+    #[inline]
+    pub fn add(&mut self, probe: Probe, limits: impl FnOnce() -> Limits) -> Result<Added, Refusal> {
+        let Some((newest, older)) = self.filters.split_last_mut() else {
+            return Err(Refusal::MemoryLimit);
+        };
+        if older.is_empty() && !newest.is_full() {
+            // One pass can test and set, since nothing is left to refuse the item.
+            let new = newest.insert(probe);
+            self.items += u64::from(new);
+            return Ok(if new { Added::New } else { Added::Present });
+        }
+        if newest.contains(probe) || older.iter().rev().any(|f| f.contains(probe)) {
+            return Ok(Added::Present);
+        }
+        if newest.is_full() {
+            return self.add_to_full(probe, limits());
+        }
+        newest.insert(probe);
+        self.items += 1;
+        Ok(Added::New)
+    }
+
+    #[cold]
+    fn add_to_full(&mut self, probe: Probe, limits: Limits) -> Result<Added, Refusal> {
+        if self.growth != Growth::Fixed {
+            let (capacity, geometry) = self.outlook(limits).next()?;
+            self.push(capacity, geometry)?;
+        } else if !limits.saturate() || self.items >= MAX_CAPACITY {
+            return Err(Refusal::Full);
+        }
+        if let Some(newest) = self.filters.last_mut() {
+            newest.insert(probe);
+            self.items += 1;
+        }
+        Ok(Added::New)
+    }
+
+    /// Asks for each item in turn, and tells `answer` what [`contains`](Self::contains) says.
+    pub fn contains_each<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        mut answer: impl FnMut(bool),
+    ) {
+        self.each_batch(items, |batch| {
+            for probe in batch {
+                answer(self.contains(*probe));
+            }
+        });
+    }
+
+    /// Adds each item in turn, and tells `outcome` what [`add`](Self::add) says. It stops after
+    /// the first refusal: the items behind it are not tried.
+    pub fn add_each<'i>(
+        &mut self,
+        items: impl Iterator<Item = &'i [u8]>,
+        limits: impl Fn() -> Limits,
+        mut outcome: impl FnMut(Result<Added, Refusal>),
+    ) {
+        let mut items = items.fuse();
+        loop {
+            let mut probes = [Probe::default(); BATCH];
+            let batch = self.fill(&mut items, &mut probes);
+            if batch.is_empty() {
+                return;
+            }
+            for probe in batch {
+                let added = self.add(*probe, &limits);
+                outcome(added);
+                if added.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn each_batch<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        mut visit: impl FnMut(&[Probe]),
+    ) {
+        let mut items = items.fuse();
+        loop {
+            let mut probes = [Probe::default(); BATCH];
+            let batch = self.fill(&mut items, &mut probes);
+            if batch.is_empty() {
+                return;
+            }
+            visit(batch);
+        }
+    }
+
+    /// Hashes the next items, at most [`BATCH`], and sends for the memory that they need.
+    fn fill<'p, 'i>(
+        &self,
+        items: &mut impl Iterator<Item = &'i [u8]>,
+        probes: &'p mut [Probe; BATCH],
+    ) -> &'p [Probe] {
+        let newest = self
+            .filters
+            .last()
+            .filter(|f| f.blob().len() >= PREFETCH_BYTES);
+        let mut count = 0;
+        for (slot, item) in probes.iter_mut().zip(items) {
+            *slot = self.probe(item);
+            if let Some(newest) = newest {
+                newest.prefetch(*slot);
+            }
+            count += 1;
+        }
+        &probes[..count]
+    }
+
+    /// The filters, oldest first. There is at least one.
+    #[must_use]
+    pub fn filters(&self) -> &[Filter] {
+        &self.filters
+    }
+
+    /// The keys of the hash functions.
+    #[must_use]
+    pub const fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    /// The parameters of the object; the capacity is the first filter's.
+    #[must_use]
+    pub fn params(&self) -> Params {
+        Params {
+            capacity: self.filters.first().map_or(0, Filter::capacity),
+            error_rate: self.error_rate,
+            tightening: self.tightening,
+            growth: self.growth,
+        }
+    }
+
+    /// Number of items that the object took for new.
+    #[must_use]
+    pub const fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// Number of items that the filters so far are made for.
+    #[must_use]
+    pub const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// The exact number of bytes that the object's allocations asked for, itself included.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let table = self.filters.capacity() * size_of::<Filter>();
+        Self::BASE_BYTES + table as u64 + self.blob_bytes
+    }
+
+    /// Whether the limits admit such an object.
+    #[must_use]
+    pub fn is_within(&self, limits: Limits) -> bool {
+        let mut filters = self.filters.iter().map(|f| f.blob().len() as u64);
+        filters.all(|bytes| limits.admit_filter(bytes)) && limits.admit_object(self.memory_bytes())
+    }
+
+    /// The rate that filter `index` was made for. For a filter that came with another geometry
+    /// than this object's law gives (a file of another program), the rate that its own sizes give
+    /// when it is full: `(1 − e^(−kn/m))^k`.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a rate is an estimate")]
+    pub fn filter_rate(&self, index: usize) -> f64 {
+        let Some(filter) = self.filters.get(index) else {
+            return 0.0;
+        };
+        if let Some(rate) = self.params().rate(index as u64) {
+            let geometry = Geometry::new(filter.capacity(), rate);
+            if geometry.bitmap_bytes == filter.bitmap().len() as u64 {
+                return rate.get();
+            }
+        }
+        let (m, n) = (filter.bits() as f64, filter.capacity() as f64);
+        let k = f64::from(filter.hashes());
+        (1.0 - (-k * n / m).exp()).powf(k)
+    }
+
+    /// The most items that the object can come to hold before a limit stops its growth;
+    /// [`MAX_CAPACITY`] where none does.
+    #[must_use]
+    pub fn max_scaled_capacity(&self, limits: Limits) -> u64 {
+        self.outlook(limits).reach().0
+    }
+
+    /// Lets `place` move the table of filters. It gives back the same filters, perhaps elsewhere.
+    pub fn relocate_table(&mut self, place: impl FnOnce(Vec<Filter>) -> Vec<Filter>) {
+        self.filters = place(std::mem::take(&mut self.filters));
+    }
+
+    /// Lets `place` move the blob of filter `index`, and tells whether there is such a filter.
+    /// `place` gives back the same bytes, perhaps elsewhere.
+    pub fn relocate_filter(
+        &mut self,
+        index: usize,
+        place: impl FnOnce(Box<[u8]>) -> Box<[u8]>,
+    ) -> bool {
+        match self.filters.get_mut(index) {
+            Some(filter) => {
+                filter.relocate(place);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn outlook(&self, limits: Limits) -> Outlook {
+        let expansion = u64::from(self.growth.expansion());
+        Outlook {
+            params: self.params(),
+            limits,
+            index: self.filters.len() as u64,
+            next_capacity: self
+                .filters
+                .last()
+                .and_then(|newest| newest.capacity().checked_mul(expansion)),
+            capacity: self.capacity,
+            bytes: self.memory_bytes(),
+        }
+    }
+
+    fn push(&mut self, capacity: u64, geometry: Geometry) -> Result<(), Refusal> {
+        // One more and no spare: growth is rare, and the object's size stays a plain sum.
+        let room = self.filters.try_reserve_exact(1);
+        room.map_err(|_| Refusal::OutOfMemory)?;
+        let filter = Filter::new(capacity, geometry, &self.seed).ok_or(Refusal::OutOfMemory)?;
+        self.account(&filter);
+        self.filters.push(filter);
+        Ok(())
+    }
+
+    fn account(&mut self, filter: &Filter) {
+        self.items += filter.items();
+        self.capacity += filter.capacity();
+        self.blob_bytes += filter.blob().len() as u64;
+    }
+}
+
+const _: () = assert!(HEADER_BYTES == 45);

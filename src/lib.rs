@@ -1,0 +1,30 @@
+//! A native, scalable Bloom filter type for Valkey and Redis.
+//!
+//! Built as a library for a server (the default), this is the module `bf`: the table below is all
+//! that it registers. Without the feature `server` it is [`bloom`] alone, the filter itself, for
+//! programs that load a dump and ask or fill it in their own memory.
+
+#![deny(unsafe_code)]
+
+#[cfg(feature = "server")]
+mod args;
+#[allow(unsafe_code, reason = "`machine` fences the processor's intrinsics")]
+pub mod bloom;
+#[cfg(feature = "server")]
+mod commands;
+#[cfg(feature = "server")]
+mod config;
+#[cfg(feature = "server")]
+#[allow(unsafe_code, reason = "the server's API is C")]
+mod ffi;
+#[cfg(feature = "server")]
+mod info;
+#[cfg(feature = "server")]
+mod keyspace;
+#[cfg(feature = "server")]
+mod reply;
+#[cfg(feature = "server")]
+mod table;
+
+#[cfg(feature = "server")]
+pub(crate) use table::MODULE;

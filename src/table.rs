@@ -1,0 +1,266 @@
+//! The module's table: name, version, commands and their documentation. No logic.
+
+use crate::ffi::{Arg, ArgKind, Command, Ctx, Entry, Module, RawArgv, enter, register_type};
+use crate::keyspace::Stored;
+use crate::{commands, config, info};
+
+/// What the server loads.
+pub static MODULE: Module = Module {
+    name: c"bf",
+    version: version(env!("CARGO_PKG_VERSION").as_bytes()),
+    register_types: |ctx| register_type::<Stored>(ctx),
+    configure: config::configure,
+    configured: config::configured,
+    category: c"bloom",
+    commands: COMMANDS,
+    info: info::write,
+    on_database: info::on_database,
+};
+
+/// `major.minor.patch` as one number, two digits each for the last two.
+const fn version(text: &[u8]) -> i32 {
+    let (mut number, mut part, mut index) = (0, 0, 0);
+    while index < text.len() {
+        if text[index] == b'.' {
+            number = (number + part) * 100;
+            part = 0;
+        } else {
+            part = part * 10 + (text[index] - b'0') as i32;
+        }
+        index += 1;
+    }
+    number + part
+}
+
+// Clients tell the peers apart by this number: those that know BF.CARD are above the first, and
+// from the second on the type has another name.
+const _: () = assert!(MODULE.version > 20404 && MODULE.version < 80000);
+
+/// The entry point of a command's function.
+macro_rules! entry {
+    ($function:path) => {{
+        extern "C" fn entry<'a>(ctx: Ctx<'a>, argv: RawArgv<'a>, argc: core::ffi::c_int) -> i32 {
+            enter(ctx, argv, argc, $function)
+        }
+        entry as Entry
+    }};
+}
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: c"bf.add",
+        entry: entry!(commands::add),
+        writes: true,
+        fast: true,
+        arity: 3,
+        summary: c"Adds an item to a bloom filter. Creates the filter if it does not exist.",
+        complexity: c"O(N), where N is the number of stacked filters.",
+        since: c"3.0.0",
+        args: &[ITEM],
+    },
+    Command {
+        name: c"bf.madd",
+        entry: entry!(commands::madd),
+        writes: true,
+        fast: true,
+        arity: -3,
+        summary: c"Adds items to a bloom filter. Creates the filter if it does not exist.",
+        complexity: c"O(N * K), where N is the number of stacked filters and K the number of items.",
+        since: c"3.0.0",
+        args: &[ITEMS],
+    },
+    Command {
+        name: c"bf.exists",
+        entry: entry!(commands::exists),
+        writes: false,
+        fast: true,
+        arity: 3,
+        summary: c"Tells whether an item was added to a bloom filter.",
+        complexity: c"O(N), where N is the number of stacked filters.",
+        since: c"3.0.0",
+        args: &[ITEM],
+    },
+    Command {
+        name: c"bf.mexists",
+        entry: entry!(commands::mexists),
+        writes: false,
+        fast: true,
+        arity: -3,
+        summary: c"Tells for each item whether it was added to a bloom filter.",
+        complexity: c"O(N * K), where N is the number of stacked filters and K the number of items.",
+        since: c"3.0.0",
+        args: &[ITEMS],
+    },
+    Command {
+        name: c"bf.card",
+        entry: entry!(commands::card),
+        writes: false,
+        fast: true,
+        arity: 2,
+        summary: c"Returns the number of items that were new to a bloom filter when they were added.",
+        complexity: c"O(1)",
+        since: c"3.0.0",
+        args: &[],
+    },
+    Command {
+        name: c"bf.reserve",
+        entry: entry!(commands::reserve),
+        writes: true,
+        fast: true,
+        arity: -4,
+        summary: c"Creates a bloom filter for an error rate and a number of items.",
+        complexity: c"O(1)",
+        since: c"3.0.0",
+        args: &[
+            ERROR_RATE,
+            required(c"capacity", ArgKind::Integer),
+            optional(c"growth", ArgKind::OneOf, None, GROWTH),
+        ],
+    },
+    Command {
+        name: c"bf.insert",
+        entry: entry!(commands::insert),
+        writes: true,
+        fast: true,
+        arity: -2,
+        summary: c"Creates a bloom filter with the given parameters unless it exists, and adds items to it.",
+        complexity: c"O(N * K), where N is the number of stacked filters and K the number of items.",
+        since: c"3.0.0",
+        args: &[
+            optional(c"capacity", ArgKind::Integer, Some(c"CAPACITY"), &[]),
+            optional(c"error_rate", ArgKind::Double, Some(c"ERROR"), &[]),
+            optional(c"growth", ArgKind::OneOf, None, GROWTH),
+            optional(c"nocreate", ArgKind::Token, Some(c"NOCREATE"), &[]),
+            optional(c"tightening_ratio", ArgKind::Double, Some(c"TIGHTENING"), &[]),
+            optional(c"seed", ArgKind::Text, Some(c"SEED"), &[]),
+            optional(c"validate_scale_to", ArgKind::Integer, Some(c"VALIDATESCALETO"), &[]),
+            optional(
+                c"items",
+                ArgKind::Block,
+                None,
+                &[token(c"items_token", c"ITEMS"), ITEMS],
+            ),
+        ],
+    },
+    Command {
+        name: c"bf.info",
+        entry: entry!(commands::info),
+        writes: false,
+        fast: true,
+        arity: -2,
+        summary: c"Returns what a bloom filter is made of and how far it is filled.",
+        complexity: c"O(1)",
+        since: c"3.0.0",
+        args: &[optional(
+            c"field",
+            ArgKind::OneOf,
+            None,
+            &[
+                token(c"capacity", c"CAPACITY"),
+                token(c"size", c"SIZE"),
+                token(c"filters", c"FILTERS"),
+                token(c"items", c"ITEMS"),
+                token(c"expansion", c"EXPANSION"),
+                token(c"error", c"ERROR"),
+                token(c"tightening", c"TIGHTENING"),
+                token(c"maxscaledcapacity", c"MAXSCALEDCAPACITY"),
+            ],
+        )],
+    },
+    Command {
+        name: c"bf.load",
+        entry: entry!(commands::load),
+        writes: true,
+        fast: false,
+        arity: -3,
+        summary: c"Restores a bloom filter from its dump, as an AOF holds it.",
+        complexity: c"O(N), where N is the size of the dump.",
+        since: c"3.0.0",
+        args: &[
+            required(c"dump", ArgKind::Text),
+            optional(c"ttl_ms", ArgKind::Integer, None, &[]),
+        ],
+    },
+    Command {
+        name: c"bf.scandump",
+        entry: entry!(commands::scandump),
+        writes: false,
+        fast: false,
+        arity: 3,
+        summary: c"Returns one chunk of a bloom filter, and the cursor of the next.",
+        complexity: c"O(N), where N is the size of the chunk.",
+        since: c"3.0.0",
+        args: &[required(c"cursor", ArgKind::Integer)],
+    },
+    Command {
+        name: c"bf.loadchunk",
+        entry: entry!(commands::loadchunk),
+        writes: true,
+        fast: false,
+        arity: 4,
+        summary: c"Restores a bloom filter from one chunk after another.",
+        complexity: c"O(N), where N is the size of the chunk.",
+        since: c"3.0.0",
+        args: &[
+            required(c"cursor", ArgKind::Integer),
+            required(c"data", ArgKind::Text),
+        ],
+    },
+    Command {
+        name: c"bf.debug",
+        entry: entry!(commands::debug),
+        writes: false,
+        fast: false,
+        arity: 2,
+        summary: c"Returns the sizes of each filter that a bloom filter is stacked of.",
+        complexity: c"O(N), where N is the number of stacked filters.",
+        since: c"3.0.0",
+        args: &[],
+    },
+];
+
+const ITEM: Arg = required(c"item", ArgKind::Text);
+const ITEMS: Arg = Arg {
+    multiple: true,
+    ..ITEM
+};
+const ERROR_RATE: Arg = required(c"error_rate", ArgKind::Double);
+const GROWTH: &[Arg] = &[
+    Arg {
+        token: Some(c"EXPANSION"),
+        ..required(c"expansion", ArgKind::Integer)
+    },
+    token(c"nonscaling", c"NONSCALING"),
+];
+
+const fn required(name: &'static core::ffi::CStr, kind: ArgKind) -> Arg {
+    Arg {
+        name,
+        kind,
+        token: None,
+        optional: false,
+        multiple: false,
+        parts: &[],
+    }
+}
+
+const fn token(name: &'static core::ffi::CStr, word: &'static core::ffi::CStr) -> Arg {
+    Arg {
+        token: Some(word),
+        ..required(name, ArgKind::Token)
+    }
+}
+
+const fn optional(
+    name: &'static core::ffi::CStr,
+    kind: ArgKind,
+    token: Option<&'static core::ffi::CStr>,
+    parts: &'static [Arg],
+) -> Arg {
+    Arg {
+        token,
+        optional: true,
+        parts,
+        ..required(name, kind)
+    }
+}
