@@ -161,7 +161,13 @@ pub static DEFRAG_MISSES: AtomicU64 = AtomicU64::new(0);
 
 fn sum(crashing: bool) -> Footprint {
     let mut sum = Footprint::default();
-    for ledger in &books().served {
+    // A crash may have interrupted whoever holds the lock; its report goes without, then.
+    let books = if crashing {
+        BOOKS.try_lock().ok()
+    } else {
+        Some(books())
+    };
+    for ledger in books.iter().flat_map(|books| &books.served) {
         ledger.add_to(&mut sum);
     }
     let renamed = UNLINKED.objects.load(Relaxed) > 0

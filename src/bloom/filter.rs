@@ -197,6 +197,38 @@ impl Filter {
             .all(|position| bitmap[(position / 8) as usize] & 1 << (position % 8) != 0)
     }
 
+    /// The bit that a point of a probe falls on: 0 or 1, without a branch.
+    #[inline(always)]
+    pub(super) fn bit(&self, point: u64) -> u64 {
+        let bitmap = self.bitmap();
+        let position = Modulus::new(self.bits(), self.reciprocal).reduce(point);
+        let byte = bitmap.get((position / 8) as usize).copied().unwrap_or(0);
+        u64::from(byte >> (position % 8)) & 1
+    }
+
+    /// Which of the items this filter claims, of those whose bit in `asked` is set.
+    ///
+    /// It goes in rounds: bit number 0 of every item, then number 1 of those where it was set, and
+    /// so on. The lookups of a round do not wait for each other, so that their cache misses overlap,
+    /// and there is no branch between them to be guessed wrong.
+    #[inline]
+    pub(super) fn claims(&self, probes: &[Probe], asked: u64) -> u64 {
+        let mut claims = asked;
+        for round in 0..self.hashes {
+            let mut asked = std::mem::take(&mut claims);
+            if asked == 0 {
+                break;
+            }
+            while asked != 0 {
+                let index = asked.trailing_zeros();
+                let point = probes[index as usize].point(round);
+                claims |= self.bit(point) << index;
+                asked &= asked - 1;
+            }
+        }
+        claims
+    }
+
     /// Sets the item's bits, counts the item if any of them was clear, and tells whether one was.
     #[inline]
     pub(super) fn insert(&mut self, probe: Probe) -> bool {

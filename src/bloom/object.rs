@@ -224,8 +224,7 @@ impl BloomObject {
     #[must_use]
     #[inline]
     pub fn contains(&self, probe: Probe) -> bool {
-        // Newest first: it is the largest, and holds most of the items.
-        self.filters.iter().rev().any(|f| f.contains(probe))
+        any_contains(&self.filters, probe)
     }
 
     /// Adds an item. `limits` is asked only where the object has to grow.
@@ -243,7 +242,7 @@ impl BloomObject {
             self.items += u64::from(new);
             return Ok(if new { Added::New } else { Added::Present });
         }
-        if newest.contains(probe) || older.iter().rev().any(|f| f.contains(probe)) {
+        if newest.contains(probe) || any_contains(older, probe) {
             return Ok(Added::Present);
         }
         if newest.is_full() {
@@ -275,11 +274,30 @@ impl BloomObject {
         items: impl Iterator<Item = &'i [u8]>,
         mut answer: impl FnMut(bool),
     ) {
-        self.each_batch(items, |batch| {
-            for probe in batch {
-                answer(self.contains(*probe));
+        let mut items = items.fuse();
+        loop {
+            let mut probes = [Probe::default(); GROUP];
+            let mut count = 0;
+            for (slot, item) in probes.iter_mut().zip(&mut items) {
+                *slot = self.probe(item);
+                count += 1;
             }
-        });
+            if count == 0 {
+                return;
+            }
+            let probes = &probes[..count];
+            let all = u64::MAX >> (GROUP - count);
+            let mut found = 0;
+            for filter in self.filters.iter().rev() {
+                found |= filter.claims(probes, all & !found);
+                if found == all {
+                    break;
+                }
+            }
+            for index in 0..count {
+                answer(found >> index & 1 == 1);
+            }
+        }
     }
 
     /// Adds each item in turn, and tells `outcome` what [`add`](Self::add) says. It stops after
@@ -304,22 +322,6 @@ impl BloomObject {
                     return;
                 }
             }
-        }
-    }
-
-    fn each_batch<'i>(
-        &self,
-        items: impl Iterator<Item = &'i [u8]>,
-        mut visit: impl FnMut(&[Probe]),
-    ) {
-        let mut items = items.fuse();
-        loop {
-            let mut probes = [Probe::default(); BATCH];
-            let batch = self.fill(&mut items, &mut probes);
-            if batch.is_empty() {
-                return;
-            }
-            visit(batch);
         }
     }
 
@@ -471,6 +473,50 @@ impl BloomObject {
         self.capacity += filter.capacity();
         self.blob_bytes += filter.blob().len() as u64;
     }
+}
+
+/// How many filters are asked for one item together, or how many items of one filter: one bit of a
+/// word each.
+const GROUP: usize = 64;
+
+/// Whether any filter of a stack claims the item.
+#[inline]
+fn any_contains(stack: &[Filter], probe: Probe) -> bool {
+    let Some((newest, older)) = stack.split_last() else {
+        return false;
+    };
+    // Newest first: it is the largest, and holds most of the items.
+    newest.contains(probe)
+        || older
+            .rchunks(GROUP)
+            .any(|group| group_contains(group, probe))
+}
+
+/// The same for a group: bit number 0 of the item is looked up in all filters, number 1 in those
+/// where it was set, and so on. The lookups of one round do not wait for each other, so that their
+/// cache misses overlap, and no branch between them is guessed wrong; each round halves the filters.
+#[inline]
+fn group_contains(group: &[Filter], probe: Probe) -> bool {
+    let mut claims = 0;
+    for (index, filter) in group.iter().enumerate() {
+        claims |= filter.bit(probe.point(0)) << index;
+    }
+    let mut round = 1;
+    while claims != 0 {
+        let point = probe.point(round);
+        let mut asked = std::mem::take(&mut claims);
+        while asked != 0 {
+            let index = asked.trailing_zeros();
+            let filter = &group[index as usize];
+            if round >= filter.hashes() {
+                return true;
+            }
+            claims |= filter.bit(point) << index;
+            asked &= asked - 1;
+        }
+        round += 1;
+    }
+    false
 }
 
 const _: () = assert!(HEADER_BYTES == 45);

@@ -139,20 +139,21 @@ impl Probe {
     /// The item's first `hashes` bit positions in a filter of this size.
     #[inline(always)]
     pub(super) fn positions(self, modulus: Modulus, hashes: u32) -> impl Iterator<Item = u64> {
-        let mut next = self.a.wrapping_add(self.b).wrapping_add(self.b);
-        (0..hashes).map(move |i| {
-            let point = match i {
-                0 => self.a,
-                1 => self.b,
-                _ => {
-                    let point = next;
-                    next = next.wrapping_add(self.b);
-                    // `point mod P` without a division: the quotient is 0 or 1.
-                    if point >= P { point - P } else { point }
-                }
-            };
-            modulus.reduce(point)
-        })
+        (0..hashes).map(move |i| modulus.reduce(self.point(i)))
+    }
+
+    /// What a filter reduces to the item's bit position number `i`, whatever the filter's size.
+    #[inline(always)]
+    pub(super) const fn point(self, i: u32) -> u64 {
+        match i {
+            0 => self.a,
+            1 => self.b,
+            _ => {
+                let point = self.a.wrapping_add(self.b.wrapping_mul(i as u64));
+                // `point mod P` without a division: the quotient is 0 or 1.
+                if point >= P { point - P } else { point }
+            }
+        }
     }
 }
 

@@ -97,7 +97,7 @@ pub enum Limits {
     Within {
         /// The most bytes that one filter may take.
         filter_bytes: u64,
-        /// The most bytes that the object may take, all in all.
+        /// The most bytes that the object may take, all in all; `u64::MAX` is no limit.
         object_bytes: u64,
         /// Whether a full non-scaling object takes more items.
         saturate: bool,
@@ -241,7 +241,8 @@ const EXACT_STEPS: u32 = 1 << 14;
 impl Outlook {
     /// The next filter, or why there can't be one.
     pub fn next(&self) -> Result<(u64, Geometry), Stop> {
-        let capacity = self.next_capacity.ok_or(Stop::Memory)?;
+        // A capacity that no number holds is at least as large as the largest.
+        let capacity = self.next_capacity.unwrap_or(u64::MAX);
         let geometry = self.filter(self.index, capacity)?;
         let total = self.capacity.checked_add(capacity);
         if total.is_none_or(|total| total > MAX_CAPACITY) {
@@ -294,13 +295,12 @@ impl Outlook {
             return (self.capacity, None);
         };
         // Where only the number's width stops it, nothing does.
-        let unbounded = self.next_capacity.is_none_or(|next| {
-            let filter = self.filter(self.index, next);
-            let bytes = filter.map(|geometry| self.bytes.saturating_add(cost(geometry)));
-            next > MAX_CAPACITY - self.capacity
-                && bytes.is_ok_and(|bytes| self.limits.admit_object(bytes))
-        });
-        if unbounded {
+        let next = self.next_capacity.unwrap_or(u64::MAX);
+        let filter = self.filter(self.index, next);
+        let bytes = filter.map(|geometry| self.bytes.saturating_add(cost(geometry)));
+        if next > MAX_CAPACITY - self.capacity
+            && bytes.is_ok_and(|bytes| self.limits.admit_object(bytes))
+        {
             (MAX_CAPACITY, None)
         } else {
             (self.capacity, Some(stop))
@@ -318,8 +318,9 @@ impl Outlook {
         let most = (MAX_CAPACITY - self.capacity) / each;
         // The filters that are possible one by one: a prefix, since sizes only rise.
         let possible = partition(most, |n| self.filter(self.index + n, each).is_ok());
-        let Limits::Within { object_bytes, .. } = self.limits else {
-            return self.finish_evenly(possible, each);
+        let object_bytes = match self.limits {
+            Limits::Within { object_bytes, .. } if object_bytes < u64::MAX => object_bytes,
+            _ => return self.finish_evenly(possible, each),
         };
         let mut left = possible;
         let mut steps = 0;
@@ -380,4 +381,281 @@ fn gallop(end: u64, holds: impl Fn(u64) -> bool) -> u64 {
     }
     let low = step / 2;
     low + partition(end.min(step) - low, |n| holds(low + n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(capacity: u64, error_rate: f64, tightening: f64, expansion: u32) -> Params {
+        Params {
+            capacity,
+            error_rate: Fraction::new(error_rate).unwrap(),
+            tightening: Fraction::new(tightening).unwrap(),
+            growth: Growth::from_expansion(expansion),
+        }
+    }
+
+    fn within(filter_bytes: u64, object_bytes: u64) -> Limits {
+        Limits::Within {
+            filter_bytes,
+            object_bytes,
+            saturate: false,
+        }
+    }
+
+    const NONE: u64 = u64::MAX;
+
+    /// What [`Params::reach`] means: one filter after the other is sized and added up, until
+    /// something stops it. `None` where it takes more than so many filters to tell, or capacities
+    /// beyond 64 bits.
+    fn naive(params: &Params, limits: Limits, most_filters: u64) -> Option<(u64, Option<Stop>)> {
+        let (filter_bytes, object_bytes) = match limits {
+            Limits::Obey => (NONE, NONE),
+            Limits::Within {
+                filter_bytes,
+                object_bytes,
+                ..
+            } => (filter_bytes, object_bytes),
+        };
+        let over = |bytes: u128, limit| limit != NONE && bytes > u128::from(limit);
+        let mut bytes = size_of::<BloomObject>() as u128;
+        let (mut total, mut next) = (0_u64, Some(params.capacity));
+        for index in 0..most_filters {
+            if params.growth == Growth::Fixed && index == 1 || total == MAX_CAPACITY {
+                return Some((total, None));
+            }
+            let capacity = next?;
+            let Some(rate) = params.rate(index) else {
+                return Some((total, Some(Stop::Rate)));
+            };
+            let blob = u128::from(Geometry::new(capacity, rate).bitmap_bytes) + 45;
+            bytes += blob + size_of::<super::super::Filter>() as u128;
+            if over(blob, filter_bytes) || over(bytes, object_bytes) {
+                return Some((total, Some(Stop::Memory)));
+            }
+            if capacity > MAX_CAPACITY - total {
+                return Some((MAX_CAPACITY, None));
+            }
+            total += capacity;
+            next = capacity.checked_mul(u64::from(params.growth.expansion()));
+        }
+        None
+    }
+
+    #[track_caller]
+    fn agrees(params: &Params, limits: Limits, most_filters: u64) -> bool {
+        let expected = naive(params, limits, most_filters);
+        if let Some(expected) = expected {
+            let reach = params.reach(limits);
+            assert_eq!(reach.0, expected.0, "{params:?}, {limits:?}");
+            if reach.0 < MAX_CAPACITY {
+                assert_eq!(reach.1, expected.1, "{params:?}, {limits:?}");
+            }
+        }
+        expected.is_some()
+    }
+
+    #[test]
+    fn reach_of_growing_filters_is_that_of_a_loop() {
+        let (mut agreed, mut asked) = (0, 0);
+        for expansion in [2, 3, 10, 1000, u32::MAX] {
+            for capacity in [1, 10, 1000, 100_000, 1 << 33, 1 << 62, MAX_CAPACITY] {
+                for rate in [0.9, 0.5, 0.01, 1e-6, 1e-300, 5e-324] {
+                    for tightening in [0.5, 0.1, 0.8, 0.999_999, 1e-100] {
+                        let params = params(capacity, rate, tightening, expansion);
+                        let mut ask = |limits| {
+                            asked += 1;
+                            agreed += u32::from(agrees(&params, limits, 10_000));
+                        };
+                        ask(Limits::Obey);
+                        for filter_bytes in [0, 100, 64 << 20, 1 << 45, i64::MAX as u64, NONE] {
+                            for object_bytes in [0, 1000, 1 << 30, 1 << 46, 1 << 62, NONE] {
+                                ask(within(filter_bytes, object_bytes));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(
+            agreed > asked / 10 * 9,
+            "{agreed} of {asked} were comparable"
+        );
+    }
+
+    /// No number holds the next capacity here. It is too large for the limits for all that, and
+    /// its rate too small.
+    #[test]
+    fn a_capacity_beyond_64_bits_is_within_no_limit() {
+        let wide = |capacity, rate, tightening| params(capacity, rate, tightening, u32::MAX);
+        let first = 1_u64 << 33;
+        for limits in [within(1 << 40, NONE), within(NONE, 1 << 40)] {
+            let reach = wide(first, 0.01, 0.5).reach(limits);
+            assert_eq!(reach, (first, Some(Stop::Memory)), "{limits:?}");
+        }
+        let second = 10 * u64::from(u32::MAX);
+        let reach = wide(10, 0.01, 0.5).reach(within(NONE, 1 << 46));
+        assert_eq!(reach, (10 + second, Some(Stop::Memory)));
+        let reach = wide(first, 1e-200, 1e-200).reach(Limits::Obey);
+        assert_eq!(reach, (first, Some(Stop::Rate)));
+    }
+
+    #[test]
+    fn reach_of_a_non_scaling_object_is_its_one_filter() {
+        for capacity in [1, 100, 1 << 40, MAX_CAPACITY] {
+            for rate in [0.9, 0.01, 5e-324] {
+                let params = params(capacity, rate, 0.5, 0);
+                assert_eq!(params.reach(Limits::Obey), (capacity, None));
+                let blob = Geometry::new(capacity, params.error_rate).blob_bytes();
+                let total = blob + 48 + BloomObject::BASE_BYTES;
+                let stopped = (0, Some(Stop::Memory));
+                assert_eq!(params.reach(within(blob, total)), (capacity, None));
+                assert_eq!(params.reach(within(blob - 1, total)), stopped);
+                assert_eq!(params.reach(within(blob, total - 1)), stopped);
+            }
+        }
+    }
+
+    /// Filters of one capacity are not looked at one by one; as long as they are few that must not
+    /// show, to the byte.
+    #[test]
+    fn reach_of_even_filters_is_that_of_a_loop() {
+        for (capacity, sizes) in [
+            (1, [300, 3000, 100_000, 1_200_000]),
+            (10, [300, 3000, 100_000, 1_200_000]),
+            (1000, [3000, 100_000, 2_000_000, 30_000_000]),
+            (100_000, [300_000, 2_000_000, 100_000_000, 1_000_000_000]),
+        ] {
+            for rate in [0.9, 0.3, 0.01, 1e-6, 1e-300] {
+                for tightening in [0.5, 0.1, 0.8, 0.999] {
+                    let params = params(capacity, rate, tightening, 1);
+                    for size in sizes {
+                        // Around the limit of the loop too: one byte more or less shows.
+                        for object_bytes in size..size + 70 {
+                            let limits = within(NONE, object_bytes);
+                            assert!(agrees(&params, limits, 20_000), "{limits:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A filter's size passes its limit after many filters, of which none is looked at.
+    #[test]
+    fn reach_of_even_filters_ends_at_the_limit_of_one_filter() {
+        let mut agreed = 0;
+        for capacity in [1, 10, 1000, 100_000] {
+            for rate in [0.5, 0.01, 1e-200] {
+                for tightening in [0.5, 0.1, 0.9, 0.999] {
+                    let params = params(capacity, rate, tightening, 1);
+                    for index in [0, 1, 2, 30, 500, 2000] {
+                        let Some(rate) = params.rate(index) else {
+                            continue;
+                        };
+                        let bytes = Geometry::new(capacity, rate).blob_bytes();
+                        for filter_bytes in [bytes - 1, bytes, bytes + 1] {
+                            let limits = within(filter_bytes, NONE);
+                            agreed += u32::from(agrees(&params, limits, 20_000));
+                            let limits = within(filter_bytes, 1 << 30);
+                            agreed += u32::from(agrees(&params, limits, 20_000));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(agreed > 1000, "{agreed} were comparable");
+    }
+
+    #[test]
+    fn reach_of_even_filters_ends_where_the_rate_does() {
+        for capacity in [1, 1000] {
+            for rate in [0.5, 0.01, 1e-300, 5e-323] {
+                for tightening in [0.01, 0.1, 0.9, 0.99] {
+                    let params = params(capacity, rate, tightening, 1);
+                    for limits in [Limits::Obey, within(NONE, NONE), within(1 << 40, 1 << 50)] {
+                        assert!(agrees(&params, limits, 100_000));
+                        assert_eq!(params.reach(limits).1, Some(Stop::Rate));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Past some thousands of sizes, many filters are counted at the size of their last. The
+    /// answer may then be lower than the truth, by the part that [`Outlook::reach_evenly`] tells,
+    /// and never higher.
+    #[test]
+    fn reach_of_very_many_filters_is_nearly_and_never_above_that_of_a_loop() {
+        let mut coarse = 0;
+        for (capacity, object_bytes) in [
+            (100_000, 20_u64 << 30),
+            (100_000, 60 << 30),
+            (100_000, 100 << 30),
+            (250_000, 60 << 30),
+            (1_000_000, 200 << 30),
+        ] {
+            for rate in [0.3, 0.01, 1e-6] {
+                for (tightening, percent) in [(0.5, 99), (0.99, 97)] {
+                    let params = params(capacity, rate, tightening, 1);
+                    let limits = within(NONE, object_bytes);
+                    let (exact, stop) = naive(&params, limits, 1_000_000).unwrap();
+                    let reach = params.reach(limits);
+                    assert_eq!(reach.1, stop);
+                    assert!(reach.0 <= exact, "{} over {exact}: {params:?}", reach.0);
+                    let least = exact / 100 * percent;
+                    assert!(reach.0 >= least, "{} for {exact}: {params:?}", reach.0);
+                    coarse += u32::from(reach.0 < exact);
+                }
+            }
+        }
+        assert!(coarse > 0, "none of them was so many");
+    }
+
+    /// Numbers for which a loop over the filters would not end in a lifetime. That these end at
+    /// all is what is tested; and what they answer is in bounds.
+    #[test]
+    fn reach_ends_soon_whatever_the_numbers() {
+        let mut asked = 0;
+        for expansion in [0, 1, 2, u32::MAX] {
+            for capacity in [1, 2, 1000, 1 << 31, 1 << 61, MAX_CAPACITY] {
+                for rate in [1.0 - f64::EPSILON, 0.5, 0.01, 1e-300, 5e-324] {
+                    for tightening in [0.5, 1.0 - f64::EPSILON, 0.999_999, 0.3, 1e-100, 5e-324] {
+                        let params = params(capacity, rate, tightening, expansion);
+                        let mut last = 0;
+                        for object_bytes in [0, 1 << 20, 1 << 36, 1 << 50, 1 << 62, NONE] {
+                            for filter_bytes in [64 << 20, NONE] {
+                                let limits = within(filter_bytes, object_bytes);
+                                let (reach, _) = params.reach(limits);
+                                assert!(reach <= MAX_CAPACITY);
+                                asked += 1;
+                                // More room is more items, or as many.
+                                if filter_bytes == NONE {
+                                    assert!(reach >= last, "{params:?}, {limits:?}");
+                                    last = reach;
+                                }
+                            }
+                        }
+                        let (obeyed, _) = params.reach(Limits::Obey);
+                        assert!(obeyed >= last);
+                    }
+                }
+            }
+        }
+        assert_eq!(asked, 4 * 6 * 5 * 6 * 12);
+    }
+
+    /// The settings of a server say "no limit" by the largest number: no sum of bytes is over it.
+    #[test]
+    fn what_nothing_stops_reaches_all_that_can_be_counted() {
+        for expansion in [1, 2, 3, u32::MAX] {
+            for capacity in [1, 1000, MAX_CAPACITY] {
+                for limits in [Limits::Obey, within(NONE, NONE)] {
+                    let params = params(capacity, 0.01, 0.5, expansion);
+                    assert_eq!(params.reach(limits), (MAX_CAPACITY, None));
+                }
+            }
+        }
+    }
 }

@@ -1,0 +1,159 @@
+//! Micro-benchmarks of the core: what a lookup and an add cost, by size and depth, one by one and in
+//! batches, beside the crate whose bits they share.
+//!
+//! `cargo bench` runs all, `cargo bench -- contains` those whose name holds that word.
+
+use bloomfilter::Bloom;
+use divan::{Bencher, black_box, counter::ItemsCount};
+use valkeybloom::bloom::{BloomObject, Fraction, Growth, Limits, Params, Seed};
+
+fn main() {
+    divan::main();
+}
+
+/// Items of the length of a short address.
+fn items(count: u64, salt: u64) -> Vec<Vec<u8>> {
+    let mix = |n: u64| (n ^ salt << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (0..count)
+        .map(|n| format!("item:{:016x}", mix(n)).into_bytes())
+        .collect()
+}
+
+fn object(capacity: u64, rate: f64, expansion: u32) -> BloomObject {
+    let params = Params {
+        capacity,
+        error_rate: Fraction::new(rate).expect("a rate"),
+        tightening: Fraction::HALF,
+        growth: Growth::from_expansion(expansion),
+    };
+    BloomObject::new(&params, Seed::FIXED, Limits::Obey).expect("memory")
+}
+
+fn filled(capacity: u64, rate: f64, expansion: u32, count: u64) -> BloomObject {
+    let mut object = object(capacity, rate, expansion);
+    for item in items(count, 1) {
+        let probe = object.probe(&item);
+        object.add(probe, || Limits::Obey).expect("room");
+    }
+    object
+}
+
+/// A filter in the cache, one in the second level, one in memory.
+const SIZES: [u64; 3] = [100_000, 1_000_000, 45_000_000];
+const DEPTHS: [u64; 4] = [1, 10, 100, 1000];
+
+#[divan::bench(args = [5, 21, 100])]
+fn probe(bencher: Bencher, length: usize) {
+    let object = object(1000, 0.01, 0);
+    let item = vec![b'x'; length];
+    bencher.bench(|| object.probe(black_box(&item)));
+}
+
+#[divan::bench(args = SIZES)]
+fn contains_hit(bencher: Bencher, capacity: u64) {
+    let count = capacity.min(1_000_000);
+    let object = filled(capacity, 0.01, 2, count);
+    each(bencher, &items(count, 1), |item| {
+        object.contains(object.probe(item))
+    });
+}
+
+#[divan::bench(args = SIZES)]
+fn contains_miss(bencher: Bencher, capacity: u64) {
+    let object = filled(capacity, 0.01, 2, capacity.min(1_000_000));
+    each(bencher, &items(100_000, 2), |item| {
+        object.contains(object.probe(item))
+    });
+}
+
+#[divan::bench(args = SIZES)]
+fn contains_miss_of_the_crate(bencher: Bencher, capacity: u64) {
+    let size = usize::try_from(capacity).expect("64 bits");
+    let mut bloom = Bloom::<[u8]>::new_for_fp_rate_with_seed(size, 0.005, &[7; 32]).expect("sizes");
+    for item in items(capacity.min(1_000_000), 1) {
+        bloom.set(&item);
+    }
+    each(bencher, &items(100_000, 2), |item| bloom.check(item));
+}
+
+#[divan::bench(args = SIZES)]
+fn contains_batches_of_100(bencher: Bencher, capacity: u64) {
+    let object = filled(capacity, 0.01, 2, capacity.min(1_000_000));
+    let items = items(100_000, 2);
+    let mut start = 0;
+    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
+        let batch = &items[start..start + 100];
+        start = (start + 100) % items.len();
+        let mut found = 0;
+        object.contains_each(batch.iter().map(Vec::as_slice), |yes| {
+            found += u32::from(yes);
+        });
+        found
+    });
+}
+
+#[divan::bench(args = DEPTHS)]
+fn contains_miss_in_a_stack_of(bencher: Bencher, depth: u64) {
+    let mut object = object(1000, 0.001, 1);
+    // Some items are taken for known, so it needs a few more than the capacity says.
+    for item in items(1010 * depth, 1) {
+        if object.capacity() == 1000 * depth && object.items() == object.capacity() {
+            break;
+        }
+        let probe = object.probe(&item);
+        object.add(probe, || Limits::Obey).expect("room");
+    }
+    assert_eq!(object.filters().len() as u64, depth);
+    each(bencher, &items(100_000, 2), |item| {
+        object.contains(object.probe(item))
+    });
+}
+
+#[divan::bench(args = SIZES)]
+fn add_new(bencher: Bencher, capacity: u64) {
+    let mut object = object(capacity, 0.01, 0);
+    let items = items(1_000_000, 3);
+    let mut next = 0;
+    bencher.counter(ItemsCount::new(1_u32)).bench_local(|| {
+        let probe = object.probe(&items[next]);
+        next = (next + 1) % items.len();
+        object.add(probe, || Limits::Obey)
+    });
+}
+
+#[divan::bench(sample_count = 3, sample_size = 1)]
+fn add_a_million_growing_from_1000(bencher: Bencher) {
+    let items = items(1_000_000, 4);
+    bencher
+        .counter(ItemsCount::new(items.len()))
+        .bench_local(|| {
+            let mut object = object(1000, 0.01, 2);
+            for batch in items.chunks(50) {
+                object.add_each(batch.iter().map(Vec::as_slice), || Limits::Obey, |_| ());
+            }
+            object.items()
+        });
+}
+
+#[divan::bench(sample_count = 3, sample_size = 1)]
+fn add_a_million_to_one_of_the_right_size(bencher: Bencher) {
+    let items = items(1_000_000, 4);
+    bencher
+        .counter(ItemsCount::new(items.len()))
+        .bench_local(|| {
+            let mut object = object(1_000_000, 0.01, 2);
+            for batch in items.chunks(50) {
+                object.add_each(batch.iter().map(Vec::as_slice), || Limits::Obey, |_| ());
+            }
+            object.items()
+        });
+}
+
+fn each(bencher: Bencher, items: &[Vec<u8>], ask: impl Fn(&[u8]) -> bool) {
+    let mut next = 0;
+    bencher.counter(ItemsCount::new(1_u32)).bench_local(|| {
+        let answer = ask(&items[next]);
+        next = (next + 1) % items.len();
+        answer
+    });
+}

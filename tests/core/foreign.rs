@@ -1,0 +1,313 @@
+//! Bytes that another implementation wrote: valkey-bloom 1.0, of which the folder holds, for eight
+//! objects, the DUMP payload, what BF.INFO told of it, and its answer to thousands of items; and a
+//! rewritten AOF of the same server, which holds each object's BF.LOAD payload.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use valkeybloom::bloom::codec::{self, RdbRead};
+use valkeybloom::bloom::{Added, BloomObject, Growth, Refusal};
+
+use crate::support::{Field, Rng, Stream, add, has};
+
+const OBJECTS: &str = include_str!("../data/valkey-bloom-1.0/objects.json");
+const AOF: &[u8] = include_bytes!("../data/valkey-bloom-1.0/rewritten.aof");
+
+/// A cursor over bytes that are known to be whole.
+struct Bytes<'b>(&'b [u8]);
+
+impl<'b> Bytes<'b> {
+    fn take(&mut self, count: usize) -> &'b [u8] {
+        let (taken, rest) = self.0.split_at(count);
+        self.0 = rest;
+        taken
+    }
+
+    fn byte(&mut self) -> u8 {
+        self.take(1)[0]
+    }
+
+    /// Up to a line's end.
+    fn line(&mut self) -> &'b str {
+        let end = self.0.windows(2).position(|two| two == b"\r\n").unwrap();
+        let line = self.take(end);
+        self.take(2);
+        std::str::from_utf8(line).unwrap()
+    }
+
+    /// A length as RDB files hold it: in six bits, 14, 32 or 64, the highest first.
+    fn length(&mut self) -> u64 {
+        let first = self.byte();
+        let wide = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+        };
+        match first {
+            0..0x40 => u64::from(first),
+            0x40..0x80 => u64::from(first - 0x40) << 8 | u64::from(self.byte()),
+            0x80 => wide(self.take(4)),
+            0x81 => wide(self.take(8)),
+            _ => panic!("no length begins with {first:#x}"),
+        }
+    }
+
+    fn size(&mut self) -> usize {
+        usize::try_from(self.length()).unwrap()
+    }
+
+    /// A string: its length and itself, or compressed by LZF.
+    fn string(&mut self) -> Vec<u8> {
+        const LZF: u8 = 0xc3;
+        if self.0[0] != LZF {
+            let length = self.size();
+            return self.take(length).to_vec();
+        }
+        self.byte();
+        let (compressed, length) = (self.size(), self.size());
+        let string = decompressed(self.take(compressed));
+        assert_eq!(string.len(), length);
+        string
+    }
+}
+
+/// LZF: runs of literal bytes, and references to what was put out before.
+fn decompressed(bytes: &[u8]) -> Vec<u8> {
+    let (mut from, mut out) = (Bytes(bytes), Vec::new());
+    while !from.0.is_empty() {
+        let control = usize::from(from.byte());
+        if control < 32 {
+            out.extend(from.take(control + 1));
+            continue;
+        }
+        let mut length = control >> 5;
+        if length == 7 {
+            length += usize::from(from.byte());
+        }
+        let back = (control & 31) << 8 | usize::from(from.byte());
+        let start = out.len() - back - 1;
+        // Byte by byte: a reference may reach into what it puts out.
+        for index in start..start + length + 2 {
+            out.push(out[index]);
+        }
+    }
+    out
+}
+
+/// The fields of a module's value in a DUMP payload.
+fn fields(payload: &[u8]) -> Stream {
+    const MODULE_VALUE: u8 = 7;
+    // The name of the type, six bits a character, and its encoding version in the last ten.
+    const TYPE_ID: u64 = 0x6e5a_2899_f96d_ac01;
+    const RDB_VERSION_AND_CHECKSUM: usize = 2 + 8;
+    let mut from = Bytes(payload);
+    assert_eq!(from.byte(), MODULE_VALUE);
+    assert_eq!(from.length(), TYPE_ID);
+    let mut stream = Stream::default();
+    loop {
+        let field = match from.length() {
+            0 => break,
+            2 => Field::Uint(from.length()),
+            4 => Field::Double(f64::from_le_bytes(from.take(8).try_into().unwrap())),
+            5 => Field::Bytes(from.string()),
+            other => panic!("no value of the type is of kind {other}"),
+        };
+        stream.0.push_back(field);
+    }
+    assert_eq!(from.0.len(), RDB_VERSION_AND_CHECKSUM);
+    stream
+}
+
+fn unhex(hex: &str) -> Vec<u8> {
+    let digits = hex.as_bytes().chunks(2);
+    digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())
+        .collect()
+}
+
+/// What is recorded of one object.
+struct Record {
+    name: String,
+    dump: Vec<u8>,
+    info: Value,
+    /// Items, and whether valkey-bloom's BF.MEXISTS claimed them.
+    answers: Vec<(Vec<u8>, bool)>,
+    /// How many of them, from the first on, were added.
+    added: usize,
+}
+
+fn records() -> Vec<Record> {
+    let objects: Value = serde_json::from_str(OBJECTS).unwrap();
+    let objects = objects.as_object().unwrap();
+    let record = |(name, value): (&String, &Value)| {
+        let items = value["probe"].as_array().unwrap();
+        let answers = value["answers"].as_str().unwrap().bytes();
+        assert_eq!(items.len(), answers.len());
+        let items = items.iter().map(|item| unhex(item.as_str().unwrap()));
+        Record {
+            name: name.clone(),
+            dump: unhex(value["dump"].as_str().unwrap()),
+            info: value["info"].clone(),
+            answers: items.zip(answers.map(|answer| answer == b'1')).collect(),
+            added: usize::try_from(value["added"].as_u64().unwrap()).unwrap(),
+        }
+    };
+    let records: Vec<Record> = objects.iter().map(record).collect();
+    assert_eq!(records.len(), 8);
+    records
+}
+
+/// The BF.LOAD payloads of the AOF, by key.
+fn payloads() -> HashMap<String, Vec<u8>> {
+    let mut from = Bytes(AOF);
+    let mut payloads = HashMap::new();
+    let number = |line: &str, sign| line.strip_prefix(sign).unwrap().parse::<usize>().unwrap();
+    while !from.0.is_empty() {
+        let count = number(from.line(), '*');
+        let mut words: Vec<&[u8]> = Vec::new();
+        for _ in 0..count {
+            let length = number(from.line(), '$');
+            words.push(from.take(length));
+            assert_eq!(from.take(2), b"\r\n");
+        }
+        match words[..] {
+            [b"SELECT", _] => {}
+            [b"BF.LOAD", key, payload] => {
+                let key = String::from_utf8(key.to_vec()).unwrap();
+                payloads.insert(key, payload.to_vec());
+            }
+            ref other => panic!("unexpected: {other:?}"),
+        }
+    }
+    assert_eq!(payloads.len(), 8);
+    payloads
+}
+
+fn from_dump(record: &Record) -> BloomObject {
+    let mut stream = fields(&record.dump);
+    let count = stream.uint().unwrap();
+    let object = codec::read_rdb(count, &mut stream).unwrap();
+    assert_eq!(stream, Stream::default(), "{}: left behind", record.name);
+    object
+}
+
+#[track_caller]
+fn answers_as_recorded(object: &BloomObject, record: &Record) {
+    for (item, claimed) in &record.answers {
+        assert_eq!(has(object, item), *claimed, "{}: {item:?}", record.name);
+    }
+    let mut batch = Vec::new();
+    let items = record.answers.iter().map(|(item, _)| item.as_slice());
+    object.contains_each(items, |answer| batch.push(answer));
+    assert!(
+        batch
+            .iter()
+            .eq(record.answers.iter().map(|(_, claimed)| claimed))
+    );
+    // And those that were added are among the claimed.
+    assert!(
+        record.answers[..record.added]
+            .iter()
+            .all(|(_, claimed)| *claimed)
+    );
+}
+
+#[test]
+fn dumped_objects_answer_as_they_did() {
+    for record in records() {
+        answers_as_recorded(&from_dump(&record), &record);
+    }
+}
+
+#[test]
+fn dumped_objects_tell_of_themselves_what_they_told() {
+    for record in records() {
+        let (object, info) = (from_dump(&record), &record.info);
+        let count = |field: &str| info[field].as_u64();
+        let rate = |field: &str| info[field].as_str().map(|text| text.parse().unwrap());
+        let params = object.params();
+        let filters = object.filters().len() as u64;
+        assert_eq!(Some(object.capacity()), count("Capacity"));
+        assert_eq!(Some(object.items()), count("Number of items inserted"));
+        assert_eq!(Some(filters), count("Number of filters"));
+        assert_eq!(Some(params.error_rate.get()), rate("Error rate"));
+        let expansion = match params.growth {
+            Growth::Fixed => None,
+            Growth::By(factor) => Some(u64::from(factor.get())),
+        };
+        assert_eq!(expansion, count("Expansion rate"), "{}", record.name);
+        if expansion.is_some() {
+            assert_eq!(Some(params.tightening.get()), rate("Tightening ratio"));
+        }
+    }
+}
+
+#[test]
+fn dumped_objects_are_written_as_they_were() {
+    for record in records() {
+        let mut written = Stream::default();
+        codec::write_rdb(&from_dump(&record), &mut written);
+        assert!(written == fields(&record.dump), "{}", record.name);
+    }
+}
+
+/// The same server wrote the same objects in both forms, so either can be made of the other.
+#[test]
+fn payloads_of_the_aof_are_the_same_objects_in_the_other_form() {
+    let payloads = payloads();
+    for record in records() {
+        let payload = &payloads[&record.name];
+        let object = codec::decode(payload).unwrap();
+        answers_as_recorded(&object, &record);
+        assert!(codec::encode(&object) == *payload, "{}", record.name);
+        assert!(
+            codec::encode(&from_dump(&record)) == *payload,
+            "{}",
+            record.name
+        );
+        let mut written = Stream::default();
+        codec::write_rdb(&object, &mut written);
+        assert!(written == fields(&record.dump), "{}", record.name);
+    }
+}
+
+/// Their filters stay as they came; what is stacked on them is this program's own.
+#[test]
+fn foreign_objects_grow_and_lose_nothing() {
+    let mut rng = Rng::new(1);
+    for record in records() {
+        let mut object = from_dump(&record);
+        let before: Vec<Vec<u8>> = object.filters().iter().map(|f| f.blob().to_vec()).collect();
+        let (filters, items) = (object.filters().len(), object.items());
+        let mut new = Vec::new();
+        let grown = loop {
+            let item = rng.bytes(20);
+            match add(&mut object, &item) {
+                Ok(Added::New) => new.push(item),
+                Ok(Added::Present) => {}
+                Err(Refusal::Full) => break object.filters().len(),
+                Err(refusal) => panic!("{}: {refusal:?}", record.name),
+            }
+            if object.filters().len() == filters + 2 {
+                break filters + 2;
+            }
+        };
+        let scaling = object.params().growth != Growth::Fixed;
+        assert_eq!(grown, if scaling { filters + 2 } else { filters });
+        assert_eq!(object.items(), items + new.len() as u64);
+        assert!(new.iter().all(|item| has(&object, item)), "{}", record.name);
+        let claimed = record.answers.iter().filter(|(_, claimed)| *claimed);
+        assert!(claimed.clone().all(|(item, _)| has(&object, item)));
+        // All but the newest that came were full, and full ones are not touched again.
+        for (filter, before) in object.filters().iter().zip(&before[..filters - 1]) {
+            assert!(filter.blob() == before, "{}", record.name);
+        }
+        let again = codec::decode(&codec::encode(&object)).unwrap();
+        assert!(
+            claimed
+                .map(|(item, _)| item)
+                .chain(&new)
+                .all(|item| has(&again, item))
+        );
+    }
+}

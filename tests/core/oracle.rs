@@ -1,0 +1,565 @@
+//! Against the `bloomfilter` and `siphasher` crates: the same bits, the same answers, the same
+//! sizes. What this project stores is readable by all who have the crate, and the other way round.
+
+use std::hash::{Hash, Hasher};
+
+use bloomfilter::Bloom;
+use siphasher::sip::SipHasher13;
+use valkeybloom::bloom::sizing::Geometry;
+use valkeybloom::bloom::{
+    Added, BloomObject, FilterParts, Fraction, Growth, Limits, MAX_HASHES, Params, Parts, Seed,
+};
+
+use crate::support::{ROOMY, Rng, add, add_new, fraction, has, object, params};
+
+/// The crate's filter for so many items at this rate.
+fn crates(capacity: u64, rate: f64, seed: &Seed) -> Bloom<[u8]> {
+    let capacity = usize::try_from(capacity).unwrap();
+    Bloom::new_for_fp_rate_with_seed(capacity, rate, seed.as_bytes()).unwrap()
+}
+
+fn seeds(rng: &mut Rng) -> [Seed; 4] {
+    [
+        Seed::FIXED,
+        Seed::new([0; 32]),
+        Seed::new([0xff; 32]),
+        rng.seed(),
+    ]
+}
+
+/// Lengths of items: all up to 300, which has every remainder by 8 and both sides of 256.
+fn length(index: usize) -> usize {
+    index % 301
+}
+
+#[test]
+fn hashes_are_siphash_of_the_length_and_the_item() {
+    let mut rng = Rng::new(1);
+    let lengths = (0..=600).chain([1023, 1024, 1025, 65_535, 65_536, 1 << 20]);
+    for length in lengths {
+        let item = rng.bytes(length);
+        for seed in seeds(&mut rng) {
+            let (left, right) = seed.as_bytes().split_first_chunk::<16>().unwrap();
+            let hash = |key: &[u8; 16]| {
+                let mut hasher = SipHasher13::new_with_key(key);
+                item[..].hash(&mut hasher);
+                hasher.finish()
+            };
+            let expected = (hash(left), hash(right.try_into().unwrap()));
+            assert_eq!(seed.probe(&item).hashes(), expected, "{length} bytes");
+        }
+    }
+}
+
+/// Fills an object's first filter beside the crate's of the same size, and compares them.
+#[track_caller]
+fn same_filter(params: &Params, first_rate: f64, seed: Seed, strangers: usize, rng: &mut Rng) {
+    let name = format!("{params:?}, {seed:?}");
+    let mut ours = object(params, seed);
+    let mut theirs = crates(params.capacity, first_rate, &seed);
+    assert_eq!(ours.filters()[0].blob(), theirs.as_slice(), "empty: {name}");
+
+    // Tries are bounded: a filter at a rate near 1 soon claims everything, and is never full.
+    let mut members = Vec::new();
+    for index in 0..usize::try_from(2 * params.capacity).unwrap() {
+        if ours.items() == params.capacity {
+            break;
+        }
+        let item = rng.bytes(length(index));
+        let known = theirs.check_and_set(&item);
+        assert_eq!(add_new(&mut ours, &item), !known, "{item:?}: {name}");
+        members.push(item);
+    }
+    assert_eq!(ours.filters().len(), 1, "{name}");
+    assert!(
+        ours.filters()[0].blob() == theirs.as_slice(),
+        "other bits: {name}"
+    );
+    for item in &members {
+        assert!(has(&ours, item), "{item:?} is denied: {name}");
+    }
+    for index in 0..strangers {
+        let item = rng.bytes(length(index));
+        assert_eq!(has(&ours, &item), theirs.check(&item), "{item:?}: {name}");
+    }
+}
+
+#[test]
+fn a_filter_has_the_crates_bits_and_answers() {
+    let mut rng = Rng::new(2);
+    for capacity in [1, 2, 3, 7, 50, 100, 1000, 4096, 20_000] {
+        for rate in [0.99, 0.5, 0.3, 0.1, 0.01, 0.001, 1e-6, 1e-12] {
+            for seed in seeds(&mut rng) {
+                let fixed = params(capacity, rate, 0);
+                same_filter(&fixed, rate, seed, 500, &mut rng);
+                let scaling = params(capacity, rate, 2);
+                same_filter(&scaling, rate / 2.0, seed, 500, &mut rng);
+                let tightening = fraction(0.75);
+                let geometric = Params {
+                    tightening,
+                    ..scaling
+                };
+                same_filter(&geometric, rate * 0.25, seed, 500, &mut rng);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hundred_thousand_strangers_get_the_crates_answers() {
+    let mut rng = Rng::new(3);
+    for (capacity, rate) in [(10, 0.3), (1000, 0.1), (5000, 0.01), (100_000, 0.02)] {
+        let seed = rng.seed();
+        same_filter(&params(capacity, rate, 0), rate, seed, 100_000, &mut rng);
+        same_filter(
+            &params(capacity, rate, 2),
+            rate / 2.0,
+            seed,
+            100_000,
+            &mut rng,
+        );
+    }
+}
+
+/// What came from a file keeps its sizes, which need not be ones that this program would choose.
+#[test]
+fn any_size_and_number_of_hashes_has_the_crates_answers() {
+    let mut rng = Rng::new(4);
+    for bytes in [1, 2, 3, 5, 8, 13, 64, 100, 1021, 4096] {
+        for hashes in [1, 2, 3, 4, 7, 8, 30, 1075, MAX_HASHES] {
+            let seed = rng.seed();
+            let mut blob = crates(1, 0.5, &seed).as_slice()[..45].to_vec();
+            blob[1..9].copy_from_slice(&(bytes as u64).to_le_bytes());
+            blob[9..13].copy_from_slice(&hashes.to_le_bytes());
+            blob.resize(45 + bytes, 0);
+            let mut theirs = Bloom::<[u8]>::from_bytes(blob.clone()).unwrap();
+            let mut ours = BloomObject::from_parts(Parts {
+                expansion: 0,
+                error_rate: 0.01,
+                tightening: 0.5,
+                seed_is_random: 1,
+                filters: vec![FilterParts {
+                    blob,
+                    capacity: 1000,
+                    items: 0,
+                }],
+            })
+            .unwrap();
+            for index in 0..50 {
+                let item = rng.bytes(length(index));
+                assert_eq!(has(&ours, &item), theirs.check(&item));
+                let known = theirs.check_and_set(&item);
+                assert_eq!(add_new(&mut ours, &item), !known);
+                assert!(
+                    ours.filters()[0].blob() == theirs.as_slice(),
+                    "{bytes} bytes, {hashes} hashes, item {index}"
+                );
+            }
+        }
+    }
+}
+
+/// As above, for stacks of such filters, asked one by one and in batches. Their bits are random, so
+/// that some items are in none of them, some in one, and some in many.
+#[test]
+fn a_stack_of_any_filters_has_the_crates_answers() {
+    let mut rng = Rng::new(12);
+    for count in [1, 2, 3, 8, 9, 16, 17, 31, 33, 64, 65, 130] {
+        let seed = rng.seed();
+        let mut blobs: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..count {
+            let bytes = *rng.pick(&[1, 2, 3, 5, 8, 63, 64, 65, 1000, 70_000]);
+            let hashes = *rng.pick(&[1_u32, 2, 3, 4, 5, 7, 16, 30]);
+            let mut blob = vec![1];
+            blob.extend((bytes as u64).to_le_bytes());
+            blob.extend(hashes.to_le_bytes());
+            blob.extend(seed.as_bytes());
+            // A bit is set with probability 7/8, or 1/2, or 1/8.
+            let bits = rng.bytes(bytes * 3);
+            let threes = bits.chunks(3);
+            blob.extend(threes.map(|three| match (count + bytes) % 3 {
+                0 => three[0] | three[1] | three[2],
+                1 => three[0],
+                _ => three[0] & three[1] & three[2],
+            }));
+            blobs.push(blob);
+        }
+        let theirs: Vec<Bloom<[u8]>> = blobs
+            .iter()
+            .map(|blob| Bloom::from_bytes(blob.clone()).unwrap())
+            .collect();
+        let filters = blobs.into_iter().map(|blob| FilterParts {
+            blob,
+            capacity: 10,
+            items: 10,
+        });
+        let ours = BloomObject::from_parts(Parts {
+            expansion: 1,
+            error_rate: 0.01,
+            tightening: 0.5,
+            seed_is_random: 1,
+            filters: filters.collect(),
+        })
+        .unwrap();
+        for size in (0..=70).chain([127, 128, 129, 500]) {
+            let items: Vec<Vec<u8>> = (0..size).map(|_| rng.bytes(10)).collect();
+            let expected: Vec<bool> = items
+                .iter()
+                .map(|item| theirs.iter().any(|filter| filter.check(item)))
+                .collect();
+            let mut answers = Vec::new();
+            let slices = items.iter().map(Vec::as_slice);
+            ours.contains_each(slices, |answer| answers.push(answer));
+            assert_eq!(answers, expected, "{size} items, {count} filters");
+            for (item, expected) in items.iter().zip(expected) {
+                assert_eq!(has(&ours, item), expected, "{item:?}, {count} filters");
+            }
+        }
+    }
+}
+
+#[test]
+fn sizes_are_the_crates() {
+    let mut rng = Rng::new(5);
+    let mut compared = 0;
+    while compared < 20_000 {
+        // Both spread over all magnitudes, with whole decimal numbers among them.
+        let capacity = match rng.below(3) {
+            0 => rng.below(300) as u64 + 1,
+            1 => *rng.pick(&[1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000]),
+            _ => (rng.next() >> (36 + rng.below(28))).max(1),
+        };
+        let rate = any_rate(&mut rng);
+        let size = usize::try_from(capacity).unwrap();
+        let bytes = Bloom::<[u8]>::compute_bitmap_size(size, rate);
+        // The crate tells its number of hashes of an existing filter only, so the filter is made.
+        // Its zeros cost nothing until they are touched, but are counted as taken by some machines.
+        if bytes > 64 << 20 {
+            continue;
+        }
+        let theirs = crates(capacity, rate, &Seed::FIXED);
+        let ours = Geometry::new(capacity, fraction(rate));
+        let expected = (theirs.len() / 8, theirs.number_of_hash_functions());
+        assert_eq!(
+            (ours.bitmap_bytes, ours.hashes),
+            expected,
+            "{capacity} items at {rate:e}"
+        );
+        assert_eq!(ours.blob_bytes(), theirs.as_slice().len() as u64);
+        compared += 1;
+    }
+}
+
+/// A number strictly between 0 and 1, of any magnitude that a double has.
+fn any_rate(rng: &mut Rng) -> f64 {
+    loop {
+        let rate = match rng.below(4) {
+            0 => *rng.pick(&[0.5, 0.1, 0.03, 0.01, 0.005, 0.001, 0.0001, 1e-6, 1e-9]),
+            // All bits random: mostly tiny.
+            1 => f64::from_bits(rng.next() >> 2),
+            // Evenly between 0 and 1.
+            2 => f64::from_bits(1.0_f64.to_bits() | rng.next() >> 12) - 1.0,
+            // Near 1.
+            _ => 1.0 - f64::from_bits(0x3c00_0000_0000_0000 + (rng.next() >> 7)),
+        };
+        if Fraction::new(rate).is_some() {
+            return rate;
+        }
+    }
+}
+
+#[test]
+fn sizes_beyond_memory_saturate() {
+    let mut rng = Rng::new(6);
+    let mut beyond = 0;
+    for _ in 0..100_000 {
+        let capacity = (rng.next() >> (1 + rng.below(63))).max(1);
+        let rate = any_rate(&mut rng);
+        let size = usize::try_from(capacity).unwrap();
+        let bytes = Bloom::<[u8]>::compute_bitmap_size(size, rate) as u64;
+        let ours = Geometry::new(capacity, fraction(rate));
+        assert_eq!(
+            ours.bitmap_bytes,
+            bytes.min(1 << 60),
+            "{capacity} items at {rate:e}"
+        );
+        assert!((1..=MAX_HASHES).contains(&ours.hashes));
+        beyond += usize::from(bytes > 1 << 60);
+    }
+    assert!(beyond > 1000, "only {beyond} sizes were beyond memory");
+}
+
+/// The law, written down once more: filter `index` of an object of rate `p`.
+#[allow(clippy::cast_precision_loss, reason = "indices are small")]
+fn law(params: &Params, index: usize) -> f64 {
+    let p = params.error_rate.get();
+    let r = params.tightening.get();
+    if params.growth == Growth::Fixed {
+        p
+    } else if params.tightening == Fraction::HALF {
+        p / ((index + 1) as f64 * (index + 2) as f64)
+    } else {
+        p * (1.0 - r) * r.powi(i32::try_from(index).unwrap())
+    }
+}
+
+/// A stack of the crate's filters: each takes what was new in its turn.
+struct Stack {
+    params: Params,
+    seed: Seed,
+    filters: Vec<Bloom<[u8]>>,
+    /// Capacity of the newest filter, and its items.
+    capacity: u64,
+    items: u64,
+}
+
+impl Stack {
+    fn new(params: Params, seed: Seed) -> Self {
+        let filters = vec![crates(params.capacity, law(&params, 0), &seed)];
+        Self {
+            capacity: params.capacity,
+            items: 0,
+            filters,
+            params,
+            seed,
+        }
+    }
+
+    fn contains(&self, item: &[u8]) -> bool {
+        self.filters.iter().any(|f| f.check(item))
+    }
+
+    fn add(&mut self, item: &[u8]) -> bool {
+        if self.contains(item) {
+            return false;
+        }
+        if self.items == self.capacity {
+            self.capacity *= u64::from(self.params.growth.expansion());
+            let rate = law(&self.params, self.filters.len());
+            self.filters.push(crates(self.capacity, rate, &self.seed));
+            self.items = 0;
+        }
+        self.filters.last_mut().unwrap().set(item);
+        self.items += 1;
+        true
+    }
+}
+
+#[test]
+fn a_stack_is_the_crates_filters_each_fed_with_what_was_new_in_its_turn() {
+    let mut rng = Rng::new(7);
+    // Ratios whose powers are exact, so that the law can be computed in another way.
+    let ratios = [0.5, 0.25, 0.75];
+    for (capacity, rate, expansion, items) in [
+        (1, 0.5, 1, 60),
+        (1, 0.01, 2, 500),
+        (5, 0.3, 1, 300),
+        (10, 0.1, 2, 3000),
+        (50, 0.001, 3, 3000),
+        (100, 0.01, 1, 4000),
+        (7, 0.9, 10, 3000),
+        (1000, 0.02, 1, 6000),
+    ] {
+        for ratio in ratios {
+            let params = Params {
+                tightening: fraction(ratio),
+                ..params(capacity, rate, expansion)
+            };
+            let seed = rng.seed();
+            let mut ours = object(&params, seed);
+            let mut theirs = Stack::new(params, seed);
+            let mut members: Vec<Vec<u8>> = Vec::new();
+            for index in 0..items {
+                // Now and then an item comes again.
+                let item = if index % 5 == 4 {
+                    rng.pick(&members).clone()
+                } else {
+                    rng.bytes(length(index))
+                };
+                assert_eq!(add_new(&mut ours, &item), theirs.add(&item));
+                members.push(item);
+            }
+            assert!(ours.filters().len() > 2, "{params:?} did not grow");
+            assert_eq!(ours.filters().len(), theirs.filters.len());
+            for (index, (ours, theirs)) in ours.filters().iter().zip(&theirs.filters).enumerate() {
+                assert!(
+                    ours.blob() == theirs.as_slice(),
+                    "other bits in filter {index}: {params:?}"
+                );
+            }
+            assert!(members.iter().all(|item| has(&ours, item)));
+            for index in 0..2000 {
+                let item = rng.bytes(length(index));
+                assert_eq!(has(&ours, &item), theirs.contains(&item));
+            }
+        }
+    }
+}
+
+/// Items for a batch: new ones, members, and ones that came earlier in the same batch.
+fn batch(size: usize, members: &[Vec<u8>], rng: &mut Rng) -> Vec<Vec<u8>> {
+    let mut items: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..size {
+        let item = match rng.below(4) {
+            0 if !items.is_empty() => rng.pick(&items).clone(),
+            1 if !members.is_empty() => rng.pick(members).clone(),
+            _ => {
+                let length = rng.below(40);
+                rng.bytes(length)
+            }
+        };
+        items.push(item);
+    }
+    items
+}
+
+/// Asks and adds batches of every size up to 70 and some larger ones, and compares with single calls.
+#[track_caller]
+fn batches_are_single_calls(start: &BloomObject, members: &[Vec<u8>], rng: &mut Rng) {
+    for size in (0..=70).chain([127, 128, 129, 200]) {
+        let items = batch(size, members, rng);
+        let slices = || items.iter().map(Vec::as_slice);
+
+        let mut answers = Vec::new();
+        start.contains_each(slices(), |answer| answers.push(answer));
+        let single: Vec<bool> = slices().map(|item| has(start, item)).collect();
+        assert_eq!(answers, single, "asking {size}");
+
+        let mut batched = start.try_clone().unwrap();
+        let mut outcomes = Vec::new();
+        batched.add_each(slices(), || ROOMY, |outcome| outcomes.push(outcome));
+        let mut one_by_one = start.try_clone().unwrap();
+        let single: Vec<_> = slices().map(|item| add(&mut one_by_one, item)).collect();
+        assert_eq!(outcomes, single, "adding {size}");
+        assert_eq!(batched.items(), one_by_one.items());
+        assert_eq!(batched.filters().len(), one_by_one.filters().len());
+        for (batched, single) in batched.filters().iter().zip(one_by_one.filters()) {
+            assert!(batched.blob() == single.blob(), "adding {size}: other bits");
+            assert_eq!(batched.items(), single.items());
+        }
+    }
+}
+
+/// An object grown to so many filters, the newest of them half full, and the items in it.
+fn grown(params: &Params, filters: usize, rng: &mut Rng) -> (BloomObject, Vec<Vec<u8>>) {
+    let mut grown = object(params, rng.seed());
+    let mut members = Vec::new();
+    let half_full = |object: &BloomObject| {
+        let newest = object.filters().last().unwrap();
+        object.filters().len() == filters && newest.items() * 2 >= newest.capacity()
+    };
+    while !half_full(&grown) {
+        let item = rng.bytes(16);
+        if add_new(&mut grown, &item) {
+            members.push(item);
+        }
+    }
+    (grown, members)
+}
+
+#[test]
+fn a_batch_on_a_stack_is_single_calls() {
+    let mut rng = Rng::new(8);
+    for (filters, capacity, expansion) in [
+        (1, 100, 2),
+        (2, 20, 2),
+        (5, 10, 1),
+        (5, 10, 2),
+        (40, 6, 1),
+        // Every few items of a batch open another filter.
+        (40, 1, 1),
+        (300, 4, 1),
+    ] {
+        let params = params(capacity, 0.1, expansion);
+        let (object, members) = grown(&params, filters, &mut rng);
+        assert_eq!(object.filters().len(), filters);
+        batches_are_single_calls(&object, &members, &mut rng);
+    }
+}
+
+/// Filters of 256 KiB and more have their memory sent for ahead: that must change nothing, not
+/// where a batch opens the first such filter either.
+#[test]
+fn a_batch_on_big_filters_is_single_calls() {
+    let mut rng = Rng::new(9);
+    let (large, members) = grown(&params(300_000, 0.01, 2), 1, &mut rng);
+    assert!(large.filters()[0].blob().len() > 256 * 1024);
+    batches_are_single_calls(&large, &members[..1000], &mut rng);
+
+    // A small filter, nearly full, and behind it a large one.
+    let mut opening = object(&params(40, 0.01, 10_000), rng.seed());
+    let members: Vec<Vec<u8>> = (0..20).map(|_| rng.bytes(16)).collect();
+    for item in &members {
+        add_new(&mut opening, item);
+    }
+    batches_are_single_calls(&opening, &members, &mut rng);
+    while opening.filters().len() < 2 {
+        add_new(&mut opening, &rng.bytes(16));
+    }
+    assert!(opening.filters()[1].blob().len() > 256 * 1024);
+    batches_are_single_calls(&opening, &members, &mut rng);
+}
+
+/// A refusal is the last outcome, wherever in a batch it falls, and nothing behind it is tried.
+#[test]
+fn a_batch_ends_at_the_first_refusal() {
+    let mut rng = Rng::new(10);
+    for room in 0..50 {
+        let mut start = object(&params(64, 1e-9, 0), rng.seed());
+        let mut members = Vec::new();
+        while start.items() + room < 64 {
+            let item = rng.bytes(12);
+            assert!(add_new(&mut start, &item));
+            members.push(item);
+        }
+        // Known items between the new ones, which a full object still answers.
+        let items: Vec<Vec<u8>> = (0..60_usize)
+            .map(|index| match members.get(index) {
+                Some(member) if index % 3 == 1 => member.clone(),
+                _ => rng.bytes(12),
+            })
+            .collect();
+        let mut batched = start.try_clone().unwrap();
+        let mut outcomes = Vec::new();
+        batched.add_each(
+            items.iter().map(Vec::as_slice),
+            || ROOMY,
+            |outcome| outcomes.push(outcome),
+        );
+        let mut single = Vec::new();
+        for item in &items {
+            single.push(add(&mut start, item));
+            if single.last().unwrap().is_err() {
+                break;
+            }
+        }
+        assert_eq!(outcomes, single, "room for {room}");
+        let new = outcomes.iter().filter(|o| **o == Ok(Added::New)).count();
+        assert_eq!(new as u64, room.min(new as u64), "room for {room}");
+        if let Some(Err(_)) = outcomes.last() {
+            assert_eq!(new as u64, room);
+        }
+        assert!(batched.filters()[0].blob() == start.filters()[0].blob());
+    }
+}
+
+/// Limits are looked up where an object has to grow, and not for every item.
+#[test]
+fn limits_are_asked_for_growth_only() {
+    let mut rng = Rng::new(11);
+    let mut object = object(&params(10, 1e-9, 1), Seed::FIXED);
+    let items: Vec<Vec<u8>> = (0..95).map(|_| rng.bytes(16)).collect();
+    let asked = std::cell::Cell::new(0);
+    let limits = || {
+        asked.set(asked.get() + 1);
+        Limits::Obey
+    };
+    object.add_each(items.iter().map(Vec::as_slice), limits, |_| ());
+    assert_eq!(object.filters().len(), 10);
+    assert_eq!(asked.get(), 9);
+    // Nor for items that are known, though the newest filter be full.
+    for item in items.iter().chain(&items[..5]) {
+        assert_eq!(object.add(object.probe(item), limits), Ok(Added::Present));
+    }
+    assert_eq!(asked.get(), 9);
+}

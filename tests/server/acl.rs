@@ -1,0 +1,234 @@
+//! Users who may do some of it.
+
+use std::collections::BTreeSet;
+
+use crate::harness::{Client, Server, Version, array, error, int, ok, simple};
+use crate::replies::truths;
+
+/// Whether a server has categories for the commands of a module.
+pub fn has_categories(version: &Version) -> bool {
+    let since = if version.valkey { (8, 0) } else { (7, 4) };
+    (version.major, version.minor) >= since
+}
+
+/// The commands with a key to be filled in, whether they write, and whether they are fast.
+const COMMANDS: [(&str, bool, bool); 12] = [
+    ("bf.add {} a", true, true),
+    ("bf.madd {} a b", true, true),
+    ("bf.exists {} a", false, true),
+    ("bf.mexists {} a b", false, true),
+    ("bf.card {}", false, true),
+    ("bf.reserve {} 0.01 100", true, true),
+    ("bf.insert {} ITEMS a", true, true),
+    ("bf.info {}", false, true),
+    ("bf.load {} dump", true, false),
+    ("bf.scandump {} 0", false, false),
+    ("bf.loadchunk {} 1 data", true, false),
+    ("bf.debug {}", false, false),
+];
+
+fn user(client: &mut Client, name: &str, rules: &str) {
+    let made = client.cmd(&format!("ACL SETUSER {name} reset on nopass {rules}"));
+    assert_eq!(made, ok(), "{rules}");
+}
+
+/// Whether the server would let a user do this.
+fn may(client: &mut Client, name: &str, command: &str) -> bool {
+    let told = client.cmd(&format!("ACL DRYRUN {name} {command}")).text();
+    assert!(
+        told == "OK" || told.contains("has no permissions"),
+        "{told}"
+    );
+    told == "OK"
+}
+
+fn connect(server: &Server, name: &str) -> Client {
+    let mut client = server.client();
+    assert_eq!(client.cmd(&format!("AUTH {name} any")), ok());
+    client
+}
+
+#[track_caller]
+fn assert_refused(client: &mut Client, command: &str) {
+    let reply = client.cmd(command);
+    assert!(
+        reply.is_error() && reply.text().starts_with("NOPERM "),
+        "{command}: {reply:?}"
+    );
+}
+
+#[test]
+fn the_category_bloom_is_these_commands() {
+    let server = Server::start();
+    let mut client = server.client();
+    let version = server.version();
+    let told = client.cmd("ACL CAT bloom");
+    if !has_categories(&version) {
+        assert_eq!(told, error("ERR Unknown category 'bloom'"));
+        let refused = client.cmd("ACL SETUSER u on nopass ~* +@bloom");
+        assert!(
+            refused.is_error() && refused.text().contains("+@bloom"),
+            "{refused:?}"
+        );
+        return;
+    }
+    let names: BTreeSet<String> = told
+        .as_array()
+        .iter()
+        .map(crate::harness::Reply::text)
+        .collect();
+    let expected = COMMANDS.map(|(line, ..)| line.split(' ').next().unwrap().to_owned());
+    // Valkey 8.0 has the category, and does not list the commands of modules.
+    if !(names.is_empty() && version.valkey && version.major == 8) {
+        assert_eq!(names, BTreeSet::from(expected));
+    }
+    let categories = client.cmd("ACL CAT");
+    assert!(
+        categories
+            .as_array()
+            .iter()
+            .any(|name| name.text() == "bloom")
+    );
+}
+
+#[test]
+fn categories_let_users_run_commands() {
+    let server = Server::start();
+    let mut client = server.client();
+    let known = has_categories(&server.version());
+    for category in ["read", "write", "fast", "slow"] {
+        user(&mut client, category, &format!("~* -@all +@{category}"));
+        user(
+            &mut client,
+            &format!("not_{category}"),
+            &format!("~* +@all -@{category}"),
+        );
+    }
+    if known {
+        user(&mut client, "bloom", "~* -@all +@bloom");
+        user(&mut client, "not_bloom", "~* +@all -@bloom");
+        user(&mut client, "looks", "~* -@all +@bloom -@write");
+    }
+    for (line, writes, fast) in COMMANDS {
+        let line = line.replace("{}", "k");
+        let categories = [
+            ("read", !writes),
+            ("write", writes),
+            ("fast", fast),
+            ("slow", !fast),
+        ];
+        for (category, within) in categories {
+            // Where modules have no categories, their commands are in none: not in @write either.
+            let within = within && known;
+            assert_eq!(
+                may(&mut client, category, &line),
+                within,
+                "{category} {line}"
+            );
+            let others = may(&mut client, &format!("not_{category}"), &line);
+            assert_eq!(others, !within, "not {category} {line}");
+        }
+        if known {
+            assert!(may(&mut client, "bloom", &line), "{line}");
+            assert!(!may(&mut client, "not_bloom", &line), "{line}");
+            assert_eq!(may(&mut client, "looks", &line), !writes, "{line}");
+        }
+    }
+    if known {
+        assert!(!may(&mut client, "bloom", "get k"));
+        let mut own = connect(&server, "looks");
+        assert_refused(&mut own, "BF.ADD k a");
+        assert_eq!(own.cmd("BF.EXISTS k a"), int(0));
+    }
+}
+
+#[test]
+fn users_run_the_commands_that_they_were_given() {
+    let server = Server::start();
+    let mut client = server.client();
+    user(&mut client, "some", "~* -@all +bf.add +bf.exists");
+    user(&mut client, "most", "~* +@all -bf.load -bf.loadchunk");
+    for (line, ..) in COMMANDS {
+        let name = line.split(' ').next().unwrap();
+        let line = line.replace("{}", "k");
+        let some = ["bf.add", "bf.exists"].contains(&name);
+        assert_eq!(may(&mut client, "some", &line), some, "{line}");
+        let most = !["bf.load", "bf.loadchunk"].contains(&name);
+        assert_eq!(may(&mut client, "most", &line), most, "{line}");
+    }
+    let mut own = connect(&server, "some");
+    assert_eq!(own.cmd("BF.ADD k a"), int(1));
+    assert_eq!(own.cmd("bf.exists k a"), int(1));
+    for command in [
+        "BF.MADD k b",
+        "bf.info k",
+        "BF.CARD k",
+        "BF.RESERVE other 0.01 100",
+    ] {
+        assert_refused(&mut own, command);
+    }
+    let name = if server.version().valkey {
+        "User some"
+    } else {
+        "this user"
+    };
+    let refused = format!("NOPERM {name} has no permissions to run the 'bf.card' command");
+    assert_eq!(own.cmd("BF.CARD k"), error(&refused));
+    assert_eq!(client.cmd("BF.CARD k"), int(1));
+    assert_eq!(client.cmd("EXISTS other"), int(0));
+}
+
+#[test]
+fn users_reach_the_keys_that_they_were_given() {
+    let server = Server::start();
+    let mut client = server.client();
+    user(&mut client, "own", "~own:* +@all");
+    user(
+        &mut client,
+        "apart",
+        "%R~look:* %W~change:* %RW~both:* +@all",
+    );
+    let keys = ["own:k", "look:k", "change:k", "both:k", "k"];
+    for key in keys {
+        for (line, writes, _) in COMMANDS {
+            let line = line.replace("{}", key);
+            assert_eq!(may(&mut client, "own", &line), key == "own:k", "{line}");
+            let apart = match key {
+                "look:k" => !writes,
+                "change:k" => writes,
+                key => key == "both:k",
+            };
+            assert_eq!(may(&mut client, "apart", &line), apart, "{line}");
+        }
+    }
+
+    let mut own = connect(&server, "own");
+    assert_eq!(own.cmd("BF.MADD own:k a b"), truths(false, &[true, true]));
+    assert_eq!(own.cmd("BF.EXISTS own:k a"), int(1));
+    assert_refused(&mut own, "BF.ADD k a");
+    assert_refused(&mut own, "BF.EXISTS k a");
+    let mut apart = connect(&server, "apart");
+    assert_eq!(client.cmd("BF.ADD look:k a"), int(1));
+    assert_eq!(apart.cmd("BF.EXISTS look:k a"), int(1));
+    assert_refused(&mut apart, "BF.ADD look:k b");
+    assert_eq!(apart.cmd("BF.ADD change:k a"), int(1));
+    assert_refused(&mut apart, "BF.EXISTS change:k a");
+    assert_refused(&mut apart, "BF.SCANDUMP change:k 0");
+    assert_eq!(
+        apart.cmd("BF.INSERT both:k ITEMS a"),
+        truths(false, &[true])
+    );
+    assert_eq!(apart.cmd("BF.CARD both:k"), int(1));
+
+    // In a transaction and in a script, too.
+    assert_eq!(own.cmd("MULTI"), ok());
+    assert_refused(&mut own, "BF.ADD k a");
+    assert_eq!(own.cmd("BF.ADD own:k c"), simple("QUEUED"));
+    assert!(own.cmd("EXEC").text().starts_with("EXECABORT "));
+    let script = b"return redis.pcall('BF.ADD', KEYS[1], 'a')";
+    assert!(own.call(&[b"EVAL", script, b"1", b"k"]).is_error());
+    assert_eq!(own.call(&[b"EVAL", script, b"1", b"own:k"]), int(0));
+    assert_eq!(client.cmd("EXISTS k"), int(0));
+    assert_eq!(client.cmd("BF.CARD look:k"), int(1));
+    assert_eq!(client.cmd("BF.MEXISTS own:k c k"), array([int(0), int(0)]));
+}

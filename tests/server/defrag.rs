@@ -1,0 +1,214 @@
+//! Active defragmentation moves objects, and changes nothing in them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::harness::{Client, Server, array, digest, int, ok, wait_until};
+use crate::persistence::Population;
+
+/// Lets the server defragment as much as it can. Only one that is built with its own jemalloc takes
+/// the setting; another's refusal is all that there is to see.
+fn starts_to_defragment(server: &Server) -> bool {
+    let mut client = server.client();
+    let settings = [
+        "active-defrag-ignore-bytes 1",
+        "active-defrag-threshold-lower 1",
+        "active-defrag-threshold-upper 2",
+        "active-defrag-cycle-min 60",
+        "active-defrag-cycle-max 70",
+    ];
+    for setting in settings {
+        assert_eq!(client.cmd(&format!("CONFIG SET {setting}")), ok());
+    }
+    let reply = client.cmd("CONFIG SET activedefrag yes");
+    if reply == ok() {
+        assert!(server.has_jemalloc());
+        return true;
+    }
+    let text = reply.text();
+    assert!(
+        text.contains("Active defragmentation cannot be enabled"),
+        "{text}"
+    );
+    false
+}
+
+/// How many allocations the server moved when it was offered them, and how many it left.
+fn offered(server: &Server) -> (u64, u64) {
+    let info = server.info("bf");
+    let field = |name: &str| info[name].parse().expect("a number");
+    (
+        field("bf_bloom_defrag_hits"),
+        field("bf_bloom_defrag_misses"),
+    )
+}
+
+fn fragmentation(server: &Server) -> f64 {
+    let ratio = &server.info("memory")["allocator_frag_ratio"];
+    ratio.parse().expect("a number")
+}
+
+const OBJECTS: usize = 12_000;
+
+/// Small objects between holes.
+fn fragment(client: &mut Client) {
+    for number in 0..OBJECTS {
+        // Some sizes, so that the holes are not all of one.
+        let capacity = [100, 150, 200, 400][number % 4];
+        client.send(&format!(
+            "BF.INSERT object-{number} CAPACITY {capacity} ITEMS {number}"
+        ));
+        if number % 500 == 499 {
+            for _ in 0..500 {
+                assert!(!client.read().is_error());
+            }
+        }
+    }
+    for number in (0..OBJECTS).filter(|number| number % 2 == 0) {
+        assert_eq!(client.cmd(&format!("DEL object-{number}")), int(1));
+    }
+}
+
+fn digests(client: &mut Client) -> BTreeMap<String, String> {
+    let keys = client.cmd("KEYS *");
+    let keys = keys.as_array().iter().map(|key| key.text());
+    keys.map(|key| (key.clone(), digest(client, &key)))
+        .collect()
+}
+
+/// Objects of hundreds of filters, each too large to be moved at one go. They grow side by side, so
+/// that the filters of those that are deleted leave holes between the others'.
+fn deep(client: &mut Client) {
+    for number in 0..40 {
+        let create = format!("BF.INSERT deep-{number} CAPACITY 4 EXPANSION 1");
+        assert_eq!(client.cmd(&create), array([]));
+    }
+    for round in 0..80 {
+        for number in 0..40 {
+            add_many(
+                client,
+                &format!("deep-{number}"),
+                round * 20..round * 20 + 20,
+            );
+        }
+    }
+    for number in 0..40 {
+        let filters = client.cmd(&format!("BF.INFO deep-{number} FILTERS"));
+        assert!(filters.as_array()[0].as_int() > 200, "{filters:?}");
+    }
+    for number in (0..40).filter(|number| number % 2 == 0) {
+        assert_eq!(client.cmd(&format!("DEL deep-{number}")), int(1));
+    }
+}
+
+fn add_many(client: &mut Client, key: &str, items: Range<usize>) {
+    let items: Vec<String> = items.map(|item| item.to_string()).collect();
+    let reply = client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
+    assert_eq!(reply.as_array().len(), items.len(), "{reply:?}");
+}
+
+#[test]
+fn objects_are_moved_unchanged() {
+    let server = Server::start();
+    let mut client = server.client();
+    if !starts_to_defragment(&server) {
+        return;
+    }
+    assert_eq!(client.cmd("CONFIG SET activedefrag no"), ok());
+    let population = Population::new(&mut client);
+    fragment(&mut client);
+    let before = digests(&mut client);
+    let fragmented = fragmentation(&server);
+    assert!(fragmented > 1.2, "{fragmented}");
+    let (hits, _) = offered(&server);
+    assert_eq!(hits, 0);
+    assert!(starts_to_defragment(&server));
+    wait_until("objects are moved", || offered(&server).0 > 3000);
+    // Writes go on meanwhile, to other objects and to some of these.
+    let mut written = 0;
+    wait_until("there is less fragmentation", || {
+        for number in 0..20 {
+            client.cmd(&format!("BF.ADD new-{number} {written}"));
+            client.cmd(&format!("BF.ADD object-{} {written}", number * 2 + 1));
+            written += 1;
+        }
+        fragmentation(&server) < 1.0 + (fragmented - 1.0) * 0.6
+    });
+    for (key, before) in &before {
+        let number = key.strip_prefix("object-").and_then(|n| n.parse().ok());
+        if number.is_none_or(|number: usize| number > 40) {
+            assert_eq!(digest(&mut client, key), *before, "{key}");
+        }
+    }
+    for number in (1..OBJECTS).step_by(2) {
+        let ask = format!("BF.EXISTS object-{number} {number}");
+        assert_eq!(client.cmd(&ask), int(1));
+    }
+    population.is_unchanged(&mut client);
+    population.finish_loading(&mut client, str::to_owned);
+    crate::ledger::is_balanced(&mut client);
+}
+
+#[test]
+fn objects_of_many_filters_are_moved_in_steps() {
+    let server = Server::start();
+    let mut client = server.client();
+    if !starts_to_defragment(&server) {
+        return;
+    }
+    assert_eq!(client.cmd("CONFIG SET activedefrag no"), ok());
+    deep(&mut client);
+    let before = digests(&mut client);
+    assert_eq!(before.len(), 20);
+    assert!(starts_to_defragment(&server));
+    // Each has over 200 blocks: so many are only moved if a step goes on where the last one ended.
+    wait_until("filters are moved", || {
+        let (hits, misses) = offered(&server);
+        for number in (1..40).step_by(2) {
+            assert!(!client.cmd(&format!("BF.EXISTS deep-{number} x")).is_error());
+        }
+        hits > 1500 && hits + misses > 20 * 200
+    });
+    assert_eq!(digests(&mut client), before);
+    // They can still be written to, copied and deleted.
+    for number in (1..40).step_by(2) {
+        add_many(&mut client, &format!("deep-{number}"), 5000..5050);
+        assert_eq!(
+            client.cmd(&format!("COPY deep-{number} copy REPLACE")),
+            int(1)
+        );
+        let copy = digest(&mut client, "copy");
+        assert_eq!(digest(&mut client, &format!("deep-{number}")), copy);
+        assert_eq!(client.cmd(&format!("DEL deep-{number}")), int(1));
+    }
+    crate::ledger::is_balanced(&mut client);
+}
+
+#[test]
+fn objects_stay_where_the_setting_says_so() {
+    let server = Server::with(&[("bf.bloom-defrag-enabled", "no")]);
+    let mut client = server.client();
+    if !starts_to_defragment(&server) {
+        assert_eq!(offered(&server), (0, 0));
+        return;
+    }
+    assert_eq!(client.cmd("CONFIG SET activedefrag no"), ok());
+    fragment(&mut client);
+    let before = digests(&mut client);
+    let seen = |field: &str| -> u64 { server.info("stats")[field].parse().expect("a number") };
+    let keys = seen("active_defrag_key_hits") + seen("active_defrag_key_misses");
+    assert!(starts_to_defragment(&server));
+    wait_until("the server has gone through its keys", || {
+        seen("active_defrag_key_hits") + seen("active_defrag_key_misses") > keys + 6000
+    });
+    assert_eq!(offered(&server), (0, 0));
+    assert_eq!(digests(&mut client), before);
+
+    // It can be turned on at any time.
+    assert_eq!(client.cmd("CONFIG SET bf.bloom-defrag-enabled yes"), ok());
+    wait_until("objects are offered", || {
+        let (hits, misses) = offered(&server);
+        hits > 0 && misses > 0
+    });
+    assert_eq!(digests(&mut client), before);
+}

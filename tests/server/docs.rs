@@ -1,0 +1,388 @@
+//! What a server tells of the commands and of the module.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use crate::acl::has_categories;
+use crate::harness::{Reply, Server, array, bulk, int, simple};
+
+/// What a command is told to be.
+struct Told {
+    name: &'static str,
+    arity: i64,
+    write: bool,
+    fast: bool,
+    summary: &'static str,
+    complexity: &'static str,
+    /// Behind the key, as [`shown`] writes them.
+    arguments: &'static [&'static str],
+    /// The command with arguments, for the server to find the key `k` in.
+    example: &'static str,
+}
+
+const COMMANDS: [Told; 12] = [
+    Told {
+        name: "bf.add",
+        arity: 3,
+        write: true,
+        fast: true,
+        summary: "Adds an item to a bloom filter. Creates the filter if it does not exist.",
+        complexity: "O(N), where N is the number of stacked filters.",
+        arguments: &["item string"],
+        example: "BF.ADD k item",
+    },
+    Told {
+        name: "bf.madd",
+        arity: -3,
+        write: true,
+        fast: true,
+        summary: "Adds items to a bloom filter. Creates the filter if it does not exist.",
+        complexity: "O(N * K), where N is the number of stacked filters and K the number of items.",
+        arguments: &["item string multiple"],
+        example: "BF.MADD k a b c",
+    },
+    Told {
+        name: "bf.exists",
+        arity: 3,
+        write: false,
+        fast: true,
+        summary: "Tells whether an item was added to a bloom filter.",
+        complexity: "O(N), where N is the number of stacked filters.",
+        arguments: &["item string"],
+        example: "BF.EXISTS k item",
+    },
+    Told {
+        name: "bf.mexists",
+        arity: -3,
+        write: false,
+        fast: true,
+        summary: "Tells for each item whether it was added to a bloom filter.",
+        complexity: "O(N * K), where N is the number of stacked filters and K the number of items.",
+        arguments: &["item string multiple"],
+        example: "BF.MEXISTS k a b c",
+    },
+    Told {
+        name: "bf.card",
+        arity: 2,
+        write: false,
+        fast: true,
+        summary: "Returns the number of items that were new to a bloom filter when they were added.",
+        complexity: "O(1)",
+        arguments: &[],
+        example: "BF.CARD k",
+    },
+    Told {
+        name: "bf.reserve",
+        arity: -4,
+        write: true,
+        fast: true,
+        summary: "Creates a bloom filter for an error rate and a number of items.",
+        complexity: "O(1)",
+        arguments: &[
+            "error_rate double",
+            "capacity integer",
+            "growth oneof optional (expansion integer token EXPANSION, nonscaling pure-token token NONSCALING)",
+        ],
+        example: "BF.RESERVE k 0.01 100 EXPANSION 2",
+    },
+    Told {
+        name: "bf.insert",
+        arity: -2,
+        write: true,
+        fast: true,
+        summary: "Creates a bloom filter with the given parameters unless it exists, and adds items to it.",
+        complexity: "O(N * K), where N is the number of stacked filters and K the number of items.",
+        arguments: &[
+            "capacity integer token CAPACITY optional",
+            "error_rate double token ERROR optional",
+            "growth oneof optional (expansion integer token EXPANSION, nonscaling pure-token token NONSCALING)",
+            "nocreate pure-token token NOCREATE optional",
+            "tightening_ratio double token TIGHTENING optional",
+            "seed string token SEED optional",
+            "validate_scale_to integer token VALIDATESCALETO optional",
+            "items block optional (items_token pure-token token ITEMS, item string multiple)",
+        ],
+        example: "BF.INSERT k CAPACITY 100 ITEMS a b c",
+    },
+    Told {
+        name: "bf.info",
+        arity: -2,
+        write: false,
+        fast: true,
+        summary: "Returns what a bloom filter is made of and how far it is filled.",
+        complexity: "O(1)",
+        arguments: &["field oneof optional (capacity pure-token token CAPACITY, \
+            size pure-token token SIZE, filters pure-token token FILTERS, \
+            items pure-token token ITEMS, expansion pure-token token EXPANSION, \
+            error pure-token token ERROR, tightening pure-token token TIGHTENING, \
+            maxscaledcapacity pure-token token MAXSCALEDCAPACITY)"],
+        example: "BF.INFO k SIZE",
+    },
+    Told {
+        name: "bf.load",
+        arity: -3,
+        write: true,
+        fast: false,
+        summary: "Restores a bloom filter from its dump, as an AOF holds it.",
+        complexity: "O(N), where N is the size of the dump.",
+        arguments: &["dump string", "ttl_ms integer optional"],
+        example: "BF.LOAD k dump 1000",
+    },
+    Told {
+        name: "bf.scandump",
+        arity: 3,
+        write: false,
+        fast: false,
+        summary: "Returns one chunk of a bloom filter, and the cursor of the next.",
+        complexity: "O(N), where N is the size of the chunk.",
+        arguments: &["cursor integer"],
+        example: "BF.SCANDUMP k 0",
+    },
+    Told {
+        name: "bf.loadchunk",
+        arity: 4,
+        write: true,
+        fast: false,
+        summary: "Restores a bloom filter from one chunk after another.",
+        complexity: "O(N), where N is the size of the chunk.",
+        arguments: &["cursor integer", "data string"],
+        example: "BF.LOADCHUNK k 1 data",
+    },
+    Told {
+        name: "bf.debug",
+        arity: 2,
+        write: false,
+        fast: false,
+        summary: "Returns the sizes of each filter that a bloom filter is stacked of.",
+        complexity: "O(N), where N is the number of stacked filters.",
+        arguments: &[],
+        example: "BF.DEBUG k",
+    },
+];
+
+fn words(reply: &Reply) -> BTreeSet<String> {
+    reply.as_array().iter().map(Reply::text).collect()
+}
+
+fn set(words: &[&str]) -> BTreeSet<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// The value of a name in a map.
+fn get<'r>(map: &'r Reply, name: &str) -> Option<&'r Reply> {
+    let Reply::Map(pairs) = map else {
+        panic!("not a map: {map:?}");
+    };
+    let pair = pairs.iter().find(|(key, _)| key.text() == name);
+    pair.map(|(_, value)| value)
+}
+
+fn text(map: &Reply, name: &str) -> Option<String> {
+    get(map, name).map(Reply::text)
+}
+
+/// An argument in one line: name, type, token, flags, and what it is composed of.
+fn shown(argument: &Reply) -> String {
+    let name = text(argument, "name").unwrap();
+    let kind = text(argument, "type").unwrap();
+    let mut line = format!("{name} {kind}");
+    if let Some(token) = text(argument, "token") {
+        write!(line, " token {token}").unwrap();
+    }
+    for flag in get(argument, "flags").map(words).unwrap_or_default() {
+        write!(line, " {flag}").unwrap();
+    }
+    if let Some(parts) = get(argument, "arguments") {
+        let parts: Vec<String> = parts.as_array().iter().map(shown).collect();
+        write!(line, " ({})", parts.join(", ")).unwrap();
+    }
+    // Newer servers tell a text to show, too, for all that is not composed.
+    if let Some(display) = text(argument, "display_text") {
+        assert_eq!(display, name);
+    }
+    let key = get(argument, "key_spec_index").map(Reply::as_int);
+    assert_eq!(key, (kind == "key").then_some(0), "{line}");
+    line
+}
+
+#[test]
+fn command_info_tells_arity_flags_keys_and_categories() {
+    let server = Server::start();
+    let version = server.version();
+    let mut client = server.client3();
+    for command in &COMMANDS {
+        let reply = client.cmd(&format!(
+            "COMMAND INFO {}",
+            command.example.split(' ').next().unwrap()
+        ));
+        let [told] = reply.as_array() else {
+            panic!("not one command: {reply:?}");
+        };
+        let told = told.as_array();
+        assert_eq!(told[0], bulk(command.name));
+        let name = command.name;
+        assert_eq!(told[1], int(command.arity), "{name}");
+        let mut flags = set(&["module"]);
+        flags.extend(if command.write {
+            set(&["write", "denyoom"])
+        } else {
+            set(&["readonly"])
+        });
+        if command.fast {
+            flags.insert("fast".to_owned());
+        }
+        assert_eq!(words(&told[2]), flags, "{name}");
+        assert_eq!(told[3..6], [int(1), int(1), int(1)], "{name}");
+        let categories = if has_categories(&version) {
+            let access = if command.write { "@write" } else { "@read" };
+            let speed = if command.fast { "@fast" } else { "@slow" };
+            set(&[access, speed, "@bloom"])
+        } else {
+            BTreeSet::new()
+        };
+        assert_eq!(words(&told[6]), categories, "{name}");
+        assert_eq!(words(&told[7]), BTreeSet::new(), "{name} has no tips");
+
+        let [spec] = told[8].as_array() else {
+            panic!("{name} has other keys than one: {:?}", told[8]);
+        };
+        let key = if command.write {
+            set(&["RW", "insert"])
+        } else {
+            set(&["RO", "access"])
+        };
+        assert_eq!(words(get(spec, "flags").unwrap()), key, "{name}");
+        let found = |what: &str, kind: &str, numbers: &[(&str, i64)]| {
+            let how = get(spec, what).unwrap();
+            assert_eq!(text(how, "type").unwrap(), kind, "{name}");
+            for (field, number) in numbers {
+                let told = get(get(how, "spec").unwrap(), field);
+                assert_eq!(told, Some(&int(*number)), "{name} {field}");
+            }
+        };
+        found("begin_search", "index", &[("index", 1)]);
+        found(
+            "find_keys",
+            "range",
+            &[("lastkey", 0), ("keystep", 1), ("limit", 0)],
+        );
+        assert_eq!(
+            words(&told[9]),
+            BTreeSet::new(),
+            "{name} has no subcommands"
+        );
+    }
+}
+
+#[test]
+fn command_docs_tell_everything() {
+    let server = Server::start();
+    let mut client = server.client3();
+    for command in &COMMANDS {
+        let name = command.name;
+        let reply = client.cmd(&format!("COMMAND DOCS {name}"));
+        let told = get(&reply, name).unwrap();
+        let texts = [
+            ("summary", command.summary),
+            ("complexity", command.complexity),
+            ("since", "3.0.0"),
+            ("group", "module"),
+            ("module", "bf"),
+        ];
+        for (field, expected) in texts {
+            assert_eq!(
+                text(told, field).as_deref(),
+                Some(expected),
+                "{name} {field}"
+            );
+        }
+        let arguments = get(told, "arguments").unwrap().as_array();
+        let arguments: Vec<String> = arguments.iter().map(shown).collect();
+        assert_eq!(arguments[0], "key key", "{name}");
+        assert_eq!(arguments[1..], *command.arguments, "{name}");
+        let Reply::Map(fields) = told else {
+            panic!("not a map: {told:?}");
+        };
+        assert_eq!(fields.len(), 6, "{name}: {fields:?}");
+    }
+}
+
+#[test]
+fn the_server_finds_the_key() {
+    let server = Server::start();
+    let mut client = server.client3();
+    for command in &COMMANDS {
+        let line = command.example;
+        let keys = client.cmd(&format!("COMMAND GETKEYS {line}"));
+        assert_eq!(keys, array([bulk("k")]), "{line}");
+        let keys = client.cmd(&format!("COMMAND GETKEYSANDFLAGS {line}"));
+        let [pair] = keys.as_array() else {
+            panic!("not one key: {keys:?}");
+        };
+        let flags = if command.write {
+            set(&["RW", "insert"])
+        } else {
+            set(&["RO", "access"])
+        };
+        assert_eq!(pair.as_array()[0], bulk("k"), "{line}");
+        assert_eq!(words(&pair.as_array()[1]), flags, "{line}");
+    }
+}
+
+#[test]
+fn the_module_has_these_commands_and_this_version() {
+    let server = Server::start();
+    let mut client = server.client3();
+    let names: BTreeSet<String> = COMMANDS.iter().map(|told| told.name.to_owned()).collect();
+    assert_eq!(words(&client.cmd("COMMAND LIST FILTERBY MODULE bf")), names);
+    let listed = words(&client.cmd("COMMAND LIST"));
+    assert_eq!(
+        listed.iter().filter(|name| name.starts_with("bf.")).count(),
+        12
+    );
+
+    let reply = client.cmd("MODULE LIST");
+    let modules = reply.as_array().iter();
+    let mut own = modules.filter(|module| text(module, "name").as_deref() == Some("bf"));
+    let told = own.next().unwrap();
+    assert_eq!(own.next(), None);
+    let parts = env!("CARGO_PKG_VERSION").split('.');
+    let version = parts.fold(0, |version, part| {
+        version * 100 + part.parse::<i64>().unwrap()
+    });
+    assert_eq!(get(told, "ver"), Some(&int(version)));
+    // What clients take for a ReBloom that has BF.CARD, and not for a RedisBloom 8.
+    assert!((20405..80000).contains(&version));
+    assert_eq!(get(told, "args"), Some(&array([])));
+}
+
+#[test]
+fn statistics_have_the_name_of_the_command() {
+    let server = Server::start();
+    let mut client = server.client();
+    for _ in 0..3 {
+        client.cmd("BF.ADD k a");
+    }
+    assert!(client.cmd("bf.add k").is_error());
+    assert!(client.cmd("BF.INFO none").is_error());
+    assert_eq!(client.cmd("SET string v"), simple("OK"));
+    assert!(client.cmd("BF.ADD string a").is_error());
+    let stats = server.info("commandstats");
+    let counted = |name: &str, field: &str| {
+        let fields = stats[name].split(',');
+        let mut fields = fields.filter_map(|part| part.split_once('='));
+        fields
+            .find(|(key, _)| *key == field)
+            .unwrap()
+            .1
+            .parse::<u32>()
+            .unwrap()
+    };
+    assert_eq!(counted("cmdstat_bf.add", "calls"), 4);
+    assert_eq!(counted("cmdstat_bf.add", "rejected_calls"), 1);
+    assert_eq!(counted("cmdstat_bf.add", "failed_calls"), 1);
+    assert_eq!(counted("cmdstat_bf.info", "failed_calls"), 1);
+    let errors = server.info("errorstats");
+    assert_eq!(errors["errorstat_WRONGTYPE"], "count=1");
+    assert_eq!(errors["errorstat_ERR"], "count=2");
+}

@@ -1,0 +1,194 @@
+//! Keyspace notifications.
+
+use crate::harness::{Client, array, bulk, int, ok, simple};
+use crate::refusals::{blobs, send};
+use crate::replies::with_fixed_seed;
+
+const RESERVE: &str = "bloom.reserve";
+const ADD: &str = "bloom.add";
+const FULL: &[&str] = &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a b"];
+const KNOWN: &[&str] = &["BF.ADD k a"];
+const BEGUN: &[&str] = &["BF.LOADCHUNK k 1 <header>"];
+
+/// Commands that bring a situation about, a command, and the events that it causes for the key `k`.
+const ROWS: &[(&[&str], &str, &[&str])] = &[
+    (&[], "BF.ADD k a", &[RESERVE, ADD]),
+    (&[], "BF.MADD k a b a", &[RESERVE, ADD]),
+    (&[], "BF.RESERVE k 0.01 100", &[RESERVE]),
+    (&[], "BF.RESERVE k 0.01 100 NONSCALING", &[RESERVE]),
+    (&[], "BF.INSERT k", &[RESERVE]),
+    (&[], "BF.INSERT k CAPACITY 5", &[RESERVE]),
+    (&[], "BF.INSERT k ITEMS a b", &[RESERVE, ADD]),
+    (
+        &[],
+        "BF.INSERT k CAPACITY 1 NONSCALING ITEMS a b c",
+        &[RESERVE, ADD],
+    ),
+    (&[], "BF.LOAD k <dump>", &[RESERVE]),
+    (&[], "BF.LOAD k <dump> 100000", &[RESERVE]),
+    (KNOWN, "BF.ADD k a", &[]),
+    (KNOWN, "BF.ADD k b", &[ADD]),
+    (KNOWN, "BF.MADD k a a", &[]),
+    (KNOWN, "BF.MADD k a b c", &[ADD]),
+    (KNOWN, "BF.MADD k b c", &[ADD]),
+    (KNOWN, "BF.INSERT k", &[]),
+    (KNOWN, "BF.INSERT k NOCREATE", &[]),
+    (KNOWN, "BF.INSERT k ITEMS a", &[]),
+    (KNOWN, "BF.INSERT k NOCREATE ITEMS a b c", &[ADD]),
+    // Growth is no event of its own.
+    (&["BF.INSERT k CAPACITY 1 ITEMS a"], "BF.ADD k b", &[ADD]),
+    (
+        &["BF.INSERT k CAPACITY 1 ITEMS a"],
+        "BF.MADD k b c d e f",
+        &[ADD],
+    ),
+    // An item that fails does not undo those before it.
+    (
+        &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a"],
+        "BF.MADD k b c d",
+        &[ADD],
+    ),
+    (
+        &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a"],
+        "BF.INSERT k ITEMS a b c",
+        &[ADD],
+    ),
+    (FULL, "BF.MADD k a c b", &[]),
+    (FULL, "BF.MADD k c", &[]),
+    (FULL, "BF.ADD k c", &[]),
+    (FULL, "BF.ADD k a", &[]),
+    // What fails.
+    (KNOWN, "BF.RESERVE k 0.01 100", &[]),
+    (KNOWN, "BF.LOAD k <dump>", &[]),
+    (KNOWN, "BF.LOADCHUNK k 1 <header>", &[]),
+    (KNOWN, "BF.LOADCHUNK k 2 x", &[]),
+    (KNOWN, "BF.MADD k", &[]),
+    (&[], "BF.RESERVE k 2 100", &[]),
+    (&[], "BF.RESERVE k 0.01 9223372036854775807", &[]),
+    (&[], "BF.INSERT k NOCREATE ITEMS a", &[]),
+    (&[], "BF.INSERT k ITEMS", &[]),
+    (
+        &[],
+        "BF.INSERT k VALIDATESCALETO 9223372036854775807 ITEMS a",
+        &[],
+    ),
+    (&[], "BF.LOAD k <cut>", &[]),
+    (&[], "BF.LOADCHUNK k 1 <cutheader>", &[]),
+    (&[], "BF.LOADCHUNK k 2 x", &[]),
+    (&["SET k v"], "BF.ADD k a", &[]),
+    (&["SET k v"], "BF.RESERVE k 0.01 100", &[]),
+    // What only reads.
+    (KNOWN, "BF.EXISTS k b", &[]),
+    (KNOWN, "BF.MEXISTS k a b", &[]),
+    (KNOWN, "BF.CARD k", &[]),
+    (KNOWN, "BF.INFO k", &[]),
+    (KNOWN, "BF.SCANDUMP k 0", &[]),
+    (KNOWN, "BF.DEBUG k", &[]),
+    (&[], "BF.EXISTS k a", &[]),
+    // An object is there when its last chunk is.
+    (&[], "BF.LOADCHUNK k 1 <header>", &[]),
+    (BEGUN, "BF.LOADCHUNK k 2 x", &[]),
+    (BEGUN, "BF.LOADCHUNK k 3 x", &[]),
+    (BEGUN, "BF.ADD k a", &[]),
+    (BEGUN, "BF.LOADCHUNK k <end> <bits>", &[RESERVE]),
+];
+
+/// The channels and messages for these events of `k`, the one for the key first.
+fn messages(events: &[&str]) -> Vec<(String, String)> {
+    let both = events.iter().flat_map(|event| {
+        [
+            ("__keyspace@0__:k".to_owned(), (*event).to_owned()),
+            (format!("__keyevent@0__:{event}"), "k".to_owned()),
+        ]
+    });
+    both.collect()
+}
+
+/// What a subscriber has heard since it was asked last. An event of another key ends it.
+fn heard(subscriber: &mut Client, client: &mut Client) -> Vec<(String, String)> {
+    assert_eq!(client.cmd("PUBLISH __keyend all"), int(1));
+    let mut heard = Vec::new();
+    loop {
+        let message = subscriber.read();
+        let parts = message.as_array();
+        assert_eq!(parts[0], bulk("pmessage"));
+        let (channel, text) = (parts[2].text(), parts[3].text());
+        if channel == "__keyend" {
+            return heard;
+        }
+        heard.push((channel, text));
+    }
+}
+
+#[test]
+fn every_change_is_told_once() {
+    let server = with_fixed_seed();
+    let (mut client, mut subscriber) = (server.client(), server.client());
+    let blobs = blobs(&mut client);
+    assert_eq!(client.cmd("CONFIG SET notify-keyspace-events KEAg"), ok());
+    let done = subscriber.cmd("PSUBSCRIBE __key*");
+    assert_eq!(done, array([bulk("psubscribe"), bulk("__key*"), int(1)]));
+    for (given, command, events) in ROWS {
+        client.cmd("DEL k");
+        for line in *given {
+            assert!(!send(&mut client, line, &blobs).is_error(), "{line}");
+        }
+        heard(&mut subscriber, &mut client);
+        send(&mut client, command, &blobs);
+        let told = heard(&mut subscriber, &mut client);
+        assert_eq!(told, messages(events), "{given:?} {command}");
+    }
+
+    // As many commands as there are in a transaction or a script.
+    client.cmd("DEL k");
+    heard(&mut subscriber, &mut client);
+    assert_eq!(client.cmd("MULTI"), ok());
+    for command in ["BF.ADD k a", "BF.ADD k a", "BF.MADD k a b", "BF.CARD k"] {
+        assert_eq!(client.cmd(command), simple("QUEUED"));
+    }
+    assert_eq!(client.cmd("EXEC").as_array().len(), 4);
+    let told = heard(&mut subscriber, &mut client);
+    assert_eq!(told, messages(&[RESERVE, ADD, ADD]));
+    let script = b"redis.call('BF.ADD', KEYS[1], 'a') return redis.call('BF.ADD', KEYS[1], 'c')";
+    assert_eq!(client.call(&[b"EVAL", script, b"1", b"k"]), int(1));
+    assert_eq!(heard(&mut subscriber, &mut client), messages(&[ADD]));
+}
+
+#[test]
+fn events_are_of_the_generic_class() {
+    let server = with_fixed_seed();
+    let (mut client, mut subscriber) = (server.client(), server.client());
+    subscriber.cmd("PSUBSCRIBE __key*");
+    let both = messages(&[RESERVE, ADD]);
+    for (classes, expected) in [
+        ("KEg", both.clone()),
+        ("Kg", vec![both[0].clone(), both[2].clone()]),
+        ("Eg", vec![both[1].clone(), both[3].clone()]),
+        ("g", vec![]),
+        ("KE$lshzxet", vec![]),
+        ("", vec![]),
+    ] {
+        let set = client.cmd(&format!("CONFIG SET notify-keyspace-events {classes}"));
+        assert_eq!(set, ok());
+        assert_eq!(client.cmd("BF.ADD k a"), int(1));
+        assert_eq!(heard(&mut subscriber, &mut client), expected, "{classes}");
+        client.cmd("DEL k");
+        heard(&mut subscriber, &mut client);
+    }
+}
+
+#[test]
+fn an_event_tells_its_database() {
+    let server = with_fixed_seed();
+    let (mut client, mut subscriber) = (server.client(), server.client());
+    assert_eq!(client.cmd("CONFIG SET notify-keyspace-events KEAg"), ok());
+    subscriber.cmd("PSUBSCRIBE __key*");
+    assert_eq!(client.cmd("SELECT 5"), ok());
+    assert_eq!(client.cmd("BF.ADD k a"), int(1));
+    let told = heard(&mut subscriber, &mut client);
+    let expected = messages(&[RESERVE, ADD]);
+    let elsewhere = expected
+        .into_iter()
+        .map(|(channel, text)| (channel.replace("@0__", "@5__"), text));
+    assert_eq!(told, elsewhere.collect::<Vec<_>>());
+}

@@ -1,0 +1,20 @@
+//! The module in real servers. `./build.sh test` runs these on each server that the project supports.
+
+mod acl;
+mod cluster;
+mod defrag;
+mod docs;
+mod events;
+mod foreign;
+mod harness;
+mod hostile;
+mod ledger;
+mod memory;
+mod persistence;
+mod readme;
+mod refusals;
+mod replication;
+mod replies;
+mod scripting;
+mod settings;
+mod smoke;

@@ -1,0 +1,343 @@
+//! What objects take of the server's memory, what it does when there is none, and how it gets it back.
+
+use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_until};
+use crate::hostile::{Forged, memory};
+use crate::ledger;
+use crate::persistence::Population;
+
+fn size(client: &mut Client, key: &str) -> i64 {
+    client.cmd(&format!("BF.INFO {key} SIZE")).as_array()[0].as_int()
+}
+
+fn usage(client: &mut Client, key: &str) -> i64 {
+    client.cmd(&format!("MEMORY USAGE {key}")).as_int()
+}
+
+/// What the server takes for itself from one moment to another.
+const NOISE: i64 = 128 * 1024;
+
+#[test]
+fn memory_is_taken_and_given_back() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(
+        client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 1gb"),
+        ok()
+    );
+    for (capacity, remove) in [
+        (1_000_000, "DEL object"),
+        (10_000_000, "UNLINK object"),
+        (20_000_000, "FLUSHALL SYNC"),
+        (20_000_000, "FLUSHALL ASYNC"),
+        (5_000_000, "SET object string"),
+    ] {
+        let before = memory(&server, "used_memory");
+        let create = format!("BF.RESERVE object 0.01 {capacity}");
+        assert_eq!(client.cmd(&create), ok());
+        let size = size(&mut client, "object");
+        assert!(size > capacity, "{size} bytes for {capacity} items");
+        let taken = memory(&server, "used_memory") - before;
+        // The allocator rounds up, by a fifth at the most where blocks are large.
+        let most = size + size / 5 + NOISE;
+        assert!((size - NOISE..most).contains(&taken), "{taken} for {size}");
+        assert!(!client.cmd(remove).is_error());
+        wait_until("the memory is given back", || {
+            (memory(&server, "used_memory") - before).abs() < NOISE
+        });
+    }
+
+    // The same for many filters.
+    let before = memory(&server, "used_memory");
+    assert_eq!(
+        client.cmd("BF.INSERT deep CAPACITY 1000 EXPANSION 1"),
+        array([])
+    );
+    for start in 0..50 {
+        let items: Vec<String> = (0..1000).map(|i| (start * 1000 + i).to_string()).collect();
+        client.cmd(&format!("BF.MADD deep {}", items.join(" ")));
+    }
+    let size = size(&mut client, "deep");
+    let taken = memory(&server, "used_memory") - before;
+    let most = size + size / 4 + NOISE;
+    assert!((size - NOISE..most).contains(&taken), "{taken} for {size}");
+    assert_eq!(client.cmd("UNLINK deep"), int(1));
+    wait_until("the memory is given back", || {
+        (memory(&server, "used_memory") - before).abs() < NOISE
+    });
+}
+
+/// The bytes of bitmap of each filter, from BF.DEBUG.
+fn bitmaps(client: &mut Client, key: &str) -> Vec<i64> {
+    let lines = client.cmd(&format!("BF.DEBUG {key}"));
+    let lines = lines.as_array()[1..].iter().map(|line| {
+        let text = line.text();
+        let words = text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let bytes = words[0].strip_prefix("bytes:").map(str::parse);
+        bytes.expect("it comes first").expect("a number")
+    });
+    lines.collect()
+}
+
+#[test]
+fn the_size_is_exact() {
+    /// In front of each bitmap, and in the table of filters.
+    const PER_FILTER: i64 = 45 + 48;
+
+    let server = Server::start();
+    let mut client = server.client();
+    let population = Population::new(&mut client);
+    population.finish_loading(&mut client, str::to_owned);
+    let keys: Vec<String> = population.keys().map(str::to_owned).collect();
+    // However an object came to be.
+    for (index, key) in keys.iter().enumerate() {
+        client.cmd(&format!("PERSIST {key}"));
+        assert_eq!(client.cmd(&format!("COPY {key} copy-{index}")), int(1));
+        let dump = client.cmd(&format!("DUMP {key}"));
+        let name = format!("dump-{index}");
+        let restore: [&[u8]; 4] = [b"RESTORE", name.as_bytes(), b"0", dump.as_bytes()];
+        assert_eq!(client.call(&restore), ok());
+    }
+    let load: [&[u8]; 3] = [b"BF.LOAD", b"loaded", &Forged::new().dump()];
+    assert_eq!(client.call(&load), ok());
+    assert_eq!(client.cmd("BF.RESERVE reserved 0.001 54321"), ok());
+    assert_eq!(
+        client.cmd("BF.RESERVE renamed 0.001 54321 NONSCALING"),
+        ok()
+    );
+    assert_eq!(client.cmd("RENAME renamed renamed-2"), ok());
+    assert_eq!(client.cmd("BF.ADD renamed-2 item"), int(1));
+
+    let mut constant = None;
+    for reload in [false, true] {
+        if reload {
+            assert_eq!(client.cmd("DEBUG RELOAD"), ok());
+        }
+        let keys = client.cmd("KEYS *");
+        assert!(keys.as_array().len() > 40);
+        for key in keys.as_array() {
+            let key = key.text();
+            let filters = bitmaps(&mut client, &key);
+            let filters = filters.iter().map(|bytes| bytes + PER_FILTER).sum::<i64>();
+            let beyond = size(&mut client, &key) - filters;
+            assert_eq!(*constant.get_or_insert(beyond), beyond, "{key}");
+        }
+    }
+    let constant = constant.expect("there were keys");
+    assert!((50..300).contains(&constant), "{constant}");
+}
+
+#[test]
+fn memory_usage_is_the_size_and_the_key() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut beyond = Vec::new();
+    for (number, line) in [
+        "BF.RESERVE key-0 0.01 10",
+        "BF.RESERVE key-1 0.01 100000",
+        "BF.INSERT key-2 CAPACITY 1 EXPANSION 1 ITEMS a b c d e f g h i j k",
+        "BF.RESERVE key-3 0.5 1 NONSCALING",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        assert!(!client.cmd(line).is_error());
+        let key = format!("key-{number}");
+        beyond.push(usage(&mut client, &key) - size(&mut client, &key));
+    }
+    assert!((1..200).contains(&beyond[0]), "{beyond:?}");
+    assert!(beyond.iter().all(|one| *one == beyond[0]), "{beyond:?}");
+
+    // What is half loaded takes what has come.
+    let mut object = Forged::new();
+    object.filters[0].bitmap_bytes = 1_000_000;
+    let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"half", b"1", &object.header()];
+    assert_eq!(client.call(&begin), ok());
+    let empty = usage(&mut client, "half");
+    assert!(empty < 2000, "{empty}");
+    let chunk = vec![1; 400_000];
+    let load: [&[u8]; 4] = [b"BF.LOADCHUNK", b"half", b"400001", &chunk];
+    assert_eq!(client.call(&load), ok());
+    let come = usage(&mut client, "half") - empty;
+    assert!((400_000..=800_000).contains(&come), "{come}");
+}
+
+#[test]
+fn writes_are_refused_where_memory_is_at_its_end() {
+    let server = Server::start();
+    let mut client = server.client();
+    let object = Forged::new();
+    assert_eq!(client.cmd("BF.MADD known a b"), array([int(1), int(1)]));
+    let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"half", b"1", &object.header()];
+    assert_eq!(client.call(&begin), ok());
+    let before = digest(&mut client, "known");
+    assert_eq!(client.cmd("CONFIG SET maxmemory 1"), ok());
+    let (dump, header) = (object.dump(), object.header());
+    let refused: [&[&[u8]]; 9] = [
+        &[b"BF.ADD", b"new", b"a"],
+        &[b"BF.ADD", b"known", b"a"],
+        &[b"BF.MADD", b"known", b"c", b"d"],
+        &[b"BF.RESERVE", b"new", b"0.01", b"10"],
+        &[b"BF.INSERT", b"new", b"ITEMS", b"a"],
+        &[b"BF.INSERT", b"known", b"NOCREATE", b"ITEMS", b"c"],
+        &[b"BF.LOAD", b"new", &dump],
+        &[b"BF.LOADCHUNK", b"new", b"1", &header],
+        &[b"BF.LOADCHUNK", b"half", b"3", b"xy"],
+    ];
+    for args in refused {
+        let reply = client.call(args).text();
+        let shown = args[0].escape_ascii();
+        assert!(
+            reply.starts_with("OOM command not allowed"),
+            "{shown}: {reply}"
+        );
+    }
+    assert_eq!(client.cmd("EXISTS new"), int(0));
+    assert_eq!(digest(&mut client, "known"), before);
+
+    assert_eq!(client.cmd("BF.EXISTS known a"), int(1));
+    assert_eq!(client.cmd("BF.MEXISTS known a b"), array([int(1), int(1)]));
+    assert_eq!(client.cmd("BF.CARD known"), int(2));
+    for read in ["BF.INFO known", "BF.DEBUG known", "BF.SCANDUMP known 0"] {
+        assert!(matches!(client.cmd(read), Reply::Array(_)), "{read}");
+    }
+    assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
+    assert_eq!(client.cmd("BF.LOADCHUNK half 3 xy"), ok());
+    assert_eq!(client.cmd("BF.MADD known a b"), array([int(0), int(0)]));
+}
+
+#[test]
+fn objects_are_evicted() {
+    for lazy in ["no", "yes"] {
+        let server = Server::with(&[
+            ("maxmemory-policy", "allkeys-lru"),
+            ("lazyfree-lazy-eviction", lazy),
+        ]);
+        let mut client = server.client();
+        let limit = memory(&server, "used_memory") + (4 << 20);
+        let limited = format!("CONFIG SET maxmemory {limit}");
+        for number in 0..200 {
+            if number % 10 == 0 {
+                // Without a limit, since any command under one may evict a key.
+                assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
+                ledger::is_balanced(&mut client);
+                assert_eq!(client.cmd(&limited), ok());
+            }
+            let create = format!("BF.INSERT key-{number} CAPACITY 50000 ITEMS a b c");
+            wait_until("what was evicted is freed", || {
+                let reply = client.cmd(&create);
+                let refused = matches!(&reply, Reply::Error(text) if text.starts_with("OOM "));
+                assert!(refused || reply.as_array().len() == 3, "{reply:?}");
+                !refused
+            });
+        }
+        assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
+        ledger::is_balanced(&mut client);
+        let evicted: i64 = server.info("stats")["evicted_keys"].parse().unwrap();
+        assert!(evicted > 100, "{evicted}");
+        assert_eq!(client.cmd("DBSIZE"), int(200 - evicted));
+        for key in client.cmd("KEYS *").as_array() {
+            let card = format!("BF.CARD {}", key.text());
+            assert_eq!(client.cmd(&card), int(3));
+        }
+        wait_until("what was evicted is freed", || {
+            memory(&server, "used_memory") < limit + (1 << 20)
+        });
+    }
+}
+
+#[test]
+fn large_objects_are_freed_in_the_background() {
+    let server = Server::start();
+    let mut client = server.client();
+    let freed = || memory(&server, "lazyfreed_objects");
+    assert_eq!(client.cmd("CONFIG RESETSTAT"), ok());
+    // By its default the threshold is 4096 bytes, for the object as a whole.
+    let small = "BF.RESERVE small 0.01 1000";
+    let large = "BF.RESERVE large 0.01 10000";
+    let deep: Vec<String> = (0..600).map(|i| i.to_string()).collect();
+    let deep = format!(
+        "BF.INSERT deep CAPACITY 10 EXPANSION 1 ITEMS {}",
+        deep.join(" ")
+    );
+    let mut expected = 0;
+    let mut unlink = |create: &str, key: &str, background: bool| {
+        assert!(!client.cmd(create).is_error());
+        let large = size(&mut client, key) > 4096;
+        assert_eq!(large, background, "{key}");
+        assert_eq!(client.cmd(&format!("UNLINK {key}")), int(1));
+        expected += i64::from(background);
+        // Were a small one freed in the background too, the next large one would show it.
+        wait_until("it is freed", || freed() >= expected);
+        assert_eq!(freed(), expected, "{key}");
+    };
+    unlink(small, "small", false);
+    unlink(large, "large", true);
+    unlink(&deep, "deep", true);
+    unlink(small, "small", false);
+    unlink(large, "large", true);
+
+    // The setting moves it.
+    let mut client = server.client();
+    let threshold = "CONFIG SET bf.bloom-large-item-threshold 1mb";
+    assert_eq!(client.cmd(threshold), ok());
+    assert_eq!(client.cmd(large), ok());
+    assert_eq!(client.cmd("UNLINK large"), int(1));
+    assert_eq!(
+        client.cmd("CONFIG SET bf.bloom-large-item-threshold 0"),
+        ok()
+    );
+    assert_eq!(client.cmd(small), ok());
+    assert_eq!(client.cmd("UNLINK small"), int(1));
+    wait_until("it is freed", || freed() >= 4);
+    assert_eq!(freed(), 4);
+}
+
+#[test]
+fn what_can_not_be_allocated_is_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    let most = i64::MAX;
+    let set = format!("CONFIG SET bf.bloom-filter-max-memory-usage {most}");
+    assert_eq!(client.cmd(&set), ok());
+    let oom = error("OOM not enough memory for bloom object");
+    for line in [
+        "BF.RESERVE new 0.01 1000000000000000",
+        "BF.RESERVE new 0.01 1000000000000000 NONSCALING",
+        "BF.INSERT new CAPACITY 1000000000000000 ITEMS a",
+    ] {
+        assert_eq!(client.cmd(line), oom, "{line}");
+    }
+    assert_eq!(
+        client.cmd("CONFIG SET bf.bloom-capacity 1000000000000000"),
+        ok()
+    );
+    assert_eq!(client.cmd("BF.ADD new a"), oom);
+    assert_eq!(client.cmd("BF.MADD new a b"), oom);
+    // The largest capacity of all.
+    let reply = client.cmd(&format!("BF.RESERVE new 0.01 {most}"));
+    assert!(reply.is_error(), "{reply:?}");
+    assert_eq!(client.cmd("EXISTS new"), int(0));
+
+    // A scale-out of an object that holds items: it goes on with what it has.
+    let create = "BF.INSERT full CAPACITY 250000 EXPANSION 4294967295 ERROR 0.0001";
+    assert_eq!(client.cmd(create), array([]));
+    let mut next = 0;
+    let refused = loop {
+        let items: Vec<String> = (next..next + 10_000).map(|i| i.to_string()).collect();
+        next += 10_000;
+        let reply = client.cmd(&format!("BF.MADD full {}", items.join(" ")));
+        if let Some(Reply::Error(text)) = reply.as_array().last() {
+            break error(text);
+        }
+        assert!(next < 300_000, "it holds more than its capacity");
+    };
+    assert_eq!(refused, oom);
+    assert_eq!(client.cmd("BF.CARD full"), int(250_000));
+    let before = digest(&mut client, "full");
+    assert_eq!(client.cmd("BF.EXISTS full 0"), int(1));
+    assert_eq!(client.cmd("BF.ADD full 0"), int(0));
+    let last = client.cmd("BF.INSERT full ITEMS 0 none-of-them-1 none-of-them-2 none-of-them-3");
+    assert_eq!(last.as_array().last(), Some(&oom));
+    assert_eq!(digest(&mut client, "full"), before);
+    ledger::is_balanced(&mut client);
+}

@@ -1,0 +1,695 @@
+//! An object is the same after every way of keeping, copying and moving it.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::harness::{
+    Client, PATIENCE, Reply, Server, array, bulk, digest, error, int, ok, simple, wait_until,
+};
+use crate::hostile::{Forged, ForgedFilter, Random};
+use crate::ledger;
+
+/// What BF.SCANDUMP gives and BF.LOADCHUNK takes: cursors, and bytes.
+pub type Pieces = Vec<(u64, Vec<u8>)>;
+
+/// Objects of every kind in a server, and what they were when they were made.
+pub struct Population {
+    specimens: Vec<Specimen>,
+    /// The digest of the object of which some specimens are the first part.
+    whole: String,
+}
+
+struct Specimen {
+    key: String,
+    /// What was added to it.
+    items: Vec<Vec<u8>>,
+    /// The chunks that are still to come.
+    rest: Pieces,
+    seen: Seen,
+    /// The same before it got a time to live, which a digest tells of too.
+    lasting: Seen,
+}
+
+/// All that a client can see of an object.
+#[derive(Clone, PartialEq, Debug)]
+struct Seen {
+    kind: Reply,
+    digest: String,
+    info: Reply,
+    debug: Reply,
+    /// The answers for its own items and for others, a digit each; or the refusal to answer.
+    answers: String,
+    expires_ms: i64,
+}
+
+const STILL_LOADING: &str = "ERR bloom object is still being loaded";
+const OTHERS: usize = 10_000;
+
+impl Seen {
+    #[track_caller]
+    fn of(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Self {
+        let others: Vec<String> = (0..OTHERS).map(|i| format!("other {i}")).collect();
+        let mut ask: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
+        ask.extend(items.iter().map(Vec::as_slice));
+        ask.extend(others.iter().map(String::as_bytes));
+        let answers = match client.call(&ask) {
+            Reply::Array(answers) => {
+                let (own, _) = answers.split_at(items.len());
+                assert!(own.iter().all(|answer| *answer == int(1)), "{key}");
+                answers.iter().map(|a| a.as_int().to_string()).collect()
+            }
+            refusal => refusal.text(),
+        };
+        Self {
+            kind: client.cmd(&format!("TYPE {key}")),
+            digest: digest(client, key),
+            info: client.cmd(&format!("BF.INFO {key}")),
+            debug: client.cmd(&format!("BF.DEBUG {key}")),
+            answers,
+            expires_ms: client.cmd(&format!("PEXPIRETIME {key}")).as_int(),
+        }
+    }
+}
+
+/// Adds items until the object has so many filters, and then a few more.
+fn grow(client: &mut Client, key: &str, create: &str, filters: i64) -> Vec<Vec<u8>> {
+    assert_eq!(
+        client.cmd(&format!("BF.INSERT {key} {create}")),
+        array([]),
+        "{key}"
+    );
+    let mut items: Vec<Vec<u8>> = Vec::new();
+    let count = |client: &mut Client| {
+        let reply = client.cmd(&format!("BF.INFO {key} FILTERS"));
+        reply.as_array()[0].as_int()
+    };
+    while count(client) < filters {
+        items.push(format!("{key}\r\n\0{}", items.len()).into_bytes());
+        let item = items.last().expect("one was pushed");
+        client.call(&[b"BF.ADD", key.as_bytes(), item]);
+    }
+    items.push(Vec::new());
+    client.call(&[b"BF.ADD", key.as_bytes(), b""]);
+    items
+}
+
+fn fill(client: &mut Client, key: &str, create: &[&[u8]], count: usize) -> Vec<Vec<u8>> {
+    let items: Vec<Vec<u8>> = (0..count)
+        .map(|i| format!("{key} \u{e9} {i}").into_bytes())
+        .collect();
+    let mut args: Vec<&[u8]> = vec![b"BF.INSERT", key.as_bytes()];
+    args.extend(create);
+    if !items.is_empty() {
+        args.push(b"ITEMS");
+        args.extend(items.iter().map(Vec::as_slice));
+    }
+    let replies = client.call(&args);
+    assert!(replies.as_array().iter().all(|r| !r.is_error()), "{key}");
+    items
+}
+
+/// The pairs of BF.SCANDUMP.
+pub fn pieces(client: &mut Client, key: &str) -> Pieces {
+    let mut pieces = Vec::new();
+    let mut cursor = 0;
+    loop {
+        let pair = client.cmd(&format!("BF.SCANDUMP {key} {cursor}"));
+        let pair = pair.as_array();
+        cursor = pair[0].as_int().cast_unsigned();
+        if cursor == 0 {
+            return pieces;
+        }
+        pieces.push((cursor, pair[1].as_bytes().to_vec()));
+    }
+}
+
+#[track_caller]
+pub fn load_chunks(client: &mut Client, key: &str, pieces: &[(u64, Vec<u8>)]) {
+    for (cursor, bytes) in pieces {
+        let cursor = cursor.to_string();
+        let args: [&[u8]; 4] = [b"BF.LOADCHUNK", key.as_bytes(), cursor.as_bytes(), bytes];
+        assert_eq!(client.call(&args), ok(), "{key} at {cursor}");
+    }
+}
+
+/// The same chunks in pieces of at most so many bytes; the header stays whole.
+pub fn split(pieces: &[(u64, Vec<u8>)], bytes: usize) -> Pieces {
+    let mut cursor = 1;
+    let mut finer = vec![pieces[0].clone()];
+    for chunk in pieces[1..]
+        .iter()
+        .flat_map(|(_, chunk)| chunk.chunks(bytes))
+    {
+        cursor += chunk.len() as u64;
+        finer.push((cursor, chunk.to_vec()));
+    }
+    finer
+}
+
+impl Population {
+    #[track_caller]
+    pub fn new(client: &mut Client) -> Self {
+        let mut all: Vec<(String, Vec<Vec<u8>>, Pieces)> = Vec::new();
+        let mut add = |key: &str, items: Vec<Vec<u8>>| all.push((key.to_owned(), items, vec![]));
+
+        add("empty", fill(client, "empty", &[], 0));
+        let create: [&[u8]; 2] = [b"CAPACITY", b"1000"];
+        add("one-filter", fill(client, "one-filter", &create, 600));
+        let five = grow(client, "five-filters", "CAPACITY 60 EXPANSION 2", 5);
+        add("five-filters", five.clone());
+        let twenty = grow(client, "twenty-filters", "CAPACITY 8 EXPANSION 1", 20);
+        add("twenty-filters", twenty);
+        let tight = "CAPACITY 30 ERROR 0.001 TIGHTENING 0.85 EXPANSION 3";
+        add("tightened", grow(client, "tightened", tight, 4));
+        let create: [&[u8]; 5] = [b"ERROR", b"0.02", b"NONSCALING", b"CAPACITY", b"300"];
+        add("fixed", fill(client, "fixed", &create, 250));
+        let seed: [u8; 32] = std::array::from_fn(|i| u8::try_from(i * 7).expect("below 256"));
+        let create: [&[u8]; 4] = [b"SEED", &seed, b"CAPACITY", b"50"];
+        add("given-seed", fill(client, "given-seed", &create, 200));
+
+        assert_eq!(client.cmd("CONFIG SET bf.bloom-use-random-seed no"), ok());
+        let create: [&[u8]; 2] = [b"CAPACITY", b"80"];
+        add("fixed-seed", fill(client, "fixed-seed", &create, 200));
+        assert_eq!(
+            client.cmd("CONFIG SET bf.bloom-use-random-seed yes bf.bloom-saturate-nonscaling yes"),
+            ok()
+        );
+        let create: [&[u8]; 3] = [b"NONSCALING", b"CAPACITY", b"100"];
+        add("saturated", fill(client, "saturated", &create, 400));
+        assert_eq!(
+            client.cmd("CONFIG SET bf.bloom-saturate-nonscaling no"),
+            ok()
+        );
+
+        // One that came in chunks, and the same with chunks still to come: all of them, some of
+        // the first filter, all but the first filter, some of the second, the last chunk.
+        let chunks = split(&pieces(client, "five-filters"), 10);
+        load_chunks(client, "chunked", &chunks);
+        all.push(("chunked".to_owned(), five, vec![]));
+        let count = chunks.len();
+        let mut whole_first = 1;
+        while whole_first < count && chunks[whole_first].1.len() == 10 {
+            whole_first += 1;
+        }
+        for (stage, come) in [1, 3, whole_first + 1, whole_first + 2, count - 1]
+            .into_iter()
+            .enumerate()
+        {
+            let key = format!("half-{stage}");
+            load_chunks(client, &key, &chunks[..come]);
+            all.push((key, vec![], chunks[come..].to_vec()));
+        }
+
+        let whole = digest(client, "five-filters");
+        let expiring = [("fixed", 1000), ("twenty-filters", 2000), ("half-2", 3000)];
+        let specimens = all.into_iter().map(|(key, items, rest)| {
+            let lasting = Seen::of(client, &key, &items);
+            if let Some((_, seconds)) = expiring.iter().find(|(name, _)| *name == key) {
+                let reply = client.cmd(&format!("EXPIRE {key} {seconds}"));
+                assert_eq!(reply, int(1));
+            }
+            Specimen {
+                seen: Seen::of(client, &key, &items),
+                lasting,
+                key,
+                items,
+                rest,
+            }
+        });
+        let population = Self {
+            specimens: specimens.collect(),
+            whole,
+        };
+        population.is_sound();
+        population
+    }
+
+    /// What the tests are about is really there.
+    #[track_caller]
+    fn is_sound(&self) {
+        for specimen in &self.specimens {
+            assert_eq!(specimen.seen.kind, simple("bloomfltr"));
+            assert_eq!(specimen.seen.info, specimen.lasting.info);
+            let half = !specimen.rest.is_empty();
+            assert_eq!(specimen.seen.info.is_error(), half, "{}", specimen.key);
+        }
+        let filters = |key: &str| {
+            let found = self.specimens.iter().find(|s| s.key == key);
+            let Reply::Array(info) = &found.expect("it is one of them").seen.info else {
+                panic!("no info of {key}");
+            };
+            info[5].as_int()
+        };
+        assert_eq!(filters("one-filter"), 1);
+        assert_eq!(filters("five-filters"), 5);
+        assert_eq!(filters("twenty-filters"), 20);
+        let chunked = self.specimens.iter().find(|s| s.key == "chunked");
+        assert_eq!(chunked.map(|s| &s.seen.digest), Some(&self.whole));
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &str> {
+        self.specimens.iter().map(|specimen| specimen.key.as_str())
+    }
+
+    /// Every key holds what it held when it was made.
+    #[track_caller]
+    pub fn is_unchanged(&self, client: &mut Client) {
+        for specimen in &self.specimens {
+            let seen = Seen::of(client, &specimen.key, &specimen.items);
+            assert!(
+                seen == specimen.seen,
+                "{}: {:?} was {:?}",
+                specimen.key,
+                seen.shortened(),
+                specimen.seen.shortened()
+            );
+        }
+    }
+
+    /// The same for copies under other names, whose times to live are taken from them.
+    #[track_caller]
+    pub fn is_copied(&self, client: &mut Client, name: impl Fn(&str) -> String) {
+        for specimen in &self.specimens {
+            let key = name(&specimen.key);
+            client.cmd(&format!("PERSIST {key}"));
+            let seen = Seen::of(client, &key, &specimen.items);
+            assert!(
+                seen == specimen.lasting,
+                "{key}: {:?} was {:?}",
+                seen.shortened(),
+                specimen.lasting.shortened()
+            );
+        }
+    }
+
+    /// Loads what is still to come of the half loaded ones.
+    #[track_caller]
+    pub fn finish_loading(&self, client: &mut Client, name: impl Fn(&str) -> String) {
+        for specimen in self.specimens.iter().filter(|s| !s.rest.is_empty()) {
+            let key = name(&specimen.key);
+            client.cmd(&format!("PERSIST {key}"));
+            assert_eq!(client.cmd(&format!("BF.CARD {key}")), error(STILL_LOADING));
+            load_chunks(client, &key, &specimen.rest);
+            assert_eq!(digest(client, &key), self.whole, "{key}");
+        }
+    }
+}
+
+impl Seen {
+    /// As far as it can be read in a message.
+    fn shortened(&self) -> Self {
+        let mut answers = self.answers.clone();
+        answers.truncate(60);
+        Self {
+            answers,
+            ..self.clone()
+        }
+    }
+}
+
+fn same_name(key: &str) -> String {
+    key.to_owned()
+}
+
+/// A server whose AOF holds commands only, each of them on the disk before it is answered.
+fn with_command_log() -> Server {
+    Server::with(&[
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+        ("aof-use-rdb-preamble", "no"),
+        ("auto-aof-rewrite-percentage", "0"),
+    ])
+}
+
+#[track_caller]
+pub fn rewrite_aof(server: &Server) {
+    let started = server.client().cmd("BGREWRITEAOF");
+    assert!(!started.is_error(), "{started:?}");
+    wait_until("the AOF is rewritten", || {
+        let info = server.info("persistence");
+        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+    });
+    assert_eq!(
+        server.info("persistence")["aof_last_bgrewrite_status"],
+        "ok"
+    );
+}
+
+#[test]
+fn objects_survive_in_an_rdb() {
+    let mut server = Server::start();
+    let population = Population::new(&mut server.client());
+    assert_eq!(server.client().cmd("SAVE"), ok());
+    server.kill();
+    server.start_again();
+    population.is_unchanged(&mut server.client());
+    server.restart_saving();
+    population.is_unchanged(&mut server.client());
+    ledger::is_balanced(&mut server.client());
+    population.finish_loading(&mut server.client(), same_name);
+}
+
+#[test]
+fn objects_survive_a_reload() {
+    let server = Server::start();
+    let mut client = server.client();
+    let population = Population::new(&mut client);
+    assert_eq!(client.cmd("DEBUG RELOAD"), ok());
+    population.is_unchanged(&mut client);
+    ledger::is_balanced(&mut client);
+    population.finish_loading(&mut client, same_name);
+}
+
+#[test]
+fn objects_survive_in_a_log_of_commands() {
+    let mut server = with_command_log();
+    let population = Population::new(&mut server.client());
+    server.kill();
+    server.start_again();
+    let mut client = server.client();
+    population.is_unchanged(&mut client);
+    ledger::is_balanced(&mut client);
+    assert_eq!(client.cmd("DEBUG LOADAOF"), ok());
+    population.is_unchanged(&mut client);
+    ledger::is_balanced(&mut client);
+    population.finish_loading(&mut client, same_name);
+}
+
+#[test]
+fn objects_survive_in_a_rewritten_log() {
+    let mut server = with_command_log();
+    let population = Population::new(&mut server.client());
+    rewrite_aof(&server);
+    server.kill();
+    server.start_again();
+    population.is_unchanged(&mut server.client());
+    ledger::is_balanced(&mut server.client());
+    // What a rewrite makes of what a rewrite has made.
+    rewrite_aof(&server);
+    server.kill();
+    server.start_again();
+    population.is_unchanged(&mut server.client());
+    population.finish_loading(&mut server.client(), same_name);
+}
+
+#[test]
+fn objects_survive_in_a_log_behind_an_rdb() {
+    let mut server = Server::with(&[
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+        ("aof-use-rdb-preamble", "yes"),
+    ]);
+    let population = Population::new(&mut server.client());
+    rewrite_aof(&server);
+    let mut client = server.client();
+    // Behind the RDB: more of an object in it, and one that was loaded to its end.
+    let items: Vec<Vec<u8>> = (0..500).map(|i| format!("late {i}").into_bytes()).collect();
+    let mut add: Vec<&[u8]> = vec![b"BF.MADD", b"twenty-filters-2"];
+    add.extend(items.iter().map(Vec::as_slice));
+    assert_eq!(client.cmd("COPY twenty-filters twenty-filters-2"), int(1));
+    assert!(!client.call(&add).is_error());
+    assert_eq!(client.cmd("COPY half-2 half-2-2"), int(1));
+    let half = population.specimens.iter().find(|s| s.key == "half-2");
+    let half = half.expect("it is one of them");
+    load_chunks(&mut client, "half-2-2", &half.rest);
+    let late = Seen::of(&mut client, "twenty-filters-2", &items);
+    server.kill();
+    server.start_again();
+    let mut client = server.client();
+    population.is_unchanged(&mut client);
+    assert!(Seen::of(&mut client, "twenty-filters-2", &items) == late);
+    assert_eq!(client.cmd("PERSIST half-2-2"), int(1));
+    assert_eq!(digest(&mut client, "half-2-2"), population.whole);
+}
+
+/// Appends to the config file of a server that is down.
+pub fn configure(server: &Server, lines: &str) {
+    let file = OpenOptions::new()
+        .append(true)
+        .open(server.dir().join("server.conf"));
+    file.expect("the server has a config file")
+        .write_all(lines.as_bytes())
+        .expect("the file can be written to");
+}
+
+#[test]
+fn a_file_is_loaded_whatever_the_settings() {
+    let tight = "bf.bloom-filter-max-memory-usage 1\nbf.bloom-memory-usage-limit 1\n\
+        bf.bloom-capacity 7\nbf.bloom-expansion 0\nbf.bloom-fp-rate 0.5\n\
+        bf.bloom-tightening-ratio 0.9\nbf.bloom-use-random-seed no\n";
+    for log in [None, Some(false), Some(true)] {
+        let mut server = match log {
+            None => Server::start(),
+            Some(_) => with_command_log(),
+        };
+        let population = Population::new(&mut server.client());
+        match log {
+            None => server.shutdown_save(),
+            Some(rewritten) => {
+                if rewritten {
+                    rewrite_aof(&server);
+                }
+                server.kill();
+            }
+        }
+        configure(&server, tight);
+        server.start_again();
+        let mut client = server.client();
+        let refused = client.cmd("BF.RESERVE new 0.01 100");
+        assert_eq!(
+            refused,
+            error("ERR operation exceeds bloom object memory limit")
+        );
+        for specimen in &population.specimens {
+            let now = digest(&mut client, &specimen.key);
+            assert_eq!(now, specimen.seen.digest, "{} {log:?}", specimen.key);
+        }
+    }
+}
+
+#[test]
+fn dump_and_restore() {
+    let server = Server::start();
+    let mut client = server.client();
+    let population = Population::new(&mut client);
+    let restore = |client: &mut Client, key: &str, to: &str, ttl: &str, options: &[&[u8]]| {
+        let dump = client.cmd(&format!("DUMP {key}"));
+        let mut args: Vec<&[u8]> = vec![b"RESTORE", to.as_bytes(), ttl.as_bytes()];
+        args.push(dump.as_bytes());
+        args.extend(options);
+        client.call(&args)
+    };
+    let copy = |key: &str| format!("{key}-copy");
+    for key in population.keys() {
+        assert_eq!(restore(&mut client, key, &copy(key), "0", &[]), ok());
+        let busy = error("BUSYKEY Target key name already exists.");
+        assert_eq!(restore(&mut client, key, &copy(key), "0", &[]), busy);
+    }
+    population.is_copied(&mut client, copy);
+
+    // Over an object of another kind, half loaded ones too, and over a string.
+    assert_eq!(client.cmd("SET over x"), ok());
+    for specimen in &population.specimens {
+        let reply = restore(&mut client, &specimen.key, "over", "0", &[b"REPLACE"]);
+        assert_eq!(reply, ok());
+        let over = digest(&mut client, "over");
+        assert_eq!(over, specimen.lasting.digest, "{}", specimen.key);
+    }
+
+    for key in population.keys() {
+        let reply = restore(&mut client, key, &copy(key), "5000000", &[b"REPLACE"]);
+        assert_eq!(reply, ok());
+        let ttl = client.cmd(&format!("PTTL {}", copy(key))).as_int();
+        assert!((4_900_000..=5_000_000).contains(&ttl), "{ttl}");
+    }
+    population.is_copied(&mut client, copy);
+    let time = "33000000000000";
+    let options: [&[u8]; 2] = [b"REPLACE", b"ABSTTL"];
+    for key in population.keys() {
+        let reply = restore(&mut client, key, &copy(key), time, &options);
+        assert_eq!(reply, ok());
+        let expires = client.cmd(&format!("PEXPIRETIME {}", copy(key)));
+        assert_eq!(expires, int(33_000_000_000_000));
+    }
+    population.is_copied(&mut client, copy);
+    population.is_unchanged(&mut client);
+    population.finish_loading(&mut client, copy);
+    population.finish_loading(&mut client, same_name);
+}
+
+#[test]
+fn copies() {
+    let server = Server::start();
+    let mut client = server.client();
+    let population = Population::new(&mut client);
+    let copy = |key: &str| format!("{key}-copy");
+    for key in population.keys() {
+        let reply = client.cmd(&format!("COPY {key} {}", copy(key)));
+        assert_eq!(reply, int(1));
+        let reply = client.cmd(&format!("COPY {key} {}", copy(key)));
+        assert_eq!(reply, int(0));
+        let reply = client.cmd(&format!("COPY {key} {key} DB 3"));
+        assert_eq!(reply, int(1));
+        let reply = client.cmd(&format!("COPY {key} one DB 4 REPLACE"));
+        assert_eq!(reply, int(1));
+    }
+    for key in population.keys() {
+        let seconds = client.cmd(&format!("PEXPIRETIME {key}"));
+        let reply = client.cmd(&format!("PEXPIRETIME {}", copy(key)));
+        assert_eq!(reply, seconds, "{key}");
+    }
+    population.is_copied(&mut client, copy);
+    assert_eq!(client.cmd("SELECT 3"), ok());
+    population.is_unchanged(&mut client);
+    population.finish_loading(&mut client, same_name);
+    assert_eq!(client.cmd("SELECT 4"), ok());
+    assert_eq!(client.cmd("DBSIZE"), int(1));
+
+    // A copy goes its own way.
+    assert_eq!(client.cmd("SELECT 0"), ok());
+    let more: Vec<String> = (0..100).map(|i| format!("more {i}")).collect();
+    let mut add: Vec<&[u8]> = vec![b"BF.MADD", b"one-filter-copy"];
+    add.extend(more.iter().map(String::as_bytes));
+    assert!(client.call(&add).as_array().contains(&int(1)));
+    assert_eq!(client.cmd("DEL one-filter-copy"), int(1));
+    population.is_unchanged(&mut client);
+    population.finish_loading(&mut client, copy);
+    population.finish_loading(&mut client, same_name);
+}
+
+#[test]
+fn objects_migrate() {
+    let (from, to) = (Server::start(), Server::start());
+    let (mut near, mut far) = (from.client(), to.client());
+    let population = Population::new(&mut near);
+    let keys: Vec<&str> = population.keys().collect();
+    let port = to.port().to_string();
+    let migrate = |near: &mut Client, options: &str| {
+        let keys = keys.join(" ");
+        let options = format!("{options}KEYS {keys}");
+        near.cmd(&format!("MIGRATE 127.0.0.1 {port}  0 60000 {options}"))
+    };
+    // The time to live travels as what is left of it.
+    let keeps_times = |far: &mut Client| {
+        for specimen in &population.specimens {
+            let expires = far.cmd(&format!("PEXPIRETIME {}", specimen.key));
+            let late = expires.as_int() - specimen.seen.expires_ms;
+            let most = i64::try_from(PATIENCE.as_millis()).expect("a minute");
+            assert!((-1..most).contains(&late), "{}: {late}", specimen.key);
+        }
+    };
+    assert_eq!(migrate(&mut near, "COPY "), ok());
+    keeps_times(&mut far);
+    population.is_copied(&mut far, same_name);
+    population.is_unchanged(&mut near);
+
+    assert!(migrate(&mut near, "").text().contains("BUSYKEY"));
+    assert_eq!(migrate(&mut near, "REPLACE "), ok());
+    keeps_times(&mut far);
+    population.is_copied(&mut far, same_name);
+    assert_eq!(near.cmd("DBSIZE"), int(0));
+    ledger::is_balanced(&mut near);
+    ledger::is_balanced(&mut far);
+    population.finish_loading(&mut far, same_name);
+}
+
+#[test]
+fn a_time_to_live_is_a_point_in_time() {
+    let mut server = with_command_log();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.ADD k item"), int(1));
+    let object = Forged::new();
+    let load: [&[u8]; 4] = [b"BF.LOAD", b"long", &object.dump(), b"500000"];
+    assert_eq!(client.call(&load), ok());
+    let short: [&[u8]; 4] = [b"BF.LOAD", b"short", &object.dump(), b"400"];
+    assert_eq!(client.call(&short), ok());
+    let lasting: [&[u8]; 4] = [b"BF.LOAD", b"lasting", &object.dump(), b"0"];
+    assert_eq!(client.call(&lasting), ok());
+    let times: Vec<Reply> = ["long", "short", "lasting"]
+        .iter()
+        .map(|key| client.cmd(&format!("PEXPIRETIME {key}")))
+        .collect();
+    assert!(times[0].as_int() > times[1].as_int() + 400_000);
+    assert_eq!(times[2], int(-1));
+    server.kill();
+    wait_until(
+        "the short one's time comes while the server is down",
+        || {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH);
+            now.expect("after 1970").as_millis()
+                > u128::try_from(times[1].as_int()).expect("a time")
+        },
+    );
+    server.start_again();
+    let mut client = server.client();
+    assert_eq!(client.cmd("PEXPIRETIME long"), times[0]);
+    assert_eq!(client.cmd("PEXPIRETIME lasting"), int(-1));
+    assert_eq!(client.cmd("EXISTS short"), int(0));
+    assert_eq!(client.cmd("BF.CARD short"), int(0));
+
+    rewrite_aof(&server);
+    server.kill();
+    server.start_again();
+    let mut client = server.client();
+    assert_eq!(client.cmd("PEXPIRETIME long"), times[0]);
+    assert_eq!(client.cmd("BF.CARD long"), int(20));
+    assert_eq!(client.cmd("KEYS lon*"), array([bulk("long")]));
+}
+
+/// The bytes that a rewrite gives an object of so many filters, each of 64 MiB less a header.
+const LARGE_FILTERS: usize = 10;
+const LARGE_BITMAP: u64 = (64 << 20) - 45;
+
+#[test]
+fn an_object_larger_than_any_argument_survives_a_rewrite() {
+    let mut server = Server::with(&[
+        ("appendonly", "yes"),
+        ("appendfsync", "no"),
+        ("aof-use-rdb-preamble", "no"),
+        ("auto-aof-rewrite-percentage", "0"),
+    ]);
+    let mut client = server.client();
+    let capacity = 50_000_000;
+    let mut filter = ForgedFilter::new(capacity, capacity, Vec::new());
+    filter.bitmap_bytes = LARGE_BITMAP;
+    filter.hashes = 7;
+    let mut object = Forged::new();
+    object.expansion = 1;
+    object.filters = vec![filter; LARGE_FILTERS];
+    load_chunks(&mut client, "large", &[(1, object.header())]);
+
+    let mut random = Random(64);
+    let mut block = vec![0; 16 << 20];
+    let (mut cursor, mut left) = (1, 0);
+    for _ in 0..LARGE_FILTERS {
+        left += LARGE_BITMAP;
+        while left > 0 {
+            // A word in each page makes the blocks differ; the rest repeats.
+            for page in block.chunks_exact_mut(4096) {
+                page[..8].copy_from_slice(&random.next().to_le_bytes());
+            }
+            let length = left.min(block.len() as u64);
+            cursor += length;
+            left -= length;
+            let chunk = &block[..usize::try_from(length).expect("a block")];
+            let end = cursor.to_string();
+            let args: [&[u8]; 4] = [b"BF.LOADCHUNK", b"large", end.as_bytes(), chunk];
+            assert_eq!(client.call(&args), ok());
+        }
+    }
+    let items = i64::try_from(capacity).expect("fits") * 10;
+    assert_eq!(client.cmd("BF.CARD large"), int(items));
+    assert_eq!(client.cmd("BF.INFO large FILTERS"), array([int(10)]));
+    let before = digest(&mut client, "large");
+    rewrite_aof(&server);
+    // The log of how it was built is gone, so this is what the rewrite made of it.
+    let base = fs::metadata(server.dir().join("appendonlydir/appendonly.aof.2.base.aof"));
+    let base = base.expect("a rewrite makes the second base file").len();
+    assert!(base > 10 * LARGE_BITMAP && base < 10 * LARGE_BITMAP + 100_000);
+    server.kill();
+    server.start_again();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.CARD large"), int(items));
+    assert_eq!(digest(&mut client, "large"), before);
+}

@@ -1,0 +1,428 @@
+//! Scripts, functions, transactions, and clients that keep copies.
+
+use crate::harness::{
+    Client, Reply, Server, array, bulk, digest, double, error, int, map, nil, ok, simple,
+};
+use crate::refusals::{blobs, send};
+use crate::replies::{in_both_protocols, truth, truths, with_fixed_seed};
+
+fn eval(client: &mut Client, script: &str, words: &str) -> Reply {
+    call_script(client, "EVAL", script, words)
+}
+
+/// Runs a script with the key `k` and these arguments.
+fn call_script(client: &mut Client, command: &str, script: &str, words: &str) -> Reply {
+    let mut args: Vec<&[u8]> = vec![command.as_bytes(), script.as_bytes(), b"1", b"k"];
+    args.extend(words.split_whitespace().map(str::as_bytes));
+    client.call(&args)
+}
+
+const CALL: &str = "return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
+const CALL3: &str = "redis.setresp(3) return redis.call(ARGV[1], KEYS[1], unpack(ARGV, 2))";
+
+#[test]
+fn lua_gets_what_a_client_gets() {
+    let server = Server::start();
+    in_both_protocols(&server, |client, resp3| {
+        // Scripts speak RESP2 at first: what they pass on is numbers, whoever asks.
+        let rows = [
+            ("BF.RESERVE 0.01 100", ok()),
+            ("BF.ADD a", int(1)),
+            ("BF.ADD a", int(0)),
+            ("BF.EXISTS b", int(0)),
+            ("BF.MADD a b c", array([int(0), int(1), int(1)])),
+            ("BF.MEXISTS a d", array([int(1), int(0)])),
+            ("BF.INSERT NOCREATE ITEMS a d", array([int(0), int(1)])),
+            ("BF.CARD", int(4)),
+            ("BF.INFO CAPACITY", array([int(100)])),
+            ("BF.INFO ERROR", array([bulk("0.01")])),
+        ];
+        for (words, reply) in rows {
+            assert_eq!(eval(client, CALL, words), reply, "{words}");
+        }
+        // Then booleans and maps, as scripts can tell.
+        let rows = [
+            ("BF.ADD e", "boolean"),
+            ("BF.ADD e", "boolean"),
+            ("BF.EXISTS e", "boolean"),
+            ("BF.CARD", "number"),
+            ("BF.MADD e f", "table"),
+        ];
+        for (words, kind) in rows {
+            let script =
+                format!("{} ", CALL3.replace("return ", "local reply = ")) + "return type(reply)";
+            assert_eq!(eval(client, &script, words), bulk(kind), "{words}");
+        }
+        let rows = [
+            ("BF.ADD g", truth(resp3, true)),
+            ("BF.ADD g", truth(resp3, false)),
+            ("BF.EXISTS g", truth(resp3, true)),
+            (
+                "BF.MADD g h",
+                array([truth(resp3, false), truth(resp3, true)]),
+            ),
+            (
+                "BF.MEXISTS g i",
+                array([truth(resp3, true), truth(resp3, false)]),
+            ),
+            ("BF.INSERT ITEMS i", array([truth(resp3, true)])),
+        ];
+        for (words, reply) in rows {
+            assert_eq!(eval(client, CALL3, words), reply, "{words}");
+        }
+        let field = CALL3.replace("return ", "local told = ")
+            + " for name, value in pairs(told.map) do return {name.ok, value} end";
+        let capacity = array([bulk("Capacity"), int(100)]);
+        assert_eq!(eval(client, &field, "BF.INFO CAPACITY"), capacity);
+        if resp3 {
+            let rate = array([bulk("Error rate"), double(0.01)]);
+            assert_eq!(eval(client, &field, "BF.INFO ERROR"), rate);
+            let alone = map([(simple("Capacity"), int(100))]);
+            assert_eq!(eval(client, CALL3, "BF.INFO CAPACITY"), alone);
+        }
+        assert_eq!(eval(client, CALL, "BF.CARD"), int(9));
+    });
+}
+
+#[test]
+fn lua_gets_refusals() {
+    let server = with_fixed_seed();
+    let version = server.version();
+    in_both_protocols(&server, |client, _| {
+        assert_eq!(client.cmd("BF.RESERVE k 0.01 2 NONSCALING"), ok());
+        let try_it = "return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))";
+        for (words, refusal) in [
+            ("BF.RESERVE 0.01 2", "ERR item exists"),
+            ("BF.RESERVE 2 2", "ERR (0 < error rate range < 1)"),
+            ("BF.INFO X", "ERR invalid information value"),
+        ] {
+            let refused = eval(client, CALL, words);
+            assert!(
+                refused.is_error() && refused.text().starts_with(refusal),
+                "{refused:?}"
+            );
+            assert_eq!(eval(client, try_it, words), error(refusal));
+        }
+        // Servers count the words of a command in a script themselves.
+        assert!(eval(client, CALL, "BF.ADD").is_error());
+        let wrong_type =
+            "redis.call('SET', KEYS[1], 'v') return redis.pcall('BF.ADD', KEYS[1], 'a')";
+        let text = "WRONGTYPE Operation against a key holding the wrong kind of value";
+        assert_eq!(eval(client, wrong_type, ""), error(text));
+        assert_eq!(client.cmd("DEL k"), int(1));
+
+        // An item that fails is the last of the table. From Valkey 9.1 on, Lua may be given the
+        // error in place of the table that it is in.
+        assert_eq!(client.cmd("BF.RESERVE k 0.01 2 NONSCALING"), ok());
+        let add = "local r = redis.pcall('BF.MADD', KEYS[1], 'a', 'b', 'c', 'd') \
+            return r.err or {#r, r[2], r[3].err}";
+        let full = bulk("ERR non scaling filter is full");
+        let told = eval(client, add, "");
+        let alone = version.valkey && (version.major, version.minor) >= (9, 1);
+        let whole = told == array([int(3), int(1), full.clone()]);
+        assert!(whole || alone && told == full, "{told:?}");
+        assert_eq!(client.cmd("BF.CARD k"), int(2));
+    });
+}
+
+const WRITES: &[&str] = &[
+    "BF.ADD k new",
+    "BF.MADD k new",
+    "BF.INSERT k ITEMS new",
+    "BF.RESERVE new 0.01 100",
+    "BF.LOAD new <dump>",
+    "BF.LOADCHUNK new 1 <header>",
+];
+
+const READS: &[&str] = &[
+    "BF.EXISTS k a",
+    "BF.MEXISTS k a b",
+    "BF.CARD k",
+    "BF.INFO k",
+    "BF.INFO k SIZE",
+    "BF.SCANDUMP k 0",
+    "BF.DEBUG k",
+];
+
+#[test]
+fn scripts_that_only_read_may_only_read() {
+    let server = Server::start();
+    let blobs = blobs(&mut server.client());
+    in_both_protocols(&server, |client, resp3| {
+        assert_eq!(client.cmd("BF.ADD k a"), truth(resp3, true));
+        let library = "#!lua name=bloom\n\
+            local function call(keys, args) return redis.call(args[1], keys[1], unpack(args, 2)) end\n\
+            redis.register_function{function_name = 'look', callback = call, flags = {'no-writes'}}\n\
+            redis.register_function('change', call)\n";
+        let load: [&[u8]; 4] = [b"FUNCTION", b"LOAD", b"REPLACE", library.as_bytes()];
+        assert_eq!(client.call(&load), bulk("bloom"));
+
+        let before = client.cmd("DEBUG DIGEST");
+        // The command's words, its key moved to where scripts have their keys.
+        let through = |client: &mut Client, start: &str, line: &str| {
+            let (name, rest) = line.split_once(' ').unwrap();
+            let (key, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+            send(
+                client,
+                format!("{start} 1 {key} {name} {rest}").trim_end(),
+                &blobs,
+            )
+        };
+        for line in READS {
+            let (name, rest) = line.split_once(' ').unwrap();
+            let words = format!("{name} {}", rest.trim_start_matches('k'));
+            assert!(
+                !call_script(client, "EVAL_RO", CALL, &words).is_error(),
+                "{line}"
+            );
+            for call in ["FCALL look", "FCALL_RO look", "FCALL change"] {
+                let reply = through(client, call, line);
+                assert!(!reply.is_error(), "{call} {line}: {reply:?}");
+            }
+        }
+        let refused = "ERR Write commands are not allowed from read-only scripts.";
+        for line in WRITES {
+            for call in ["FCALL look", "FCALL_RO look"] {
+                let reply = through(client, call, line);
+                assert!(
+                    reply.is_error() && reply.text().starts_with(refused),
+                    "{call} {line}: {reply:?}"
+                );
+            }
+        }
+        let reply = call_script(client, "EVAL_RO", CALL, "BF.ADD new");
+        assert!(
+            reply.is_error() && reply.text().starts_with(refused),
+            "{reply:?}"
+        );
+        let reply = through(client, "FCALL_RO change", WRITES[0]);
+        assert_eq!(
+            reply,
+            error("ERR Can not execute a script with write flag using *_ro command.")
+        );
+        assert_eq!(client.cmd("DEBUG DIGEST"), before);
+
+        for line in WRITES {
+            let reply = through(client, "FCALL change", line);
+            assert!(!reply.is_error(), "{line}: {reply:?}");
+            send(client, "DEL new", &blobs);
+        }
+        assert_eq!(client.cmd("BF.CARD k"), int(2));
+    });
+}
+
+#[test]
+fn without_memory_only_reads_are_served() {
+    let server = Server::start();
+    let blobs = blobs(&mut server.client());
+    in_both_protocols(&server, |client, resp3| {
+        assert_eq!(client.cmd("BF.ADD k a"), truth(resp3, true));
+        assert_eq!(client.cmd("CONFIG SET maxmemory 1"), ok());
+        let refused = "OOM command not allowed when used memory > 'maxmemory'.";
+        let before = digest(client, "k");
+        for line in WRITES.iter().chain(&["BF.ADD k a", "BF.LOADCHUNK new 2 x"]) {
+            assert_eq!(send(client, line, &blobs), error(refused), "{line}");
+        }
+        for line in READS {
+            assert!(!client.cmd(line).is_error(), "{line}");
+        }
+        assert_eq!(digest(client, "k"), before);
+        assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
+        assert_eq!(client.cmd("BF.ADD k new"), truth(resp3, true));
+    });
+}
+
+#[test]
+fn transactions_answer_in_one() {
+    let server = Server::start();
+    in_both_protocols(&server, |client, resp3| {
+        let lines = [
+            ("BF.RESERVE k 0.01 100", ok()),
+            ("BF.ADD k a", truth(resp3, true)),
+            ("BF.MADD k a b", truths(resp3, &[false, true])),
+            ("BF.RESERVE k 0.01 100", error("ERR item exists")),
+            (
+                "BF.INSERT k ITEMS",
+                error("ERR wrong number of arguments for 'bf.insert' command"),
+            ),
+            ("BF.EXISTS k b", truth(resp3, true)),
+            (
+                "BF.INFO k ITEMS",
+                if resp3 {
+                    map([(simple("Number of items inserted"), int(2))])
+                } else {
+                    array([int(2)])
+                },
+            ),
+            ("BF.CARD k", int(2)),
+        ];
+        // Nothing is done before EXEC; in a pipeline as one by one.
+        assert_eq!(client.cmd("MULTI"), ok());
+        assert_eq!(client.cmd("BF.ADD k a"), simple("QUEUED"));
+        assert_eq!(server.client().cmd("EXISTS k"), int(0));
+        assert_eq!(client.cmd("DISCARD"), ok());
+        assert_eq!(client.cmd("EXISTS k"), int(0));
+
+        for _ in 0..50 {
+            client.send("DEL k");
+            client.send("MULTI");
+            for (line, _) in &lines {
+                client.send(line);
+            }
+            client.send("EXEC");
+        }
+        for round in 0..50 {
+            assert_eq!(client.read(), int(i64::from(round > 0)));
+            assert_eq!(client.read(), ok());
+            for (line, _) in &lines {
+                assert_eq!(client.read(), simple("QUEUED"), "{line}");
+            }
+            let replies = lines.iter().map(|(_, reply)| reply.clone());
+            assert_eq!(client.read(), array(replies));
+        }
+
+        // What the server can see to be wrong ends the transaction.
+        assert_eq!(client.cmd("MULTI"), ok());
+        assert_eq!(client.cmd("BF.ADD k c"), simple("QUEUED"));
+        let wrong = error("ERR wrong number of arguments for 'bf.madd' command");
+        assert_eq!(client.cmd("BF.MADD k"), wrong);
+        let discarded = "EXECABORT Transaction discarded because of previous errors.";
+        assert_eq!(client.cmd("EXEC"), error(discarded));
+        assert_eq!(client.cmd("BF.CARD k"), int(2));
+    });
+}
+
+/// Commands that bring a situation about, a command, and whether it changes the key `k`.
+const CHANGES: &[(&[&str], &str, bool)] = &[
+    (&[], "BF.ADD k a", true),
+    (&[], "BF.MADD k a b", true),
+    (&[], "BF.INSERT k", true),
+    (&[], "BF.INSERT k ITEMS a", true),
+    (&[], "BF.RESERVE k 0.01 100", true),
+    (&[], "BF.LOAD k <dump>", true),
+    (&[], "BF.LOAD k <dump> 100000", true),
+    (&[], "BF.LOADCHUNK k 1 <header>", true),
+    (&["BF.ADD k a"], "BF.ADD k a", false),
+    (&["BF.ADD k a"], "BF.ADD k b", true),
+    (&["BF.ADD k a"], "BF.MADD k a a", false),
+    (&["BF.ADD k a"], "BF.MADD k a b", true),
+    (&["BF.ADD k a"], "BF.INSERT k", false),
+    (&["BF.ADD k a"], "BF.INSERT k ITEMS a", false),
+    (&["BF.ADD k a"], "BF.INSERT k NOCREATE ITEMS b", true),
+    // Growth comes with an item.
+    (&["BF.INSERT k CAPACITY 1 ITEMS a"], "BF.ADD k b", true),
+    (&["BF.INSERT k CAPACITY 1 ITEMS a"], "BF.ADD k a", false),
+    (FULL, "BF.ADD k a", false),
+    (FULL, "BF.ADD k c", false),
+    (FULL, "BF.MADD k a c b", false),
+    (
+        &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a"],
+        "BF.MADD k b c",
+        true,
+    ),
+    (&["BF.ADD k a"], "BF.RESERVE k 0.01 100", false),
+    (&["BF.ADD k a"], "BF.LOAD k <dump>", false),
+    (&["BF.ADD k a"], "BF.LOADCHUNK k 1 <header>", false),
+    (&["BF.ADD k a"], "BF.EXISTS k a", false),
+    (&["BF.ADD k a"], "BF.INFO k", false),
+    (&["BF.ADD k a"], "BF.SCANDUMP k 0", false),
+    (&["BF.ADD k a"], "BF.ADD other a", false),
+    (&[], "BF.RESERVE k 0.01 0", false),
+    (&[], "BF.RESERVE k 0.01 9223372036854775807", false),
+    (&[], "BF.INSERT k NOCREATE ITEMS a", false),
+    (&[], "BF.LOAD k <cut>", false),
+    (&[], "BF.LOADCHUNK k 1 <cutheader>", false),
+    (&["BF.LOADCHUNK k 1 <header>"], "BF.LOADCHUNK k 2 x", true),
+    (
+        &["BF.LOADCHUNK k 1 <header>"],
+        "BF.LOADCHUNK k <end> <bits>",
+        true,
+    ),
+    (
+        &["BF.LOADCHUNK k 1 <header>"],
+        "BF.LOADCHUNK k <end> <bits>",
+        true,
+    ),
+    (&["BF.LOADCHUNK k 1 <header>"], "BF.LOADCHUNK k 3 x", false),
+    (&["BF.LOADCHUNK k 1 <header>"], "BF.ADD k a", false),
+    (&["SET k v"], "BF.ADD k a", false),
+];
+
+const FULL: &[&str] = &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a b"];
+
+#[test]
+fn watch_sees_what_changes_a_key() {
+    let server = with_fixed_seed();
+    let (mut client, mut other) = (server.client(), server.client());
+    let blobs = blobs(&mut client);
+    for (given, command, changes) in CHANGES {
+        assert_eq!(client.cmd("FLUSHALL"), ok());
+        for line in *given {
+            assert!(!send(&mut client, line, &blobs).is_error(), "{line}");
+        }
+        assert_eq!(client.cmd("WATCH k"), ok());
+        send(&mut other, command, &blobs);
+        assert_eq!(client.cmd("MULTI"), ok());
+        assert_eq!(client.cmd("PING"), simple("QUEUED"));
+        let done = if *changes {
+            nil()
+        } else {
+            array([simple("PONG")])
+        };
+        assert_eq!(client.cmd("EXEC"), done, "{given:?} {command}");
+    }
+}
+
+#[test]
+fn tracking_clients_hear_of_what_changes_a_key() {
+    let server = with_fixed_seed();
+    let (mut client, mut other) = (server.client3(), server.client());
+    let blobs = blobs(&mut other);
+    assert_eq!(client.cmd("CLIENT TRACKING ON"), ok());
+    let invalid = |key: &str| [bulk("invalidate"), array([bulk(key)])];
+    for (given, command, changes) in CHANGES {
+        for key in ["k", "other"] {
+            other.cmd(&format!("DEL {key}"));
+        }
+        for line in *given {
+            assert!(!send(&mut other, line, &blobs).is_error(), "{line}");
+        }
+        // A change that comes for certain stands behind those that may come.
+        assert!(!client.cmd("EXISTS k").is_error());
+        client.cmd("GET marker");
+        send(&mut other, command, &blobs);
+        assert_eq!(other.cmd("SET marker v"), ok());
+        if *changes {
+            assert_eq!(
+                client.read_push().as_array(),
+                invalid("k"),
+                "{given:?} {command}"
+            );
+        } else {
+            // So that the next round finds no trace of this one.
+            assert!(!client.cmd("EXISTS k").is_error());
+        }
+        assert_eq!(
+            client.read_push().as_array(),
+            invalid("marker"),
+            "{given:?} {command}"
+        );
+        if !*changes {
+            other.cmd("SET k gone");
+            assert_eq!(
+                client.read_push().as_array(),
+                invalid("k"),
+                "{given:?} {command}"
+            );
+        }
+    }
+    // Each command that reads makes the server remember the key.
+    for (item, line) in READS.iter().enumerate() {
+        other.cmd("DEL k");
+        assert_eq!(other.cmd("BF.ADD k a"), int(1));
+        assert!(!client.cmd(line).is_error(), "{line}");
+        assert_eq!(other.cmd("BF.ADD k a"), int(0));
+        assert_eq!(other.cmd(&format!("BF.ADD k new{item}")), int(1));
+        assert_eq!(client.read_push().as_array(), invalid("k"), "{line}");
+    }
+}

@@ -1,0 +1,113 @@
+#!/bin/sh
+# Brings the servers that the tests run on into one folder, and prints that folder:
+#   valkey-9.1/valkey-server            built with jemalloc from Debian's source package (sid)
+#   valkey-8.0/usr/bin/valkey-server    Debian's binary (bookworm-backports), unpacked
+#   redis-7.0/usr/bin/redis-server      Debian's binary (bookworm), unpacked
+# What is there is left alone. A server is made in a temporary folder and moved in whole, so that
+# an interrupted run leaves nothing that looks finished.
+set -eu
+tools=$(cd "$(dirname "$0")" && pwd)
+mkdir -p "${SERVERS_DIR:=$HOME/.cache/valkeybloom-servers}"
+servers=$(cd "$SERVERS_DIR" && pwd)
+log=$servers/servers.log
+tmp=
+
+note() { echo "tools/servers.sh: $*" >&2; }
+fail() { note "$*"; exit 1; }
+
+# The mirror that this machine itself takes Debian from, however its apt sources are written.
+# shellcheck disable=SC2016  # the field is apt's, not the shell's
+debian_mirror() {
+    apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 'Label: Debian' 2>/dev/null | head -n 1
+}
+
+# apt with lists, cache and sources of its own: the machine's are not touched, and need no root.
+private_apt() {
+    apt-get -q -o Dir::State="$tmp/state" -o Dir::State::status=/var/lib/dpkg/status \
+        -o Dir::Cache="$tmp/cache" -o Dir::Etc::SourceList="$tmp/sources.list" \
+        -o Dir::Etc::SourceParts=/dev/null -o APT::Sandbox::User=root -o Acquire::Languages=none \
+        "$@" >>"$log" 2>&1
+}
+
+apt_says() { grep '^E:' "$log" | tail -n 1; }
+
+open_sources() {
+    [ -z "$tmp" ] || return 0
+    command -v apt-get >/dev/null || fail "no apt-get here: the servers come from Debian's packages"
+    mirror=$(debian_mirror)
+    # An image without package lists does not know yet whose sources it has.
+    if [ -z "$mirror" ] && [ "$(id -u)" = 0 ]; then
+        apt-get update >>"$log" 2>&1 || true
+        mirror=$(debian_mirror)
+    fi
+    [ -n "$mirror" ] || fail "no Debian mirror among this machine's apt sources, or no lists yet (as root: apt-get update)"
+    keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ -r "$keys" ] || fail "missing: $keys (as root: apt-get install debian-archive-keyring)"
+
+    : >"$log"
+    # What a run that was killed has left; a younger one may be at work.
+    find "$servers" -maxdepth 1 -name 'tmp.*' -mtime +0 -exec rm -rf {} +
+    tmp=$(mktemp -d "$servers/tmp.XXXXXX")
+    trap 'rm -rf "$tmp"' EXIT
+    trap 'exit 1' HUP INT TERM
+    mkdir -p "$tmp/state/lists/partial" "$tmp/cache/archives/partial"
+    {
+        echo "deb-src [signed-by=$keys] $mirror sid main"
+        echo "deb [signed-by=$keys] $mirror bookworm-backports main"
+        echo "deb [signed-by=$keys] $mirror bookworm main"
+    } >"$tmp/sources.list"
+    private_apt update || fail "cannot read $mirror: $(apt_says)"
+}
+
+# Moves the finished server in, unless another run was quicker.
+move_in() { # folder, server within it
+    [ -x "$tmp/$1/$2" ] || fail "$1 has come without its $2: see $log"
+    [ -x "$servers/$1/$2" ] || { rm -rf "${servers:?}/$1" && mv "$tmp/$1" "$servers/$1"; }
+}
+
+build_from_source() { # folder, source package
+    [ -x "$servers/$1/valkey-server" ] && return
+    missing=
+    command -v make >/dev/null || missing="$missing make"
+    command -v gcc >/dev/null || missing="$missing gcc libc6-dev"
+    # shellcheck disable=SC2086  # a list of packages
+    [ -z "$missing" ] || "$tools/packages.sh" $missing
+    open_sources
+    note "building $1, for a minute or more (log: $log)"
+    mkdir "$tmp/build" "$tmp/$1"
+    (cd "$tmp" && private_apt source --download-only "$2") || fail "no source package $2: $(apt_says)"
+    tar -xf "$tmp/${2}_"*.orig.tar.[gx]z -C "$tmp/build" --strip-components=1
+    make -C "$tmp/build" -j"$(nproc)" BUILD_TLS=no MALLOC=jemalloc >>"$log" 2>&1 || fail "$1 does not build: see $log"
+    for program in server cli benchmark; do cp "$tmp/build/src/valkey-$program" "$tmp/$1/"; done
+    move_in "$1" valkey-server
+}
+
+unpack() { # folder, server within it, packages…
+    folder=$1 server=$2
+    shift 2
+    [ -x "$servers/$folder/$server" ] && return
+    open_sources
+    note "unpacking $folder"
+    mkdir "$tmp/debs"
+    (cd "$tmp/debs" && private_apt download "$@") || fail "no packages $*: $(apt_says)"
+    for deb in "$tmp/debs"/*.deb; do dpkg -x "$deb" "$tmp/$folder"; done
+    rm -r "$tmp/debs"
+    move_in "$folder" "$server"
+}
+
+# Installs the shared libraries that unpacked servers name and this machine lacks. Debian calls the
+# package of libfoo.so.1 libfoo1; libcrypto lives in libssl's.
+bring_libraries() { # servers…
+    libraries=$(for server; do ldd "$server" | awk '/not found/ { print $1 }'; done |
+        sed 's/libcrypto/libssl/; s/\.so\.//' | sort -u)
+    # shellcheck disable=SC2086  # a list of packages
+    [ -z "$libraries" ] || "$tools/packages.sh" $libraries
+    for server; do "$server" --version >/dev/null 2>&1 || fail "$server does not run on this machine"; done
+}
+
+build_from_source valkey-9.1 valkey
+unpack valkey-8.0 usr/bin/valkey-server valkey-server valkey-tools
+unpack redis-7.0 usr/bin/redis-server redis-server redis-tools
+bring_libraries "$servers/valkey-9.1/valkey-server" "$servers/valkey-8.0/usr/bin/valkey-server" \
+    "$servers/redis-7.0/usr/bin/redis-server"
+echo "$servers"
