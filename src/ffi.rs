@@ -72,6 +72,9 @@ impl ServerAllocator {
     /// The API aligns as `malloc` does; a stricter layout is not asked for in this crate.
     const ALIGN_MAX: usize = 16;
 
+    /// Below this many bytes a server that can't go on without them would not last anyway.
+    const TRIAL_BYTES: usize = 1 << 20;
+
     fn in_server(layout: Layout) -> bool {
         // SAFETY: as in `api!`.
         let loaded = unsafe { raw::RedisModule_Free }.is_some();
@@ -103,15 +106,24 @@ unsafe impl GlobalAlloc for ServerAllocator {
             // SAFETY: the caller's promise is the same.
             return unsafe { System.alloc_zeroed(layout) };
         }
-        match NonNull::new(TRY_CALLOC.load(Relaxed)) {
-            Some(function) => {
-                // SAFETY: the pointer was given out by the server under this function's name.
-                let try_calloc: extern "C" fn(usize, usize) -> *mut c_void =
-                    unsafe { std::mem::transmute(function) };
-                try_calloc(1, layout.size()).cast()
+        if let Some(function) = NonNull::new(TRY_CALLOC.load(Relaxed)) {
+            // SAFETY: the pointer was given out by the server under this function's name.
+            let try_calloc: extern "C" fn(usize, usize) -> *mut c_void =
+                unsafe { std::mem::transmute(function) };
+            return try_calloc(1, layout.size()).cast();
+        }
+        // Redis 7.0 has no such function, and ends where `Calloc` fails: whether there is that much
+        // memory is tried first. Nothing is written to it, so the trial is cheap.
+        // SAFETY: the trial's block is given back at once; otherwise sizes are passed.
+        unsafe {
+            if layout.size() > Self::TRIAL_BYTES {
+                let trial = self.alloc(layout);
+                if trial.is_null() {
+                    return trial;
+                }
+                self.dealloc(trial, layout);
             }
-            // SAFETY: sizes, and no pointer, are passed.
-            None => unsafe { call!(RedisModule_Calloc(1, layout.size())).cast() },
+            call!(RedisModule_Calloc(1, layout.size())).cast()
         }
     }
 
@@ -1376,7 +1388,21 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Argv) -> Result<()
         call!(RedisModule_SetModuleOptions(ctx, options as c_int));
         let module_ctx = call!(RedisModule_GetDetachedThreadSafeContext(ctx));
         MODULE.store(module_ctx, Relaxed);
-
+    }
+    (module.register_types)(Ctx(ctx, PhantomData))?;
+    register_commands(ctx, module)?;
+    let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
+    for registration in (module.configure)(&words)? {
+        let status = register_setting(ctx, &registration);
+        done(status, "a setting")?;
+    }
+    // SAFETY: the settings are registered.
+    let status = unsafe { call!(RedisModule_LoadConfigs(ctx)) };
+    done(status, "a value of a setting; see the line above")?;
+    // Last, when nothing can fail any more: Redis 7.0 would go on calling a module that it has
+    // thrown out.
+    // SAFETY: the context is the one of the load; the callbacks live as long as the module.
+    unsafe {
         INFO.store(module.info as *mut c_void, Relaxed);
         ON_DATABASE.store(module.on_database as *mut c_void, Relaxed);
         done(
@@ -1397,17 +1423,8 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Argv) -> Result<()
             done(status, "a server event")?;
         }
     }
-    (module.register_types)(Ctx(ctx, PhantomData))?;
-    register_commands(ctx, module)?;
-    let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
-    for registration in (module.configure)(&words)? {
-        let status = register_setting(ctx, &registration);
-        done(status, "a setting")?;
-    }
-    // SAFETY: the settings are registered.
-    let status = unsafe { call!(RedisModule_LoadConfigs(ctx)) };
     (module.configured)();
-    done(status, "a value of a setting; see the line above")
+    Ok(())
 }
 
 /// Valkey 9: the module's data may be sent by atomic slot migration. Its commands say all.

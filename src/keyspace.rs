@@ -168,19 +168,27 @@ impl<'a> Writer<'a> {
     where
         C: FnOnce(&mut BloomObject) -> R,
     {
-        match self.key.value_mut::<Stored>() {
+        match self.held() {
             Held::Nothing => Ok(Err(change)),
             Held::Other => Err(Error::WrongType),
-            Held::Value(stored) => {
-                if info::is_unlinked(&stored.ledger) {
-                    stored.enter_in(info::of_database(self.ctx.database()));
-                }
-                stored.update(|content| match content {
-                    Content::Ready(object) => Ok(Ok(change(object))),
-                    Content::Loading(_) => Err(Error::StillLoading),
-                })
-            }
+            Held::Value(stored) => stored.update(|content| match content {
+                Content::Ready(object) => Ok(Ok(change(object))),
+                Content::Loading(_) => Err(Error::StillLoading),
+            }),
         }
+    }
+
+    /// What is under the key, to be changed: back in its database's ledger, if it was renamed.
+    #[inline]
+    fn held(&mut self) -> Held<&mut Stored> {
+        let held = self.key.value_mut::<Stored>();
+        if let Held::Value(stored) = held {
+            if info::is_unlinked(&stored.ledger) {
+                stored.enter_in(info::of_database(self.ctx.database()));
+            }
+            return Held::Value(stored);
+        }
+        held
     }
 
     /// Stores a new object under the key, which has none, with some items in it already.
@@ -251,7 +259,7 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// [`Error::WrongType`] or [`Error::BadChunk`].
     pub fn load_chunk(mut self, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
-        let stored = match self.key.value_mut::<Stored>() {
+        let stored = match self.held() {
             Held::Nothing => return Err(Error::BadChunk),
             Held::Other => return Err(Error::WrongType),
             Held::Value(stored) => stored,

@@ -4,7 +4,7 @@ use valkeybloom::bloom::chunks::{self, CHUNK_BYTES, Partial, Piece, Progress};
 use valkeybloom::bloom::codec::{self, DecodeError, RdbRead};
 use valkeybloom::bloom::{BloomObject, FilterParts, Limits, Parts, Seed};
 
-use crate::support::{Field, Rng, Stream, add_new, object, params};
+use crate::support::{Field, Rng, Stream, grow, object, params};
 
 /// The pairs that SCANDUMP answers, from cursor 0 to the last one that holds anything.
 fn dumped(object: &BloomObject) -> Vec<(u64, Vec<u8>)> {
@@ -67,9 +67,7 @@ fn of_bitmaps(lengths: &[usize], rng: &mut Rng) -> BloomObject {
 fn small() -> BloomObject {
     let mut rng = Rng::new(1);
     let mut object = object(&params(4, 0.01, 2), rng.seed());
-    while object.filters().len() < 3 {
-        add_new(&mut object, &rng.bytes(5));
-    }
+    grow(&mut object, &mut rng, |object| object.filters().len() == 3);
     object
 }
 

@@ -7,7 +7,7 @@ use valkeybloom::bloom::chunks::{self, Partial};
 use valkeybloom::bloom::codec::{self, DecodeError, RdbRead};
 use valkeybloom::bloom::{BloomObject, Limits, Seed};
 
-use crate::support::{Field, Rng, Stream, add_new, has, object, params};
+use crate::support::{Field, Rng, Stream, add_new, grow, has, object, params};
 
 /// The seed of objects without randomness, as users of the format know it.
 const FIXED: [u8; 32] = [
@@ -243,9 +243,9 @@ fn every_form_is_as_the_description_says() {
     for filters in [1, 2, 7, 30] {
         let seed = rng.seed();
         let mut object = object(&params(4, 0.1, 1), seed);
-        while object.filters().len() < filters {
-            add_new(&mut object, &rng.bytes(9));
-        }
+        grow(&mut object, &mut rng, |object| {
+            object.filters().len() == filters
+        });
         let draft = Draft {
             expansion: 1,
             seed_is_random: 1,

@@ -10,7 +10,7 @@ use valkeybloom::bloom::{
     Added, BloomObject, FilterParts, Fraction, Growth, Limits, MAX_HASHES, Params, Parts, Seed,
 };
 
-use crate::support::{ROOMY, Rng, add, add_new, fraction, has, object, params};
+use crate::support::{ROOMY, Rng, add, add_new, fraction, grow, has, object, params};
 
 /// The crate's filter for so many items at this rate.
 fn crates(capacity: u64, rate: f64, seed: &Seed) -> Bloom<[u8]> {
@@ -443,17 +443,10 @@ fn batches_are_single_calls(start: &BloomObject, members: &[Vec<u8>], rng: &mut 
 /// An object grown to so many filters, the newest of them half full, and the items in it.
 fn grown(params: &Params, filters: usize, rng: &mut Rng) -> (BloomObject, Vec<Vec<u8>>) {
     let mut grown = object(params, rng.seed());
-    let mut members = Vec::new();
-    let half_full = |object: &BloomObject| {
+    let members = grow(&mut grown, rng, |object| {
         let newest = object.filters().last().unwrap();
         object.filters().len() == filters && newest.items() * 2 >= newest.capacity()
-    };
-    while !half_full(&grown) {
-        let item = rng.bytes(16);
-        if add_new(&mut grown, &item) {
-            members.push(item);
-        }
-    }
+    });
     (grown, members)
 }
 
@@ -493,9 +486,7 @@ fn a_batch_on_big_filters_is_single_calls() {
         add_new(&mut opening, item);
     }
     batches_are_single_calls(&opening, &members, &mut rng);
-    while opening.filters().len() < 2 {
-        add_new(&mut opening, &rng.bytes(16));
-    }
+    grow(&mut opening, &mut rng, |object| object.filters().len() == 2);
     assert!(opening.filters()[1].blob().len() > 256 * 1024);
     batches_are_single_calls(&opening, &members, &mut rng);
 }
@@ -506,12 +497,7 @@ fn a_batch_ends_at_the_first_refusal() {
     let mut rng = Rng::new(10);
     for room in 0..50 {
         let mut start = object(&params(64, 1e-9, 0), rng.seed());
-        let mut members = Vec::new();
-        while start.items() + room < 64 {
-            let item = rng.bytes(12);
-            assert!(add_new(&mut start, &item));
-            members.push(item);
-        }
+        let members = grow(&mut start, &mut rng, |object| object.items() + room >= 64);
         // Known items between the new ones, which a full object still answers.
         let items: Vec<Vec<u8>> = (0..60_usize)
             .map(|index| match members.get(index) {

@@ -15,7 +15,7 @@
 
 use valkeybloom::bloom::{BloomObject, Fraction, Growth, Params, Refusal, Seed, codec};
 
-use crate::support::{ROOMY, Rng, add_new, fraction, has, object, params};
+use crate::support::{ROOMY, Rng, add_new, fraction, grow, has, object, params};
 
 /// Number of objects that share the asking.
 const OBJECTS: u64 = 4;
@@ -28,7 +28,7 @@ struct Count {
 }
 
 impl Count {
-    /// Asks objects for so many items that they do not hold. Those that they do hold are shorter.
+    /// Asks objects for so many items that they do not hold: all of these end in the same word.
     fn of(objects: impl Iterator<Item = BloomObject>, asked: u32, rng: &mut Rng) -> Self {
         let mut count = Self {
             found: 0.0,
@@ -54,9 +54,9 @@ impl Count {
 /// An object of so many scale-outs, full.
 fn full(params: &Params, scale_outs: usize, rng: &mut Rng) -> BloomObject {
     let mut full = object(params, rng.seed());
-    while full.filters().len() <= scale_outs || full.items() < full.capacity() {
-        add_new(&mut full, &rng.next().to_le_bytes());
-    }
+    grow(&mut full, rng, |object| {
+        object.filters().len() > scale_outs && object.items() == object.capacity()
+    });
     assert_eq!(full.filters().len(), scale_outs + 1);
     full
 }
@@ -215,17 +215,16 @@ fn an_object_ends_where_the_next_rate_is_too_small() {
         ..params(1, 1e-300, 1)
     };
     let mut object = object(&params, Seed::FIXED);
-    let mut added = 0;
-    let refusal = loop {
-        let item = [added];
-        match object.add(object.probe(&item), || ROOMY) {
-            Ok(_) => added += 1,
-            Err(refusal) => break refusal,
-        }
-    };
-    assert_eq!(refusal, Refusal::RateTooSmall);
+    let outcomes: Vec<_> = (0..100_u8)
+        .map(|item| object.add(object.probe(&[item]), || ROOMY))
+        .collect();
+    let added = outcomes
+        .iter()
+        .take_while(|outcome| outcome.is_ok())
+        .count();
+    assert_eq!(outcomes.get(added), Some(&Err(Refusal::RateTooSmall)));
     assert_eq!(object.filters().len(), 5);
-    assert!((0..added).all(|item| has(&object, &[item])));
+    assert!((0..100_u8).take(added).all(|item| has(&object, &[item])));
 }
 
 #[test]

@@ -79,6 +79,26 @@ pub fn add_new(object: &mut BloomObject, item: &[u8]) -> bool {
     add(object, item).unwrap() == Added::New
 }
 
+/// Adds random items until it is enough, and gives those that were new.
+#[track_caller]
+pub fn grow(
+    object: &mut BloomObject,
+    rng: &mut Rng,
+    enough: impl Fn(&BloomObject) -> bool,
+) -> Vec<Vec<u8>> {
+    let mut new = Vec::new();
+    for _ in 0..10_000_000 {
+        if enough(object) {
+            return new;
+        }
+        let item = rng.bytes(16);
+        if add_new(object, &item) {
+            new.push(item);
+        }
+    }
+    panic!("never enough");
+}
+
 pub fn has(object: &BloomObject, item: &[u8]) -> bool {
     object.contains(object.probe(item))
 }

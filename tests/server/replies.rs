@@ -125,7 +125,7 @@ fn filter_rate(rate: f64, index: u32) -> f64 {
 
 #[test]
 fn every_command_answers_in_its_shape() {
-    let server = Server::start();
+    let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         let one = |value| truth(resp3, value);
         let each = |values: &[bool]| truths(resp3, values);
@@ -844,7 +844,7 @@ fn load_restores_a_dump() {
 
 #[test]
 fn a_key_is_a_key_as_any_other() {
-    let server = Server::start();
+    let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         fill(client, "k");
         let expected = answers(client, "k");
@@ -975,7 +975,7 @@ fn milliseconds(client: &mut Client) -> i64 {
 
 #[test]
 fn one_command_takes_many_items() {
-    let server = Server::start();
+    let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         let count = 30_000;
         let items: Vec<String> = (0..count).map(|item| item.to_string()).collect();

@@ -22,7 +22,7 @@ const CALL3: &str = "redis.setresp(3) return redis.call(ARGV[1], KEYS[1], unpack
 
 #[test]
 fn lua_gets_what_a_client_gets() {
-    let server = Server::start();
+    let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         // Scripts speak RESP2 at first: what they pass on is numbers, whoever asks.
         let rows = [
@@ -234,7 +234,7 @@ fn without_memory_only_reads_are_served() {
 
 #[test]
 fn transactions_answer_in_one() {
-    let server = Server::start();
+    let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         let lines = [
             ("BF.RESERVE k 0.01 100", ok()),

@@ -5,7 +5,7 @@ use std::env;
 use std::fmt::Write as _;
 
 use crate::harness::{Client, Reply, Server, array, bulk, error, int, nil, ok};
-use crate::replies::{field, pieces, truths};
+use crate::replies::{field, pieces, truths, with_fixed_seed};
 
 struct Setting {
     name: &'static str,
@@ -743,7 +743,7 @@ fn the_module_stays() {
 
 #[test]
 fn info_bloom_is_info_bf() {
-    let server = Server::start();
+    let server = with_fixed_seed();
     for mut client in [server.client(), server.client3()] {
         assert_eq!(client.cmd("FLUSHALL"), ok());
         assert_eq!(client.cmd("BF.RESERVE k 0.01 100"), ok());
