@@ -28,7 +28,7 @@ fn address(n: u64) -> String {
 /// How many of these addresses the server says yes to.
 fn batched(connection: &mut Connection, command: &str, from: u64) -> RedisResult<u64> {
     let mut yes = 0;
-    for start in (from..from + ADDRESSES).step_by(BATCH as usize) {
+    for start in (0..ADDRESSES / BATCH).map(|batch| from + batch * BATCH) {
         let mut batch = redis::cmd(command);
         batch.arg(KEY);
         for n in start..start + BATCH {

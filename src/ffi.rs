@@ -1151,7 +1151,10 @@ pub enum DatabaseEvent {
     SideLoadCompleted,
 }
 
-/// What the module is made of; `lib.rs` holds the one.
+/// Takes the words behind the module's path, and gives the settings to register.
+pub type Configure = fn(&[&[u8]]) -> Result<Vec<Registration>, String>;
+
+/// What the module is made of; `table.rs` holds the one.
 pub struct Module {
     /// The name.
     pub name: &'static CStr,
@@ -1160,7 +1163,7 @@ pub struct Module {
     /// Registers the types.
     pub register_types: fn(Ctx) -> Result<(), String>,
     /// Takes the words behind the module's path.
-    pub configure: fn(&[&[u8]]) -> Result<Vec<Registration>, String>,
+    pub configure: Configure,
     /// Told when the server has applied the settings of its config file.
     pub configured: fn(),
     /// The ACL category of the commands.
@@ -1537,12 +1540,17 @@ fn register_setting(ctx: *mut raw::RedisModuleCtx, registration: &Registration) 
 }
 
 fn register_commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result<(), String> {
-    // SAFETY: as in `api!`; the context is the one of the load.
-    let category = unsafe {
-        raw::RedisModule_AddACLCategory
-            .filter(|add| add(ctx, module.category.as_ptr()) == OK)
-            .and(raw::RedisModule_SetCommandACLCategories)
+    // SAFETY: the context is the one of the load; the name is copied.
+    let own = unsafe {
+        let added = raw::RedisModule_AddACLCategory.map(|add| add(ctx, module.category.as_ptr()));
+        if added == Some(OK) {
+            module.category
+        } else {
+            c""
+        }
     };
+    // SAFETY: the table is only read.
+    let set_categories = unsafe { raw::RedisModule_SetCommandACLCategories };
     for command in module.commands {
         let refused = || format!("the server refused the command {:?}", command.name);
         let flags = match (command.writes, command.fast) {
@@ -1573,11 +1581,11 @@ fn register_commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result<(
         if handle.is_null() {
             return Err(refused());
         }
-        if let Some(set) = category {
+        if let Some(set) = set_categories {
             let access = if command.writes { "write" } else { "read" };
             let speed = if command.fast { "fast" } else { "slow" };
-            let own = module.category.to_string_lossy();
-            let categories = CString::new(format!("{access} {speed} {own}")).unwrap_or_default();
+            let categories = format!("{access} {speed} {}", own.to_string_lossy());
+            let categories = CString::new(categories.trim_end()).unwrap_or_default();
             // SAFETY: the handle is a command of this module; the text is copied.
             if unsafe { set(handle, categories.as_ptr()) } != OK {
                 return Err(refused());

@@ -52,7 +52,8 @@ fn syntax(argument: &Reply) -> String {
         written = format!("{written} [{written} ...]");
     }
     if let Some(token) = text("token") {
-        written = format!("{token} {written}").trim_end().to_owned();
+        let between = if written.is_empty() { "" } else { " " };
+        written = format!("{token}{between}{written}");
     }
     if has("optional") {
         format!("[{written}]")
