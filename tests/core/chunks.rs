@@ -424,6 +424,19 @@ fn memory_grows_with_what_came() {
 }
 
 #[test]
+fn no_more_room_is_taken_than_a_filter_lacks() {
+    let header = claim(&[3000]);
+    let mut partial = Partial::new(&header, Limits::Obey).unwrap();
+    let start = partial.memory_bytes();
+    let mut come = 0;
+    for chunk in [vec![0; 2000], vec![0; 500], vec![0; 499]] {
+        come += chunk.len() as u64;
+        let _ = partial.load(come + 1, &chunk).unwrap();
+        assert!(partial.memory_bytes() <= start + 3000);
+    }
+}
+
+#[test]
 fn limits_admit_a_header_where_they_would_admit_its_object() {
     let object = small();
     let header = header(&object);
