@@ -13,6 +13,7 @@ usage() {
 ./build.sh serve [option...]      the module in a server on 127.0.0.1:${PORT:-6379}, its data in data/;
                                   options go to the server: --bf.bloom-capacity 1000
 ./build.sh test [filter...]       lints and all tests, on four servers; with filters, the tests so named
+./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named
 VALKEY_SERVER=/path/of/a/server   names the server for serve and test, instead of valkey-server on PATH
 END
 }
@@ -23,7 +24,7 @@ any() { for path; do [ ! -e "$path" ] || return 0; done; return 1; }
 
 # The bindings to the server's API are made with libclang, which needs its own headers beside it.
 bring_compilers() {
-    command -v cargo >/dev/null || fail "missing: cargo. Install Rust with rustup, 1.88 or newer"
+    command -v cargo >/dev/null || fail "missing: cargo. Install Rust with rustup, 1.89 or newer"
     missing=
     { command -v cc && any /usr/include/stdio.h; } >/dev/null || missing="$missing gcc libc6-dev"
     [ -n "${LIBCLANG_PATH-}" ] ||
@@ -131,11 +132,20 @@ run_tests() {
     done
 }
 
+# With valkey-benchmark beside the server, which has jemalloc.
+bench() {
+    build
+    servers=$(tools/servers.sh)
+    VALKEY_SERVER=$servers/valkey-9.1/valkey-server VALKEYBLOOM_SO=$module BENCH_DIR=$target/bench \
+        cargo bench --locked --bench server -- "$@"
+}
+
 command=${1-}
 [ $# = 0 ] || shift
 case $command in
     build) build ;;
     serve) serve "$@" ;;
     test) run_tests "$@" ;;
+    bench) bench "$@" ;;
     *) usage >&2; exit 2 ;;
 esac

@@ -182,10 +182,10 @@ impl Filter {
         self.items >= self.capacity
     }
 
+    /// The positions of an item's bits.
     #[inline(always)]
-    fn positions(&self, probe: Probe) -> impl Iterator<Item = u64> + use<> {
-        let modulus = Modulus::new(self.bits(), self.reciprocal);
-        probe.positions(modulus, self.hashes)
+    pub(super) fn positions(&self, probe: Probe) -> impl Iterator<Item = u64> + use<> {
+        probe.positions(self.modulus(), self.hashes)
     }
 
     /// Whether all of the item's bits are set: false is certain, true is probable.
@@ -197,42 +197,35 @@ impl Filter {
             .all(|position| bitmap[(position / 8) as usize] & 1 << (position % 8) != 0)
     }
 
+    /// What positions are reduced by.
+    #[inline(always)]
+    pub(super) fn modulus(&self) -> Modulus {
+        Modulus::new(self.bits(), self.reciprocal)
+    }
+
     /// The bit that a point of a probe falls on: 0 or 1, without a branch.
     #[inline(always)]
     pub(super) fn bit(&self, point: u64) -> u64 {
-        let bitmap = self.bitmap();
-        let position = Modulus::new(self.bits(), self.reciprocal).reduce(point);
-        let byte = bitmap.get((position / 8) as usize).copied().unwrap_or(0);
-        u64::from(byte >> (position % 8)) & 1
+        self.bit_at(self.modulus().reduce(point))
     }
 
-    /// Which of the items this filter claims, of those whose bit in `asked` is set.
-    ///
-    /// It goes in rounds: bit number 0 of every item, then number 1 of those where it was set, and
-    /// so on. The lookups of a round do not wait for each other, so that their cache misses overlap,
-    /// and there is no branch between them to be guessed wrong.
-    #[inline]
-    pub(super) fn claims(&self, probes: &[Probe], asked: u64) -> u64 {
-        let mut claims = asked;
-        for round in 0..self.hashes {
-            let mut asked = std::mem::take(&mut claims);
-            if asked == 0 {
-                break;
-            }
-            while asked != 0 {
-                let index = asked.trailing_zeros();
-                let point = probes[index as usize].point(round);
-                claims |= self.bit(point) << index;
-                asked &= asked - 1;
-            }
-        }
-        claims
+    /// The bit at a position: 0 or 1, without a branch.
+    #[inline(always)]
+    pub(super) fn bit_at(&self, position: u64) -> u64 {
+        let byte = self.bitmap().get((position / 8) as usize);
+        u64::from(byte.copied().unwrap_or(0) >> (position % 8)) & 1
     }
 
-    /// Sets the item's bits, counts the item if any of them was clear, and tells whether one was.
+    /// Whether its bits are worth fetching ahead: those of a smaller one are in the cache anyway.
     #[inline]
-    pub(super) fn insert(&mut self, probe: Probe) -> bool {
-        let positions = self.positions(probe);
+    pub(super) fn is_large(&self) -> bool {
+        self.blob.len() >= 256 * 1024
+    }
+
+    /// Sets the bits at an item's positions, counts the item if any of them was clear, and tells
+    /// whether one was.
+    #[inline]
+    pub(super) fn insert_at(&mut self, positions: impl Iterator<Item = u64>) -> bool {
         let bitmap = &mut self.blob[HEADER_BYTES..];
         let mut new = false;
         for position in positions {
@@ -244,12 +237,10 @@ impl Filter {
         new
     }
 
-    /// Brings the cache lines of the item's bits near, for a lookup that follows soon.
-    #[inline]
-    pub(super) fn prefetch(&self, probe: Probe) {
-        for position in self.positions(probe) {
-            machine::prefetch(self.bitmap(), (position / 8) as usize);
-        }
+    /// Brings the cache line of a bit near, for a lookup that follows soon.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, position: u64) {
+        machine::prefetch(self.bitmap(), (position / 8) as usize);
     }
 
     /// Lets `place` move the blob. It gives back the same bytes, perhaps elsewhere.

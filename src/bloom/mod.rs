@@ -18,6 +18,7 @@
 //! Credits: Bloom 1970; double hashing, Kirsch and Mitzenmacher 2006; scalable filters, Almeida,
 //! Baquero, Preguiça and Hutchison 2007; the blob's form, Frank Denis' `bloomfilter` crate.
 
+mod batch;
 pub mod chunks;
 pub mod codec;
 mod filter;
@@ -27,6 +28,7 @@ mod probe;
 pub mod sizing;
 
 pub use filter::{Filter, MAX_HASHES};
+pub use machine::Width;
 pub use object::{Added, BloomObject, FilterParts, Parts, Refusal};
 pub use probe::{Probe, Seed};
 pub use sizing::{Fraction, Growth, Limits, Params};

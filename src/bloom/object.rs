@@ -1,15 +1,9 @@
 //! A Bloom object: a stack of filters that acts as one.
 
+use super::batch::{BATCH, Batch, ROW, Row};
 use super::filter::{Filter, HEADER_BYTES};
 use super::probe::{Probe, Seed};
 use super::sizing::{Fraction, Geometry, Growth, Limits, MAX_CAPACITY, Outlook, Params, Stop};
-
-/// How many items of a batch are hashed before the first of them is looked up, so that the memory
-/// that they need is on its way meanwhile.
-const BATCH: usize = 16;
-
-/// From this many bytes on a filter's bits are fetched ahead; a smaller one is in the cache anyway.
-const PREFETCH_BYTES: usize = 256 * 1024;
 
 /// What an add did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,24 +227,12 @@ impl BloomObject {
     /// Any [`Refusal`]; the object is unchanged then.
     #[inline]
     pub fn add(&mut self, probe: Probe, limits: impl FnOnce() -> Limits) -> Result<Added, Refusal> {
-        let Some((newest, older)) = self.filters.split_last_mut() else {
-            return Err(Refusal::MemoryLimit);
-        };
-        if older.is_empty() && !newest.is_full() {
-            // One pass can test and set, since nothing is left to refuse the item.
-            let new = newest.insert(probe);
-            self.items += u64::from(new);
-            return Ok(if new { Added::New } else { Added::Present });
-        }
-        if newest.contains(probe) || any_contains(older, probe) {
+        let (newest, older) = self.filters.split_last().ok_or(Refusal::MemoryLimit)?;
+        if !older.is_empty() && (newest.contains(probe) || any_contains(older, probe)) {
             return Ok(Added::Present);
         }
-        if newest.is_full() {
-            return self.add_to_full(probe, limits());
-        }
-        newest.insert(probe);
-        self.items += 1;
-        Ok(Added::New)
+        let positions = newest.positions(probe);
+        self.add_to_newest(probe, positions, limits)
     }
 
     #[cold]
@@ -262,7 +244,7 @@ impl BloomObject {
             return Err(Refusal::Full);
         }
         if let Some(newest) = self.filters.last_mut() {
-            newest.insert(probe);
+            newest.insert_at(newest.positions(probe));
             self.items += 1;
         }
         Ok(Added::New)
@@ -271,31 +253,27 @@ impl BloomObject {
     /// Asks for each item in turn, and tells `answer` what [`contains`](Self::contains) says.
     pub fn contains_each<'i>(
         &self,
-        items: impl Iterator<Item = &'i [u8]>,
+        mut items: impl Iterator<Item = &'i [u8]>,
         mut answer: impl FnMut(bool),
     ) {
-        let mut items = items.fuse();
         loop {
-            let mut probes = [Probe::default(); GROUP];
-            let mut count = 0;
-            for (slot, item) in probes.iter_mut().zip(&mut items) {
-                *slot = self.probe(item);
-                count += 1;
-            }
-            if count == 0 {
+            let batch = Batch::of(&self.seed, &mut items);
+            if batch.len() == 0 {
                 return;
             }
-            let probes = &probes[..count];
-            let all = u64::MAX >> (GROUP - count);
-            let mut found = 0;
+            let all = batch.from(0);
+            let mut claimed = 0;
             for filter in self.filters.iter().rev() {
-                found |= filter.claims(probes, all & !found);
-                if found == all {
+                claimed |= batch.claimed_by(filter, all & !claimed);
+                if claimed == all {
                     break;
                 }
             }
-            for index in 0..count {
-                answer(found >> index & 1 == 1);
+            for index in 0..batch.len() {
+                answer(claimed >> index & 1 == 1);
+            }
+            if batch.len() < BATCH {
+                return;
             }
         }
     }
@@ -304,46 +282,63 @@ impl BloomObject {
     /// the first refusal: the items behind it are not tried.
     pub fn add_each<'i>(
         &mut self,
-        items: impl Iterator<Item = &'i [u8]>,
+        mut items: impl Iterator<Item = &'i [u8]>,
         limits: impl Fn() -> Limits,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
-        let mut items = items.fuse();
+        let mut row = Row::new();
         loop {
-            let mut probes = [Probe::default(); BATCH];
-            let batch = self.fill(&mut items, &mut probes);
-            if batch.is_empty() {
-                return;
-            }
-            for probe in batch {
-                let added = self.add(*probe, &limits);
+            let batch = Batch::of(&self.seed, &mut items);
+            // Which items are claimed by filters that take no more, and how many of these were asked.
+            let (mut present, mut asked) = (0, 0);
+            for index in 0..batch.len() {
+                let newest = self.filters.len().saturating_sub(1);
+                let grown = asked < newest;
+                for filter in &self.filters[asked..newest] {
+                    present |= batch.claimed_by(filter, batch.from(index) & !present);
+                }
+                asked = newest;
+                if index % ROW == 0 || grown {
+                    row.locate(&batch, index / ROW * ROW, &self.filters[newest]);
+                }
+                let added = if present >> index & 1 == 1 {
+                    Ok(Added::Present)
+                } else if let Some(positions) = row.positions(index % ROW) {
+                    self.add_to_newest(batch.probe(index), positions, &limits)
+                } else {
+                    let probe = batch.probe(index);
+                    let positions = self.filters[newest].positions(probe);
+                    self.add_to_newest(probe, positions, &limits)
+                };
                 outcome(added);
                 if added.is_err() {
                     return;
                 }
             }
+            if batch.len() < BATCH {
+                return;
+            }
         }
     }
 
-    /// Hashes the next items, at most [`BATCH`], and sends for the memory that they need.
-    fn fill<'p, 'i>(
-        &self,
-        items: &mut impl Iterator<Item = &'i [u8]>,
-        probes: &'p mut [Probe; BATCH],
-    ) -> &'p [Probe] {
-        let newest = self
-            .filters
-            .last()
-            .filter(|f| f.blob().len() >= PREFETCH_BYTES);
-        let mut count = 0;
-        for (slot, item) in probes.iter_mut().zip(items) {
-            *slot = self.probe(item);
-            if let Some(newest) = newest {
-                newest.prefetch(*slot);
+    /// Adds an item that no older filter claims, at its positions in the newest one.
+    #[inline]
+    fn add_to_newest(
+        &mut self,
+        probe: Probe,
+        mut positions: impl Iterator<Item = u64>,
+        limits: impl FnOnce() -> Limits,
+    ) -> Result<Added, Refusal> {
+        let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
+        if newest.is_full() {
+            if positions.all(|position| newest.bit_at(position) == 1) {
+                return Ok(Added::Present);
             }
-            count += 1;
+            return self.add_to_full(probe, limits());
         }
-        &probes[..count]
+        let new = newest.insert_at(positions);
+        self.items += u64::from(new);
+        Ok(if new { Added::New } else { Added::Present })
     }
 
     /// The filters, oldest first. There is at least one.
@@ -475,9 +470,8 @@ impl BloomObject {
     }
 }
 
-/// How many filters are asked for one item together, or how many items of one filter: one bit of a
-/// word each.
-const GROUP: usize = 64;
+/// How many filters are asked for one item together.
+const GROUP: usize = 1024;
 
 /// Whether any filter of a stack claims the item.
 #[inline]
@@ -494,27 +488,35 @@ fn any_contains(stack: &[Filter], probe: Probe) -> bool {
 
 /// The same for a group: bit number 0 of the item is looked up in all filters, number 1 in those
 /// where it was set, and so on. The lookups of one round do not wait for each other, so that their
-/// cache misses overlap, and no branch between them is guessed wrong; each round halves the filters.
+/// cache misses overlap, and what is to be done in a round was known long before; each round halves
+/// the filters.
 #[inline]
 fn group_contains(group: &[Filter], probe: Probe) -> bool {
-    let mut claims = 0;
-    for (index, filter) in group.iter().enumerate() {
-        claims |= filter.bit(probe.point(0)) << index;
-    }
-    let mut round = 1;
-    while claims != 0 {
-        let point = probe.point(round);
-        let mut asked = std::mem::take(&mut claims);
-        while asked != 0 {
-            let index = asked.trailing_zeros();
-            let filter = &group[index as usize];
-            if round >= filter.hashes() {
-                return true;
-            }
-            claims |= filter.bit(point) << index;
-            asked &= asked - 1;
+    let mut claims = [0_u64; GROUP / 64];
+    for (claims, filters) in claims.iter_mut().zip(group.chunks(64)) {
+        for (index, filter) in filters.iter().enumerate() {
+            *claims |= filter.bit(probe.point(0)) << index;
         }
-        round += 1;
+    }
+    for round in 1.. {
+        let point = probe.point(round);
+        let mut left = 0;
+        for (claims, filters) in claims.iter_mut().zip(group.chunks(64)) {
+            let mut asked = std::mem::take(claims);
+            while asked != 0 {
+                let index = asked.trailing_zeros();
+                let filter = &filters[index as usize];
+                if round >= filter.hashes() {
+                    return true;
+                }
+                *claims |= filter.bit(point) << index;
+                asked &= asked - 1;
+            }
+            left |= *claims;
+        }
+        if left == 0 {
+            break;
+        }
     }
     false
 }

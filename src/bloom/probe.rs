@@ -8,6 +8,10 @@
 //! the bytes. Position `i` in a filter of `m` bits is `hA mod m`, `hB mod m`, and from `i = 2` on
 //! `((hA + i·hB) mod 2⁶⁴ mod P) mod m`, where `P = 2⁶⁴ − 59` is the largest prime below 2⁶⁴.
 
+use std::cmp::Ordering;
+
+use super::machine::{MAX_WORDS, Words};
+
 /// The largest prime below 2⁶⁴.
 const P: u64 = 0xFFFF_FFFF_FFFF_FFC5;
 
@@ -45,40 +49,101 @@ impl Seed {
     #[must_use]
     #[inline]
     pub fn probe(&self, item: &[u8]) -> Probe {
-        let word = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&self.0[at..at + 8]);
-            u64::from_le_bytes(bytes)
-        };
-        let mut sip = TwinSip::new([[word(0), word(8)], [word(16), word(24)]]);
-        sip.block(item.len() as u64);
-        let (blocks, tail) = item.as_chunks::<8>();
-        for block in blocks {
-            sip.block(u64::from_le_bytes(*block));
-        }
-        let mut last = [0; 8];
-        last[..tail.len()].copy_from_slice(tail);
-        // The message's length modulo 256 in the top byte; the eight bytes of the prefix count.
-        last[7] = item.len().to_le_bytes()[0].wrapping_add(8);
-        sip.block(u64::from_le_bytes(last));
-        let [a, b] = sip.finish();
+        let [a, b] = self.hash::<u64>(&[item]);
         Probe { a, b }
+    }
+
+    /// Both hashes of as many items as there are words in a `W`.
+    #[inline(always)]
+    pub(super) fn hash<W: Words>(&self, items: &[&[u8]]) -> [W; 2] {
+        let mut sip = TwinSip::<W>::new(&self.0);
+        sip.block(words_of(items, |item| item.len() as u64));
+        let blocks = |item: &&[u8]| item.len() / 8;
+        let fewest = items.iter().map(blocks).min().unwrap_or(0);
+        let most = items.iter().map(blocks).max().unwrap_or(0);
+        for index in 0..fewest {
+            sip.block(words_of(items, |item| block(item, index)));
+        }
+        if fewest == most {
+            sip.block(words_of(items, tail));
+            return sip.finish();
+        }
+        // Where an item has ended, its hashes stay as they are until the longest has.
+        for index in fewest..=most {
+            let before = sip.0;
+            sip.block(words_of(items, |item| match index.cmp(&(item.len() / 8)) {
+                Ordering::Less => block(item, index),
+                Ordering::Equal => tail(item),
+                Ordering::Greater => 0,
+            }));
+            let goes_on = |item: &[u8]| if index <= item.len() / 8 { u64::MAX } else { 0 };
+            let mask = words_of(items, goes_on);
+            for (after, before) in sip
+                .0
+                .as_flattened_mut()
+                .iter_mut()
+                .zip(before.as_flattened())
+            {
+                *after = before.xor(before.xor(*after).and(mask));
+            }
+        }
+        sip.finish()
     }
 }
 
-/// Two SipHash-1-3 of one message, side by side: the two chains do not depend on each other, so the
-/// processor runs them in the time of little more than one.
-struct TwinSip([[u64; 4]; 2]);
+/// A word of each item.
+#[inline(always)]
+fn words_of<W: Words>(items: &[&[u8]], word: impl Fn(&[u8]) -> u64) -> W {
+    let mut words = [0; MAX_WORDS];
+    for (slot, item) in words.iter_mut().zip(&items[..W::COUNT]) {
+        *slot = word(item);
+    }
+    W::load(&words)
+}
 
-impl TwinSip {
+/// Eight bytes of an item that has them.
+#[inline(always)]
+fn block(item: &[u8], index: usize) -> u64 {
+    u64::from_le_bytes(item.as_chunks::<8>().0[index])
+}
+
+/// What is hashed last: the bytes behind the last whole block and, on top, the length of the message
+/// modulo 256, to which the eight bytes of the prefix count.
+#[inline(always)]
+fn tail(item: &[u8]) -> u64 {
+    let length = u64::from(item.len().to_le_bytes()[0].wrapping_add(8)) << 56;
+    let left = item.len() % 8;
+    // A copy of so few bytes would cost more than the hash: they are read in pieces that overlap.
+    let bytes = if let Some(last) = item.last_chunk::<8>() {
+        u64::from_le_bytes(*last) >> 8 >> (56 - 8 * left)
+    } else if let (Some(first), Some(last)) = (item.first_chunk::<4>(), item.last_chunk::<4>()) {
+        let last = u64::from(u32::from_le_bytes(*last));
+        u64::from(u32::from_le_bytes(*first)) | last << (8 * (left - 4))
+    } else if let (Some(first), Some(last)) = (item.first(), item.last()) {
+        let middle = u64::from(item[left / 2]) << (8 * (left / 2));
+        u64::from(*first) | middle | u64::from(*last) << (8 * (left - 1))
+    } else {
+        0
+    };
+    length | bytes
+}
+
+/// Two SipHash-1-3 of one message, side by side: the two chains do not depend on each other, so the
+/// processor runs them in the time of little more than one. A word of the state is as many words of
+/// 64 bits as there are messages.
+struct TwinSip<W>([[W; 4]; 2]);
+
+impl<W: Words> TwinSip<W> {
     #[inline(always)]
-    fn new(keys: [[u64; 2]; 2]) -> Self {
-        Self(keys.map(|[k0, k1]| {
+    fn new(keys: &[u8; 32]) -> Self {
+        let (words, _) = keys.as_chunks::<8>();
+        let key = |index: usize| u64::from_le_bytes(words[index]);
+        Self([[key(0), key(1)], [key(2), key(3)]].map(|[k0, k1]| {
             [
-                k0 ^ 0x736f_6d65_7073_6575,
-                k1 ^ 0x646f_7261_6e64_6f6d,
-                k0 ^ 0x6c79_6765_6e65_7261,
-                k1 ^ 0x7465_6462_7974_6573,
+                W::splat(k0 ^ 0x736f_6d65_7073_6575),
+                W::splat(k1 ^ 0x646f_7261_6e64_6f6d),
+                W::splat(k0 ^ 0x6c79_6765_6e65_7261),
+                W::splat(k1 ^ 0x7465_6462_7974_6573),
             ]
         }))
     }
@@ -86,39 +151,39 @@ impl TwinSip {
     #[inline(always)]
     fn round(&mut self) {
         for [v0, v1, v2, v3] in &mut self.0 {
-            *v0 = v0.wrapping_add(*v1);
-            *v2 = v2.wrapping_add(*v3);
-            *v1 = v1.rotate_left(13) ^ *v0;
-            *v3 = v3.rotate_left(16) ^ *v2;
-            *v0 = v0.rotate_left(32);
-            *v2 = v2.wrapping_add(*v1);
-            *v0 = v0.wrapping_add(*v3);
-            *v1 = v1.rotate_left(17) ^ *v2;
-            *v3 = v3.rotate_left(21) ^ *v0;
-            *v2 = v2.rotate_left(32);
+            *v0 = v0.add(*v1);
+            *v2 = v2.add(*v3);
+            *v1 = v1.rotate::<13>().xor(*v0);
+            *v3 = v3.rotate::<16>().xor(*v2);
+            *v0 = v0.rotate::<32>();
+            *v2 = v2.add(*v1);
+            *v0 = v0.add(*v3);
+            *v1 = v1.rotate::<17>().xor(*v2);
+            *v3 = v3.rotate::<21>().xor(*v0);
+            *v2 = v2.rotate::<32>();
         }
     }
 
     #[inline(always)]
-    fn block(&mut self, message: u64) {
+    fn block(&mut self, message: W) {
         for v in &mut self.0 {
-            v[3] ^= message;
+            v[3] = v[3].xor(message);
         }
         self.round();
         for v in &mut self.0 {
-            v[0] ^= message;
+            v[0] = v[0].xor(message);
         }
     }
 
     #[inline(always)]
-    fn finish(mut self) -> [u64; 2] {
+    fn finish(mut self) -> [W; 2] {
         for v in &mut self.0 {
-            v[2] ^= 0xff;
+            v[2] = v[2].xor(W::splat(0xff));
         }
         for _ in 0..3 {
             self.round();
         }
-        self.0.map(|v| v[0] ^ v[1] ^ v[2] ^ v[3])
+        self.0.map(|v| v[0].xor(v[1]).xor(v[2]).xor(v[3]))
     }
 }
 
@@ -130,6 +195,10 @@ pub struct Probe {
 }
 
 impl Probe {
+    pub(super) const fn new(a: u64, b: u64) -> Self {
+        Self { a, b }
+    }
+
     /// The two hashes.
     #[must_use]
     pub const fn hashes(&self) -> (u64, u64) {
@@ -144,17 +213,20 @@ impl Probe {
 
     /// What a filter reduces to the item's bit position number `i`, whatever the filter's size.
     #[inline(always)]
-    pub(super) const fn point(self, i: u32) -> u64 {
+    pub(super) fn point(self, i: u32) -> u64 {
         match i {
             0 => self.a,
             1 => self.b,
-            _ => {
-                let point = self.a.wrapping_add(self.b.wrapping_mul(i as u64));
-                // `point mod P` without a division: the quotient is 0 or 1.
-                if point >= P { point - P } else { point }
-            }
+            _ => mod_p(self.a.wrapping_add(self.b.wrapping_mul(u64::from(i)))),
         }
     }
+}
+
+/// `point mod P` without a division: the quotient is 0 or 1, and where it is 0 the subtraction wraps
+/// to more than there was.
+#[inline(always)]
+pub(super) fn mod_p<W: Words>(point: W) -> W {
+    point.min(point.sub(W::splat(P)))
 }
 
 /// A filter's number of bits, with what it takes to reduce by it without a division.
@@ -176,16 +248,17 @@ impl Modulus {
     }
 
     /// `x mod bits`, exactly. The reciprocal is less than one below `2⁶⁴ / bits`, so the estimated
-    /// quotient is the true one or one less, and one subtraction mends the remainder.
+    /// quotient is the true one or one less, or up to three less where the product's high half is
+    /// an estimate too. Subtractions mend the remainder: of `bits` and what wraps, the smaller.
     #[inline(always)]
-    pub(super) const fn reduce(self, x: u64) -> u64 {
-        let quotient = ((x as u128 * self.reciprocal as u128) >> 64) as u64;
-        let rest = x - quotient * self.bits;
-        if rest >= self.bits {
-            rest - self.bits
-        } else {
-            rest
+    pub(super) fn reduce<W: Words>(self, x: W) -> W {
+        let bits = W::splat(self.bits);
+        let quotient = x.mul_high(W::splat(self.reciprocal));
+        let mut rest = x.sub(quotient.mul(bits));
+        if !W::EXACT {
+            rest = rest.min(rest.sub(bits.add(bits)));
         }
+        rest.min(rest.sub(bits))
     }
 }
 

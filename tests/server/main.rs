@@ -6,6 +6,7 @@ mod defrag;
 mod docs;
 mod events;
 mod foreign;
+#[path = "../harness/mod.rs"]
 mod harness;
 mod hostile;
 mod ledger;

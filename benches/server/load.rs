@@ -1,0 +1,375 @@
+//! Rows under load: valkey-benchmark sends, and the processor time that the server reports, user and
+//! system together, is divided by the number of commands.
+//!
+//! The rows run one after the other in rounds, so that a machine that grows slower does so for all.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::{Client, Server};
+use crate::{Goal, Line, median, run, server};
+
+const ROUNDS: usize = 5;
+
+/// One command under load.
+struct Row {
+    name: &'static str,
+    /// Its words; `item` in the last becomes a random number of twelve digits.
+    command: &'static str,
+    /// How often the last word is repeated.
+    items: usize,
+    pipeline: usize,
+    requests: u64,
+    /// The random numbers are below this.
+    range: u64,
+    /// Lines that a round begins with.
+    before: &'static [&'static str],
+    /// The rows that it is held against, with the ratios that are to be had at the most.
+    goals: &'static [(&'static str, f64)],
+}
+
+const ROW: Row = Row {
+    name: "",
+    command: "",
+    items: 1,
+    pipeline: 32,
+    requests: 1_000_000,
+    range: 100_000,
+    before: &[],
+    goals: &[],
+};
+
+/// So many numbers that hardly one comes twice.
+const NEW: u64 = 2_000_000_000;
+
+const ROWS: &[Row] = &[
+    Row {
+        name: "GET",
+        command: "GET text",
+        ..ROW
+    },
+    Row {
+        name: "GETBIT",
+        command: "GETBIT bits 12345",
+        ..ROW
+    },
+    Row {
+        name: "SISMEMBER",
+        command: "SISMEMBER set item",
+        ..ROW
+    },
+    Row {
+        name: "BF.CARD",
+        command: "BF.CARD small",
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS hit",
+        command: "BF.EXISTS small item",
+        goals: &[("GETBIT", 1.20), ("BF.CARD", 1.08)],
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS miss",
+        command: "BF.EXISTS small missing:item",
+        goals: &[("GETBIT", 1.20), ("BF.CARD", 1.08)],
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS hit, bloom-info-alias yes",
+        command: "BF.EXISTS small item",
+        before: &["CONFIG SET bf.bloom-info-alias yes"],
+        goals: &[("BF.EXISTS hit", 1.0)],
+        ..ROW
+    },
+    Row {
+        name: "BF.ADD known",
+        command: "BF.ADD small item",
+        goals: &[("BF.CARD", 1.12)],
+        ..ROW
+    },
+    Row {
+        name: "SADD new",
+        command: "SADD newset item",
+        range: NEW,
+        before: &["DEL newset"],
+        ..ROW
+    },
+    Row {
+        name: "BF.ADD new",
+        command: "BF.ADD new item",
+        range: NEW,
+        before: &["DEL new", "BF.RESERVE new 0.01 4000000"],
+        goals: &[("SADD new", 0.70)],
+        ..ROW
+    },
+    Row {
+        name: "SMISMEMBER 100",
+        command: "SMISMEMBER set item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
+        ..ROW
+    },
+    Row {
+        name: "BF.MEXISTS 100",
+        command: "BF.MEXISTS small item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
+        goals: &[("SMISMEMBER 100", 0.50)],
+        ..ROW
+    },
+    Row {
+        name: "SADD 100 new",
+        command: "SADD newset item",
+        items: 100,
+        pipeline: 4,
+        requests: 10_000,
+        range: NEW,
+        before: &["DEL newset"],
+        ..ROW
+    },
+    Row {
+        name: "BF.MADD 100 new",
+        command: "BF.MADD new item",
+        items: 100,
+        pipeline: 4,
+        requests: 30_000,
+        range: NEW,
+        before: &["DEL new", "BF.RESERVE new 0.01 4000000"],
+        goals: &[("SADD 100 new", 0.26)],
+    },
+    Row {
+        name: "BF.EXISTS hit, filter for 45M",
+        command: "BF.EXISTS large item",
+        range: 2_000_000,
+        goals: &[("BF.EXISTS hit", 1.35)],
+        ..ROW
+    },
+    Row {
+        name: "BF.MEXISTS 100, filter for 45M",
+        command: "BF.MEXISTS large item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
+        range: 2_000_000,
+        goals: &[("BF.MEXISTS 100", 1.8)],
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS miss, 1 filter",
+        command: "BF.EXISTS stack1 missing:item",
+        pipeline: 16,
+        range: NEW,
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS miss, 10 stacked",
+        command: "BF.EXISTS stack10 missing:item",
+        pipeline: 16,
+        range: NEW,
+        goals: &[("BF.EXISTS miss, 1 filter", 1.25)],
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS miss, 100 stacked",
+        command: "BF.EXISTS stack100 missing:item",
+        pipeline: 16,
+        requests: 500_000,
+        range: NEW,
+        goals: &[("BF.EXISTS miss, 1 filter", 2.5)],
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS miss, 1000 stacked",
+        command: "BF.EXISTS stack1000 missing:item",
+        pipeline: 16,
+        requests: 50_000,
+        range: NEW,
+        goals: &[("BF.EXISTS miss, 1 filter", 20.0)],
+        ..ROW
+    },
+    Row {
+        name: "BF.MADD 50, right size",
+        command: "BF.MADD grow item",
+        items: 50,
+        pipeline: 4,
+        requests: 20_000,
+        range: NEW,
+        before: &["DEL grow", "BF.RESERVE grow 0.01 1000000"],
+        ..ROW
+    },
+    Row {
+        name: "BF.MADD 50, grown from 1000",
+        command: "BF.MADD grow item",
+        items: 50,
+        pipeline: 4,
+        requests: 20_000,
+        range: NEW,
+        before: &["DEL grow", "BF.RESERVE grow 0.01 1000 EXPANSION 2"],
+        goals: &[("BF.MADD 50, right size", 1.6)],
+    },
+];
+
+/// What one row had in one round.
+struct Figures {
+    cpu_ns: f64,
+    per_second: f64,
+}
+
+pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
+    let named = |name: &str| ROWS.iter().find(|row| row.name == name).expect("a row");
+    let mut needed: Vec<&str> = Vec::new();
+    for row in ROWS.iter().filter(|row| wanted(row.name)) {
+        needed.push(row.name);
+        needed.extend(row.goals.iter().map(|(other, _)| *other));
+    }
+    let rows: Vec<&Row> = ROWS.iter().filter(|r| needed.contains(&r.name)).collect();
+    if rows.is_empty() {
+        return Vec::new();
+    }
+
+    let server = server();
+    prepare(&mut server.client(), &rows);
+    let mut had: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
+    for round in 1..=ROUNDS {
+        eprintln!("round {round} of {ROUNDS}");
+        for row in &rows {
+            let figures = measure(&server, row);
+            had.entry(row.name).or_default().push(figures);
+        }
+    }
+    let told = |row: &Row| {
+        let cpu_ns = median(had[row.name].iter().map(|f| f.cpu_ns).collect());
+        let per_second = median(had[row.name].iter().map(|f| f.per_second).collect());
+        format!("{cpu_ns:.0} ns ({per_second:.0}/s)")
+    };
+    let mut lines = Vec::new();
+    for row in rows.into_iter().filter(|row| wanted(row.name)) {
+        for (other, goal) in row.goals {
+            let pairs = had[row.name].iter().zip(&had[other]);
+            lines.push(Line {
+                case: row.name.to_owned(),
+                had: told(row),
+                against: format!("{other}: {}", told(named(other))),
+                ratio: median(
+                    pairs
+                        .map(|(ours, base)| ours.cpu_ns / base.cpu_ns)
+                        .collect(),
+                ),
+                goal: Goal::AtMost(*goal),
+            });
+        }
+    }
+    lines
+}
+
+/// Makes the keys that the rows ask.
+fn prepare(client: &mut Client, rows: &[&Row]) {
+    let asked = |key: &str| {
+        let is_key = |row: &&Row| row.command.split(' ').nth(1) == Some(key);
+        rows.iter().any(is_key)
+    };
+    run(client, "SET text some-text");
+    run(client, "SETBIT bits 960000 1");
+    if asked("set") {
+        fill(client, "SADD", "set", 0..100_000);
+    }
+    if asked("small") {
+        run(client, "BF.RESERVE small 0.01 100000");
+        fill(client, "BF.MADD", "small", 0..100_000);
+    }
+    if asked("large") {
+        run(client, "BF.RESERVE large 0.01 45000000");
+        fill(client, "BF.MADD", "large", 0..2_000_000);
+    }
+    for filters in [1, 10, 100, 1000] {
+        let key = format!("stack{filters}");
+        if asked(&key) {
+            run(client, &format!("BF.RESERVE {key} 0.001 1000 EXPANSION 1"));
+            stack(client, &key, filters);
+        }
+    }
+}
+
+/// Adds numbered items.
+fn fill(client: &mut Client, command: &str, key: &str, numbers: std::ops::Range<u64>) {
+    let numbers: Vec<u64> = numbers.collect();
+    for batch in numbers.chunks(1000) {
+        let items: Vec<String> = batch.iter().map(|n| format!("{n:012}")).collect();
+        let mut words = vec![command.as_bytes(), key.as_bytes()];
+        words.extend(items.iter().map(String::as_bytes));
+        let reply = client.call(&words);
+        assert!(!reply.is_error(), "{reply:?}");
+    }
+}
+
+/// Adds items until an object has so many filters, the newest of them half full.
+fn stack(client: &mut Client, key: &str, filters: i64) {
+    let items = |client: &mut Client| run(client, &format!("BF.CARD {key}")).as_int();
+    let mut next = 0;
+    loop {
+        let missing = filters * 1000 - 500 - items(client);
+        let Ok(missing) = u64::try_from(missing) else {
+            return;
+        };
+        if missing == 0 {
+            return;
+        }
+        fill(client, "BF.MADD", key, next..next + missing);
+        next += missing;
+    }
+}
+
+fn measure(server: &Server, row: &Row) -> Figures {
+    let mut client = server.client();
+    run(&mut client, "CONFIG SET bf.bloom-info-alias no");
+    for line in row.before {
+        run(&mut client, line);
+    }
+    let generator = Path::new(&env::var_os("VALKEY_SERVER").expect("./build.sh bench sets it"))
+        .with_file_name("valkey-benchmark");
+    let command = row.command.replace("item", "__rand_int__");
+    let words: Vec<&str> = command.split(' ').collect();
+    let last = words[words.len() - 1];
+    let before = cpu_seconds(server);
+    let output = Command::new(&generator)
+        .args(["-p", &server.port().to_string(), "--csv"])
+        .args(["-n", &row.requests.to_string()])
+        .args(["-P", &row.pipeline.to_string()])
+        .args(["-r", &row.range.to_string()])
+        .args(&words)
+        .args(std::iter::repeat_n(last, row.items - 1))
+        .output()
+        .unwrap_or_else(|e| panic!("{}: {e}", generator.display()));
+    let spent = cpu_seconds(server) - before;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // The fields are quoted; the command's name stands in the first, requests a second in the next.
+    let fields = text
+        .lines()
+        .last()
+        .and_then(|line| line.rsplit_once("\",\""));
+    assert!(output.status.success() && fields.is_some(), "{output:?}");
+    let fields: Vec<&str> = text
+        .lines()
+        .last()
+        .expect("a line")
+        .split("\",\"")
+        .collect();
+    let per_second = fields[1].trim_matches('"').parse().expect("a number");
+    #[allow(clippy::cast_precision_loss, reason = "less than 2^52 requests")]
+    Figures {
+        cpu_ns: spent / row.requests as f64 * 1e9,
+        per_second,
+    }
+}
+
+/// User and system time of the server's process so far.
+fn cpu_seconds(server: &Server) -> f64 {
+    let info = server.info("cpu");
+    let field = |name: &str| info[name].parse::<f64>().expect("seconds");
+    field("used_cpu_user") + field("used_cpu_sys")
+}

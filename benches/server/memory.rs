@@ -1,0 +1,61 @@
+//! What objects take.
+
+use crate::{Goal, Line, run, server};
+
+pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
+    let (grown, small) = (
+        "memory of 1M items grown from 1000",
+        "memory beside the bits",
+    );
+    let mut lines = Vec::new();
+    if !wanted(grown) && !wanted(small) {
+        return lines;
+    }
+    let server = server();
+    let mut client = server.client();
+    if wanted(grown) {
+        run(&mut client, "BF.RESERVE grown 0.01 1000 EXPANSION 2");
+        for start in (0..1_000_000).step_by(1000) {
+            let items: Vec<String> = (start..start + 1000).map(|n| n.to_string()).collect();
+            run(&mut client, &format!("BF.MADD grown {}", items.join(" ")));
+        }
+        let size = run(&mut client, "BF.INFO grown SIZE").as_array()[0].as_int();
+        let filters = run(&mut client, "BF.INFO grown FILTERS").as_array()[0].as_int();
+        let items = run(&mut client, "BF.CARD grown").as_int();
+        // What filters of these capacities need at the least, at the rates 0.01 / ((i + 1)(i + 2)).
+        let need: f64 = (0..i32::try_from(filters).expect("few filters"))
+            .map(|i| {
+                let rate = 0.01 / (f64::from(i + 1) * f64::from(i + 2));
+                let bits = -rate.ln() / std::f64::consts::LN_2.powi(2);
+                1000.0 * 2_f64.powi(i) * bits / 8.0
+            })
+            .sum();
+        #[allow(clippy::cast_precision_loss, reason = "some megabytes")]
+        let (size, items) = (size as f64, items as f64);
+        lines.push(Line {
+            case: grown.to_owned(),
+            had: format!("{size:.0} bytes, {:.1} bits an item", size * 8.0 / items),
+            against: format!("the least for these rates: {need:.0} bytes"),
+            ratio: size / need,
+            goal: Goal::AtMost(1.12),
+        });
+    }
+    if wanted(small) {
+        run(&mut client, "BF.RESERVE one 0.01 1000");
+        let size = run(&mut client, "BF.INFO one SIZE").as_array()[0].as_int();
+        let debug = run(&mut client, "BF.DEBUG one").as_array()[1].text();
+        let bitmap = debug
+            .strip_prefix("bytes:")
+            .and_then(|rest| rest.split(' ').next());
+        let bitmap: i64 = bitmap.and_then(|b| b.parse().ok()).expect("a number");
+        let beside = i32::try_from(size - bitmap).expect("little");
+        lines.push(Line {
+            case: small.to_owned(),
+            had: format!("{beside} bytes"),
+            against: "200 bytes".to_owned(),
+            ratio: f64::from(beside) / 200.0,
+            goal: Goal::AtMost(1.0),
+        });
+    }
+    lines
+}
