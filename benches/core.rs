@@ -5,7 +5,7 @@
 
 use bloomfilter::Bloom;
 use divan::{Bencher, black_box, counter::ItemsCount};
-use valkeybloom::bloom::{BloomObject, Fraction, Growth, Limits, Params, Seed};
+use valkeybloom::bloom::{BloomObject, Fraction, Growth, Limits, Params, Seed, Width};
 
 fn main() {
     divan::main();
@@ -76,10 +76,22 @@ fn contains_miss_of_the_crate(bencher: Bencher, capacity: u64) {
     each(bencher, &items(100_000, 2), |item| bloom.check(item));
 }
 
+/// With words of each width; one that the processor lacks is the widest that it has.
+#[divan::bench(args = Width::ALL)]
+fn contains_batches_of_100_hits_by_width(bencher: Bencher, width: Width) {
+    width.limit_to();
+    let object = filled(100_000, 0.01, 2, 100_000);
+    batches(bencher, &object, &items(100_000, 1));
+    Width::of_processor().limit_to();
+}
+
 #[divan::bench(args = SIZES)]
 fn contains_batches_of_100(bencher: Bencher, capacity: u64) {
     let object = filled(capacity, 0.01, 2, capacity.min(1_000_000));
-    let items = items(100_000, 2);
+    batches(bencher, &object, &items(100_000, 2));
+}
+
+fn batches(bencher: Bencher, object: &BloomObject, items: &[Vec<u8>]) {
     let mut start = 0;
     bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
         let batch = &items[start..start + 100];

@@ -10,7 +10,9 @@ use valkeybloom::bloom::{
     Added, BloomObject, FilterParts, Fraction, Growth, Limits, MAX_HASHES, Params, Parts, Seed,
 };
 
-use crate::support::{ROOMY, Rng, add, add_new, fraction, grow, has, object, params};
+use crate::support::{
+    ROOMY, Rng, add, add_new, at_each_width, fraction, grow, has, object, params,
+};
 
 /// The crate's filter for so many items at this rate.
 fn crates(capacity: u64, rate: f64, seed: &Seed) -> Bloom<[u8]> {
@@ -164,22 +166,33 @@ fn any_size_and_number_of_hashes_has_the_crates_answers() {
 #[test]
 fn a_stack_of_any_filters_has_the_crates_answers() {
     let mut rng = Rng::new(12);
-    for count in [1, 2, 3, 8, 9, 16, 17, 31, 33, 64, 65, 130] {
+    let shallow = [1, 2, 3, 8, 9, 16, 17, 31, 33, 64, 65, 66, 130];
+    let deep = [500, 1023, 1024, 1025, 1026, 1500];
+    for count in shallow.into_iter().chain(deep) {
         let seed = rng.seed();
         let mut blobs: Vec<Vec<u8>> = Vec::new();
         for _ in 0..count {
-            let bytes = *rng.pick(&[1, 2, 3, 5, 8, 63, 64, 65, 1000, 70_000]);
-            let hashes = *rng.pick(&[1_u32, 2, 3, 4, 5, 7, 16, 30]);
+            let bytes = if count < 500 {
+                *rng.pick(&[1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 1000, 70_000, 300_000])
+            } else {
+                *rng.pick(&[5, 8, 100, 1000])
+            };
+            let hashes = if count < 500 {
+                *rng.pick(&[1_u32, 2, 3, 4, 5, 7, 16, 17, 30])
+            } else {
+                *rng.pick(&[3_u32, 4, 5])
+            };
             let mut blob = vec![1];
             blob.extend((bytes as u64).to_le_bytes());
             blob.extend(hashes.to_le_bytes());
             blob.extend(seed.as_bytes());
-            // A bit is set with probability 7/8, or 1/2, or 1/8.
+            // A bit is set with probability 7/8, or 1/2, or 1/8; in a deep stack, where nearly all
+            // items would be in some filter, with 1/8.
             let bits = rng.bytes(bytes * 3);
             let threes = bits.chunks(3);
             blob.extend(threes.map(|three| match (count + bytes) % 3 {
-                0 => three[0] | three[1] | three[2],
-                1 => three[0],
+                0 if count < 500 => three[0] | three[1] | three[2],
+                1 if count < 500 => three[0],
                 _ => three[0] & three[1] & three[2],
             }));
             blobs.push(blob);
@@ -201,20 +214,38 @@ fn a_stack_of_any_filters_has_the_crates_answers() {
             filters: filters.collect(),
         })
         .unwrap();
-        for size in (0..=70).chain([127, 128, 129, 500]) {
-            let items: Vec<Vec<u8>> = (0..size).map(|_| rng.bytes(10)).collect();
+        let sizes = (0..=70).chain([127, 128, 129, 500]);
+        let (mut found, mut asked) = (0, 0);
+        for size in sizes.filter(|size| count < 500 || size % 8 < 2) {
+            let items: Vec<Vec<u8>> = (0..size)
+                .map(|_| {
+                    let length = rng.below(40);
+                    rng.bytes(length)
+                })
+                .collect();
             let expected: Vec<bool> = items
                 .iter()
                 .map(|item| theirs.iter().any(|filter| filter.check(item)))
                 .collect();
-            let mut answers = Vec::new();
-            let slices = items.iter().map(Vec::as_slice);
-            ours.contains_each(slices, |answer| answers.push(answer));
-            assert_eq!(answers, expected, "{size} items, {count} filters");
+            found += expected.iter().filter(|found| **found).count();
+            asked += size;
+            at_each_width(|width| {
+                let mut answers = Vec::new();
+                let slices = items.iter().map(Vec::as_slice);
+                ours.contains_each(slices, |answer| answers.push(answer));
+                assert_eq!(
+                    answers, expected,
+                    "{size} items, {count} filters, {width:?}"
+                );
+            });
             for (item, expected) in items.iter().zip(expected) {
                 assert_eq!(has(&ours, item), expected, "{item:?}, {count} filters");
             }
         }
+        if count > 3 {
+            assert!(found > 0, "{count} filters claim nothing");
+        }
+        assert!(found < asked || count > 8, "{count} filters claim all");
     }
 }
 
@@ -414,8 +445,11 @@ fn batch(size: usize, members: &[Vec<u8>], rng: &mut Rng) -> Vec<Vec<u8>> {
 }
 
 /// Asks and adds batches of every size up to 70 and some larger ones, and compares with single calls.
-#[track_caller]
 fn batches_are_single_calls(start: &BloomObject, members: &[Vec<u8>], rng: &mut Rng) {
+    at_each_width(|_| same_batches(start, members, rng));
+}
+
+fn same_batches(start: &BloomObject, members: &[Vec<u8>], rng: &mut Rng) {
     for size in (0..=70).chain([127, 128, 129, 200]) {
         let items = batch(size, members, rng);
         let slices = || items.iter().map(Vec::as_slice);
@@ -478,6 +512,11 @@ fn a_batch_on_big_filters_is_single_calls() {
     let (large, members) = grown(&params(300_000, 0.01, 2), 1, &mut rng);
     assert!(large.filters()[0].blob().len() > 256 * 1024);
     batches_are_single_calls(&large, &members[..1000], &mut rng);
+
+    // More hash functions than are worked out ahead.
+    let (tight, members) = grown(&params(300, 1e-7, 2), 3, &mut rng);
+    assert!(tight.filters()[0].hashes() > 16);
+    batches_are_single_calls(&tight, &members, &mut rng);
 
     // A small filter, nearly full, and behind it a large one.
     let mut opening = object(&params(40, 0.01, 10_000), rng.seed());

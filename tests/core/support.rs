@@ -1,9 +1,26 @@
 //! What the tests have in common.
 
 use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 
 use valkeybloom::bloom::codec::{DecodeError, RdbRead, RdbWrite};
-use valkeybloom::bloom::{Added, BloomObject, Fraction, Growth, Limits, Params, Refusal, Seed};
+use valkeybloom::bloom::{
+    Added, BloomObject, Fraction, Growth, Limits, Params, Refusal, Seed, Width,
+};
+
+/// Runs a test with words of every width that this processor has; other tests, which run at the same
+/// time, may find any of them.
+pub fn at_each_width(mut test: impl FnMut(Width)) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let guard = ONE_AT_A_TIME.lock();
+    let _guard = guard.unwrap_or_else(PoisonError::into_inner);
+    for width in Width::ALL {
+        if width <= Width::of_processor() {
+            width.limit_to();
+            test(width);
+        }
+    }
+}
 
 /// `SplitMix64` (Steele, Lea and Flood 2014).
 pub struct Rng(u64);
