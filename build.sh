@@ -13,6 +13,7 @@ usage() {
 ./build.sh serve [option...]      the module in a server on 127.0.0.1:${PORT:-6379}, its data in data/;
                                   options go to the server: --bf.bloom-capacity 1000
 ./build.sh test [filter...]       lints and all tests, on four servers; with filters, the tests so named
+./build.sh soak [minutes] [filter...]  the random tests, each for so long (10 minutes), on Valkey 9.1
 ./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named
 VALKEY_SERVER=/path/of/a/server   names the server for serve and test, instead of valkey-server on PATH
 END
@@ -132,6 +133,16 @@ run_tests() {
     done
 }
 
+soak() { # minutes, filters...
+    minutes=${1:-10}
+    [ $# = 0 ] || shift
+    build
+    servers=$(tools/servers.sh)
+    [ $# -gt 0 ] || set -- soak::
+    export SOAK_SECONDS=$((minutes * 60))
+    test_on "$servers/valkey-9.1/valkey-server" --nocapture "$@"
+}
+
 # With valkey-benchmark beside the server, which has jemalloc.
 bench() {
     build
@@ -146,6 +157,7 @@ case $command in
     build) build ;;
     serve) serve "$@" ;;
     test) run_tests "$@" ;;
+    soak) soak "$@" ;;
     bench) bench "$@" ;;
     *) usage >&2; exit 2 ;;
 esac

@@ -19,3 +19,4 @@ mod replies;
 mod scripting;
 mod settings;
 mod smoke;
+mod soak;
