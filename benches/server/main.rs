@@ -144,16 +144,18 @@ fn main() {
 
     let mut lines = load::lines(&wanted);
     lines.extend(memory::lines(&wanted));
-    lines.extend(blocking::lines(&wanted));
+    let (blocking, blocking_table) = blocking::lines(&wanted);
+    lines.extend(blocking);
     lines.extend(snapshot::lines(&wanted));
-    assert!(!lines.is_empty(), "no row is named like {words:?}");
+    let told = !lines.is_empty() || !blocking_table.is_empty();
+    assert!(told, "no row is named like {words:?}");
 
     let mut table = "| case | had | against | ratio | goal |\n|---|---|---|---|---|\n".to_owned();
     for line in &lines {
         table += &line.markdown();
         table += "\n";
     }
-    print!("\n{table}");
+    print!("\n{table}\n{blocking_table}");
     let folder = env::var("BENCH_DIR").unwrap_or_else(|_| "target/bench".to_owned());
     let write = |name: &str, text: &str| {
         let path = format!("{folder}/{name}");
@@ -162,5 +164,6 @@ fn main() {
     };
     fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{folder}: {e}"));
     write("table.md", &table);
+    write("blocking.md", &blocking_table);
     write("plot.svg", &plot::svg(&lines));
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   cursor 0        → (1, header)            all but the bitmaps, small whatever the object's size
 //!   cursor c ≥ 1    → (c + n, n bytes)       from offset c − 1 of the bitmaps laid end to end;
-//!                                            at most 16 MiB, and never across a filter's end
+//!                                            at most 4 MiB, and never across a filter's end
 //!   past the end    → (0, nothing)
 //! ```
 //!
@@ -15,8 +15,9 @@ use super::filter::HEADER_BYTES;
 use super::object::{BloomObject, FilterParts, Parts};
 use super::sizing::Limits;
 
-/// The most bytes of one chunk.
-pub const CHUNK_BYTES: usize = 16 << 20;
+/// The most bytes of one chunk that is made; one that is taken may be of any size. The protocol allows
+/// 16 MiB: copying so much into a reply would keep the server from everything else for 8 ms.
+pub const CHUNK_BYTES: usize = 4 << 20;
 
 /// The piece of an object at a cursor, with the cursor of the next one.
 #[must_use]

@@ -122,8 +122,8 @@ fn a_header_is_small_whatever_the_size() {
 }
 
 #[test]
-fn chunks_are_of_16_mib_at_most_and_end_where_a_filter_ends() {
-    assert_eq!(CHUNK_BYTES, 16 * 1024 * 1024);
+fn chunks_are_of_4_mib_at_most_and_end_where_a_filter_ends() {
+    assert_eq!(CHUNK_BYTES, 4 * 1024 * 1024);
     let mut rng = Rng::new(3);
     let lengths = [
         CHUNK_BYTES * 2 + 5,

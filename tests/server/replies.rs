@@ -663,15 +663,15 @@ fn an_object_travels_in_chunks() {
 }
 
 #[test]
-fn a_chunk_is_at_most_16_mib() {
+fn a_chunk_is_at_most_4_mib() {
     let server = Server::start();
     let mut client = server.client();
-    assert_eq!(client.cmd("BF.RESERVE k 0.01 15000000 NONSCALING"), ok());
+    assert_eq!(client.cmd("BF.RESERVE k 0.01 4000000 NONSCALING"), ok());
     assert_eq!(client.cmd("BF.ADD k a"), int(1));
     let length = debug_bytes(&mut client, "k")[0];
     let walk = pieces(&mut client, "k");
     let lengths: Vec<usize> = walk.iter().map(|(_, bytes)| bytes.len()).collect();
-    let whole = 16 << 20;
+    let whole = 4 << 20;
     assert_eq!(
         lengths[1..],
         [whole, usize::try_from(length).unwrap() - whole]
