@@ -403,21 +403,20 @@ pub fn debug<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
         let object = object.ok_or(Error::NotFound)?;
         let mut lines = vec![Reply::Text(format!("size:{}", object.items()))];
         let filters = object.filters().iter().enumerate();
-        lines.extend(
-            filters
-                .map(|(index, filter)| Reply::Text(debug_line(filter, object.filter_rate(index)))),
-        );
+        lines.extend(filters.map(|(index, filter)| Reply::Text(debug_line(object, filter, index))));
         Ok(Reply::List(lines))
     });
     send(ctx, reply);
 }
 
-fn debug_line(filter: &Filter, rate: f64) -> String {
+fn debug_line(object: &BloomObject, filter: &Filter, index: usize) -> String {
+    let rate = object.filter_rate(index);
     format!(
-        "bytes:{} bits:{} hashes:{} hashwidth:64 capacity:{} size:{} ratio:{}",
+        "bytes:{} bits:{} hashes:{} hashwidth:{} capacity:{} size:{} ratio:{}",
         filter.bitmap().len(),
         filter.bits(),
         filter.hashes(),
+        object.hash_bits(),
         filter.capacity(),
         filter.items(),
         double_text(rate)

@@ -287,7 +287,12 @@ pub fn configure(words: &[&[u8]]) -> Result<Vec<Registration>, String> {
             return Err(format!("no value for {}", String::from_utf8_lossy(pair[0])));
         };
         let shown = String::from_utf8_lossy(name);
-        let entry = ENTRIES.iter().find(|entry| entry.has_name(name));
+        // RedisBloom's own words, so that its line of a config file holds.
+        let entry = match &name.to_ascii_uppercase()[..] {
+            b"ERROR_RATE" => Some(&FP_RATE),
+            b"INITIAL_SIZE" => Some(&CAPACITY),
+            _ => ENTRIES.into_iter().find(|entry| entry.has_name(name)),
+        };
         let entry = entry.ok_or_else(|| format!("no setting is called {shown}"))?;
         let value = entry.parse(value).and_then(|value| entry.admit(&value));
         let value = value.map_err(|what| format!("{shown}: {what}"))?;

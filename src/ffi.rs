@@ -540,7 +540,10 @@ impl Key<'_> {
                     Held::Other
                 };
             }
-            if found != T::handle().0.load(Relaxed) {
+            if !T::handles()
+                .iter()
+                .any(|handle| found == handle.0.load(Relaxed))
+            {
                 return Held::Other;
             }
             let value = call!(RedisModule_ModuleTypeGetValue(self.0));
@@ -550,8 +553,8 @@ impl Key<'_> {
 
     /// Stores a value under the key, which is empty and open for writing. False if it was not.
     pub fn set<T: NativeType>(&mut self, value: T) -> bool {
+        let handle = T::handles()[value.form()].0.load(Relaxed);
         let value = into_server(value);
-        let handle = T::handle().0.load(Relaxed);
         // SAFETY: the key is open; on success the value belongs to the server, else it is still
         // ours and is given up here.
         unsafe {
@@ -590,21 +593,34 @@ impl TypeHandle {
     }
 }
 
+/// A type as the server knows it.
+pub struct Form {
+    /// The name, nine characters.
+    pub name: &'static CStr,
+    /// The encoding version that is written, and the highest that is read.
+    pub version: i32,
+}
+
 /// A value that keys can hold. The server calls these; all but `Drop` run on its main thread or in
 /// a forked child.
 pub trait NativeType: Sized + Send + 'static {
-    /// The name, nine characters.
-    const NAME: &'static CStr;
-    /// The encoding version that is written, and the highest that is read.
-    const VERSION: i32;
+    /// The types that the server knows these values as.
+    const FORMS: &'static [Form];
 
-    /// Where the server's handle of this type is kept.
-    fn handle() -> &'static TypeHandle;
-    /// Reads a value that goes to a database.
+    /// Where the server's handles of these types are kept, in the same order.
+    fn handles() -> &'static [TypeHandle];
+    /// Which of them this value is.
+    fn form(&self) -> usize;
+    /// Reads a value of a form that goes to a database.
     ///
     /// # Errors
     /// Any [`DecodeError`]; the server reports the key, or refuses the RESTORE.
-    fn load(from: &mut RdbReader, version: i32, database: i32) -> Result<Self, DecodeError>;
+    fn load(
+        from: &mut RdbReader,
+        form: usize,
+        version: i32,
+        database: i32,
+    ) -> Result<Self, DecodeError>;
     /// Writes the value.
     fn save(&self, to: &mut RdbWriter);
     /// Writes the commands that make the value.
@@ -649,21 +665,24 @@ unsafe fn borrow<'a, T: NativeType>(value: *const c_void) -> &'a T {
 // registered, which all came from `into_server`, one callback at a time for one value; streams and
 // contexts are alive during the call.
 
-unsafe extern "C" fn rdb_load<T: NativeType>(
+unsafe extern "C" fn rdb_load<T: NativeType, const FORM: usize>(
     io: *mut raw::RedisModuleIO,
     version: c_int,
 ) -> *mut c_void {
     // SAFETY: see above.
     let database = unsafe { call!(RedisModule_GetDbIdFromIO(io)) };
-    let loaded = if version > T::VERSION {
+    let loaded = if version > T::FORMS[FORM].version {
         Err(DecodeError::UnsupportedVersion)
     } else {
-        T::load(&mut RdbReader(io), version, database)
+        T::load(&mut RdbReader(io), FORM, version, database)
     };
     match loaded {
         Ok(value) => into_server(value),
         Err(error) => {
-            Ctx::log_warning(&format!("loading a {:?} failed: {error}", T::NAME));
+            Ctx::log_warning(&format!(
+                "loading a {:?} failed: {error}",
+                T::FORMS[FORM].name
+            ));
             ptr::null_mut()
         }
     }
@@ -1433,14 +1452,15 @@ fn load(ctx: *mut raw::RedisModuleCtx, module: &Module, args: Argv) -> Result<()
 /// Valkey 9: the module's data may be sent by atomic slot migration. Its commands say all.
 const OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION: u32 = 1 << 5;
 
-/// Registers a type; to be called while the module loads.
+/// Registers one of a value's types; to be called while the module loads.
 ///
 /// # Errors
 /// The server refused it.
-pub fn register_type<T: NativeType>(ctx: Ctx) -> Result<(), String> {
+pub fn register_type<T: NativeType, const FORM: usize>(ctx: Ctx) -> Result<(), String> {
+    let Form { name, version } = &T::FORMS[FORM];
     let mut methods = raw::RedisModuleTypeMethods {
         version: 4,
-        rdb_load: Some(rdb_load::<T>),
+        rdb_load: Some(rdb_load::<T, FORM>),
         rdb_save: Some(rdb_save::<T>),
         aof_rewrite: Some(aof_rewrite::<T>),
         mem_usage: None,
@@ -1463,15 +1483,15 @@ pub fn register_type<T: NativeType>(ctx: Ctx) -> Result<(), String> {
     let handle = unsafe {
         call!(RedisModule_CreateDataType(
             ctx.0,
-            T::NAME.as_ptr(),
-            T::VERSION,
+            name.as_ptr(),
+            *version,
             &raw mut methods
         ))
     };
     if handle.is_null() {
-        return Err(format!("the server refused the type {:?}", T::NAME));
+        return Err(format!("the server refused the type {name:?}"));
     }
-    T::handle().0.store(handle, Relaxed);
+    T::handles()[FORM].0.store(handle, Relaxed);
     Ok(())
 }
 

@@ -27,6 +27,8 @@ pub struct Footprint {
     pub bytes: u64,
     /// Objects: 1.
     pub objects: u64,
+    /// Objects of RedisBloom: 1 or 0.
+    pub redisbloom: u64,
     /// Filters in them.
     pub filters: u64,
     /// Items that they took.
@@ -40,6 +42,7 @@ pub struct Footprint {
 pub struct Ledger {
     bytes: AtomicU64,
     objects: AtomicU64,
+    redisbloom: AtomicU64,
     filters: AtomicU64,
     items: AtomicU64,
     capacity: AtomicU64,
@@ -68,6 +71,7 @@ impl Ledger {
         change(&self.items, before.items, after.items);
         change(&self.bytes, before.bytes, after.bytes);
         change(&self.objects, before.objects, after.objects);
+        change(&self.redisbloom, before.redisbloom, after.redisbloom);
         change(&self.filters, before.filters, after.filters);
         change(&self.capacity, before.capacity, after.capacity);
     }
@@ -75,6 +79,7 @@ impl Ledger {
     fn add_to(&self, sum: &mut Footprint) {
         sum.bytes = sum.bytes.wrapping_add(self.bytes.load(Relaxed));
         sum.objects = sum.objects.wrapping_add(self.objects.load(Relaxed));
+        sum.redisbloom = sum.redisbloom.wrapping_add(self.redisbloom.load(Relaxed));
         sum.filters = sum.filters.wrapping_add(self.filters.load(Relaxed));
         sum.items = sum.items.wrapping_add(self.items.load(Relaxed));
         sum.capacity = sum.capacity.wrapping_add(self.capacity.load(Relaxed));
@@ -188,6 +193,7 @@ pub fn write(to: &mut InfoWriter, crashing: bool) {
     to.field(c"bloom_num_filters_across_objects", sum.filters);
     to.field(c"bloom_num_items_across_objects", sum.items);
     to.field(c"bloom_capacity_across_objects", sum.capacity);
+    to.field(c"bloom_num_redisbloom_objects", sum.redisbloom);
     to.section(c"bloom_defrag_metrics");
     to.field(c"bloom_defrag_hits", DEFRAG_HITS.load(Relaxed));
     to.field(c"bloom_defrag_misses", DEFRAG_MISSES.load(Relaxed));

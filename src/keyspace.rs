@@ -10,8 +10,8 @@ use crate::bloom::codec::{self, DecodeError, RdbRead};
 use crate::bloom::{BloomObject, Growth, Params, Seed};
 use crate::config::{self, double_text};
 use crate::ffi::{
-    Access, AofWriter, Ctx, Defrag, Digest, Held, Key, NativeType, Piece, RdbReader, RdbWriter,
-    Str, TypeHandle,
+    Access, AofWriter, Ctx, Defrag, Digest, Form, Held, Key, NativeType, Piece, RdbReader,
+    RdbWriter, Str, TypeHandle,
 };
 use crate::info::{self, Footprint, Ledger};
 use crate::reply::Error;
@@ -38,6 +38,13 @@ enum Content {
 }
 
 impl Content {
+    fn is_redisbloom(&self) -> bool {
+        match self {
+            Self::Ready(object) => object.is_redisbloom(),
+            Self::Loading(partial) => partial.is_redisbloom(),
+        }
+    }
+
     fn memory_bytes(&self) -> u64 {
         match self {
             Self::Ready(object) => object.memory_bytes() + Stored::OVERHEAD_BYTES,
@@ -59,6 +66,7 @@ impl Content {
         Footprint {
             bytes: self.memory_bytes(),
             objects: 1,
+            redisbloom: u64::from(self.is_redisbloom()),
             ..sums
         }
     }
@@ -357,21 +365,58 @@ impl Creation<'_> {
     }
 }
 
-static HANDLE: TypeHandle = TypeHandle::new();
+static HANDLES: [TypeHandle; 2] = [TypeHandle::new(), TypeHandle::new()];
+
+/// The form of objects of RedisBloom; the other is ours.
+const REDISBLOOM: usize = 1;
 
 impl NativeType for Stored {
-    const NAME: &'static CStr = c"bloomfltr";
-    const VERSION: i32 = codec::RDB_VERSION;
+    const FORMS: &'static [Form] = &[
+        Form {
+            name: c"bloomfltr",
+            version: codec::RDB_VERSION,
+        },
+        Form {
+            name: c"MBbloom--",
+            version: codec::REDISBLOOM_RDB_VERSION,
+        },
+    ];
 
-    fn handle() -> &'static TypeHandle {
-        &HANDLE
+    fn handles() -> &'static [TypeHandle] {
+        &HANDLES
     }
 
-    fn load(from: &mut RdbReader, _version: i32, database: i32) -> Result<Self, DecodeError> {
-        let content = match from.uint()? {
-            0 => Content::Loading(Box::new(Partial::read_rdb(from)?)),
-            filters => Content::Ready(codec::read_rdb(filters, from)?),
+    fn form(&self) -> usize {
+        if self.value.is_redisbloom() {
+            REDISBLOOM
+        } else {
+            0
+        }
+    }
+
+    fn load(
+        from: &mut RdbReader,
+        form: usize,
+        version: i32,
+        database: i32,
+    ) -> Result<Self, DecodeError> {
+        // What is half loaded has no filters, which no complete object has.
+        let content = if form == REDISBLOOM {
+            match (from.uint()?, from.uint()?) {
+                (_, 0) => Content::Loading(Box::new(Partial::read_rdb(from)?)),
+                (items, links) => {
+                    Content::Ready(codec::read_redisbloom(items, links, version, from)?)
+                }
+            }
+        } else {
+            match from.uint()? {
+                0 => Content::Loading(Box::new(Partial::read_rdb(from)?)),
+                filters => Content::Ready(codec::read_rdb(filters, from)?),
+            }
         };
+        if content.is_redisbloom() != (form == REDISBLOOM) {
+            return Err("object of another form".into());
+        }
         Ok(Self::new(content, info::of_loaded(database)))
     }
 
@@ -384,7 +429,9 @@ impl NativeType for Stored {
 
     fn rewrite(&self, to: &mut AofWriter) {
         match &self.value {
-            Content::Ready(object) if codec::encoded_len(object) <= DUMP_BYTES_MAX => {
+            Content::Ready(object)
+                if !object.is_redisbloom() && codec::encoded_len(object) <= DUMP_BYTES_MAX =>
+            {
                 to.emit(c"BF.LOAD", &codec::encode(object));
             }
             Content::Ready(object) => {
@@ -417,6 +464,10 @@ impl NativeType for Stored {
                 to.add(u64::from(params.growth.expansion()));
                 to.add(params.error_rate.get().to_bits());
                 to.add(params.tightening.get().to_bits());
+                if object.is_redisbloom() {
+                    // All that is not in the filters.
+                    to.add_bytes(chunks::piece(object, 0).1.bytes());
+                }
                 for filter in object.filters() {
                     to.add_bytes(filter.blob());
                     to.add(filter.capacity());

@@ -8,7 +8,10 @@ use crate::{commands, config, info};
 pub static MODULE: Module = Module {
     name: c"bf",
     version: version(env!("CARGO_PKG_VERSION").as_bytes()),
-    register_types: |ctx| register_type::<Stored>(ctx),
+    register_types: |ctx| {
+        register_type::<Stored, 0>(ctx)?;
+        register_type::<Stored, 1>(ctx)
+    },
     configure: config::configure,
     configured: config::configured,
     category: c"bloom",

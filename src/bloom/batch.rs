@@ -3,9 +3,32 @@
 use super::filter::Filter;
 use super::machine::{self, Task, Words};
 use super::probe::{Probe, Seed, mod_p};
+use super::redisbloom;
 
 /// The most items of a batch: a bit of a word each.
 pub(super) const BATCH: usize = 64;
+
+/// How the items of an object are hashed.
+#[derive(Clone, Copy)]
+pub(super) enum Hasher<'h> {
+    /// `SipHash` with this seed.
+    Sip(&'h Seed),
+    /// `MurmurHash`, of 64 bits or of 32, as RedisBloom does.
+    Murmur {
+        /// Whether of 64.
+        wide: bool,
+    },
+}
+
+impl Hasher<'_> {
+    #[inline]
+    pub(super) fn probe(self, item: &[u8]) -> Probe {
+        match self {
+            Self::Sip(seed) => seed.probe(item),
+            Self::Murmur { wide } => redisbloom::probe(wide, item),
+        }
+    }
+}
 
 /// Items that were hashed together.
 pub(super) struct Batch {
@@ -17,7 +40,7 @@ pub(super) struct Batch {
 impl Batch {
     /// Hashes the next items, as many as there is room for.
     #[inline]
-    pub(super) fn of<'i>(seed: &Seed, next: &mut impl Iterator<Item = &'i [u8]>) -> Self {
+    pub(super) fn of<'i>(hasher: Hasher, next: &mut impl Iterator<Item = &'i [u8]>) -> Self {
         let mut items = [[].as_slice(); BATCH];
         let mut count = 0;
         for (slot, item) in items.iter_mut().zip(next) {
@@ -29,11 +52,18 @@ impl Batch {
             b: [0; BATCH],
             count,
         };
-        machine::run(Hash {
-            seed,
-            items: &items,
-            batch: &mut batch,
-        });
+        match hasher {
+            Hasher::Sip(seed) => machine::run(Hash {
+                seed,
+                items: &items,
+                batch: &mut batch,
+            }),
+            Hasher::Murmur { .. } => {
+                for (index, item) in items[..count].iter().enumerate() {
+                    (batch.a[index], batch.b[index]) = hasher.probe(item).hashes();
+                }
+            }
+        }
         batch
     }
 
@@ -57,11 +87,20 @@ impl Batch {
     /// Which of the items a filter claims, of those whose bit in `asked` is set.
     #[inline]
     pub(super) fn claimed_by(&self, filter: &Filter, asked: u64) -> u64 {
-        machine::run(Claims {
-            batch: self,
-            filter,
-            asked,
-        })
+        let batch = self;
+        if filter.is_plain() {
+            machine::run(Claims::<true> {
+                batch,
+                filter,
+                asked,
+            })
+        } else {
+            machine::run(Claims::<false> {
+                batch,
+                filter,
+                asked,
+            })
+        }
     }
 }
 
@@ -88,13 +127,13 @@ impl Task for Hash<'_> {
 /// It goes in rounds: bit number 0 of every item, then number 1 of those where it was set, and so
 /// on. The lookups of a round do not wait for each other, so that their cache misses overlap, and
 /// there is no branch between them to be guessed wrong.
-struct Claims<'c> {
+struct Claims<'c, const PLAIN: bool> {
     batch: &'c Batch,
     filter: &'c Filter,
     asked: u64,
 }
 
-impl Task for Claims<'_> {
+impl<const PLAIN: bool> Task for Claims<'_, PLAIN> {
     type Output = u64;
 
     #[inline(always)]
@@ -117,6 +156,7 @@ impl Task for Claims<'_> {
                 let step = W::load(&self.batch.b[start..]);
                 sum.add(step).store(&mut sums[start..]);
                 let point = match round {
+                    _ if PLAIN => sum,
                     0 => sum,
                     1 => step,
                     _ => mod_p(sum),
@@ -156,12 +196,22 @@ impl Row {
     pub(super) fn locate(&mut self, batch: &Batch, first: usize, filter: &Filter) {
         self.hashes = filter.hashes() as usize;
         if self.hashes <= MAX_HASHES {
-            machine::run(Locate {
-                row: self,
-                batch,
-                first,
-                filter,
-            });
+            let row = self;
+            if filter.is_plain() {
+                machine::run(Locate::<true> {
+                    row,
+                    batch,
+                    first,
+                    filter,
+                });
+            } else {
+                machine::run(Locate::<false> {
+                    row,
+                    batch,
+                    first,
+                    filter,
+                });
+            }
         }
     }
 
@@ -173,14 +223,14 @@ impl Row {
     }
 }
 
-struct Locate<'l> {
+struct Locate<'l, const PLAIN: bool> {
     row: &'l mut Row,
     batch: &'l Batch,
     first: usize,
     filter: &'l Filter,
 }
 
-impl Task for Locate<'_> {
+impl<const PLAIN: bool> Task for Locate<'_, PLAIN> {
     type Output = ();
 
     #[inline(always)]
@@ -193,6 +243,7 @@ impl Task for Locate<'_> {
             let rows = &mut self.row.positions[..self.row.hashes];
             for (round, positions) in rows.iter_mut().enumerate() {
                 let point = match round {
+                    _ if PLAIN => sum,
                     0 => sum,
                     1 => step,
                     _ => mod_p(sum),

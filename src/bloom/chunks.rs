@@ -12,7 +12,8 @@
 
 use super::codec::{DecodeError, RdbRead, RdbWrite, encode_header, header_parts};
 use super::filter::HEADER_BYTES;
-use super::object::{BloomObject, FilterParts, Parts};
+use super::object::{BloomObject, Parts};
+use super::redisbloom;
 use super::sizing::Limits;
 
 /// The most bytes of one chunk that is made; one that is taken may be of any size. The protocol allows
@@ -62,14 +63,71 @@ impl Piece<'_> {
 #[derive(Debug)]
 pub struct Partial {
     header: Vec<u8>,
-    /// Its blobs grow from the header on as chunks come.
-    parts: Parts,
+    /// The filters' blobs: they grow from what stands before a bitmap on, as chunks come.
+    blobs: Vec<Vec<u8>>,
+    /// How many bytes stand before a bitmap.
+    before: usize,
     /// Length of each filter's bitmap, in bytes.
     bitmaps: Vec<u64>,
     /// Number of filters whose bitmap is complete.
     complete: usize,
     /// Number of bytes of bitmap that have come.
     loaded: u64,
+}
+
+/// What a header announces: an object without its bitmaps.
+enum Announced {
+    Ours(Parts),
+    RedisBlooms(redisbloom::Parts),
+}
+
+impl Announced {
+    fn read(header: &[u8]) -> Result<Self, DecodeError> {
+        match header_parts(header) {
+            Ok(parts) => Ok(Self::Ours(parts)),
+            // RedisBloom's begins with a number, which may look like our version.
+            Err(error) => match redisbloom::decode_header(header) {
+                Ok(parts) => Ok(Self::RedisBlooms(parts)),
+                Err(_) => Err(error),
+            },
+        }
+    }
+
+    /// Length of each filter's bitmap, in bytes, of what could be an object.
+    fn bitmaps(&self) -> Result<Vec<u64>, &'static str> {
+        match self {
+            Self::Ours(parts) => Ok(BloomObject::without_filters(parts)?.1),
+            Self::RedisBlooms(parts) => {
+                parts.check()?;
+                Ok(parts.links.iter().map(|link| link.bytes).collect())
+            }
+        }
+    }
+
+    /// What stands before the bitmaps.
+    fn blobs(self) -> Vec<Vec<u8>> {
+        match self {
+            Self::Ours(parts) => parts.filters.into_iter().map(|f| f.blob).collect(),
+            Self::RedisBlooms(parts) => parts.links.into_iter().map(|l| l.bitmap).collect(),
+        }
+    }
+
+    fn complete(self, blobs: Vec<Vec<u8>>) -> Result<BloomObject, &'static str> {
+        match self {
+            Self::Ours(mut parts) => {
+                for (filter, blob) in parts.filters.iter_mut().zip(blobs) {
+                    filter.blob = blob;
+                }
+                BloomObject::from_parts(parts)
+            }
+            Self::RedisBlooms(mut parts) => {
+                for (link, bitmap) in parts.links.iter_mut().zip(blobs) {
+                    link.bitmap = bitmap;
+                }
+                BloomObject::from_redisbloom(parts)
+            }
+        }
+    }
 }
 
 /// What a chunk did.
@@ -87,10 +145,13 @@ impl Partial {
     /// # Errors
     /// Any [`DecodeError`], or `None` in it where the limits do not admit such an object.
     pub fn new(header: &[u8], limits: Limits) -> Result<Self, Option<DecodeError>> {
-        let parts = header_parts(header)?;
-        let (_, bitmaps) = BloomObject::without_filters(&parts).map_err(DecodeError::from)?;
-        let header_bytes = HEADER_BYTES as u64;
-        let filters = bitmaps.iter().map(|bytes| bytes + header_bytes);
+        let announced = Announced::read(header)?;
+        let bitmaps = announced.bitmaps().map_err(DecodeError::from)?;
+        let before = match announced {
+            Announced::Ours(_) => HEADER_BYTES,
+            Announced::RedisBlooms(_) => 0,
+        };
+        let filters = bitmaps.iter().map(|bytes| bytes + before as u64);
         let per_filter = size_of::<super::Filter>() as u64;
         let total = filters
             .clone()
@@ -104,11 +165,18 @@ impl Partial {
         }
         Ok(Self {
             header: header.to_vec(),
-            parts,
+            blobs: announced.blobs(),
+            before,
             bitmaps,
             complete: 0,
             loaded: 0,
         })
+    }
+
+    /// Whether it will be an object of RedisBloom.
+    #[must_use]
+    pub const fn is_redisbloom(&self) -> bool {
+        self.before == 0
     }
 
     /// Takes the next chunk, whose end lies at `cursor`.
@@ -124,25 +192,25 @@ impl Partial {
         if length == 0 || here != Some(self.loaded) {
             return Err("chunk out of order".into());
         }
-        let filter = self.parts.filters.get_mut(self.complete);
+        let blob = self.blobs.get_mut(self.complete);
         let bitmap = self.bitmaps.get(self.complete);
-        let (Some(filter), Some(bitmap)) = (filter, bitmap) else {
+        let (Some(blob), Some(bitmap)) = (blob, bitmap) else {
             return Err("chunk behind the last one".into());
         };
-        let so_far = filter.blob.len() as u64 - HEADER_BYTES as u64;
+        let so_far = (blob.len() - self.before) as u64;
         let lacking = bitmap - so_far;
         if length > lacking {
             return Err("chunk across a filter's end".into());
         }
         // Room grows with what came, to the exact size at last: a claim of 64 MiB and one byte
         // takes little.
-        if filter.blob.capacity() - filter.blob.len() < chunk.len() {
-            let room = lacking.min(length.max(filter.blob.len() as u64));
+        if blob.capacity() - blob.len() < chunk.len() {
+            let room = lacking.min(length.max(blob.len() as u64));
             let room = usize::try_from(room).map_err(|_| DecodeError::Truncated)?;
-            let reserved = filter.blob.try_reserve_exact(room);
+            let reserved = blob.try_reserve_exact(room);
             reserved.map_err(|_| DecodeError::Malformed("no memory for the filter"))?;
         }
-        filter.blob.extend_from_slice(chunk);
+        blob.extend_from_slice(chunk);
         self.loaded += length;
         if length < lacking {
             return Ok(Progress::Partial);
@@ -151,19 +219,16 @@ impl Partial {
         if self.complete < self.bitmaps.len() {
             return Ok(Progress::Partial);
         }
-        let filters = std::mem::take(&mut self.parts.filters);
-        let parts = Parts {
-            filters,
-            ..self.parts
-        };
-        Ok(Progress::Complete(BloomObject::from_parts(parts)?))
+        let blobs = std::mem::take(&mut self.blobs);
+        let object = Announced::read(&self.header)?.complete(blobs)?;
+        Ok(Progress::Complete(object))
     }
 
     /// The pairs that build this state again, the header first.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut cursor = 1;
-        let bitmaps = self.parts.filters.iter().flat_map(|filter| {
-            let come = filter.blob.get(HEADER_BYTES..).unwrap_or_default();
+        let bitmaps = self.blobs.iter().flat_map(|blob| {
+            let come = blob.get(self.before..).unwrap_or_default();
             come.chunks(CHUNK_BYTES)
         });
         let chunks = bitmaps.map(move |chunk| {
@@ -188,21 +253,23 @@ impl Partial {
     /// The number of bytes that its allocations asked for, itself included.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        let filters = &self.parts.filters;
-        let tables = filters.capacity() * size_of::<FilterParts>()
+        let tables = self.blobs.capacity() * size_of::<Vec<u8>>()
             + self.bitmaps.capacity() * size_of::<u64>();
-        let blobs: usize = filters.iter().map(|f| f.blob.capacity()).sum();
+        let blobs: usize = self.blobs.iter().map(Vec::capacity).sum();
         (size_of::<Self>() + self.header.capacity() + tables + blobs) as u64
     }
 
     /// Writes it as RDB fields, behind a number of filters of 0, which no complete object has: the
     /// header, and the bytes of each filter's bitmap that came.
     pub fn write_rdb(&self, to: &mut impl RdbWrite) {
+        if self.is_redisbloom() {
+            // The number of items comes first there.
+            to.uint(0);
+        }
         to.uint(0);
         to.bytes(&self.header);
-        let begun = self.parts.filters.iter().take(self.complete + 1);
-        for filter in begun {
-            to.bytes(&filter.blob[HEADER_BYTES..]);
+        for blob in self.blobs.iter().take(self.complete + 1) {
+            to.bytes(&blob[self.before..]);
         }
     }
 

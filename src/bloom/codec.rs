@@ -16,6 +16,9 @@
 
 use super::filter::HEADER_BYTES;
 use super::object::{BloomObject, FilterParts, Parts};
+use super::redisbloom;
+
+pub use super::redisbloom::RDB_VERSION as REDISBLOOM_RDB_VERSION;
 
 /// The encoding version of the type in RDB files.
 pub const RDB_VERSION: i32 = 1;
@@ -114,8 +117,26 @@ pub fn read_rdb(count: u64, from: &mut impl RdbRead) -> Result<BloomObject, Deco
     })?)
 }
 
-/// Writes an object's RDB fields, from the number of filters on.
+/// Reads the RDB fields of an object of RedisBloom, whose first two, the number of items and the number
+/// of links, were read already.
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn read_redisbloom(
+    items: u64,
+    count: u64,
+    version: i32,
+    from: &mut impl RdbRead,
+) -> Result<BloomObject, DecodeError> {
+    let parts = redisbloom::read_rdb(items, count, version, from)?;
+    Ok(BloomObject::from_redisbloom(parts)?)
+}
+
+/// Writes an object's RDB fields, all of them, in its own form.
 pub fn write_rdb(object: &BloomObject, to: &mut impl RdbWrite) {
+    if let Some(origin) = object.origin() {
+        return redisbloom::write_rdb(origin, object.items(), object.filters(), to);
+    }
     let params = object.params();
     to.uint(object.filters().len() as u64);
     to.uint(u64::from(params.growth.expansion()));
@@ -181,6 +202,9 @@ const PREFIX_BYTES: usize = 1 + 4 + 8 + 8 + 1 + 8;
 const PER_FILTER_BYTES: usize = 8 + 8 + 8;
 
 pub(super) fn encode_header(object: &BloomObject) -> Vec<u8> {
+    if let Some(origin) = object.origin() {
+        return redisbloom::encode_header(origin, object.items(), object.filters());
+    }
     write(object, HEADER_VERSION, |f| &f.blob()[..HEADER_BYTES])
 }
 

@@ -84,6 +84,10 @@ pub struct Filter {
     capacity: u64,
     items: u64,
     hashes: u32,
+    /// How many bits of the bitmap are not in use.
+    slack: u16,
+    /// Number of bytes in front of the bitmap: [`HEADER_BYTES`], or none in a filter of RedisBloom.
+    header_bytes: u8,
 }
 
 // A deep stack is walked on every miss; what a lookup reads of a filter should stay in one line.
@@ -126,7 +130,40 @@ impl Filter {
             capacity,
             items,
             hashes: header.hashes,
+            slack: 0,
+            header_bytes: HEADER_BYTES as u8,
         }
+    }
+
+    /// How many bits more there are in so many bytes, if a filter can say so.
+    pub(super) fn slack(bytes: u64, bits: u64) -> Option<u16> {
+        u16::try_from(bytes.checked_mul(8)?.checked_sub(bits)?).ok()
+    }
+
+    /// A filter of RedisBloom: a bitmap alone, of which the first `bits` are in use, at least one; or
+    /// `None` where it has not so many, or far more.
+    pub(super) fn plain(
+        bitmap: Box<[u8]>,
+        bits: u64,
+        hashes: u32,
+        capacity: u64,
+        items: u64,
+    ) -> Option<Self> {
+        Some(Self {
+            slack: Self::slack(bitmap.len() as u64, bits)?,
+            blob: bitmap,
+            reciprocal: Modulus::reciprocal(bits),
+            capacity,
+            items,
+            hashes,
+            header_bytes: 0,
+        })
+    }
+
+    /// Whether it is a filter of RedisBloom.
+    #[inline(always)]
+    pub(super) const fn is_plain(&self) -> bool {
+        self.header_bytes == 0
     }
 
     /// A copy in memory of its own, or `None` where there is none.
@@ -149,13 +186,13 @@ impl Filter {
     /// The bits alone.
     #[must_use]
     pub fn bitmap(&self) -> &[u8] {
-        &self.blob[HEADER_BYTES..]
+        &self.blob[usize::from(self.header_bytes)..]
     }
 
     /// Number of bits.
     #[must_use]
     pub fn bits(&self) -> u64 {
-        self.bitmap().len() as u64 * 8
+        self.bitmap().len() as u64 * 8 - u64::from(self.slack)
     }
 
     /// Number of hash functions.
@@ -184,16 +221,28 @@ impl Filter {
 
     /// The positions of an item's bits.
     #[inline(always)]
-    pub(super) fn positions(&self, probe: Probe) -> impl Iterator<Item = u64> + use<> {
-        probe.positions(self.modulus(), self.hashes)
+    pub(super) fn positions<const PLAIN: bool>(
+        &self,
+        probe: Probe,
+    ) -> impl Iterator<Item = u64> + use<PLAIN> {
+        probe.positions::<PLAIN>(self.modulus(), self.hashes)
     }
 
     /// Whether all of the item's bits are set: false is certain, true is probable.
     #[must_use]
     #[inline]
     pub fn contains(&self, probe: Probe) -> bool {
+        if self.is_plain() {
+            self.contains_as::<true>(probe)
+        } else {
+            self.contains_as::<false>(probe)
+        }
+    }
+
+    #[inline(always)]
+    fn contains_as<const PLAIN: bool>(&self, probe: Probe) -> bool {
         let bitmap = self.bitmap();
-        self.positions(probe)
+        self.positions::<PLAIN>(probe)
             .all(|position| bitmap[(position / 8) as usize] & 1 << (position % 8) != 0)
     }
 
@@ -226,7 +275,7 @@ impl Filter {
     /// whether one was.
     #[inline]
     pub(super) fn insert_at(&mut self, positions: impl Iterator<Item = u64>) -> bool {
-        let bitmap = &mut self.blob[HEADER_BYTES..];
+        let bitmap = &mut self.blob[usize::from(self.header_bytes)..];
         let mut new = false;
         for position in positions {
             let (byte, mask) = (&mut bitmap[(position / 8) as usize], 1 << (position % 8));

@@ -25,6 +25,7 @@ mod filter;
 mod machine;
 mod object;
 mod probe;
+mod redisbloom;
 pub mod sizing;
 
 pub use filter::{Filter, MAX_HASHES};

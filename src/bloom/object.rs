@@ -1,8 +1,9 @@
 //! A Bloom object: a stack of filters that acts as one.
 
-use super::batch::{BATCH, Batch, ROW, Row};
+use super::batch::{BATCH, Batch, Hasher, ROW, Row};
 use super::filter::{Filter, HEADER_BYTES};
 use super::probe::{Probe, Seed};
+use super::redisbloom::{self, RedisBloom};
 use super::sizing::{Fraction, Geometry, Growth, Limits, MAX_CAPACITY, Outlook, Params, Stop};
 
 /// What an add did.
@@ -87,6 +88,8 @@ pub struct BloomObject {
     error_rate: Fraction,
     tightening: Fraction,
     growth: Growth,
+    /// Set in an object of RedisBloom, which follows other rules; its seed has no meaning.
+    origin: Option<Box<RedisBloom>>,
     // Sums over the filters, so that asking for them does not walk a deep stack.
     items: u64,
     capacity: u64,
@@ -108,6 +111,7 @@ impl BloomObject {
             error_rate: params.error_rate,
             tightening: params.tightening,
             growth: params.growth,
+            origin: None,
             items: 0,
             capacity: 0,
             blob_bytes: 0,
@@ -136,6 +140,60 @@ impl BloomObject {
             object.filters.push(filter);
         }
         Ok(object)
+    }
+
+    /// The object of RedisBloom that these parts are, if they are one: the way in for those.
+    ///
+    /// # Errors
+    /// What is wrong with the parts, in words for a log.
+    pub(super) fn from_redisbloom(parts: redisbloom::Parts) -> Result<Self, &'static str> {
+        let (origin, filters) = parts.finish()?;
+        let mut object = Self {
+            filters: Vec::new(),
+            seed: Seed::FIXED,
+            error_rate: origin.error_rate().ok_or("error rate out of range")?,
+            tightening: Fraction::HALF,
+            growth: Growth::from_expansion(origin.expansion()),
+            origin: Some(Box::new(origin)),
+            items: 0,
+            capacity: 0,
+            blob_bytes: 0,
+        };
+        for filter in &filters {
+            object.account(filter);
+        }
+        object.filters = filters;
+        Ok(object)
+    }
+
+    /// What makes it an object of RedisBloom, if it is one.
+    pub(super) fn origin(&self) -> Option<&RedisBloom> {
+        self.origin.as_deref()
+    }
+
+    /// Whether it is an object of RedisBloom: with its hashes, its sizes and its bytes.
+    #[must_use]
+    pub fn is_redisbloom(&self) -> bool {
+        self.origin.is_some()
+    }
+
+    /// The bits of a hash: 64, or 32 in old objects of RedisBloom.
+    #[must_use]
+    pub fn hash_bits(&self) -> u32 {
+        match self.origin() {
+            Some(origin) if !origin.is_wide() => 32,
+            _ => 64,
+        }
+    }
+
+    #[inline(always)]
+    fn hasher(&self) -> Hasher<'_> {
+        match self.origin() {
+            None => Hasher::Sip(&self.seed),
+            Some(origin) => Hasher::Murmur {
+                wide: origin.is_wide(),
+            },
+        }
     }
 
     /// Checks all that does not need the bitmaps, and gives an object that lacks its filters, with
@@ -189,6 +247,7 @@ impl BloomObject {
             error_rate,
             tightening,
             growth,
+            origin: None,
             items: 0,
             capacity: 0,
             blob_bytes: 0,
@@ -204,14 +263,18 @@ impl BloomObject {
         for filter in &self.filters {
             filters.push(filter.try_clone()?);
         }
-        Some(Self { filters, ..*self })
+        Some(Self {
+            filters,
+            origin: self.origin.clone(),
+            ..*self
+        })
     }
 
     /// Hashes an item for this object.
     #[must_use]
     #[inline]
     pub fn probe(&self, item: &[u8]) -> Probe {
-        self.seed.probe(item)
+        self.hasher().probe(item)
     }
 
     /// Whether the object claims the item: false is certain, true is right but for the error rate.
@@ -231,20 +294,27 @@ impl BloomObject {
         if !older.is_empty() && (newest.contains(probe) || any_contains(older, probe)) {
             return Ok(Added::Present);
         }
-        let positions = newest.positions(probe);
+        if newest.is_plain() {
+            let positions = newest.positions::<true>(probe);
+            return self.add_to_newest(probe, positions, limits);
+        }
+        let positions = newest.positions::<false>(probe);
         self.add_to_newest(probe, positions, limits)
     }
 
     #[cold]
     fn add_to_full(&mut self, probe: Probe, limits: Limits) -> Result<Added, Refusal> {
         if self.growth != Growth::Fixed {
-            let (capacity, geometry) = self.outlook(limits).next()?;
-            self.push(capacity, geometry)?;
+            self.grow(limits)?;
         } else if !limits.saturate() || self.items >= MAX_CAPACITY {
             return Err(Refusal::Full);
         }
         if let Some(newest) = self.filters.last_mut() {
-            newest.insert_at(newest.positions(probe));
+            if newest.is_plain() {
+                newest.insert_at(newest.positions::<true>(probe));
+            } else {
+                newest.insert_at(newest.positions::<false>(probe));
+            }
             self.items += 1;
         }
         Ok(Added::New)
@@ -257,7 +327,7 @@ impl BloomObject {
         mut answer: impl FnMut(bool),
     ) {
         loop {
-            let batch = Batch::of(&self.seed, &mut items);
+            let batch = Batch::of(self.hasher(), &mut items);
             if batch.len() == 0 {
                 return;
             }
@@ -288,7 +358,7 @@ impl BloomObject {
     ) {
         let mut row = Row::new();
         loop {
-            let batch = Batch::of(&self.seed, &mut items);
+            let batch = Batch::of(self.hasher(), &mut items);
             // Which items are claimed by filters that take no more, and how many of these were asked.
             let (mut present, mut asked) = (0, 0);
             for index in 0..batch.len() {
@@ -307,8 +377,14 @@ impl BloomObject {
                     self.add_to_newest(batch.probe(index), positions, &limits)
                 } else {
                     let probe = batch.probe(index);
-                    let positions = self.filters[newest].positions(probe);
-                    self.add_to_newest(probe, positions, &limits)
+                    let newest = &self.filters[newest];
+                    if newest.is_plain() {
+                        let positions = newest.positions::<true>(probe);
+                        self.add_to_newest(probe, positions, &limits)
+                    } else {
+                        let positions = newest.positions::<false>(probe);
+                        self.add_to_newest(probe, positions, &limits)
+                    }
                 };
                 outcome(added);
                 if added.is_err() {
@@ -380,7 +456,8 @@ impl BloomObject {
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         let table = self.filters.capacity() * size_of::<Filter>();
-        Self::BASE_BYTES + table as u64 + self.blob_bytes
+        let origin = self.origin().map_or(0, RedisBloom::memory_bytes);
+        Self::BASE_BYTES + table as u64 + self.blob_bytes + origin
     }
 
     /// Whether the limits admit such an object.
@@ -399,6 +476,9 @@ impl BloomObject {
         let Some(filter) = self.filters.get(index) else {
             return 0.0;
         };
+        if let Some(origin) = self.origin() {
+            return origin.links[index].error_rate;
+        }
         if let Some(rate) = self.params().rate(index as u64) {
             let geometry = Geometry::new(filter.capacity(), rate);
             if geometry.bitmap_bytes == filter.bitmap().len() as u64 {
@@ -414,7 +494,12 @@ impl BloomObject {
     /// [`MAX_CAPACITY`] where none does.
     #[must_use]
     pub fn max_scaled_capacity(&self, limits: Limits) -> u64 {
-        self.outlook(limits).reach().0
+        match (self.origin(), self.filters.last()) {
+            (Some(origin), Some(newest)) => {
+                origin.reach(newest, self.capacity, self.memory_bytes(), limits)
+            }
+            _ => self.outlook(limits).reach().0,
+        }
     }
 
     /// Lets `place` move the table of filters. It gives back the same filters, perhaps elsewhere.
@@ -453,6 +538,26 @@ impl BloomObject {
         }
     }
 
+    /// Stacks the next filter on the newest.
+    fn grow(&mut self, limits: Limits) -> Result<(), Refusal> {
+        let (Some(origin), Some(newest)) = (self.origin(), self.filters.last()) else {
+            let (capacity, geometry) = self.outlook(limits).next()?;
+            return self.push(capacity, geometry);
+        };
+        let next = origin.next(newest, self.capacity, self.memory_bytes(), limits)?;
+        let (link, filter) = next.make()?;
+        let room = self.filters.try_reserve_exact(1);
+        room.map_err(|_| Refusal::OutOfMemory)?;
+        if let Some(origin) = &mut self.origin {
+            let room = origin.links.try_reserve_exact(1);
+            room.map_err(|_| Refusal::OutOfMemory)?;
+            origin.links.push(link);
+        }
+        self.account(&filter);
+        self.filters.push(filter);
+        Ok(())
+    }
+
     fn push(&mut self, capacity: u64, geometry: Geometry) -> Result<(), Refusal> {
         // One more and no spare: growth is rare, and the object's size stays a plain sum.
         let room = self.filters.try_reserve_exact(1);
@@ -481,9 +586,13 @@ fn any_contains(stack: &[Filter], probe: Probe) -> bool {
     };
     // Newest first: it is the largest, and holds most of the items.
     newest.contains(probe)
-        || older
-            .rchunks(GROUP)
-            .any(|group| group_contains(group, probe))
+        || older.rchunks(GROUP).any(|group| {
+            if newest.is_plain() {
+                group_contains::<true>(group, probe)
+            } else {
+                group_contains::<false>(group, probe)
+            }
+        })
 }
 
 /// The same for a group: bit number 0 of the item is looked up in all filters, number 1 in those
@@ -491,15 +600,15 @@ fn any_contains(stack: &[Filter], probe: Probe) -> bool {
 /// cache misses overlap, and what is to be done in a round was known long before; each round halves
 /// the filters.
 #[inline]
-fn group_contains(group: &[Filter], probe: Probe) -> bool {
+fn group_contains<const PLAIN: bool>(group: &[Filter], probe: Probe) -> bool {
     let mut claims = [0_u64; GROUP / 64];
     for (claims, filters) in claims.iter_mut().zip(group.chunks(64)) {
         for (index, filter) in filters.iter().enumerate() {
-            *claims |= filter.bit(probe.point(0)) << index;
+            *claims |= filter.bit(probe.point::<PLAIN>(0)) << index;
         }
     }
     for round in 1.. {
-        let point = probe.point(round);
+        let point = probe.point::<PLAIN>(round);
         let mut left = 0;
         for (claims, filters) in claims.iter_mut().zip(group.chunks(64)) {
             let mut asked = std::mem::take(claims);
