@@ -1,17 +1,43 @@
-//! Files that valkey-bloom 1.0 wrote on Valkey 9.1.
+//! Files that valkey-bloom 1.0 and RedisBloom 8.8 wrote on Valkey 9.1.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::harness::{Client, Reply, Server, int, ok};
+use crate::harness::{
+    Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
+};
 use crate::hostile::{rdb_version, seal};
 use crate::ledger;
 
-/// An object as valkey-bloom had it.
+/// Who wrote the files.
+struct Program {
+    folder: &'static str,
+    /// The type of its objects.
+    type_name: &'static str,
+}
+
+const VALKEY_BLOOM: Program = Program {
+    folder: "tests/data/valkey-bloom-1.0",
+    type_name: "bloomfltr",
+};
+
+const REDISBLOOM: Program = Program {
+    folder: "tests/data/redisbloom-8.8",
+    type_name: "MBbloom--",
+};
+
+const PROGRAMS: [&Program; 2] = [&VALKEY_BLOOM, &REDISBLOOM];
+
+/// An object as the program had it.
 struct Recorded {
     key: String,
+    type_name: &'static str,
+    /// The rate that was asked for.
+    rate: f64,
+    /// Cursors and chunks; RedisBloom's only.
+    chunks: Vec<(i64, Vec<u8>)>,
     info: Value,
     card: i64,
     dump: Vec<u8>,
@@ -22,9 +48,16 @@ struct Recorded {
     answers: String,
 }
 
-fn data(name: &str) -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/valkey-bloom-1.0");
-    folder.join(name)
+impl Program {
+    fn data(&self, name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join(self.folder)
+            .join(name)
+    }
+
+    fn objects(&self) -> Vec<Recorded> {
+        recorded(self)
+    }
 }
 
 fn hex(text: &Value) -> Vec<u8> {
@@ -33,14 +66,17 @@ fn hex(text: &Value) -> Vec<u8> {
     (0..text.len()).step_by(2).map(byte).collect()
 }
 
-fn recorded() -> Vec<Recorded> {
-    let text = fs::read_to_string(data("objects.json")).expect("the file is there");
+fn recorded(program: &Program) -> Vec<Recorded> {
+    let text = fs::read_to_string(program.data("objects.json")).expect("the file is there");
     let objects: Value = serde_json::from_str(&text).expect("the file is JSON");
     let objects = objects.as_object().expect("an object per key");
     let objects: Vec<Recorded> = objects
         .iter()
         .map(|(key, object)| Recorded {
             key: key.clone(),
+            type_name: program.type_name,
+            rate: asked_rate(object),
+            chunks: chunks(object),
             info: object["info"].clone(),
             card: object["card"].as_i64().expect("a number"),
             dump: hex(&object["dump"]),
@@ -58,6 +94,18 @@ fn recorded() -> Vec<Recorded> {
     objects
 }
 
+/// The rate that the object was reserved with; both programs' default is 0.01.
+fn asked_rate(object: &Value) -> f64 {
+    let rate = object["reserve"][0].as_str();
+    rate.map_or(0.01, |rate| rate.parse().expect("a number"))
+}
+
+fn chunks(object: &Value) -> Vec<(i64, Vec<u8>)> {
+    let pairs = object["scandump"].as_array().into_iter().flatten();
+    let pairs = pairs.map(|pair| (pair[0].as_i64().expect("a cursor"), hex(&pair[1])));
+    pairs.filter(|(cursor, _)| *cursor != 0).collect()
+}
+
 impl Recorded {
     fn answers_of(&self, client: &mut Client) -> String {
         let mut ask: Vec<&[u8]> = vec![b"BF.MEXISTS", self.key.as_bytes()];
@@ -71,13 +119,13 @@ impl Recorded {
     #[track_caller]
     fn is_there(&self, client: &mut Client) {
         let key = &self.key;
-        assert_eq!(client.cmd(&format!("TYPE {key}")).text(), "bloomfltr");
+        assert_eq!(client.cmd(&format!("TYPE {key}")).text(), self.type_name);
         assert_eq!(client.cmd(&format!("BF.CARD {key}")), int(self.card));
         assert_eq!(self.answers_of(client), self.answers, "{key}");
         self.has_its_info(client, true);
     }
 
-    /// BF.INFO tells what valkey-bloom told, but for what depends on the program: the memory, and
+    /// BF.INFO tells what the program told, but for what depends on the program: the memory, and
     /// how far an object can still grow.
     #[track_caller]
     fn has_its_info(&self, client: &mut Client, exact: bool) {
@@ -114,7 +162,7 @@ fn all_are_there(server: &Server, recorded: &[Recorded]) {
 }
 
 /// A server that is started on a log: a base, and what was written since.
-fn on_log(base: &str, since: &str) -> Server {
+fn on_log(program: &Program, base: &str, since: &str) -> Server {
     let mut server = Server::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")]);
     server.shutdown();
     let folder = server.dir().join("appendonlydir");
@@ -125,7 +173,7 @@ fn on_log(base: &str, since: &str) -> Server {
         let bytes = if name.is_empty() {
             Vec::new()
         } else {
-            fs::read(data(name)).unwrap()
+            fs::read(program.data(name)).unwrap()
         };
         fs::write(folder.join(file), bytes).unwrap();
     }
@@ -136,88 +184,297 @@ fn on_log(base: &str, since: &str) -> Server {
 }
 
 #[test]
-fn its_rdb_is_loaded() {
-    let recorded = recorded();
-    let mut server = Server::start();
-    let reads_it = server.version().valkey && server.version().major >= 9;
-    server.shutdown();
-    let file = server.dir().join("dump.rdb");
-    fs::copy(data("dump.rdb"), &file).unwrap();
-    if !reads_it {
-        let log = server.try_start_again().unwrap_err();
-        assert!(log.contains("Wrong signature"), "{log}");
-        return;
+fn their_rdb_is_loaded() {
+    for program in PROGRAMS {
+        let recorded = program.objects();
+        let mut server = Server::start();
+        let reads_it = server.version().valkey && server.version().major >= 9;
+        server.shutdown();
+        let file = server.dir().join("dump.rdb");
+        fs::copy(program.data("dump.rdb"), &file).unwrap();
+        if !reads_it {
+            let log = server.try_start_again().unwrap_err();
+            assert!(log.contains("Wrong signature"), "{log}");
+            continue;
+        }
+        server.start_again();
+        all_are_there(&server, &recorded);
+        // What this program writes of it is the same again.
+        server.restart_saving();
+        all_are_there(&server, &recorded);
+        // A replica gets it in the same form.
+        let replica = Server::replica_of(&server).start();
+        wait_in_sync(&server, &replica);
+        all_are_there(&replica, &recorded);
     }
-    server.start_again();
-    all_are_there(&server, &recorded);
-    // What this program writes of it is the same again.
-    server.restart_saving();
-    all_are_there(&server, &recorded);
+}
+
+/// Restores a recorded payload under the RDB version of this server.
+fn restore(client: &mut Client, object: &Recorded) -> Vec<u8> {
+    let version = rdb_version(client);
+    let value = object.dump[..object.dump.len() - 10].to_vec();
+    let payload = seal(value, version);
+    if version == [object.dump[object.dump.len() - 10], 0] {
+        assert_eq!(payload, object.dump, "the checksum is right");
+    }
+    let args: [&[u8]; 4] = [b"RESTORE", object.key.as_bytes(), b"0", &payload];
+    assert_eq!(client.call(&args), ok(), "{}", object.key);
+    payload
 }
 
 #[test]
-fn its_dumps_are_restored() {
-    let recorded = recorded();
+fn their_dumps_are_restored() {
+    for program in PROGRAMS {
+        let recorded = program.objects();
+        let server = Server::start();
+        let mut client = server.client();
+        for object in &recorded {
+            let payload = restore(&mut client, object);
+            // The same fields in the same order; strings are compressed alike.
+            let dump = client.cmd(&format!("DUMP {}", object.key));
+            assert_eq!(dump.as_bytes(), payload, "{}", object.key);
+        }
+        all_are_there(&server, &recorded);
+    }
+}
+
+#[test]
+fn their_rewritten_logs_are_loaded() {
+    for program in PROGRAMS {
+        let recorded = program.objects();
+        for (base, since) in [("rewritten.aof", ""), ("", "rewritten.aof")] {
+            let mut server = on_log(program, base, since);
+            all_are_there(&server, &recorded);
+            server.restart();
+            all_are_there(&server, &recorded);
+            // Rewritten by this program, it is the same again.
+            assert!(!server.client().cmd("BGREWRITEAOF").is_error());
+            wait_until("the log is rewritten", || {
+                let info = server.info("persistence");
+                info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+            });
+            server.restart();
+            all_are_there(&server, &recorded);
+        }
+    }
+}
+
+#[test]
+fn their_logs_of_commands_are_replayed() {
+    for program in PROGRAMS {
+        let recorded = program.objects();
+        for (base, since) in [("commands.aof", ""), ("", "commands.aof")] {
+            let server = on_log(program, base, since);
+            let mut client = server.client();
+            assert_eq!(client.cmd("DBSIZE"), int(8));
+            ledger::is_balanced(&mut client);
+            for object in &recorded {
+                let key = &object.key;
+                assert_eq!(client.cmd(&format!("TYPE {key}")).text(), "bloomfltr");
+                let answers = object.answers_of(&mut client);
+                assert!(
+                    answers[..object.added].bytes().all(|digit| digit == b'1'),
+                    "{key}"
+                );
+                let fixed = object.info["Expansion rate"].is_null();
+                if fixed && object.type_name == "bloomfltr" {
+                    // A filter alone is made at the same rate, so it is the same filter.
+                    object.is_there(&mut client);
+                    continue;
+                }
+                // Other objects are built anew from the commands, by this program's law: they have
+                // other false positives, no more than were asked for.
+                object.has_its_info(&mut client, false);
+                let others = &answers[object.added..];
+                assert_eq!(others.len(), 2000);
+                let wrong: f64 = others.bytes().map(|digit| f64::from(digit - b'0')).sum();
+                // Filters for very few items have more than they should, in their program too.
+                let theirs = &object.answers[object.added..];
+                let theirs: f64 = theirs.bytes().map(|digit| f64::from(digit - b'0')).sum();
+                let most = theirs.max(object.rate * 2000.0);
+                // Four standard deviations above what may be expected at the most.
+                assert!(wrong <= most + 4.0 * most.sqrt(), "{key}: {wrong}");
+            }
+        }
+    }
+}
+
+#[test]
+fn redisblooms_chunks_are_loaded_and_come_out_again() {
+    let recorded = REDISBLOOM.objects();
+    let mut server = Server::with(&[("appendonly", "yes"), ("appendfsync", "always")]);
+    for object in &recorded {
+        let key = object.key.as_bytes();
+        for (index, (cursor, chunk)) in object.chunks.iter().enumerate() {
+            let mut client = server.client();
+            let cursor = cursor.to_string();
+            let load: [&[u8]; 4] = [b"BF.LOADCHUNK", key, cursor.as_bytes(), chunk];
+            assert_eq!(client.call(&load), ok());
+            if index + 1 == object.chunks.len() {
+                break;
+            }
+            // Half loaded it has its type, and answers nothing.
+            let kind = client.call(&[b"TYPE", key]).text();
+            assert_eq!(kind, "MBbloom--");
+            let refusal = error("ERR bloom object is still being loaded");
+            assert_eq!(client.call(&[b"BF.EXISTS", key, b"item"]), refusal);
+            assert_eq!(client.call(&[b"BF.CARD", key]), refusal);
+            // So it survives a restart, from either kind of file, and a DUMP.
+            if index == 0 && object.key == "grown" {
+                let before = digest(&mut client, "grown");
+                server.kill();
+                server.start_again();
+                let mut client = server.client();
+                assert_eq!(digest(&mut client, "grown"), before);
+                assert_eq!(client.cmd("DEBUG RELOAD"), ok());
+                assert_eq!(digest(&mut client, "grown"), before);
+                let dump = client.cmd("DUMP grown");
+                let restore: [&[u8]; 4] = [b"RESTORE", b"half", b"0", dump.as_bytes()];
+                assert_eq!(client.call(&restore), ok());
+                assert_eq!(digest(&mut client, "half"), before);
+                assert_eq!(client.cmd("DEL half"), int(1));
+            }
+        }
+    }
+    all_are_there(&server, &recorded);
+    let mut client = server.client();
+    for object in &recorded {
+        let mut cursor = 0;
+        let mut had = Vec::new();
+        loop {
+            let pair = client.cmd(&format!("BF.SCANDUMP {} {cursor}", object.key));
+            cursor = pair.as_array()[0].as_int();
+            if cursor == 0 {
+                break;
+            }
+            had.push((cursor, pair.as_array()[1].as_bytes().to_vec()));
+        }
+        assert_eq!(had, object.chunks, "{}", object.key);
+    }
+}
+
+/// An object that is given the same items in the same order becomes the same object, link by link
+/// and bit by bit: RedisBloom's growth, hashes and positions.
+#[test]
+fn an_object_of_redisbloom_grows_as_there() {
+    let recorded = REDISBLOOM.objects();
     let server = Server::start();
     let mut client = server.client();
-    let version = rdb_version(&mut client);
-    for object in &recorded {
-        let value = object.dump[..object.dump.len() - 10].to_vec();
-        let payload = seal(value, version);
-        if version == [object.dump[object.dump.len() - 10], 0] {
-            assert_eq!(payload, object.dump, "the checksum is right");
-        }
-        let args: [&[u8]; 4] = [b"RESTORE", object.key.as_bytes(), b"0", &payload];
-        assert_eq!(client.call(&args), ok(), "{}", object.key);
-        // The same fields in the same order; strings are compressed alike.
-        let dump = client.cmd(&format!("DUMP {}", object.key));
-        assert_eq!(dump.as_bytes(), payload, "{}", object.key);
-    }
-    all_are_there(&server, &recorded);
-}
+    for (object, batch) in recorded.iter().flat_map(|o| [(o, 1), (o, 7), (o, 100)]) {
+        // Its first link, empty: 20 bytes, and 53 of the link, of which 16 to 24 are its items.
+        let header = &object.chunks[0].1;
+        let mut first = header[..20 + 53].to_vec();
+        first[..8].fill(0);
+        first[8..12].copy_from_slice(&1_u32.to_le_bytes());
+        first[20 + 16..20 + 24].fill(0);
+        let bytes = usize::try_from(u64::from_le_bytes(first[20..28].try_into().unwrap())).unwrap();
+        let (key, cursor) = (object.key.as_bytes(), (1 + bytes).to_string());
+        assert_eq!(client.cmd("FLUSHALL"), ok());
+        let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", key, b"1", &first];
+        assert_eq!(client.call(&begin), ok());
+        let bits = vec![0; bytes];
+        let fill: [&[u8]; 4] = [b"BF.LOADCHUNK", key, cursor.as_bytes(), &bits];
+        assert_eq!(client.call(&fill), ok());
 
-#[test]
-fn its_rewritten_log_is_loaded() {
-    let recorded = recorded();
-    for (base, since) in [("rewritten.aof", ""), ("", "rewritten.aof")] {
-        let mut server = on_log(base, since);
-        all_are_there(&server, &recorded);
-        server.restart();
-        all_are_there(&server, &recorded);
-    }
-}
-
-#[test]
-fn its_log_of_commands_is_replayed() {
-    let recorded = recorded();
-    for (base, since) in [("commands.aof", ""), ("", "commands.aof")] {
-        let server = on_log(base, since);
-        let mut client = server.client();
-        assert_eq!(client.cmd("DBSIZE"), int(8));
-        ledger::is_balanced(&mut client);
-        for object in &recorded {
-            let key = &object.key;
-            assert_eq!(client.cmd(&format!("TYPE {key}")).text(), "bloomfltr");
-            let answers = object.answers_of(&mut client);
-            assert!(
-                answers[..object.added].bytes().all(|digit| digit == b'1'),
-                "{key}"
-            );
-            if object.info["Expansion rate"].is_null() {
-                // A filter alone is made at the same rate, so it is the same filter.
-                object.is_there(&mut client);
-                continue;
+        for items in object.probe[..object.added].chunks(batch) {
+            let mut add: Vec<&[u8]> = vec![b"BF.MADD", key];
+            if batch == 1 {
+                add[0] = b"BF.ADD";
             }
-            // A scaling object is built anew from the commands, by this program's law: it has other
-            // false positives, in all no more than were asked for.
-            object.has_its_info(&mut client, false);
-            let rate: f64 = object.info["Error rate"].as_str().unwrap().parse().unwrap();
-            let others = &answers[object.added..];
-            assert_eq!(others.len(), 2000);
-            let wrong: f64 = others.bytes().map(|digit| f64::from(digit - b'0')).sum();
-            let most = rate * 2000.0;
-            // Four standard deviations above what may be expected at the most.
-            assert!(wrong <= most + 4.0 * most.sqrt(), "{key}: {wrong}");
+            add.extend(items.iter().map(Vec::as_slice));
+            assert!(!client.call(&add).is_error());
         }
+        object.is_there(&mut client);
+        let version = rdb_version(&mut client);
+        let expected = seal(object.dump[..object.dump.len() - 10].to_vec(), version);
+        let had = client.call(&[b"DUMP", key]);
+        assert_eq!(had.as_bytes(), expected, "{} in {batch}s", object.key);
     }
+}
+
+/// What the server does with values, it does with these.
+#[test]
+fn an_object_of_redisbloom_is_a_value_like_others() {
+    let recorded = REDISBLOOM.objects();
+    let server = Server::with(&[("notify-keyspace-events", "KEA")]);
+    let replica = Server::replica_of(&server).start();
+    let mut client = server.client();
+    for object in &recorded {
+        restore(&mut client, object);
+    }
+    let told = |server: &Server, field: &str| server.info("bf")[field].clone();
+    let number = "bf_bloom_num_redisbloom_objects";
+    assert_eq!(told(&server, number), "8");
+    assert_eq!(told(&server, "bf_bloom_num_objects"), "8");
+
+    assert_eq!(client.cmd("COPY grown copy"), int(1));
+    let (original, copy) = (digest(&mut client, "grown"), digest(&mut client, "copy"));
+    assert_eq!(copy, original);
+    assert_eq!(client.cmd("TYPE copy").text(), "MBbloom--");
+    assert_eq!(told(&server, number), "9");
+    let size = client.cmd("BF.INFO copy SIZE").as_array()[0].as_int();
+    let usage = client.cmd("MEMORY USAGE copy").as_int();
+    assert!((size..size + 200).contains(&usage), "{usage} for {size}");
+
+    // A copy that takes another item is another value, and grows by itself.
+    let mut events = server.client();
+    events.cmd("SUBSCRIBE __keyspace@0__:copy");
+    let added = client.cmd("BF.MADD copy surely-not-in-there nor-this");
+    assert_eq!(added, array([int(1), int(1)]));
+    assert_eq!(
+        events.read(),
+        array([
+            bulk("message"),
+            bulk("__keyspace@0__:copy"),
+            bulk("bloom.add")
+        ])
+    );
+    assert_ne!(digest(&mut client, "copy"), original);
+    assert_eq!(digest(&mut client, "grown"), original);
+    wait_in_sync(&server, &replica);
+    let mut on_replica = replica.client();
+    for key in ["copy", "grown", "wide", "fixed"] {
+        assert_eq!(
+            digest(&mut on_replica, key),
+            digest(&mut client, key),
+            "{key}"
+        );
+    }
+    assert_eq!(told(&replica, number), "9");
+
+    // A full one that does not grow refuses, as one of ours.
+    let more: Vec<String> = (0..200).map(|n| format!("more{n}")).collect();
+    let reply = client.cmd(&format!("BF.MADD fixed {}", more.join(" ")));
+    let last = reply.as_array().last().cloned();
+    assert_eq!(last, Some(error("ERR non scaling filter is full")));
+    assert_eq!(client.cmd("BF.CARD fixed"), int(500));
+    assert_eq!(
+        client.cmd("BF.RESERVE one 0.01 100"),
+        error("ERR item exists")
+    );
+
+    for gone in ["DEL copy", "UNLINK one", "RENAME wide narrow", "DEL narrow"] {
+        assert!(!client.cmd(gone).is_error());
+        ledger::is_balanced(&mut client);
+    }
+    wait_until("they are freed", || told(&server, number) == "6");
+    assert_eq!(client.cmd("FLUSHALL"), ok());
+    assert_eq!(told(&server, number), "0");
+}
+
+/// RedisBloom's words behind the module's path.
+#[test]
+fn redisblooms_arguments_are_understood() {
+    let server = Server::builder()
+        .module_args(&["ERROR_RATE", "0.002", "INITIAL_SIZE", "1234"])
+        .start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.ADD seen item"), int(1));
+    let info = client.cmd("BF.INFO seen CAPACITY");
+    assert_eq!(info, array([int(1234)]));
+    assert_eq!(client.cmd("BF.INFO seen ERROR"), array([bulk("0.002")]));
+    let refused = Server::builder()
+        .module_args(&["ERROR_RATE", "2"])
+        .try_start();
+    assert!(refused.is_err_and(|log| log.contains("ERROR_RATE")));
 }
