@@ -294,7 +294,7 @@ impl RedisBloom {
                 break;
             }
             capacity += next.entries;
-            bytes += next.cost();
+            bytes = bytes.saturating_add(next.cost());
             (entries, rate) = (next.entries, next.link.error_rate);
         }
         capacity

@@ -8,4 +8,5 @@ mod foreign;
 mod model;
 mod oracle;
 mod rates;
+mod redisbloom;
 mod support;
