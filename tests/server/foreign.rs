@@ -392,6 +392,31 @@ fn an_object_of_redisbloom_grows_as_there() {
     }
 }
 
+/// A payload or a file of a newer Redis has an RDB version that Valkey does not know; from 8.1 on it
+/// can be told to read it all the same.
+#[test]
+fn a_newer_rdb_version_is_read_where_the_server_can_be_told_to() {
+    let object = REDISBLOOM.objects().swap_remove(0);
+    let value = object.dump[..object.dump.len() - 10].to_vec();
+    let server = Server::start();
+    let mut client = server.client();
+    // That of Redis 7.4.
+    let payload = seal(value, [12, 0]);
+    let restore: [&[u8]; 4] = [b"RESTORE", object.key.as_bytes(), b"0", &payload];
+    let refusal = error("ERR DUMP payload version or checksum are wrong");
+    assert_eq!(client.call(&restore), refusal);
+    let version = server.version();
+    let can = version.valkey && (version.major, version.minor) >= (8, 1);
+    let told = client.cmd("CONFIG SET rdb-version-check relaxed");
+    assert_eq!(!told.is_error(), can);
+    if can {
+        assert_eq!(client.call(&restore), ok());
+        object.is_there(&mut client);
+    } else {
+        assert_eq!(client.call(&restore), refusal);
+    }
+}
+
 /// What the server does with values, it does with these.
 #[test]
 fn an_object_of_redisbloom_is_a_value_like_others() {
