@@ -9,7 +9,7 @@ use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::hostile::{rdb_version, seal};
-use crate::ledger;
+use crate::ledger::{self, played_primary};
 
 /// Who wrote the files.
 struct Program {
@@ -206,6 +206,54 @@ fn their_rdb_is_loaded() {
         let replica = Server::replica_of(&server).start();
         wait_in_sync(&server, &replica);
         all_are_there(&replica, &recorded);
+    }
+}
+
+/// A replica of such a server gets its file, and then the commands that its clients send.
+#[test]
+fn their_server_is_followed() {
+    for program in PROGRAMS {
+        let recorded = program.objects();
+        let server = Server::start();
+        let mut client = server.client();
+        let rdb = fs::read(program.data("dump.rdb")).unwrap();
+        let mut then = Vec::new();
+        for words in [
+            ["BF.ADD", "grown", "late-1"],
+            ["BF.MADD", "late", "late-2"],
+            ["BF.ADD", "one", "late-3"],
+        ] {
+            then.extend(b"*3\r\n");
+            for word in words {
+                then.extend(format!("${}\r\n{word}\r\n", word.len()).bytes());
+            }
+        }
+        let port = played_primary(rdb, Some(then));
+        assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
+        if !(server.version().valkey && server.version().major >= 9) {
+            wait_until("the file is refused", || {
+                server.log_contains("Failed trying to load")
+            });
+            continue;
+        }
+        let exists = |client: &mut Client, line: &str| client.cmd(line) == int(1);
+        wait_until("all has come", || {
+            exists(&mut client, "BF.EXISTS one late-3")
+        });
+        assert!(exists(&mut client, "BF.EXISTS grown late-1"));
+        assert!(exists(&mut client, "BF.EXISTS late late-2"));
+        assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
+        for object in recorded
+            .iter()
+            .filter(|o| o.key != "grown" && o.key != "one")
+        {
+            object.is_there(&mut client);
+        }
+        let grown = recorded.iter().find(|o| o.key == "grown").unwrap();
+        assert_eq!(client.cmd("BF.CARD grown"), int(grown.card + 1));
+        assert_eq!(client.cmd("TYPE grown").text(), program.type_name);
+        assert_eq!(client.cmd("TYPE late").text(), "bloomfltr");
+        ledger::is_balanced(&mut client);
     }
 }
 

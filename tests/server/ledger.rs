@@ -472,8 +472,9 @@ fn a_replica_counts_what_it_has() {
     }
 }
 
-/// Plays a primary that breaks off in the middle of a full resync; gives its port.
-fn broken_primary(rdb: Vec<u8>) -> u16 {
+/// Plays a primary that sends so much of an RDB file and breaks off; or, with commands to send after
+/// it, all of it, these, and nothing more. Gives its port.
+pub fn played_primary(rdb: Vec<u8>, then: Option<Vec<u8>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = listener.local_addr().expect("it is bound").port();
     thread::spawn(move || {
@@ -481,13 +482,13 @@ fn broken_primary(rdb: Vec<u8>) -> u16 {
         // A replica tries again; it finds nobody then.
         drop(listener);
         if let Ok((stream, _)) = first {
-            let _ = break_off(&stream, &rdb);
+            let _ = resync(&stream, &rdb, then.as_deref());
         }
     });
     port
 }
 
-fn break_off(mut stream: &TcpStream, rdb: &[u8]) -> std::io::Result<()> {
+fn resync(mut stream: &TcpStream, rdb: &[u8], then: Option<&[u8]>) -> std::io::Result<()> {
     let mut commands = BufReader::new(stream.try_clone()?);
     loop {
         let mut line = String::new();
@@ -511,7 +512,17 @@ fn break_off(mut stream: &TcpStream, rdb: &[u8]) -> std::io::Result<()> {
                 let (history, end) = ("a".repeat(40), "b".repeat(40));
                 let start = format!("+FULLRESYNC {history} 0\r\n$EOF:{end}\r\n");
                 stream.write_all(start.as_bytes())?;
-                return stream.write_all(rdb);
+                stream.write_all(rdb)?;
+                if then.is_none() {
+                    return Ok(());
+                }
+                stream.write_all(end.as_bytes())?;
+            }
+            // The file has been loaded.
+            b"REPLCONF" if words[1] == b"ACK" => {
+                stream.write_all(then.unwrap_or_default())?;
+                // Until the replica goes away.
+                return commands.read_to_end(&mut Vec::new()).map(|_| ());
             }
             _ => stream.write_all(b"+OK\r\n")?,
         }
@@ -534,7 +545,7 @@ fn a_full_resync_that_breaks_off_leaves_the_sums() {
     let before = Sums::told(&mut client);
     // It ends within one object or the other.
     for (round, part) in [3, 5, 8].into_iter().enumerate() {
-        let port = broken_primary(rdb[..rdb.len() * part / 10].to_vec());
+        let port = played_primary(rdb[..rdb.len() * part / 10].to_vec(), None);
         let follow = format!("REPLICAOF 127.0.0.1 {port}");
         assert_eq!(client.cmd(&follow), ok());
         wait_until("the transfer has failed", || {
