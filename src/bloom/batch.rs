@@ -11,9 +11,9 @@ pub(super) const BATCH: usize = 64;
 /// How the items of an object are hashed.
 #[derive(Clone, Copy)]
 pub(super) enum Hasher<'h> {
-    /// `SipHash` with this seed.
+    /// SipHash with this seed.
     Sip(&'h Seed),
-    /// `MurmurHash`, of 64 bits or of 32, as RedisBloom does.
+    /// MurmurHash, of 64 bits or of 32, as RedisBloom does.
     Murmur {
         /// Whether of 64.
         wide: bool,

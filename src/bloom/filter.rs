@@ -131,7 +131,7 @@ impl Filter {
             items,
             hashes: header.hashes,
             slack: 0,
-            header_bytes: HEADER_BYTES as u8,
+            header_bytes: HEADER_BYTES.to_le_bytes()[0],
         }
     }
 

@@ -11,7 +11,7 @@
 //! Numbers are little endian. The bits of a link are numbered as in a filter of this module, and
 //! position `i` of an item is `(a + i·b) mod 2⁶⁴ mod bits`, of hashes `a` and `b`: `MurmurHash64A` of
 //! the item, and again with the first for its seed; in old objects `MurmurHash2` of 32 bits.
-//! (`MurmurHash`: Austin Appleby, in the public domain.)
+//! (MurmurHash: Austin Appleby, in the public domain.)
 
 use super::codec::{DecodeError, RdbRead, RdbWrite};
 use super::filter::{Filter, MAX_HASHES};
@@ -223,7 +223,8 @@ impl RedisBloom {
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "the formulas are in doubles; a cast from a double saturates"
+        clippy::approx_constant,
+        reason = "the formulas are in doubles, of so many digits; a cast from a double saturates"
     )]
     fn behind(&self, entries: u64, error_rate: f64) -> Result<NextLink, Refusal> {
         let growth = u64::from(self.growth);

@@ -336,6 +336,7 @@ fn every_encoding_answers_by_its_rules() {
 /// Growth of what has its bits rounded up to a power of two, and of what has not.
 #[test]
 #[allow(
+    clippy::approx_constant,
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss
@@ -439,11 +440,12 @@ fn limits_hold_its_growth() {
     assert_eq!((small.items(), small.capacity()), (700, 700));
 }
 
+type Change = fn(&mut Draft);
+
 /// What a forged object is refused for.
 #[test]
 fn what_can_not_be_is_refused() {
     let draft = drafts().into_iter().rfind(|d| d.options == 5).unwrap();
-    type Change = fn(&mut Draft);
     let changes: [(&str, Change); 29] = [
         ("no links", |d| d.links.clear()),
         ("total too large", |d| d.items += 1),
@@ -468,7 +470,7 @@ fn what_can_not_be_is_refused() {
         ("bits per entry NaN", |d| d.links[0].bpe = f64::NAN),
         ("bits per entry 0", |d| d.links[0].bpe = 0.0),
         ("bits per entry infinite", |d| {
-            d.links[0].bpe = f64::INFINITY
+            d.links[0].bpe = f64::INFINITY;
         }),
         ("no bits", |d| d.links[0].bits = 0),
         ("more bits than bytes", |d| d.links[0].bits += 1),
@@ -477,7 +479,7 @@ fn what_can_not_be_is_refused() {
         ("exponent", |d| d.links[0].n2 = 64),
         ("no bitmap", |d| d.links[0].bitmap.clear()),
         ("far more bytes than bits", |d| {
-            d.links[0].bitmap = vec![0; 10_000]
+            d.links[0].bitmap = vec![0; 10_000];
         }),
         ("items of a link", |d| d.links[0].items = u64::MAX),
     ];
@@ -531,7 +533,7 @@ fn a_claim_takes_no_memory() {
     assert!(matches!(partial.load(6, b"bytes"), Ok(Progress::Partial)));
     assert!(partial.memory_bytes() < 2000);
     // A client's limits hold before anything is taken.
-    assert!(matches!(Partial::new(&header, ROOMY), Ok(_)));
+    assert!(Partial::new(&header, ROOMY).is_ok());
     let small = Limits::Within {
         filter_bytes: 100,
         object_bytes: u64::MAX,
@@ -605,7 +607,7 @@ fn mutated_fields_are_refused_or_another_object() {
             Ok(Added::New) => assert_eq!(object.items(), before + 1),
             _ => assert_eq!(object.items(), before),
         }
-        object.max_scaled_capacity(Limits::Obey);
+        assert!(object.max_scaled_capacity(Limits::Obey) >= object.capacity());
         let mut written = Stream::default();
         codec::write_rdb(&object, &mut written);
         let again = read(written, 4).unwrap();
