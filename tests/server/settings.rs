@@ -757,6 +757,7 @@ fn info_bloom_is_info_bf() {
              bf_bloom_num_filters_across_objects:1\r\n\
              bf_bloom_num_items_across_objects:3\r\n\
              bf_bloom_capacity_across_objects:100\r\n\
+             bf_bloom_num_redisbloom_objects:0\r\n\
              \r\n\
              # bf_bloom_defrag_metrics\r\n\
              bf_bloom_defrag_hits:0\r\n\
