@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::harness::{Client, Reply, Server, int, ok};
+use crate::harness::{Builder, Client, Reply, Server, int, ok};
 use crate::hostile::{rdb_version, seal};
 use crate::ledger;
 
@@ -27,7 +27,7 @@ fn data(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-fn hex(text: &Value) -> Vec<u8> {
+pub fn hex(text: &Value) -> Vec<u8> {
     let text = text.as_str().expect("a text");
     let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("two digits");
     (0..text.len()).step_by(2).map(byte).collect()
@@ -114,19 +114,21 @@ fn all_are_there(server: &Server, recorded: &[Recorded]) {
 }
 
 /// A server that is started on a log: a base, and what was written since.
-fn on_log(base: &str, since: &str) -> Server {
-    let mut server = Server::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")]);
+pub fn on_log(base: &[u8], since: &[u8]) -> Server {
+    on_log_of(Server::builder(), base, since)
+}
+
+pub fn on_log_of(builder: Builder, base: &[u8], since: &[u8]) -> Server {
+    let mut server = builder
+        .config("appendonly", "yes")
+        .config("aof-use-rdb-preamble", "no")
+        .start();
     server.shutdown();
     let folder = server.dir().join("appendonlydir");
     fs::remove_dir_all(&folder).unwrap();
     fs::create_dir(&folder).unwrap();
     let (old, new) = ("appendonly.aof.1.base.aof", "appendonly.aof.1.incr.aof");
-    for (name, file) in [(base, old), (since, new)] {
-        let bytes = if name.is_empty() {
-            Vec::new()
-        } else {
-            fs::read(data(name)).unwrap()
-        };
+    for (bytes, file) in [(base, old), (since, new)] {
         fs::write(folder.join(file), bytes).unwrap();
     }
     let manifest = format!("file {old} seq 1 type b\nfile {new} seq 1 type i\n");
@@ -179,7 +181,8 @@ fn its_dumps_are_restored() {
 #[test]
 fn its_rewritten_log_is_loaded() {
     let recorded = recorded();
-    for (base, since) in [("rewritten.aof", ""), ("", "rewritten.aof")] {
+    let log = fs::read(data("rewritten.aof")).unwrap();
+    for (base, since) in [(&log[..], &[][..]), (&[], &log)] {
         let mut server = on_log(base, since);
         all_are_there(&server, &recorded);
         server.restart();
@@ -190,7 +193,8 @@ fn its_rewritten_log_is_loaded() {
 #[test]
 fn its_log_of_commands_is_replayed() {
     let recorded = recorded();
-    for (base, since) in [("commands.aof", ""), ("", "commands.aof")] {
+    let log = fs::read(data("commands.aof")).unwrap();
+    for (base, since) in [(&log[..], &[][..]), (&[], &log)] {
         let server = on_log(base, since);
         let mut client = server.client();
         assert_eq!(client.cmd("DBSIZE"), int(8));
