@@ -123,6 +123,13 @@ impl Cluster {
         let shards: Vec<_> = shards.collect();
         for (primary, replica) in &shards {
             wait_in_sync(primary, replica);
+            // It is told some seconds later whom it is the primary of, and refuses others until then.
+            let (primary_id, replica_id) = (id(primary), id(replica));
+            wait_until("the primary knows its replica", || {
+                let told = primary.client().cmd("CLUSTER NODES").text();
+                let line = told.lines().find(|line| line.starts_with(&replica_id));
+                line.is_some_and(|line| line.contains(&format!("slave {primary_id} ")))
+            });
         }
         shards
     }

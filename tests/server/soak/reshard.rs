@@ -355,8 +355,7 @@ fn a_replica_takes_over_by_hand() {
             false,
             |cluster, random, progress| {
                 for _ in 0..2 {
-                    let primary = cluster.primary(random.below(SHARDS));
-                    let replica = &cluster.nodes[(primary + SHARDS) % (2 * SHARDS)];
+                    let (_, replica) = cluster.in_sync()[random.below(SHARDS)];
                     assert_eq!(replica.client().cmd("CLUSTER FAILOVER"), ok());
                     wait_until("the replica is the primary", || is_primary(replica));
                     progress.go_on(200);
