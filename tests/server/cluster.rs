@@ -88,16 +88,7 @@ impl Cluster {
             assert_eq!(nodes[SHARDS + shard].client().cmd(&replicate), ok());
         }
         let cluster = Self { nodes };
-        for shard in 0..SHARDS {
-            wait_in_sync(&cluster.nodes[shard], &cluster.nodes[SHARDS + shard]);
-        }
-        for node in &cluster.nodes {
-            wait_until("every node knows who replicates whom", || {
-                let told = node.client().cmd("CLUSTER NODES").text();
-                let replicas = told.lines().filter(|line| line.contains("slave "));
-                replicas.count() == SHARDS
-            });
-        }
+        cluster.in_sync();
         cluster
     }
 
@@ -123,13 +114,15 @@ impl Cluster {
         let shards: Vec<_> = shards.collect();
         for (primary, replica) in &shards {
             wait_in_sync(primary, replica);
-            // It is told some seconds later whom it is the primary of, and refuses others until then.
+            // The nodes hear some seconds later of who follows whom, and refuse others until then.
             let (primary_id, replica_id) = (id(primary), id(replica));
-            wait_until("the primary knows its replica", || {
-                let told = primary.client().cmd("CLUSTER NODES").text();
-                let line = told.lines().find(|line| line.starts_with(&replica_id));
-                line.is_some_and(|line| line.contains(&format!("slave {primary_id} ")))
-            });
+            for node in &self.nodes {
+                wait_until("every node knows who replicates whom", || {
+                    let told = node.client().cmd("CLUSTER NODES").text();
+                    let line = told.lines().find(|line| line.starts_with(&replica_id));
+                    line.is_some_and(|line| line.contains(&format!("slave {primary_id} ")))
+                });
+            }
         }
         shards
     }
