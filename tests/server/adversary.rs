@@ -13,13 +13,13 @@ const CAPACITY: usize = 1000;
 const RATE: &str = "0.01";
 
 /// A filter as it can be computed anywhere, from the seed and what BF.DEBUG tells.
-struct Copy {
+struct Twin {
     bits: u64,
     hashes: u64,
     set: HashSet<u64>,
 }
 
-impl Copy {
+impl Twin {
     fn of(client: &mut Client, key: &str) -> Self {
         let debug = client.cmd(&format!("BF.DEBUG {key}"));
         let filter = debug.as_array()[1].text();
@@ -117,9 +117,9 @@ fn chosen_items_fill_an_object_whose_seed_is_known() {
     let mut client = server.client();
     reserve(&mut client, "known", false);
     reserve(&mut client, "random", true);
-    let mut copy = Copy::of(&mut client, "known");
+    let mut copy = Twin::of(&mut client, "known");
     let items = (0_u64..).map(|number| format!("chosen-{number}"));
-    // As long as some bits are left they are easily found; this many leave room to look for them.
+    // Three bits in ten are still free at the end: some thousands of tries find an item for them.
     let chosen: Vec<String> = items
         .filter(|item| copy.take_if_all_are_new(item))
         .take(CAPACITY)
@@ -149,7 +149,7 @@ fn false_positives_can_be_computed_where_the_seed_is_known() {
     let members: Vec<String> = (0..CAPACITY - 100)
         .map(|number| format!("member-{number}"))
         .collect();
-    let mut copy = Copy::of(&mut client, "known");
+    let mut copy = Twin::of(&mut client, "known");
     for item in &members {
         let positions = copy.positions(item);
         copy.set.extend(positions);
