@@ -106,7 +106,7 @@ server_tests() { cargo test --locked --test server -- "$@"; }
 
 test_on() { # server, filters...
     printf '\n== %s\n' "$("$1" --version)"
-    export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$module"
+    export VALKEY_SERVER="$1" VALKEYBLOOM_SO="$module" SERVERS_DIR="$servers"
     shift
     server_tests "$@"
 }
@@ -124,9 +124,10 @@ run_tests() {
     core_tests "$@"
     examples "$@"
 
+    # Each run also takes files to the other servers.
+    servers=$(tools/servers.sh)
     chosen=$(find_server)
     test_on "$chosen" "$@"
-    servers=$(tools/servers.sh)
     for server in "$servers/valkey-9.1/valkey-server" "$servers/valkey-8.0/usr/bin/valkey-server" \
         "$servers/redis-7.0/usr/bin/redis-server"; do
         [ "$(readlink -f "$server")" = "$(readlink -f "$chosen")" ] || test_on "$server" "$@"

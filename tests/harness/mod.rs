@@ -56,6 +56,7 @@ pub fn digest(client: &mut Client, key: &str) -> String {
 
 /// What a server is to be started with.
 pub struct Builder {
+    program: PathBuf,
     module: bool,
     module_args: String,
     before_module: Vec<String>,
@@ -86,6 +87,12 @@ impl Builder {
         self
     }
 
+    /// Another server than the one that the tests are told.
+    pub fn program(mut self, path: &Path) -> Self {
+        path.clone_into(&mut self.program);
+        self
+    }
+
     pub fn without_module(mut self) -> Self {
         self.module = false;
         self
@@ -105,6 +112,7 @@ impl Builder {
         fs::write(folder.config_file(), self.config_file(&folder.0))
             .expect("the folder can be written to");
         let mut server = Server {
+            program: self.program,
             child: None,
             port: 0,
             folder,
@@ -156,6 +164,7 @@ pub struct Version {
 
 /// A running server. Dropping it ends the process and removes its folder.
 pub struct Server {
+    program: PathBuf,
     /// None while the server is down between two starts.
     child: Option<Child>,
     port: u16,
@@ -182,6 +191,7 @@ impl Server {
 
     pub fn builder() -> Builder {
         Builder {
+            program: given("VALKEY_SERVER"),
             module: true,
             module_args: String::new(),
             before_module: Vec::new(),
@@ -338,7 +348,7 @@ impl Server {
             .append(true)
             .open(self.folder.log_file());
         let log = log.expect("the folder can be written to");
-        let child = Command::new(given("VALKEY_SERVER"))
+        let child = Command::new(&self.program)
             .arg(self.folder.config_file())
             .args(["--port", &self.port.to_string()])
             .current_dir(&self.folder.0)
@@ -346,8 +356,7 @@ impl Server {
             .stdout(log.try_clone().expect("a file handle can be copied"))
             .stderr(log)
             .spawn();
-        self.child =
-            Some(child.unwrap_or_else(|e| panic!("{}: {e}", given("VALKEY_SERVER").display())));
+        self.child = Some(child.unwrap_or_else(|e| panic!("{}: {e}", self.program.display())));
         wait_until("the server answers", || {
             self.has_ended() || self.answers().unwrap_or(false)
         });
@@ -452,6 +461,20 @@ fn given(name: &str) -> PathBuf {
     path.unwrap_or_else(|| {
         panic!("{name} is not set: run ./build.sh test, or set VALKEY_SERVER to a server and VALKEYBLOOM_SO to the module")
     })
+}
+
+/// The servers that the project supports, as tools/servers.sh lays them out.
+pub fn supported_servers() -> Vec<PathBuf> {
+    let folder = env::var_os("SERVERS_DIR").map_or_else(
+        || given("HOME").join(".cache/valkeybloom-servers"),
+        PathBuf::from,
+    );
+    let servers = [
+        "valkey-9.1/valkey-server",
+        "valkey-8.0/usr/bin/valkey-server",
+        "redis-7.0/usr/bin/redis-server",
+    ];
+    servers.map(|server| folder.join(server)).to_vec()
 }
 
 /// A number that no other call in this process has got.

@@ -12,7 +12,7 @@ pub fn has_categories(version: &Version) -> bool {
 }
 
 /// The commands with a key to be filled in, whether they write, and whether they are fast.
-const COMMANDS: [(&str, bool, bool); 12] = [
+pub const COMMANDS: [(&str, bool, bool); 12] = [
     ("bf.add {} a", true, true),
     ("bf.madd {} a b", true, true),
     ("bf.exists {} a", false, true),
@@ -231,4 +231,151 @@ fn users_reach_the_keys_that_they_were_given() {
     assert_eq!(client.cmd("EXISTS k"), int(0));
     assert_eq!(client.cmd("BF.CARD look:k"), int(1));
     assert_eq!(client.cmd("BF.MEXISTS own:k c k"), array([int(0), int(0)]));
+}
+
+/// What a user is refused: a command, or a key.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Refused {
+    Command,
+    Key,
+}
+
+/// Rules, a key, and what they make of a command, given its name and whether it writes.
+type Row = (
+    &'static str,
+    &'static str,
+    fn(&str, bool) -> Option<Refused>,
+);
+
+const NOTHING: fn(&str, bool) -> Option<Refused> = |_, _| None;
+const COMMAND: fn(&str, bool) -> Option<Refused> = |_, _| Some(Refused::Command);
+const KEY: fn(&str, bool) -> Option<Refused> = |_, _| Some(Refused::Key);
+const WRITES: fn(&str, bool) -> Option<Refused> = |_, writes| writes.then_some(Refused::Key);
+const READS: fn(&str, bool) -> Option<Refused> = |_, writes| (!writes).then_some(Refused::Key);
+
+const ROWS: [Row; 22] = [
+    ("~* +@all", "k", NOTHING),
+    ("~* -@all", "k", COMMAND),
+    ("+@all", "k", KEY),
+    ("~own:* +@all", "own:k", NOTHING),
+    ("~own:* +@all", "k", KEY),
+    ("~own:* +@all", "own", KEY),
+    ("%R~k +@all", "k", WRITES),
+    ("%W~k +@all", "k", READS),
+    ("%RW~k +@all", "k", NOTHING),
+    ("%R~k %W~k +@all", "k", NOTHING),
+    ("%R~k %W~other +@all", "k", WRITES),
+    ("%RW~other +@all", "k", KEY),
+    // A refused command is told before a refused key.
+    ("%R~other -@all", "k", COMMAND),
+    ("~* -@all +bf.add", "k", |name, _| {
+        (name != "bf.add").then_some(Refused::Command)
+    }),
+    ("~* +@all -bf.madd", "k", |name, _| {
+        (name == "bf.madd").then_some(Refused::Command)
+    }),
+    // Another selector may allow what the first does not.
+    ("-@all (+@all ~k)", "k", NOTHING),
+    ("~* -@all (+@all %R~k)", "k", WRITES),
+    // From here on for servers that have categories for the commands of modules.
+    ("~* -@all +@bloom", "k", NOTHING),
+    ("~* +@all -@bloom", "k", COMMAND),
+    ("%R~k -@all +@bloom", "k", WRITES),
+    ("~* -@all +@bloom -@write", "k", |_, writes| {
+        writes.then_some(Refused::Command)
+    }),
+    ("~* -@all +@bloom -@read", "k", |_, writes| {
+        (!writes).then_some(Refused::Command)
+    }),
+];
+
+const WITHOUT_CATEGORIES: usize = 17;
+
+#[test]
+fn every_command_is_allowed_or_refused_in_the_servers_words() {
+    let server = Server::start();
+    let mut client = server.client();
+    let version = server.version();
+    let who = if version.valkey {
+        "User u"
+    } else {
+        "This user"
+    };
+    let rows = if has_categories(&version) {
+        ROWS.len()
+    } else {
+        WITHOUT_CATEGORIES
+    };
+    // Those of core commands, with other names in them.
+    let dry = |refused, name: &str, key: &str| match refused {
+        None => "OK".to_owned(),
+        Some(Refused::Command) => format!("{who} has no permissions to run the '{name}' command"),
+        Some(Refused::Key) => format!("{who} has no permissions to access the '{key}' key"),
+    };
+    let told = |refused, name: &str| match refused {
+        Refused::Command => format!(
+            "NOPERM {} has no permissions to run the '{name}' command",
+            who.replace("This", "this")
+        ),
+        Refused::Key if version.valkey => "NOPERM No permissions to access a key".to_owned(),
+        Refused::Key => {
+            "NOPERM this user has no permissions to access one of the keys used as arguments"
+                .to_owned()
+        }
+    };
+    let in_script = |refused, name: &str| {
+        match refused {
+        Refused::Command if version.valkey => format!(
+            "ERR ACL failure in script: {who} has no permissions to run the '{name}' command"
+        ),
+        Refused::Command => {
+            "ERR The user executing the script can't run this command or subcommand".to_owned()
+        }
+        Refused::Key if version.valkey => {
+            "ERR ACL failure in script: No permissions to access a key".to_owned()
+        }
+        Refused::Key => {
+            "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+                .to_owned()
+        }
+    }
+    };
+    let script = b"return redis.pcall(unpack(ARGV))";
+    for (rules, key, refused) in &ROWS[..rows] {
+        user(&mut client, "u", &format!("{rules} +auth +eval"));
+        let mut own = connect(&server, "u");
+        for (line, writes, _) in COMMANDS {
+            let what = format!("{rules}: {line}");
+            let line = line.replace("{}", key);
+            let name = line.split(' ').next().unwrap();
+            let refused = refused(name, writes);
+            let reply = client.cmd(&format!("ACL DRYRUN u {line}")).text();
+            assert_eq!(reply, dry(refused, name, key), "{what}");
+
+            // In a script that names no keys, so that only its call is judged.
+            let mut words: Vec<&[u8]> = vec![b"EVAL", script, b"0"];
+            words.extend(line.split(' ').map(str::as_bytes));
+            for (reply, expected) in [
+                (own.cmd(&line), refused.map(|refused| told(refused, name))),
+                (
+                    own.call(&words),
+                    refused.map(|refused| in_script(refused, name)),
+                ),
+            ] {
+                match expected {
+                    Some(text) => assert_eq!(reply, error(&text), "{what}"),
+                    // It may fail for other reasons, such as a key that is not there.
+                    None if reply.is_error() => {
+                        let text = reply.text();
+                        assert!(
+                            !text.contains("ermission") && !text.contains("user"),
+                            "{text}"
+                        );
+                    }
+                    None => {}
+                }
+            }
+            client.cmd(&format!("DEL {key}"));
+        }
+    }
 }

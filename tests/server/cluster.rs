@@ -1,6 +1,13 @@
 //! Objects move between the nodes of a cluster.
 
-use crate::harness::{Builder, Client, Reply, Server, digest, error, int, ok, wait_until};
+use std::collections::HashMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::acl::COMMANDS;
+use crate::harness::{
+    Builder, Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
+};
 use crate::hostile::{Forged, ForgedFilter};
 use crate::ledger;
 use crate::persistence::{Population, load_chunks};
@@ -12,26 +19,258 @@ fn node() -> Builder {
 }
 
 /// Two primaries, all slots with the first.
-fn cluster() -> (Server, Server) {
+fn pair() -> (Server, Server) {
     let (first, second) = (node().start(), node().start());
     let mut client = first.client();
     assert_eq!(client.cmd("CLUSTER ADDSLOTSRANGE 0 16383"), ok());
     // Without it both would claim the same epoch for a while.
     let epoch = second.client().cmd("CLUSTER SET-CONFIG-EPOCH 2");
     assert_eq!(epoch, ok());
-    let meet = format!("CLUSTER MEET 127.0.0.1 {}", second.port());
-    assert_eq!(client.cmd(&meet), ok());
-    for server in [&first, &second] {
-        wait_until("the nodes know each other", || {
-            let info = server.client().cmd("CLUSTER INFO").text();
-            let fields = ["cluster_state:ok", "cluster_known_nodes:2"];
-            fields.iter().all(|field| info.contains(field))
-        });
-    }
+    meet(&[&first, &second]);
     (first, second)
 }
 
-fn id(server: &Server) -> String {
+/// Makes these nodes one cluster. They have an epoch each.
+fn meet(nodes: &[&Server]) {
+    for (at, node) in nodes.iter().enumerate() {
+        let mut client = node.client();
+        for other in &nodes[at + 1..] {
+            let meet = format!("CLUSTER MEET 127.0.0.1 {}", other.port());
+            assert_eq!(client.cmd(&meet), ok());
+        }
+    }
+    let known = format!("cluster_known_nodes:{}\r", nodes.len());
+    for node in nodes {
+        wait_until("the nodes know each other", || {
+            let info = node.client().cmd("CLUSTER INFO").text();
+            let fields = ["cluster_state:ok", "cluster_slots_assigned:16384", &known];
+            fields.iter().all(|field| info.contains(field))
+        });
+    }
+}
+
+/// Three primaries with a third of the slots each, and a replica of each.
+pub struct Cluster {
+    /// First those that start as primaries, then their replicas in the same order.
+    pub nodes: Vec<Server>,
+}
+
+pub const SHARDS: usize = 3;
+pub const SLOTS: usize = 16_384;
+
+impl Cluster {
+    /// A replica takes its primary's place when that has not answered for so long.
+    #[track_caller]
+    pub fn start(node_timeout: Duration) -> Self {
+        let timeout = node_timeout.as_millis().to_string();
+        let start = |_| {
+            node()
+                .config("cluster-node-timeout", &timeout)
+                .config("cluster-require-full-coverage", "no")
+                .config("cluster-allow-replica-migration", "no")
+                .config("cluster-replica-validity-factor", "0")
+                .start()
+        };
+        let nodes: Vec<Server> = (0..2 * SHARDS).map(start).collect();
+        for (at, node) in nodes.iter().enumerate() {
+            let mut client = node.client();
+            let epoch = format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1);
+            assert_eq!(client.cmd(&epoch), ok());
+            if at < SHARDS {
+                let (from, to) = (at * SLOTS / SHARDS, (at + 1) * SLOTS / SHARDS - 1);
+                let add = format!("CLUSTER ADDSLOTSRANGE {from} {to}");
+                assert_eq!(client.cmd(&add), ok());
+            }
+        }
+        meet(&nodes.iter().collect::<Vec<_>>());
+        for shard in 0..SHARDS {
+            let replicate = format!("CLUSTER REPLICATE {}", id(&nodes[shard]));
+            assert_eq!(nodes[SHARDS + shard].client().cmd(&replicate), ok());
+        }
+        let cluster = Self { nodes };
+        cluster.in_sync();
+        cluster
+    }
+
+    /// The number of the node that is the primary of a shard now.
+    pub fn primary(&self, shard: usize) -> usize {
+        let mut found = None;
+        wait_until("the shard has one primary", || {
+            let is_primary = |at: &usize| is_primary(&self.nodes[*at]);
+            let mut primaries = [shard, shard + SHARDS].into_iter().filter(is_primary);
+            found = primaries.next();
+            found.is_some() && primaries.next().is_none()
+        });
+        found.expect("one was found")
+    }
+
+    /// The primaries, each with its replica, once it has all that its primary has.
+    pub fn in_sync(&self) -> Vec<(&Server, &Server)> {
+        let shards = (0..SHARDS).map(|shard| {
+            let primary = self.primary(shard);
+            let replica = (primary + SHARDS) % (2 * SHARDS);
+            (&self.nodes[primary], &self.nodes[replica])
+        });
+        let shards: Vec<_> = shards.collect();
+        for (primary, replica) in &shards {
+            wait_in_sync(primary, replica);
+            // The nodes hear some seconds later of who follows whom, and refuse others until then.
+            let (primary_id, replica_id) = (id(primary), id(replica));
+            for node in &self.nodes {
+                wait_until("every node knows who replicates whom", || {
+                    let told = node.client().cmd("CLUSTER NODES").text();
+                    let line = told.lines().find(|line| line.starts_with(&replica_id));
+                    line.is_some_and(|line| line.contains(&format!("slave {primary_id} ")))
+                });
+            }
+        }
+        shards
+    }
+
+    /// Primaries and replicas have the same objects, and INFO's sums are right on all of them.
+    #[track_caller]
+    pub fn is_sound(&self) {
+        for (primary, replica) in self.in_sync() {
+            let (mut from, mut to) = (primary.client(), replica.client());
+            assert_eq!(to.cmd("READONLY"), ok());
+            let keys = from.cmd("KEYS *");
+            for key in keys.as_array() {
+                let key = key.text();
+                assert_eq!(digest(&mut from, &key), digest(&mut to, &key), "{key}");
+            }
+            assert_eq!(to.cmd("DBSIZE"), from.cmd("DBSIZE"));
+            ledger::is_balanced(&mut from);
+            ledger::is_balanced(&mut to);
+        }
+    }
+
+    pub fn router(&self) -> Router {
+        let ports = self.nodes[..SHARDS].iter().map(Server::port);
+        Router {
+            ports: ports.collect(),
+            owners: HashMap::new(),
+            connections: HashMap::new(),
+            asked: 0,
+            moved: 0,
+        }
+    }
+}
+
+pub fn is_primary(server: &Server) -> bool {
+    server.info("replication")["role"] == "master"
+}
+
+/// A client that follows its keys through a cluster, as every client of one does.
+pub struct Router {
+    /// Of some nodes.
+    ports: Vec<u16>,
+    /// Of the node that was last told to have a slot.
+    owners: HashMap<usize, u16>,
+    connections: HashMap<u16, Client>,
+    /// How often it was sent on by ASK, and by MOVED.
+    pub asked: u64,
+    pub moved: u64,
+}
+
+impl Router {
+    /// The reply of the node that has the key of a command, its second word, and that node's port.
+    #[track_caller]
+    pub fn call(&mut self, args: &[&[u8]]) -> (Reply, u16) {
+        let slot = slot(args[1]);
+        let start = Instant::now();
+        let mut asking = None;
+        let mut attempts = 0;
+        loop {
+            let owner = self.owners.get(&slot);
+            let port = *owner.unwrap_or(&self.ports[attempts % self.ports.len()]);
+            attempts += 1;
+            let port = asking.unwrap_or(port);
+            let reply = self.call_at(port, asking.take().is_some(), args);
+            let Ok(Reply::Error(text)) = reply else {
+                if let Ok(reply) = reply {
+                    return (reply, port);
+                }
+                // Gone. Another node may know where the slot is by now.
+                self.connections.remove(&port);
+                self.owners.remove(&slot);
+                retry(start, "the node is gone");
+                continue;
+            };
+            let target = || -> u16 {
+                let (_, port) = text.rsplit_once(':').expect("a node has a port");
+                port.parse().expect("a port is a number")
+            };
+            match text.split(' ').next() {
+                Some("ASK") => {
+                    self.asked += 1;
+                    asking = Some(target());
+                }
+                Some("MOVED") => {
+                    self.moved += 1;
+                    self.owners.insert(slot, target());
+                    // Two nodes may send from one to the other until both know.
+                    if attempts > 2 {
+                        retry(start, &text);
+                    }
+                }
+                Some("CLUSTERDOWN" | "TRYAGAIN" | "LOADING" | "MASTERDOWN") => {
+                    self.owners.remove(&slot);
+                    retry(start, &text);
+                }
+                _ => return (Reply::Error(text), port),
+            }
+        }
+    }
+
+    #[track_caller]
+    pub fn cmd(&mut self, line: &str) -> Reply {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        self.call(&words).0
+    }
+
+    /// Whether a replica has what was last written through the connection to this node.
+    pub fn is_replicated(&mut self, port: u16) -> bool {
+        let reply = self.call_at(port, false, &[b"WAIT", b"1", b"500"]);
+        reply.is_ok_and(|reply| matches!(reply, Reply::Int(1..)))
+    }
+
+    fn call_at(&mut self, port: u16, asking: bool, args: &[&[u8]]) -> io::Result<Reply> {
+        use std::collections::hash_map::Entry;
+        let client = match self.connections.entry(port) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(Client::connect(port)?),
+        };
+        if asking {
+            assert_eq!(client.try_call(&[b"ASKING"])?, ok());
+        }
+        client.try_call(args)
+    }
+}
+
+#[track_caller]
+fn retry(start: Instant, why: &str) {
+    assert!(start.elapsed() < PATIENCE, "tried in vain: {why}");
+    std::thread::sleep(Duration::from_millis(5));
+}
+
+/// The slot of a key: CRC-16/XMODEM of what is in its first braces, or of all of it.
+pub fn slot(key: &[u8]) -> usize {
+    let open = key.iter().position(|&byte| byte == b'{');
+    let tag = open.and_then(|open| {
+        let rest = &key[open + 1..];
+        let close = rest.iter().position(|&byte| byte == b'}')?;
+        (close > 0).then(|| &rest[..close])
+    });
+    let crc = tag.unwrap_or(key).iter().fold(0_u16, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| {
+            let carry = if crc & 0x8000 == 0 { 0 } else { 0x1021 };
+            crc << 1 ^ carry
+        })
+    });
+    usize::from(crc) % SLOTS
+}
+
+pub fn id(server: &Server) -> String {
     server.client().cmd("CLUSTER MYID").text()
 }
 
@@ -58,7 +297,7 @@ const STAYS: u32 = 0;
 
 #[test]
 fn slots_migrate_at_one_go() {
-    let (first, second) = cluster();
+    let (first, second) = pair();
     let (mut near, mut far) = (first.client(), second.client());
     let population = Population::new(&mut near);
     large(&mut near, "large");
@@ -124,7 +363,7 @@ fn slots_migrate_at_one_go() {
 
 #[test]
 fn keys_migrate_one_by_one() {
-    let (first, second) = cluster();
+    let (first, second) = pair();
     let (mut near, mut far) = (first.client(), second.client());
     let (from, to) = (id(&first), id(&second));
     let population = Population::new(&mut near);
@@ -152,4 +391,164 @@ fn keys_migrate_one_by_one() {
     assert_eq!(near.cmd("DBSIZE"), int(0));
     ledger::is_balanced(&mut far);
     ledger::is_balanced(&mut near);
+}
+
+/// Asks a node for a key by all twelve commands, and for another key of the slot, in the same state, by
+/// a core type's: both are sent on in the same words, or neither is. Tells whether reads are, and
+/// whether writes are: with the code and the port of the other node.
+#[track_caller]
+fn answers_alike(
+    client: &mut Client,
+    asking: bool,
+    bloom: impl Fn(usize) -> String,
+    set: impl Fn(usize) -> String,
+) -> [Option<(String, String)>; 2] {
+    let mut sent_on = [None, None];
+    for (number, (line, writes, _)) in COMMANDS.iter().enumerate() {
+        let core = if *writes {
+            "SADD {} a"
+        } else {
+            "SMISMEMBER {} a"
+        };
+        let [core, own] = [(core, set(number)), (*line, bloom(number))].map(|(line, key)| {
+            if asking {
+                assert_eq!(client.cmd("ASKING"), ok());
+            }
+            elsewhere(&client.cmd(&line.replace("{}", &key)))
+        });
+        assert_eq!(own, core, "{line}");
+        sent_on[usize::from(*writes)] = own.map(|text| {
+            let word = text.split(' ').next().expect("some text");
+            let port = text.rsplit(':').next().expect("some text");
+            (word.to_owned(), port.to_owned())
+        });
+    }
+    sent_on
+}
+
+/// What a node says of a slot that is not, or not wholly, its own.
+fn elsewhere(reply: &Reply) -> Option<String> {
+    let codes = ["MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN", "CROSSSLOT"];
+    let Reply::Error(text) = reply else {
+        return None;
+    };
+    let code = text.split(' ').next()?;
+    codes.contains(&code).then(|| text.clone())
+}
+
+#[test]
+fn clients_are_sent_on_as_for_a_core_type() {
+    let cluster = Cluster::start(Duration::from_secs(30));
+    let tag = "tag";
+    let slot = slot(b"tag");
+    let shard = (0..SHARDS).find(|shard| slot < (shard + 1) * SLOTS / SHARDS);
+    let shard = shard.expect("a shard has it");
+    let other = (shard + 1) % SHARDS;
+    let (owner, target) = (&cluster.nodes[shard], &cluster.nodes[other]);
+    let replica = &cluster.nodes[shard + SHARDS];
+    let (mut near, mut far, mut behind) = (owner.client(), target.client(), replica.client());
+    assert_eq!(
+        near.cmd("CLUSTER KEYSLOT tag"),
+        int(i64::try_from(slot).unwrap())
+    );
+    assert_eq!(near.cmd(&format!("BF.ADD {{{tag}}}bloom a")), int(1));
+    assert_eq!(near.cmd(&format!("SADD {{{tag}}}set a")), int(1));
+    wait_in_sync(owner, replica);
+
+    let there = |client: &mut Client, asking| {
+        let key = |name: &'static str| move |_| format!("{{{tag}}}{name}");
+        answers_alike(client, asking, key("bloom"), key("set"))
+    };
+    // Names that nothing was written under yet, since writes that are served make a key.
+    let round = std::cell::Cell::new(0);
+    let missing = |client: &mut Client, asking| {
+        round.set(round.get() + 1);
+        let key = |name: &'static str| {
+            let round = round.get();
+            move |number| format!("{{{tag}}}{name}-{round}-{number}")
+        };
+        answers_alike(client, asking, key("bloom"), key("set"))
+    };
+    let to = |code: &str, server: &Server| Some((code.to_owned(), server.port().to_string()));
+    let all = |sent: Option<(String, String)>| [sent.clone(), sent];
+
+    assert_eq!(there(&mut near, false), all(None));
+    assert_eq!(missing(&mut near, false), all(None));
+    for client in [&mut far, &mut behind] {
+        assert_eq!(there(client, false), all(to("MOVED", owner)));
+        assert_eq!(missing(client, false), all(to("MOVED", owner)));
+        // From a script and a transaction, too.
+        let [own, core] = ["BF.ADD", "SADD"].map(|command| {
+            let script = format!("return redis.call('{command}', KEYS[1], 'a')");
+            client.call(&[b"EVAL", script.as_bytes(), b"1", b"{tag}x"])
+        });
+        assert_eq!(elsewhere(&own), elsewhere(&core));
+        assert!(own.text().starts_with("MOVED "), "{own:?}");
+        let [own, core] = ["BF.ADD", "SADD"].map(|command| {
+            assert_eq!(client.cmd("MULTI"), ok());
+            let queued = client.cmd(&format!("{command} {{tag}}x a"));
+            assert!(elsewhere(&queued).is_some(), "{queued:?}");
+            (queued, client.cmd("EXEC"))
+        });
+        assert_eq!(own, core);
+        assert!(own.1.text().starts_with("EXECABORT "), "{own:?}");
+    }
+    // Words of two slots, in a script.
+    let [own, core] = ["BF.ADD", "SADD"].map(|command| {
+        let script = format!("return redis.call('{command}', KEYS[1], 'a')");
+        near.call(&[b"EVAL", script.as_bytes(), b"2", b"{tag}x", b"{other}x"])
+    });
+    assert_eq!(own, core);
+    assert!(own.text().starts_with("CROSSSLOT "), "{own:?}");
+    assert_eq!(behind.cmd("READONLY"), ok());
+    let served = [None, to("MOVED", owner)];
+    assert_eq!(there(&mut behind, false), served);
+    assert_eq!(missing(&mut behind, false), served);
+
+    let importing = format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(owner));
+    assert_eq!(far.cmd(&importing), ok());
+    let migrating = format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(target));
+    assert_eq!(near.cmd(&migrating), ok());
+    assert_eq!(there(&mut near, false), all(None));
+    assert_eq!(missing(&mut near, false), all(to("ASK", target)));
+    assert_eq!(there(&mut far, false), all(to("MOVED", owner)));
+    assert_eq!(missing(&mut far, false), all(to("MOVED", owner)));
+    assert_eq!(missing(&mut far, true), all(None));
+
+    assert!(migrate_keys(&mut near, target, slot, 1000) > 0);
+    assert_eq!(there(&mut near, false), all(to("ASK", target)));
+    assert_eq!(there(&mut far, false), all(to("MOVED", owner)));
+    assert_eq!(there(&mut far, true), all(None));
+    for client in [&mut far, &mut near] {
+        let settled = format!("CLUSTER SETSLOT {slot} NODE {}", id(target));
+        assert_eq!(client.cmd(&settled), ok());
+    }
+    assert_eq!(there(&mut near, false), all(to("MOVED", target)));
+    assert_eq!(there(&mut far, false), all(None));
+
+    // A slot that nobody has.
+    assert_eq!(far.cmd(&format!("CLUSTER DELSLOTS {slot}")), ok());
+    for sent_on in [there(&mut far, false), missing(&mut far, false)] {
+        let codes = sent_on.map(|sent| sent.map(|(code, _)| code));
+        assert_eq!(
+            codes,
+            [const { "CLUSTERDOWN" }; 2].map(|code| Some(code.to_owned()))
+        );
+    }
+}
+
+/// Moves up to so many keys of a slot, and tells how many there were.
+#[track_caller]
+pub fn migrate_keys(from: &mut Client, to: &Server, slot: usize, most: usize) -> usize {
+    let keys = from.cmd(&format!("CLUSTER GETKEYSINSLOT {slot} {most}"));
+    let keys: Vec<String> = keys.as_array().iter().map(Reply::text).collect();
+    if !keys.is_empty() {
+        let migrate = format!(
+            "MIGRATE 127.0.0.1 {}  0 60000 KEYS {}",
+            to.port(),
+            keys.join(" ")
+        );
+        assert_eq!(from.cmd(&migrate), ok());
+    }
+    keys.len()
 }

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
-use crate::harness::{Client, Server, array, digest, int, ok, wait_until};
+use crate::harness::{Client, Reply, Server, array, digest, int, ok, wait_until};
 use crate::persistence::Population;
 
 /// Lets the server defragment as much as it can. Only one that is built with its own jemalloc takes
@@ -107,8 +109,76 @@ fn add_many(client: &mut Client, key: &str, items: Range<usize>) {
     assert_eq!(reply.as_array().len(), items.len(), "{reply:?}");
 }
 
+/// The objects below this number are written to while others are moved.
+const WRITTEN: usize = 40;
+
+/// What an object answers for its item and some others.
+fn answers(client: &mut Client, number: usize) -> Reply {
+    let others: Vec<String> = (0..30).map(|other| format!("other-{other}")).collect();
+    let ask = format!("BF.MEXISTS object-{number} {number} {}", others.join(" "));
+    client.cmd(&ask)
+}
+
+/// Clients that go on until they are told to stop.
+struct Traffic<'a> {
+    server: &'a Server,
+    stop: AtomicBool,
+    asked: AtomicU64,
+    added: AtomicU64,
+}
+
+impl Traffic<'_> {
+    fn goes_on(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Asks the objects that nobody writes to: they answer what they always did.
+    fn ask(&self, expected: &BTreeMap<usize, Reply>) {
+        let mut client = self.server.client();
+        for (number, expected) in expected.iter().cycle() {
+            if !self.goes_on() {
+                return;
+            }
+            assert_eq!(answers(&mut client, *number), *expected, "{number}");
+            self.asked.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds to objects old and new, which grow by it, and asks for what was added. Gives what each
+    /// object was given, and how much of it was new.
+    fn add(&self) -> BTreeMap<String, (Vec<String>, i64)> {
+        let mut client = self.server.client();
+        let mut added = BTreeMap::<String, (Vec<String>, i64)>::new();
+        let mut turn = 0;
+        while self.goes_on() {
+            turn += 1;
+            let key = match turn % WRITTEN {
+                number if number % 2 == 1 => format!("object-{number}"),
+                number => format!("new-{number}"),
+            };
+            let (items, new) = added.entry(key.clone()).or_default();
+            items.push(format!("item-{turn}"));
+            *new += client.cmd(&format!("BF.ADD {key} item-{turn}")).as_int();
+            let earlier = &items[turn % items.len()];
+            let ask = format!("BF.EXISTS {key} {earlier}");
+            assert_eq!(client.cmd(&ask), int(1), "{key} {earlier}");
+            self.added.fetch_add(1, Ordering::Relaxed);
+        }
+        added
+    }
+}
+
+/// Tells the clients to stop also where the test fails, so that it can end.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
-fn objects_are_moved_unchanged() {
+fn objects_are_moved_unchanged_under_traffic() {
     let server = Server::start();
     let mut client = server.client();
     if !starts_to_defragment(&server) {
@@ -118,31 +188,60 @@ fn objects_are_moved_unchanged() {
     let population = Population::new(&mut client);
     fragment(&mut client);
     let before = digests(&mut client);
+    let odd = (1..OBJECTS).step_by(2);
+    let quiet = odd.filter(|number| *number >= WRITTEN);
+    let expected: BTreeMap<usize, Reply> = quiet
+        .map(|number| (number, answers(&mut client, number)))
+        .collect();
     let fragmented = fragmentation(&server);
     assert!(fragmented > 1.2, "{fragmented}");
-    let (hits, _) = offered(&server);
-    assert_eq!(hits, 0);
-    assert!(starts_to_defragment(&server));
-    wait_until("objects are moved", || offered(&server).0 > 3000);
-    // Writes go on meanwhile, to other objects and to some of these.
-    let mut written = 0;
-    wait_until("there is less fragmentation", || {
-        for number in 0..20 {
-            client.cmd(&format!("BF.ADD new-{number} {written}"));
-            client.cmd(&format!("BF.ADD object-{} {written}", number * 2 + 1));
-            written += 1;
-        }
-        fragmentation(&server) < 1.0 + (fragmented - 1.0) * 0.6
+    assert_eq!(offered(&server).0, 0);
+
+    let traffic = Traffic {
+        server: &server,
+        stop: AtomicBool::new(false),
+        asked: AtomicU64::new(0),
+        added: AtomicU64::new(0),
+    };
+    let seen = || {
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (count(&traffic.asked), count(&traffic.added))
+    };
+    let added = thread::scope(|scope| {
+        let stop = Stop(&traffic.stop);
+        let reader = scope.spawn(|| traffic.ask(&expected));
+        let writer = scope.spawn(|| traffic.add());
+        wait_until("clients are at work", || seen().0 > 100 && seen().1 > 100);
+        assert!(starts_to_defragment(&server));
+        wait_until("the first objects are moved", || offered(&server).0 > 0);
+        let (asked, added) = seen();
+        wait_until("many objects are moved", || offered(&server).0 > 3000);
+        wait_until("there is less fragmentation", || {
+            fragmentation(&server) < 1.0 + (fragmented - 1.0) * 0.6
+        });
+        wait_until("clients were served meanwhile", || {
+            seen().0 > asked + 100 && seen().1 > added + 100
+        });
+        drop(stop);
+        reader.join().expect("the reader's answers were right");
+        writer.join().expect("the writer's answers were right")
     });
+
+    for (key, (items, new)) in &added {
+        for item in items {
+            assert_eq!(client.cmd(&format!("BF.EXISTS {key} {item}")), int(1));
+        }
+        // An old object had one item before.
+        let before = i64::from(key.starts_with("object-"));
+        assert_eq!(client.cmd(&format!("BF.CARD {key}")), int(new + before));
+    }
     for (key, before) in &before {
-        let number = key.strip_prefix("object-").and_then(|n| n.parse().ok());
-        if number.is_none_or(|number: usize| number > 40) {
+        if !added.contains_key(key) {
             assert_eq!(digest(&mut client, key), *before, "{key}");
         }
     }
-    for number in (1..OBJECTS).step_by(2) {
-        let ask = format!("BF.EXISTS object-{number} {number}");
-        assert_eq!(client.cmd(&ask), int(1));
+    for (number, expected) in &expected {
+        assert_eq!(answers(&mut client, *number), *expected, "{number}");
     }
     population.is_unchanged(&mut client);
     population.finish_loading(&mut client, str::to_owned);

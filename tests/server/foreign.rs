@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::harness::{
-    Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
+    Builder, Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::hostile::{rdb_version, seal};
 use crate::ledger::{self, played_primary};
@@ -60,7 +60,7 @@ impl Program {
     }
 }
 
-fn hex(text: &Value) -> Vec<u8> {
+pub fn hex(text: &Value) -> Vec<u8> {
     let text = text.as_str().expect("a text");
     let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("two digits");
     (0..text.len()).step_by(2).map(byte).collect()
@@ -162,19 +162,21 @@ fn all_are_there(server: &Server, recorded: &[Recorded]) {
 }
 
 /// A server that is started on a log: a base, and what was written since.
-fn on_log(program: &Program, base: &str, since: &str) -> Server {
-    let mut server = Server::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")]);
+pub fn on_log(base: &[u8], since: &[u8]) -> Server {
+    on_log_of(Server::builder(), base, since)
+}
+
+pub fn on_log_of(builder: Builder, base: &[u8], since: &[u8]) -> Server {
+    let mut server = builder
+        .config("appendonly", "yes")
+        .config("aof-use-rdb-preamble", "no")
+        .start();
     server.shutdown();
     let folder = server.dir().join("appendonlydir");
     fs::remove_dir_all(&folder).unwrap();
     fs::create_dir(&folder).unwrap();
     let (old, new) = ("appendonly.aof.1.base.aof", "appendonly.aof.1.incr.aof");
-    for (name, file) in [(base, old), (since, new)] {
-        let bytes = if name.is_empty() {
-            Vec::new()
-        } else {
-            fs::read(program.data(name)).unwrap()
-        };
+    for (bytes, file) in [(base, old), (since, new)] {
         fs::write(folder.join(file), bytes).unwrap();
     }
     let manifest = format!("file {old} seq 1 type b\nfile {new} seq 1 type i\n");
@@ -290,8 +292,9 @@ fn their_dumps_are_restored() {
 fn their_rewritten_logs_are_loaded() {
     for program in PROGRAMS {
         let recorded = program.objects();
-        for (base, since) in [("rewritten.aof", ""), ("", "rewritten.aof")] {
-            let mut server = on_log(program, base, since);
+        let log = fs::read(program.data("rewritten.aof")).unwrap();
+        for (base, since) in [(&log[..], &[][..]), (&[], &log)] {
+            let mut server = on_log(base, since);
             all_are_there(&server, &recorded);
             server.restart();
             all_are_there(&server, &recorded);
@@ -311,8 +314,9 @@ fn their_rewritten_logs_are_loaded() {
 fn their_logs_of_commands_are_replayed() {
     for program in PROGRAMS {
         let recorded = program.objects();
-        for (base, since) in [("commands.aof", ""), ("", "commands.aof")] {
-            let server = on_log(program, base, since);
+        let log = fs::read(program.data("commands.aof")).unwrap();
+        for (base, since) in [(&log[..], &[][..]), (&[], &log)] {
+            let server = on_log(base, since);
             let mut client = server.client();
             assert_eq!(client.cmd("DBSIZE"), int(8));
             ledger::is_balanced(&mut client);

@@ -1,6 +1,7 @@
 //! The module in real servers. `./build.sh test` runs these on each server that the project supports.
 
 mod acl;
+mod adversary;
 mod cluster;
 mod defrag;
 mod docs;
@@ -14,9 +15,11 @@ mod memory;
 mod persistence;
 mod readme;
 mod refusals;
+mod releases;
 mod replication;
 mod replies;
 mod scripting;
 mod settings;
 mod smoke;
 mod soak;
+mod travel;

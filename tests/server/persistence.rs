@@ -313,7 +313,7 @@ fn same_name(key: &str) -> String {
 }
 
 /// A server whose AOF holds commands only, each of them on the disk before it is answered.
-fn with_command_log() -> Server {
+pub fn with_command_log() -> Server {
     Server::with(&[
         ("appendonly", "yes"),
         ("appendfsync", "always"),

@@ -190,6 +190,27 @@ fn scripts_that_only_read_may_only_read() {
                 );
             }
         }
+        // A script may say so of itself.
+        let looks = format!("#!lua flags=no-writes\n{CALL}");
+        for (lines, allowed) in [(READS, true), (WRITES, false)] {
+            for line in lines {
+                let (name, rest) = line.split_once(' ').unwrap();
+                let (key, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+                let words = format!("{key} {name} {rest}");
+                let mut args: Vec<&[u8]> = vec![b"EVAL", looks.as_bytes(), b"1"];
+                let words = words.split_whitespace();
+                args.extend(
+                    words.map(|word| blobs.get(word).map_or(word.as_bytes(), Vec::as_slice)),
+                );
+                let reply = client.call(&args);
+                let as_expected = if allowed {
+                    !reply.is_error()
+                } else {
+                    reply.is_error() && reply.text().starts_with(refused)
+                };
+                assert!(as_expected, "{line}: {reply:?}");
+            }
+        }
         let reply = call_script(client, "EVAL_RO", CALL, "BF.ADD new");
         assert!(
             reply.is_error() && reply.text().starts_with(refused),

@@ -1,1 +1,395 @@
-//! To come.
+//! A cluster is rebuilt while clients go on: slots change hands, primaries die.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use super::{Budget, Random};
+use crate::cluster::{Cluster, Router, SHARDS, id, is_primary, migrate_keys, slot};
+use crate::harness::{Client, Reply, Server, int, ok, wait_until};
+use crate::persistence::split;
+
+const WRITERS: usize = 2;
+/// Of each writer, three of them in a slot.
+const KEYS: usize = 12;
+
+/// What the writers have done so far, for those who wait for it.
+#[derive(Default)]
+struct Progress {
+    /// Commands that were answered.
+    steps: AtomicU64,
+    /// Those of them that a replica had then.
+    replicated: AtomicU64,
+    /// Redirections by ASK.
+    asked: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Progress {
+    fn steps(&self) -> u64 {
+        self.steps.load(Ordering::Relaxed)
+    }
+
+    fn replicated(&self) -> u64 {
+        self.replicated.load(Ordering::Relaxed)
+    }
+
+    /// Awaits so many more answers.
+    #[track_caller]
+    fn go_on(&self, steps: u64) {
+        let end = self.steps() + steps;
+        wait_until("the writers have gone on", || self.steps() >= end);
+    }
+}
+
+/// Ends the writers also where the test fails, so that it can end.
+struct Stop<'a>(&'a Progress);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// What a key was told, by the only one who writes to it.
+#[derive(Default)]
+struct Written {
+    items: Vec<String>,
+    /// Of the items, those that were acknowledged in a way that must last.
+    lasting: Vec<String>,
+    /// How many were said to be new.
+    new: i64,
+}
+
+struct Writer<'a> {
+    router: Router,
+    random: Random,
+    progress: &'a Progress,
+    /// Whether only what a replica has is to last.
+    waits: bool,
+    keys: BTreeMap<String, Written>,
+}
+
+fn key(writer: usize, number: usize) -> String {
+    format!("{{{writer}-{}}}{number}", number / 3)
+}
+
+impl<'a> Writer<'a> {
+    fn new(
+        cluster: &Cluster,
+        number: usize,
+        random: &mut Random,
+        progress: &'a Progress,
+        waits: bool,
+    ) -> Self {
+        Self {
+            router: cluster.router(),
+            random: Random(random.next()),
+            progress,
+            waits,
+            keys: (0..KEYS)
+                .map(|at| (key(number, at), Written::default()))
+                .collect(),
+        }
+    }
+
+    fn run(&mut self) {
+        while !self.progress.stop.load(Ordering::Relaxed) {
+            let asked = self.router.asked;
+            let at = self.random.below(KEYS);
+            let name = self.keys.keys().nth(at).expect("so many").clone();
+            match self.random.below(10) {
+                0..6 => self.add(&name),
+                6..9 => self.ask(&name),
+                _ => self.copy(&name),
+            }
+            let asked = self.router.asked - asked;
+            self.progress.asked.fetch_add(asked, Ordering::Relaxed);
+            self.progress.steps.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn add(&mut self, name: &str) {
+        let written = self.keys.get_mut(name).expect("its own key");
+        let first = written.items.len();
+        let items: Vec<String> = (first..=first + self.random.below(20))
+            .map(|item| format!("{name} {item}"))
+            .collect();
+        // Small enough to grow again and again.
+        let start = ["BF.INSERT", name, "CAPACITY", "50", "ITEMS"];
+        let mut args: Vec<&[u8]> = start.iter().map(|word| word.as_bytes()).collect();
+        args.extend(items.iter().map(String::as_bytes));
+        let (reply, port) = self.router.call(&args);
+        written.new += reply.as_array().iter().map(Reply::as_int).sum::<i64>();
+        assert_eq!(reply.as_array().len(), items.len(), "{reply:?}");
+        let lasts = !self.waits || self.router.is_replicated(port);
+        if lasts {
+            written.lasting.extend(items.iter().cloned());
+            self.progress.replicated.fetch_add(1, Ordering::Relaxed);
+        }
+        written.items.extend(items);
+    }
+
+    /// Asks for something that is there: at no moment it may be denied.
+    fn ask(&mut self, name: &str) {
+        let lasting = &self.keys[name].lasting;
+        if !lasting.is_empty() {
+            let item = self.random.pick(lasting).as_bytes();
+            let ask: [&[u8]; 3] = [b"BF.EXISTS", name.as_bytes(), item];
+            assert_eq!(self.router.call(&ask).0, int(1), "{name}");
+        }
+    }
+
+    /// Copies a key in chunks to another slot, each of the two wherever it is just then.
+    fn copy(&mut self, name: &str) {
+        // A primary that dies may take some chunks with it.
+        if self.waits || self.keys[name].items.is_empty() {
+            return;
+        }
+        let mut pieces = Vec::new();
+        let mut cursor = 0;
+        loop {
+            let reply = self.router.cmd(&format!("BF.SCANDUMP {name} {cursor}"));
+            let [next, bytes] = reply.as_array() else {
+                panic!("not a pair: {reply:?}");
+            };
+            if *next == int(0) {
+                break;
+            }
+            cursor = next.as_int();
+            let at = u64::try_from(cursor).expect("a cursor");
+            pieces.push((at, bytes.as_bytes().to_vec()));
+        }
+        let copy = format!("copy of {name}").replace(['{', '}'], "");
+        let copy = copy.as_bytes();
+        self.router.call(&[b"DEL", copy]);
+        let longest = 1 + self.random.below(300);
+        let pieces = split(&pieces, pieces[1].1.len().max(longest) / 8 + 1);
+        for (cursor, bytes) in &pieces {
+            let cursor = cursor.to_string();
+            let load: [&[u8]; 4] = [b"BF.LOADCHUNK", copy, cursor.as_bytes(), bytes];
+            assert_eq!(self.router.call(&load).0, ok());
+        }
+        let items = int(self.keys[name].new);
+        assert_eq!(self.router.call(&[b"BF.CARD", copy]).0, items, "{name}");
+        let item = self.random.pick(&self.keys[name].items).as_bytes();
+        let ask: [&[u8]; 3] = [b"BF.EXISTS", copy, item];
+        assert_eq!(self.router.call(&ask).0, int(1), "{name}");
+    }
+
+    /// All that must last is there, and nothing is counted that was not added.
+    fn verify(&mut self) {
+        for (name, written) in &self.keys {
+            for items in written.lasting.chunks(500) {
+                let mut ask: Vec<&[u8]> = vec![b"BF.MEXISTS", name.as_bytes()];
+                ask.extend(items.iter().map(String::as_bytes));
+                let reply = self.router.call(&ask).0;
+                let lost = reply.as_array().iter().filter(|found| **found != int(1));
+                assert_eq!(lost.count(), 0, "{name} of {}", items.len());
+            }
+            let card = self.router.cmd(&format!("BF.CARD {name}")).as_int();
+            if self.waits {
+                // Something may have been added by a command whose reply did not come.
+                let sent = i64::try_from(written.items.len()).expect("not many");
+                assert!(card <= sent, "{name}: {card} of {sent}");
+            } else {
+                assert_eq!(card, written.new, "{name}");
+            }
+        }
+    }
+}
+
+/// Lets writers write while the cluster is changed, and then holds them to what they were told.
+fn while_writing(
+    cluster: &mut Cluster,
+    random: &mut Random,
+    waits: bool,
+    change: impl FnOnce(&mut Cluster, &mut Random, &Progress),
+) {
+    let progress = Progress::default();
+    let mut writers: Vec<Writer> = (0..WRITERS)
+        .map(|number| Writer::new(cluster, number, random, &progress, waits))
+        .collect();
+    thread::scope(|scope| {
+        let stop = Stop(&progress);
+        for writer in &mut writers {
+            scope.spawn(|| writer.run());
+        }
+        progress.go_on(100);
+        change(cluster, random, &progress);
+        progress.go_on(100);
+        drop(stop);
+    });
+    for writer in &mut writers {
+        writer.verify();
+        assert!(writer.router.moved > 0);
+    }
+    cluster.is_sound();
+    let mut router = cluster.router();
+    for writer in &writers {
+        for name in writer.keys.keys() {
+            router.cmd(&format!("DEL {name}"));
+            let copy = format!("copy of {name}").replace(['{', '}'], "");
+            router.call(&[b"DEL", copy.as_bytes()]);
+        }
+    }
+}
+
+/// The primary that has a slot, and another one.
+fn ends<'a>(cluster: &'a Cluster, random: &mut Random, slot: usize) -> (&'a Server, &'a Server) {
+    let mut owner = None;
+    wait_until("a primary has the slot", || {
+        owner = (0..SHARDS).find(|shard| {
+            let node = &cluster.nodes[cluster.primary(*shard)];
+            has(&mut node.client(), slot)
+        });
+        owner.is_some()
+    });
+    let owner = owner.expect("it was found");
+    let target = (owner + 1 + random.below(SHARDS - 1)) % SHARDS;
+    let node = |shard| &cluster.nodes[cluster.primary(shard)];
+    (node(owner), node(target))
+}
+
+/// Whether a node takes a slot for its own.
+fn has(client: &mut Client, slot: usize) -> bool {
+    let nodes = client.cmd("CLUSTER NODES").text();
+    let own = nodes.lines().find(|line| line.contains("myself"));
+    let ranges = own.expect("a node knows itself").split(' ').skip(8);
+    ranges.filter(|range| !range.starts_with('[')).any(|range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let number = |text: &str| text.parse::<usize>().expect("the number of a slot");
+        (number(first)..=number(last)).contains(&slot)
+    })
+}
+
+fn slot_of_a_key(random: &mut Random) -> usize {
+    slot(key(random.below(WRITERS), random.below(KEYS)).as_bytes())
+}
+
+/// Moves a slot key by key, as cluster tools do.
+fn move_by_keys(cluster: &Cluster, random: &mut Random, progress: &Progress) {
+    let slot = slot_of_a_key(random);
+    let (from, to) = ends(cluster, random, slot);
+    let (mut near, mut far) = (from.client(), to.client());
+    let importing = format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(from));
+    assert_eq!(far.cmd(&importing), ok());
+    let migrating = format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(to));
+    assert_eq!(near.cmd(&migrating), ok());
+    progress.go_on(20);
+    let asked = progress.asked.load(Ordering::Relaxed);
+    while migrate_keys(&mut near, to, slot, 1) > 0 {
+        progress.go_on(20);
+    }
+    wait_until("writers were sent on", || {
+        progress.asked.load(Ordering::Relaxed) > asked
+    });
+    for client in [&mut far, &mut near] {
+        let settled = format!("CLUSTER SETSLOT {slot} NODE {}", id(to));
+        assert_eq!(client.cmd(&settled), ok());
+    }
+}
+
+/// Moves a slot as a whole, which Valkey can from 9 on.
+fn move_at_one_go(cluster: &Cluster, random: &mut Random, progress: &Progress) {
+    let slot = slot_of_a_key(random);
+    let (from, to) = ends(cluster, random, slot);
+    let (mut near, mut far) = (from.client(), to.client());
+    let migrate = format!(
+        "CLUSTER MIGRATESLOTS SLOTSRANGE {slot} {slot} NODE {}",
+        id(to)
+    );
+    let version = from.version();
+    let reply = near.cmd(&migrate);
+    if !version.valkey || version.major < 9 {
+        let refused = reply.text();
+        assert!(refused.starts_with("ERR unknown subcommand"), "{refused}");
+        return;
+    }
+    assert_eq!(reply, ok());
+    wait_until("the slot has moved", || {
+        let jobs = near.cmd("CLUSTER GETSLOTMIGRATIONS");
+        jobs.as_array().iter().all(|job| {
+            let fields = job.as_array().chunks_exact(2);
+            let state = fields.clone().find(|pair| pair[0].text() == "state");
+            let state = state.expect("a job has a state")[1].text();
+            assert!(!["failed", "cancelled"].contains(&&*state), "{job:?}");
+            state == "success"
+        })
+    });
+    wait_until("the other has the slot", || has(&mut far, slot));
+    let count = format!("CLUSTER COUNTKEYSINSLOT {slot}");
+    wait_until("the keys are gone", || near.cmd(&count) == int(0));
+    progress.go_on(20);
+}
+
+#[test]
+fn slots_move_while_clients_write() {
+    let mut random = Random::new("reshard");
+    let mut cluster = Cluster::start(Duration::from_secs(30));
+    for _ in Budget::rounds(1) {
+        while_writing(
+            &mut cluster,
+            &mut random,
+            false,
+            |cluster, random, progress| {
+                for _ in 0..3 {
+                    move_by_keys(cluster, random, progress);
+                    move_at_one_go(cluster, random, progress);
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn a_replica_takes_over_by_hand() {
+    let mut random = Random::new("failover by hand");
+    let mut cluster = Cluster::start(Duration::from_secs(30));
+    for _ in Budget::rounds(1) {
+        // The primary waits for its replica: all that was acknowledged lasts.
+        while_writing(
+            &mut cluster,
+            &mut random,
+            false,
+            |cluster, random, progress| {
+                for _ in 0..2 {
+                    let (_, replica) = cluster.in_sync()[random.below(SHARDS)];
+                    assert_eq!(replica.client().cmd("CLUSTER FAILOVER"), ok());
+                    wait_until("the replica is the primary", || is_primary(replica));
+                    progress.go_on(200);
+                }
+            },
+        );
+    }
+}
+
+#[test]
+fn a_replica_takes_over_from_the_dead() {
+    let mut random = Random::new("failover");
+    let mut cluster = Cluster::start(Duration::from_secs(3));
+    for _ in Budget::rounds(1) {
+        while_writing(
+            &mut cluster,
+            &mut random,
+            true,
+            |cluster, random, progress| {
+                let replicated = progress.replicated() + 100;
+                wait_until("replicas have something", || {
+                    progress.replicated() >= replicated
+                });
+                let primary = cluster.primary(random.below(SHARDS));
+                cluster.nodes[primary].kill();
+                let replica = &cluster.nodes[(primary + SHARDS) % (2 * SHARDS)];
+                wait_until("the replica is the primary", || is_primary(replica));
+                // Among so many there are some of the shard.
+                progress.go_on(200);
+                cluster.nodes[primary].start_again();
+                cluster.in_sync();
+                let replicated = progress.replicated() + 100;
+                wait_until("replicas have more", || progress.replicated() >= replicated);
+            },
+        );
+    }
+}

@@ -1,0 +1,116 @@
+//! Data goes from the server that the tests run on to each one that the project supports, newer or
+//! older. The run on each server is a part: together they are all ways.
+
+use std::fs;
+
+use crate::foreign::on_log_of;
+use crate::harness::{Server, int, ok, supported_servers, wait_in_sync, wait_until};
+use crate::ledger;
+use crate::persistence::{Population, rewrite_aof, with_command_log};
+
+/// The first bytes of an RDB: a word and the version.
+fn head(server: &Server) -> Vec<u8> {
+    fs::read(server.dir().join("dump.rdb")).expect("an RDB was saved")[..9].to_vec()
+}
+
+/// All that was made is there.
+#[track_caller]
+fn has_all(server: &Server, population: &Population) {
+    let mut client = server.client();
+    population.is_unchanged(&mut client);
+    population.finish_loading(&mut client, str::to_owned);
+    ledger::is_balanced(&mut client);
+}
+
+#[test]
+fn an_rdb_is_loaded_by_every_server_that_knows_its_version() {
+    let mut from = Server::start();
+    let population = Population::new(&mut from.client());
+    from.shutdown_save();
+    let written = head(&from);
+    let mut loaded = 0;
+    for program in supported_servers() {
+        let mut to = Server::builder().program(&program).start();
+        to.shutdown_save();
+        let own = head(&to);
+        fs::copy(from.dir().join("dump.rdb"), to.dir().join("dump.rdb")).unwrap();
+        // Words are in order, too: Redis' is before Valkey's.
+        if written <= own {
+            to.start_again();
+            has_all(&to, &population);
+            loaded += 1;
+            continue;
+        }
+        let log = to.try_start_again().unwrap_err();
+        let refusal = if written[..5] == own[..5] {
+            let version = String::from_utf8_lossy(&written[5..]).into_owned();
+            let version = version.trim_start_matches('0');
+            format!("Can't handle RDB format version {version}")
+        } else {
+            "Wrong signature trying to load DB from file".to_owned()
+        };
+        assert!(log.contains(&refusal), "{refusal}: {log}");
+    }
+    assert!(loaded > 0, "one of them is the same server, or newer");
+}
+
+/// Commands have no version: this is the way back to an older server.
+#[test]
+fn a_log_is_loaded_by_every_server() {
+    let from = with_command_log();
+    let population = Population::new(&mut from.client());
+    let log = |kind: &str| {
+        let folder = from.dir().join("appendonlydir");
+        let mut files = fs::read_dir(folder)
+            .unwrap()
+            .map(|file| file.unwrap().path());
+        let found = files.find(|path| path.to_string_lossy().ends_with(kind));
+        fs::read(found.expect("there is one")).unwrap()
+    };
+    let commands = log(".incr.aof");
+    rewrite_aof(&from);
+    let rewritten = log(".base.aof");
+    for program in supported_servers() {
+        for bytes in [&commands, &rewritten] {
+            let to = on_log_of(Server::builder().program(&program), bytes, b"");
+            has_all(&to, &population);
+        }
+    }
+}
+
+/// How servers are replaced: another one follows, until it takes the first one's place. Valkey sends
+/// an older Valkey what that can read, but not Redis.
+#[test]
+fn one_server_follows_another() {
+    let from = Server::start();
+    let mut near = from.client();
+    let population = Population::new(&mut near);
+    let mut followed = 0;
+    for program in supported_servers() {
+        let to = Server::builder().program(&program).start();
+        let mut far = to.client();
+        let follow = format!("REPLICAOF 127.0.0.1 {}", from.port());
+        assert_eq!(far.cmd(&follow), ok());
+        if from.version().valkey && !to.version().valkey {
+            wait_until("it has refused the RDB", || {
+                to.log_contains("Can't handle RDB format version 11")
+            });
+            assert_eq!(far.cmd("REPLICAOF NO ONE"), ok());
+            assert_eq!(far.cmd("DBSIZE"), int(0));
+            ledger::is_balanced(&mut far);
+            continue;
+        }
+        wait_in_sync(&from, &to);
+        // Some of it comes in the RDB, some as commands.
+        let later = format!("later-{followed}");
+        let add = format!("BF.INSERT {later} CAPACITY 2 ITEMS a b c d e f");
+        assert!(!near.cmd(&add).is_error());
+        wait_in_sync(&from, &to);
+        population.is_unchanged(&mut far);
+        assert_eq!(far.cmd("DEBUG DIGEST"), near.cmd("DEBUG DIGEST"));
+        assert_eq!(far.cmd("REPLICAOF NO ONE"), ok());
+        has_all(&to, &population);
+        followed += 1;
+    }
+    assert!(followed > 0, "one of them is the same server");
+}
