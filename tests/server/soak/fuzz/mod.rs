@@ -2,10 +2,11 @@
 //! command. Whatever comes of it, the server stays up, answers, and gives all memory back.
 
 mod bytes;
-//mod grammar;
-//mod model;
+mod grammar;
+mod model;
 mod mutate;
-//mod words;
+mod parse;
+mod words;
 
 use std::fs;
 
