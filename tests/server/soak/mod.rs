@@ -50,7 +50,7 @@ impl Iterator for Budget {
     }
 }
 
-/// Random choices that can be made again: SplitMix64 (Steele, Lea and Flood 2014).
+/// Random choices that can be made again: `SplitMix64` (Steele, Lea and Flood 2014).
 pub struct Random(u64);
 
 impl Random {

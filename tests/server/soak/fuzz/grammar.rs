@@ -313,10 +313,10 @@ impl Grammar<'_> {
             _ => ("DEL", vec![key]),
         };
         // A word too many, or one too few.
-        if self.random.one_in(100) {
-            words.push(self.item());
-        } else if self.random.one_in(100) {
-            words.pop();
+        match self.random.below(100) {
+            0 => words.push(self.item()),
+            1 => drop(words.pop()),
+            _ => {}
         }
         // What does not work on one object, or on two, is the server's affair there.
         if ["COPY", "DEL"].contains(&name) {

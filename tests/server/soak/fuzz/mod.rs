@@ -69,9 +69,9 @@ impl Target {
         }
     }
 
-    /// Whether the server is as it was, but for what it holds, of which nothing remains.
+    /// The server is as it was, but for what it holds, and nothing of that remains.
     #[track_caller]
-    fn is_unharmed(self, mut client: Client) {
+    fn ends_unharmed(self, mut client: Client) {
         ledger::is_balanced(&mut client);
         assert_eq!(client.cmd("FLUSHALL SYNC"), ok());
         assert_eq!(client.cmd("DBSIZE"), int(0));

@@ -15,14 +15,17 @@ pub const LOADING: &str = "ERR bloom object is still being loaded";
 pub const NOT_FOUND: &str = "ERR not found";
 pub const OVER: &str = "ERR operation exceeds bloom object memory limit";
 pub const DEGRADED: &str = "ERR false positive degrades to 0 on scale out";
-const FULL: &str = "ERR non scaling filter is full";
-const EXISTS: &str = "ERR item exists";
-const INVALID_FIELD: &str = "ERR invalid information value";
-const BAD_CURSOR: &str = "ERR bad cursor";
-const BAD_DATA: &str = "ERR received bad data";
-const BAD_TTL: &str = "ERR bad ttl";
-const BAD_DUMP: &str = "ERR bloom object decoding failed";
-const NEWER: &str = "ERR bloom object decoding failed. Unsupported version";
+pub const FULL: &str = "ERR non scaling filter is full";
+pub const EXISTS: &str = "ERR item exists";
+pub const INVALID_FIELD: &str = "ERR invalid information value";
+pub const BAD_CURSOR: &str = "ERR bad cursor";
+pub const BAD_DATA: &str = "ERR received bad data";
+pub const BAD_TTL: &str = "ERR bad ttl";
+pub const BAD_DUMP: &str = "ERR bloom object decoding failed";
+pub const NEWER: &str = "ERR bloom object decoding failed. Unsupported version";
+pub const TOO_LARGE: &str =
+    "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
+pub const TOO_FINE: &str = "ERR provided VALIDATESCALETO causes false positive to degrade to 0";
 
 /// The settings of the server under test.
 pub const CAPACITY: i64 = 100;
@@ -408,10 +411,6 @@ impl Model {
             }
         }
         if let Some(least) = options.validate {
-            const TOO_LARGE: &str =
-                "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
-            const TOO_FINE: &str =
-                "ERR provided VALIDATESCALETO causes false positive to degrade to 0";
             let first_fits = matches!(fit, Fit::Yes);
             match Object::new(shape, capacity).reach(least) {
                 Reach::Far if first_fits => {}
@@ -529,7 +528,7 @@ impl Model {
                 self.made(key, options);
                 is(reply, &ok())
             }
-            "bf.exists" => self.exists(key, &words[2..], &[reply.clone()], resp3),
+            "bf.exists" => self.exists(key, &words[2..], std::slice::from_ref(reply), resp3),
             "bf.mexists" => {
                 let Reply::Array(replies) = reply else {
                     return Err("an array is due".to_owned());

@@ -1,10 +1,19 @@
 //! The words of a command as the contract reads them.
 
-use super::model::{CAPACITY, ERROR_RATE, EXPANSION, Errors, Shape, TIGHTENING};
+use super::model::{BAD_CURSOR, CAPACITY, ERROR_RATE, EXPANSION, Errors, Shape, TIGHTENING};
 
-const BAD_CAPACITY: &str = "ERR bad capacity";
-const BAD_EXPANSION: &str = "ERR bad expansion";
-const UNKNOWN: &str = "ERR unknown argument received";
+pub const BAD_CAPACITY: &str = "ERR bad capacity";
+pub const NO_CAPACITY: &str = "ERR (capacity should be larger than 0)";
+pub const BAD_EXPANSION: &str = "ERR bad expansion";
+pub const BAD_RATE: &str = "ERR bad error rate";
+pub const RATE_RANGE: &str = "ERR (0 < error rate range < 1)";
+pub const BAD_TIGHTENING: &str = "ERR bad tightening ratio";
+pub const TIGHTENING_RANGE: &str = "ERR (0 < tightening ratio range < 1)";
+pub const BAD_SEED: &str = "ERR invalid seed";
+pub const UNKNOWN: &str = "ERR unknown argument received";
+pub const NEEDLESS: &str = "ERR NOCREATE cannot be used with CAPACITY or ERROR";
+pub const FIXED_EXPANSION: &str = "ERR nonscaling filters cannot expand";
+pub const FIXED_VALIDATION: &str = "ERR cannot use NONSCALING and VALIDATESCALETO options together";
 
 /// An integer as everybody reads it, and whether some would not: with a plus, zeros, spaces.
 pub fn integer(word: &[u8]) -> (Option<i128>, bool) {
@@ -27,7 +36,7 @@ pub fn integer(word: &[u8]) -> (Option<i128>, bool) {
 pub fn cursor(word: &[u8], errors: &mut Errors) -> Option<i128> {
     let (value, unsure) = integer(word);
     if unsure {
-        errors.possible("ERR bad cursor");
+        errors.possible(BAD_CURSOR);
     }
     value.filter(|value| i64::try_from(*value).is_ok())
 }
@@ -137,7 +146,7 @@ impl Options {
                 b"NOCREATE" => options.no_create = true,
                 b"SEED" => {
                     let right = words.next().is_some_and(|seed| seed.len() == 32);
-                    let read = right.then_some(()).ok_or(vec!["ERR invalid seed"]);
+                    let read = right.then_some(()).ok_or(vec![BAD_SEED]);
                     seed.take(read, false, "");
                 }
                 b"VALIDATESCALETO" => {
@@ -160,11 +169,11 @@ impl Options {
         options.validate = validate.value;
         options.tell(errors);
         if options.no_create && (options.capacity.given || options.error_rate.given) {
-            errors.due("ERR NOCREATE cannot be used with CAPACITY or ERROR");
+            errors.due(NEEDLESS);
         }
         let non_scaling = options.non_scaling || options.expansion.value == Some(0);
         if non_scaling && validate.given {
-            errors.due("ERR cannot use NONSCALING and VALIDATESCALETO options together");
+            errors.due(FIXED_VALIDATION);
         }
         options
     }
@@ -175,14 +184,14 @@ impl Options {
         self.tightening.tell(errors);
         self.expansion.tell(errors);
         if self.non_scaling && self.expansion.value.is_some_and(|n| n > 0) {
-            errors.due("ERR nonscaling filters cannot expand");
+            errors.due(FIXED_EXPANSION);
         }
     }
 
     fn take_capacity(&mut self, word: Option<&Vec<u8>>) {
         let (value, unsure) = word.map_or((None, false), |word| integer(word));
         let read = match value.map(i64::try_from) {
-            Some(Ok(0)) => Err(vec!["ERR (capacity should be larger than 0)"]),
+            Some(Ok(0)) => Err(vec![NO_CAPACITY]),
             Some(Ok(value @ 1..)) => Ok(value),
             _ => Err(vec![BAD_CAPACITY]),
         };
@@ -197,15 +206,13 @@ impl Options {
     }
 
     fn take_rate(&mut self, word: Option<&Vec<u8>>) {
-        const BAD: &str = "ERR bad error rate";
-        let (read, unsure) = between_0_and_1(word, BAD, "ERR (0 < error rate range < 1)");
-        self.error_rate.take(read, unsure, BAD);
+        let (read, unsure) = between_0_and_1(word, BAD_RATE, RATE_RANGE);
+        self.error_rate.take(read, unsure, BAD_RATE);
     }
 
     fn take_tightening(&mut self, word: Option<&Vec<u8>>) {
-        const BAD: &str = "ERR bad tightening ratio";
-        let (read, unsure) = between_0_and_1(word, BAD, "ERR (0 < tightening ratio range < 1)");
-        self.tightening.take(read, unsure, BAD);
+        let (read, unsure) = between_0_and_1(word, BAD_TIGHTENING, TIGHTENING_RANGE);
+        self.tightening.take(read, unsure, BAD_TIGHTENING);
     }
 
     /// Whether every value could be read.
