@@ -143,6 +143,10 @@ pub struct Library {
     pub lengths: Vec<Vec<usize>>,
 }
 
+fn is_other(key: &[u8]) -> bool {
+    OTHERS.map(str::as_bytes).contains(&key)
+}
+
 pub struct Grammar<'a> {
     pub random: &'a mut Random,
     pub library: &'a Library,
@@ -219,10 +223,11 @@ impl Grammar<'_> {
     }
 
     fn expansion(&mut self) -> Vec<u8> {
-        if self.random.one_in(5) {
-            self.word(&INTEGERS)
-        } else {
-            self.random.below(5).to_string().into_bytes()
+        match self.random.below(12) {
+            0 | 1 => self.word(&INTEGERS),
+            // The second filter is too large.
+            2 => self.word(&["100000", "10000000", "4294967295"]),
+            _ => self.random.below(5).to_string().into_bytes(),
         }
     }
 
@@ -256,6 +261,17 @@ impl Grammar<'_> {
 
     fn insert(&mut self) -> Command {
         let mut words = vec![self.key()];
+        if self.random.one_in(16) {
+            // Rates that soon are too small, and sizes that soon are too large.
+            let steep = [
+                "CAPACITY 1 EXPANSION 1 TIGHTENING 1e-200",
+                "CAPACITY 2 EXPANSION 4000",
+            ];
+            words.extend(self.random.pick(&steep).split(' ').map(Into::into));
+            if self.random.one_in(2) {
+                words.extend(["VALIDATESCALETO", "100000"].map(Into::into));
+            }
+        }
         for _ in 0..self.random.below(4) {
             self.option(&mut words, &OPTIONS);
         }
@@ -320,9 +336,11 @@ impl Grammar<'_> {
         }
         // What does not work on one object, or on two, is the server's affair there.
         if ["COPY", "DEL"].contains(&name) {
-            let other = |key: &Vec<u8>| OTHERS.map(str::as_bytes).contains(&key.as_slice());
             let due = 1 + usize::from(name == "COPY");
-            if words.len() != due || words.iter().any(other) || due == 2 && words[0] == words[1] {
+            if words.len() != due
+                || words.iter().any(|key| is_other(key))
+                || due == 2 && words[0] == words[1]
+            {
                 return;
             }
         }
@@ -362,12 +380,15 @@ impl Grammar<'_> {
 
     /// Chunks for a whole object, mostly in order.
     fn chunks(&mut self, key: &[u8], commands: &mut Vec<Command>) {
+        if !self.random.one_in(3) && !is_other(key) {
+            commands.push(command(&[b"DEL", key]));
+        }
         let which = self.random.below(self.library.pieces.len());
         let (header, bits) = &self.library.pieces[which];
-        let mut add = |cursor: &[u8], bytes: &[u8]| {
+        let add = |commands: &mut Vec<Command>, cursor: &[u8], bytes: &[u8]| {
             commands.push(command(&[b"BF.LOADCHUNK", key, cursor, bytes]));
         };
-        add(b"1", header);
+        add(commands, b"1", header);
         let mut start = 0;
         for length in &self.library.lengths[which] {
             let filter = start + length;
@@ -376,18 +397,24 @@ impl Grammar<'_> {
                 let cursor = (end + 1).to_string();
                 match self.random.below(24) {
                     0 => add(
+                        commands,
                         &INTEGERS[self.random.below(40)].bytes().collect::<Vec<_>>(),
                         &bits[start..end],
                     ),
-                    1 => add(cursor.as_bytes(), &bits[start..end - 1]),
-                    2 => add(cursor.as_bytes(), b""),
+                    1 => add(commands, cursor.as_bytes(), &bits[start..end - 1]),
+                    2 => add(commands, cursor.as_bytes(), b""),
                     // Bits of nothing.
-                    3 if self.random.one_in(6) => add(cursor.as_bytes(), &vec![0xff; end - start]),
+                    3 if self.random.one_in(6) => {
+                        add(commands, cursor.as_bytes(), &vec![0xff; end - start])
+                    }
                     // The rest never comes.
-                    4 if self.random.one_in(6) => return,
+                    4 => return,
+                    5 if self.random.one_in(2) => {
+                        commands.push(command(&[b"BF.LOADCHUNK", key, cursor.as_bytes()]));
+                    }
                     _ => {}
                 }
-                add(cursor.as_bytes(), &bits[start..end]);
+                add(commands, cursor.as_bytes(), &bits[start..end]);
                 start = end;
             }
         }
