@@ -330,6 +330,8 @@ impl Grammar<'_> {
         };
         // A word too many, or one too few.
         match self.random.below(100) {
+            // It would be a time to live, of which the model knows nothing.
+            0 if name == "BF.LOAD" && words.len() == 2 => words.push(b"soon".to_vec()),
             0 => words.push(self.item()),
             1 => drop(words.pop()),
             _ => {}
@@ -405,7 +407,7 @@ impl Grammar<'_> {
                     2 => add(commands, cursor.as_bytes(), b""),
                     // Bits of nothing.
                     3 if self.random.one_in(6) => {
-                        add(commands, cursor.as_bytes(), &vec![0xff; end - start])
+                        add(commands, cursor.as_bytes(), &vec![0xff; end - start]);
                     }
                     // The rest never comes.
                     4 => return,
