@@ -1,10 +1,12 @@
 //! What a client can send, at random: bytes that are nearly an object, and words that are nearly a
 //! command. Whatever comes of it, the server stays up, answers, and gives all memory back.
 
+mod answers;
 mod bytes;
 mod grammar;
 mod model;
 mod mutate;
+mod object;
 mod parse;
 mod words;
 

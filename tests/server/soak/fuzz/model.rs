@@ -3,11 +3,11 @@
 //! number) it takes each of the answers, and goes on from the one that was given.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::f64::consts::LN_2;
 
-use super::FILTER_LIMIT;
-use super::parse::{self, Options, rate_of};
-use crate::harness::{Reply, bulk, int, ok, simple};
+use super::answers::{FIELDS, is, truth};
+use super::object::{Fit, Object, Reach};
+use super::parse::{self, Options};
+use crate::harness::{Reply, int, ok};
 
 pub const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 pub const BUSY: &str = "BUSYKEY Target key name already exists.";
@@ -26,17 +26,6 @@ pub const NEWER: &str = "ERR bloom object decoding failed. Unsupported version";
 pub const TOO_LARGE: &str =
     "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
 pub const TOO_FINE: &str = "ERR provided VALIDATESCALETO causes false positive to degrade to 0";
-
-/// The settings of the server under test.
-pub const CAPACITY: i64 = 100;
-pub const ERROR_RATE: f64 = 0.01;
-pub const TIGHTENING: f64 = 0.5;
-pub const EXPANSION: u32 = 2;
-
-/// What a filter may take beside its bitmap: whether a limit counts it is not said.
-const BESIDE_BITMAP: f64 = 128.0;
-/// Rates below this may come out as 0, by the order of the arithmetic.
-const NEAR_ZERO: f64 = 1e-300;
 
 /// The errors that a command may be answered with.
 #[derive(Default)]
@@ -57,182 +46,6 @@ impl Errors {
 
     pub fn possible(&mut self, text: &'static str) {
         self.possible.insert(text);
-    }
-}
-
-/// Whether an object may have a filter.
-enum Fit {
-    Yes,
-    No(&'static str),
-    Unsaid,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct Shape {
-    /// 0 where it can't grow.
-    pub expansion: u32,
-    pub error_rate: f64,
-    pub tightening: f64,
-}
-
-impl Shape {
-    /// The rate at which filter `index` is made.
-    fn rate(&self, index: usize) -> f64 {
-        #[allow(clippy::cast_precision_loss)]
-        let index = index as f64;
-        if self.expansion == 0 {
-            self.error_rate
-        } else if self.tightening.to_bits() == TIGHTENING.to_bits() {
-            self.error_rate / ((index + 1.0) * (index + 2.0))
-        } else {
-            self.error_rate * (1.0 - self.tightening) * self.tightening.powf(index)
-        }
-    }
-
-    #[allow(clippy::cast_precision_loss)]
-    fn bitmap_bytes(&self, index: usize, capacity: i64) -> f64 {
-        (capacity as f64 * self.rate(index).ln() / (-8.0 * LN_2 * LN_2)).ceil()
-    }
-
-    fn fit(&self, index: usize, capacity: i64) -> Fit {
-        let rate = self.rate(index);
-        if rate <= 0.0 {
-            return Fit::No(DEGRADED);
-        }
-        if rate < NEAR_ZERO {
-            return Fit::Unsaid;
-        }
-        let bytes = self.bitmap_bytes(index, capacity);
-        let limit = f64::from(FILTER_LIMIT);
-        if bytes > limit {
-            Fit::No(OVER)
-        } else if bytes + BESIDE_BITMAP > limit {
-            Fit::Unsaid
-        } else {
-            Fit::Yes
-        }
-    }
-}
-
-/// How far an object can grow.
-pub enum Reach {
-    Far,
-    /// Up to so many items, because of the error.
-    Until(i64, &'static str),
-    Unsaid,
-}
-
-#[derive(Clone, Debug)]
-pub struct Object {
-    pub shape: Shape,
-    capacities: Vec<i64>,
-    items: i64,
-    /// What it must answer 1 for.
-    known: HashSet<Vec<u8>>,
-    /// Whether its bits are any, and not those of items.
-    strange: bool,
-}
-
-impl Object {
-    fn new(shape: Shape, capacity: i64) -> Self {
-        Self {
-            shape,
-            capacities: vec![capacity],
-            items: 0,
-            known: HashSet::new(),
-            strange: false,
-        }
-    }
-
-    /// Nothing was added to it, in any way.
-    fn is_empty(&self) -> bool {
-        self.items == 0 && !self.strange
-    }
-
-    fn capacity(&self) -> i64 {
-        self.capacities.iter().sum()
-    }
-
-    fn next_capacity(&self) -> Option<i64> {
-        let newest = *self.capacities.last().expect("there is a filter");
-        newest.checked_mul(i64::from(self.shape.expansion))
-    }
-
-    fn next_fit(&self) -> Fit {
-        if self.shape.expansion == 0 {
-            return Fit::No(FULL);
-        }
-        match self.next_capacity() {
-            Some(capacity) => match self.shape.fit(self.capacities.len(), capacity) {
-                Fit::Yes if self.capacity().checked_add(capacity).is_none() => Fit::Unsaid,
-                fit => fit,
-            },
-            None => Fit::No(OVER),
-        }
-    }
-
-    fn bitmaps(&self) -> impl Iterator<Item = u64> {
-        let each = self.capacities.iter().enumerate();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        each.map(|(index, capacity)| self.shape.bitmap_bytes(index, *capacity) as u64)
-    }
-
-    /// Takes what the server says to a new or known item.
-    fn add(&mut self, item: &[u8], reply: &Reply, resp3: bool) -> Result<(), String> {
-        let known = self.known.contains(item);
-        if let Reply::Error(text) = reply {
-            let full = self.items == self.capacity();
-            return match self.next_fit() {
-                _ if known => Err(format!("{text:?} for a known item")),
-                _ if !full => Err(format!("{text:?}, but there is room")),
-                Fit::No(due) if due == text => Ok(()),
-                Fit::Unsaid if [OVER, DEGRADED].contains(&text.as_str()) => Ok(()),
-                Fit::No(due) => Err(format!("{text:?} and not {due:?}")),
-                _ => Err(format!("{text:?}, but it can grow")),
-            };
-        }
-        let new = truth(reply, resp3)?;
-        if new {
-            if known {
-                return Err("a known item is new".to_owned());
-            }
-            if self.items == self.capacity() {
-                if let Fit::No(due) = self.next_fit() {
-                    return Err(format!("new, and not {due:?}"));
-                }
-                let capacity = self.next_capacity();
-                self.capacities.push(capacity.ok_or("it grew too far")?);
-            }
-            self.items += 1;
-        } else if self.is_empty() {
-            return Err("an empty object knows it".to_owned());
-        }
-        self.known.insert(item.to_vec());
-        Ok(())
-    }
-
-    /// How far it can grow, if that is enough for `least` items.
-    fn reach(&self, least: i64) -> Reach {
-        let mut grown = Self {
-            known: HashSet::new(),
-            ..self.clone()
-        };
-        let mut sum = self.capacity();
-        for _ in 0..3000 {
-            if sum >= least {
-                return Reach::Far;
-            }
-            match grown.next_fit() {
-                Fit::Yes => {
-                    let capacity = grown.next_capacity().expect("it fits");
-                    grown.capacities.push(capacity);
-                    sum += capacity;
-                }
-                Fit::No(why) => return Reach::Until(sum, why),
-                Fit::Unsaid => return Reach::Unsaid,
-            }
-        }
-        Reach::Unsaid
     }
 }
 
@@ -539,9 +352,9 @@ impl Model {
                 let items = self.object(key).map_or(0, |object| object.items);
                 is(reply, &int(items))
             }
-            "bf.info" => self.is_info(key, words.get(2), reply, resp3),
-            "bf.debug" => self.is_debug(key, reply),
-            "bf.scandump" => self.is_piece(key, &words[2], reply),
+            "bf.info" => self.asked(key)?.is_info(words.get(2), reply, resp3),
+            "bf.debug" => self.asked(key)?.is_debug(reply),
+            "bf.scandump" => self.asked(key)?.is_piece(&words[2], reply),
             "bf.load" => {
                 let object = self.dumps[&words[2]].clone();
                 self.keys.insert(key.clone(), Value::Object(object));
@@ -575,6 +388,10 @@ impl Model {
             Some(Value::Object(object)) => Some(object),
             _ => None,
         }
+    }
+
+    fn asked(&self, key: &[u8]) -> Result<&Object, String> {
+        self.object(key).ok_or("no object".to_owned())
     }
 
     /// The object at a key, made where there is none.
@@ -643,115 +460,6 @@ impl Model {
         }
     }
 
-    fn is_info(
-        &self,
-        key: &[u8],
-        field: Option<&Vec<u8>>,
-        reply: &Reply,
-        resp3: bool,
-    ) -> Result<(), String> {
-        let object = self.object(key).ok_or("no object")?;
-        let scaling = object.shape.expansion > 0;
-        let pairs: Vec<(Option<&Reply>, &Reply)> = match reply {
-            Reply::Map(pairs) if resp3 => {
-                let pairs = pairs.iter();
-                pairs.map(|(name, value)| (Some(name), value)).collect()
-            }
-            Reply::Array(values) if !resp3 && field.is_some() => {
-                values.iter().map(|value| (None, value)).collect()
-            }
-            Reply::Array(values) if !resp3 => values
-                .chunks(2)
-                .map(|pair| (pair.first(), &pair[pair.len() - 1]))
-                .collect(),
-            _ => return Err("of another shape".to_owned()),
-        };
-        let due: Vec<&(&str, &str)> = match field {
-            Some(field) => FIELDS
-                .iter()
-                .filter(|(name, _)| field.eq_ignore_ascii_case(name.as_bytes()))
-                .collect(),
-            None => FIELDS[..if scaling { 8 } else { 6 }].iter().collect(),
-        };
-        if pairs.len() != due.len() {
-            return Err(format!("{} fields are due", due.len()));
-        }
-        for ((field, told), (name, value)) in due.into_iter().zip(pairs) {
-            if name.is_some_and(|name| *name != simple(told)) {
-                return Err(format!("{told} is due"));
-            }
-            object.is_field(field, value, resp3)?;
-        }
-        Ok(())
-    }
-
-    fn is_debug(&self, key: &[u8], reply: &Reply) -> Result<(), String> {
-        let object = self.object(key).ok_or("no object")?;
-        let Reply::Array(lines) = reply else {
-            return Err("an array is due".to_owned());
-        };
-        let count = object.capacities.len();
-        if lines.len() != count + 1 {
-            return Err(format!("{count} filters are due"));
-        }
-        is(&lines[0], &bulk(format!("size:{}", object.items)))?;
-        let mut items = object.items;
-        for (index, (line, bytes)) in lines[1..].iter().zip(object.bitmaps()).enumerate() {
-            let capacity = object.capacities[index];
-            let size = if index + 1 < count { capacity } else { items };
-            items -= size;
-            let text = line.text();
-            let start = format!("bytes:{bytes} bits:{} hashes:", 8 * bytes);
-            let end = format!(" hashwidth:64 capacity:{capacity} size:{size}");
-            let (numbers, ratio) = text.split_once(" ratio:").ok_or("no ratio")?;
-            let hashes = numbers
-                .strip_prefix(&start)
-                .and_then(|rest| rest.strip_suffix(&end));
-            let hashes = hashes.ok_or_else(|| format!("{start}…{end} is due"))?;
-            let rate = object.shape.rate(index);
-            let expected = (-rate.log2()).max(1.0);
-            let hashes: f64 = hashes.parse().map_err(|_| "hashes are no number")?;
-            // A bitmap of few bits is rounded up to whole bytes, which more hashes go with.
-            let most = 8.0 * expected + 8.0;
-            if !(expected - 1.0..=most.max(64.0)).contains(&hashes) {
-                return Err(format!("{hashes} hashes for {rate}"));
-            }
-            let ratio: f64 = ratio.parse().map_err(|_| "the ratio is no number")?;
-            if rate > NEAR_ZERO && (ratio / rate - 1.0).abs() > 1e-9 {
-                return Err(format!("a ratio of {rate} is due"));
-            }
-        }
-        Ok(())
-    }
-
-    fn is_piece(&self, key: &[u8], cursor: &[u8], reply: &Reply) -> Result<(), String> {
-        let object = self.object(key).ok_or("no object")?;
-        let cursor = parse::integer(cursor).0.ok_or("no cursor")?;
-        let Reply::Array(pair) = reply else {
-            return Err("an array is due".to_owned());
-        };
-        let [Reply::Int(next), Reply::Bulk(bytes)] = pair.as_slice() else {
-            return Err("a pair is due".to_owned());
-        };
-        let (due_next, due_bytes) = match cursor {
-            0 => (1, 30 + 69 * object.capacities.len() as i128),
-            1.. => {
-                let mut end = 0;
-                let end = object.bitmaps().find_map(|length| {
-                    end += i128::from(length);
-                    (end >= cursor).then_some(end)
-                });
-                end.map_or((0, 0), |end| (end + 1, end + 1 - cursor))
-            }
-            _ => (0, 0),
-        };
-        if (i128::from(*next), bytes.len() as i128) == (due_next, due_bytes) {
-            Ok(())
-        } else {
-            Err(format!("{due_bytes} bytes and then {due_next} are due"))
-        }
-    }
-
     pub fn shown(&self, key: &[u8]) -> String {
         match self.keys.get(key) {
             None => "nothing".to_owned(),
@@ -762,74 +470,6 @@ impl Model {
                 object.shape, object.capacities, object.items
             ),
         }
-    }
-}
-
-/// The fields of BF.INFO: how they are asked for, and how they are told.
-const FIELDS: [(&str, &str); 8] = [
-    ("CAPACITY", "Capacity"),
-    ("SIZE", "Size"),
-    ("FILTERS", "Number of filters"),
-    ("ITEMS", "Number of items inserted"),
-    ("EXPANSION", "Expansion rate"),
-    ("ERROR", "Error rate"),
-    ("TIGHTENING", "Tightening ratio"),
-    ("MAXSCALEDCAPACITY", "Max scaled capacity"),
-];
-
-impl Object {
-    fn is_field(&self, field: &str, value: &Reply, resp3: bool) -> Result<(), String> {
-        let count = self.capacities.len();
-        let due = match field {
-            "CAPACITY" => int(self.capacity()),
-            "FILTERS" => int(i64::try_from(count).expect("not that many")),
-            "ITEMS" => int(self.items),
-            "EXPANSION" if self.shape.expansion == 0 => Reply::Nil,
-            "EXPANSION" => int(self.shape.expansion.into()),
-            "ERROR" => return is_rate(value, self.shape.error_rate, resp3),
-            "TIGHTENING" => return is_rate(value, self.shape.tightening, resp3),
-            "SIZE" => {
-                let Reply::Int(size) = value else {
-                    return Err("a size is due".to_owned());
-                };
-                let bitmaps = self.bitmaps().sum::<u64>();
-                let beside = 500 + 200 * count as u64;
-                let right = (bitmaps..bitmaps + beside).contains(&size.cast_unsigned());
-                return if right {
-                    Ok(())
-                } else {
-                    Err(format!("a size of some more than {bitmaps} is due"))
-                };
-            }
-            _ => match self.reach(i64::MAX) {
-                Reach::Far => int(i64::MAX),
-                Reach::Until(items, _) => int(items),
-                Reach::Unsaid => {
-                    let Reply::Int(items) = value else {
-                        return Err("a number is due".to_owned());
-                    };
-                    return if *items >= self.capacity() {
-                        Ok(())
-                    } else {
-                        Err("less than there is".to_owned())
-                    };
-                }
-            },
-        };
-        is(value, &due).map_err(|text| format!("{field}: {text}"))
-    }
-}
-
-fn is_rate(value: &Reply, due: f64, resp3: bool) -> Result<(), String> {
-    let told = match value {
-        Reply::Double(told) if resp3 => Some(*told),
-        Reply::Bulk(text) if !resp3 => rate_of(text),
-        _ => None,
-    };
-    if told.is_some_and(|told| told.to_bits() == due.to_bits()) {
-        Ok(())
-    } else {
-        Err(format!("a rate of {due:?} is due, not {value:?}"))
     }
 }
 
@@ -847,21 +487,4 @@ fn adds(object: &mut Object, items: &[Vec<u8>], reply: &Reply, resp3: bool) -> R
         object.add(item, reply, resp3)?;
     }
     Ok(())
-}
-
-fn truth(reply: &Reply, resp3: bool) -> Result<bool, String> {
-    match reply {
-        Reply::Bool(value) if resp3 => Ok(*value),
-        Reply::Int(0) if !resp3 => Ok(false),
-        Reply::Int(1) if !resp3 => Ok(true),
-        other => Err(format!("yes or no is due, not {other:?}")),
-    }
-}
-
-fn is(reply: &Reply, due: &Reply) -> Result<(), String> {
-    if reply == due {
-        Ok(())
-    } else {
-        Err(format!("{due:?} is due"))
-    }
 }

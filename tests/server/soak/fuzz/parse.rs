@@ -1,6 +1,7 @@
 //! The words of a command as the contract reads them.
 
-use super::model::{BAD_CURSOR, CAPACITY, ERROR_RATE, EXPANSION, Errors, Shape, TIGHTENING};
+use super::model::{BAD_CURSOR, Errors};
+use super::object::{CAPACITY, ERROR_RATE, EXPANSION, Shape, TIGHTENING};
 
 pub const BAD_CAPACITY: &str = "ERR bad capacity";
 pub const NO_CAPACITY: &str = "ERR (capacity should be larger than 0)";
