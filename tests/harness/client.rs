@@ -189,6 +189,38 @@ impl Client {
         }
     }
 
+    /// Calls many commands with one write, which takes a fraction of the time.
+    #[track_caller]
+    pub fn call_all(&mut self, commands: &[Vec<Vec<u8>>]) -> Vec<Reply> {
+        let mut request = Vec::new();
+        for command in commands {
+            encode(command, &mut request);
+        }
+        if let Err(e) = self.stream.get_mut().write_all(&request) {
+            panic!("could not send {} commands: {e}", commands.len());
+        }
+        let mut replies = Vec::with_capacity(commands.len());
+        for (number, command) in commands.iter().enumerate() {
+            match self.next_reply() {
+                Ok(reply) => replies.push(reply),
+                // The server sends replies together: the cause may be a later command.
+                Err(e) => {
+                    let whole = |command: &Vec<Vec<u8>>| {
+                        let words = command.iter().map(|word| word.escape_ascii().to_string());
+                        words.collect::<Vec<_>>().join(" ")
+                    };
+                    let due: Vec<String> = commands[number..].iter().map(whole).collect();
+                    panic!(
+                        "no reply to {}: {e}; due are:\n{}",
+                        whole(command),
+                        due.join("\n")
+                    );
+                }
+            }
+        }
+        replies
+    }
+
     /// The next reply; RESP3 pushes that come before it wait for [`read_push`](Self::read_push).
     #[track_caller]
     pub fn read(&mut self) -> Reply {
@@ -208,12 +240,8 @@ impl Client {
     }
 
     fn write(&mut self, args: &[&[u8]]) -> io::Result<()> {
-        let mut request = format!("*{}\r\n", args.len()).into_bytes();
-        for arg in args {
-            request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
-            request.extend_from_slice(arg);
-            request.extend_from_slice(b"\r\n");
-        }
+        let mut request = Vec::new();
+        encode(args, &mut request);
         self.stream.get_mut().write_all(&request)
     }
 
@@ -275,6 +303,17 @@ impl Client {
         self.stream.read_exact(&mut bytes)?;
         bytes.truncate(length);
         Ok(bytes)
+    }
+}
+
+/// A command as it goes over the wire.
+fn encode(args: &[impl AsRef<[u8]>], request: &mut Vec<u8>) {
+    request.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
+    for arg in args {
+        let arg = arg.as_ref();
+        request.extend_from_slice(format!("${}\r\n", arg.len()).as_bytes());
+        request.extend_from_slice(arg);
+        request.extend_from_slice(b"\r\n");
     }
 }
 

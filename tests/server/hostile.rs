@@ -212,12 +212,27 @@ pub fn rdb_version(client: &mut Client) -> [u8; 2] {
 
 /// CRC-64 with the polynomial of Jones, reflected, as RDB files have it.
 pub fn crc64(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0, |crc, byte| {
-        (0..8).fold(crc ^ u64::from(*byte), |crc, _| {
-            (crc >> 1) ^ (0x95ac_9329_ac4b_c9b5 * (crc & 1))
-        })
+    bytes.iter().fold(0, |crc: u64, byte| {
+        CRC64[usize::from(crc.to_le_bytes()[0] ^ byte)] ^ (crc >> 8)
     })
 }
+
+/// The checksum of each byte.
+const CRC64: [u64; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = byte as u64;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc >> 1) ^ (0x95ac_9329_ac4b_c9b5 * (crc & 1));
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
 
 /// A generator of a fixed sequence (splitmix64), so that a failure comes again.
 pub struct Random(pub u64);

@@ -1,0 +1,101 @@
+//! What a client can send, at random: bytes that are nearly an object, and words that are nearly a
+//! command. Whatever comes of it, the server stays up, answers, and gives all memory back.
+
+mod answers;
+mod bytes;
+mod grammar;
+mod model;
+mod mutate;
+mod object;
+mod parse;
+mod words;
+
+use std::fs;
+
+use crate::harness::{Client, Server, int, ok, wait_until};
+use crate::hostile::memory;
+use crate::ledger;
+
+/// A command, and many of them.
+type Command = Vec<Vec<u8>>;
+
+fn command(words: &[&[u8]]) -> Command {
+    words.iter().map(|word| word.to_vec()).collect()
+}
+
+/// A server under fire, and what it was like before.
+struct Target {
+    server: Server,
+    used: i64,
+    resident: u64,
+}
+
+/// What one filter may take by a client's command. Little, so that growth is quick to reach it.
+const FILTER_LIMIT: u32 = 65536;
+
+/// What the server takes for itself from one moment to another, as in the tests of memory.
+const NOISE: i64 = 128 * 1024;
+
+/// The most resident memory that a fuzzed server may need beyond that of an idle one: batches of
+/// requests and replies with it.
+const RESIDENT: u64 = 256 << 20;
+
+impl Target {
+    fn new() -> Self {
+        let limit = FILTER_LIMIT.to_string();
+        let server = Server::with(&[
+            ("bf.bloom-filter-max-memory-usage", &limit),
+            ("bf.bloom-capacity", "100"),
+            // Objects are the same ones when a seed is run again.
+            ("bf.bloom-use-random-seed", "no"),
+            // It takes memory at the first call of each command.
+            ("latency-tracking", "no"),
+            ("slowlog-log-slower-than", "-1"),
+        ]);
+        // What the server takes once and keeps.
+        let mut client = server.client();
+        for line in ["BF.ADD first item", "DEBUG DIGEST-VALUE first", "INFO bf"] {
+            assert!(!client.cmd(line).is_error(), "{line}");
+        }
+        let dump = client.cmd("DUMP first");
+        let restore: [&[u8]; 4] = [b"RESTORE", b"second", b"0", dump.as_bytes()];
+        assert_eq!(client.call(&restore), ok());
+        assert_eq!(client.cmd("FLUSHALL SYNC"), ok());
+        drop(client);
+        let used = memory(&server, "used_memory");
+        let resident = most_resident(&server);
+        Self {
+            server,
+            used,
+            resident,
+        }
+    }
+
+    /// The server is as it was, but for what it holds, and nothing of that remains.
+    #[track_caller]
+    fn ends_unharmed(self, mut client: Client) {
+        ledger::is_balanced(&mut client);
+        assert_eq!(client.cmd("FLUSHALL SYNC"), ok());
+        assert_eq!(client.cmd("DBSIZE"), int(0));
+        ledger::is_balanced(&mut client);
+        drop(client);
+        wait_until("the memory is given back", || {
+            (memory(&self.server, "used_memory") - self.used).abs() < NOISE
+        });
+        let grown = most_resident(&self.server) - self.resident;
+        assert!(grown < RESIDENT, "{grown} bytes were in use at once");
+        assert!(!self.server.log_contains("BUG REPORT"));
+    }
+}
+
+/// The most memory that the server's process has ever held, in bytes.
+fn most_resident(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid()));
+    let status = status.expect("the tests run on Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kilobytes
+        .and_then(|text| text.parse::<u64>().ok())
+        .expect("a size")
+        * 1024
+}

@@ -1,0 +1,220 @@
+//! Words that are nearly a command, with a model beside the server that knows what is due.
+
+use std::collections::BTreeMap;
+
+use super::super::{Budget, Random};
+use super::grammar::{Grammar, Library, OTHERS};
+use super::model::{
+    BAD_CURSOR, BAD_DATA, BAD_DUMP, BAD_TTL, BUSY, DEGRADED, EXISTS, FULL, INVALID_FIELD, LOADING,
+    Model, NEWER, NOT_FOUND, OVER, TOO_FINE, TOO_LARGE, WRONGTYPE,
+};
+use super::parse::{
+    BAD_CAPACITY, BAD_EXPANSION, BAD_RATE, BAD_SEED, BAD_TIGHTENING, FIXED_EXPANSION,
+    FIXED_VALIDATION, NEEDLESS, NO_CAPACITY, RATE_RANGE, TIGHTENING_RANGE, UNKNOWN,
+};
+use super::{Command, Target, command};
+use crate::harness::{Client, Reply};
+use crate::replies;
+
+/// So many commands go out at once.
+const BATCH: usize = 256;
+
+/// Objects that are handed back by BF.LOAD and BF.LOADCHUNK.
+const CREATIONS: [&str; 5] = [
+    "BF.INSERT a CAPACITY 20 ERROR 0.01 ITEMS 1 2 3 4 5 6 7",
+    "BF.INSERT a CAPACITY 2 EXPANSION 1 ITEMS 1 2 3 4 5 6 7 8 9",
+    "BF.INSERT a CAPACITY 5 ERROR 0.001 NONSCALING ITEMS 1 2 3 4 5",
+    "BF.INSERT a CAPACITY 3 TIGHTENING 0.9 EXPANSION 3 ITEMS 10 11 12 13 14 15 16 17",
+    "BF.INSERT a CAPACITY 50",
+];
+
+/// What a fuzzer that comes everywhere is told at some time.
+const ERRORS: [&str; 28] = [
+    WRONGTYPE,
+    BUSY,
+    LOADING,
+    NOT_FOUND,
+    OVER,
+    DEGRADED,
+    FULL,
+    EXISTS,
+    INVALID_FIELD,
+    BAD_CURSOR,
+    BAD_DATA,
+    BAD_TTL,
+    BAD_DUMP,
+    NEWER,
+    UNKNOWN,
+    BAD_RATE,
+    RATE_RANGE,
+    BAD_CAPACITY,
+    NO_CAPACITY,
+    BAD_EXPANSION,
+    BAD_TIGHTENING,
+    TIGHTENING_RANGE,
+    BAD_SEED,
+    FIXED_EXPANSION,
+    FIXED_VALIDATION,
+    NEEDLESS,
+    TOO_LARGE,
+    TOO_FINE,
+];
+
+const NAMES: [&str; 12] = [
+    "bf.add",
+    "bf.madd",
+    "bf.exists",
+    "bf.mexists",
+    "bf.card",
+    "bf.reserve",
+    "bf.insert",
+    "bf.info",
+    "bf.load",
+    "bf.scandump",
+    "bf.loadchunk",
+    "bf.debug",
+];
+
+/// A connection in each protocol, and the model of what both work on.
+struct Talk {
+    clients: [Client; 2],
+    model: Model,
+    commands: u64,
+    /// How often each error was told.
+    errors: BTreeMap<String, u64>,
+}
+
+impl Talk {
+    /// Sends commands, and has the model take the replies.
+    fn say(&mut self, commands: &[Command], resp3: bool) -> Vec<Reply> {
+        let client = &mut self.clients[usize::from(resp3)];
+        let replies = client.call_all(commands);
+        for (number, (words, reply)) in commands.iter().zip(&replies).enumerate() {
+            let before = self.model.shown(&words[1.min(words.len() - 1)]);
+            if let Err(why) = self.model.take(words, reply, resp3) {
+                // What was said to this key, as far as it is short.
+                let of_key = commands[..=number]
+                    .iter()
+                    .filter(|c| c.get(1) == words.get(1));
+                for said in of_key {
+                    eprintln!("{}", shown(said));
+                }
+                panic!(
+                    "{why}: {reply:?} to {}, RESP3 {resp3}, where there was {before}",
+                    shown(words)
+                );
+            }
+            let error = match reply {
+                Reply::Array(replies) => replies.last().unwrap_or(reply),
+                reply => reply,
+            };
+            if let Reply::Error(text) = error {
+                *self.errors.entry(text.clone()).or_default() += 1;
+            }
+        }
+        self.commands += commands.len() as u64;
+        replies
+    }
+
+    fn library(&mut self) -> Library {
+        let mut library = Library {
+            dumps: Vec::new(),
+            pieces: Vec::new(),
+            lengths: Vec::new(),
+        };
+        for line in CREATIONS {
+            let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+            self.say(&[command(&words)], false);
+            let pieces = replies::pieces(&mut self.clients[0], "a");
+            let dump = replies::dump(&pieces);
+            let header = pieces[0].1.clone();
+            // One chunk for each filter.
+            let lengths = pieces[1..].iter().map(|(_, bytes)| bytes.len()).collect();
+            let bits: Vec<u8> = pieces[1..]
+                .iter()
+                .flat_map(|(_, bits)| bits.clone())
+                .collect();
+            self.model.knows(b"a", &dump, &header, &bits);
+            library.dumps.push(dump);
+            library.pieces.push((header, bits));
+            library.lengths.push(lengths);
+            self.say(&[command(&[b"DEL", b"a"])], false);
+        }
+        library
+    }
+
+    /// Nothing that an object holds is denied.
+    fn nothing_is_forgotten(&mut self) {
+        let questions = self.model.known().map(|(key, items)| {
+            let words = [b"BF.MEXISTS".to_vec(), key.clone()];
+            words.into_iter().chain(items.iter().cloned()).collect()
+        });
+        let questions: Vec<Command> = questions
+            .filter(|words: &Command| words.len() > 2)
+            .collect();
+        self.say(&questions, true);
+        let questions = questions.iter().flat_map(|words| {
+            let ask = |name: &[u8]| command(&[name, &words[1]]);
+            [ask(b"BF.INFO"), ask(b"BF.DEBUG"), ask(b"BF.CARD")]
+        });
+        let questions: Vec<Command> = questions.collect();
+        self.say(&questions, false);
+    }
+}
+
+fn shown(words: &Command) -> String {
+    let words = words.iter().take(40);
+    let words = words.map(|word| format!("\"{}\"", word[..word.len().min(100)].escape_ascii()));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn words_of_commands() {
+    let target = Target::new();
+    let mut random = Random::new("words_of_commands");
+    let mut talk = Talk {
+        clients: [target.server.client(), target.server.client3()],
+        model: Model::default(),
+        commands: 0,
+        errors: BTreeMap::new(),
+    };
+    for line in ["SET string x", "RPUSH list a b", "XADD stream 1-1 f v"] {
+        assert!(!talk.clients[0].cmd(line).is_error());
+    }
+    for key in OTHERS {
+        talk.model.has_other(key);
+    }
+    let library = talk.library();
+
+    let mut rounds = Budget::rounds(1000);
+    for round in &mut rounds {
+        let mut commands = Vec::new();
+        let mut grammar = Grammar {
+            random: &mut random,
+            library: &library,
+        };
+        while commands.len() < BATCH {
+            grammar.next(&mut commands);
+        }
+        talk.say(&commands, random.one_in(2));
+        if round % 64 == 63 {
+            talk.nothing_is_forgotten();
+        }
+    }
+    talk.nothing_is_forgotten();
+    let commands = talk.commands;
+    let refused = talk.errors.values().sum::<u64>();
+    eprintln!(
+        "words_of_commands: {} rounds, {commands} commands, {refused} of them refused: {:#?}",
+        rounds.done(),
+        talk.errors
+    );
+    assert!(refused < commands / 2, "most are refused");
+    let arity = |name| format!("ERR wrong number of arguments for '{name}' command");
+    let arity = NAMES.map(arity);
+    for text in ERRORS.into_iter().chain(arity.iter().map(String::as_str)) {
+        assert!(talk.errors.contains_key(text), "{text} was never told");
+    }
+    let [client, _] = talk.clients;
+    target.ends_unharmed(client);
+}
