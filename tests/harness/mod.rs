@@ -60,6 +60,8 @@ pub struct Builder {
     module_args: String,
     before_module: Vec<String>,
     after_module: Vec<String>,
+    launcher: Vec<String>,
+    flags: Vec<String>,
 }
 
 impl Builder {
@@ -86,6 +88,18 @@ impl Builder {
         self
     }
 
+    /// A program, with its arguments, that turns into the server, which it is given behind them.
+    pub fn launched_by(mut self, launcher: &[&str]) -> Self {
+        self.launcher = launcher.iter().map(|&word| word.to_owned()).collect();
+        self
+    }
+
+    /// What stands last on the server's command line.
+    pub fn flag(mut self, flag: &str) -> Self {
+        self.flags.push(flag.to_owned());
+        self
+    }
+
     pub fn without_module(mut self) -> Self {
         self.module = false;
         self
@@ -108,6 +122,8 @@ impl Builder {
             child: None,
             port: 0,
             folder,
+            launcher: self.launcher,
+            flags: self.flags,
         };
         server.try_start_again()?;
         Ok(server)
@@ -160,6 +176,8 @@ pub struct Server {
     child: Option<Child>,
     port: u16,
     folder: Folder,
+    launcher: Vec<String>,
+    flags: Vec<String>,
 }
 
 impl Server {
@@ -186,6 +204,8 @@ impl Server {
             module_args: String::new(),
             before_module: Vec::new(),
             after_module: Vec::new(),
+            launcher: Vec::new(),
+            flags: Vec::new(),
         }
     }
 
@@ -338,9 +358,19 @@ impl Server {
             .append(true)
             .open(self.folder.log_file());
         let log = log.expect("the folder can be written to");
-        let child = Command::new(given("VALKEY_SERVER"))
+        let server = given("VALKEY_SERVER");
+        let mut command = match self.launcher.split_first() {
+            None => Command::new(server),
+            Some((launcher, args)) => {
+                let mut command = Command::new(launcher);
+                command.args(args).arg(server);
+                command
+            }
+        };
+        let child = command
             .arg(self.folder.config_file())
             .args(["--port", &self.port.to_string()])
+            .args(&self.flags)
             .current_dir(&self.folder.0)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a file handle can be copied"))
