@@ -882,7 +882,7 @@ impl Life {
         log_is_complete(&self.primary);
         log_is_complete(self.replica());
         let mut next = self.replica.take().expect("there is a replica");
-        let mut promote = || assert_eq!(next.client().cmd("REPLICAOF NO ONE"), ok());
+        let promote = || assert_eq!(next.client().cmd("REPLICAOF NO ONE"), ok());
         if self.random.one_in(2) {
             promote();
             self.primary.kill();
