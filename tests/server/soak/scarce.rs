@@ -374,11 +374,14 @@ fn a_log_that_can_not_grow() {
         known.is_there(&mut client);
         assert_eq!(known.digests(&mut client), digests);
         ledger::is_balanced(&mut client);
-        rewrite_aof(&server);
         if known.items() > 200_000 {
             known = Known::default();
             assert_eq!(client.cmd("FLUSHALL"), ok());
         }
+        // To a log that a rewrite has begun servers do not append: a write that fails half way would
+        // leave a hole in it, with which no server starts. A log that was opened at the start has none.
+        rewrite_aof(&server);
+        server.restart();
     }
     let rounds = budget.done();
     eprintln!("{rounds} rounds, {refused} times full, {rewritten} rewrites of a full log");
