@@ -368,6 +368,10 @@ fn a_log_that_can_not_grow() {
             assert_eq!(known.write(&mut client, &mut random, 50), None);
         }
         let digests = known.digests(&mut client);
+        // While it syncs, it does not write.
+        wait_until("the server has written all", || {
+            server.info("persistence")["aof_buffer_length"] == "0"
+        });
         server.kill();
         server.start_again();
         let mut client = server.client();
