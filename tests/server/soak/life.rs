@@ -117,6 +117,9 @@ impl Questions {
     }
 }
 
+/// How many items that nobody added are asked for.
+const OTHERS: u64 = 30;
+
 /// Compares a key with the model of it.
 #[track_caller]
 fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random) -> Questions {
@@ -134,14 +137,14 @@ fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random) -> 
     assert_eq!(cardinality, int(object.cardinality), "{key}");
     let info = client.cmd(&format!("BF.INFO {key}"));
     assert!(object.is_told(info.as_array()), "{key}: {info:?}");
-    const OTHERS: u64 = 30;
     let mut line = format!("BF.MEXISTS {key}");
     for number in &object.items {
         line += " ";
         line += &item(*number);
     }
     for _ in 0..OTHERS {
-        line += &format!(" other-{}", random.next());
+        line += " other-";
+        line += &random.next().to_string();
     }
     let answers = client.cmd(&line);
     let (own, others) = answers.as_array().split_at(object.items.len());
@@ -482,15 +485,12 @@ impl Life {
         }
         object.tightening = 0.5;
         let reply = self.call(&line);
-        match self.entry(key) {
-            Some(entry) => {
-                let refusal = entry.refusal().unwrap_or("ERR item exists");
-                assert_eq!(reply, error(refusal));
-            }
-            None => {
-                assert_eq!(reply, ok());
-                self.put(key, Entry::lasting(Held::Object(object)));
-            }
+        if let Some(entry) = self.entry(key) {
+            let refusal = entry.refusal().unwrap_or("ERR item exists");
+            assert_eq!(reply, error(refusal));
+        } else {
+            assert_eq!(reply, ok());
+            self.put(key, Entry::lasting(Held::Object(object)));
         }
     }
 
@@ -642,12 +642,11 @@ impl Life {
         let load: [&[u8]; 4] = [b"BF.LOAD", other.as_bytes(), &dump, ttl.as_bytes()];
         let reply = self.client.call(&load);
         self.note(&format!("BF.LOAD {other} {ttl}: {reply:?}"));
-        match self.entry(other) {
-            Some(entry) => assert_eq!(reply, error(entry.refusal().unwrap_or(BUSY))),
-            None => {
-                assert_eq!(reply, ok());
-                self.loaded(other, Held::Object(object), ttl);
-            }
+        if let Some(entry) = self.entry(other) {
+            assert_eq!(reply, error(entry.refusal().unwrap_or(BUSY)));
+        } else {
+            assert_eq!(reply, ok());
+            self.loaded(other, Held::Object(object), ttl);
         }
     }
 
@@ -981,6 +980,22 @@ fn is_ready(sentinel: &mut Client, replica: u16) -> bool {
 
 const SENTINELS: usize = 3;
 
+/// Connections to sentinels, whose views a failure is to tell.
+struct Told(Vec<Client>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            for sentinel in &mut self.0 {
+                for what in ["MASTER", "REPLICAS"] {
+                    let words: [&[u8]; 3] = [b"SENTINEL", what.as_bytes(), b"main"];
+                    eprintln!("{what}: {:?}", sentinel.try_call(&words));
+                }
+            }
+        }
+    }
+}
+
 /// How long a server may be silent before it counts as down. Short only while one is, so that a busy
 /// machine makes no failover that the test does not ask for.
 #[track_caller]
@@ -1038,7 +1053,8 @@ fn sentinels_lose_nothing_that_was_waited_for() {
                 .start()
         })
         .collect();
-    let mut told: Vec<Client> = sentinels.iter().map(Server::client).collect();
+    let mut told = Told(sentinels.iter().map(Server::client).collect());
+    let told = &mut told.0;
 
     let mut safe: Vec<(String, String)> = Vec::new();
     let mut budget = Budget::rounds(1);
@@ -1058,13 +1074,13 @@ fn sentinels_lose_nothing_that_was_waited_for() {
             writer.join().expect("the writer meets an end it expects")
         });
         safe.extend(written);
-        be_patient_for(&mut told, 1500);
+        be_patient_for(told, 1500);
         wait_until("the replica is made the primary", || {
             let mut all = told.iter_mut();
             all.all(|sentinel| primary_port(sentinel) == replica.port())
                 && replica.info("replication")["role"] == "master"
         });
-        be_patient_for(&mut told, 60_000);
+        be_patient_for(told, 60_000);
         std::mem::swap(&mut primary, &mut replica);
 
         let mut client = primary.client();
