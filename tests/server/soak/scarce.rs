@@ -568,7 +568,7 @@ fn a_reply_larger_than_its_buffer() {
     let before = memory(&server, "used_memory");
     let memory_is_freed = || {
         wait_until("the memory is given back", || {
-            memory(&server, "used_memory") < before + (256 << 10)
+            memory(&server, "used_memory") < before + (512 << 10)
         });
     };
     let mut budget = Budget::rounds(2);
