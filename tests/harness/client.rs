@@ -176,6 +176,14 @@ impl Client {
         self.next_reply()
     }
 
+    /// The reply to bytes as they stand, of which not all need to be a command.
+    #[track_caller]
+    pub fn raw(&mut self, bytes: &[u8]) -> Reply {
+        let sent = self.stream.get_mut().write_all(bytes);
+        sent.expect("the server reads");
+        self.read()
+    }
+
     /// Sends without reading; each one sent is owed one [`read`](Self::read).
     #[track_caller]
     pub fn send(&mut self, line: &str) {

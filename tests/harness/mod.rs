@@ -61,6 +61,8 @@ pub struct Builder {
     module_args: String,
     before_module: Vec<String>,
     after_module: Vec<String>,
+    launcher: Vec<String>,
+    flags: Vec<String>,
 }
 
 impl Builder {
@@ -93,6 +95,18 @@ impl Builder {
         self
     }
 
+    /// A program, with its arguments, that turns into the server, which it is given behind them.
+    pub fn launched_by(mut self, launcher: &[&str]) -> Self {
+        self.launcher = launcher.iter().map(|&word| word.to_owned()).collect();
+        self
+    }
+
+    /// What stands last on the server's command line.
+    pub fn flag(mut self, flag: &str) -> Self {
+        self.flags.push(flag.to_owned());
+        self
+    }
+
     pub fn without_module(mut self) -> Self {
         self.module = false;
         self
@@ -116,6 +130,8 @@ impl Builder {
             child: None,
             port: 0,
             folder,
+            launcher: self.launcher,
+            flags: self.flags,
         };
         server.try_start_again()?;
         Ok(server)
@@ -169,6 +185,8 @@ pub struct Server {
     child: Option<Child>,
     port: u16,
     folder: Folder,
+    launcher: Vec<String>,
+    flags: Vec<String>,
 }
 
 impl Server {
@@ -196,6 +214,8 @@ impl Server {
             module_args: String::new(),
             before_module: Vec::new(),
             after_module: Vec::new(),
+            launcher: Vec::new(),
+            flags: Vec::new(),
         }
     }
 
@@ -348,9 +368,19 @@ impl Server {
             .append(true)
             .open(self.folder.log_file());
         let log = log.expect("the folder can be written to");
-        let child = Command::new(&self.program)
+        let server = &self.program;
+        let mut command = match self.launcher.split_first() {
+            None => Command::new(server),
+            Some((launcher, args)) => {
+                let mut command = Command::new(launcher);
+                command.args(args).arg(server);
+                command
+            }
+        };
+        let child = command
             .arg(self.folder.config_file())
             .args(["--port", &self.port.to_string()])
+            .args(&self.flags)
             .current_dir(&self.folder.0)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a file handle can be copied"))

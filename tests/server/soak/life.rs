@@ -1,1 +1,1107 @@
-//! To come.
+//! Objects live through whatever a server does to them, and a model of them tells what they must be.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use valkeybloom::bloom::chunks::{Partial, Progress};
+use valkeybloom::bloom::{Limits, codec};
+
+use super::{Budget, Random};
+use crate::harness::{
+    Builder, Client, Reply, Server, digest, error, int, nil, ok, wait_in_sync, wait_until,
+};
+use crate::ledger;
+use crate::persistence::{Pieces, pieces, split};
+
+const DATABASES: usize = 3;
+const KEYS: usize = 8;
+/// Items that objects may hold.
+const ITEMS: usize = 4000;
+
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+const STILL_LOADING: &str = "ERR bloom object is still being loaded";
+const BUSY: &str = "BUSYKEY Target key name already exists.";
+const FULL: &str = "ERR non scaling filter is full";
+
+/// What an object must be.
+#[derive(Clone, Debug)]
+struct Object {
+    capacity: i64,
+    /// 0 for one that does not scale.
+    expansion: i64,
+    error_rate: f64,
+    tightening: f64,
+    /// All that it may no longer deny.
+    items: HashSet<usize>,
+    /// How many items it called new.
+    cardinality: i64,
+}
+
+impl Object {
+    /// How many filters it has, and their capacities summed.
+    fn scale(&self) -> (i64, i64) {
+        let (mut filters, mut last, mut sum) = (1, self.capacity, self.capacity);
+        while sum < self.cardinality {
+            last *= self.expansion;
+            sum += last;
+            filters += 1;
+        }
+        (filters, sum)
+    }
+
+    /// The fields of BF.INFO that are told here, as it gives them.
+    fn is_told(&self, info: &[Reply]) -> bool {
+        let (filters, capacity) = self.scale();
+        let rate = |index: usize| info[index].text().parse::<f64>().ok();
+        let expansion = match self.expansion {
+            0 => nil(),
+            factor => int(factor),
+        };
+        info[1] == int(capacity)
+            && info[5] == int(filters)
+            && info[7] == int(self.cardinality)
+            && info[9] == expansion
+            && rate(11) == Some(self.error_rate)
+            && (self.expansion == 0 || rate(13) == Some(self.tightening))
+    }
+}
+
+#[derive(Clone)]
+enum Held {
+    Text,
+    Object(Object),
+    /// One of which these chunks have not come.
+    Half(Object, Pieces),
+}
+
+#[derive(Clone)]
+struct Entry {
+    held: Held,
+    expires_ms: i64,
+}
+
+impl Entry {
+    fn lasting(held: Held) -> Self {
+        let expires_ms = -1;
+        Self { held, expires_ms }
+    }
+
+    /// What every write to it is answered, but for the loading of chunks.
+    fn refusal(&self) -> Option<&'static str> {
+        match self.held {
+            Held::Text => Some(WRONG_TYPE),
+            Held::Object(_) => None,
+            Held::Half(..) => Some(STILL_LOADING),
+        }
+    }
+}
+
+fn item(number: usize) -> String {
+    format!("item-{number}\r\n\0")
+}
+
+/// Questions about items that nobody added, and how many were answered with yes.
+#[derive(Clone, Copy, Default)]
+struct Questions {
+    asked: u64,
+    mistaken: u64,
+}
+
+impl Questions {
+    /// Far above the rates of all objects, and far below that of one that says yes to all.
+    #[track_caller]
+    fn are_mistaken_seldom(self) {
+        let Self { asked, mistaken } = self;
+        assert!(mistaken <= asked / 10 + 50, "{mistaken} of {asked}");
+    }
+}
+
+/// How many items that nobody added are asked for.
+const OTHERS: u64 = 30;
+
+/// Compares a key with the model of it.
+#[track_caller]
+fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random) -> Questions {
+    let expires = client.cmd(&format!("PEXPIRETIME {key}"));
+    assert_eq!(expires, int(entry.expires_ms), "{key}");
+    let cardinality = client.cmd(&format!("BF.CARD {key}"));
+    let object = match &entry.held {
+        Held::Object(object) => object,
+        Held::Text | Held::Half(..) => {
+            let refusal = entry.refusal().expect("it is no object");
+            assert_eq!(cardinality, error(refusal), "{key}");
+            return Questions::default();
+        }
+    };
+    assert_eq!(cardinality, int(object.cardinality), "{key}");
+    let info = client.cmd(&format!("BF.INFO {key}"));
+    assert!(object.is_told(info.as_array()), "{key}: {info:?}");
+    let mut line = format!("BF.MEXISTS {key}");
+    for number in &object.items {
+        line += " ";
+        line += &item(*number);
+    }
+    for _ in 0..OTHERS {
+        line += " other-";
+        line += &random.next().to_string();
+    }
+    let answers = client.cmd(&line);
+    let (own, others) = answers.as_array().split_at(object.items.len());
+    let denied = own.iter().filter(|answer| **answer != int(1)).count();
+    assert_eq!(denied, 0, "items of {key} are denied");
+    let mistaken = others.iter().filter(|answer| **answer == int(1)).count();
+    Questions {
+        asked: OTHERS,
+        mistaken: mistaken as u64,
+    }
+}
+
+/// A server, perhaps a replica of it, and the model of what they hold.
+struct Life {
+    primary: Server,
+    replica: Option<Server>,
+    client: Client,
+    random: Random,
+    databases: Vec<BTreeMap<String, Entry>>,
+    database: usize,
+    /// What the primary makes an object for where nothing is said.
+    default_capacity: i64,
+    /// Whether a value was given another key. INFO is late with such a one while the server is
+    /// freeing something.
+    renamed: bool,
+    /// The last commands and their replies, for a failure to tell.
+    trail: VecDeque<String>,
+    questions: Questions,
+    /// How often each kind of step was taken.
+    taken: BTreeMap<&'static str, u64>,
+}
+
+fn settings(capacity: i64) -> Builder {
+    Server::builder()
+        .config("appendonly", "yes")
+        .config("appendfsync", "always")
+        .config("auto-aof-rewrite-percentage", "0")
+        .config("bf.bloom-capacity", &capacity.to_string())
+}
+
+impl Life {
+    fn new(primary: Server, replica: Option<Server>, random: Random) -> Self {
+        let mut life = Self {
+            client: primary.client(),
+            primary,
+            replica,
+            random,
+            databases: vec![BTreeMap::new(); DATABASES],
+            database: 0,
+            default_capacity: 0,
+            renamed: false,
+            trail: VecDeque::new(),
+            questions: Questions::default(),
+            taken: BTreeMap::new(),
+        };
+        life.connect();
+        life
+    }
+
+    /// After the server has started, or another has become the primary.
+    fn connect(&mut self) {
+        self.client = self.primary.client();
+        let database = self.database;
+        assert_eq!(self.client.cmd(&format!("SELECT {database}")), ok());
+        let capacity = self.client.cmd("CONFIG GET bf.bloom-capacity");
+        let capacity = capacity.as_array()[1].text().parse();
+        self.default_capacity = capacity.expect("a number");
+    }
+
+    fn note(&mut self, what: &str) {
+        let what = what.chars().take(200).collect();
+        self.trail.push_back(what);
+        if self.trail.len() > 60 {
+            self.trail.pop_front();
+        }
+    }
+
+    fn call(&mut self, line: &str) -> Reply {
+        let reply = self.client.cmd(line);
+        self.note(&format!("[{}] {line:?}: {reply:?}", self.database));
+        reply
+    }
+
+    #[track_caller]
+    fn is_ok(&mut self, line: &str) {
+        assert_eq!(self.call(line), ok(), "{line}");
+    }
+
+    fn entry(&self, key: &str) -> Option<&Entry> {
+        self.databases[self.database].get(key)
+    }
+
+    fn put(&mut self, key: &str, entry: Entry) {
+        self.databases[self.database].insert(key.to_owned(), entry);
+    }
+
+    fn take(&mut self, key: &str) -> Option<Entry> {
+        self.databases[self.database].remove(key)
+    }
+
+    fn key(&mut self) -> String {
+        format!("key-{}", self.random.below(KEYS))
+    }
+
+    /// One step, and what it says of the objects that it touched.
+    fn step(&mut self) {
+        if self.random.one_in(5) {
+            self.database = self.random.below(DATABASES);
+            let select = format!("SELECT {}", self.database);
+            self.is_ok(&select);
+        }
+        let (key, other) = (self.key(), self.key());
+        let kind = match self.random.below(100) {
+            0..34 => {
+                self.add(&key);
+                "add"
+            }
+            34..40 => {
+                self.reserve(&key);
+                "reserve"
+            }
+            40..48 => {
+                self.copy(&key, &other);
+                "copy"
+            }
+            48..54 => {
+                self.rename(&key, &other);
+                "rename"
+            }
+            54..58 => {
+                self.move_to(&key);
+                "move"
+            }
+            58..66 => {
+                self.delete(&key, &other);
+                "delete"
+            }
+            66..72 => {
+                self.expire(&key);
+                "expire"
+            }
+            72..77 => {
+                self.restore(&key, &other);
+                "restore"
+            }
+            77..81 => {
+                self.load(&key, &other);
+                "load"
+            }
+            81..86 => {
+                self.load_chunks(&key, &other);
+                "chunks"
+            }
+            86..90 => {
+                self.go_on_loading(&key);
+                "more chunks"
+            }
+            90..94 => {
+                self.whole_databases();
+                "whole databases"
+            }
+            _ => self.whole_server(),
+        };
+        *self.taken.entry(kind).or_default() += 1;
+        self.check_keys(&[key, other]);
+        self.is_balanced();
+    }
+
+    fn is_balanced(&mut self) {
+        if self.renamed {
+            wait_until("nothing is being freed", || {
+                let info = self.client.cmd("INFO memory").text();
+                info.contains("lazyfree_pending_objects:0\r")
+            });
+        }
+        ledger::is_balanced(&mut self.client);
+        let database = self.database;
+        assert_eq!(self.client.cmd(&format!("SELECT {database}")), ok());
+    }
+
+    fn check_keys(&mut self, keys: &[String]) {
+        for key in keys {
+            if let Some(entry) = self.databases[self.database].get(key) {
+                let told = check(&mut self.client, key, entry, &mut self.random);
+                self.questions.asked += told.asked;
+                self.questions.mistaken += told.mistaken;
+            } else {
+                assert_eq!(self.client.cmd(&format!("EXISTS {key}")), int(0), "{key}");
+            }
+        }
+    }
+
+    /// Compares all that the primary holds, or its replica, with the model.
+    fn check_all(&mut self, in_replica: bool) {
+        let mut client = match &self.replica {
+            Some(replica) if in_replica => replica.client(),
+            _ => self.primary.client(),
+        };
+        for (database, entries) in self.databases.iter().enumerate() {
+            assert_eq!(client.cmd(&format!("SELECT {database}")), ok());
+            let keys = client.cmd("KEYS *");
+            let mut keys: Vec<String> = keys.as_array().iter().map(Reply::text).collect();
+            keys.sort();
+            let expected: Vec<&String> = entries.keys().collect();
+            assert_eq!(keys.iter().collect::<Vec<_>>(), expected, "in {database}");
+            for (key, entry) in entries {
+                let told = check(&mut client, key, entry, &mut self.random);
+                self.questions.asked += told.asked;
+                self.questions.mistaken += told.mistaken;
+            }
+        }
+    }
+
+    /// Options of a creation, and the object that they make.
+    fn options(&mut self) -> (String, Object) {
+        let expansion = *self.random.pick(&[0, 1, 2, 4]);
+        // A stack of hundreds of filters takes its time, and has tests of its own.
+        let capacity = match expansion {
+            1 => *self.random.pick(&[200, 5000]),
+            _ => *self.random.pick(&[1, 10, 200, 5000]),
+        };
+        let (rate, error_rate) = *self.random.pick(&[("0.01", 0.01), ("1e-3", 0.001)]);
+        let (ratio, tightening) = *self.random.pick(&[("0.5", 0.5), ("0.8", 0.8)]);
+        let growth = match expansion {
+            0 => "NONSCALING".to_owned(),
+            factor => format!("EXPANSION {factor}"),
+        };
+        let object = Object {
+            capacity,
+            expansion,
+            error_rate,
+            tightening,
+            items: HashSet::new(),
+            cardinality: 0,
+        };
+        let options = format!("CAPACITY {capacity} ERROR {rate} TIGHTENING {ratio} {growth}");
+        (options, object)
+    }
+
+    fn default_object(&self) -> Object {
+        Object {
+            capacity: self.default_capacity,
+            expansion: 2,
+            error_rate: 0.01,
+            tightening: 0.5,
+            items: HashSet::new(),
+            cardinality: 0,
+        }
+    }
+
+    fn add(&mut self, key: &str) {
+        let mut count = *self.random.pick(&[0, 1, 4, 60, 300]);
+        let mut fresh = Some(self.default_object());
+        let command = match self.random.below(5) {
+            0 => {
+                count = 1;
+                format!("BF.ADD {key}")
+            }
+            1 | 2 => {
+                count = count.max(1);
+                format!("BF.MADD {key}")
+            }
+            3 => {
+                fresh = None;
+                format!("BF.INSERT {key} NOCREATE")
+            }
+            _ => {
+                let (options, object) = self.options();
+                fresh = Some(object);
+                format!("BF.INSERT {key} {options}")
+            }
+        };
+        let items: Vec<usize> = (0..count).map(|_| self.random.below(ITEMS)).collect();
+        let mut line = command;
+        if line.starts_with("BF.INSERT") && count > 0 {
+            line += " ITEMS";
+        }
+        for number in &items {
+            line += " ";
+            line += &item(*number);
+        }
+        let reply = self.call(&line);
+        if let Some(refusal) = self.entry(key).and_then(Entry::refusal) {
+            return assert_eq!(reply, error(refusal));
+        }
+        let mut entry = match (self.entry(key), fresh) {
+            (Some(entry), _) => entry.clone(),
+            (None, Some(object)) => Entry::lasting(Held::Object(object)),
+            (None, None) => return assert_eq!(reply, error("ERR not found")),
+        };
+        if let Held::Object(object) = &mut entry.held {
+            let answers = match reply {
+                Reply::Array(answers) => answers,
+                answer => vec![answer],
+            };
+            self.took(object, &items, &answers);
+        }
+        self.put(key, entry);
+    }
+
+    /// What the answers to a write make of an object.
+    fn took(&mut self, object: &mut Object, items: &[usize], answers: &[Reply]) {
+        for (index, (number, answer)) in items.iter().zip(answers).enumerate() {
+            let known = object.items.contains(number);
+            if answer.is_error() {
+                assert_eq!(*answer, error(FULL));
+                assert_eq!(object.expansion, 0);
+                assert_eq!(object.cardinality, object.capacity);
+                assert!(!known, "a known item is refused");
+                return assert_eq!(answers.len(), index + 1);
+            }
+            self.questions.asked += u64::from(!known);
+            if *answer == int(1) {
+                assert!(!known, "item {number} was denied");
+                object.cardinality += 1;
+            } else {
+                assert_eq!(*answer, int(0));
+                self.questions.mistaken += u64::from(!known);
+            }
+            object.items.insert(*number);
+        }
+        assert_eq!(answers.len(), items.len());
+    }
+
+    fn reserve(&mut self, key: &str) {
+        let (mut object, line) = if self.random.one_in(4) {
+            let reserve = format!("BF.RESERVE {key} 0.01 60");
+            (self.default_object(), reserve)
+        } else {
+            let (options, object) = self.options();
+            let words: Vec<&str> = options.split(' ').collect();
+            let growth = words[6..].join(" ");
+            let line = format!("BF.RESERVE {key} {} {} {growth}", words[3], words[1]);
+            (object, line)
+        };
+        if line.ends_with(" 60") {
+            object.capacity = 60;
+        }
+        object.tightening = 0.5;
+        let reply = self.call(&line);
+        if let Some(entry) = self.entry(key) {
+            let refusal = entry.refusal().unwrap_or("ERR item exists");
+            assert_eq!(reply, error(refusal));
+        } else {
+            assert_eq!(reply, ok());
+            self.put(key, Entry::lasting(Held::Object(object)));
+        }
+    }
+
+    fn copy(&mut self, key: &str, other: &str) {
+        let database = self.random.below(DATABASES);
+        let replace = self.random.one_in(2);
+        let word = if replace { " REPLACE" } else { "" };
+        let reply = self.call(&format!("COPY {key} {other} DB {database}{word}"));
+        if database == self.database && key == other {
+            return assert!(reply.is_error(), "{reply:?}");
+        }
+        let free = replace || !self.databases[database].contains_key(other);
+        match self.entry(key).cloned() {
+            Some(entry) if free => {
+                assert_eq!(reply, int(1));
+                self.databases[database].insert(other.to_owned(), entry);
+            }
+            _ => assert_eq!(reply, int(0)),
+        }
+    }
+
+    fn rename(&mut self, key: &str, other: &str) {
+        if self.random.one_in(3) {
+            let reply = self.call(&format!("RENAMENX {key} {other}"));
+            match (self.entry(key), self.entry(other)) {
+                (None, _) => return assert!(reply.is_error(), "{reply:?}"),
+                (_, Some(_)) => return assert_eq!(reply, int(0)),
+                _ => assert_eq!(reply, int(1)),
+            }
+        } else {
+            let reply = self.call(&format!("RENAME {key} {other}"));
+            if self.entry(key).is_none() {
+                return assert!(reply.is_error(), "{reply:?}");
+            }
+            assert_eq!(reply, ok());
+        }
+        self.renamed = true;
+        if let Some(entry) = self.take(key) {
+            self.put(other, entry);
+        }
+    }
+
+    fn move_to(&mut self, key: &str) {
+        let database = self.random.below(DATABASES);
+        let reply = self.call(&format!("MOVE {key} {database}"));
+        if database == self.database {
+            return assert!(reply.is_error(), "{reply:?}");
+        }
+        if self.entry(key).is_none() || self.databases[database].contains_key(key) {
+            return assert_eq!(reply, int(0));
+        }
+        assert_eq!(reply, int(1));
+        self.renamed = true;
+        if let Some(entry) = self.take(key) {
+            self.databases[database].insert(key.to_owned(), entry);
+        }
+    }
+
+    fn delete(&mut self, key: &str, other: &str) {
+        if self.random.one_in(4) {
+            let set = format!("SET {key} text");
+            self.is_ok(&set);
+            return self.put(key, Entry::lasting(Held::Text));
+        }
+        let command = self.random.pick(&["DEL", "UNLINK"]);
+        let reply = self.call(&format!("{command} {key} {other}"));
+        let gone = [self.take(key), self.take(other)];
+        let gone = gone.iter().flatten().count();
+        assert_eq!(reply, int(i64::try_from(gone).expect("at most 2")));
+    }
+
+    fn expire(&mut self, key: &str) {
+        let Some(mut entry) = self.entry(key).cloned() else {
+            return assert_eq!(self.call(&format!("PEXPIRE {key} 1")), int(0));
+        };
+        match self.random.below(3) {
+            0 => {
+                self.call(&format!("PERSIST {key}"));
+                entry.expires_ms = -1;
+            }
+            1 => {
+                assert_eq!(self.call(&format!("PEXPIRE {key} 100000000")), int(1));
+                let expires = self.call(&format!("PEXPIRETIME {key}"));
+                entry.expires_ms = expires.as_int();
+            }
+            _ => {
+                assert_eq!(self.call(&format!("PEXPIRE {key} 1")), int(1));
+                self.take(key);
+                return wait_until("the key has expired", || {
+                    self.client.cmd(&format!("EXISTS {key}")) == int(0)
+                });
+            }
+        }
+        self.put(key, entry);
+    }
+
+    fn restore(&mut self, key: &str, other: &str) {
+        let Some(entry) = self.entry(key).cloned() else {
+            return assert_eq!(self.call(&format!("DUMP {key}")), nil());
+        };
+        let payload = self.call(&format!("DUMP {key}"));
+        let replace = self.random.one_in(2);
+        let ttl = *self.random.pick(&["0", "100000000"]);
+        let mut restore: Vec<&[u8]> = vec![b"RESTORE", other.as_bytes(), ttl.as_bytes()];
+        restore.push(payload.as_bytes());
+        if replace {
+            restore.push(b"REPLACE");
+        }
+        let reply = self.client.call(&restore);
+        self.note(&format!("RESTORE {other} {ttl} {replace}: {reply:?}"));
+        if !replace && self.entry(other).is_some() {
+            return assert_eq!(reply, error(BUSY));
+        }
+        assert_eq!(reply, ok());
+        self.loaded(other, entry.held, ttl);
+    }
+
+    fn loaded(&mut self, key: &str, held: Held, ttl: &str) {
+        let mut entry = Entry::lasting(held);
+        if ttl != "0" {
+            let expires = self.call(&format!("PEXPIRETIME {key}"));
+            entry.expires_ms = expires.as_int();
+            assert!(entry.expires_ms > 0);
+        }
+        self.put(key, entry);
+    }
+
+    /// The chunks of an object, or `None` where BF.SCANDUMP rightly refuses.
+    fn chunks(&mut self, key: &str) -> Option<(Object, Pieces)> {
+        let reply = self.call(&format!("BF.SCANDUMP {key} 0"));
+        match self.entry(key).map(|entry| &entry.held) {
+            None => assert_eq!(reply, error("ERR not found")),
+            Some(Held::Text) => assert_eq!(reply, error(WRONG_TYPE)),
+            Some(Held::Half(..)) => assert_eq!(reply, error(STILL_LOADING)),
+            Some(Held::Object(object)) => {
+                let object = object.clone();
+                return Some((object, pieces(&mut self.client, key)));
+            }
+        }
+        None
+    }
+
+    fn load(&mut self, key: &str, other: &str) {
+        let Some((object, chunks)) = self.chunks(key) else {
+            return;
+        };
+        let dump = dump_of(&chunks);
+        let ttl = *self.random.pick(&["0", "100000000"]);
+        let load: [&[u8]; 4] = [b"BF.LOAD", other.as_bytes(), &dump, ttl.as_bytes()];
+        let reply = self.client.call(&load);
+        self.note(&format!("BF.LOAD {other} {ttl}: {reply:?}"));
+        if let Some(entry) = self.entry(other) {
+            assert_eq!(reply, error(entry.refusal().unwrap_or(BUSY)));
+        } else {
+            assert_eq!(reply, ok());
+            self.loaded(other, Held::Object(object), ttl);
+        }
+    }
+
+    fn load_chunks(&mut self, key: &str, other: &str) {
+        let Some((object, chunks)) = self.chunks(key) else {
+            return;
+        };
+        let bytes: usize = chunks[1..].iter().map(|(_, chunk)| chunk.len()).sum();
+        let least = bytes / 30 + 1;
+        let chunks = split(&chunks, least + self.random.below(bytes));
+        let reply = self.load_chunk(other, &chunks[0]);
+        match self.entry(other).map(|entry| &entry.held) {
+            Some(Held::Text) => return assert_eq!(reply, error(WRONG_TYPE)),
+            Some(_) => return assert_eq!(reply, error(BUSY)),
+            None => assert_eq!(reply, ok()),
+        }
+        let half = Held::Half(object, chunks[1..].to_vec());
+        self.put(other, Entry::lasting(half));
+        self.go_on_loading(other);
+    }
+
+    fn load_chunk(&mut self, key: &str, (cursor, chunk): &(u64, Vec<u8>)) -> Reply {
+        let cursor = cursor.to_string();
+        let load: [&[u8]; 4] = [b"BF.LOADCHUNK", key.as_bytes(), cursor.as_bytes(), chunk];
+        let reply = self.client.call(&load);
+        let length = chunk.len();
+        self.note(&format!(
+            "BF.LOADCHUNK {key} {cursor} ({length}): {reply:?}"
+        ));
+        reply
+    }
+
+    /// Loads all chunks that an object lacks, or some.
+    fn go_on_loading(&mut self, key: &str) {
+        let Some(mut entry) = self.entry(key).cloned() else {
+            let reply = self.load_chunk(key, &(3, vec![1, 2]));
+            return assert_eq!(reply, error("ERR received bad data"));
+        };
+        let Held::Half(object, chunks) = &mut entry.held else {
+            return;
+        };
+        if chunks.len() > 1 {
+            // Out of turn.
+            let reply = self.load_chunk(key, &chunks[1]);
+            assert_eq!(reply, error("ERR received bad data"));
+        }
+        let all = self.random.one_in(2);
+        let count = if all {
+            chunks.len()
+        } else {
+            self.random.below(chunks.len() + 1)
+        };
+        for chunk in chunks.drain(..count) {
+            assert_eq!(self.load_chunk(key, &chunk), ok());
+        }
+        if chunks.is_empty() {
+            entry.held = Held::Object(object.clone());
+        }
+        self.put(key, entry);
+    }
+
+    fn whole_databases(&mut self) {
+        match self.random.below(8) {
+            0..4 => {
+                let (one, two) = (self.random.below(DATABASES), self.random.below(DATABASES));
+                self.is_ok(&format!("SWAPDB {one} {two}"));
+                self.databases.swap(one, two);
+            }
+            4..7 => {
+                let mode = *self.random.pick(&["SYNC", "ASYNC"]);
+                self.is_ok(&format!("FLUSHDB {mode}"));
+                self.databases[self.database].clear();
+            }
+            _ => {
+                let mode = *self.random.pick(&["SYNC", "ASYNC"]);
+                self.is_ok(&format!("FLUSHALL {mode}"));
+                self.databases = vec![BTreeMap::new(); DATABASES];
+            }
+        }
+    }
+
+    fn whole_server(&mut self) -> &'static str {
+        let kind = match self.random.below(6) {
+            0 => {
+                self.is_ok("DEBUG RELOAD");
+                "reload"
+            }
+            1 | 2 => {
+                let preamble = *self.random.pick(&["yes", "no"]);
+                self.is_ok(&format!("CONFIG SET aof-use-rdb-preamble {preamble}"));
+                let reply = self.call("BGREWRITEAOF");
+                let under_way = reply.is_error();
+                assert!(!under_way || reply.text().contains("already in progress"));
+                if self.random.one_in(2) {
+                    log_is_complete(&self.primary);
+                }
+                return "rewrite";
+            }
+            _ if self.replica.is_some() => self.two_servers(),
+            3 => {
+                // It is the log that counts: of a rewrite under way there may be nothing.
+                self.primary.kill();
+                self.primary.start_again();
+                self.connect();
+                "kill"
+            }
+            _ => {
+                self.primary.restart();
+                self.connect();
+                "restart"
+            }
+        };
+        self.note(kind);
+        self.check_all(false);
+        kind
+    }
+}
+
+/// The dump of BF.LOAD that holds the same as these chunks of BF.SCANDUMP.
+fn dump_of(chunks: &Pieces) -> Vec<u8> {
+    let mut partial = Partial::new(&chunks[0].1, Limits::Obey).expect("a header");
+    for (cursor, chunk) in &chunks[1..] {
+        match partial.load(*cursor, chunk).expect("the next chunk") {
+            Progress::Partial => {}
+            Progress::Complete(object) => return codec::encode(&object),
+        }
+    }
+    panic!("a chunk is missing");
+}
+
+/// Awaits that the AOF holds all: none is being rewritten, nor begun after a full resync.
+#[track_caller]
+fn log_is_complete(server: &Server) {
+    wait_until("the AOF is written", || {
+        let info = server.info("persistence");
+        info["aof_enabled"] == "1"
+            && info["aof_rewrite_in_progress"] == "0"
+            && info["aof_rewrite_scheduled"] == "0"
+    });
+}
+
+/// What takes a replica.
+impl Life {
+    fn replica(&self) -> &Server {
+        self.replica.as_ref().expect("there is a replica")
+    }
+
+    fn attach(&self) {
+        let follow = format!("REPLICAOF 127.0.0.1 {}", self.primary.port());
+        let reply = self.replica().client().cmd(&follow);
+        assert!(!reply.is_error(), "{reply:?}");
+    }
+
+    fn two_servers(&mut self) -> &'static str {
+        match self.random.below(8) {
+            0 => {
+                assert!(self.call("CLIENT KILL TYPE replica").as_int() < 2);
+                "cut"
+            }
+            1 => {
+                // It goes its own way for a while, of which nothing is to remain.
+                let mut own = self.replica().client();
+                self.are_the_same();
+                assert_eq!(own.cmd("REPLICAOF NO ONE"), ok());
+                for number in 0..KEYS {
+                    own.cmd(&format!("BF.MADD key-{number} own-1 own-2 own-3"));
+                    own.cmd(&format!("RENAME key-{number} own-{number}"));
+                }
+                ledger::is_balanced(&mut own);
+                self.attach();
+                self.are_the_same();
+                "own way"
+            }
+            2 => {
+                self.are_the_same();
+                log_is_complete(self.replica());
+                if let Some(replica) = &mut self.replica {
+                    replica.kill();
+                    replica.start_again();
+                }
+                // It has kept all, before it hears of the primary again.
+                self.check_all(true);
+                self.attach();
+                "replica killed"
+            }
+            3 => {
+                log_is_complete(&self.primary);
+                self.primary.kill();
+                self.primary.start_again();
+                self.connect();
+                self.attach();
+                "primary killed"
+            }
+            4 | 5 => {
+                self.are_the_same();
+                "sync"
+            }
+            _ => {
+                self.fail_over();
+                "failover"
+            }
+        }
+    }
+
+    /// Awaits that the replica is in sync, and compares.
+    fn are_the_same(&mut self) {
+        wait_in_sync(&self.primary, self.replica());
+        let (mut one, mut two) = (self.primary.client(), self.replica().client());
+        for (database, entries) in self.databases.iter().enumerate() {
+            for client in [&mut one, &mut two] {
+                assert_eq!(client.cmd(&format!("SELECT {database}")), ok());
+            }
+            for key in entries.keys() {
+                assert_eq!(digest(&mut one, key), digest(&mut two, key), "{key}");
+            }
+        }
+        self.check_all(true);
+        wait_until("nothing is being freed", || {
+            let info = two.cmd("INFO memory").text();
+            info.contains("lazyfree_pending_objects:0\r")
+        });
+        ledger::is_balanced(&mut two);
+    }
+
+    fn fail_over(&mut self) {
+        // A write that changes something, so that there is something to wait for.
+        let key = self.key();
+        self.add(&key);
+        wait_until("the replica has all", || {
+            self.client.cmd("WAIT 1 1000") == int(1)
+        });
+        log_is_complete(&self.primary);
+        log_is_complete(self.replica());
+        let mut next = self.replica.take().expect("there is a replica");
+        let promote = || assert_eq!(next.client().cmd("REPLICAOF NO ONE"), ok());
+        if self.random.one_in(2) {
+            promote();
+            self.primary.kill();
+        } else {
+            self.primary.kill();
+            promote();
+        }
+        std::mem::swap(&mut self.primary, &mut next);
+        self.connect();
+        self.renamed = true;
+        self.note("failover");
+        self.check_all(false);
+        // The old one misses some steps.
+        for _ in 0..self.random.below(6) {
+            let (key, other) = (self.key(), self.key());
+            self.add(&key);
+            self.rename(&key, &other);
+            self.check_keys(&[key, other]);
+        }
+        next.start_again();
+        self.replica = Some(next);
+        self.attach();
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            for line in &self.trail {
+                eprintln!("{line}");
+            }
+        }
+    }
+}
+
+fn live(mut life: Life, budget: Budget) {
+    for _ in budget {
+        life.step();
+    }
+    life.check_all(false);
+    if life.replica.is_some() {
+        life.are_the_same();
+    }
+    life.questions.are_mistaken_seldom();
+    let Questions { asked, mistaken } = life.questions;
+    eprintln!(
+        "{:?}, in all {}; {mistaken} of {asked} answers mistaken",
+        life.taken,
+        life.taken.values().sum::<u64>()
+    );
+}
+
+#[test]
+fn objects_are_what_they_must_be() {
+    let random = Random::new("objects_are_what_they_must_be");
+    let life = Life::new(settings(40).start(), None, random);
+    live(life, Budget::rounds(1500));
+}
+
+#[test]
+fn objects_are_what_they_must_be_on_two_servers() {
+    let random = Random::new("objects_are_what_they_must_be_on_two_servers");
+    let primary = settings(40).start();
+    let follow = format!("127.0.0.1 {}", primary.port());
+    let replica = settings(25).start();
+    let reply = replica.client().cmd(&format!("REPLICAOF {follow}"));
+    assert_eq!(reply, ok());
+    let life = Life::new(primary, Some(replica), random);
+    live(life, Budget::rounds(400));
+}
+
+/// The port of what the sentinels take for the primary.
+fn primary_port(sentinel: &mut Client) -> u16 {
+    let address = sentinel.cmd("SENTINEL GET-MASTER-ADDR-BY-NAME main");
+    let port = address.as_array()[1].text();
+    port.parse().expect("a port")
+}
+
+/// Whether a sentinel knows of this replica that it follows the primary, and of the others.
+fn is_ready(sentinel: &mut Client, replica: u16) -> bool {
+    let replicas = sentinel.cmd("SENTINEL REPLICAS main");
+    let follows = replicas.as_array().iter().any(|fields| {
+        let words: Vec<String> = fields.as_array().iter().map(Reply::text).collect();
+        let told = |name: &str| {
+            let pair = words.chunks_exact(2).find(|pair| pair[0] == name);
+            pair.map_or_else(String::new, |pair| pair[1].clone())
+        };
+        told("port") == replica.to_string()
+            && told("flags") == "slave"
+            && told("master-link-status") == "ok"
+            && told("slave-repl-offset") != "0"
+    });
+    let others = sentinel.cmd("SENTINEL SENTINELS main");
+    follows && others.as_array().len() == SENTINELS - 1
+}
+
+const SENTINELS: usize = 3;
+
+/// Connections to sentinels, whose views a failure is to tell.
+struct Told(Vec<Client>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            for sentinel in &mut self.0 {
+                for what in ["MASTER", "REPLICAS"] {
+                    let words: [&[u8]; 3] = [b"SENTINEL", what.as_bytes(), b"main"];
+                    eprintln!("{what}: {:?}", sentinel.try_call(&words));
+                }
+            }
+        }
+    }
+}
+
+/// How long a server may be silent before it counts as down. Short only while one is, so that a busy
+/// machine makes no failover that the test does not ask for.
+#[track_caller]
+fn be_patient_for(sentinels: &mut [Client], ms: u32) {
+    for sentinel in sentinels {
+        let set = format!("SENTINEL SET main down-after-milliseconds {ms}");
+        assert_eq!(sentinel.cmd(&set), ok());
+    }
+}
+
+/// Adds items until the server is gone; gives those of which a replica is known to have them.
+fn write_until_the_end(
+    mut client: Client,
+    acknowledged: &AtomicUsize,
+    round: u64,
+) -> Vec<(String, String)> {
+    let mut safe = Vec::new();
+    for number in 0_u64.. {
+        let key = format!("key-{}", number % 7);
+        let items: Vec<String> = (0..20).map(|i| format!("{round}-{number}-{i}")).collect();
+        let line = format!("BF.MADD {key} {}", items.join(" "));
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        let Ok(added) = client.try_call(&words) else {
+            break;
+        };
+        assert_eq!(added.as_array().len(), items.len());
+        match client.try_call(&[b"WAIT", b"1", b"1000"]) {
+            Ok(Reply::Int(1..)) => {
+                safe.extend(items.into_iter().map(|item| (key.clone(), item)));
+                acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(_) => {}
+            Err(_) => break,
+        }
+    }
+    safe
+}
+
+#[test]
+fn sentinels_lose_nothing_that_was_waited_for() {
+    let mut primary = settings(40).start();
+    let mut replica = settings(25).start();
+    let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
+    assert_eq!(replica.client().cmd(&follow), ok());
+    wait_in_sync(&primary, &replica);
+    let monitor = format!("sentinel monitor main 127.0.0.1 {} 2", primary.port());
+    let sentinels: Vec<Server> = (0..SENTINELS)
+        .map(|_| {
+            Server::builder()
+                .without_module()
+                .before_module(&monitor)
+                .before_module("sentinel down-after-milliseconds main 60000")
+                .before_module("sentinel failover-timeout main 3000")
+                .flag("--sentinel")
+                .start()
+        })
+        .collect();
+    let mut told = Told(sentinels.iter().map(Server::client).collect());
+    let told = &mut told.0;
+
+    let mut safe: Vec<(String, String)> = Vec::new();
+    let mut budget = Budget::rounds(1);
+    for round in budget.by_ref() {
+        wait_until("the sentinels know the servers and each other", || {
+            let mut all = told.iter_mut();
+            all.all(|sentinel| is_ready(sentinel, replica.port()))
+        });
+        let client = primary.client();
+        let acknowledged = AtomicUsize::new(0);
+        let written = thread::scope(|scope| {
+            let writer = scope.spawn(|| write_until_the_end(client, &acknowledged, round));
+            wait_until("some writes have been waited for", || {
+                acknowledged.load(Ordering::Relaxed) >= 200
+            });
+            primary.kill();
+            writer.join().expect("the writer meets an end it expects")
+        });
+        safe.extend(written);
+        be_patient_for(told, 1500);
+        wait_until("the replica is made the primary", || {
+            let mut all = told.iter_mut();
+            all.all(|sentinel| primary_port(sentinel) == replica.port())
+                && replica.info("replication")["role"] == "master"
+        });
+        be_patient_for(told, 60_000);
+        std::mem::swap(&mut primary, &mut replica);
+
+        let mut client = primary.client();
+        for (key, item) in &safe {
+            client.send(&format!("BF.EXISTS {key} {item}"));
+        }
+        let denied = safe.iter().filter(|_| client.read() != int(1)).count();
+        assert_eq!(denied, 0, "of {}", safe.len());
+        ledger::is_balanced(&mut client);
+        // The old one may know of writes that nobody waited for. They go.
+        replica.start_again();
+        let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
+        assert!(!replica.client().cmd(&follow).is_error());
+        wait_in_sync(&primary, &replica);
+        let mut other = replica.client();
+        for key in client.cmd("KEYS *").as_array() {
+            let key = key.text();
+            assert_eq!(digest(&mut client, &key), digest(&mut other, &key), "{key}");
+        }
+        assert_eq!(client.cmd("DBSIZE"), other.cmd("DBSIZE"));
+        ledger::is_balanced(&mut other);
+    }
+    eprintln!("{} failovers, {} items safe", budget.done(), safe.len());
+}
