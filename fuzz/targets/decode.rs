@@ -3,7 +3,7 @@
 
 use valkeybloom::bloom::chunks::{self, Partial, Progress};
 use valkeybloom::bloom::codec::{self, DecodeError, RdbRead, RdbWrite};
-use valkeybloom::bloom::{Added, BloomObject, Limits, Parts};
+use valkeybloom::bloom::{Added, BloomObject, Filter, Limits, Parts};
 
 use super::bounded;
 use super::source::Source;
@@ -91,7 +91,7 @@ fn pieces(mut source: Source) {
         match bounded(most, || partial.load(cursor, chunk)) {
             Ok(Progress::Complete(object)) => {
                 came.extend(chunk);
-                let bitmaps = object.filters().iter().flat_map(|f| f.bitmap());
+                let bitmaps = object.filters().iter().flat_map(Filter::bitmap);
                 assert!(bitmaps.eq(&came[header.len()..]), "other bits");
                 assert!(object.is_within(limits), "more than was announced");
                 return check(object);
@@ -227,7 +227,7 @@ fn check(mut object: BloomObject) {
     let limits = Limits::Within {
         filter_bytes: 1 << 10,
         object_bytes: 1 << 14,
-        saturate: object.items() % 2 == 0,
+        saturate: object.items().is_multiple_of(2),
     };
     let items: [&[u8]; 6] = [b"", b"a", b"bc", b"ITEM", &[0xff; 9], &[0; 33]];
     let mut claims = Vec::new();
