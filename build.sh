@@ -15,7 +15,14 @@ usage() {
 ./build.sh test [filter...]       lints and all tests, on four servers; with filters, the tests so named
 ./build.sh soak [minutes] [filter...]  the random tests, each for so long (10 minutes), on Valkey 9.1
 ./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named
-VALKEY_SERVER=/path/of/a/server   names the server for serve and test, instead of valkey-server on PATH
+./build.sh fuzz [seconds] [target...]  each target of fuzz/ for so long (60 seconds): decode, args, batch;
+                                  an input that fails goes to fuzz/regressions/, where tests find it.
+                                  SANITIZER=address looks for invalid accesses as well
+./build.sh fuzz keep [target...]  adds to fuzz/corpus/ what these runs found and it does not reach yet
+./build.sh memcheck [filter...]   the core's tests with AddressSanitizer, tests of the server in valgrind; with
+                                  filters, the server's tests so named
+./build.sh deny                   licences, sources and known defects of the dependencies, with cargo-deny
+VALKEY_SERVER=/path/of/a/server   names the server for serve, test and memcheck, instead of valkey-server on PATH
 END
 }
 
@@ -152,6 +159,88 @@ bench() {
         cargo bench --locked --bench server -- "$@"
 }
 
+host() { rustc -vV | sed -n 's/^host: //p'; }
+
+# What libFuzzer counts is put in by the compiler of any toolchain. A target that is named keeps these
+# flags from what only runs while building.
+build_target() { # target
+    ! [ "$1" = args ] || set -- "$1" --features server
+    flags="-Cpasses=sancov-module --cfg fuzzing"
+    for option in level=4 inline-8bit-counters pc-table trace-compares; do
+        flags="$flags -Cllvm-args=-sanitizer-coverage-$option"
+    done
+    if [ -n "${SANITIZER-}" ]; then
+        flags="$flags -Zsanitizer=$SANITIZER"
+        export RUSTC_BOOTSTRAP=1
+    fi
+    CARGO_TARGET_DIR=$fuzzing RUSTFLAGS=$flags cargo build --release --locked \
+        --manifest-path fuzz/Cargo.toml --target "$(host)" --bin "$@"
+}
+
+fuzz() { # seconds or keep, targets...
+    seconds=${1:-60}
+    [ $# = 0 ] || shift
+    [ $# -gt 0 ] || set -- decode args batch
+    bring_compilers
+    command -v c++ >/dev/null || tools/packages.sh g++
+    fuzzing=$target/fuzz${SANITIZER:+-$SANITIZER}
+    for name; do
+        [ -e "fuzz/targets/$name.rs" ] && [ -d "fuzz/corpus/$name" ] || fail "no target is named $name"
+        build_target "$name"
+        found=$target/fuzz/found/$name
+        mkdir -p "$found" "fuzz/regressions/$name"
+        run=$fuzzing/$(host)/release/$name
+        if [ "$seconds" = keep ]; then
+            # An input for every branch; how often it is taken does not count.
+            "$run" -merge=1 -use_counters=0 "fuzz/corpus/$name" "$found"
+        else
+            "$run" -max_total_time="$seconds" -max_len=2048 -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=64 \
+                -print_final_stats=1 -artifact_prefix="fuzz/regressions/$name/" \
+                "$found" "fuzz/corpus/$name" "fuzz/regressions/$name"
+        fi
+    done
+}
+
+# Both halves see what is written outside of its block. AddressSanitizer is quick, but has to be
+# compiled in; valgrind takes the very module that is shipped, and tells what nobody gave back.
+memcheck() { # filters...
+    bring_compilers
+    command -v valgrind >/dev/null || tools/packages.sh valgrind
+    if [ $# = 0 ]; then
+        RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CARGO_TARGET_DIR=$target/address \
+            cargo test --locked --target "$(host)" --lib --test core
+        set -- smoke:: replies:: hostile:: persistence:: scripting:: \
+            --skip mutations_never_break --skip larger_than_any_argument
+    fi
+    build
+    SERVER_IN_MEMCHECK=$(find_server) MEMCHECK_DIR=$target/memcheck
+    export SERVER_IN_MEMCHECK MEMCHECK_DIR
+    rm -rf "$MEMCHECK_DIR"
+    mkdir -p "$MEMCHECK_DIR"
+    passed=yes
+    test_on "$PWD/tools/memcheck.sh" --test-threads 2 "$@" || passed=
+    # A server that was killed has told what it did until then.
+    find "$MEMCHECK_DIR" -name '*.log' -size +0 | while read -r log; do
+        echo "== $log"
+        cat "$log"
+    done | grep . && fail "there are findings, see above"
+    [ -n "$passed" ]
+}
+
+deny() {
+    command -v cargo-deny >/dev/null || fail "missing: cargo-deny. Install with: cargo install cargo-deny --locked"
+    checks="licenses bans sources"
+    if cargo deny fetch db; then
+        checks="advisories $checks"
+    else
+        echo "build.sh: known defects are not looked for: their list can't be fetched" >&2
+    fi
+    for manifest in Cargo.toml fuzz/Cargo.toml; do
+        # shellcheck disable=SC2086  # a list of checks
+        cargo deny --manifest-path "$manifest" --locked --config deny.toml check --hide-inclusion-graph $checks
+    done
+}
+
 command=${1-}
 [ $# = 0 ] || shift
 case $command in
@@ -160,5 +249,8 @@ case $command in
     test) run_tests "$@" ;;
     soak) soak "$@" ;;
     bench) bench "$@" ;;
+    fuzz) fuzz "$@" ;;
+    memcheck) memcheck "$@" ;;
+    deny) deny ;;
     *) usage >&2; exit 2 ;;
 esac

@@ -28,3 +28,11 @@ mod table;
 
 #[cfg(feature = "server")]
 pub(crate) use table::MODULE;
+
+/// How the words of commands are read, for `fuzz/`. Nothing else is to rely on it.
+#[cfg(feature = "server")]
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::args::{InfoField, Insert, Reserve, Words, integer};
+    pub use crate::reply::Error;
+}

@@ -5,6 +5,7 @@
 mod chunks;
 mod codec;
 mod foreign;
+mod fuzz;
 mod model;
 mod oracle;
 mod rates;

@@ -420,8 +420,27 @@ impl Server {
     }
 }
 
+impl Server {
+    /// Asks the server to end by itself, which is when tools for memory tell what was lost. One that
+    /// may not be asked, or does not answer, is left as it is.
+    fn end_gently(&mut self) {
+        let asked = Client::connect(self.port)
+            .map(|mut client| client.try_call(&[b"SHUTDOWN", b"NOSAVE", b"NOW", b"FORCE"]));
+        // There is no reply where it is obeyed.
+        if let Ok(Err(_)) = asked {
+            let start = Instant::now();
+            while !self.has_ended() && start.elapsed() < PATIENCE {
+                thread::sleep(Duration::from_millis(10));
+            }
+        }
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
+        if env::var_os("MEMCHECK_DIR").is_some() && self.child.is_some() && !thread::panicking() {
+            self.end_gently();
+        }
         let status = self.child.take().map(|mut child| {
             child.kill().expect("the process is ours");
             child.wait().expect("the process is ours")

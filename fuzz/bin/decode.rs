@@ -1,0 +1,58 @@
+#![no_main]
+
+#[path = "../targets/decode.rs"]
+mod decode;
+#[path = "../targets/source.rs"]
+mod source;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| decode::run(bytes));
+
+/// The bytes that are allocated, and the most that they have been.
+static NOW: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+struct Counting;
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+fn taken(bytes: usize) {
+    let now = NOW.fetch_add(bytes, Relaxed) + bytes;
+    MOST.fetch_max(now, Relaxed);
+}
+
+// SAFETY: every call is handed on as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        taken(layout.size());
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        taken(layout.size());
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        NOW.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
+
+/// Decodes something, and sees that it took no more memory than `most` bytes on the way.
+fn bounded<T>(most: usize, decode: impl FnOnce() -> T) -> T {
+    let before = NOW.load(Relaxed);
+    MOST.store(before, Relaxed);
+    let decoded = decode();
+    let took = MOST.load(Relaxed) - before;
+    assert!(took <= most, "{took} bytes were taken, of {most}");
+    decoded
+}

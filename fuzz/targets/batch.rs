@@ -1,0 +1,78 @@
+//! Many items at once, and each of them alone: the same answers, and the same bits.
+
+use valkeybloom::bloom::{BloomObject, Fraction, Growth, Limits, Params, codec};
+
+use super::source::Source;
+
+/// Tries an input with words of the width that is set: limits, an object, and what is done to it.
+pub fn run(bytes: &[u8]) {
+    let mut source = Source(bytes);
+    let limits = Limits::Within {
+        filter_bytes: source.u16().into(),
+        object_bytes: u64::from(source.u16()) * 4,
+        saturate: source.byte() % 2 == 1,
+    };
+    let Some(mut single) = object(&mut source) else {
+        return;
+    };
+    let mut batch = single.try_clone().expect("there is memory");
+    // Enough for several batches and filters; more only takes time.
+    for _ in 0..6 {
+        let adds = source.byte() % 2 == 0;
+        let (first, count) = (source.u16(), source.byte() % 140);
+        let length = source.byte();
+        let items: Vec<_> = (0..count)
+            .map(|index| item(first.wrapping_add(index.into()), length))
+            .collect();
+        let items = || items.iter().map(Vec::as_slice);
+        if adds {
+            let mut outcomes = Vec::new();
+            batch.add_each(items(), || limits, |outcome| outcomes.push(outcome));
+            let mut left = outcomes.iter();
+            for item in items() {
+                let outcome = single.add(single.probe(item), || limits);
+                assert_eq!(left.next(), Some(&outcome), "of {outcomes:?}");
+                if outcome.is_err() {
+                    break;
+                }
+            }
+            assert_eq!(left.next(), None, "behind the end, of {outcomes:?}");
+            assert!(
+                codec::encode(&batch) == codec::encode(&single),
+                "other bits"
+            );
+            assert_eq!(batch.memory_bytes(), single.memory_bytes());
+        } else {
+            let mut claims = Vec::new();
+            batch.contains_each(items(), |claimed| claims.push(claimed));
+            let expected = items().map(|item| single.contains(single.probe(item)));
+            assert!(expected.eq(claims), "other answers");
+        }
+        if source.0.is_empty() {
+            return;
+        }
+    }
+}
+
+/// A new object, or one of which nothing is as this program would make it.
+fn object(source: &mut Source) -> Option<BloomObject> {
+    if source.byte() % 2 == 1 {
+        let mut parts = Source(source.string());
+        return BloomObject::from_parts(parts.parts()).ok();
+    }
+    let params = Params {
+        capacity: u64::from(source.byte()) + 1,
+        error_rate: Fraction::new(0.5_f64.powi(source.byte().into()))?,
+        tightening: Fraction::new(f64::from(source.byte()) / 256.0)?,
+        growth: Growth::from_expansion(source.byte().into()),
+    };
+    let seed = valkeybloom::bloom::Seed::new([source.byte(); 32]);
+    BloomObject::new(&params, seed, Limits::Obey).ok()
+}
+
+/// One of 65,536 items, of up to 66 bytes; the lengths of a batch differ, or are the same.
+fn item(number: u16, spread: u8) -> Vec<u8> {
+    let mut item = number.to_le_bytes().to_vec();
+    item.resize(2 + usize::from(number) * usize::from(spread) % 65, 0xa5);
+    item
+}

@@ -1,0 +1,309 @@
+//! Bytes that may be an object. What is taken for one has to bear all that can be done with it, and
+//! has to come out as it went in; what is not is refused, and takes no memory.
+
+use valkeybloom::bloom::chunks::{self, Partial, Progress};
+use valkeybloom::bloom::codec::{self, DecodeError, RdbRead, RdbWrite};
+use valkeybloom::bloom::{Added, BloomObject, Filter, Limits, Parts};
+
+use super::bounded;
+use super::source::Source;
+
+/// Tries an input: its first byte names the form of the rest.
+pub fn run(bytes: &[u8]) {
+    // Lengths of strings are written in 16 bits.
+    if bytes.len() > usize::from(u16::MAX) {
+        return;
+    }
+    let mut source = Source(bytes);
+    match source.byte() {
+        0 => dump(source.0),
+        1 => fields(source),
+        2 => pieces(source),
+        3 => half_loaded(source),
+        4 => put_together(source),
+        _ => {}
+    }
+}
+
+/// The payload of BF.LOAD.
+fn dump(dump: &[u8]) {
+    const FLAG: usize = 1 + 4 + 8 + 8;
+    let Ok(object) = bounded(1000 + 10 * dump.len(), || codec::decode(dump)) else {
+        return;
+    };
+    // The same bytes, but that the seed's flag follows from the seed.
+    let mut expected = dump.to_vec();
+    expected[FLAG] = u8::from(object.seed().is_random());
+    assert!(codec::encode(&object) == expected, "other bytes");
+    check(object);
+}
+
+/// The fields in an RDB.
+fn fields(mut source: Source) {
+    const FLAG: usize = 4 * 8;
+    let whole = source.0;
+    let Ok(object) = bounded(1000 + 20 * whole.len(), || read_fields(&mut source)) else {
+        return;
+    };
+    let mut expected = whole[..whole.len() - source.0.len()].to_vec();
+    expected[FLAG] = u8::from(object.seed().is_random());
+    assert!(fields_of(&object) == expected, "other fields");
+    check(object);
+}
+
+fn read_fields(source: &mut Source) -> Result<BloomObject, DecodeError> {
+    let count = source.uint()?;
+    codec::read_rdb(count, source)
+}
+
+fn fields_of(object: &BloomObject) -> Vec<u8> {
+    let mut written = Written::default();
+    codec::write_rdb(object, &mut written);
+    written.0
+}
+
+/// The header of a chunked dump, limits, and chunks, most of which continue where the last one ended.
+fn pieces(mut source: Source) {
+    let header = source.string();
+    let limits = match source.byte() {
+        0 => Limits::Obey,
+        _ => Limits::Within {
+            filter_bytes: source.u16().into(),
+            object_bytes: source.u16().into(),
+            saturate: false,
+        },
+    };
+    let small = 1000 + 10 * header.len();
+    let Ok(mut partial) = bounded(small, || Partial::new(header, limits)) else {
+        return;
+    };
+    let mut came = header.to_vec();
+    while !source.0.is_empty() {
+        let kind = source.byte();
+        let chunk = source.string();
+        let end = (came.len() - header.len() + chunk.len()) as u64;
+        let cursor = if kind == 0 {
+            end + 1
+        } else {
+            u64::from_le_bytes(source.array())
+        };
+        let most = small + 4 * (came.len() + chunk.len());
+        match bounded(most, || partial.load(cursor, chunk)) {
+            Ok(Progress::Complete(object)) => {
+                came.extend(chunk);
+                let bitmaps = object.filters().iter().flat_map(Filter::bitmap);
+                assert!(bitmaps.eq(&came[header.len()..]), "other bits");
+                assert!(object.is_within(limits), "more than was announced");
+                return check(object);
+            }
+            Ok(Progress::Partial) => came.extend(chunk),
+            Err(_) => {}
+        }
+        assert!(partial.memory_bytes() <= (small + 2 * came.len()) as u64);
+        same_pieces(&partial, &came);
+    }
+    same_pieces(&partial.try_clone().expect("there is memory"), &came);
+    let mut written = Written::default();
+    partial.write_rdb(&mut written);
+    let mut from = Source(&written.0);
+    assert_eq!(from.uint(), Ok(0));
+    let read = Partial::read_rdb(&mut from).expect("it was written");
+    same_pieces(&read, &came);
+}
+
+#[track_caller]
+fn same_pieces(partial: &Partial, came: &[u8]) {
+    let pieces = partial.pieces().flat_map(|(_, bytes)| bytes);
+    assert!(pieces.eq(came), "other pieces");
+}
+
+/// What an RDB holds of an object that was still coming.
+fn half_loaded(mut source: Source) {
+    let whole = source.0;
+    let read = bounded(1000 + 20 * whole.len(), || Partial::read_rdb(&mut source));
+    let Ok(partial) = read else {
+        return;
+    };
+    let mut written = Written::default();
+    partial.write_rdb(&mut written);
+    let (zero, behind) = written.0.split_at(8);
+    assert_eq!(zero, [0; 8]);
+    assert!(whole.starts_with(behind), "other fields");
+    assert_eq!(behind.len(), whole.len() - source.0.len());
+}
+
+/// An object in parts, written in each form: all of them say the same of it.
+fn put_together(source: Source) {
+    let parts = { source }.parts();
+    let (dump, header, fields) = (
+        written(&parts, 1, false),
+        written(&parts, 129, true),
+        fields_written(&parts),
+    );
+    let older = parts
+        .filters
+        .split_last()
+        .map_or(&[][..], |(_, older)| older);
+    let in_fields = !parts.filters.is_empty() && older.iter().all(|f| f.items == f.capacity);
+    let expected = BloomObject::from_parts(parts);
+    let refusal = expected.as_ref().err();
+    let refusal = refusal.map(|what| DecodeError::Malformed(what));
+
+    let decoded = bounded(1000 + 10 * dump.len(), || codec::decode(&dump));
+    assert_eq!(decoded.as_ref().err(), refusal.as_ref());
+    let announced = bounded(1000 + 10 * header.len(), || {
+        Partial::new(&header, Limits::Obey)
+    });
+    assert_eq!(announced.err(), refusal.map(Some));
+    let read = in_fields.then(|| {
+        bounded(1000 + 20 * fields.len(), || {
+            read_fields(&mut Source(&fields))
+        })
+    });
+    if let Some(read) = &read {
+        assert_eq!(read.as_ref().err(), refusal.as_ref());
+    }
+    if let (Ok(expected), Ok(decoded)) = (expected, decoded) {
+        same(&expected, &decoded);
+        if let Some(Ok(read)) = read {
+            same(&expected, &read);
+        }
+        check(expected);
+    }
+}
+
+/// The dump of these parts, or their header, after the description of the format.
+fn written(parts: &Parts, version: u8, cut: bool) -> Vec<u8> {
+    let expansion = u32::try_from(parts.expansion).expect("it is made of 32 bits");
+    let flag = u8::try_from(parts.seed_is_random).expect("it is made of a byte");
+    let mut out = vec![version];
+    out.extend(expansion.to_le_bytes());
+    out.extend(parts.error_rate.to_le_bytes());
+    out.extend(parts.tightening.to_le_bytes());
+    out.push(flag);
+    out.extend((parts.filters.len() as u64).to_le_bytes());
+    for filter in &parts.filters {
+        let blob = if cut {
+            &filter.blob[..45]
+        } else {
+            &filter.blob
+        };
+        out.extend((blob.len() as u64).to_le_bytes());
+        out.extend(blob);
+        out.extend(filter.items.to_le_bytes());
+        out.extend(filter.capacity.to_le_bytes());
+    }
+    out
+}
+
+/// The RDB fields of these parts, which do not say how many items older filters hold.
+fn fields_written(parts: &Parts) -> Vec<u8> {
+    let mut out = Written::default();
+    out.uint(parts.filters.len() as u64);
+    out.uint(parts.expansion);
+    out.double(parts.error_rate);
+    out.double(parts.tightening);
+    out.uint(parts.seed_is_random);
+    for filter in &parts.filters {
+        out.bytes(&filter.blob);
+        out.uint(filter.capacity);
+    }
+    out.uint(parts.filters.last().map_or(0, |f| f.items));
+    out.0
+}
+
+#[track_caller]
+fn same(left: &BloomObject, right: &BloomObject) {
+    assert!(codec::encode(left) == codec::encode(right), "other bytes");
+    assert_eq!(left.params(), right.params());
+    assert_eq!(left.items(), right.items());
+    assert_eq!(left.capacity(), right.capacity());
+    assert_eq!(left.memory_bytes(), right.memory_bytes());
+}
+
+/// Does with an object what can be done with one, and sees that it comes out of each form again.
+fn check(mut object: BloomObject) {
+    comes_back(&object);
+    let limits = Limits::Within {
+        filter_bytes: 1 << 10,
+        object_bytes: 1 << 14,
+        saturate: object.items().is_multiple_of(2),
+    };
+    let items: [&[u8]; 6] = [b"", b"a", b"bc", b"ITEM", &[0xff; 9], &[0; 33]];
+    let mut claims = Vec::new();
+    object.contains_each(items.into_iter(), |claimed| claims.push(claimed));
+    let alone = items.map(|item| object.contains(object.probe(item)));
+    assert_eq!(claims, alone);
+    for item in items {
+        let probe = object.probe(item);
+        let (claimed, before) = (object.contains(probe), object.items());
+        match object.add(probe, || limits) {
+            Ok(Added::New) => assert!(!claimed && object.items() == before + 1),
+            Ok(Added::Present) => assert!(claimed && object.items() == before),
+            Err(_) => assert!(!claimed && object.items() == before),
+        }
+    }
+    for limits in [limits, Limits::Obey] {
+        assert!(object.max_scaled_capacity(limits) >= object.capacity());
+    }
+    for index in 0..=object.filters().len() {
+        let rate = object.filter_rate(index);
+        assert!((0.0..=1.0).contains(&rate), "a rate of {rate}");
+    }
+    let clone = object.try_clone().expect("there is memory");
+    object.relocate_table(|table| table.into_iter().collect());
+    for index in 0..object.filters().len() {
+        assert!(object.relocate_filter(index, |blob| blob.to_vec().into()));
+    }
+    assert!(
+        codec::encode(&object) == codec::encode(&clone),
+        "other bytes"
+    );
+    comes_back(&object);
+}
+
+fn comes_back(object: &BloomObject) {
+    let dump = codec::encode(object);
+    assert_eq!(dump.len(), codec::encoded_len(object));
+    same(object, &codec::decode(&dump).expect("it was encoded"));
+    let fields = fields_of(object);
+    let mut from = Source(&fields);
+    same(object, &read_fields(&mut from).expect("it was written"));
+    assert!(from.0.is_empty(), "fields behind the object");
+    same(object, &object.try_clone().expect("there is memory"));
+
+    let (mut cursor, header) = chunks::piece(object, 0);
+    let partial = Partial::new(header.bytes(), Limits::Obey);
+    let mut partial = partial.expect("it was written");
+    loop {
+        let (next, chunk) = chunks::piece(object, cursor);
+        let loaded = partial.load(next, chunk.bytes());
+        match loaded.expect("it was written") {
+            Progress::Partial => cursor = next,
+            Progress::Complete(copy) => {
+                assert_eq!(chunks::piece(object, next).0, 0);
+                return same(object, &copy);
+            }
+        }
+    }
+}
+
+/// What [`Source`] reads as an RDB stream.
+#[derive(Default)]
+pub struct Written(pub Vec<u8>);
+
+impl RdbWrite for Written {
+    fn uint(&mut self, value: u64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn double(&mut self, value: f64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        let length = u16::try_from(value.len()).expect("no input is as long");
+        self.0.extend(length.to_le_bytes());
+        self.0.extend(value);
+    }
+}

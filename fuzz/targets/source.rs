@@ -1,0 +1,111 @@
+//! What the targets make of an input's bytes.
+
+use valkeybloom::bloom::codec::{DecodeError, RdbRead};
+use valkeybloom::bloom::{FilterParts, Parts, Seed};
+
+/// The bytes not yet taken. Read past the end, it gives zeros; as an RDB stream, it fails there.
+#[derive(Clone, Copy)]
+pub struct Source<'b>(pub &'b [u8]);
+
+impl<'b> Source<'b> {
+    pub fn array<const N: usize>(&mut self) -> [u8; N] {
+        let mut array = [0; N];
+        let bytes = self.bytes(N);
+        array[..bytes.len()].copy_from_slice(bytes);
+        array
+    }
+
+    pub fn byte(&mut self) -> u8 {
+        self.array::<1>()[0]
+    }
+
+    pub fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.array())
+    }
+
+    /// So many bytes, or all that are left.
+    pub fn bytes(&mut self, most: usize) -> &'b [u8] {
+        let (bytes, rest) = self.0.split_at(most.min(self.0.len()));
+        self.0 = rest;
+        bytes
+    }
+
+    /// Bytes behind their length.
+    pub fn string(&mut self) -> &'b [u8] {
+        let length = self.u16();
+        self.bytes(length.into())
+    }
+
+    /// The parts of an object whose blobs have the lengths that they say, so that a change of a
+    /// byte leaves it an object more often than not.
+    pub fn parts(&mut self) -> Parts {
+        let mut parts = Parts {
+            expansion: u32::from_le_bytes(self.array()).into(),
+            error_rate: f64::from_le_bytes(self.array()),
+            tightening: f64::from_le_bytes(self.array()),
+            seed_is_random: self.byte().into(),
+            filters: Vec::new(),
+        };
+        let seed = match self.byte() {
+            0 => Seed::FIXED,
+            byte => Seed::new([byte; 32]),
+        };
+        while !self.0.is_empty() {
+            let hashes = u32::from(self.u16());
+            let capacity = self.number();
+            let items = match self.byte() {
+                0 => capacity,
+                lacking => capacity.wrapping_sub(lacking.into()),
+            };
+            let bitmap = self.string();
+            let mut blob = vec![1];
+            blob.extend((bitmap.len() as u64).to_le_bytes());
+            blob.extend(hashes.to_le_bytes());
+            blob.extend(seed.as_bytes());
+            blob.extend(bitmap);
+            parts.filters.push(FilterParts {
+                blob,
+                capacity,
+                items,
+            });
+        }
+        parts
+    }
+
+    /// A number of as many bytes as the first one says.
+    fn number(&mut self) -> u64 {
+        let mut number = [0; 8];
+        let bytes = self.byte() % 9;
+        for byte in &mut number[..bytes.into()] {
+            *byte = self.byte();
+        }
+        u64::from_le_bytes(number)
+    }
+
+    fn field<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (field, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(*field)
+    }
+}
+
+/// Numbers take 8 bytes; strings have their length before them, in two.
+impl RdbRead for Source<'_> {
+    fn uint(&mut self) -> Result<u64, DecodeError> {
+        self.field().map(u64::from_le_bytes)
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        self.field().map(f64::from_le_bytes)
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        let length = usize::from(u16::from_le_bytes(self.field()?));
+        let (bytes, rest) = self
+            .0
+            .split_at_checked(length)
+            .ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(bytes.to_vec())
+    }
+}
