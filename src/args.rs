@@ -80,6 +80,7 @@ fn text(word: &[u8]) -> Option<&str> {
 }
 
 /// A whole number as the server's own commands read it: digits, perhaps a minus before them.
+#[must_use]
 pub fn integer(word: &[u8]) -> Option<i64> {
     text(word)
         .filter(|text| !text.starts_with('+'))?
