@@ -13,7 +13,7 @@ usage() {
 ./build.sh serve [option...]      the module in a server on 127.0.0.1:${PORT:-6379}, its data in data/;
                                   options go to the server: --bf.bloom-capacity 1000
 ./build.sh test [filter...]       lints and all tests, on four servers; with filters, the tests so named
-./build.sh soak [minutes] [filter...]  the random tests, each for so long (10 minutes), on Valkey 9.1
+./build.sh soak [minutes] [filter...]  the random tests for so long (10 minutes), at once, on Valkey 9.1
 ./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named
 ./build.sh fuzz [seconds] [target...]  each target of fuzz/ for so long (60 seconds): decode, args, batch;
                                   an input that fails goes to fuzz/regressions/, where tests find it.
@@ -148,7 +148,8 @@ soak() { # minutes, filters...
     servers=$(tools/servers.sh)
     [ $# -gt 0 ] || set -- soak::
     export SOAK_SECONDS=$((minutes * 60))
-    test_on "$servers/valkey-9.1/valkey-server" --nocapture "$@"
+    # All at once: a busy machine is one more thing to bear.
+    test_on "$servers/valkey-9.1/valkey-server" --nocapture --test-threads 32 "$@"
 }
 
 # With valkey-benchmark beside the server, which has jemalloc.

@@ -104,6 +104,18 @@ impl Announced {
         }
     }
 
+    /// The bytes that the object takes beside its filters' blobs: at first, and for each filter.
+    const fn overhead(&self) -> (u64, u64) {
+        let filter = size_of::<super::Filter>() as u64;
+        match self {
+            Self::Ours(_) => (BloomObject::BASE_BYTES, filter),
+            Self::RedisBlooms(_) => (
+                BloomObject::BASE_BYTES + size_of::<redisbloom::RedisBloom>() as u64,
+                filter + size_of::<redisbloom::Link>() as u64,
+            ),
+        }
+    }
+
     /// What stands before the bitmaps.
     fn blobs(self) -> Vec<Vec<u8>> {
         match self {
@@ -152,12 +164,10 @@ impl Partial {
             Announced::RedisBlooms(_) => 0,
         };
         let filters = bitmaps.iter().map(|bytes| bytes + before as u64);
-        let per_filter = size_of::<super::Filter>() as u64;
-        let total = filters
-            .clone()
-            .try_fold(BloomObject::BASE_BYTES, |sum, blob| {
-                sum.checked_add(blob.checked_add(per_filter)?)
-            });
+        let (base, per_filter) = announced.overhead();
+        let total = filters.clone().try_fold(base, |sum, blob| {
+            sum.checked_add(blob.checked_add(per_filter)?)
+        });
         let admitted = filters.clone().all(|blob| limits.admit_filter(blob))
             && total.is_some_and(|total| limits.admit_object(total));
         if !admitted {

@@ -642,7 +642,7 @@ fn arguments_larger_than_the_protocol_may_carry() {
 
     // One chunk is as large as ever, and does not fit into an argument.
     let chunks = pieces(&mut client, "key");
-    assert_eq!(chunks[1].1.len(), 16 << 20);
+    assert_eq!(chunks[1].1.len(), 4 << 20);
     load_chunks(&mut client, "chunked", &chunks[..1]);
     let cursor = chunks[1].0.to_string();
     let mut sender = server.client();
