@@ -182,6 +182,24 @@ impl Population {
             ok()
         );
 
+        // One of RedisBloom: it begins as an empty link of 20 items at 0.005, of 32 bytes.
+        let mut header = Vec::new();
+        header.extend(0_u64.to_le_bytes());
+        for number in [1_u32, 5, 2] {
+            header.extend(number.to_le_bytes());
+        }
+        for number in [32, 256, 0, 0.005_f64.to_bits(), 11.027_755_f64.to_bits()] {
+            header.extend(u64::to_le_bytes(number));
+        }
+        header.extend(8_u32.to_le_bytes());
+        header.extend(20_u64.to_le_bytes());
+        header.push(0);
+        load_chunks(client, "redisbloom", &[(1, header), (33, vec![0; 32])]);
+        add(
+            "redisbloom",
+            fill(client, "redisbloom", &[b"NOCREATE"], 400),
+        );
+
         // One that came in chunks, and the same with chunks still to come: all of them, some of
         // the first filter, all but the first filter, some of the second, the last chunk.
         let chunks = split(&pieces(client, "five-filters"), 10);
@@ -229,7 +247,11 @@ impl Population {
     #[track_caller]
     fn is_sound(&self) {
         for specimen in &self.specimens {
-            assert_eq!(specimen.seen.kind, simple("bloomfltr"));
+            let kind = match &specimen.key[..] {
+                "redisbloom" => "MBbloom--",
+                _ => "bloomfltr",
+            };
+            assert_eq!(specimen.seen.kind, simple(kind));
             assert_eq!(specimen.seen.info, specimen.lasting.info);
             let half = !specimen.rest.is_empty();
             assert_eq!(specimen.seen.info.is_error(), half, "{}", specimen.key);
