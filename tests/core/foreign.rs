@@ -4,11 +4,12 @@
 
 use std::collections::HashMap;
 
+use bloomfilter::Bloom;
 use serde_json::Value;
 use valkeybloom::bloom::codec::{self, RdbRead};
 use valkeybloom::bloom::{Added, BloomObject, Growth, Refusal};
 
-use crate::support::{Field, Rng, Stream, add, has};
+use crate::support::{Field, Rng, Stream, add, grow, has, object, params};
 
 const OBJECTS: &str = include_str!("../data/valkey-bloom-1.0/objects.json");
 const AOF: &[u8] = include_bytes!("../data/valkey-bloom-1.0/rewritten.aof");
@@ -314,5 +315,102 @@ fn foreign_objects_grow_and_lose_nothing() {
                 .chain(&new)
                 .all(|item| has(&again, item))
         );
+    }
+}
+
+/// A reader of the formats that shares nothing with this program: it knows their description, and
+/// has the crate on which valkey-bloom is built for the blobs.
+struct Reader {
+    filters: Vec<Bloom<[u8]>>,
+    items: u64,
+    capacity: u64,
+}
+
+impl Reader {
+    fn of_dump(dump: &[u8]) -> Self {
+        let mut from = Bytes(dump);
+        let mut number = |from: &mut Bytes| u64::from_le_bytes(from.take(8).try_into().unwrap());
+        assert_eq!(from.byte(), 1, "version");
+        from.take(4 + 8 + 8 + 1);
+        let mut reader = Self {
+            filters: Vec::new(),
+            items: 0,
+            capacity: 0,
+        };
+        for _ in 0..number(&mut from) {
+            let length = usize::try_from(number(&mut from)).unwrap();
+            let blob = from.take(length).to_vec();
+            reader.filters.push(Bloom::from_bytes(blob).unwrap());
+            reader.items += number(&mut from);
+            reader.capacity += number(&mut from);
+        }
+        assert!(from.0.is_empty(), "bytes behind the object");
+        reader
+    }
+
+    fn of_fields(mut fields: Stream) -> Self {
+        let mut number = |fields: &mut Stream| match fields.0.pop_front() {
+            Some(Field::Uint(number)) => number,
+            other => panic!("{other:?} is no number"),
+        };
+        let count = number(&mut fields);
+        number(&mut fields);
+        assert!(matches!(fields.0.pop_front(), Some(Field::Double(_))));
+        assert!(matches!(fields.0.pop_front(), Some(Field::Double(_))));
+        number(&mut fields);
+        let mut reader = Self {
+            filters: Vec::new(),
+            items: 0,
+            capacity: 0,
+        };
+        for index in 1..=count {
+            let Some(Field::Bytes(blob)) = fields.0.pop_front() else {
+                panic!("no blob");
+            };
+            reader.filters.push(Bloom::from_bytes(blob).unwrap());
+            let capacity = number(&mut fields);
+            reader.capacity += capacity;
+            reader.items += if index == count {
+                number(&mut fields)
+            } else {
+                capacity
+            };
+        }
+        assert_eq!(fields, Stream::default(), "fields behind the object");
+        reader
+    }
+
+    #[track_caller]
+    fn is(&self, object: &BloomObject, rng: &mut Rng) {
+        assert_eq!(self.items, object.items());
+        assert_eq!(self.capacity, object.capacity());
+        let mut claimed = 0;
+        for _ in 0..3000 {
+            let length = rng.below(24);
+            let item = rng.bytes(length);
+            let answer = self.filters.iter().any(|filter| filter.check(&item));
+            assert_eq!(has(object, &item), answer, "{item:?}");
+            claimed += u32::from(answer);
+        }
+        assert!(claimed > 0, "nothing was claimed");
+    }
+}
+
+/// What this program writes is what valkey-bloom can read, with the same answers.
+#[test]
+fn what_is_written_can_be_read_by_its_description() {
+    let mut rng = Rng::new(31);
+    for (capacity, rate, expansion, filters) in
+        [(300, 0.1, 0, 1), (100, 0.2, 2, 4), (20, 0.2, 1, 9)]
+    {
+        let mut object = object(&params(capacity, rate, expansion), rng.seed());
+        grow(&mut object, &mut rng, |object| {
+            let newest = object.filters().last().unwrap();
+            object.filters().len() == filters && newest.items() * 2 >= newest.capacity()
+        });
+        Reader::of_dump(&codec::encode(&object)).is(&object, &mut rng);
+        let mut written = Stream::default();
+        codec::write_rdb(&object, &mut written);
+        Reader::of_fields(written).is(&object, &mut rng);
     }
 }
