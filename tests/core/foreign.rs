@@ -329,7 +329,7 @@ struct Reader {
 impl Reader {
     fn of_dump(dump: &[u8]) -> Self {
         let mut from = Bytes(dump);
-        let mut number = |from: &mut Bytes| u64::from_le_bytes(from.take(8).try_into().unwrap());
+        let number = |from: &mut Bytes| u64::from_le_bytes(from.take(8).try_into().unwrap());
         assert_eq!(from.byte(), 1, "version");
         from.take(4 + 8 + 8 + 1);
         let mut reader = Self {
@@ -349,7 +349,7 @@ impl Reader {
     }
 
     fn of_fields(mut fields: Stream) -> Self {
-        let mut number = |fields: &mut Stream| match fields.0.pop_front() {
+        let number = |fields: &mut Stream| match fields.0.pop_front() {
             Some(Field::Uint(number)) => number,
             other => panic!("{other:?} is no number"),
         };
