@@ -216,6 +216,7 @@ memcheck() { # filters...
             --skip mutations_never_break --skip larger_than_any_argument
     fi
     build
+    servers=$(tools/servers.sh)
     SERVER_IN_MEMCHECK=$(find_server) MEMCHECK_DIR=$target/memcheck
     export SERVER_IN_MEMCHECK MEMCHECK_DIR
     rm -rf "$MEMCHECK_DIR"
