@@ -319,10 +319,12 @@ fn saves_that_fail() {
     eprintln!("{} rounds, {} items", budget.done(), known.items());
 }
 
-/// The bytes of the largest file of the AOF.
-fn log_bytes(server: &Server) -> u64 {
+/// The bytes of the largest file of the AOF whose name ends so.
+fn log_bytes(server: &Server, end: &str) -> u64 {
     let files = fs::read_dir(server.dir().join("appendonlydir")).expect("the server has an AOF");
-    let sizes = files.filter_map(|file| Some(file.ok()?.metadata().ok()?.len()));
+    let files = files.filter_map(Result::ok);
+    let files = files.filter(|file| file.file_name().to_string_lossy().ends_with(end));
+    let sizes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
     sizes.max().expect("it has a file")
 }
 
@@ -343,7 +345,7 @@ fn a_log_that_can_not_grow() {
         let set = format!("CONFIG SET appendfsync {fsync}");
         assert_eq!(client.cmd(&set), ok());
         let room = 20_000 + random.below(100_000) as u64;
-        limit_files(&server, &(log_bytes(&server) + room).to_string());
+        limit_files(&server, &(log_bytes(&server, ".aof") + room).to_string());
         let refusal = loop {
             let count = 1 + random.below(400);
             if let Some(text) = known.write(&mut client, &mut random, count) {
@@ -407,7 +409,10 @@ fn a_log_that_can_not_grow_ends_a_server_that_promised_to_sync() {
     for _ in budget.by_ref() {
         let mut client = server.client();
         let room = 20_000 + random.below(100_000) as u64;
-        limit_files(&server, &(log_bytes(&server) + room).to_string());
+        limit_files(
+            &server,
+            &(log_bytes(&server, ".incr.aof") + room).to_string(),
+        );
         loop {
             let count = 1 + random.below(400);
             match known.try_write(&mut client, &mut random, count) {
