@@ -2,7 +2,7 @@
 
 use super::filter::Filter;
 use super::machine::{self, Task, Words};
-use super::probe::{Probe, Seed, mod_p};
+use super::probe::{Probe, Seed, point};
 use super::redisbloom;
 
 /// The most items of a batch: a bit of a word each.
@@ -155,12 +155,7 @@ impl<const PLAIN: bool> Task for Claims<'_, PLAIN> {
                 let sum = W::load(&sums[start..]);
                 let step = W::load(&self.batch.b[start..]);
                 sum.add(step).store(&mut sums[start..]);
-                let point = match round {
-                    _ if PLAIN => sum,
-                    0 => sum,
-                    1 => step,
-                    _ => mod_p(sum),
-                };
+                let point = point::<W, PLAIN>(round, sum, step);
                 claims |= modulus.reduce(point).are_set_in(bitmap, wanted) << start;
             }
         }
@@ -241,13 +236,8 @@ impl<const PLAIN: bool> Task for Locate<'_, PLAIN> {
             let mut sum = W::load(&self.batch.a[start..]);
             let step = W::load(&self.batch.b[start..]);
             let rows = &mut self.row.positions[..self.row.hashes];
-            for (round, positions) in rows.iter_mut().enumerate() {
-                let point = match round {
-                    _ if PLAIN => sum,
-                    0 => sum,
-                    1 => step,
-                    _ => mod_p(sum),
-                };
+            for (round, positions) in (0..).zip(rows) {
+                let point = point::<W, PLAIN>(round, sum, step);
                 sum = sum.add(step);
                 modulus
                     .reduce(point)

@@ -221,10 +221,7 @@ impl Filter {
 
     /// The positions of an item's bits.
     #[inline(always)]
-    pub(super) fn positions<const PLAIN: bool>(
-        &self,
-        probe: Probe,
-    ) -> impl Iterator<Item = u64> + use<PLAIN> {
+    fn positions<const PLAIN: bool>(&self, probe: Probe) -> impl Iterator<Item = u64> + use<PLAIN> {
         probe.positions::<PLAIN>(self.modulus(), self.hashes)
     }
 
@@ -269,6 +266,16 @@ impl Filter {
     #[inline]
     pub(super) fn is_large(&self) -> bool {
         self.blob.len() >= 256 * 1024
+    }
+
+    /// Adds an item: [`insert_at`](Self::insert_at) its positions.
+    #[inline]
+    pub(super) fn insert(&mut self, probe: Probe) -> bool {
+        if self.is_plain() {
+            self.insert_at(self.positions::<true>(probe))
+        } else {
+            self.insert_at(self.positions::<false>(probe))
+        }
     }
 
     /// Sets the bits at an item's positions, counts the item if any of them was clear, and tells

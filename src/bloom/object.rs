@@ -290,16 +290,11 @@ impl BloomObject {
     /// Any [`Refusal`]; the object is unchanged then.
     #[inline]
     pub fn add(&mut self, probe: Probe, limits: impl FnOnce() -> Limits) -> Result<Added, Refusal> {
-        let (newest, older) = self.filters.split_last().ok_or(Refusal::MemoryLimit)?;
-        if !older.is_empty() && (newest.contains(probe) || any_contains(older, probe)) {
+        // Alone, a filter tests and sets in one pass.
+        if self.filters.len() > 1 && any_contains(&self.filters, probe) {
             return Ok(Added::Present);
         }
-        if newest.is_plain() {
-            let positions = newest.positions::<true>(probe);
-            return self.add_to_newest(probe, positions, limits);
-        }
-        let positions = newest.positions::<false>(probe);
-        self.add_to_newest(probe, positions, limits)
+        self.add_to_newest(probe, None::<std::iter::Empty<u64>>, limits)
     }
 
     #[cold]
@@ -310,11 +305,7 @@ impl BloomObject {
             return Err(Refusal::Full);
         }
         if let Some(newest) = self.filters.last_mut() {
-            if newest.is_plain() {
-                newest.insert_at(newest.positions::<true>(probe));
-            } else {
-                newest.insert_at(newest.positions::<false>(probe));
-            }
+            newest.insert(probe);
             self.items += 1;
         }
         Ok(Added::New)
@@ -373,18 +364,8 @@ impl BloomObject {
                 }
                 let added = if present >> index & 1 == 1 {
                     Ok(Added::Present)
-                } else if let Some(positions) = row.positions(index % ROW) {
-                    self.add_to_newest(batch.probe(index), positions, &limits)
                 } else {
-                    let probe = batch.probe(index);
-                    let newest = &self.filters[newest];
-                    if newest.is_plain() {
-                        let positions = newest.positions::<true>(probe);
-                        self.add_to_newest(probe, positions, &limits)
-                    } else {
-                        let positions = newest.positions::<false>(probe);
-                        self.add_to_newest(probe, positions, &limits)
-                    }
+                    self.add_to_newest(batch.probe(index), row.positions(index % ROW), &limits)
                 };
                 outcome(added);
                 if added.is_err() {
@@ -397,22 +378,26 @@ impl BloomObject {
         }
     }
 
-    /// Adds an item that no older filter claims, at its positions in the newest one.
+    /// Adds an item that no older filter claims to the newest one; at its positions there, if they are
+    /// known.
     #[inline]
     fn add_to_newest(
         &mut self,
         probe: Probe,
-        mut positions: impl Iterator<Item = u64>,
+        positions: Option<impl Iterator<Item = u64>>,
         limits: impl FnOnce() -> Limits,
     ) -> Result<Added, Refusal> {
         let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
         if newest.is_full() {
-            if positions.all(|position| newest.bit_at(position) == 1) {
+            if newest.contains(probe) {
                 return Ok(Added::Present);
             }
             return self.add_to_full(probe, limits());
         }
-        let new = newest.insert_at(positions);
+        let new = match positions {
+            Some(positions) => newest.insert_at(positions),
+            None => newest.insert(probe),
+        };
         self.items += u64::from(new);
         Ok(if new { Added::New } else { Added::Present })
     }

@@ -215,23 +215,30 @@ impl Probe {
         (0..hashes).map(move |i| modulus.reduce(self.point::<PLAIN>(i)))
     }
 
-    /// What a filter reduces to the item's bit position number `i`, whatever the filter's size; in a
-    /// `PLAIN` filter, RedisBloom's, `a + i·b`.
+    /// What a filter reduces to the item's bit position number `i`, whatever the filter's size.
     #[inline(always)]
     pub(super) fn point<const PLAIN: bool>(self, i: u32) -> u64 {
-        match i {
-            _ if PLAIN => self.a.wrapping_add(self.b.wrapping_mul(u64::from(i))),
-            0 => self.a,
-            1 => self.b,
-            _ => mod_p(self.a.wrapping_add(self.b.wrapping_mul(u64::from(i)))),
-        }
+        let sum = self.a.wrapping_add(self.b.wrapping_mul(u64::from(i)));
+        point::<u64, PLAIN>(i, sum, self.b)
+    }
+}
+
+/// What filters reduce to bit positions number `i`: of items whose `a + i·b` and `b` these are. In a
+/// `PLAIN` filter, RedisBloom's, it is the sum itself.
+#[inline(always)]
+pub(super) fn point<W: Words, const PLAIN: bool>(i: u32, sum: W, b: W) -> W {
+    match i {
+        _ if PLAIN => sum,
+        0 => sum,
+        1 => b,
+        _ => mod_p(sum),
     }
 }
 
 /// `point mod P` without a division: the quotient is 0 or 1, and where it is 0 the subtraction wraps
 /// to more than there was.
 #[inline(always)]
-pub(super) fn mod_p<W: Words>(point: W) -> W {
+fn mod_p<W: Words>(point: W) -> W {
     point.min(point.sub(W::splat(P)))
 }
 
