@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::bloom::{Fraction, Growth, Params, Seed};
+use crate::bloom::{Fraction, Growth, Params, Seed, Shape, Window};
 use crate::reply::{Error, Field};
 
 /// The words of a command, its name first.
@@ -54,19 +54,33 @@ impl<'a, W: Words + ?Sized> Cursor<'a, W> {
         Fraction::new(number.ok_or(Error::Bad(field))?).ok_or(Error::Range(field))
     }
 
-    fn capacity(&mut self) -> Result<u64, Error> {
-        match self.take().and_then(integer).map(u64::try_from) {
-            Some(Ok(0)) => Err(Error::Range(Field::Capacity)),
-            Some(Ok(capacity)) => Ok(capacity),
-            _ => Err(Error::Bad(Field::Capacity)),
-        }
-    }
-
     fn expansion(&mut self) -> Result<u32, Error> {
         let expansion = self.take().and_then(integer).map(u32::try_from);
         expansion
             .and_then(Result::ok)
             .ok_or(Error::Bad(Field::Expansion))
+    }
+
+    /// A whole number above 0.
+    fn positive(&mut self, field: Field) -> Result<u64, Error> {
+        match self.take().and_then(integer).map(u64::try_from) {
+            Some(Ok(0)) => Err(Error::Range(field)),
+            Some(Ok(number)) => Ok(number),
+            _ => Err(Error::Bad(field)),
+        }
+    }
+
+    fn id(&mut self) -> Result<u64, Error> {
+        let word = self.take().and_then(text);
+        let digits = word.filter(|text| !text.starts_with('+'));
+        let id = digits.and_then(|text| text.parse().ok());
+        id.ok_or(Error::Bad(Field::Id))
+    }
+
+    /// A time since the epoch, in milliseconds.
+    fn time(&mut self) -> Result<u64, Error> {
+        let time = self.take().and_then(integer).map(u64::try_from);
+        time.and_then(Result::ok).ok_or(Error::UnknownOption)
     }
 
     fn seed(&mut self) -> Result<Seed, Error> {
@@ -88,14 +102,17 @@ pub fn integer(word: &[u8]) -> Option<i64> {
         .ok()
 }
 
-/// What a command says of growth: EXPANSION and NONSCALING, in any order.
+/// What a command says of an object's kind and growth, in any order.
 #[derive(Default)]
-struct GrowthWords {
+struct ShapeWords {
     expansion: Option<u32>,
     nonscaling: bool,
+    period_ms: Option<u64>,
+    periods: Option<u64>,
+    counting: bool,
 }
 
-impl GrowthWords {
+impl ShapeWords {
     /// Takes an option, or tells that it is another.
     fn take<W: Words + ?Sized>(
         &mut self,
@@ -106,19 +123,40 @@ impl GrowthWords {
             self.expansion = Some(from.expansion()?);
         } else if option.eq_ignore_ascii_case(b"NONSCALING") {
             self.nonscaling = true;
+        } else if option.eq_ignore_ascii_case(b"WINDOW") {
+            self.period_ms = Some(from.positive(Field::Window)?);
+        } else if option.eq_ignore_ascii_case(b"PERIODS") {
+            let periods = from.positive(Field::Periods)?;
+            let few = periods <= Window::MAX_PERIODS;
+            self.periods = Some(few.then_some(periods).ok_or(Error::Bad(Field::Periods))?);
+        } else if option.eq_ignore_ascii_case(b"COUNTING") {
+            self.counting = true;
         } else {
             return Ok(false);
         }
         Ok(true)
     }
 
-    fn settle(&self, default: Growth) -> Result<Growth, Error> {
-        match (self.nonscaling, self.expansion) {
-            (true, None | Some(0)) => Ok(Growth::Fixed),
-            (true, Some(_)) => Err(Error::FixedExpansion),
-            (false, Some(expansion)) => Ok(Growth::from_expansion(expansion)),
-            (false, None) => Ok(default),
-        }
+    fn settle(&self, params: Params) -> Result<Shape, Error> {
+        let growth = match (self.nonscaling, self.expansion) {
+            (true, None | Some(0)) => Growth::Fixed,
+            (true, Some(_)) => return Err(Error::FixedExpansion),
+            (false, Some(expansion)) => Growth::from_expansion(expansion),
+            (false, None) => params.growth,
+        };
+        let window = match (self.period_ms, self.periods) {
+            (None, None) => None,
+            (Some(period_ms), Some(periods)) => {
+                let window = Window::new(period_ms, periods);
+                Some(window.ok_or(Error::Bad(Field::Window))?)
+            }
+            _ => return Err(Error::HalfWindow),
+        };
+        Ok(Shape {
+            params: Params { growth, ..params },
+            window,
+            counting: self.counting,
+        })
     }
 }
 
@@ -126,7 +164,11 @@ impl GrowthWords {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserve {
     /// The object to make.
-    pub params: Params,
+    pub shape: Shape,
+    /// For how long the key is to live, in milliseconds.
+    pub ttl_ms: Option<u64>,
+    /// Whether a filter that exists is no error.
+    pub unless_exists: bool,
 }
 
 impl Reserve {
@@ -140,20 +182,30 @@ impl Reserve {
         }
         let mut from = Cursor::behind_key(words);
         let error_rate = from.fraction(Field::ErrorRate)?;
-        let capacity = from.capacity()?;
-        let mut growth = GrowthWords::default();
+        let capacity = from.positive(Field::Capacity)?;
+        let (mut shape, mut ttl_ms, mut unless_exists) = (ShapeWords::default(), None, false);
         while let Some(option) = from.take() {
-            if !growth.take(option, &mut from)? {
+            if option.eq_ignore_ascii_case(b"EX") {
+                let ms = from.positive(Field::Ttl)?.checked_mul(1000);
+                ttl_ms = Some(ms.ok_or(Error::Bad(Field::Ttl))?);
+            } else if option.eq_ignore_ascii_case(b"PX") {
+                ttl_ms = Some(from.positive(Field::Ttl)?);
+            } else if option.eq_ignore_ascii_case(b"NX") {
+                unless_exists = true;
+            } else if !shape.take(option, &mut from)? {
                 return Err(Error::UnknownOption);
             }
         }
         let params = Params {
             capacity,
             error_rate,
-            growth: growth.settle(defaults.growth)?,
             ..defaults
         };
-        Ok(Self { params })
+        Ok(Self {
+            shape: shape.settle(params)?,
+            ttl_ms,
+            unless_exists,
+        })
     }
 }
 
@@ -161,11 +213,17 @@ impl Reserve {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Insert {
     /// The object to make if there is none; `None` if none is to be made.
-    pub create: Option<Params>,
+    pub create: Option<Shape>,
     /// Its seed, if it was given.
     pub seed: Option<Seed>,
     /// How many items it has to be able to hold.
     pub scale_to: Option<u64>,
+    /// For how long the items are to be found, in milliseconds.
+    pub ttl_ms: Option<u64>,
+    /// The items' id.
+    pub id: Option<u64>,
+    /// The time at which it happened, in milliseconds since the epoch: only a primary or an AOF says so.
+    pub at_ms: Option<u64>,
     /// The indices of the items among the words.
     pub items: Range<usize>,
 }
@@ -182,7 +240,8 @@ impl Insert {
         let mut from = Cursor::behind_key(words);
         let (mut capacity, mut error_rate, mut tightening) = (None, None, defaults.tightening);
         let (mut nocreate, mut seed, mut scale_to) = (false, None, None);
-        let mut growth = GrowthWords::default();
+        let (mut ttl_ms, mut id, mut at_ms) = (None, None, None);
+        let mut shape = ShapeWords::default();
         let mut items = 0..0;
         while let Some(option) = from.take() {
             if option.eq_ignore_ascii_case(b"ITEMS") {
@@ -193,7 +252,7 @@ impl Insert {
                 break;
             }
             if option.eq_ignore_ascii_case(b"CAPACITY") {
-                capacity = Some(from.capacity()?);
+                capacity = Some(from.positive(Field::Capacity)?);
             } else if option.eq_ignore_ascii_case(b"ERROR") {
                 error_rate = Some(from.fraction(Field::ErrorRate)?);
             } else if option.eq_ignore_ascii_case(b"TIGHTENING") {
@@ -201,31 +260,73 @@ impl Insert {
             } else if option.eq_ignore_ascii_case(b"SEED") {
                 seed = Some(from.seed()?);
             } else if option.eq_ignore_ascii_case(b"VALIDATESCALETO") {
-                scale_to = Some(from.capacity()?);
+                scale_to = Some(from.positive(Field::Capacity)?);
+            } else if option.eq_ignore_ascii_case(b"TTL") {
+                ttl_ms = Some(from.positive(Field::Ttl)?);
+            } else if option.eq_ignore_ascii_case(b"ID") {
+                id = Some(from.id()?);
+            } else if option.eq_ignore_ascii_case(b"AT") {
+                at_ms = Some(from.time()?);
             } else if option.eq_ignore_ascii_case(b"NOCREATE") {
                 nocreate = true;
-            } else if !growth.take(option, &mut from)? {
+            } else if !shape.take(option, &mut from)? {
                 return Err(Error::UnknownOption);
             }
         }
         if nocreate && (capacity.is_some() || error_rate.is_some()) {
             return Err(Error::NoCreate);
         }
-        let params = Params {
+        let shape = shape.settle(Params {
             capacity: capacity.unwrap_or(defaults.capacity),
             error_rate: error_rate.unwrap_or(defaults.error_rate),
             tightening,
-            growth: growth.settle(defaults.growth)?,
-        };
-        if scale_to.is_some() && params.growth == Growth::Fixed {
+            growth: defaults.growth,
+        })?;
+        if scale_to.is_some() && shape.params.growth == Growth::Fixed {
             return Err(Error::FixedScaleTo);
         }
         Ok(Self {
-            create: (!nocreate).then_some(params),
+            create: (!nocreate).then_some(shape),
             seed,
             scale_to,
+            ttl_ms,
+            id,
+            at_ms,
             items,
         })
+    }
+}
+
+/// BF.DEL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delete {
+    /// The id with which the item was added.
+    pub id: Option<u64>,
+    /// The time at which it happened, as in [`Insert`].
+    pub at_ms: Option<u64>,
+}
+
+impl Delete {
+    /// Reads the words.
+    ///
+    /// # Errors
+    /// [`Error::Arity`], [`Error::Bad`] or [`Error::UnknownOption`].
+    pub fn parse<W: Words + ?Sized>(words: &W) -> Result<Self, Error> {
+        if words.count() < 3 {
+            return Err(Error::Arity);
+        }
+        let mut from = Cursor { words, next: 3 };
+        let (mut id, mut at_ms) = (None, None);
+        while let Some(option) = from.take() {
+            if option.eq_ignore_ascii_case(b"ID") {
+                id = Some(from.id()?);
+            } else if option.eq_ignore_ascii_case(b"AT") {
+                at_ms = Some(from.time()?);
+            } else {
+                return Err(Error::UnknownOption);
+            }
+        }
+        Ok(Self { id, at_ms })
     }
 }
 
@@ -248,11 +349,19 @@ pub enum InfoField {
     Tightening,
     /// Items that it can come to hold.
     MaxScaledCapacity,
+    /// The rate that its filters let expect.
+    EstimatedError,
+    /// Length of a period.
+    Window,
+    /// Number of periods.
+    Periods,
+    /// Number of periods that answer.
+    LivePeriods,
 }
 
 impl InfoField {
     /// All of them, in the order in which they are told.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::Capacity,
         Self::Size,
         Self::Filters,
@@ -261,6 +370,10 @@ impl InfoField {
         Self::Error,
         Self::Tightening,
         Self::MaxScaledCapacity,
+        Self::EstimatedError,
+        Self::Window,
+        Self::Periods,
+        Self::LivePeriods,
     ];
 
     fn word(self) -> &'static [u8] {
@@ -273,6 +386,10 @@ impl InfoField {
             Self::Error => b"ERROR",
             Self::Tightening => b"TIGHTENING",
             Self::MaxScaledCapacity => b"MAXSCALEDCAPACITY",
+            Self::EstimatedError => b"ESTIMATEDERROR",
+            Self::Window => b"WINDOW",
+            Self::Periods => b"PERIODS",
+            Self::LivePeriods => b"LIVEPERIODS",
         }
     }
 
@@ -319,7 +436,7 @@ mod tests {
     }
 
     fn reserve(line: &str) -> Result<Params, Error> {
-        Reserve::parse(&words(line)[..], defaults()).map(|request| request.params)
+        Reserve::parse(&words(line)[..], defaults()).map(|request| request.shape.params)
     }
 
     fn insert(line: &str) -> Result<Insert, Error> {
@@ -352,7 +469,11 @@ mod tests {
     fn inserts(line: &str, change: impl FnOnce(&mut Params)) {
         let mut expected = defaults();
         change(&mut expected);
-        assert_eq!(insert(line).unwrap().create, Some(expected), "{line}");
+        assert_eq!(
+            insert(line).unwrap().create,
+            Some(Shape::plain(expected)),
+            "{line}"
+        );
     }
 
     const ARITY: &str = "ERR wrong number of arguments";
@@ -534,9 +655,12 @@ mod tests {
     #[test]
     fn insert_takes_the_defaults_where_nothing_is_said() {
         let expected = Insert {
-            create: Some(defaults()),
+            create: Some(Shape::plain(defaults())),
             seed: None,
             scale_to: None,
+            ttl_ms: None,
+            id: None,
+            at_ms: None,
             items: 0..0,
         };
         assert_eq!(insert("BF.INSERT k"), Ok(expected));
@@ -584,7 +708,7 @@ mod tests {
         let request = insert(&line).unwrap();
         assert_eq!(request.seed, Some(Seed::new([b's'; 32])));
         assert_eq!(request.scale_to, Some(9));
-        assert_eq!(request.create, Some(defaults()));
+        assert_eq!(request.create, Some(Shape::plain(defaults())));
     }
 
     #[test]
@@ -707,7 +831,7 @@ mod tests {
             let request = insert(line).unwrap();
             assert_eq!(request.items, items, "{line}");
             assert_eq!(
-                request.create.map(|p| p.capacity == 5),
+                request.create.map(|shape| shape.params.capacity == 5),
                 Some(line.contains("CAPACITY 5"))
             );
         }
@@ -722,7 +846,7 @@ mod tests {
         ];
         let request = Insert::parse(&line[..], defaults()).unwrap();
         assert_eq!(request.items, 3..6);
-        assert_eq!(request.create, Some(defaults()));
+        assert_eq!(request.create, Some(Shape::plain(defaults())));
     }
 
     #[test]
@@ -731,7 +855,7 @@ mod tests {
             growth: Growth::Fixed,
             ..defaults()
         };
-        let reserve = |line| Reserve::parse(&words(line)[..], fixed).map(|r| r.params.growth);
+        let reserve = |line| Reserve::parse(&words(line)[..], fixed).map(|r| r.shape.params.growth);
         assert_eq!(reserve("BF.RESERVE k 0.1 5"), Ok(Growth::Fixed));
         assert_eq!(reserve("BF.RESERVE k 0.1 5 NONSCALING"), Ok(Growth::Fixed));
         let scaling = Ok(Growth::from_expansion(2));

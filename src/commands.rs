@@ -1,16 +1,19 @@
 //! One function per command: parse, open, act, publish, reply.
 
+use std::collections::HashSet;
 use std::ffi::CStr;
 use std::ops::Range;
 
-use crate::args::{self, InfoField, Insert, Reserve, Words};
-use crate::bloom::chunks::{self, Partial};
-use crate::bloom::codec::{self, DecodeError};
+use crate::args::{self, Delete, InfoField, Insert, Reserve, Words};
+use crate::bloom::chunks::Partial;
+use crate::bloom::codec::DecodeError;
 use crate::bloom::sizing::Stop;
-use crate::bloom::{Added, BloomObject, Filter, Growth, Params, Refusal, Seed};
+use crate::bloom::{
+    Added, AnyObject, Extended, Filter, Growth, Refusal, Seed, Shape, Time, Window,
+};
 use crate::config::{self, double_text};
 use crate::ffi::{Argv, Ctx, Str};
-use crate::keyspace::{self, Reader, Writer};
+use crate::keyspace::{self, Moment, Reader, Writer};
 use crate::reply::{Error, Field, Reply, send, send_error};
 
 impl Words for Argv<'_> {
@@ -51,7 +54,7 @@ pub fn exists<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
         Ok(None) => ctx.reply_bool(false),
         Ok(Some(object)) => {
             let probe = object.probe(args.string(2).bytes());
-            ctx.reply_bool(object.contains(probe));
+            ctx.reply_bool(object.contains(probe, Ctx::now_ms));
         }
         Err(error) => send_error(ctx, error),
     }
@@ -71,7 +74,8 @@ pub fn mexists<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     match object {
         None => (2..args.len()).for_each(|_| ctx.reply_bool(false)),
         Some(object) => {
-            object.contains_each(items(args, 2..args.len()), |found| ctx.reply_bool(found));
+            let items = items(args, 2..args.len());
+            object.contains_each(items, Ctx::now_ms, |found| ctx.reply_bool(found));
         }
     }
 }
@@ -83,22 +87,29 @@ pub fn add<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     }
     let mut writer = Writer::open(ctx, key(&args));
     let item = args.string(2);
-    let added = writer.update(|object| {
-        let probe = object.probe(item.bytes());
-        object.add(probe, || config::limits_for(ctx))
+    let added = writer.update(|object| match object {
+        AnyObject::Plain(object) => {
+            let probe = object.probe(item.bytes());
+            Some(object.add(probe, || config::limits_for(ctx)))
+        }
+        AnyObject::Extended(_) => None,
     });
     match added {
-        Ok(Ok(Ok(Added::Present))) => ctx.reply_bool(false),
-        Ok(Ok(Ok(Added::New))) => {
+        Ok(Ok(Some(Ok(Added::New)))) => {
             ctx.reply_bool(true);
             writer.added_all();
         }
-        Ok(Ok(Err(refusal))) => send_error(ctx, refusal.into()),
-        Ok(Err(_)) => match create(ctx, writer, &config::defaults(), None, args, 2..3) {
-            Ok(_) => ctx.reply_bool(true),
+        Ok(Ok(Some(Ok(Added::Present | Added::Again)))) => ctx.reply_bool(false),
+        Ok(Ok(Some(Err(refusal)))) => send_error(ctx, refusal.into()),
+        Err(error) => send_error(ctx, error),
+        // No object yet, or one that time matters to.
+        Ok(Ok(None) | Err(_)) => match write(ctx, writer, args, &Addition::of_items(2..3)) {
+            Ok(outcomes) => match outcomes[0] {
+                Ok(added) => ctx.reply_bool(added == Added::New),
+                Err(refusal) => send_error(ctx, refusal.into()),
+            },
             Err(error) => send_error(ctx, error),
         },
-        Err(error) => send_error(ctx, error),
     }
 }
 
@@ -107,33 +118,44 @@ pub fn madd<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     if args.len() < 3 {
         return ctx.reply_wrong_arity();
     }
-    let create = config::defaults();
-    let outcome = write(ctx, args, Some(&create), None, 2..args.len(), true);
-    reply_outcomes(ctx, outcome);
+    let addition = Addition::of_items(2..args.len());
+    let writer = Writer::open(ctx, key(&args));
+    reply_outcomes(ctx, write(ctx, writer, args, &addition));
 }
 
 /// BF.INSERT key [option ...] [ITEMS item ...]
 pub fn insert<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     let outcome = Insert::parse(&args, config::defaults()).and_then(|request| {
-        if let (Some(wanted), Some(params)) = (request.scale_to, request.create) {
-            scale_to(&params, wanted)?;
+        if let (Some(wanted), Some(shape)) = (request.scale_to, &request.create) {
+            scale_to(shape, wanted)?;
         }
-        let items = request.items.clone();
-        write(
-            ctx,
-            args,
-            request.create.as_ref(),
-            request.seed,
-            items,
-            false,
-        )
+        let addition = Addition {
+            create: request.create,
+            seed: request.seed,
+            moment: Moment {
+                at_ms: told_time(ctx, request.at_ms)?,
+                ttl_ms: request.ttl_ms,
+                id: request.id,
+            },
+            items: request.items,
+            only_items: false,
+        };
+        write(ctx, Writer::open(ctx, key(&args)), args, &addition)
     });
     reply_outcomes(ctx, outcome);
 }
 
+/// The time that a command came with, which clients do not decide on.
+fn told_time(ctx: Ctx, at_ms: Option<u64>) -> Result<Option<u64>, Error> {
+    match at_ms {
+        Some(_) if !ctx.must_obey() => Err(Error::UnknownOption),
+        told => Ok(told),
+    }
+}
+
 /// Refuses an object that could not grow to hold so many items.
-fn scale_to(params: &Params, wanted: u64) -> Result<(), Error> {
-    match params.reach(config::limits()) {
+fn scale_to(shape: &Shape, wanted: u64) -> Result<(), Error> {
+    match shape.reach(config::limits()) {
         (reached, _) if reached >= wanted => Ok(()),
         (_, Some(Stop::Rate)) => Err(Error::ScaleToRate),
         _ => Err(Error::ScaleToMemory),
@@ -157,69 +179,155 @@ fn reply_outcomes(ctx: Ctx, outcomes: Result<Outcomes, Error>) {
     }
 }
 
-/// Adds items to the object under the command's key, or to a new one of these parameters.
-/// `only_items` says that nothing but the items stands behind the key.
+/// Items to be added.
+struct Addition {
+    /// The object to make if there is none.
+    create: Option<Shape>,
+    seed: Option<Seed>,
+    /// When, and what was said of the items.
+    moment: Moment,
+    /// Where the items stand among the words.
+    items: Range<usize>,
+    /// Whether nothing but the items stands behind the key.
+    only_items: bool,
+}
+
+impl Addition {
+    fn of_items(items: Range<usize>) -> Self {
+        Self {
+            create: Some(Shape::plain(config::defaults())),
+            seed: None,
+            moment: Moment::default(),
+            items,
+            only_items: true,
+        }
+    }
+
+    /// Requires that an object with such a window, or with counters, takes what is said of the items.
+    #[inline]
+    fn suits(&self, window: Option<Window>, counting: bool) -> Result<(), Error> {
+        if self.moment.ttl_ms.is_some() && window.is_none() {
+            Err(Error::NoWindow)
+        } else if self.moment.id.is_some() && !counting {
+            Err(Error::NoCounters)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What an object of this shape needs to know of the items, if it takes them.
+    fn moment_for(&self, ctx: Ctx, shape: &Shape) -> Result<(Time, Moment), Error> {
+        self.suits(shape.window, shape.counting)?;
+        let Moment { at_ms, ttl_ms, id } = self.moment;
+        if shape
+            .window
+            .is_some_and(|window| ttl_ms > Some(window.ms()))
+            && !ctx.must_obey()
+        {
+            return Err(Error::LongTtl);
+        }
+        let now_ms = at_ms.unwrap_or_else(Ctx::now_ms);
+        let at_ms = shape.window.map(|_| now_ms);
+        Ok((Time { now_ms, ttl_ms }, Moment { at_ms, ttl_ms, id }))
+    }
+}
+
+/// Adds items to the object under the command's key, or to a new one.
 fn write<'a>(
     ctx: Ctx<'a>,
+    mut writer: Writer<'a>,
     args: Argv<'a>,
-    params: Option<&Params>,
-    seed: Option<Seed>,
-    range: Range<usize>,
-    only_items: bool,
+    addition: &Addition,
 ) -> Result<Outcomes, Error> {
-    let mut writer = Writer::open(ctx, key(&args));
+    let range = addition.items.clone();
     let (first, count) = (range.start, range.len());
+    let limits = || config::limits_for(ctx);
     let written = writer.update(|object| {
         let mut outcomes = Outcomes::with_capacity(count);
-        let limits = || config::limits_for(ctx);
-        object.add_each(items(args, range.clone()), limits, |outcome| {
-            outcomes.push(outcome);
-        });
-        outcomes
+        let items = items(args, range.clone());
+        let mut tidied = None;
+        match object {
+            AnyObject::Plain(object) => {
+                addition.suits(None, false)?;
+                object.add_each(items, limits, |outcome| outcomes.push(outcome));
+            }
+            AnyObject::Extended(object) => {
+                let (time, moment) = addition.moment_for(ctx, object.shape())?;
+                tidied = Some((object.tidy(time.now_ms), moment));
+                object.add_each(items, time, moment.id, limits, |o| outcomes.push(o));
+            }
+        }
+        Ok::<_, Error>((outcomes, tidied))
     })?;
-    let Ok(outcomes) = written else {
-        let params = params.ok_or(Error::NotFound)?;
-        return create(ctx, writer, params, seed, args, range);
+    let Ok(written) = written else {
+        let shape = addition.create.as_ref().ok_or(Error::NotFound)?;
+        return create(ctx, writer, shape, addition, args, None);
     };
-    let all = outcomes.iter().all(|outcome| *outcome == Ok(Added::New));
-    if all && only_items {
-        writer.added_all();
-    } else {
-        let new = new_items(args, first, &outcomes);
-        if !new.is_empty() {
-            writer.added(&new);
+    let (outcomes, tidied) = written?;
+    let changed = || changed_items(args, first, &outcomes);
+    match tidied {
+        Some((tidied, moment)) => {
+            let changed = changed();
+            if tidied || !changed.is_empty() {
+                writer.added_at(&changed, &moment);
+            }
+        }
+        None if addition.only_items && outcomes.iter().all(|o| *o == Ok(Added::New)) => {
+            writer.added_all();
+        }
+        None => {
+            let changed = changed();
+            if !changed.is_empty() {
+                writer.added(&changed);
+            }
         }
     }
     Ok(outcomes)
 }
 
-fn new_items<'a>(args: Argv<'a>, first: usize, outcomes: &Outcomes) -> Vec<Str<'a>> {
+/// The items that changed the object.
+fn changed_items<'a>(args: Argv<'a>, first: usize, outcomes: &Outcomes) -> Vec<Str<'a>> {
     let indexed = outcomes.iter().enumerate();
-    let new = indexed.filter(|(_, outcome)| **outcome == Ok(Added::New));
-    new.map(|(index, _)| args.string(first + index)).collect()
+    let changed = indexed.filter(|(_, o)| matches!(o, Ok(Added::New | Added::Again)));
+    changed
+        .map(|(index, _)| args.string(first + index))
+        .collect()
 }
 
-/// Makes an object with items in it. Where that fails there is no key.
+/// Makes an object with items in it, to live for so long. Where that fails there is no key.
 fn create<'a>(
     ctx: Ctx<'a>,
     writer: Writer<'a>,
-    params: &Params,
-    seed: Option<Seed>,
+    shape: &Shape,
+    addition: &Addition,
     args: Argv<'a>,
-    range: Range<usize>,
+    ttl_ms: Option<u64>,
 ) -> Result<Outcomes, Error> {
+    let expires_ms = ttl_ms.map(expiry).transpose()?;
     let limits = config::limits_for(ctx);
-    let seed = seed.unwrap_or_else(config::new_seed);
-    let mut object = BloomObject::new(params, seed, limits)?;
+    let seed = addition.seed.unwrap_or_else(config::new_seed);
+    let (time, moment) = addition.moment_for(ctx, shape)?;
+    let mut object = AnyObject::new(shape, seed, time, limits)?;
+    let range = addition.items.clone();
     let first = range.start;
     let mut outcomes = Outcomes::with_capacity(range.len());
-    object.add_each(
-        items(args, range),
-        || limits,
-        |outcome| outcomes.push(outcome),
-    );
-    writer.create(object, &new_items(args, first, &outcomes));
+    let (items, limits) = (items(args, range), || limits);
+    match &mut object {
+        AnyObject::Plain(object) => object.add_each(items, limits, |o| outcomes.push(o)),
+        AnyObject::Extended(object) => {
+            object.add_each(items, time, moment.id, limits, |o| outcomes.push(o));
+        }
+    }
+    let changed = changed_items(args, first, &outcomes);
+    writer.create(object, &changed, &moment, expires_ms);
     Ok(outcomes)
+}
+
+/// The point in time at which something ends that lives for so long from now on.
+fn expiry(ttl_ms: u64) -> Result<i64, Error> {
+    let at_ms = Ctx::now_ms().checked_add(ttl_ms);
+    let at_ms = at_ms.and_then(|ms| i64::try_from(ms).ok());
+    at_ms.ok_or(Error::Bad(Field::Ttl))
 }
 
 /// BF.CARD key
@@ -230,18 +338,23 @@ pub fn card<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     let reader = Reader::open(ctx, key(&args));
     let items = reader
         .object()
-        .map(|object| object.map_or(0, BloomObject::items));
+        .map(|object| object.map_or(0, |object| object.items(Ctx::now_ms)));
     send(ctx, items.map(Reply::Count));
 }
 
-/// BF.RESERVE key rate capacity [EXPANSION n | NONSCALING]
+/// BF.RESERVE key rate capacity [option ...]
 pub fn reserve<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     let reserved = Reserve::parse(&args, config::defaults()).and_then(|request| {
         let writer = Writer::open(ctx, key(&args));
         if writer.exists()? {
-            return Err(Error::Exists);
+            return if request.unless_exists {
+                Ok(Reply::Null)
+            } else {
+                Err(Error::Exists)
+            };
         }
-        create(ctx, writer, &request.params, None, args, 0..0)?;
+        let addition = Addition::of_items(0..0);
+        create(ctx, writer, &request.shape, &addition, args, request.ttl_ms)?;
         Ok(Reply::Ok)
     });
     send(ctx, reserved);
@@ -281,26 +394,35 @@ fn title(field: InfoField) -> &'static CStr {
         InfoField::Error => c"Error rate",
         InfoField::Tightening => c"Tightening ratio",
         InfoField::MaxScaledCapacity => c"Max scaled capacity",
+        InfoField::EstimatedError => c"Estimated error rate",
+        InfoField::Window => c"Window",
+        InfoField::Periods => c"Periods",
+        InfoField::LivePeriods => c"Live periods",
     }
 }
 
 /// The value of a field, or `None` for one that the object does not have.
-fn told(object: &BloomObject, field: InfoField) -> Option<Reply<'static>> {
-    let params = object.params();
+fn told(object: &AnyObject, field: InfoField) -> Option<Reply<'static>> {
+    let Shape { params, window, .. } = object.shape();
     let scaling = params.growth != Growth::Fixed;
+    let now = Ctx::now_ms;
     Some(match field {
-        InfoField::Capacity => Reply::Count(object.capacity()),
+        InfoField::Capacity => Reply::Count(object.capacity(now)),
         InfoField::Size => Reply::Count(keyspace::memory_bytes(object)),
-        InfoField::Filters => Reply::Count(object.filters().len() as u64),
-        InfoField::Items => Reply::Count(object.items()),
+        InfoField::Filters => Reply::Count(object.filter_count(now)),
+        InfoField::Items => Reply::Count(object.items(now)),
         InfoField::Expansion if !scaling => Reply::Null,
         InfoField::Expansion => Reply::Count(u64::from(params.growth.expansion())),
         InfoField::Error => Reply::Rate(params.error_rate.get()),
         InfoField::Tightening if scaling => Reply::Rate(params.tightening.get()),
         InfoField::MaxScaledCapacity if scaling => {
-            Reply::Count(object.max_scaled_capacity(config::limits()))
+            Reply::Count(object.max_scaled_capacity(now, config::limits()))
         }
         InfoField::Tightening | InfoField::MaxScaledCapacity => return None,
+        InfoField::EstimatedError => Reply::Rate(object.estimated_rate(now)),
+        InfoField::Window => Reply::Count(window?.period_ms()),
+        InfoField::Periods => Reply::Count(window?.periods()),
+        InfoField::LivePeriods => Reply::Count(object.live_periods(now)?),
     })
 }
 
@@ -312,26 +434,22 @@ pub fn load<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 fn try_load<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
     arity(&args, 3..5)?;
     let ttl_ms = if args.len() == 4 {
-        let ttl = args::integer(args.word(3)).filter(|ttl| *ttl >= 0);
-        ttl.ok_or(Error::Bad(Field::Ttl))?
+        let ttl = args::integer(args.word(3)).map(u64::try_from);
+        ttl.and_then(Result::ok).ok_or(Error::Bad(Field::Ttl))?
     } else {
         0
     };
     // As for RESTORE, 0 is no time to live.
     let expires_ms = match ttl_ms {
         0 => None,
-        ttl => Some(
-            Ctx::now_ms()
-                .checked_add(ttl)
-                .ok_or(Error::Bad(Field::Ttl))?,
-        ),
+        ttl => Some(expiry(ttl)?),
     };
     let writer = Writer::open(ctx, key(&args));
     if writer.exists()? {
         return Err(Error::Busy);
     }
     let dump = args.string(2).bytes();
-    let object = codec::decode(dump).map_err(|error| match error {
+    let object = AnyObject::decode(dump).map_err(|error| match error {
         DecodeError::UnsupportedVersion => Error::UnsupportedVersion,
         DecodeError::Truncated | DecodeError::Malformed(_) => Error::Undecodable,
     })?;
@@ -360,7 +478,7 @@ pub fn scandump<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
         Ok(object) => {
             // A cursor below 0 stands past the end, as one above all bitmaps does.
             let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
-            let (next, piece) = chunks::piece(object, cursor);
+            let (next, piece) = object.piece(cursor);
             let pair = vec![Reply::Count(next), Reply::Bytes(piece.bytes())];
             send(ctx, Ok(Reply::List(pair)));
         }
@@ -401,24 +519,169 @@ pub fn debug<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     let reader = Reader::open(ctx, key(&args));
     let reply = reader.object().and_then(|object| {
         let object = object.ok_or(Error::NotFound)?;
-        let mut lines = vec![Reply::Text(format!("size:{}", object.items()))];
-        let filters = object.filters().iter().enumerate();
-        lines.extend(filters.map(|(index, filter)| Reply::Text(debug_line(object, filter, index))));
+        let items = object.items(Ctx::now_ms);
+        let mut lines = vec![Reply::Text(format!("size:{items}"))];
+        let counting = object.shape().counting;
+        for (period, filter, rate) in object.filters(Ctx::now_ms) {
+            let line = debug_line(filter, object.hash_bits(), rate);
+            let period = period.map(|period| format!(" period:{period}"));
+            let cell = if counting { " cell:4" } else { "" };
+            lines.push(Reply::Text(line + &period.unwrap_or_default() + cell));
+        }
         Ok(Reply::List(lines))
     });
     send(ctx, reply);
 }
 
-fn debug_line(object: &BloomObject, filter: &Filter, index: usize) -> String {
-    let rate = object.filter_rate(index);
+fn debug_line(filter: &Filter, hash_bits: u32, rate: f64) -> String {
     format!(
-        "bytes:{} bits:{} hashes:{} hashwidth:{} capacity:{} size:{} ratio:{}",
+        "bytes:{} bits:{} hashes:{} hashwidth:{hash_bits} capacity:{} size:{} ratio:{}",
         filter.bitmap().len(),
         filter.bits(),
         filter.hashes(),
-        object.hash_bits(),
         filter.capacity(),
         filter.items(),
         double_text(rate)
     )
+}
+
+/// BF.DEL key item [ID id]
+pub fn del<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+    let removed = Delete::parse(&args).and_then(|request| {
+        let moment = Moment {
+            at_ms: told_time(ctx, request.at_ms)?,
+            id: request.id,
+            ttl_ms: None,
+        };
+        remove(ctx, args, 2..3, moment)
+    });
+    match removed {
+        Ok(removed) => ctx.reply_bool(removed[0]),
+        Err(error) => send_error(ctx, error),
+    }
+}
+
+/// BF.MDEL key item [item ...]
+pub fn mdel<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+    if args.len() < 3 {
+        return ctx.reply_wrong_arity();
+    }
+    match remove(ctx, args, 2..args.len(), Moment::default()) {
+        Ok(removed) => {
+            ctx.reply_array(removed.len());
+            for removed in removed {
+                ctx.reply_bool(removed);
+            }
+        }
+        Err(error) => send_error(ctx, error),
+    }
+}
+
+/// Takes items out of the object under the command's key, and tells of each whether it was.
+fn remove<'a>(
+    ctx: Ctx<'a>,
+    args: Argv<'a>,
+    range: Range<usize>,
+    mut moment: Moment,
+) -> Result<Vec<bool>, Error> {
+    let mut writer = Writer::open(ctx, key(&args));
+    let removed = writer.update(|object| {
+        let object = counting(object)?;
+        let now_ms = moment.at_ms.unwrap_or_else(Ctx::now_ms);
+        moment.at_ms = object.shape().window.map(|_| now_ms);
+        let tidied = object.tidy(now_ms);
+        let of_each = items(args, range.clone()).map(|item| {
+            let probe = object.probe(item);
+            object.remove(probe, moment.id, now_ms)
+        });
+        Ok::<_, Error>((of_each.collect::<Vec<_>>(), tidied))
+    })?;
+    let Ok(removed) = removed else {
+        return Ok(vec![false; range.len()]);
+    };
+    let (removed, tidied) = removed?;
+    let indexed = range.zip(&removed).filter(|(_, removed)| **removed);
+    let gone: Vec<Str> = indexed.map(|(index, _)| args.string(index)).collect();
+    if !gone.is_empty() {
+        writer.removed(&gone, &moment);
+    } else if tidied {
+        writer.added_at(&[], &Moment { id: None, ..moment });
+    }
+    Ok(removed)
+}
+
+fn counting(object: &mut AnyObject) -> Result<&mut Extended, Error> {
+    match object {
+        AnyObject::Extended(object) if object.shape().counting => Ok(object),
+        _ => Err(Error::NoCounters),
+    }
+}
+
+/// BF.COUNT key item
+pub fn count<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+    if args.len() != 3 {
+        return ctx.reply_wrong_arity();
+    }
+    let reader = Reader::open(ctx, key(&args));
+    let count = reader.object().and_then(|object| match object {
+        None => Ok(0),
+        Some(AnyObject::Extended(object)) if object.shape().counting => {
+            let probe = object.probe(args.string(2).bytes());
+            Ok(object.count(probe, Ctx::now_ms()))
+        }
+        Some(_) => Err(Error::NoCounters),
+    });
+    send(ctx, count.map(Reply::Count));
+}
+
+/// BF.MISSING key item [item ...]
+pub fn missing<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+    if args.len() < 3 {
+        return ctx.reply_wrong_arity();
+    }
+    let reader = Reader::open(ctx, key(&args));
+    let missing = reader.object().map(|object| {
+        let asked = || items(args, 2..args.len());
+        let mut missing = HashSet::new();
+        match object {
+            None => missing.extend(asked()),
+            Some(object) => {
+                let mut next = asked();
+                object.contains_each(asked(), Ctx::now_ms, |found| {
+                    missing.extend(next.next().filter(|_| !found));
+                });
+            }
+        }
+        missing.len() as u64
+    });
+    send(ctx, missing.map(Reply::Count));
+}
+
+/// BF.MERGE key source [source ...]
+pub fn merge<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+    send(ctx, try_merge(ctx, args).map(|()| Reply::Ok));
+}
+
+fn try_merge<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<(), Error> {
+    if args.len() < 3 {
+        return Err(Error::Arity);
+    }
+    // The same filter twice is the filter itself.
+    let mut names = HashSet::from([key(&args).bytes()]);
+    let others = (2..args.len()).map(|index| args.string(index));
+    let others: Vec<Str> = others.filter(|name| names.insert(name.bytes())).collect();
+    let readers: Vec<Reader> = others.iter().map(|name| Reader::open(ctx, *name)).collect();
+    let own = Reader::open(ctx, key(&args));
+    let own_object = own.object()?;
+    let mut sources: Vec<&AnyObject> = own_object.into_iter().collect();
+    for reader in &readers {
+        sources.push(reader.object()?.ok_or(Error::NotFound)?);
+    }
+    if readers.is_empty() {
+        return own_object.map(|_| ()).ok_or(Error::NotFound);
+    }
+    let merged = AnyObject::merged(&sources, config::limits_for(ctx)).map_err(Error::Unlike)?;
+    drop(readers);
+    drop(own);
+    Writer::open(ctx, key(&args)).merge(merged)
 }

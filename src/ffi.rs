@@ -254,6 +254,8 @@ pub enum Piece<'p> {
     Word(&'static CStr),
     /// Bytes.
     Bytes(&'p [u8]),
+    /// A number as text.
+    Text(String),
     /// Arguments of the command that runs.
     Items(&'p [Str<'p>]),
 }
@@ -360,9 +362,9 @@ impl<'a> Ctx<'a> {
     }
 
     /// The time in milliseconds since the epoch.
-    pub fn now_ms() -> i64 {
+    pub fn now_ms() -> u64 {
         // SAFETY: no arguments.
-        unsafe { call!(RedisModule_Milliseconds()) }
+        unsafe { call!(RedisModule_Milliseconds()) }.max(0) as u64
     }
 
     /// 32 random bytes from the server's generator.
@@ -387,6 +389,7 @@ impl<'a> Ctx<'a> {
             let bytes = match piece {
                 Piece::Word(word) => word.to_bytes(),
                 Piece::Bytes(bytes) => bytes,
+                Piece::Text(text) => text.as_bytes(),
                 Piece::Items(items) => {
                     strings.extend(items.iter().map(|item| item.0.as_ptr()));
                     continue;
@@ -1195,14 +1198,27 @@ pub struct Module {
     pub on_database: fn(DatabaseEvent),
 }
 
+/// What a command does to its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It looks.
+    Reads,
+    /// It adds, and may need memory for it.
+    Adds,
+    /// It takes away.
+    Removes,
+}
+
 /// A command: how it is registered, and what COMMAND DOCS says.
 pub struct Command {
     /// The name, in lower case.
     pub name: &'static CStr,
     /// Runs it.
     pub entry: Entry,
-    /// Whether it changes its key.
-    pub writes: bool,
+    /// What it does to its key.
+    pub effect: Effect,
+    /// Whether other keys follow the first, which it reads.
+    pub reads_others: bool,
     /// Whether it takes a time that does not grow with what the key holds.
     pub fast: bool,
     /// The number of arguments with the name, negative if more may follow.
@@ -1573,11 +1589,13 @@ fn register_commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result<(
     let set_categories = unsafe { raw::RedisModule_SetCommandACLCategories };
     for command in module.commands {
         let refused = || format!("the server refused the command {:?}", command.name);
-        let flags = match (command.writes, command.fast) {
-            (true, true) => c"write deny-oom fast",
-            (true, false) => c"write deny-oom",
-            (false, true) => c"readonly fast",
-            (false, false) => c"readonly",
+        let flags = match (command.effect, command.fast) {
+            (Effect::Adds, true) => c"write deny-oom fast",
+            (Effect::Adds, false) => c"write deny-oom",
+            (Effect::Removes, true) => c"write fast",
+            (Effect::Removes, false) => c"write",
+            (Effect::Reads, true) => c"readonly fast",
+            (Effect::Reads, false) => c"readonly",
         };
         // SAFETY: the context is the one of the load. The entry point differs from the type that is
         // wanted in transparent wrappers around the same pointers only.
@@ -1590,7 +1608,7 @@ fn register_commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result<(
                 entry,
                 flags.as_ptr(),
                 1,
-                1,
+                if command.reads_others { -1 } else { 1 },
                 1
             )) != OK
             {
@@ -1602,7 +1620,10 @@ fn register_commands(ctx: *mut raw::RedisModuleCtx, module: &Module) -> Result<(
             return Err(refused());
         }
         if let Some(set) = set_categories {
-            let access = if command.writes { "write" } else { "read" };
+            let access = match command.effect {
+                Effect::Reads => "read",
+                Effect::Adds | Effect::Removes => "write",
+            };
             let speed = if command.fast { "fast" } else { "slow" };
             let categories = format!("{access} {speed} {}", own.to_string_lossy());
             let categories = CString::new(categories.trim_end()).unwrap_or_default();
@@ -1633,23 +1654,28 @@ fn describe(
         sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
         sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
     };
-    let access = if command.writes {
-        raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT
-    } else {
-        raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS
+    let reads = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+    let access = match command.effect {
+        Effect::Adds => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT,
+        Effect::Removes => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+        Effect::Reads => reads,
     };
     // SAFETY: all zero is a valid value of these C structures: null pointers, and the marks that
     // end the lists.
     let (mut keys, mut end): (
-        [raw::RedisModuleCommandKeySpec; 2],
+        [raw::RedisModuleCommandKeySpec; 3],
         raw::RedisModuleCommandArg,
     ) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    keys[0].flags = u64::from(access);
-    keys[0].begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    keys[0].bs.index.pos = 1;
-    keys[0].find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    keys[0].fk.range.lastkey = 0;
-    keys[0].fk.range.keystep = 1;
+    let specs = [(access, 1, 0), (reads, 2, -1)];
+    let others = usize::from(command.reads_others);
+    for (key, (access, first, last)) in keys.iter_mut().zip(&specs[..=others]) {
+        key.flags = u64::from(*access);
+        key.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+        key.bs.index.pos = *first;
+        key.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+        key.fk.range.lastkey = *last;
+        key.fk.range.keystep = 1;
+    }
 
     // The structures of an argument's parts have to outlive the call.
     let mut parts: Vec<Box<[raw::RedisModuleCommandArg]>> = Vec::new();
@@ -1657,6 +1683,14 @@ fn describe(
     args[0].name = c"key".as_ptr();
     args[0].type_ = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY;
     args[0].key_spec_index = 0;
+    if command.reads_others {
+        let mut other = end;
+        other.name = c"source".as_ptr();
+        other.type_ = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY;
+        other.key_spec_index = 1;
+        other.flags = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
+        args.push(other);
+    }
     for arg in command.args {
         args.push(argument(arg, &mut parts));
     }

@@ -5,9 +5,9 @@ use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::bloom::chunks::{self, Partial, Progress};
+use crate::bloom::chunks::{Partial, Progress};
 use crate::bloom::codec::{self, DecodeError, RdbRead};
-use crate::bloom::{BloomObject, Growth, Params, Seed};
+use crate::bloom::{AnyObject, BloomObject, Family, Growth};
 use crate::config::{self, double_text};
 use crate::ffi::{
     Access, AofWriter, Ctx, Defrag, Digest, Form, Held, Key, NativeType, Piece, RdbReader,
@@ -22,8 +22,10 @@ const DUMP_BYTES_MAX: usize = 64 << 20;
 
 /// An event when an object comes to be.
 const CREATED: &CStr = c"bloom.reserve";
-/// An event when an object has taken a new item.
+/// An event when an object has taken an item.
 const ADDED: &CStr = c"bloom.add";
+/// An event when an item was taken out of an object.
+const REMOVED: &CStr = c"bloom.del";
 
 /// What a key holds: an object, or one whose chunks have not all come; and the ledger in which it
 /// is entered.
@@ -33,15 +35,16 @@ pub struct Stored {
 }
 
 enum Content {
-    Ready(BloomObject),
+    Ready(AnyObject),
     Loading(Box<Partial>),
 }
 
 impl Content {
-    fn is_redisbloom(&self) -> bool {
+    #[inline]
+    fn family(&self) -> Family {
         match self {
-            Self::Ready(object) => object.is_redisbloom(),
-            Self::Loading(partial) => partial.is_redisbloom(),
+            Self::Ready(object) => object.family(),
+            Self::Loading(partial) => partial.family(),
         }
     }
 
@@ -54,20 +57,17 @@ impl Content {
 
     #[inline]
     fn footprint(&self) -> Footprint {
-        let sums = match self {
-            Self::Ready(object) => Footprint {
-                filters: object.filters().len() as u64,
-                items: object.items(),
-                capacity: object.capacity(),
-                ..Footprint::default()
-            },
-            Self::Loading(_) => Footprint::default(),
+        let (filters, items, capacity) = match self {
+            Self::Ready(object) => object.totals(),
+            Self::Loading(_) => (0, 0, 0),
         };
         Footprint {
             bytes: self.memory_bytes(),
             objects: 1,
-            redisbloom: u64::from(self.is_redisbloom()),
-            ..sums
+            redisbloom: u64::from(self.family() == Family::RedisBloom),
+            filters,
+            items,
+            capacity,
         }
     }
 }
@@ -81,7 +81,7 @@ impl Stored {
         Self { value, ledger }
     }
 
-    fn object(&self) -> Result<&BloomObject, Error> {
+    fn object(&self) -> Result<&AnyObject, Error> {
         match &self.value {
             Content::Ready(object) => Ok(object),
             Content::Loading(_) => Err(Error::StillLoading),
@@ -112,8 +112,30 @@ impl Drop for Stored {
 }
 
 /// The bytes that a stored object takes in all.
-pub fn memory_bytes(object: &BloomObject) -> u64 {
+pub fn memory_bytes(object: &AnyObject) -> u64 {
     object.memory_bytes() + Stored::OVERHEAD_BYTES
+}
+
+/// When a write happened and what it said of its items, where the object wants to know.
+#[derive(Clone, Copy, Default)]
+pub struct Moment {
+    /// In milliseconds since the epoch; none where the object has no periods.
+    pub at_ms: Option<u64>,
+    /// For how long the items are to be found, in milliseconds.
+    pub ttl_ms: Option<u64>,
+    /// The items' id.
+    pub id: Option<u64>,
+}
+
+impl Moment {
+    fn add_to(&self, pieces: &mut Vec<Piece>) {
+        let words = [(c"AT", self.at_ms), (c"TTL", self.ttl_ms), (c"ID", self.id)];
+        for (word, number) in words {
+            if let Some(number) = number {
+                pieces.extend([Piece::Word(word), Piece::Text(number.to_string())]);
+            }
+        }
+    }
 }
 
 /// A key opened to look at its object.
@@ -131,7 +153,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// [`Error::WrongType`] or [`Error::StillLoading`].
     #[inline]
-    pub fn object(&self) -> Result<Option<&BloomObject>, Error> {
+    pub fn object(&self) -> Result<Option<&AnyObject>, Error> {
         match self.0.value::<Stored>() {
             Held::Nothing => Ok(None),
             Held::Other => Err(Error::WrongType),
@@ -174,7 +196,7 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn update<C, R>(&mut self, change: C) -> Result<Result<R, C>, Error>
     where
-        C: FnOnce(&mut BloomObject) -> R,
+        C: FnOnce(&mut AnyObject) -> R,
     {
         match self.held() {
             Held::Nothing => Ok(Err(change)),
@@ -199,14 +221,19 @@ impl<'a> Writer<'a> {
         held
     }
 
-    /// Stores a new object under the key, which has none, with some items in it already.
-    pub fn create(mut self, object: BloomObject, new: &[Str]) {
-        let (params, seed) = (object.params(), *object.seed());
+    /// Stores a new object under the key, which has none, with some items in it already, to live until
+    /// `expires_ms` if that is given.
+    pub fn create(
+        mut self,
+        object: AnyObject,
+        new: &[Str],
+        moment: &Moment,
+        expires_ms: Option<i64>,
+    ) {
+        let creation = creation(&self.name, &object, new, moment);
+        self.ctx.replicate(c"BF.INSERT", &creation);
         self.store(Content::Ready(object));
-        self.ctx.replicate(
-            c"BF.INSERT",
-            &creation(&self.name, &params, &seed, new).pieces(),
-        );
+        self.expire(expires_ms);
         self.publish(&[CREATED]);
         if !new.is_empty() {
             self.ctx.notify(ADDED, self.name);
@@ -214,19 +241,40 @@ impl<'a> Writer<'a> {
     }
 
     /// Stores an object that came as a dump, to live until `expires_ms` if that is given.
-    pub fn create_loaded(mut self, object: BloomObject, dump: &[u8], expires_ms: Option<i64>) {
+    pub fn create_loaded(mut self, object: AnyObject, dump: &[u8], expires_ms: Option<i64>) {
         self.store(Content::Ready(object));
         let key = Piece::Items(std::slice::from_ref(&self.name));
         self.ctx.replicate(c"BF.LOAD", &[key, Piece::Bytes(dump)]);
-        if let Some(ms) = expires_ms {
-            self.key.expire_at(ms);
-            // As a point in time: a replica or an AOF may hear of it later.
-            let key = Piece::Items(std::slice::from_ref(&self.name));
-            let time = ms.to_string();
-            self.ctx
-                .replicate(c"PEXPIREAT", &[key, Piece::Bytes(time.as_bytes())]);
-        }
+        self.expire(expires_ms);
         self.publish(&[CREATED]);
+    }
+
+    /// Has the key expire, and sends that on as a point in time: a replica or an AOF may hear of it later.
+    fn expire(&mut self, at_ms: Option<i64>) {
+        if let Some(ms) = at_ms {
+            self.key.expire_at(ms);
+            let key = Piece::Items(std::slice::from_ref(&self.name));
+            let time = Piece::Text(ms.to_string());
+            self.ctx.replicate(c"PEXPIREAT", &[key, time]);
+        }
+    }
+
+    /// Stores what objects were merged into.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] or [`Error::StillLoading`].
+    pub fn merge(mut self, object: AnyObject) -> Result<(), Error> {
+        let event = if self.exists()? {
+            // In its place, so that the key keeps its time to live.
+            let _ = self.update(|held| *held = object)?;
+            ADDED
+        } else {
+            self.store(Content::Ready(object));
+            CREATED
+        };
+        self.ctx.replicate_verbatim();
+        self.publish(&[event]);
+        Ok(())
     }
 
     /// Publishes that all items of the command were new to the object.
@@ -241,6 +289,36 @@ impl<'a> Writer<'a> {
         let key = Piece::Items(std::slice::from_ref(&self.name));
         self.ctx.replicate(c"BF.MADD", &[key, Piece::Items(new)]);
         self.publish(&[ADDED]);
+    }
+
+    /// Publishes that these items went into an object with periods or counters; if there are none, that
+    /// only time passed for it.
+    pub fn added_at(self, items: &[Str], moment: &Moment) {
+        let mut pieces = vec![
+            Piece::Items(std::slice::from_ref(&self.name)),
+            Piece::Word(c"NOCREATE"),
+        ];
+        moment.add_to(&mut pieces);
+        if !items.is_empty() {
+            pieces.extend([Piece::Word(c"ITEMS"), Piece::Items(items)]);
+        }
+        self.ctx.replicate(c"BF.INSERT", &pieces);
+        if !items.is_empty() {
+            self.publish(&[ADDED]);
+        }
+    }
+
+    /// Publishes that these items were taken out of an object.
+    pub fn removed(self, items: &[Str], moment: &Moment) {
+        for item in items {
+            let mut pieces = vec![
+                Piece::Items(std::slice::from_ref(&self.name)),
+                Piece::Items(std::slice::from_ref(item)),
+            ];
+            moment.add_to(&mut pieces);
+            self.ctx.replicate(c"BF.DEL", &pieces);
+        }
+        self.publish(&[REMOVED]);
     }
 
     /// Requires that there is nothing under the key, not even an object that is being loaded.
@@ -304,71 +382,57 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The texts of a creation's parameters, which its pieces borrow.
-struct Creation<'c> {
-    name: &'c Str<'c>,
-    capacity: String,
-    error_rate: String,
-    tightening: String,
-    expansion: Option<String>,
-    seed: &'c Seed,
-    new: &'c [Str<'c>],
-}
-
+/// `key CAPACITY c ERROR r TIGHTENING t SEED s EXPANSION n|NONSCALING … [ITEMS …]`: every parameter, so that
+/// a server with other settings builds the same object.
 fn creation<'c>(
     name: &'c Str<'c>,
-    params: &Params,
-    seed: &'c Seed,
+    object: &'c AnyObject,
     new: &'c [Str<'c>],
-) -> Creation<'c> {
-    Creation {
-        name,
-        capacity: params.capacity.to_string(),
-        error_rate: double_text(params.error_rate.get()),
-        tightening: double_text(params.tightening.get()),
-        expansion: match params.growth {
-            Growth::Fixed => None,
-            Growth::By(factor) => Some(factor.to_string()),
-        },
-        seed,
-        new,
+    moment: &Moment,
+) -> Vec<Piece<'c>> {
+    let shape = object.shape();
+    let params = shape.params;
+    let mut pieces = vec![
+        Piece::Items(std::slice::from_ref(name)),
+        Piece::Word(c"CAPACITY"),
+        Piece::Text(params.capacity.to_string()),
+        Piece::Word(c"ERROR"),
+        Piece::Text(double_text(params.error_rate.get())),
+        Piece::Word(c"TIGHTENING"),
+        Piece::Text(double_text(params.tightening.get())),
+        Piece::Word(c"SEED"),
+        Piece::Bytes(object.seed().as_bytes()),
+    ];
+    match params.growth {
+        Growth::Fixed => pieces.push(Piece::Word(c"NONSCALING")),
+        Growth::By(factor) => {
+            pieces.extend([Piece::Word(c"EXPANSION"), Piece::Text(factor.to_string())]);
+        }
     }
+    if let Some(window) = shape.window {
+        pieces.extend([
+            Piece::Word(c"WINDOW"),
+            Piece::Text(window.period_ms().to_string()),
+        ]);
+        pieces.extend([
+            Piece::Word(c"PERIODS"),
+            Piece::Text(window.periods().to_string()),
+        ]);
+    }
+    if shape.counting {
+        pieces.push(Piece::Word(c"COUNTING"));
+    }
+    moment.add_to(&mut pieces);
+    if !new.is_empty() {
+        pieces.extend([Piece::Word(c"ITEMS"), Piece::Items(new)]);
+    }
+    pieces
 }
 
-impl Creation<'_> {
-    /// `key CAPACITY c ERROR r TIGHTENING t SEED s EXPANSION n|NONSCALING [ITEMS …]`: every
-    /// parameter, so that a server with other settings builds the same object.
-    fn pieces(&self) -> Vec<Piece<'_>> {
-        let mut pieces = vec![
-            Piece::Items(std::slice::from_ref(self.name)),
-            Piece::Word(c"CAPACITY"),
-            Piece::Bytes(self.capacity.as_bytes()),
-            Piece::Word(c"ERROR"),
-            Piece::Bytes(self.error_rate.as_bytes()),
-            Piece::Word(c"TIGHTENING"),
-            Piece::Bytes(self.tightening.as_bytes()),
-            Piece::Word(c"SEED"),
-            Piece::Bytes(self.seed.as_bytes()),
-        ];
-        match &self.expansion {
-            None => pieces.push(Piece::Word(c"NONSCALING")),
-            Some(factor) => {
-                pieces.push(Piece::Word(c"EXPANSION"));
-                pieces.push(Piece::Bytes(factor.as_bytes()));
-            }
-        }
-        if !self.new.is_empty() {
-            pieces.push(Piece::Word(c"ITEMS"));
-            pieces.push(Piece::Items(self.new));
-        }
-        pieces
-    }
-}
+static HANDLES: [TypeHandle; 3] = [TypeHandle::new(), TypeHandle::new(), TypeHandle::new()];
 
-static HANDLES: [TypeHandle; 2] = [TypeHandle::new(), TypeHandle::new()];
-
-/// The form of objects of RedisBloom; the other is ours.
-const REDISBLOOM: usize = 1;
+/// The families in the order of their forms.
+const FAMILIES: [Family; 3] = [Family::Plain, Family::RedisBloom, Family::Extended];
 
 impl NativeType for Stored {
     const FORMS: &'static [Form] = &[
@@ -380,6 +444,10 @@ impl NativeType for Stored {
             name: c"MBbloom--",
             version: codec::REDISBLOOM_RDB_VERSION,
         },
+        Form {
+            name: c"bloomfltx",
+            version: codec::EXTENDED_RDB_VERSION,
+        },
     ];
 
     fn handles() -> &'static [TypeHandle] {
@@ -387,11 +455,8 @@ impl NativeType for Stored {
     }
 
     fn form(&self) -> usize {
-        if self.value.is_redisbloom() {
-            REDISBLOOM
-        } else {
-            0
-        }
+        let family = self.value.family();
+        FAMILIES.iter().position(|f| *f == family).unwrap_or(0)
     }
 
     fn load(
@@ -400,21 +465,29 @@ impl NativeType for Stored {
         version: i32,
         database: i32,
     ) -> Result<Self, DecodeError> {
-        // What is half loaded has no filters, which no complete object has.
-        let content = if form == REDISBLOOM {
-            match (from.uint()?, from.uint()?) {
-                (_, 0) => Content::Loading(Box::new(Partial::read_rdb(from)?)),
-                (items, links) => {
-                    Content::Ready(codec::read_redisbloom(items, links, version, from)?)
-                }
-            }
-        } else {
-            match from.uint()? {
-                0 => Content::Loading(Box::new(Partial::read_rdb(from)?)),
-                filters => Content::Ready(codec::read_rdb(filters, from)?),
-            }
+        let family = FAMILIES[form];
+        // RedisBloom's number of items comes first.
+        let items = match family {
+            Family::RedisBloom => from.uint()?,
+            Family::Plain | Family::Extended => 0,
         };
-        if content.is_redisbloom() != (form == REDISBLOOM) {
+        // What is half loaded has no filters, which no complete object has.
+        let content = match (family, from.uint()?) {
+            (_, 0) => Content::Loading(Box::new(Partial::read_rdb(from)?)),
+            (Family::Plain, filters) => {
+                Content::Ready(AnyObject::Plain(codec::read_rdb(filters, from)?))
+            }
+            (Family::RedisBloom, links) => {
+                let object = codec::read_redisbloom(items, links, version, from)?;
+                Content::Ready(AnyObject::Plain(object))
+            }
+            (Family::Extended, 1) => {
+                let object = codec::read_extended(from)?;
+                Content::Ready(AnyObject::Extended(Box::new(object)))
+            }
+            (Family::Extended, _) => return Err(DecodeError::UnsupportedVersion),
+        };
+        if content.family() != family {
             return Err("object of another form".into());
         }
         Ok(Self::new(content, info::of_loaded(database)))
@@ -422,7 +495,7 @@ impl NativeType for Stored {
 
     fn save(&self, to: &mut RdbWriter) {
         match &self.value {
-            Content::Ready(object) => codec::write_rdb(object, to),
+            Content::Ready(object) => object.write_rdb(to),
             Content::Loading(partial) => partial.write_rdb(to),
         }
     }
@@ -430,14 +503,15 @@ impl NativeType for Stored {
     fn rewrite(&self, to: &mut AofWriter) {
         match &self.value {
             Content::Ready(object)
-                if !object.is_redisbloom() && codec::encoded_len(object) <= DUMP_BYTES_MAX =>
+                if object.family() != Family::RedisBloom
+                    && object.encoded_len() <= DUMP_BYTES_MAX =>
             {
-                to.emit(c"BF.LOAD", &codec::encode(object));
+                to.emit(c"BF.LOAD", &object.encode());
             }
             Content::Ready(object) => {
                 let mut cursor = 0;
                 loop {
-                    let (next, piece) = chunks::piece(object, cursor);
+                    let (next, piece) = object.piece(cursor);
                     if next == 0 {
                         break;
                     }
@@ -464,11 +538,11 @@ impl NativeType for Stored {
                 to.add(u64::from(params.growth.expansion()));
                 to.add(params.error_rate.get().to_bits());
                 to.add(params.tightening.get().to_bits());
-                if object.is_redisbloom() {
+                if object.family() != Family::Plain {
                     // All that is not in the filters.
-                    to.add_bytes(chunks::piece(object, 0).1.bytes());
+                    to.add_bytes(object.piece(0).1.bytes());
                 }
-                for filter in object.filters() {
+                for filter in object.all_filters() {
                     to.add_bytes(filter.blob());
                     to.add(filter.capacity());
                     to.add(filter.items());
@@ -522,19 +596,23 @@ impl NativeType for Stored {
         let Content::Ready(object) = &mut value.value else {
             return (value, true);
         };
-        if begin == 0 && small(size_of_val(object.filters())) {
-            object.relocate_table(|table| {
+        if begin == 0 {
+            object.relocate_tables(|table| {
+                if !small(size_of_val(&table[..])) {
+                    return table;
+                }
                 let (table, moved) = by.relocate_slice(table.into_boxed_slice());
                 count(moved);
                 table.into_vec()
             });
         }
-        for index in begin..object.filters().len() {
+        let sizes: Vec<usize> = object.all_filters().map(|f| f.blob().len()).collect();
+        for (index, bytes) in sizes.into_iter().enumerate().skip(begin) {
             if by.should_stop() {
                 by.set_cursor(index);
                 return (value, false);
             }
-            if small(object.filters()[index].blob().len()) {
+            if small(bytes) {
                 object.relocate_filter(index, |blob| {
                     let (blob, moved) = by.relocate_slice(blob);
                     count(moved);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::bloom::Refusal;
+use crate::bloom::{MergeError, Refusal};
 use crate::config::double_text;
 use crate::ffi::Ctx;
 
@@ -21,6 +21,12 @@ pub enum Field {
     Cursor,
     /// A time to live.
     Ttl,
+    /// Length of a period.
+    Window,
+    /// Number of periods.
+    Periods,
+    /// An item's id.
+    Id,
 }
 
 /// Why a command failed.
@@ -46,6 +52,16 @@ pub enum Error {
     UnknownOption,
     /// A word that BF.INFO does not know, or that this object does not have.
     UnknownField,
+    /// WINDOW without PERIODS, or the other way round.
+    HalfWindow,
+    /// What takes a window, asked of an object that has none.
+    NoWindow,
+    /// What takes counters, asked of an object that has none.
+    NoCounters,
+    /// A time to live beyond the window.
+    LongTtl,
+    /// Objects that can't be made one.
+    Unlike(MergeError),
     /// EXPANSION together with NONSCALING.
     FixedExpansion,
     /// NOCREATE with a parameter of a creation.
@@ -77,22 +93,34 @@ impl fmt::Display for Field {
             Self::Tightening => "tightening ratio",
             Self::Cursor => "cursor",
             Self::Ttl => "ttl",
+            Self::Window => "window",
+            Self::Periods => "periods",
+            Self::Id => "id",
         })
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        f.write_str(match *self {
             Self::Arity => "ERR wrong number of arguments",
             Self::WrongType => "WRONGTYPE Operation against a key holding the wrong kind of value",
             Self::NotFound => "ERR not found",
             Self::Exists => "ERR item exists",
             Self::Busy => "BUSYKEY Target key name already exists.",
             Self::Bad(field) => return write!(f, "ERR bad {field}"),
-            Self::Range(Field::Capacity) => "ERR (capacity should be larger than 0)",
-            Self::Range(Field::ErrorRate) => "ERR (0 < error rate range < 1)",
-            Self::Range(field) => return write!(f, "ERR (0 < {field} range < 1)"),
+            Self::Range(field @ (Field::ErrorRate | Field::Tightening)) => {
+                return write!(f, "ERR (0 < {field} range < 1)");
+            }
+            Self::Range(field) => return write!(f, "ERR ({field} should be larger than 0)"),
+            Self::HalfWindow => "ERR WINDOW and PERIODS have to be given together",
+            Self::NoWindow => "ERR filter was not made with WINDOW",
+            Self::NoCounters => "ERR filter was not made with COUNTING",
+            Self::LongTtl => "ERR ttl is longer than the window",
+            Self::Unlike(MergeError::Seeds) => "ERR filters have different seeds",
+            Self::Unlike(MergeError::Kinds) => "ERR filters are of different kinds",
+            Self::Unlike(MergeError::Rates) => "ERR error rates of the filters add up to 1 or more",
+            Self::Unlike(MergeError::Refused(refusal)) => return Self::Refused(refusal).fmt(f),
             Self::Seed => "ERR invalid seed",
             Self::UnknownOption => "ERR unknown argument received",
             Self::UnknownField => "ERR invalid information value",

@@ -1,6 +1,8 @@
 //! The module's table: name, version, commands and their documentation. No logic.
 
-use crate::ffi::{Arg, ArgKind, Command, Ctx, Entry, Module, RawArgv, enter, register_type};
+use crate::ffi::{
+    Arg, ArgKind, Command, Ctx, Effect, Entry, Module, RawArgv, enter, register_type,
+};
 use crate::keyspace::Stored;
 use crate::{commands, config, info};
 
@@ -10,7 +12,8 @@ pub static MODULE: Module = Module {
     version: version(env!("CARGO_PKG_VERSION").as_bytes()),
     register_types: |ctx| {
         register_type::<Stored, 0>(ctx)?;
-        register_type::<Stored, 1>(ctx)
+        register_type::<Stored, 1>(ctx)?;
+        register_type::<Stored, 2>(ctx)
     },
     configure: config::configure,
     configured: config::configured,
@@ -53,7 +56,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: c"bf.add",
         entry: entry!(commands::add),
-        writes: true,
+        effect: Effect::Adds,
+        reads_others: false,
         fast: true,
         arity: 3,
         summary: c"Adds an item to a bloom filter. Creates the filter if it does not exist.",
@@ -64,7 +68,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: c"bf.madd",
         entry: entry!(commands::madd),
-        writes: true,
+        effect: Effect::Adds,
+        reads_others: false,
         fast: true,
         arity: -3,
         summary: c"Adds items to a bloom filter. Creates the filter if it does not exist.",
@@ -75,7 +80,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: c"bf.exists",
         entry: entry!(commands::exists),
-        writes: false,
+        effect: Effect::Reads,
+        reads_others: false,
         fast: true,
         arity: 3,
         summary: c"Tells whether an item was added to a bloom filter.",
@@ -86,7 +92,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: c"bf.mexists",
         entry: entry!(commands::mexists),
-        writes: false,
+        effect: Effect::Reads,
+        reads_others: false,
         fast: true,
         arity: -3,
         summary: c"Tells for each item whether it was added to a bloom filter.",
@@ -97,7 +104,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: c"bf.card",
         entry: entry!(commands::card),
-        writes: false,
+        effect: Effect::Reads,
+        reads_others: false,
         fast: true,
         arity: 2,
         summary: c"Returns the number of items that were new to a bloom filter when they were added.",
@@ -108,7 +116,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: c"bf.reserve",
         entry: entry!(commands::reserve),
-        writes: true,
+        effect: Effect::Adds,
+        reads_others: false,
         fast: true,
         arity: -4,
         summary: c"Creates a bloom filter for an error rate and a number of items.",
@@ -118,12 +127,25 @@ const COMMANDS: &[Command] = &[
             ERROR_RATE,
             required(c"capacity", ArgKind::Integer),
             optional(c"growth", ArgKind::OneOf, None, GROWTH),
+            optional(c"window", ArgKind::Block, None, WINDOW),
+            optional(c"counting", ArgKind::Token, Some(c"COUNTING"), &[]),
+            optional(
+                c"expiration",
+                ArgKind::OneOf,
+                None,
+                &[
+                    behind(c"EX", c"seconds", ArgKind::Integer),
+                    behind(c"PX", c"milliseconds", ArgKind::Integer),
+                ],
+            ),
+            optional(c"condition", ArgKind::Token, Some(c"NX"), &[]),
         ],
     },
     Command {
         name: c"bf.insert",
         entry: entry!(commands::insert),
-        writes: true,
+        effect: Effect::Adds,
+        reads_others: false,
         fast: true,
         arity: -2,
         summary: c"Creates a bloom filter with the given parameters unless it exists, and adds items to it.",
@@ -133,10 +155,14 @@ const COMMANDS: &[Command] = &[
             optional(c"capacity", ArgKind::Integer, Some(c"CAPACITY"), &[]),
             optional(c"error_rate", ArgKind::Double, Some(c"ERROR"), &[]),
             optional(c"growth", ArgKind::OneOf, None, GROWTH),
+            optional(c"window", ArgKind::Block, None, WINDOW),
+            optional(c"counting", ArgKind::Token, Some(c"COUNTING"), &[]),
             optional(c"nocreate", ArgKind::Token, Some(c"NOCREATE"), &[]),
             optional(c"tightening_ratio", ArgKind::Double, Some(c"TIGHTENING"), &[]),
             optional(c"seed", ArgKind::Text, Some(c"SEED"), &[]),
             optional(c"validate_scale_to", ArgKind::Integer, Some(c"VALIDATESCALETO"), &[]),
+            optional(c"ttl_ms", ArgKind::Integer, Some(c"TTL"), &[]),
+            ID,
             optional(
                 c"items",
                 ArgKind::Block,
@@ -148,7 +174,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: c"bf.info",
         entry: entry!(commands::info),
-        writes: false,
+        effect: Effect::Reads,
+        reads_others: false,
         fast: true,
         arity: -2,
         summary: c"Returns what a bloom filter is made of and how far it is filled.",
@@ -167,13 +194,18 @@ const COMMANDS: &[Command] = &[
                 token(c"error", c"ERROR"),
                 token(c"tightening", c"TIGHTENING"),
                 token(c"maxscaledcapacity", c"MAXSCALEDCAPACITY"),
+                token(c"estimatederror", c"ESTIMATEDERROR"),
+                token(c"window", c"WINDOW"),
+                token(c"periods", c"PERIODS"),
+                token(c"liveperiods", c"LIVEPERIODS"),
             ],
         )],
     },
     Command {
         name: c"bf.load",
         entry: entry!(commands::load),
-        writes: true,
+        effect: Effect::Adds,
+        reads_others: false,
         fast: false,
         arity: -3,
         summary: c"Restores a bloom filter from its dump, as an AOF holds it.",
@@ -187,7 +219,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: c"bf.scandump",
         entry: entry!(commands::scandump),
-        writes: false,
+        effect: Effect::Reads,
+        reads_others: false,
         fast: false,
         arity: 3,
         summary: c"Returns one chunk of a bloom filter, and the cursor of the next.",
@@ -198,7 +231,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: c"bf.loadchunk",
         entry: entry!(commands::loadchunk),
-        writes: true,
+        effect: Effect::Adds,
+        reads_others: false,
         fast: false,
         arity: 4,
         summary: c"Restores a bloom filter from one chunk after another.",
@@ -212,7 +246,8 @@ const COMMANDS: &[Command] = &[
     Command {
         name: c"bf.debug",
         entry: entry!(commands::debug),
-        writes: false,
+        effect: Effect::Reads,
+        reads_others: false,
         fast: false,
         arity: 2,
         summary: c"Returns the sizes of each filter that a bloom filter is stacked of.",
@@ -220,6 +255,72 @@ const COMMANDS: &[Command] = &[
         since: c"3.0.0",
         args: &[],
     },
+    Command {
+        name: c"bf.del",
+        entry: entry!(commands::del),
+        effect: Effect::Removes,
+        reads_others: false,
+        fast: true,
+        arity: -3,
+        summary: c"Takes an item out of a bloom filter with counters once, where it is certain which of its filters holds it.",
+        complexity: c"O(N), where N is the number of stacked filters.",
+        since: c"3.0.0",
+        args: &[ITEM, ID],
+    },
+    Command {
+        name: c"bf.mdel",
+        entry: entry!(commands::mdel),
+        effect: Effect::Removes,
+        reads_others: false,
+        fast: true,
+        arity: -3,
+        summary: c"Takes items out of a bloom filter with counters, each as BF.DEL does.",
+        complexity: c"O(N * K), where N is the number of stacked filters and K the number of items.",
+        since: c"3.0.0",
+        args: &[ITEMS],
+    },
+    Command {
+        name: c"bf.count",
+        entry: entry!(commands::count),
+        effect: Effect::Reads,
+        reads_others: false,
+        fast: true,
+        arity: 3,
+        summary: c"Tells how often an item was added to a bloom filter with counters and not taken out again, at most.",
+        complexity: c"O(N), where N is the number of stacked filters.",
+        since: c"3.0.0",
+        args: &[ITEM],
+    },
+    Command {
+        name: c"bf.missing",
+        entry: entry!(commands::missing),
+        effect: Effect::Reads,
+        reads_others: false,
+        fast: true,
+        arity: -3,
+        summary: c"Returns how many different items of these are not in a bloom filter.",
+        complexity: c"O(N * K), where N is the number of stacked filters and K the number of items.",
+        since: c"3.0.0",
+        args: &[ITEMS],
+    },
+    Command {
+        name: c"bf.merge",
+        entry: entry!(commands::merge),
+        effect: Effect::Adds,
+        reads_others: true,
+        fast: false,
+        arity: -3,
+        summary: c"Has a bloom filter answer for others as well. Creates it if it does not exist.",
+        complexity: c"O(N), where N is the size of all filters.",
+        since: c"3.0.0",
+        args: &[],
+    },
+];
+
+const ID: Arg = optional(c"id", ArgKind::Integer, Some(c"ID"), &[]);
+const WINDOW: &[Arg] = &[
+    behind(c"WINDOW", c"period_ms", ArgKind::Integer),
+    behind(c"PERIODS", c"periods", ArgKind::Integer),
 ];
 
 const ITEM: Arg = required(c"item", ArgKind::Text);
@@ -229,10 +330,7 @@ const ITEMS: Arg = Arg {
 };
 const ERROR_RATE: Arg = required(c"error_rate", ArgKind::Double);
 const GROWTH: &[Arg] = &[
-    Arg {
-        token: Some(c"EXPANSION"),
-        ..required(c"expansion", ArgKind::Integer)
-    },
+    behind(c"EXPANSION", c"expansion", ArgKind::Integer),
     token(c"nonscaling", c"NONSCALING"),
 ];
 
@@ -244,6 +342,17 @@ const fn required(name: &'static core::ffi::CStr, kind: ArgKind) -> Arg {
         optional: false,
         multiple: false,
         parts: &[],
+    }
+}
+
+const fn behind(
+    word: &'static core::ffi::CStr,
+    name: &'static core::ffi::CStr,
+    kind: ArgKind,
+) -> Arg {
+    Arg {
+        token: Some(word),
+        ..required(name, kind)
     }
 }
 

@@ -10,11 +10,13 @@
 //! The loader takes the same pairs in the same order. What has come so far is a [`Partial`], which
 //! answers nothing: an object that lacks bits would deny items that it holds.
 
-use super::codec::{DecodeError, RdbRead, RdbWrite, encode_header, header_parts};
-use super::filter::HEADER_BYTES;
+use super::any::{AnyObject, Family};
+use super::codec::{self, DecodeError, RdbRead, RdbWrite};
+use super::extended::{Announced as Stacked, Extended, ExtendedParts, Stack};
+use super::filter::{Filter, HEADER_BYTES};
 use super::object::{BloomObject, Parts};
 use super::redisbloom;
-use super::sizing::Limits;
+use super::sizing::{Cell, Limits};
 
 /// The most bytes of one chunk that is made; one that is taken may be of any size. The protocol allows
 /// 16 MiB: copying so much into a reply would keep the server from everything else for 8 ms.
@@ -23,11 +25,31 @@ pub const CHUNK_BYTES: usize = 4 << 20;
 /// The piece of an object at a cursor, with the cursor of the next one.
 #[must_use]
 pub fn piece(object: &BloomObject, cursor: u64) -> (u64, Piece<'_>) {
+    piece_of(cursor, || codec::encode_header(object), object.filters())
+}
+
+/// The same for any object.
+#[must_use]
+pub fn piece_of_any(object: &AnyObject, cursor: u64) -> (u64, Piece<'_>) {
+    match object {
+        AnyObject::Plain(object) => piece(object, cursor),
+        AnyObject::Extended(object) => {
+            let header = || codec::encode_extended_header(object);
+            piece_of(cursor, header, object.all_filters())
+        }
+    }
+}
+
+fn piece_of<'o>(
+    cursor: u64,
+    header: impl FnOnce() -> Vec<u8>,
+    filters: impl IntoIterator<Item = &'o Filter>,
+) -> (u64, Piece<'o>) {
     let Some(offset) = cursor.checked_sub(1) else {
-        return (1, Piece::Header(encode_header(object)));
+        return (1, Piece::Header(header()));
     };
     let mut start = 0;
-    for filter in object.filters() {
+    for filter in filters {
         let bitmap = filter.bitmap();
         let skipped = usize::try_from(offset - start).unwrap_or(usize::MAX);
         if let Some(rest) = bitmap.get(skipped..).filter(|rest| !rest.is_empty()) {
@@ -63,6 +85,7 @@ impl Piece<'_> {
 #[derive(Debug)]
 pub struct Partial {
     header: Vec<u8>,
+    family: Family,
     /// The filters' blobs: they grow from what stands before a bitmap on, as chunks come.
     blobs: Vec<Vec<u8>>,
     /// How many bytes stand before a bitmap.
@@ -77,66 +100,91 @@ pub struct Partial {
 
 /// What a header announces: an object without its bitmaps.
 enum Announced {
-    Ours(Parts),
-    RedisBlooms(redisbloom::Parts),
+    Plain(Parts),
+    RedisBloom(redisbloom::Parts),
+    Extended(ExtendedParts),
+}
+
+/// What is to come of an object, once its header is found to be one.
+struct Outline {
+    family: Family,
+    /// What stands before each bitmap.
+    blobs: Vec<Vec<u8>>,
+    /// Length of each bitmap in bytes.
+    bitmaps: Vec<u64>,
+    /// The bytes that the object takes beside its filters' blobs.
+    overhead: u64,
 }
 
 impl Announced {
     fn read(header: &[u8]) -> Result<Self, DecodeError> {
-        match header_parts(header) {
-            Ok(parts) => Ok(Self::Ours(parts)),
-            // RedisBloom's begins with a number, which may look like our version.
-            Err(error) => match redisbloom::decode_header(header) {
-                Ok(parts) => Ok(Self::RedisBlooms(parts)),
-                Err(_) => Err(error),
+        // RedisBloom's begins with a number, which may look like a version of ours.
+        let error = match codec::extended_header_parts(header) {
+            Ok(Some(parts)) => return Ok(Self::Extended(parts)),
+            Ok(None) => match codec::header_parts(header) {
+                Ok(parts) => return Ok(Self::Plain(parts)),
+                Err(error) => error,
             },
-        }
+            Err(error) => error,
+        };
+        let theirs = redisbloom::decode_header(header);
+        theirs.map(Self::RedisBloom).map_err(|_| error)
     }
 
-    /// Length of each filter's bitmap, in bytes, of what could be an object.
-    fn bitmaps(&self) -> Result<Vec<u64>, &'static str> {
-        match self {
-            Self::Ours(parts) => Ok(BloomObject::without_filters(parts)?.1),
-            Self::RedisBlooms(parts) => {
-                parts.check()?;
-                Ok(parts.links.iter().map(|link| link.bytes).collect())
+    /// Checks that this could be an object.
+    fn outline(self) -> Result<Outline, &'static str> {
+        let per_filter = size_of::<Filter>();
+        let (family, blobs, bitmaps, base, per_filter): (_, Vec<_>, Vec<_>, _, _) = match self {
+            Self::Plain(parts) => {
+                let bitmaps = BloomObject::without_filters(Cell::Bit, &parts)?.1;
+                let blobs = parts.filters.into_iter().map(|f| f.blob).collect();
+                let base = BloomObject::BASE_BYTES;
+                (Family::Plain, blobs, bitmaps, base, per_filter)
             }
-        }
+            Self::RedisBloom(parts) => {
+                parts.check()?;
+                let bitmaps = parts.links.iter().map(|link| link.bytes).collect();
+                let blobs = parts.links.into_iter().map(|l| l.bitmap).collect();
+                let base = BloomObject::BASE_BYTES + size_of::<redisbloom::RedisBloom>() as u64;
+                let per_filter = per_filter + size_of::<redisbloom::Link>();
+                (Family::RedisBloom, blobs, bitmaps, base, per_filter)
+            }
+            Self::Extended(parts) => {
+                let (_, stacks) = parts.check()?;
+                let bitmaps = stacks.iter().flat_map(|s| &s.lengths).copied().collect();
+                let base = Extended::BASE_BYTES + (stacks.len() * size_of::<Stack>()) as u64;
+                let blobs = stacks.into_iter().flat_map(Stacked::blobs).collect();
+                (Family::Extended, blobs, bitmaps, base, per_filter)
+            }
+        };
+        Ok(Outline {
+            overhead: base + (bitmaps.len() * per_filter) as u64,
+            family,
+            blobs,
+            bitmaps,
+        })
     }
 
-    /// The bytes that the object takes beside its filters' blobs: at first, and for each filter.
-    const fn overhead(&self) -> (u64, u64) {
-        let filter = size_of::<super::Filter>() as u64;
+    fn complete(self, blobs: Vec<Vec<u8>>) -> Result<AnyObject, &'static str> {
         match self {
-            Self::Ours(_) => (BloomObject::BASE_BYTES, filter),
-            Self::RedisBlooms(_) => (
-                BloomObject::BASE_BYTES + size_of::<redisbloom::RedisBloom>() as u64,
-                filter + size_of::<redisbloom::Link>() as u64,
-            ),
-        }
-    }
-
-    /// What stands before the bitmaps.
-    fn blobs(self) -> Vec<Vec<u8>> {
-        match self {
-            Self::Ours(parts) => parts.filters.into_iter().map(|f| f.blob).collect(),
-            Self::RedisBlooms(parts) => parts.links.into_iter().map(|l| l.bitmap).collect(),
-        }
-    }
-
-    fn complete(self, blobs: Vec<Vec<u8>>) -> Result<BloomObject, &'static str> {
-        match self {
-            Self::Ours(mut parts) => {
+            Self::Plain(mut parts) => {
                 for (filter, blob) in parts.filters.iter_mut().zip(blobs) {
                     filter.blob = blob;
                 }
-                BloomObject::from_parts(parts)
+                Ok(AnyObject::Plain(BloomObject::from_parts(parts)?))
             }
-            Self::RedisBlooms(mut parts) => {
+            Self::RedisBloom(mut parts) => {
                 for (link, bitmap) in parts.links.iter_mut().zip(blobs) {
                     link.bitmap = bitmap;
                 }
-                BloomObject::from_redisbloom(parts)
+                Ok(AnyObject::Plain(BloomObject::from_redisbloom(parts)?))
+            }
+            Self::Extended(mut parts) => {
+                let filters = parts.stacks.iter_mut().flat_map(|stack| &mut stack.filters);
+                for (filter, blob) in filters.zip(blobs) {
+                    filter.blob = blob;
+                }
+                Ok(AnyObject::Extended(Box::new(Extended::from_parts(parts)?)))
             }
         }
     }
@@ -148,7 +196,7 @@ pub enum Progress {
     /// More chunks are to come.
     Partial,
     /// It was the last one: this is the object.
-    Complete(BloomObject),
+    Complete(AnyObject),
 }
 
 impl Partial {
@@ -157,25 +205,32 @@ impl Partial {
     /// # Errors
     /// Any [`DecodeError`], or `None` in it where the limits do not admit such an object.
     pub fn new(header: &[u8], limits: Limits) -> Result<Self, Option<DecodeError>> {
-        let announced = Announced::read(header)?;
-        let bitmaps = announced.bitmaps().map_err(DecodeError::from)?;
-        let before = match announced {
-            Announced::Ours(_) => HEADER_BYTES,
-            Announced::RedisBlooms(_) => 0,
+        let outline = Announced::read(header)?.outline();
+        let Outline {
+            family,
+            blobs,
+            bitmaps,
+            overhead,
+        } = outline.map_err(DecodeError::from)?;
+        let before = match family {
+            Family::RedisBloom => 0,
+            Family::Plain | Family::Extended => HEADER_BYTES,
         };
-        let filters = bitmaps.iter().map(|bytes| bytes + before as u64);
-        let (base, per_filter) = announced.overhead();
-        let total = filters.clone().try_fold(base, |sum, blob| {
-            sum.checked_add(blob.checked_add(per_filter)?)
-        });
-        let admitted = filters.clone().all(|blob| limits.admit_filter(blob))
+        let mut filters = bitmaps.iter().map(|bytes| bytes + before as u64);
+        let total = filters.clone().try_fold(overhead, u64::checked_add);
+        let admitted = filters.all(|blob| limits.admit_filter(blob))
             && total.is_some_and(|total| limits.admit_object(total));
+        // An object without filters has no bits to wait for: it comes as a dump.
+        if bitmaps.is_empty() {
+            return Err(Some("no filters".into()));
+        }
         if !admitted {
             return Err(None);
         }
         Ok(Self {
             header: header.to_vec(),
-            blobs: announced.blobs(),
+            family,
+            blobs,
             before,
             bitmaps,
             complete: 0,
@@ -183,10 +238,10 @@ impl Partial {
         })
     }
 
-    /// Whether it will be an object of RedisBloom.
+    /// The family of the object that it will be.
     #[must_use]
-    pub const fn is_redisbloom(&self) -> bool {
-        self.before == 0
+    pub const fn family(&self) -> Family {
+        self.family
     }
 
     /// Takes the next chunk, whose end lies at `cursor`.
@@ -272,7 +327,7 @@ impl Partial {
     /// Writes it as RDB fields, behind a number of filters of 0, which no complete object has: the
     /// header, and the bytes of each filter's bitmap that came.
     pub fn write_rdb(&self, to: &mut impl RdbWrite) {
-        if self.is_redisbloom() {
+        if self.family == Family::RedisBloom {
             // The number of items comes first there.
             to.uint(0);
         }

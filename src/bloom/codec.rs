@@ -10,12 +10,25 @@
 //! | dump, version 1 | BF.LOAD, AOF | version byte, expansion u32, error rate f64, tightening ratio f64, seed-is-random u8, number of filters u64; per filter length u64, blob, items i64, capacity i64 |
 //! | header, version 129 | BF.SCANDUMP, BF.LOADCHUNK | as the dump, with every blob cut after its own 45-byte header |
 //!
+//! Objects with periods or counters ([`Extended`]) have the same three, of one sequence of fields. In RDB
+//! they are the stream's; in a dump (version 2) and a header (version 130) they follow the version byte,
+//! every number as eight bytes and every string behind its length.
+//!
+//! | of | fields |
+//! |---|---|
+//! | the object | 1; 1 with a window + 2 with counters; expansion; error rate; tightening ratio; capacity; seed; with a window length of a period in ms and number of periods; number of stacks |
+//! | each stack | number of the period; with counters number of id ranges and, if there are any, lowest and highest id and of each range its first id and the number of its filter; number of filters |
+//! | each filter | blob; capacity; items |
+//!
 //! The widths of the dump are those of bincode 1.3's fixed form, little endian. It is written by
 //! hand: the format is frozen, and a cursor that refuses before it allocates is shorter than a
 //! guard around a general decoder.
 
-use super::filter::HEADER_BYTES;
+use super::any::AnyObject;
+use super::extended::{Extended, ExtendedParts, Ids, StackParts};
+use super::filter::{Filter, HEADER_BYTES};
 use super::object::{BloomObject, FilterParts, Parts};
+use super::probe::Seed;
 use super::redisbloom;
 
 pub use super::redisbloom::RDB_VERSION as REDISBLOOM_RDB_VERSION;
@@ -23,11 +36,20 @@ pub use super::redisbloom::RDB_VERSION as REDISBLOOM_RDB_VERSION;
 /// The encoding version of the type in RDB files.
 pub const RDB_VERSION: i32 = 1;
 
+/// The encoding version of the type of [`Extended`] objects in RDB files.
+pub const EXTENDED_RDB_VERSION: i32 = 1;
+
 /// The first byte of a dump.
 const DUMP_VERSION: u8 = 1;
 
+/// The first byte of an [`Extended`] object's dump.
+const EXTENDED_DUMP_VERSION: u8 = 2;
+
 /// The first byte of a chunked dump's header, of its own so that neither is taken for the other.
 pub const HEADER_VERSION: u8 = 0x81;
+
+/// The first byte of the header of an [`Extended`] object's chunked dump.
+const EXTENDED_HEADER_VERSION: u8 = 0x82;
 
 /// Why bytes are no object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +169,7 @@ pub fn write_rdb(object: &BloomObject, to: &mut impl RdbWrite) {
         to.bytes(filter.blob());
         to.uint(filter.capacity());
     }
-    to.uint(object.filters().last().map_or(0, super::Filter::items));
+    to.uint(object.filters().last().map_or(0, Filter::items));
 }
 
 /// Reads a dump, all of it.
@@ -185,7 +207,194 @@ pub fn decode(dump: &[u8]) -> Result<BloomObject, DecodeError> {
 /// Writes an object's dump, as BF.LOAD takes it.
 #[must_use]
 pub fn encode(object: &BloomObject) -> Vec<u8> {
-    write(object, DUMP_VERSION, super::Filter::blob)
+    write(object, DUMP_VERSION, Filter::blob)
+}
+
+/// Reads the dump of any object.
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn decode_any(dump: &[u8]) -> Result<AnyObject, DecodeError> {
+    if dump.first() != Some(&EXTENDED_DUMP_VERSION) {
+        return decode(dump).map(AnyObject::Plain);
+    }
+    let mut from = Cursor(&dump[1..]);
+    let parts = read_extended_parts(&mut from)?;
+    from.end()?;
+    Ok(AnyObject::Extended(Box::new(Extended::from_parts(parts)?)))
+}
+
+/// Writes an object's dump, as BF.LOAD takes it.
+#[must_use]
+pub fn encode_extended(object: &Extended) -> Vec<u8> {
+    let mut out = Fields {
+        bytes: vec![EXTENDED_DUMP_VERSION],
+        most: usize::MAX,
+    };
+    write_extended(object, &mut out);
+    out.bytes
+}
+
+/// Reads an object's RDB fields, whose first was read already.
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn read_extended(from: &mut impl RdbRead) -> Result<Extended, DecodeError> {
+    Ok(Extended::from_parts(read_extended_fields(from)?)?)
+}
+
+const WINDOW: u64 = 1;
+const COUNTERS: u64 = 2;
+
+fn read_extended_parts(from: &mut impl RdbRead) -> Result<ExtendedParts, DecodeError> {
+    if from.uint()? != 1 {
+        return Err(DecodeError::UnsupportedVersion);
+    }
+    read_extended_fields(from)
+}
+
+fn read_extended_fields(from: &mut impl RdbRead) -> Result<ExtendedParts, DecodeError> {
+    let options = from.uint()?;
+    if options & !(WINDOW | COUNTERS) != 0 {
+        return Err("unknown options".into());
+    }
+    let counting = options & COUNTERS != 0;
+    let (expansion, error_rate, tightening) = (from.uint()?, from.double()?, from.double()?);
+    let capacity = from.uint()?;
+    let seed = from
+        .bytes()?
+        .try_into()
+        .map_err(|_| "seed of another length")?;
+    let window = match options & WINDOW {
+        0 => None,
+        _ => Some((from.uint()?, from.uint()?)),
+    };
+    let mut stacks = Vec::new();
+    for _ in 0..from.uint()? {
+        let period = from.uint()?;
+        let (mut ids, mut ranges) = (None, Vec::new());
+        let count = if counting { from.uint()? } else { 0 };
+        if count > 0 {
+            ids = Some(Ids {
+                lowest: from.uint()?,
+                highest: from.uint()?,
+            });
+        }
+        for _ in 0..count {
+            let (first, index) = (from.uint()?, from.uint()?);
+            let index = usize::try_from(index).map_err(|_| "ranges out of order")?;
+            ranges.push((first, index));
+        }
+        ranges.shrink_to_fit();
+        let mut filters = Vec::new();
+        for _ in 0..from.uint()? {
+            filters.push(FilterParts {
+                blob: from.bytes()?,
+                capacity: from.uint()?,
+                items: from.uint()?,
+            });
+        }
+        stacks.push(StackParts {
+            period,
+            ids,
+            ranges,
+            filters,
+        });
+    }
+    Ok(ExtendedParts {
+        expansion,
+        error_rate,
+        tightening,
+        counting,
+        window,
+        capacity,
+        seed: Seed::new(seed),
+        stacks,
+    })
+}
+
+/// Writes an object's RDB fields, all of them.
+pub fn write_extended(object: &Extended, to: &mut impl RdbWrite) {
+    let shape = object.shape();
+    to.uint(1);
+    let options = if shape.window.is_some() { WINDOW } else { 0 };
+    to.uint(options | if shape.counting { COUNTERS } else { 0 });
+    to.uint(u64::from(shape.params.growth.expansion()));
+    to.double(shape.params.error_rate.get());
+    to.double(shape.params.tightening.get());
+    to.uint(shape.params.capacity);
+    to.bytes(object.seed().as_bytes());
+    if let Some(window) = shape.window {
+        to.uint(window.period_ms());
+        to.uint(window.periods());
+    }
+    to.uint(object.stacks().len() as u64);
+    for stack in object.stacks() {
+        to.uint(stack.period);
+        if shape.counting {
+            to.uint(stack.ranges.len() as u64);
+            if let Some(ids) = stack.ids {
+                to.uint(ids.lowest);
+                to.uint(ids.highest);
+            }
+            for (first, index) in &stack.ranges {
+                to.uint(*first);
+                to.uint(*index as u64);
+            }
+        }
+        to.uint(stack.object.filters().len() as u64);
+        for filter in stack.object.filters() {
+            to.bytes(filter.blob());
+            to.uint(filter.capacity());
+            to.uint(filter.items());
+        }
+    }
+}
+
+/// Fields as bytes: of strings, no more than so many.
+struct Fields {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl RdbWrite for Fields {
+    fn uint(&mut self, value: u64) {
+        self.bytes.extend(value.to_le_bytes());
+    }
+
+    fn double(&mut self, value: f64) {
+        self.bytes.extend(value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        let value = &value[..value.len().min(self.most)];
+        self.uint(value.len() as u64);
+        self.bytes.extend(value);
+    }
+}
+
+pub(super) fn encode_extended_header(object: &Extended) -> Vec<u8> {
+    let mut out = Fields {
+        bytes: vec![EXTENDED_HEADER_VERSION],
+        most: HEADER_BYTES,
+    };
+    write_extended(object, &mut out);
+    out.bytes
+}
+
+/// Reads the header of an [`Extended`] object, or tells that it is another.
+pub(super) fn extended_header_parts(header: &[u8]) -> Result<Option<ExtendedParts>, DecodeError> {
+    if header.first() != Some(&EXTENDED_HEADER_VERSION) {
+        return Ok(None);
+    }
+    let mut from = Cursor(&header[1..]);
+    let parts = read_extended_parts(&mut from)?;
+    from.end()?;
+    let mut blobs = parts.stacks.iter().flat_map(|stack| &stack.filters);
+    if blobs.any(|filter| filter.blob.len() != HEADER_BYTES) {
+        return Err("header holds more than headers".into());
+    }
+    Ok(Some(parts))
 }
 
 /// Length of the dump that [`encode`] writes, in bytes.
@@ -216,7 +425,7 @@ pub(super) fn header_parts(header: &[u8]) -> Result<Parts, DecodeError> {
     Ok(parts)
 }
 
-fn write(object: &BloomObject, version: u8, body: impl Fn(&super::Filter) -> &[u8]) -> Vec<u8> {
+fn write(object: &BloomObject, version: u8, body: impl Fn(&Filter) -> &[u8]) -> Vec<u8> {
     let params = object.params();
     let bodies: usize = object.filters().iter().map(|f| body(f).len()).sum();
     let bytes = PREFIX_BYTES + object.filters().len() * PER_FILTER_BYTES + bodies;
@@ -260,9 +469,7 @@ fn parts(bytes: &[u8], version: u8) -> Result<Parts, DecodeError> {
             items,
         });
     }
-    if !from.0.is_empty() {
-        return Err("bytes behind the object".into());
-    }
+    from.end()?;
     Ok(Parts {
         expansion,
         error_rate,
@@ -282,8 +489,12 @@ impl<'b> Cursor<'b> {
         Ok(*array)
     }
 
-    fn uint(&mut self) -> Result<u64, DecodeError> {
-        Ok(u64::from_le_bytes(self.array()?))
+    fn end(&self) -> Result<(), DecodeError> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err("bytes behind the object".into())
+        }
     }
 
     fn slice(&mut self, length: u64) -> Result<&'b [u8], DecodeError> {
@@ -294,5 +505,20 @@ impl<'b> Cursor<'b> {
             .ok_or(DecodeError::Truncated)?;
         self.0 = rest;
         Ok(slice)
+    }
+}
+
+impl RdbRead for Cursor<'_> {
+    fn uint(&mut self) -> Result<u64, DecodeError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        let length = self.uint()?;
+        Ok(self.slice(length)?.to_vec())
     }
 }

@@ -8,11 +8,13 @@
 //!   version=1 bitmap bytes, u64  k, u32      seed       bitmap: bit i is byte i/8, value 1 << i%8
 //! ```
 //!
-//! Numbers are little endian.
+//! Numbers are little endian. A filter whose cells are counters has version 2, and four times as many
+//! bytes behind the header as it says: the counter at position i is the low half of byte i/2, or the
+//! high half where i is odd.
 
 use super::machine;
 use super::probe::{Modulus, Probe, Seed};
-use super::sizing::Geometry;
+use super::sizing::{Cell, Geometry};
 
 /// The number of bytes in front of a blob's bitmap.
 pub const HEADER_BYTES: usize = 45;
@@ -21,12 +23,15 @@ pub const HEADER_BYTES: usize = 45;
 /// 1,075; a larger number in a file is a mistake or an attack.
 pub const MAX_HASHES: u32 = 4096;
 
-const VERSION: u8 = 1;
+/// What a counter stays at once it is there: how often it was passed is not known any more.
+const SATURATED: u8 = 15;
 
 /// What the first 45 bytes of a blob say.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Header {
-    /// Length of the bitmap in bytes, at least 1.
+    /// What the filter's cells are.
+    pub cell: Cell,
+    /// Number of cells divided by 8, at least 1.
     pub bitmap_bytes: u64,
     /// Number of hash functions, 1 to [`MAX_HASHES`].
     pub hashes: u32,
@@ -44,13 +49,16 @@ impl Header {
             .split_first_chunk::<HEADER_BYTES>()
             .ok_or("filter shorter than its header")?;
         let (version, rest) = (header[0], &header[1..]);
-        if version != VERSION {
-            return Err("filter of unknown version");
-        }
+        let cell = match version {
+            1 => Cell::Bit,
+            2 => Cell::Counter,
+            _ => return Err("filter of unknown version"),
+        };
         let (bitmap_bytes, rest) = rest.split_first_chunk().ok_or("unreachable: 44 bytes")?;
         let (hashes, rest) = rest.split_first_chunk().ok_or("unreachable: 36 bytes")?;
         let (seed, _) = rest.split_first_chunk().ok_or("unreachable: 32 bytes")?;
         let header = Self {
+            cell,
             bitmap_bytes: u64::from_le_bytes(*bitmap_bytes),
             hashes: u32::from_le_bytes(*hashes),
             seed: Seed::new(*seed),
@@ -59,7 +67,7 @@ impl Header {
             return Err("filter of zero bits");
         }
         // A bit's number has to fit in 64 bits.
-        if header.bitmap_bytes > u64::MAX / 16 {
+        if header.bitmap_bytes > u64::MAX / 64 {
             return Err("filter larger than memory");
         }
         if !(1..=MAX_HASHES).contains(&header.hashes) {
@@ -68,8 +76,16 @@ impl Header {
         Ok(header)
     }
 
+    /// Length of what stands behind the header, in bytes.
+    pub const fn body_bytes(&self) -> u64 {
+        self.bitmap_bytes * self.cell.bits()
+    }
+
     fn write(&self, blob: &mut [u8]) {
-        blob[0] = VERSION;
+        blob[0] = match self.cell {
+            Cell::Bit => 1,
+            Cell::Counter => 2,
+        };
         blob[1..9].copy_from_slice(&self.bitmap_bytes.to_le_bytes());
         blob[9..13].copy_from_slice(&self.hashes.to_le_bytes());
         blob[13..45].copy_from_slice(self.seed.as_bytes());
@@ -88,6 +104,7 @@ pub struct Filter {
     slack: u16,
     /// Number of bytes in front of the bitmap: [`HEADER_BYTES`], or none in a filter of RedisBloom.
     header_bytes: u8,
+    cell: Cell,
 }
 
 // A deep stack is walked on every miss; what a lookup reads of a filter should stay in one line.
@@ -99,6 +116,7 @@ impl Filter {
         let bytes = usize::try_from(geometry.blob_bytes()).ok()?;
         let mut blob = machine::zeroed(bytes)?;
         let header = Header {
+            cell: geometry.cell,
             bitmap_bytes: geometry.bitmap_bytes,
             hashes: geometry.hashes,
             seed: *seed,
@@ -117,7 +135,7 @@ impl Filter {
         items: u64,
     ) -> Result<Self, &'static str> {
         let header = Header::parse(&blob)?;
-        if (blob.len() - HEADER_BYTES) as u64 != header.bitmap_bytes {
+        if (blob.len() - HEADER_BYTES) as u64 != header.body_bytes() {
             return Err("filter's length is not what its header says");
         }
         Ok(Self::over(blob, &header, capacity, items))
@@ -132,6 +150,7 @@ impl Filter {
             hashes: header.hashes,
             slack: 0,
             header_bytes: HEADER_BYTES.to_le_bytes()[0],
+            cell: header.cell,
         }
     }
 
@@ -157,6 +176,7 @@ impl Filter {
             items,
             hashes,
             header_bytes: 0,
+            cell: Cell::Bit,
         })
     }
 
@@ -164,6 +184,12 @@ impl Filter {
     #[inline(always)]
     pub(super) const fn is_plain(&self) -> bool {
         self.header_bytes == 0
+    }
+
+    /// Whether its cells are counters.
+    #[inline(always)]
+    pub(super) const fn counts(&self) -> bool {
+        matches!(self.cell, Cell::Counter)
     }
 
     /// A copy in memory of its own, or `None` where there is none.
@@ -183,16 +209,19 @@ impl Filter {
         &self.blob
     }
 
-    /// The bits alone.
+    /// The cells alone.
     #[must_use]
     pub fn bitmap(&self) -> &[u8] {
         &self.blob[usize::from(self.header_bytes)..]
     }
 
-    /// Number of bits.
+    /// Number of positions: of bits, where cells are bits.
     #[must_use]
     pub fn bits(&self) -> u64 {
-        self.bitmap().len() as u64 * 8 - u64::from(self.slack)
+        match self.cell {
+            Cell::Bit => self.bitmap().len() as u64 * 8 - u64::from(self.slack),
+            Cell::Counter => self.bitmap().len() as u64 * 2,
+        }
     }
 
     /// Number of hash functions.
@@ -231,6 +260,8 @@ impl Filter {
     pub fn contains(&self, probe: Probe) -> bool {
         if self.is_plain() {
             self.contains_as::<true>(probe)
+        } else if self.counts() {
+            self.count(probe) > 0
         } else {
             self.contains_as::<false>(probe)
         }
@@ -243,10 +274,11 @@ impl Filter {
             .all(|position| bitmap[(position / 8) as usize] & 1 << (position % 8) != 0)
     }
 
-    /// What positions are reduced by.
+    /// What positions are reduced by, where cells are bits.
     #[inline(always)]
     pub(super) fn modulus(&self) -> Modulus {
-        Modulus::new(self.bits(), self.reciprocal)
+        let bits = self.bitmap().len() as u64 * 8 - u64::from(self.slack);
+        Modulus::new(bits, self.reciprocal)
     }
 
     /// The bit that a point of a probe falls on: 0 or 1, without a branch.
@@ -291,6 +323,90 @@ impl Filter {
         }
         self.items += u64::from(new);
         new
+    }
+
+    /// The positions of an item's counters, which may be fewer than there are hash functions.
+    fn counters(&self, probe: Probe) -> impl Iterator<Item = u64> + use<> {
+        probe.positions::<false>(Modulus::new(self.bits(), self.reciprocal), self.hashes)
+    }
+
+    /// How often an item was counted, at most, or at least where it is 15: the least of its counters.
+    pub(super) fn count(&self, probe: Probe) -> u8 {
+        let cells = self.bitmap();
+        let counter = |position: u64| cells[(position / 2) as usize] >> (position % 2 * 4) & 15;
+        let mut least = SATURATED;
+        for position in self.counters(probe) {
+            least = least.min(counter(position));
+            if least == 0 {
+                break;
+            }
+        }
+        least
+    }
+
+    /// Counts an item once more, and tells whether it was not claimed before.
+    pub(super) fn count_up(&mut self, probe: Probe) -> bool {
+        let new = self.count(probe) == 0;
+        self.change_counters(probe, |counter| (counter + 1).min(SATURATED));
+        self.items += u64::from(new);
+        new
+    }
+
+    /// Takes back one count of an item that is claimed, and tells whether it is claimed no more.
+    pub(super) fn count_down(&mut self, probe: Probe) -> bool {
+        self.change_counters(probe, |counter| match counter {
+            SATURATED => SATURATED,
+            counter => counter.saturating_sub(1),
+        });
+        let gone = self.count(probe) == 0;
+        self.items = self.items.saturating_sub(u64::from(gone));
+        gone
+    }
+
+    fn change_counters(&mut self, probe: Probe, change: impl Fn(u8) -> u8) {
+        let positions = self.counters(probe);
+        let cells = &mut self.blob[usize::from(self.header_bytes)..];
+        for position in positions {
+            let (cell, shift) = (&mut cells[(position / 2) as usize], position % 2 * 4);
+            *cell = *cell & !(15 << shift) | change(*cell >> shift & 15) << shift;
+        }
+    }
+
+    /// Whether another filter's items can be taken into this one: it is of the same size, and both
+    /// together hold no more than it is made for.
+    pub(super) fn can_absorb(&self, other: &Self) -> bool {
+        let shape = |f: &Self| (f.bits(), f.hashes, f.header_bytes, f.cell, f.blob.len());
+        let items = self.items.checked_add(other.items);
+        shape(self) == shape(other) && items.is_some_and(|items| items <= self.capacity)
+    }
+
+    /// Takes the items of a filter that [can be](Self::can_absorb).
+    pub(super) fn absorb(&mut self, other: &Self) {
+        let before = usize::from(self.header_bytes);
+        for (cell, other) in self.blob[before..].iter_mut().zip(other.bitmap()) {
+            *cell = match self.cell {
+                Cell::Bit => *cell | other,
+                Cell::Counter => {
+                    let (low, high) = ((*cell & 15) + (other & 15), (*cell >> 4) + (other >> 4));
+                    low.min(SATURATED) | high.min(SATURATED) << 4
+                }
+            };
+        }
+        self.items += other.items;
+    }
+
+    /// Declares it full.
+    pub(super) fn seal(&mut self) {
+        self.capacity = self.items;
+    }
+
+    /// The rate of false positives with so many items in it: `(1 − e^(−kn/m))^k` (Bloom 1970).
+    #[must_use]
+    #[allow(clippy::cast_precision_loss, reason = "a rate is an estimate")]
+    pub fn rate_at(&self, items: u64) -> f64 {
+        let (m, n) = (self.bits() as f64, items as f64);
+        let k = f64::from(self.hashes);
+        (1.0 - (-k * n / m).exp()).powf(k)
     }
 
     /// Brings the cache line of a bit near, for a lookup that follows soon.

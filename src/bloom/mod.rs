@@ -18,9 +18,11 @@
 //! Credits: Bloom 1970; double hashing, Kirsch and Mitzenmacher 2006; scalable filters, Almeida,
 //! Baquero, Preguiça and Hutchison 2007; the blob's form, Frank Denis' `bloomfilter` crate.
 
+mod any;
 mod batch;
 pub mod chunks;
 pub mod codec;
+mod extended;
 mod filter;
 mod machine;
 mod object;
@@ -28,8 +30,10 @@ mod probe;
 mod redisbloom;
 pub mod sizing;
 
+pub use any::{AnyObject, Family};
+pub use extended::{Extended, Shape, Time, Window};
 pub use filter::{Filter, MAX_HASHES};
 pub use machine::Width;
-pub use object::{Added, BloomObject, FilterParts, Parts, Refusal};
+pub use object::{Added, BloomObject, FilterParts, MergeError, Parts, Refusal};
 pub use probe::{Probe, Seed};
-pub use sizing::{Fraction, Growth, Limits, Params};
+pub use sizing::{Cell, Fraction, Growth, Limits, Params};

@@ -4,7 +4,9 @@ use super::batch::{BATCH, Batch, Hasher, ROW, Row};
 use super::filter::{Filter, HEADER_BYTES};
 use super::probe::{Probe, Seed};
 use super::redisbloom::{self, RedisBloom};
-use super::sizing::{Fraction, Geometry, Growth, Limits, MAX_CAPACITY, Outlook, Params, Stop};
+use super::sizing::{
+    Cell, Fraction, Geometry, Growth, Limits, MAX_CAPACITY, Outlook, Params, Stop, Sums,
+};
 
 /// What an add did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,8 @@ pub enum Added {
     New,
     /// The object claimed the item already, and is unchanged.
     Present,
+    /// The object claimed the item already, and took it once more: an object with periods or counters.
+    Again,
 }
 
 /// Why an item, or an object, can't be made room for. Nothing was changed.
@@ -35,6 +39,19 @@ impl From<Stop> for Refusal {
             Stop::Rate => Self::RateTooSmall,
         }
     }
+}
+
+/// Why objects can't be made one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MergeError {
+    /// They hash items in different ways.
+    Seeds,
+    /// They differ in what opens a filter, or in what a cell is.
+    Kinds,
+    /// Their rates add up to 1 or more.
+    Rates,
+    /// There is no room for what they would become.
+    Refused(Refusal),
 }
 
 /// One filter as it was stored.
@@ -88,6 +105,7 @@ pub struct BloomObject {
     error_rate: Fraction,
     tightening: Fraction,
     growth: Growth,
+    cell: Cell,
     /// Set in an object of RedisBloom, which follows other rules; its seed has no meaning.
     origin: Option<Box<RedisBloom>>,
     // Sums over the filters, so that asking for them does not walk a deep stack.
@@ -105,22 +123,37 @@ impl BloomObject {
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
     pub fn new(params: &Params, seed: Seed, limits: Limits) -> Result<Self, Refusal> {
-        let mut object = Self {
-            filters: Vec::new(),
-            seed,
-            error_rate: params.error_rate,
-            tightening: params.tightening,
-            growth: params.growth,
-            origin: None,
-            items: 0,
-            capacity: 0,
-            blob_bytes: 0,
-        };
+        Self::with_cells(Cell::Bit, params, seed, limits)
+    }
+
+    /// The same, with such cells.
+    pub(super) fn with_cells(
+        cell: Cell,
+        params: &Params,
+        seed: Seed,
+        limits: Limits,
+    ) -> Result<Self, Refusal> {
+        let mut object = Self::empty(cell, params, seed);
         let mut outlook = object.outlook(limits);
         outlook.next_capacity = Some(params.capacity);
         let (capacity, geometry) = outlook.next()?;
         object.push(capacity, geometry)?;
         Ok(object)
+    }
+
+    fn empty(cell: Cell, params: &Params, seed: Seed) -> Self {
+        Self {
+            filters: Vec::new(),
+            seed,
+            error_rate: params.error_rate,
+            tightening: params.tightening,
+            growth: params.growth,
+            cell,
+            origin: None,
+            items: 0,
+            capacity: 0,
+            blob_bytes: 0,
+        }
     }
 
     /// The object that these parts are, if they are one. This is the one way in for what comes
@@ -129,7 +162,12 @@ impl BloomObject {
     /// # Errors
     /// What is wrong with the parts, in words for a log.
     pub fn from_parts(parts: Parts) -> Result<Self, &'static str> {
-        let (mut object, _) = Self::without_filters(&parts)?;
+        Self::from_parts_with(Cell::Bit, parts)
+    }
+
+    /// The same, with such cells.
+    pub(super) fn from_parts_with(cell: Cell, parts: Parts) -> Result<Self, &'static str> {
+        let (mut object, _) = Self::without_filters(cell, &parts)?;
         let count = parts.filters.len();
         // One by one: the allocation is as large as the filters that came, never as a claim.
         object.filters.reserve_exact(count);
@@ -154,6 +192,7 @@ impl BloomObject {
             error_rate: origin.error_rate().ok_or("error rate out of range")?,
             tightening: Fraction::HALF,
             growth: Growth::from_expansion(origin.expansion()),
+            cell: Cell::Bit,
             origin: Some(Box::new(origin)),
             items: 0,
             capacity: 0,
@@ -197,43 +236,40 @@ impl BloomObject {
     }
 
     /// Checks all that does not need the bitmaps, and gives an object that lacks its filters, with
-    /// the length of each filter's bitmap in bytes.
-    pub(super) fn without_filters(parts: &Parts) -> Result<(Self, Vec<u64>), &'static str> {
+    /// the length of each filter's cells in bytes.
+    pub(super) fn without_filters(
+        cell: Cell,
+        parts: &Parts,
+    ) -> Result<(Self, Vec<u64>), &'static str> {
         let expansion = u32::try_from(parts.expansion).map_err(|_| "expansion out of range")?;
         let error_rate = Fraction::new(parts.error_rate).ok_or("error rate out of range")?;
         let tightening = Fraction::new(parts.tightening).ok_or("tightening ratio out of range")?;
         let growth = Growth::from_expansion(expansion);
         let newest = parts.filters.len().checked_sub(1).ok_or("no filters")?;
         let mut seed = None;
-        let (mut capacity, mut items, mut bytes) = (0_u64, 0_u64, 0_u64);
+        let mut sums = Sums::default();
         let mut bitmaps = Vec::new();
         for (index, filter) in parts.filters.iter().enumerate() {
             let header = super::filter::Header::parse(&filter.blob)?;
             if *seed.get_or_insert(header.seed) != header.seed {
                 return Err("filters of different seeds");
             }
+            if header.cell != cell {
+                return Err("filter of other cells");
+            }
             if filter.capacity == 0 {
                 return Err("capacity of zero");
             }
-            if index < newest && filter.items != filter.capacity {
+            // What is removed makes room in a filter, and an id may ask for a full one.
+            if cell == Cell::Bit && index < newest && filter.items != filter.capacity {
                 return Err("filter stacked on one that is not full");
             }
-            if filter.items > filter.capacity && growth != Growth::Fixed {
+            if cell == Cell::Bit && filter.items > filter.capacity && growth != Growth::Fixed {
                 return Err("more items than capacity");
             }
-            bitmaps.push(header.bitmap_bytes);
-            let sums = (
-                capacity.checked_add(filter.capacity),
-                items.checked_add(filter.items),
-                bytes.checked_add(header.bitmap_bytes),
-            );
-            let (Some(c), Some(i), Some(b)) = sums else {
-                return Err("sum out of range");
-            };
-            (capacity, items, bytes) = (c, i, b);
-            if capacity > MAX_CAPACITY || items > MAX_CAPACITY || bytes > MAX_CAPACITY {
-                return Err("sum out of range");
-            }
+            let body_bytes = header.body_bytes();
+            bitmaps.push(body_bytes);
+            sums.add(filter.capacity, filter.items, body_bytes)?;
         }
         let seed = seed.ok_or("no filters")?;
         match (parts.seed_is_random, seed.is_random()) {
@@ -241,18 +277,13 @@ impl BloomObject {
             (0, true) => return Err("fixed seed that is not the fixed one"),
             _ => return Err("seed flag out of range"),
         }
-        let object = Self {
-            filters: Vec::new(),
-            seed,
+        let params = Params {
+            capacity: 0,
             error_rate,
             tightening,
             growth,
-            origin: None,
-            items: 0,
-            capacity: 0,
-            blob_bytes: 0,
         };
-        Ok((object, bitmaps))
+        Ok((Self::empty(cell, &params, seed), bitmaps))
     }
 
     /// A copy in memory of its own, or `None` where there is none.
@@ -456,7 +487,6 @@ impl BloomObject {
     /// than this object's law gives (a file of another program), the rate that its own sizes give
     /// when it is full: `(1 − e^(−kn/m))^k`.
     #[must_use]
-    #[allow(clippy::cast_precision_loss, reason = "a rate is an estimate")]
     pub fn filter_rate(&self, index: usize) -> f64 {
         let Some(filter) = self.filters.get(index) else {
             return 0.0;
@@ -470,9 +500,14 @@ impl BloomObject {
                 return rate.get();
             }
         }
-        let (m, n) = (filter.bits() as f64, filter.capacity() as f64);
-        let k = f64::from(filter.hashes());
-        (1.0 - (-k * n / m).exp()).powf(k)
+        filter.rate_at(filter.capacity())
+    }
+
+    /// The rate of false positives now, as the items in each filter let expect it.
+    #[must_use]
+    pub fn estimated_rate(&self) -> f64 {
+        let rates = self.filters.iter().map(|f| f.rate_at(f.items()));
+        rates.sum::<f64>().min(1.0)
     }
 
     /// The most items that the object can come to hold before a limit stops its growth;
@@ -512,6 +547,7 @@ impl BloomObject {
         let expansion = u64::from(self.growth.expansion());
         Outlook {
             params: self.params(),
+            cell: self.cell,
             limits,
             index: self.filters.len() as u64,
             next_capacity: self
@@ -541,6 +577,145 @@ impl BloomObject {
         self.account(&filter);
         self.filters.push(filter);
         Ok(())
+    }
+
+    /// Numbers of the filters that claim an item, newest first.
+    pub(super) fn claimants(&self, probe: Probe) -> impl Iterator<Item = usize> {
+        let indices = (0..self.filters.len()).rev();
+        indices.filter(move |index| self.filters[*index].contains(probe))
+    }
+
+    /// Sets the rate that growth goes on from.
+    pub(super) fn set_error_rate(&mut self, rate: Fraction) {
+        self.error_rate = rate;
+    }
+
+    /// Counts an item once more in one of the filters, whose cells are counters.
+    pub(super) fn count_up(&mut self, index: usize, probe: Probe) {
+        self.items += u64::from(self.filters[index].count_up(probe));
+    }
+
+    /// Takes back one count of an item that one of the filters claims.
+    pub(super) fn count_down(&mut self, index: usize, probe: Probe) {
+        let gone = self.filters[index].count_down(probe);
+        self.items = self.items.saturating_sub(u64::from(gone));
+    }
+
+    /// The newest filter with room, of those from number `first` on; where there is none, a new one.
+    /// Filters with counters may have room again.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]; the object is unchanged then.
+    pub(super) fn make_room(
+        &mut self,
+        first: usize,
+        limits: impl FnOnce() -> Limits,
+    ) -> Result<usize, Refusal> {
+        let with_room = |filter: &Filter| !filter.is_full();
+        if let Some(index) = self
+            .filters
+            .get(first..)
+            .and_then(|f| f.iter().rposition(with_room))
+        {
+            return Ok(first + index);
+        }
+        let limits = limits();
+        if self.growth != Growth::Fixed {
+            self.grow(limits)?;
+        } else if !limits.saturate() || self.items >= MAX_CAPACITY {
+            return Err(Refusal::Full);
+        }
+        Ok(self.filters.len() - 1)
+    }
+
+    /// An object that answers for all of these, at least one. Filters of one size whose items have
+    /// room in one of them become one; the others are laid side by side, and the one with most room
+    /// takes what comes.
+    ///
+    /// # Errors
+    /// Any [`MergeError`].
+    pub fn merged(sources: &[&Self], limits: Limits) -> Result<Self, MergeError> {
+        const NO_MEMORY: MergeError = MergeError::Refused(Refusal::OutOfMemory);
+        let (first, others) = sources.split_first().ok_or(MergeError::Kinds)?;
+        for other in others {
+            if !first.hashes_as(other) {
+                return Err(MergeError::Seeds);
+            }
+            if first.cell != other.cell {
+                return Err(MergeError::Kinds);
+            }
+        }
+        let filters: usize = sources.iter().map(|source| source.filters.len()).sum();
+        let mut laid: Vec<(Filter, Option<redisbloom::Link>)> = Vec::new();
+        laid.try_reserve_exact(filters).map_err(|_| NO_MEMORY)?;
+        for source in sources {
+            for (index, filter) in source.filters.iter().enumerate() {
+                let link = source.origin().map(|origin| origin.links[index]);
+                let room = laid
+                    .iter_mut()
+                    .find(|(other, l)| *l == link && other.can_absorb(filter));
+                if let Some((other, _)) = room {
+                    other.absorb(filter);
+                } else {
+                    laid.push((filter.try_clone().ok_or(NO_MEMORY)?, link));
+                }
+            }
+        }
+        laid.sort_by_key(|(filter, _)| filter.capacity().saturating_sub(filter.items()));
+        let mut place = laid.len();
+        laid.retain(|(filter, _)| {
+            place -= 1;
+            place == 0 || filter.items() > 0
+        });
+        let newest = laid.len().saturating_sub(1);
+        let mut object = Self::empty(first.cell, &first.params(), first.seed);
+        object.origin.clone_from(&first.origin);
+        if let Some(origin) = &mut object.origin {
+            origin.links = laid.iter().filter_map(|(_, link)| *link).collect();
+        }
+        let mut rates = 0.0;
+        for (index, (filter, _)) in laid.iter_mut().enumerate() {
+            rates += filter.rate_at(filter.capacity().max(filter.items()));
+            // In a stack of this type what takes no more is full: so files say it.
+            if index < newest && object.cell == Cell::Bit && object.origin.is_none() {
+                filter.seal();
+            }
+        }
+        // What the sources promised, and at least what the law needs to go on from here.
+        let asked: f64 = sources.iter().map(|source| source.error_rate.get()).sum();
+        let share = object.params().share_of(laid.len() as u64);
+        let bound = Fraction::new(asked.max(rates / share)).ok_or(MergeError::Rates)?;
+        object.error_rate = match object.origin() {
+            Some(origin) => origin.error_rate().unwrap_or(bound),
+            None => bound,
+        };
+        let mut sums = Sums::default();
+        for (filter, _) in &laid {
+            let added = sums.add(filter.capacity(), filter.items(), 0);
+            added.map_err(|_| MergeError::Refused(Refusal::MemoryLimit))?;
+        }
+        object
+            .filters
+            .try_reserve_exact(laid.len())
+            .map_err(|_| NO_MEMORY)?;
+        for (filter, _) in laid {
+            object.account(&filter);
+            object.filters.push(filter);
+        }
+        if object.is_within(limits) {
+            Ok(object)
+        } else {
+            Err(MergeError::Refused(Refusal::MemoryLimit))
+        }
+    }
+
+    /// Whether an item has the same bits in another object's filters of the same size.
+    fn hashes_as(&self, other: &Self) -> bool {
+        match (self.origin(), other.origin()) {
+            (None, None) => self.seed == other.seed,
+            (Some(one), Some(other)) => one.is_wide() == other.is_wide(),
+            _ => false,
+        }
     }
 
     fn push(&mut self, capacity: u64, geometry: Geometry) -> Result<(), Refusal> {

@@ -18,7 +18,7 @@ use super::filter::{Filter, MAX_HASHES};
 use super::machine;
 use super::object::Refusal;
 use super::probe::Probe;
-use super::sizing::{Fraction, Limits, MAX_CAPACITY};
+use super::sizing::{Fraction, Limits, MAX_CAPACITY, Sums};
 
 /// The encoding version that is written, and the highest that is read.
 pub const RDB_VERSION: i32 = 4;
@@ -87,23 +87,12 @@ impl Parts {
         if self.growth > u64::from(u32::MAX) {
             return Err("growth factor out of range");
         }
-        let (mut capacity, mut items, mut bytes) = (0_u64, 0_u64, 0_u64);
+        let mut sums = Sums::default();
         for part in &self.links {
             part.check()?;
-            let sums = (
-                capacity.checked_add(part.entries),
-                items.checked_add(part.items),
-                bytes.checked_add(part.bytes),
-            );
-            let (Some(c), Some(i), Some(b)) = sums else {
-                return Err("sum out of range");
-            };
-            (capacity, items, bytes) = (c, i, b);
-            if capacity > MAX_CAPACITY || items > MAX_CAPACITY || bytes > MAX_CAPACITY {
-                return Err("sum out of range");
-            }
+            sums.add(part.entries, part.items, part.bytes)?;
         }
-        if items != self.items {
+        if sums.items != self.items {
             return Err("items of the filters are not the object's");
         }
         Ok(())
@@ -202,15 +191,14 @@ impl RedisBloom {
         }
     }
 
-    /// The rate of the whole object: twice the first link's, as links halve it.
+    /// The rate of the whole object: the links' rates, and the last one's again for all that are to
+    /// come, as links halve it. From the end on, the sum of what was halved is exact.
     pub(super) fn error_rate(&self) -> Option<Fraction> {
-        let first = self.links.first()?.error_rate;
-        let asked = if self.expansion() == 0 {
-            first
-        } else {
-            first * 2.0
-        };
-        Fraction::new(asked).or(Fraction::new(first))
+        let rates = self.links.iter().rev().map(|link| link.error_rate);
+        let last = self.links.last()?.error_rate;
+        let to_come = if self.expansion() == 0 { 0.0 } else { last };
+        let asked = rates.fold(to_come, |sum, rate| sum + rate);
+        Fraction::new(asked).or(Fraction::new(self.links.first()?.error_rate))
     }
 
     /// Bytes beside the object and its filters.

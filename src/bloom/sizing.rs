@@ -87,6 +87,33 @@ pub struct Params {
 /// The most items that an object may be made for, in all filters together.
 pub const MAX_CAPACITY: u64 = i64::MAX as u64;
 
+/// Sums over the filters of an object that came from outside.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    pub capacity: u64,
+    pub items: u64,
+    pub bytes: u64,
+}
+
+impl Sums {
+    /// Adds a filter.
+    pub(super) fn add(
+        &mut self,
+        capacity: u64,
+        items: u64,
+        bytes: u64,
+    ) -> Result<(), &'static str> {
+        let add = |sum: &mut u64, more: u64| {
+            let total = sum.checked_add(more).filter(|sum| *sum <= MAX_CAPACITY);
+            *sum = total.ok_or("sum out of range")?;
+            Ok(())
+        };
+        add(&mut self.capacity, capacity)?;
+        add(&mut self.items, items)?;
+        add(&mut self.bytes, bytes)
+    }
+}
+
 /// How far the memory of an object may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limits {
@@ -119,6 +146,22 @@ impl Limits {
         }
     }
 
+    /// The same limits for a part of an object of which the rest takes so many bytes.
+    pub(super) fn beside(self, rest: u64) -> Self {
+        match self {
+            Self::Within {
+                filter_bytes,
+                object_bytes,
+                saturate,
+            } if object_bytes < u64::MAX => Self::Within {
+                filter_bytes,
+                object_bytes: object_bytes.saturating_sub(rest),
+                saturate,
+            },
+            other => other,
+        }
+    }
+
     pub(super) fn saturate(self) -> bool {
         match self {
             Self::Obey => true,
@@ -136,13 +179,34 @@ pub enum Stop {
     Rate,
 }
 
+/// What stands at a position of a filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Cell {
+    /// A bit.
+    #[default]
+    Bit = 1,
+    /// A counter of 4 bits, which stays at 15 once it is there.
+    Counter = 4,
+}
+
+impl Cell {
+    /// Its size in bits.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self as u64
+    }
+}
+
 /// The size of one filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Length of the bitmap in bytes.
+    /// Number of positions, divided by 8: the length of the bitmap in bytes, where cells are bits.
     pub bitmap_bytes: u64,
     /// Number of hash functions.
     pub hashes: u32,
+    /// What stands at a position.
+    pub cell: Cell,
 }
 
 impl Geometry {
@@ -164,13 +228,20 @@ impl Geometry {
         Self {
             bitmap_bytes,
             hashes: hashes.max(1),
+            cell: Cell::Bit,
         }
+    }
+
+    /// The same number of positions, with such cells.
+    #[must_use]
+    pub const fn with_cells(self, cell: Cell) -> Self {
+        Self { cell, ..self }
     }
 
     /// Length of the whole blob in bytes.
     #[must_use]
     pub const fn blob_bytes(self) -> u64 {
-        self.bitmap_bytes + HEADER_BYTES as u64
+        self.bitmap_bytes * self.cell.bits() + HEADER_BYTES as u64
     }
 }
 
@@ -190,17 +261,35 @@ impl Params {
         Fraction::new(rate)
     }
 
+    /// The share of the error rate that the law gives to the first filters, so many of them.
+    #[allow(clippy::cast_precision_loss, reason = "the law needs no exact index")]
+    pub(super) fn share_of(&self, filters: u64) -> f64 {
+        if self.growth == Growth::Fixed {
+            1.0
+        } else if self.tightening == Fraction::HALF {
+            filters as f64 / (filters as f64 + 1.0)
+        } else {
+            1.0 - power(self.tightening.get(), filters)
+        }
+    }
+
     /// The most items that an object of these parameters holds before something stops its growth,
     /// and what stops it: nothing, if the capacity reaches [`MAX_CAPACITY`] first.
     #[must_use]
     pub fn reach(&self, limits: Limits) -> (u64, Option<Stop>) {
+        self.reach_with(Cell::Bit, BloomObject::BASE_BYTES, limits)
+    }
+
+    /// The same for an object of such cells, which takes so many bytes before its first filter.
+    pub(super) fn reach_with(self, cell: Cell, bytes: u64, limits: Limits) -> (u64, Option<Stop>) {
         let mut outlook = Outlook {
-            params: *self,
+            params: self,
+            cell,
             limits,
             index: 0,
             next_capacity: Some(self.capacity),
             capacity: 0,
-            bytes: BloomObject::BASE_BYTES,
+            bytes,
         };
         outlook.reach()
     }
@@ -224,6 +313,7 @@ fn power(mut base: f64, mut exponent: u64) -> f64 {
 #[derive(Clone, Copy)]
 pub(super) struct Outlook {
     pub params: Params,
+    pub cell: Cell,
     pub limits: Limits,
     /// Number of the next filter.
     pub index: u64,
@@ -259,7 +349,7 @@ impl Outlook {
 
     fn filter(&self, index: u64, capacity: u64) -> Result<Geometry, Stop> {
         let rate = self.params.rate(index).ok_or(Stop::Rate)?;
-        let geometry = Geometry::new(capacity, rate);
+        let geometry = Geometry::new(capacity, rate).with_cells(self.cell);
         if self.limits.admit_filter(geometry.blob_bytes()) {
             Ok(geometry)
         } else {

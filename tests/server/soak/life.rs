@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use valkeybloom::bloom::chunks::{Partial, Progress};
-use valkeybloom::bloom::{Limits, codec};
+use valkeybloom::bloom::Limits;
 
 use super::{Budget, Random};
 use crate::harness::{
@@ -771,7 +771,7 @@ fn dump_of(chunks: &Pieces) -> Vec<u8> {
     for (cursor, chunk) in &chunks[1..] {
         match partial.load(*cursor, chunk).expect("the next chunk") {
             Progress::Partial => {}
-            Progress::Complete(object) => return codec::encode(&object),
+            Progress::Complete(object) => return object.encode(),
         }
     }
     panic!("a chunk is missing");

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use valkeybloom::bloom::chunks::{Partial, Progress};
-use valkeybloom::bloom::{Limits, codec};
+use valkeybloom::bloom::Limits;
 
 use super::{Budget, Random};
 use crate::harness::{
@@ -665,7 +665,7 @@ fn arguments_larger_than_the_protocol_may_carry() {
     let mut dump = Vec::new();
     for (cursor, chunk) in &chunks[1..] {
         if let Progress::Complete(object) = partial.load(*cursor, chunk).expect("the next") {
-            dump = codec::encode(&object);
+            dump = object.encode();
         }
     }
     let load: [&[u8]; 3] = [b"BF.LOAD", b"loaded", &dump];

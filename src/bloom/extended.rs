@@ -1,0 +1,936 @@
+//! Objects that do more than a stack of bits: with periods, of which the oldest pass out of sight, and
+//! with counters in place of bits, so that items can be taken back.
+//!
+//! Such an object is a list of [`BloomObject`]s, one for each *period* in which something was added. A
+//! query asks those of the last `n` periods. An object without a window has one period, which lasts.
+//!
+//! ```text
+//!   period    c−n      c−n+1   …   c−1       c        c+1
+//!             passed   oldest                now      made ahead, for a time to live of the whole window
+//! ```
+//!
+//! *The rate that was asked for is the rate that is had*: since at most `n + 1` periods answer at one
+//! time, each is made at `p / (n + 1)`, and within it the law of [`sizing`](super::sizing) holds.
+//!
+//! Time comes as an argument, in milliseconds since the epoch. A clock may be set. Forward, periods pass
+//! as they would have by waiting. Back, what was added later than now is taken for added just now, by the
+//! next write: so it stays for a window from now on, and no longer.
+//!
+//! Removal follows dablooms (Bitly 2012): with an id it is exact, because each filter takes a range of
+//! ids. Without one, an item is removed where a single filter claims it, which then holds all that was
+//! counted of it; where several do, any of them may be wrong, and the item stays.
+
+use std::ops::Range;
+
+use super::any::AnyObject;
+use super::batch::{BATCH, Batch, Hasher};
+use super::filter::Filter;
+use super::object::{Added, BloomObject, FilterParts, MergeError, Parts, Refusal};
+use super::probe::{Probe, Seed};
+use super::sizing::{Cell, Fraction, Growth, Limits, MAX_CAPACITY, Params, Stop, Sums};
+
+/// How long items are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    period_ms: u64,
+    periods: u64,
+}
+
+impl Window {
+    /// The most periods that a window may have: each is one more filter to ask.
+    pub const MAX_PERIODS: u64 = 65_535;
+
+    /// A window of so many periods of so many milliseconds; `None` if one of them is 0, if there are
+    /// more than [`MAX_PERIODS`](Self::MAX_PERIODS), or if all together are longer than an `i64` holds.
+    #[must_use]
+    pub fn new(period_ms: u64, periods: u64) -> Option<Self> {
+        let window = period_ms.checked_mul(periods)?;
+        let fits = window > 0 && i64::try_from(window).is_ok() && periods <= Self::MAX_PERIODS;
+        fits.then_some(Self { period_ms, periods })
+    }
+
+    /// Length of a period in milliseconds. Periods begin at multiples of it since the epoch.
+    #[must_use]
+    pub const fn period_ms(self) -> u64 {
+        self.period_ms
+    }
+
+    /// How many periods an item is found for, at the most: those before it passes are one fewer.
+    #[must_use]
+    pub const fn periods(self) -> u64 {
+        self.periods
+    }
+
+    /// Length of the window in milliseconds.
+    #[must_use]
+    pub const fn ms(self) -> u64 {
+        self.period_ms * self.periods
+    }
+
+    /// The period that a time lies in.
+    const fn at(self, now_ms: u64) -> u64 {
+        now_ms / self.period_ms
+    }
+
+    /// Whether a period has passed out of the window.
+    const fn has_passed(self, period: u64, now_ms: u64) -> bool {
+        period.saturating_add(self.periods) <= self.at(now_ms)
+    }
+
+    /// The period that an item with such a time to live goes into: the first that passes at its end or
+    /// later. Without one, the current.
+    fn target(self, time: Time) -> u64 {
+        let current = self.at(time.now_ms);
+        let Some(ttl_ms) = time.ttl_ms else {
+            return current;
+        };
+        let end = time.now_ms.saturating_add(ttl_ms).div_ceil(self.period_ms);
+        // Of what is asked for, no more than the window can be had, and no less than is left anyway.
+        let oldest = (current + 1).saturating_sub(self.periods);
+        end.saturating_sub(self.periods).clamp(oldest, current + 1)
+    }
+}
+
+/// When something is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Time {
+    /// The time, in milliseconds since the epoch.
+    pub now_ms: u64,
+    /// For how long the items are to be found, in milliseconds; in an object without a window, of no
+    /// effect.
+    pub ttl_ms: Option<u64>,
+}
+
+impl Time {
+    /// This time, for items that stay as long as others.
+    #[must_use]
+    pub const fn at(now_ms: u64) -> Self {
+        Self {
+            now_ms,
+            ttl_ms: None,
+        }
+    }
+}
+
+/// What an object is to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    /// Rates, capacities and growth; with a window, the capacity of a period.
+    pub params: Params,
+    /// How long items are found, if not for ever.
+    pub window: Option<Window>,
+    /// Whether items can be removed.
+    pub counting: bool,
+}
+
+impl Shape {
+    /// An object of bits that stay.
+    #[must_use]
+    pub const fn plain(params: Params) -> Self {
+        Self {
+            params,
+            window: None,
+            counting: false,
+        }
+    }
+
+    /// Whether a [`BloomObject`] alone does all that is asked.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        self.window.is_none() && !self.counting
+    }
+
+    const fn cell(&self) -> Cell {
+        if self.counting {
+            Cell::Counter
+        } else {
+            Cell::Bit
+        }
+    }
+
+    /// Into how many parts the rate is divided: as many periods as may answer at one time.
+    #[allow(clippy::cast_precision_loss, reason = "there are few periods")]
+    fn parts(&self) -> f64 {
+        self.window
+            .map_or(1.0, |window| window.periods as f64 + 1.0)
+    }
+
+    /// The parameters of one period, or `None` where a double can't hold its rate.
+    fn of_period(&self) -> Option<Params> {
+        Some(Params {
+            error_rate: Fraction::new(self.params.error_rate.get() / self.parts())?,
+            ..self.params
+        })
+    }
+
+    /// The most items that an object of this shape holds in a period before something stops its growth,
+    /// and what stops it.
+    #[must_use]
+    pub fn reach(&self, limits: Limits) -> (u64, Option<Stop>) {
+        let Some(params) = self.of_period() else {
+            return (0, Some(Stop::Rate));
+        };
+        let extra = if self.is_plain() {
+            0
+        } else {
+            Extended::BASE_BYTES
+        };
+        params.reach_with(self.cell(), BloomObject::BASE_BYTES + extra, limits)
+    }
+}
+
+/// The ids that a stack has seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ids {
+    pub(super) lowest: u64,
+    pub(super) highest: u64,
+}
+
+/// What was added in a period.
+#[derive(Debug)]
+pub(super) struct Stack {
+    pub(super) period: u64,
+    pub(super) object: BloomObject,
+    pub(super) ids: Option<Ids>,
+    /// First id and number of each filter that takes ids, in order. A range ends where the next begins;
+    /// the first takes what is older as well.
+    pub(super) ranges: Vec<(u64, usize)>,
+}
+
+impl Stack {
+    fn new(period: u64, shape: &Shape, seed: Seed, limits: Limits) -> Result<Self, Refusal> {
+        let params = shape.of_period().ok_or(Refusal::RateTooSmall)?;
+        Ok(Self {
+            period,
+            object: BloomObject::with_cells(shape.cell(), &params, seed, limits)?,
+            ids: None,
+            ranges: Vec::new(),
+        })
+    }
+
+    /// Bytes beside the entry in the table of stacks.
+    fn memory_bytes(&self) -> u64 {
+        let ranges = self.ranges.capacity() * size_of::<(u64, usize)>();
+        self.object.memory_bytes() - BloomObject::BASE_BYTES + ranges as u64
+    }
+
+    fn try_clone(&self) -> Option<Self> {
+        let mut ranges = Vec::new();
+        ranges.try_reserve_exact(self.ranges.len()).ok()?;
+        ranges.extend_from_slice(&self.ranges);
+        Some(Self {
+            object: self.object.try_clone()?,
+            ranges,
+            ..*self
+        })
+    }
+
+    /// The filter whose range holds an id.
+    fn of_id(&self, id: u64) -> Option<usize> {
+        let after = self.ranges.partition_point(|(first, _)| *first <= id);
+        self.ranges
+            .get(after.saturating_sub(1))
+            .map(|(_, index)| *index)
+    }
+
+    /// The filter that took an id, if one did.
+    fn took(&self, id: u64) -> Option<usize> {
+        let seen = self.ids?;
+        let index = self.of_id(id)?;
+        (seen.lowest..=seen.highest).contains(&id).then_some(index)
+    }
+
+    /// Counts an item, in the filter of its id if it has one.
+    fn count_up(
+        &mut self,
+        probe: Probe,
+        id: Option<u64>,
+        limits: impl FnOnce() -> Limits,
+    ) -> Result<Added, Refusal> {
+        let claimant = self.object.claimants(probe).next();
+        let index = match (id, claimant) {
+            (Some(id), _) => self.index_for(id, probe, limits)?,
+            // Beside what was counted of it already, so that one filter holds all.
+            (None, Some(claimant)) => claimant,
+            (None, None) => self.object.make_room(0, limits)?,
+        };
+        self.object.count_up(index, probe);
+        Ok(if claimant.is_some() {
+            Added::Again
+        } else {
+            Added::New
+        })
+    }
+
+    /// The filter for an item with an id: that of the id's range. Where that is the newest and full, an
+    /// id above all before it begins the next.
+    fn index_for(
+        &mut self,
+        id: u64,
+        probe: Probe,
+        limits: impl FnOnce() -> Limits,
+    ) -> Result<usize, Refusal> {
+        let (of_id, newest) = (self.of_id(id), self.ranges.last().map(|(_, index)| *index));
+        let index = match of_id {
+            Some(index) if !self.is_over(index, newest, id, probe) => index,
+            _ => {
+                let room = self.ranges.try_reserve_exact(1);
+                room.map_err(|_| Refusal::OutOfMemory)?;
+                let behind = newest.map_or(0, |index| index + 1);
+                let index = self.object.make_room(behind, limits)?;
+                // In a fixed object that saturates the last range goes on.
+                if newest.is_none_or(|newest| newest < index) {
+                    let first = if newest.is_none() { 0 } else { id };
+                    self.ranges.push((first, index));
+                }
+                index
+            }
+        };
+        let seen = self.ids.unwrap_or(Ids {
+            lowest: id,
+            highest: id,
+        });
+        self.ids = Some(Ids {
+            lowest: seen.lowest.min(id),
+            highest: seen.highest.max(id),
+        });
+        Ok(index)
+    }
+
+    /// Whether a filter that an id belongs to takes no item of that id any more.
+    fn is_over(&self, index: usize, newest: Option<usize>, id: u64, probe: Probe) -> bool {
+        let filter = &self.object.filters()[index];
+        let begins = newest == Some(index) && self.ids.is_none_or(|ids| id > ids.highest);
+        let fixed = self.object.params().growth == Growth::Fixed;
+        (begins || fixed) && filter.is_full() && !filter.contains(probe)
+    }
+}
+
+/// A period as it was stored.
+#[derive(Debug)]
+pub(super) struct StackParts {
+    pub(super) period: u64,
+    pub(super) ids: Option<Ids>,
+    pub(super) ranges: Vec<(u64, usize)>,
+    pub(super) filters: Vec<FilterParts>,
+}
+
+/// An [`Extended`] object as it was stored, not checked yet.
+#[derive(Debug)]
+pub(super) struct ExtendedParts {
+    pub(super) expansion: u64,
+    pub(super) error_rate: f64,
+    pub(super) tightening: f64,
+    pub(super) counting: bool,
+    /// Length of a period and number of periods.
+    pub(super) window: Option<(u64, u64)>,
+    pub(super) capacity: u64,
+    pub(super) seed: Seed,
+    pub(super) stacks: Vec<StackParts>,
+}
+
+/// A period that lacks its filters.
+pub(super) struct Announced {
+    stack: Stack,
+    parts: Parts,
+    /// Length of each filter's cells in bytes.
+    pub(super) lengths: Vec<u64>,
+}
+
+impl Announced {
+    /// What stands before each filter's cells.
+    pub(super) fn blobs(self) -> impl Iterator<Item = Vec<u8>> {
+        self.parts.filters.into_iter().map(|filter| filter.blob)
+    }
+}
+
+impl ExtendedParts {
+    /// Checks all that does not need the filters' cells.
+    pub(super) fn check(self) -> Result<(Extended, Vec<Announced>), &'static str> {
+        let window = match self.window {
+            None => None,
+            Some((period_ms, periods)) => {
+                Some(Window::new(period_ms, periods).ok_or("window out of range")?)
+            }
+        };
+        if window.is_none() && !self.counting {
+            return Err("neither window nor counters");
+        }
+        if !(1..=MAX_CAPACITY).contains(&self.capacity) {
+            return Err("capacity out of range");
+        }
+        let expansion = u32::try_from(self.expansion).map_err(|_| "expansion out of range")?;
+        let shape = Shape {
+            params: Params {
+                capacity: self.capacity,
+                error_rate: Fraction::new(self.error_rate).ok_or("error rate out of range")?,
+                tightening: Fraction::new(self.tightening)
+                    .ok_or("tightening ratio out of range")?,
+                growth: Growth::from_expansion(expansion),
+            },
+            window,
+            counting: self.counting,
+        };
+        let of_period = shape.of_period().ok_or("error rate out of range")?;
+        if self.stacks.is_empty() && window.is_none() {
+            return Err("no filters");
+        }
+        let mut stacks = Vec::new();
+        let mut sums = Sums::default();
+        let mut before = 0;
+        for stack in self.stacks {
+            if stack.period < before || window.is_none() && stack.period != 0 {
+                return Err("periods out of order");
+            }
+            before = stack.period;
+            stack.check_ids(self.counting)?;
+            let parts = Parts {
+                expansion: self.expansion,
+                error_rate: of_period.error_rate.get(),
+                tightening: self.tightening,
+                seed_is_random: 1,
+                filters: stack.filters,
+            };
+            let (object, lengths) = BloomObject::without_filters(shape.cell(), &parts)?;
+            if *object.seed() != self.seed {
+                return Err("filters of different seeds");
+            }
+            for (filter, bytes) in parts.filters.iter().zip(&lengths) {
+                sums.add(filter.capacity, filter.items, *bytes)?;
+            }
+            let stack = Stack {
+                period: stack.period,
+                object,
+                ids: stack.ids,
+                ranges: stack.ranges,
+            };
+            stacks.push(Announced {
+                stack,
+                parts,
+                lengths,
+            });
+        }
+        Ok((Extended::empty(&shape, self.seed), stacks))
+    }
+}
+
+impl StackParts {
+    fn check_ids(&self, counting: bool) -> Result<(), &'static str> {
+        let Some(ids) = self.ids else {
+            return if self.ranges.is_empty() {
+                Ok(())
+            } else {
+                Err("ranges without ids")
+            };
+        };
+        if !counting || ids.lowest > ids.highest {
+            return Err("ids out of order");
+        }
+        let begins = self.ranges.first().is_some_and(|(first, _)| *first == 0);
+        let mut pairs = self.ranges.windows(2);
+        let rising = pairs.all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
+        let last = self.ranges.last();
+        if begins && rising && last.is_some_and(|(_, index)| *index < self.filters.len()) {
+            Ok(())
+        } else {
+            Err("ranges out of order")
+        }
+    }
+}
+
+/// A Bloom object with periods, or counters, or both.
+///
+/// ```
+/// use valkeybloom::bloom::{Added, Extended, Fraction, Growth, Limits, Params, Seed, Shape, Time, Window};
+///
+/// let shape = Shape {
+///     params: Params {
+///         capacity: 1000,
+///         error_rate: Fraction::new(0.01).unwrap(),
+///         tightening: Fraction::HALF,
+///         growth: Growth::from_expansion(2),
+///     },
+///     window: Window::new(60_000, 5),
+///     counting: false,
+/// };
+/// let mut seen = Extended::new(&shape, Seed::FIXED, Time::at(0), Limits::Obey).unwrap();
+/// let probe = seen.probe(b"https://example.org/");
+/// assert_eq!(seen.add(probe, Time::at(0), None, || Limits::Obey), Ok(Added::New));
+/// assert!(seen.contains(probe, 4 * 60_000));
+/// assert!(!seen.contains(probe, 5 * 60_000));
+/// ```
+#[derive(Debug)]
+pub struct Extended {
+    shape: Shape,
+    seed: Seed,
+    /// By period, of one period the newest last.
+    stacks: Vec<Stack>,
+}
+
+impl Extended {
+    /// What an object without periods takes, in bytes: itself, and the place that points to it.
+    pub const BASE_BYTES: u64 = (size_of::<Self>() + size_of::<AnyObject>()) as u64;
+
+    /// An empty object, ready for items at a time.
+    ///
+    /// # Errors
+    /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
+    pub fn new(shape: &Shape, seed: Seed, time: Time, limits: Limits) -> Result<Self, Refusal> {
+        let mut object = Self::empty(shape, seed);
+        object.open(object.target(time), limits)?;
+        Ok(object)
+    }
+
+    fn empty(shape: &Shape, seed: Seed) -> Self {
+        Self {
+            shape: *shape,
+            seed,
+            stacks: Vec::new(),
+        }
+    }
+
+    /// The object that these parts are, if they are one.
+    pub(super) fn from_parts(parts: ExtendedParts) -> Result<Self, &'static str> {
+        let (mut object, stacks) = parts.check()?;
+        object.stacks.reserve_exact(stacks.len());
+        for Announced {
+            mut stack, parts, ..
+        } in stacks
+        {
+            stack.object = BloomObject::from_parts_with(object.shape.cell(), parts)?;
+            object.stacks.push(stack);
+        }
+        Ok(object)
+    }
+
+    /// A copy in memory of its own, or `None` where there is none.
+    #[must_use]
+    pub fn try_clone(&self) -> Option<Self> {
+        let mut stacks = Vec::new();
+        stacks.try_reserve_exact(self.stacks.len()).ok()?;
+        for stack in &self.stacks {
+            stacks.push(stack.try_clone()?);
+        }
+        Some(Self { stacks, ..*self })
+    }
+
+    /// What the object was asked to be.
+    #[must_use]
+    pub const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The keys of the hash functions.
+    #[must_use]
+    pub const fn seed(&self) -> &Seed {
+        &self.seed
+    }
+
+    pub(super) fn stacks(&self) -> &[Stack] {
+        &self.stacks
+    }
+
+    /// Hashes an item for this object.
+    #[must_use]
+    #[inline]
+    pub fn probe(&self, item: &[u8]) -> Probe {
+        self.seed.probe(item)
+    }
+
+    /// The stacks that answer at a time, oldest first.
+    fn live(&self, now_ms: u64) -> impl DoubleEndedIterator<Item = &Stack> {
+        self.stacks[self.live_indices(now_ms)].iter()
+    }
+
+    /// Where they stand: the oldest have passed.
+    fn live_indices(&self, now_ms: u64) -> Range<usize> {
+        let window = self.shape.window;
+        let passed = |stack: &Stack| window.is_some_and(|w| w.has_passed(stack.period, now_ms));
+        self.stacks.partition_point(passed)..self.stacks.len()
+    }
+
+    fn target(&self, time: Time) -> u64 {
+        self.shape.window.map_or(0, |window| window.target(time))
+    }
+
+    /// Whether the object claims the item at a time: false is certain, true is right but for the error
+    /// rate.
+    #[must_use]
+    pub fn contains(&self, probe: Probe, now_ms: u64) -> bool {
+        self.live(now_ms)
+            .rev()
+            .any(|stack| stack.object.contains(probe))
+    }
+
+    /// Asks for each item in turn, and tells `answer` what [`contains`](Self::contains) says.
+    pub fn contains_each<'i>(
+        &self,
+        mut items: impl Iterator<Item = &'i [u8]>,
+        now_ms: u64,
+        mut answer: impl FnMut(bool),
+    ) {
+        loop {
+            let batch = Batch::of(Hasher::Sip(&self.seed), &mut items);
+            if batch.len() == 0 {
+                return;
+            }
+            let all = batch.from(0);
+            let mut claimed = 0;
+            let stacks = self.live(now_ms).rev();
+            for filter in stacks.flat_map(|stack| stack.object.filters().iter().rev()) {
+                claimed |= batch.claimed_by(filter, all & !claimed);
+                if claimed == all {
+                    break;
+                }
+            }
+            for index in 0..batch.len() {
+                answer(claimed >> index & 1 == 1);
+            }
+            if batch.len() < BATCH {
+                return;
+            }
+        }
+    }
+
+    /// Frees the periods that have passed, and takes what was added later than now for added just now.
+    /// Tells whether anything was changed.
+    pub fn tidy(&mut self, now_ms: u64) -> bool {
+        let Some(window) = self.shape.window else {
+            return false;
+        };
+        let ahead = window.at(now_ms) + 1;
+        let has_passed = |stack: &Stack| window.has_passed(stack.period, now_ms);
+        let tidy = |stack: &Stack| !has_passed(stack) && stack.period <= ahead;
+        if self.stacks.iter().all(tidy) {
+            return false;
+        }
+        self.stacks.retain(|stack| !has_passed(stack));
+        self.stacks.shrink_to_fit();
+        for stack in &mut self.stacks {
+            stack.period = stack.period.min(ahead);
+        }
+        true
+    }
+
+    /// Adds an item, after [`tidy`](Self::tidy); where counters have ids, with its own. `limits` is asked
+    /// only where the object has to grow.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]; no item is changed then.
+    pub fn add(
+        &mut self,
+        probe: Probe,
+        time: Time,
+        id: Option<u64>,
+        limits: impl FnOnce() -> Limits,
+    ) -> Result<Added, Refusal> {
+        let target = self.target(time);
+        let mut claimants = self.live_indices(time.now_ms).rev();
+        let claimant = claimants.find(|index| self.stacks[*index].object.contains(probe));
+        let claimed = claimant.is_some();
+        let index = match claimant.filter(|index| self.stacks[*index].period >= target) {
+            // It is found for as long as is asked.
+            Some(_) if !self.shape.counting => return Ok(Added::Present),
+            Some(index) => index,
+            None => match self.stacks.iter().rposition(|stack| stack.period == target) {
+                Some(index) => index,
+                None => return self.add_to_new(probe, target, id, claimed, limits()),
+            },
+        };
+        let rest = self.memory_bytes() - self.stacks[index].object.memory_bytes();
+        let stack = &mut self.stacks[index];
+        let limits = || limits().beside(rest);
+        let added = if self.shape.counting {
+            stack.count_up(probe, id, limits)?
+        } else {
+            stack.object.add(probe, limits)?
+        };
+        Ok(if claimed { Added::Again } else { added })
+    }
+
+    /// Adds an item as the first of its period. Where that fails the period is not opened.
+    fn add_to_new(
+        &mut self,
+        probe: Probe,
+        period: u64,
+        id: Option<u64>,
+        claimed: bool,
+        limits: Limits,
+    ) -> Result<Added, Refusal> {
+        let index = self.open(period, limits)?;
+        let stack = &mut self.stacks[index];
+        let added = if self.shape.counting {
+            stack.count_up(probe, id, || limits)
+        } else {
+            stack.object.add(probe, || limits)
+        };
+        if added.is_err() {
+            self.stacks.remove(index);
+        }
+        Ok(match added? {
+            Added::New if claimed => Added::Again,
+            added => added,
+        })
+    }
+
+    /// Opens a period that has no stack, and tells where it stands.
+    fn open(&mut self, period: u64, limits: Limits) -> Result<usize, Refusal> {
+        let room = self.stacks.capacity() - self.stacks.len();
+        let place = if room == 0 { size_of::<Stack>() } else { 0 };
+        // The stack's own base is part of its place.
+        let rest = self.memory_bytes() + place as u64 - BloomObject::BASE_BYTES;
+        let stack = Stack::new(period, &self.shape, self.seed, limits.beside(rest))?;
+        let room = self.stacks.try_reserve_exact(1);
+        room.map_err(|_| Refusal::OutOfMemory)?;
+        let index = self.stacks.partition_point(|other| other.period <= period);
+        self.stacks.insert(index, stack);
+        Ok(index)
+    }
+
+    /// Adds each item in turn, and tells `outcome` what [`add`](Self::add) says. It stops after the first
+    /// refusal: the items behind it are not tried.
+    pub fn add_each<'i>(
+        &mut self,
+        items: impl Iterator<Item = &'i [u8]>,
+        time: Time,
+        id: Option<u64>,
+        limits: impl Fn() -> Limits,
+        mut outcome: impl FnMut(Result<Added, Refusal>),
+    ) {
+        for item in items {
+            let added = self.add(self.probe(item), time, id, &limits);
+            outcome(added);
+            if added.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes back one count of an item, and tells whether it did. With an id: of the filter that took that
+    /// id, if it claims the item. Without: of the one filter that claims it; where several do, none.
+    /// Removing what was never added takes a count of other items, which may then be missing.
+    pub fn remove(&mut self, probe: Probe, id: Option<u64>, now_ms: u64) -> bool {
+        if !self.shape.counting {
+            return false;
+        }
+        let mut found = None;
+        for index in self.live_indices(now_ms) {
+            let stack = &self.stacks[index];
+            let of_id = match id {
+                Some(id) => match stack.took(id) {
+                    Some(filter) => Some(filter),
+                    None => continue,
+                },
+                None => None,
+            };
+            let claimants = stack.object.claimants(probe);
+            for filter in claimants.filter(|filter| of_id.is_none_or(|of_id| of_id == *filter)) {
+                if found.replace((index, filter)).is_some() {
+                    return false;
+                }
+            }
+        }
+        let Some((index, filter)) = found else {
+            return false;
+        };
+        self.stacks[index].object.count_down(filter, probe);
+        true
+    }
+
+    /// How often an item was added and not removed, at most; of each filter no more than 15 are told.
+    #[must_use]
+    pub fn count(&self, probe: Probe, now_ms: u64) -> u64 {
+        if !self.shape.counting {
+            return u64::from(self.contains(probe, now_ms));
+        }
+        let counts = self.live(now_ms).flat_map(|stack| stack.object.filters());
+        counts.map(|filter| u64::from(filter.count(probe))).sum()
+    }
+
+    /// The filters that answer at a time, oldest first, each with the number of its period and the rate
+    /// that it was made for.
+    pub fn filters(&self, now_ms: u64) -> impl Iterator<Item = (u64, &Filter, f64)> {
+        self.live(now_ms).flat_map(|stack| {
+            let filters = stack.object.filters().iter().enumerate();
+            filters.map(|(index, filter)| (stack.period, filter, stack.object.filter_rate(index)))
+        })
+    }
+
+    /// All filters that take memory, whether they answer or not.
+    pub fn all_filters(&self) -> impl Iterator<Item = &Filter> {
+        self.stacks.iter().flat_map(|stack| stack.object.filters())
+    }
+
+    /// How many periods answer at a time.
+    #[must_use]
+    pub fn live_periods(&self, now_ms: u64) -> u64 {
+        let mut periods: Vec<u64> = self.live(now_ms).map(|stack| stack.period).collect();
+        periods.dedup();
+        periods.len() as u64
+    }
+
+    /// Number of items that the periods that answer took for new, each for itself.
+    #[must_use]
+    pub fn items(&self, now_ms: u64) -> u64 {
+        let each = self.live(now_ms).map(|stack| stack.object.items());
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// Number of items that the filters that answer are made for.
+    #[must_use]
+    pub fn capacity(&self, now_ms: u64) -> u64 {
+        let each = self.live(now_ms).map(|stack| stack.object.capacity());
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// Filters, items and capacity of all that takes memory, whether it answers or not.
+    #[must_use]
+    pub fn totals(&self) -> (u64, u64, u64) {
+        let sum = |(filters, items, capacity): (u64, u64, u64), stack: &Stack| {
+            let object = &stack.object;
+            (
+                filters + object.filters().len() as u64,
+                object.items().saturating_add(items),
+                object.capacity().saturating_add(capacity),
+            )
+        };
+        self.stacks.iter().fold((0, 0, 0), sum)
+    }
+
+    /// The rate of false positives at a time, as the items in each filter let expect it.
+    #[must_use]
+    pub fn estimated_rate(&self, now_ms: u64) -> f64 {
+        let rates = self.live(now_ms).map(|stack| stack.object.estimated_rate());
+        rates.sum::<f64>().min(1.0)
+    }
+
+    /// The most items that the object can come to hold, in the current period where it has a window,
+    /// before a limit stops its growth.
+    #[must_use]
+    pub fn max_scaled_capacity(&self, now_ms: u64, limits: Limits) -> u64 {
+        let current = self.target(Time::at(now_ms));
+        let rest = |stack: &Stack| self.memory_bytes() - stack.object.memory_bytes();
+        match self.stacks.iter().rfind(|stack| stack.period == current) {
+            Some(stack) => stack.object.max_scaled_capacity(limits.beside(rest(stack))),
+            None => self.shape.reach(limits.beside(self.memory_bytes())).0,
+        }
+    }
+
+    /// The exact number of bytes that the object's allocations asked for, itself included.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let table = self.stacks.capacity() * size_of::<Stack>();
+        let stacks = self.stacks.iter().map(Stack::memory_bytes);
+        Self::BASE_BYTES + table as u64 + stacks.sum::<u64>()
+    }
+
+    /// Whether the limits admit such an object.
+    #[must_use]
+    pub fn is_within(&self, limits: Limits) -> bool {
+        let mut filters = self.all_filters().map(|filter| filter.blob().len() as u64);
+        filters.all(|bytes| limits.admit_filter(bytes)) && limits.admit_object(self.memory_bytes())
+    }
+
+    /// An object that answers for all of these, at least one: of each period what [`BloomObject::merged`]
+    /// makes of it, but that stacks with ids stay as they are.
+    ///
+    /// # Errors
+    /// Any [`MergeError`].
+    pub fn merged(sources: &[&Self], limits: Limits) -> Result<Self, MergeError> {
+        const NO_MEMORY: MergeError = MergeError::Refused(Refusal::OutOfMemory);
+        let (first, others) = sources.split_first().ok_or(MergeError::Kinds)?;
+        for other in others {
+            if first.seed != other.seed {
+                return Err(MergeError::Seeds);
+            }
+            let kind = |object: &Self| (object.shape.window, object.shape.counting);
+            if kind(first) != kind(other) {
+                return Err(MergeError::Kinds);
+            }
+        }
+        let rate = sources
+            .iter()
+            .map(|s| s.shape.params.error_rate.get())
+            .sum();
+        let mut merged = Self::empty(&first.shape, first.seed);
+        let mut stacks: Vec<&Stack> = sources.iter().flat_map(|source| &source.stacks).collect();
+        stacks.sort_by_key(|stack| stack.period);
+        // Whatever the time is, what lies so far behind has passed.
+        if let (Some(window), Some(newest)) = (first.shape.window, stacks.last()) {
+            let oldest = newest.period.saturating_sub(window.periods);
+            stacks.retain(|stack| stack.period >= oldest);
+        }
+        let reserved = merged.stacks.try_reserve_exact(stacks.len());
+        reserved.map_err(|_| NO_MEMORY)?;
+        for of_period in stacks.chunk_by(|one, other| one.period == other.period) {
+            let (with_ids, without): (Vec<&Stack>, Vec<&Stack>) =
+                of_period.iter().partition(|stack| stack.ids.is_some());
+            for stack in with_ids {
+                merged.stacks.push(stack.try_clone().ok_or(NO_MEMORY)?);
+            }
+            let objects: Vec<&BloomObject> = without.iter().map(|stack| &stack.object).collect();
+            if let Some(stack) = without.first() {
+                merged.stacks.push(Stack {
+                    period: stack.period,
+                    object: BloomObject::merged(&objects, Limits::Obey)?,
+                    ids: None,
+                    ranges: Vec::new(),
+                });
+            }
+        }
+        merged.stacks.shrink_to_fit();
+        merged.promise(rate)?;
+        if merged.is_within(limits) {
+            Ok(merged)
+        } else {
+            Err(MergeError::Refused(Refusal::MemoryLimit))
+        }
+    }
+
+    /// Sets the rate of the whole to this, or to as much as a period needs.
+    fn promise(&mut self, rate: f64) -> Result<(), MergeError> {
+        let parts = self.shape.parts();
+        let needed = self
+            .stacks
+            .iter()
+            .map(|stack| stack.object.params().error_rate.get() * parts);
+        let rate = Fraction::new(needed.fold(rate, f64::max)).ok_or(MergeError::Rates)?;
+        self.shape.params.error_rate = rate;
+        let share = self.shape.of_period().ok_or(MergeError::Rates)?.error_rate;
+        for stack in &mut self.stacks {
+            stack.object.set_error_rate(share);
+        }
+        Ok(())
+    }
+
+    /// The stack that holds filter `index` of all, and the filter's number in it.
+    fn place_of(&self, mut index: usize) -> Option<(usize, usize)> {
+        for (place, stack) in self.stacks.iter().enumerate() {
+            let filters = stack.object.filters().len();
+            if index < filters {
+                return Some((place, index));
+            }
+            index -= filters;
+        }
+        None
+    }
+
+    /// Lets `place` move the tables of filters, as [`BloomObject::relocate_table`] does.
+    pub fn relocate_tables(&mut self, mut place: impl FnMut(Vec<Filter>) -> Vec<Filter>) {
+        for stack in &mut self.stacks {
+            stack.object.relocate_table(&mut place);
+        }
+    }
+
+    /// Lets `place` move the blob of filter `index` of all, as [`BloomObject::relocate_filter`] does.
+    pub fn relocate_filter(
+        &mut self,
+        index: usize,
+        place: impl FnOnce(Box<[u8]>) -> Box<[u8]>,
+    ) -> bool {
+        let Some((stack, index)) = self.place_of(index) else {
+            return false;
+        };
+        self.stacks[stack].object.relocate_filter(index, place)
+    }
+}
