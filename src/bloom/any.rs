@@ -2,10 +2,11 @@
 
 use super::chunks::{self, Piece};
 use super::codec::{self, DecodeError, RdbWrite};
-use super::extended::{Extended, Shape, Time};
+use super::extended::Extended;
 use super::filter::Filter;
 use super::object::{Added, BloomObject, MergeError, Refusal};
 use super::probe::{Probe, Seed};
+use super::shape::{Shape, Time};
 use super::sizing::{Limits, Params};
 
 /// Which of the stored forms an object has.

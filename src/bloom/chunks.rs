@@ -12,11 +12,12 @@
 
 use super::any::{AnyObject, Family};
 use super::codec::{self, DecodeError, RdbRead, RdbWrite};
-use super::extended::{Announced as Stacked, Extended, ExtendedParts, Stack};
+use super::extended::{Announced as Stacked, Extended, ExtendedParts};
 use super::filter::{Filter, HEADER_BYTES};
 use super::object::{BloomObject, Parts};
 use super::redisbloom;
 use super::sizing::{Cell, Limits};
+use super::stack::Stack;
 
 /// The most bytes of one chunk that is made; one that is taken may be of any size. The protocol allows
 /// 16 MiB: copying so much into a reply would keep the server from everything else for 8 ms.

@@ -25,11 +25,12 @@
 //! guard around a general decoder.
 
 use super::any::AnyObject;
-use super::extended::{Extended, ExtendedParts, Ids, StackParts};
+use super::extended::{Extended, ExtendedParts};
 use super::filter::{Filter, HEADER_BYTES};
 use super::object::{BloomObject, FilterParts, Parts};
 use super::probe::Seed;
 use super::redisbloom;
+use super::stack::{Ids, StackParts};
 
 pub use super::redisbloom::RDB_VERSION as REDISBLOOM_RDB_VERSION;
 

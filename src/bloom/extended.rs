@@ -9,311 +9,20 @@
 //!             passed   oldest                now      made ahead, for a time to live of the whole window
 //! ```
 //!
-//! *The rate that was asked for is the rate that is had*: since at most `n + 1` periods answer at one
-//! time, each is made at `p / (n + 1)`, and within it the law of [`sizing`](super::sizing) holds.
-//!
 //! Time comes as an argument, in milliseconds since the epoch. A clock may be set. Forward, periods pass
 //! as they would have by waiting. Back, what was added later than now is taken for added just now, by the
 //! next write: so it stays for a window from now on, and no longer.
-//!
-//! Removal follows dablooms (Bitly 2012): with an id it is exact, because each filter takes a range of
-//! ids. Without one, an item is removed where a single filter claims it, which then holds all that was
-//! counted of it; where several do, any of them may be wrong, and the item stays.
 
 use std::ops::Range;
 
 use super::any::AnyObject;
 use super::batch::{BATCH, Batch, Hasher};
 use super::filter::Filter;
-use super::object::{Added, BloomObject, FilterParts, MergeError, Parts, Refusal};
+use super::object::{Added, BloomObject, MergeError, Parts, Refusal};
 use super::probe::{Probe, Seed};
-use super::sizing::{Cell, Fraction, Growth, Limits, MAX_CAPACITY, Params, Stop, Sums};
-
-/// How long items are found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    period_ms: u64,
-    periods: u64,
-}
-
-impl Window {
-    /// The most periods that a window may have: each is one more filter to ask.
-    pub const MAX_PERIODS: u64 = 65_535;
-
-    /// A window of so many periods of so many milliseconds; `None` if one of them is 0, if there are
-    /// more than [`MAX_PERIODS`](Self::MAX_PERIODS), or if all together are longer than an `i64` holds.
-    #[must_use]
-    pub fn new(period_ms: u64, periods: u64) -> Option<Self> {
-        let window = period_ms.checked_mul(periods)?;
-        let fits = window > 0 && i64::try_from(window).is_ok() && periods <= Self::MAX_PERIODS;
-        fits.then_some(Self { period_ms, periods })
-    }
-
-    /// Length of a period in milliseconds. Periods begin at multiples of it since the epoch.
-    #[must_use]
-    pub const fn period_ms(self) -> u64 {
-        self.period_ms
-    }
-
-    /// How many periods an item is found for, at the most: those before it passes are one fewer.
-    #[must_use]
-    pub const fn periods(self) -> u64 {
-        self.periods
-    }
-
-    /// Length of the window in milliseconds.
-    #[must_use]
-    pub const fn ms(self) -> u64 {
-        self.period_ms * self.periods
-    }
-
-    /// The period that a time lies in.
-    const fn at(self, now_ms: u64) -> u64 {
-        now_ms / self.period_ms
-    }
-
-    /// Whether a period has passed out of the window.
-    const fn has_passed(self, period: u64, now_ms: u64) -> bool {
-        period.saturating_add(self.periods) <= self.at(now_ms)
-    }
-
-    /// The period that an item with such a time to live goes into: the first that passes at its end or
-    /// later. Without one, the current.
-    fn target(self, time: Time) -> u64 {
-        let current = self.at(time.now_ms);
-        let Some(ttl_ms) = time.ttl_ms else {
-            return current;
-        };
-        let end = time.now_ms.saturating_add(ttl_ms).div_ceil(self.period_ms);
-        // Of what is asked for, no more than the window can be had, and no less than is left anyway.
-        let oldest = (current + 1).saturating_sub(self.periods);
-        end.saturating_sub(self.periods).clamp(oldest, current + 1)
-    }
-}
-
-/// When something is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Time {
-    /// The time, in milliseconds since the epoch.
-    pub now_ms: u64,
-    /// For how long the items are to be found, in milliseconds; in an object without a window, of no
-    /// effect.
-    pub ttl_ms: Option<u64>,
-}
-
-impl Time {
-    /// This time, for items that stay as long as others.
-    #[must_use]
-    pub const fn at(now_ms: u64) -> Self {
-        Self {
-            now_ms,
-            ttl_ms: None,
-        }
-    }
-}
-
-/// What an object is to be.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shape {
-    /// Rates, capacities and growth; with a window, the capacity of a period.
-    pub params: Params,
-    /// How long items are found, if not for ever.
-    pub window: Option<Window>,
-    /// Whether items can be removed.
-    pub counting: bool,
-}
-
-impl Shape {
-    /// An object of bits that stay.
-    #[must_use]
-    pub const fn plain(params: Params) -> Self {
-        Self {
-            params,
-            window: None,
-            counting: false,
-        }
-    }
-
-    /// Whether a [`BloomObject`] alone does all that is asked.
-    #[must_use]
-    pub const fn is_plain(&self) -> bool {
-        self.window.is_none() && !self.counting
-    }
-
-    const fn cell(&self) -> Cell {
-        if self.counting {
-            Cell::Counter
-        } else {
-            Cell::Bit
-        }
-    }
-
-    /// Into how many parts the rate is divided: as many periods as may answer at one time.
-    #[allow(clippy::cast_precision_loss, reason = "there are few periods")]
-    fn parts(&self) -> f64 {
-        self.window
-            .map_or(1.0, |window| window.periods as f64 + 1.0)
-    }
-
-    /// The parameters of one period, or `None` where a double can't hold its rate.
-    fn of_period(&self) -> Option<Params> {
-        Some(Params {
-            error_rate: Fraction::new(self.params.error_rate.get() / self.parts())?,
-            ..self.params
-        })
-    }
-
-    /// The most items that an object of this shape holds in a period before something stops its growth,
-    /// and what stops it.
-    #[must_use]
-    pub fn reach(&self, limits: Limits) -> (u64, Option<Stop>) {
-        let Some(params) = self.of_period() else {
-            return (0, Some(Stop::Rate));
-        };
-        let extra = if self.is_plain() {
-            0
-        } else {
-            Extended::BASE_BYTES
-        };
-        params.reach_with(self.cell(), BloomObject::BASE_BYTES + extra, limits)
-    }
-}
-
-/// The ids that a stack has seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ids {
-    pub(super) lowest: u64,
-    pub(super) highest: u64,
-}
-
-/// What was added in a period.
-#[derive(Debug)]
-pub(super) struct Stack {
-    pub(super) period: u64,
-    pub(super) object: BloomObject,
-    pub(super) ids: Option<Ids>,
-    /// First id and number of each filter that takes ids, in order. A range ends where the next begins;
-    /// the first takes what is older as well.
-    pub(super) ranges: Vec<(u64, usize)>,
-}
-
-impl Stack {
-    fn new(period: u64, shape: &Shape, seed: Seed, limits: Limits) -> Result<Self, Refusal> {
-        let params = shape.of_period().ok_or(Refusal::RateTooSmall)?;
-        Ok(Self {
-            period,
-            object: BloomObject::with_cells(shape.cell(), &params, seed, limits)?,
-            ids: None,
-            ranges: Vec::new(),
-        })
-    }
-
-    /// Bytes beside the entry in the table of stacks.
-    fn memory_bytes(&self) -> u64 {
-        let ranges = self.ranges.capacity() * size_of::<(u64, usize)>();
-        self.object.memory_bytes() - BloomObject::BASE_BYTES + ranges as u64
-    }
-
-    fn try_clone(&self) -> Option<Self> {
-        let mut ranges = Vec::new();
-        ranges.try_reserve_exact(self.ranges.len()).ok()?;
-        ranges.extend_from_slice(&self.ranges);
-        Some(Self {
-            object: self.object.try_clone()?,
-            ranges,
-            ..*self
-        })
-    }
-
-    /// The filter whose range holds an id.
-    fn of_id(&self, id: u64) -> Option<usize> {
-        let after = self.ranges.partition_point(|(first, _)| *first <= id);
-        self.ranges
-            .get(after.saturating_sub(1))
-            .map(|(_, index)| *index)
-    }
-
-    /// The filter that took an id, if one did.
-    fn took(&self, id: u64) -> Option<usize> {
-        let seen = self.ids?;
-        let index = self.of_id(id)?;
-        (seen.lowest..=seen.highest).contains(&id).then_some(index)
-    }
-
-    /// Counts an item, in the filter of its id if it has one.
-    fn count_up(
-        &mut self,
-        probe: Probe,
-        id: Option<u64>,
-        limits: impl FnOnce() -> Limits,
-    ) -> Result<Added, Refusal> {
-        let claimant = self.object.claimants(probe).next();
-        let index = match (id, claimant) {
-            (Some(id), _) => self.index_for(id, probe, limits)?,
-            // Beside what was counted of it already, so that one filter holds all.
-            (None, Some(claimant)) => claimant,
-            (None, None) => self.object.make_room(0, limits)?,
-        };
-        self.object.count_up(index, probe);
-        Ok(if claimant.is_some() {
-            Added::Again
-        } else {
-            Added::New
-        })
-    }
-
-    /// The filter for an item with an id: that of the id's range. Where that is the newest and full, an
-    /// id above all before it begins the next.
-    fn index_for(
-        &mut self,
-        id: u64,
-        probe: Probe,
-        limits: impl FnOnce() -> Limits,
-    ) -> Result<usize, Refusal> {
-        let (of_id, newest) = (self.of_id(id), self.ranges.last().map(|(_, index)| *index));
-        let index = match of_id {
-            Some(index) if !self.is_over(index, newest, id, probe) => index,
-            _ => {
-                let room = self.ranges.try_reserve_exact(1);
-                room.map_err(|_| Refusal::OutOfMemory)?;
-                let behind = newest.map_or(0, |index| index + 1);
-                let index = self.object.make_room(behind, limits)?;
-                // In a fixed object that saturates the last range goes on.
-                if newest.is_none_or(|newest| newest < index) {
-                    let first = if newest.is_none() { 0 } else { id };
-                    self.ranges.push((first, index));
-                }
-                index
-            }
-        };
-        let seen = self.ids.unwrap_or(Ids {
-            lowest: id,
-            highest: id,
-        });
-        self.ids = Some(Ids {
-            lowest: seen.lowest.min(id),
-            highest: seen.highest.max(id),
-        });
-        Ok(index)
-    }
-
-    /// Whether a filter that an id belongs to takes no item of that id any more.
-    fn is_over(&self, index: usize, newest: Option<usize>, id: u64, probe: Probe) -> bool {
-        let filter = &self.object.filters()[index];
-        let begins = newest == Some(index) && self.ids.is_none_or(|ids| id > ids.highest);
-        let fixed = self.object.params().growth == Growth::Fixed;
-        (begins || fixed) && filter.is_full() && !filter.contains(probe)
-    }
-}
-
-/// A period as it was stored.
-#[derive(Debug)]
-pub(super) struct StackParts {
-    pub(super) period: u64,
-    pub(super) ids: Option<Ids>,
-    pub(super) ranges: Vec<(u64, usize)>,
-    pub(super) filters: Vec<FilterParts>,
-}
+use super::shape::{Shape, Time, Window};
+use super::sizing::{Fraction, Growth, Limits, MAX_CAPACITY, Params, Sums};
+use super::stack::{Stack, StackParts};
 
 /// An [`Extended`] object as it was stored, not checked yet.
 #[derive(Debug)]
@@ -411,30 +120,6 @@ impl ExtendedParts {
             });
         }
         Ok((Extended::empty(&shape, self.seed), stacks))
-    }
-}
-
-impl StackParts {
-    fn check_ids(&self, counting: bool) -> Result<(), &'static str> {
-        let Some(ids) = self.ids else {
-            return if self.ranges.is_empty() {
-                Ok(())
-            } else {
-                Err("ranges without ids")
-            };
-        };
-        if !counting || ids.lowest > ids.highest {
-            return Err("ids out of order");
-        }
-        let begins = self.ranges.first().is_some_and(|(first, _)| *first == 0);
-        let mut pairs = self.ranges.windows(2);
-        let rising = pairs.all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
-        let last = self.ranges.last();
-        if begins && rising && last.is_some_and(|(_, index)| *index < self.filters.len()) {
-            Ok(())
-        } else {
-            Err("ranges out of order")
-        }
     }
 }
 
@@ -857,7 +542,7 @@ impl Extended {
         stacks.sort_by_key(|stack| stack.period);
         // Whatever the time is, what lies so far behind has passed.
         if let (Some(window), Some(newest)) = (first.shape.window, stacks.last()) {
-            let oldest = newest.period.saturating_sub(window.periods);
+            let oldest = newest.period.saturating_sub(window.periods());
             stacks.retain(|stack| stack.period >= oldest);
         }
         let reserved = merged.stacks.try_reserve_exact(stacks.len());

@@ -395,8 +395,15 @@ impl Filter {
         self.items += other.items;
     }
 
+    /// Whether it claims nothing. Its number of items alone can't tell: what was claimed falsely when it
+    /// was added, and counted, is none of them.
+    pub(super) fn is_empty(&self) -> bool {
+        self.items == 0 && self.bitmap().iter().all(|cells| *cells == 0)
+    }
+
     /// Declares it full.
     pub(super) fn seal(&mut self) {
+        self.items = self.items.max(1);
         self.capacity = self.items;
     }
 

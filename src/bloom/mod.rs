@@ -28,12 +28,15 @@ mod machine;
 mod object;
 mod probe;
 mod redisbloom;
+mod shape;
 pub mod sizing;
+mod stack;
 
 pub use any::{AnyObject, Family};
-pub use extended::{Extended, Shape, Time, Window};
+pub use extended::Extended;
 pub use filter::{Filter, MAX_HASHES};
 pub use machine::Width;
 pub use object::{Added, BloomObject, FilterParts, MergeError, Parts, Refusal};
 pub use probe::{Probe, Seed};
+pub use shape::{Shape, Time, Window};
 pub use sizing::{Cell, Fraction, Growth, Limits, Params};

@@ -665,7 +665,7 @@ impl BloomObject {
         let mut place = laid.len();
         laid.retain(|(filter, _)| {
             place -= 1;
-            place == 0 || filter.items() > 0
+            place == 0 || !filter.is_empty()
         });
         let newest = laid.len().saturating_sub(1);
         let mut object = Self::empty(first.cell, &first.params(), first.seed);

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use valkeybloom::bloom::chunks::{Partial, Progress};
 use valkeybloom::bloom::Limits;
+use valkeybloom::bloom::chunks::{Partial, Progress};
 
 use super::{Budget, Random};
 use crate::harness::{

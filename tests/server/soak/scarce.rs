@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::process::Command;
 
-use valkeybloom::bloom::chunks::{Partial, Progress};
 use valkeybloom::bloom::Limits;
+use valkeybloom::bloom::chunks::{Partial, Progress};
 
 use super::{Budget, Random};
 use crate::harness::{
