@@ -164,3 +164,52 @@ fn the_sizes() {
         connection.cmd("FLUSHALL");
     }
 }
+
+#[test]
+fn which_filter() {
+    let server = Server::start();
+    let mut client = server.client();
+    for row in table("<!-- which: held against BF.INFO by a test -->") {
+        assert_eq!(client.cmd(&row[1]).text(), "OK", "{}", row[1]);
+        let info = client.cmd("BF.INFO key");
+        let number = |name| field(&info, name).expect("it is told").as_int();
+        #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let per_item = number("Size") as f64 / number("Capacity") as f64;
+        assert_eq!(row[2], format!("{per_item:.2}"), "{}", row[1]);
+        client.cmd("DEL key");
+    }
+}
+
+/// A reply as the command line client writes it.
+fn written(reply: &Reply) -> String {
+    match reply {
+        Reply::Nil => "(nil)".to_owned(),
+        Reply::Int(number) => format!("(integer) {number}"),
+        Reply::Array(replies) => {
+            let lines = replies.iter().enumerate();
+            let lines = lines.map(|(index, reply)| format!("{}) {}", index + 1, written(reply)));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        simple => simple.text(),
+    }
+}
+
+#[test]
+fn the_examples() {
+    let server = Server::start();
+    let mut client = server.client();
+    let (_, rest) = README
+        .split_once("<!-- examples: replayed by a test -->")
+        .expect("the README has this mark");
+    let (section, _) = rest.split_once("\n## ").expect("a section follows");
+    let mut replayed = 0;
+    for block in section.split("```text\n").skip(1) {
+        let (block, _) = block.split_once("```").expect("the block ends");
+        for exchange in block.split("> ").skip(1) {
+            let (command, reply) = exchange.split_once('\n').expect("a reply follows");
+            assert_eq!(written(&client.cmd(command)), reply.trim_end(), "{command}");
+            replayed += 1;
+        }
+    }
+    assert_eq!(replayed, section.matches("\n> ").count());
+}
