@@ -53,8 +53,7 @@ pub fn exists<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     match reader.object() {
         Ok(None) => ctx.reply_bool(false),
         Ok(Some(object)) => {
-            let probe = object.probe(args.string(2).bytes());
-            ctx.reply_bool(object.contains(probe, Ctx::now_ms));
+            ctx.reply_bool(object.contains(args.string(2).bytes(), Ctx::now_ms));
         }
         Err(error) => send_error(ctx, error),
     }

@@ -48,6 +48,7 @@ impl Content {
         }
     }
 
+    #[inline(always)]
     fn memory_bytes(&self) -> u64 {
         match self {
             Self::Ready(object) => object.memory_bytes() + Stored::OVERHEAD_BYTES,
@@ -55,7 +56,7 @@ impl Content {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn footprint(&self) -> Footprint {
         let (filters, items, capacity) = match self {
             Self::Ready(object) => object.totals(),

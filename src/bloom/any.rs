@@ -5,7 +5,7 @@ use super::codec::{self, DecodeError, RdbWrite};
 use super::extended::Extended;
 use super::filter::Filter;
 use super::object::{Added, BloomObject, MergeError, Refusal};
-use super::probe::{Probe, Seed};
+use super::probe::Seed;
 use super::shape::{Shape, Time};
 use super::sizing::{Limits, Params};
 
@@ -125,23 +125,13 @@ impl AnyObject {
         }
     }
 
-    /// Hashes an item for this object.
-    #[must_use]
-    #[inline]
-    pub fn probe(&self, item: &[u8]) -> Probe {
-        match self {
-            Self::Plain(object) => object.probe(item),
-            Self::Extended(object) => object.probe(item),
-        }
-    }
-
     /// Whether the object claims the item: false is certain, true is right but for the error rate.
     #[must_use]
     #[inline]
-    pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
+    pub fn contains(&self, item: &[u8], now_ms: impl FnOnce() -> u64) -> bool {
         match self {
-            Self::Plain(object) => object.contains(probe),
-            Self::Extended(object) => object.contains(probe, now_ms()),
+            Self::Plain(object) => object.contains(object.probe(item)),
+            Self::Extended(object) => object.contains(object.probe(item), now_ms()),
         }
     }
 

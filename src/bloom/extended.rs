@@ -217,7 +217,7 @@ impl Extended {
 
     /// Hashes an item for this object.
     #[must_use]
-    #[inline]
+    #[inline(never)]
     pub fn probe(&self, item: &[u8]) -> Probe {
         self.seed.probe(item)
     }
@@ -241,6 +241,7 @@ impl Extended {
     /// Whether the object claims the item at a time: false is certain, true is right but for the error
     /// rate.
     #[must_use]
+    #[inline(never)]
     pub fn contains(&self, probe: Probe, now_ms: u64) -> bool {
         self.live(now_ms)
             .rev()

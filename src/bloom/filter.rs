@@ -261,10 +261,15 @@ impl Filter {
         if self.is_plain() {
             self.contains_as::<true>(probe)
         } else if self.counts() {
-            self.count(probe) > 0
+            self.counts_item(probe)
         } else {
             self.contains_as::<false>(probe)
         }
+    }
+
+    #[cold]
+    fn counts_item(&self, probe: Probe) -> bool {
+        self.count(probe) > 0
     }
 
     #[inline(always)]
@@ -301,13 +306,19 @@ impl Filter {
     }
 
     /// Adds an item: [`insert_at`](Self::insert_at) its positions.
-    #[inline]
+    #[inline(always)]
     pub(super) fn insert(&mut self, probe: Probe) -> bool {
         if self.is_plain() {
             self.insert_at(self.positions::<true>(probe))
         } else {
             self.insert_at(self.positions::<false>(probe))
         }
+    }
+
+    /// The same, for what is rare.
+    #[cold]
+    pub(super) fn insert_slowly(&mut self, probe: Probe) -> bool {
+        self.insert(probe)
     }
 
     /// Sets the bits at an item's positions, counts the item if any of them was clear, and tells

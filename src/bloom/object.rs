@@ -325,7 +325,7 @@ impl BloomObject {
         if self.filters.len() > 1 && any_contains(&self.filters, probe) {
             return Ok(Added::Present);
         }
-        self.add_to_newest(probe, None::<std::iter::Empty<u64>>, limits)
+        self.add_to_newest(probe, |newest| newest.insert(probe), limits)
     }
 
     #[cold]
@@ -336,7 +336,7 @@ impl BloomObject {
             return Err(Refusal::Full);
         }
         if let Some(newest) = self.filters.last_mut() {
-            newest.insert(probe);
+            newest.insert_slowly(probe);
             self.items += 1;
         }
         Ok(Added::New)
@@ -396,7 +396,12 @@ impl BloomObject {
                 let added = if present >> index & 1 == 1 {
                     Ok(Added::Present)
                 } else {
-                    self.add_to_newest(batch.probe(index), row.positions(index % ROW), &limits)
+                    let probe = batch.probe(index);
+                    let insert = |newest: &mut Filter| match row.positions(index % ROW) {
+                        Some(positions) => newest.insert_at(positions),
+                        None => newest.insert_slowly(probe),
+                    };
+                    self.add_to_newest(probe, insert, &limits)
                 };
                 outcome(added);
                 if added.is_err() {
@@ -409,13 +414,12 @@ impl BloomObject {
         }
     }
 
-    /// Adds an item that no older filter claims to the newest one; at its positions there, if they are
-    /// known.
-    #[inline]
+    /// Adds an item that no older filter claims to the newest one, as `insert` does.
+    #[inline(always)]
     fn add_to_newest(
         &mut self,
         probe: Probe,
-        positions: Option<impl Iterator<Item = u64>>,
+        insert: impl FnOnce(&mut Filter) -> bool,
         limits: impl FnOnce() -> Limits,
     ) -> Result<Added, Refusal> {
         let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
@@ -425,10 +429,7 @@ impl BloomObject {
             }
             return self.add_to_full(probe, limits());
         }
-        let new = match positions {
-            Some(positions) => newest.insert_at(positions),
-            None => newest.insert(probe),
-        };
+        let new = insert(newest);
         self.items += u64::from(new);
         Ok(if new { Added::New } else { Added::Present })
     }
@@ -470,6 +471,7 @@ impl BloomObject {
 
     /// The exact number of bytes that the object's allocations asked for, itself included.
     #[must_use]
+    #[inline]
     pub fn memory_bytes(&self) -> u64 {
         let table = self.filters.capacity() * size_of::<Filter>();
         let origin = self.origin().map_or(0, RedisBloom::memory_bytes);
@@ -739,20 +741,25 @@ impl BloomObject {
 const GROUP: usize = 1024;
 
 /// Whether any filter of a stack claims the item.
-#[inline]
+#[inline(always)]
 fn any_contains(stack: &[Filter], probe: Probe) -> bool {
     let Some((newest, older)) = stack.split_last() else {
         return false;
     };
     // Newest first: it is the largest, and holds most of the items.
-    newest.contains(probe)
-        || older.rchunks(GROUP).any(|group| {
-            if newest.is_plain() {
-                group_contains::<true>(group, probe)
-            } else {
-                group_contains::<false>(group, probe)
-            }
-        })
+    newest.contains(probe) || !older.is_empty() && older_contain(older, probe)
+}
+
+#[inline(never)]
+fn older_contain(older: &[Filter], probe: Probe) -> bool {
+    let mut groups = older.rchunks(GROUP);
+    match older.last() {
+        Some(filter) if filter.is_plain() => {
+            groups.any(|group| group_contains::<true>(group, probe))
+        }
+        Some(filter) if filter.counts() => older.iter().any(|filter| filter.contains(probe)),
+        _ => groups.any(|group| group_contains::<false>(group, probe)),
+    }
 }
 
 /// The same for a group: bit number 0 of the item is looked up in all filters, number 1 in those
