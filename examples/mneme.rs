@@ -146,14 +146,21 @@ impl IntoResponse for Fault {
 
 impl From<redis::RedisError> for Fault {
     fn from(error: redis::RedisError) -> Self {
-        // Away, or starting: worth another try. Any other error is the server's refusal.
-        let away = error.is_io_error() || error.code() == Some("LOADING");
-        let status = if away {
+        let (is_away, text) = (error.is_io_error(), error.to_string());
+        // A transaction fails for the sake of its first error.
+        let errors = error.into_server_errors();
+        let refusal = errors.iter().flat_map(|errors| errors.iter()).next();
+        let (is_away, text) = refusal.map_or((is_away, text), |(_, error)| {
+            let details = error.details().unwrap_or_default();
+            let text = format!("{} {details}", error.code());
+            (error.code() == "LOADING", text)
+        });
+        let status = if is_away {
             StatusCode::SERVICE_UNAVAILABLE
         } else {
             StatusCode::BAD_GATEWAY
         };
-        Self(status, error.to_string())
+        Self(status, text)
     }
 }
 
@@ -199,7 +206,9 @@ async fn on_post(
 }
 
 fn is_form(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
     let kind = kind.and_then(|kind| kind.split(';').next());
     kind.is_some_and(|kind| {
         kind.trim()
@@ -232,7 +241,9 @@ async fn serve(options: &Options) -> Result<(), Box<dyn Error>> {
         }
     };
     // What was asked before the end is still answered.
-    axum::serve(listener, app).with_graceful_shutdown(end).await?;
+    axum::serve(listener, app)
+        .with_graceful_shutdown(end)
+        .await?;
     Ok(())
 }
 

@@ -87,8 +87,8 @@ fn fetch(connection: &mut Connection, key: &str) -> Result<BloomObject, Box<dyn 
         command.arg(key).arg(cursor).query(connection)
     };
     let (mut cursor, header) = scan(0)?;
-    let mut partial =
-        Partial::new(&header, LIMITS).map_err(|e| e.map_or("too large".into(), |e| e.to_string()))?;
+    let mut partial = Partial::new(&header, LIMITS)
+        .map_err(|e| e.map_or("too large".into(), |e| e.to_string()))?;
     // It ends: a chunk that is empty, or of another filter under this key, is refused.
     loop {
         let (next, chunk) = scan(cursor)?;
