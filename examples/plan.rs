@@ -31,8 +31,8 @@ struct Options {
     /// The list, one address a line
     list: PathBuf,
     /// The most addresses that the plan admits
-    #[arg(long, default_value_t = u64::MAX, hide_default_value = true)]
-    limit: u64,
+    #[arg(long)]
+    limit: Option<u64>,
     /// Adds the list to the filter on the server, unless it passes the limit
     #[arg(long)]
     insert: bool,
@@ -148,7 +148,8 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     }
 
     let (card, new) = (filter.items(), missing(&filter, &items));
-    let fits = card.saturating_add(new) <= options.limit;
+    let wanted = card.saturating_add(new);
+    let fits = options.limit.is_none_or(|limit| wanted <= limit);
     println!("addresses in the list    {count:>10}");
     println!("distinct                 {:>10}", items.len());
     println!("in the filter            {card:>10}");
@@ -157,9 +158,9 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     add(&mut filter, &items)?;
     let predicted = filter.items();
     println!("in the filter with them  {predicted:>10}");
-    if options.limit < u64::MAX {
+    if let Some(limit) = options.limit {
         let verdict = if fits { "kept" } else { "passed" };
-        println!("limit, {verdict:<6}            {:>10}", options.limit);
+        println!("limit, {verdict:<6}            {limit:>10}");
     }
     if fits && options.insert {
         let card = insert(&mut connect()?, &options.key, &items)?;
