@@ -6,13 +6,16 @@ mod cluster;
 mod defrag;
 mod docs;
 mod events;
+mod example;
 mod foreign;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hostile;
+mod http;
 mod ledger;
 mod memory;
 mod persistence;
+mod plan;
 mod readme;
 mod refusals;
 mod releases;

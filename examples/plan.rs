@@ -1,0 +1,184 @@
+//! A mailing service's question, asked without writing: how many addresses of a customer's list are
+//! new, and would the list pass the limit of the customer's plan?
+//!
+//! ```text
+//! ./build.sh serve                                                        # in one terminal
+//! cargo run --release --example plan -- list.txt --limit 100000           # in another: only asks
+//! cargo run --release --example plan -- list.txt --limit 100000 --insert  # adds what fits the plan
+//! ```
+//!
+//! The filter is fetched with BF.SCANDUMP, or read from a file that `--save` wrote, and asked and
+//! filled in this program's own memory. What others add while it is fetched may be in the copy or not.
+//!
+//! A list has one address a line. Spaces around it are taken off and its domain is lower-cased; the
+//! part before the `@` stays as it is, since only its own server knows whether case matters there.
+//! Empty lines don't count. The status is 0 where the list fits, 1 where it does not, 2 for an error.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use redis::{Connection, RedisResult};
+use valkeybloom::bloom::chunks::{Partial, Progress};
+use valkeybloom::bloom::{Added, BloomObject, Limits, codec};
+
+/// Tells how many addresses of a list are not in a filter.
+#[derive(Parser)]
+struct Options {
+    /// The list, one address a line
+    list: PathBuf,
+    /// The most addresses that the plan admits
+    #[arg(long)]
+    limit: Option<u64>,
+    /// Adds the list to the filter on the server, unless it passes the limit
+    #[arg(long)]
+    insert: bool,
+    /// Writes the fetched filter to a file, as BF.LOAD takes it
+    #[arg(long, value_name = "FILE")]
+    save: Option<PathBuf>,
+    /// Takes the filter from such a file, and needs no server
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["insert", "save"])]
+    load: Option<PathBuf>,
+    /// The server with the module
+    #[arg(long, default_value = "redis://127.0.0.1:6379/")]
+    server: String,
+    /// The filter's key there
+    #[arg(long, default_value = "addresses")]
+    key: String,
+}
+
+/// As on the server: a filter that may not grow takes no more when it is full.
+const LIMITS: Limits = Limits::Within {
+    filter_bytes: u64::MAX,
+    object_bytes: u64::MAX,
+    saturate: false,
+};
+
+/// How many addresses one command adds.
+const BATCH: usize = 1000;
+
+fn normalised(line: &str) -> String {
+    match line.trim().rsplit_once('@') {
+        Some((local, domain)) => format!("{local}@{}", domain.to_lowercase()),
+        None => line.trim().to_owned(),
+    }
+}
+
+/// The addresses of a list, each once, in its order; and how many there were.
+fn addresses(list: &str) -> (Vec<String>, usize) {
+    let all = list.lines().map(normalised).filter(|a| !a.is_empty());
+    let (mut distinct, mut seen, mut count) = (Vec::new(), HashSet::new(), 0);
+    for address in all {
+        count += 1;
+        if seen.insert(address.clone()) {
+            distinct.push(address);
+        }
+    }
+    (distinct, count)
+}
+
+/// A copy of the server's filter in our own memory.
+fn fetch(connection: &mut Connection, key: &str) -> Result<BloomObject, Box<dyn Error>> {
+    let mut scan = |cursor: u64| -> RedisResult<(u64, Vec<u8>)> {
+        let mut command = redis::cmd("BF.SCANDUMP");
+        command.arg(key).arg(cursor).query(connection)
+    };
+    let (mut cursor, header) = scan(0)?;
+    let mut partial = Partial::new(&header, LIMITS)
+        .map_err(|e| e.map_or("too large".into(), |e| e.to_string()))?;
+    // It ends: a chunk that is empty, or of another filter under this key, is refused.
+    loop {
+        let (next, chunk) = scan(cursor)?;
+        if let Some(object) = complete(partial.load(next, &chunk)?) {
+            return Ok(object);
+        }
+        cursor = next;
+    }
+}
+
+fn complete(progress: Progress) -> Option<BloomObject> {
+    match progress {
+        Progress::Partial => None,
+        Progress::Complete(object) => Some(object),
+    }
+}
+
+/// How many of these distinct items are not in the filter: BF.MISSING, in our own memory.
+fn missing(filter: &BloomObject, items: &[String]) -> u64 {
+    let mut missing = 0;
+    filter.contains_each(items.iter().map(String::as_bytes), |found| {
+        missing += u64::from(!found);
+    });
+    missing
+}
+
+/// Adds to our own copy what the server would add, to the same bits.
+fn add(filter: &mut BloomObject, items: &[String]) -> Result<(), String> {
+    let mut outcome = Ok(Added::Present);
+    let items = items.iter().map(String::as_bytes);
+    filter.add_each(items, || LIMITS, |added| outcome = added);
+    outcome.map(drop).map_err(|refusal| format!("{refusal:?}"))
+}
+
+/// Adds to the server's filter, and tells how many items it holds then.
+fn insert(connection: &mut Connection, key: &str, items: &[String]) -> RedisResult<u64> {
+    for batch in items.chunks(BATCH) {
+        let mut command = redis::cmd("BF.MADD");
+        let _: Vec<bool> = command.arg(key).arg(batch).query(connection)?;
+    }
+    redis::cmd("BF.CARD").arg(key).query(connection)
+}
+
+/// Whether the list fits.
+fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
+    let (items, count) = addresses(&fs::read_to_string(&options.list)?);
+    let connect = || redis::Client::open(options.server.as_str())?.get_connection();
+    let mut filter = match &options.load {
+        Some(file) => codec::decode(&fs::read(file)?)?,
+        None => fetch(&mut connect()?, &options.key)?,
+    };
+    if let Some(file) = &options.save {
+        if filter.is_redisbloom() {
+            return Err("BF.LOAD does not take filters of RedisBloom".into());
+        }
+        fs::write(file, codec::encode(&filter))?;
+    }
+
+    let (card, new) = (filter.items(), missing(&filter, &items));
+    let wanted = card.saturating_add(new);
+    let fits = options.limit.is_none_or(|limit| wanted <= limit);
+    println!("addresses in the list    {count:>10}");
+    println!("distinct                 {:>10}", items.len());
+    println!("in the filter            {card:>10}");
+    println!("new                      {new:>10}");
+    // Less than the sum of both, where an address is claimed by the bits of others in the list.
+    add(&mut filter, &items)?;
+    let predicted = filter.items();
+    println!("in the filter with them  {predicted:>10}");
+    if let Some(limit) = options.limit {
+        let verdict = if fits { "kept" } else { "passed" };
+        println!("limit, {verdict:<6}            {limit:>10}");
+    }
+    if fits && options.insert {
+        let card = insert(&mut connect()?, &options.key, &items)?;
+        println!("on the server now        {card:>10}");
+        if card != predicted {
+            return Err("others have written to the filter meanwhile".into());
+        }
+    }
+    Ok(fits)
+}
+
+fn main() -> ExitCode {
+    match run(&Options::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("plan: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The examples as programs, built from the sources of this run: `cargo test --test server` alone
+//! would leave them as they are.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+pub fn program(name: &str) -> PathBuf {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(build).join(name)
+}
+
+fn build() -> PathBuf {
+    // This is target/profile/deps/server-….
+    let own = std::env::current_exe().expect("a program knows its path");
+    let target = own
+        .ancestors()
+        .nth(3)
+        .expect("it lies in the target folder");
+    // In the profile of the tests, so that nothing is built twice.
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--locked", "--profile", "test"])
+        .args(["--example", "mneme", "--example", "plan"])
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status();
+    assert!(
+        status.is_ok_and(|status| status.success()),
+        "the examples can't be built"
+    );
+    target.join("debug/examples")
+}

@@ -1,0 +1,382 @@
+//! examples/mneme.rs, through an HTTP client that people use.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use serde_json::{Value, json};
+use ureq::Agent;
+use ureq::http::StatusCode;
+
+use crate::example;
+use crate::harness::{PATIENCE, Server, error, ok, wait_until};
+
+/// A running service. Dropping it ends the process.
+struct Mneme {
+    child: Child,
+    url: String,
+    agent: Agent,
+}
+
+fn command(server: &Server, options: &[&str]) -> Command {
+    let mut command = Command::new(example::program("mneme"));
+    command
+        .args(["--listen", "127.0.0.1:0", "--server"])
+        .arg(format!("redis://127.0.0.1:{}/", server.port()))
+        .args(options)
+        .stdin(Stdio::null());
+    command
+}
+
+impl Mneme {
+    #[track_caller]
+    fn start(server: &Server, options: &[&str]) -> Self {
+        let child = command(server, options).stdout(Stdio::piped()).spawn();
+        let mut mneme = Self {
+            child: child.expect("the example runs"),
+            url: String::new(),
+            agent: Agent::config_builder()
+                .http_status_as_error(false)
+                .timeout_global(Some(PATIENCE))
+                .build()
+                .into(),
+        };
+        let output = mneme.child.stdout.take().expect("it is a pipe");
+        let mut line = String::new();
+        let read = BufReader::new(output).read_line(&mut line);
+        read.expect("the service tells its address");
+        let url = line.trim().strip_prefix("listening on ");
+        mneme.url += url.expect("the service listens");
+        mneme
+    }
+
+    fn get(&self, query: &str) -> (StatusCode, Value) {
+        told(self.agent.get(format!("{}/?{query}", self.url)).call())
+    }
+
+    fn post(&self, query: &str, body: &[u8]) -> (StatusCode, Value) {
+        self.post_as("application/x-www-form-urlencoded", query, body)
+    }
+
+    fn post_as(&self, kind: &str, query: &str, body: &[u8]) -> (StatusCode, Value) {
+        let request = self.agent.post(format!("{}/?{query}", self.url));
+        told(request.content_type(kind).send(body))
+    }
+
+    #[track_caller]
+    fn ask(&self, query: &str) -> Value {
+        answered(self.get(query))
+    }
+
+    #[track_caller]
+    fn insert(&self, query: &str) -> Value {
+        answered(self.post(query, b""))
+    }
+}
+
+impl Drop for Mneme {
+    fn drop(&mut self) {
+        self.child.kill().expect("the process is ours");
+        self.child.wait().expect("the process is ours");
+    }
+}
+
+fn told(response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> (StatusCode, Value) {
+    let mut response = response.expect("the service answers");
+    let body = response.body_mut().read_to_string().expect("a text");
+    let value = serde_json::from_str(&body);
+    (
+        response.status(),
+        value.unwrap_or_else(|_| panic!("not JSON: {body:?}")),
+    )
+}
+
+#[track_caller]
+fn answered((status, value): (StatusCode, Value)) -> Value {
+    assert_eq!(status, 200, "{value}");
+    value
+}
+
+fn found(keys: &[&str]) -> Value {
+    json!({ "found": keys, "missing": [] })
+}
+
+fn missing(keys: &[&str]) -> Value {
+    json!({ "found": [], "missing": keys })
+}
+
+/// What stands between quotes in a line of the documentation.
+fn quoted(line: &str) -> Vec<&str> {
+    line.split('"').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn the_session_of_the_documentation() {
+    let server = Server::start();
+    let mneme = Mneme::start(&server, &[]);
+    let session = include_str!("../../docs/http.md");
+    let mut lines = session.lines();
+    let mut requests = 0;
+    while let Some(line) = lines.next() {
+        let Some(words) = line.strip_prefix("$ curl ") else {
+            continue;
+        };
+        let answer = lines.next().expect("an answer");
+        let answer: Value = serde_json::from_str(answer).expect("JSON");
+        let quoted = quoted(words);
+        let url = quoted.last().expect("a URL");
+        let (_, query) = url.split_once('?').unwrap_or((url, ""));
+        let (_, told) = if words.starts_with("-d ") {
+            mneme.post(query, quoted[0].as_bytes())
+        } else {
+            mneme.get(query)
+        };
+        assert_eq!(told, answer, "{line}");
+        requests += 1;
+    }
+    assert!(requests >= 5, "the documentation has a session");
+}
+
+#[test]
+fn keys_are_answered_for_as_they_were_asked() {
+    let server = Server::start();
+    let mneme = Mneme::start(&server, &["--error-rate", "0.000001"]);
+    assert_eq!(mneme.insert("key=b&key=a"), missing(&["b", "a"]));
+    assert_eq!(
+        mneme.ask("key=c&key=a&key=a&key=d&other=e&key=b"),
+        json!({ "found": ["a", "a", "b"], "missing": ["c", "d"] })
+    );
+    // A URL and a form may both hold keys, in any bytes that are UTF-8.
+    let (_, told) = mneme.post("key=%C3%A4+%26", b"key=&key=%00%0A&key=a");
+    assert_eq!(
+        told,
+        json!({ "found": ["a"], "missing": ["ä &", "", "\0\n"] })
+    );
+    assert_eq!(
+        mneme.ask("key=%C3%A4%20%26&key&key=%00%0a"),
+        found(&["ä &", "", "\0\n"])
+    );
+    // Keys are the items of the filter, as they are.
+    let mut client = server.client();
+    let exists = client.call(&[b"BF.EXISTS", b"mneme", "ä &".as_bytes()]);
+    assert_eq!(exists.as_int(), 1);
+    client.cmd("BF.ADD mneme of-another-client");
+    assert_eq!(
+        mneme.ask("key=of-another-client"),
+        found(&["of-another-client"])
+    );
+    let most = vec!["key=a"; 1000].join("&");
+    assert_eq!(mneme.ask(&most), found(&["a"; 1000]));
+}
+
+#[test]
+fn keys_are_forgotten_when_their_periods_are_over() {
+    let server = Server::start();
+    let mneme = Mneme::start(&server, &["--periods", "3", "--length", "0.2"]);
+    for key in ["key=a", "key=b"] {
+        wait_until("a new key is found", || {
+            mneme.insert(key);
+            mneme.ask(key)["missing"] == json!([])
+        });
+        wait_until("it is forgotten", || mneme.ask(key)["found"] == json!([]));
+    }
+    // Two services over one filter see the same; the second leaves it as it is.
+    let other = Mneme::start(&server, &["--periods", "3", "--length", "3600"]);
+    wait_until("the other one finds it", || {
+        mneme.insert("key=c");
+        other.ask("key=c")["missing"] == json!([])
+    });
+    wait_until("the other one forgets it", || {
+        other.ask("key=c")["found"] == json!([])
+    });
+}
+
+#[test]
+fn of_those_who_insert_a_key_one_is_told_that_it_was_missing() {
+    let server = Server::start();
+    // One period from 1970 to 2096: an item that goes over into the next one would count in both.
+    let options = ["--length", "4000000000", "--error-rate", "0.000000001"];
+    let services = [
+        Mneme::start(&server, &options),
+        Mneme::start(&server, &options),
+    ];
+    let insert_all = |mneme: &Mneme, from: usize| {
+        let mut new = 0;
+        for round in 0..50 {
+            let keys: Vec<_> = (0..20)
+                .map(|n| format!("key={}", (from + round * 20 + n) % 1000))
+                .collect();
+            let told = mneme.insert(&keys.join("&"));
+            new += told["missing"].as_array().expect("an array").len();
+        }
+        new
+    };
+    let new: usize = thread::scope(|scope| {
+        let clients: Vec<_> = (0..8)
+            .map(|client| {
+                let mneme = &services[client % 2];
+                scope.spawn(move || insert_all(mneme, client * 130))
+            })
+            .collect();
+        let counts = clients.into_iter().map(thread::ScopedJoinHandle::join);
+        counts.map(|count| count.expect("no failure")).sum()
+    });
+    assert_eq!(new, 1000);
+    assert_eq!(server.client().cmd("BF.CARD mneme").as_int(), 1000);
+}
+
+#[test]
+fn what_is_no_request_is_refused() {
+    let server = Server::start();
+    let mneme = Mneme::start(&server, &[]);
+    let many = vec!["key=a"; 1001].join("&");
+    let long = format!("key={}", "a".repeat(1 << 16));
+    let form = "application/x-www-form-urlencoded";
+    let refused = |status: u16, (had, value): (StatusCode, Value)| {
+        assert_eq!(had, status, "{value}");
+        assert!(value["error"].is_string(), "{value}");
+    };
+    refused(400, mneme.get(""));
+    refused(400, mneme.get("keys=a"));
+    refused(400, mneme.get("key=%FF"));
+    refused(413, mneme.get(&many));
+    refused(400, mneme.post("", b""));
+    refused(400, mneme.post("", b" "));
+    refused(400, mneme.post("key=a", b"key=%ff"));
+    refused(413, mneme.post("key=a", many.as_bytes()));
+    refused(413, mneme.post("", long.as_bytes()));
+    refused(415, mneme.post_as("application/json", "", b"[\"a\"]"));
+    refused(415, mneme.post_as("text/plain", "key=a", b"key=b"));
+    let agent = &mneme.agent;
+    refused(
+        405,
+        told(agent.delete(format!("{}/?key=a", mneme.url)).call()),
+    );
+    refused(
+        404,
+        told(agent.get(format!("{}/a?key=a", mneme.url)).call()),
+    );
+    // The client refuses to send this one.
+    let address = mneme.url.strip_prefix("http://").expect("a URL");
+    let mut stream = TcpStream::connect(address).expect("the service listens");
+    let request = format!("GET /?{long} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).expect("it reads");
+    let mut line = String::new();
+    let read = BufReader::new(stream).read_line(&mut line);
+    read.expect("it answers");
+    assert!(line.starts_with("HTTP/1.1 414 "), "{line}");
+
+    assert_eq!(server.client().cmd("BF.CARD mneme").as_int(), 0);
+    let charset = format!("{form}; charset=utf-8");
+    assert_eq!(
+        answered(mneme.post_as(&charset, "", b"key=a")),
+        missing(&["a"])
+    );
+}
+
+#[test]
+fn what_the_server_refuses_is_told() {
+    let server = Server::start();
+    let mneme = Mneme::start(&server, &[]);
+    let mut client = server.client();
+    let begins = |value: &Value, code: &str| {
+        let text = value["error"].as_str();
+        text.is_some_and(|text| text.starts_with(code))
+    };
+    client.cmd("DEL mneme");
+    assert_eq!(client.cmd("SET mneme text"), ok());
+    for (status, value) in [mneme.get("key=a"), mneme.post("key=a", b"")] {
+        assert_eq!(status, 502);
+        assert!(begins(&value, "WRONGTYPE "), "{value}");
+    }
+    client.cmd("DEL mneme");
+    assert_eq!(client.cmd("CONFIG SET maxmemory 1"), ok());
+    let (status, value) = mneme.post("key=a", b"");
+    assert_eq!(status, 502);
+    assert!(begins(&value, "OOM "), "{value}");
+    assert_eq!(mneme.ask("key=a"), missing(&["a"]));
+
+    assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
+    assert_eq!(mneme.insert("key=a"), missing(&["a"]));
+    assert_eq!(mneme.ask("key=a"), found(&["a"]));
+}
+
+#[test]
+fn the_server_may_come_and_go() {
+    let mut server = Server::start();
+    let mneme = Mneme::start(&server, &[]);
+    assert_eq!(mneme.insert("key=a"), missing(&["a"]));
+    server.shutdown_save();
+    for (status, value) in [mneme.get("key=a"), mneme.post("key=a", b"")] {
+        assert_eq!(status, 503, "{value}");
+        assert!(value["error"].is_string(), "{value}");
+    }
+    server.start_again();
+    wait_until("the service has found the server again", || {
+        mneme.get("key=a") == (StatusCode::OK, found(&["a"]))
+    });
+
+    // A server that kept nothing is given the filter anew, with its window.
+    std::fs::remove_file(server.dir().join("dump.rdb")).expect("it was saved");
+    server.kill();
+    server.start_again();
+    wait_until("the service has found the empty server", || {
+        mneme.post("key=b", b"").0 == 200
+    });
+    assert_eq!(
+        mneme.ask("key=a&key=b"),
+        json!({ "found": ["b"], "missing": ["a"] })
+    );
+    let again = server
+        .client()
+        .cmd("BF.RESERVE mneme 0.01 100000 WINDOW 60000 PERIODS 3");
+    assert_eq!(again, error("ERR item exists"));
+    let info = server.client().cmd("BF.INFO mneme");
+    let fields = info.as_array().chunks(2);
+    let mut window = fields.filter(|field| field[0].text() == "Window");
+    assert_eq!(window.next().expect("it has a window")[1].as_int(), 60_000);
+}
+
+#[test]
+fn it_ends_when_it_is_told_to() {
+    let server = Server::start();
+    let mut mneme = Mneme::start(&server, &[]);
+    assert_eq!(mneme.ask("key=a"), missing(&["a"]));
+    let pid = mneme.child.id().to_string();
+    let killed = Command::new("kill").arg(pid).status();
+    assert!(killed.expect("there is a kill").success());
+    let mut status = None;
+    wait_until("the service has ended", || {
+        status = mneme.child.try_wait().expect("the process is ours");
+        status.is_some()
+    });
+    assert!(status.expect("it has ended").success());
+}
+
+#[test]
+fn what_can_not_be_served_does_not_start() {
+    let mut server = Server::start();
+    let refused = |server: &Server, options: &[&str], code: i32, why: &str| {
+        let output = command(server, options).output().expect("the example runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{text}");
+        assert!(text.contains(why), "{text}");
+        assert!(output.stdout.is_empty());
+    };
+    refused(&server, &["--length", "soon"], 2, "not a number");
+    refused(&server, &["--length=-1"], 2, "negative");
+    refused(&server, &["--error-rate", "1.5"], 1, "error rate");
+    refused(&server, &["--size", "0"], 1, "capacity");
+    refused(&server, &["--length", "0"], 1, "window");
+    refused(&server, &["--periods", "0"], 1, "periods");
+    let taken = format!("127.0.0.1:{}", server.port());
+    let in_use = ["--listen", &taken];
+    let output = Command::new(example::program("mneme"))
+        .args(in_use)
+        .arg(format!("--server=redis://{taken}/"))
+        .output();
+    assert_eq!(output.expect("the example runs").status.code(), Some(1));
+    server.shutdown();
+    refused(&server, &[], 1, "refused");
+}
