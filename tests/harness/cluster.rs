@@ -29,6 +29,33 @@ pub fn meet(nodes: &[&Server]) {
     }
 }
 
+/// So many nodes that know each other. The first of them share the slots.
+#[track_caller]
+pub fn nodes(count: usize, primaries: usize, node_timeout: Duration) -> Vec<Server> {
+    let timeout = node_timeout.as_millis().to_string();
+    let start = |_| {
+        node()
+            .config("cluster-node-timeout", &timeout)
+            .config("cluster-require-full-coverage", "no")
+            .config("cluster-allow-replica-migration", "no")
+            .config("cluster-replica-validity-factor", "0")
+            .start()
+    };
+    let nodes: Vec<Server> = (0..count).map(start).collect();
+    for (at, node) in nodes.iter().enumerate() {
+        let mut client = node.client();
+        let epoch = format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1);
+        assert_eq!(client.cmd(&epoch), ok());
+        if at < primaries {
+            let (from, to) = (at * SLOTS / primaries, (at + 1) * SLOTS / primaries - 1);
+            let add = format!("CLUSTER ADDSLOTSRANGE {from} {to}");
+            assert_eq!(client.cmd(&add), ok());
+        }
+    }
+    meet(&nodes.iter().collect::<Vec<_>>());
+    nodes
+}
+
 /// Three primaries with a third of the slots each, and a replica of each.
 pub struct Cluster {
     /// First those that start as primaries, then their replicas in the same order.
@@ -42,27 +69,7 @@ impl Cluster {
     /// A replica takes its primary's place when that has not answered for so long.
     #[track_caller]
     pub fn start(node_timeout: Duration) -> Self {
-        let timeout = node_timeout.as_millis().to_string();
-        let start = |_| {
-            node()
-                .config("cluster-node-timeout", &timeout)
-                .config("cluster-require-full-coverage", "no")
-                .config("cluster-allow-replica-migration", "no")
-                .config("cluster-replica-validity-factor", "0")
-                .start()
-        };
-        let nodes: Vec<Server> = (0..2 * SHARDS).map(start).collect();
-        for (at, node) in nodes.iter().enumerate() {
-            let mut client = node.client();
-            let epoch = format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1);
-            assert_eq!(client.cmd(&epoch), ok());
-            if at < SHARDS {
-                let (from, to) = (at * SLOTS / SHARDS, (at + 1) * SLOTS / SHARDS - 1);
-                let add = format!("CLUSTER ADDSLOTSRANGE {from} {to}");
-                assert_eq!(client.cmd(&add), ok());
-            }
-        }
-        meet(&nodes.iter().collect::<Vec<_>>());
+        let nodes = nodes(2 * SHARDS, SHARDS, node_timeout);
         for shard in 0..SHARDS {
             let replicate = format!("CLUSTER REPLICATE {}", id(&nodes[shard]));
             assert_eq!(nodes[SHARDS + shard].client().cmd(&replicate), ok());
