@@ -496,6 +496,8 @@ fn answers_of(reply: Value, count: usize) -> impl Iterator<Item = Result<bool, E
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
+
     use super::*;
     use crate::bloom::sizing::Geometry;
 
@@ -580,13 +582,15 @@ mod tests {
                     let bytes = |shards| {
                         Geometry::new(shard_capacity(items, of(shards)), filter_rate).blob_bytes()
                     };
-                    let shards = (1..).find(|&shards| bytes(shards) <= 64 << 20).unwrap();
+                    let shards = (1..1000).find(|&shards| bytes(shards) <= 64 << 20).unwrap();
                     let (each, percent) = (bytes(shards), rate * 100.0);
                     let total = (each * u64::from(shards)) as f64 / 1e9;
                     let capacity = shard_capacity(items, of(shards));
-                    table += &format!(
-                        "| {name} | {percent} % | {growth} | {shards} | {capacity} | {each} | {total:.2} GB |\n"
-                    );
+                    writeln!(
+                        table,
+                        "| {name} | {percent} % | {growth} | {shards} | {capacity} | {each} | {total:.2} GB |"
+                    )
+                    .unwrap();
                 }
             }
         }
