@@ -14,9 +14,9 @@ use tokio::runtime::Runtime;
 use valkeybloom::bloom::{Fraction, Growth};
 use valkeybloom::sharded::{Error, ShardedFilter, shard_of};
 
-use crate::cluster::slot;
-use crate::harness::cluster::{Cluster, SHARDS as PRIMARIES, SLOTS, is_primary};
-use crate::harness::{PATIENCE, Server, wait_until};
+use crate::cluster::{migrate_keys, slot};
+use crate::harness::cluster::{Cluster, SHARDS as PRIMARIES, SLOTS, id, is_primary};
+use crate::harness::{PATIENCE, Server, ok, wait_until};
 use crate::soak::Random;
 
 /// Some for every primary.
@@ -336,5 +336,37 @@ fn a_node_without_a_replica_fails_alone() {
         assert!(hasty.info().await.is_err());
         let created = hasty.create(10_000, rate(1e-6), by_two()).await;
         assert!(created.is_err());
+    });
+}
+
+/// The key is at the other node already and the slot is not: every command is sent on by ASK.
+#[test]
+fn a_shard_on_its_way_to_another_node_goes_on() {
+    let cluster = Cluster::start(NEVER);
+    let runtime = Runtime::new().expect("a runtime");
+    let batch = numbered(0..1000);
+    let filter = runtime.block_on(filter(&cluster, "moving", SHARDS));
+    let filter = filter.acknowledged_by(NonZeroU32::MIN, PATIENCE);
+    runtime.block_on(async {
+        filter.create(10_000, rate(1e-6), by_two()).await.unwrap();
+        assert_eq!(count_yes(filter.add(&batch[..500]).await), 500);
+    });
+
+    let from = primary_of("moving", batch[0].as_bytes());
+    let to = (from + 1) % PRIMARIES;
+    let shard = shard_of(&batch[0], NonZeroU32::new(SHARDS).expect("some"));
+    let slot = slot(format!("moving:{shard}").as_bytes());
+    let (near, far) = (&cluster.nodes[from], &cluster.nodes[to]);
+    let importing = format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(near));
+    assert_eq!(far.client().cmd(&importing), ok());
+    let migrating = format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(far));
+    assert_eq!(near.client().cmd(&migrating), ok());
+    assert!(migrate_keys(&mut near.client(), far, slot, 10) > 0);
+
+    runtime.block_on(async {
+        assert_eq!(count_yes(filter.add(&batch).await), 500);
+        assert_eq!(count_yes(filter.add(&batch).await), 0);
+        assert_eq!(count_yes(filter.ask(&batch).await), 1000);
+        assert_eq!(filter.card().await, Ok(1000));
     });
 }
