@@ -14,7 +14,8 @@ usage() {
                                   options go to the server: --bf.bloom-capacity 1000
 ./build.sh test [filter...]       lints and all tests, on four servers; with filters, the tests so named
 ./build.sh soak [minutes] [filter...]  the random tests for so long (10 minutes), at once, on Valkey 9.1
-./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named
+./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named;
+                                  sharded: a cluster asked for SHARDED_ITEMS items, 100000000 unless set
 ./build.sh fuzz [seconds] [target...]  each target of fuzz/ for so long (60 seconds): decode, args, batch;
                                   an input that fails goes to fuzz/regressions/, where tests find it.
                                   SANITIZER=address looks for invalid accesses as well
@@ -107,9 +108,9 @@ serve() {
 
 # The core's tests, and those in the library itself; the examples in its documentation are built as
 # another program would, without the module.
-core_tests() { cargo test --locked --lib --test core -- "$@"; }
-examples() { cargo test --locked --no-default-features --doc -- "$@"; }
-server_tests() { cargo test --locked --test server -- "$@"; }
+core_tests() { cargo test --locked --features client --lib --test core -- "$@"; }
+examples() { cargo test --locked --no-default-features --features client --doc -- "$@"; }
+server_tests() { cargo test --locked --features client --test server -- "$@"; }
 
 test_on() { # server, filters...
     printf '\n== %s\n' "$("$1" --version)"
@@ -122,8 +123,9 @@ run_tests() {
     bring_compilers
     { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
     cargo fmt --check
-    cargo clippy --locked --all-targets -- -D warnings
+    cargo clippy --locked --features client --all-targets -- -D warnings
     cargo check --locked --no-default-features
+    cargo check --locked --no-default-features --features client
     build
     # A filter that matches nothing is no failure to cargo, so a mistyped name would go unnoticed.
     [ $# = 0 ] || for tests in core_tests examples server_tests; do $tests --list "$@"; done |
@@ -157,7 +159,7 @@ bench() {
     build
     servers=$(tools/servers.sh)
     VALKEY_SERVER=$servers/valkey-9.1/valkey-server VALKEYBLOOM_SO=$module BENCH_DIR=$target/bench \
-        cargo bench --locked --bench server -- "$@"
+        cargo bench --locked --features client --bench server -- "$@"
 }
 
 host() { rustc -vV | sed -n 's/^host: //p'; }

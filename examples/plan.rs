@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use redis::{Connection, RedisResult};
 use valkeybloom::bloom::chunks::{Partial, Progress};
-use valkeybloom::bloom::{Added, BloomObject, Limits, codec};
+use valkeybloom::bloom::{Added, AnyObject, BloomObject, Limits, codec};
 
 /// Tells how many addresses of a list are not in a filter.
 #[derive(Parser)]
@@ -92,17 +92,19 @@ fn fetch(connection: &mut Connection, key: &str) -> Result<BloomObject, Box<dyn 
     // It ends: a chunk that is empty, or of another filter under this key, is refused.
     loop {
         let (next, chunk) = scan(cursor)?;
-        if let Some(object) = complete(partial.load(next, &chunk)?) {
+        if let Some(object) = complete(partial.load(next, &chunk)?)? {
             return Ok(object);
         }
         cursor = next;
     }
 }
 
-fn complete(progress: Progress) -> Option<BloomObject> {
+fn complete(progress: Progress) -> Result<Option<BloomObject>, &'static str> {
     match progress {
-        Progress::Partial => None,
-        Progress::Complete(object) => Some(object),
+        Progress::Partial => Ok(None),
+        Progress::Complete(AnyObject::Plain(object)) => Ok(Some(object)),
+        // What it answers depends on the time, and what it counts on how often.
+        Progress::Complete(AnyObject::Extended(_)) => Err("the filter has periods or counters"),
     }
 }
 

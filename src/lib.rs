@@ -2,7 +2,8 @@
 //!
 //! Built as a library for a server (the default), this is the module `bf`: the table below is all
 //! that it registers. Without the feature `server` it is [`bloom`] alone, the filter itself, for
-//! programs that load a dump and ask or fill it in their own memory.
+//! programs that load a dump and ask or fill it in their own memory. The feature `client` adds
+//! `sharded`: one filter over many keys of a cluster.
 
 #![deny(unsafe_code)]
 
@@ -23,6 +24,8 @@ mod info;
 mod keyspace;
 #[cfg(feature = "server")]
 mod reply;
+#[cfg(feature = "client")]
+pub mod sharded;
 #[cfg(feature = "server")]
 mod table;
 

@@ -368,7 +368,7 @@ fn measure(server: &Server, row: &Row) -> Figures {
 }
 
 /// User and system time of the server's process so far.
-fn cpu_seconds(server: &Server) -> f64 {
+pub(crate) fn cpu_seconds(server: &Server) -> f64 {
     let info = server.info("cpu");
     let field = |name: &str| info[name].parse::<f64>().expect("seconds");
     field("used_cpu_user") + field("used_cpu_sys")

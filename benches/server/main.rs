@@ -2,7 +2,7 @@
 //!
 //! `./build.sh bench` runs all, `./build.sh bench MEXISTS RDB` the rows whose name holds one of the
 //! words, with those that they are held against. The server runs on the first processor, everything
-//! else on the second.
+//! else on the second; but for `sharded`, which is a table of its own.
 
 #[allow(dead_code, unused_imports, reason = "the tests need more of it")]
 #[path = "../../tests/harness/mod.rs"]
@@ -12,6 +12,7 @@ mod blocking;
 mod load;
 mod memory;
 mod plot;
+mod sharded;
 mod snapshot;
 
 use std::process::{Command, Stdio};
@@ -147,7 +148,8 @@ fn main() {
     let (blocking, blocking_table) = blocking::lines(&wanted);
     lines.extend(blocking);
     lines.extend(snapshot::lines(&wanted));
-    let told = !lines.is_empty() || !blocking_table.is_empty();
+    let sharded_table = sharded::table(&wanted);
+    let told = !lines.is_empty() || !blocking_table.is_empty() || !sharded_table.is_empty();
     assert!(told, "no row is named like {words:?}");
 
     let mut table = "| case | had | against | ratio | goal |\n|---|---|---|---|---|\n".to_owned();
@@ -155,7 +157,7 @@ fn main() {
         table += &line.markdown();
         table += "\n";
     }
-    print!("\n{table}\n{blocking_table}");
+    print!("\n{table}\n{blocking_table}\n{sharded_table}");
     let folder = env::var("BENCH_DIR").unwrap_or_else(|_| "target/bench".to_owned());
     let write = |name: &str, text: &str| {
         let path = format!("{folder}/{name}");
@@ -165,5 +167,6 @@ fn main() {
     fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{folder}: {e}"));
     write("table.md", &table);
     write("blocking.md", &blocking_table);
+    write("sharded.md", &sharded_table);
     write("plot.svg", &plot::svg(&lines));
 }

@@ -2,6 +2,7 @@
 //! guard is dropped.
 
 mod client;
+pub mod cluster;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

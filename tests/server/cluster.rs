@@ -5,18 +5,13 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::acl::COMMANDS;
+use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id, meet, node};
 use crate::harness::{
-    Builder, Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
+    Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::hostile::{Forged, ForgedFilter};
 use crate::ledger;
 use crate::persistence::{Population, load_chunks};
-
-fn node() -> Builder {
-    Server::builder()
-        .config("cluster-enabled", "yes")
-        .config("cluster-node-timeout", "30000")
-}
 
 /// Two primaries, all slots with the first.
 fn pair() -> (Server, Server) {
@@ -30,103 +25,7 @@ fn pair() -> (Server, Server) {
     (first, second)
 }
 
-/// Makes these nodes one cluster. They have an epoch each.
-fn meet(nodes: &[&Server]) {
-    for (at, node) in nodes.iter().enumerate() {
-        let mut client = node.client();
-        for other in &nodes[at + 1..] {
-            let meet = format!("CLUSTER MEET 127.0.0.1 {}", other.port());
-            assert_eq!(client.cmd(&meet), ok());
-        }
-    }
-    let known = format!("cluster_known_nodes:{}\r", nodes.len());
-    for node in nodes {
-        wait_until("the nodes know each other", || {
-            let info = node.client().cmd("CLUSTER INFO").text();
-            let fields = ["cluster_state:ok", "cluster_slots_assigned:16384", &known];
-            fields.iter().all(|field| info.contains(field))
-        });
-    }
-}
-
-/// Three primaries with a third of the slots each, and a replica of each.
-pub struct Cluster {
-    /// First those that start as primaries, then their replicas in the same order.
-    pub nodes: Vec<Server>,
-}
-
-pub const SHARDS: usize = 3;
-pub const SLOTS: usize = 16_384;
-
 impl Cluster {
-    /// A replica takes its primary's place when that has not answered for so long.
-    #[track_caller]
-    pub fn start(node_timeout: Duration) -> Self {
-        let timeout = node_timeout.as_millis().to_string();
-        let start = |_| {
-            node()
-                .config("cluster-node-timeout", &timeout)
-                .config("cluster-require-full-coverage", "no")
-                .config("cluster-allow-replica-migration", "no")
-                .config("cluster-replica-validity-factor", "0")
-                .start()
-        };
-        let nodes: Vec<Server> = (0..2 * SHARDS).map(start).collect();
-        for (at, node) in nodes.iter().enumerate() {
-            let mut client = node.client();
-            let epoch = format!("CLUSTER SET-CONFIG-EPOCH {}", at + 1);
-            assert_eq!(client.cmd(&epoch), ok());
-            if at < SHARDS {
-                let (from, to) = (at * SLOTS / SHARDS, (at + 1) * SLOTS / SHARDS - 1);
-                let add = format!("CLUSTER ADDSLOTSRANGE {from} {to}");
-                assert_eq!(client.cmd(&add), ok());
-            }
-        }
-        meet(&nodes.iter().collect::<Vec<_>>());
-        for shard in 0..SHARDS {
-            let replicate = format!("CLUSTER REPLICATE {}", id(&nodes[shard]));
-            assert_eq!(nodes[SHARDS + shard].client().cmd(&replicate), ok());
-        }
-        let cluster = Self { nodes };
-        cluster.in_sync();
-        cluster
-    }
-
-    /// The number of the node that is the primary of a shard now.
-    pub fn primary(&self, shard: usize) -> usize {
-        let mut found = None;
-        wait_until("the shard has one primary", || {
-            let is_primary = |at: &usize| is_primary(&self.nodes[*at]);
-            let mut primaries = [shard, shard + SHARDS].into_iter().filter(is_primary);
-            found = primaries.next();
-            found.is_some() && primaries.next().is_none()
-        });
-        found.expect("one was found")
-    }
-
-    /// The primaries, each with its replica, once it has all that its primary has.
-    pub fn in_sync(&self) -> Vec<(&Server, &Server)> {
-        let shards = (0..SHARDS).map(|shard| {
-            let primary = self.primary(shard);
-            let replica = (primary + SHARDS) % (2 * SHARDS);
-            (&self.nodes[primary], &self.nodes[replica])
-        });
-        let shards: Vec<_> = shards.collect();
-        for (primary, replica) in &shards {
-            wait_in_sync(primary, replica);
-            // The nodes hear some seconds later of who follows whom, and refuse others until then.
-            let (primary_id, replica_id) = (id(primary), id(replica));
-            for node in &self.nodes {
-                wait_until("every node knows who replicates whom", || {
-                    let told = node.client().cmd("CLUSTER NODES").text();
-                    let line = told.lines().find(|line| line.starts_with(&replica_id));
-                    line.is_some_and(|line| line.contains(&format!("slave {primary_id} ")))
-                });
-            }
-        }
-        shards
-    }
-
     /// Primaries and replicas have the same objects, and INFO's sums are right on all of them.
     #[track_caller]
     pub fn is_sound(&self) {
@@ -154,10 +53,6 @@ impl Cluster {
             moved: 0,
         }
     }
-}
-
-pub fn is_primary(server: &Server) -> bool {
-    server.info("replication")["role"] == "master"
 }
 
 /// A client that follows its keys through a cluster, as every client of one does.
@@ -268,10 +163,6 @@ pub fn slot(key: &[u8]) -> usize {
         })
     });
     usize::from(crc) % SLOTS
-}
-
-pub fn id(server: &Server) -> String {
-    server.client().cmd("CLUSTER MYID").text()
 }
 
 /// Makes an object whose dump is larger than an AOF's BF.LOAD may be: three filters of 30 MiB.

@@ -23,6 +23,8 @@ mod replication;
 mod replies;
 mod scripting;
 mod settings;
+#[cfg(feature = "client")]
+mod sharded;
 mod smoke;
 mod soak;
 mod travel;

@@ -6,7 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Budget, Random};
-use crate::cluster::{Cluster, Router, SHARDS, id, is_primary, migrate_keys, slot};
+use crate::cluster::{Router, migrate_keys, slot};
+use crate::harness::cluster::{Cluster, SHARDS, id, is_primary};
 use crate::harness::{Client, Reply, Server, int, ok, wait_until};
 use crate::persistence::split;
 

@@ -1,0 +1,372 @@
+//! One filter over many keys of a cluster, through the client that the crate offers.
+
+use std::collections::HashSet;
+use std::env;
+use std::num::NonZeroU32;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use redis::ProtocolVersion;
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use tokio::runtime::Runtime;
+use valkeybloom::bloom::{Fraction, Growth};
+use valkeybloom::sharded::{Error, ShardedFilter, shard_of};
+
+use crate::cluster::{migrate_keys, slot};
+use crate::harness::cluster::{Cluster, SHARDS as PRIMARIES, SLOTS, id, is_primary};
+use crate::harness::{PATIENCE, Server, ok, wait_until};
+use crate::soak::Random;
+
+/// Some for every primary.
+const SHARDS: u32 = 12;
+/// Nothing fails over in tests that do not wait for it.
+const NEVER: Duration = Duration::from_secs(30);
+
+async fn connect(cluster: &Cluster, protocol: ProtocolVersion) -> ClusterConnection {
+    let nodes = cluster.nodes.iter().map(Server::port);
+    let client = ClusterClient::builder(nodes.map(|port| format!("redis://127.0.0.1:{port}/")))
+        .use_protocol(protocol)
+        .retries(4)
+        .min_retry_wait(10)
+        .max_retry_wait(100)
+        .build();
+    let client = client.expect("the addresses are well formed");
+    client.get_async_connection().await.expect("it is up")
+}
+
+async fn filter(cluster: &Cluster, name: &str, shards: u32) -> ShardedFilter {
+    let connection = connect(cluster, ProtocolVersion::RESP2).await;
+    let shards = NonZeroU32::new(shards).expect("some");
+    let filter = ShardedFilter::new(connection, name, shards).expect("a name without braces");
+    filter.timeout(PATIENCE)
+}
+
+fn rate(rate: f64) -> Fraction {
+    Fraction::new(rate).expect("a rate")
+}
+
+fn by_two() -> Growth {
+    Growth::from_expansion(2)
+}
+
+/// The number of the primary that an item's shard starts on.
+fn primary_of(name: &str, item: &[u8]) -> usize {
+    let shard = shard_of(item, NonZeroU32::new(SHARDS).expect("some"));
+    let slot = slot(format!("{name}:{shard}").as_bytes());
+    let primary = (0..PRIMARIES).find(|primary| slot < (primary + 1) * SLOTS / PRIMARIES);
+    primary.expect("every slot has one")
+}
+
+fn numbered(numbers: impl IntoIterator<Item = u64>) -> Vec<String> {
+    let items = numbers.into_iter().map(|number| format!("item {number}"));
+    items.collect()
+}
+
+fn count_yes(answers: Vec<Result<bool, Error>>) -> u64 {
+    let answers = answers.into_iter().map(|answer| answer.expect("an answer"));
+    answers.filter(|yes| *yes).count() as u64
+}
+
+/// Sends a process a signal.
+fn signal(server: &Server, name: &str) {
+    let status = Command::new("kill")
+        .args([name, &server.pid().to_string()])
+        .status();
+    assert!(status.expect("kill is there").success());
+}
+
+#[test]
+fn answers_are_those_of_a_set() {
+    let cluster = Cluster::start(NEVER);
+    let mut random = Random::new("sharded model");
+    Runtime::new().expect("a runtime").block_on(async {
+        for protocol in [ProtocolVersion::RESP2, ProtocolVersion::RESP3] {
+            // One alone takes all of a batch, in several commands.
+            for shards in [1, SHARDS] {
+                let connection = connect(&cluster, protocol).await;
+                let name = format!("model {protocol:?} {shards}");
+                let of = NonZeroU32::new(shards).expect("some");
+                let filter = ShardedFilter::new(connection, &name, of).expect("no braces");
+                let filter = filter.timeout(PATIENCE);
+                filter.create(100_000, rate(1e-9), by_two()).await.unwrap();
+                is_like_a_set(&filter, &mut random).await;
+            }
+        }
+    });
+}
+
+/// Adds and asks in batches of all sizes, of items that are often equal, and of any bytes.
+async fn is_like_a_set(filter: &ShardedFilter, random: &mut Random) {
+    let mut set = HashSet::new();
+    for size in [0, 1, 2, 100, 25_000, 0, 999] {
+        let item = |random: &mut Random| {
+            let length = random.below(4);
+            random.bytes(length)
+        };
+        let batch: Vec<Vec<u8>> = (0..size).map(|_| item(random)).collect();
+        let others: Vec<Vec<u8>> = (0..size).map(|_| item(random)).collect();
+        let expected: Vec<_> = batch
+            .iter()
+            .map(|item| Ok(set.insert(item.clone())))
+            .collect();
+        assert!(filter.add(&batch).await == expected, "{size} added");
+        let expected: Vec<_> = others.iter().map(|item| Ok(set.contains(item))).collect();
+        assert!(filter.ask(&others).await == expected, "{size} asked for");
+        assert_eq!(filter.card().await, Ok(set.len() as u64));
+        assert_eq!(filter.info().await.unwrap().items, set.len() as u64);
+    }
+}
+
+#[test]
+fn the_whole_keeps_its_rate_and_its_shards_their_capacity() {
+    const ITEMS: u64 = 300_000;
+    let cluster = Cluster::start(NEVER);
+    Runtime::new().expect("a runtime").block_on(async {
+        for (name, growth) in [("fixed", Growth::Fixed), ("growing", by_two())] {
+            let filter = filter(&cluster, name, SHARDS).await;
+            filter.create(ITEMS, rate(0.01), growth).await.unwrap();
+            // Nothing is refused, and nothing is stacked.
+            let new = count_yes(filter.add(&numbered(0..ITEMS)).await);
+            let info = filter.info().await.unwrap();
+            assert_eq!((info.filters, info.items), (u64::from(SHARDS), new));
+            assert!((ITEMS..ITEMS * 21 / 20).contains(&info.capacity));
+            assert_eq!(count_yes(filter.ask(&numbered(0..ITEMS)).await), ITEMS);
+            let wrong = count_yes(filter.ask(&numbered(ITEMS..2 * ITEMS)).await);
+            // A growing filter's first is made at half the rate. The other is at the rate itself,
+            // give or take some standard deviations.
+            let most = if growth == Growth::Fixed {
+                3_300
+            } else {
+                3_000
+            };
+            assert!(wrong <= most, "{name}: {wrong} of {ITEMS} are wrong");
+        }
+    });
+}
+
+#[test]
+fn creators_agree_and_refusals_are_told_per_item() {
+    let cluster = Cluster::start(NEVER);
+    Runtime::new().expect("a runtime").block_on(async {
+        let filter_of = |name, shards| filter(&cluster, name, shards);
+        let filter = filter_of("created", SHARDS).await;
+        // Never created.
+        let told = |error: &Error| error.to_string().to_lowercase();
+        for answer in filter.add(&["a", "b"]).await {
+            let error = answer.unwrap_err();
+            assert!(told(&error).contains("not found"), "{error}");
+        }
+        assert_eq!(filter.ask(&["a"]).await, [Ok(false)]);
+        assert_eq!(filter.card().await, Ok(0));
+        assert!(filter.info().await.is_err());
+
+        let lasting = filter.clone().acknowledged_by(NonZeroU32::MIN, PATIENCE);
+        let creators = (0..8).map(|creator| {
+            let filter = [&filter, &lasting][creator % 2].clone();
+            tokio::spawn(async move { filter.create(10_000, rate(0.01), by_two()).await })
+        });
+        for creator in creators.collect::<Vec<_>>() {
+            assert_eq!(creator.await.expect("no panic"), Ok(()));
+        }
+        let info = filter.info().await.unwrap();
+        assert_eq!(info.filters, u64::from(SHARDS));
+        assert_eq!(filter.add(&["a"]).await, [Ok(true)]);
+        let other = filter.create(77, rate(0.5), Growth::Fixed).await;
+        assert_eq!(other, Ok(()));
+        let kept = filter.info().await.unwrap();
+        assert_eq!((kept.capacity, kept.items), (info.capacity, 1));
+
+        let full = filter_of("full", 1).await;
+        let rate = rate(1e-6);
+        full.create(10, rate, Growth::Fixed).await.unwrap();
+        for new in [true, false] {
+            let answers = full.add(&numbered(0..20)).await;
+            assert!(answers[..10].iter().all(|answer| *answer == Ok(new)));
+            let refusal = answers[10].as_ref().unwrap_err();
+            assert!(told(refusal).contains("full"), "{refusal}");
+            assert_eq!(answers[11..], [const { Err(Error::NotTried) }; 9]);
+        }
+
+        let refused = full.create(0, rate, by_two()).await.unwrap_err();
+        assert!(told(&refused).contains("capacity"), "{refused}");
+        let connection = connect(&cluster, ProtocolVersion::RESP2).await;
+        let braces = ShardedFilter::new(connection, "{tag}", NonZeroU32::MIN);
+        assert_eq!(braces.unwrap_err(), Error::Name);
+    });
+}
+
+/// An item that is known already may be on its way to the replica still: a WAIT behind a command that
+/// wrote nothing would not wait for it.
+#[test]
+fn what_is_known_but_not_replicated_is_not_acknowledged() {
+    let cluster = Cluster::start(NEVER);
+    Runtime::new().expect("a runtime").block_on(async {
+        let filter = filter(&cluster, "sync", SHARDS).await;
+        let connection = connect(&cluster, ProtocolVersion::RESP2).await;
+        let shards = NonZeroU32::new(SHARDS).expect("some");
+        let acknowledged = ShardedFilter::new(connection, "sync", shards).expect("no braces");
+        let acknowledged = acknowledged.timeout(PATIENCE);
+        let soon = acknowledged
+            .clone()
+            .acknowledged_by(NonZeroU32::MIN, Duration::ZERO);
+        let acknowledged = acknowledged.acknowledged_by(NonZeroU32::MIN, PATIENCE);
+        acknowledged
+            .create(1000, rate(1e-6), by_two())
+            .await
+            .unwrap();
+
+        let replica = &cluster.nodes[primary_of("sync", b"item") + PRIMARIES];
+        signal(replica, "-STOP");
+        assert_eq!(filter.add(&["item"]).await, [Ok(true)]);
+        let none = Err(Error::Unacknowledged { replicas: 0 });
+        assert_eq!(soon.add(&["item"]).await, [none]);
+        assert_eq!(filter.ask(&["item"]).await, [Ok(true)]);
+        signal(replica, "-CONT");
+        assert_eq!(acknowledged.add(&["item"]).await, [Ok(false)]);
+    });
+}
+
+#[test]
+fn what_was_acknowledged_outlives_a_primary() {
+    const BATCH: u64 = 20_000;
+    static ACKNOWLEDGED: AtomicU64 = AtomicU64::new(0);
+    let items: u64 = match env::var_os("SOAK_SECONDS") {
+        None => 1_000_000,
+        Some(_) => 10_000_000,
+    };
+    let mut cluster = Cluster::start(Duration::from_secs(3));
+    let runtime = Runtime::new().expect("a runtime");
+    let (adding, filter) = runtime.block_on(async {
+        let filter = filter(&cluster, "lasting", SHARDS).await;
+        let adding = filter
+            .clone()
+            .timeout(Duration::from_secs(1))
+            .acknowledged_by(NonZeroU32::MIN, Duration::from_secs(1));
+        filter.create(items, rate(0.01), by_two()).await.unwrap();
+        (adding, filter)
+    });
+    cluster.in_sync();
+
+    let killed = cluster.primary(1);
+    let adder = runtime.spawn(async move {
+        let (mut next, mut failed, mut errors) = (0, Vec::new(), 0_u64);
+        let mut progress = Instant::now();
+        while next < items || !failed.is_empty() {
+            // What failed is tried again before anything new.
+            let fresh = next..items.min(next + BATCH - BATCH.min(failed.len() as u64));
+            next = fresh.end;
+            let batch: Vec<u64> = failed.drain(..).chain(fresh).collect();
+            let words = numbered(batch.iter().copied());
+            for ((number, word), answer) in batch.iter().zip(&words).zip(adding.add(&words).await) {
+                match answer {
+                    Ok(_) => {
+                        ACKNOWLEDGED.fetch_add(1, Ordering::Relaxed);
+                        progress = Instant::now();
+                    }
+                    Err(error) => {
+                        let primary = primary_of("lasting", word.as_bytes());
+                        assert_eq!(primary, killed, "{word}: {error}");
+                        failed.push(*number);
+                        errors += 1;
+                    }
+                }
+            }
+            assert!(progress.elapsed() < PATIENCE, "nothing is acknowledged");
+        }
+        errors
+    });
+    wait_until("a third is in", || {
+        adder.is_finished() || ACKNOWLEDGED.load(Ordering::Relaxed) > items / 3
+    });
+    cluster.nodes[killed].kill();
+    let replica = &cluster.nodes[killed + PRIMARIES];
+    wait_until("the replica is the primary", || is_primary(replica));
+    // It has no replica of its own, so nothing new of it is acknowledged until the dead one follows it.
+    cluster.nodes[killed].start_again();
+    let errors = runtime.block_on(adder).expect("the adder ends");
+    assert!(errors > 0, "nobody was told of the outage");
+    assert_eq!(ACKNOWLEDGED.load(Ordering::Relaxed), items);
+
+    for start in (0..items).step_by(100_000) {
+        let batch = numbered(start..items.min(start + 100_000));
+        for (item, answer) in batch.iter().zip(runtime.block_on(filter.ask(&batch))) {
+            assert_eq!(answer, Ok(true), "{item}");
+        }
+    }
+}
+
+#[test]
+fn a_node_without_a_replica_fails_alone() {
+    let mut cluster = Cluster::start(NEVER);
+    let runtime = Runtime::new().expect("a runtime");
+    let batch = numbered(0..5000);
+    let filter = runtime.block_on(async {
+        let filter = filter(&cluster, "partly", SHARDS).await;
+        filter.create(10_000, rate(1e-6), by_two()).await.unwrap();
+        assert_eq!(count_yes(filter.add(&batch).await), 5000);
+        filter
+    });
+    let dead = 2;
+    cluster.nodes[dead + PRIMARIES].kill();
+    cluster.nodes[dead].kill();
+
+    let more = numbered(5000..10_000);
+    let hasty = filter.clone().timeout(Duration::from_secs(2));
+    runtime.block_on(async {
+        for (batch, expected, answers) in [
+            (&batch, true, hasty.ask(&batch).await),
+            (&batch, false, hasty.add(&batch).await),
+            (&more, false, hasty.ask(&more).await),
+            (&more, true, hasty.add(&more).await),
+        ] {
+            let mut failed = 0;
+            for (item, answer) in batch.iter().zip(answers) {
+                if primary_of("partly", item.as_bytes()) == dead {
+                    assert!(answer.is_err(), "{item}: {answer:?}");
+                    failed += 1;
+                } else {
+                    assert_eq!(answer, Ok(expected), "{item}");
+                }
+            }
+            assert!(0 < failed && failed < batch.len(), "{failed} failed");
+        }
+        assert!(hasty.card().await.is_err());
+        assert!(hasty.info().await.is_err());
+        let created = hasty.create(10_000, rate(1e-6), by_two()).await;
+        assert!(created.is_err());
+    });
+}
+
+/// The key is at the other node already and the slot is not: every command is sent on by ASK.
+#[test]
+fn a_shard_on_its_way_to_another_node_goes_on() {
+    let cluster = Cluster::start(NEVER);
+    let runtime = Runtime::new().expect("a runtime");
+    let batch = numbered(0..1000);
+    let filter = runtime.block_on(filter(&cluster, "moving", SHARDS));
+    let filter = filter.acknowledged_by(NonZeroU32::MIN, PATIENCE);
+    runtime.block_on(async {
+        filter.create(10_000, rate(1e-6), by_two()).await.unwrap();
+        assert_eq!(count_yes(filter.add(&batch[..500]).await), 500);
+    });
+
+    let from = primary_of("moving", batch[0].as_bytes());
+    let to = (from + 1) % PRIMARIES;
+    let shard = shard_of(&batch[0], NonZeroU32::new(SHARDS).expect("some"));
+    let slot = slot(format!("moving:{shard}").as_bytes());
+    let (near, far) = (&cluster.nodes[from], &cluster.nodes[to]);
+    let importing = format!("CLUSTER SETSLOT {slot} IMPORTING {}", id(near));
+    assert_eq!(far.client().cmd(&importing), ok());
+    let migrating = format!("CLUSTER SETSLOT {slot} MIGRATING {}", id(far));
+    assert_eq!(near.client().cmd(&migrating), ok());
+    assert!(migrate_keys(&mut near.client(), far, slot, 10) > 0);
+
+    runtime.block_on(async {
+        assert_eq!(count_yes(filter.add(&batch).await), 500);
+        assert_eq!(count_yes(filter.add(&batch).await), 0);
+        assert_eq!(count_yes(filter.ask(&batch).await), 1000);
+        assert_eq!(filter.card().await, Ok(1000));
+    });
+}
