@@ -46,6 +46,13 @@ const ACTS: &[Act] = &[
         after: &["DEL copy"],
     },
     Act {
+        name: "BF.MERGE of two",
+        before: COPIED,
+        lines: &["BF.MERGE copy full"],
+        over: nothing_is_freed,
+        after: &["DEL copy"],
+    },
+    Act {
         name: "UNLINK",
         before: COPIED,
         lines: &["UNLINK copy"],

@@ -393,15 +393,14 @@ impl Filter {
 
     /// Takes the items of a filter that [can be](Self::can_absorb).
     pub(super) fn absorb(&mut self, other: &Self) {
-        let before = usize::from(self.header_bytes);
-        for (cell, other) in self.blob[before..].iter_mut().zip(other.bitmap()) {
-            *cell = match self.cell {
-                Cell::Bit => *cell | other,
-                Cell::Counter => {
-                    let (low, high) = ((*cell & 15) + (other & 15), (*cell >> 4) + (other >> 4));
-                    low.min(SATURATED) | high.min(SATURATED) << 4
-                }
-            };
+        let cells = &mut self.blob[usize::from(self.header_bytes)..];
+        let pairs = cells.iter_mut().zip(other.bitmap());
+        match self.cell {
+            Cell::Bit => pairs.for_each(|(bits, other)| *bits |= other),
+            Cell::Counter => pairs.for_each(|(two, other)| {
+                let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
+                *two = low.min(SATURATED) | high.min(SATURATED) << 4;
+            }),
         }
         self.items += other.items;
     }
