@@ -880,6 +880,10 @@ mod tests {
             ("ERROR", InfoField::Error),
             ("TIGHTENING", InfoField::Tightening),
             ("MAXSCALEDCAPACITY", InfoField::MaxScaledCapacity),
+            ("ESTIMATEDERROR", InfoField::EstimatedError),
+            ("WINDOW", InfoField::Window),
+            ("PERIODS", InfoField::Periods),
+            ("LIVEPERIODS", InfoField::LivePeriods),
         ] {
             for word in [word.to_owned(), word.to_lowercase(), mixed(word)] {
                 assert_eq!(
@@ -898,7 +902,8 @@ mod tests {
             "SIZ",
             "Number of filters",
             "SIZE\0",
-            "WINDOW",
+            "WINDOWS",
+            "ESTIMATED",
             "*",
         ] {
             let line: [&[u8]; 3] = [b"BF.INFO", b"k", word.as_bytes()];

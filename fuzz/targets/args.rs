@@ -1,7 +1,7 @@
 //! The words of a command. What is read is in range, does not depend on how its words are cased, and
 //! is read again when it is written out.
 
-use valkeybloom::bloom::{Fraction, Growth, Params, sizing};
+use valkeybloom::bloom::{Fraction, Growth, Params, Shape, Window, sizing};
 use valkeybloom::internal::{Error, InfoField, Insert, Reserve, Words, integer};
 
 /// What stands between two words: the unit separator, which is rarely part of one.
@@ -26,17 +26,21 @@ pub fn run(bytes: &[u8]) {
 
     let reserve = Reserve::parse(words, defaults);
     assert_eq!(Reserve::parse(&cased[..], defaults), reserve);
-    if let Ok(Reserve { params }) = &reserve {
-        in_range(params);
-        let line = [
-            b"",
-            b"",
-            &rate(params.error_rate)[..],
-            &count(params.capacity),
-        ]
-        .map(<[u8]>::to_vec);
-        read_again(&line, params, |words| {
-            Reserve::parse(words, defaults).map(|reserve| reserve.params)
+    if let Ok(reserve) = &reserve {
+        let params = in_range(&reserve.shape);
+        let mut line = vec![
+            Vec::new(),
+            Vec::new(),
+            rate(params.error_rate),
+            count(params.capacity),
+        ];
+        option(&mut line, "PX", reserve.ttl_ms);
+        if reserve.unless_exists {
+            line.push(b"NX".to_vec());
+        }
+        assert!(reserve.ttl_ms.is_none_or(|ms| ms > 0));
+        read_again(line, &reserve.shape, reserve, |words| {
+            Reserve::parse(words, defaults)
         });
     }
     insert(words, &cased, defaults);
@@ -92,11 +96,12 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params) {
             .scale_to
             .is_none_or(|items| (1..=sizing::MAX_CAPACITY).contains(&items))
     );
-    let Some(params) = insert.create else {
+    assert!(insert.ttl_ms.is_none_or(|ms| ms > 0));
+    let Some(shape) = insert.create else {
         return;
     };
-    in_range(&params);
-    let line = [
+    let params = in_range(&shape);
+    let mut line = [
         b"",
         b"",
         &b"ERROR"[..],
@@ -106,31 +111,61 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params) {
         b"CAPACITY",
         &count(params.capacity),
     ]
-    .map(<[u8]>::to_vec);
-    read_again(&line, &params, |words| {
-        let insert = Insert::parse(words, defaults)?;
-        Ok(insert.create.expect("it is not said that there is none"))
+    .map(<[u8]>::to_vec)
+    .to_vec();
+    if let Some(seed) = insert.seed {
+        line.extend([b"SEED".to_vec(), seed.as_bytes().to_vec()]);
+    }
+    option(&mut line, "VALIDATESCALETO", insert.scale_to);
+    option(&mut line, "TTL", insert.ttl_ms);
+    option(&mut line, "ID", insert.id);
+    option(&mut line, "AT", insert.at_ms);
+    let expected = Insert {
+        items: 0..0,
+        ..insert
+    };
+    read_again(line, &shape, &expected, |words| {
+        Insert::parse(words, defaults)
     });
 }
 
-/// These words and those of the growth are read as the same parameters.
+/// These words and those of the shape are read as the same request.
 #[track_caller]
-fn read_again(
-    line: &[Vec<u8>],
-    params: &Params,
-    parse: impl Fn(&[&[u8]]) -> Result<Params, Error>,
+fn read_again<R: PartialEq + std::fmt::Debug + Clone>(
+    mut line: Vec<Vec<u8>>,
+    shape: &Shape,
+    request: &R,
+    parse: impl Fn(&[&[u8]]) -> Result<R, Error>,
 ) {
-    let expansion = count(params.growth.expansion().into());
-    let mut words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
-    words.extend([b"EXPANSION", &expansion[..]]);
-    assert_eq!(parse(&words), Ok(*params));
+    let expansion = shape.params.growth.expansion();
+    option(&mut line, "EXPANSION", Some(expansion.into()));
+    option(&mut line, "WINDOW", shape.window.map(Window::period_ms));
+    option(&mut line, "PERIODS", shape.window.map(Window::periods));
+    if shape.counting {
+        line.push(b"COUNTING".to_vec());
+    }
+    let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
+    assert_eq!(parse(&words), Ok(request.clone()));
 }
 
-fn in_range(params: &Params) {
+fn option(line: &mut Vec<Vec<u8>>, word: &str, value: Option<u64>) {
+    if let Some(value) = value {
+        line.extend([word.into(), count(value)]);
+    }
+}
+
+fn in_range(shape: &Shape) -> &Params {
+    let params = &shape.params;
     assert!((1..=sizing::MAX_CAPACITY).contains(&params.capacity));
     for rate in [params.error_rate, params.tightening] {
         assert!(0.0 < rate.get() && rate.get() < 1.0);
     }
+    if let Some(window) = shape.window {
+        assert!((1..=Window::MAX_PERIODS).contains(&window.periods()));
+        assert!(window.period_ms() > 0);
+        assert!(i64::try_from(window.ms()).is_ok());
+    }
+    params
 }
 
 fn rate(rate: Fraction) -> Vec<u8> {

@@ -435,12 +435,20 @@ fn wrong_blobs_are_refused() {
         refused("long bitmap", &length, |d| {
             d.filters[index].bitmap_bytes = Some(d.filters[index].bitmap.len() as u64 - 1);
         });
-        for claim in [1 << 32, 1 << 40, (1 << 59) - 1] {
+        for claim in [1 << 32, 1 << 40, (1 << 58) - 1] {
             refused("claim of a large bitmap", &length, |d| {
                 d.filters[index].bitmap_bytes = Some(claim);
             });
         }
-        for claim in [1 << 60, 1 << 61, 1 << 63, u64::MAX - 44, u64::MAX] {
+        for claim in [
+            1 << 58,
+            1 << 59,
+            1 << 60,
+            1 << 61,
+            1 << 63,
+            u64::MAX - 44,
+            u64::MAX,
+        ] {
             refused(
                 "claim beyond memory",
                 &all("filter larger than memory"),
@@ -455,7 +463,7 @@ fn wrong_blobs_are_refused() {
         refused("zero bits are said", &all("filter of zero bits"), |d| {
             d.filters[index].bitmap_bytes = Some(0);
         });
-        for version in [0, 2, 255] {
+        for version in [0, 3, 255] {
             refused(
                 "blob of another version",
                 &all("filter of unknown version"),
@@ -464,6 +472,9 @@ fn wrong_blobs_are_refused() {
                 },
             );
         }
+        refused("counters", &all("filter of other cells"), |d| {
+            d.filters[index].version = 2;
+        });
         for hashes in [0, 4097, 1 << 31, u32::MAX] {
             let error = all("number of hash functions out of range");
             refused("absurd k", &error, |d| d.filters[index].hashes = hashes);
@@ -482,8 +493,8 @@ fn wrong_blobs_are_refused() {
         "sum of claims over 63 bits",
         &all("sum out of range"),
         |d| {
-            d.filters[0].bitmap_bytes = Some(1 << 59);
-            d.filters = vec![d.filters[0].clone(); 17];
+            d.filters[0].bitmap_bytes = Some(1 << 57);
+            d.filters = vec![d.filters[0].clone(); 65];
         },
     );
 }

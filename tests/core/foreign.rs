@@ -291,6 +291,7 @@ fn foreign_objects_grow_and_lose_nothing() {
             match add(&mut object, &item) {
                 Ok(Added::New) => new.push(item),
                 Ok(Added::Present) => {}
+                Ok(Added::Again) => panic!("counted in an object of bits"),
                 Err(refusal) => {
                     assert_eq!(refusal, Refusal::Full);
                     refused = true;

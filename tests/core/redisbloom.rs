@@ -4,7 +4,7 @@
 
 use valkeybloom::bloom::chunks::{self, Partial, Progress};
 use valkeybloom::bloom::codec::{self, DecodeError, RdbRead};
-use valkeybloom::bloom::{Added, BloomObject, Limits, Refusal};
+use valkeybloom::bloom::{Added, BloomObject, Family, Limits, Refusal};
 
 use crate::support::{Field, ROOMY, Rng, Stream, add, at_each_width, has};
 
@@ -528,7 +528,7 @@ fn a_claim_takes_no_memory() {
     header[20..28].copy_from_slice(&(1_u64 << 40).to_le_bytes());
     header[28..36].copy_from_slice(&(1_u64 << 43).to_le_bytes());
     let mut partial = Partial::new(&header, Limits::Obey).unwrap();
-    assert!(partial.is_redisbloom());
+    assert_eq!(partial.family(), Family::RedisBloom);
     assert!(partial.memory_bytes() < 2000);
     assert!(matches!(partial.load(6, b"bytes"), Ok(Progress::Partial)));
     assert!(partial.memory_bytes() < 2000);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use valkeybloom::bloom::codec::{DecodeError, RdbRead, RdbWrite};
 use valkeybloom::bloom::{
-    Added, BloomObject, Fraction, Growth, Limits, Params, Refusal, Seed, Width,
+    Added, AnyObject, BloomObject, Fraction, Growth, Limits, Params, Refusal, Seed, Width,
 };
 
 /// Runs a test with words of every width that this processor has; other tests, which run at the same
@@ -114,6 +114,15 @@ pub fn grow(
         }
     }
     panic!("never enough");
+}
+
+/// The object of bits that this is.
+#[track_caller]
+pub fn plain(object: AnyObject) -> BloomObject {
+    match object {
+        AnyObject::Plain(object) => object,
+        AnyObject::Extended(object) => panic!("it has periods or counters: {:?}", object.shape()),
+    }
 }
 
 pub fn has(object: &BloomObject, item: &[u8]) -> bool {
