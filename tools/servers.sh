@@ -3,6 +3,8 @@
 #   valkey-9.1/valkey-server            built with jemalloc from Debian's source package (sid)
 #   valkey-8.0/usr/bin/valkey-server    Debian's binary (bookworm-backports), unpacked
 #   redis-7.0/usr/bin/redis-server      Debian's binary (bookworm), unpacked
+# and, when asked for it by the word address,
+#   valkey-9.1-address/valkey-server    the first one, but built with AddressSanitizer, and libc's malloc
 # What is there is left alone. A server is made in a temporary folder and moved in whole, so that
 # an interrupted run leaves nothing that looks finished.
 set -eu
@@ -65,21 +67,24 @@ move_in() { # folder, server within it
     [ -x "$servers/$1/$2" ] || { rm -rf "${servers:?}/$1" && mv "$tmp/$1" "$servers/$1"; }
 }
 
-build_from_source() { # folder, source package
-    [ -x "$servers/$1/valkey-server" ] && return
+build_from_source() { # folder, source package, options of make…
+    folder=$1 package=$2
+    shift 2
+    [ -x "$servers/$folder/valkey-server" ] && return
     missing=
     command -v make >/dev/null || missing="$missing make"
     command -v gcc >/dev/null || missing="$missing gcc libc6-dev"
     # shellcheck disable=SC2086  # a list of packages
     [ -z "$missing" ] || "$tools/packages.sh" $missing
     open_sources
-    note "building $1, for a minute or more (log: $log)"
-    mkdir "$tmp/build" "$tmp/$1"
-    (cd "$tmp" && private_apt source --download-only "$2") || fail "no source package $2: $(apt_says)"
-    tar -xf "$tmp/${2}_"*.orig.tar.[gx]z -C "$tmp/build" --strip-components=1
-    make -C "$tmp/build" -j"$(nproc)" BUILD_TLS=no MALLOC=jemalloc >>"$log" 2>&1 || fail "$1 does not build: see $log"
-    for program in server cli benchmark; do cp "$tmp/build/src/valkey-$program" "$tmp/$1/"; done
-    move_in "$1" valkey-server
+    note "building $folder, for a minute or more (log: $log)"
+    mkdir "$tmp/build" "$tmp/$folder"
+    (cd "$tmp" && private_apt source --download-only "$package") || fail "no source package $package: $(apt_says)"
+    tar -xf "$tmp/${package}_"*.orig.tar.[gx]z -C "$tmp/build" --strip-components=1
+    make -C "$tmp/build" -j"$(nproc)" BUILD_TLS=no "$@" >>"$log" 2>&1 || fail "$folder does not build: see $log"
+    for program in server cli benchmark; do cp "$tmp/build/src/valkey-$program" "$tmp/$folder/"; done
+    rm -r "$tmp/build"
+    move_in "$folder" valkey-server
 }
 
 unpack() { # folder, server within it, packages…
@@ -105,7 +110,8 @@ bring_libraries() { # servers…
     for server; do "$server" --version >/dev/null 2>&1 || fail "$server does not run on this machine"; done
 }
 
-build_from_source valkey-9.1 valkey
+build_from_source valkey-9.1 valkey MALLOC=jemalloc
+[ "${1-}" != address ] || build_from_source valkey-9.1-address valkey MALLOC=libc SANITIZER=address
 unpack valkey-8.0 usr/bin/valkey-server valkey-server valkey-tools
 unpack redis-7.0 usr/bin/redis-server redis-server redis-tools
 bring_libraries "$servers/valkey-9.1/valkey-server" "$servers/valkey-8.0/usr/bin/valkey-server" \

@@ -418,7 +418,7 @@ fn a_write_to_a_renamed_value_counts_it_at_once() {
     is_balanced(&mut client);
 }
 
-fn nothing_is_being_freed(server: &Server) {
+pub fn nothing_is_being_freed(server: &Server) {
     wait_until("nothing is being freed", || {
         server.info("memory")["lazyfree_pending_objects"] == "0"
     });
