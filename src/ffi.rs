@@ -1404,6 +1404,11 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
         Ok(()) => OK,
         Err(what) => {
             Ctx::log_warning(&format!("{:?} not loaded: {what}", module.name));
+            let module_ctx = MODULE.swap(ptr::null_mut(), Relaxed);
+            if !module_ctx.is_null() {
+                // SAFETY: it was made by this load, and nothing uses it any more.
+                unsafe { call!(RedisModule_FreeThreadSafeContext(module_ctx)) };
+            }
             ERR
         }
     }

@@ -66,8 +66,8 @@ impl Header {
         if header.bitmap_bytes == 0 {
             return Err("filter of zero bits");
         }
-        // A bit's number has to fit in 64 bits.
-        if header.bitmap_bytes > u64::MAX / 64 {
+        // The number of a bit of the cells has to fit in 64 bits.
+        if header.bitmap_bytes > u64::MAX / 16 / cell.bits() {
             return Err("filter larger than memory");
         }
         if !(1..=MAX_HASHES).contains(&header.hashes) {
