@@ -16,8 +16,6 @@ pub type Pieces = Vec<(u64, Vec<u8>)>;
 /// Objects of every kind in a server, and what they were when they were made.
 pub struct Population {
     specimens: Vec<Specimen>,
-    /// The digest of the object of which some specimens are the first part.
-    whole: String,
 }
 
 struct Specimen {
@@ -26,6 +24,8 @@ struct Specimen {
     items: Vec<Vec<u8>>,
     /// The chunks that are still to come.
     rest: Pieces,
+    /// The digest of the object of which it is a part.
+    whole: String,
     seen: Seen,
     /// The same before it got a time to live, which a digest tells of too.
     lasting: Seen,
@@ -200,11 +200,59 @@ impl Population {
             fill(client, "redisbloom", &[b"NOCREATE"], 400),
         );
 
+        // Those with periods, counters, ids, and of several: filters that stay for a week.
+        let week: [&[u8]; 6] = [b"WINDOW", b"86400000", b"PERIODS", b"7", b"CAPACITY", b"50"];
+        let mut windowed = fill(client, "windowed", &week, 200);
+        for (day, items) in windowed.chunks(70).enumerate() {
+            let ttl = (86_400_000 * (day + 1)).to_string();
+            let mut args: Vec<&[u8]> = vec![b"BF.INSERT", b"aging", b"TTL", ttl.as_bytes()];
+            args.extend(week);
+            args.push(b"ITEMS");
+            args.extend(items.iter().map(Vec::as_slice));
+            assert_eq!(client.call(&args).as_array().len(), items.len());
+        }
+        add("aging", windowed.clone());
+        add("windowed", std::mem::take(&mut windowed));
+        let create: [&[u8]; 3] = [b"COUNTING", b"CAPACITY", b"40"];
+        let mut counted = fill(client, "counting", &create, 300);
+        for item in counted.split_off(200) {
+            client.call(&[b"BF.DEL", b"counting", &item]);
+        }
+        add("counting", counted);
+        let mut numbered = Vec::new();
+        for id in 0..60_u32 {
+            let (id, items) = (id.to_string(), [format!("a {id}"), format!("b {id}")]);
+            let create = format!("ids COUNTING CAPACITY 20 ID {id} ITEMS").into_bytes();
+            let mut args: Vec<&[u8]> = vec![b"BF.INSERT"];
+            args.extend(create.split(|byte| *byte == b' '));
+            args.extend(items.iter().map(String::as_bytes));
+            assert_eq!(client.call(&args).as_array().len(), 2);
+            let [kept, removed] = items;
+            let args: [&[u8]; 5] = [b"BF.DEL", b"ids", removed.as_bytes(), b"ID", id.as_bytes()];
+            assert_eq!(client.call(&args), int(1));
+            numbered.push(kept.into_bytes());
+        }
+        add("ids", numbered);
+        let both = [&week[..], &[b"COUNTING"]].concat();
+        let both = fill(client, "windowed-counting", &both, 120);
+        add("windowed-counting", both);
+        let create: [&[u8]; 4] = [b"SEED", &seed, b"CAPACITY", b"70"];
+        let mut merged = fill(client, "merged", &create, 100);
+        // In one slot.
+        merged.extend(fill(client, "{merged}2", &create, 90));
+        assert_eq!(client.cmd("BF.MERGE merged {merged}2"), ok());
+        assert_eq!(client.cmd("DEL {merged}2"), int(1));
+        add("merged", merged);
+
         // One that came in chunks, and the same with chunks still to come: all of them, some of
         // the first filter, all but the first filter, some of the second, the last chunk.
         let chunks = split(&pieces(client, "five-filters"), 10);
         load_chunks(client, "chunked", &chunks);
         all.push(("chunked".to_owned(), five, vec![]));
+        let with_ids = split(&pieces(client, "ids"), 100);
+        let (come, to_come) = with_ids.split_at(with_ids.len() / 2);
+        load_chunks(client, "half-ids", come);
+        all.push(("half-ids".to_owned(), vec![], to_come.to_vec()));
         let count = chunks.len();
         let mut whole_first = 1;
         while whole_first < count && chunks[whole_first].1.len() == 10 {
@@ -227,9 +275,14 @@ impl Population {
                 let reply = client.cmd(&format!("EXPIRE {key} {seconds}"));
                 assert_eq!(reply, int(1));
             }
+            let whole = match &key[..] {
+                "half-ids" => digest(client, "ids"),
+                _ => whole.clone(),
+            };
             Specimen {
                 seen: Seen::of(client, &key, &items),
                 lasting,
+                whole,
                 key,
                 items,
                 rest,
@@ -237,7 +290,6 @@ impl Population {
         });
         let population = Self {
             specimens: specimens.collect(),
-            whole,
         };
         population.is_sound();
         population
@@ -249,6 +301,9 @@ impl Population {
         for specimen in &self.specimens {
             let kind = match &specimen.key[..] {
                 "redisbloom" => "MBbloom--",
+                "windowed" | "aging" | "counting" | "ids" | "windowed-counting" | "half-ids" => {
+                    "bloomfltx"
+                }
                 _ => "bloomfltr",
             };
             assert_eq!(specimen.seen.kind, simple(kind));
@@ -267,7 +322,15 @@ impl Population {
         assert_eq!(filters("five-filters"), 5);
         assert_eq!(filters("twenty-filters"), 20);
         let chunked = self.specimens.iter().find(|s| s.key == "chunked");
-        assert_eq!(chunked.map(|s| &s.seen.digest), Some(&self.whole));
+        assert!(chunked.is_some_and(|s| s.seen.digest == s.whole));
+        assert!(filters("aging") > filters("windowed"));
+        assert!(filters("counting") > 1 && filters("ids") > 1);
+    }
+
+    /// The digest of the object of which this is a part.
+    fn whole(&self, key: &str) -> &str {
+        let found = self.specimens.iter().find(|s| s.key == key);
+        &found.expect("it is one of them").whole
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &str> {
@@ -313,7 +376,7 @@ impl Population {
             client.cmd(&format!("PERSIST {key}"));
             assert_eq!(client.cmd(&format!("BF.CARD {key}")), error(STILL_LOADING));
             load_chunks(client, &key, &specimen.rest);
-            assert_eq!(digest(client, &key), self.whole, "{key}");
+            assert_eq!(digest(client, &key), specimen.whole, "{key}");
         }
     }
 }
@@ -442,7 +505,7 @@ fn objects_survive_in_a_log_behind_an_rdb() {
     population.is_unchanged(&mut client);
     assert!(Seen::of(&mut client, "twenty-filters-2", &items) == late);
     assert_eq!(client.cmd("PERSIST half-2-2"), int(1));
-    assert_eq!(digest(&mut client, "half-2-2"), population.whole);
+    assert_eq!(digest(&mut client, "half-2-2"), population.whole("half-2"));
 }
 
 /// Appends to the config file of a server that is down.
