@@ -7,6 +7,7 @@ mod defrag;
 mod docs;
 mod events;
 mod example;
+mod family;
 mod foreign;
 #[path = "../harness/mod.rs"]
 mod harness;
