@@ -599,8 +599,11 @@ impl BloomObject {
 
     /// Takes back one count of an item that one of the filters claims.
     pub(super) fn count_down(&mut self, index: usize, probe: Probe) {
-        let gone = self.filters[index].count_down(probe);
-        self.items = self.items.saturating_sub(u64::from(gone));
+        let filter = &mut self.filters[index];
+        let before = filter.items();
+        filter.count_down(probe);
+        // What the filter lost, which is nothing where it told of no items any more.
+        self.items -= before - filter.items();
     }
 
     /// The newest filter with room, of those from number `first` on; where there is none, a new one.
