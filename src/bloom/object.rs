@@ -587,9 +587,37 @@ impl BloomObject {
         indices.filter(move |index| self.filters[*index].contains(probe))
     }
 
+    /// The rate that a stack of such growth needs for its filters, to go on from here by the law.
+    pub(super) fn needed_rate(&self) -> f64 {
+        let filters = self.filters.iter();
+        let rates = filters.map(|filter| filter.rate_at(filter.capacity().max(filter.items())));
+        rates.sum::<f64>() / self.params().share_of(self.filters.len() as u64)
+    }
+
     /// Sets the rate that growth goes on from.
     pub(super) fn set_error_rate(&mut self, rate: Fraction) {
         self.error_rate = rate;
+    }
+
+    /// Takes over how another grows.
+    pub(super) fn grow_as(&mut self, params: Params) {
+        self.growth = params.growth;
+        self.tightening = params.tightening;
+        self.seal_overfull();
+    }
+
+    /// Declares the newest filter full at what it holds where that is more than its capacity, which only
+    /// one that does not scale may have: files say it so.
+    fn seal_overfull(&mut self) {
+        if self.growth == Growth::Fixed || self.cell != Cell::Bit || self.origin.is_some() {
+            return;
+        }
+        if let Some(newest) = self.filters.last_mut()
+            && newest.items() > newest.capacity()
+        {
+            self.capacity += newest.items() - newest.capacity();
+            newest.seal();
+        }
     }
 
     /// Counts an item once more in one of the filters, whose cells are counters.
@@ -707,6 +735,7 @@ impl BloomObject {
             object.account(&filter);
             object.filters.push(filter);
         }
+        object.seal_overfull();
         if object.is_within(limits) {
             Ok(object)
         } else {
