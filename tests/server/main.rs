@@ -28,3 +28,4 @@ mod sharded;
 mod smoke;
 mod soak;
 mod travel;
+mod windows;
