@@ -6,8 +6,11 @@ use crate::replies::with_fixed_seed;
 
 const RESERVE: &str = "bloom.reserve";
 const ADD: &str = "bloom.add";
+const DEL: &str = "bloom.del";
 const FULL: &[&str] = &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a b"];
 const KNOWN: &[&str] = &["BF.ADD k a"];
+const COUNTED: &[&str] = &["BF.INSERT k COUNTING ITEMS a b"];
+const WINDOWED: &[&str] = &["BF.INSERT k WINDOW 1000000000000 PERIODS 2 TTL 1 ITEMS a"];
 const BEGUN: &[&str] = &["BF.LOADCHUNK k 1 <header>"];
 
 /// Commands that bring a situation about, a command, and the events that it causes for the key `k`.
@@ -85,6 +88,46 @@ const ROWS: &[(&[&str], &str, &[&str])] = &[
     (KNOWN, "BF.SCANDUMP k 0", &[]),
     (KNOWN, "BF.DEBUG k", &[]),
     (&[], "BF.EXISTS k a", &[]),
+    // A second add of an item counts, and so does a removal.
+    (&[], "BF.RESERVE k 0.01 100 COUNTING", &[RESERVE]),
+    (&[], "BF.INSERT k COUNTING ID 5 ITEMS a b", &[RESERVE, ADD]),
+    (COUNTED, "BF.ADD k a", &[ADD]),
+    (COUNTED, "BF.INSERT k ID 7 ITEMS a", &[ADD]),
+    (COUNTED, "BF.DEL k a", &[DEL]),
+    (COUNTED, "BF.DEL k c", &[]),
+    (COUNTED, "BF.DEL k a ID 7", &[]),
+    (COUNTED, "BF.MDEL k a b c", &[DEL]),
+    (COUNTED, "BF.MDEL k c d", &[]),
+    (COUNTED, "BF.COUNT k a", &[]),
+    (COUNTED, "BF.MISSING k a c", &[]),
+    (KNOWN, "BF.DEL k a", &[]),
+    (KNOWN, "BF.MDEL k a b", &[]),
+    (KNOWN, "BF.MISSING k a c", &[]),
+    (&[], "BF.DEL k a", &[]),
+    (&[], "BF.MDEL k a b", &[]),
+    (&[], "BF.MISSING k a b", &[]),
+    // An item that stays longer is an add, though it is not new.
+    (
+        &[],
+        "BF.RESERVE k 0.01 100 WINDOW 1000000000000 PERIODS 2",
+        &[RESERVE],
+    ),
+    (WINDOWED, "BF.ADD k a", &[ADD]),
+    (WINDOWED, "BF.INSERT k TTL 1 ITEMS a", &[]),
+    (WINDOWED, "BF.INSERT k TTL 1 ITEMS a b", &[ADD]),
+    (WINDOWED, "BF.INSERT k TTL 2000000000000 ITEMS a", &[ADD]),
+    (WINDOWED, "BF.INSERT k TTL 2000000000001 ITEMS a", &[]),
+    (WINDOWED, "BF.INSERT k NOCREATE", &[]),
+    (&[], "BF.RESERVE k 0.01 100 EX 100", &[RESERVE]),
+    (&[], "BF.RESERVE k 0.01 100 NX PX 100000", &[RESERVE]),
+    (KNOWN, "BF.RESERVE k 0.01 100 NX", &[]),
+    (KNOWN, "BF.RESERVE k 0.01 100 NX EX 100", &[]),
+    (&[], "BF.MERGE k src", &[RESERVE]),
+    (KNOWN, "BF.MERGE k src", &[ADD]),
+    (KNOWN, "BF.MERGE k k", &[]),
+    (KNOWN, "BF.MERGE k none", &[]),
+    (COUNTED, "BF.MERGE k src", &[]),
+    (&[], "BF.MERGE k none", &[]),
     // An object is there when its last chunk is.
     (&[], "BF.LOADCHUNK k 1 <header>", &[]),
     (BEGUN, "BF.LOADCHUNK k 2 x", &[]),

@@ -29,3 +29,4 @@ mod sharded;
 mod smoke;
 mod soak;
 mod travel;
+mod windows;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_until};
 use crate::hostile::{Forged, memory};
 use crate::ledger;
-use crate::persistence::Population;
+use crate::persistence::{LASTING_WINDOW, Population};
 
 fn size(client: &mut Client, key: &str) -> i64 {
     client.cmd(&format!("BF.INFO {key} SIZE")).as_array()[0].as_int()
@@ -96,6 +96,12 @@ fn the_size_is_exact() {
     let population = Population::new(&mut client);
     population.finish_loading(&mut client, str::to_owned);
     let keys: Vec<String> = population.keys().map(str::to_owned).collect();
+    let named = keys.clone();
+    // The key that a copy was made of.
+    let key_of = |key: &str| match key.rsplit_once('-') {
+        Some(("copy" | "dump", index)) => named[index.parse::<usize>().expect("a number")].clone(),
+        _ => key.to_owned(),
+    };
     // However an object came to be.
     for (index, key) in keys.iter().enumerate() {
         client.cmd(&format!("PERSIST {key}"));
@@ -113,9 +119,16 @@ fn the_size_is_exact() {
         ok()
     );
     assert_eq!(client.cmd("RENAME renamed renamed-2"), ok());
+    for (key, ttl) in [("one-period", ""), ("two-periods", "TTL 1 ")] {
+        let create = format!("BF.INSERT {key} {LASTING_WINDOW} ITEMS a b c");
+        assert!(!client.cmd(&create).is_error());
+        let add = format!("BF.INSERT {key} {ttl}ITEMS d e f");
+        assert!(!client.cmd(&add).is_error());
+    }
     assert_eq!(client.cmd("BF.ADD renamed-2 item"), int(1));
 
-    let mut constants = BTreeMap::new();
+    // Of an object of each type: without periods by the type, with periods by how many there are.
+    let (mut constants, mut of_periods) = (BTreeMap::new(), BTreeMap::new());
     for reload in [false, true] {
         if reload {
             assert_eq!(client.cmd("DEBUG RELOAD"), ok());
@@ -127,20 +140,37 @@ fn the_size_is_exact() {
             let filters = bitmaps(&mut client, &key);
             let kind = client.cmd(&format!("TYPE {key}")).text();
             let each = per_filter(&kind);
-            let filters = filters.iter().map(|bytes| bytes + each).sum::<i64>();
-            let beyond = size(&mut client, &key) - filters;
-            // Periods and ids take some, in equal objects the same.
-            let group = match &kind[..] {
-                "bloomfltx" => digest(&mut client, &key),
-                _ => kind,
+            // Where items have ids, each filter takes a range of them.
+            let ranges = if key_of(&key) == "counting-ids" {
+                filters.len()
+            } else {
+                0
             };
-            assert_eq!(*constants.entry(group).or_insert(beyond), beyond, "{key}");
+            let ranges = i64::try_from(ranges * 16).expect("few filters");
+            let filters = filters.iter().map(|bytes| bytes + each).sum::<i64>();
+            let beyond = size(&mut client, &key) - filters - ranges;
+            let told = if let Reply::Array(live) = client.cmd(&format!("BF.INFO {key} LIVEPERIODS"))
+            {
+                *of_periods.entry(live[0].as_int()).or_insert(beyond)
+            } else {
+                *constants.entry(kind).or_insert(beyond)
+            };
+            assert_eq!(told, beyond, "{key}");
         }
     }
-    let of_types = ["bloomfltr", "MBbloom--"].map(|kind| constants.remove(kind).unwrap());
-    assert!(of_types.iter().all(|bytes| (50..300).contains(bytes)));
-    assert_eq!(constants.len(), 5);
-    assert!(constants.values().all(|bytes| (300..3000).contains(bytes)));
+    assert_eq!(constants.len(), 3);
+    assert!(
+        constants
+            .values()
+            .all(|constant| (50..500).contains(constant))
+    );
+    // What has one period is as large as what has none, and each other one adds as much.
+    let periods: Vec<i64> = of_periods.keys().copied().collect();
+    assert_eq!(periods, [1, 2, 3]);
+    assert_eq!(of_periods[&1], constants["bloomfltx"]);
+    let each = of_periods[&2] - of_periods[&1];
+    assert!((100..300).contains(&each), "{each}");
+    assert_eq!(of_periods[&3] - of_periods[&2], each);
 }
 
 #[test]

@@ -52,6 +52,17 @@ const ARITY: &[&str] = &[
     "BF.LOADCHUNK k 1 <header> x",
     "BF.DEBUG",
     "BF.DEBUG k a",
+    "BF.DEL",
+    "BF.DEL k",
+    "BF.MDEL",
+    "BF.MDEL k",
+    "BF.COUNT",
+    "BF.COUNT k",
+    "BF.COUNT k a b",
+    "BF.MISSING",
+    "BF.MISSING k",
+    "BF.MERGE",
+    "BF.MERGE k",
 ];
 
 const EACH_COMMAND: &[&str] = &[
@@ -71,6 +82,19 @@ const EACH_COMMAND: &[&str] = &[
     "BF.LOADCHUNK k 1 <header>",
     "BF.LOADCHUNK k 2 x",
     "BF.DEBUG k",
+    "BF.RESERVE k 0.01 100 NX",
+    "BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 3",
+    "BF.INSERT k COUNTING ITEMS a",
+    "BF.INSERT k TTL 5 ITEMS a",
+    "BF.INSERT k ID 5 ITEMS a",
+    "BF.DEL k a",
+    "BF.DEL k a ID 5",
+    "BF.MDEL k a b",
+    "BF.COUNT k a",
+    "BF.MISSING k a b",
+    "BF.MERGE k other",
+    "BF.MERGE k k",
+    "BF.MERGE other k",
 ];
 
 const FAMILIES: &[Family] = &[
@@ -250,6 +274,128 @@ const FAMILIES: &[Family] = &[
         "ERR bad ttl",
     ),
     (
+        &[
+            "BF.RESERVE k 0.01 100 WINDOW {} PERIODS 3",
+            "BF.INSERT k PERIODS 3 WINDOW {} ITEMS a",
+        ],
+        &[
+            "",
+            "x",
+            "-1",
+            "+1",
+            "1.5",
+            "1e3",
+            // Three times as much is more than a number holds.
+            "9223372036854775807",
+            "3074457345618258603",
+            "9223372036854775808",
+            "<seed>",
+        ],
+        "ERR bad window",
+    ),
+    (
+        &[
+            "BF.RESERVE k 0.01 100 WINDOW {} PERIODS 3",
+            "BF.INSERT k WINDOW {} PERIODS 3 ITEMS a",
+        ],
+        &["0"],
+        "ERR (window should be larger than 0)",
+    ),
+    (
+        &[
+            "BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS {}",
+            "BF.INSERT k PERIODS {} WINDOW 1000 ITEMS a",
+        ],
+        &[
+            "",
+            "x",
+            "-1",
+            "1.5",
+            "65536",
+            "9223372036854775808",
+            "<seed>",
+        ],
+        "ERR bad periods",
+    ),
+    (
+        &[
+            "BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS {}",
+            "BF.INSERT k WINDOW 1000 PERIODS {} ITEMS a",
+        ],
+        &["0"],
+        "ERR (periods should be larger than 0)",
+    ),
+    (
+        &["BF.RESERVE k 0.01 100 {}", "BF.INSERT k {} ITEMS a"],
+        &["WINDOW 1000", "PERIODS 3", "PERIODS 3 COUNTING"],
+        "ERR WINDOW and PERIODS have to be given together",
+    ),
+    (
+        &[
+            "BF.RESERVE k 0.01 100 EX {}",
+            "BF.RESERVE k 0.01 100 PX {} NX",
+            "BF.INSERT k TTL {} ITEMS a",
+        ],
+        &["", "x", "-1", "1.5", "9223372036854775808", "<seed>"],
+        "ERR bad ttl",
+    ),
+    (
+        &[
+            "BF.RESERVE k 0.01 100 EX {}",
+            "BF.RESERVE k 0.01 100 PX {}",
+            "BF.INSERT k TTL {} ITEMS a",
+        ],
+        &["0"],
+        "ERR (ttl should be larger than 0)",
+    ),
+    (
+        &[
+            "BF.INSERT k ID {} ITEMS a",
+            "BF.DEL k a ID {}",
+            "BF.INSERT k COUNTING ID {}",
+        ],
+        &["", "x", "-1", "+1", "1.5", "18446744073709551616", "<seed>"],
+        "ERR bad id",
+    ),
+    // When something happened is not for clients to say.
+    (
+        &[
+            "BF.INSERT k AT {} ITEMS a",
+            "BF.INSERT k WINDOW 1000 PERIODS 3 AT {} ITEMS a",
+            "BF.INSERT k NOCREATE AT {}",
+            "BF.DEL k a AT {}",
+            "BF.DEL k a ID 5 AT {}",
+        ],
+        &["", "x", "-1", "0", "1000", "1800000000000"],
+        "ERR unknown argument received",
+    ),
+    // Options of other commands.
+    (
+        &["BF.RESERVE k 0.01 100 {}"],
+        &["TTL 5", "ID 5", "AT 5"],
+        "ERR unknown argument received",
+    ),
+    (
+        &["BF.INSERT k {} ITEMS a", "BF.INSERT k {}"],
+        &["EX 5", "PX 5", "NX"],
+        "ERR unknown argument received",
+    ),
+    (
+        &["BF.DEL k a {}", "BF.DEL k a ID 5 {}"],
+        &["", "x", "5", "TTL 5", "COUNTING", "ITEMS b"],
+        "ERR unknown argument received",
+    ),
+    (
+        &["BF.INSERT k {} ITEMS a", "BF.INSERT k {}"],
+        &["TTL 5", "COUNTING TTL 5", "TTL 5 ID 5"],
+        "ERR filter was not made with WINDOW",
+    ),
+    (
+        &["BF.INSERT k {} ITEMS a", "BF.INSERT k {}"],
+        &["ID 5", "WINDOW 1000 PERIODS 3 ID 5"],
+        "ERR filter was not made with COUNTING",
+    ),
+    (
         &["BF.INFO k {}", "BF.INFO other {}"],
         &["", "x", "SIZES", "CAP", "RATE", "<seed>"],
         "ERR invalid information value",
@@ -278,6 +424,12 @@ const TIGHT: &[&str] = &[
     "BF.RESERVE k 0.000001 2",
     "BF.MADD k a b",
 ];
+const COUNTED: &[&str] = &["BF.RESERVE k 0.000001 100 COUNTING", "BF.MADD k a b a"];
+/// A window that ends long after any test.
+const WINDOWED: &[&str] =
+    &["BF.INSERT k ERROR 0.000001 WINDOW 1000000000000 PERIODS 2 TTL 1 ITEMS a b"];
+const NO_COUNTERS: &str = "ERR filter was not made with COUNTING";
+const KINDS: &str = "ERR filters are of different kinds";
 const SATURATING: &[&str] = &[
     "CONFIG SET bf.bloom-saturate-nonscaling yes",
     "BF.RESERVE k 0.000001 2 NONSCALING",
@@ -301,6 +453,209 @@ const ROWS: &[Row] = &[
     (NONE, "BF.SCANDUMP k 0", "ERR not found"),
     (NONE, "BF.SCANDUMP k 1", "ERR not found"),
     (NONE, "BF.DEBUG k", "ERR not found"),
+    (NONE, "BF.DEL k a", "0"),
+    (NONE, "BF.DEL k a ID 5", "0"),
+    (NONE, "BF.MDEL k a b", "[0, 0]"),
+    (NONE, "BF.COUNT k a", "0"),
+    (NONE, "BF.MISSING k a b a", "2"),
+    (NONE, "BF.MERGE k other", "ERR not found"),
+    (NONE, "BF.MERGE k k", "ERR not found"),
+    (TWO, "BF.MERGE k other", "ERR not found"),
+    (TWO, "BF.MERGE other k none", "ERR not found"),
+    (NONE, "BF.RESERVE k 0.01 100 NX", "OK"),
+    (TWO, "BF.RESERVE k 0.01 100 NX", "null"),
+    (TWO, "BF.RESERVE k 0.01 100 NX EX 5", "null"),
+    (TWO, "BF.RESERVE k 0.01 100 EX 5", "ERR item exists"),
+    // Counters, and what has none.
+    (COUNTED, "BF.COUNT k a", "2"),
+    (COUNTED, "BF.COUNT k c", "0"),
+    (COUNTED, "BF.DEL k a", "1"),
+    (COUNTED, "BF.DEL k c", "0"),
+    (COUNTED, "BF.DEL k a ID 5", "0"),
+    (COUNTED, "BF.MDEL k a a a b c", "[1, 1, 0, 1, 0]"),
+    (COUNTED, "BF.MISSING k a b c c d", "2"),
+    (COUNTED, "BF.ADD k a", "0"),
+    (
+        COUNTED,
+        "BF.INSERT k ID 18446744073709551615 ITEMS c",
+        "[1]",
+    ),
+    (TWO, "BF.DEL k a", NO_COUNTERS),
+    (TWO, "BF.DEL k a ID 5", NO_COUNTERS),
+    (TWO, "BF.MDEL k a b", NO_COUNTERS),
+    (TWO, "BF.COUNT k a", NO_COUNTERS),
+    (WINDOWED, "BF.DEL k a", NO_COUNTERS),
+    (WINDOWED, "BF.MDEL k a b", NO_COUNTERS),
+    (WINDOWED, "BF.COUNT k a", NO_COUNTERS),
+    (WINDOWED, "BF.INSERT k ID 5 ITEMS a", NO_COUNTERS),
+    (
+        COUNTED,
+        "BF.INSERT k TTL 5 ITEMS a",
+        "ERR filter was not made with WINDOW",
+    ),
+    // Windows, and what has none.
+    (WINDOWED, "BF.MADD k a c", "[0, 1]"),
+    (WINDOWED, "BF.MISSING k a b c", "1"),
+    (WINDOWED, "BF.INFO k WINDOW", "[1000000000000]"),
+    (WINDOWED, "BF.INFO k PERIODS", "[2]"),
+    (WINDOWED, "BF.INFO k LIVEPERIODS", "[1]"),
+    (WINDOWED, "BF.INSERT k TTL 2000000000000 ITEMS c", "[1]"),
+    (WINDOWED, "BF.INSERT k TTL 2000000000001 ITEMS c", LONG_TTL),
+    (
+        NONE,
+        "BF.INSERT k WINDOW 1000 PERIODS 3 TTL 3001 ITEMS a",
+        LONG_TTL,
+    ),
+    (NONE, "BF.INSERT k WINDOW 1000 PERIODS 3 TTL 3000", "[]"),
+    (TWO, "BF.INFO k WINDOW", "ERR invalid information value"),
+    (TWO, "BF.INFO k PERIODS", "ERR invalid information value"),
+    (
+        TWO,
+        "BF.INFO k LIVEPERIODS",
+        "ERR invalid information value",
+    ),
+    (COUNTED, "BF.INFO k WINDOW", "ERR invalid information value"),
+    // The widest window, and a rate that can't be divided by its periods.
+    (
+        NONE,
+        "BF.RESERVE k 0.01 1 WINDOW 140739635871744 PERIODS 65535",
+        "OK",
+    ),
+    (
+        NONE,
+        "BF.RESERVE k 0.01 1 WINDOW 140739635871745 PERIODS 65535",
+        "ERR bad window",
+    ),
+    (
+        NONE,
+        "BF.RESERVE k 5e-324 1 NONSCALING WINDOW 1000 PERIODS 3",
+        DEGRADED,
+    ),
+    // Options of which the last wins.
+    (
+        &["BF.RESERVE k 0.01 1 WINDOW 5 PERIODS 6 WINDOW 7000000000000 PERIODS 3"],
+        "BF.INFO k WINDOW",
+        "[7000000000000]",
+    ),
+    (
+        &["BF.INSERT k WINDOW 7000000000000 PERIODS 3 PERIODS 2"],
+        "BF.INFO k PERIODS",
+        "[2]",
+    ),
+    // Options whose value is not there, or is more than a point in time.
+    (NONE, "BF.RESERVE k 0.01 100 WINDOW", "ERR bad window"),
+    (
+        NONE,
+        "BF.RESERVE k 0.01 100 WINDOW 5 PERIODS",
+        "ERR bad periods",
+    ),
+    (NONE, "BF.RESERVE k 0.01 100 EX", "ERR bad ttl"),
+    (NONE, "BF.RESERVE k 0.01 100 PX", "ERR bad ttl"),
+    (
+        NONE,
+        "BF.RESERVE k 0.01 100 PX 9223372036854775807",
+        "ERR bad ttl",
+    ),
+    (
+        NONE,
+        "BF.RESERVE k 0.01 100 EX 9223372036854775",
+        "ERR bad ttl",
+    ),
+    (
+        NONE,
+        "BF.RESERVE k 0.01 100 EX 9223372036854775807",
+        "ERR bad ttl",
+    ),
+    (NONE, "BF.INSERT k TTL", "ERR bad ttl"),
+    (NONE, "BF.INSERT k ID", "ERR bad id"),
+    (NONE, "BF.INSERT k AT", "ERR unknown argument received"),
+    (COUNTED, "BF.DEL k a ID", "ERR bad id"),
+    (COUNTED, "BF.DEL k a AT", "ERR unknown argument received"),
+    // Objects that can't be made one.
+    (
+        &["BF.ADD k a", "BF.INSERT other SEED <seed> ITEMS a"],
+        "BF.MERGE k other",
+        "ERR filters have different seeds",
+    ),
+    (
+        &[
+            "BF.INSERT k COUNTING",
+            "BF.INSERT other SEED <seed> COUNTING",
+        ],
+        "BF.MERGE new k other",
+        "ERR filters have different seeds",
+    ),
+    (
+        &["BF.ADD k a", "BF.INSERT other COUNTING"],
+        "BF.MERGE k other",
+        KINDS,
+    ),
+    (
+        &["BF.ADD k a", "BF.INSERT other COUNTING"],
+        "BF.MERGE other k",
+        KINDS,
+    ),
+    (
+        &["BF.ADD k a", "BF.INSERT other WINDOW 1000 PERIODS 3"],
+        "BF.MERGE new k other",
+        KINDS,
+    ),
+    (
+        &[
+            "BF.INSERT k WINDOW 1000 PERIODS 3",
+            "BF.INSERT other WINDOW 1000 PERIODS 4",
+        ],
+        "BF.MERGE k other",
+        KINDS,
+    ),
+    (
+        &[
+            "BF.INSERT k COUNTING",
+            "BF.INSERT other COUNTING WINDOW 1000 PERIODS 3",
+        ],
+        "BF.MERGE k other",
+        KINDS,
+    ),
+    (
+        &["BF.INSERT k ERROR 0.5", "BF.INSERT other ERROR 0.5"],
+        "BF.MERGE k other",
+        "ERR error rates of the filters add up to 1 or more",
+    ),
+    (
+        &[
+            "BF.INSERT k ERROR 0.4 COUNTING",
+            "BF.INSERT other ERROR 0.6 COUNTING",
+        ],
+        "BF.MERGE k other",
+        "ERR error rates of the filters add up to 1 or more",
+    ),
+    (&["BF.ADD k a", "BF.ADD other b"], "BF.MERGE k other", "OK"),
+    (&["BF.ADD k a"], "BF.MERGE k k k", "OK"),
+    (
+        &["BF.ADD k a", "SET other x"],
+        "BF.MERGE new k other",
+        WRONGTYPE,
+    ),
+    (
+        &["BF.ADD k a", "BF.LOADCHUNK other 1 <header>"],
+        "BF.MERGE k other",
+        "ERR bloom object is still being loaded",
+    ),
+    (
+        &["BF.LOADCHUNK k 1 <header>"],
+        "BF.DEL k a",
+        "ERR bloom object is still being loaded",
+    ),
+    (
+        &["BF.LOADCHUNK k 1 <header>"],
+        "BF.MISSING k a",
+        "ERR bloom object is still being loaded",
+    ),
+    (
+        &["BF.LOADCHUNK k 1 <header>"],
+        "BF.RESERVE k 0.01 10 NX",
+        "ERR bloom object is still being loaded",
+    ),
     // A key that is taken.
     (TWO, "BF.RESERVE k 0.01 100", "ERR item exists"),
     (TWO, "BF.RESERVE k 0.000001 2 NONSCALING", "ERR item exists"),
@@ -551,6 +906,27 @@ const ROWS: &[Row] = &[
     (&[FILTERS_OF_100], "BF.LOAD k <dump>", OVER),
     (&[FILTERS_OF_100], "BF.LOADCHUNK k 1 <header>", OVER),
     (&[FILTERS_OF_100], "BF.RESERVE k 0.01 10", "OK"),
+    // A counter is four bits.
+    (NONE, "BF.RESERVE k 0.01 20000000 NONSCALING", "OK"),
+    (NONE, "BF.RESERVE k 0.01 20000000 NONSCALING COUNTING", OVER),
+    (&[FILTERS_OF_100], "BF.RESERVE k 0.01 5 COUNTING", "OK"),
+    (&[FILTERS_OF_100], "BF.RESERVE k 0.01 30 COUNTING", OVER),
+    (&[FILTERS_OF_100], "BF.RESERVE k 0.01 30", "OK"),
+    (&[OBJECTS_OF_200], "BF.RESERVE k 0.5 1 COUNTING", OVER),
+    (
+        &[OBJECTS_OF_200],
+        "BF.INSERT k WINDOW 1000 PERIODS 3 ITEMS a",
+        OVER,
+    ),
+    (
+        &[
+            "BF.INSERT k CAPACITY 1000 ITEMS a",
+            "BF.INSERT other CAPACITY 2000 ITEMS b",
+            "CONFIG SET bf.bloom-memory-usage-limit 4000",
+        ],
+        "BF.MERGE k other",
+        OVER,
+    ),
     (&[OBJECTS_OF_200], "BF.RESERVE k 0.01 100", OVER),
     (&[OBJECTS_OF_200], "BF.INSERT k ITEMS a b", OVER),
     (&[OBJECTS_OF_200], "BF.ADD k a", OVER),
@@ -585,6 +961,8 @@ const ROWS: &[Row] = &[
 const STEEP: &[&str] =
     &["BF.INSERT k CAPACITY 1 EXPANSION 1 ERROR 1e-20 TIGHTENING 1e-300 ITEMS a b"];
 const DEGRADED: &str = "ERR false positive degrades to 0 on scale out";
+const LONG_TTL: &str = "ERR ttl is longer than the window";
+const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const OVER: &str = "ERR operation exceeds bloom object memory limit";
 const FILTERS_OF_100: &str = "CONFIG SET bf.bloom-filter-max-memory-usage 100";
 const OBJECTS_OF_200: &str = "CONFIG SET bf.bloom-memory-usage-limit 200";

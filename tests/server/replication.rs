@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::PathBuf;
 
-use valkeybloom::bloom::chunks;
-use valkeybloom::bloom::codec;
-use valkeybloom::bloom::{BloomObject, Fraction, Growth, Limits, Params, Seed};
+use valkeybloom::bloom::{AnyObject, Fraction, Growth, Limits, Params, Seed, Shape, Time, Window};
 
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
@@ -53,12 +51,12 @@ const SCRIPT: &str = "for i = 1, 3 do redis.call('BF.ADD', KEYS[1], ARGV[1] .. i
 impl Workload {
     pub fn new(seed: u64) -> Self {
         let mut random = Random(seed);
-        let objects: Vec<BloomObject> = (0..8).map(|_| random_object(&mut random)).collect();
+        let objects: Vec<AnyObject> = (0..10).map(|_| random_object(&mut random)).collect();
         let chunked = objects.iter().map(|object| {
             let mut pieces: Pieces = Vec::new();
             let mut cursor = 0;
             loop {
-                let (next, piece) = chunks::piece(object, cursor);
+                let (next, piece) = object.piece(cursor);
                 if next == 0 {
                     return split(&pieces, 100);
                 }
@@ -68,7 +66,7 @@ impl Workload {
         });
         Self {
             chunked: chunked.collect(),
-            dumps: objects.iter().map(codec::encode).collect(),
+            dumps: objects.iter().map(AnyObject::encode).collect(),
             random,
             loading: HashMap::new(),
         }
@@ -129,6 +127,28 @@ impl Workload {
             option(&["NOCREATE"]);
         }
         if random.one_in(4) {
+            option(&["COUNTING"]);
+        }
+        if random.one_in(4) {
+            // Short periods pass while the test goes on, long ones do not.
+            let period_ms = random.pick(&["1", "7", "100", "1000000000000"]);
+            option(&[
+                "WINDOW",
+                period_ms,
+                "PERIODS",
+                random.pick(&["1", "2", "5"]),
+            ]);
+        }
+        if random.one_in(8) {
+            option(&["TTL", random.pick(&["1", "5", "100"])]);
+        }
+        if random.one_in(8) {
+            option(&[
+                "ID",
+                random.pick(&["0", "7", "500", "18446744073709551615"]),
+            ]);
+        }
+        if random.one_in(4) {
             options.push(b"SEED".to_vec());
             options.push(random.bytes(32));
         }
@@ -185,12 +205,34 @@ impl Workload {
                 let write = self.adding();
                 call(client, &write);
             }
-            50..56 => {
+            50..53 => {
+                let item = self.item();
+                let mut remove = vec![b"BF.DEL".to_vec(), key.into_bytes(), item];
+                if self.random.one_in(3) {
+                    let id = self.random.pick(&["0", "7", "500"]);
+                    remove.extend([b"ID".to_vec(), id.as_bytes().to_vec()]);
+                }
+                call(client, &remove);
+            }
+            53 => {
+                let start = vec![b"BF.MDEL".to_vec(), key.into_bytes()];
+                call(client, &[start, self.items()].concat());
+            }
+            54 => drop(client.cmd(&format!("BF.MERGE {key} {other}"))),
+            55..58 => {
                 let growth = self.random.pick(&["", " NONSCALING", " EXPANSION 3"]);
                 let capacity = self.random.pick(&["1", "25", "90", "100000000"]);
-                client.cmd(&format!("BF.RESERVE {key} 0.02 {capacity}{growth}"));
+                let more = self.random.pick(&[
+                    "",
+                    " NX",
+                    " EX 9000",
+                    " PX 3",
+                    " COUNTING",
+                    " WINDOW 5 PERIODS 3 PX 800000",
+                ]);
+                client.cmd(&format!("BF.RESERVE {key} 0.02 {capacity}{growth}{more}"));
             }
-            56..61 => {
+            58..61 => {
                 let dump = self.random.pick(&self.dumps);
                 let load: [&[u8]; 3] = [b"BF.LOAD", key.as_bytes(), &dump];
                 client.call(&load);
@@ -279,7 +321,7 @@ impl Workload {
     }
 }
 
-fn random_object(random: &mut Random) -> BloomObject {
+fn random_object(random: &mut Random) -> AnyObject {
     let fraction = |value: f64| Fraction::new(value).expect("a fraction");
     let params = Params {
         capacity: random.pick(&[3, 20, 150]),
@@ -291,11 +333,26 @@ fn random_object(random: &mut Random) -> BloomObject {
         0 => Seed::FIXED,
         _ => Seed::new(random.bytes(32).try_into().expect("32 bytes")),
     };
-    let mut object = BloomObject::new(&params, seed, Limits::Obey).expect("a small object");
-    for i in 0..random.below(300) {
-        let probe = object.probe(format!("loaded {i}").as_bytes());
-        object.add(probe, || Limits::Obey).expect("room");
-    }
+    let shape = Shape {
+        params,
+        window: Window::new(1_000_000_000_000, 2).filter(|_| random.one_in(4)),
+        counting: random.one_in(4),
+    };
+    let now_ms = 1_500_000_000_000;
+    let made = AnyObject::new(&shape, seed, Time::at(now_ms), Limits::Obey);
+    let mut object = made.expect("a small object");
+    let items: Vec<String> = (0..random.below(300))
+        .map(|i| format!("loaded {i}"))
+        .collect();
+    let items = items.iter().map(String::as_bytes);
+    object.add_each(
+        items,
+        || now_ms,
+        || Limits::Obey,
+        |added| {
+            added.expect("room");
+        },
+    );
     object
 }
 
@@ -352,7 +409,7 @@ fn hold_the_same(servers: &[&Server]) {
     ledger::is_balanced(&mut primary.client());
 }
 
-fn other_settings(mut builder: crate::harness::Builder) -> crate::harness::Builder {
+pub fn other_settings(mut builder: crate::harness::Builder) -> crate::harness::Builder {
     for (name, value) in OTHER_SETTINGS {
         builder = builder.config(name, value);
     }
@@ -518,20 +575,20 @@ fn a_replica_that_takes_over_goes_on() {
 }
 
 /// The commands that a server has written to its AOF.
-struct Log {
+pub struct Log {
     file: PathBuf,
     read: usize,
 }
 
 impl Log {
-    fn of(server: &Server) -> Self {
+    pub fn of(server: &Server) -> Self {
         let file = server.dir().join("appendonlydir/appendonly.aof.1.incr.aof");
         Self { file, read: 0 }
     }
 
     /// Those since the last call; the choice of the first database is left out.
     #[track_caller]
-    fn since(&mut self) -> Vec<Vec<Vec<u8>>> {
+    pub fn since(&mut self) -> Vec<Vec<Vec<u8>>> {
         let bytes = fs::read(&self.file).expect("the server has an AOF");
         let mut rest = &bytes[self.read..];
         self.read = bytes.len();
@@ -573,6 +630,12 @@ fn shown(command: &[Vec<u8>]) -> String {
                 b"a seed of thirty-two plain bytes" => "<given>".to_owned(),
                 _ => "<random>".to_owned(),
             };
+        }
+        if index > 0 && command[index - 1] == b"AT" || command[0] == b"PEXPIREAT" && index == 2 {
+            let ms: u64 = String::from_utf8_lossy(word).parse().expect("a time");
+            // After this was written, and in this century.
+            assert!((1_700_000_000_000..4_000_000_000_000).contains(&ms), "{ms}");
+            return "<time>".to_owned();
         }
         word.escape_ascii().to_string()
     });
@@ -690,6 +753,75 @@ const LOGGED: &[(&str, &[&str])] = &[
         ],
     ),
     ("BF.RESERVE seedless 0.1 10", &[]),
+    // Time, where it matters, comes with every write; a removal is sent as what was removed.
+    (
+        "CONFIG SET bf.bloom-use-random-seed no bf.bloom-expansion 3 bf.bloom-tightening-ratio 0.5",
+        &[],
+    ),
+    (
+        "BF.RESERVE counted 0.001 10 COUNTING",
+        &[
+            "BF.INSERT counted CAPACITY 10 ERROR 0.001 TIGHTENING 0.5 SEED <fixed> EXPANSION 3 COUNTING",
+        ],
+    ),
+    (
+        "BF.MADD counted a b a",
+        &["BF.INSERT counted NOCREATE ITEMS a b a"],
+    ),
+    ("BF.ADD counted a", &["BF.INSERT counted NOCREATE ITEMS a"]),
+    (
+        "BF.INSERT counted CAPACITY 7 ID 9 ITEMS c",
+        &["BF.INSERT counted NOCREATE ID 9 ITEMS c"],
+    ),
+    ("BF.DEL counted a", &["BF.DEL counted a"]),
+    ("BF.DEL counted c ID 9", &["BF.DEL counted c ID 9"]),
+    ("BF.DEL counted c ID 9", &[]),
+    ("BF.DEL counted x", &[]),
+    (
+        "BF.MDEL counted a x b b",
+        &["MULTI", "BF.DEL counted a", "BF.DEL counted b", "EXEC"],
+    ),
+    ("BF.MDEL counted x y", &[]),
+    ("BF.COUNT counted a", &[]),
+    ("BF.MISSING counted a b", &[]),
+    (
+        "BF.INSERT windowed WINDOW 1000000000000 PERIODS 2 CAPACITY 9 ERROR 0.001 TTL 1 ITEMS a b",
+        &[
+            "BF.INSERT windowed CAPACITY 9 ERROR 0.001 TIGHTENING 0.5 SEED <fixed> EXPANSION 3 WINDOW 1000000000000 PERIODS 2 AT <time> TTL 1 ITEMS a b",
+        ],
+    ),
+    (
+        "BF.MADD windowed a x",
+        &["BF.INSERT windowed NOCREATE AT <time> ITEMS a x"],
+    ),
+    ("BF.ADD windowed a", &[]),
+    ("BF.INSERT windowed TTL 1 ITEMS b", &[]),
+    (
+        "BF.INSERT windowed TTL 2000000000000 ITEMS b",
+        &["BF.INSERT windowed NOCREATE AT <time> TTL 2000000000000 ITEMS b"],
+    ),
+    ("BF.INSERT windowed TTL 2000000000001 ITEMS y", &[]),
+    ("BF.DEL windowed a", &[]),
+    ("BF.RESERVE added 0.1 10 NX", &[]),
+    ("BF.RESERVE added 0.1 10 NX EX 10", &[]),
+    (
+        "BF.RESERVE brief 0.1 10 PX 900000",
+        &[
+            "MULTI",
+            "BF.INSERT brief CAPACITY 10 ERROR 0.1 TIGHTENING 0.5 SEED <fixed> EXPANSION 3",
+            "PEXPIREAT brief <time>",
+            "EXEC",
+        ],
+    ),
+    // Sources are there wherever it is sent to.
+    ("BF.MERGE united counted", &["BF.MERGE united counted"]),
+    ("BF.MERGE united united", &[]),
+    ("BF.MERGE united missing", &[]),
+    ("BF.MERGE united windowed", &[]),
+    (
+        "CONFIG SET bf.bloom-use-random-seed yes bf.bloom-expansion 0 bf.bloom-tightening-ratio 0.75",
+        &[],
+    ),
     // The server's own commands.
     ("COPY added copied", &["COPY added copied"]),
     ("RENAME copied renamed", &["RENAME copied renamed"]),

@@ -132,6 +132,7 @@ const WRITES: &[&str] = &[
     "BF.RESERVE new 0.01 100",
     "BF.LOAD new <dump>",
     "BF.LOADCHUNK new 1 <header>",
+    "BF.MERGE new k",
 ];
 
 const READS: &[&str] = &[
@@ -142,6 +143,7 @@ const READS: &[&str] = &[
     "BF.INFO k SIZE",
     "BF.SCANDUMP k 0",
     "BF.DEBUG k",
+    "BF.MISSING k a b",
 ];
 
 #[test]
@@ -367,7 +369,30 @@ const CHANGES: &[(&[&str], &str, bool)] = &[
     (&["BF.LOADCHUNK k 1 <header>"], "BF.LOADCHUNK k 3 x", false),
     (&["BF.LOADCHUNK k 1 <header>"], "BF.ADD k a", false),
     (&["SET k v"], "BF.ADD k a", false),
+    (COUNTED, "BF.ADD k a", true),
+    (COUNTED, "BF.DEL k a", true),
+    (COUNTED, "BF.DEL k b", false),
+    (COUNTED, "BF.DEL k a ID 1", false),
+    (COUNTED, "BF.MDEL k b a", true),
+    (COUNTED, "BF.MDEL k b c", false),
+    (COUNTED, "BF.COUNT k a", false),
+    (COUNTED, "BF.MISSING k a b", false),
+    (&["BF.ADD k a"], "BF.DEL k a", false),
+    (WINDOWED, "BF.ADD k a", true),
+    (WINDOWED, "BF.INSERT k TTL 1 ITEMS a", false),
+    (WINDOWED, "BF.INSERT k NOCREATE", false),
+    (&[], "BF.RESERVE k 0.01 100 PX 100000", true),
+    (&["BF.ADD k a"], "BF.RESERVE k 0.01 100 NX", false),
+    (&["BF.ADD other a"], "BF.MERGE k other", true),
+    (&["BF.ADD k a", "BF.ADD other b"], "BF.MERGE k other", true),
+    (&["BF.ADD k a", "BF.ADD other b"], "BF.MERGE other k", false),
+    (&["BF.ADD k a"], "BF.MERGE k k", false),
+    (&["BF.ADD k a"], "BF.MERGE k none", false),
+    (&["BF.ADD k a"], "BF.MERGE k k none", false),
 ];
+
+const COUNTED: &[&str] = &["BF.INSERT k COUNTING ITEMS a"];
+const WINDOWED: &[&str] = &["BF.INSERT k WINDOW 1000000000000 PERIODS 2 TTL 1 ITEMS a"];
 
 const FULL: &[&str] = &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a b"];
 
