@@ -17,7 +17,6 @@ use super::filter::{Filter, HEADER_BYTES};
 use super::object::{BloomObject, Parts};
 use super::redisbloom;
 use super::sizing::{Cell, Limits};
-use super::stack::Stack;
 
 /// The most bytes of one chunk that is made; one that is taken may be of any size. The protocol allows
 /// 16 MiB: copying so much into a reply would keep the server from everything else for 8 ms.
@@ -153,7 +152,8 @@ impl Announced {
             Self::Extended(parts) => {
                 let (_, stacks) = parts.check()?;
                 let bitmaps = stacks.iter().flat_map(|s| &s.lengths).copied().collect();
-                let base = Extended::BASE_BYTES + (stacks.len() * size_of::<Stack>()) as u64;
+                let periods: u64 = stacks.iter().map(Stacked::overhead).sum();
+                let base = Extended::BASE_BYTES + periods;
                 let blobs = stacks.into_iter().flat_map(Stacked::blobs).collect();
                 (Family::Extended, blobs, bitmaps, base, per_filter)
             }

@@ -47,6 +47,11 @@ pub(super) struct Announced {
 }
 
 impl Announced {
+    /// Bytes of the period that are none of its filters'.
+    pub(super) fn overhead(&self) -> u64 {
+        (size_of::<Stack>() + size_of_val(&*self.stack.ranges)) as u64
+    }
+
     /// What stands before each filter's cells.
     pub(super) fn blobs(self) -> impl Iterator<Item = Vec<u8>> {
         self.parts.filters.into_iter().map(|filter| filter.blob)
@@ -344,9 +349,10 @@ impl Extended {
         limits: Limits,
     ) -> Result<Added, Refusal> {
         let index = self.open(period, limits)?;
+        let rest = self.memory_bytes() - self.stacks[index].object.memory_bytes();
         let stack = &mut self.stacks[index];
         let added = if self.shape.counting {
-            stack.count_up(probe, id, || limits)
+            stack.count_up(probe, id, || limits.beside(rest))
         } else {
             stack.object.add(probe, || limits)
         };
@@ -359,12 +365,20 @@ impl Extended {
         })
     }
 
+    /// What the table takes more for one more period.
+    fn place_bytes(&self) -> u64 {
+        let room = self.stacks.capacity() - self.stacks.len();
+        if room == 0 {
+            size_of::<Stack>() as u64
+        } else {
+            0
+        }
+    }
+
     /// Opens a period that has no stack, and tells where it stands.
     fn open(&mut self, period: u64, limits: Limits) -> Result<usize, Refusal> {
-        let room = self.stacks.capacity() - self.stacks.len();
-        let place = if room == 0 { size_of::<Stack>() } else { 0 };
         // The stack's own base is part of its place.
-        let rest = self.memory_bytes() + place as u64 - BloomObject::BASE_BYTES;
+        let rest = self.memory_bytes() + self.place_bytes() - BloomObject::BASE_BYTES;
         let stack = Stack::new(period, &self.shape, self.seed, limits.beside(rest))?;
         let room = self.stacks.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
@@ -498,7 +512,10 @@ impl Extended {
         let rest = |stack: &Stack| self.memory_bytes() - stack.object.memory_bytes();
         match self.stacks.iter().rfind(|stack| stack.period == current) {
             Some(stack) => stack.object.max_scaled_capacity(limits.beside(rest(stack))),
-            None => self.shape.reach(limits.beside(self.memory_bytes())).0,
+            None => {
+                let bytes = self.memory_bytes() + self.place_bytes();
+                self.shape.reach_of_period(bytes, limits).0
+            }
         }
     }
 

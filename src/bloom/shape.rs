@@ -6,6 +6,7 @@
 use super::extended::Extended;
 use super::object::BloomObject;
 use super::sizing::{Cell, Fraction, Limits, Params, Stop};
+use super::stack::Stack;
 
 /// How long items are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,14 +146,19 @@ impl Shape {
     /// and what stops it.
     #[must_use]
     pub fn reach(&self, limits: Limits) -> (u64, Option<Stop>) {
+        let bytes = if self.is_plain() {
+            BloomObject::BASE_BYTES
+        } else {
+            Extended::BASE_BYTES + size_of::<Stack>() as u64
+        };
+        self.reach_of_period(bytes, limits)
+    }
+
+    /// The same for one more period of an object that takes so many bytes before its first filter.
+    pub(super) fn reach_of_period(&self, bytes: u64, limits: Limits) -> (u64, Option<Stop>) {
         let Some(params) = self.of_period() else {
             return (0, Some(Stop::Rate));
         };
-        let extra = if self.is_plain() {
-            0
-        } else {
-            Extended::BASE_BYTES
-        };
-        params.reach_with(self.cell(), BloomObject::BASE_BYTES + extra, limits)
+        params.reach_with(self.cell(), bytes, limits)
     }
 }

@@ -120,10 +120,14 @@ impl Stack {
                 index
             }
             _ => {
+                let limits = limits().beside(size_of::<(u64, usize)>() as u64);
+                if !limits.admit_object(self.object.memory_bytes()) {
+                    return Err(Refusal::MemoryLimit);
+                }
                 let room = self.ranges.try_reserve_exact(1);
                 room.map_err(|_| Refusal::OutOfMemory)?;
                 let behind = newest.map_or(0, |index| index + 1);
-                let index = self.object.make_room(behind, limits)?;
+                let index = self.object.make_room(behind, || limits)?;
                 // In a fixed object that saturates the last range goes on.
                 if newest.is_none_or(|newest| newest < index) {
                     let first = if newest.is_none() { 0 } else { id };
