@@ -34,7 +34,11 @@ pub fn run(bytes: &[u8]) {
             rate(params.error_rate),
             count(params.capacity),
         ];
-        option(&mut line, "PX", reserve.ttl_ms);
+        // What is said in seconds may be more milliseconds than can be said.
+        match reserve.ttl_ms {
+            Some(ms) if ms % 1000 == 0 => option(&mut line, "EX", Some(ms / 1000)),
+            ms => option(&mut line, "PX", ms),
+        }
         if reserve.unless_exists {
             line.push(b"NX".to_vec());
         }

@@ -5,6 +5,7 @@
 mod chunks;
 mod codec;
 mod counting;
+mod extended;
 mod foreign;
 mod fuzz;
 mod merge;

@@ -576,3 +576,49 @@ fn many_at_once_are_as_many_alone() {
         }
     });
 }
+
+/// The most items that are promised are those that there is room for, to the byte.
+#[test]
+fn growth_ends_where_the_limits_say() {
+    let mut rng = Rng::new(6);
+    for _ in 0..300 {
+        let shape = Shape {
+            counting: rng.below(2) == 0,
+            ..windowed(params(20, 0.01, 1 + rng.below(2) as u32), 1_000, 3)
+        };
+        let limits = Limits::Within {
+            filter_bytes: u64::MAX,
+            object_bytes: 900 + rng.next() % 3_000,
+            saturate: false,
+        };
+        let Ok(mut object) = Extended::new(&shape, rng.seed(), Time::at(0), limits) else {
+            assert!(
+                shape.reach(limits).0 == 0,
+                "{:?} of {limits:?}",
+                shape.reach(limits)
+            );
+            continue;
+        };
+        assert_eq!(
+            shape.reach(limits).0,
+            object.max_scaled_capacity(0, limits),
+            "{limits:?}"
+        );
+        for now_ms in [0, 1_000, 2_000] {
+            let promised = object.max_scaled_capacity(now_ms, limits);
+            let refusal = loop {
+                let probe = object.probe(&rng.next().to_le_bytes());
+                if let Err(refusal) = object.add(probe, Time::at(now_ms), None, || limits) {
+                    break refusal;
+                }
+                assert!(object.is_within(limits));
+            };
+            assert_eq!(refusal, Refusal::MemoryLimit);
+            let current = object
+                .filters(now_ms)
+                .filter(|(period, ..)| *period == now_ms / 1_000);
+            let capacity: u64 = current.map(|(_, filter, _)| filter.capacity()).sum();
+            assert_eq!(capacity, promised, "at {now_ms} of {limits:?}");
+        }
+    }
+}
