@@ -12,7 +12,7 @@ pub fn has_categories(version: &Version) -> bool {
 }
 
 /// The commands with a key to be filled in, whether they write, and whether they are fast.
-pub const COMMANDS: [(&str, bool, bool); 12] = [
+pub const COMMANDS: [(&str, bool, bool); 16] = [
     ("bf.add {} a", true, true),
     ("bf.madd {} a b", true, true),
     ("bf.exists {} a", false, true),
@@ -25,7 +25,14 @@ pub const COMMANDS: [(&str, bool, bool); 12] = [
     ("bf.scandump {} 0", false, false),
     ("bf.loadchunk {} 1 data", true, false),
     ("bf.debug {}", false, false),
+    ("bf.del {} a", true, true),
+    ("bf.mdel {} a b", true, true),
+    ("bf.count {} a", false, true),
+    ("bf.missing {} a b", false, true),
 ];
+
+/// The command with more keys than one: it writes, and is slow.
+const MERGE: &str = "bf.merge";
 
 fn user(client: &mut Client, name: &str, rules: &str) {
     let made = client.cmd(&format!("ACL SETUSER {name} reset on nopass {rules}"));
@@ -77,10 +84,11 @@ fn the_category_bloom_is_these_commands() {
         .iter()
         .map(crate::harness::Reply::text)
         .collect();
-    let expected = COMMANDS.map(|(line, ..)| line.split(' ').next().unwrap().to_owned());
+    let mut expected = BTreeSet::from([MERGE.to_owned()]);
+    expected.extend(COMMANDS.map(|(line, ..)| line.split(' ').next().unwrap().to_owned()));
     // Valkey 8.0 has the category, and does not list the commands of modules.
     if !(names.is_empty() && version.valkey && version.major == 8) {
-        assert_eq!(names, BTreeSet::from(expected));
+        assert_eq!(names, expected);
     }
     let categories = client.cmd("ACL CAT");
     assert!(
@@ -377,5 +385,49 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
             }
             client.cmd(&format!("DEL {key}"));
         }
+    }
+}
+
+/// BF.MERGE writes to its first key and reads the others.
+#[test]
+fn merging_takes_a_right_to_each_key() {
+    let server = Server::start();
+    let mut client = server.client();
+    let seed = "0123456789abcdef0123456789abcdef";
+    for key in ["to", "from1", "from2"] {
+        let made = client.cmd(&format!("BF.INSERT {key} SEED {seed} ITEMS {key}"));
+        assert_eq!(made, truths(false, &[true]));
+    }
+    for (rules, allowed) in [
+        ("~* +@all", true),
+        ("~* +@all -bf.merge", false),
+        ("~* -@all +bf.merge", true),
+        ("~to ~from1 ~from2 +@all", true),
+        ("%W~to %R~from* +@all", true),
+        ("%RW~to %R~from* +@all", true),
+        ("%R~to %R~from* +@all", false),
+        ("%W~to %W~from* +@all", false),
+        ("%W~to %R~from1 +@all", false),
+        ("%R~from* +@all", false),
+    ] {
+        user(&mut client, "u", &format!("{rules} +auth"));
+        let line = "BF.MERGE to from1 from2";
+        assert_eq!(may(&mut client, "u", line), allowed, "{rules}");
+        let mut own = connect(&server, "u");
+        if allowed {
+            assert_eq!(own.cmd(line), ok(), "{rules}");
+        } else {
+            assert_refused(&mut own, line);
+        }
+    }
+    for (category, within) in [
+        ("read", false),
+        ("write", true),
+        ("fast", false),
+        ("slow", true),
+    ] {
+        let within = within && has_categories(&server.version());
+        user(&mut client, "u", &format!("~* -@all +@{category}"));
+        assert_eq!(may(&mut client, "u", "bf.merge a b"), within, "{category}");
     }
 }

@@ -134,7 +134,11 @@ fn is_there(client: &mut Client, key: &str, object: &Value) {
         object["answers"].as_str().unwrap(),
         "{key}"
     );
-    assert_eq!(info(client, key), object["info"], "{key}");
+    // A release may tell more than those before it.
+    let told = info(client, key);
+    for (field, value) in object["info"].as_object().unwrap() {
+        assert_eq!(told.get(field), Some(value), "{key} {field}");
+    }
     let card = client.cmd(&format!("BF.CARD {key}"));
     assert_eq!(Some(card.as_int()), object["card"].as_i64(), "{key}");
     assert_eq!(dump(&pieces(client, key)), hex(&object["dump"]), "{key}");

@@ -118,6 +118,13 @@ fn bitmap_bytes(capacity: u32, rate: f64) -> f64 {
     (f64::from(capacity) * rate.ln() / (-8.0 * LN_2 * LN_2)).ceil()
 }
 
+/// The rate that a filter is to be expected to have with so many items in it.
+fn estimated_rate(capacity: u32, rate: f64, items: f64) -> f64 {
+    let bits = bitmap_bytes(capacity, rate) * 8.0;
+    let hashes = (bits / f64::from(capacity) * LN_2).round();
+    (1.0 - (-hashes * items / bits).exp()).powf(hashes)
+}
+
 /// The rate of a filter in a scaling object.
 fn filter_rate(rate: f64, index: u32) -> f64 {
     rate / (f64::from(index + 1) * f64::from(index + 2))
@@ -250,6 +257,7 @@ fn info_tells_all_fields_in_order_and_each_alone() {
             index += 1;
         }
         let size = |client: &mut Client, key| int(field(client, key, "SIZE"));
+        let estimated = |made_at| rate(resp3, estimated_rate(100, made_at, 1.0));
         let scaling = vec![
             ("CAPACITY", "Capacity", int(100)),
             ("SIZE", "Size", size(client, "s")),
@@ -259,6 +267,11 @@ fn info_tells_all_fields_in_order_and_each_alone() {
             ("ERROR", "Error rate", rate(resp3, 0.01)),
             ("TIGHTENING", "Tightening ratio", rate(resp3, 0.5)),
             ("MAXSCALEDCAPACITY", "Max scaled capacity", int(reach)),
+            (
+                "ESTIMATEDERROR",
+                "Estimated error rate",
+                estimated(filter_rate(0.01, 0)),
+            ),
         ];
         let fixed = vec![
             ("CAPACITY", "Capacity", int(100)),
@@ -267,6 +280,7 @@ fn info_tells_all_fields_in_order_and_each_alone() {
             ("ITEMS", "Number of items inserted", int(1)),
             ("EXPANSION", "Expansion rate", nil()),
             ("ERROR", "Error rate", rate(resp3, 0.02)),
+            ("ESTIMATEDERROR", "Estimated error rate", estimated(0.02)),
         ];
         for (key, rows) in [("s", scaling), ("f", fixed)] {
             for (word, title, value) in &rows {
@@ -1044,7 +1058,7 @@ fn a_popular_client_reads_the_replies() {
         let info: std::collections::HashMap<String, redis::Value> =
             redis::cmd("BF.INFO").arg("k").query(&mut client).unwrap();
         assert_eq!(info["Number of items inserted"], redis::Value::Int(3));
-        assert_eq!(info.len(), 8);
+        assert_eq!(info.len(), 9);
         let refused = redis::cmd("BF.INFO")
             .arg("none")
             .exec(&mut client)
