@@ -3,6 +3,7 @@
 mod acl;
 mod adversary;
 mod cluster;
+mod counting;
 mod defrag;
 mod docs;
 mod events;
@@ -14,6 +15,7 @@ mod hostile;
 mod http;
 mod ledger;
 mod memory;
+mod merge;
 mod persistence;
 mod plan;
 mod readme;

@@ -632,7 +632,7 @@ fn an_object_without_filters_is_kept() {
 }
 
 /// The server's clock, in milliseconds.
-fn clock(client: &mut Client) -> u64 {
+pub fn clock(client: &mut Client) -> u64 {
     let time = client.cmd("TIME");
     let part = |index: usize| -> u64 {
         let text = time.as_array()[index].text();
