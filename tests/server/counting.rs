@@ -1,6 +1,7 @@
 //! Objects with counters: what was added is found until it is removed as often, wherever it is held.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
@@ -42,7 +43,7 @@ impl Multiset {
                 for _ in 0..=self.random.below(12) {
                     let item = self.item();
                     replies.push(self.add(item));
-                    line += &format!(" {item}");
+                    write!(line, " {item}").expect("a String takes all");
                 }
                 (command(&line), array(replies))
             }
@@ -57,7 +58,7 @@ impl Multiset {
                 for _ in 0..=self.random.below(12) {
                     let item = self.item();
                     replies.push(self.remove(item));
-                    line += &format!(" {item}");
+                    write!(line, " {item}").expect("a String takes all");
                 }
                 (command(&line), array(replies))
             }

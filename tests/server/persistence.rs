@@ -173,6 +173,49 @@ pub fn object(pieces: &[(u64, Vec<u8>)]) -> AnyObject {
 /// A window of two periods of thirty years each, so that none ends while a test looks.
 pub const LASTING_WINDOW: &str = "WINDOW 1000000000000 PERIODS 2";
 
+/// Makes objects with periods, with counters, with ids, and with several of them.
+fn extended(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let mut all = Vec::new();
+    let lasting = format!("{LASTING_WINDOW} CAPACITY 50");
+    let lasting: Vec<&[u8]> = lasting.split(' ').map(str::as_bytes).collect();
+    let windowed = fill(client, "windowed", &lasting, 200);
+    // Into the period that passes first, the one after it, and the one to come.
+    let ttls = ["1", "1000000000000", "2000000000000"];
+    for (items, ttl) in windowed.chunks(70).zip(ttls) {
+        let mut args: Vec<&[u8]> = vec![b"BF.INSERT", b"aging", b"TTL", ttl.as_bytes()];
+        args.extend(&lasting);
+        args.push(b"ITEMS");
+        args.extend(items.iter().map(Vec::as_slice));
+        assert_eq!(client.call(&args).as_array().len(), items.len());
+    }
+    all.push(("aging", windowed.clone()));
+    all.push(("windowed", windowed));
+    let create: [&[u8]; 3] = [b"COUNTING", b"CAPACITY", b"40"];
+    let mut counted = fill(client, "counting", &create, 300);
+    for item in counted.split_off(200) {
+        client.call(&[b"BF.DEL", b"counting", &item]);
+    }
+    all.push(("counting", counted));
+    let mut numbered = Vec::new();
+    for id in 0..60_u32 {
+        let (id, items) = (id.to_string(), [format!("a {id}"), format!("b {id}")]);
+        let create = format!("ids COUNTING CAPACITY 20 ID {id} ITEMS").into_bytes();
+        let mut args: Vec<&[u8]> = vec![b"BF.INSERT"];
+        args.extend(create.split(|byte| *byte == b' '));
+        args.extend(items.iter().map(String::as_bytes));
+        assert_eq!(client.call(&args).as_array().len(), 2);
+        let [kept, removed] = items;
+        let args: [&[u8]; 5] = [b"BF.DEL", b"ids", removed.as_bytes(), b"ID", id.as_bytes()];
+        assert_eq!(client.call(&args), int(1));
+        numbered.push(kept.into_bytes());
+    }
+    all.push(("ids", numbered));
+    let both = [&lasting[..], &[b"COUNTING"]].concat();
+    let both = fill(client, "windowed-counting", &both, 120);
+    all.push(("windowed-counting", both));
+    all
+}
+
 impl Population {
     #[track_caller]
     pub fn new(client: &mut Client) -> Self {
@@ -226,44 +269,9 @@ impl Population {
             fill(client, "redisbloom", &[b"NOCREATE"], 400),
         );
 
-        // Those with periods, counters, ids, and of several.
-        let lasting = format!("{LASTING_WINDOW} CAPACITY 50");
-        let lasting: Vec<&[u8]> = lasting.split(' ').map(str::as_bytes).collect();
-        let mut windowed = fill(client, "windowed", &lasting, 200);
-        // Into the period that passes first, the one after it, and the one to come.
-        let ttls = ["1", "1000000000000", "2000000000000"];
-        for (items, ttl) in windowed.chunks(70).zip(ttls) {
-            let mut args: Vec<&[u8]> = vec![b"BF.INSERT", b"aging", b"TTL", ttl.as_bytes()];
-            args.extend(&lasting);
-            args.push(b"ITEMS");
-            args.extend(items.iter().map(Vec::as_slice));
-            assert_eq!(client.call(&args).as_array().len(), items.len());
+        for (key, items) in extended(client) {
+            add(key, items);
         }
-        add("aging", windowed.clone());
-        add("windowed", std::mem::take(&mut windowed));
-        let create: [&[u8]; 3] = [b"COUNTING", b"CAPACITY", b"40"];
-        let mut counted = fill(client, "counting", &create, 300);
-        for item in counted.split_off(200) {
-            client.call(&[b"BF.DEL", b"counting", &item]);
-        }
-        add("counting", counted);
-        let mut numbered = Vec::new();
-        for id in 0..60_u32 {
-            let (id, items) = (id.to_string(), [format!("a {id}"), format!("b {id}")]);
-            let create = format!("ids COUNTING CAPACITY 20 ID {id} ITEMS").into_bytes();
-            let mut args: Vec<&[u8]> = vec![b"BF.INSERT"];
-            args.extend(create.split(|byte| *byte == b' '));
-            args.extend(items.iter().map(String::as_bytes));
-            assert_eq!(client.call(&args).as_array().len(), 2);
-            let [kept, removed] = items;
-            let args: [&[u8]; 5] = [b"BF.DEL", b"ids", removed.as_bytes(), b"ID", id.as_bytes()];
-            assert_eq!(client.call(&args), int(1));
-            numbered.push(kept.into_bytes());
-        }
-        add("ids", numbered);
-        let both = [&lasting[..], &[b"COUNTING"]].concat();
-        let both = fill(client, "windowed-counting", &both, 120);
-        add("windowed-counting", both);
         let create: [&[u8]; 4] = [b"SEED", &seed, b"CAPACITY", b"70"];
         let mut merged = fill(client, "merged", &create, 100);
         // In one slot.
