@@ -231,6 +231,39 @@ fn count_with_ids(client: &mut Client, key: &str, create: &str, count: usize) ->
     kept.map(|number| item(number).into_bytes()).collect()
 }
 
+/// Objects as they are made under settings that are not the usual.
+fn under_settings(client: &mut Client) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let set = |client: &mut Client, settings: &str| {
+        assert_eq!(client.cmd(&format!("CONFIG SET {settings}")), ok());
+    };
+    set(client, "bf.bloom-use-random-seed no");
+    let fixed_seed = fill(client, "fixed-seed", &[b"CAPACITY", b"80"], 200);
+    set(
+        client,
+        "bf.bloom-use-random-seed yes bf.bloom-saturate-nonscaling yes",
+    );
+    let create: [&[u8]; 3] = [b"NONSCALING", b"CAPACITY", b"100"];
+    let saturated = fill(client, "saturated", &create, 400);
+    set(client, "bf.bloom-saturate-nonscaling no");
+    (fixed_seed, saturated)
+}
+
+/// One of RedisBloom: it begins as an empty link of 20 items at 0.005, of 32 bytes.
+fn an_empty_link() -> Pieces {
+    let mut header = Vec::new();
+    header.extend(0_u64.to_le_bytes());
+    for number in [1_u32, 5, 2] {
+        header.extend(number.to_le_bytes());
+    }
+    for number in [32, 256, 0, 0.005_f64.to_bits(), 11.027_755_f64.to_bits()] {
+        header.extend(u64::to_le_bytes(number));
+    }
+    header.extend(8_u32.to_le_bytes());
+    header.extend(20_u64.to_le_bytes());
+    header.push(0);
+    vec![(1, header), (33, vec![0; 32])]
+}
+
 impl Population {
     #[track_caller]
     pub fn new(client: &mut Client) -> Self {
@@ -252,33 +285,10 @@ impl Population {
         let create: [&[u8]; 4] = [b"SEED", &seed, b"CAPACITY", b"50"];
         add("given-seed", fill(client, "given-seed", &create, 200));
 
-        assert_eq!(client.cmd("CONFIG SET bf.bloom-use-random-seed no"), ok());
-        let create: [&[u8]; 2] = [b"CAPACITY", b"80"];
-        add("fixed-seed", fill(client, "fixed-seed", &create, 200));
-        assert_eq!(
-            client.cmd("CONFIG SET bf.bloom-use-random-seed yes bf.bloom-saturate-nonscaling yes"),
-            ok()
-        );
-        let create: [&[u8]; 3] = [b"NONSCALING", b"CAPACITY", b"100"];
-        add("saturated", fill(client, "saturated", &create, 400));
-        assert_eq!(
-            client.cmd("CONFIG SET bf.bloom-saturate-nonscaling no"),
-            ok()
-        );
-
-        // One of RedisBloom: it begins as an empty link of 20 items at 0.005, of 32 bytes.
-        let mut header = Vec::new();
-        header.extend(0_u64.to_le_bytes());
-        for number in [1_u32, 5, 2] {
-            header.extend(number.to_le_bytes());
-        }
-        for number in [32, 256, 0, 0.005_f64.to_bits(), 11.027_755_f64.to_bits()] {
-            header.extend(u64::to_le_bytes(number));
-        }
-        header.extend(8_u32.to_le_bytes());
-        header.extend(20_u64.to_le_bytes());
-        header.push(0);
-        load_chunks(client, "redisbloom", &[(1, header), (33, vec![0; 32])]);
+        let (fixed_seed, saturated) = under_settings(client);
+        add("fixed-seed", fixed_seed);
+        add("saturated", saturated);
+        load_chunks(client, "redisbloom", &an_empty_link());
         add(
             "redisbloom",
             fill(client, "redisbloom", &[b"NOCREATE"], 400),
