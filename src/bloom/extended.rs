@@ -541,11 +541,6 @@ impl Extended {
         let mut merged = Self::empty(&first.shape, first.seed);
         let mut stacks: Vec<&Stack> = sources.iter().flat_map(|source| &source.stacks).collect();
         stacks.sort_by_key(|stack| stack.period);
-        // Whatever the time is, what lies so far behind has passed.
-        if let (Some(window), Some(newest)) = (first.shape.window, stacks.last()) {
-            let oldest = newest.period.saturating_sub(window.periods());
-            stacks.retain(|stack| stack.period >= oldest);
-        }
         let reserved = merged.stacks.try_reserve_exact(stacks.len());
         reserved.map_err(|_| NO_MEMORY)?;
         for of_period in stacks.chunk_by(|one, other| one.period == other.period) {
