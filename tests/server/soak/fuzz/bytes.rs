@@ -5,7 +5,7 @@ use super::model::{BAD_CURSOR, BAD_DATA, BAD_DUMP, BUSY, DEGRADED, FULL, LOADING
 use super::mutate::{RATES, Sample, cells_of, edge};
 use super::{Command, FILTER_LIMIT, Target, command};
 use crate::harness::{Client, Reply, error, ok};
-use crate::hostile::{Forged, ForgedFilter, rdb_version, seal};
+use crate::hostile::{Forged, ForgedFilter, Rdb, rdb_version, seal};
 use crate::persistence;
 
 /// So many commands go out at once.
@@ -115,6 +115,121 @@ fn forged(random: &mut Random) -> Forged {
         })
         .collect();
     object
+}
+
+/// A field of an object with periods or counters.
+enum Field {
+    Uint(u64),
+    Double(f64),
+    Bytes(Vec<u8>),
+    /// The header of a filter, and its cells.
+    Blob(Vec<u8>, Vec<u8>),
+}
+
+/// The fields of such an object: their order and lengths are right, and its numbers may be anything.
+struct ForgedExtended(Vec<Field>);
+
+impl ForgedExtended {
+    fn new(random: &mut Random) -> Self {
+        use Field::{Blob, Bytes, Double, Uint};
+        let odd = |random: &mut Random, right: u64| match random.below(12) {
+            0 => Uint(edge(random)),
+            _ => Uint(right),
+        };
+        let seed = vec![7; 32];
+        let options = 1 + random.below(3) as u64;
+        let mut fields = vec![Uint(1), odd(random, options)];
+        let expansion = random.below(3) as u64;
+        fields.push(odd(random, expansion));
+        for _ in 0..2 {
+            let rate = if random.one_in(12) {
+                &RATES[..]
+            } else {
+                &[0.5, 0.01]
+            };
+            fields.push(Double(*random.pick(rate)));
+        }
+        fields.extend([odd(random, 5), Bytes(seed.clone())]);
+        if options & 1 != 0 {
+            let length = *random.pick(&[1_000_000_000_000, 10_000_000_000_000, 60_000]);
+            fields.extend([odd(random, length), odd(random, 2)]);
+        }
+        let stacks = random.below(4) as u64;
+        fields.push(Uint(stacks));
+        for _ in 0..stacks {
+            let period = random.below(3) as u64;
+            let period = if options & 1 == 0 { 0 } else { period };
+            fields.push(odd(random, period));
+            let filters = 1 + random.below(3) as u64;
+            if options & 2 != 0 {
+                let ranges = random.below(3) as u64;
+                fields.push(Uint(ranges));
+                if ranges > 0 {
+                    fields.extend([odd(random, 3), odd(random, 9)]);
+                }
+                for range in 0..ranges {
+                    fields.extend([odd(random, 4 * range), odd(random, range)]);
+                }
+            }
+            fields.push(Uint(filters));
+            for _ in 0..filters {
+                let cells = random.below(20) + usize::from(!random.one_in(20));
+                let hashes: u32 = *random.pick(&[1, 2, 3, 3, 7, 4096, 4097, 0]);
+                let (version, width) = if options & 2 != 0 { (2, 4) } else { (1, 1) };
+                let length = cells * width;
+                let head = [
+                    &[version][..],
+                    &(cells as u64).to_le_bytes(),
+                    &hashes.to_le_bytes(),
+                    &seed,
+                ];
+                fields.push(Blob(head.concat(), random.bytes(length)));
+                let items = random.below(6) as u64;
+                fields.extend([odd(random, 5), odd(random, items)]);
+            }
+        }
+        Self(fields)
+    }
+
+    /// As RESTORE takes it; the first bytes name the type.
+    fn payload(&self, name: &[u8], version: [u8; 2]) -> Vec<u8> {
+        let rdb = self
+            .0
+            .iter()
+            .fold(Rdb::default(), |rdb, field| match field {
+                Field::Uint(value) => rdb.uint(*value),
+                Field::Double(value) => rdb.double(*value),
+                Field::Bytes(bytes) => rdb.string(bytes),
+                Field::Blob(head, cells) => rdb.string(&[&head[..], cells].concat()),
+            });
+        let mut value = rdb.payload(version);
+        value.truncate(value.len() - FOOTER_BYTES);
+        value[..TYPE_BYTES].copy_from_slice(name);
+        seal(value, version)
+    }
+
+    /// As BF.LOAD takes it, or BF.LOADCHUNK at cursor 1.
+    fn flat(&self, whole: bool) -> Vec<u8> {
+        let mut out = vec![if whole { 2 } else { 0x82 }];
+        for field in &self.0 {
+            let cells = if whole { usize::MAX } else { 0 };
+            match field {
+                Field::Uint(value) => out.extend(value.to_le_bytes()),
+                Field::Double(value) => out.extend(value.to_le_bytes()),
+                Field::Bytes(bytes) => {
+                    out.extend((bytes.len() as u64).to_le_bytes());
+                    out.extend(bytes);
+                }
+                Field::Blob(head, body) => {
+                    let body = &body[..body.len().min(cells)];
+                    out.extend(((head.len() + body.len()) as u64).to_le_bytes());
+                    out.extend(head);
+                    out.extend(body);
+                }
+            }
+        }
+        out
+    }
 }
 
 /// What a fuzzer did.
@@ -353,7 +468,19 @@ fn is_steady(info: &Reply) -> bool {
 /// anything.
 #[track_caller]
 fn answer_as_extended(answers: &[Reply], load: &Command) {
-    let [_, info, before, added, after, card, debug, header, chunk, ..] = answers else {
+    let [
+        _,
+        info,
+        before,
+        added,
+        after,
+        card,
+        debug,
+        header,
+        chunk,
+        ..,
+    ] = answers
+    else {
         panic!("answers are missing");
     };
     let shown = || format!("{answers:?} after {}", shown(load));
@@ -406,6 +533,8 @@ fn payloads_of_restore() {
     let mut random = Random::new("payloads_of_restore");
     let version = rdb_version(&mut client);
     let samples = Samples::of(&mut client).payloads;
+    // How the type is named of the last of the samples.
+    let extended = samples[samples.len() - 1].bytes[..TYPE_BYTES].to_vec();
     let mut totals = Totals::default();
     let unchanged: Vec<Command> = (samples.iter().enumerate())
         .map(|(number, sample)| {
@@ -420,8 +549,10 @@ fn payloads_of_restore() {
     for _ in &mut rounds {
         let loads: Vec<Command> = (0..BATCH)
             .map(|number| {
-                let payload = if random.one_in(4) {
+                let payload = if random.one_in(5) {
                     forged(&mut random).rdb().payload(version)
+                } else if random.one_in(5) {
+                    ForgedExtended::new(&mut random).payload(&extended, version)
                 } else {
                     let sample = random.pick(&samples);
                     let mut value = sample.mutated(&mut random, &samples);
@@ -461,8 +592,10 @@ fn dumps_of_load() {
     for _ in &mut rounds {
         let loads: Vec<Command> = (0..BATCH)
             .map(|number| {
-                let dump = if random.one_in(4) {
+                let dump = if random.one_in(5) {
                     forged(&mut random).dump()
+                } else if random.one_in(5) {
+                    ForgedExtended::new(&mut random).flat(true)
                 } else {
                     random.pick(&samples).mutated(&mut random, &samples)
                 };
@@ -537,8 +670,10 @@ fn chunks_of_loadchunk() {
     for _ in &mut rounds {
         let loads: Vec<Command> = (0..BATCH)
             .map(|number| {
-                let header = if random.one_in(4) {
+                let header = if random.one_in(5) {
                     forged(&mut random).header()
+                } else if random.one_in(5) {
+                    ForgedExtended::new(&mut random).flat(false)
                 } else {
                     random.pick(&samples).mutated(&mut random, &samples)
                 };
