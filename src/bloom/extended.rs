@@ -584,14 +584,11 @@ impl Extended {
     /// Sets the rate of the whole to this, or to as much as a period needs, and has all periods grow as
     /// the whole does: that is stored once.
     fn promise(&mut self, rate: f64) -> Result<(), MergeError> {
-        for stack in &mut self.stacks {
-            stack.object.grow_as(self.shape.params);
-        }
-        let parts = self.shape.parts();
-        let needed = self.stacks.iter().map(|stack| {
-            let asked = stack.object.params().error_rate.get();
-            asked.max(stack.object.needed_rate()) * parts
-        });
+        let (parts, params) = (self.shape.parts(), self.shape.params);
+        let needed = self
+            .stacks
+            .iter_mut()
+            .map(|stack| stack.object.grow_as(params) * parts);
         let rate = Fraction::new(needed.fold(rate, f64::max)).ok_or(MergeError::Rates)?;
         self.shape.params.error_rate = rate;
         let share = self.shape.of_period().ok_or(MergeError::Rates)?.error_rate;
