@@ -24,6 +24,11 @@ use super::shape::{Shape, Time, Window};
 use super::sizing::{Fraction, Growth, Limits, MAX_CAPACITY, Params, Sums};
 use super::stack::{Stack, StackParts};
 
+/// More items than anybody ever adds, and more than the filters of periods that fit in memory are made for,
+/// each at a rate of a half or less. So far below what sums may be, an object that was loaded can grow as
+/// any other, and be loaded again.
+const MANY: u64 = MAX_CAPACITY / 2;
+
 /// An [`Extended`] object as it was stored, not checked yet.
 #[derive(Debug)]
 pub(super) struct ExtendedParts {
@@ -106,6 +111,9 @@ impl ExtendedParts {
             }
             for (filter, bytes) in parts.filters.iter().zip(&lengths) {
                 sums.add(filter.capacity, filter.items, *bytes)?;
+            }
+            if sums.items > MANY || window.is_some() && sums.capacity > MANY {
+                return Err("sum out of range");
             }
             let stack = Stack {
                 period: stack.period,
@@ -541,11 +549,6 @@ impl Extended {
         let mut merged = Self::empty(&first.shape, first.seed);
         let mut stacks: Vec<&Stack> = sources.iter().flat_map(|source| &source.stacks).collect();
         stacks.sort_by_key(|stack| stack.period);
-        // Whatever the time is, what lies so far behind has passed.
-        if let (Some(window), Some(newest)) = (first.shape.window, stacks.last()) {
-            let oldest = newest.period.saturating_sub(window.periods());
-            stacks.retain(|stack| stack.period >= oldest);
-        }
         let reserved = merged.stacks.try_reserve_exact(stacks.len());
         reserved.map_err(|_| NO_MEMORY)?;
         for of_period in stacks.chunk_by(|one, other| one.period == other.period) {
@@ -566,20 +569,21 @@ impl Extended {
         }
         merged.stacks.shrink_to_fit();
         merged.promise(rate)?;
-        if merged.is_within(limits) {
+        if merged.is_within(limits) && merged.totals().1 <= MANY {
             Ok(merged)
         } else {
             Err(MergeError::Refused(Refusal::MemoryLimit))
         }
     }
 
-    /// Sets the rate of the whole to this, or to as much as a period needs.
+    /// Sets the rate of the whole to this, or to as much as a period needs, and has all periods grow as
+    /// the whole does: that is stored once.
     fn promise(&mut self, rate: f64) -> Result<(), MergeError> {
-        let parts = self.shape.parts();
+        let (parts, params) = (self.shape.parts(), self.shape.params);
         let needed = self
             .stacks
-            .iter()
-            .map(|stack| stack.object.params().error_rate.get() * parts);
+            .iter_mut()
+            .map(|stack| stack.object.grow_as(params) * parts);
         let rate = Fraction::new(needed.fold(rate, f64::max)).ok_or(MergeError::Rates)?;
         self.shape.params.error_rate = rate;
         let share = self.shape.of_period().ok_or(MergeError::Rates)?.error_rate;

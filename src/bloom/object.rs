@@ -592,6 +592,34 @@ impl BloomObject {
         self.error_rate = rate;
     }
 
+    /// Takes over how another grows, and tells the rate that it needs to go on so.
+    pub(super) fn grow_as(&mut self, params: Params) -> f64 {
+        let asked = self.error_rate.get();
+        if (self.growth, self.tightening) == (params.growth, params.tightening) {
+            return asked;
+        }
+        self.growth = params.growth;
+        self.tightening = params.tightening;
+        self.seal_overfull();
+        let rates = self.filters.iter().map(|f| f.rate_at(f.capacity()));
+        let share = params.share_of(self.filters.len() as u64);
+        asked.max(rates.sum::<f64>() / share)
+    }
+
+    /// Declares the newest filter full at what it holds where that is more than its capacity, which only
+    /// one that does not scale may have: files say it so.
+    fn seal_overfull(&mut self) {
+        if self.growth == Growth::Fixed || self.cell != Cell::Bit || self.origin.is_some() {
+            return;
+        }
+        if let Some(newest) = self.filters.last_mut()
+            && newest.items() > newest.capacity()
+        {
+            self.capacity += newest.items() - newest.capacity();
+            newest.seal();
+        }
+    }
+
     /// Counts an item once more in one of the filters, whose cells are counters.
     pub(super) fn count_up(&mut self, index: usize, probe: Probe) {
         self.items += u64::from(self.filters[index].count_up(probe));
@@ -599,8 +627,11 @@ impl BloomObject {
 
     /// Takes back one count of an item that one of the filters claims.
     pub(super) fn count_down(&mut self, index: usize, probe: Probe) {
-        let gone = self.filters[index].count_down(probe);
-        self.items = self.items.saturating_sub(u64::from(gone));
+        let filter = &mut self.filters[index];
+        let before = filter.items();
+        filter.count_down(probe);
+        // What the filter lost, which is nothing where it told of no items any more.
+        self.items -= before - filter.items();
     }
 
     /// The newest filter with room, of those from number `first` on; where there is none, a new one.
@@ -704,6 +735,7 @@ impl BloomObject {
             object.account(&filter);
             object.filters.push(filter);
         }
+        object.seal_overfull();
         if object.is_within(limits) {
             Ok(object)
         } else {

@@ -108,7 +108,17 @@ impl Stack {
     ) -> Result<usize, Refusal> {
         let (of_id, newest) = (self.of_id(id), self.ranges.last().map(|(_, index)| *index));
         let index = match of_id {
-            Some(index) if !self.is_over(index, newest, id, probe) => index,
+            Some(index) if !self.is_over(index, probe) => index,
+            // A late one goes where its id belongs, if there is room or not.
+            Some(index)
+                if newest != Some(index) || self.ids.is_some_and(|ids| id <= ids.highest) =>
+            {
+                let fixed = self.object.params().growth == Growth::Fixed;
+                if fixed && !limits().saturate() {
+                    return Err(Refusal::Full);
+                }
+                index
+            }
             _ => {
                 let room = self.ranges.try_reserve_exact(1);
                 room.map_err(|_| Refusal::OutOfMemory)?;
@@ -133,12 +143,10 @@ impl Stack {
         Ok(index)
     }
 
-    /// Whether a filter that an id belongs to takes no item of that id any more.
-    fn is_over(&self, index: usize, newest: Option<usize>, id: u64, probe: Probe) -> bool {
+    /// Whether a filter has no room for an item that it does not claim.
+    fn is_over(&self, index: usize, probe: Probe) -> bool {
         let filter = &self.object.filters()[index];
-        let begins = newest == Some(index) && self.ids.is_none_or(|ids| id > ids.highest);
-        let fixed = self.object.params().growth == Growth::Fixed;
-        (begins || fixed) && filter.is_full() && !filter.contains(probe)
+        filter.is_full() && !filter.contains(probe)
     }
 }
 

@@ -4,10 +4,13 @@
 
 mod chunks;
 mod codec;
+mod counting;
 mod foreign;
 mod fuzz;
+mod merge;
 mod model;
 mod oracle;
 mod rates;
 mod redisbloom;
 mod support;
+mod windows;

@@ -3,9 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use valkeybloom::bloom::codec::{DecodeError, RdbRead, RdbWrite};
+use valkeybloom::bloom::chunks::{self, Partial, Progress};
+use valkeybloom::bloom::codec::{self, DecodeError, RdbRead, RdbWrite};
 use valkeybloom::bloom::{
-    Added, AnyObject, BloomObject, Fraction, Growth, Limits, Params, Refusal, Seed, Width,
+    Added, AnyObject, BloomObject, Extended, Fraction, Growth, Limits, Params, Refusal, Seed,
+    Shape, Time, Width, Window,
 };
 
 /// Runs a test with words of every width that this processor has; other tests, which run at the same
@@ -114,6 +116,93 @@ pub fn grow(
         }
     }
     panic!("never enough");
+}
+
+/// The shape of an object with a window.
+pub fn windowed(params: Params, period_ms: u64, periods: u64) -> Shape {
+    Shape {
+        window: Some(Window::new(period_ms, periods).unwrap()),
+        ..Shape::plain(params)
+    }
+}
+
+/// The shape of an object with counters.
+pub fn counting(params: Params) -> Shape {
+    Shape {
+        counting: true,
+        ..Shape::plain(params)
+    }
+}
+
+/// An empty object without limits, made at the epoch.
+pub fn extended(shape: &Shape, seed: Seed) -> Extended {
+    Extended::new(shape, seed, Time::at(0), Limits::Obey).unwrap()
+}
+
+/// Adds an item as a write does.
+pub fn add_at(object: &mut Extended, item: &[u8], now_ms: u64) -> Result<Added, Refusal> {
+    object.tidy(now_ms);
+    object.add(object.probe(item), Time::at(now_ms), None, || ROOMY)
+}
+
+pub fn dump_of(object: &Extended) -> Vec<u8> {
+    codec::encode_extended(object)
+}
+
+/// Whatever kind it is, the object of a piece after the other.
+#[track_caller]
+pub fn through_chunks(object: &AnyObject) -> AnyObject {
+    let (mut cursor, header) = object.piece(0);
+    let mut partial = Partial::new(header.bytes(), Limits::Obey).unwrap();
+    loop {
+        let (next, chunk) = object.piece(cursor);
+        cursor = next;
+        match partial.load(cursor, chunk.bytes()).unwrap() {
+            Progress::Partial => {}
+            Progress::Complete(copy) => {
+                assert_eq!(chunks::piece_of_any(object, cursor).0, 0);
+                return copy;
+            }
+        }
+    }
+}
+
+/// What comes out of each of the stored forms, which has to be the same.
+#[track_caller]
+pub fn through_every_form(object: &Extended) -> Extended {
+    let dump = dump_of(object);
+    let any = AnyObject::Extended(Box::new(object.try_clone().unwrap()));
+    assert_eq!(any.encoded_len(), dump.len());
+    let mut stream = Stream::default();
+    any.write_rdb(&mut stream);
+    assert_eq!(RdbRead::uint(&mut stream), Ok(1));
+    let read = codec::read_extended(&mut stream).unwrap();
+    assert!(stream.0.is_empty(), "left behind: {stream:?}");
+    // Without filters there is nothing to be sent in chunks.
+    let chunked = (object.totals().0 > 0).then(|| through_chunks(&any));
+    let decoded = AnyObject::decode(&dump).unwrap();
+    for copy in [decoded].into_iter().chain(chunked) {
+        same(&of_periods(copy), object);
+    }
+    same(&read, object);
+    read
+}
+
+#[track_caller]
+fn same(copy: &Extended, object: &Extended) {
+    assert!(dump_of(copy) == dump_of(object), "other bytes");
+    assert_eq!(copy.shape(), object.shape());
+    assert_eq!(copy.seed(), object.seed());
+    assert_eq!(copy.totals(), object.totals());
+}
+
+/// The object with periods or counters that this is.
+#[track_caller]
+pub fn of_periods(object: AnyObject) -> Extended {
+    match object {
+        AnyObject::Extended(object) => *object,
+        AnyObject::Plain(object) => panic!("a plain one: {:?}", object.params()),
+    }
 }
 
 /// The object of bits that this is.

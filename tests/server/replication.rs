@@ -224,6 +224,10 @@ impl Workload {
     }
 
     /// The next write. It may fail, as a client's may.
+    #[allow(
+        clippy::too_many_lines,
+        reason = "a line or two for each kind of write"
+    )]
     pub fn step(&mut self, client: &mut Client) {
         let (key, other) = (self.key(), self.key());
         let call = |client: &mut Client, args: &[Vec<u8>]| {

@@ -1,0 +1,457 @@
+//! Objects made one: what any of them held is held, as often as it was, at a rate that is no more than
+//! their sum; and the result is an object like others, that is stored and goes on.
+
+use std::collections::{HashMap, HashSet};
+
+use valkeybloom::bloom::{
+    Added, AnyObject, BloomObject, Extended, Family, Filter, Fraction, Limits, MergeError, Params,
+    Refusal, Seed, Shape, Time, codec,
+};
+
+use crate::support::{
+    ROOMY, Rng, Stream, add, add_at, counting, dump_of, extended, fraction, grow, has, object,
+    params, plain, through_chunks, through_every_form, windowed,
+};
+
+fn merged(sources: &[BloomObject], limits: Limits) -> Result<BloomObject, MergeError> {
+    let sources: Vec<_> = sources.iter().collect();
+    BloomObject::merged(&sources, limits)
+}
+
+/// What comes out of each stored form; all of them say the same.
+#[track_caller]
+fn reloaded(object: &BloomObject) -> BloomObject {
+    let dump = codec::encode(object);
+    assert_eq!(dump[0], 1);
+    let mut stream = Stream::default();
+    codec::write_rdb(object, &mut stream);
+    let count = codec::RdbRead::uint(&mut stream).unwrap();
+    let read = codec::read_rdb(count, &mut stream).unwrap();
+    assert!(codec::encode(&read) == dump, "other bytes of fields");
+    let any = AnyObject::Plain(object.try_clone().unwrap());
+    let chunked = plain(through_chunks(&any));
+    assert!(codec::encode(&chunked) == dump, "other bytes of chunks");
+    let decoded = codec::decode(&dump).unwrap();
+    assert!(codec::encode(&decoded) == dump);
+    assert_eq!(decoded.items(), object.items());
+    assert_eq!(decoded.capacity(), object.capacity());
+    assert_eq!(decoded.params(), object.params());
+    assert_eq!(decoded.memory_bytes(), object.memory_bytes());
+    decoded
+}
+
+#[test]
+fn an_object_of_several_holds_what_any_of_them_held() {
+    let mut rng = Rng::new(1);
+    let (mut one, mut several) = (0, 0);
+    for _ in 0..400 {
+        let seed = rng.seed();
+        let mut held = HashSet::new();
+        let mut rates = 0.0;
+        let sources: Vec<_> = (0..=rng.below(4))
+            .map(|_| {
+                let params = Params {
+                    tightening: fraction(*rng.pick(&[0.5, 0.5, 0.8])),
+                    ..params(
+                        *rng.pick(&[1, 5, 50, 50, 50, 1_000]),
+                        *rng.pick(&[0.2, 0.05, 0.05, 0.001]),
+                        *rng.pick(&[0, 1, 2, 2]),
+                    )
+                };
+                rates += params.error_rate.get();
+                let mut source = object(&params, seed);
+                let most = *rng.pick(&[3, 60, 300]);
+                for _ in 0..rng.below(most) {
+                    let item = rng.below(2_000).to_le_bytes();
+                    source.add(source.probe(&item), || Limits::Obey).unwrap();
+                    held.insert(item);
+                }
+                source
+            })
+            .collect();
+        let mut object = match merged(&sources, ROOMY) {
+            Ok(object) => object,
+            Err(error) => {
+                assert_eq!(error, MergeError::Rates);
+                let mut filters = sources.iter().flat_map(BloomObject::filters);
+                let over = filters.any(|filter| filter.items() > filter.capacity());
+                assert!(over || rates > 0.5, "{rates} is a rate");
+                continue;
+            }
+        };
+        assert!(object.params().error_rate.get() >= rates.min(0.999));
+        let filters: usize = sources.iter().map(|source| source.filters().len()).sum();
+        assert!(object.filters().len() <= filters);
+        one += u32::from(sources.len() > 1 && object.filters().len() == 1);
+        several += u32::from(object.filters().len() > 1);
+        assert!(held.iter().all(|item| has(&object, item)), "denied");
+        let laws: f64 = (0..object.filters().len())
+            .map(|i| object.filter_rate(i))
+            .sum();
+        assert!(laws.is_finite() && object.estimated_rate() <= 1.0);
+        // And it goes on as the one that is read again.
+        let mut copy = reloaded(&object);
+        for _ in 0..300 {
+            let item = rng.next().to_le_bytes();
+            let outcome = add(&mut object, &item);
+            assert_eq!(add(&mut copy, &item), outcome);
+            if outcome.is_ok() {
+                held.insert(item);
+            }
+        }
+        assert!(codec::encode(&copy) == codec::encode(&object));
+        assert!(held.iter().all(|item| has(&copy, item)), "denied later");
+        reloaded(&object);
+    }
+    assert!(
+        one > 5 && several > 50,
+        "{one} of one filter, {several} of several"
+    );
+}
+
+/// Bits of equal filters are OR-ed where the items have room, and laid side by side where not.
+#[test]
+fn equal_filters_become_one_where_there_is_room() {
+    let make = |items: std::ops::Range<u64>, seed| {
+        let mut object = object(&params(100, 0.01, 2), seed);
+        for item in items {
+            add(&mut object, &item.to_le_bytes()).unwrap();
+        }
+        object
+    };
+    let seed = Seed::new([7; 32]);
+    let (left, right) = (make(0..40, seed), make(30..70, seed));
+    let both = merged(&[left.try_clone().unwrap(), right], ROOMY).unwrap();
+    assert_eq!(
+        (both.filters().len(), both.items(), both.capacity()),
+        (1, 80, 100)
+    );
+    assert!(both.filters()[0].bitmap() == make(0..70, seed).filters()[0].bitmap());
+    // As BF.INFO tells it.
+    assert_eq!(both.params().error_rate, fraction(0.02));
+    // One item too many for one of them: the fuller is full, and the other takes what comes.
+    let more = make(100..161, seed);
+    let stacked = merged(&[more, left], ROOMY).unwrap();
+    let filters: Vec<_> = stacked
+        .filters()
+        .iter()
+        .map(|f| (f.items(), f.capacity()))
+        .collect();
+    assert_eq!(filters, [(61, 61), (40, 100)]);
+    reloaded(&stacked);
+}
+
+#[test]
+fn what_can_not_be_one_object_is_refused() {
+    let make = |rate, seed| object(&params(100, rate, 2), seed);
+    let (a, b) = (Seed::new([1; 32]), Seed::new([2; 32]));
+    let refused = |sources: &[BloomObject], limits| merged(sources, limits).err();
+    assert_eq!(refused(&[], ROOMY), Some(MergeError::Kinds));
+    assert_eq!(
+        refused(&[make(0.1, a), make(0.1, b)], ROOMY),
+        Some(MergeError::Seeds)
+    );
+    assert_eq!(
+        refused(&[make(0.5, a), make(0.5, a)], ROOMY),
+        Some(MergeError::Rates)
+    );
+    assert_eq!(refused(&[make(0.5, a), make(0.4, a)], ROOMY), None);
+    // To the byte.
+    let sources = [make(0.1, a), make(0.01, a)];
+    let bytes = merged(&sources, ROOMY).unwrap().memory_bytes();
+    let within = |object_bytes| Limits::Within {
+        filter_bytes: u64::MAX,
+        object_bytes,
+        saturate: false,
+    };
+    let full = Some(MergeError::Refused(Refusal::MemoryLimit));
+    assert_eq!(refused(&sources, within(bytes)), None);
+    assert_eq!(refused(&sources, within(bytes - 1)), full);
+    let filter = sources
+        .iter()
+        .map(|s| s.filters()[0].blob().len() as u64)
+        .max();
+    let filters = |filter_bytes| Limits::Within {
+        filter_bytes,
+        object_bytes: u64::MAX,
+        saturate: false,
+    };
+    let mut filled: Vec<_> = sources.iter().map(|s| s.try_clone().unwrap()).collect();
+    for source in &mut filled {
+        add(source, b"item").unwrap();
+    }
+    assert_eq!(refused(&filled, filters(filter.unwrap())), None);
+    assert_eq!(refused(&filled, filters(filter.unwrap() - 1)), full);
+
+    let any = |shape: &Shape, seed| AnyObject::new(shape, seed, Time::at(0), ROOMY).unwrap();
+    let bits = params(100, 0.1, 2);
+    let window = windowed(bits, 1_000, 3);
+    let shapes = [
+        Shape::plain(bits),
+        window,
+        windowed(bits, 1_000, 4),
+        windowed(bits, 999, 3),
+        counting(bits),
+        Shape {
+            counting: true,
+            ..window
+        },
+    ];
+    for (place, one) in shapes.iter().enumerate() {
+        for (other_place, other) in shapes.iter().enumerate() {
+            let sources = [any(one, a), any(other, a)];
+            let error = AnyObject::merged(&[&sources[0], &sources[1]], ROOMY).err();
+            let expected = (place != other_place).then_some(MergeError::Kinds);
+            assert_eq!(error, expected, "{one:?} and {other:?}");
+        }
+        let sources = [any(one, a), any(one, b)];
+        let error = AnyObject::merged(&[&sources[0], &sources[1]], ROOMY).err();
+        assert_eq!(error, Some(MergeError::Seeds), "{one:?}");
+        let single = AnyObject::merged(&[&sources[0]], ROOMY).unwrap();
+        let (rate, before) = (single.params().error_rate, one.params.error_rate);
+        assert!(
+            (1.0..1.01).contains(&(rate.get() / before.get())),
+            "{rate:?}"
+        );
+        assert!(
+            single
+                .all_filters()
+                .map(Filter::blob)
+                .eq(sources[0].all_filters().map(Filter::blob))
+        );
+        let expected = if one.is_plain() {
+            Family::Plain
+        } else {
+            Family::Extended
+        };
+        assert_eq!(single.family(), expected);
+    }
+    assert_eq!(AnyObject::merged(&[], ROOMY).err(), Some(MergeError::Kinds));
+}
+
+/// How many of so many strangers are found, at most, at a rate: four deviations more.
+fn most(asked: f64, rate: f64) -> f64 {
+    asked * rate + 4.0 * (asked * rate * (1.0 - rate)).sqrt()
+}
+
+#[test]
+fn the_rate_is_at_most_the_sum_of_the_rates() {
+    let mut rng = Rng::new(2);
+    for (expansion, filters, rates) in [
+        (2, 3, [0.01, 0.02]),
+        (1, 4, [0.02, 0.02]),
+        (0, 1, [0.01, 0.03]),
+    ] {
+        let (mut found, mut asked) = (0.0, 0.0);
+        for _ in 0..3 {
+            let seed = rng.seed();
+            let sources = rates.map(|rate| {
+                let mut source = object(&params(1_000, rate, expansion), seed);
+                grow(&mut source, &mut rng, |object| {
+                    object.filters().len() == filters && object.items() == object.capacity()
+                });
+                source
+            });
+            let mut object = merged(&sources, ROOMY).unwrap();
+            let rate = object.params().error_rate.get();
+            assert!((rate - (rates[0] + rates[1])).abs() < 0.001, "{rate}");
+            // Full again, after it has grown by itself.
+            let before = object.filters().len();
+            if expansion > 0 {
+                grow(&mut object, &mut rng, |object| {
+                    object.filters().len() == before + 2 && object.items() == object.capacity()
+                });
+            }
+            for _ in 0..100_000 {
+                let stranger = [rng.next().to_le_bytes(), *b"stranger"].concat();
+                found += f64::from(u8::from(has(&object, &stranger)));
+                asked += 1.0;
+            }
+        }
+        assert!(
+            found <= most(asked, rates[0] + rates[1]),
+            "{found} of {asked}"
+        );
+        assert!(found >= asked * rates[0] / 2.0, "{found} of {asked}");
+    }
+}
+
+/// A full object that scales, and one that does not and took more than it is for.
+#[test]
+fn a_saturated_filter_is_stored_in_an_object_that_scales() {
+    let mut scaling = object(&params(10, 0.01, 2), Seed::FIXED);
+    grow(&mut scaling, &mut Rng::new(3), |object| {
+        object.items() == 10
+    });
+    let mut fixed = object(&params(10, 0.01, 0), Seed::FIXED);
+    for item in 0..30_u8 {
+        fixed.add(fixed.probe(&[item]), || Limits::Obey).unwrap();
+    }
+    for sources in [[&scaling, &fixed], [&fixed, &scaling], [&fixed, &fixed]] {
+        let object = BloomObject::merged(&sources, ROOMY).unwrap();
+        let copy = reloaded(&object);
+        assert!((0..30_u8).all(|item| has(&copy, &[item])));
+    }
+}
+
+/// Windows: of each period what any of them put into it.
+#[test]
+fn windows_are_laid_period_by_period() {
+    let mut rng = Rng::new(4);
+    let mut made = 0;
+    for counting in [false, true] {
+        for _ in 0..150 {
+            let seed = rng.seed();
+            let periods = 1 + rng.next() % 5;
+            let mut held: HashMap<[u8; 8], u64> = HashMap::new();
+            let mut latest = 0;
+            let sources: Vec<_> = (0..=rng.below(3))
+                .map(|_| {
+                    let params = Params {
+                        tightening: fraction(*rng.pick(&[0.5, 0.5, 0.7])),
+                        ..params(*rng.pick(&[5, 20]), 0.05, *rng.pick(&[0, 1, 2]))
+                    };
+                    let shape = Shape {
+                        counting,
+                        ..windowed(params, 100, periods)
+                    };
+                    let mut now = 1_000 + rng.next() % 500;
+                    let mut source = Extended::new(&shape, seed, Time::at(now), ROOMY).unwrap();
+                    for _ in 0..rng.below(80) {
+                        now += rng.next() % 20;
+                        let item = (rng.next() % 300).to_le_bytes();
+                        source.tidy(now);
+                        let probe = source.probe(&item);
+                        let id = (counting && rng.below(4) == 0).then_some(now);
+                        source
+                            .add(probe, Time::at(now), id, || Limits::Obey)
+                            .unwrap();
+                        let newest = held.entry(item).or_insert(0);
+                        *newest = now.max(*newest);
+                    }
+                    latest = now.max(latest);
+                    source
+                })
+                .collect();
+            let sources: Vec<_> = sources.iter().collect();
+            let mut object = match Extended::merged(&sources, ROOMY) {
+                Ok(object) => object,
+                Err(error) => {
+                    assert_eq!(error, MergeError::Rates);
+                    continue;
+                }
+            };
+            made += 1;
+            let check = |object: &Extended, now: u64| {
+                for (item, added) in &held {
+                    let live = added / 100 + periods > now / 100;
+                    let found = object.contains(object.probe(item), now);
+                    assert!(found || !live, "added at {added}, denied at {now}");
+                }
+            };
+            for now in (latest..latest + 700).step_by(50) {
+                check(&object, now);
+            }
+            // It goes on as the one that is read again.
+            let mut copy = through_every_form(&object);
+            for _ in 0..100 {
+                latest += rng.next() % 10;
+                let item = rng.next().to_le_bytes();
+                let outcome = add_at(&mut object, &item, latest);
+                assert_eq!(add_at(&mut copy, &item, latest), outcome);
+                let probe = object.probe(&item);
+                if counting && outcome.is_ok() && rng.below(3) == 0 {
+                    let removed = object.remove(probe, None, latest);
+                    assert_eq!(copy.remove(probe, None, latest), removed);
+                }
+                check(&object, latest);
+            }
+            assert!(dump_of(&copy) == dump_of(&object), "other bytes");
+        }
+    }
+    assert!(made > 150, "{made} were made");
+}
+
+/// An item whose clock ran ahead is no reason to forget those of now.
+#[test]
+fn a_source_from_the_future_hides_nothing_of_the_present() {
+    let shape = windowed(params(100, 0.001, 2), 10, 3);
+    let mut future = extended(&shape, Seed::FIXED);
+    let mut present = extended(&shape, Seed::FIXED);
+    add_at(&mut future, b"future", 1_000).unwrap();
+    add_at(&mut present, b"present", 500).unwrap();
+    for sources in [[&future, &present], [&present, &future]] {
+        let object = Extended::merged(&sources, ROOMY).unwrap();
+        for item in [&b"future"[..], b"present"] {
+            assert!(object.contains(object.probe(item), 500), "denied");
+        }
+    }
+}
+
+#[test]
+fn counters_are_added_up() {
+    let shape = counting(params(50, 0.001, 2));
+    let make = |adds: &[(u8, u32)]| {
+        let mut object = extended(&shape, Seed::FIXED);
+        for (item, times) in adds {
+            for _ in 0..*times {
+                add_at(&mut object, &[*item], 0).unwrap();
+            }
+        }
+        object
+    };
+    let (left, right) = (
+        make(&[(1, 1), (2, 9), (3, 2)]),
+        make(&[(2, 9), (3, 2), (4, 1)]),
+    );
+    let mut object = Extended::merged(&[&left, &right], ROOMY).unwrap();
+    assert_eq!(object.totals(), (1, 6, 50));
+    let count = |object: &Extended, item| object.count(object.probe(&[item]), 0);
+    assert_eq!(
+        [1, 2, 3, 4, 5].map(|item| count(&object, item)),
+        [1, 15, 4, 1, 0]
+    );
+    for _ in 0..4 {
+        assert!(object.remove(object.probe(&[3]), None, 0));
+    }
+    assert!(!object.contains(object.probe(&[3]), 0));
+    for _ in 0..30 {
+        assert!(
+            object.remove(object.probe(&[2]), None, 0),
+            "full counters stay"
+        );
+    }
+    assert_eq!([1, 2, 4].map(|item| count(&object, item)), [1, 15, 1]);
+}
+
+/// Ids are known in the merged object too.
+#[test]
+fn items_with_ids_are_removed_from_what_was_merged() {
+    let shape = counting(params(5, 0.001, 1));
+    let mut sources = [extended(&shape, Seed::FIXED), extended(&shape, Seed::FIXED)];
+    for (place, source) in (0_u64..).zip(&mut sources) {
+        for item in 0..12_u64 {
+            let (item, id) = (100 * place + item, 1_000 * place + item);
+            let probe = source.probe(&item.to_le_bytes());
+            let added = source.add(probe, Time::at(0), Some(id), || ROOMY);
+            assert_eq!(added, Ok(Added::New));
+        }
+    }
+    let merged = Extended::merged(&[&sources[0], &sources[1]], ROOMY).unwrap();
+    let mut object = through_every_form(&merged);
+    for place in 0..2_u64 {
+        for item in 0..12_u64 {
+            let (item, id) = (100 * place + item, 1_000 * place + item);
+            let probe = object.probe(&item.to_le_bytes());
+            assert!(object.contains(probe, 0));
+            assert!(!object.remove(probe, Some(id + 500), 0));
+            assert!(object.remove(probe, Some(id), 0), "item {item}, id {id}");
+            assert!(!object.contains(probe, 0));
+        }
+    }
+    assert_eq!(object.items(0), 0);
+    assert_eq!(
+        object.shape().params.error_rate,
+        Fraction::new(0.002).unwrap()
+    );
+}

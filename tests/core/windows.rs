@@ -1,0 +1,578 @@
+//! Windows against a model: of each item the newest period that it was put into, and a clock that is
+//! set as the test likes. What the model holds must be found; what it does not hold may be found at the
+//! asked rate and no more.
+
+use std::collections::BTreeMap;
+
+use valkeybloom::bloom::{Added, Extended, Limits, Refusal, Seed, Shape, Time, Window};
+
+use crate::support::{ROOMY, Rng, add_at, params, through_every_form, windowed};
+
+/// Number of items that the model knows; others are strangers.
+const ITEMS: usize = 40_000;
+
+fn known(item: usize) -> [u8; 8] {
+    (item as u64).to_le_bytes()
+}
+
+struct Model {
+    object: Extended,
+    window: Window,
+    limits: Limits,
+    now: u64,
+    /// Of each item the newest period that holds it.
+    newest: Vec<Option<u64>>,
+    /// Of each period the number of items that it took.
+    periods: BTreeMap<u64, u64>,
+    /// Another that is told the same, and has to become the same.
+    twin: Option<Extended>,
+    strangers: Rate,
+    passed: Rate,
+    /// Answers that only a false positive explains, of those that one could have changed.
+    odd: Rate,
+    refused: u64,
+}
+
+/// How many of so many.
+#[derive(Default)]
+struct Rate {
+    found: u64,
+    asked: u64,
+}
+
+impl Rate {
+    fn count(&mut self, found: bool) {
+        self.found += u64::from(found);
+        self.asked += 1;
+    }
+
+    /// By how many deviations more than expected at this rate were found.
+    #[allow(clippy::cast_precision_loss, reason = "counts are small")]
+    fn deviations(&self, rate: f64) -> f64 {
+        let (found, asked) = (self.found as f64, self.asked as f64);
+        (found - asked * rate) / (asked * rate * (1.0 - rate)).sqrt()
+    }
+}
+
+impl Model {
+    fn new(shape: Shape, now: u64, limits: Limits, rng: &mut Rng) -> Self {
+        let window = shape.window.unwrap();
+        Self {
+            object: Extended::new(&shape, rng.seed(), Time::at(now), limits).unwrap(),
+            window,
+            limits,
+            now,
+            newest: vec![None; ITEMS],
+            periods: BTreeMap::from([(now / window.period_ms(), 0)]),
+            twin: None,
+            strangers: Rate::default(),
+            passed: Rate::default(),
+            odd: Rate::default(),
+            refused: 0,
+        }
+    }
+
+    fn is_live(&self, period: u64, now: u64) -> bool {
+        period + self.window.periods() > now / self.window.period_ms()
+    }
+
+    /// The period for items that are to live so long: the first whose end of life is not before, of
+    /// those that there can be. Found by trying all of them.
+    fn target(&self, ttl: Option<u64>) -> u64 {
+        let current = self.now / self.window.period_ms();
+        let Some(ttl) = ttl else {
+            return current;
+        };
+        let oldest = (current + 1).saturating_sub(self.window.periods());
+        let end = |period: u64| (period + self.window.periods()) * self.window.period_ms();
+        let long = (oldest..=current).find(|period| end(*period) >= self.now + ttl);
+        long.unwrap_or(current + 1)
+    }
+
+    /// What every write does first.
+    fn tidy(&mut self) {
+        let ahead = self.now / self.window.period_ms() + 1;
+        let untidy = |period: u64| !self.is_live(period, self.now) || period > ahead;
+        let expected = self.periods.keys().any(|period| untidy(*period));
+        assert_eq!(self.object.tidy(self.now), expected);
+        if let Some(twin) = &mut self.twin {
+            assert_eq!(twin.tidy(self.now), expected);
+        }
+        if !expected {
+            return;
+        }
+        assert!(!self.object.tidy(self.now), "not tidy at once");
+        let mut tidied = BTreeMap::new();
+        for (period, items) in std::mem::take(&mut self.periods) {
+            if self.is_live(period, self.now) {
+                *tidied.entry(period.min(ahead)).or_insert(0) += items;
+            }
+        }
+        self.periods = tidied;
+        let oldest = ahead.saturating_sub(self.window.periods());
+        for newest in &mut self.newest {
+            let held = newest.filter(|period| *period >= oldest);
+            *newest = held.map(|period| period.min(ahead));
+        }
+    }
+
+    fn add(&mut self, item: usize, ttl: Option<u64>) {
+        self.tidy();
+        let target = self.target(ttl);
+        let held = self.newest[item].filter(|period| self.is_live(*period, self.now));
+        let time = Time {
+            now_ms: self.now,
+            ttl_ms: ttl,
+        };
+        let (probe, limits) = (self.object.probe(&known(item)), self.limits);
+        let added = self.object.add(probe, time, None, || limits);
+        if let Some(twin) = &mut self.twin {
+            assert_eq!(twin.add(probe, time, None, || limits), added);
+        }
+        let counting = self.object.shape().counting;
+        let expected = match held {
+            None => Added::New,
+            Some(period) if period >= target && !counting => Added::Present,
+            Some(_) => Added::Again,
+        };
+        match added {
+            // A claim that is right can't be missed.
+            Ok(added) if expected == Added::Present => assert_eq!(added, Added::Present),
+            Ok(Added::New) => assert_eq!(expected, Added::New),
+            Ok(Added::Present) => assert!(!counting),
+            Ok(Added::Again) => {}
+            Err(refusal) => {
+                assert_eq!(refusal, Refusal::Full);
+                assert!(expected != Added::Present, "refused what is held");
+                self.refused += 1;
+                return;
+            }
+        }
+        if expected == Added::New {
+            self.odd.count(added != Ok(expected));
+        }
+        let found = self.object.contains(probe, self.now);
+        assert!(found, "{added:?} and denied, at {}, for {ttl:?}", self.now);
+        self.newest[item] = self.newest[item].max(Some(target));
+        // What is counted where it is claimed opens no period.
+        let filters = self.object.filters(self.now);
+        let opened = !counting || filters.map(|(period, ..)| period).any(|p| p == target);
+        if added != Ok(Added::Present) && opened {
+            *self.periods.entry(target).or_insert(0) += 1;
+        }
+    }
+
+    fn ask(&mut self, item: usize, now: u64) {
+        let found = self.object.contains(self.object.probe(&known(item)), now);
+        match self.newest[item] {
+            Some(period) if self.is_live(period, now) => {
+                assert!(found, "item {item} of period {period} denied at {now}");
+            }
+            _ => self.passed.count(found),
+        }
+    }
+
+    fn ask_stranger(&mut self, rng: &mut Rng) {
+        let stranger = [rng.next().to_le_bytes(), *b"stranger"].concat();
+        let found = self.object.contains(self.object.probe(&stranger), self.now);
+        self.strangers.count(found);
+    }
+
+    fn check_sums(&self, now: u64) {
+        let object = &self.object;
+        let live = || self.periods.iter().filter(|(p, _)| self.is_live(**p, now));
+        assert_eq!(object.live_periods(now), live().count() as u64);
+        let (mut items, mut capacity) = (0, 0);
+        let mut last = 0;
+        for (period, filter, rate) in object.filters(now) {
+            assert!(self.is_live(period, now), "period {period} at {now}");
+            assert!(period >= last);
+            assert!(rate < object.shape().params.error_rate.get());
+            last = period;
+            items += filter.items();
+            capacity += filter.capacity();
+        }
+        assert_eq!(object.items(now), items);
+        assert_eq!(object.capacity(now), capacity);
+        if !object.shape().counting {
+            assert_eq!(items, live().map(|(_, items)| items).sum::<u64>());
+        }
+        assert!(object.is_within(self.limits));
+        assert!(object.max_scaled_capacity(now, self.limits) >= object.shape().params.capacity);
+    }
+
+    /// Puts the object as it comes out of its stored forms in its place, beside the one that it was.
+    fn travel(&mut self) {
+        if let Some(twin) = &self.twin {
+            let same = twin.memory_bytes() == self.object.memory_bytes();
+            assert!(same, "{} bytes", twin.memory_bytes());
+            through_every_form(twin);
+            assert!(crate::support::dump_of(twin) == crate::support::dump_of(&self.object));
+        }
+        let copy = through_every_form(&self.object);
+        self.twin = Some(std::mem::replace(&mut self.object, copy));
+    }
+
+    fn run(&mut self, steps: usize, per_period: usize, rng: &mut Rng) {
+        let (period, window) = (self.window.period_ms(), self.window.ms());
+        let span = usize::try_from(period).unwrap();
+        for step in 0..steps {
+            match rng.below(8) {
+                0..=3 => {
+                    let ttl = match rng.below(8) {
+                        0 => Some(1 + rng.next() % window),
+                        1 => Some(*rng.pick(&[1, period, window, window + 1, 9 * window])),
+                        _ => None,
+                    };
+                    self.add(rng.below(ITEMS), ttl);
+                }
+                4 | 5 => self.ask(rng.below(ITEMS), self.now),
+                6 => {
+                    let around = rng.next() % (3 * window);
+                    let now = (self.now + around).saturating_sub(window);
+                    self.ask(rng.below(ITEMS), now);
+                }
+                _ => self.ask_stranger(rng),
+            }
+            // So far that half of the steps, which add, fill the periods on an average.
+            if rng.below(per_period * 2) < span.min(per_period * 2) {
+                let most = (period / (per_period as u64 * 2)).max(1);
+                self.now += rng.next() % (2 * most) + u64::from(most == 1);
+            }
+            if step % 5_000 == 0 {
+                self.travel();
+            }
+            if step % 500 == 0 {
+                self.check_sums(self.now);
+                self.check_sums((self.now + rng.next() % (2 * window)).saturating_sub(window));
+            }
+            if rng.below(20_000) == 0 {
+                match rng.below(4) {
+                    0 => self.now += rng.next() % (2 * window),
+                    1 => self.now += 100 * window,
+                    2 => self.now = self.now.saturating_sub(rng.next() % (2 * window)),
+                    _ => self.now = self.now.saturating_sub(50 * window),
+                }
+            }
+        }
+        for item in 0..ITEMS {
+            self.ask(item, self.now);
+        }
+    }
+
+    #[track_caller]
+    fn keeps_its_rate(&self) {
+        let rate = self.object.shape().params.error_rate.get();
+        for (of, counted) in [
+            ("strangers", &self.strangers),
+            ("passed items", &self.passed),
+            ("additions", &self.odd),
+        ] {
+            assert!(counted.asked > 10_000, "{} {of}", counted.asked);
+            let deviations = counted.deviations(rate);
+            assert!(
+                deviations <= 4.0,
+                "{} of {} {of} were found at a rate of {rate}, {deviations:.1} deviations over it",
+                counted.found,
+                counted.asked,
+            );
+        }
+    }
+}
+
+/// Several windows with odd periods, filled to about what they are for. All in all two million steps.
+#[test]
+fn random_times_agree_with_the_model() {
+    let mut rng = Rng::new(1);
+    for (capacity, expansion, period_ms, periods, counting) in [
+        (1500, 0, 1_000, 1, false),
+        (1500, 2, 997, 2, false),
+        (200, 2, 7_919, 3, false),
+        (100, 1, 60_013, 7, false),
+        (1500, 0, 1_000_003, 7, false),
+        (1500, 0, 997, 3, true),
+        (100, 2, 12_345, 2, true),
+    ] {
+        let shape = Shape {
+            counting,
+            ..windowed(params(capacity, 0.02, expansion), period_ms, periods)
+        };
+        let now = rng.next() % (1 << 45);
+        let mut model = Model::new(shape, now, ROOMY, &mut rng);
+        model.run(280_000, 1_000, &mut rng);
+        model.keeps_its_rate();
+    }
+}
+
+/// The smallest numbers there are: periods of a millisecond, times near the epoch, filters of an item.
+#[test]
+fn random_times_of_tiny_windows_agree_with_the_model() {
+    let mut rng = Rng::new(2);
+    for (periods, expansion, counting) in [
+        (1, 0, false),
+        (2, 0, true),
+        (3, 2, false),
+        (7, 1, true),
+        (100, 0, false),
+    ] {
+        let shape = Shape {
+            counting,
+            ..windowed(params(1, 0.3, expansion), 1, periods)
+        };
+        for limits in [ROOMY, Limits::Obey] {
+            let mut model = Model::new(shape, 0, limits, &mut rng);
+            model.run(4_000, 2, &mut rng);
+            let fixed = limits == ROOMY && expansion == 0;
+            assert_eq!(model.refused > 0, fixed, "{} refused", model.refused);
+        }
+    }
+}
+
+/// One item in an object of its own: nothing else is there to be taken for it, so the times at which
+/// it is found are exact.
+#[test]
+fn an_item_is_found_for_as_long_as_is_documented() {
+    let mut rng = Rng::new(3);
+    for _ in 0..20_000 {
+        let (period, periods) = (1 + rng.next() % 100, 1 + rng.next() % 8);
+        let shape = windowed(params(10, 0.01, 2), period, periods);
+        let window = period * periods;
+        let now_ms = window + rng.next() % (20 * window);
+        let ttl_ms = match rng.below(3) {
+            0 => None,
+            1 => Some(1 + rng.next() % window),
+            _ => Some(1 + rng.next() % (3 * window)),
+        };
+        let time = Time { now_ms, ttl_ms };
+        let mut object = Extended::new(&shape, Seed::FIXED, Time::at(now_ms), ROOMY).unwrap();
+        let probe = object.probe(b"item");
+        assert_eq!(object.add(probe, time, None, || ROOMY), Ok(Added::New));
+        let end = (now_ms..=now_ms + 2 * window).find(|time| !object.contains(probe, *time));
+        let found_for = end.unwrap() - now_ms;
+        let (least, most) = match ttl_ms {
+            None => (window - period + 1, window),
+            Some(ttl) => (ttl.min(window), ttl.min(window) + period),
+        };
+        assert!(
+            (least..=most).contains(&found_for),
+            "for {found_for} with {periods} periods of {period} at {time:?}"
+        );
+        // It ends where a period does, and what has passed does not come back by itself.
+        assert_eq!((now_ms + found_for) % period, 0);
+        for later in [0, 1, period, window, u64::from(u32::MAX)] {
+            assert!(!object.contains(probe, now_ms + found_for + later));
+        }
+        // Whether it was freed or not, it is asked for in vain.
+        let passed = now_ms + window + period;
+        assert_eq!(object.live_periods(passed), 0);
+        let before = object.memory_bytes();
+        assert!(object.tidy(passed));
+        assert!(object.memory_bytes() < before);
+        assert_eq!((object.items(passed), object.totals()), (0, (0, 0, 0)));
+        assert!(!object.contains(probe, now_ms));
+    }
+}
+
+#[test]
+fn adding_again_lengthens_a_life_and_never_shortens_it() {
+    let shape = windowed(params(100, 0.001, 2), 10, 3);
+    let mut object = Extended::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
+    let item = b"item";
+    assert_eq!(add_at(&mut object, item, 5), Ok(Added::New));
+    assert_eq!(add_at(&mut object, item, 9), Ok(Added::Present));
+    // Another period: it is put there too.
+    assert_eq!(add_at(&mut object, item, 10), Ok(Added::Again));
+    assert_eq!(add_at(&mut object, item, 19), Ok(Added::Present));
+    assert_eq!((object.items(19), object.live_periods(19)), (2, 2));
+    let probe = object.probe(item);
+    assert!(object.contains(probe, 39) && !object.contains(probe, 40));
+    // A short life is had already, a long one not yet.
+    let time = |now_ms, ttl_ms| Time {
+        now_ms,
+        ttl_ms: Some(ttl_ms),
+    };
+    let mut add = |time| object.add(probe, time, None, || ROOMY);
+    assert_eq!(add(time(19, 1)), Ok(Added::Present));
+    assert_eq!(add(time(19, 21)), Ok(Added::Present));
+    assert_eq!(add(time(19, 22)), Ok(Added::Again));
+    assert_eq!(add(time(19, 30)), Ok(Added::Present));
+    // The period ahead was made for it, and is the current one soon.
+    assert_eq!(add(Time::at(20)), Ok(Added::Present));
+    assert!(object.contains(probe, 49) && !object.contains(probe, 50));
+}
+
+/// What was added in what is the future now is taken for added now, by the next write.
+#[test]
+fn a_clock_that_is_set_back_does_not_keep_items_for_ever() {
+    let shape = windowed(params(100, 0.001, 2), 10, 3);
+    let mut object = Extended::new(&shape, Seed::FIXED, Time::at(1_000), ROOMY).unwrap();
+    for (item, now) in [(b"a", 1_000), (b"b", 1_010), (b"c", 1_020)] {
+        assert_eq!(add_at(&mut object, item, now), Ok(Added::New));
+    }
+    let found = |object: &Extended, now| {
+        let items = [b"a", b"b", b"c", b"d"].into_iter();
+        let claimed = items.filter(|item| object.contains(object.probe(*item), now));
+        claimed.count()
+    };
+    // Reads find them, at any time, and change nothing.
+    assert_eq!((found(&object, 500), found(&object, 1_020)), (3, 3));
+    assert_eq!((object.live_periods(500), object.items(500)), (3, 3));
+    assert_eq!(found(&object, 1_030), 2);
+    // Some way back, only those of the future are changed.
+    let mut a_little = object.try_clone().unwrap();
+    assert_eq!(add_at(&mut a_little, b"d", 1_005), Ok(Added::New));
+    assert_eq!(a_little.live_periods(1_005), 2);
+    assert_eq!((found(&a_little, 1_029), found(&a_little, 1_030)), (4, 2));
+    assert_eq!((found(&a_little, 1_039), found(&a_little, 1_040)), (2, 0));
+
+    assert_eq!(add_at(&mut object, b"d", 500), Ok(Added::New));
+    assert_eq!((object.live_periods(500), object.items(500)), (2, 4));
+    // The window from the period ahead on, and of what is new that from the current.
+    assert_eq!((found(&object, 529), found(&object, 530)), (4, 3));
+    assert_eq!((found(&object, 539), found(&object, 540)), (3, 0));
+    // They are as if they were of the period ahead, for whoever adds them.
+    assert_eq!(add_at(&mut object, b"a", 509), Ok(Added::Present));
+    let copy = through_every_form(&object);
+    assert_eq!((found(&copy, 539), found(&copy, 540)), (3, 0));
+    assert!(object.tidy(540));
+    assert_eq!(object.totals(), (0, 0, 0));
+}
+
+/// A window in which nothing ends before its time takes as much memory after a thousand rotations as
+/// after one.
+#[test]
+fn memory_is_flat_over_a_thousand_rotations() {
+    for (counting, expansion, each) in [(false, 0, 50), (false, 2, 200), (true, 0, 50)] {
+        let shape = Shape {
+            counting,
+            ..windowed(params(50, 0.01, expansion), 1_000, 5)
+        };
+        let mut rng = Rng::new(4);
+        let mut object = Extended::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
+        let mut full = 0;
+        for period in 0..5_000 {
+            let now = period * 1_000 + 500;
+            object.tidy(now);
+            for _ in 0..each {
+                let probe = object.probe(&rng.next().to_le_bytes());
+                object.add(probe, Time::at(now), None, || ROOMY).unwrap();
+            }
+            match period {
+                0..4 => {}
+                4 => full = object.memory_bytes(),
+                _ => assert_eq!(object.memory_bytes(), full, "in period {period}"),
+            }
+        }
+        let items = object.items(4_999_500);
+        assert!((each * 49 / 10..=each * 5).contains(&items), "{items}");
+    }
+}
+
+/// All periods full, and the one ahead too: the worst that there can be.
+#[test]
+fn a_full_window_keeps_its_rate() {
+    for (capacity, expansion, filters, periods, rate) in [
+        (5_000, 0, 1, 1, 0.01),
+        (5_000, 0, 1, 3, 0.01),
+        (2_000, 0, 1, 7, 0.05),
+        (1_000, 2, 3, 3, 0.02),
+        (2_000, 1, 3, 2, 0.02),
+        (200, 0, 1, 50, 0.1),
+    ] {
+        let mut rng = Rng::new(periods);
+        let shape = windowed(params(capacity, rate, expansion), 1_000, periods);
+        let (mut now_full, mut ahead_full) = (Rate::default(), Rate::default());
+        for _ in 0..3 {
+            let start = Time::at(0);
+            let mut object = Extended::new(&shape, rng.seed(), start, ROOMY).unwrap();
+            let fill = |object: &mut Extended, time, live, rng: &mut Rng| {
+                let now = start.now_ms + (periods - 1) * 1_000;
+                let full = |object: &Extended| {
+                    object.items(now) == object.capacity(now)
+                        && object.filters(now).count() == filters * live
+                };
+                while !full(object) {
+                    let probe = object.probe(&rng.next().to_le_bytes());
+                    let _ = object.add(probe, time, None, || ROOMY);
+                }
+            };
+            let count = |object: &Extended, rate: &mut Rate, rng: &mut Rng| {
+                let now = (periods - 1) * 1_000;
+                for _ in 0..60_000 {
+                    let stranger = [rng.next().to_le_bytes(), *b"stranger"].concat();
+                    rate.count(object.contains(object.probe(&stranger), now));
+                }
+            };
+            for period in 0..periods {
+                let live = usize::try_from(period).unwrap() + 1;
+                fill(&mut object, Time::at(period * 1_000), live, &mut rng);
+            }
+            assert!(object.estimated_rate((periods - 1) * 1_000) <= rate);
+            count(&object, &mut now_full, &mut rng);
+            let ahead = Time {
+                now_ms: (periods - 1) * 1_000 + 1,
+                ttl_ms: Some(periods * 1_000),
+            };
+            let live = usize::try_from(periods).unwrap() + 1;
+            fill(&mut object, ahead, live, &mut rng);
+            assert_eq!(object.live_periods(ahead.now_ms), periods + 1);
+            count(&object, &mut ahead_full, &mut rng);
+            // Rounded hash functions may cost a little over the law.
+            assert!(object.estimated_rate(ahead.now_ms) <= rate * 1.02);
+        }
+        for (counted, rate) in [(&ahead_full, rate), (&now_full, rate)] {
+            let deviations = counted.deviations(rate);
+            assert!(
+                deviations <= 4.0,
+                "{} of {} at {rate} with {periods} periods, {deviations:.1} deviations",
+                counted.found,
+                counted.asked
+            );
+        }
+        // And no filter is larger than the rate needs.
+        assert!(ahead_full.deviations(rate / 2.0) > 0.0);
+    }
+}
+
+#[test]
+fn many_at_once_are_as_many_alone() {
+    crate::support::at_each_width(|width| {
+        let mut rng = Rng::new(5);
+        for counting in [false, true] {
+            let shape = Shape {
+                counting,
+                ..windowed(params(60, 0.05, 2), 100, 4)
+            };
+            let mut together = Extended::new(&shape, rng.seed(), Time::at(0), ROOMY).unwrap();
+            let mut alone = together.try_clone().unwrap();
+            for now_ms in (0..2_000).step_by(37) {
+                let time = Time {
+                    now_ms,
+                    ttl_ms: (rng.below(3) == 0).then(|| 1 + rng.next() % 500),
+                };
+                let items: Vec<_> = (0..rng.below(200))
+                    .map(|_| known(rng.below(2_000)))
+                    .collect();
+                let items = || items.iter().map(|item| &item[..]);
+                together.tidy(now_ms);
+                alone.tidy(now_ms);
+                let mut outcomes = Vec::new();
+                together.add_each(items(), time, None, || ROOMY, |o| outcomes.push(o));
+                let expected =
+                    items().map(|item| alone.add(alone.probe(item), time, None, || ROOMY));
+                assert!(expected.eq(outcomes));
+                let mut claims = Vec::new();
+                let asked: Vec<_> = (0..rng.below(200))
+                    .map(|_| known(rng.below(4_000)))
+                    .collect();
+                let asked = || asked.iter().map(|item| &item[..]);
+                let later = now_ms + rng.next() % 500;
+                together.contains_each(asked(), later, |claimed| claims.push(claimed));
+                let expected = asked().map(|item| alone.contains(alone.probe(item), later));
+                let expected: Vec<bool> = expected.collect();
+                assert_eq!(expected, claims, "{width:?} {counting} {now_ms}");
+            }
+            assert!(crate::support::dump_of(&together) == crate::support::dump_of(&alone));
+        }
+    });
+}
