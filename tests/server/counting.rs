@@ -8,6 +8,7 @@ use crate::harness::{
 };
 use crate::hostile::Random;
 use crate::ledger;
+use crate::persistence::{LASTING_WINDOW, rewrite_aof, with_command_log};
 use crate::replication::{Log, other_settings};
 use crate::windows::{Command, Retold, command};
 
@@ -232,6 +233,54 @@ fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
         assert_eq!(keys.map(|key| digest(&mut client, key)), before, "{round}");
         set.is_told(&mut client);
     }
+}
+
+/// Such a dump is written in chunks.
+#[test]
+fn counters_larger_than_one_dump_survive_a_rewrite() {
+    let mut server = with_command_log();
+    let mut client = server.client();
+    let set = "CONFIG SET bf.bloom-filter-max-memory-usage 128mb";
+    assert_eq!(client.cmd(set), ok());
+    let window = LASTING_WINDOW;
+    for create in [
+        "BF.RESERVE counters 0.01 16000000 NONSCALING COUNTING",
+        &format!("BF.RESERVE both 0.01 7000000 NONSCALING COUNTING {window}"),
+    ] {
+        assert_eq!(client.cmd(create), ok());
+    }
+    let items: Vec<String> = (0..2000).map(|item| item.to_string()).collect();
+    let items = items.join(" ");
+    for add in [
+        "BF.MADD counters",
+        "BF.MADD counters",
+        "BF.MADD both",
+        "BF.INSERT both TTL 1 ITEMS",
+        "BF.INSERT both TTL 2000000000000 ITEMS",
+    ] {
+        let replies = client.cmd(&format!("{add} {items}"));
+        assert_eq!(replies.as_array().len(), 2000, "{add}");
+    }
+    for key in ["counters", "both"] {
+        let size = client.cmd(&format!("BF.INFO {key} SIZE")).as_array()[0].as_int();
+        assert!(size > 64 << 20, "{size}");
+    }
+    let before = ["counters", "both"].map(|key| digest(&mut client, key));
+    rewrite_aof(&server);
+    server.kill();
+    server.start_again();
+    let mut client = server.client();
+    assert_eq!(
+        ["counters", "both"].map(|key| digest(&mut client, key)),
+        before
+    );
+    assert_eq!(client.cmd("BF.COUNT counters 1999"), int(2));
+    assert_eq!(client.cmd(&format!("BF.MISSING both {items}")), int(0));
+    let log = std::fs::read(server.dir().join("appendonlydir/appendonly.aof.2.base.aof"));
+    let log = log.expect("a rewrite makes the second base file");
+    let chunks = log.windows(12).filter(|bytes| *bytes == b"BF.LOADCHUNK");
+    assert!(chunks.count() > 30);
+    ledger::is_balanced(&mut client);
 }
 
 #[test]

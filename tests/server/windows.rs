@@ -12,7 +12,7 @@ use crate::harness::{
 };
 use crate::hostile::{Random, memory};
 use crate::ledger;
-use crate::persistence::{Pieces, pieces, with_command_log};
+use crate::persistence::{LASTING_WINDOW, Pieces, pieces, with_command_log};
 use crate::replication::{Log, other_settings};
 
 pub type Command = Vec<Vec<u8>>;
@@ -347,6 +347,49 @@ fn a_primary_tells_the_time() {
             assert_eq!(client.cmd(&format!("BF.EXISTS {twin} now")), int(1));
         }
         ledger::is_balanced(&mut client);
+    }
+}
+
+#[test]
+fn no_client_tells_the_time() {
+    let server = Server::start();
+    let replica = Server::replica_of(&server)
+        .config("replica-read-only", "no")
+        .start();
+    let mut client = server.client();
+    let create = format!("BF.INSERT k {LASTING_WINDOW} COUNTING ITEMS a");
+    assert_eq!(client.cmd(&create), array([int(1)]));
+    wait_in_sync(&server, &replica);
+    let before = digest(&mut client, "k");
+    let refused = error("ERR unknown argument received");
+    let script = "#!lua name=time\nredis.register_function('tell', \
+        function(keys, args) return redis.pcall(args[1], keys[1], unpack(args, 2)) end)";
+    let load: [&[u8]; 3] = [b"FUNCTION", b"LOAD", script.as_bytes()];
+    assert!(!client.call(&load).is_error());
+    wait_in_sync(&server, &replica);
+    for client in [&mut client, &mut replica.client()] {
+        for line in [
+            "BF.INSERT k AT 5 ITEMS b",
+            "BF.INSERT k NOCREATE AT 5",
+            "BF.DEL k a AT 5",
+        ] {
+            assert_eq!(client.cmd(line), refused, "{line}");
+            // In a transaction, a script and a function as well.
+            assert_eq!(client.cmd("MULTI"), ok());
+            assert_eq!(client.cmd(line), simple("QUEUED"));
+            assert_eq!(client.cmd("EXEC"), array([refused.clone()]));
+            let (name, rest) = line.split_once(" k ").expect("a key");
+            assert_eq!(
+                client.cmd(&format!("FCALL tell 1 k {name} {rest}")),
+                refused
+            );
+            let mut eval: Vec<&[u8]> = vec![b"EVAL"];
+            eval.push(b"return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))");
+            eval.extend([&b"1"[..], b"k", name.as_bytes()]);
+            eval.extend(rest.split(' ').map(str::as_bytes));
+            assert_eq!(client.call(&eval), refused, "{line}");
+        }
+        assert_eq!(digest(client, "k"), before);
     }
 }
 
