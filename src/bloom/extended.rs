@@ -24,6 +24,11 @@ use super::shape::{Shape, Time, Window};
 use super::sizing::{Fraction, Growth, Limits, MAX_CAPACITY, Params, Sums};
 use super::stack::{Stack, StackParts};
 
+/// More items than anybody ever adds, and more than the filters of periods that fit in memory are made for,
+/// each at a rate of a half or less. So far below what sums may be, an object that was loaded can grow as
+/// any other, and be loaded again.
+const MANY: u64 = MAX_CAPACITY / 2;
+
 /// An [`Extended`] object as it was stored, not checked yet.
 #[derive(Debug)]
 pub(super) struct ExtendedParts {
@@ -111,6 +116,9 @@ impl ExtendedParts {
             }
             for (filter, bytes) in parts.filters.iter().zip(&lengths) {
                 sums.add(filter.capacity, filter.items, *bytes)?;
+            }
+            if sums.items > MANY || window.is_some() && sums.capacity > MANY {
+                return Err("sum out of range");
             }
             let stack = Stack {
                 period: stack.period,
@@ -578,7 +586,7 @@ impl Extended {
         }
         merged.stacks.shrink_to_fit();
         merged.promise(rate)?;
-        if merged.is_within(limits) {
+        if merged.is_within(limits) && merged.totals().1 <= MANY {
             Ok(merged)
         } else {
             Err(MergeError::Refused(Refusal::MemoryLimit))
@@ -588,14 +596,11 @@ impl Extended {
     /// Sets the rate of the whole to this, or to as much as a period needs, and has all periods grow as
     /// the whole does: that is stored once.
     fn promise(&mut self, rate: f64) -> Result<(), MergeError> {
-        for stack in &mut self.stacks {
-            stack.object.grow_as(self.shape.params);
-        }
-        let parts = self.shape.parts();
-        let needed = self.stacks.iter().map(|stack| {
-            let asked = stack.object.params().error_rate.get();
-            asked.max(stack.object.needed_rate()) * parts
-        });
+        let (parts, params) = (self.shape.parts(), self.shape.params);
+        let needed = self
+            .stacks
+            .iter_mut()
+            .map(|stack| stack.object.grow_as(params) * parts);
         let rate = Fraction::new(needed.fold(rate, f64::max)).ok_or(MergeError::Rates)?;
         self.shape.params.error_rate = rate;
         let share = self.shape.of_period().ok_or(MergeError::Rates)?.error_rate;

@@ -587,23 +587,23 @@ impl BloomObject {
         indices.filter(move |index| self.filters[*index].contains(probe))
     }
 
-    /// The rate that a stack of such growth needs for its filters, to go on from here by the law.
-    pub(super) fn needed_rate(&self) -> f64 {
-        let filters = self.filters.iter();
-        let rates = filters.map(|filter| filter.rate_at(filter.capacity().max(filter.items())));
-        rates.sum::<f64>() / self.params().share_of(self.filters.len() as u64)
-    }
-
     /// Sets the rate that growth goes on from.
     pub(super) fn set_error_rate(&mut self, rate: Fraction) {
         self.error_rate = rate;
     }
 
-    /// Takes over how another grows.
-    pub(super) fn grow_as(&mut self, params: Params) {
+    /// Takes over how another grows, and tells the rate that it needs to go on so.
+    pub(super) fn grow_as(&mut self, params: Params) -> f64 {
+        let asked = self.error_rate.get();
+        if (self.growth, self.tightening) == (params.growth, params.tightening) {
+            return asked;
+        }
         self.growth = params.growth;
         self.tightening = params.tightening;
         self.seal_overfull();
+        let rates = self.filters.iter().map(|f| f.rate_at(f.capacity()));
+        let share = params.share_of(self.filters.len() as u64);
+        asked.max(rates.sum::<f64>() / share)
     }
 
     /// Declares the newest filter full at what it holds where that is more than its capacity, which only

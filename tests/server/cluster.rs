@@ -11,7 +11,7 @@ use crate::harness::{
 };
 use crate::hostile::{Forged, ForgedFilter};
 use crate::ledger;
-use crate::persistence::{Population, load_chunks};
+use crate::persistence::{LASTING_WINDOW, Population, load_chunks};
 
 /// Two primaries, all slots with the first.
 fn pair() -> (Server, Server) {
@@ -212,21 +212,32 @@ fn slots_migrate_at_one_go() {
     let tight = "CONFIG SET bf.bloom-filter-max-memory-usage 1 bf.bloom-memory-usage-limit 1";
     assert_eq!(far.cmd(tight), ok());
     assert_eq!(near.cmd("BF.RESERVE busy 0.0001 1000"), ok());
+    let counted = "BF.RESERVE counted 0.000001 1000 COUNTING";
+    assert_eq!(near.cmd(counted), ok());
+    let passing = format!("BF.RESERVE passing 0.000001 1000 {LASTING_WINDOW}");
+    assert_eq!(near.cmd(&passing), ok());
     assert_eq!(near.cmd(&migrate), ok());
-    // Writes go on until the slots are the other's.
-    let mut added = 0;
+    // Writes go on until the slots are the other's; every third counted item is removed at once. One of
+    // them may be done here, and the next sent on.
+    let (mut added, mut windowed, mut counted) = (0, 0, 0);
     wait_until("the slots have moved", || {
-        match near.cmd(&format!("BF.ADD busy {added}")) {
+        let done = [
+            format!("BF.ADD busy {added}"),
+            format!("BF.INSERT passing TTL 1 ITEMS {added}"),
+            format!("BF.MADD counted {added} {added}"),
+        ]
+        .map(|line| match near.cmd(&line) {
             Reply::Error(text) => {
                 assert!(text.starts_with("MOVED "), "{text}");
-                true
+                0
             }
-            reply => {
-                assert!(matches!(reply, Reply::Int(_)), "{reply:?}");
-                added += 1;
-                false
-            }
+            _ => 1,
+        });
+        if added % 3 == 0 {
+            near.cmd(&format!("BF.DEL counted {added}"));
         }
+        (added, windowed, counted) = (added + done[0], windowed + done[1], counted + done[2]);
+        done != [1; 3]
     });
     assert!(added > 0);
     let jobs = near.cmd("CLUSTER GETSLOTMIGRATIONS");
@@ -243,6 +254,18 @@ fn slots_migrate_at_one_go() {
     population.is_unchanged(&mut far);
     for item in 0..added {
         assert_eq!(far.cmd(&format!("BF.EXISTS busy {item}")), int(1));
+    }
+    for item in 0..windowed {
+        assert_eq!(far.cmd(&format!("BF.EXISTS passing {item}")), int(1));
+    }
+    // The last removal may have come too late.
+    for item in 0..counted - 1 {
+        let twice = if item % 3 == 0 { 1 } else { 2 };
+        assert_eq!(
+            far.cmd(&format!("BF.COUNT counted {item}")),
+            int(twice),
+            "{item}"
+        );
     }
     population.finish_loading(&mut far, str::to_owned);
     ledger::is_balanced(&mut far);
@@ -284,7 +307,7 @@ fn keys_migrate_one_by_one() {
     ledger::is_balanced(&mut near);
 }
 
-/// Asks a node for a key by all twelve commands, and for another key of the slot, in the same state, by
+/// Asks a node for a key by all commands of one key, and for another key of the slot, in the same state, by
 /// a core type's: both are sent on in the same words, or neither is. Tells whether reads are, and
 /// whether writes are: with the code and the port of the other node.
 #[track_caller]
@@ -315,6 +338,19 @@ fn answers_alike(
         });
     }
     sent_on
+}
+
+/// The same for the commands of several keys, of which one was not written yet: with the code alone.
+#[track_caller]
+fn merges_alike(client: &mut Client, tag: &str, round: usize) -> Option<String> {
+    let [own, core] = [("BF.MERGE", "bloom"), ("SUNIONSTORE", "set")].map(|(command, name)| {
+        let apart = client.cmd(&format!("{command} {{{tag}}}{name} {{{tag}-2}}{name}"));
+        assert!(apart.text().starts_with("CROSSSLOT "), "{apart:?}");
+        let to = format!("{{{tag}}}{name}-merged-{round}");
+        elsewhere(&client.cmd(&format!("{command} {to} {{{tag}}}{name}")))
+    });
+    assert_eq!(own, core);
+    own.and_then(|text| text.split(' ').next().map(str::to_owned))
 }
 
 /// What a node says of a slot that is not, or not wholly, its own.
@@ -360,11 +396,17 @@ fn clients_are_sent_on_as_for_a_core_type() {
         };
         answers_alike(client, asking, key("bloom"), key("set"))
     };
+    let merging = |client: &mut Client| {
+        round.set(round.get() + 1);
+        merges_alike(client, tag, round.get())
+    };
     let to = |code: &str, server: &Server| Some((code.to_owned(), server.port().to_string()));
     let all = |sent: Option<(String, String)>| [sent.clone(), sent];
 
     assert_eq!(there(&mut near, false), all(None));
     assert_eq!(missing(&mut near, false), all(None));
+    assert_eq!(merging(&mut near), None);
+    assert_eq!(merging(&mut far).as_deref(), Some("MOVED"));
     for client in [&mut far, &mut behind] {
         assert_eq!(there(client, false), all(to("MOVED", owner)));
         assert_eq!(missing(client, false), all(to("MOVED", owner)));
@@ -402,6 +444,7 @@ fn clients_are_sent_on_as_for_a_core_type() {
     assert_eq!(near.cmd(&migrating), ok());
     assert_eq!(there(&mut near, false), all(None));
     assert_eq!(missing(&mut near, false), all(to("ASK", target)));
+    assert_eq!(merging(&mut near).as_deref(), Some("TRYAGAIN"));
     assert_eq!(there(&mut far, false), all(to("MOVED", owner)));
     assert_eq!(missing(&mut far, false), all(to("MOVED", owner)));
     assert_eq!(missing(&mut far, true), all(None));

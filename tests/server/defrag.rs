@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crate::harness::{Client, Reply, Server, array, digest, int, ok, wait_until};
-use crate::persistence::Population;
+use crate::persistence::{LASTING_WINDOW, Population};
 
 /// Lets the server defragment as much as it can. Only one that is built with its own jemalloc takes
 /// the setting; another's refusal is all that there is to see.
@@ -52,13 +52,23 @@ fn fragmentation(server: &Server) -> f64 {
 
 const OBJECTS: usize = 12_000;
 
+/// What an object is made as: of those with odd numbers a third each with bits, counters and periods.
+fn kind(number: usize) -> String {
+    match number / 2 % 3 {
+        0 => String::new(),
+        1 => " COUNTING".to_owned(),
+        _ => format!(" {LASTING_WINDOW}"),
+    }
+}
+
 /// Small objects between holes.
 fn fragment(client: &mut Client) {
     for number in 0..OBJECTS {
         // Some sizes, so that the holes are not all of one.
         let capacity = [100, 150, 200, 400][number % 4];
+        let kind = kind(number);
         client.send(&format!(
-            "BF.INSERT object-{number} CAPACITY {capacity} ITEMS {number}"
+            "BF.INSERT object-{number} CAPACITY {capacity}{kind} ITEMS {number}"
         ));
         if number % 500 == 499 {
             for _ in 0..500 {
@@ -82,7 +92,8 @@ fn digests(client: &mut Client) -> BTreeMap<String, String> {
 /// that the filters of those that are deleted leave holes between the others'.
 fn deep(client: &mut Client) {
     for number in 0..40 {
-        let create = format!("BF.INSERT deep-{number} CAPACITY 4 EXPANSION 1");
+        let kind = kind(number);
+        let create = format!("BF.INSERT deep-{number} CAPACITY 4 EXPANSION 1{kind}");
         assert_eq!(client.cmd(&create), array([]));
     }
     for round in 0..80 {

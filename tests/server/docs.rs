@@ -390,7 +390,7 @@ fn the_server_finds_the_key() {
             _ => &["k"],
         };
         let keys = client.cmd(&format!("COMMAND GETKEYS {line}"));
-        assert_eq!(keys, array(expected.iter().map(|key| bulk(key))), "{line}");
+        assert_eq!(keys, array(expected.iter().map(bulk)), "{line}");
         let keys = client.cmd(&format!("COMMAND GETKEYSANDFLAGS {line}"));
         let specs = specs(command);
         assert_eq!(keys.as_array().len(), expected.len(), "{line}");

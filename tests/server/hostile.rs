@@ -2,7 +2,11 @@
 
 use std::fs;
 
-use crate::harness::{Client, Reply, Server, error, int, ok, wait_until};
+use valkeybloom::bloom::{
+    AnyObject, Extended, Fraction, Growth, Limits, Params, Seed, Shape, Time, Window,
+};
+
+use crate::harness::{Client, Reply, Server, error, int, ok, simple, wait_until};
 
 /// An object's fields, right ones or wrong ones, to be written in any of the three forms.
 #[derive(Clone)]
@@ -927,6 +931,222 @@ fn mutations_never_break_the_server() {
     wait_until("the memory is as it was", || {
         memory(&server, "used_memory") - used < 512 * 1024
     });
+    let ledger = server.info("bf");
+    assert_eq!(ledger["bf_bloom_num_objects"], "0");
+    assert_eq!(ledger["bf_bloom_total_memory_bytes"], "0");
+}
+
+/// Objects with periods, with counters, with ids and with both, some of several filters.
+fn extended_samples() -> Vec<AnyObject> {
+    let fraction = |value| Fraction::new(value).expect("a fraction");
+    let params = |capacity, expansion| Params {
+        capacity,
+        error_rate: fraction(0.01),
+        tightening: fraction(0.5),
+        growth: Growth::from_expansion(expansion),
+    };
+    // So long that nothing passes, nor is ahead, however many periods are claimed.
+    let window = Window::new(1_000_000_000_000, 3);
+    let now_ms = 1_700_000_000_000;
+    let shapes = [
+        (params(3, 2), window, false),
+        (params(2, 1), None, true),
+        (params(4, 2), window, true),
+        (params(20, 0), window, false),
+        (params(20, 0), None, true),
+    ];
+    let mut samples = Vec::new();
+    for (params, window, counting) in shapes {
+        for ids in [false, true] {
+            let shape = Shape {
+                params,
+                window,
+                counting,
+            };
+            let made = Extended::new(&shape, Seed::FIXED, Time::at(now_ms), Limits::Obey);
+            let mut object = made.expect("a small object");
+            for number in 0..12_u64 {
+                let time = Time {
+                    now_ms,
+                    ttl_ms: (number % 3 == 0).then_some(1 + number * 200_000_000_000),
+                };
+                let probe = object.probe(&number.to_le_bytes());
+                let id = (ids && counting).then_some(number);
+                object.add(probe, time, id, || Limits::Obey).expect("room");
+            }
+            samples.push(AnyObject::Extended(Box::new(object)));
+            if !counting {
+                break;
+            }
+        }
+    }
+    samples
+}
+
+/// Whatever was accepted has to act as an object with periods or counters.
+#[track_caller]
+fn acts_as_extended(client: &mut Client, from: &[u8]) {
+    let shown = || format!("accepted from {}", from.escape_ascii());
+    let card = client.cmd("BF.CARD k");
+    if card != error("ERR bloom object is still being loaded") {
+        assert!(card.as_int() >= 0, "{}", shown());
+        let reply = client.cmd("BF.INFO k");
+        let info = reply.as_array();
+        let missing = client.cmd("BF.MISSING k x x").as_int();
+        assert!((0..=1).contains(&missing), "{}", shown());
+        for line in [
+            "BF.MEXISTS k x y",
+            "BF.DEBUG k",
+            "BF.SCANDUMP k 0",
+            "COPY k copy REPLACE",
+        ] {
+            assert!(!client.cmd(line).is_error(), "{line}, {}", shown());
+        }
+        // With ids where there are counters.
+        let counting = !client.cmd("BF.COUNT k x").is_error();
+        let lines: &[&str] = if counting {
+            &[
+                "BF.INSERT k ID 7 ITEMS y z",
+                "BF.DEL k z ID 7",
+                "BF.DEL k z",
+                "BF.MDEL k y x y",
+            ]
+        } else {
+            &["BF.MADD k y z"]
+        };
+        for line in lines {
+            assert!(!client.cmd(line).is_error(), "{line}, {}", shown());
+        }
+        let window = info.iter().position(|told| *told == simple("Window"));
+        let ms = window.map(|at| info[at + 1].as_int());
+        if let Some(ms) = ms {
+            for ttl in [1, ms] {
+                let line = format!("BF.INSERT k TTL {ttl} ITEMS ttl-{ttl}");
+                assert!(!client.cmd(&line).is_error(), "{line}, {}", shown());
+            }
+        }
+        let merged = client.cmd("BF.MERGE merged copy k");
+        let rates = error("ERR error rates of the filters add up to 1 or more");
+        assert!(merged == ok() || merged == rates, "{merged:?}, {}", shown());
+        let added = client.cmd("BF.ADD k item");
+        // Where periods are short the item may have passed by now.
+        if !added.is_error() && ms.is_none_or(|ms| ms > 1_000_000) {
+            assert_eq!(client.cmd("BF.EXISTS k item"), int(1), "{}", shown());
+        }
+        client.cmd("DEL copy merged");
+    }
+    assert!(
+        matches!(client.cmd("DUMP k"), Reply::Bulk(_)),
+        "{}",
+        shown()
+    );
+    assert!(client.cmd("MEMORY USAGE k").as_int() > 0);
+    assert_eq!(client.cmd("DEBUG DIGEST-VALUE k").as_array().len(), 1);
+    assert_eq!(client.cmd("DEL k"), int(1), "{}", shown());
+}
+
+#[test]
+fn mutations_of_periods_and_counters_never_break_the_server() {
+    let server = Server::start();
+    let mut client = server.client();
+    let version = rdb_version(&mut client);
+    let samples = extended_samples();
+    assert_eq!(client.cmd("CONFIG SET rdbcompression no"), ok());
+    let mut forms: [Vec<Vec<u8>>; 3] = Default::default();
+    for object in &samples {
+        let dump = object.encode();
+        assert_eq!(client.call(&[b"BF.LOAD", b"k", &dump]), ok());
+        let payload = client.cmd("DUMP k");
+        let bytes = payload.as_bytes();
+        forms[0].push(bytes[..bytes.len() - 10].to_vec());
+        acts_as_extended(&mut client, &dump);
+        let header = object.piece(0).1.bytes().to_vec();
+        let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"k", b"1", &header];
+        assert_eq!(client.call(&begin), ok());
+        assert_eq!(client.cmd("BF.LOADCHUNK k 2 x"), ok());
+        let payload = client.cmd("DUMP k");
+        let bytes = payload.as_bytes();
+        forms[0].push(bytes[..bytes.len() - 10].to_vec());
+        assert_eq!(client.cmd("DEL k"), int(1));
+        forms[1].push(dump);
+        forms[2].push(header);
+    }
+
+    let used = memory(&server, "used_memory");
+    let peak = peak_address_space(&server);
+    let mut random = Random(0x686f_7374_696c_6502);
+    for (form, values) in forms.iter().enumerate() {
+        let mut accepted = 0;
+        for _ in 0..1500 {
+            let value = random.pick(values);
+            let bytes = match form {
+                0 => seal(mutated(&mut random, &value, PREFIX.len()), version),
+                // The version stands first.
+                _ => mutated(&mut random, &value, 1),
+            };
+            let words: &[&[u8]] = match form {
+                0 => &[b"RESTORE", b"k", b"0", &bytes],
+                1 => &[b"BF.LOAD", b"k", &bytes],
+                _ => &[b"BF.LOADCHUNK", b"k", b"1", &bytes],
+            };
+            match client.try_call(words) {
+                Ok(reply) if reply == ok() => {
+                    accepted += 1;
+                    acts_as_extended(&mut client, &bytes);
+                }
+                Ok(reply) => {
+                    let refusals = [
+                        "ERR Bad data format",
+                        "ERR bloom object decoding failed",
+                        "ERR bloom object decoding failed. Unsupported version",
+                        "ERR received bad data",
+                        "ERR operation exceeds bloom object memory limit",
+                    ];
+                    assert!(refusals.contains(&&*reply.text()), "{reply:?}");
+                }
+                Err(e) => panic!("{e} after {}", bytes.escape_ascii()),
+            }
+        }
+        assert!(
+            accepted > 50,
+            "only {accepted} of form {form} were accepted"
+        );
+    }
+
+    // Bytes that end early, in each form and at each place.
+    for (form, values) in forms.iter().enumerate() {
+        let value = &values[0];
+        for end in 1..value.len() - 1 {
+            let cut = &value[..end.max(if form == 0 { PREFIX.len() } else { 1 })];
+            let sealed = seal([cut, &[0]].concat(), version);
+            let (words, text): (&[&[u8]], &str) = match form {
+                0 => (
+                    &[b"RESTORE", b"forged", b"0", &sealed],
+                    "ERR Bad data format",
+                ),
+                1 => (
+                    &[b"BF.LOAD", b"forged", cut],
+                    "ERR bloom object decoding failed",
+                ),
+                _ => (
+                    &[b"BF.LOADCHUNK", b"forged", b"1", cut],
+                    "ERR received bad data",
+                ),
+            };
+            refuses(
+                &mut client,
+                &format!("{end} bytes of form {form}"),
+                words,
+                text,
+            );
+        }
+    }
+    assert_eq!(client.cmd("FLUSHALL"), ok());
+    wait_until("the memory is as it was", || {
+        memory(&server, "used_memory") - used < 512 * 1024
+    });
+    let grown = peak_address_space(&server) - peak;
+    assert!(grown < 1 << 30, "{grown} bytes were asked for");
     let ledger = server.info("bf");
     assert_eq!(ledger["bf_bloom_num_objects"], "0");
     assert_eq!(ledger["bf_bloom_total_memory_bytes"], "0");

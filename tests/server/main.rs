@@ -3,11 +3,11 @@
 mod acl;
 mod adversary;
 mod cluster;
+mod counting;
 mod defrag;
 mod docs;
 mod events;
 mod example;
-mod family;
 mod foreign;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -15,6 +15,7 @@ mod hostile;
 mod http;
 mod ledger;
 mod memory;
+mod merge;
 mod persistence;
 mod plan;
 mod readme;

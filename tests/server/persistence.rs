@@ -19,16 +19,15 @@ pub type Pieces = Vec<(u64, Vec<u8>)>;
 /// Objects of every kind in a server, and what they were when they were made.
 pub struct Population {
     specimens: Vec<Specimen>,
-    /// The digest of the object of which some specimens are the first part.
-    whole: String,
 }
 
 struct Specimen {
     key: String,
     /// What was added to it.
     items: Vec<Vec<u8>>,
-    /// The chunks that are still to come, and the digest of the object with them.
+    /// The chunks that are still to come.
     rest: Pieces,
+    /// The digest of the object of which it is a part.
     whole: String,
     seen: Seen,
     /// The same before it got a time to live, which a digest tells of too.
@@ -171,64 +170,50 @@ pub fn object(pieces: &[(u64, Vec<u8>)]) -> AnyObject {
     panic!("chunks are missing");
 }
 
-/// A window of two periods, each as long as thirty years: short times to live put items into the first
-/// and the longest into the third.
+/// A window of two periods of thirty years each, so that none ends while a test looks.
 pub const LASTING_WINDOW: &str = "WINDOW 1000000000000 PERIODS 2";
-const WHOLE_WINDOW: &str = "2000000000000";
 
-/// Adds items to each of the periods of an object with [`LASTING_WINDOW`].
-fn fill_periods(client: &mut Client, key: &str, create: &str, count: usize) -> Vec<Vec<u8>> {
-    let create = format!("{create} {LASTING_WINDOW}");
-    let create: Vec<&[u8]> = create.split(' ').map(str::as_bytes).collect();
-    let mut items = fill(client, key, &create, count);
-    for ttl in ["1", WHOLE_WINDOW] {
-        let of_period: Vec<Vec<u8>> = (0..count)
-            .map(|i| format!("{key} for {ttl}: {i}").into_bytes())
-            .collect();
-        let mut args: Vec<&[u8]> = vec![b"BF.INSERT", key.as_bytes(), b"TTL", ttl.as_bytes()];
+/// Makes objects with periods, with counters, with ids, and with several of them.
+fn extended(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let mut all = Vec::new();
+    let lasting = format!("{LASTING_WINDOW} CAPACITY 50");
+    let lasting: Vec<&[u8]> = lasting.split(' ').map(str::as_bytes).collect();
+    let windowed = fill(client, "windowed", &lasting, 200);
+    // Into the period that passes first, the one after it, and the one to come.
+    let ttls = ["1", "1000000000000", "2000000000000"];
+    for (items, ttl) in windowed.chunks(70).zip(ttls) {
+        let mut args: Vec<&[u8]> = vec![b"BF.INSERT", b"aging", b"TTL", ttl.as_bytes()];
+        args.extend(&lasting);
         args.push(b"ITEMS");
-        args.extend(of_period.iter().map(Vec::as_slice));
-        let replies = client.call(&args);
-        assert!(replies.as_array().iter().all(|r| !r.is_error()), "{key}");
-        items.extend(of_period);
+        args.extend(items.iter().map(Vec::as_slice));
+        assert_eq!(client.call(&args).as_array().len(), items.len());
     }
-    let live = client.cmd(&format!("BF.INFO {key} LIVEPERIODS"));
-    assert_eq!(live, array([int(3)]), "{key}");
-    items
-}
-
-/// Adds items with an id each, one after another and some behind the others, and takes some out again.
-fn count_with_ids(client: &mut Client, key: &str, create: &str, count: usize) -> Vec<Vec<u8>> {
-    let created = client.cmd(&format!("BF.INSERT {key} COUNTING {create}"));
-    assert_eq!(created, array([]), "{key}");
-    let item = |number: usize| format!("{key} {number}");
-    for number in 0..count {
-        // Most ids rise; of each ten the last is an older one.
-        let id = if number % 10 == 9 { number - 7 } else { number };
-        let (id, item) = (id.to_string(), item(number));
-        let words: [&[u8]; 6] = [
-            b"BF.INSERT",
-            key.as_bytes(),
-            b"ID",
-            id.as_bytes(),
-            b"ITEMS",
-            item.as_bytes(),
-        ];
-        assert!(!client.call(&words).as_array()[0].is_error(), "{item}");
+    all.push(("aging", windowed.clone()));
+    all.push(("windowed", windowed));
+    let create: [&[u8]; 3] = [b"COUNTING", b"CAPACITY", b"40"];
+    let mut counted = fill(client, "counting", &create, 300);
+    for item in counted.split_off(200) {
+        client.call(&[b"BF.DEL", b"counting", &item]);
     }
-    for number in (0..count).filter(|number| number % 10 == 3) {
-        let (id, item) = (number.to_string(), item(number));
-        let words: [&[u8]; 5] = [
-            b"BF.DEL",
-            key.as_bytes(),
-            item.as_bytes(),
-            b"ID",
-            id.as_bytes(),
-        ];
-        assert_eq!(client.call(&words), int(1), "{item}");
+    all.push(("counting", counted));
+    let mut numbered = Vec::new();
+    for id in 0..60_u32 {
+        let (id, items) = (id.to_string(), [format!("a {id}"), format!("b {id}")]);
+        let create = format!("ids COUNTING CAPACITY 20 ID {id} ITEMS").into_bytes();
+        let mut args: Vec<&[u8]> = vec![b"BF.INSERT"];
+        args.extend(create.split(|byte| *byte == b' '));
+        args.extend(items.iter().map(String::as_bytes));
+        assert_eq!(client.call(&args).as_array().len(), 2);
+        let [kept, removed] = items;
+        let args: [&[u8]; 5] = [b"BF.DEL", b"ids", removed.as_bytes(), b"ID", id.as_bytes()];
+        assert_eq!(client.call(&args), int(1));
+        numbered.push(kept.into_bytes());
     }
-    let kept = (0..count).filter(|number| number % 10 != 3);
-    kept.map(|number| item(number).into_bytes()).collect()
+    all.push(("ids", numbered));
+    let both = [&lasting[..], &[b"COUNTING"]].concat();
+    let both = fill(client, "windowed-counting", &both, 120);
+    all.push(("windowed-counting", both));
+    all
 }
 
 impl Population {
@@ -284,33 +269,26 @@ impl Population {
             fill(client, "redisbloom", &[b"NOCREATE"], 400),
         );
 
-        // With periods, with counters, with both.
-        add(
-            "windowed",
-            fill_periods(client, "windowed", "CAPACITY 40", 100),
-        );
-        let counting = "COUNTING CAPACITY 60 EXPANSION 2 ERROR 0.0000001";
-        let items = grow(client, "counting", counting, 4);
-        for item in &items[..20] {
-            for _ in 0..3 {
-                client.call(&[b"BF.ADD", b"counting", item]);
-            }
-            assert_eq!(client.call(&[b"BF.DEL", b"counting", item]), int(1));
+        for (key, items) in extended(client) {
+            add(key, items);
         }
-        add("counting", items);
-        let items = count_with_ids(client, "counting-ids", "CAPACITY 30 EXPANSION 1", 150);
-        add("counting-ids", items);
-        let both = "COUNTING CAPACITY 50 ERROR 0.001";
-        add(
-            "windowed-counting",
-            fill_periods(client, "windowed-counting", both, 80),
-        );
+        let create: [&[u8]; 4] = [b"SEED", &seed, b"CAPACITY", b"70"];
+        let mut merged = fill(client, "merged", &create, 100);
+        // In one slot.
+        merged.extend(fill(client, "{merged}2", &create, 90));
+        assert_eq!(client.cmd("BF.MERGE merged {merged}2"), ok());
+        assert_eq!(client.cmd("DEL {merged}2"), int(1));
+        add("merged", merged);
 
         // One that came in chunks, and the same with chunks still to come: all of them, some of
         // the first filter, all but the first filter, some of the second, the last chunk.
         let chunks = split(&pieces(client, "five-filters"), 10);
         load_chunks(client, "chunked", &chunks);
         all.push(("chunked".to_owned(), five, vec![]));
+        let with_ids = split(&pieces(client, "ids"), 100);
+        let (come, to_come) = with_ids.split_at(with_ids.len() / 2);
+        load_chunks(client, "half-ids", come);
+        all.push(("half-ids".to_owned(), vec![], to_come.to_vec()));
         let count = chunks.len();
         let mut whole_first = 1;
         while whole_first < count && chunks[whole_first].1.len() == 10 {
@@ -324,32 +302,23 @@ impl Population {
             load_chunks(client, &key, &chunks[..come]);
             all.push((key, vec![], chunks[come..].to_vec()));
         }
-        let chunks = split(&pieces(client, "windowed-counting"), 100);
-        load_chunks(client, "half-windowed", &chunks[..chunks.len() / 2]);
-        let rest = chunks[chunks.len() / 2..].to_vec();
-        all.push(("half-windowed".to_owned(), vec![], rest));
 
         let whole = digest(client, "five-filters");
-        let windowed = digest(client, "windowed-counting");
-        let expiring = [
-            ("fixed", 1000),
-            ("twenty-filters", 2000),
-            ("half-2", 3000),
-            ("windowed", 4000),
-        ];
+        let expiring = [("fixed", 1000), ("twenty-filters", 2000), ("half-2", 3000)];
         let specimens = all.into_iter().map(|(key, items, rest)| {
             let lasting = Seen::of(client, &key, &items);
             if let Some((_, seconds)) = expiring.iter().find(|(name, _)| *name == key) {
                 let reply = client.cmd(&format!("EXPIRE {key} {seconds}"));
                 assert_eq!(reply, int(1));
             }
+            let whole = match &key[..] {
+                "half-ids" => digest(client, "ids"),
+                _ => whole.clone(),
+            };
             Specimen {
                 seen: Seen::of(client, &key, &items),
                 lasting,
-                whole: match key.as_str() {
-                    "half-windowed" => windowed.clone(),
-                    _ => whole.clone(),
-                },
+                whole,
                 key,
                 items,
                 rest,
@@ -357,7 +326,6 @@ impl Population {
         });
         let population = Self {
             specimens: specimens.collect(),
-            whole,
         };
         population.is_sound();
         population
@@ -369,7 +337,9 @@ impl Population {
         for specimen in &self.specimens {
             let kind = match &specimen.key[..] {
                 "redisbloom" => "MBbloom--",
-                key if key.contains("windowed") || key.contains("counting") => "bloomfltx",
+                "windowed" | "aging" | "counting" | "ids" | "windowed-counting" | "half-ids" => {
+                    "bloomfltx"
+                }
                 _ => "bloomfltr",
             };
             assert_eq!(specimen.seen.kind, simple(kind));
@@ -387,11 +357,19 @@ impl Population {
         assert_eq!(filters("one-filter"), 1);
         assert_eq!(filters("five-filters"), 5);
         assert_eq!(filters("twenty-filters"), 20);
-        assert_eq!(filters("counting"), 4);
-        assert!(filters("counting-ids") > 3);
-        assert!(filters("windowed") > 3);
         let chunked = self.specimens.iter().find(|s| s.key == "chunked");
-        assert_eq!(chunked.map(|s| &s.seen.digest), Some(&self.whole));
+        assert!(chunked.is_some_and(|s| s.seen.digest == s.whole));
+        assert!(filters("aging") > filters("windowed"));
+        let aging = self.specimens.iter().find(|s| s.key == "aging");
+        let info = &aging.expect("it is one of them").seen.info;
+        assert_eq!(info.as_array().last(), Some(&int(3)), "periods that answer");
+        assert!(filters("counting") > 1 && filters("ids") > 1);
+    }
+
+    /// The digest of the object of which this is a part.
+    fn whole(&self, key: &str) -> &str {
+        let found = self.specimens.iter().find(|s| s.key == key);
+        &found.expect("it is one of them").whole
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &str> {
@@ -566,7 +544,7 @@ fn objects_survive_in_a_log_behind_an_rdb() {
     population.is_unchanged(&mut client);
     assert!(Seen::of(&mut client, "twenty-filters-2", &items) == late);
     assert_eq!(client.cmd("PERSIST half-2-2"), int(1));
-    assert_eq!(digest(&mut client, "half-2-2"), population.whole);
+    assert_eq!(digest(&mut client, "half-2-2"), population.whole("half-2"));
 }
 
 /// Appends to the config file of a server that is down.

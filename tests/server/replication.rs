@@ -173,6 +173,36 @@ impl Workload {
         }
     }
 
+    /// A removal of items, by one of the commands that remove them.
+    fn removing(&mut self) -> Vec<Vec<u8>> {
+        let key = self.key().into_bytes();
+        if self.random.one_in(4) {
+            return [vec![b"BF.MDEL".to_vec(), key], self.items()].concat();
+        }
+        let mut words = vec![b"BF.DEL".to_vec(), key, self.item()];
+        if self.random.one_in(3) {
+            let id = self.random.pick(&["0", "7", "500"]);
+            words.extend([b"ID".to_vec(), id.as_bytes().to_vec()]);
+        }
+        words
+    }
+
+    /// A creation without items.
+    fn reserving(&mut self) -> String {
+        let key = self.key();
+        let growth = self.random.pick(&["", " NONSCALING", " EXPANSION 3"]);
+        let capacity = self.random.pick(&["1", "25", "90", "100000000"]);
+        let more = self.random.pick(&[
+            "",
+            " NX",
+            " EX 9000",
+            " PX 3",
+            " COUNTING",
+            " WINDOW 5 PERIODS 3 PX 800000",
+        ]);
+        format!("BF.RESERVE {key} 0.02 {capacity}{growth}{more}")
+    }
+
     fn load_some(&mut self, client: &mut Client) {
         let key = format!("key-{}", self.random.below(6));
         let (object, come) = match self.loading.get(&key) {
@@ -194,6 +224,10 @@ impl Workload {
     }
 
     /// The next write. It may fail, as a client's may.
+    #[allow(
+        clippy::too_many_lines,
+        reason = "a line or two for each kind of write"
+    )]
     pub fn step(&mut self, client: &mut Client) {
         let (key, other) = (self.key(), self.key());
         let call = |client: &mut Client, args: &[Vec<u8>]| {
@@ -205,32 +239,14 @@ impl Workload {
                 let write = self.adding();
                 call(client, &write);
             }
-            50..53 => {
-                let item = self.item();
-                let mut remove = vec![b"BF.DEL".to_vec(), key.into_bytes(), item];
-                if self.random.one_in(3) {
-                    let id = self.random.pick(&["0", "7", "500"]);
-                    remove.extend([b"ID".to_vec(), id.as_bytes().to_vec()]);
-                }
-                call(client, &remove);
-            }
-            53 => {
-                let start = vec![b"BF.MDEL".to_vec(), key.into_bytes()];
-                call(client, &[start, self.items()].concat());
+            50..54 => {
+                let removal = self.removing();
+                call(client, &removal);
             }
             54 => drop(client.cmd(&format!("BF.MERGE {key} {other}"))),
             55..58 => {
-                let growth = self.random.pick(&["", " NONSCALING", " EXPANSION 3"]);
-                let capacity = self.random.pick(&["1", "25", "90", "100000000"]);
-                let more = self.random.pick(&[
-                    "",
-                    " NX",
-                    " EX 9000",
-                    " PX 3",
-                    " COUNTING",
-                    " WINDOW 5 PERIODS 3 PX 800000",
-                ]);
-                client.cmd(&format!("BF.RESERVE {key} 0.02 {capacity}{growth}{more}"));
+                let creation = self.reserving();
+                client.cmd(&creation);
             }
             58..61 => {
                 let dump = self.random.pick(&self.dumps);

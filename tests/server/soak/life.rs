@@ -4,10 +4,7 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use valkeybloom::bloom::Limits;
-use valkeybloom::bloom::chunks::{Partial, Progress};
-
-use super::{Budget, Random};
+use super::{Budget, Random, dump_of};
 use crate::harness::{
     Builder, Client, Reply, Server, digest, error, int, nil, ok, wait_in_sync, wait_until,
 };
@@ -763,18 +760,6 @@ impl Life {
         self.check_all(false);
         kind
     }
-}
-
-/// The dump of BF.LOAD that holds the same as these chunks of BF.SCANDUMP.
-fn dump_of(chunks: &Pieces) -> Vec<u8> {
-    let mut partial = Partial::new(&chunks[0].1, Limits::Obey).expect("a header");
-    for (cursor, chunk) in &chunks[1..] {
-        match partial.load(*cursor, chunk).expect("the next chunk") {
-            Progress::Partial => {}
-            Progress::Complete(object) => return object.encode(),
-        }
-    }
-    panic!("a chunk is missing");
 }
 
 /// Awaits that the AOF holds all: none is being rewritten, nor begun after a full resync.

@@ -11,6 +11,11 @@ mod scarce;
 use std::env;
 use std::time::{Duration, Instant};
 
+use valkeybloom::bloom::Limits;
+use valkeybloom::bloom::chunks::{Partial, Progress};
+
+use crate::hostile;
+
 /// How long a test goes on.
 pub struct Budget {
     end: Option<Instant>,
@@ -50,8 +55,8 @@ impl Iterator for Budget {
     }
 }
 
-/// Random choices that can be made again: `SplitMix64` (Steele, Lea and Flood 2014).
-pub struct Random(u64);
+/// Random choices that can be made again.
+pub struct Random(hostile::Random);
 
 impl Random {
     /// From the clock, or from `SOAK_SEED`. Tells which, for the log of a test that fails.
@@ -61,25 +66,26 @@ impl Random {
             |text| text.parse().expect("SOAK_SEED is a number"),
         );
         eprintln!("{test}: SOAK_SEED={seed}");
-        Self(seed)
+        Self(hostile::Random(seed))
+    }
+
+    /// Choices of its own, for a thread of its own.
+    pub fn branch(&mut self) -> Self {
+        Self(hostile::Random(self.next()))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next()
     }
 
     /// A number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end as u64).expect("below a usize")
+        self.0.below(end)
     }
 
     /// True once in so many times.
     pub fn one_in(&mut self, times: usize) -> bool {
-        self.below(times) == 0
+        self.0.one_in(times)
     }
 
     pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
@@ -87,7 +93,7 @@ impl Random {
     }
 
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
-        (0..length).map(|_| self.next().to_le_bytes()[0]).collect()
+        self.0.bytes(length)
     }
 }
 
@@ -95,4 +101,16 @@ fn clock() -> Duration {
     let now = std::time::SystemTime::now();
     now.duration_since(std::time::UNIX_EPOCH)
         .unwrap_or_default()
+}
+
+/// The dump of BF.LOAD that holds the same as these chunks of BF.SCANDUMP.
+fn dump_of(chunks: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut partial = Partial::new(&chunks[0].1, Limits::Obey).expect("a header");
+    for (cursor, chunk) in &chunks[1..] {
+        match partial.load(*cursor, chunk).expect("the next chunk") {
+            Progress::Partial => {}
+            Progress::Complete(object) => return object.encode(),
+        }
+    }
+    panic!("a chunk is missing");
 }

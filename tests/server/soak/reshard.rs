@@ -86,7 +86,7 @@ impl<'a> Writer<'a> {
     ) -> Self {
         Self {
             router: cluster.router(),
-            random: Random(random.next()),
+            random: random.branch(),
             progress,
             waits,
             keys: (0..KEYS)

@@ -4,10 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::process::Command;
 
-use valkeybloom::bloom::Limits;
-use valkeybloom::bloom::chunks::{Partial, Progress};
-
-use super::{Budget, Random};
+use super::{Budget, Random, dump_of};
 use crate::harness::{
     Builder, Client, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
@@ -661,13 +658,7 @@ fn arguments_larger_than_the_protocol_may_carry() {
     load_chunks(&mut client, "chunked", &finer[1..]);
     assert_eq!(digest(&mut client, "chunked"), expected);
 
-    let mut partial = Partial::new(&chunks[0].1, Limits::Obey).expect("a header");
-    let mut dump = Vec::new();
-    for (cursor, chunk) in &chunks[1..] {
-        if let Progress::Complete(object) = partial.load(*cursor, chunk).expect("the next") {
-            dump = object.encode();
-        }
-    }
+    let dump = dump_of(&chunks);
     let load: [&[u8]; 3] = [b"BF.LOAD", b"loaded", &dump];
     let begun = format!("*3\r\n$7\r\nBF.LOAD\r\n$6\r\nloaded\r\n${}\r\n", dump.len());
     assert_eq!(server.client().raw(begun.as_bytes()), error(too_large));

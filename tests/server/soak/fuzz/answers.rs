@@ -5,7 +5,7 @@ use super::parse::{self, rate_of};
 use crate::harness::{Reply, bulk, int, simple};
 
 /// The fields of BF.INFO: how they are asked for, and how they are told.
-pub const FIELDS: [(&str, &str); 8] = [
+pub const FIELDS: [(&str, &str); 12] = [
     ("CAPACITY", "Capacity"),
     ("SIZE", "Size"),
     ("FILTERS", "Number of filters"),
@@ -14,6 +14,10 @@ pub const FIELDS: [(&str, &str); 8] = [
     ("ERROR", "Error rate"),
     ("TIGHTENING", "Tightening ratio"),
     ("MAXSCALEDCAPACITY", "Max scaled capacity"),
+    ("ESTIMATEDERROR", "Estimated error rate"),
+    ("WINDOW", "Window"),
+    ("PERIODS", "Periods"),
+    ("LIVEPERIODS", "Live periods"),
 ];
 
 impl Object {
@@ -43,7 +47,15 @@ impl Object {
                 .iter()
                 .filter(|(name, _)| field.eq_ignore_ascii_case(name.as_bytes()))
                 .collect(),
-            None => FIELDS[..if scaling { 8 } else { 6 }].iter().collect(),
+            None => {
+                let windowed = self.shape.window.is_some();
+                let all = FIELDS.iter().filter(|(name, _)| match *name {
+                    "TIGHTENING" | "MAXSCALEDCAPACITY" => scaling,
+                    "WINDOW" | "PERIODS" | "LIVEPERIODS" => windowed,
+                    _ => true,
+                });
+                all.collect()
+            }
         };
         if pairs.len() != due.len() {
             return Err(format!("{} fields are due", due.len()));
@@ -57,10 +69,56 @@ impl Object {
         Ok(())
     }
 
+    /// Whether this is how many items it counts.
+    pub fn are_items(&self, reply: &Reply) -> Result<(), String> {
+        let (least, most) = (self.items, self.most);
+        match reply {
+            Reply::Int(told) if (least..=most).contains(told) => Ok(()),
+            _ => Err(format!("{least} to {most} items are due")),
+        }
+    }
+
+    /// The same for an object whose filters are not foretold: as far as the lines agree.
+    fn is_loose_debug(&self, lines: &[Reply]) -> Result<(), String> {
+        let first = lines.first().ok_or("a line is due")?.text();
+        let items = first.strip_prefix("size:").and_then(|n| n.parse().ok());
+        let items = items.ok_or("a number of items is due")?;
+        self.are_items(&int(items))?;
+        let (mut sum, mut periods) = (0, std::collections::BTreeSet::new());
+        for line in &lines[1..] {
+            let line = line.text();
+            let value = |name: &str| {
+                let mut words = line.split(' ');
+                words.find_map(|word| word.strip_prefix(name)?.parse::<i64>().ok())
+            };
+            sum += value("size:").ok_or("no size")?;
+            let bits = value("bytes:").ok_or("no bytes")? * if self.shape.counting { 2 } else { 8 };
+            if value("bits:") != Some(bits) {
+                return Err(format!("{bits} bits are due"));
+            }
+            periods.extend(value("period:"));
+            let cell = self.shape.counting.then_some(4);
+            if value("cell:") != cell || value("period:").is_some() != self.shape.window.is_some() {
+                return Err(format!("{line:?} is of another kind"));
+            }
+        }
+        let (least, most) = self.live_periods();
+        if sum != items {
+            return Err(format!("{sum} items are in the filters"));
+        }
+        if self.shape.window.is_some() && !(least..=most).contains(&periods.len()) {
+            return Err(format!("{least} to {most} periods are due"));
+        }
+        Ok(())
+    }
+
     pub fn is_debug(&self, reply: &Reply) -> Result<(), String> {
         let Reply::Array(lines) = reply else {
             return Err("an array is due".to_owned());
         };
+        if self.loose {
+            return self.is_loose_debug(lines);
+        }
         let count = self.capacities.len();
         if lines.len() != count + 1 {
             return Err(format!("{count} filters are due"));
@@ -103,6 +161,17 @@ impl Object {
         let [Reply::Int(next), Reply::Bulk(bytes)] = pair.as_slice() else {
             return Err("a pair is due".to_owned());
         };
+        if self.loose {
+            let length = bytes.len() as i128;
+            let version = if self.shape.is_extended() { 0x82 } else { 0x81 };
+            let right = match cursor {
+                0 => *next == 1 && bytes.first() == Some(&version),
+                _ => {
+                    (*next, length) == (0, 0) || length > 0 && i128::from(*next) == cursor + length
+                }
+            };
+            return right.then_some(()).ok_or("another piece is due".to_owned());
+        }
         let (due_next, due_bytes) = match cursor {
             0 => (1, 30 + 69 * self.capacities.len() as i128),
             1.. => {
@@ -124,10 +193,52 @@ impl Object {
 
     fn is_field(&self, field: &str, value: &Reply, resp3: bool) -> Result<(), String> {
         let count = self.capacities.len();
+        let number = || match value {
+            Reply::Int(told) => Ok(*told),
+            _ => Err(format!("a number is due for {field}")),
+        };
+        let at_least = |least: i64| match number()? {
+            told if told >= least => Ok(()),
+            told => Err(format!("{field}: at least {least} are due, not {told}")),
+        };
+        let window = self.shape.window;
         let due = match field {
+            "ITEMS" => return self.are_items(value),
+            "ESTIMATEDERROR" => {
+                let told = rate_in(value, resp3).ok_or("a rate is due")?;
+                // A filter of few bits comes out larger than it has to be, never smaller.
+                let most = if self.loose || self.strange {
+                    1.0
+                } else {
+                    (1.5 * self.shape.error_rate).min(1.0)
+                };
+                let right = (0.0..=most).contains(&told) && (self.most > 0 || told <= 0.0);
+                return if right {
+                    Ok(())
+                } else {
+                    Err(format!("no more than {most} is due"))
+                };
+            }
+            "WINDOW" => int(window.ok_or("it has no window")?.period_ms),
+            "PERIODS" => int(window.ok_or("it has no window")?.periods),
+            "LIVEPERIODS" => {
+                let (least, most) = self.live_periods();
+                let told = usize::try_from(number()?).map_err(|_| "fewer than none")?;
+                return if (least..=most).contains(&told) {
+                    Ok(())
+                } else {
+                    Err(format!("{least} to {most} periods are due"))
+                };
+            }
+            "FILTERS" | "CAPACITY" | "SIZE" if self.loose => return at_least(1),
+            "MAXSCALEDCAPACITY" if self.loose => return at_least(0),
+            "ERROR" if self.merged => {
+                let told = rate_in(value, resp3).ok_or("a rate is due")?;
+                let right = (self.shape.error_rate..1.0).contains(&told);
+                return right.then_some(()).ok_or("a higher rate is due".to_owned());
+            }
             "CAPACITY" => int(self.capacity()),
             "FILTERS" => int(i64::try_from(count).expect("not that many")),
-            "ITEMS" => int(self.items),
             "EXPANSION" if self.shape.expansion == 0 => Reply::Nil,
             "EXPANSION" => int(self.shape.expansion.into()),
             "ERROR" => return is_rate(value, self.shape.error_rate, resp3),
@@ -164,12 +275,16 @@ impl Object {
     }
 }
 
-fn is_rate(value: &Reply, due: f64, resp3: bool) -> Result<(), String> {
-    let told = match value {
+fn rate_in(value: &Reply, resp3: bool) -> Option<f64> {
+    match value {
         Reply::Double(told) if resp3 => Some(*told),
         Reply::Bulk(text) if !resp3 => rate_of(text),
         _ => None,
-    };
+    }
+}
+
+fn is_rate(value: &Reply, due: f64, resp3: bool) -> Result<(), String> {
+    let told = rate_in(value, resp3);
     if told.is_some_and(|told| told.to_bits() == due.to_bits()) {
         Ok(())
     } else {

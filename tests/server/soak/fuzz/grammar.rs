@@ -108,18 +108,70 @@ const RATES: [&str; 44] = [
     "0.1x",
 ];
 
-const OPTIONS: [&str; 8] = [
+/// Those of BF.INSERT. The third and what follows up to the sixth are BF.RESERVE's too.
+const OPTIONS: [&str; 14] = [
     "CAPACITY",
     "ERROR",
     "EXPANSION",
     "NONSCALING",
+    "COUNTING",
+    "WINDOW",
+    "PERIODS",
     "NOCREATE",
     "TIGHTENING",
     "SEED",
     "VALIDATESCALETO",
+    "TTL",
+    "ID",
+    "AT",
 ];
 
-const FIELDS: [&str; 12] = [
+/// Options of BF.RESERVE alone.
+const OF_RESERVE: [&str; 3] = ["EX", "PX", "NX"];
+
+/// Lengths of periods: none of them ends for years, or they are none.
+const PERIODS_MS: [&str; 10] = [
+    "1000000000000",
+    "1000000000000",
+    "1000000000000",
+    "10000000000000",
+    "10000000000000",
+    "9223372036854775807",
+    "0",
+    "-1",
+    "x",
+    "9223372036854775808",
+];
+
+/// Times to live of items.
+const TTLS: [&str; 10] = [
+    "1",
+    "1000",
+    "1000000000000",
+    "1000000000000",
+    "2000000000000",
+    "10000000000000",
+    "0",
+    "-1",
+    "x",
+    "9223372036854775807",
+];
+
+/// Times to live of keys: none of them ends while a test runs, or they are none.
+const KEY_TTLS: [&str; 7] = [
+    "1000000000",
+    "1000000000",
+    "1000000000",
+    "0",
+    "-5",
+    "soon",
+    "9223372036854775807",
+];
+
+/// Options whose values, when they are missing, are not to be any number: it might be a short time.
+const TIMES: [&str; 3] = ["EX", "PX", "WINDOW"];
+
+const FIELDS: [&str; 16] = [
     "CAPACITY",
     "SIZE",
     "FILTERS",
@@ -128,6 +180,10 @@ const FIELDS: [&str; 12] = [
     "ERROR",
     "TIGHTENING",
     "MAXSCALEDCAPACITY",
+    "ESTIMATEDERROR",
+    "WINDOW",
+    "PERIODS",
+    "LIVEPERIODS",
     "",
     "SIZES",
     "CAP",
@@ -145,6 +201,11 @@ pub struct Library {
 
 fn is_other(key: &[u8]) -> bool {
     OTHERS.map(str::as_bytes).contains(&key)
+}
+
+fn is_time(word: &[u8]) -> bool {
+    let mut times = TIMES.iter();
+    times.any(|time| word.eq_ignore_ascii_case(time.as_bytes()))
 }
 
 pub struct Grammar<'a> {
@@ -173,9 +234,15 @@ impl Grammar<'_> {
                 let length = self.random.below(100_000);
                 self.random.bytes(length)
             }
-            3..16 => self.random.below(64).to_string().into_bytes(),
+            3..10 => self.popular(),
+            10..16 => self.random.below(64).to_string().into_bytes(),
             _ => self.random.below(100_000).to_string().into_bytes(),
         }
+    }
+
+    /// One that is asked for again and again.
+    fn popular(&mut self) -> Vec<u8> {
+        self.random.below(8).to_string().into_bytes()
     }
 
     fn items(&mut self) -> Vec<Vec<u8>> {
@@ -254,9 +321,39 @@ impl Grammar<'_> {
                 let length = *self.random.pick(&[32, 32, 32, 32, 32, 31, 33, 0]);
                 self.random.bytes(length)
             }
+            "WINDOW" => self.word(&PERIODS_MS),
+            "PERIODS" if self.random.one_in(4) => {
+                self.word(&["65535", "65536", "0", "-1", "two", "9223372036854775807"])
+            }
+            "PERIODS" => self.word(&["1", "2", "3"]),
+            "TTL" => self.word(&TTLS),
+            "ID" | "AT" => self.id(),
+            "EX" | "PX" => self.word(&KEY_TTLS),
             _ => return,
         };
         words.push(value);
+    }
+
+    fn id(&mut self) -> Vec<u8> {
+        if self.random.one_in(10) {
+            self.word(&INTEGERS)
+        } else {
+            self.random.below(8).to_string().into_bytes()
+        }
+    }
+
+    /// Now and then a kind of its own.
+    fn kind(&mut self, words: &mut Command) {
+        if self.random.one_in(4) {
+            let window = [
+                "WINDOW 1000000000000 PERIODS 2",
+                "WINDOW 10000000000000 PERIODS 1",
+            ];
+            words.extend(self.random.pick(&window).split(' ').map(Into::into));
+        }
+        if self.random.one_in(3) {
+            words.push(self.name("COUNTING"));
+        }
     }
 
     fn insert(&mut self) -> Command {
@@ -272,6 +369,10 @@ impl Grammar<'_> {
                 words.extend(["VALIDATESCALETO", "100000"].map(Into::into));
             }
         }
+        self.kind(&mut words);
+        if self.random.one_in(6) {
+            words.extend([b"ID".to_vec(), self.id()]);
+        }
         for _ in 0..self.random.below(4) {
             self.option(&mut words, &OPTIONS);
         }
@@ -284,13 +385,14 @@ impl Grammar<'_> {
 
     fn reserve(&mut self) -> Command {
         let mut words = vec![self.key(), self.rate(), self.integer()];
+        self.kind(&mut words);
         for _ in 0..self.random.below(3) {
             let among = if self.random.one_in(12) {
-                &OPTIONS[..]
+                OPTIONS.to_vec()
             } else {
-                &OPTIONS[2..4]
+                [&OPTIONS[2..7], &OF_RESERVE].concat()
             };
-            self.option(&mut words, among);
+            self.option(&mut words, &among);
         }
         words
     }
@@ -298,7 +400,7 @@ impl Grammar<'_> {
     /// The next command, or some that belong together.
     pub fn next(&mut self, commands: &mut Vec<Command>) {
         let key = self.key();
-        let (name, mut words) = match self.random.below(40) {
+        let (name, mut words) = match self.random.below(48) {
             0..8 => ("BF.ADD", vec![key, self.item()]),
             8..12 => ("BF.MADD", [vec![key], self.items()].concat()),
             12..16 => ("BF.EXISTS", vec![key, self.item()]),
@@ -326,12 +428,28 @@ impl Grammar<'_> {
             35 => ("BF.LOAD", self.load(key)),
             36 => return self.chunks(&key, commands),
             37 => ("COPY", vec![key, self.key()]),
+            38..41 => {
+                let mut words = vec![key, self.popular()];
+                if self.random.one_in(2) {
+                    words.extend([self.name("ID"), self.id()]);
+                }
+                ("BF.DEL", words)
+            }
+            41 => ("BF.MDEL", [vec![key], self.items()].concat()),
+            42 => ("BF.COUNT", vec![key, self.popular()]),
+            43 => ("BF.MISSING", [vec![key], self.items()].concat()),
+            44 | 45 => {
+                let sources = 1 + self.random.below(2);
+                let sources = (0..sources).map(|_| self.key());
+                ("BF.MERGE", [vec![key], sources.collect()].concat())
+            }
             _ => ("DEL", vec![key]),
         };
         // A word too many, or one too few.
         match self.random.below(100) {
             // It would be a time to live, of which the model knows nothing.
             0 if name == "BF.LOAD" && words.len() == 2 => words.push(b"soon".to_vec()),
+            0 if words.last().is_some_and(|word| is_time(word)) => {}
             0 => words.push(self.item()),
             1 => drop(words.pop()),
             _ => {}

@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::answers::{FIELDS, is, truth};
-use super::object::{Fit, Object, Reach};
+use super::object::{Fit, Object, Reach, Said};
 use super::parse::{self, Options};
 use crate::harness::{Reply, int, ok};
 
@@ -26,6 +26,12 @@ pub const NEWER: &str = "ERR bloom object decoding failed. Unsupported version";
 pub const TOO_LARGE: &str =
     "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
 pub const TOO_FINE: &str = "ERR provided VALIDATESCALETO causes false positive to degrade to 0";
+pub const NO_WINDOW: &str = "ERR filter was not made with WINDOW";
+pub const NO_COUNTERS: &str = "ERR filter was not made with COUNTING";
+pub const LONG_TTL: &str = "ERR ttl is longer than the window";
+pub const SEEDS: &str = "ERR filters have different seeds";
+pub const KINDS: &str = "ERR filters are of different kinds";
+pub const RATES: &str = "ERR error rates of the filters add up to 1 or more";
 
 /// The errors that a command may be answered with.
 #[derive(Default)]
@@ -54,12 +60,13 @@ impl Errors {
 struct Pieces {
     object: Object,
     bits: Vec<u8>,
+    /// Length of each filter's.
+    lengths: Vec<u64>,
 }
 
 #[derive(Clone, Debug)]
 struct Half {
     of: Pieces,
-    lengths: Vec<u64>,
     come: usize,
     /// Whether the bits that came are the right ones.
     right: bool,
@@ -69,7 +76,7 @@ impl Half {
     /// How many bits the filter that is being loaded lacks, in bytes.
     fn room(&self) -> u64 {
         let mut end = 0;
-        for length in &self.lengths {
+        for length in &self.of.lengths {
             end += length;
             if end > self.come as u64 {
                 return end - self.come as u64;
@@ -94,7 +101,7 @@ pub struct Model {
 }
 
 /// The commands, with the fewest and the most words they take.
-const ARITY: [(&str, usize, usize); 14] = [
+const ARITY: [(&str, usize, usize); 19] = [
     ("bf.add", 3, 3),
     ("bf.madd", 3, usize::MAX),
     ("bf.exists", 3, 3),
@@ -107,6 +114,11 @@ const ARITY: [(&str, usize, usize); 14] = [
     ("bf.scandump", 3, 3),
     ("bf.loadchunk", 4, 4),
     ("bf.debug", 2, 2),
+    ("bf.del", 3, usize::MAX),
+    ("bf.mdel", 3, usize::MAX),
+    ("bf.count", 3, 3),
+    ("bf.missing", 3, usize::MAX),
+    ("bf.merge", 3, usize::MAX),
     ("del", 2, 2),
     ("copy", 3, 3),
 ];
@@ -117,13 +129,14 @@ impl Model {
     }
 
     /// An object that the model knows, and how the server hands it out.
-    pub fn knows(&mut self, key: &[u8], dump: &[u8], header: &[u8], bits: &[u8]) {
+    pub fn knows(&mut self, key: &[u8], dump: &[u8], header: &[u8], filters: &[&[u8]]) {
         let Some(Value::Object(object)) = self.keys.get(key) else {
             panic!("no object at {}", key.escape_ascii());
         };
         let pieces = Pieces {
             object: object.clone(),
-            bits: bits.to_vec(),
+            bits: filters.concat(),
+            lengths: filters.iter().map(|bits| bits.len() as u64).collect(),
         };
         self.dumps.insert(dump.to_vec(), object.clone());
         self.headers.insert(header.to_vec(), pieces);
@@ -158,8 +171,10 @@ impl Model {
         match name.as_str() {
             "bf.reserve" => {
                 options = Options::of_reserve(&words[2..], &mut errors);
-                if self.keys.contains_key(key) {
-                    errors.due(EXISTS);
+                match self.keys.get(key) {
+                    Some(_) if !options.unless_exists => errors.due(EXISTS),
+                    None if options.lives_too_long() => errors.due(BAD_TTL),
+                    _ => {}
                 }
                 self.creation_errors(key, &options, &mut errors);
             }
@@ -172,7 +187,14 @@ impl Model {
                     errors.due(NOT_FOUND);
                 }
                 self.creation_errors(key, &options, &mut errors);
+                self.option_errors(key, &options, &mut errors);
             }
+            "bf.del" => {
+                options = Options::of_del(&words[3..], &mut errors);
+                self.requires_counters(key, &mut errors);
+            }
+            "bf.mdel" | "bf.count" => self.requires_counters(key, &mut errors),
+            "bf.merge" => self.merge_errors(&words[1..], &mut errors),
             "bf.info" => self.info_errors(words, &mut errors),
             "bf.load" => self.load_errors(words, &mut errors),
             "bf.debug" if !self.keys.contains_key(key) => errors.due(NOT_FOUND),
@@ -225,7 +247,7 @@ impl Model {
         }
         if let Some(least) = options.validate {
             let first_fits = matches!(fit, Fit::Yes);
-            match Object::new(shape, capacity).reach(least) {
+            match Object::new(shape, capacity, None).reach(least) {
                 Reach::Far if first_fits => {}
                 Reach::Until(_, OVER) if first_fits => told.due(TOO_LARGE),
                 Reach::Until(_, DEGRADED) if first_fits => told.due(TOO_FINE),
@@ -243,6 +265,85 @@ impl Model {
             // Whether it is looked at where nothing is to be made is not said.
             errors.possible.extend(told.due);
             errors.possible.extend(told.possible);
+        }
+    }
+
+    /// The errors of saying something of items that only some objects know.
+    fn option_errors(&self, key: &[u8], options: &Options, errors: &mut Errors) {
+        let shape = match self.keys.get(key) {
+            Some(Value::Object(object)) => object.shape.clone(),
+            None if !options.no_create => options.shape().0,
+            _ => return,
+        };
+        if options.id().is_some() && !shape.counting {
+            errors.due(NO_COUNTERS);
+        }
+        match (options.ttl_ms(), shape.window) {
+            (Some(_), None) => errors.due(NO_WINDOW),
+            (Some(ttl_ms), Some(window))
+                if i128::from(ttl_ms)
+                    > i128::from(window.period_ms) * i128::from(window.periods) =>
+            {
+                errors.due(LONG_TTL);
+            }
+            _ => {}
+        }
+    }
+
+    fn requires_counters(&self, key: &[u8], errors: &mut Errors) {
+        if let Some(Value::Object(object)) = self.keys.get(key)
+            && !object.shape.counting
+        {
+            errors.due(NO_COUNTERS);
+        }
+    }
+
+    /// The objects that are merged, that of the first key first if there is one. A key is taken once.
+    fn merged(&self, keys: &[Vec<u8>]) -> Vec<&Object> {
+        let mut names = HashSet::new();
+        let each = keys.iter().filter(|key| names.insert(*key));
+        each.filter_map(|key| self.object(key)).collect()
+    }
+
+    fn merge_errors(&self, keys: &[Vec<u8>], errors: &mut Errors) {
+        let alone = keys[1..].iter().all(|source| *source == keys[0]);
+        for (index, key) in keys.iter().enumerate() {
+            match self.keys.get(key) {
+                Some(Value::Other) => errors.due(WRONGTYPE),
+                Some(Value::Half(_)) => errors.due(LOADING),
+                None if index > 0 && key != &keys[0] || alone => errors.due(NOT_FOUND),
+                _ => {}
+            }
+        }
+        let objects = self.merged(keys);
+        let Some((first, others)) = objects.split_first() else {
+            return;
+        };
+        for other in others {
+            if first.seed != other.seed {
+                errors.due(SEEDS);
+            }
+            let kind = |object: &Object| (object.shape.window, object.shape.counting);
+            if kind(first) != kind(other) {
+                errors.due(KINDS);
+            }
+        }
+        let asked: f64 = objects.iter().map(|object| object.shape.error_rate).sum();
+        if alone {
+            return;
+        }
+        let alike = |other: &&Object| {
+            let shapes = (&first.shape, &other.shape);
+            !other.merged
+                && shapes.0.tightening.to_bits() == shapes.1.tightening.to_bits()
+                && (shapes.0.expansion == 0) == (shapes.1.expansion == 0)
+        };
+        let ratio = first.shape.tightening;
+        if asked >= 1.0 {
+            errors.due(RATES);
+        } else if asked > 0.4 || !(0.2..0.95).contains(&ratio) || !objects.iter().all(alike) {
+            // What their filters need may be more than what was asked for.
+            errors.possible(RATES);
         }
     }
 
@@ -266,6 +367,13 @@ impl Model {
                     errors.due(INVALID_FIELD);
                 }
             }
+            Some(("WINDOW" | "PERIODS" | "LIVEPERIODS", _)) => {
+                if let Some(Value::Object(object)) = value
+                    && object.shape.window.is_none()
+                {
+                    errors.due(INVALID_FIELD);
+                }
+            }
             Some(_) => {}
         }
     }
@@ -276,10 +384,12 @@ impl Model {
         }
         let dump = &words[2];
         if !self.dumps.contains_key(dump) {
-            errors.due(match dump.first() {
-                None | Some(1) => BAD_DUMP,
-                Some(_) => NEWER,
-            });
+            match dump.first() {
+                None | Some(1) => errors.due(BAD_DUMP),
+                // Behind it is another number of that kind.
+                Some(2) => errors.due.extend([BAD_DUMP, NEWER]),
+                Some(_) => errors.due(NEWER),
+            }
         }
         if let Some(ttl) = words.get(3) {
             let (value, unsure) = parse::integer(ttl);
@@ -334,11 +444,42 @@ impl Model {
     ) -> Result<(), String> {
         let key = &words[1];
         match name {
-            "bf.add" => self.made(key, options).add(&words[2], reply, resp3),
-            "bf.madd" => adds(self.made(key, options), &words[2..], reply, resp3),
-            "bf.insert" => adds(self.made(key, options), &options.items, reply, resp3),
+            "bf.add" => {
+                let said = Said::default();
+                self.made(key, options).add(&words[2], said, reply, resp3)
+            }
+            "bf.madd" => {
+                let said = Said::default();
+                adds(self.made(key, options), &words[2..], said, reply, resp3)
+            }
+            "bf.insert" => {
+                let said = Said {
+                    ttl_ms: options.ttl_ms(),
+                    id: options.id(),
+                };
+                adds(self.made(key, options), &options.items, said, reply, resp3)
+            }
+            "bf.reserve" if self.keys.contains_key(key) => is(reply, &Reply::Nil),
             "bf.reserve" => {
                 self.made(key, options);
+                is(reply, &ok())
+            }
+            "bf.del" => self.removes(key, &words[2..3], options.id(), &[reply], resp3),
+            "bf.mdel" => {
+                let Reply::Array(replies) = reply else {
+                    return Err("an array is due".to_owned());
+                };
+                let replies: Vec<&Reply> = replies.iter().collect();
+                self.removes(key, &words[2..], None, &replies, resp3)
+            }
+            "bf.count" => match (self.object(key), reply) {
+                (None, reply) => is(reply, &int(0)),
+                (Some(object), Reply::Int(told)) => object.is_count(&words[2], *told),
+                _ => Err("a count is due".to_owned()),
+            },
+            "bf.missing" => self.misses(key, &words[2..], reply),
+            "bf.merge" => {
+                self.merge(&words[1..]);
                 is(reply, &ok())
             }
             "bf.exists" => self.exists(key, &words[2..], std::slice::from_ref(reply), resp3),
@@ -349,10 +490,23 @@ impl Model {
                 self.exists(key, &words[2..], replies, resp3)
             }
             "bf.card" => {
-                let items = self.object(key).map_or(0, |object| object.items);
-                is(reply, &int(items))
+                let Some(Value::Object(object)) = self.keys.get_mut(key) else {
+                    return is(reply, &int(0));
+                };
+                object.are_items(reply)?;
+                object.is_told(Some(reply.as_int()), None);
+                Ok(())
             }
-            "bf.info" => self.asked(key)?.is_info(words.get(2), reply, resp3),
+            "bf.info" => {
+                self.asked(key)?.is_info(words.get(2), reply, resp3)?;
+                if let (None, false, Some(Value::Object(object))) =
+                    (words.get(2), resp3, self.keys.get_mut(key))
+                {
+                    let rows = reply.as_array();
+                    object.is_told(Some(rows[7].as_int()), Some(rows[5].as_int()));
+                }
+                Ok(())
+            }
             "bf.debug" => self.asked(key)?.is_debug(reply),
             "bf.scandump" => self.asked(key)?.is_piece(&words[2], reply),
             "bf.load" => {
@@ -398,7 +552,9 @@ impl Model {
     fn made(&mut self, key: &[u8], options: &Options) -> &mut Object {
         let value = self.keys.entry(key.to_vec()).or_insert_with(|| {
             let (shape, capacity) = options.shape();
-            Value::Object(Object::new(shape, capacity))
+            let mut object = Object::new(shape, capacity, options.ttl_ms());
+            object.seed = options.seed().cloned();
+            Value::Object(object)
         });
         match value {
             Value::Object(object) => object,
@@ -432,13 +588,65 @@ impl Model {
         Ok(())
     }
 
+    fn removes(
+        &mut self,
+        key: &[u8],
+        items: &[Vec<u8>],
+        id: Option<u64>,
+        replies: &[&Reply],
+        resp3: bool,
+    ) -> Result<(), String> {
+        if items.len() != replies.len() {
+            return Err(format!("{} replies are due", items.len()));
+        }
+        for (item, reply) in items.iter().zip(replies) {
+            match self.keys.get_mut(key) {
+                Some(Value::Object(object)) => object.remove(item, id, reply, resp3)?,
+                _ if truth(reply, resp3)? => return Err("removed from nothing".to_owned()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn misses(&self, key: &[u8], items: &[Vec<u8>], reply: &Reply) -> Result<(), String> {
+        let object = self.object(key);
+        let known = |item: &Vec<u8>| object.is_some_and(|object| object.known.contains(item));
+        let unknown: HashSet<&Vec<u8>> = items.iter().filter(|item| !known(item)).collect();
+        let most = i64::try_from(unknown.len()).expect("not that many");
+        let empty = object.is_none_or(Object::is_empty);
+        let least = if empty { most } else { 0 };
+        match reply {
+            Reply::Int(told) if (least..=most).contains(told) => Ok(()),
+            _ => Err(format!("{least} to {most} are due")),
+        }
+    }
+
+    fn merge(&mut self, keys: &[Vec<u8>]) {
+        let objects = self.merged(keys);
+        let Some((first, others @ [_, ..])) = objects.split_first() else {
+            // An object alone is as it was, or there is one more of it.
+            if let [object] = objects[..] {
+                let mut object = object.clone();
+                let new = !self.keys.contains_key(&keys[0]);
+                (object.loose, object.merged) = (object.loose | new, object.merged | new);
+                object.single &= !new;
+                self.keys.insert(keys[0].clone(), Value::Object(object));
+            }
+            return;
+        };
+        let mut merged = (*first).clone();
+        for other in others {
+            merged.absorb(other);
+        }
+        self.keys.insert(keys[0].clone(), Value::Object(merged));
+    }
+
     fn load_chunk(&mut self, key: &[u8], data: &[u8]) {
         let Some(value) = self.keys.get_mut(key) else {
             let of = self.headers[data].clone();
-            let lengths = of.object.bitmaps().collect();
             let half = Half {
                 of,
-                lengths,
                 come: 0,
                 right: true,
             };
@@ -453,8 +661,7 @@ impl Model {
         if half.come == half.of.bits.len() {
             let mut object = half.of.object.clone();
             if !half.right {
-                object.known.clear();
-                object.strange = true;
+                object.gets_strange();
             }
             *value = Value::Object(object);
         }
@@ -466,15 +673,26 @@ impl Model {
             Some(Value::Other) => "another type".to_owned(),
             Some(Value::Half(half)) => format!("half loaded, {} bytes have come", half.come),
             Some(Value::Object(object)) => format!(
-                "{:?}, {:?}, {} items",
-                object.shape, object.capacities, object.items
+                "{:?}, {:?}, {} to {} items, loose {}, single {}",
+                object.shape,
+                object.capacities,
+                object.items,
+                object.most,
+                object.loose,
+                object.single
             ),
         }
     }
 }
 
 /// Takes what the server says to several items: the first that fails is the last one told.
-fn adds(object: &mut Object, items: &[Vec<u8>], reply: &Reply, resp3: bool) -> Result<(), String> {
+fn adds(
+    object: &mut Object,
+    items: &[Vec<u8>],
+    said: Said,
+    reply: &Reply,
+    resp3: bool,
+) -> Result<(), String> {
     let Reply::Array(replies) = reply else {
         return Err("an array is due".to_owned());
     };
@@ -484,7 +702,7 @@ fn adds(object: &mut Object, items: &[Vec<u8>], reply: &Reply, resp3: bool) -> R
         return Err(format!("{due} replies are due"));
     }
     for (item, reply) in items.iter().zip(replies) {
-        object.add(item, reply, resp3)?;
+        object.add(item, said, reply, resp3)?;
     }
     Ok(())
 }

@@ -216,10 +216,10 @@ impl Walk<'_> {
         usize::try_from(value).expect("a sample is right, and small")
     }
 
-    /// The header of a filter. Gives the length of its bitmap.
+    /// The header of a filter. Gives the length of its bitmap, or of its counters.
     fn head(&mut self) -> usize {
-        self.take(1, Kind::Integer);
-        let bitmap = self.number();
+        let counters = self.take(1, Kind::Integer) == [2];
+        let bitmap = self.number() * if counters { 4 } else { 1 };
         self.take(4, Kind::Integer);
         self.take(32, Kind::Integer);
         self.spans.pop();
@@ -245,12 +245,78 @@ impl Walk<'_> {
     }
 }
 
+/// What the fields of an object with periods or counters are, in any of its forms.
+struct Extended {
+    /// Lengths of the filters' cells.
+    cells: Vec<u64>,
+}
+
+impl Walk<'_> {
+    /// Behind the first byte of a dump or of a header.
+    fn extended(&mut self, whole: bool) -> Extended {
+        self.number();
+        let options = self.number();
+        self.number();
+        self.take(8, Kind::Double);
+        self.take(8, Kind::Double);
+        self.number();
+        self.number();
+        self.at += 32;
+        if options & 1 != 0 {
+            self.number();
+            self.number();
+        }
+        let mut cells = Vec::new();
+        for _ in 0..self.number() {
+            self.number();
+            let ranges = if options & 2 != 0 { self.number() } else { 0 };
+            for _ in 0..2 * (ranges + usize::from(ranges > 0)) {
+                self.take(8, Kind::Integer);
+            }
+            for _ in 0..self.number() {
+                self.number();
+                let length = self.head();
+                cells.push(length as u64);
+                self.at += if whole { length } else { 0 };
+                self.take(8, Kind::Integer);
+                self.take(8, Kind::Integer);
+            }
+        }
+        Extended { cells }
+    }
+}
+
+/// The lengths of the filters' cells that a header of BF.LOADCHUNK claims, one that was accepted.
+pub fn cells_of(header: &[u8]) -> Vec<u64> {
+    if header[0] == EXTENDED_HEADER {
+        let mut walk = Walk {
+            bytes: header,
+            at: 1,
+            spans: Vec::new(),
+        };
+        return walk.extended(false).cells;
+    }
+    let filters = header[30..].chunks_exact(8 + 45 + 16);
+    let lengths = filters.map(|filter| filter[9..17].try_into().expect("eight bytes"));
+    lengths.map(u64::from_le_bytes).collect()
+}
+
+/// What a dump and a header of an object with periods or counters begin with.
+const EXTENDED_DUMP: u8 = 2;
+const EXTENDED_HEADER: u8 = 0x82;
+
 fn flat_spans(bytes: &[u8], at: usize) -> Vec<Span> {
     let mut walk = Walk {
         bytes,
         at,
         spans: Vec::new(),
     };
+    let version = bytes[at];
+    if [EXTENDED_DUMP, EXTENDED_HEADER].contains(&version) {
+        walk.take(1, Kind::Integer);
+        walk.extended(version == EXTENDED_DUMP);
+        return walk.spans;
+    }
     let whole = walk.take(1, Kind::Integer) == [1];
     walk.take(4, Kind::Integer);
     walk.take(8, Kind::Double);
@@ -303,6 +369,8 @@ fn rdb_spans(bytes: &[u8], at: usize) -> Vec<Span> {
                 match (half, strings) {
                     (true, 0) => walk.spans.extend(flat_spans(bytes, walk.at)),
                     (true, _) => {}
+                    // The seed of an object with periods or counters stands alone.
+                    (false, _) if length == 32 => {}
                     (false, _) => {
                         walk.head();
                     }

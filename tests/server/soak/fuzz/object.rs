@@ -1,8 +1,9 @@
 //! What the contract says of one object: how it grows, what it takes, and what stops it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::f64::consts::LN_2;
 
+use super::super::clock;
 use super::FILTER_LIMIT;
 use super::answers::truth;
 use super::model::{DEGRADED, FULL, OVER};
@@ -26,31 +27,68 @@ pub enum Fit {
     Unsaid,
 }
 
+/// How time passes for an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    pub period_ms: i64,
+    pub periods: i64,
+}
+
+impl Window {
+    /// The period that an item goes into that is to be found for so long. Periods are so long here that
+    /// none ends while a test runs.
+    fn target(self, ttl_ms: Option<i64>) -> i128 {
+        let now = i128::try_from(clock().as_millis()).expect("not that late");
+        let (length, periods) = (i128::from(self.period_ms), i128::from(self.periods));
+        let current = now / length;
+        let Some(ttl) = ttl_ms else {
+            return current;
+        };
+        let end = (now + i128::from(ttl) + length - 1) / length;
+        (end - periods)
+            .max(current + 1 - periods)
+            .clamp(0, current + 1)
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
     /// 0 where it can't grow.
     pub expansion: u32,
     pub error_rate: f64,
     pub tightening: f64,
+    pub window: Option<Window>,
+    pub counting: bool,
 }
 
 impl Shape {
-    /// The rate at which filter `index` is made.
+    /// Whether it is of the type that has periods or counters.
+    pub fn is_extended(&self) -> bool {
+        self.window.is_some() || self.counting
+    }
+
+    /// The rate at which filter `index` of a period is made.
     pub fn rate(&self, index: usize) -> f64 {
         #[allow(clippy::cast_precision_loss)]
-        let index = index as f64;
+        let (index, parts) = (
+            index as f64,
+            self.window
+                .map_or(1.0, |window| window.periods as f64 + 1.0),
+        );
+        let error_rate = self.error_rate / parts;
         if self.expansion == 0 {
-            self.error_rate
+            error_rate
         } else if self.tightening.to_bits() == TIGHTENING.to_bits() {
-            self.error_rate / ((index + 1.0) * (index + 2.0))
+            error_rate / ((index + 1.0) * (index + 2.0))
         } else {
-            self.error_rate * (1.0 - self.tightening) * self.tightening.powf(index)
+            error_rate * (1.0 - self.tightening) * self.tightening.powf(index)
         }
     }
 
     #[allow(clippy::cast_precision_loss)]
     fn bitmap_bytes(&self, index: usize, capacity: i64) -> f64 {
-        (capacity as f64 * self.rate(index).ln() / (-8.0 * LN_2 * LN_2)).ceil()
+        let bits = (capacity as f64 * self.rate(index).ln() / (-8.0 * LN_2 * LN_2)).ceil();
+        if self.counting { 4.0 * bits } else { bits }
     }
 
     pub fn fit(&self, index: usize, capacity: i64) -> Fit {
@@ -81,31 +119,105 @@ pub enum Reach {
     Unsaid,
 }
 
+/// What is said of the items of one command.
+#[derive(Clone, Copy, Default)]
+pub struct Said {
+    pub ttl_ms: Option<i64>,
+    pub id: Option<u64>,
+}
+
+/// How often an item was added, by the period that it went into and its id.
+type Held = BTreeMap<(i128, Option<u64>), i64>;
+
 #[derive(Clone, Debug)]
 pub struct Object {
     pub shape: Shape,
+    /// Of an object that is not loose.
     pub capacities: Vec<i64>,
+    /// How many items it counts; of a loose object, at least.
     pub items: i64,
+    /// The same, at most.
+    pub most: i64,
     /// What it must answer 1 for.
     pub known: HashSet<Vec<u8>>,
     /// Whether its bits are any, and not those of items.
     pub strange: bool,
+    /// The keys of its hash functions, if they are not those of all.
+    pub seed: Option<Vec<u8>>,
+    /// Whether false positives decide where items go, or it was merged: its filters are not foretold.
+    pub loose: bool,
+    /// Whether it was merged, so that its rate is one that was asked for or a higher one.
+    pub merged: bool,
+    /// Whether it has one filter for sure.
+    pub single: bool,
+    /// The least capacity of any first filter in it.
+    pub least_capacity: i64,
+    /// Of an object with periods or counters.
+    held: HashMap<Vec<u8>, Held>,
+    /// How many items were ever counted: from 15 on, a counter may be stuck.
+    counted: i64,
+    /// The periods that were opened for sure, and those that may have been.
+    periods: BTreeSet<i128>,
+    perhaps: BTreeSet<i128>,
 }
 
+/// Where counters end.
+const STUCK: i64 = 15;
+
 impl Object {
-    pub fn new(shape: Shape, capacity: i64) -> Self {
+    pub fn new(shape: Shape, capacity: i64, ttl_ms: Option<i64>) -> Self {
+        let periods = shape.window.map(|window| window.target(ttl_ms));
         Self {
-            shape,
             capacities: vec![capacity],
             items: 0,
+            most: 0,
             known: HashSet::new(),
             strange: false,
+            seed: None,
+            loose: shape.is_extended(),
+            merged: false,
+            single: shape.window.is_none(),
+            least_capacity: capacity,
+            held: HashMap::new(),
+            counted: 0,
+            periods: periods.into_iter().collect(),
+            perhaps: BTreeSet::new(),
+            shape,
         }
     }
 
-    /// Nothing was added to it, in any way.
+    /// Nothing was added to it, in any way, or all was removed.
     pub fn is_empty(&self) -> bool {
-        self.items == 0 && !self.strange
+        self.most == 0 && self.held.is_empty() && !self.strange && !self.is_stuck()
+    }
+
+    fn is_stuck(&self) -> bool {
+        self.counted >= STUCK
+    }
+
+    /// How many periods answer: at least, and at most.
+    pub fn live_periods(&self) -> (usize, usize) {
+        let all = self.periods.union(&self.perhaps).count();
+        (self.periods.len(), all)
+    }
+
+    /// Takes what was told of it for what is so.
+    pub fn is_told(&mut self, items: Option<i64>, filters: Option<i64>) {
+        if self.loose
+            && let Some(items) = items
+        {
+            (self.items, self.most) = (items, items);
+        }
+        if filters == Some(1) && !self.merged && self.shape.window.is_none() {
+            self.single = true;
+        }
+    }
+
+    /// What it is that bits which are none of its own make of it.
+    pub fn gets_strange(&mut self) {
+        self.strange = true;
+        self.known.clear();
+        self.held.clear();
     }
 
     pub fn capacity(&self) -> i64 {
@@ -136,8 +248,178 @@ impl Object {
         each.map(|(index, capacity)| self.shape.bitmap_bytes(index, *capacity) as u64)
     }
 
-    /// Takes what the server says to a new or known item.
-    pub fn add(&mut self, item: &[u8], reply: &Reply, resp3: bool) -> Result<(), String> {
+    /// Takes what the server says to an item that is to be added.
+    pub fn add(
+        &mut self,
+        item: &[u8],
+        said: Said,
+        reply: &Reply,
+        resp3: bool,
+    ) -> Result<(), String> {
+        if self.loose {
+            self.add_loosely(item, said, reply, resp3)
+        } else {
+            self.add_exactly(item, reply, resp3)
+        }
+    }
+
+    fn add_loosely(
+        &mut self,
+        item: &[u8],
+        said: Said,
+        reply: &Reply,
+        resp3: bool,
+    ) -> Result<(), String> {
+        let known = self.known.contains(item);
+        let may_be_full = self.most >= self.least_capacity;
+        if let Reply::Error(text) = reply {
+            // With an id or in another period, what is known may need room of its own.
+            let needs_room = self.shape.window.is_some() || said.id.is_some();
+            let due = match self.shape.expansion {
+                0 => [FULL, FULL],
+                _ => [OVER, DEGRADED],
+            };
+            return if known && !needs_room {
+                Err(format!("{text:?} for a known item"))
+            } else if !may_be_full {
+                Err(format!("{text:?}, but there is room"))
+            } else if due.contains(&text.as_str()) {
+                Ok(())
+            } else {
+                Err(format!("{text:?} and not {due:?}"))
+            };
+        }
+        let target = self.shape.window.map_or(0, |w| w.target(said.ttl_ms));
+        let new = truth(reply, resp3)?;
+        let held = self.held.get(item);
+        if new {
+            if known {
+                return Err("a known item is new".to_owned());
+            }
+            self.items += 1;
+            self.most += 1;
+            self.periods.insert(target);
+            self.single &= !may_be_full;
+        } else {
+            if self.is_empty() {
+                return Err("an empty object knows it".to_owned());
+            }
+            let is_late = |held: &Held| held.keys().any(|(period, _)| *period >= target);
+            let unchanged = !self.shape.is_extended()
+                || !(self.shape.counting && said.id.is_some()) && held.is_some_and(is_late)
+                || self.shape.window.is_none()
+                    && held.is_some_and(|held| held.contains_key(&(0, said.id)));
+            if !unchanged {
+                self.most += 1;
+                self.perhaps.insert(target);
+                self.single &= !may_be_full;
+            }
+        }
+        self.known.insert(item.to_vec());
+        if self.shape.is_extended() {
+            let held = self.held.entry(item.to_vec()).or_default();
+            *held.entry((target, said.id)).or_default() += 1;
+            self.counted += i64::from(self.shape.counting);
+        }
+        Ok(())
+    }
+
+    /// Takes what the server says to an item that is to be removed from counters.
+    pub fn remove(
+        &mut self,
+        item: &[u8],
+        id: Option<u64>,
+        reply: &Reply,
+        resp3: bool,
+    ) -> Result<(), String> {
+        let held = self.held.get_mut(item);
+        let of_id = held.as_ref().and_then(|held| {
+            let mut all = held.keys();
+            all.find(|(_, of)| *of == id).copied()
+        });
+        if !truth(reply, resp3)? {
+            let certain = self.shape.window.is_none()
+                && match id {
+                    None => self.single && held.is_some(),
+                    Some(_) => !self.merged && of_id.is_some(),
+                };
+            return if certain {
+                Err("what is held is not removed".to_owned())
+            } else {
+                Ok(())
+            };
+        }
+        if self.is_empty() {
+            return Err("removed from what is empty".to_owned());
+        }
+        self.items = (self.items - 1).max(0);
+        let Some(held) = self.held.get_mut(item) else {
+            self.gets_strange();
+            return Ok(());
+        };
+        let entry = match of_id {
+            Some(entry) => entry,
+            // A single filter claims it, or there is no other: it holds all.
+            None if id.is_none() || self.single => *held.keys().next().expect("it is held"),
+            None => {
+                self.gets_strange();
+                return Ok(());
+            }
+        };
+        let count = held.get_mut(&entry).expect("it was found");
+        *count -= 1;
+        if *count == 0 {
+            held.remove(&entry);
+        }
+        if held.is_empty() {
+            self.held.remove(item);
+            self.known.remove(item);
+        }
+        Ok(())
+    }
+
+    /// Whether this can be how often it was added.
+    pub fn is_count(&self, item: &[u8], told: i64) -> Result<(), String> {
+        let held = self.held.get(item).map_or(0, |held| held.values().sum());
+        let most = match (self.is_empty(), self.single) {
+            (true, _) => 0,
+            (_, true) => STUCK,
+            _ => i64::MAX,
+        };
+        if (held.min(STUCK)..=most).contains(&told) {
+            Ok(())
+        } else {
+            Err(format!("{held} to {most} are due"))
+        }
+    }
+
+    /// Becomes what answers for this object and another.
+    pub fn absorb(&mut self, other: &Self) {
+        self.loose = true;
+        self.merged = true;
+        self.single = false;
+        self.shape.error_rate += other.shape.error_rate;
+        self.items += other.items;
+        self.most += other.most;
+        for object in [self.strange, other.strange] {
+            // A filter of which nobody knows whether something is in it counts for one item at least.
+            self.most += if object { 1000 } else { 0 };
+        }
+        self.known.extend(other.known.iter().cloned());
+        self.strange |= other.strange;
+        self.counted += other.counted;
+        self.least_capacity = self.least_capacity.min(other.least_capacity);
+        for (item, counts) in &other.held {
+            let held = self.held.entry(item.clone()).or_default();
+            for (entry, count) in counts {
+                *held.entry(*entry).or_default() += count;
+            }
+        }
+        self.periods.extend(&other.periods);
+        self.perhaps.extend(&other.perhaps);
+    }
+
+    fn add_exactly(&mut self, item: &[u8], reply: &Reply, resp3: bool) -> Result<(), String> {
         let known = self.known.contains(item);
         if let Reply::Error(text) = reply {
             let full = self.items == self.capacity();
@@ -163,6 +445,7 @@ impl Object {
                 self.capacities.push(capacity.ok_or("it grew too far")?);
             }
             self.items += 1;
+            self.most += 1;
         } else if self.is_empty() {
             return Err("an empty object knows it".to_owned());
         }
@@ -173,8 +456,8 @@ impl Object {
     /// How far it can grow, if that is enough for `least` items.
     pub fn reach(&self, least: i64) -> Reach {
         let mut grown = Self {
-            known: HashSet::new(),
-            ..self.clone()
+            capacities: self.capacities.clone(),
+            ..Self::new(self.shape.clone(), 1, None)
         };
         let mut sum = self.capacity();
         for _ in 0..3000 {

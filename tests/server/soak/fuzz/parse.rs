@@ -1,7 +1,7 @@
 //! The words of a command as the contract reads them.
 
-use super::model::{BAD_CURSOR, Errors};
-use super::object::{CAPACITY, ERROR_RATE, EXPANSION, Shape, TIGHTENING};
+use super::model::{BAD_CURSOR, BAD_TTL, Errors};
+use super::object::{CAPACITY, ERROR_RATE, EXPANSION, Shape, TIGHTENING, Window};
 
 pub const BAD_CAPACITY: &str = "ERR bad capacity";
 pub const NO_CAPACITY: &str = "ERR (capacity should be larger than 0)";
@@ -15,6 +15,18 @@ pub const UNKNOWN: &str = "ERR unknown argument received";
 pub const NEEDLESS: &str = "ERR NOCREATE cannot be used with CAPACITY or ERROR";
 pub const FIXED_EXPANSION: &str = "ERR nonscaling filters cannot expand";
 pub const FIXED_VALIDATION: &str = "ERR cannot use NONSCALING and VALIDATESCALETO options together";
+pub const BAD_WINDOW: &str = "ERR bad window";
+pub const NO_WINDOW_LENGTH: &str = "ERR (window should be larger than 0)";
+pub const BAD_PERIODS: &str = "ERR bad periods";
+pub const NO_PERIODS: &str = "ERR (periods should be larger than 0)";
+pub const HALF_WINDOW: &str = "ERR WINDOW and PERIODS have to be given together";
+pub const NO_TTL: &str = "ERR (ttl should be larger than 0)";
+pub const BAD_ID: &str = "ERR bad id";
+
+/// The most periods that a window may have.
+const MAX_PERIODS: i64 = 65_535;
+/// Times in milliseconds up to this one, from now on, are times.
+const LAST_MS: i64 = 1 << 62;
 
 /// An integer as everybody reads it, and whether some would not: with a plus, zeros, spaces.
 pub fn integer(word: &[u8]) -> (Option<i128>, bool) {
@@ -100,16 +112,54 @@ impl<T> Slot<T> {
     }
 }
 
-/// What BF.RESERVE or BF.INSERT is asked for.
+impl Slot<i64> {
+    /// A number above 0, to be held when it is multiplied.
+    fn take_positive(
+        &mut self,
+        word: Option<&Vec<u8>>,
+        bad: &'static str,
+        zero: &'static str,
+        factor: i64,
+    ) {
+        let (value, unsure) = word.map_or((None, false), |word| integer(word));
+        let read = match value.map(i64::try_from) {
+            Some(Ok(0)) => Err(vec![zero]),
+            Some(Ok(value @ 1..)) => value.checked_mul(factor).ok_or(vec![bad]),
+            _ => Err(vec![bad]),
+        };
+        self.take(read, unsure, bad);
+    }
+}
+
+impl Slot<u64> {
+    fn take_id(&mut self, word: Option<&Vec<u8>>) {
+        let (value, unsure) = word.map_or((None, false), |word| integer(word));
+        let read = value.and_then(|value| u64::try_from(value).ok());
+        self.take(read.ok_or(vec![BAD_ID]), unsure, BAD_ID);
+    }
+}
+
+/// What BF.RESERVE, BF.INSERT or BF.DEL is asked for.
 #[derive(Default)]
 pub struct Options {
     capacity: Slot<i64>,
     error_rate: Slot<f64>,
     tightening: Slot<f64>,
     expansion: Slot<u32>,
+    period_ms: Slot<i64>,
+    periods: Slot<i64>,
+    pub counting: bool,
     non_scaling: bool,
     pub no_create: bool,
     pub validate: Option<i64>,
+    /// For how long items are to be found.
+    ttl_ms: Slot<i64>,
+    /// For how long the key is to live.
+    key_ttl: Slot<i64>,
+    id: Slot<u64>,
+    seed: Slot<Vec<u8>>,
+    /// Whether an object that exists is no error.
+    pub unless_exists: bool,
     pub items: Vec<Vec<u8>>,
     /// ITEMS, and nothing after it.
     pub no_items: bool,
@@ -123,8 +173,14 @@ impl Options {
         let mut words = words[2..].iter();
         while let Some(word) = words.next() {
             match word.to_ascii_uppercase().as_slice() {
-                b"EXPANSION" => options.take_expansion(words.next()),
-                b"NONSCALING" => options.non_scaling = true,
+                b"EX" => options
+                    .key_ttl
+                    .take_positive(words.next(), BAD_TTL, NO_TTL, 1000),
+                b"PX" => options
+                    .key_ttl
+                    .take_positive(words.next(), BAD_TTL, NO_TTL, 1),
+                b"NX" => options.unless_exists = true,
+                word if options.takes_of_shape(word, &mut words) => {}
                 _ => errors.due(UNKNOWN),
             }
         }
@@ -135,20 +191,26 @@ impl Options {
     pub fn of_insert(words: &[Vec<u8>], errors: &mut Errors) -> Self {
         let mut options = Self::default();
         let mut validate = Slot::<i64>::default();
-        let mut seed = Slot::<()>::default();
         let mut words = words.iter();
         while let Some(word) = words.next() {
             match word.to_ascii_uppercase().as_slice() {
                 b"CAPACITY" => options.take_capacity(words.next()),
                 b"ERROR" => options.take_rate(words.next()),
                 b"TIGHTENING" => options.take_tightening(words.next()),
-                b"EXPANSION" => options.take_expansion(words.next()),
-                b"NONSCALING" => options.non_scaling = true,
                 b"NOCREATE" => options.no_create = true,
+                b"TTL" => options
+                    .ttl_ms
+                    .take_positive(words.next(), BAD_TTL, NO_TTL, 1),
+                b"ID" => options.id.take_id(words.next()),
+                b"AT" => {
+                    // A client does not say what time it is.
+                    words.next();
+                    errors.due(UNKNOWN);
+                }
                 b"SEED" => {
-                    let right = words.next().is_some_and(|seed| seed.len() == 32);
-                    let read = right.then_some(()).ok_or(vec![BAD_SEED]);
-                    seed.take(read, false, "");
+                    let right = words.next().filter(|seed| seed.len() == 32);
+                    let read = right.cloned().ok_or(vec![BAD_SEED]);
+                    options.seed.take(read, false, "");
                 }
                 b"VALIDATESCALETO" => {
                     let (value, unsure) = words.next().map_or((None, false), |word| integer(word));
@@ -163,10 +225,10 @@ impl Options {
                     options.items = words.by_ref().cloned().collect();
                     options.no_items = options.items.is_empty();
                 }
+                word if options.takes_of_shape(word, &mut words) => {}
                 _ => errors.due(UNKNOWN),
             }
         }
-        seed.tell(errors);
         options.validate = validate.value;
         options.tell(errors);
         if options.no_create && (options.capacity.given || options.error_rate.given) {
@@ -179,14 +241,90 @@ impl Options {
         options
     }
 
+    pub fn of_del(words: &[Vec<u8>], errors: &mut Errors) -> Self {
+        let mut options = Self::default();
+        let mut words = words.iter();
+        while let Some(word) = words.next() {
+            match word.to_ascii_uppercase().as_slice() {
+                b"ID" => options.id.take_id(words.next()),
+                b"AT" => {
+                    words.next();
+                    errors.due(UNKNOWN);
+                }
+                _ => errors.due(UNKNOWN),
+            }
+        }
+        options.tell(errors);
+        options
+    }
+
+    /// Takes an option of both, or tells that it is another.
+    fn takes_of_shape<'w>(
+        &mut self,
+        word: &[u8],
+        words: &mut impl Iterator<Item = &'w Vec<u8>>,
+    ) -> bool {
+        match word {
+            b"EXPANSION" => self.take_expansion(words.next()),
+            b"NONSCALING" => self.non_scaling = true,
+            b"COUNTING" => self.counting = true,
+            b"WINDOW" => {
+                let word = words.next();
+                self.period_ms
+                    .take_positive(word, BAD_WINDOW, NO_WINDOW_LENGTH, 1);
+            }
+            b"PERIODS" => {
+                let word = words.next();
+                self.periods.take_positive(word, BAD_PERIODS, NO_PERIODS, 1);
+                if self.periods.value.is_some_and(|n| n > MAX_PERIODS) {
+                    self.periods.value = None;
+                    self.periods.errors.push(BAD_PERIODS);
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
     fn tell(&self, errors: &mut Errors) {
         self.capacity.tell(errors);
         self.error_rate.tell(errors);
         self.tightening.tell(errors);
         self.expansion.tell(errors);
+        self.period_ms.tell(errors);
+        self.periods.tell(errors);
+        self.ttl_ms.tell(errors);
+        self.key_ttl.tell(errors);
+        self.id.tell(errors);
+        self.seed.tell(errors);
         if self.non_scaling && self.expansion.value.is_some_and(|n| n > 0) {
             errors.due(FIXED_EXPANSION);
         }
+        if self.period_ms.given != self.periods.given {
+            errors.due(HALF_WINDOW);
+        }
+        if let (Some(period_ms), Some(periods)) = (self.period_ms.value, self.periods.value)
+            && period_ms.checked_mul(periods).is_none()
+        {
+            errors.due(BAD_WINDOW);
+        }
+    }
+
+    pub fn ttl_ms(&self) -> Option<i64> {
+        self.ttl_ms.value
+    }
+
+    pub fn id(&self) -> Option<u64> {
+        self.id.value
+    }
+
+    pub fn seed(&self) -> Option<&Vec<u8>> {
+        self.seed.value.as_ref()
+    }
+
+    /// Whether a key that is made now would live beyond all time.
+    pub fn lives_too_long(&self) -> bool {
+        self.key_ttl.value.is_some_and(|ms| ms > LAST_MS)
     }
 
     fn take_capacity(&mut self, word: Option<&Vec<u8>>) {
@@ -222,6 +360,18 @@ impl Options {
             && self.error_rate.errors.is_empty()
             && self.tightening.errors.is_empty()
             && self.expansion.errors.is_empty()
+            && self.period_ms.errors.is_empty()
+            && self.periods.errors.is_empty()
+            && self.window_ms().is_ok()
+    }
+
+    /// Length of the window, where there is one that can be.
+    fn window_ms(&self) -> Result<Option<i64>, ()> {
+        match (self.period_ms.value, self.periods.value) {
+            (None, None) => Ok(None),
+            (Some(period_ms), Some(periods)) => period_ms.checked_mul(periods).map(Some).ok_or(()),
+            _ => Err(()),
+        }
     }
 
     /// The object that these make, and the capacity of its first filter.
@@ -231,6 +381,11 @@ impl Options {
             expansion: if self.non_scaling { 0 } else { expansion },
             error_rate: self.error_rate.value.unwrap_or(ERROR_RATE),
             tightening: self.tightening.value.unwrap_or(TIGHTENING),
+            window: match (self.period_ms.value, self.periods.value) {
+                (Some(period_ms), Some(periods)) => Some(Window { period_ms, periods }),
+                _ => None,
+            },
+            counting: self.counting,
         };
         (shape, self.capacity.value.unwrap_or(CAPACITY))
     }

@@ -2,34 +2,40 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{Budget, Random};
+use super::super::{Budget, Random, dump_of};
 use super::grammar::{Grammar, Library, OTHERS};
 use super::model::{
-    BAD_CURSOR, BAD_DATA, BAD_DUMP, BAD_TTL, BUSY, DEGRADED, EXISTS, FULL, INVALID_FIELD, LOADING,
-    Model, NEWER, NOT_FOUND, OVER, TOO_FINE, TOO_LARGE, WRONGTYPE,
+    BAD_CURSOR, BAD_DATA, BAD_DUMP, BAD_TTL, BUSY, DEGRADED, EXISTS, FULL, INVALID_FIELD, KINDS,
+    LOADING, LONG_TTL, Model, NEWER, NO_COUNTERS, NO_WINDOW, NOT_FOUND, OVER, RATES, SEEDS,
+    TOO_FINE, TOO_LARGE, WRONGTYPE,
 };
 use super::parse::{
-    BAD_CAPACITY, BAD_EXPANSION, BAD_RATE, BAD_SEED, BAD_TIGHTENING, FIXED_EXPANSION,
-    FIXED_VALIDATION, NEEDLESS, NO_CAPACITY, RATE_RANGE, TIGHTENING_RANGE, UNKNOWN,
+    BAD_CAPACITY, BAD_EXPANSION, BAD_ID, BAD_PERIODS, BAD_RATE, BAD_SEED, BAD_TIGHTENING,
+    BAD_WINDOW, FIXED_EXPANSION, FIXED_VALIDATION, HALF_WINDOW, NEEDLESS, NO_CAPACITY, NO_PERIODS,
+    NO_TTL, NO_WINDOW_LENGTH, RATE_RANGE, TIGHTENING_RANGE, UNKNOWN,
 };
 use super::{Command, Target, command};
 use crate::harness::{Client, Reply};
-use crate::replies;
+use crate::persistence::pieces;
 
 /// So many commands go out at once.
 const BATCH: usize = 256;
 
 /// Objects that are handed back by BF.LOAD and BF.LOADCHUNK.
-const CREATIONS: [&str; 5] = [
+const CREATIONS: [&str; 9] = [
     "BF.INSERT a CAPACITY 20 ERROR 0.01 ITEMS 1 2 3 4 5 6 7",
     "BF.INSERT a CAPACITY 2 EXPANSION 1 ITEMS 1 2 3 4 5 6 7 8 9",
     "BF.INSERT a CAPACITY 5 ERROR 0.001 NONSCALING ITEMS 1 2 3 4 5",
     "BF.INSERT a CAPACITY 3 TIGHTENING 0.9 EXPANSION 3 ITEMS 10 11 12 13 14 15 16 17",
     "BF.INSERT a CAPACITY 50",
+    "BF.INSERT a CAPACITY 3 COUNTING ITEMS 1 2 3 4 5 6 7 1 2",
+    "BF.INSERT a CAPACITY 4 COUNTING ID 2 ITEMS 1 2 3",
+    "BF.INSERT a CAPACITY 5 WINDOW 1000000000000 PERIODS 2 TTL 2000000000000 ITEMS 1 2 3 4 5 6 7",
+    "BF.INSERT a CAPACITY 5 NONSCALING WINDOW 10000000000000 PERIODS 3 COUNTING ITEMS 1 2 3",
 ];
 
 /// What a fuzzer that comes everywhere is told at some time.
-const ERRORS: [&str; 28] = [
+const ERRORS: [&str; 41] = [
     WRONGTYPE,
     BUSY,
     LOADING,
@@ -58,9 +64,22 @@ const ERRORS: [&str; 28] = [
     NEEDLESS,
     TOO_LARGE,
     TOO_FINE,
+    NO_WINDOW,
+    NO_COUNTERS,
+    LONG_TTL,
+    SEEDS,
+    KINDS,
+    RATES,
+    BAD_WINDOW,
+    NO_WINDOW_LENGTH,
+    BAD_PERIODS,
+    NO_PERIODS,
+    HALF_WINDOW,
+    NO_TTL,
+    BAD_ID,
 ];
 
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 17] = [
     "bf.add",
     "bf.madd",
     "bf.exists",
@@ -73,6 +92,11 @@ const NAMES: [&str; 12] = [
     "bf.scandump",
     "bf.loadchunk",
     "bf.debug",
+    "bf.del",
+    "bf.mdel",
+    "bf.count",
+    "bf.missing",
+    "bf.merge",
 ];
 
 /// A connection in each protocol, and the model of what both work on.
@@ -82,6 +106,8 @@ struct Talk {
     commands: u64,
     /// How often each error was told.
     errors: BTreeMap<String, u64>,
+    /// How often each command was answered with something else than an error, a 0 or nothing.
+    granted: BTreeMap<String, u64>,
 }
 
 impl Talk {
@@ -90,7 +116,9 @@ impl Talk {
         let client = &mut self.clients[usize::from(resp3)];
         let replies = client.call_all(commands);
         for (number, (words, reply)) in commands.iter().zip(&replies).enumerate() {
-            let before = self.model.shown(&words[1.min(words.len() - 1)]);
+            // Of what may be a key, if only the first is one.
+            let keys = words.iter().skip(1).take(3);
+            let before: Vec<String> = keys.map(|key| self.model.shown(key)).collect();
             if let Err(why) = self.model.take(words, reply, resp3) {
                 // What was said to this key, as far as it is short.
                 let of_key = commands[..=number]
@@ -100,7 +128,7 @@ impl Talk {
                     eprintln!("{}", shown(said));
                 }
                 panic!(
-                    "{why}: {reply:?} to {}, RESP3 {resp3}, where there was {before}",
+                    "{why}: {reply:?} to {}, RESP3 {resp3}, where there was {before:?}",
                     shown(words)
                 );
             }
@@ -110,6 +138,9 @@ impl Talk {
             };
             if let Reply::Error(text) = error {
                 *self.errors.entry(text.clone()).or_default() += 1;
+            } else if ![Reply::Int(0), Reply::Bool(false), Reply::Nil].contains(error) {
+                let name = String::from_utf8_lossy(&words[0]).to_lowercase();
+                *self.granted.entry(name).or_default() += 1;
             }
         }
         self.commands += commands.len() as u64;
@@ -125,16 +156,14 @@ impl Talk {
         for line in CREATIONS {
             let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
             self.say(&[command(&words)], false);
-            let pieces = replies::pieces(&mut self.clients[0], "a");
-            let dump = replies::dump(&pieces);
+            let pieces = pieces(&mut self.clients[0], "a");
+            let dump = dump_of(&pieces);
             let header = pieces[0].1.clone();
             // One chunk for each filter.
-            let lengths = pieces[1..].iter().map(|(_, bytes)| bytes.len()).collect();
-            let bits: Vec<u8> = pieces[1..]
-                .iter()
-                .flat_map(|(_, bits)| bits.clone())
-                .collect();
-            self.model.knows(b"a", &dump, &header, &bits);
+            let filters: Vec<&[u8]> = pieces[1..].iter().map(|(_, bits)| &bits[..]).collect();
+            let lengths = filters.iter().map(|bits| bits.len()).collect();
+            self.model.knows(b"a", &dump, &header, &filters);
+            let bits = filters.concat();
             library.dumps.push(dump);
             library.pieces.push((header, bits));
             library.lengths.push(lengths);
@@ -177,6 +206,7 @@ fn words_of_commands() {
         model: Model::default(),
         commands: 0,
         errors: BTreeMap::new(),
+        granted: BTreeMap::new(),
     };
     for line in ["SET string x", "RPUSH list a b", "XADD stream 1-1 f v"] {
         assert!(!talk.clients[0].cmd(line).is_error());
@@ -209,11 +239,15 @@ fn words_of_commands() {
         rounds.done(),
         talk.errors
     );
+    eprintln!("granted: {:?}", talk.granted);
     assert!(refused < commands / 2, "most are refused");
     let arity = |name| format!("ERR wrong number of arguments for '{name}' command");
     let arity = NAMES.map(arity);
     for text in ERRORS.into_iter().chain(arity.iter().map(String::as_str)) {
         assert!(talk.errors.contains_key(text), "{text} was never told");
+    }
+    for name in NAMES {
+        assert!(talk.granted.contains_key(name), "{name} was never granted");
     }
     let [client, _] = talk.clients;
     target.ends_unharmed(client);
