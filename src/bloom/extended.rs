@@ -586,7 +586,10 @@ impl Extended {
         }
         merged.stacks.shrink_to_fit();
         merged.promise(rate)?;
-        if merged.is_within(limits) && merged.totals().1 <= MANY {
+        // As it will be checked when it is loaded.
+        let (_, items, capacity) = merged.totals();
+        let most = merged.shape.window.map_or(MAX_CAPACITY, |_| MANY);
+        if items <= MANY && capacity <= most && merged.is_within(limits) {
             Ok(merged)
         } else {
             Err(MergeError::Refused(Refusal::MemoryLimit))
