@@ -3,10 +3,13 @@
 
 use valkeybloom::bloom::chunks::{self, Partial, Progress};
 use valkeybloom::bloom::codec::{self, DecodeError, RdbRead, RdbWrite};
-use valkeybloom::bloom::{Added, AnyObject, BloomObject, Family, Filter, Limits, Parts};
+use valkeybloom::bloom::{
+    Added, AnyObject, BloomObject, Extended, Family, Filter, Fraction, Growth, Limits, Params,
+    Parts, Seed, Shape, Time, Window,
+};
 
-use super::bounded;
 use super::source::Source;
+use super::{bounded, measured};
 
 /// Tries an input: its first byte names the form of the rest.
 pub fn run(bytes: &[u8]) {
@@ -22,6 +25,9 @@ pub fn run(bytes: &[u8]) {
         3 => half_loaded(source),
         4 => put_together(source),
         5 => redisblooms_fields(source),
+        6 => extended_dump(source),
+        7 => extended_fields(source),
+        8 => operations(source),
         _ => {}
     }
 }
@@ -128,10 +134,10 @@ fn pieces(mut source: Source) {
                 let bitmaps = object.all_filters().flat_map(Filter::bitmap);
                 assert!(bitmaps.eq(&came[header.len()..]), "other bits");
                 assert!(object.is_within(limits), "more than was announced");
-                if let AnyObject::Plain(object) = object {
-                    check(object);
-                }
-                return;
+                return match object {
+                    AnyObject::Plain(object) => check(object),
+                    AnyObject::Extended(object) => check_extended(*object, source),
+                };
             }
             Ok(Progress::Partial) => came.extend(chunk),
             Err(_) => {}
@@ -335,6 +341,240 @@ fn comes_back(object: &BloomObject) {
                 };
                 return same(object, &copy);
             }
+        }
+    }
+}
+
+/// The payload of BF.LOAD for an object with periods or counters, and what is done with it.
+fn extended_dump(mut source: Source) {
+    let dump = [&[2], source.string()].concat();
+    let decoded = bounded(1000 + 10 * dump.len(), || AnyObject::decode(&dump));
+    let Ok(AnyObject::Extended(object)) = decoded else {
+        return;
+    };
+    assert!(codec::encode_extended(&object) == dump, "other bytes");
+    check_extended(*object, source);
+}
+
+/// Its fields in an RDB, behind the first.
+fn extended_fields(mut source: Source) {
+    let whole = source.0;
+    let most = 1000 + 20 * whole.len();
+    let Ok(object) = bounded(most, || codec::read_extended(&mut source)) else {
+        return;
+    };
+    let read = &whole[..whole.len() - source.0.len()];
+    assert!(extended_written(&object)[8..] == *read, "other fields");
+    check_extended(object, source);
+}
+
+fn extended_written(object: &Extended) -> Vec<u8> {
+    let mut written = Written::default();
+    codec::write_extended(object, &mut written);
+    written.0
+}
+
+/// A new one of a random shape.
+fn operations(mut source: Source) {
+    let params = Params {
+        capacity: u64::from(source.byte() % 32) + 1,
+        error_rate: Fraction::new(f64::from(source.byte()).max(0.5) / 256.0).expect("in range"),
+        tightening: Fraction::new(f64::from(source.byte()).max(0.5) / 256.0).expect("in range"),
+        growth: Growth::from_expansion((source.byte() % 4).into()),
+    };
+    let (options, seed) = (source.byte(), Seed::new([source.byte(); 32]));
+    let window = Window::new(
+        u64::from(source.byte()) + 1,
+        u64::from(source.byte() % 8) + 1,
+    );
+    let shape = Shape {
+        params,
+        window: window.filter(|_| options % 3 > 0),
+        counting: options % 3 < 2,
+    };
+    let start = Time::at(source.u16().into());
+    let object = Extended::new(&shape, seed, start, Limits::Obey);
+    check_extended(object.expect("there is memory"), source);
+}
+
+/// Does with an object what can be done with one at any times, and with what comes out of its forms
+/// the same.
+fn check_extended(mut object: Extended, mut source: Source) {
+    extended_comes_back(&object);
+    let mut copy = object.try_clone().expect("there is memory");
+    let window = object.shape().window.map_or(1000, Window::ms);
+    // What was added to it and not taken back; a decoded one may hold other things.
+    let mut held: Vec<([u8; 2], Option<u64>, u64)> = Vec::new();
+    let mut now = u64::from(source.u16());
+    for _ in 0..30 {
+        let (what, item) = (source.byte(), [source.byte() % 64, 7]);
+        let probe = object.probe(&item);
+        let limits = match what >> 5 {
+            0 | 1 => Limits::Within {
+                filter_bytes: 1 << 12,
+                object_bytes: 1 << 15,
+                saturate: true,
+            },
+            2 => Limits::Within {
+                filter_bytes: 1 << 10,
+                object_bytes: 1 << 14,
+                saturate: true,
+            },
+            _ => Limits::Within {
+                filter_bytes: 1 << 9,
+                object_bytes: 1 << 12,
+                saturate: false,
+            },
+        };
+        match what % 8 {
+            0..=2 => {
+                let time = Time {
+                    now_ms: now,
+                    ttl_ms: (what & 8 != 0).then(|| source.u16().into()),
+                };
+                let id = (what & 16 != 0).then(|| source.byte().into());
+                tidy(&mut object, &mut copy, now);
+                let claimed = object.contains(probe, now);
+                let before = codec::encode_extended(&object);
+                let was_within = object.is_within(limits);
+                let added = object.add(probe, time, id, || limits);
+                assert_eq!(copy.add(probe, time, id, || limits), added);
+                match added {
+                    Ok(added) => {
+                        assert_eq!(added == Added::New, !claimed);
+                        assert!(object.contains(probe, now), "denied at once");
+                        assert!(!was_within || object.is_within(limits), "over its limits");
+                        held.push((item, id, now));
+                    }
+                    Err(_) => assert!(codec::encode_extended(&object) == before, "changed"),
+                }
+                if added == Ok(Added::Present) {
+                    assert!(codec::encode_extended(&object) == before, "changed");
+                }
+            }
+            3 => {
+                // Only what is there, in an object that holds nothing else in its place.
+                let place = held.iter().position(|(other, id, added)| {
+                    *other == item && id.is_none() && added / window.max(1) == now / window.max(1)
+                });
+                let count = object.count(probe, now);
+                if place.is_some() || what & 8 != 0 {
+                    tidy(&mut object, &mut copy, now);
+                    let removed = object.remove(probe, None, now);
+                    assert_eq!(copy.remove(probe, None, now), removed);
+                    assert!(!removed || object.shape().counting && count > 0);
+                }
+            }
+            4 => now = now.saturating_add(source.u16().into()),
+            5 => now = now.saturating_sub(source.u16().into()),
+            6 => {
+                copy = extended_comes_back(&object);
+                now = match source.byte() {
+                    0 => now.saturating_mul(1000),
+                    1 => i64::MAX as u64,
+                    2 => 0,
+                    _ => now.saturating_add(window).min(i64::MAX as u64),
+                };
+            }
+            _ => {
+                let both = [&object, &copy];
+                if let Ok(merged) = Extended::merged(&both, limits) {
+                    for (item, ..) in &held {
+                        let probe = object.probe(item);
+                        assert!(merged.contains(probe, now) || !object.contains(probe, now));
+                    }
+                    assert!(merged.is_within(limits));
+                    copy = extended_comes_back(&merged);
+                    object = merged;
+                }
+            }
+        }
+        now = now.min(i64::MAX as u64);
+        asked(&object, if what < 128 { now } else { now / 2 });
+        if source.0.is_empty() {
+            break;
+        }
+    }
+    assert!(
+        codec::encode_extended(&copy) == codec::encode_extended(&object),
+        "other bytes"
+    );
+    extended_comes_back(&object);
+}
+
+fn tidy(object: &mut Extended, copy: &mut Extended, now: u64) {
+    let tidied = object.tidy(now);
+    assert_eq!(copy.tidy(now), tidied);
+    assert!(!object.tidy(now), "not tidy at once");
+}
+
+/// What an object tells of itself at a time.
+fn asked(object: &Extended, now: u64) {
+    let items: [&[u8]; 5] = [b"", b"a", &[3, 7], &[9, 7], &[0; 33]];
+    let mut claims = Vec::new();
+    object.contains_each(items.into_iter(), now, |claimed| claims.push(claimed));
+    let alone = items.map(|item| object.contains(object.probe(item), now));
+    assert_eq!(claims, alone);
+    for item in items {
+        let probe = object.probe(item);
+        assert_eq!(object.count(probe, now) > 0, object.contains(probe, now));
+    }
+    let (mut items, mut capacity, mut filters) = (0, 0, 0);
+    for (_, filter, rate) in object.filters(now) {
+        items += filter.items();
+        capacity += filter.capacity();
+        filters += 1;
+        assert!((0.0..=1.0).contains(&rate), "a rate of {rate}");
+    }
+    assert_eq!((object.items(now), object.capacity(now)), (items, capacity));
+    let (all, ..) = object.totals();
+    assert!(filters <= all && object.live_periods(now) <= all);
+    assert!((0.0..=1.0).contains(&object.estimated_rate(now)));
+    let most = object.max_scaled_capacity(now, Limits::Obey);
+    assert!(most > 0 || object.live_periods(now) == 0, "{most} items");
+}
+
+/// Sees that an object comes out of each form as it went in.
+fn extended_comes_back(object: &Extended) -> Extended {
+    let dump = codec::encode_extended(object);
+    let same = |copy: &Extended| {
+        assert!(codec::encode_extended(copy) == dump, "other bytes");
+        assert_eq!(copy.shape(), object.shape());
+        assert_eq!(copy.totals(), object.totals());
+    };
+    let Ok(AnyObject::Extended(decoded)) = AnyObject::decode(&dump) else {
+        panic!("it was encoded, and is no object");
+    };
+    same(&decoded);
+    let fields = extended_written(object);
+    let mut from = Source(&fields);
+    assert_eq!(from.uint(), Ok(1));
+    same(&codec::read_extended(&mut from).expect("it was written"));
+    assert!(from.0.is_empty(), "fields behind the object");
+    let (clone, took) = measured(|| object.try_clone().expect("there is memory"));
+    same(&clone);
+    let any = AnyObject::Extended(Box::new(clone));
+    assert_eq!(any.encoded_len(), dump.len());
+    if let Some(took) = took {
+        let base = Extended::BASE_BYTES;
+        assert_eq!(took as u64, any.memory_bytes() - base, "bytes of memory");
+    }
+    let (mut cursor, header) = any.piece(0);
+    let partial = Partial::new(header.bytes(), Limits::Obey);
+    let Ok(mut partial) = partial else {
+        assert_eq!(any.totals().0, 0, "it was written");
+        return *decoded;
+    };
+    loop {
+        let (next, chunk) = any.piece(cursor);
+        match partial.load(next, chunk.bytes()).expect("it was written") {
+            Progress::Partial => cursor = next,
+            Progress::Complete(AnyObject::Extended(copy)) => {
+                assert_eq!(any.piece(next).0, 0);
+                same(&copy);
+                return *decoded;
+            }
+            Progress::Complete(AnyObject::Plain(_)) => panic!("another family"),
         }
     }
 }

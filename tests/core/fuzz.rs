@@ -21,6 +21,10 @@ fn bounded<T>(_most: usize, decode: impl FnOnce() -> T) -> T {
     decode()
 }
 
+fn measured<T>(make: impl FnOnce() -> T) -> (T, Option<usize>) {
+    (make(), None)
+}
+
 /// The inputs that are kept for a target.
 fn kept(target: &str) -> Vec<Vec<u8>> {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz");
