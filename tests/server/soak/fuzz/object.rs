@@ -130,6 +130,10 @@ pub struct Said {
 type Held = BTreeMap<(i128, Option<u64>), i64>;
 
 #[derive(Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "they do not depend on each other"
+)]
 pub struct Object {
     pub shape: Shape,
     /// Of an object that is not loose.
