@@ -152,7 +152,7 @@ fn every_policy_of_eviction() {
         let set = format!("CONFIG SET lazyfree-lazy-eviction {lazy}");
         assert_eq!(client.cmd(&set), ok());
         assert_eq!(client.cmd("CONFIG RESETSTAT"), ok());
-        let limit = memory(&server, "used_memory") + (3 << 20);
+        let limit = memory(&server, "used_memory") + (12 << 20);
         assert_eq!(client.cmd(&format!("CONFIG SET maxmemory {limit}")), ok());
 
         let (mut lasting, mut volatile, mut refused) = (HashSet::new(), HashSet::new(), 0);

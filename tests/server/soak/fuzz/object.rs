@@ -311,7 +311,9 @@ impl Object {
             let is_late = |held: &Held| held.keys().any(|(period, _)| *period >= target);
             let unchanged = !self.shape.is_extended()
                 || !(self.shape.counting && said.id.is_some()) && held.is_some_and(is_late)
-                || self.shape.window.is_none()
+                // Merged, it may go beside another filter's claim.
+                || !self.merged
+                    && self.shape.window.is_none()
                     && held.is_some_and(|held| held.contains_key(&(0, said.id)));
             if !unchanged {
                 self.most += 1;
