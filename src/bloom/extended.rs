@@ -518,13 +518,11 @@ impl Extended {
     pub fn max_scaled_capacity(&self, now_ms: u64, limits: Limits) -> u64 {
         let current = self.target(Time::at(now_ms));
         let rest = |stack: &Stack| self.memory_bytes() - stack.object.memory_bytes();
-        match self.stacks.iter().rfind(|stack| stack.period == current) {
-            Some(stack) => stack.object.max_scaled_capacity(limits.beside(rest(stack))),
-            None => {
-                let bytes = self.memory_bytes() + self.place_bytes();
-                self.shape.reach_of_period(bytes, limits).0
-            }
+        if let Some(stack) = self.stacks.iter().rfind(|stack| stack.period == current) {
+            return stack.object.max_scaled_capacity(limits.beside(rest(stack)));
         }
+        let bytes = self.memory_bytes() + self.place_bytes();
+        self.shape.reach_of_period(bytes, limits).0
     }
 
     /// The exact number of bytes that the object's allocations asked for, itself included.
