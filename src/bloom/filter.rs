@@ -99,9 +99,9 @@ pub struct Filter {
     reciprocal: u64,
     capacity: u64,
     items: u64,
-    hashes: u32,
-    /// How many bits of the bitmap are not in use.
-    slack: u16,
+    hashes: u16,
+    /// How many bits of the bitmap are not in use; where cells are counters, how many of them are.
+    tally: u32,
     /// Number of bytes in front of the bitmap: [`HEADER_BYTES`], or none in a filter of RedisBloom.
     header_bytes: u8,
     cell: Cell,
@@ -142,13 +142,17 @@ impl Filter {
     }
 
     fn over(blob: Box<[u8]>, header: &Header, capacity: u64, items: u64) -> Self {
+        let tally = match header.cell {
+            Cell::Bit => 0,
+            Cell::Counter => used_counters(&blob[HEADER_BYTES..]),
+        };
         Self {
             blob,
             reciprocal: Modulus::reciprocal(header.bitmap_bytes * 8),
             capacity,
             items,
-            hashes: header.hashes,
-            slack: 0,
+            hashes: narrow(header.hashes),
+            tally,
             header_bytes: HEADER_BYTES.to_le_bytes()[0],
             cell: header.cell,
         }
@@ -169,12 +173,12 @@ impl Filter {
         items: u64,
     ) -> Option<Self> {
         Some(Self {
-            slack: Self::slack(bitmap.len() as u64, bits)?,
+            tally: Self::slack(bitmap.len() as u64, bits)?.into(),
             blob: bitmap,
             reciprocal: Modulus::reciprocal(bits),
             capacity,
             items,
-            hashes,
+            hashes: narrow(hashes),
             header_bytes: 0,
             cell: Cell::Bit,
         })
@@ -219,7 +223,7 @@ impl Filter {
     #[must_use]
     pub fn bits(&self) -> u64 {
         match self.cell {
-            Cell::Bit => self.bitmap().len() as u64 * 8 - u64::from(self.slack),
+            Cell::Bit => self.bitmap().len() as u64 * 8 - u64::from(self.tally),
             Cell::Counter => self.bitmap().len() as u64 * 2,
         }
     }
@@ -227,7 +231,7 @@ impl Filter {
     /// Number of hash functions.
     #[must_use]
     pub const fn hashes(&self) -> u32 {
-        self.hashes
+        self.hashes as u32
     }
 
     /// Number of items for which the filter was made.
@@ -251,7 +255,7 @@ impl Filter {
     /// The positions of an item's bits.
     #[inline(always)]
     fn positions<const PLAIN: bool>(&self, probe: Probe) -> impl Iterator<Item = u64> + use<PLAIN> {
-        probe.positions::<PLAIN>(self.modulus(), self.hashes)
+        probe.positions::<PLAIN>(self.modulus(), self.hashes())
     }
 
     /// Whether all of the item's bits are set: false is certain, true is probable.
@@ -282,7 +286,7 @@ impl Filter {
     /// What positions are reduced by, where cells are bits.
     #[inline(always)]
     pub(super) fn modulus(&self) -> Modulus {
-        let bits = self.bitmap().len() as u64 * 8 - u64::from(self.slack);
+        let bits = self.bitmap().len() as u64 * 8 - u64::from(self.tally);
         Modulus::new(bits, self.reciprocal)
     }
 
@@ -338,7 +342,7 @@ impl Filter {
 
     /// The positions of an item's counters, which may be fewer than there are hash functions.
     fn counters(&self, probe: Probe) -> impl Iterator<Item = u64> + use<> {
-        probe.positions::<false>(Modulus::new(self.bits(), self.reciprocal), self.hashes)
+        probe.positions::<false>(Modulus::new(self.bits(), self.reciprocal), self.hashes())
     }
 
     /// How often an item was counted, at most, or at least where it is 15: the least of its counters.
@@ -355,23 +359,23 @@ impl Filter {
         least
     }
 
-    /// Counts an item once more, and tells whether it was not claimed before.
-    pub(super) fn count_up(&mut self, probe: Probe) -> bool {
+    /// Counts an item once more.
+    pub(super) fn count_up(&mut self, probe: Probe) {
         let new = self.count(probe) == 0;
         self.change_counters(probe, |counter| (counter + 1).min(SATURATED));
         self.items += u64::from(new);
-        new
+        self.settle();
     }
 
-    /// Takes back one count of an item that is claimed, and tells whether it is claimed no more.
-    pub(super) fn count_down(&mut self, probe: Probe) -> bool {
+    /// Takes back one count of an item that is claimed.
+    pub(super) fn count_down(&mut self, probe: Probe) {
         self.change_counters(probe, |counter| match counter {
             SATURATED => SATURATED,
             counter => counter.saturating_sub(1),
         });
         let gone = self.count(probe) == 0;
         self.items = self.items.saturating_sub(u64::from(gone));
-        gone
+        self.settle();
     }
 
     fn change_counters(&mut self, probe: Probe, change: impl Fn(u8) -> u8) {
@@ -379,8 +383,41 @@ impl Filter {
         let cells = &mut self.blob[usize::from(self.header_bytes)..];
         for position in positions {
             let (cell, shift) = (&mut cells[(position / 2) as usize], position % 2 * 4);
-            *cell = *cell & !(15 << shift) | change(*cell >> shift & 15) << shift;
+            let before = *cell >> shift & 15;
+            let after = change(before);
+            *cell = *cell & !(15 << shift) | after << shift;
+            match (before, after) {
+                (0, 1..) => self.tally = self.tally.saturating_add(1),
+                (1.., 0) => self.tally = self.tally.saturating_sub(1),
+                _ => {}
+            }
         }
+    }
+
+    /// Holds the number of items against the counters in use, of a filter of counters.
+    ///
+    /// The number drifts as items come and go: what is claimed falsely when it is added is not counted,
+    /// and what is claimed falsely when it is removed is counted on. `X` counters in use stand for
+    /// `n = m t / k` items with `t = −ln(1 − X/m)`, give or take a standard deviation of
+    /// `√(m e^(−t) (1 − (1 + t) e^(−t))) / (k e^(−t))`. Within five of these the number is believed.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "an estimate; a cast from a double saturates"
+    )]
+    fn settle(&mut self) {
+        let (m, k) = (self.bits() as f64, f64::from(self.hashes));
+        let unused = 1.0 - f64::from(self.tally) / m;
+        if unused <= 0.0 || self.tally == u32::MAX {
+            return;
+        }
+        let t = -unused.ln();
+        let variance = (m * unused * (1.0 - (1.0 + t) * unused)).max(0.0);
+        let (items, deviation) = (m * t / k, variance.sqrt() / (k * unused));
+        let least = (items - 5.0 * deviation).floor() - 1.0;
+        let most = (items + 5.0 * deviation).ceil() + 1.0;
+        self.items = self.items.clamp(least as u64, most as u64);
     }
 
     /// Whether another filter's items can be taken into this one: it is of the same size, and both
@@ -401,6 +438,9 @@ impl Filter {
                 let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
                 *two = low.min(SATURATED) | high.min(SATURATED) << 4;
             }),
+        }
+        if self.counts() {
+            self.tally = used_counters(self.bitmap());
         }
         self.items += other.items;
     }
@@ -436,4 +476,15 @@ impl Filter {
     pub(super) fn relocate(&mut self, place: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
         self.blob = place(std::mem::take(&mut self.blob));
     }
+}
+
+/// A number of hash functions, of which there are never more than [`MAX_HASHES`].
+fn narrow(hashes: u32) -> u16 {
+    u16::try_from(hashes).unwrap_or(u16::MAX)
+}
+
+/// How many counters are not 0.
+fn used_counters(cells: &[u8]) -> u32 {
+    let used = |two: &u8| u64::from(two & 15 != 0) + u64::from(two >> 4 != 0);
+    u32::try_from(cells.iter().map(used).sum::<u64>()).unwrap_or(u32::MAX)
 }

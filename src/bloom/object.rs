@@ -622,16 +622,19 @@ impl BloomObject {
 
     /// Counts an item once more in one of the filters, whose cells are counters.
     pub(super) fn count_up(&mut self, index: usize, probe: Probe) {
-        self.items += u64::from(self.filters[index].count_up(probe));
+        self.recount(index, |filter| filter.count_up(probe));
     }
 
     /// Takes back one count of an item that one of the filters claims.
     pub(super) fn count_down(&mut self, index: usize, probe: Probe) {
+        self.recount(index, |filter| filter.count_down(probe));
+    }
+
+    fn recount(&mut self, index: usize, change: impl FnOnce(&mut Filter)) {
         let filter = &mut self.filters[index];
-        let before = filter.items();
-        filter.count_down(probe);
-        // What the filter lost, which is nothing where it told of no items any more.
-        self.items -= before - filter.items();
+        self.items -= filter.items();
+        change(filter);
+        self.items += filter.items();
     }
 
     /// The newest filter with room, of those from number `first` on; where there is none, a new one.

@@ -407,7 +407,6 @@ fn items_pass_and_those_that_are_added_again_stay() {
         assert_eq!(client.cmd(&create), ok());
         let both = array([int(1), int(1)]);
         assert_eq!(client.cmd(&format!("BF.MADD {key} passing kept")), both);
-        let mut added = 1;
         wait_until("what was added once has passed", || {
             // At one go, so that nothing can come between.
             assert_eq!(client.cmd("MULTI"), ok());
@@ -420,20 +419,18 @@ fn items_pass_and_those_that_are_added_again_stay() {
                 assert_eq!(client.cmd(&line), simple("QUEUED"));
             }
             let replies = client.cmd("EXEC");
-            let [again, found, missing, card] = replies.as_array() else {
+            let [_, found, missing, card] = replies.as_array() else {
                 panic!("four replies: {replies:?}");
             };
-            added += 1;
-            assert_eq!(*again, int(0));
             let [kept, passing] = found.as_array() else {
                 panic!("two answers: {found:?}");
             };
             assert_eq!(*kept, int(1));
-            assert_eq!(*missing, int(1 - passing.as_int()));
+            // It may pass between the two.
+            assert!((1 - passing.as_int()..=1).contains(&missing.as_int()));
             assert!(card.as_int() >= 1);
             *passing == int(0)
         });
-        assert!(added > 2);
         assert_eq!(client.cmd(&format!("BF.ADD {key} passing")), int(1));
 
         // Nothing is left in the end; what nobody writes to is held until somebody does.
@@ -458,35 +455,48 @@ fn items_pass_and_those_that_are_added_again_stay() {
 }
 
 #[test]
-fn a_removal_frees_what_has_passed() {
+fn a_write_that_changes_nothing_frees_what_has_passed() {
     let server = with_command_log();
     let replica = Server::replica_of(&server).start();
     let mut client = server.client();
     let mut log = Log::of(&server);
-    let create = "BF.INSERT k WINDOW 20 PERIODS 1 COUNTING CAPACITY 10 ITEMS a b c";
-    assert_eq!(client.cmd(create).as_array().len(), 3);
-    wait_until("all has passed", || {
-        client.cmd("BF.MISSING k a b c") == int(3)
-    });
-    let held = info(&mut client, "k", "SIZE");
-    log.since();
-    for (line, reply) in [
+    let lines = [
         ("BF.DEL k a", int(0)),
         ("BF.MDEL k a b", array([int(0), int(0)])),
-    ] {
-        assert_eq!(client.cmd(line), reply);
-        assert!(info(&mut client, "k", "SIZE") < held);
+        ("BF.DEL k a ID 5", int(0)),
+        ("BF.INSERT k NOCREATE", array([])),
+        ("BF.INSERT k CAPACITY 5", array([])),
+    ];
+    for (number, (line, reply)) in lines.iter().enumerate() {
+        let line = line.replace(" k", &format!(" k{number}"));
+        let key = format!("k{number}");
+        let create =
+            format!("BF.INSERT {key} WINDOW 20 PERIODS 1 COUNTING CAPACITY 10 ITEMS a b c");
+        assert_eq!(client.cmd(&create).as_array().len(), 3);
+        wait_until("all has passed", || {
+            client.cmd(&format!("BF.MISSING {key} a b c")) == int(3)
+        });
+        let held = info(&mut client, &key, "SIZE");
+        log.since();
+        for _ in 0..2 {
+            assert_eq!(client.cmd(&line), *reply, "{line}");
+            assert!(info(&mut client, &key, "SIZE") < held);
+        }
+        // The first is told of, as time that has passed; the second changed nothing.
+        let told = log.since();
+        assert_eq!(told.len(), 1, "{line}: {told:?}");
+        let words = [
+            b"BF.INSERT".to_vec(),
+            key.clone().into_bytes(),
+            b"NOCREATE".to_vec(),
+            b"AT".to_vec(),
+        ];
+        assert_eq!(told[0][..4], words);
+        assert_eq!(told[0].len(), 5);
+        wait_in_sync(&server, &replica);
+        let there = digest(&mut replica.client(), &key);
+        assert_eq!(there, digest(&mut client, &key), "{line}");
     }
-    // The first of them is told of, as time that has passed; the second changed nothing.
-    let told = log.since();
-    assert_eq!(told.len(), 1, "{told:?}");
-    let words = [b"BF.INSERT".to_vec(), b"k".to_vec(), b"NOCREATE".to_vec()];
-    assert_eq!(told[0][..3], words);
-    assert_eq!(told[0][3], b"AT");
-    assert_eq!(told[0].len(), 5);
-    wait_in_sync(&server, &replica);
-    let there = digest(&mut replica.client(), "k");
-    assert_eq!(there, digest(&mut client, "k"));
     ledger::is_balanced(&mut replica.client());
 }
 
@@ -573,7 +583,7 @@ fn replicas_and_logs_hold_the_same_while_periods_pass() {
         ledger::is_balanced(&mut replica.client());
 
         let written = log.since();
-        assert!(written.len() > 300, "{}", written.len());
+        assert!(written.len() > 100, "{}", written.len());
         retold.obey_all(&written);
         retold.is_held_by(&mut client);
 
@@ -584,7 +594,7 @@ fn replicas_and_logs_hold_the_same_while_periods_pass() {
             wait_until("the windows have passed meanwhile", || {
                 started
                     .elapsed()
-                    .is_ok_and(|passed| passed.as_millis() > 50)
+                    .is_ok_and(|passed| passed.as_millis() > 100)
             });
             primary.start_again();
             let mut client = primary.client();

@@ -1,10 +1,10 @@
 //! Objects live through whatever a server does to them, and a model of them tells what they must be.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::{Budget, Random, dump_of};
+use super::{Budget, Random, clock, dump_of};
 use crate::harness::{
     Builder, Client, Reply, Server, digest, error, int, nil, ok, wait_in_sync, wait_until,
 };
@@ -19,11 +19,70 @@ const ITEMS: usize = 4000;
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const STILL_LOADING: &str = "ERR bloom object is still being loaded";
 const BUSY: &str = "BUSYKEY Target key name already exists.";
+const UNCOUNTED: &str = "ERR filter was not made with COUNTING";
+const RATES: &str = "ERR error rates of the filters add up to 1 or more";
 const FULL: &str = "ERR non scaling filter is full";
+
+/// What an object can do beside holding items.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Plain,
+    /// Items can be removed.
+    Counting,
+    /// Items are added and removed with ids.
+    Ids,
+    /// Items pass, but not while a test runs.
+    Window,
+    /// Items pass.
+    Short,
+}
+
+/// The windows of those kinds: length of a period in milliseconds, and number of periods.
+const WINDOW: (u64, u64) = (1_000_000_000_000, 3);
+const SHORT: (u64, u64) = (1000, 4);
+
+impl Kind {
+    fn window(self) -> Option<(u64, u64)> {
+        match self {
+            Self::Window => Some(WINDOW),
+            Self::Short => Some(SHORT),
+            _ => None,
+        }
+    }
+
+    fn counts(self) -> bool {
+        matches!(self, Self::Counting | Self::Ids)
+    }
+
+    /// How a creation asks for it.
+    fn words(self) -> String {
+        match self.window() {
+            Some((ms, periods)) => format!(" WINDOW {ms} PERIODS {periods}"),
+            None if self.counts() => " COUNTING".to_owned(),
+            None => String::new(),
+        }
+    }
+}
+
+fn now_ms() -> u64 {
+    u64::try_from(clock().as_millis()).expect("not that late")
+}
 
 /// What an object must be.
 #[derive(Clone, Debug)]
 struct Object {
+    kind: Kind,
+    /// Objects of the same one have the same hash functions.
+    seed: u64,
+    /// Whether it was merged, so that its filters are not foretold, and its rate may be higher.
+    merged: bool,
+    /// Of an item that was added to counters, the ids of each addition.
+    counts: BTreeMap<usize, Vec<u64>>,
+    next_id: u64,
+    /// When items were last added that pass.
+    added_ms: HashMap<usize, u64>,
+    /// What BF.DEBUG tells of filters that are not foretold: it changes with a write, and by nothing else.
+    told: Option<Reply>,
     capacity: i64,
     /// 0 for one that does not scale.
     expansion: i64,
@@ -36,6 +95,19 @@ struct Object {
 }
 
 impl Object {
+    /// Whether its filters are not foretold.
+    fn is_loose(&self) -> bool {
+        self.kind != Kind::Plain || self.merged
+    }
+
+    /// What it may not deny, of a question that is answered now.
+    fn is_certain(&self, number: usize) -> bool {
+        let Some(added) = self.added_ms.get(&number) else {
+            return self.kind != Kind::Short && self.items.contains(&number);
+        };
+        now_ms() - added <= SHORT.0 * (SHORT.1 - 1)
+    }
+
     /// How many filters it has, and their capacities summed.
     fn scale(&self) -> (i64, i64) {
         let (mut filters, mut last, mut sum) = (1, self.capacity, self.capacity);
@@ -49,12 +121,27 @@ impl Object {
 
     /// The fields of BF.INFO that are told here, as it gives them.
     fn is_told(&self, info: &[Reply]) -> bool {
-        let (filters, capacity) = self.scale();
         let rate = |index: usize| info[index].text().parse::<f64>().ok();
         let expansion = match self.expansion {
             0 => nil(),
             factor => int(factor),
         };
+        if self.is_loose() {
+            let rows = info.chunks_exact(2);
+            let row = |name: &str| rows.clone().find(|row| row[0].text() == name);
+            let window = |name: &str| row(name).map(|row| row[1].as_int().cast_unsigned());
+            let rated = if self.merged {
+                rate(11) >= Some(self.error_rate)
+            } else {
+                rate(11) == Some(self.error_rate)
+            };
+            return rated
+                && (self.kind == Kind::Short || info[7] == int(self.cardinality))
+                && info[9] == expansion
+                && window("Window") == self.kind.window().map(|(ms, _)| ms)
+                && window("Periods") == self.kind.window().map(|(_, periods)| periods);
+        }
+        let (filters, capacity) = self.scale();
         info[1] == int(capacity)
             && info[5] == int(filters)
             && info[7] == int(self.cardinality)
@@ -99,7 +186,7 @@ fn item(number: usize) -> String {
 }
 
 /// Questions about items that nobody added, and how many were answered with yes.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Questions {
     asked: u64,
     mistaken: u64,
@@ -131,7 +218,12 @@ fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random) -> 
             return Questions::default();
         }
     };
-    assert_eq!(cardinality, int(object.cardinality), "{key}");
+    if object.kind != Kind::Short {
+        assert_eq!(cardinality, int(object.cardinality), "{key}");
+        if let Some(told) = &object.told {
+            assert_eq!(client.cmd(&format!("BF.DEBUG {key}")), *told, "{key}");
+        }
+    }
     let info = client.cmd(&format!("BF.INFO {key}"));
     assert!(object.is_told(info.as_array()), "{key}: {info:?}");
     let mut line = format!("BF.MEXISTS {key}");
@@ -145,8 +237,14 @@ fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random) -> 
     }
     let answers = client.cmd(&line);
     let (own, others) = answers.as_array().split_at(object.items.len());
-    let denied = own.iter().filter(|answer| **answer != int(1)).count();
-    assert_eq!(denied, 0, "items of {key} are denied");
+    let own = own.iter().zip(&object.items);
+    let denied = own.filter(|(answer, number)| **answer != int(1) && object.is_certain(**number));
+    assert_eq!(denied.count(), 0, "items of {key} are denied");
+    if let Some((number, ids)) = object.counts.iter().next() {
+        let count = client.cmd(&format!("BF.COUNT {key} {}", item(*number)));
+        let least = i64::try_from(ids.len().min(15)).expect("a few");
+        assert!(count.as_int() >= least, "{key}: {count:?} of {ids:?}");
+    }
     let mistaken = others.iter().filter(|answer| **answer == int(1)).count();
     Questions {
         asked: OTHERS,
@@ -170,6 +268,13 @@ struct Life {
     /// The last commands and their replies, for a failure to tell.
     trail: VecDeque<String>,
     questions: Questions,
+    /// How many seeds there have been: one that all know, and random ones.
+    seeds: u64,
+    /// How often what was held was asked to be removed where only a false positive may prevent it, and how
+    /// often it was not removed.
+    removals: Questions,
+    /// How often a replica was compared right after a step.
+    compared: u64,
     /// How often each kind of step was taken.
     taken: BTreeMap<&'static str, u64>,
 }
@@ -195,6 +300,9 @@ impl Life {
             renamed: false,
             trail: VecDeque::new(),
             questions: Questions::default(),
+            seeds: 0,
+            removals: Questions::default(),
+            compared: 0,
             taken: BTreeMap::new(),
         };
         life.connect();
@@ -246,6 +354,25 @@ impl Life {
         format!("key-{}", self.random.below(KEYS))
     }
 
+    /// A key of an object that fits, or another where there is none.
+    fn key_of(&mut self, or: String, fits: impl Fn(&Object) -> bool) -> String {
+        self.named_key_of(or, |_, object| fits(object))
+    }
+
+    fn named_key_of(&mut self, or: String, fits: impl Fn(&str, &Object) -> bool) -> String {
+        let entries = self.databases[self.database].iter();
+        let fitting = entries.filter(|(key, entry)| match &entry.held {
+            Held::Object(object) => fits(key, object),
+            _ => false,
+        });
+        let fitting: Vec<String> = fitting.map(|(key, _)| key.clone()).collect();
+        if fitting.is_empty() || self.random.one_in(4) {
+            or
+        } else {
+            self.random.pick(&fitting).clone()
+        }
+    }
+
     /// One step, and what it says of the objects that it touched.
     fn step(&mut self) {
         if self.random.one_in(5) {
@@ -253,11 +380,36 @@ impl Life {
             let select = format!("SELECT {}", self.database);
             self.is_ok(&select);
         }
-        let (key, other) = (self.key(), self.key());
+        let (mut key, mut other) = (self.key(), self.key());
         let kind = match self.random.below(100) {
-            0..34 => {
+            0..18 => {
                 self.add(&key);
                 "add"
+            }
+            18..23 => {
+                // More for what items are removed from.
+                key = self.key_of(key, |object| object.kind.counts());
+                self.add(&key);
+                "add"
+            }
+            23..27 => {
+                key = self.key_of(key, |object| object.kind.counts());
+                self.remove(&key);
+                "remove"
+            }
+            27..30 => {
+                self.ask_missing(&key);
+                "missing"
+            }
+            30..34 => {
+                if let Some(Held::Object(object)) = self.entry(&key).map(|entry| &entry.held) {
+                    let (seed, name) = (object.seed, key.clone());
+                    let alike =
+                        move |held: &str, other: &Object| other.seed == seed && held != name;
+                    other = self.named_key_of(other, alike);
+                }
+                self.merge(&key, &other);
+                "merge"
             }
             34..40 => {
                 self.reserve(&key);
@@ -306,8 +458,27 @@ impl Life {
             _ => self.whole_server(),
         };
         *self.taken.entry(kind).or_default() += 1;
-        self.check_keys(&[key, other]);
+        let keys = [key, other];
+        self.check_keys(&keys);
+        self.are_replicated(&keys);
         self.is_balanced();
+    }
+
+    /// Where a replica has all that was written, it holds the same under these keys.
+    fn are_replicated(&mut self, keys: &[String]) {
+        let Some(replica) = &self.replica else {
+            return;
+        };
+        if self.client.cmd("WAIT 1 20") != int(1) {
+            return;
+        }
+        let mut other = replica.client();
+        assert_eq!(other.cmd(&format!("SELECT {}", self.database)), ok());
+        for key in keys {
+            let own = digest(&mut self.client, key);
+            assert_eq!(own, digest(&mut other, key), "{key}");
+        }
+        self.compared += 1;
     }
 
     fn is_balanced(&mut self) {
@@ -369,20 +540,38 @@ impl Life {
             0 => "NONSCALING".to_owned(),
             factor => format!("EXPANSION {factor}"),
         };
+        let kinds = [
+            Kind::Plain,
+            Kind::Plain,
+            Kind::Counting,
+            Kind::Ids,
+            Kind::Window,
+            Kind::Short,
+        ];
+        let kind = *self.random.pick(&kinds);
         let object = Object {
+            kind,
             capacity,
             expansion,
             error_rate,
             tightening,
-            items: HashSet::new(),
-            cardinality: 0,
+            ..self.default_object()
         };
+        let growth = growth + &kind.words();
         let options = format!("CAPACITY {capacity} ERROR {rate} TIGHTENING {ratio} {growth}");
         (options, object)
     }
 
-    fn default_object(&self) -> Object {
+    fn default_object(&mut self) -> Object {
+        self.seeds += 1;
         Object {
+            kind: Kind::Plain,
+            seed: self.seeds,
+            merged: false,
+            counts: BTreeMap::new(),
+            next_id: 1,
+            added_ms: HashMap::new(),
+            told: None,
             capacity: self.default_capacity,
             expansion: 2,
             error_rate: 0.01,
@@ -395,23 +584,52 @@ impl Life {
     fn add(&mut self, key: &str) {
         let mut count = *self.random.pick(&[0, 1, 4, 60, 300]);
         let mut fresh = Some(self.default_object());
-        let command = match self.random.below(5) {
-            0 => {
+        let kind = match self.entry(key).map(|entry| &entry.held) {
+            Some(Held::Object(object)) => Some((object.kind, object.next_id)),
+            _ => None,
+        };
+        let mut id = 0;
+        let command = match (kind, self.random.below(5)) {
+            (Some((Kind::Ids, next)), _) => {
+                // Rising as a log's, and now and then a late one.
+                let late = if self.random.one_in(4) { 3 } else { 0 };
+                id = next.saturating_sub(late);
+                count = count.max(1);
+                format!("BF.INSERT {key} NOCREATE ID {id}")
+            }
+            (Some((Kind::Window, _)), 3) => {
+                let ttl = *self.random.pick(&[1, WINDOW.0, WINDOW.0 * WINDOW.1]);
+                format!("BF.INSERT {key} NOCREATE TTL {ttl}")
+            }
+            (_, 0) => {
                 count = 1;
                 format!("BF.ADD {key}")
             }
-            1 | 2 => {
+            (_, 1 | 2) => {
                 count = count.max(1);
                 format!("BF.MADD {key}")
             }
-            3 => {
+            (_, 3) => {
                 fresh = None;
                 format!("BF.INSERT {key} NOCREATE")
             }
             _ => {
-                let (options, object) = self.options();
-                fresh = Some(object);
-                format!("BF.INSERT {key} {options}")
+                let (mut options, mut object) = self.options();
+                if self.random.one_in(2) {
+                    options += " SEED 0123456789abcdef0123456789abcdef";
+                    object.seed = 0;
+                }
+                if object.kind == Kind::Ids {
+                    id = object.next_id;
+                    options = format!("{options} ID {id}");
+                }
+                let command = format!("BF.INSERT {key} {options}");
+                if kind.is_none() {
+                    fresh = Some(object);
+                    command
+                } else {
+                    format!("BF.INSERT {key}")
+                }
             }
         };
         let items: Vec<usize> = (0..count).map(|_| self.random.below(ITEMS)).collect();
@@ -423,6 +641,7 @@ impl Life {
             line += " ";
             line += &item(*number);
         }
+        let before_ms = now_ms();
         let reply = self.call(&line);
         if let Some(refusal) = self.entry(key).and_then(Entry::refusal) {
             return assert_eq!(reply, error(refusal));
@@ -437,33 +656,225 @@ impl Life {
                 Reply::Array(answers) => answers,
                 answer => vec![answer],
             };
-            self.took(object, &items, &answers);
+            self.took(object, &items, &answers, id, before_ms);
+            self.is_written(key, object);
         }
         self.put(key, entry);
     }
 
-    /// What the answers to a write make of an object.
-    fn took(&mut self, object: &mut Object, items: &[usize], answers: &[Reply]) {
+    /// Takes what is told of filters that are not foretold, after a write.
+    fn is_written(&mut self, key: &str, object: &mut Object) {
+        if object.is_loose() && object.kind != Kind::Short {
+            object.cardinality = self.call(&format!("BF.CARD {key}")).as_int();
+            object.told = Some(self.client.cmd(&format!("BF.DEBUG {key}")));
+        }
+    }
+
+    /// What the answers to a write that began then make of an object.
+    fn took(
+        &mut self,
+        object: &mut Object,
+        items: &[usize],
+        answers: &[Reply],
+        id: u64,
+        before_ms: u64,
+    ) {
+        object.next_id = object.next_id.max(id + 1);
         for (index, (number, answer)) in items.iter().zip(answers).enumerate() {
-            let known = object.items.contains(number);
+            let known = object.is_certain(*number);
             if answer.is_error() {
                 assert_eq!(*answer, error(FULL));
                 assert_eq!(object.expansion, 0);
-                assert_eq!(object.cardinality, object.capacity);
-                assert!(!known, "a known item is refused");
+                if !object.is_loose() {
+                    assert_eq!(object.cardinality, object.capacity);
+                }
+                // An id, or another period, may ask for room of its own.
+                assert!(
+                    !known || ![Kind::Plain, Kind::Counting].contains(&object.kind),
+                    "a known item is refused"
+                );
                 return assert_eq!(answers.len(), index + 1);
             }
-            self.questions.asked += u64::from(!known);
+            // An item that has passed may still be there.
+            let unknown = !known && !object.items.contains(number);
+            self.questions.asked += u64::from(unknown);
             if *answer == int(1) {
                 assert!(!known, "item {number} was denied");
                 object.cardinality += 1;
             } else {
                 assert_eq!(*answer, int(0));
-                self.questions.mistaken += u64::from(!known);
+                self.questions.mistaken += u64::from(unknown);
             }
             object.items.insert(*number);
+            if object.kind.counts() {
+                object.counts.entry(*number).or_default().push(id);
+            }
+            if object.kind == Kind::Short {
+                object.added_ms.insert(*number, before_ms);
+            }
         }
         assert_eq!(answers.len(), items.len());
+    }
+
+    /// Removes some of what is held.
+    fn remove(&mut self, key: &str) {
+        let Some(mut entry) = self.entry(key).cloned() else {
+            return assert_eq!(self.call(&format!("BF.DEL {key} x")), int(0));
+        };
+        let refusal = entry.refusal();
+        let Held::Object(object) = &mut entry.held else {
+            let reply = self.call(&format!("BF.MDEL {key} x y"));
+            return assert_eq!(reply, error(refusal.expect("it is no object")));
+        };
+        if !object.kind.counts() {
+            return assert_eq!(self.call(&format!("BF.DEL {key} x ID 5")), error(UNCOUNTED));
+        }
+        let held: Vec<usize> = object.counts.keys().copied().collect();
+        if held.is_empty() {
+            return;
+        }
+        let count = 1 + self.random.below(20);
+        let items: BTreeSet<usize> = (0..count).map(|_| *self.random.pick(&held)).collect();
+        let alone = object
+            .told
+            .as_ref()
+            .is_some_and(|told| told.as_array().len() == 2);
+        let answers = if object.kind == Kind::Ids {
+            let mut answers = Vec::new();
+            for number in &items {
+                let id = *self.random.pick(&object.counts[number]);
+                let ids = object.counts.get_mut(number).expect("it is held");
+                let reply = self.call(&format!("BF.DEL {key} {} ID {id}", item(*number)));
+                if reply == int(1) {
+                    let at = ids.iter().position(|of| *of == id);
+                    // The last one goes below.
+                    let last = ids.len() - 1;
+                    ids.swap(at.expect("it was picked"), last);
+                }
+                answers.push(reply);
+            }
+            answers
+        } else {
+            let words: Vec<String> = items.iter().map(|number| item(*number)).collect();
+            let reply = self.call(&format!("BF.MDEL {key} {}", words.join(" ")));
+            reply.as_array().to_vec()
+        };
+        assert_eq!(answers.len(), items.len());
+        for (number, answer) in items.iter().zip(&answers) {
+            // Merged, an item may be in two filters.
+            if !object.merged {
+                let certain = object.kind == Kind::Ids || alone;
+                assert!(!certain || *answer == int(1), "{number} is not removed");
+                self.removals.asked += 1;
+                self.removals.mistaken += u64::from(*answer == int(0));
+            }
+            if *answer == int(1) {
+                let ids = object.counts.get_mut(number).expect("it is held");
+                ids.pop();
+                if ids.is_empty() {
+                    object.counts.remove(number);
+                    object.items.remove(number);
+                }
+            } else {
+                assert_eq!(*answer, int(0));
+            }
+        }
+        self.is_written(key, object);
+        self.put(key, entry);
+    }
+
+    /// Asks how many of some items are missing.
+    fn ask_missing(&mut self, key: &str) {
+        let items: BTreeSet<usize> = (0..40).map(|_| self.random.below(ITEMS)).collect();
+        let words: Vec<String> = items.iter().map(|number| item(*number)).collect();
+        // Twice: each counts once.
+        let words = words.join(" ");
+        let reply = self.call(&format!("BF.MISSING {key} {words} {words}"));
+        let all = i64::try_from(items.len()).expect("a few");
+        match self.entry(key).map(|entry| (entry.refusal(), &entry.held)) {
+            None => assert_eq!(reply, int(all)),
+            Some((Some(refusal), _)) => assert_eq!(reply, error(refusal)),
+            Some((None, Held::Object(object))) => {
+                let certain = items.iter().filter(|number| object.is_certain(**number));
+                let known = items.iter().filter(|number| object.items.contains(*number));
+                let most = items.len() - certain.count();
+                let unknown = items.len() - known.count();
+                let told = usize::try_from(reply.as_int()).expect("a count");
+                assert!(told <= most, "{told} of {most}");
+                self.questions.asked += unknown as u64;
+                self.questions.mistaken += unknown.saturating_sub(told) as u64;
+            }
+            Some(_) => unreachable!("an object refuses nothing"),
+        }
+    }
+
+    /// Makes one of two objects.
+    fn merge(&mut self, key: &str, other: &str) {
+        let held = |entry: Option<&Entry>| match entry.map(|entry| (entry.refusal(), &entry.held)) {
+            None => Err("ERR not found"),
+            Some((Some(refusal), _)) => Err(refusal),
+            Some((None, Held::Object(object))) => Ok(object.clone()),
+            Some(_) => unreachable!("an object refuses nothing"),
+        };
+        let (to, from) = (held(self.entry(key)), held(self.entry(other)));
+        let many = |object: &Result<Object, _>| {
+            let told = object.as_ref().ok().and_then(|object| object.told.as_ref());
+            told.is_some_and(|told| told.as_array().len() > 40)
+        };
+        if key == other || many(&to) || many(&from) {
+            return;
+        }
+        let reply = self.call(&format!("BF.MERGE {key} {other}"));
+        let (first, second) = match (to, from) {
+            (Err(refusal), _) if refusal != "ERR not found" => {
+                return assert_eq!(reply, error(refusal));
+            }
+            (_, Err(refusal)) => return assert_eq!(reply, error(refusal)),
+            (Ok(first), Ok(second)) => (first, Some(second)),
+            (Err(_), Ok(only)) => (only, None),
+        };
+        let mut merged = first;
+        if let Some(second) = second {
+            let kinds = |object: &Object| (object.kind.window(), object.kind.counts());
+            let mut refusals = Vec::new();
+            if kinds(&merged) != kinds(&second) {
+                refusals.push("ERR filters are of different kinds");
+            }
+            if merged.seed != second.seed {
+                refusals.push("ERR filters have different seeds");
+            }
+            if !refusals.is_empty() {
+                let right = refusals.iter().any(|refusal| reply == error(refusal));
+                return assert!(right, "{reply:?}");
+            }
+            // What is in one of them alone is removed without an id, or with that of one of them.
+            if merged.kind != second.kind {
+                merged.kind = Kind::Counting;
+            }
+            merged.error_rate += second.error_rate;
+            merged.items.extend(second.items);
+            for (number, ids) in second.counts {
+                merged.counts.entry(number).or_default().extend(ids);
+            }
+            for (number, at) in second.added_ms {
+                let last = merged.added_ms.entry(number).or_default();
+                *last = at.max(*last);
+            }
+            merged.next_id = merged.next_id.max(second.next_id);
+        }
+        if reply == error(RATES) {
+            return assert!(merged.error_rate > 0.05, "{}", merged.error_rate);
+        }
+        assert_eq!(reply, ok());
+        merged.merged = true;
+        let info = self.call(&format!("BF.INFO {key}"));
+        let rate = info.as_array()[11].text().parse().expect("a rate");
+        assert!(rate >= merged.error_rate, "{rate}");
+        merged.error_rate = rate;
+        self.is_written(key, &mut merged);
+        let expires_ms = self.entry(key).map_or(-1, |entry| entry.expires_ms);
+        let held = Held::Object(merged);
+        self.put(key, Entry { held, expires_ms });
     }
 
     fn reserve(&mut self, key: &str) {
@@ -911,11 +1322,14 @@ fn live(mut life: Life, budget: Budget) {
         life.are_the_same();
     }
     life.questions.are_mistaken_seldom();
+    life.removals.are_mistaken_seldom();
     let Questions { asked, mistaken } = life.questions;
     eprintln!(
-        "{:?}, in all {}; {mistaken} of {asked} answers mistaken",
+        "{:?}, in all {}; {mistaken} of {asked} answers mistaken; {:?} removals; {} times compared",
         life.taken,
-        life.taken.values().sum::<u64>()
+        life.taken.values().sum::<u64>(),
+        life.removals,
+        life.compared
     );
 }
 

@@ -11,10 +11,8 @@ mod scarce;
 use std::env;
 use std::time::{Duration, Instant};
 
-use valkeybloom::bloom::Limits;
-use valkeybloom::bloom::chunks::{Partial, Progress};
-
 use crate::hostile;
+use crate::persistence::object;
 
 /// How long a test goes on.
 pub struct Budget {
@@ -105,12 +103,5 @@ fn clock() -> Duration {
 
 /// The dump of BF.LOAD that holds the same as these chunks of BF.SCANDUMP.
 fn dump_of(chunks: &[(u64, Vec<u8>)]) -> Vec<u8> {
-    let mut partial = Partial::new(&chunks[0].1, Limits::Obey).expect("a header");
-    for (cursor, chunk) in &chunks[1..] {
-        match partial.load(*cursor, chunk).expect("the next chunk") {
-            Progress::Partial => {}
-            Progress::Complete(object) => return object.encode(),
-        }
-    }
-    panic!("a chunk is missing");
+    object(chunks).encode()
 }

@@ -30,6 +30,12 @@ impl Known {
         let words: Vec<String> = items.iter().map(|item| format!("item-{item}")).collect();
         let mut args: Vec<&[u8]> = vec![b"BF.INSERT", key.as_bytes(), b"CAPACITY"];
         args.push(random.pick(&["100", "30000"]).as_bytes());
+        match key.as_str() {
+            "key-8" => args.push(b"COUNTING"),
+            // None of its periods ends while a test runs.
+            "key-9" => args.extend([b"WINDOW", &b"1000000000000"[..], b"PERIODS", b"2"]),
+            _ => {}
+        }
         args.push(b"ITEMS");
         args.extend(words.iter().map(String::as_bytes));
         let answers = match client.try_call(&args)? {
@@ -146,14 +152,15 @@ fn every_policy_of_eviction() {
         let set = format!("CONFIG SET lazyfree-lazy-eviction {lazy}");
         assert_eq!(client.cmd(&set), ok());
         assert_eq!(client.cmd("CONFIG RESETSTAT"), ok());
-        let limit = memory(&server, "used_memory") + (3 << 20);
+        let limit = memory(&server, "used_memory") + (12 << 20);
         assert_eq!(client.cmd(&format!("CONFIG SET maxmemory {limit}")), ok());
 
         let (mut lasting, mut volatile, mut refused) = (HashSet::new(), HashSet::new(), 0);
         for number in 0..200 {
             let key = format!("key-{number}");
             let capacity = random.pick(&[100, 5000, 50_000, 200_000]);
-            let create = format!("BF.INSERT {key} CAPACITY {capacity} ITEMS a b c");
+            let kind = random.pick(&["", " COUNTING", " WINDOW 1000000000000 PERIODS 2"]);
+            let create = format!("BF.INSERT {key} CAPACITY {capacity}{kind} ITEMS a b c");
             match client.cmd(&create) {
                 Reply::Error(text) => {
                     assert!(text.starts_with("OOM command not allowed"), "{text}");

@@ -42,20 +42,14 @@ impl Object {
                 .collect(),
             _ => return Err("of another shape".to_owned()),
         };
-        let due: Vec<&(&str, &str)> = match field {
-            Some(field) => FIELDS
-                .iter()
-                .filter(|(name, _)| field.eq_ignore_ascii_case(name.as_bytes()))
-                .collect(),
-            None => {
-                let windowed = self.shape.window.is_some();
-                let all = FIELDS.iter().filter(|(name, _)| match *name {
-                    "TIGHTENING" | "MAXSCALEDCAPACITY" => scaling,
-                    "WINDOW" | "PERIODS" | "LIVEPERIODS" => windowed,
-                    _ => true,
-                });
-                all.collect()
-            }
+        let due: Vec<&(&str, &str)> = {
+            let due = FIELDS.iter().filter(|(name, _)| match (field, *name) {
+                (Some(field), name) => field.eq_ignore_ascii_case(name.as_bytes()),
+                (None, "TIGHTENING" | "MAXSCALEDCAPACITY") => scaling,
+                (None, "WINDOW" | "PERIODS" | "LIVEPERIODS") => self.shape.window.is_some(),
+                (None, _) => true,
+            });
+            due.collect()
         };
         if pairs.len() != due.len() {
             return Err(format!("{} fields are due", due.len()));

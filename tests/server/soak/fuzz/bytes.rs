@@ -549,18 +549,18 @@ fn payloads_of_restore() {
     for _ in &mut rounds {
         let loads: Vec<Command> = (0..BATCH)
             .map(|number| {
-                let payload = if random.one_in(5) {
-                    forged(&mut random).rdb().payload(version)
-                } else if random.one_in(5) {
-                    ForgedExtended::new(&mut random).payload(&extended, version)
-                } else {
-                    let sample = random.pick(&samples);
-                    let mut value = sample.mutated(&mut random, &samples);
-                    if random.one_in(200) {
-                        // Another encoding version of the type.
-                        value[TYPE_BYTES - 1] = random.next().to_le_bytes()[0];
+                let payload = match random.below(5) {
+                    0 => forged(&mut random).rdb().payload(version),
+                    1 => ForgedExtended::new(&mut random).payload(&extended, version),
+                    _ => {
+                        let sample = random.pick(&samples);
+                        let mut value = sample.mutated(&mut random, &samples);
+                        if random.one_in(200) {
+                            // Another encoding version of the type.
+                            value[TYPE_BYTES - 1] = random.next().to_le_bytes()[0];
+                        }
+                        seal(value, version)
                     }
-                    seal(value, version)
                 };
                 command(&[b"RESTORE", &key("new", number), b"0", &payload])
             })
@@ -592,12 +592,10 @@ fn dumps_of_load() {
     for _ in &mut rounds {
         let loads: Vec<Command> = (0..BATCH)
             .map(|number| {
-                let dump = if random.one_in(5) {
-                    forged(&mut random).dump()
-                } else if random.one_in(5) {
-                    ForgedExtended::new(&mut random).flat(true)
-                } else {
-                    random.pick(&samples).mutated(&mut random, &samples)
+                let dump = match random.below(5) {
+                    0 => forged(&mut random).dump(),
+                    1 => ForgedExtended::new(&mut random).flat(true),
+                    _ => random.pick(&samples).mutated(&mut random, &samples),
                 };
                 let key = key("new", number);
                 if random.one_in(4) {
@@ -670,12 +668,10 @@ fn chunks_of_loadchunk() {
     for _ in &mut rounds {
         let loads: Vec<Command> = (0..BATCH)
             .map(|number| {
-                let header = if random.one_in(5) {
-                    forged(&mut random).header()
-                } else if random.one_in(5) {
-                    ForgedExtended::new(&mut random).flat(false)
-                } else {
-                    random.pick(&samples).mutated(&mut random, &samples)
+                let header = match random.below(5) {
+                    0 => forged(&mut random).header(),
+                    1 => ForgedExtended::new(&mut random).flat(false),
+                    _ => random.pick(&samples).mutated(&mut random, &samples),
                 };
                 command(&[b"BF.LOADCHUNK", &key("new", number), b"1", &header])
             })

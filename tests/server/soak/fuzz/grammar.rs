@@ -3,7 +3,8 @@
 use super::super::Random;
 use super::{Command, command};
 
-const KEYS: [&[u8]; 10] = [
+/// The last two are no words.
+pub const KEYS: [&[u8]; 10] = [
     b"a",
     b"b",
     b"c",

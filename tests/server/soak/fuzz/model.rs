@@ -673,12 +673,13 @@ impl Model {
             Some(Value::Other) => "another type".to_owned(),
             Some(Value::Half(half)) => format!("half loaded, {} bytes have come", half.come),
             Some(Value::Object(object)) => format!(
-                "{:?}, {:?}, {} to {} items, loose {}, single {}",
+                "{:?}, {:?}, {} to {} items, loose {}, merged {}, single {}",
                 object.shape,
                 object.capacities,
                 object.items,
                 object.most,
                 object.loose,
+                object.merged,
                 object.single
             ),
         }

@@ -130,6 +130,10 @@ pub struct Said {
 type Held = BTreeMap<(i128, Option<u64>), i64>;
 
 #[derive(Clone, Debug)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "they do not depend on each other"
+)]
 pub struct Object {
     pub shape: Shape,
     /// Of an object that is not loose.
@@ -307,7 +311,9 @@ impl Object {
             let is_late = |held: &Held| held.keys().any(|(period, _)| *period >= target);
             let unchanged = !self.shape.is_extended()
                 || !(self.shape.counting && said.id.is_some()) && held.is_some_and(is_late)
-                || self.shape.window.is_none()
+                // Merged, it may go beside another filter's claim.
+                || !self.merged
+                    && self.shape.window.is_none()
                     && held.is_some_and(|held| held.contains_key(&(0, said.id)));
             if !unchanged {
                 self.most += 1;

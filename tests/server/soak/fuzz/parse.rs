@@ -141,6 +141,10 @@ impl Slot<u64> {
 
 /// What BF.RESERVE, BF.INSERT or BF.DEL is asked for.
 #[derive(Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "they do not depend on each other"
+)]
 pub struct Options {
     capacity: Slot<i64>,
     error_rate: Slot<f64>,

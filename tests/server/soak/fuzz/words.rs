@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::{Budget, Random, dump_of};
-use super::grammar::{Grammar, Library, OTHERS};
+use super::grammar::{Grammar, KEYS, Library, OTHERS};
 use super::model::{
     BAD_CURSOR, BAD_DATA, BAD_DUMP, BAD_TTL, BUSY, DEGRADED, EXISTS, FULL, INVALID_FIELD, KINDS,
     LOADING, LONG_TTL, Model, NEWER, NO_COUNTERS, NO_WINDOW, NOT_FOUND, OVER, RATES, SEEDS,
@@ -249,6 +249,12 @@ fn words_of_commands() {
     for name in NAMES {
         assert!(talk.granted.contains_key(name), "{name} was never granted");
     }
-    let [client, _] = talk.clients;
+    let [mut client, _] = talk.clients;
+    // Under names that stand in a line of words, for the sums over all keys.
+    for (number, key) in KEYS[8..].iter().enumerate() {
+        let name = format!("odd-{number}");
+        client.call(&[b"COPY", key, name.as_bytes()]);
+        client.call(&[b"DEL", key]);
+    }
     target.ends_unharmed(client);
 }
