@@ -50,8 +50,8 @@ unsafe impl GlobalAlloc for Counting {
 /// Makes something, and tells how many bytes it keeps.
 fn measured<T>(make: impl FnOnce() -> T) -> (T, Option<usize>) {
     let before = NOW.load(Relaxed);
-    let made = make();
-    (made, Some(NOW.load(Relaxed) - before))
+    let thing = make();
+    (thing, Some(NOW.load(Relaxed) - before))
 }
 
 /// Decodes something, and sees that it took no more memory than `most` bytes on the way.

@@ -200,6 +200,12 @@ fn the_rules_of_ids() {
         assert_eq!(add(&mut object, item, Some(id)), Ok(Added::New));
     }
     assert_eq!(object.totals(), (2, 4, 4));
+    let mut without = extended(&counting(params(2, 0.001, 1)), Seed::FIXED);
+    for item in 1..=4 {
+        assert_eq!(add(&mut without, item, None), Ok(Added::New));
+    }
+    // A number and a place for each range.
+    assert_eq!(object.memory_bytes(), without.memory_bytes() + 2 * 16);
     // Late ones go where their ids went, full or not.
     assert_eq!(add(&mut object, 5, Some(5)), Ok(Added::New));
     assert_eq!(add(&mut object, 6, Some(29)), Ok(Added::New));

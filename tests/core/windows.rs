@@ -584,7 +584,7 @@ fn growth_ends_where_the_limits_say() {
     for _ in 0..300 {
         let shape = Shape {
             counting: rng.below(2) == 0,
-            ..windowed(params(20, 0.01, [1, 2][rng.below(2)]), 1_000, 3)
+            ..windowed(params(20, 0.01, *rng.pick(&[1, 2])), 1_000, 3)
         };
         let limits = Limits::Within {
             filter_bytes: u64::MAX,
