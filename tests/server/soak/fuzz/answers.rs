@@ -206,7 +206,8 @@ impl Object {
                 } else {
                     (1.5 * self.shape.error_rate).min(1.0)
                 };
-                let right = (0.0..=most).contains(&told) && (self.most > 0 || told <= 0.0);
+                let nothing = self.most == 0 && !self.strange;
+                let right = (0.0..=most).contains(&told) && (!nothing || told <= 0.0);
                 return if right {
                     Ok(())
                 } else {

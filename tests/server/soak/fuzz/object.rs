@@ -160,11 +160,15 @@ pub struct Object {
     held: HashMap<Vec<u8>, Held>,
     /// How many items were ever counted: from 15 on, a counter may be stuck.
     counted: i64,
+    /// Whether any was removed.
+    removed: bool,
     /// The periods that were opened for sure, and those that may have been.
     periods: BTreeSet<i128>,
     perhaps: BTreeSet<i128>,
 }
 
+/// More than any estimate.
+const ESTIMATE: i64 = 1 << 40;
 /// Where counters end.
 const STUCK: i64 = 15;
 
@@ -184,6 +188,7 @@ impl Object {
             least_capacity: capacity,
             held: HashMap::new(),
             counted: 0,
+            removed: false,
             periods: periods.into_iter().collect(),
             perhaps: BTreeSet::new(),
             shape,
@@ -192,7 +197,30 @@ impl Object {
 
     /// Nothing was added to it, in any way, or all was removed.
     pub fn is_empty(&self) -> bool {
-        self.most == 0 && self.held.is_empty() && !self.strange && !self.is_stuck()
+        let nothing = if self.shape.counting {
+            self.held.is_empty() && !self.is_stuck()
+        } else {
+            self.most == 0
+        };
+        nothing && !self.strange
+    }
+
+    /// Whether a filter may have no room. Where counters hold the number of items against what is there,
+    /// that is an estimate.
+    fn may_be_full(&self) -> bool {
+        if !self.shape.counting {
+            return self.most >= self.least_capacity;
+        }
+        let unclear = self.strange || self.merged || self.removed && self.is_stuck();
+        let held = i64::try_from(self.held.len()).expect("not that many");
+        unclear || 2 * held + 8 >= self.least_capacity
+    }
+
+    /// A counter was changed, and the number of items is an estimate again.
+    fn is_estimated(&mut self) {
+        if self.shape.counting {
+            (self.items, self.most) = (0, ESTIMATE);
+        }
     }
 
     fn is_stuck(&self) -> bool {
@@ -275,7 +303,7 @@ impl Object {
         resp3: bool,
     ) -> Result<(), String> {
         let known = self.known.contains(item);
-        let may_be_full = self.most >= self.least_capacity;
+        let may_be_full = self.may_be_full();
         if let Reply::Error(text) = reply {
             // With an id or in another period, what is known may need room of its own.
             let needs_room = self.shape.window.is_some() || said.id.is_some();
@@ -321,6 +349,7 @@ impl Object {
                 self.single &= !may_be_full;
             }
         }
+        self.is_estimated();
         self.known.insert(item.to_vec());
         if self.shape.is_extended() {
             let held = self.held.entry(item.to_vec()).or_default();
@@ -358,7 +387,8 @@ impl Object {
         if self.is_empty() {
             return Err("removed from what is empty".to_owned());
         }
-        self.items = (self.items - 1).max(0);
+        self.is_estimated();
+        self.removed = true;
         let Some(held) = self.held.get_mut(item) else {
             self.gets_strange();
             return Ok(());
@@ -414,6 +444,7 @@ impl Object {
         self.known.extend(other.known.iter().cloned());
         self.strange |= other.strange;
         self.counted += other.counted;
+        self.removed |= other.removed;
         self.least_capacity = self.least_capacity.min(other.least_capacity);
         for (item, counts) in &other.held {
             let held = self.held.entry(item.clone()).or_default();
