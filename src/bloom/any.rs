@@ -66,8 +66,13 @@ impl AnyObject {
     /// Length of the dump that [`encode`](Self::encode) writes, in bytes.
     #[must_use]
     pub fn encoded_len(&self) -> usize {
-        let cells: usize = self.all_filters().map(|f| f.bitmap().len()).sum();
-        self.piece(0).1.bytes().len() + cells
+        match self {
+            Self::Plain(object) => codec::encoded_len(object),
+            Self::Extended(object) => {
+                let cells: usize = object.all_filters().map(|f| f.bitmap().len()).sum();
+                self.piece(0).1.bytes().len() + cells
+            }
+        }
     }
 
     /// The piece of its chunked dump at a cursor, with the cursor of the next one.

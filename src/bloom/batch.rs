@@ -118,6 +118,36 @@ impl Batch {
     }
 }
 
+/// Asks some filters for each item in turn, and tells `answer` whether any of them claims it.
+#[inline]
+pub(super) fn claims_each<'i, 'f, F: Iterator<Item = &'f Filter>>(
+    hasher: Hasher,
+    mut items: impl Iterator<Item = &'i [u8]>,
+    filters: impl Fn() -> F,
+    mut answer: impl FnMut(bool),
+) {
+    loop {
+        let batch = Batch::of(hasher, &mut items);
+        if batch.len() == 0 {
+            return;
+        }
+        let all = batch.from(0);
+        let mut claimed = 0;
+        for filter in filters() {
+            claimed |= batch.claimed_by(filter, all & !claimed);
+            if claimed == all {
+                break;
+            }
+        }
+        for index in 0..batch.len() {
+            answer(claimed >> index & 1 == 1);
+        }
+        if batch.len() < BATCH {
+            return;
+        }
+    }
+}
+
 struct Hash<'h> {
     seed: &'h Seed,
     items: &'h [&'h [u8]; BATCH],

@@ -16,7 +16,7 @@
 use std::ops::Range;
 
 use super::any::AnyObject;
-use super::batch::{BATCH, Batch, Hasher};
+use super::batch::{Hasher, claims_each};
 use super::filter::Filter;
 use super::object::{Added, BloomObject, MergeError, Parts, Refusal};
 use super::probe::{Probe, Seed};
@@ -264,31 +264,13 @@ impl Extended {
     /// Asks for each item in turn, and tells `answer` what [`contains`](Self::contains) says.
     pub fn contains_each<'i>(
         &self,
-        mut items: impl Iterator<Item = &'i [u8]>,
+        items: impl Iterator<Item = &'i [u8]>,
         now_ms: u64,
-        mut answer: impl FnMut(bool),
+        answer: impl FnMut(bool),
     ) {
-        loop {
-            let batch = Batch::of(Hasher::Sip(&self.seed), &mut items);
-            if batch.len() == 0 {
-                return;
-            }
-            let all = batch.from(0);
-            let mut claimed = 0;
-            let stacks = self.live(now_ms).rev();
-            for filter in stacks.flat_map(|stack| stack.object.filters().iter().rev()) {
-                claimed |= batch.claimed_by(filter, all & !claimed);
-                if claimed == all {
-                    break;
-                }
-            }
-            for index in 0..batch.len() {
-                answer(claimed >> index & 1 == 1);
-            }
-            if batch.len() < BATCH {
-                return;
-            }
-        }
+        let stacks = || self.live(now_ms).rev();
+        let filters = || stacks().flat_map(|stack| stack.object.filters().iter().rev());
+        claims_each(Hasher::Sip(&self.seed), items, filters, answer);
     }
 
     /// Frees the periods that have passed, and takes what was added later than now for added just now.
@@ -472,9 +454,9 @@ impl Extended {
     /// How many periods answer at a time.
     #[must_use]
     pub fn live_periods(&self, now_ms: u64) -> u64 {
-        let mut periods: Vec<u64> = self.live(now_ms).map(|stack| stack.period).collect();
-        periods.dedup();
-        periods.len() as u64
+        let live = &self.stacks[self.live_indices(now_ms)];
+        let periods = live.chunk_by(|one, other| one.period == other.period);
+        periods.count() as u64
     }
 
     /// Number of items that the periods that answer took for new, each for itself.

@@ -1,6 +1,6 @@
 //! A Bloom object: a stack of filters that acts as one.
 
-use super::batch::{BATCH, Batch, Hasher, ROW, Row};
+use super::batch::{BATCH, Batch, Hasher, ROW, Row, claims_each};
 use super::filter::{Filter, HEADER_BYTES};
 use super::probe::{Probe, Seed};
 use super::redisbloom::{self, RedisBloom};
@@ -330,11 +330,7 @@ impl BloomObject {
 
     #[cold]
     fn add_to_full(&mut self, probe: Probe, limits: Limits) -> Result<Added, Refusal> {
-        if self.growth != Growth::Fixed {
-            self.grow(limits)?;
-        } else if !limits.saturate() || self.items >= MAX_CAPACITY {
-            return Err(Refusal::Full);
-        }
+        self.grow_or_saturate(limits)?;
         if let Some(newest) = self.filters.last_mut() {
             newest.insert_slowly(probe);
             self.items += 1;
@@ -345,29 +341,10 @@ impl BloomObject {
     /// Asks for each item in turn, and tells `answer` what [`contains`](Self::contains) says.
     pub fn contains_each<'i>(
         &self,
-        mut items: impl Iterator<Item = &'i [u8]>,
-        mut answer: impl FnMut(bool),
+        items: impl Iterator<Item = &'i [u8]>,
+        answer: impl FnMut(bool),
     ) {
-        loop {
-            let batch = Batch::of(self.hasher(), &mut items);
-            if batch.len() == 0 {
-                return;
-            }
-            let all = batch.from(0);
-            let mut claimed = 0;
-            for filter in self.filters.iter().rev() {
-                claimed |= batch.claimed_by(filter, all & !claimed);
-                if claimed == all {
-                    break;
-                }
-            }
-            for index in 0..batch.len() {
-                answer(claimed >> index & 1 == 1);
-            }
-            if batch.len() < BATCH {
-                return;
-            }
-        }
+        claims_each(self.hasher(), items, || self.filters.iter().rev(), answer);
     }
 
     /// Adds each item in turn, and tells `outcome` what [`add`](Self::add) says. It stops after
@@ -561,6 +538,18 @@ impl BloomObject {
         }
     }
 
+    /// Makes the newest filter one that takes items, all being full: a new one, or a fixed object's own
+    /// where it may go on.
+    fn grow_or_saturate(&mut self, limits: Limits) -> Result<(), Refusal> {
+        if self.growth != Growth::Fixed {
+            self.grow(limits)
+        } else if limits.saturate() && self.items < MAX_CAPACITY {
+            Ok(())
+        } else {
+            Err(Refusal::Full)
+        }
+    }
+
     /// Stacks the next filter on the newest.
     fn grow(&mut self, limits: Limits) -> Result<(), Refusal> {
         let (Some(origin), Some(newest)) = (self.origin(), self.filters.last()) else {
@@ -655,12 +644,7 @@ impl BloomObject {
         {
             return Ok(first + index);
         }
-        let limits = limits();
-        if self.growth != Growth::Fixed {
-            self.grow(limits)?;
-        } else if !limits.saturate() || self.items >= MAX_CAPACITY {
-            return Err(Refusal::Full);
-        }
+        self.grow_or_saturate(limits())?;
         Ok(self.filters.len() - 1)
     }
 
