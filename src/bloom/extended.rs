@@ -297,62 +297,58 @@ impl Extended {
     /// only where the object has to grow.
     ///
     /// # Errors
-    /// Any [`Refusal`]; no item is changed then.
+    /// Any [`Refusal`]; no item is changed then, and no period opened.
     pub fn add(
         &mut self,
         probe: Probe,
         time: Time,
         id: Option<u64>,
-        limits: impl FnOnce() -> Limits,
+        limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
         let target = self.target(time);
         let mut claimants = self.live_indices(time.now_ms).rev();
         let claimant = claimants.find(|index| self.stacks[*index].object.contains(probe));
-        let claimed = claimant.is_some();
         let index = match claimant.filter(|index| self.stacks[*index].period >= target) {
             // It is found for as long as is asked.
             Some(_) if !self.shape.counting => return Ok(Added::Present),
-            Some(index) => index,
-            None => match self.stacks.iter().rposition(|stack| stack.period == target) {
-                Some(index) => index,
-                None => return self.add_to_new(probe, target, id, claimed, limits()),
-            },
+            Some(index) => Some(index),
+            None => self.stacks.iter().rposition(|stack| stack.period == target),
         };
-        let rest = self.memory_bytes() - self.stacks[index].object.memory_bytes();
-        let stack = &mut self.stacks[index];
-        let limits = || limits().beside(rest);
-        let added = if self.shape.counting {
-            stack.count_up(probe, id, limits)?
+        let added = if let Some(index) = index {
+            self.add_to(index, probe, id, limits)
         } else {
-            stack.object.add(probe, limits)?
+            let index = self.open(target, limits())?;
+            let added = self.add_to(index, probe, id, limits);
+            if added.is_err() {
+                self.stacks.remove(index);
+            }
+            added
         };
-        Ok(if claimed { Added::Again } else { added })
+        added.map(|added| match claimant {
+            Some(_) => Added::Again,
+            None => added,
+        })
     }
 
-    /// Adds an item as the first of its period. Where that fails the period is not opened.
-    fn add_to_new(
+    fn add_to(
         &mut self,
+        index: usize,
         probe: Probe,
-        period: u64,
         id: Option<u64>,
-        claimed: bool,
-        limits: Limits,
+        limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
-        let index = self.open(period, limits)?;
-        let rest = self.memory_bytes() - self.stacks[index].object.memory_bytes();
-        let stack = &mut self.stacks[index];
-        let added = if self.shape.counting {
-            stack.count_up(probe, id, || limits.beside(rest))
+        let base = Self::BASE_BYTES + self.table_bytes();
+        let (older, from) = self.stacks.split_at_mut(index);
+        let (stack, newer) = from.split_at_mut(1);
+        let stack = &mut stack[0];
+        let beside = base + stack.memory_bytes() - stack.object.memory_bytes();
+        let others = || older.iter().chain(&*newer).map(Stack::memory_bytes);
+        let limits = || limits().beside(beside + others().sum::<u64>());
+        if self.shape.counting {
+            stack.count_up(probe, id, limits)
         } else {
-            stack.object.add(probe, || limits)
-        };
-        if added.is_err() {
-            self.stacks.remove(index);
+            stack.object.add(probe, limits)
         }
-        Ok(match added? {
-            Added::New if claimed => Added::Again,
-            added => added,
-        })
     }
 
     /// What the table takes more for one more period.
@@ -510,9 +506,12 @@ impl Extended {
     /// The exact number of bytes that the object's allocations asked for, itself included.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
-        let table = self.stacks.capacity() * size_of::<Stack>();
         let stacks = self.stacks.iter().map(Stack::memory_bytes);
-        Self::BASE_BYTES + table as u64 + stacks.sum::<u64>()
+        Self::BASE_BYTES + self.table_bytes() + stacks.sum::<u64>()
+    }
+
+    fn table_bytes(&self) -> u64 {
+        (self.stacks.capacity() * size_of::<Stack>()) as u64
     }
 
     /// Whether the limits admit such an object.
