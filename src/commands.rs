@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::ops::Range;
 
 use crate::args::{self, Delete, InfoField, Insert, Reserve, Words};
-use crate::bloom::chunks::Partial;
+use crate::bloom::chunks;
 use crate::bloom::codec::DecodeError;
 use crate::bloom::sizing::Stop;
 use crate::bloom::{
@@ -497,12 +497,12 @@ fn try_loadchunk<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Err
     let writer = Writer::open(ctx, key(&args));
     if cursor == 1 {
         writer.requires_empty()?;
-        let partial = Partial::new(data, config::limits_for(ctx));
-        let partial = partial.map_err(|error| match error {
+        let begun = chunks::begin(data, config::limits_for(ctx));
+        let begun = begun.map_err(|error| match error {
             None => Error::Refused(Refusal::MemoryLimit),
             Some(_) => Error::BadChunk,
         })?;
-        writer.begin(partial);
+        writer.begin(begun);
     } else {
         let cursor = u64::try_from(cursor).map_err(|_| Error::BadChunk)?;
         writer.load_chunk(cursor, data)?;

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::bloom::chunks::{Partial, Progress};
+use crate::bloom::chunks::{Begun, Partial, Progress};
 use crate::bloom::codec::{self, DecodeError, RdbRead};
 use crate::bloom::{AnyObject, BloomObject, Family, Growth};
 use crate::config::{self, double_text};
@@ -335,10 +335,14 @@ impl<'a> Writer<'a> {
     }
 
     /// Stores an object of which the header has come under the key, which is empty.
-    pub fn begin(mut self, partial: Partial) {
-        self.store(Content::Loading(Box::new(partial)));
+    pub fn begin(mut self, begun: Begun) {
+        let (content, events): (_, &[_]) = match begun {
+            Begun::Partial(partial) => (Content::Loading(Box::new(partial)), &[]),
+            Begun::Complete(object) => (Content::Ready(object), &[CREATED]),
+        };
+        self.store(content);
         self.ctx.replicate_verbatim();
-        self.publish(&[]);
+        self.publish(events);
     }
 
     /// Takes the next chunk of an object of which the header has come.

@@ -1,7 +1,7 @@
 //! Bytes that may be an object. What is taken for one has to bear all that can be done with it, and
 //! has to come out as it went in; what is not is refused, and takes no memory.
 
-use valkeybloom::bloom::chunks::{self, Partial, Progress};
+use valkeybloom::bloom::chunks::{self, Begun, Partial, Progress};
 use valkeybloom::bloom::codec::{self, DecodeError, RdbRead, RdbWrite};
 use valkeybloom::bloom::{
     Added, AnyObject, BloomObject, Extended, Family, Filter, Fraction, Growth, Limits, Params,
@@ -114,8 +114,15 @@ fn pieces(mut source: Source) {
         },
     };
     let small = 1000 + 10 * header.len();
-    let Ok(mut partial) = bounded(small, || Partial::new(header, limits)) else {
-        return;
+    let mut partial = match bounded(small, || chunks::begin(header, limits)) {
+        Ok(Begun::Partial(partial)) => partial,
+        Ok(Begun::Complete(AnyObject::Extended(object))) => {
+            assert_eq!(object.totals(), (0, 0, 0), "bits that have not come");
+            assert!(object.is_within(limits), "more than the limits admit");
+            return check_extended(*object, source);
+        }
+        Ok(Begun::Complete(AnyObject::Plain(_))) => panic!("a plain object without chunks"),
+        Err(_) => return,
     };
     let mut came = header.to_vec();
     while !source.0.is_empty() {
@@ -560,10 +567,15 @@ fn extended_comes_back(object: &Extended) -> Extended {
         assert_eq!(took as u64, any.memory_bytes() - base, "bytes of memory");
     }
     let (mut cursor, header) = any.piece(0);
-    let partial = Partial::new(header.bytes(), Limits::Obey);
-    let Ok(mut partial) = partial else {
-        assert_eq!(any.totals().0, 0, "it was written");
-        return *decoded;
+    let begun = chunks::begin(header.bytes(), Limits::Obey);
+    let mut partial = match begun.expect("it was written") {
+        Begun::Partial(partial) => partial,
+        Begun::Complete(AnyObject::Extended(copy)) => {
+            assert_eq!(any.totals().0, 0, "chunks are lacking");
+            same(&copy);
+            return *decoded;
+        }
+        Begun::Complete(AnyObject::Plain(_)) => panic!("another family"),
     };
     loop {
         let (next, chunk) = any.piece(cursor);

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! The loader takes the same pairs in the same order. What has come so far is a [`Partial`], which
-//! answers nothing: an object that lacks bits would deny items that it holds.
+//! answers nothing: an object that lacks bits would deny items that it holds. An object without filters,
+//! as one of which all periods have passed, is complete with its header.
 
 use super::any::{AnyObject, Family};
 use super::codec::{self, DecodeError, RdbRead, RdbWrite};
@@ -191,6 +192,34 @@ impl Announced {
     }
 }
 
+/// What a header is the start of, and the whole of where there are no filters.
+#[derive(Debug)]
+pub enum Begun {
+    /// Chunks are to come.
+    Partial(Partial),
+    /// There are none: this is the object.
+    Complete(AnyObject),
+}
+
+/// Takes an object's header, the first of its pieces.
+///
+/// # Errors
+/// Any [`DecodeError`], or `None` in it where the limits do not admit such an object.
+pub fn begin(header: &[u8], limits: Limits) -> Result<Begun, Option<DecodeError>> {
+    match codec::extended_header_parts(header) {
+        Ok(Some(parts)) if parts.stacks.is_empty() => {
+            let object = Announced::Extended(parts).complete(Vec::new());
+            let object = object.map_err(DecodeError::from)?;
+            if object.is_within(limits) {
+                Ok(Begun::Complete(object))
+            } else {
+                Err(None)
+            }
+        }
+        _ => Partial::new(header, limits).map(Begun::Partial),
+    }
+}
+
 /// What a chunk did.
 #[derive(Debug)]
 pub enum Progress {
@@ -201,7 +230,8 @@ pub enum Progress {
 }
 
 impl Partial {
-    /// The object that a header announces. Memory for the bitmaps is taken as they come.
+    /// The object that a header announces, which has filters ([`begin`] takes any). Memory for the
+    /// bitmaps is taken as they come.
     ///
     /// # Errors
     /// Any [`DecodeError`], or `None` in it where the limits do not admit such an object.
@@ -221,7 +251,7 @@ impl Partial {
         let total = filters.clone().try_fold(overhead, u64::checked_add);
         let admitted = filters.all(|blob| limits.admit_filter(blob))
             && total.is_some_and(|total| limits.admit_object(total));
-        // An object without filters has no bits to wait for: it comes as a dump.
+        // There would be no last chunk to complete it.
         if bitmaps.is_empty() {
             return Err(Some("no filters".into()));
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use valkeybloom::bloom::chunks::{self, Partial, Progress};
+use valkeybloom::bloom::chunks::{self, Begun, Progress};
 use valkeybloom::bloom::codec::{self, DecodeError, RdbRead, RdbWrite};
 use valkeybloom::bloom::{
     Added, AnyObject, BloomObject, Extended, Fraction, Growth, Limits, Params, Refusal, Seed,
@@ -153,7 +153,13 @@ pub fn dump_of(object: &Extended) -> Vec<u8> {
 #[track_caller]
 pub fn through_chunks(object: &AnyObject) -> AnyObject {
     let (mut cursor, header) = object.piece(0);
-    let mut partial = Partial::new(header.bytes(), Limits::Obey).unwrap();
+    let mut partial = match chunks::begin(header.bytes(), Limits::Obey).unwrap() {
+        Begun::Partial(partial) => partial,
+        Begun::Complete(copy) => {
+            assert_eq!(object.piece(cursor).0, 0);
+            return copy;
+        }
+    };
     loop {
         let (next, chunk) = object.piece(cursor);
         cursor = next;
@@ -178,10 +184,7 @@ pub fn through_every_form(object: &Extended) -> Extended {
     assert_eq!(RdbRead::uint(&mut stream), Ok(1));
     let read = codec::read_extended(&mut stream).unwrap();
     assert!(stream.0.is_empty(), "left behind: {stream:?}");
-    // Without filters there is nothing to be sent in chunks.
-    let chunked = (object.totals().0 > 0).then(|| through_chunks(&any));
-    let decoded = AnyObject::decode(&dump).unwrap();
-    for copy in [decoded].into_iter().chain(chunked) {
+    for copy in [AnyObject::decode(&dump).unwrap(), through_chunks(&any)] {
         same(&of_periods(copy), object);
     }
     same(&read, object);

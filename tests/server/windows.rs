@@ -677,11 +677,18 @@ fn an_object_without_filters_is_kept() {
     same(&mut client, "k");
     ledger::is_balanced(&mut client);
     assert_eq!(client.cmd("BF.ADD k a"), int(1));
-    // A header alone is no dump in chunks.
     let header = &pieces(&mut client, "restored")[0].1;
     let load: [&[u8]; 4] = [b"BF.LOADCHUNK", b"chunked", b"1", header];
-    assert_eq!(client.call(&load), error("ERR received bad data"));
-    assert_eq!(client.cmd("EXISTS chunked"), int(0));
+    assert_eq!(client.call(&load), ok());
+    same(&mut client, "chunked");
+    let behind: [&[u8]; 4] = [b"BF.LOADCHUNK", b"chunked", b"2", b"x"];
+    assert_eq!(client.call(&behind), error("ERR received bad data"));
+    assert_eq!(
+        client.call(&load),
+        error("BUSYKEY Target key name already exists.")
+    );
+    ledger::is_balanced(&mut client);
+    assert_eq!(client.cmd("BF.ADD chunked a"), int(1));
 }
 
 /// The server's clock, in milliseconds.
