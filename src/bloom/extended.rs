@@ -254,11 +254,17 @@ impl Extended {
     /// Whether the object claims the item at a time: false is certain, true is right but for the error
     /// rate.
     #[must_use]
-    #[inline(never)]
     pub fn contains(&self, probe: Probe, now_ms: u64) -> bool {
-        self.live(now_ms)
-            .rev()
-            .any(|stack| stack.object.contains(probe))
+        self.claimant(probe, now_ms).is_some()
+    }
+
+    /// The newest stack that claims an item.
+    #[inline(never)]
+    fn claimant(&self, probe: Probe, now_ms: u64) -> Option<usize> {
+        let live = self.live_indices(now_ms);
+        let claims = |stack: &Stack| stack.object.contains(probe);
+        let claimant = self.stacks[live.clone()].iter().rposition(claims);
+        claimant.map(|index| live.start + index)
     }
 
     /// Asks for each item in turn, and tells `answer` what [`contains`](Self::contains) says.
@@ -306,8 +312,7 @@ impl Extended {
         limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
         let target = self.target(time);
-        let mut claimants = self.live_indices(time.now_ms).rev();
-        let claimant = claimants.find(|index| self.stacks[*index].object.contains(probe));
+        let claimant = self.claimant(probe, time.now_ms);
         let index = match claimant.filter(|index| self.stacks[*index].period >= target) {
             // It is found for as long as is asked.
             Some(_) if !self.shape.counting => return Ok(Added::Present),

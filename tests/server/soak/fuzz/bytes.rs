@@ -692,7 +692,8 @@ fn chunks_of_loadchunk() {
         for number in &accepted {
             let load = &loads[*number];
             let bitmaps = cells_of(&load[3]);
-            if bitmaps.iter().sum::<u64>() < 1024 && !random.one_in(4) {
+            let few = bitmaps.iter().sum::<u64>() < 1024;
+            if bitmaps.is_empty() || few && !random.one_in(4) {
                 sent.extend(chunks(&mut random, &load[1], &bitmaps));
                 completed += 1;
             } else {
