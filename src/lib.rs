@@ -36,6 +36,6 @@ pub(crate) use table::MODULE;
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::args::{InfoField, Insert, Reserve, Words, integer};
+    pub use crate::args::{Delete, InfoField, Insert, Reserve, Words, integer};
     pub use crate::reply::Error;
 }

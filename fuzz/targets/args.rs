@@ -2,7 +2,7 @@
 //! is read again when it is written out.
 
 use valkeybloom::bloom::{Fraction, Growth, Params, Shape, Window, sizing};
-use valkeybloom::internal::{Error, InfoField, Insert, Reserve, Words, integer};
+use valkeybloom::internal::{Delete, Error, InfoField, Insert, Reserve, Words, integer};
 
 /// What stands between two words: the unit separator, which is rarely part of one.
 const BETWEEN: u8 = 0x1f;
@@ -48,6 +48,7 @@ pub fn run(bytes: &[u8]) {
         });
     }
     insert(words, &cased, defaults);
+    delete(words, &cased);
     let field = InfoField::parse(words);
     assert_eq!(InfoField::parse(&cased[..]), field);
     for word in words {
@@ -131,6 +132,18 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params) {
     read_again(line, &shape, &expected, |words| {
         Insert::parse(words, defaults)
     });
+}
+
+fn delete(words: &[&[u8]], cased: &[&[u8]]) {
+    let delete = Delete::parse(words);
+    assert_eq!(Delete::parse(cased), delete);
+    if let Ok(delete) = delete {
+        let mut line = vec![Vec::new(); 3];
+        option(&mut line, "ID", delete.id);
+        option(&mut line, "AT", delete.at_ms);
+        let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
+        assert_eq!(Delete::parse(&words[..]), Ok(delete));
+    }
 }
 
 /// These words and those of the shape are read as the same request.
