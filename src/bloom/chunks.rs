@@ -89,8 +89,6 @@ pub struct Partial {
     family: Family,
     /// The filters' blobs: they grow from what stands before a bitmap on, as chunks come.
     blobs: Vec<Vec<u8>>,
-    /// How many bytes stand before a bitmap.
-    before: usize,
     /// Length of each filter's bitmap, in bytes.
     bitmaps: Vec<u64>,
     /// Number of filters whose bitmap is complete.
@@ -229,6 +227,13 @@ pub enum Progress {
     Complete(AnyObject),
 }
 
+const fn bytes_before_bitmap(family: Family) -> usize {
+    match family {
+        Family::RedisBloom => 0,
+        Family::Plain | Family::Extended => HEADER_BYTES,
+    }
+}
+
 impl Partial {
     /// The object that a header announces, which has filters ([`begin`] takes any). Memory for the
     /// bitmaps is taken as they come.
@@ -243,11 +248,8 @@ impl Partial {
             bitmaps,
             overhead,
         } = outline.map_err(DecodeError::from)?;
-        let before = match family {
-            Family::RedisBloom => 0,
-            Family::Plain | Family::Extended => HEADER_BYTES,
-        };
-        let mut filters = bitmaps.iter().map(|bytes| bytes + before as u64);
+        let before = bytes_before_bitmap(family) as u64;
+        let mut filters = bitmaps.iter().map(|bytes| bytes + before);
         let total = filters.clone().try_fold(overhead, u64::checked_add);
         let admitted = filters.all(|blob| limits.admit_filter(blob))
             && total.is_some_and(|total| limits.admit_object(total));
@@ -262,7 +264,6 @@ impl Partial {
             header: header.to_vec(),
             family,
             blobs,
-            before,
             bitmaps,
             complete: 0,
             loaded: 0,
@@ -293,7 +294,7 @@ impl Partial {
         let (Some(blob), Some(bitmap)) = (blob, bitmap) else {
             return Err("chunk behind the last one".into());
         };
-        let so_far = (blob.len() - self.before) as u64;
+        let so_far = (blob.len() - bytes_before_bitmap(self.family)) as u64;
         let lacking = bitmap - so_far;
         if length > lacking {
             return Err("chunk across a filter's end".into());
@@ -323,8 +324,9 @@ impl Partial {
     /// The pairs that build this state again, the header first.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut cursor = 1;
-        let bitmaps = self.blobs.iter().flat_map(|blob| {
-            let come = blob.get(self.before..).unwrap_or_default();
+        let before = bytes_before_bitmap(self.family);
+        let bitmaps = self.blobs.iter().flat_map(move |blob| {
+            let come = blob.get(before..).unwrap_or_default();
             come.chunks(CHUNK_BYTES)
         });
         let chunks = bitmaps.map(move |chunk| {
@@ -365,7 +367,7 @@ impl Partial {
         to.uint(0);
         to.bytes(&self.header);
         for blob in self.blobs.iter().take(self.complete + 1) {
-            to.bytes(&blob[self.before..]);
+            to.bytes(&blob[bytes_before_bitmap(self.family)..]);
         }
     }
 
