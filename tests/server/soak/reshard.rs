@@ -236,12 +236,25 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Lets writers write while the cluster is changed, and then holds them to what they were told.
+/// Changes a cluster while writers write, in each round, and then holds them to what they were told.
 fn while_writing(
+    name: &str,
+    node_timeout: Duration,
+    waits: bool,
+    change: impl Fn(&mut Cluster, &mut Random, &Progress),
+) {
+    let mut random = Random::new(name);
+    let mut cluster = Cluster::start(node_timeout);
+    for _ in Budget::rounds(1) {
+        round(&mut cluster, &mut random, waits, &change);
+    }
+}
+
+fn round(
     cluster: &mut Cluster,
     random: &mut Random,
     waits: bool,
-    change: impl FnOnce(&mut Cluster, &mut Random, &Progress),
+    change: impl Fn(&mut Cluster, &mut Random, &Progress),
 ) {
     let progress = Progress::default();
     let mut writers: Vec<Writer> = (0..WRITERS)
@@ -362,70 +375,46 @@ fn move_at_one_go(cluster: &Cluster, random: &mut Random, progress: &Progress) {
 
 #[test]
 fn slots_move_while_clients_write() {
-    let mut random = Random::new("reshard");
-    let mut cluster = Cluster::start(Duration::from_secs(30));
-    for _ in Budget::rounds(1) {
-        while_writing(
-            &mut cluster,
-            &mut random,
-            false,
-            |cluster, random, progress| {
-                for _ in 0..3 {
-                    move_by_keys(cluster, random, progress);
-                    move_at_one_go(cluster, random, progress);
-                }
-            },
-        );
-    }
+    let timeout = Duration::from_secs(30);
+    while_writing("reshard", timeout, false, |cluster, random, progress| {
+        for _ in 0..3 {
+            move_by_keys(cluster, random, progress);
+            move_at_one_go(cluster, random, progress);
+        }
+    });
 }
 
 #[test]
 fn a_replica_takes_over_by_hand() {
-    let mut random = Random::new("failover by hand");
-    let mut cluster = Cluster::start(Duration::from_secs(30));
-    for _ in Budget::rounds(1) {
-        // The primary waits for its replica: all that was acknowledged lasts.
-        while_writing(
-            &mut cluster,
-            &mut random,
-            false,
-            |cluster, random, progress| {
-                for _ in 0..2 {
-                    let (_, replica) = cluster.in_sync()[random.below(SHARDS)];
-                    assert_eq!(replica.client().cmd("CLUSTER FAILOVER"), ok());
-                    wait_until("the replica is the primary", || is_primary(replica));
-                    progress.go_on(200);
-                }
-            },
-        );
-    }
+    let timeout = Duration::from_secs(30);
+    // The primary waits for its replica: all that was acknowledged lasts.
+    while_writing("by hand", timeout, false, |cluster, random, progress| {
+        for _ in 0..2 {
+            let (_, replica) = cluster.in_sync()[random.below(SHARDS)];
+            assert_eq!(replica.client().cmd("CLUSTER FAILOVER"), ok());
+            wait_until("the replica is the primary", || is_primary(replica));
+            progress.go_on(200);
+        }
+    });
 }
 
 #[test]
 fn a_replica_takes_over_from_the_dead() {
-    let mut random = Random::new("failover");
-    let mut cluster = Cluster::start(Duration::from_secs(3));
-    for _ in Budget::rounds(1) {
-        while_writing(
-            &mut cluster,
-            &mut random,
-            true,
-            |cluster, random, progress| {
-                let replicated = progress.replicated() + 100;
-                wait_until("replicas have something", || {
-                    progress.replicated() >= replicated
-                });
-                let primary = cluster.primary(random.below(SHARDS));
-                cluster.nodes[primary].kill();
-                let replica = &cluster.nodes[(primary + SHARDS) % (2 * SHARDS)];
-                wait_until("the replica is the primary", || is_primary(replica));
-                // Among so many there are some of the shard.
-                progress.go_on(200);
-                cluster.nodes[primary].start_again();
-                cluster.in_sync();
-                let replicated = progress.replicated() + 100;
-                wait_until("replicas have more", || progress.replicated() >= replicated);
-            },
-        );
-    }
+    let timeout = Duration::from_secs(3);
+    while_writing("failover", timeout, true, |cluster, random, progress| {
+        let replicated = progress.replicated() + 100;
+        wait_until("replicas have something", || {
+            progress.replicated() >= replicated
+        });
+        let primary = cluster.primary(random.below(SHARDS));
+        cluster.nodes[primary].kill();
+        let replica = &cluster.nodes[(primary + SHARDS) % (2 * SHARDS)];
+        wait_until("the replica is the primary", || is_primary(replica));
+        // Among so many there are some of the shard.
+        progress.go_on(200);
+        cluster.nodes[primary].start_again();
+        cluster.in_sync();
+        let replicated = progress.replicated() + 100;
+        wait_until("replicas have more", || progress.replicated() >= replicated);
+    });
 }
