@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use valkeybloom::bloom::chunks::{Partial, Progress};
+use valkeybloom::bloom::chunks::{self, Begun, Progress};
 use valkeybloom::bloom::{AnyObject, Limits};
 
 use crate::harness::{
@@ -154,13 +154,10 @@ pub fn split(pieces: &[(u64, Vec<u8>)], bytes: usize) -> Pieces {
 #[track_caller]
 pub fn object(pieces: &[(u64, Vec<u8>)]) -> AnyObject {
     let (header, chunks) = pieces.split_first().expect("a header");
-    if chunks.is_empty() {
-        // Without filters a header differs from a dump in its version alone.
-        let mut dump = header.1.clone();
-        dump[0] = 2;
-        return AnyObject::decode(&dump).expect("a dump");
-    }
-    let mut partial = Partial::new(&header.1, Limits::Obey).expect("a header");
+    let mut partial = match chunks::begin(&header.1, Limits::Obey).expect("a header") {
+        Begun::Partial(partial) => partial,
+        Begun::Complete(object) => return object,
+    };
     for (cursor, chunk) in chunks {
         match partial.load(*cursor, chunk).expect("a chunk") {
             Progress::Partial => {}

@@ -396,7 +396,8 @@ impl Life {
                 "add"
             }
             23..27 => {
-                key = self.key_of(key, |object| object.kind.counts());
+                let holds = |object: &Object| object.kind.counts() && !object.counts.is_empty();
+                key = self.key_of(key, holds);
                 self.remove(&key);
                 "remove"
             }
@@ -1077,12 +1078,16 @@ impl Life {
         };
         let bytes: usize = chunks[1..].iter().map(|(_, chunk)| chunk.len()).sum();
         let least = bytes / 30 + 1;
-        let chunks = split(&chunks, least + self.random.below(bytes));
+        let chunks = split(&chunks, least + self.random.below(bytes.max(1)));
         let reply = self.load_chunk(other, &chunks[0]);
         match self.entry(other).map(|entry| &entry.held) {
             Some(Held::Text) => return assert_eq!(reply, error(WRONG_TYPE)),
             Some(_) => return assert_eq!(reply, error(BUSY)),
             None => assert_eq!(reply, ok()),
+        }
+        if bytes == 0 {
+            // All periods have passed, and the header is the whole of it.
+            return self.put(other, Entry::lasting(Held::Object(object)));
         }
         let half = Held::Half(object, chunks[1..].to_vec());
         self.put(other, Entry::lasting(half));
