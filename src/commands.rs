@@ -9,7 +9,7 @@ use crate::bloom::chunks;
 use crate::bloom::codec::DecodeError;
 use crate::bloom::sizing::Stop;
 use crate::bloom::{
-    Added, AnyObject, Extended, Filter, Growth, Refusal, Seed, Shape, Time, Window,
+    Added, AnyObject, Extended, Filter, Growth, Limits, Refusal, Seed, Shape, Time, Window,
 };
 use crate::config::{self, double_text};
 use crate::ffi::{Argv, Ctx, Str};
@@ -451,6 +451,7 @@ fn try_load<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
     let object = AnyObject::decode(dump).map_err(|error| match error {
         DecodeError::UnsupportedVersion => Error::UnsupportedVersion,
         DecodeError::Truncated | DecodeError::Malformed(_) => Error::Undecodable,
+        DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),
     })?;
     if !object.is_within(config::limits_for(ctx)) {
         return Err(Error::Refused(Refusal::MemoryLimit));
@@ -679,8 +680,18 @@ fn try_merge<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<(), Error> {
     if readers.is_empty() {
         return own_object.map(|_| ()).ok_or(Error::NotFound);
     }
-    let merged = AnyObject::merged(&sources, config::limits_for(ctx)).map_err(Error::Unlike)?;
+    let mut merged = AnyObject::merged(&sources, Limits::Obey).map_err(Error::Unlike)?;
+    // A replica is told when this was.
+    let now_ms = Ctx::now_ms();
+    let tidied = !ctx.must_obey() && merged.tidy(|| now_ms);
+    if !merged.is_within(config::limits_for(ctx)) {
+        return Err(Error::Refused(Refusal::MemoryLimit));
+    }
     drop(readers);
     drop(own);
-    Writer::open(ctx, key(&args)).merge(merged)
+    let moment = tidied.then(|| Moment {
+        at_ms: Some(now_ms),
+        ..Moment::default()
+    });
+    Writer::open(ctx, key(&args)).merge(merged, moment)
 }

@@ -138,12 +138,24 @@ unsafe impl GlobalAlloc for ServerAllocator {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        if Self::in_server(layout) {
-            // SAFETY: the block came from the server's allocator, see above.
-            unsafe { call!(RedisModule_Realloc(block.cast(), size)).cast() }
-        } else {
+        if !Self::in_server(layout) {
             // SAFETY: the block came from the system's allocator, see above.
-            unsafe { System.realloc(block, layout, size) }
+            return unsafe { System.realloc(block, layout, size) };
+        }
+        if size <= layout.size().max(Self::TRIAL_BYTES) {
+            // SAFETY: the block came from the server's allocator, see above.
+            return unsafe { call!(RedisModule_Realloc(block.cast(), size)).cast() };
+        }
+        // A server ends where `Realloc` fails, so what grows is moved.
+        // SAFETY: the caller promises that the size, rounded up to the alignment, is one of a layout. The
+        // new block is another one, and larger; the old one is given back once it is copied.
+        unsafe {
+            let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !moved.is_null() {
+                ptr::copy_nonoverlapping(block, moved, layout.size());
+                self.dealloc(block, layout);
+            }
+            moved
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::bloom::chunks::{Begun, Partial, Progress};
 use crate::bloom::codec::{self, DecodeError, RdbRead};
-use crate::bloom::{AnyObject, BloomObject, Family, Growth};
+use crate::bloom::{AnyObject, BloomObject, Family, Growth, Refusal};
 use crate::config::{self, double_text};
 use crate::ffi::{
     Access, AofWriter, Ctx, Defrag, Digest, Form, Held, Key, NativeType, Piece, RdbReader,
@@ -260,11 +260,11 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Stores what objects were merged into.
+    /// Stores what objects were merged into, and rid of what had passed at a moment if that is given.
     ///
     /// # Errors
     /// [`Error::WrongType`] or [`Error::StillLoading`].
-    pub fn merge(mut self, object: AnyObject) -> Result<(), Error> {
+    pub fn merge(mut self, object: AnyObject, tidied: Option<Moment>) -> Result<(), Error> {
         let event = if self.exists()? {
             // In its place, so that the key keeps its time to live.
             let _ = self.update(|held| *held = object)?;
@@ -275,6 +275,9 @@ impl<'a> Writer<'a> {
         };
         self.ctx.replicate_verbatim();
         self.publish(&[event]);
+        if let Some(moment) = tidied {
+            self.added_at(&[], &moment);
+        }
         Ok(())
     }
 
@@ -348,7 +351,7 @@ impl<'a> Writer<'a> {
     /// Takes the next chunk of an object of which the header has come.
     ///
     /// # Errors
-    /// [`Error::WrongType`] or [`Error::BadChunk`].
+    /// [`Error::WrongType`], [`Error::BadChunk`], or that there is no memory; what was loaded stands.
     pub fn load_chunk(mut self, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
         let stored = match self.held() {
             Held::Nothing => return Err(Error::BadChunk),
@@ -359,7 +362,11 @@ impl<'a> Writer<'a> {
             let Content::Loading(partial) = content else {
                 return Err(Error::BadChunk);
             };
-            match partial.load(cursor, chunk).map_err(|_| Error::BadChunk)? {
+            let progress = partial.load(cursor, chunk).map_err(|error| match error {
+                DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),
+                _ => Error::BadChunk,
+            })?;
+            match progress {
                 Progress::Partial => Ok(false),
                 Progress::Complete(object) => {
                     *content = Content::Ready(object);
@@ -514,14 +521,8 @@ impl NativeType for Stored {
                 to.emit(c"BF.LOAD", &object.encode());
             }
             Content::Ready(object) => {
-                let mut cursor = 0;
-                loop {
-                    let (next, piece) = object.piece(cursor);
-                    if next == 0 {
-                        break;
-                    }
-                    to.emit_numbered(c"BF.LOADCHUNK", next, piece.bytes());
-                    cursor = next;
+                for (cursor, piece) in object.pieces() {
+                    to.emit_numbered(c"BF.LOADCHUNK", cursor, piece.bytes());
                 }
             }
             Content::Loading(partial) => {

@@ -81,6 +81,11 @@ impl AnyObject {
         chunks::piece_of_any(self, cursor)
     }
 
+    /// All pieces of its chunked dump, each with the cursor of the next one.
+    pub fn pieces(&self) -> impl Iterator<Item = (u64, Piece<'_>)> {
+        chunks::pieces_of_any(self)
+    }
+
     /// Writes its RDB fields.
     pub fn write_rdb(&self, to: &mut impl RdbWrite) {
         match self {
@@ -127,6 +132,14 @@ impl AnyObject {
                 Ok(Self::Extended(Box::new(merged)))
             }
             _ => Err(MergeError::Kinds),
+        }
+    }
+
+    /// Frees the periods that have passed, as [`Extended::tidy`] does, and tells whether anything was changed.
+    pub fn tidy(&mut self, now_ms: impl FnOnce() -> u64) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Extended(object) => object.tidy(now_ms()),
         }
     }
 

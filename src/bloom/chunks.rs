@@ -62,6 +62,19 @@ fn piece_of<'o>(
     (0, Piece::Chunk(&[]))
 }
 
+/// All pieces of an object, each with the cursor behind it: what [`piece_of_any`] gives for one cursor after
+/// the other, in a single pass.
+pub fn pieces_of_any(object: &AnyObject) -> impl Iterator<Item = (u64, Piece<'_>)> {
+    let (mut cursor, header) = piece_of_any(object, 0);
+    let bitmaps = object.all_filters().map(Filter::bitmap);
+    let chunks = bitmaps.flat_map(|bitmap| bitmap.chunks(CHUNK_BYTES));
+    let chunks = chunks.map(move |chunk| {
+        cursor += chunk.len() as u64;
+        (cursor, Piece::Chunk(chunk))
+    });
+    std::iter::once((1, header)).chain(chunks)
+}
+
 /// What a cursor stands for.
 #[derive(Debug)]
 pub enum Piece<'o> {
@@ -89,6 +102,8 @@ pub struct Partial {
     family: Family,
     /// The filters' blobs: they grow from what stands before a bitmap on, as chunks come.
     blobs: Vec<Vec<u8>>,
+    /// Sum of their capacities, in bytes.
+    blob_bytes: usize,
     /// Length of each filter's bitmap, in bytes.
     bitmaps: Vec<u64>,
     /// Number of filters whose bitmap is complete.
@@ -263,6 +278,7 @@ impl Partial {
         Ok(Self {
             header: header.to_vec(),
             family,
+            blob_bytes: blobs.iter().map(Vec::capacity).sum(),
             blobs,
             bitmaps,
             complete: 0,
@@ -280,7 +296,7 @@ impl Partial {
     ///
     /// # Errors
     /// The chunk does not continue where the last one ended, or is more than the current filter
-    /// lacks. Nothing is changed then.
+    /// lacks, or there is no memory for it. Nothing is changed then.
     pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Progress, DecodeError> {
         let length = chunk.len() as u64;
         let here = cursor
@@ -304,8 +320,10 @@ impl Partial {
         if blob.capacity() - blob.len() < chunk.len() {
             let room = lacking.min(length.max(blob.len() as u64));
             let room = usize::try_from(room).map_err(|_| DecodeError::Truncated)?;
+            let before = blob.capacity();
             let reserved = blob.try_reserve_exact(room);
-            reserved.map_err(|_| DecodeError::Malformed("no memory for the filter"))?;
+            reserved.map_err(|_| DecodeError::NoMemory)?;
+            self.blob_bytes += blob.capacity() - before;
         }
         blob.extend_from_slice(chunk);
         self.loaded += length;
@@ -353,8 +371,7 @@ impl Partial {
     pub fn memory_bytes(&self) -> u64 {
         let tables = self.blobs.capacity() * size_of::<Vec<u8>>()
             + self.bitmaps.capacity() * size_of::<u64>();
-        let blobs: usize = self.blobs.iter().map(Vec::capacity).sum();
-        (size_of::<Self>() + self.header.capacity() + tables + blobs) as u64
+        (size_of::<Self>() + self.header.capacity() + tables + self.blob_bytes) as u64
     }
 
     /// Writes it as RDB fields, behind a number of filters of 0, which no complete object has: the

@@ -61,6 +61,8 @@ pub enum DecodeError {
     Truncated,
     /// Something in them can't be, in words for a log.
     Malformed(&'static str),
+    /// There is no memory for what they say.
+    NoMemory,
 }
 
 impl std::fmt::Display for DecodeError {
@@ -69,6 +71,7 @@ impl std::fmt::Display for DecodeError {
             Self::UnsupportedVersion => f.write_str("unsupported version"),
             Self::Truncated => f.write_str("bytes end too early"),
             Self::Malformed(what) => f.write_str(what),
+            Self::NoMemory => f.write_str("not enough memory"),
         }
     }
 }
@@ -122,7 +125,7 @@ pub fn read_rdb(count: u64, from: &mut impl RdbRead) -> Result<BloomObject, Deco
     let seed_is_random = from.uint()?;
     let mut filters = Vec::new();
     for left in (0..count).rev() {
-        let blob = from.bytes()?;
+        let blob = read_blob(from)?;
         let capacity = from.uint()?;
         let items = if left == 0 { from.uint()? } else { capacity };
         filters.push(FilterParts {
@@ -244,6 +247,15 @@ pub fn read_extended(from: &mut impl RdbRead) -> Result<Extended, DecodeError> {
     Ok(Extended::from_parts(read_extended_fields(from)?)?)
 }
 
+/// A filter, refused at once where it is none: of its few bytes in a file many more would be kept.
+fn read_blob(from: &mut impl RdbRead) -> Result<Vec<u8>, DecodeError> {
+    let blob = from.bytes()?;
+    if blob.len() < HEADER_BYTES {
+        return Err("filter shorter than its header".into());
+    }
+    Ok(blob)
+}
+
 const WINDOW: u64 = 1;
 const COUNTERS: u64 = 2;
 
@@ -290,10 +302,13 @@ fn read_extended_fields(from: &mut impl RdbRead) -> Result<ExtendedParts, Decode
         let mut filters = Vec::new();
         for _ in 0..from.uint()? {
             filters.push(FilterParts {
-                blob: from.bytes()?,
+                blob: read_blob(from)?,
                 capacity: from.uint()?,
                 items: from.uint()?,
             });
+        }
+        if filters.is_empty() {
+            return Err("no filters".into());
         }
         stacks.push(StackParts {
             period,

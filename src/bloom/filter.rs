@@ -12,9 +12,11 @@
 //! bytes behind the header as it says: the counter at position i is the low half of byte i/2, or the
 //! high half where i is odd.
 
+use std::hash::Hash;
+
 use super::machine;
 use super::probe::{Modulus, Probe, Seed};
-use super::sizing::{Cell, Geometry};
+use super::sizing::{Cell, Geometry, power};
 
 /// The number of bytes in front of a blob's bitmap.
 pub const HEADER_BYTES: usize = 45;
@@ -412,7 +414,7 @@ impl Filter {
         if unused <= 0.0 || self.tally == u32::MAX {
             return;
         }
-        let t = -unused.ln();
+        let t = -libm::log(unused);
         let variance = (m * unused * (1.0 - (1.0 + t) * unused)).max(0.0);
         let (items, deviation) = (m * t / k, variance.sqrt() / (k * unused));
         let least = (items - 5.0 * deviation).floor() - 1.0;
@@ -423,9 +425,24 @@ impl Filter {
     /// Whether another filter's items can be taken into this one: it is of the same size, and both
     /// together hold no more than it is made for.
     pub(super) fn can_absorb(&self, other: &Self) -> bool {
-        let shape = |f: &Self| (f.bits(), f.hashes, f.header_bytes, f.cell, f.blob.len());
         let items = self.items.checked_add(other.items);
-        shape(self) == shape(other) && items.is_some_and(|items| items <= self.capacity)
+        self.kind() == other.kind() && items.is_some_and(|items| items <= self.capacity)
+    }
+
+    /// What is alike in filters of one size, in which an item has the same bits.
+    pub(super) fn kind(&self) -> impl Eq + Hash + use<> {
+        (
+            self.bits(),
+            self.hashes,
+            self.header_bytes,
+            self.cell,
+            self.blob.len(),
+        )
+    }
+
+    /// How many items more it is made for.
+    pub(super) fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.items)
     }
 
     /// Takes the items of a filter that [can be](Self::can_absorb).
@@ -457,13 +474,14 @@ impl Filter {
         self.capacity = self.items;
     }
 
-    /// The rate of false positives with so many items in it: `(1 − e^(−kn/m))^k` (Bloom 1970).
+    /// The rate of false positives with so many items in it: `(1 − e^(−kn/m))^k` (Bloom 1970). It is
+    /// the same on every machine, as what follows from it has to be on a primary and its replicas.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a rate is an estimate")]
     pub fn rate_at(&self, items: u64) -> f64 {
         let (m, n) = (self.bits() as f64, items as f64);
         let k = f64::from(self.hashes);
-        (1.0 - (-k * n / m).exp()).powf(k)
+        power(1.0 - libm::exp(-k * n / m), self.hashes.into())
     }
 
     /// Brings the cache line of a bit near, for a lookup that follows soon.

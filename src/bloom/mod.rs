@@ -12,8 +12,8 @@
 //!
 //! Here are no server types, no clock, no randomness and no globals: seeds, limits and defaults are
 //! arguments, so that the same calls make the same bits everywhere. What comes from outside is
-//! decoded in [`codec`] and enters an object by one checked constructor,
-//! [`BloomObject::from_parts`].
+//! decoded in [`codec`] and [`chunks`] and enters an object by a constructor that checks:
+//! [`BloomObject::from_parts`], or its like for counters and for `RedisBloom`.
 //!
 //! Credits: Bloom 1970; double hashing, Kirsch and Mitzenmacher 2006; scalable filters, Almeida,
 //! Baquero, Preguiça and Hutchison 2007; the blob's form, Frank Denis' `bloomfilter` crate.

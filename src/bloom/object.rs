@@ -1,5 +1,8 @@
 //! A Bloom object: a stack of filters that acts as one.
 
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
 use super::batch::{BATCH, Batch, Hasher, ROW, Row, claims_each};
 use super::filter::{Filter, HEADER_BYTES};
 use super::probe::{Probe, Seed};
@@ -156,8 +159,8 @@ impl BloomObject {
         }
     }
 
-    /// The object that these parts are, if they are one. This is the one way in for what comes
-    /// from outside; what the rest of the core relies on is checked here.
+    /// The object that these parts are, if they are one. This is the way in for objects of bits of
+    /// this type; what the rest of the core relies on is checked here.
     ///
     /// # Errors
     /// What is wrong with the parts, in words for a log.
@@ -668,20 +671,29 @@ impl BloomObject {
         let filters: usize = sources.iter().map(|source| source.filters.len()).sum();
         let mut laid: Vec<(Filter, Option<redisbloom::Link>)> = Vec::new();
         laid.try_reserve_exact(filters).map_err(|_| NO_MEMORY)?;
+        // Where the filters of each kind lie, the one with most room on top: what that one can't take, none
+        // can.
+        let mut places = HashMap::new();
         for source in sources {
             for (index, filter) in source.filters.iter().enumerate() {
                 let link = source.origin().map(|origin| origin.links[index]);
-                let room = laid
-                    .iter_mut()
-                    .find(|(other, l)| *l == link && other.can_absorb(filter));
-                if let Some((other, _)) = room {
-                    other.absorb(filter);
+                places.try_reserve(1).map_err(|_| NO_MEMORY)?;
+                let kind = (filter.kind(), link.map(|link| link.kind()));
+                let alike: &mut BinaryHeap<(u64, Reverse<usize>)> = places.entry(kind).or_default();
+                alike.try_reserve(1).map_err(|_| NO_MEMORY)?;
+                let most = alike.peek().map(|(_, Reverse(place))| *place);
+                let place = if let Some(place) = most.filter(|p| laid[*p].0.can_absorb(filter)) {
+                    alike.pop();
+                    laid[place].0.absorb(filter);
+                    place
                 } else {
                     laid.push((filter.try_clone().ok_or(NO_MEMORY)?, link));
-                }
+                    laid.len() - 1
+                };
+                alike.push((laid[place].0.room(), Reverse(place)));
             }
         }
-        laid.sort_by_key(|(filter, _)| filter.capacity().saturating_sub(filter.items()));
+        laid.sort_by_key(|(filter, _)| filter.room());
         let mut place = laid.len();
         laid.retain(|(filter, _)| {
             place -= 1;

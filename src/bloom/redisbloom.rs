@@ -13,6 +13,8 @@
 //! the item, and again with the first for its seed; in old objects `MurmurHash2` of 32 bits.
 //! (MurmurHash: Austin Appleby, in the public domain.)
 
+use std::hash::Hash;
+
 use super::codec::{DecodeError, RdbRead, RdbWrite};
 use super::filter::{Filter, MAX_HASHES};
 use super::machine;
@@ -49,6 +51,14 @@ pub(super) struct Link {
     pub(super) bits: u64,
     /// Where it is not 0, positions are reduced by two to the power of it.
     pub(super) exponent: u8,
+}
+
+impl Link {
+    /// What is alike in links of one kind.
+    pub(super) fn kind(&self) -> impl Eq + Hash + use<> {
+        let numbers = [self.error_rate, self.bits_per_entry].map(f64::to_bits);
+        (numbers, self.bits, self.exponent)
+    }
 }
 
 /// A link as it was stored.

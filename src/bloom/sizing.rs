@@ -180,7 +180,7 @@ pub enum Stop {
 }
 
 /// What stands at a position of a filter.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Cell {
     /// A bit.
@@ -297,7 +297,7 @@ impl Params {
 
 /// `base` to the power of `exponent`, by squaring: `f64::powf` may differ between machines, and
 /// then a replica's filters would.
-fn power(mut base: f64, mut exponent: u64) -> f64 {
+pub(super) fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut result = 1.0;
     while exponent > 0 && result > 0.0 {
         if exponent & 1 == 1 {

@@ -40,6 +40,49 @@ fn reloaded(object: &BloomObject) -> BloomObject {
     decoded
 }
 
+/// A dump of many full filters of 512 bits for one item each.
+fn deep(filters: u64, items: u64) -> BloomObject {
+    let mut dump = vec![1];
+    dump.extend(1_u32.to_le_bytes());
+    dump.extend([0.01_f64, 0.5].map(f64::to_le_bytes).as_flattened());
+    dump.push(1);
+    dump.extend(filters.to_le_bytes());
+    for _ in 0..filters {
+        dump.extend((45_u64 + 64).to_le_bytes());
+        dump.push(1);
+        dump.extend(64_u64.to_le_bytes());
+        dump.extend(20_u32.to_le_bytes());
+        dump.extend([7; 32]);
+        dump.extend([0x11; 64]);
+        dump.extend([items, 1].map(u64::to_le_bytes).as_flattened());
+    }
+    codec::decode(&dump).unwrap()
+}
+
+/// If each filter were held against each other, this would not end before somebody ended it.
+#[test]
+fn the_deepest_stacks_are_merged() {
+    const FILTERS: u64 = 200_000;
+    let sources = [deep(FILTERS, 1), deep(FILTERS, 1)];
+    let both = merged(&sources, Limits::Obey).unwrap();
+    assert_eq!(both.filters().len() as u64, 2 * FILTERS);
+    assert_eq!(both.items(), 2 * FILTERS);
+}
+
+/// From rates follow the sizes of filters, which a primary and its replicas each work out for themselves.
+#[test]
+fn rates_are_the_same_on_every_machine() {
+    let object = deep(1, 1);
+    let filter = &object.filters()[0];
+    let rates = [1, 7, 100].map(|items| filter.rate_at(items).to_bits());
+    let expected = [
+        0x3a0d_61b3_f0c4_c1e8,
+        0x3d5a_8cba_743f_6604,
+        0x3fe5_5022_8685_c590,
+    ];
+    assert_eq!(rates, expected);
+}
+
 #[test]
 fn an_object_of_several_holds_what_any_of_them_held() {
     let mut rng = Rng::new(1);

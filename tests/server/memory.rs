@@ -1,9 +1,11 @@
 //! What objects take of the server's memory, what it does when there is none, and how it gets it back.
 
 use std::collections::BTreeMap;
+use std::process::Command;
+use std::{env, fs};
 
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_until};
-use crate::hostile::{Forged, memory};
+use crate::hostile::{Forged, ForgedFilter, memory};
 use crate::ledger;
 use crate::persistence::{LASTING_WINDOW, Population};
 
@@ -387,4 +389,60 @@ fn what_can_not_be_allocated_is_refused() {
     assert_eq!(last.as_array().last(), Some(&oom));
     assert_eq!(digest(&mut client, "full"), before);
     ledger::is_balanced(&mut client);
+}
+
+/// Of an object that comes in chunks the memory is taken as they come, by growing what is there.
+#[test]
+fn chunks_that_do_not_fit_in_memory_are_refused() {
+    const CHUNK: usize = 4 << 20;
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(
+        client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 2gb"),
+        ok()
+    );
+    let mut large = Forged::new();
+    large.filters = vec![ForgedFilter {
+        bitmap_bytes: 1 << 30,
+        ..ForgedFilter::new(100, 1, Vec::new())
+    }];
+    assert_eq!(
+        client.call(&[b"BF.LOADCHUNK", b"k", b"1", &large.header()]),
+        ok()
+    );
+    // With AddressSanitizer, which needs all addresses, the tests are run with a limit of their own.
+    if env::var_os("MEMCHECK_DIR").is_none() {
+        let limit = format!("--as={}", address_bytes(server.pid()) + (200 << 20));
+        let pid = server.pid().to_string();
+        let limited = Command::new("prlimit")
+            .args(["--pid", &pid, &limit])
+            .status();
+        assert!(limited.expect("prlimit is there").success());
+    }
+    let chunk = vec![0xa5; CHUNK];
+    let mut load = |come: usize| {
+        let cursor = (come + CHUNK + 1).to_string();
+        client.call(&[b"BF.LOADCHUNK", b"k", cursor.as_bytes(), &chunk])
+    };
+    let mut come = 0;
+    let refused = loop {
+        match load(come) {
+            reply if reply == ok() => come += CHUNK,
+            refused => break refused,
+        }
+        assert!(come < 1 << 30, "there was enough");
+    };
+    let oom = error("OOM not enough memory for bloom object");
+    assert_eq!(refused, oom);
+    assert_eq!(load(come), oom);
+    assert_eq!(client.cmd("DEL k"), int(1));
+    assert_eq!(client.cmd("BF.ADD k a"), int(1));
+    ledger::is_balanced(&mut client);
+}
+
+/// The size of a process's address space, in bytes.
+fn address_bytes(pid: u32) -> u64 {
+    let pages = fs::read_to_string(format!("/proc/{pid}/statm")).expect("it runs");
+    let pages = pages.split(' ').next().expect("numbers");
+    pages.parse::<u64>().expect("a number") * 4096
 }

@@ -4,7 +4,7 @@ use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::{LASTING_WINDOW, object, pieces, rewrite_aof};
+use crate::persistence::{LASTING_WINDOW, object, pieces, rewrite_aof, with_command_log};
 use crate::replication::{Log, other_settings};
 use crate::windows::clock;
 
@@ -218,6 +218,38 @@ fn limits_hold_for_clients_and_not_for_replicas() {
 fn ledger_state(client: &mut Client) -> (String, String) {
     let digest = client.cmd("DEBUG DIGEST").text();
     (digest, client.cmd("INFO bf").text())
+}
+
+#[test]
+fn a_merge_frees_what_has_passed() {
+    let mut server = with_command_log();
+    let mut client = server.client();
+    assert_eq!(client.cmd("CONFIG SET bf.bloom-use-random-seed no"), ok());
+    for key in ["one", "two", "three"] {
+        let create = format!("BF.RESERVE {key} 0.01 10000 WINDOW 5 PERIODS 2");
+        assert_eq!(client.cmd(&create), ok());
+        assert_eq!(client.cmd(&format!("BF.ADD {key} a")), int(1));
+    }
+    wait_until("the windows have passed", || {
+        client.cmd("BF.MISSING one a") == int(1) && client.cmd("BF.MISSING three a") == int(1)
+    });
+    // What has passed takes no room from what the limit allows.
+    let held = client.cmd("BF.INFO two SIZE").as_array()[0].as_int();
+    let limit = format!("CONFIG SET bf.bloom-memory-usage-limit {held}");
+    assert_eq!(client.cmd(&limit), ok());
+    assert_eq!(client.cmd("BF.MERGE one two three"), ok());
+    assert_eq!(client.cmd("BF.MERGE new two three"), ok());
+    for key in ["one", "new"] {
+        assert_eq!(pieces(&mut client, key).len(), 1, "{key} has filters");
+    }
+    ledger::is_balanced(&mut client);
+    let before = ["one", "two", "three", "new"].map(|key| digest(&mut client, key));
+    server.kill();
+    server.start_again();
+    let mut client = server.client();
+    let after = ["one", "two", "three", "new"].map(|key| digest(&mut client, key));
+    assert_eq!(after, before);
+    ledger::is_balanced(&mut client);
 }
 
 #[test]
