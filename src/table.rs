@@ -274,7 +274,7 @@ const COMMANDS: &[Command] = &[
         reads_others: false,
         fast: true,
         arity: -3,
-        summary: c"Takes items out of a bloom filter with counters, each as BF.DEL does.",
+        summary: c"Takes items out of a bloom filter with counters, each as BF.DEL without ID does.",
         complexity: c"O(N * K), where N is the number of stacked filters and K the number of items.",
         since: c"3.0.0",
         args: &[ITEMS],

@@ -183,7 +183,7 @@ const COMMANDS: [Told; 17] = [
         arity: -3,
         write: true,
         fast: true,
-        summary: "Takes items out of a bloom filter with counters, each as BF.DEL does.",
+        summary: "Takes items out of a bloom filter with counters, each as BF.DEL without ID does.",
         complexity: "O(N * K), where N is the number of stacked filters and K the number of items.",
         arguments: &["item string multiple"],
         example: "BF.MDEL k a b",
