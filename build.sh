@@ -23,6 +23,7 @@ usage() {
 ./build.sh memcheck [filter...]   the core's tests and the server's with AddressSanitizer, then some of the server's
                                   in valgrind; with filters, the server's tests so named, in both
 ./build.sh deny                   licences, sources and known defects of the dependencies, with cargo-deny
+DEBIAN_MIRROR=address             where the servers of test, soak, bench and memcheck come from, on what is no Debian
 VALKEY_SERVER=/path/of/a/server   names the server for serve, test and memcheck, instead of valkey-server on PATH
 END
 }
@@ -121,6 +122,8 @@ test_on() { # server, filters...
 
 run_tests() {
     bring_compilers
+    # Each run also takes files to the other servers.
+    servers=$(tools/servers.sh)
     { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
     cargo fmt --check
     cargo clippy --locked --features client --all-targets -- -D warnings
@@ -133,8 +136,6 @@ run_tests() {
     core_tests "$@"
     examples "$@"
 
-    # Each run also takes files to the other servers.
-    servers=$(tools/servers.sh)
     chosen=$(find_server)
     test_on "$chosen" "$@"
     for server in "$servers/valkey-9.1/valkey-server" "$servers/valkey-8.0/usr/bin/valkey-server" \

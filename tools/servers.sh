@@ -17,9 +17,11 @@ tmp=
 note() { echo "tools/servers.sh: $*" >&2; }
 fail() { note "$*"; exit 1; }
 
-# The mirror that this machine itself takes Debian from, however its apt sources are written.
+# The mirror that this machine itself takes Debian from, however its apt sources are written. A machine
+# of another kind has none, and is told of one by DEBIAN_MIRROR.
 # shellcheck disable=SC2016  # the field is apt's, not the shell's
 debian_mirror() {
+    [ -z "${DEBIAN_MIRROR-}" ] || { echo "$DEBIAN_MIRROR" && return; }
     apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 'Label: Debian' 2>/dev/null | head -n 1
 }
 
@@ -42,9 +44,10 @@ open_sources() {
         apt-get update >>"$log" 2>&1 || true
         mirror=$(debian_mirror)
     fi
-    [ -n "$mirror" ] || fail "no Debian mirror among this machine's apt sources, or no lists yet (as root: apt-get update)"
+    [ -n "$mirror" ] || fail "no Debian mirror among this machine's apt sources: name one in DEBIAN_MIRROR" \
+        "(or there are no lists yet; as root: apt-get update)"
     keys=/usr/share/keyrings/debian-archive-keyring.gpg
-    [ -r "$keys" ] || fail "missing: $keys (as root: apt-get install debian-archive-keyring)"
+    [ -r "$keys" ] || "$tools/packages.sh" debian-archive-keyring
 
     : >"$log"
     # What a run that was killed has left; a younger one may be at work.
