@@ -219,7 +219,8 @@ fn put_together(source: Source) {
         })
     });
     if let Some(read) = &read {
-        assert_eq!(read.as_ref().err(), refusal.as_ref());
+        // Of several reasons the reader comes upon another one first.
+        assert_eq!(read.is_err(), refusal.is_some());
     }
     if let (Ok(expected), Ok(decoded)) = (expected, decoded) {
         same(&expected, &decoded);
