@@ -683,7 +683,7 @@ fn try_merge<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<(), Error> {
     let mut merged = AnyObject::merged(&sources, Limits::Obey).map_err(Error::Unlike)?;
     // A replica is told when this was.
     let now_ms = Ctx::now_ms();
-    let tidied = !ctx.must_obey() && merged.tidy(|| now_ms);
+    let tidied = !ctx.must_obey() && merged.tidy(now_ms);
     if !merged.is_within(config::limits_for(ctx)) {
         return Err(Error::Refused(Refusal::MemoryLimit));
     }

@@ -136,10 +136,10 @@ impl AnyObject {
     }
 
     /// Frees the periods that have passed, as [`Extended::tidy`] does, and tells whether anything was changed.
-    pub fn tidy(&mut self, now_ms: impl FnOnce() -> u64) -> bool {
+    pub fn tidy(&mut self, now_ms: u64) -> bool {
         match self {
             Self::Plain(_) => false,
-            Self::Extended(object) => object.tidy(now_ms()),
+            Self::Extended(object) => object.tidy(now_ms),
         }
     }
 

@@ -65,14 +65,19 @@ fn piece_of<'o>(
 /// All pieces of an object, each with the cursor behind it: what [`piece_of_any`] gives for one cursor after
 /// the other, in a single pass.
 pub fn pieces_of_any(object: &AnyObject) -> impl Iterator<Item = (u64, Piece<'_>)> {
-    let (mut cursor, header) = piece_of_any(object, 0);
-    let bitmaps = object.all_filters().map(Filter::bitmap);
+    let chunks = chunks_of(object.all_filters().map(Filter::bitmap));
+    let chunks = chunks.map(|(cursor, chunk)| (cursor, Piece::Chunk(chunk)));
+    std::iter::once(piece_of_any(object, 0)).chain(chunks)
+}
+
+/// The chunks of bitmaps, each with the cursor behind it.
+fn chunks_of<'b>(bitmaps: impl Iterator<Item = &'b [u8]>) -> impl Iterator<Item = (u64, &'b [u8])> {
+    let mut cursor = 1;
     let chunks = bitmaps.flat_map(|bitmap| bitmap.chunks(CHUNK_BYTES));
-    let chunks = chunks.map(move |chunk| {
+    chunks.map(move |chunk| {
         cursor += chunk.len() as u64;
-        (cursor, Piece::Chunk(chunk))
-    });
-    std::iter::once((1, header)).chain(chunks)
+        (cursor, chunk)
+    })
 }
 
 /// What a cursor stands for.
@@ -219,8 +224,8 @@ pub enum Begun {
 /// # Errors
 /// Any [`DecodeError`], or `None` in it where the limits do not admit such an object.
 pub fn begin(header: &[u8], limits: Limits) -> Result<Begun, Option<DecodeError>> {
-    match codec::extended_header_parts(header) {
-        Ok(Some(parts)) if parts.stacks.is_empty() => {
+    match Announced::read(header)? {
+        Announced::Extended(parts) if parts.stacks.is_empty() => {
             let object = Announced::Extended(parts).complete(Vec::new());
             let object = object.map_err(DecodeError::from)?;
             if object.is_within(limits) {
@@ -229,7 +234,7 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Begun, Option<DecodeError>
                 Err(None)
             }
         }
-        _ => Partial::new(header, limits).map(Begun::Partial),
+        announced => Partial::of(announced, header, limits).map(Begun::Partial),
     }
 }
 
@@ -256,13 +261,20 @@ impl Partial {
     /// # Errors
     /// Any [`DecodeError`], or `None` in it where the limits do not admit such an object.
     pub fn new(header: &[u8], limits: Limits) -> Result<Self, Option<DecodeError>> {
-        let outline = Announced::read(header)?.outline();
+        Self::of(Announced::read(header)?, header, limits)
+    }
+
+    fn of(
+        announced: Announced,
+        header: &[u8],
+        limits: Limits,
+    ) -> Result<Self, Option<DecodeError>> {
         let Outline {
             family,
             blobs,
             bitmaps,
             overhead,
-        } = outline.map_err(DecodeError::from)?;
+        } = announced.outline().map_err(DecodeError::from)?;
         let before = bytes_before_bitmap(family) as u64;
         let mut filters = bitmaps.iter().map(|bytes| bytes + before);
         let total = filters.clone().try_fold(overhead, u64::checked_add);
@@ -341,16 +353,9 @@ impl Partial {
 
     /// The pairs that build this state again, the header first.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        let mut cursor = 1;
         let before = bytes_before_bitmap(self.family);
-        let bitmaps = self.blobs.iter().flat_map(move |blob| {
-            let come = blob.get(before..).unwrap_or_default();
-            come.chunks(CHUNK_BYTES)
-        });
-        let chunks = bitmaps.map(move |chunk| {
-            cursor += chunk.len() as u64;
-            (cursor, chunk)
-        });
+        let blobs = self.blobs.iter();
+        let chunks = chunks_of(blobs.map(move |blob| blob.get(before..).unwrap_or_default()));
         std::iter::once((1, &self.header[..])).chain(chunks)
     }
 
