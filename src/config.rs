@@ -314,8 +314,8 @@ pub fn configure(words: &[&[u8]]) -> Result<Vec<Registration>, String> {
         .collect())
 }
 
-/// Told when the server has applied its config file.
-pub fn configured() {
+/// Called when the server has applied its config file.
+pub fn on_configured() {
     LOADING.store(false, Relaxed);
     follow();
 }

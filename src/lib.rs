@@ -29,9 +29,6 @@ pub mod sharded;
 #[cfg(feature = "server")]
 mod table;
 
-#[cfg(feature = "server")]
-pub(crate) use table::MODULE;
-
 /// How the words of commands are read, for `fuzz/`. Nothing else is to rely on it.
 #[cfg(feature = "server")]
 #[doc(hidden)]

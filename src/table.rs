@@ -1,13 +1,12 @@
 //! The module's table: name, version, commands and their documentation. No logic.
 
-use crate::ffi::{
-    Arg, ArgKind, Command, Ctx, Effect, Entry, Module, RawArgv, enter, register_type,
-};
+use crate::ffi::{Arg, ArgKind, Command, Effect, Module, entry, on_load, register_type};
 use crate::keyspace::Stored;
 use crate::{commands, config, info};
 
-/// What the server loads.
-pub static MODULE: Module = Module {
+on_load!(MODULE);
+
+static MODULE: Module = Module {
     name: c"bf",
     version: version(env!("CARGO_PKG_VERSION").as_bytes()),
     register_types: |ctx| {
@@ -16,10 +15,10 @@ pub static MODULE: Module = Module {
         register_type::<Stored, 2>(ctx)
     },
     configure: config::configure,
-    configured: config::configured,
+    on_configured: config::on_configured,
     category: c"bloom",
     commands: COMMANDS,
-    info: info::write,
+    write_info: info::write,
     on_database: info::on_database,
 };
 
@@ -38,19 +37,9 @@ const fn version(text: &[u8]) -> i32 {
     number + part
 }
 
-// Clients tell the peers apart by this number: those that know BF.CARD are above the first, and
-// from the second on the type has another name.
+// Clients tell modules named `bf` apart by this number: above the first they expect BF.CARD, and from the
+// second on another name of the type.
 const _: () = assert!(MODULE.version > 20404 && MODULE.version < 80000);
-
-/// The entry point of a command's function.
-macro_rules! entry {
-    ($function:path) => {{
-        extern "C" fn entry<'a>(ctx: Ctx<'a>, argv: RawArgv<'a>, argc: core::ffi::c_int) -> i32 {
-            enter(ctx, argv, argc, $function)
-        }
-        entry as Entry
-    }};
-}
 
 const COMMANDS: &[Command] = &[
     Command {

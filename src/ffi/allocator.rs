@@ -1,0 +1,110 @@
+//! The global allocator: the server's, so that its memory accounting, limits and defragmentation see
+//! every byte. Outside a server (tests, programs that use the core) it is the system's.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::ffi::c_void;
+use std::ptr;
+
+use valkey_module::raw;
+
+use super::api::{Optional, call};
+
+#[global_allocator]
+static ALLOCATOR: ServerAllocator = ServerAllocator;
+
+/// Redis 7.0 lacks it.
+pub(super) static TRY_CALLOC: Optional = Optional::new(c"RedisModule_TryCalloc");
+
+struct ServerAllocator;
+
+impl ServerAllocator {
+    /// The API aligns as `malloc` does; nothing in this crate needs a stricter layout.
+    const ALIGN_MAX: usize = 16;
+
+    /// A server that can't get this little would not last anyway, so smaller requests may end it.
+    const TRIAL_BYTES: usize = 1 << 20;
+
+    fn in_server(layout: Layout) -> bool {
+        // SAFETY: the API's table is filled before the module allocates, and not written to afterwards.
+        let loaded = unsafe { raw::RedisModule_Free }.is_some();
+        loaded && layout.align() <= Self::ALIGN_MAX
+    }
+}
+
+// SAFETY: a block comes either from the server's allocator or from the system's, and goes back to the
+// same one: `in_server` decides by the layout, and by whether the API's table is filled, which happens
+// before a module's first allocation and never in another program. A failed allocation returns null
+// where the server has the `Try` functions, and ends the server where it has not.
+unsafe impl GlobalAlloc for ServerAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if !Self::in_server(layout) {
+            // SAFETY: our caller guarantees what the system's allocator requires: a size above 0.
+            return unsafe { System.alloc(layout) };
+        }
+        // SAFETY: both functions take any size.
+        unsafe {
+            match raw::RedisModule_TryAlloc {
+                Some(try_alloc) => try_alloc(layout.size()).cast(),
+                None => call!(RedisModule_Alloc(layout.size())).cast(),
+            }
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if !Self::in_server(layout) {
+            // SAFETY: our caller guarantees what the system's allocator requires: a size above 0.
+            return unsafe { System.alloc_zeroed(layout) };
+        }
+        if let Some(function) = TRY_CALLOC.get() {
+            // SAFETY: the server exports a function of this type as RedisModule_TryCalloc.
+            let try_calloc: extern "C" fn(usize, usize) -> *mut c_void =
+                unsafe { std::mem::transmute(function) };
+            return try_calloc(1, layout.size()).cast();
+        }
+        // `Calloc` ends the server where it fails, so a large block is allocated and freed first.
+        // Nothing is written to it, so that is cheap.
+        // SAFETY: the trial block is freed at once, with its own layout; `Calloc` takes any size.
+        unsafe {
+            if layout.size() > Self::TRIAL_BYTES {
+                let trial = self.alloc(layout);
+                if trial.is_null() {
+                    return trial;
+                }
+                self.dealloc(trial, layout);
+            }
+            call!(RedisModule_Calloc(1, layout.size())).cast()
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if Self::in_server(layout) {
+            // SAFETY: `in_server` said the same when the block was allocated, so it is the server's.
+            unsafe { call!(RedisModule_Free(block.cast())) }
+        } else {
+            // SAFETY: `in_server` said the same when the block was allocated, so it is the system's.
+            unsafe { System.dealloc(block, layout) }
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if !Self::in_server(layout) {
+            // SAFETY: `in_server` said the same when the block was allocated, so it is the system's.
+            return unsafe { System.realloc(block, layout, size) };
+        }
+        if size <= layout.size().max(Self::TRIAL_BYTES) {
+            // SAFETY: `in_server` said the same when the block was allocated, so it is the server's.
+            return unsafe { call!(RedisModule_Realloc(block.cast(), size)).cast() };
+        }
+        // `Realloc` ends the server where it fails, so a block that grows is copied to a new one.
+        // SAFETY: our caller guarantees that the size, rounded up to the alignment, is a valid layout's.
+        // The blocks don't overlap, the new one is larger, and the old one is freed once, with its layout.
+        unsafe {
+            let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+            if !moved.is_null() {
+                ptr::copy_nonoverlapping(block, moved, layout.size());
+                self.dealloc(block, layout);
+            }
+            moved
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! Commands: their entry points, and what the server knows of each.
+
+use std::ffi::{CStr, CString, c_int};
+use std::ptr;
+
+use valkey_module::raw;
+
+use super::api::{OK, call};
+use super::context::Ctx;
+use super::string::{Argv, RawArgv};
+
+/// A command: how it is registered, and what COMMAND DOCS says.
+pub struct Command {
+    /// The name, in lower case.
+    pub name: &'static CStr,
+    /// Runs it.
+    pub entry: Entry,
+    /// What it does to its key.
+    pub effect: Effect,
+    /// Whether more keys follow the first, which it reads.
+    pub reads_others: bool,
+    /// Whether its time does not grow with what the key holds.
+    pub fast: bool,
+    /// The number of arguments with the name, negative if more may follow.
+    pub arity: i32,
+    /// One line.
+    pub summary: &'static CStr,
+    /// In big-O notation.
+    pub complexity: &'static CStr,
+    /// The version of the module that brought it.
+    pub since: &'static CStr,
+    /// What follows the key.
+    pub args: &'static [Arg],
+}
+
+/// What a command does to its key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It reads.
+    Reads,
+    /// It adds, and may need memory for it.
+    Adds,
+    /// It removes.
+    Removes,
+}
+
+/// An argument in COMMAND DOCS.
+pub struct Arg {
+    /// The name.
+    pub name: &'static CStr,
+    /// The kind.
+    pub kind: ArgKind,
+    /// The word in front of it, or the word that it is.
+    pub token: Option<&'static CStr>,
+    /// Whether it may be left out.
+    pub optional: bool,
+    /// Whether it may be repeated.
+    pub multiple: bool,
+    /// What it is composed of.
+    pub parts: &'static [Arg],
+}
+
+/// The kind of an argument in COMMAND DOCS.
+#[derive(Clone, Copy)]
+pub enum ArgKind {
+    /// Any bytes.
+    Text,
+    /// A whole number.
+    Integer,
+    /// A number.
+    Double,
+    /// A word that stands for itself.
+    Token,
+    /// One of its parts.
+    OneOf,
+    /// All of its parts.
+    Block,
+}
+
+/// A command's entry point; [`entry!`] makes one of a handler.
+pub type Entry = for<'a> extern "C" fn(Ctx<'a>, RawArgv<'a>, c_int) -> c_int;
+
+/// The entry point of a handler, which takes a `Ctx` and an `Argv`.
+macro_rules! entry {
+    ($handler:path) => {{
+        extern "C" fn entry<'a>(
+            ctx: $crate::ffi::Ctx<'a>,
+            words: $crate::ffi::RawArgv<'a>,
+            count: ::std::ffi::c_int,
+        ) -> ::std::ffi::c_int {
+            $crate::ffi::enter(ctx, words, count, $handler)
+        }
+        entry as $crate::ffi::Entry
+    }};
+}
+pub(crate) use entry;
+
+/// The body of every entry point. Only what [`entry!`] generates calls it.
+#[inline(always)]
+pub fn enter<'a>(
+    ctx: Ctx<'a>,
+    words: RawArgv<'a>,
+    count: c_int,
+    handler: impl Fn(Ctx<'a>, Argv<'a>),
+) -> c_int {
+    // SAFETY: an entry point passes on what the server called it with.
+    let args = unsafe { Argv::new(words, count) };
+    handler(ctx, args);
+    OK
+}
+
+/// Registers commands and their ACL category, while the module loads.
+pub(super) fn register(
+    ctx: Ctx,
+    category: &'static CStr,
+    commands: &[Command],
+) -> Result<(), String> {
+    // SAFETY: the context is alive; the server copies the category's name.
+    let added =
+        unsafe { raw::RedisModule_AddACLCategory.map(|add| add(ctx.as_ptr(), category.as_ptr())) };
+    let category = if added == Some(OK) { category } else { c"" };
+    for command in commands {
+        let refused = || format!("the server refused the command {:?}", command.name);
+        let handle = create(ctx, command).ok_or_else(refused)?;
+        categorize(handle, command, category)
+            .and_then(|()| describe(handle, command))
+            .map_err(|Refused| refused())?;
+    }
+    Ok(())
+}
+
+/// The server did not accept something.
+struct Refused;
+
+/// A command of the server's table.
+#[derive(Clone, Copy)]
+struct Handle(ptr::NonNull<raw::RedisModuleCommand>);
+
+fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
+    let flags = match (command.effect, command.fast) {
+        (Effect::Adds, true) => c"write deny-oom fast",
+        (Effect::Adds, false) => c"write deny-oom",
+        (Effect::Removes, true) => c"write fast",
+        (Effect::Removes, false) => c"write",
+        (Effect::Reads, true) => c"readonly fast",
+        (Effect::Reads, false) => c"readonly",
+    };
+    let name = command.name.as_ptr();
+    let last_key = if command.reads_others { -1 } else { 1 };
+    // SAFETY: the context is alive; the server copies name and flags. The entry point's type differs from
+    // the server's only in transparent wrappers around the same pointers.
+    unsafe {
+        let entry = std::mem::transmute::<Entry, raw::RedisModuleCmdFunc>(command.entry);
+        let status = call!(RedisModule_CreateCommand(
+            ctx.as_ptr(),
+            name,
+            entry,
+            flags.as_ptr(),
+            1,
+            last_key,
+            1
+        ));
+        if status != OK {
+            return None;
+        }
+        ptr::NonNull::new(call!(RedisModule_GetCommand(ctx.as_ptr(), name))).map(Handle)
+    }
+}
+
+/// Puts a command into the server's ACL categories and the module's own, where the server has such.
+fn categorize(handle: Handle, command: &Command, own: &CStr) -> Result<(), Refused> {
+    // SAFETY: nobody writes to the API's table once it is filled.
+    let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else {
+        return Ok(());
+    };
+    let access = match command.effect {
+        Effect::Reads => "read",
+        Effect::Adds | Effect::Removes => "write",
+    };
+    let speed = if command.fast { "fast" } else { "slow" };
+    let categories = format!("{access} {speed} {}", own.to_string_lossy());
+    let categories = CString::new(categories.trim_end()).unwrap_or_default();
+    // SAFETY: the handle is a command of this module; the server copies the text.
+    let status = unsafe { set(handle.0.as_ptr(), categories.as_ptr()) };
+    if status == OK { Ok(()) } else { Err(Refused) }
+}
+
+/// Tells the server what COMMAND DOCS and COMMAND INFO say of a command, where the server has such.
+fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
+    // SAFETY: nobody writes to the API's table once it is filled.
+    let Some(set) = (unsafe { raw::RedisModule_SetCommandInfo }) else {
+        return Ok(());
+    };
+    let version = raw::RedisModuleCommandInfoVersion {
+        version: 1,
+        sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+        sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
+        sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
+    };
+    let mut keys = key_specs(command);
+    // The structures of an argument's parts have to outlive the call.
+    let mut parts = Vec::new();
+    let mut args = vec![key_argument(c"key", 0)];
+    if command.reads_others {
+        let mut others = key_argument(c"source", 1);
+        others.flags = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
+        args.push(others);
+    }
+    args.extend(command.args.iter().map(|arg| argument(arg, &mut parts)));
+    args.push(end_of_arguments());
+    let info = raw::RedisModuleCommandInfo {
+        version: &raw const version,
+        summary: command.summary.as_ptr(),
+        complexity: command.complexity.as_ptr(),
+        since: command.since.as_ptr(),
+        history: ptr::null_mut(),
+        tips: ptr::null(),
+        arity: command.arity,
+        key_specs: keys.as_mut_ptr(),
+        args: args.as_mut_ptr(),
+    };
+    // SAFETY: the handle is a command of this module. All that the structure points to is alive during
+    // the call, and the server copies it; the lists end in what marks their end.
+    let status = unsafe { set(handle.0.as_ptr(), &raw const info) };
+    if status == OK { Ok(()) } else { Err(Refused) }
+}
+
+/// Where the keys are among a command's arguments; a list of one or two, and its end.
+fn key_specs(command: &Command) -> [raw::RedisModuleCommandKeySpec; 3] {
+    let reads = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+    let access = match command.effect {
+        Effect::Adds => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT,
+        Effect::Removes => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
+        Effect::Reads => reads,
+    };
+    // SAFETY: all zero is a valid value of this C structure: numbers and null pointers. It marks the end.
+    let mut keys: [raw::RedisModuleCommandKeySpec; 3] = unsafe { std::mem::zeroed() };
+    let specs = [(access, 1, 0), (reads, 2, -1)];
+    let others = usize::from(command.reads_others);
+    for (key, (access, first, last)) in keys.iter_mut().zip(&specs[..=others]) {
+        key.flags = u64::from(*access);
+        key.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+        key.bs.index.pos = *first;
+        key.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+        key.fk.range.lastkey = *last;
+        key.fk.range.keystep = 1;
+    }
+    keys
+}
+
+/// Ends a list of arguments: it has no name.
+fn end_of_arguments() -> raw::RedisModuleCommandArg {
+    // SAFETY: all zero is a valid value of this C structure: numbers and null pointers.
+    unsafe { std::mem::zeroed() }
+}
+
+fn key_argument(name: &'static CStr, spec: c_int) -> raw::RedisModuleCommandArg {
+    raw::RedisModuleCommandArg {
+        name: name.as_ptr(),
+        type_: raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_KEY,
+        key_spec_index: spec,
+        ..end_of_arguments()
+    }
+}
+
+/// An argument for the server. It points into `parts`, which gets the arguments that it is composed of.
+fn argument(
+    arg: &Arg,
+    parts: &mut Vec<Box<[raw::RedisModuleCommandArg]>>,
+) -> raw::RedisModuleCommandArg {
+    let mut flags = 0;
+    if arg.optional {
+        flags |= raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
+    }
+    if arg.multiple {
+        flags |= raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
+    }
+    let mut made = raw::RedisModuleCommandArg {
+        name: arg.name.as_ptr(),
+        type_: match arg.kind {
+            ArgKind::Text => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
+            ArgKind::Integer => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
+            ArgKind::Double => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_DOUBLE,
+            ArgKind::Token => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
+            ArgKind::OneOf => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF,
+            ArgKind::Block => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK,
+        },
+        key_spec_index: -1,
+        token: arg.token.map_or(ptr::null(), CStr::as_ptr),
+        flags,
+        ..end_of_arguments()
+    };
+    if !arg.parts.is_empty() {
+        let mut inner: Vec<_> = arg.parts.iter().map(|part| argument(part, parts)).collect();
+        inner.push(end_of_arguments());
+        let mut inner = inner.into_boxed_slice();
+        made.subargs = inner.as_mut_ptr();
+        parts.push(inner);
+    }
+    made
+}

@@ -1,0 +1,131 @@
+//! The context: whom a command serves, and what the server knows and offers beside keys and replies.
+
+use std::ffi::{CStr, CString, c_int};
+use std::marker::PhantomData;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use valkey_module::raw;
+
+use super::api::{OK, Optional, call};
+
+/// Older servers lack it; the flags of the context stand in for it there.
+pub(super) static MUST_OBEY: Optional = Optional::new(c"RedisModule_MustObeyClient");
+
+/// What a command runs in, alive for `'a`. Only the server makes one.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Ctx<'a>(*mut raw::RedisModuleCtx, PhantomData<&'a ()>);
+
+impl Ctx<'_> {
+    #[inline]
+    pub(super) fn as_ptr(self) -> *mut raw::RedisModuleCtx {
+        self.0
+    }
+
+    fn flags(self) -> u32 {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_GetContextFlags(self.0)) as u32 }
+    }
+
+    /// Whether the client speaks RESP3.
+    pub fn is_resp3(self) -> bool {
+        self.flags() & raw::REDISMODULE_CTX_FLAGS_RESP3 != 0
+    }
+
+    /// Whether the command comes from the primary, an AOF or a slot import: it has already happened
+    /// there, and must be done here whatever this server's settings.
+    pub fn must_obey(self) -> bool {
+        if let Some(function) = MUST_OBEY.get() {
+            // SAFETY: the server exports a function of this type as RedisModule_MustObeyClient.
+            let must_obey: extern "C" fn(*mut raw::RedisModuleCtx) -> c_int =
+                unsafe { std::mem::transmute(function) };
+            must_obey(self.0) != 0
+        } else {
+            let obeyed = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
+            self.flags() & obeyed != 0
+        }
+    }
+
+    /// The number of the database that the client has selected.
+    pub fn database(self) -> i32 {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_GetSelectedDb(self.0)) }
+    }
+
+    /// The time in milliseconds since the epoch.
+    pub fn now_ms() -> u64 {
+        // SAFETY: the function takes no arguments.
+        unsafe { call!(RedisModule_Milliseconds()) }.max(0) as u64
+    }
+
+    /// 32 random bytes from the server's generator.
+    pub fn random_bytes() -> [u8; 32] {
+        let mut bytes = [0; 32];
+        // SAFETY: the server writes as many bytes as the array has.
+        unsafe { call!(RedisModule_GetRandomBytes(bytes.as_mut_ptr(), bytes.len())) };
+        bytes
+    }
+
+    /// Writes a line to the server's log. Zero bytes become question marks.
+    pub fn log_warning(text: &str) {
+        let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
+        // SAFETY: a line needs no context; the format takes one string that ends in zero, and gets one.
+        unsafe {
+            call!(RedisModule_Log(
+                ptr::null_mut(),
+                c"warning".as_ptr(),
+                c"%s".as_ptr(),
+                text.as_ptr()
+            ));
+        }
+    }
+
+    /// A number in the server's own INFO, if there is such a field.
+    pub fn server_info(section: &CStr, field: &CStr) -> Option<u64> {
+        let mut error = 0;
+        // SAFETY: section and field end in zero. Without a context the data is ours until it is freed
+        // here, once.
+        unsafe {
+            let data = call!(RedisModule_GetServerInfo(ptr::null_mut(), section.as_ptr()));
+            let value = call!(RedisModule_ServerInfoGetFieldUnsigned(
+                data,
+                field.as_ptr(),
+                &raw mut error
+            ));
+            call!(RedisModule_FreeServerInfo(ptr::null_mut(), data));
+            (error == OK).then_some(value)
+        }
+    }
+}
+
+static DETACHED: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(ptr::null_mut());
+
+impl Ctx<'static> {
+    /// The context that lives as long as the module, for what happens outside a command. There is none
+    /// before the module is loaded.
+    pub(super) fn detached() -> Option<Self> {
+        let ctx = DETACHED.load(Relaxed);
+        (!ctx.is_null()).then_some(Self(ctx, PhantomData))
+    }
+}
+
+/// Makes the detached context.
+pub(super) fn make_detached(ctx: Ctx) {
+    // SAFETY: the context is alive; the new one is not bound to it.
+    let detached = unsafe { call!(RedisModule_GetDetachedThreadSafeContext(ctx.0)) };
+    DETACHED.store(detached, Relaxed);
+}
+
+/// Frees the detached context, if there is one.
+///
+/// # Safety
+/// Nobody holds a copy of it any more.
+pub(super) unsafe fn free_detached() {
+    let detached = DETACHED.swap(ptr::null_mut(), Relaxed);
+    if !detached.is_null() {
+        // SAFETY: `make_detached` made it, the swap lets nobody load it again, and by our caller's
+        // guarantee nobody has.
+        unsafe { call!(RedisModule_FreeThreadSafeContext(detached)) };
+    }
+}

@@ -1,0 +1,82 @@
+//! Active defragmentation: allocations that the server may want elsewhere.
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+
+use valkey_module::raw;
+
+use super::api::call;
+
+/// One step of the defragmentation of one value.
+pub struct Defrag(*mut raw::RedisModuleDefragCtx);
+
+impl Defrag {
+    /// # Safety
+    /// The context is alive as long as this is used.
+    pub(super) unsafe fn new(ctx: *mut raw::RedisModuleDefragCtx) -> Self {
+        Self(ctx)
+    }
+
+    /// Whether the time for this step is over.
+    pub fn should_stop(&self) -> bool {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_DefragShouldStop(self.0)) != 0 }
+    }
+
+    /// Where the last step stopped; 0 at the first.
+    pub fn cursor(&self) -> usize {
+        let mut cursor = 0;
+        // SAFETY: the context is alive; the server writes a number, or leaves the 0.
+        unsafe { call!(RedisModule_DefragCursorGet(self.0, &raw mut cursor)) };
+        cursor as usize
+    }
+
+    /// Sets where the next step begins.
+    pub fn set_cursor(&self, cursor: usize) {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_DefragCursorSet(self.0, cursor as _)) };
+    }
+
+    /// Moves a block; returns its new place, or `None` if it stays.
+    ///
+    /// # Safety
+    /// The block comes from the server's allocator, and is not used any more after a move.
+    unsafe fn move_block(&self, block: *mut c_void) -> Option<NonNull<c_void>> {
+        // SAFETY: the context is alive, and our caller guarantees the rest.
+        NonNull::new(unsafe { call!(RedisModule_DefragAlloc(self.0, block)) })
+    }
+
+    /// Moves a box, or leaves it; returns whether it moved.
+    pub fn relocate<T>(&self, value: Box<T>) -> (Box<T>, bool) {
+        let block = Box::into_raw(value);
+        // SAFETY: the block is a box's, and so from the server's allocator. Where the server moves it, it
+        // copies the bytes to a block of the same size and frees the old one: a move as Rust knows it.
+        unsafe {
+            match self.move_block(block.cast()) {
+                Some(moved) => (Box::from_raw(moved.as_ptr().cast()), true),
+                None => (Box::from_raw(block), false),
+            }
+        }
+    }
+
+    /// Moves a boxed slice, or leaves it; returns whether it moved.
+    pub fn relocate_slice<T>(&self, value: Box<[T]>) -> (Box<[T]>, bool) {
+        let len = value.len();
+        if len == 0 {
+            return (value, false);
+        }
+        let block = Box::into_raw(value);
+        // SAFETY: the slice is not empty, so the block is an allocation of its box, and from the server's
+        // allocator. Where the server moves it, it copies the bytes to a block of the same size, which
+        // holds as many elements, and frees the old one.
+        unsafe {
+            match self.move_block(block.cast()) {
+                Some(moved) => {
+                    let moved = ptr::slice_from_raw_parts_mut(moved.as_ptr().cast(), len);
+                    (Box::from_raw(moved), true)
+                }
+                None => (Box::from_raw(block), false),
+            }
+        }
+    }
+}

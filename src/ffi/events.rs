@@ -1,0 +1,88 @@
+//! Events of the server that concern whole databases.
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+
+use valkey_module::raw;
+
+use super::api::{accepted, call};
+use super::context::Ctx;
+
+/// What happens to whole databases.
+#[derive(Clone, Copy)]
+pub enum DatabaseEvent {
+    /// A database, or with `None` every one, is about to be emptied.
+    Flush(Option<i32>),
+    /// Two databases changed places.
+    Swap(i32, i32),
+    /// A full resync begins to load data beside what is being served.
+    SideLoadStarted,
+    /// It was given up.
+    SideLoadAborted,
+    /// Its data has replaced what was served.
+    SideLoadCompleted,
+}
+
+/// Handles an event.
+pub type OnDatabase = fn(DatabaseEvent);
+
+static HANDLER: OnceLock<OnDatabase> = OnceLock::new();
+
+/// Has the server call `handler` for every [`DatabaseEvent`].
+pub(super) fn subscribe(ctx: Ctx, handler: OnDatabase) -> Result<(), String> {
+    HANDLER.get_or_init(|| handler);
+    for id in [
+        raw::REDISMODULE_EVENT_FLUSHDB,
+        raw::REDISMODULE_EVENT_SWAPDB,
+        raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
+    ] {
+        let event = raw::RedisModuleEvent { id, dataver: 1 };
+        let callback = Some(on_server_event as _);
+        // SAFETY: the context is alive, and the callback as long as the module.
+        let status = unsafe {
+            call!(RedisModule_SubscribeToServerEvent(
+                ctx.as_ptr(),
+                event,
+                callback
+            ))
+        };
+        accepted(status, "a server event")?;
+    }
+    Ok(())
+}
+
+unsafe extern "C" fn on_server_event(
+    _: *mut raw::RedisModuleCtx,
+    event: raw::RedisModuleEvent,
+    subevent: u64,
+    data: *mut c_void,
+) {
+    let event = match (event.id, subevent) {
+        (raw::REDISMODULE_EVENT_FLUSHDB, raw::REDISMODULE_SUBEVENT_FLUSHDB_START) => {
+            // SAFETY: with this event the server passes this structure, alive during the call.
+            let info = unsafe { &*data.cast::<raw::RedisModuleFlushInfo>() };
+            DatabaseEvent::Flush((info.dbnum >= 0).then_some(info.dbnum))
+        }
+        (raw::REDISMODULE_EVENT_SWAPDB, _) => {
+            // SAFETY: with this event the server passes this structure, alive during the call.
+            let info = unsafe { &*data.cast::<raw::RedisModuleSwapDbInfo>() };
+            DatabaseEvent::Swap(info.dbnum_first, info.dbnum_second)
+        }
+        (
+            raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
+            raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED,
+        ) => DatabaseEvent::SideLoadStarted,
+        (
+            raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
+            raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_ABORTED,
+        ) => DatabaseEvent::SideLoadAborted,
+        (
+            raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
+            raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED,
+        ) => DatabaseEvent::SideLoadCompleted,
+        _ => return,
+    };
+    if let Some(handler) = HANDLER.get() {
+        handler(event);
+    }
+}

@@ -1,0 +1,108 @@
+//! INFO: the module's sections in it, and another name to ask for them by.
+
+use std::ffi::{CStr, c_int};
+use std::ptr;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use valkey_module::raw;
+
+use super::api::{accepted, call};
+use super::context::Ctx;
+use super::string::{bytes_of, new_string};
+
+/// The answer to an INFO, while it is being written.
+pub struct InfoWriter(*mut raw::RedisModuleInfoCtx);
+
+impl InfoWriter {
+    /// Begins a section. The server puts the module's name before the section's.
+    pub fn section(&mut self, name: &CStr) {
+        // SAFETY: `on_info` lends the writer out only while its context is alive; the server copies the
+        // name.
+        unsafe { call!(RedisModule_InfoAddSection(self.0, name.as_ptr())) };
+    }
+
+    /// Adds a field to the section. The server puts the module's name before the field's.
+    pub fn field(&mut self, name: &CStr, value: u64) {
+        // SAFETY: `on_info` lends the writer out only while its context is alive; the server copies the
+        // name.
+        unsafe {
+            call!(RedisModule_InfoAddFieldULongLong(
+                self.0,
+                name.as_ptr(),
+                value
+            ))
+        };
+    }
+}
+
+/// Writes the module's sections; the flag is set while the server crashes.
+pub type WriteInfo = fn(&mut InfoWriter, bool);
+
+static WRITE: OnceLock<WriteInfo> = OnceLock::new();
+
+/// Has the server call `write` for every INFO.
+pub(super) fn register(ctx: Ctx, write: WriteInfo) -> Result<(), String> {
+    WRITE.get_or_init(|| write);
+    // SAFETY: the context is alive, and the callback as long as the module.
+    let status = unsafe { call!(RedisModule_RegisterInfoFunc(ctx.as_ptr(), Some(on_info))) };
+    accepted(status, "INFO")
+}
+
+unsafe extern "C" fn on_info(ctx: *mut raw::RedisModuleInfoCtx, crashing: c_int) {
+    if let Some(write) = WRITE.get() {
+        write(&mut InfoWriter(ctx), crashing != 0);
+    }
+}
+
+/// The section by which clients of other modules ask, and the name of this module, by which the server
+/// finds it.
+const ALIAS: (&[u8], &[u8]) = (b"bloom", b"bf");
+
+static FILTER: AtomicPtr<raw::RedisModuleCommandFilter> = AtomicPtr::new(ptr::null_mut());
+
+/// Lets `INFO bloom` mean `INFO bf`, or no longer.
+///
+/// The server matches a section by the module's name, so the argument must be rewritten before the
+/// command runs. It calls a filter for every command, so the filter is registered only while it is wanted.
+pub fn set_info_alias(on: bool) {
+    let Some(ctx) = Ctx::detached() else {
+        return;
+    };
+    // SAFETY: the detached context lives as long as the module. A filter is unregistered once: the swap
+    // takes it out of `FILTER`.
+    unsafe {
+        if on && FILTER.load(Relaxed).is_null() {
+            let flags = raw::REDISMODULE_CMDFILTER_NOSELF as c_int;
+            let filter = call!(RedisModule_RegisterCommandFilter(
+                ctx.as_ptr(),
+                Some(rewrite_alias),
+                flags
+            ));
+            FILTER.store(filter, Relaxed);
+        } else if !on {
+            let filter = FILTER.swap(ptr::null_mut(), Relaxed);
+            if !filter.is_null() {
+                call!(RedisModule_UnregisterCommandFilter(ctx.as_ptr(), filter));
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn rewrite_alias(ctx: *mut raw::RedisModuleCommandFilterCtx) {
+    // SAFETY: the context is alive during the call, and an argument until it is replaced, after which its
+    // bytes are not looked at. The indices are below the count, and the server takes over the new string.
+    unsafe {
+        let word = |index| bytes_of(call!(RedisModule_CommandFilterArgGet(ctx, index)));
+        let name = word(0);
+        if name.len() != 4 || !name.eq_ignore_ascii_case(b"info") {
+            return;
+        }
+        for index in 1..call!(RedisModule_CommandFilterArgsCount(ctx)) {
+            if word(index).eq_ignore_ascii_case(ALIAS.0) {
+                let replacement = new_string(ALIAS.1);
+                call!(RedisModule_CommandFilterArgReplace(ctx, index, replacement));
+            }
+        }
+    }
+}

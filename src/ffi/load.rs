@@ -1,0 +1,111 @@
+//! Loading the module: from the server's first call to everything registered.
+
+use std::ffi::{CStr, c_int};
+
+use valkey_module::raw;
+
+use super::api::{ERR, OK, call};
+use super::command::Command;
+use super::context::Ctx;
+use super::events::OnDatabase;
+use super::info::WriteInfo;
+use super::setting::Registration;
+use super::string::{Argv, RawArgv};
+use super::{allocator, command, context, events, info, setting};
+
+/// What the module is made of.
+pub struct Module {
+    /// The name.
+    pub name: &'static CStr,
+    /// The version, as MODULE LIST shows it.
+    pub version: i32,
+    /// Registers the types.
+    pub register_types: fn(Ctx) -> Result<(), String>,
+    /// Takes the arguments behind the module's path, and returns the settings to register.
+    pub configure: Configure,
+    /// Called when the server has applied its config file.
+    pub on_configured: fn(),
+    /// The ACL category of the commands.
+    pub category: &'static CStr,
+    /// The commands.
+    pub commands: &'static [Command],
+    /// Writes the INFO sections.
+    pub write_info: WriteInfo,
+    /// Called when something happens to databases.
+    pub on_database: OnDatabase,
+}
+
+/// Takes the arguments behind the module's path, and returns the settings to register.
+pub type Configure = fn(&[&[u8]]) -> Result<Vec<Registration>, String>;
+
+/// Defines the function that the server calls to load the module, `RedisModule_OnLoad`, for a [`Module`].
+macro_rules! on_load {
+    ($module:expr) => {
+        #[allow(unsafe_code, reason = "the server finds the function by this name")]
+        #[unsafe(no_mangle)]
+        extern "C" fn RedisModule_OnLoad(
+            ctx: $crate::ffi::Ctx,
+            words: $crate::ffi::RawArgv,
+            count: ::std::ffi::c_int,
+        ) -> ::std::ffi::c_int {
+            $crate::ffi::load_module(&$module, ctx, words, count)
+        }
+    };
+}
+pub(crate) use on_load;
+
+/// The body of `RedisModule_OnLoad`. Only what [`on_load!`] generates calls it.
+pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: c_int) -> c_int {
+    // SAFETY: the context is alive. This fills the API's table before any other code of the module runs,
+    // so nobody reads an entry at the same time.
+    let status = unsafe {
+        raw::Export_RedisModule_Init(
+            ctx.as_ptr(),
+            module.name.as_ptr(),
+            module.version,
+            raw::REDISMODULE_APIVER_1 as c_int,
+        )
+    };
+    if status != OK {
+        return ERR;
+    }
+    allocator::TRY_CALLOC.look_up();
+    context::MUST_OBEY.look_up();
+    std::panic::set_hook(Box::new(|panic| Ctx::log_warning(&panic.to_string())));
+    // SAFETY: `RedisModule_OnLoad` passes on what the server called it with.
+    let args = unsafe { Argv::new(words, count) };
+    match register(module, ctx, args) {
+        Ok(()) => OK,
+        Err(what) => {
+            Ctx::log_warning(&format!("{:?} not loaded: {what}", module.name));
+            // SAFETY: `set_info_alias` alone takes a copy, and drops it before it returns.
+            unsafe { context::free_detached() };
+            ERR
+        }
+    }
+}
+
+fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
+    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD
+        | OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION;
+    // SAFETY: the context is alive.
+    unsafe { call!(RedisModule_SetModuleOptions(ctx.as_ptr(), options as c_int)) };
+    context::make_detached(ctx);
+    (module.register_types)(ctx)?;
+    command::register(ctx, module.category, module.commands)?;
+    let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
+    for registration in (module.configure)(&words)? {
+        setting::register(ctx, &registration)?;
+    }
+    setting::apply_config_file(ctx)?;
+    // Last: Redis 7.0 goes on calling these of a module that failed to load and is gone.
+    info::register(ctx, module.write_info)?;
+    events::subscribe(ctx, module.on_database)?;
+    (module.on_configured)();
+    Ok(())
+}
+
+/// Valkey 9: atomic slot migration may move the module's data. It does so by commands.
+const OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION: u32 = 1 << 5;

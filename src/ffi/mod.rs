@@ -1,0 +1,51 @@
+//! The server's module API behind safe types: everything that crosses between the server and Rust.
+//!
+//! Nothing here knows of Bloom filters. The module brings a value type (a [`NativeType`]), commands,
+//! settings and event handlers, all named in a [`Module`], and gets contexts, keys and streams.
+//!
+//! The files stand on floors, and each uses only those above it in this list:
+//!
+//! - `api` calls a function of the server.
+//! - `allocator`, `string`, `context`, `stream` and `defrag` wrap what the server offers or passes.
+//! - `replies` and `replication` are what a command sends.
+//! - `value`, `setting`, `command`, `info` and `events` are what the module registers.
+//! - `key` reads and stores values.
+//! - `load` registers everything.
+
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    clippy::cast_sign_loss,
+    reason = "the API's lengths and enums are C ints of either sign; the values are small"
+)]
+
+mod allocator;
+mod api;
+mod command;
+mod context;
+mod defrag;
+mod events;
+mod info;
+mod key;
+mod load;
+mod replication;
+mod replies;
+mod setting;
+mod stream;
+mod string;
+mod value;
+
+pub(crate) use command::entry;
+pub use command::{Arg, ArgKind, Command, Effect, Entry, enter};
+pub use context::Ctx;
+pub use defrag::Defrag;
+pub use events::DatabaseEvent;
+pub use info::{InfoWriter, set_info_alias};
+pub use key::{Access, Held, Key};
+pub(crate) use load::on_load;
+pub use load::{Module, load_module};
+pub use replication::Piece;
+pub use setting::{Registration, Settable, Setting, TextSlot, Value};
+pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};
+pub use string::{Argv, RawArgv, Str};
+pub use value::{Form, NativeType, TypeHandle, register_type};

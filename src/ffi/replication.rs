@@ -1,0 +1,85 @@
+//! What others learn of a write: replicas and the AOF by commands, subscribers by keyspace events,
+//! WATCH and client tracking by signals.
+
+use std::ffi::{CStr, c_int};
+use std::ptr;
+
+use valkey_module::raw;
+
+use super::api::call;
+use super::context::Ctx;
+use super::string::{Str, new_string};
+
+/// A piece of a replicated command.
+pub enum Piece<'p> {
+    /// A word.
+    Word(&'static CStr),
+    /// Bytes.
+    Bytes(&'p [u8]),
+    /// A number as text.
+    Text(String),
+    /// Arguments of the command that runs.
+    Items(&'p [Str<'p>]),
+}
+
+impl Ctx<'_> {
+    /// Replicates the command as it came.
+    pub fn replicate_verbatim(self) {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_ReplicateVerbatim(self.as_ptr())) };
+    }
+
+    /// Replicates another command.
+    pub fn replicate(self, command: &CStr, pieces: &[Piece]) {
+        let mut owned = Vec::new();
+        let mut strings = Vec::with_capacity(pieces.len());
+        for piece in pieces {
+            let bytes = match piece {
+                Piece::Word(word) => word.to_bytes(),
+                Piece::Bytes(bytes) => bytes,
+                Piece::Text(text) => text.as_bytes(),
+                Piece::Items(items) => {
+                    strings.extend(items.iter().map(|item| item.as_ptr()));
+                    continue;
+                }
+            };
+            let string = new_string(bytes);
+            owned.push(string);
+            strings.push(string);
+        }
+        // SAFETY: context and strings are alive. The format "v" takes an array of strings and its
+        // length; the server retains or copies what it keeps. The strings in `owned` are ours, and
+        // freed once.
+        unsafe {
+            call!(RedisModule_Replicate(
+                self.as_ptr(),
+                command.as_ptr(),
+                c"v".as_ptr(),
+                strings.as_mut_ptr(),
+                strings.len()
+            ));
+            for string in owned {
+                call!(RedisModule_FreeString(ptr::null_mut(), string));
+            }
+        }
+    }
+
+    /// Publishes a keyspace event of the generic class.
+    pub fn notify(self, event: &CStr, key: Str) {
+        // SAFETY: context and key are alive; the event's name ends in zero.
+        unsafe {
+            call!(RedisModule_NotifyKeyspaceEvent(
+                self.as_ptr(),
+                raw::REDISMODULE_NOTIFY_GENERIC as c_int,
+                event.as_ptr(),
+                key.as_ptr()
+            ))
+        };
+    }
+
+    /// Signals WATCH and client tracking that the key has changed.
+    pub fn signal_modified(self, key: Str) {
+        // SAFETY: context and key are alive.
+        unsafe { call!(RedisModule_SignalModifiedKey(self.as_ptr(), key.as_ptr())) };
+    }
+}

@@ -1,0 +1,248 @@
+//! Values that keys can hold: what a type offers the server, and its registration.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+use valkey_module::raw;
+
+use super::api::call;
+use super::context::Ctx;
+use super::defrag::Defrag;
+use super::stream::{AofWriter, Digest, RdbReader, RdbWriter};
+use crate::bloom::codec::DecodeError;
+
+/// A value that keys can hold. All but `Drop` runs on the server's main thread or in a forked child.
+pub trait NativeType: Sized + Send + 'static {
+    /// The types that the server knows these values as.
+    const FORMS: &'static [Form];
+
+    /// The server's handles of these types, in the same order.
+    fn handles() -> &'static [TypeHandle];
+    /// The index of this value's type.
+    fn form(&self) -> usize;
+    /// Reads a value of a form, which goes to a database.
+    ///
+    /// # Errors
+    /// Any [`DecodeError`]; the server reports the key, or refuses the RESTORE.
+    fn load(
+        from: &mut RdbReader,
+        form: usize,
+        version: i32,
+        database: i32,
+    ) -> Result<Self, DecodeError>;
+    /// Writes the value.
+    fn save(&self, to: &mut RdbWriter);
+    /// Writes commands that build the value.
+    fn rewrite(&self, to: &mut AofWriter);
+    /// The memory that the value takes.
+    fn memory_bytes(&self) -> u64;
+    /// Feeds the digest by which the values of two servers are compared.
+    fn digest(&self, to: &mut Digest);
+    /// Whether the value is large enough to be freed in the background.
+    fn frees_in_background(&self) -> bool;
+    /// Called when the key loses the value, which will be dropped, or was renamed or moved.
+    fn unlinked(&mut self);
+    /// Copies the value to a database; `None` if there is no memory for it.
+    fn copy(&self, database: i32) -> Option<Self>;
+    /// Moves the value's allocations to less fragmented memory; returns false if it ran out of time.
+    fn defrag(value: Box<Self>, by: &Defrag) -> (Box<Self>, bool);
+}
+
+/// A type as the server knows it.
+pub struct Form {
+    /// The name, nine characters.
+    pub name: &'static CStr,
+    /// The encoding version that is written, and the highest that is read.
+    pub version: i32,
+}
+
+/// The server's handle of a registered type.
+pub struct TypeHandle(AtomicPtr<raw::RedisModuleType>);
+
+impl TypeHandle {
+    /// The handle of a type that is not registered yet.
+    pub const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    #[inline]
+    pub(super) fn get(&self) -> *mut raw::RedisModuleType {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Registers one of a value's types, while the module loads.
+///
+/// # Errors
+/// The server refused it.
+pub fn register_type<T: NativeType, const FORM: usize>(ctx: Ctx) -> Result<(), String> {
+    let Form { name, version } = &T::FORMS[FORM];
+    let mut methods = raw::RedisModuleTypeMethods {
+        version: 4,
+        rdb_load: Some(rdb_load::<T, FORM>),
+        rdb_save: Some(rdb_save::<T>),
+        aof_rewrite: Some(aof_rewrite::<T>),
+        mem_usage: None,
+        digest: Some(digest::<T>),
+        free: Some(free::<T>),
+        aux_load: None,
+        aux_save: None,
+        aux_save_triggers: 0,
+        free_effort: None,
+        unlink: None,
+        copy: None,
+        defrag: Some(defrag::<T>),
+        mem_usage2: Some(mem_usage::<T>),
+        free_effort2: Some(free_effort::<T>),
+        unlink2: Some(unlink::<T>),
+        copy2: Some(copy::<T>),
+        aux_save2: None,
+    };
+    // SAFETY: the context is alive; the server copies the name and the methods.
+    let handle = unsafe {
+        call!(RedisModule_CreateDataType(
+            ctx.as_ptr(),
+            name.as_ptr(),
+            *version,
+            &raw mut methods
+        ))
+    };
+    if handle.is_null() {
+        return Err(format!("the server refused the type {name:?}"));
+    }
+    T::handles()[FORM].0.store(handle, Relaxed);
+    Ok(())
+}
+
+/// Gives a value to the server, as a pointer.
+pub(super) fn into_server<T: NativeType>(value: T) -> *mut c_void {
+    Box::into_raw(Box::new(value)).cast()
+}
+
+/// Takes a value back.
+///
+/// # Safety
+/// The pointer came from [`into_server`] of the same type, and is not used again.
+#[allow(
+    clippy::unnecessary_box_returns,
+    reason = "the box is the very allocation that the server held"
+)]
+pub(super) unsafe fn from_server<T: NativeType>(value: *mut c_void) -> Box<T> {
+    // SAFETY: `into_server` made the pointer of a box, and our caller gives it up.
+    unsafe { Box::from_raw(value.cast()) }
+}
+
+/// # Safety
+/// The pointer came from [`into_server`] of the same type, and nobody changes the value during 'a.
+unsafe fn borrow<'a, T: NativeType>(value: *const c_void) -> &'a T {
+    // SAFETY: `into_server` made the pointer of a box, and our caller rules out a change during 'a.
+    unsafe { &*value.cast() }
+}
+
+// The callbacks. The server calls each of them only for values of the type that it was registered for,
+// which are all from `into_server::<T>`, and only one of them at a time for the same value; what it
+// passes is alive during the call. The blocks below call this the callbacks' contract.
+
+unsafe extern "C" fn rdb_load<T: NativeType, const FORM: usize>(
+    io: *mut raw::RedisModuleIO,
+    version: c_int,
+) -> *mut c_void {
+    // SAFETY: the stream is alive during the call.
+    let database = unsafe { call!(RedisModule_GetDbIdFromIO(io)) };
+    let loaded = if version > T::FORMS[FORM].version {
+        Err(DecodeError::UnsupportedVersion)
+    } else {
+        // SAFETY: the server reads from this stream, which is alive during the call.
+        let mut reader = unsafe { RdbReader::new(io) };
+        T::load(&mut reader, FORM, version, database)
+    };
+    match loaded {
+        Ok(value) => into_server(value),
+        Err(error) => {
+            Ctx::log_warning(&format!(
+                "loading a {:?} failed: {error}",
+                T::FORMS[FORM].name
+            ));
+            ptr::null_mut()
+        }
+    }
+}
+
+unsafe extern "C" fn rdb_save<T: NativeType>(io: *mut raw::RedisModuleIO, value: *mut c_void) {
+    // SAFETY: the callbacks' contract: a `T` that nobody changes, and a stream to write it to.
+    unsafe { borrow::<T>(value).save(&mut RdbWriter::new(io)) };
+}
+
+unsafe extern "C" fn aof_rewrite<T: NativeType>(
+    io: *mut raw::RedisModuleIO,
+    key: *mut raw::RedisModuleString,
+    value: *mut c_void,
+) {
+    // SAFETY: the callbacks' contract: a `T` that nobody changes, a stream to write it to, and its key.
+    unsafe { borrow::<T>(value).rewrite(&mut AofWriter::new(io, key)) };
+}
+
+unsafe extern "C" fn mem_usage<T: NativeType>(
+    _: *mut raw::RedisModuleKeyOptCtx,
+    value: *const c_void,
+    _samples: usize,
+) -> usize {
+    // SAFETY: the callbacks' contract: a `T` that nobody changes.
+    unsafe { borrow::<T>(value) }.memory_bytes() as usize
+}
+
+unsafe extern "C" fn digest<T: NativeType>(to: *mut raw::RedisModuleDigest, value: *mut c_void) {
+    // SAFETY: the callbacks' contract: a `T` that nobody changes, and a digest to feed.
+    unsafe { borrow::<T>(value).digest(&mut Digest::new(to)) };
+}
+
+unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
+    // SAFETY: the callbacks' contract: a `T`, which the server gives up. This may run on a background
+    // thread, and a `T` is `Send`.
+    drop(unsafe { from_server::<T>(value) });
+}
+
+unsafe extern "C" fn free_effort<T: NativeType>(
+    _: *mut raw::RedisModuleKeyOptCtx,
+    value: *const c_void,
+) -> usize {
+    // SAFETY: the callbacks' contract: a `T` that nobody changes.
+    let in_background = unsafe { borrow::<T>(value) }.frees_in_background();
+    // 0 asks for the background whatever the server's threshold.
+    usize::from(!in_background)
+}
+
+unsafe extern "C" fn unlink<T: NativeType>(
+    _: *mut raw::RedisModuleKeyOptCtx,
+    value: *const c_void,
+) {
+    // SAFETY: the callbacks' contract: a `T`. Only the signature says const: the pointer is a box's, and
+    // nobody refers to the value while the server takes it from its key.
+    unsafe { &mut *value.cast_mut().cast::<T>() }.unlinked();
+}
+
+unsafe extern "C" fn copy<T: NativeType>(
+    ctx: *mut raw::RedisModuleKeyOptCtx,
+    value: *const c_void,
+) -> *mut c_void {
+    // SAFETY: the context is alive during the call.
+    let database = unsafe { call!(RedisModule_GetToDbIdFromOptCtx(ctx)) };
+    // SAFETY: the callbacks' contract: a `T` that nobody changes.
+    let copy = unsafe { borrow::<T>(value) }.copy(database);
+    copy.map_or(ptr::null_mut(), into_server)
+}
+
+unsafe extern "C" fn defrag<T: NativeType>(
+    ctx: *mut raw::RedisModuleDefragCtx,
+    _key: *mut raw::RedisModuleString,
+    value: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the callbacks' contract: the place of a `T`, and a context to move it by. The value is
+    // back in its place, as a box, before the server looks at it again.
+    unsafe {
+        let (moved, done) = T::defrag(from_server::<T>(*value), &Defrag::new(ctx));
+        *value = Box::into_raw(moved).cast();
+        c_int::from(!done)
+    }
+}
