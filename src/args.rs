@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::bloom::{Fraction, Growth, Params, Seed, Shape, Window};
 use crate::reply::{Error, Field};
+use crate::text::integer;
 
 /// The words of a command, its name first.
 pub trait Words {
@@ -91,15 +92,6 @@ impl<'a, W: Words + ?Sized> Cursor<'a, W> {
 
 fn text(word: &[u8]) -> Option<&str> {
     std::str::from_utf8(word).ok()
-}
-
-/// A whole number as the server's own commands read it: digits, perhaps a minus before them.
-#[must_use]
-pub fn integer(word: &[u8]) -> Option<i64> {
-    text(word)
-        .filter(|text| !text.starts_with('+'))?
-        .parse()
-        .ok()
 }
 
 /// What a command says of an object's kind and growth, in any order.
@@ -1153,33 +1145,5 @@ mod tests {
                 }
             })
             .collect()
-    }
-
-    #[test]
-    fn whole_numbers_are_what_63_bits_and_a_sign_hold() {
-        for (word, number) in [
-            ("0", 0),
-            ("1", 1),
-            ("-1", -1),
-            ("9223372036854775807", i64::MAX),
-            ("-9223372036854775808", i64::MIN),
-        ] {
-            assert_eq!(integer(word.as_bytes()), Some(number), "{word}");
-        }
-        for word in [
-            "",
-            "-",
-            "+1",
-            " 1",
-            "1 ",
-            "0x1",
-            "1.0",
-            "1e1",
-            "9223372036854775808",
-        ] {
-            assert_eq!(integer(word.as_bytes()), None, "{word}");
-        }
-        assert_eq!(integer(b"1\0"), None);
-        assert_eq!(integer(b"\xff"), None);
     }
 }

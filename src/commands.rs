@@ -4,17 +4,18 @@ use std::collections::HashSet;
 use std::ffi::CStr;
 use std::ops::Range;
 
-use crate::args::{self, Delete, InfoField, Insert, Reserve, Words};
+use crate::args::{Delete, InfoField, Insert, Reserve, Words};
 use crate::bloom::chunks;
 use crate::bloom::codec::DecodeError;
 use crate::bloom::sizing::Stop;
 use crate::bloom::{
     Added, AnyObject, Extended, Filter, Growth, Limits, Refusal, Seed, Shape, Time, Window,
 };
-use crate::config::{self, double_text};
+use crate::config;
 use crate::ffi::{Argv, Ctx, Str};
 use crate::keyspace::{self, Moment, Reader, Writer};
 use crate::reply::{Error, Field, Reply, send, send_error};
+use crate::text::{double_text, integer};
 
 impl Words for Argv<'_> {
     fn count(&self) -> usize {
@@ -89,7 +90,7 @@ pub fn add<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     let added = writer.update(|object| match object {
         AnyObject::Plain(object) => {
             let probe = object.probe(item.bytes());
-            Some(object.add(probe, || config::limits_for(ctx)))
+            Some(object.add(probe, || keyspace::limits_for(ctx)))
         }
         AnyObject::Extended(_) => None,
     });
@@ -154,7 +155,7 @@ fn told_time(ctx: Ctx, at_ms: Option<u64>) -> Result<Option<u64>, Error> {
 
 /// Refuses an object that could not grow to hold so many items.
 fn scale_to(shape: &Shape, wanted: u64) -> Result<(), Error> {
-    match shape.reach(config::limits()) {
+    match shape.reach(keyspace::limits()) {
         (reached, _) if reached >= wanted => Ok(()),
         (_, Some(Stop::Rate)) => Err(Error::ScaleToRate),
         _ => Err(Error::ScaleToMemory),
@@ -240,7 +241,7 @@ fn write<'a>(
 ) -> Result<Outcomes, Error> {
     let range = addition.items.clone();
     let (first, count) = (range.start, range.len());
-    let limits = || config::limits_for(ctx);
+    let limits = || keyspace::limits_for(ctx);
     let written = writer.update(|object| {
         let mut outcomes = Outcomes::with_capacity(count);
         let items = items(args, range.clone());
@@ -303,7 +304,7 @@ fn create<'a>(
     ttl_ms: Option<u64>,
 ) -> Result<Outcomes, Error> {
     let expires_ms = ttl_ms.map(expiry).transpose()?;
-    let limits = config::limits_for(ctx);
+    let limits = keyspace::limits_for(ctx);
     let seed = addition.seed.unwrap_or_else(config::new_seed);
     let (time, moment) = addition.moment_for(ctx, shape)?;
     let mut object = AnyObject::new(shape, seed, time, limits)?;
@@ -415,7 +416,7 @@ fn told(object: &AnyObject, field: InfoField) -> Option<Reply<'static>> {
         InfoField::Error => Reply::Rate(params.error_rate.get()),
         InfoField::Tightening if scaling => Reply::Rate(params.tightening.get()),
         InfoField::MaxScaledCapacity if scaling => {
-            Reply::Count(object.max_scaled_capacity(now, config::limits()))
+            Reply::Count(object.max_scaled_capacity(now, keyspace::limits()))
         }
         InfoField::Tightening | InfoField::MaxScaledCapacity => return None,
         InfoField::EstimatedError => Reply::Rate(object.estimated_rate(now)),
@@ -433,7 +434,7 @@ pub fn load<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 fn try_load<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
     arity(&args, 3..5)?;
     let ttl_ms = if args.len() == 4 {
-        let ttl = args::integer(args.word(3)).map(u64::try_from);
+        let ttl = integer(args.word(3)).map(u64::try_from);
         ttl.and_then(Result::ok).ok_or(Error::Bad(Field::Ttl))?
     } else {
         0
@@ -453,7 +454,7 @@ fn try_load<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
         DecodeError::Truncated | DecodeError::Malformed(_) => Error::Undecodable,
         DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),
     })?;
-    if !object.is_within(config::limits_for(ctx)) {
+    if !object.is_within(keyspace::limits_for(ctx)) {
         return Err(Error::Refused(Refusal::MemoryLimit));
     }
     writer.create_loaded(object, dump, expires_ms);
@@ -461,7 +462,7 @@ fn try_load<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
 }
 
 fn cursor(args: &Argv) -> Result<i64, Error> {
-    args::integer(args.word(2)).ok_or(Error::Bad(Field::Cursor))
+    integer(args.word(2)).ok_or(Error::Bad(Field::Cursor))
 }
 
 /// BF.SCANDUMP key cursor
@@ -498,7 +499,7 @@ fn try_loadchunk<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Err
     let writer = Writer::open(ctx, key(&args));
     if cursor == 1 {
         writer.requires_empty()?;
-        let begun = chunks::begin(data, config::limits_for(ctx));
+        let begun = chunks::begin(data, keyspace::limits_for(ctx));
         let begun = begun.map_err(|error| match error {
             None => Error::Refused(Refusal::MemoryLimit),
             Some(_) => Error::BadChunk,
@@ -684,7 +685,7 @@ fn try_merge<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<(), Error> {
     // A replica is told when this was.
     let now_ms = Ctx::now_ms();
     let tidied = !ctx.must_obey() && merged.tidy(now_ms);
-    if !merged.is_within(config::limits_for(ctx)) {
+    if !merged.is_within(keyspace::limits_for(ctx)) {
         return Err(Error::Refused(Refusal::MemoryLimit));
     }
     drop(readers);

@@ -1,29 +1,28 @@
 //! The settings, and what the commands need of them.
 //!
-//! A setting may have a second name, the specification's, under which it is the same setting. When
-//! the module is loaded the server applies to each *name* its value from the config file, or else
-//! its default; a default that comes in under one name must not undo what was given under the
-//! other. So while the module loads, a value equal to the default is not applied (it is what the
-//! setting starts with), and the name with hyphens, registered last, wins where both were given.
+//! A setting may have an alias, the specification's name for it. While the module loads, the server
+//! sets every *name* to its value in the config file, or else to its default, and the default of one
+//! name must not overwrite what the other was set to. So during that time setting the default does
+//! nothing: it is what the setting starts with. Where both names are set, the one with hyphens
+//! wins, because it is registered last.
 //!
-//! What stands behind the module's path on a `loadmodule` line becomes the default: a line of the
-//! config file then overrides it, and CONFIG REWRITE writes a line exactly where the value differs
-//! from it.
+//! The arguments behind the module's path on a `loadmodule` line become the defaults, so that a line
+//! of the config file overrides them, and CONFIG REWRITE writes a line exactly where a value differs.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
 use crate::bloom::{Fraction, Growth, Limits, Params, Seed};
 use crate::ffi::{self, Ctx, Registration, Settable, Setting, TextSlot, Value};
-use crate::keyspace::Stored;
+use crate::text::{double_text, memory_amount};
 
-/// A setting: its names, its value, and what values it may have.
+/// A setting: its names, its value, and which values are valid.
 struct Entry {
     name: &'static CStr,
-    /// The specification's spelling.
+    /// The specification's name.
     alias: Option<&'static CStr>,
     kind: Kind,
-    /// Numbers as they are, rates as the bits of a double, switches as 0 and 1.
+    /// Encoded: a number as it is, a fraction as the bits of a double, a switch as 0 or 1.
     value: AtomicI64,
     default: AtomicI64,
     text: TextSlot,
@@ -73,7 +72,7 @@ impl Entry {
         Self::new(name, alias, Kind::Number { min, max, memory }, default)
     }
 
-    const fn fraction(name: &'static CStr, alias: Option<&'static CStr>, default: f64) -> Self {
+    const fn ratio(name: &'static CStr, alias: Option<&'static CStr>, default: f64) -> Self {
         Self::new(name, alias, Kind::Fraction, to_bits(default))
     }
 
@@ -89,7 +88,7 @@ impl Entry {
         self.value.load(Relaxed).cast_unsigned()
     }
 
-    fn rate(&self) -> Fraction {
+    fn fraction(&self) -> Fraction {
         Fraction::new(to_double(self.value.load(Relaxed))).unwrap_or(Fraction::HALF)
     }
 
@@ -111,8 +110,8 @@ impl Entry {
         }
     }
 
-    /// The stored form of a value, if the setting may have it.
-    fn admit(&self, value: &Value) -> Result<i64, String> {
+    /// Encodes a value, if it is valid.
+    fn encode(&self, value: &Value) -> Result<i64, String> {
         match (&self.kind, value) {
             (Kind::Number { min, max, .. }, Value::Number(number)) => {
                 if (min..=max).contains(&number) {
@@ -134,13 +133,13 @@ impl Entry {
         }
     }
 
-    /// A value as it is written on a `loadmodule` line.
+    /// Reads a value as a `loadmodule` line writes it.
     fn parse(&self, word: &[u8]) -> Result<Value, String> {
         let text = String::from_utf8_lossy(word);
         match self.kind {
             Kind::Number { memory, .. } => {
                 let number = if memory {
-                    bytes(&text)
+                    memory_amount(&text)
                 } else {
                     text.parse().ok()
                 };
@@ -177,13 +176,14 @@ impl Settable for Entry {
     }
 
     fn set(&self, value: Value) -> Result<(), String> {
-        let value = self.admit(&value)?;
-        if LOADING.load(Relaxed) && value == self.default.load(Relaxed) {
+        let value = self.encode(&value)?;
+        let loading = LOADING.load(Relaxed);
+        if loading && value == self.default.load(Relaxed) {
             return Ok(());
         }
         self.value.store(value, Relaxed);
-        if !LOADING.load(Relaxed) {
-            follow();
+        if !loading {
+            apply();
         }
         Ok(())
     }
@@ -201,30 +201,6 @@ const fn to_double(bits: i64) -> f64 {
     f64::from_bits(bits.cast_unsigned())
 }
 
-/// The shortest text that reads back as this double.
-pub fn double_text(value: f64) -> String {
-    format!("{value:?}")
-}
-
-/// An amount of memory as the server's config file writes it.
-fn bytes(text: &str) -> Option<i64> {
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let unit: i64 = match unit.to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "k" => 1000,
-        "kb" => 1 << 10,
-        "m" => 1_000_000,
-        "mb" => 1 << 20,
-        "g" => 1_000_000_000,
-        "gb" => 1 << 30,
-        _ => return None,
-    };
-    number.parse::<i64>().ok()?.checked_mul(unit)
-}
-
 static CAPACITY: Entry = Entry::number(
     c"bloom-capacity",
     Some(c"bloom_capacity"),
@@ -239,8 +215,8 @@ static EXPANSION: Entry = Entry::number(
     0,
     u32::MAX as i64,
 );
-static FP_RATE: Entry = Entry::fraction(c"bloom-fp-rate", Some(c"bloom_fp_rate"), 0.01);
-static TIGHTENING: Entry = Entry::fraction(c"bloom-tightening-ratio", None, 0.5);
+static FP_RATE: Entry = Entry::ratio(c"bloom-fp-rate", Some(c"bloom_fp_rate"), 0.01);
+static TIGHTENING: Entry = Entry::ratio(c"bloom-tightening-ratio", None, 0.5);
 static FILTER_MEMORY: Entry = Entry::memory(
     c"bloom-filter-max-memory-usage",
     Some(c"bloom_filter_max_memory_usage"),
@@ -276,25 +252,25 @@ static ENTRIES: [&Entry; 11] = [
 /// Whether the server is still applying its config file.
 static LOADING: AtomicBool = AtomicBool::new(true);
 
-/// Takes the words behind the module's path, pairs of a name and a value, and gives the settings
-/// to register: second names first.
+/// Sets the defaults from the arguments behind the module's path, pairs of a name and a value, and
+/// returns the settings to register, aliases first.
 ///
 /// # Errors
-/// A word that is no setting, or a value that it can't have.
+/// A name that no setting has, or a value that is not valid.
 pub fn configure(words: &[&[u8]]) -> Result<Vec<Registration>, String> {
     for pair in words.chunks(2) {
         let &[name, value] = pair else {
             return Err(format!("no value for {}", String::from_utf8_lossy(pair[0])));
         };
         let shown = String::from_utf8_lossy(name);
-        // RedisBloom's own words, so that its line of a config file holds.
+        // RedisBloom's names for its arguments, so that its `loadmodule` line works here.
         let entry = match &name.to_ascii_uppercase()[..] {
             b"ERROR_RATE" => Some(&FP_RATE),
             b"INITIAL_SIZE" => Some(&CAPACITY),
             _ => ENTRIES.into_iter().find(|entry| entry.has_name(name)),
         };
         let entry = entry.ok_or_else(|| format!("no setting is called {shown}"))?;
-        let value = entry.parse(value).and_then(|value| entry.admit(&value));
+        let value = entry.parse(value).and_then(|value| entry.encode(&value));
         let value = value.map_err(|what| format!("{shown}: {what}"))?;
         entry.default.store(value, Relaxed);
         entry.value.store(value, Relaxed);
@@ -317,20 +293,20 @@ pub fn configure(words: &[&[u8]]) -> Result<Vec<Registration>, String> {
 /// Called when the server has applied its config file.
 pub fn on_configured() {
     LOADING.store(false, Relaxed);
-    follow();
+    apply();
 }
 
-/// Does what follows from settings that are more than a value to look up.
-fn follow() {
+/// Acts on the settings that are more than a value to look up.
+fn apply() {
     ffi::set_info_alias(INFO_ALIAS.is_on());
 }
 
-/// What an object is made of where the command does not say.
+/// The parameters of a new object that its command does not name.
 pub fn defaults() -> Params {
     Params {
         capacity: CAPACITY.unsigned(),
-        error_rate: FP_RATE.rate(),
-        tightening: TIGHTENING.rate(),
+        error_rate: FP_RATE.fraction(),
+        tightening: TIGHTENING.fraction(),
         growth: Growth::from_expansion(u32::try_from(EXPANSION.unsigned()).unwrap_or(u32::MAX)),
     }
 }
@@ -344,11 +320,12 @@ pub fn new_seed() -> Seed {
     }
 }
 
-/// The limits for what this server's own clients ask.
-pub fn limits() -> Limits {
+/// The limits on what clients may ask for. The setting limits all memory that an object takes, of
+/// which `overhead_bytes` are not the object's own.
+pub fn limits(overhead_bytes: u64) -> Limits {
     let object_bytes = match OBJECT_MEMORY.unsigned() {
         0 => u64::MAX,
-        bytes => bytes.saturating_sub(Stored::OVERHEAD_BYTES),
+        bytes => bytes.saturating_sub(overhead_bytes),
     };
     Limits::Within {
         filter_bytes: FILTER_MEMORY.unsigned(),
@@ -357,21 +334,12 @@ pub fn limits() -> Limits {
     }
 }
 
-/// The limits for a command: none for what has happened already elsewhere.
-pub fn limits_for(ctx: Ctx) -> Limits {
-    if ctx.must_obey() {
-        Limits::Obey
-    } else {
-        limits()
-    }
-}
-
-/// From how many bytes on something is freed in the background, and not moved by defrag.
+/// Anything larger is freed in the background, and not moved by defragmentation.
 pub fn large_bytes() -> u64 {
     LARGE.unsigned()
 }
 
-/// Whether objects take part in defrag.
+/// Whether objects take part in defragmentation.
 pub fn defrag_is_on() -> bool {
     DEFRAG.is_on()
 }

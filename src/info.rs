@@ -1,26 +1,26 @@
 //! The INFO sections, and the ledger behind them.
 //!
-//! INFO equals the sum over the keyspace at every moment. The server does not offer that sum: a
-//! value is freed some time after its key is gone, in the background where it is large, and a
-//! flushed database is not gone through at all. So every database has a [`Ledger`], and every value
-//! is entered in exactly one; it knows which, and what is subtracted is what was added.
+//! INFO equals the sum over the keyspace at every moment. The server can't say when a value leaves
+//! it: a value is freed some time after its key is gone, in the background if it is large, and a
+//! flush does not visit the values at all. So every database has a [`Ledger`], and every value is
+//! entered in exactly one; it knows which, and subtracts exactly what it added.
 //!
-//! - A flushed database gets a new ledger; what was in the old one is out of the sum at once,
+//! - A flushed database gets a new ledger, so that what was in the old one leaves the sum at once,
 //!   however long the freeing takes. Two databases that are swapped swap ledgers.
 //! - A value that loses its key moves to the ledger of the *unlinked*. Nearly always it is freed
-//!   soon. But RENAME and MOVE unlink a value too, and give it another key, of which the server
-//!   tells nobody: what is in that ledger while no freeing is under way has a key. A write to such
-//!   a value enters it where it belongs. (What is not exact, then: a value that was renamed and not
-//!   written to since is left out while the background thread happens to free something else.)
-//! - A full resync that loads beside the data that is being served fills ledgers of its own, which
-//!   take the others' place when it is complete.
+//!   soon. But RENAME and MOVE unlink a value too and give it another key, and the server does not
+//!   say so: what is in that ledger while nothing is being freed has a key. A write to such a value
+//!   enters it where it belongs. (So one case is not exact: a value that was renamed, and not written
+//!   to since, is left out while the background thread frees something else.)
+//! - A full resync that loads data beside what is being served fills ledgers of its own, which
+//!   replace the others when it is complete.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use crate::ffi::{Ctx, DatabaseEvent, InfoWriter};
 
-/// What a value adds to the sums.
+/// A value's share of the sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Footprint {
     /// Bytes of memory.
@@ -29,11 +29,11 @@ pub struct Footprint {
     pub objects: u64,
     /// Objects of RedisBloom: 1 or 0.
     pub redisbloom: u64,
-    /// Filters in them.
+    /// Their filters.
     pub filters: u64,
-    /// Items that they took.
+    /// Items in these.
     pub items: u64,
-    /// Items that they are made for.
+    /// The capacity of these.
     pub capacity: u64,
 }
 
@@ -59,12 +59,12 @@ impl Ledger {
         self.change(value, Footprint::default());
     }
 
-    /// Puts one footprint in the place of another.
+    /// Replaces a value's footprint.
     #[inline]
     pub fn change(&self, before: Footprint, after: Footprint) {
         let change = |sum: &AtomicU64, before: u64, after: u64| {
             if before != after {
-                // Sums wrap: the change may be below zero.
+                // Sums wrap, because the change may be negative.
                 sum.fetch_add(after.wrapping_sub(before), Relaxed);
             }
         };
@@ -88,9 +88,9 @@ impl Ledger {
 
 #[derive(Default)]
 struct Books {
-    /// By the number of the database.
+    /// Of the data that is being served, by the number of the database.
     served: Vec<Arc<Ledger>>,
-    /// The same, for data that is being loaded beside what is served.
+    /// Of the data that is being loaded beside it.
     loading: Option<Vec<Arc<Ledger>>>,
 }
 
@@ -118,7 +118,7 @@ pub fn of_database(database: i32) -> Arc<Ledger> {
     page(&mut books().served, database).clone()
 }
 
-/// The ledger for a value that an RDB stream brings to a database.
+/// The ledger of a database for a value that an RDB stream brings.
 pub fn of_loaded(database: i32) -> Arc<Ledger> {
     let mut books = books();
     let Books { served, loading } = &mut *books;
@@ -136,7 +136,7 @@ pub fn is_unlinked(ledger: &Arc<Ledger>) -> bool {
     Arc::ptr_eq(ledger, &UNLINKED)
 }
 
-/// Follows what happens to whole databases.
+/// Keeps the ledgers in step with what happens to whole databases.
 pub fn on_database(event: DatabaseEvent) {
     let mut books = books();
     match event {
@@ -159,14 +159,14 @@ pub fn on_database(event: DatabaseEvent) {
     }
 }
 
-/// Times that the server moved an allocation when it was offered, or left it.
+/// How often defragmentation moved an allocation.
 pub static DEFRAG_HITS: AtomicU64 = AtomicU64::new(0);
-/// See [`DEFRAG_HITS`].
+/// How often defragmentation left an allocation where it was.
 pub static DEFRAG_MISSES: AtomicU64 = AtomicU64::new(0);
 
 fn sum(crashing: bool) -> Footprint {
     let mut sum = Footprint::default();
-    // A crash may have interrupted whoever holds the lock; its report goes without, then.
+    // A crash may have interrupted the holder of the lock; then the sums stay 0.
     let books = if crashing {
         BOOKS.try_lock().ok()
     } else {
@@ -184,7 +184,7 @@ fn sum(crashing: bool) -> Footprint {
     sum
 }
 
-/// Writes the sections.
+/// Writes the sections; `crashing` is set while the server crashes.
 pub fn write(to: &mut InfoWriter, crashing: bool) {
     let sum = sum(crashing);
     to.section(c"bloom_core_metrics");

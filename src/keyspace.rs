@@ -7,14 +7,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::bloom::chunks::{Begun, Partial, Progress};
 use crate::bloom::codec::{self, DecodeError, RdbRead};
-use crate::bloom::{AnyObject, BloomObject, Family, Growth, Refusal};
-use crate::config::{self, double_text};
+use crate::bloom::{AnyObject, BloomObject, Family, Growth, Limits, Refusal};
+use crate::config;
 use crate::ffi::{
     Access, AofWriter, Ctx, Defrag, Digest, Form, Held, Key, NativeType, Piece, RdbReader,
     RdbWriter, Str, TypeHandle,
 };
 use crate::info::{self, Footprint, Ledger};
 use crate::reply::Error;
+use crate::text::double_text;
 
 /// A dump up to this size is written to an AOF as one BF.LOAD, a larger one in chunks: no argument
 /// of a command may pass 512 MiB.
@@ -115,6 +116,20 @@ impl Drop for Stored {
 /// The bytes that a stored object takes in all.
 pub fn memory_bytes(object: &AnyObject) -> u64 {
     object.memory_bytes() + Stored::OVERHEAD_BYTES
+}
+
+/// The limits on what this server's clients may ask for.
+pub fn limits() -> Limits {
+    config::limits(Stored::OVERHEAD_BYTES)
+}
+
+/// The limits on a command: none if it has already been carried out elsewhere.
+pub fn limits_for(ctx: Ctx) -> Limits {
+    if ctx.must_obey() {
+        Limits::Obey
+    } else {
+        limits()
+    }
 }
 
 /// When a write happened and what it said of its items, where the object wants to know.

@@ -28,11 +28,14 @@ mod reply;
 pub mod sharded;
 #[cfg(feature = "server")]
 mod table;
+#[cfg(feature = "server")]
+mod text;
 
 /// How the words of commands are read, for `fuzz/`. Nothing else is to rely on it.
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::args::{Delete, InfoField, Insert, Reserve, Words, integer};
+    pub use crate::args::{Delete, InfoField, Insert, Reserve, Words};
     pub use crate::reply::Error;
+    pub use crate::text::integer;
 }

@@ -1,29 +1,30 @@
-//! All that a client can be told.
+//! What a client gets to read: the errors, and replies of every kind.
 
+use std::ffi::CStr;
 use std::fmt;
 
 use crate::bloom::{MergeError, Refusal};
-use crate::config::double_text;
 use crate::ffi::Ctx;
+use crate::text::double_text;
 
-/// An argument that was not what it has to be.
+/// An argument that was not valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Field {
-    /// The rate of false positives.
+    /// The rate of false positives, requested.
     ErrorRate,
-    /// A number of items.
+    /// The capacity in items.
     Capacity,
-    /// The growth factor.
+    /// The growth factor from one filter to the next.
     Expansion,
-    /// The ratio of successive rates.
+    /// The ratio of successive filters' error rates.
     Tightening,
-    /// A position in a chunked dump.
+    /// The cursor of a chunk.
     Cursor,
     /// A time to live.
     Ttl,
-    /// Length of a period.
+    /// The length of a period.
     Window,
-    /// Number of periods.
+    /// The number of periods.
     Periods,
     /// An item's id.
     Id,
@@ -38,49 +39,49 @@ pub enum Error {
     WrongType,
     /// There is no such key.
     NotFound,
-    /// RESERVE of a filter that exists.
+    /// RESERVE for a key that exists.
     Exists,
-    /// LOAD or LOADCHUNK to a key that exists.
+    /// LOAD or LOADCHUNK for a key that exists.
     Busy,
-    /// No number, or one that can't be held.
+    /// Not a number, or one that does not fit.
     Bad(Field),
-    /// A number outside the range in which it makes sense.
+    /// A number outside its range.
     Range(Field),
     /// A seed that is not 32 bytes long.
     Seed,
-    /// A word that is no option.
+    /// A word that is not an option.
     UnknownOption,
-    /// A word that BF.INFO does not know, or that this object does not have.
+    /// A field that BF.INFO does not know, or that this object does not have.
     UnknownField,
-    /// WINDOW without PERIODS, or the other way round.
+    /// WINDOW without PERIODS, or PERIODS without WINDOW.
     HalfWindow,
-    /// What takes a window, asked of an object that has none.
+    /// The command needs a window, and the object has none.
     NoWindow,
-    /// What takes counters, asked of an object that has none.
+    /// The command needs counters, and the object has none.
     NoCounters,
-    /// A time to live beyond the window.
+    /// A time to live that is longer than the window.
     LongTtl,
-    /// Objects that can't be made one.
+    /// Objects that can't be merged.
     Unlike(MergeError),
     /// EXPANSION together with NONSCALING.
     FixedExpansion,
-    /// NOCREATE with a parameter of a creation.
+    /// NOCREATE with a parameter of a new object.
     NoCreate,
     /// VALIDATESCALETO with NONSCALING.
     FixedScaleTo,
-    /// VALIDATESCALETO of more than memory allows.
+    /// VALIDATESCALETO beyond what the memory limit allows.
     ScaleToMemory,
-    /// VALIDATESCALETO of more than rates allow.
+    /// VALIDATESCALETO beyond where error rates become too small.
     ScaleToRate,
-    /// An item or an object that there is no room for.
+    /// There is no room for an item or an object.
     Refused(Refusal),
-    /// Bytes that are no object.
+    /// Bytes that do not decode to an object.
     Undecodable,
-    /// Bytes in a newer form.
+    /// Bytes of a newer format.
     UnsupportedVersion,
-    /// A chunk that does not fit.
+    /// A chunk that does not belong here.
     BadChunk,
-    /// An object whose chunks have not all come.
+    /// The object lacks some of its chunks.
     StillLoading,
 }
 
@@ -153,28 +154,28 @@ impl From<Refusal> for Error {
     }
 }
 
-/// What a command answers.
+/// A command's reply.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Reply<'r> {
-    /// Done.
+    /// `OK`.
     Ok,
-    /// A number.
+    /// An integer.
     Count(u64),
     /// A rate: a double in RESP3, a bulk string in RESP2.
     Rate(f64),
-    /// Nothing.
+    /// Null.
     Null,
-    /// Bytes.
+    /// A bulk string.
     Bytes(&'r [u8]),
-    /// A line of text.
+    /// A bulk string of text.
     Text(String),
-    /// Some replies in order.
+    /// An array.
     List(Vec<Reply<'r>>),
     /// Named replies: a map in RESP3, a flat array in RESP2.
-    Table(Vec<(&'static std::ffi::CStr, Reply<'r>)>),
+    Table(Vec<(&'static CStr, Reply<'r>)>),
 }
 
-/// Sends a command's answer, whichever it is.
+/// Sends a reply or an error.
 pub fn send(ctx: Ctx, reply: Result<Reply, Error>) {
     match reply {
         Ok(reply) => send_reply(ctx, &reply),
@@ -182,7 +183,7 @@ pub fn send(ctx: Ctx, reply: Result<Reply, Error>) {
     }
 }
 
-/// Sends an error, alone or as an element.
+/// Sends an error, as the whole reply or as an element of an array.
 pub fn send_error(ctx: Ctx, error: Error) {
     match error {
         Error::Arity => ctx.reply_wrong_arity(),

@@ -1,5 +1,7 @@
 //! The module's table: name, version, commands and their documentation. No logic.
 
+use std::ffi::CStr;
+
 use crate::ffi::{Arg, ArgKind, Command, Effect, Module, entry, on_load, register_type};
 use crate::keyspace::Stored;
 use crate::{commands, config, info};
@@ -123,8 +125,8 @@ const COMMANDS: &[Command] = &[
                 ArgKind::OneOf,
                 None,
                 &[
-                    behind(c"EX", c"seconds", ArgKind::Integer),
-                    behind(c"PX", c"milliseconds", ArgKind::Integer),
+                    with_token(c"EX", c"seconds", ArgKind::Integer),
+                    with_token(c"PX", c"milliseconds", ArgKind::Integer),
                 ],
             ),
             optional(c"condition", ArgKind::Token, Some(c"NX"), &[]),
@@ -308,8 +310,8 @@ const COMMANDS: &[Command] = &[
 
 const ID: Arg = optional(c"id", ArgKind::Integer, Some(c"ID"), &[]);
 const WINDOW: &[Arg] = &[
-    behind(c"WINDOW", c"period_ms", ArgKind::Integer),
-    behind(c"PERIODS", c"periods", ArgKind::Integer),
+    with_token(c"WINDOW", c"period_ms", ArgKind::Integer),
+    with_token(c"PERIODS", c"periods", ArgKind::Integer),
 ];
 
 const ITEM: Arg = required(c"item", ArgKind::Text);
@@ -319,11 +321,11 @@ const ITEMS: Arg = Arg {
 };
 const ERROR_RATE: Arg = required(c"error_rate", ArgKind::Double);
 const GROWTH: &[Arg] = &[
-    behind(c"EXPANSION", c"expansion", ArgKind::Integer),
+    with_token(c"EXPANSION", c"expansion", ArgKind::Integer),
     token(c"nonscaling", c"NONSCALING"),
 ];
 
-const fn required(name: &'static core::ffi::CStr, kind: ArgKind) -> Arg {
+const fn required(name: &'static CStr, kind: ArgKind) -> Arg {
     Arg {
         name,
         kind,
@@ -334,18 +336,16 @@ const fn required(name: &'static core::ffi::CStr, kind: ArgKind) -> Arg {
     }
 }
 
-const fn behind(
-    word: &'static core::ffi::CStr,
-    name: &'static core::ffi::CStr,
-    kind: ArgKind,
-) -> Arg {
+/// An argument behind a word.
+const fn with_token(token: &'static CStr, name: &'static CStr, kind: ArgKind) -> Arg {
     Arg {
-        token: Some(word),
+        token: Some(token),
         ..required(name, kind)
     }
 }
 
-const fn token(name: &'static core::ffi::CStr, word: &'static core::ffi::CStr) -> Arg {
+/// A word that stands for itself.
+const fn token(name: &'static CStr, word: &'static CStr) -> Arg {
     Arg {
         token: Some(word),
         ..required(name, ArgKind::Token)
@@ -353,9 +353,9 @@ const fn token(name: &'static core::ffi::CStr, word: &'static core::ffi::CStr) -
 }
 
 const fn optional(
-    name: &'static core::ffi::CStr,
+    name: &'static CStr,
     kind: ArgKind,
-    token: Option<&'static core::ffi::CStr>,
+    token: Option<&'static CStr>,
     parts: &'static [Arg],
 ) -> Arg {
     Arg {
