@@ -12,9 +12,13 @@ use crate::hostile::memory;
 use crate::ledger;
 use crate::persistence::{load_chunks, pieces, rewrite_aof, split};
 
-/// Objects, the items that they were seen to take, and how many of these they called new.
 #[derive(Default)]
-struct Known(BTreeMap<String, (HashSet<usize>, i64)>);
+struct Known {
+    /// The items that each object was seen to take, and how many of these it called new.
+    objects: BTreeMap<String, (HashSet<usize>, i64)>,
+    /// The last command that was obeyed.
+    last: Vec<Vec<u8>>,
+}
 
 impl Known {
     /// Adds items to a key at random, one that exists already or is new. Gives the text of a refusal.
@@ -42,13 +46,14 @@ impl Known {
             Reply::Error(text) => return Ok(Some(text)),
             answers => answers,
         };
-        let (known, cardinality) = self.0.entry(key).or_default();
+        let (known, cardinality) = self.objects.entry(key.clone()).or_default();
         for (item, answer) in items.iter().zip(answers.as_array()) {
             let new = answer.as_int();
             assert!(new == 0 || !known.contains(item), "{item} was denied");
             *cardinality += new;
             known.insert(*item);
         }
+        self.last = args.into_iter().map(<[u8]>::to_vec).collect();
         Ok(None)
     }
 
@@ -61,7 +66,7 @@ impl Known {
     /// All is there; `more` may be, that nobody was told of.
     #[track_caller]
     fn is_there_perhaps_with(&self, client: &mut Client, more: i64) {
-        for (key, (items, cardinality)) in &self.0 {
+        for (key, (items, cardinality)) in &self.objects {
             let card = client.cmd(&format!("BF.CARD {key}")).as_int();
             let beyond = card - cardinality;
             assert!((0..=more).contains(&beyond), "{key}: {card} {cardinality}");
@@ -75,16 +80,31 @@ impl Known {
     #[track_caller]
     fn is_there(&self, client: &mut Client) {
         self.is_there_perhaps_with(client, 0);
-        let keys = i64::try_from(self.0.len()).expect("a few");
+        let keys = i64::try_from(self.objects.len()).expect("a few");
         assert_eq!(client.cmd("DBSIZE"), int(keys));
     }
 
     fn items(&self) -> usize {
-        self.0.values().map(|(items, _)| items.len()).sum()
+        self.objects.values().map(|(items, _)| items.len()).sum()
     }
 
     fn digests(&self, client: &mut Client) -> Vec<String> {
-        self.0.keys().map(|key| digest(client, key)).collect()
+        self.objects.keys().map(|key| digest(client, key)).collect()
+    }
+
+    /// The digests as they would be if a command that was obeyed were applied once more.
+    fn digests_with_a_repeat(&self, client: &mut Client, command: &[Vec<u8>]) -> Vec<String> {
+        let key = String::from_utf8(command[1].clone()).expect("keys are text");
+        let copy = "repeated";
+        assert_eq!(client.cmd(&format!("COPY {key} {copy}")), int(1));
+        let mut args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+        args[1] = copy.as_bytes();
+        assert!(!client.call(&args).is_error());
+        let keys = self.objects.keys();
+        let digests = keys.map(|name| digest(client, if *name == key { copy } else { name }));
+        let digests = digests.collect();
+        assert_eq!(client.cmd(&format!("DEL {copy}")), int(1));
+        digests
     }
 }
 
@@ -332,6 +352,11 @@ fn log_bytes(server: &Server, end: &str) -> u64 {
     sizes.max().expect("it has a file")
 }
 
+/// What was acknowledged stands, but a counter may have counted it twice. A server whose log is full keeps
+/// its last write in a buffer. A rewrite that begins then puts this write into the new base file, and the
+/// buffer into the new log behind it, so a restart applies it again (Valkey 9.1 does so with INCR and APPEND).
+/// Bits do not change by that, nor does BF.CARD; counters do. Hence an object is what it was, or what it was
+/// with that one write repeated.
 #[test]
 fn a_log_that_can_not_grow() {
     let mut random = Random::new("a_log_that_can_not_grow");
@@ -358,6 +383,7 @@ fn a_log_that_can_not_grow() {
         };
         assert!(refusal.starts_with("MISCONF "), "{refusal}");
         refused += 1;
+        let mut buffered = None;
         known.is_there(&mut client);
         ledger::is_balanced(&mut client);
         // It may fail, or make room. While a server syncs it puts writes off, more of them perhaps than
@@ -368,6 +394,7 @@ fn a_log_that_can_not_grow() {
                 server.info("persistence")["aof_rewrite_in_progress"] == "0"
             });
             rewritten += 1;
+            buffered = Some(known.last.clone());
         }
         limit_files(&server, "unlimited");
         wait_until("the server writes again", || {
@@ -377,7 +404,10 @@ fn a_log_that_can_not_grow() {
         for _ in 0..10 {
             assert_eq!(known.write(&mut client, &mut random, 50), None);
         }
-        let digests = known.digests(&mut client);
+        let mut expected = vec![known.digests(&mut client)];
+        if let Some(command) = &buffered {
+            expected.push(known.digests_with_a_repeat(&mut client, command));
+        }
         wait_until("the server has written all", || {
             server.info("persistence")["aof_buffer_length"] == "0"
         });
@@ -385,7 +415,8 @@ fn a_log_that_can_not_grow() {
         server.start_again();
         let mut client = server.client();
         known.is_there(&mut client);
-        assert_eq!(known.digests(&mut client), digests);
+        let digests = known.digests(&mut client);
+        assert!(expected.contains(&digests), "{digests:?} {expected:?}");
         ledger::is_balanced(&mut client);
         if known.items() > 200_000 {
             known = Known::default();
@@ -528,7 +559,7 @@ fn a_replica_with_less_memory_follows() {
         let limit = error("ERR operation exceeds bloom object memory limit");
         assert_eq!(own.cmd("BF.RESERVE new 0.01 10"), limit);
         let items: Vec<String> = (0..3_000_000).step_by(20).map(|i| i.to_string()).collect();
-        let key = known.0.keys().next().expect("there are some");
+        let key = known.objects.keys().next().expect("there are some");
         let answers = own.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
         assert_eq!(answers.as_array().last(), Some(&limit));
         ledger::is_balanced(&mut own);
