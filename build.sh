@@ -12,7 +12,8 @@ usage() {
 ./build.sh build                  the module: target/release/valkeybloom.so
 ./build.sh serve [option...]      the module in a server on 127.0.0.1:${PORT:-6379}, its data in data/;
                                   options go to the server: --bf.bloom-capacity 1000
-./build.sh test [filter...]       lints and all tests, on four servers; with filters, the tests so named
+./build.sh test [filter...]       lints and all tests, on four servers where servers matter; with filters, the tests
+                                  so named, on all four
 ./build.sh soak [minutes] [filter...]  the random tests for so long (10 minutes), at once, on Valkey 9.1
 ./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named;
                                   sharded: a cluster asked for SHARDED_ITEMS items, 100000000 unless set
@@ -108,10 +109,29 @@ serve() {
 }
 
 # The core's tests, and those in the library itself; the examples in its documentation are built as
-# another program would, without the module.
+# another program would, without the module, and in a folder of their own: a library that has a cdylib is
+# one file in cargo's, which each build with other features or another profile would replace.
 core_tests() { cargo test --locked --features client --lib --test core -- "$@"; }
-examples() { cargo test --locked --no-default-features --features client --doc -- "$@"; }
+examples() {
+    CARGO_TARGET_DIR=$target/library cargo test --locked --no-default-features --features client --doc -- "$@"
+}
 server_tests() { cargo test --locked --features client --test server -- "$@"; }
+
+# Modules of tests/server about what is the same on every server: the client's side of the wire, the README's
+# text, what only the core decides. They run on Valkey 9.1 alone. All other modules run on every server, and
+# so does whatever a filter names.
+once="adversary http plan readme sharded soak::fuzz"
+
+# Prints the options that leave out the modules in $once. Tests are named in full: a part of a name might
+# be in another.
+skip_once() {
+    names=$(server_tests --list | sed -n 's/: test$//p')
+    echo --exact
+    for module in $once; do
+        echo "$names" | grep "^$module::" | sed 's/^/--skip /' | grep . ||
+            fail "\$once names $module, which has no tests in tests/server"
+    done
+}
 
 test_on() { # server, filters...
     printf '\n== %s\n' "$("$1" --version)"
@@ -136,11 +156,15 @@ run_tests() {
     core_tests "$@"
     examples "$@"
 
-    chosen=$(find_server)
-    test_on "$chosen" "$@"
-    for server in "$servers/valkey-9.1/valkey-server" "$servers/valkey-8.0/usr/bin/valkey-server" \
-        "$servers/redis-7.0/usr/bin/redis-server"; do
-        [ "$(readlink -f "$server")" = "$(readlink -f "$chosen")" ] || test_on "$server" "$@"
+    # Tests wait for servers most of the time.
+    export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((4 * $(nproc)))}"
+    newest=$servers/valkey-9.1/valkey-server chosen=$(find_server)
+    [ $# -gt 0 ] || skip=$(skip_once)
+    test_on "$newest" "$@"
+    # shellcheck disable=SC2086  # a list of options
+    [ $# -gt 0 ] || set -- $skip
+    for server in "$chosen" "$servers/valkey-8.0/usr/bin/valkey-server" "$servers/redis-7.0/usr/bin/redis-server"; do
+        [ "$(readlink -f "$server")" = "$(readlink -f "$newest")" ] || test_on "$server" "$@"
     done
 }
 

@@ -17,9 +17,10 @@ fn build() -> PathBuf {
         .ancestors()
         .nth(3)
         .expect("it lies in the target folder");
-    // In the profile of the tests, so that nothing is built twice.
+    // With the profile and the features of the tests, so that nothing is built twice.
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--locked", "--profile", "test"])
+        .args(["--features", "client"])
         .args(["--example", "mneme", "--example", "plan"])
         .arg("--target-dir")
         .arg(target)

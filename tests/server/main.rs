@@ -1,4 +1,5 @@
-//! The module in real servers. `./build.sh test` runs these on each server that the project supports.
+//! The module in real servers. `./build.sh test` runs these on each server that the project supports, but
+//! for the modules that `once` in build.sh names, which run on the newest one.
 
 mod acl;
 mod adversary;
