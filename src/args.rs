@@ -144,6 +144,9 @@ impl ShapeWords {
             }
             _ => return Err(Error::HalfWindow),
         };
+        if window.is_some() && self.counting {
+            return Err(Error::CountingWindow);
+        }
         Ok(Shape {
             params: Params { growth, ..params },
             window,
@@ -294,8 +297,6 @@ impl Insert {
 pub struct Delete {
     /// The id with which the item was added.
     pub id: Option<u64>,
-    /// The time at which it happened, as in [`Insert`].
-    pub at_ms: Option<u64>,
 }
 
 impl Delete {
@@ -308,17 +309,14 @@ impl Delete {
             return Err(Error::Arity);
         }
         let mut from = Cursor { words, next: 3 };
-        let (mut id, mut at_ms) = (None, None);
+        let mut id = None;
         while let Some(option) = from.take() {
-            if option.eq_ignore_ascii_case(b"ID") {
-                id = Some(from.id()?);
-            } else if option.eq_ignore_ascii_case(b"AT") {
-                at_ms = Some(from.time()?);
-            } else {
+            if !option.eq_ignore_ascii_case(b"ID") {
                 return Err(Error::UnknownOption);
             }
+            id = Some(from.id()?);
         }
-        Ok(Self { id, at_ms })
+        Ok(Self { id })
     }
 }
 
@@ -864,6 +862,7 @@ mod tests {
     const BAD_TTL: &str = "ERR bad ttl";
     const BAD_ID: &str = "ERR bad id";
     const HALF_WINDOW: &str = "ERR WINDOW and PERIODS have to be given together";
+    const COUNTING_WINDOW: &str = "ERR WINDOW and COUNTING cannot be combined";
 
     /// The shape that these words ask for behind a RESERVE and in an INSERT.
     #[track_caller]
@@ -897,8 +896,8 @@ mod tests {
                 Some((60_000, 5)),
                 false,
             ),
-            ("Window 1 COUNTING Periods 1", Some((1, 1)), true),
-            ("WINDOW 2 PERIODS 65535", Some((2, 65_535)), false),
+            ("Window 1 Periods 1", Some((1, 1)), false),
+            ("WINDOW 2 PERIODS 1440", Some((2, 1_440)), false),
             // The last of the same option wins.
             ("WINDOW 9 PERIODS 8 WINDOW 7 PERIODS 6", Some((7, 6)), false),
             (
@@ -928,7 +927,8 @@ mod tests {
         for options in [
             "PERIODS",
             "WINDOW 5 PERIODS COUNTING",
-            "WINDOW 5 PERIODS 65536",
+            "WINDOW 5 PERIODS 1441",
+            "WINDOW 5 PERIODS 65535",
             "WINDOW 5 PERIODS 9223372036854775807",
         ] {
             shape_refused(options, BAD_PERIODS);
@@ -938,19 +938,65 @@ mod tests {
             "WINDOW 5 PERIODS 0",
             "ERR (periods should be larger than 0)",
         );
-        for options in ["WINDOW 5", "PERIODS 5", "WINDOW 5 COUNTING"] {
+        for options in [
+            "WINDOW 5",
+            "PERIODS 5",
+            "WINDOW 5 COUNTING",
+            "COUNTING PERIODS 5",
+        ] {
             shape_refused(options, HALF_WINDOW);
         }
         for options in [
             "WINDOW 9223372036854775807 PERIODS 2",
             "WINDOW 4611686018427387904 PERIODS 2",
-            "WINDOW 281479271743489 PERIODS 65535",
+            "WINDOW 6405119470038039 PERIODS 1440",
         ] {
             shape_refused(options, BAD_WINDOW);
         }
         for options in ["WINDOW 5 PERIODS 5 5", "COUNTING 1", "COUNTERS", "PERIOD 5"] {
             shape_refused(options, UNKNOWN);
         }
+    }
+
+    #[test]
+    fn windows_do_not_combine_with_counters() {
+        for options in [
+            "WINDOW 5 PERIODS 5 COUNTING",
+            "COUNTING WINDOW 5 PERIODS 5",
+            "window 5 Counting PERIODS 5",
+            "PERIODS 5 COUNTING NONSCALING WINDOW 5 COUNTING",
+            "WINDOW 5 PERIODS 1440 EXPANSION 1 COUNTING",
+        ] {
+            shape_refused(options, COUNTING_WINDOW);
+        }
+        // A word that is wrong by itself is refused first, wherever it stands.
+        shape_refused("COUNTING WINDOW 5 PERIODS 1441", BAD_PERIODS);
+        shape_refused("WINDOW 5 PERIODS 5 COUNTING WINDOW x", BAD_WINDOW);
+        shape_refused("WINDOW 5 PERIODS 5 COUNTING 1", UNKNOWN);
+        shape_refused("COUNTING WINDOW 9223372036854775807 PERIODS 2", BAD_WINDOW);
+        shape_refused(
+            "WINDOW 5 PERIODS 5 COUNTING EXPANSION 2 NONSCALING",
+            CANNOT_EXPAND,
+        );
+        reserve_refused(
+            "BF.RESERVE k 0.01 100 WINDOW 5 PERIODS 5 COUNTING EX 0",
+            "ERR (ttl should be larger than 0)",
+        );
+        insert_refused(
+            "BF.INSERT k WINDOW 5 PERIODS 5 COUNTING NOCREATE ITEMS a",
+            COUNTING_WINDOW,
+        );
+        insert_refused(
+            "BF.INSERT k WINDOW 5 PERIODS 5 COUNTING NOCREATE CAPACITY 5",
+            NOCREATE,
+        );
+        insert_refused(
+            "BF.INSERT k WINDOW 5 PERIODS 5 COUNTING NONSCALING VALIDATESCALETO 5",
+            COUNTING_WINDOW,
+        );
+        // The same words behind ITEMS are items.
+        let request = insert("BF.INSERT k COUNTING ITEMS WINDOW 5 PERIODS 5").unwrap();
+        assert_eq!(request.create.unwrap().window, None);
     }
 
     #[test]
@@ -1039,30 +1085,21 @@ mod tests {
     }
 
     #[test]
-    fn del_takes_an_id_and_a_time() {
+    fn del_takes_an_id() {
         let parse = |line: &str| {
             Delete::parse(&words(line)[..])
-                .map(|request| (request.id, request.at_ms))
+                .map(|request| request.id)
                 .map_err(|error| error.to_string())
         };
-        for (line, id, at_ms) in [
-            ("BF.DEL k item", None, None),
-            ("BF.DEL k ID", None, None),
-            ("BF.DEL ID AT", None, None),
-            ("BF.DEL k item ID 0", Some(0), None),
-            (
-                "BF.DEL k item id 18446744073709551615",
-                Some(u64::MAX),
-                None,
-            ),
-            ("BF.DEL k item AT 5 ID 4 Id 3 at 2", Some(3), Some(2)),
-            (
-                "BF.DEL k AT AT 9223372036854775807",
-                None,
-                Some(i64::MAX as u64),
-            ),
+        for (line, id) in [
+            ("BF.DEL k item", None),
+            ("BF.DEL k ID", None),
+            ("BF.DEL ID AT", None),
+            ("BF.DEL k item ID 0", Some(0)),
+            ("BF.DEL k item id 18446744073709551615", Some(u64::MAX)),
+            ("BF.DEL k ID ID 4 Id 3", Some(3)),
         ] {
-            assert_eq!(parse(line), Ok((id, at_ms)), "{line}");
+            assert_eq!(parse(line), Ok(id), "{line}");
         }
         let refused = |line: &str, text: &str| {
             assert_eq!(parse(line), Err(text.to_owned()), "{line}");
@@ -1072,12 +1109,12 @@ mod tests {
         }
         for word in ["", "x", "-1", "+1", "1.0", "18446744073709551616", "½"] {
             refused(&format!("BF.DEL k item ID {word}"), BAD_ID);
-            refused(&format!("BF.DEL k item AT {word}"), UNKNOWN);
         }
         refused("BF.DEL k item ID", BAD_ID);
         for line in [
             "BF.DEL k item AT",
-            "BF.DEL k item AT 9223372036854775808",
+            "BF.DEL k item AT 5",
+            "BF.DEL k item ID 5 AT 5",
             "BF.DEL k item other",
             "BF.DEL k item ID 5 6",
             "BF.DEL k item TTL 5",

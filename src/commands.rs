@@ -226,8 +226,8 @@ impl Addition {
         {
             return Err(Error::LongTtl);
         }
-        let now_ms = at_ms.unwrap_or_else(Ctx::now_ms);
-        let at_ms = shape.window.map(|_| now_ms);
+        let at_ms = shape.window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
+        let now_ms = at_ms.unwrap_or(0);
         Ok((Time { now_ms, ttl_ms }, Moment { at_ms, ttl_ms, id }))
     }
 }
@@ -548,14 +548,7 @@ fn debug_line(filter: &Filter, hash_bits: u32, rate: f64) -> String {
 
 /// BF.DEL key item [ID id]
 pub fn del<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
-    let removed = Delete::parse(&args).and_then(|request| {
-        let moment = Moment {
-            at_ms: told_time(ctx, request.at_ms)?,
-            id: request.id,
-            ttl_ms: None,
-        };
-        remove(ctx, args, 2..3, moment)
-    });
+    let removed = Delete::parse(&args).and_then(|request| remove(ctx, args, 2..3, request.id));
     match removed {
         Ok(removed) => ctx.reply_bool(removed[0]),
         Err(error) => send_error(ctx, error),
@@ -567,7 +560,7 @@ pub fn mdel<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     if args.len() < 3 {
         return ctx.reply_wrong_arity();
     }
-    match remove(ctx, args, 2..args.len(), Moment::default()) {
+    match remove(ctx, args, 2..args.len(), None) {
         Ok(removed) => {
             ctx.reply_array(removed.len());
             for removed in removed {
@@ -583,30 +576,23 @@ fn remove<'a>(
     ctx: Ctx<'a>,
     args: Argv<'a>,
     range: Range<usize>,
-    mut moment: Moment,
+    id: Option<u64>,
 ) -> Result<Vec<bool>, Error> {
     let mut writer = Writer::open(ctx, key(&args));
     let removed = writer.update(|object| {
         let object = counting(object)?;
-        let now_ms = moment.at_ms.unwrap_or_else(Ctx::now_ms);
-        moment.at_ms = object.shape().window.map(|_| now_ms);
-        let tidied = object.tidy(now_ms);
-        let of_each = items(args, range.clone()).map(|item| {
-            let probe = object.probe(item);
-            object.remove(probe, moment.id, now_ms)
-        });
-        Ok::<_, Error>((of_each.collect::<Vec<_>>(), tidied))
+        let items = items(args, range.clone());
+        let of_each = items.map(|item| object.remove(object.probe(item), id));
+        Ok::<_, Error>(of_each.collect::<Vec<_>>())
     })?;
     let Ok(removed) = removed else {
         return Ok(vec![false; range.len()]);
     };
-    let (removed, tidied) = removed?;
+    let removed = removed?;
     let indexed = range.zip(&removed).filter(|(_, removed)| **removed);
     let gone: Vec<Str> = indexed.map(|(index, _)| args.string(index)).collect();
     if !gone.is_empty() {
-        writer.removed(&gone, &moment);
-    } else if tidied {
-        writer.added_at(&[], &Moment { id: None, ..moment });
+        writer.removed(&gone, id);
     }
     Ok(removed)
 }
@@ -628,7 +614,7 @@ pub fn count<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
         None => Ok(0),
         Some(AnyObject::Extended(object)) if object.shape().counting => {
             let probe = object.probe(args.string(2).bytes());
-            Ok(object.count(probe, Ctx::now_ms()))
+            Ok(object.count(probe))
         }
         Some(_) => Err(Error::NoCounters),
     });
@@ -682,16 +668,17 @@ fn try_merge<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<(), Error> {
         return own_object.map(|_| ()).ok_or(Error::NotFound);
     }
     let mut merged = AnyObject::merged(&sources, Limits::Obey).map_err(Error::Unlike)?;
-    // A replica is told when this was.
-    let now_ms = Ctx::now_ms();
-    let tidied = !ctx.must_obey() && merged.tidy(now_ms);
+    // The primary alone reads the clock, and sends the time on.
+    let has_window = merged.shape().window.is_some();
+    let at_ms = (has_window && !ctx.must_obey()).then(Ctx::now_ms);
+    let tidied = at_ms.filter(|at_ms| merged.tidy(*at_ms));
     if !merged.is_within(keyspace::limits_for(ctx)) {
         return Err(Error::Refused(Refusal::MemoryLimit));
     }
     drop(readers);
     drop(own);
-    let moment = tidied.then(|| Moment {
-        at_ms: Some(now_ms),
+    let moment = tidied.map(|at_ms| Moment {
+        at_ms: Some(at_ms),
         ..Moment::default()
     });
     Writer::open(ctx, key(&args)).merge(merged, moment)

@@ -327,8 +327,12 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Publishes that these items were taken out of an object.
-    pub fn removed(self, items: &[Str], moment: &Moment) {
+    /// Publishes that these items, added with this id, were taken out of an object.
+    pub fn removed(self, items: &[Str], id: Option<u64>) {
+        let moment = Moment {
+            id,
+            ..Moment::default()
+        };
         for item in items {
             let mut pieces = vec![
                 Piece::Items(std::slice::from_ref(&self.name)),

@@ -140,7 +140,6 @@ fn delete(words: &[&[u8]], cased: &[&[u8]]) {
     if let Ok(delete) = delete {
         let mut line = vec![Vec::new(); 3];
         option(&mut line, "ID", delete.id);
-        option(&mut line, "AT", delete.at_ms);
         let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
         assert_eq!(Delete::parse(&words[..]), Ok(delete));
     }
@@ -178,6 +177,7 @@ fn in_range(shape: &Shape) -> &Params {
         assert!(0.0 < rate.get() && rate.get() < 1.0);
     }
     if let Some(window) = shape.window {
+        assert!(!shape.counting, "a window with counters");
         assert!((1..=Window::MAX_PERIODS).contains(&window.periods()));
         assert!(window.period_ms() > 0);
         assert!(i64::try_from(window.ms()).is_ok());

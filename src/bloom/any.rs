@@ -16,7 +16,7 @@ pub enum Family {
     Plain,
     /// The same, as `RedisBloom` has it.
     RedisBloom,
-    /// With periods, or counters, or both.
+    /// With periods or counters.
     Extended,
 }
 
@@ -26,12 +26,17 @@ pub enum Family {
 pub enum AnyObject {
     /// A stack of filters of bits, ours or `RedisBloom`'s.
     Plain(BloomObject),
-    /// With periods, or counters, or both.
+    /// With periods or counters.
     Extended(Box<Extended>),
 }
 
 // A plain object costs the same, alone or as one of these.
 const _: () = assert!(size_of::<AnyObject>() == size_of::<BloomObject>());
+
+/// The time, which is asked for only where the object has periods.
+fn time_of(object: &Extended, now_ms: impl FnOnce() -> u64) -> u64 {
+    object.shape().window.map_or(0, |_| now_ms())
+}
 
 impl AnyObject {
     /// An empty object of a shape, ready for items at a time.
@@ -149,7 +154,7 @@ impl AnyObject {
     pub fn contains(&self, item: &[u8], now_ms: impl FnOnce() -> u64) -> bool {
         match self {
             Self::Plain(object) => object.contains(object.probe(item)),
-            Self::Extended(object) => object.contains(object.probe(item), now_ms()),
+            Self::Extended(object) => object.contains(object.probe(item), time_of(object, now_ms)),
         }
     }
 
@@ -162,7 +167,7 @@ impl AnyObject {
     ) {
         match self {
             Self::Plain(object) => object.contains_each(items, answer),
-            Self::Extended(object) => object.contains_each(items, now_ms(), answer),
+            Self::Extended(object) => object.contains_each(items, time_of(object, now_ms), answer),
         }
     }
 
@@ -177,7 +182,7 @@ impl AnyObject {
         match self {
             Self::Plain(object) => object.add_each(items, limits, outcome),
             Self::Extended(object) => {
-                let time = Time::at(now_ms());
+                let time = Time::at(time_of(object, now_ms));
                 object.tidy(time.now_ms);
                 object.add_each(items, time, None, limits, outcome);
             }
@@ -216,7 +221,7 @@ impl AnyObject {
     pub fn items(&self, now_ms: impl FnOnce() -> u64) -> u64 {
         match self {
             Self::Plain(object) => object.items(),
-            Self::Extended(object) => object.items(now_ms()),
+            Self::Extended(object) => object.items(time_of(object, now_ms)),
         }
     }
 
@@ -225,7 +230,7 @@ impl AnyObject {
     pub fn capacity(&self, now_ms: impl FnOnce() -> u64) -> u64 {
         match self {
             Self::Plain(object) => object.capacity(),
-            Self::Extended(object) => object.capacity(now_ms()),
+            Self::Extended(object) => object.capacity(time_of(object, now_ms)),
         }
     }
 
@@ -234,7 +239,7 @@ impl AnyObject {
     pub fn estimated_rate(&self, now_ms: impl FnOnce() -> u64) -> f64 {
         match self {
             Self::Plain(object) => object.estimated_rate(),
-            Self::Extended(object) => object.estimated_rate(now_ms()),
+            Self::Extended(object) => object.estimated_rate(time_of(object, now_ms)),
         }
     }
 
@@ -244,7 +249,7 @@ impl AnyObject {
     pub fn max_scaled_capacity(&self, now_ms: impl FnOnce() -> u64, limits: Limits) -> u64 {
         match self {
             Self::Plain(object) => object.max_scaled_capacity(limits),
-            Self::Extended(object) => object.max_scaled_capacity(now_ms(), limits),
+            Self::Extended(object) => object.max_scaled_capacity(time_of(object, now_ms), limits),
         }
     }
 
@@ -261,7 +266,7 @@ impl AnyObject {
             }
             Self::Extended(object) => {
                 let windowed = object.shape().window.is_some();
-                let filters = object.filters(now_ms());
+                let filters = object.filters(time_of(object, now_ms));
                 filters
                     .map(|(period, f, rate)| (windowed.then_some(period), f, rate))
                     .collect()
@@ -274,7 +279,7 @@ impl AnyObject {
     pub fn filter_count(&self, now_ms: impl FnOnce() -> u64) -> u64 {
         match self {
             Self::Plain(object) => object.filters().len() as u64,
-            Self::Extended(object) => object.filters(now_ms()).count() as u64,
+            Self::Extended(object) => object.filters(time_of(object, now_ms)).count() as u64,
         }
     }
 

@@ -16,7 +16,7 @@
 //!
 //! | of | fields |
 //! |---|---|
-//! | the object | 1; 1 with a window + 2 with counters; expansion; error rate; tightening ratio; capacity; seed; with a window length of a period in ms and number of periods; number of stacks |
+//! | the object | 1; 1 with a window or 2 with counters, never both; expansion; error rate; tightening ratio; capacity; seed; with a window length of a period in ms and number of periods; number of stacks |
 //! | each stack | number of the period; with counters number of id ranges and, if there are any, lowest and highest id and of each range its first id and the number of its filter; number of filters |
 //! | each filter | blob; capacity; items |
 //!

@@ -1,4 +1,4 @@
-//! Objects that do more than a stack of bits: with periods, of which the oldest pass out of sight, and
+//! Objects that do more than a stack of bits: with periods, of which the oldest pass out of sight, or
 //! with counters in place of bits, so that items can be taken back.
 //!
 //! Such an object is a list of [`BloomObject`]s, one for each *period* in which something was added. A
@@ -75,6 +75,9 @@ impl ExtendedParts {
         if window.is_none() && !self.counting {
             return Err("neither window nor counters");
         }
+        if window.is_some() && self.counting {
+            return Err("window with counters");
+        }
         if !(1..=MAX_CAPACITY).contains(&self.capacity) {
             return Err("capacity out of range");
         }
@@ -136,7 +139,7 @@ impl ExtendedParts {
     }
 }
 
-/// A Bloom object with periods, or counters, or both.
+/// A Bloom object with periods or counters.
 ///
 /// ```
 /// use valkeybloom::bloom::{Added, Extended, Fraction, Growth, Limits, Params, Seed, Shape, Time, Window};
@@ -180,6 +183,10 @@ impl Extended {
     }
 
     fn empty(shape: &Shape, seed: Seed) -> Self {
+        debug_assert!(
+            shape.window.is_none() || !shape.counting,
+            "a window with counters"
+        );
         Self {
             shape: *shape,
             seed,
@@ -400,13 +407,12 @@ impl Extended {
     /// Takes back one count of an item, and tells whether it did. With an id: of the filter that took that
     /// id, if it claims the item. Without: of the one filter that claims it; where several do, none.
     /// Removing what was never added takes a count of other items, which may then be missing.
-    pub fn remove(&mut self, probe: Probe, id: Option<u64>, now_ms: u64) -> bool {
+    pub fn remove(&mut self, probe: Probe, id: Option<u64>) -> bool {
         if !self.shape.counting {
             return false;
         }
         let mut found = None;
-        for index in self.live_indices(now_ms) {
-            let stack = &self.stacks[index];
+        for (index, stack) in self.stacks.iter().enumerate() {
             let of_id = match id {
                 Some(id) => match stack.took(id) {
                     Some(filter) => Some(filter),
@@ -428,14 +434,15 @@ impl Extended {
         true
     }
 
-    /// How often an item was added and not removed, at most; of each filter no more than 15 are told.
+    /// How often an item was added and not removed, at most; each filter counts up to 15. Without
+    /// counters, 0.
     #[must_use]
-    pub fn count(&self, probe: Probe, now_ms: u64) -> u64 {
+    pub fn count(&self, probe: Probe) -> u64 {
         if !self.shape.counting {
-            return u64::from(self.contains(probe, now_ms));
+            return 0;
         }
-        let counts = self.live(now_ms).flat_map(|stack| stack.object.filters());
-        counts.map(|filter| u64::from(filter.count(probe))).sum()
+        let counts = self.all_filters().map(|filter| filter.count(probe));
+        counts.map(u64::from).sum()
     }
 
     /// The filters that answer at a time, oldest first, each with the number of its period and the rate

@@ -16,8 +16,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// The most periods that a window may have: each is one more filter to ask.
-    pub const MAX_PERIODS: u64 = 65_535;
+    /// The most periods that a window may have, a day of minutes: each is one more filter to ask.
+    pub const MAX_PERIODS: u64 = 1_440;
 
     /// A window of so many periods of so many milliseconds; `None` if one of them is 0, if there are
     /// more than [`MAX_PERIODS`](Self::MAX_PERIODS), or if all together are longer than an `i64` holds.
@@ -91,14 +91,15 @@ impl Time {
     }
 }
 
-/// What an object is to be.
+/// What an object is to be. A window and counters do not combine: an item that passes by itself can't
+/// be removed afterwards without taking the counts of others.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
     /// Rates, capacities and growth; with a window, the capacity of a period.
     pub params: Params,
     /// How long items are found, if not for ever.
     pub window: Option<Window>,
-    /// Whether items can be removed.
+    /// Whether items can be removed; never with a window.
     pub counting: bool,
 }
 

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use valkeybloom::bloom::{Added, Extended, Limits, Refusal, Seed, Shape, Time, Window};
+use valkeybloom::bloom::{Added, AnyObject, Extended, Limits, Refusal, Seed, Shape, Time, Window};
 
-use crate::support::{ROOMY, Rng, add_at, params, through_every_form, windowed};
+use crate::support::{ROOMY, Rng, add_at, counting, params, through_every_form, windowed};
 
 /// Number of items that the model knows; others are strangers.
 const ITEMS: usize = 40_000;
@@ -129,18 +129,16 @@ impl Model {
         if let Some(twin) = &mut self.twin {
             assert_eq!(twin.add(probe, time, None, || limits), added);
         }
-        let counting = self.object.shape().counting;
         let expected = match held {
             None => Added::New,
-            Some(period) if period >= target && !counting => Added::Present,
+            Some(period) if period >= target => Added::Present,
             Some(_) => Added::Again,
         };
         match added {
             // A claim that is right can't be missed.
             Ok(added) if expected == Added::Present => assert_eq!(added, Added::Present),
             Ok(Added::New) => assert_eq!(expected, Added::New),
-            Ok(Added::Present) => assert!(!counting),
-            Ok(Added::Again) => {}
+            Ok(Added::Present | Added::Again) => {}
             Err(refusal) => {
                 assert_eq!(refusal, Refusal::Full);
                 assert!(expected != Added::Present, "refused what is held");
@@ -154,10 +152,7 @@ impl Model {
         let found = self.object.contains(probe, self.now);
         assert!(found, "{added:?} and denied, at {}, for {ttl:?}", self.now);
         self.newest[item] = self.newest[item].max(Some(target));
-        // What is counted where it is claimed opens no period.
-        let filters = self.object.filters(self.now);
-        let opened = !counting || filters.map(|(period, ..)| period).any(|p| p == target);
-        if added != Ok(Added::Present) && opened {
+        if added != Ok(Added::Present) {
             *self.periods.entry(target).or_insert(0) += 1;
         }
     }
@@ -194,9 +189,7 @@ impl Model {
         }
         assert_eq!(object.items(now), items);
         assert_eq!(object.capacity(now), capacity);
-        if !object.shape().counting {
-            assert_eq!(items, live().map(|(_, items)| items).sum::<u64>());
-        }
+        assert_eq!(items, live().map(|(_, items)| items).sum::<u64>());
         assert!(object.is_within(self.limits));
         assert!(object.max_scaled_capacity(now, self.limits) >= object.shape().params.capacity);
     }
@@ -284,19 +277,16 @@ impl Model {
 #[test]
 fn random_times_agree_with_the_model() {
     let mut rng = Rng::new(1);
-    for (capacity, expansion, period_ms, periods, counting) in [
-        (1500, 0, 1_000, 1, false),
-        (1500, 2, 997, 2, false),
-        (200, 2, 7_919, 3, false),
-        (100, 1, 60_013, 7, false),
-        (1500, 0, 1_000_003, 7, false),
-        (1500, 0, 997, 3, true),
-        (100, 2, 12_345, 2, true),
+    for (capacity, expansion, period_ms, periods) in [
+        (1500, 0, 1_000, 1),
+        (1500, 2, 997, 2),
+        (200, 2, 7_919, 3),
+        (100, 1, 60_013, 7),
+        (1500, 0, 1_000_003, 7),
+        (1500, 0, 997, 3),
+        (100, 2, 12_345, 2),
     ] {
-        let shape = Shape {
-            counting,
-            ..windowed(params(capacity, 0.02, expansion), period_ms, periods)
-        };
+        let shape = windowed(params(capacity, 0.02, expansion), period_ms, periods);
         let now = rng.next() % (1 << 45);
         let mut model = Model::new(shape, now, ROOMY, &mut rng);
         model.run(280_000, 1_000, &mut rng);
@@ -308,17 +298,8 @@ fn random_times_agree_with_the_model() {
 #[test]
 fn random_times_of_tiny_windows_agree_with_the_model() {
     let mut rng = Rng::new(2);
-    for (periods, expansion, counting) in [
-        (1, 0, false),
-        (2, 0, true),
-        (3, 2, false),
-        (7, 1, true),
-        (100, 0, false),
-    ] {
-        let shape = Shape {
-            counting,
-            ..windowed(params(1, 0.3, expansion), 1, periods)
-        };
+    for (periods, expansion) in [(1, 0), (2, 0), (3, 2), (7, 1), (100, 0), (1_440, 0)] {
+        let shape = windowed(params(1, 0.3, expansion), 1, periods);
         for limits in [ROOMY, Limits::Obey] {
             let mut model = Model::new(shape, 0, limits, &mut rng);
             model.run(4_000, 2, &mut rng);
@@ -326,6 +307,34 @@ fn random_times_of_tiny_windows_agree_with_the_model() {
             assert_eq!(model.refused > 0, fixed, "{} refused", model.refused);
         }
     }
+}
+
+/// Only an object with periods asks for the time.
+#[test]
+fn objects_without_periods_do_not_ask_for_the_time() {
+    let no_time = || panic!("it was asked for the time");
+    let params = params(10, 0.01, 2);
+    for shape in [Shape::plain(params), counting(params)] {
+        let mut object = AnyObject::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
+        let items = || [b"a", b"b"].into_iter().map(<[u8; 1]>::as_slice);
+        let mut new = 0;
+        let added = |added| new += u64::from(added == Ok(Added::New));
+        object.add_each(items(), no_time, || ROOMY, added);
+        assert_eq!(new, 2);
+        assert!(object.contains(b"a", no_time));
+        object.contains_each(items(), no_time, |found| assert!(found));
+        assert_eq!((object.items(no_time), object.capacity(no_time)), (2, 10));
+        assert_eq!(object.filters(no_time).len(), 1);
+        assert_eq!(object.filter_count(no_time), 1);
+        assert_eq!(object.live_periods(no_time), None);
+        assert!(object.estimated_rate(no_time) < 0.01);
+        assert!(object.max_scaled_capacity(no_time, ROOMY) > 10);
+        assert!(!object.tidy(u64::MAX));
+    }
+    let shape = windowed(params, 1_000, 3);
+    let object = AnyObject::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
+    assert_eq!(object.live_periods(|| 2_999), Some(1));
+    assert_eq!(object.live_periods(|| 3_000), Some(0));
 }
 
 /// One item in an object of its own: nothing else is there to be taken for it, so the times at which
@@ -442,11 +451,8 @@ fn a_clock_that_is_set_back_does_not_keep_items_for_ever() {
 /// after one.
 #[test]
 fn memory_is_flat_over_a_thousand_rotations() {
-    for (counting, expansion, each) in [(false, 0, 50), (false, 2, 200), (true, 0, 50)] {
-        let shape = Shape {
-            counting,
-            ..windowed(params(50, 0.01, expansion), 1_000, 5)
-        };
+    for (expansion, each) in [(0, 50), (2, 200)] {
+        let shape = windowed(params(50, 0.01, expansion), 1_000, 5);
         let mut rng = Rng::new(4);
         let mut object = Extended::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
         let mut full = 0;
@@ -538,11 +544,8 @@ fn a_full_window_keeps_its_rate() {
 fn many_at_once_are_as_many_alone() {
     crate::support::at_each_width(|width| {
         let mut rng = Rng::new(5);
-        for counting in [false, true] {
-            let shape = Shape {
-                counting,
-                ..windowed(params(60, 0.05, 2), 100, 4)
-            };
+        let params = params(60, 0.05, 2);
+        for shape in [windowed(params, 100, 4), counting(params)] {
             let mut together = Extended::new(&shape, rng.seed(), Time::at(0), ROOMY).unwrap();
             let mut alone = together.try_clone().unwrap();
             for now_ms in (0..2_000).step_by(37) {
@@ -570,7 +573,7 @@ fn many_at_once_are_as_many_alone() {
                 together.contains_each(asked(), later, |claimed| claims.push(claimed));
                 let expected = asked().map(|item| alone.contains(alone.probe(item), later));
                 let expected: Vec<bool> = expected.collect();
-                assert_eq!(expected, claims, "{width:?} {counting} {now_ms}");
+                assert_eq!(expected, claims, "{width:?} {shape:?} {now_ms}");
             }
             assert!(crate::support::dump_of(&together) == crate::support::dump_of(&alone));
         }
@@ -582,9 +585,12 @@ fn many_at_once_are_as_many_alone() {
 fn growth_ends_where_the_limits_say() {
     let mut rng = Rng::new(6);
     for _ in 0..300 {
-        let shape = Shape {
-            counting: rng.below(2) == 0,
-            ..windowed(params(20, 0.01, *rng.pick(&[1, 2])), 1_000, 3)
+        let params = params(20, 0.01, *rng.pick(&[1, 2]));
+        let windowed = rng.below(2) == 0;
+        let shape = if windowed {
+            crate::support::windowed(params, 1_000, 3)
+        } else {
+            counting(params)
         };
         let limits = Limits::Within {
             filter_bytes: u64::MAX,
@@ -604,7 +610,8 @@ fn growth_ends_where_the_limits_say() {
             object.max_scaled_capacity(0, limits),
             "{limits:?}"
         );
-        for now_ms in [0, 1_000, 2_000] {
+        let periods = if windowed { 3 } else { 1 };
+        for now_ms in (0..periods).map(|period| period * 1_000) {
             let promised = object.max_scaled_capacity(now_ms, limits);
             let refusal = loop {
                 let probe = object.probe(&rng.next().to_le_bytes());

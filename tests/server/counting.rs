@@ -243,7 +243,7 @@ fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
 
 /// Such a dump is written in chunks.
 #[test]
-fn counters_larger_than_one_dump_survive_a_rewrite() {
+fn objects_larger_than_one_dump_survive_a_rewrite() {
     let mut server = with_command_log();
     let mut client = server.client();
     let set = "CONFIG SET bf.bloom-filter-max-memory-usage 128mb";
@@ -251,7 +251,7 @@ fn counters_larger_than_one_dump_survive_a_rewrite() {
     let window = LASTING_WINDOW;
     for create in [
         "BF.RESERVE counters 0.01 16000000 NONSCALING COUNTING",
-        &format!("BF.RESERVE both 0.01 7000000 NONSCALING COUNTING {window}"),
+        &format!("BF.RESERVE window 0.01 25000000 NONSCALING {window}"),
     ] {
         assert_eq!(client.cmd(create), ok());
     }
@@ -260,28 +260,28 @@ fn counters_larger_than_one_dump_survive_a_rewrite() {
     for add in [
         "BF.MADD counters",
         "BF.MADD counters",
-        "BF.MADD both",
-        "BF.INSERT both TTL 1 ITEMS",
-        "BF.INSERT both TTL 2000000000000 ITEMS",
+        "BF.MADD window",
+        "BF.INSERT window TTL 1 ITEMS",
+        "BF.INSERT window TTL 2000000000000 ITEMS",
     ] {
         let replies = client.cmd(&format!("{add} {items}"));
         assert_eq!(replies.as_array().len(), 2000, "{add}");
     }
-    for key in ["counters", "both"] {
+    for key in ["counters", "window"] {
         let size = client.cmd(&format!("BF.INFO {key} SIZE")).as_array()[0].as_int();
         assert!(size > 64 << 20, "{size}");
     }
-    let before = ["counters", "both"].map(|key| digest(&mut client, key));
+    let before = ["counters", "window"].map(|key| digest(&mut client, key));
     rewrite_aof(&server);
     server.kill();
     server.start_again();
     let mut client = server.client();
     assert_eq!(
-        ["counters", "both"].map(|key| digest(&mut client, key)),
+        ["counters", "window"].map(|key| digest(&mut client, key)),
         before
     );
     assert_eq!(client.cmd("BF.COUNT counters 1999"), int(2));
-    assert_eq!(client.cmd(&format!("BF.MISSING both {items}")), int(0));
+    assert_eq!(client.cmd(&format!("BF.MISSING window {items}")), int(0));
     let log = std::fs::read(server.dir().join("appendonlydir/appendonly.aof.2.base.aof"));
     let log = log.expect("a rewrite makes the second base file");
     let chunks = log.windows(12).filter(|bytes| *bytes == b"BF.LOADCHUNK");

@@ -30,11 +30,10 @@ fn rate(client: &mut Client, key: &str, field: &str) -> f64 {
     told.as_array()[0].text().parse().expect("a rate")
 }
 
-const KINDS: [&str; 4] = [
+const KINDS: [&str; 3] = [
     "CAPACITY 100",
     "CAPACITY 100 COUNTING",
     "CAPACITY 50 WINDOW 1000000000000 PERIODS 2",
-    "CAPACITY 50 WINDOW 1000000000000 PERIODS 2 COUNTING",
 ];
 
 /// Makes filters of a kind, and two that are merged of them.

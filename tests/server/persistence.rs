@@ -207,9 +207,6 @@ fn extended(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         numbered.push(kept.into_bytes());
     }
     all.push(("ids", numbered));
-    let both = [&lasting[..], &[b"COUNTING"]].concat();
-    let both = fill(client, "windowed-counting", &both, 120);
-    all.push(("windowed-counting", both));
     all
 }
 
@@ -334,9 +331,7 @@ impl Population {
         for specimen in &self.specimens {
             let kind = match &specimen.key[..] {
                 "redisbloom" => "MBbloom--",
-                "windowed" | "aging" | "counting" | "ids" | "windowed-counting" | "half-ids" => {
-                    "bloomfltx"
-                }
+                "windowed" | "aging" | "counting" | "ids" | "half-ids" => "bloomfltx",
                 _ => "bloomfltr",
             };
             assert_eq!(specimen.seen.kind, simple(kind));

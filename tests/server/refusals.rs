@@ -311,6 +311,7 @@ const FAMILIES: &[Family] = &[
             "x",
             "-1",
             "1.5",
+            "1441",
             "65536",
             "9223372036854775808",
             "<seed>",
@@ -329,6 +330,21 @@ const FAMILIES: &[Family] = &[
         &["BF.RESERVE k 0.01 100 {}", "BF.INSERT k {} ITEMS a"],
         &["WINDOW 1000", "PERIODS 3", "PERIODS 3 COUNTING"],
         "ERR WINDOW and PERIODS have to be given together",
+    ),
+    (
+        &[
+            "BF.RESERVE k 0.01 100 {}",
+            "BF.INSERT k {}",
+            "BF.INSERT k {} ITEMS a",
+            "BF.INSERT k NOCREATE {} ITEMS a",
+        ],
+        &[
+            "WINDOW 1000 PERIODS 3 COUNTING",
+            "COUNTING WINDOW 1000 PERIODS 3",
+            "window 1000 counting periods 3",
+            "PERIODS 1440 COUNTING EXPANSION 2 WINDOW 1000",
+        ],
+        COMBINED,
     ),
     (
         &[
@@ -429,6 +445,7 @@ const COUNTED: &[&str] = &["BF.RESERVE k 0.000001 100 COUNTING", "BF.MADD k a b 
 const WINDOWED: &[&str] =
     &["BF.INSERT k ERROR 0.000001 WINDOW 1000000000000 PERIODS 2 TTL 1 ITEMS a b"];
 const NO_COUNTERS: &str = "ERR filter was not made with COUNTING";
+const COMBINED: &str = "ERR WINDOW and COUNTING cannot be combined";
 const KINDS: &str = "ERR filters are of different kinds";
 const SATURATING: &[&str] = &[
     "CONFIG SET bf.bloom-saturate-nonscaling yes",
@@ -518,12 +535,12 @@ const ROWS: &[Row] = &[
     // The widest window, and a rate that can't be divided by its periods.
     (
         NONE,
-        "BF.RESERVE k 0.01 1 WINDOW 140739635871744 PERIODS 65535",
+        "BF.RESERVE k 0.01 1 WINDOW 6405119470038038 PERIODS 1440",
         "OK",
     ),
     (
         NONE,
-        "BF.RESERVE k 0.01 1 WINDOW 140739635871745 PERIODS 65535",
+        "BF.RESERVE k 0.01 1 WINDOW 6405119470038039 PERIODS 1440",
         "ERR bad window",
     ),
     (
@@ -569,6 +586,44 @@ const ROWS: &[Row] = &[
     (NONE, "BF.INSERT k TTL", "ERR bad ttl"),
     (NONE, "BF.INSERT k ID", "ERR bad id"),
     (NONE, "BF.INSERT k AT", "ERR unknown argument received"),
+    // What is wrong by itself comes before what does not go together.
+    (
+        NONE,
+        "BF.RESERVE k 0.01 100 COUNTING WINDOW 1000 PERIODS 1441",
+        "ERR bad periods",
+    ),
+    (
+        NONE,
+        "BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING x",
+        "ERR unknown argument received",
+    ),
+    (
+        NONE,
+        "BF.INSERT k WINDOW 9223372036854775807 PERIODS 2 COUNTING",
+        "ERR bad window",
+    ),
+    (
+        NONE,
+        "BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING ID x",
+        "ERR bad id",
+    ),
+    // And that before what there is.
+    (
+        COUNTED,
+        "BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING ITEMS a",
+        COMBINED,
+    ),
+    (
+        WINDOWED,
+        "BF.RESERVE k 0.01 100 COUNTING WINDOW 1000 PERIODS 3 NX",
+        COMBINED,
+    ),
+    (
+        &["SET k x"],
+        "BF.INSERT k COUNTING WINDOW 1000 PERIODS 3 TTL 5000 ID 5",
+        COMBINED,
+    ),
+    (WINDOWED, "BF.INSERT k COUNTING ITEMS a", "[0]"),
     (COUNTED, "BF.DEL k a ID", "ERR bad id"),
     (COUNTED, "BF.DEL k a AT", "ERR unknown argument received"),
     // Objects that can't be made one.
@@ -611,7 +666,7 @@ const ROWS: &[Row] = &[
     (
         &[
             "BF.INSERT k COUNTING",
-            "BF.INSERT other COUNTING WINDOW 1000 PERIODS 3",
+            "BF.INSERT other WINDOW 1000 PERIODS 3",
         ],
         "BF.MERGE k other",
         KINDS,

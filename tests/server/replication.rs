@@ -349,10 +349,11 @@ fn random_object(random: &mut Random) -> AnyObject {
         0 => Seed::FIXED,
         _ => Seed::new(random.bytes(32).try_into().expect("32 bytes")),
     };
+    let kind = random.below(4);
     let shape = Shape {
         params,
-        window: Window::new(1_000_000_000_000, 2).filter(|_| random.one_in(4)),
-        counting: random.one_in(4),
+        window: Window::new(1_000_000_000_000, 2).filter(|_| kind == 0),
+        counting: kind == 1,
     };
     let now_ms = 1_500_000_000_000;
     let made = AnyObject::new(&shape, seed, Time::at(now_ms), Limits::Obey);

@@ -129,23 +129,15 @@ impl Retold {
     }
 
     fn remove(&mut self, command: &Command) {
-        let (mut id, mut at_ms) = (None, None);
-        for pair in command[3..].chunks_exact(2) {
-            match pair[0].as_slice() {
-                b"ID" => id = Some(number(Some(&pair[1]))),
-                b"AT" => at_ms = Some(number(Some(&pair[1]))),
-                other => panic!("no option: {}", other.escape_ascii()),
-            }
-        }
+        let id = match &command[3..] {
+            [] => None,
+            [word, id] if word == b"ID" => Some(number(Some(id))),
+            other => panic!("no options: {other:?}"),
+        };
         let Some(AnyObject::Extended(object)) = self.0.get_mut(&command[1]) else {
             panic!("no counters");
         };
-        let now_ms = match object.shape().window {
-            Some(_) => at_ms.expect("a time"),
-            None => 0,
-        };
-        object.tidy(now_ms);
-        object.remove(object.probe(&command[2]), id, now_ms);
+        object.remove(object.probe(&command[2]), id);
     }
 
     fn merge(&mut self, command: &Command) {
@@ -217,7 +209,7 @@ pub fn wire(commands: &[Command]) -> Vec<u8> {
 const KINDS: [&str; 5] = [
     "CAPACITY 20 ERROR 1e-6 TIGHTENING 0.5 EXPANSION 2 WINDOW 1000 PERIODS 5",
     "CAPACITY 5 ERROR 1e-7 TIGHTENING 0.9 EXPANSION 1 WINDOW 60000 PERIODS 1",
-    "CAPACITY 30 ERROR 1e-6 TIGHTENING 0.5 EXPANSION 3 WINDOW 777 PERIODS 40 COUNTING",
+    "CAPACITY 30 ERROR 1e-6 TIGHTENING 0.5 EXPANSION 3 WINDOW 777 PERIODS 40",
     "CAPACITY 500 ERROR 1e-6 TIGHTENING 0.5 NONSCALING WINDOW 86400000 PERIODS 30",
     "CAPACITY 10 ERROR 1e-6 TIGHTENING 0.5 EXPANSION 2 COUNTING",
 ];
@@ -248,7 +240,7 @@ fn history(random: &mut Random, steps: usize) -> Vec<Command> {
             _ => now_ms + some % 300,
         };
         let kind = random.below(KINDS.len());
-        let (counting, windowed) = (kind == 2 || kind == 4, kind != 4);
+        let counting = kind == 4;
         let key = format!("{}{kind}", random.pick(&["a", "b"]));
         let items: Vec<String> = (0..random.below(6))
             .map(|_| format!("item-{}", random.below(300)))
@@ -257,19 +249,19 @@ fn history(random: &mut Random, steps: usize) -> Vec<Command> {
             0 if counting => format!(" ID {}", random.below(200)),
             _ => String::new(),
         };
-        let at = if windowed {
-            format!(" AT {now_ms}")
-        } else {
+        let at = if counting {
             String::new()
+        } else {
+            format!(" AT {now_ms}")
         };
         let line = match random.below(20) {
-            0..4 if counting => format!("BF.DEL {key} item-{}{id}{at}", random.below(300)),
+            0..4 if counting => format!("BF.DEL {key} item-{}{id}", random.below(300)),
             4 if random.one_in(10) => format!("BF.MERGE a{kind} b{kind}"),
             5 => format!("BF.INSERT {key} NOCREATE{at}"),
             _ if items.is_empty() => continue,
             choice => {
                 let ttl = match choice {
-                    6..10 if windowed => format!(" TTL {}", 1 + some % 100_000),
+                    6..10 if !counting => format!(" TTL {}", 1 + some % 100_000),
                     _ => String::new(),
                 };
                 let items = items.join(" ");
@@ -302,6 +294,54 @@ fn a_log_gives_the_objects_of_its_time() {
         server.kill();
         server.start_again();
         expected.is_held_by(&mut server.client());
+    }
+}
+
+/// A creation with a window and counters, or one of too many periods, is refused wherever it comes from,
+/// and what follows it is obeyed.
+#[test]
+fn logs_and_primaries_do_not_combine_windows_with_counters() {
+    let params = "CAPACITY 20 ERROR 1e-6 TIGHTENING 0.5 EXPANSION 2";
+    let lines = [
+        format!("BF.INSERT both {params} WINDOW 1000 PERIODS 5 COUNTING AT 5 ITEMS a"),
+        format!("BF.INSERT order {params} COUNTING WINDOW 1000 PERIODS 5 AT 5 ITEMS a"),
+        format!("BF.INSERT long {params} WINDOW 1000 PERIODS 1441 AT 5 ITEMS a"),
+        "BF.RESERVE reserved 0.01 100 WINDOW 1000 PERIODS 5 COUNTING".to_owned(),
+    ];
+    let refused: Vec<Command> = lines.iter().map(|line| command(line)).collect();
+    let seed = "a-seed-of-thirty-two-plain-bytes";
+    let made: Vec<Command> = [
+        format!("BF.INSERT window {params} SEED {seed} WINDOW 1000 PERIODS 1440 AT 5 ITEMS a"),
+        format!("BF.INSERT counted {params} SEED {seed} COUNTING ITEMS a"),
+    ]
+    .iter()
+    .map(|line| command(line))
+    .collect();
+    let mut expected = Retold::default();
+    expected.obey_all(&made);
+    let stream = [refused, made].concat();
+
+    let builder = other_settings(Server::builder());
+    let server = on_log_of(builder, &[], &wire(&stream));
+    let mut client = server.client();
+    expected.is_held_by(&mut client);
+    assert_eq!(client.cmd("DBSIZE"), int(2));
+
+    let replica = other_settings(Server::builder()).start();
+    let mut stream = stream;
+    stream.insert(0, command("SELECT 0"));
+    let port = ledger::played_primary(empty_rdb(), Some(wire(&stream)));
+    let mut client = replica.client();
+    assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
+    wait_until("all has come", || client.cmd("DBSIZE") == int(2));
+    expected.is_held_by(&mut client);
+    ledger::is_balanced(&mut client);
+    // The words that a client would read.
+    for server in [&server, &replica] {
+        let log = server.log();
+        let told = log.matches("ERR WINDOW and COUNTING cannot be combined");
+        assert_eq!(told.count(), 3, "{log}");
+        assert_eq!(log.matches("ERR bad periods").count(), 1, "{log}");
     }
 }
 
@@ -357,10 +397,12 @@ fn no_client_tells_the_time() {
         .config("replica-read-only", "no")
         .start();
     let mut client = server.client();
-    let create = format!("BF.INSERT k {LASTING_WINDOW} COUNTING ITEMS a");
+    let create = format!("BF.INSERT k {LASTING_WINDOW} ITEMS a");
     assert_eq!(client.cmd(&create), array([int(1)]));
+    let create = "BF.INSERT counted COUNTING ITEMS a";
+    assert_eq!(client.cmd(create), array([int(1)]));
     wait_in_sync(&server, &replica);
-    let before = digest(&mut client, "k");
+    let before = ["k", "counted"].map(|key| digest(&mut client, key));
     let refused = error("ERR unknown argument received");
     let script = "#!lua name=time\nredis.register_function('tell', \
         function(keys, args) return redis.pcall(args[1], keys[1], unpack(args, 2)) end)";
@@ -371,25 +413,27 @@ fn no_client_tells_the_time() {
         for line in [
             "BF.INSERT k AT 5 ITEMS b",
             "BF.INSERT k NOCREATE AT 5",
-            "BF.DEL k a AT 5",
+            "BF.INSERT counted AT 5 ITEMS b",
+            "BF.DEL counted a AT 5",
         ] {
             assert_eq!(client.cmd(line), refused, "{line}");
             // In a transaction, a script and a function as well.
             assert_eq!(client.cmd("MULTI"), ok());
             assert_eq!(client.cmd(line), simple("QUEUED"));
             assert_eq!(client.cmd("EXEC"), array([refused.clone()]));
-            let (name, rest) = line.split_once(" k ").expect("a key");
+            let (name, words) = line.split_once(' ').expect("a name");
+            let (key, rest) = words.split_once(' ').expect("a key");
             assert_eq!(
-                client.cmd(&format!("FCALL tell 1 k {name} {rest}")),
+                client.cmd(&format!("FCALL tell 1 {key} {name} {rest}")),
                 refused
             );
             let mut eval: Vec<&[u8]> = vec![b"EVAL"];
             eval.push(b"return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))");
-            eval.extend([&b"1"[..], b"k", name.as_bytes()]);
+            eval.extend([&b"1"[..], key.as_bytes(), name.as_bytes()]);
             eval.extend(rest.split(' ').map(str::as_bytes));
             assert_eq!(client.call(&eval), refused, "{line}");
         }
-        assert_eq!(digest(client, "k"), before);
+        assert_eq!(["k", "counted"].map(|key| digest(client, key)), before);
     }
 }
 
@@ -401,9 +445,11 @@ fn info(client: &mut Client, key: &str, field: &str) -> i64 {
 fn items_pass_and_those_that_are_added_again_stay() {
     let server = Server::start();
     let mut client = server.client();
-    // With counters as well.
-    for (key, counting) in [("bits", ""), ("counters", " COUNTING")] {
-        let create = format!("BF.RESERVE {key} 0.000001 100 WINDOW 300 PERIODS 4{counting}");
+    for (key, options) in [
+        ("four", "WINDOW 300 PERIODS 4"),
+        ("two", "WINDOW 600 PERIODS 2 NONSCALING"),
+    ] {
+        let create = format!("BF.RESERVE {key} 0.000001 100 {options}");
         assert_eq!(client.cmd(&create), ok());
         let both = array([int(1), int(1)]);
         assert_eq!(client.cmd(&format!("BF.MADD {key} passing kept")), both);
@@ -461,17 +507,14 @@ fn a_write_that_changes_nothing_frees_what_has_passed() {
     let mut client = server.client();
     let mut log = Log::of(&server);
     let lines = [
-        ("BF.DEL k a", int(0)),
-        ("BF.MDEL k a b", array([int(0), int(0)])),
-        ("BF.DEL k a ID 5", int(0)),
+        ("BF.INSERT k", array([])),
         ("BF.INSERT k NOCREATE", array([])),
         ("BF.INSERT k CAPACITY 5", array([])),
     ];
     for (number, (line, reply)) in lines.iter().enumerate() {
         let line = line.replace(" k", &format!(" k{number}"));
         let key = format!("k{number}");
-        let create =
-            format!("BF.INSERT {key} WINDOW 20 PERIODS 1 COUNTING CAPACITY 10 ITEMS a b c");
+        let create = format!("BF.INSERT {key} WINDOW 20 PERIODS 1 CAPACITY 10 ITEMS a b c");
         assert_eq!(client.cmd(&create).as_array().len(), 3);
         wait_until("all has passed", || {
             client.cmd(&format!("BF.MISSING {key} a b c")) == int(3)
@@ -509,7 +552,7 @@ const LIVE: [(&str, &str); 5] = [
     ("w0", "WINDOW 3 PERIODS 4 CAPACITY 20"),
     ("w1", "WINDOW 20 PERIODS 2 CAPACITY 5 EXPANSION 1"),
     ("w2", "WINDOW 1 PERIODS 6 CAPACITY 100 NONSCALING"),
-    ("wc", "WINDOW 5 PERIODS 3 CAPACITY 10 COUNTING"),
+    ("w3", "WINDOW 5 PERIODS 3 CAPACITY 10"),
     ("c", "COUNTING CAPACITY 10 ERROR 0.0001"),
 ];
 
@@ -618,15 +661,15 @@ fn replicas_and_logs_hold_the_same_while_periods_pass() {
 fn a_file_is_loaded_after_its_windows_have_passed() {
     let mut server = Server::start();
     let mut client = server.client();
-    for (key, options) in [("bits", ""), ("counters", "COUNTING ")] {
+    for (key, options) in [("scaling", ""), ("fixed", "NONSCALING ")] {
         let create = format!("BF.INSERT {key} {options}WINDOW 10 PERIODS 3 CAPACITY 50 ITEMS a b");
         assert_eq!(client.cmd(&create).as_array().len(), 2);
     }
-    let before = ["bits", "counters"].map(|key| digest(&mut client, key));
+    let before = ["scaling", "fixed"].map(|key| digest(&mut client, key));
     server.shutdown_save();
     server.start_again();
     let mut client = server.client();
-    for (key, before) in ["bits", "counters"].iter().zip(before) {
+    for (key, before) in ["scaling", "fixed"].iter().zip(before) {
         assert_eq!(digest(&mut client, key), before);
         wait_until("the window has passed", || {
             client.cmd(&format!("BF.MISSING {key} a b")) == int(2)
@@ -687,6 +730,20 @@ fn an_object_without_filters_is_kept() {
         client.call(&load),
         error("BUSYKEY Target key name already exists.")
     );
+    // The same header with counters besides: its options stand behind the form.
+    let mut both = header.clone();
+    assert_eq!(std::mem::replace(&mut both[9], 3), 1);
+    let load: [&[u8]; 4] = [b"BF.LOADCHUNK", b"both", b"1", &both];
+    assert_eq!(client.call(&load), error("ERR received bad data"));
+    // Without filters it is the dump, but for its first byte.
+    both[0] = 2;
+    let load: [&[u8]; 3] = [b"BF.LOAD", b"both", &both];
+    let refused = error("ERR bloom object decoding failed");
+    assert_eq!(client.call(&load), refused);
+    both[9] = 1;
+    let load: [&[u8]; 3] = [b"BF.LOAD", b"both", &both];
+    assert_eq!(client.call(&load), ok());
+    same(&mut client, "both");
     ledger::is_balanced(&mut client);
     assert_eq!(client.cmd("BF.ADD chunked a"), int(1));
 }

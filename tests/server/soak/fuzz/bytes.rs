@@ -18,7 +18,7 @@ const FOOTER_BYTES: usize = 10;
 
 /// Objects as clients make them: one filter, many, none that can grow, another tightening, wide and
 /// narrow rates.
-const CREATIONS: [&str; 14] = [
+const CREATIONS: [&str; 15] = [
     "BF.INSERT key CAPACITY 20 ERROR 0.01 ITEMS a b c",
     "BF.INSERT key CAPACITY 2 EXPANSION 1 ITEMS a b c d e f g h i",
     "BF.INSERT key CAPACITY 1 EXPANSION 2 ERROR 0.1 ITEMS a b c d e f g h i j k",
@@ -31,7 +31,8 @@ const CREATIONS: [&str; 14] = [
     "BF.INSERT key CAPACITY 2 COUNTING ERROR 0.1 ID 4 ITEMS a b",
     "BF.INSERT key CAPACITY 4 WINDOW 1000000000000 PERIODS 2 TTL 2000000000000 ITEMS a b c d e f",
     "BF.INSERT key CAPACITY 4 NONSCALING WINDOW 10000000000000 PERIODS 3 ITEMS a b",
-    "BF.INSERT key CAPACITY 3 WINDOW 1000000000000 PERIODS 2 COUNTING ID 7 ITEMS a b c",
+    "BF.INSERT key CAPACITY 3 WINDOW 1000000000000 PERIODS 2 ITEMS a b c",
+    "BF.INSERT key CAPACITY 3 COUNTING ID 7 ITEMS a b c",
     "BF.INSERT key CAPACITY 200 COUNTING ERROR 0.5 SEED a-seed-of-thirty-two-plain-bytes",
 ];
 

@@ -324,7 +324,7 @@ impl Grammar<'_> {
             }
             "WINDOW" => self.word(&PERIODS_MS),
             "PERIODS" if self.random.one_in(4) => {
-                self.word(&["65535", "65536", "0", "-1", "two", "9223372036854775807"])
+                self.word(&["1440", "1441", "0", "-1", "two", "9223372036854775807"])
             }
             "PERIODS" => self.word(&["1", "2", "3"]),
             "TTL" => self.word(&TTLS),
@@ -345,14 +345,21 @@ impl Grammar<'_> {
 
     /// Now and then a kind of its own.
     fn kind(&mut self, words: &mut Command) {
-        if self.random.one_in(4) {
+        let windowed = self.random.one_in(4);
+        // Both are refused, in either order.
+        let counting = self.random.one_in(if windowed { 10 } else { 3 });
+        let first = self.random.one_in(2);
+        if counting && first {
+            words.push(self.name("COUNTING"));
+        }
+        if windowed {
             let window = [
                 "WINDOW 1000000000000 PERIODS 2",
                 "WINDOW 10000000000000 PERIODS 1",
             ];
             words.extend(self.random.pick(&window).split(' ').map(Into::into));
         }
-        if self.random.one_in(3) {
+        if counting && !first {
             words.push(self.name("COUNTING"));
         }
     }

@@ -373,11 +373,10 @@ impl Object {
             all.find(|(_, of)| *of == id).copied()
         });
         if !truth(reply, resp3)? {
-            let certain = self.shape.window.is_none()
-                && match id {
-                    None => self.single && held.is_some(),
-                    Some(_) => !self.merged && of_id.is_some(),
-                };
+            let certain = match id {
+                None => self.single && held.is_some(),
+                Some(_) => !self.merged && of_id.is_some(),
+            };
             return if certain {
                 Err("what is held is not removed".to_owned())
             } else {

@@ -20,11 +20,12 @@ pub const NO_WINDOW_LENGTH: &str = "ERR (window should be larger than 0)";
 pub const BAD_PERIODS: &str = "ERR bad periods";
 pub const NO_PERIODS: &str = "ERR (periods should be larger than 0)";
 pub const HALF_WINDOW: &str = "ERR WINDOW and PERIODS have to be given together";
+pub const COMBINED: &str = "ERR WINDOW and COUNTING cannot be combined";
 pub const NO_TTL: &str = "ERR (ttl should be larger than 0)";
 pub const BAD_ID: &str = "ERR bad id";
 
 /// The most periods that a window may have.
-const MAX_PERIODS: i64 = 65_535;
+const MAX_PERIODS: i64 = 1_440;
 /// Times in milliseconds up to this one, from now on, are times.
 const LAST_MS: i64 = 1 << 62;
 
@@ -306,6 +307,9 @@ impl Options {
         }
         if self.period_ms.given != self.periods.given {
             errors.due(HALF_WINDOW);
+        }
+        if self.counting && self.period_ms.given && self.periods.given {
+            errors.due(COMBINED);
         }
         if let (Some(period_ms), Some(periods)) = (self.period_ms.value, self.periods.value)
             && period_ms.checked_mul(periods).is_none()
