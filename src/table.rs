@@ -118,8 +118,7 @@ const COMMANDS: &[Command] = &[
             ERROR_RATE,
             required(c"capacity", ArgKind::Integer),
             optional(c"growth", ArgKind::OneOf, None, GROWTH),
-            optional(c"window", ArgKind::Block, None, WINDOW),
-            optional(c"counting", ArgKind::Token, Some(c"COUNTING"), &[]),
+            optional(c"kind", ArgKind::OneOf, None, KIND),
             optional(
                 c"expiration",
                 ArgKind::OneOf,
@@ -146,8 +145,7 @@ const COMMANDS: &[Command] = &[
             optional(c"capacity", ArgKind::Integer, Some(c"CAPACITY"), &[]),
             optional(c"error_rate", ArgKind::Double, Some(c"ERROR"), &[]),
             optional(c"growth", ArgKind::OneOf, None, GROWTH),
-            optional(c"window", ArgKind::Block, None, WINDOW),
-            optional(c"counting", ArgKind::Token, Some(c"COUNTING"), &[]),
+            optional(c"kind", ArgKind::OneOf, None, KIND),
             optional(c"nocreate", ArgKind::Token, Some(c"NOCREATE"), &[]),
             optional(c"tightening_ratio", ArgKind::Double, Some(c"TIGHTENING"), &[]),
             optional(c"seed", ArgKind::Text, Some(c"SEED"), &[]),
@@ -309,6 +307,13 @@ const COMMANDS: &[Command] = &[
 ];
 
 const ID: Arg = optional(c"id", ArgKind::Integer, Some(c"ID"), &[]);
+const KIND: &[Arg] = &[
+    Arg {
+        parts: WINDOW,
+        ..required(c"window", ArgKind::Block)
+    },
+    token(c"counting", c"COUNTING"),
+];
 const WINDOW: &[Arg] = &[
     with_token(c"WINDOW", c"period_ms", ArgKind::Integer),
     with_token(c"PERIODS", c"periods", ArgKind::Integer),
