@@ -226,6 +226,7 @@ impl Addition {
         {
             return Err(Error::LongTtl);
         }
+        // Without periods no time matters, and none is read.
         let at_ms = shape.window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
         let now_ms = at_ms.unwrap_or(0);
         Ok((Time { now_ms, ttl_ms }, Moment { at_ms, ttl_ms, id }))

@@ -1078,7 +1078,7 @@ fn mutations_of_periods_and_counters_never_break_the_server() {
     let mut random = Random(0x686f_7374_696c_6502);
     for (form, values) in forms.iter().enumerate() {
         let mut accepted = 0;
-        for _ in 0..1500 {
+        for _ in 0..2000 {
             let value = random.pick(values);
             let bytes = match form {
                 0 => seal(mutated(&mut random, &value, PREFIX.len()), version),
