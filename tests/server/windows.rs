@@ -84,10 +84,10 @@ impl Retold {
         }
         let fraction = |value| Fraction::new(value).expect("a fraction");
         let time = |object: &AnyObject| Time {
-            // What has periods is never written to without a time.
-            now_ms: match object.shape().window {
-                Some(_) => at_ms.expect("a time"),
-                None => 0,
+            // What has periods is never written to without a time, and nothing else with one.
+            now_ms: {
+                assert_eq!(at_ms.is_some(), object.shape().window.is_some());
+                at_ms.unwrap_or(0)
             },
             ttl_ms,
         };
@@ -222,9 +222,12 @@ fn history(random: &mut Random, steps: usize) -> Vec<Command> {
     let mut commands = Vec::new();
     for (number, kind) in KINDS.iter().enumerate() {
         for twin in ["a", "b"] {
-            commands.push(command(&format!(
-                "BF.INSERT {twin}{number} {kind} AT {now_ms}"
-            )));
+            let at = if kind.contains("WINDOW") {
+                format!(" AT {now_ms}")
+            } else {
+                String::new()
+            };
+            commands.push(command(&format!("BF.INSERT {twin}{number} {kind}{at}")));
         }
     }
     for _ in 0..steps {
