@@ -5,7 +5,7 @@
 
 use bloomfilter::Bloom;
 use divan::{Bencher, black_box, counter::ItemsCount};
-use valkeybloom::bloom::{BloomObject, Fraction, Growth, Limits, Params, Seed, Width};
+use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Time, Width};
 
 fn main() {
     divan::main();
@@ -19,21 +19,35 @@ fn items(count: u64, salt: u64) -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn object(capacity: u64, rate: f64, expansion: u32) -> BloomObject {
+fn object(capacity: u64, rate: f64, expansion: u32) -> Object {
     let params = Params {
         capacity,
         error_rate: Fraction::new(rate).expect("a rate"),
         tightening: Fraction::HALF,
         growth: Growth::from_expansion(expansion),
     };
-    BloomObject::new(&params, Seed::FIXED, Limits::Obey).expect("memory")
+    Object::plain(&params, Seed::FIXED, Limits::NONE).expect("memory")
 }
 
-fn filled(capacity: u64, rate: f64, expansion: u32, count: u64) -> BloomObject {
+/// A plain object does not look at the time.
+fn never() -> u64 {
+    unreachable!("a plain object asks for the time")
+}
+
+fn add(object: &mut Object, item: &[u8]) {
+    let added = object.add(item, Time::default(), None, || Limits::NONE);
+    added.expect("room");
+}
+
+fn add_each(object: &mut Object, items: &[Vec<u8>]) {
+    let items = items.iter().map(Vec::as_slice);
+    object.add_each(items, Time::default(), None, || Limits::NONE, |_| ());
+}
+
+fn filled(capacity: u64, rate: f64, expansion: u32, count: u64) -> Object {
     let mut object = object(capacity, rate, expansion);
     for item in items(count, 1) {
-        let probe = object.probe(&item);
-        object.add(probe, || Limits::Obey).expect("room");
+        add(&mut object, &item);
     }
     object
 }
@@ -54,7 +68,7 @@ fn contains_hit(bencher: Bencher, capacity: u64) {
     let count = capacity.min(1_000_000);
     let object = filled(capacity, 0.01, 2, count);
     each(bencher, &items(count, 1), |item| {
-        object.contains(object.probe(item))
+        object.contains(item, never)
     });
 }
 
@@ -62,7 +76,7 @@ fn contains_hit(bencher: Bencher, capacity: u64) {
 fn contains_miss(bencher: Bencher, capacity: u64) {
     let object = filled(capacity, 0.01, 2, capacity.min(1_000_000));
     each(bencher, &items(100_000, 2), |item| {
-        object.contains(object.probe(item))
+        object.contains(item, never)
     });
 }
 
@@ -91,13 +105,13 @@ fn contains_batches_of_100(bencher: Bencher, capacity: u64) {
     batches(bencher, &object, &items(100_000, 2));
 }
 
-fn batches(bencher: Bencher, object: &BloomObject, items: &[Vec<u8>]) {
+fn batches(bencher: Bencher, object: &Object, items: &[Vec<u8>]) {
     let mut start = 0;
     bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
         let batch = &items[start..start + 100];
         start = (start + 100) % items.len();
         let mut found = 0;
-        object.contains_each(batch.iter().map(Vec::as_slice), |yes| {
+        object.contains_each(batch.iter().map(Vec::as_slice), never, |yes| {
             found += u32::from(yes);
         });
         found
@@ -109,15 +123,14 @@ fn contains_miss_in_a_stack_of(bencher: Bencher, depth: u64) {
     let mut object = object(1000, 0.001, 1);
     // Some items are taken for known, so it needs a few more than the capacity says.
     for item in items(1010 * depth, 1) {
-        if object.capacity() == 1000 * depth && object.items() == object.capacity() {
+        if object.capacity(never) == 1000 * depth && object.items(never) == object.capacity(never) {
             break;
         }
-        let probe = object.probe(&item);
-        object.add(probe, || Limits::Obey).expect("room");
+        add(&mut object, &item);
     }
-    assert_eq!(object.filters().len() as u64, depth);
+    assert_eq!(object.filter_count(never), depth);
     each(bencher, &items(100_000, 2), |item| {
-        object.contains(object.probe(item))
+        object.contains(item, never)
     });
 }
 
@@ -127,9 +140,9 @@ fn add_new(bencher: Bencher, capacity: u64) {
     let items = items(1_000_000, 3);
     let mut next = 0;
     bencher.counter(ItemsCount::new(1_u32)).bench_local(|| {
-        let probe = object.probe(&items[next]);
+        let item = &items[next];
         next = (next + 1) % items.len();
-        object.add(probe, || Limits::Obey)
+        object.add(item, Time::default(), None, || Limits::NONE)
     });
 }
 
@@ -141,9 +154,9 @@ fn add_a_million_growing_from_1000(bencher: Bencher) {
         .bench_local(|| {
             let mut object = object(1000, 0.01, 2);
             for batch in items.chunks(50) {
-                object.add_each(batch.iter().map(Vec::as_slice), || Limits::Obey, |_| ());
+                add_each(&mut object, batch);
             }
-            object.items()
+            object.items(never)
         });
 }
 
@@ -155,9 +168,9 @@ fn add_a_million_to_one_of_the_right_size(bencher: Bencher) {
         .bench_local(|| {
             let mut object = object(1_000_000, 0.01, 2);
             for batch in items.chunks(50) {
-                object.add_each(batch.iter().map(Vec::as_slice), || Limits::Obey, |_| ());
+                add_each(&mut object, batch);
             }
-            object.items()
+            object.items(never)
         });
 }
 

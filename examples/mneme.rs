@@ -8,7 +8,7 @@
 //!
 //! `GET /?key=a&key=b` asks, `POST` inserts; a POST's keys may also be a form in its body, which is
 //! what `curl -d key=a` sends. Both answer `{"found":["a"],"missing":["b"]}`, a POST as it was just
-//! before: of workers that insert the same key at once, one is told that it was missing.
+//! before: of workers that insert the same key at once, one reads that it was missing.
 //!
 //! The service keeps nothing itself. The filter is a key of the server, whose window forgets a key
 //! when its last insertion is `periods` periods old; any number of these services may share it.
@@ -75,7 +75,7 @@ struct Service {
 
 impl Service {
     async fn connect(options: &Options) -> redis::RedisResult<Self> {
-        // Whoever asks is told soon that the server is away; they know best whether to try again.
+        // Clients learn soon that the server is away; they know best whether to try again.
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(2)
             .set_response_timeout(Some(Duration::from_secs(5)));

@@ -1,4 +1,4 @@
-//! A mailing service's question, asked without writing: how many addresses of a customer's list are
+//! A mailing service's question, answered without writing: how many addresses of a customer's list are
 //! new, and would the list pass the limit of the customer's plan?
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! cargo run --release --example plan -- list.txt --limit 100000 --insert  # adds what fits the plan
 //! ```
 //!
-//! The filter is fetched with BF.SCANDUMP, or read from a file that `--save` wrote, and asked and
+//! The filter is fetched with BF.SCANDUMP, or read from a file that `--save` wrote, then queried and
 //! filled in this program's own memory. What others add while it is fetched may be in the copy or not.
 //!
 //! A list has one address a line. Spaces around it are taken off and its domain is lower-cased; the
@@ -22,10 +22,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use redis::{Connection, RedisResult};
-use valkeybloom::bloom::chunks::{Partial, Progress};
-use valkeybloom::bloom::{Added, AnyObject, BloomObject, Limits, codec};
+use valkeybloom::bloom::chunks::{self, Value};
+use valkeybloom::bloom::{Limits, Object, Time, dump};
 
-/// Tells how many addresses of a list are not in a filter.
+/// Counts the addresses of a list that are not in a filter.
 #[derive(Parser)]
 struct Options {
     /// The list, one address a line
@@ -51,7 +51,7 @@ struct Options {
 }
 
 /// As on the server: a filter that may not grow takes no more when it is full.
-const LIMITS: Limits = Limits::Within {
+const LIMITS: Limits = Limits {
     filter_bytes: u64::MAX,
     object_bytes: u64::MAX,
     saturate: false,
@@ -81,51 +81,50 @@ fn addresses(list: &str) -> (Vec<String>, usize) {
 }
 
 /// A copy of the server's filter in our own memory.
-fn fetch(connection: &mut Connection, key: &str) -> Result<BloomObject, Box<dyn Error>> {
+fn fetch(connection: &mut Connection, key: &str) -> Result<Object, Box<dyn Error>> {
     let mut scan = |cursor: u64| -> RedisResult<(u64, Vec<u8>)> {
         let mut command = redis::cmd("BF.SCANDUMP");
         command.arg(key).arg(cursor).query(connection)
     };
     let (mut cursor, header) = scan(0)?;
-    let mut partial = Partial::new(&header, LIMITS)
-        .map_err(|e| e.map_or("too large".into(), |e| e.to_string()))?;
+    let begun = chunks::begin(&header, LIMITS);
+    let mut partial = match begun.map_err(|e| e.map_or("too large".into(), |e| e.to_string()))? {
+        Value::Partial(partial) => partial,
+        Value::Complete(filter) => return Ok(filter),
+    };
     // It ends: a chunk that is empty, or of another filter under this key, is refused.
     loop {
         let (next, chunk) = scan(cursor)?;
-        if let Some(object) = complete(partial.load(next, &chunk)?)? {
-            return Ok(object);
+        if let Some(filter) = partial.load(next, &chunk)? {
+            return Ok(filter);
         }
         cursor = next;
     }
 }
 
-fn complete(progress: Progress) -> Result<Option<BloomObject>, &'static str> {
-    match progress {
-        Progress::Partial => Ok(None),
-        Progress::Complete(AnyObject::Plain(object)) => Ok(Some(object)),
-        // What it answers depends on the time, and what it counts on how often.
-        Progress::Complete(AnyObject::Extended(_)) => Err("the filter has periods or counters"),
-    }
+/// What plain filters get in place of the time, which they do not look at.
+const fn any_time() -> u64 {
+    0
 }
 
 /// How many of these distinct items are not in the filter: BF.MISSING, in our own memory.
-fn missing(filter: &BloomObject, items: &[String]) -> u64 {
+fn missing(filter: &Object, items: &[String]) -> u64 {
     let mut missing = 0;
-    filter.contains_each(items.iter().map(String::as_bytes), |found| {
-        missing += u64::from(!found);
-    });
+    let items = items.iter().map(String::as_bytes);
+    filter.contains_each(items, any_time, |found| missing += u64::from(!found));
     missing
 }
 
 /// Adds to our own copy what the server would add, to the same bits.
-fn add(filter: &mut BloomObject, items: &[String]) -> Result<(), String> {
-    let mut outcome = Ok(Added::Present);
+fn add(filter: &mut Object, items: &[String]) -> Result<(), String> {
+    let mut refusal = None;
     let items = items.iter().map(String::as_bytes);
-    filter.add_each(items, || LIMITS, |added| outcome = added);
-    outcome.map(drop).map_err(|refusal| format!("{refusal:?}"))
+    let outcome = |added: Result<_, _>| refusal = added.err();
+    filter.add_each(items, Time::default(), None, || LIMITS, outcome);
+    refusal.map_or(Ok(()), |refusal| Err(format!("{refusal:?}")))
 }
 
-/// Adds to the server's filter, and tells how many items it holds then.
+/// Adds to the server's filter, and returns how many items it holds then.
 fn insert(connection: &mut Connection, key: &str, items: &[String]) -> RedisResult<u64> {
     for batch in items.chunks(BATCH) {
         let mut command = redis::cmd("BF.MADD");
@@ -139,17 +138,20 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     let (items, count) = addresses(&fs::read_to_string(&options.list)?);
     let connect = || redis::Client::open(options.server.as_str())?.get_connection();
     let mut filter = match &options.load {
-        Some(file) => codec::decode(&fs::read(file)?)?,
+        Some(file) => dump::decode(&fs::read(file)?)?,
         None => fetch(&mut connect()?, &options.key)?,
     };
+    if !filter.is_plain() {
+        // What it answers depends on the time, and what it counts on how often.
+        return Err("the filter has periods or counters".into());
+    }
     if let Some(file) = &options.save {
-        if filter.is_redisbloom() {
-            return Err("BF.LOAD does not take filters of RedisBloom".into());
-        }
-        fs::write(file, codec::encode(&filter))?;
+        let dump = dump::encode(&filter);
+        let dump = dump.ok_or("BF.LOAD does not take filters of RedisBloom")?;
+        fs::write(file, dump)?;
     }
 
-    let (card, new) = (filter.items(), missing(&filter, &items));
+    let (card, new) = (filter.items(any_time), missing(&filter, &items));
     let wanted = card.saturating_add(new);
     let fits = options.limit.is_none_or(|limit| wanted <= limit);
     println!("addresses in the list    {count:>10}");
@@ -158,7 +160,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     println!("new                      {new:>10}");
     // Less than the sum of both, where an address is claimed by the bits of others in the list.
     add(&mut filter, &items)?;
-    let predicted = filter.items();
+    let predicted = filter.items(any_time);
     println!("in the filter with them  {predicted:>10}");
     if let Some(limit) = options.limit {
         let verdict = if fits { "kept" } else { "passed" };

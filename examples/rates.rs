@@ -1,16 +1,16 @@
-//! Measures the rate of false positives of objects that have grown: asked for, and had.
+//! Measures the rate of false positives of objects that have grown, beside the one that was requested.
 //!
 //! ```text
 //! cargo run --release --no-default-features --example rates
 //! ```
 
-use valkeybloom::bloom::{BloomObject, Fraction, Growth, Limits, Params, Seed};
+use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Time};
 
 const SEEDS: u8 = 3;
-const ASKED: u64 = 200_000;
+const STRANGERS: u64 = 200_000;
 
 fn main() {
-    println!("capacity  expansion    rate      items  filters      bytes       had");
+    println!("capacity  expansion    rate      items  filters      bytes  measured");
     #[allow(clippy::cast_possible_truncation, reason = "at is below 32")]
     for (capacity, expansion, rate, items) in [
         (100, 2, 0.01, 10_000),
@@ -30,23 +30,25 @@ fn main() {
         let (mut found, mut filters, mut bytes) = (0_u32, 0, 0);
         for seed in 0..SEEDS {
             let seed = Seed::new(std::array::from_fn(|at| seed * 64 + at as u8));
-            let mut object = BloomObject::new(&params, seed, Limits::Obey).expect("memory");
+            let mut object = Object::plain(&params, seed, Limits::NONE).expect("memory");
             for item in 0..items {
-                let probe = object.probe(format!("item {item}").as_bytes());
-                object.add(probe, || Limits::Obey).expect("room");
+                let item = format!("item {item}");
+                let added = object.add(item.as_bytes(), Time::default(), None, || Limits::NONE);
+                added.expect("memory");
             }
-            for stranger in 0..ASKED {
-                let probe = object.probe(format!("stranger {stranger}").as_bytes());
-                found += u32::from(object.contains(probe));
+            for stranger in 0..STRANGERS {
+                let stranger = format!("stranger {stranger}");
+                // A plain object does not look at the time.
+                found += u32::from(object.contains(stranger.as_bytes(), || 0));
             }
-            (filters, bytes) = (object.filters().len(), object.memory_bytes());
+            (filters, bytes) = (object.all_filters().count(), object.memory_bytes());
         }
         #[allow(clippy::cast_precision_loss, reason = "small counts")]
-        let had = f64::from(found) / (u64::from(SEEDS) * ASKED) as f64;
+        let measured = f64::from(found) / (u64::from(SEEDS) * STRANGERS) as f64;
         println!(
             "{capacity:>8} {expansion:>10} {:>6} % {items:>10} {filters:>8} {bytes:>10} {:>8.3} %",
             rate * 100.0,
-            had * 100.0
+            measured * 100.0
         );
     }
 }

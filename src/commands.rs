@@ -5,16 +5,15 @@ use std::ffi::CStr;
 use std::ops::Range;
 
 use crate::args::{Delete, InfoField, Insert, Reserve, Words};
-use crate::bloom::chunks;
-use crate::bloom::codec::DecodeError;
-use crate::bloom::sizing::Stop;
 use crate::bloom::{
-    Added, AnyObject, Extended, Filter, Growth, Limits, Refusal, Seed, Shape, Time, Window,
+    Added, DecodeError, Filter, Growth, Kind, Limits, Object, Refusal, Seed, Shape, Time, chunks,
+    dump,
 };
 use crate::config;
 use crate::ffi::{Argv, Ctx, Str};
 use crate::keyspace::{self, Moment, Reader, Writer};
 use crate::reply::{Error, Field, Reply, send, send_error};
+use crate::stored;
 use crate::text::{double_text, integer};
 
 impl Words for Argv<'_> {
@@ -31,12 +30,12 @@ fn items(args: Argv<'_>, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
     range.map(move |index| args.string(index).bytes())
 }
 
-/// The key of every command, behind its name.
+/// The command's key: always its first argument.
 fn key<'a>(args: &Argv<'a>) -> Str<'a> {
     args.string(1)
 }
 
-/// Requires so many words, and at the most as many.
+/// Requires a number of words within a range.
 fn arity(args: &Argv, count: Range<usize>) -> Result<(), Error> {
     if count.contains(&args.len()) {
         Ok(())
@@ -87,12 +86,10 @@ pub fn add<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     }
     let mut writer = Writer::open(ctx, key(&args));
     let item = args.string(2);
-    let added = writer.update(|object| match object {
-        AnyObject::Plain(object) => {
-            let probe = object.probe(item.bytes());
-            Some(object.add(probe, || keyspace::limits_for(ctx)))
-        }
-        AnyObject::Extended(_) => None,
+    let added = writer.update(|object| {
+        let limits = || keyspace::limits_for(ctx);
+        let plain = object.is_plain();
+        plain.then(|| object.add(item.bytes(), Time::default(), None, limits))
     });
     match added {
         Ok(Ok(Some(Ok(Added::New)))) => {
@@ -102,7 +99,7 @@ pub fn add<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
         Ok(Ok(Some(Ok(Added::Present | Added::Again)))) => ctx.reply_bool(false),
         Ok(Ok(Some(Err(refusal)))) => send_error(ctx, refusal.into()),
         Err(error) => send_error(ctx, error),
-        // No object yet, or one that time matters to.
+        // No object yet, or one that is not plain.
         Ok(Ok(None) | Err(_)) => match write(ctx, writer, args, &Addition::of_items(2..3)) {
             Ok(outcomes) => match outcomes[0] {
                 Ok(added) => ctx.reply_bool(added == Added::New),
@@ -127,13 +124,13 @@ pub fn madd<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 pub fn insert<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     let outcome = Insert::parse(&args, config::defaults()).and_then(|request| {
         if let (Some(wanted), Some(shape)) = (request.scale_to, &request.create) {
-            scale_to(shape, wanted)?;
+            require_reach(shape, wanted)?;
         }
         let addition = Addition {
             create: request.create,
             seed: request.seed,
             moment: Moment {
-                at_ms: told_time(ctx, request.at_ms)?,
+                at_ms: replicated_time(ctx, request.at_ms)?,
                 ttl_ms: request.ttl_ms,
                 id: request.id,
             },
@@ -145,24 +142,24 @@ pub fn insert<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     reply_outcomes(ctx, outcome);
 }
 
-/// The time that a command came with, which clients do not decide on.
-fn told_time(ctx: Ctx, at_ms: Option<u64>) -> Result<Option<u64>, Error> {
+/// The time in a command from a primary or an AOF. A client must not give one.
+fn replicated_time(ctx: Ctx, at_ms: Option<u64>) -> Result<Option<u64>, Error> {
     match at_ms {
         Some(_) if !ctx.must_obey() => Err(Error::UnknownOption),
-        told => Ok(told),
+        at_ms => Ok(at_ms),
     }
 }
 
-/// Refuses an object that could not grow to hold so many items.
-fn scale_to(shape: &Shape, wanted: u64) -> Result<(), Error> {
+/// Refuses an object that could not grow to this capacity.
+fn require_reach(shape: &Shape, wanted: u64) -> Result<(), Error> {
     match shape.reach(keyspace::limits()) {
         (reached, _) if reached >= wanted => Ok(()),
-        (_, Some(Stop::Rate)) => Err(Error::ScaleToRate),
+        (_, Some(Refusal::RateTooSmall)) => Err(Error::ScaleToRate),
         _ => Err(Error::ScaleToMemory),
     }
 }
 
-/// What became of the items of a command, in order. A refusal is the last.
+/// The outcome for each item of a command, in order. A refusal ends the list.
 type Outcomes = Vec<Result<Added, Refusal>>;
 
 fn reply_outcomes(ctx: Ctx, outcomes: Result<Outcomes, Error>) {
@@ -179,16 +176,16 @@ fn reply_outcomes(ctx: Ctx, outcomes: Result<Outcomes, Error>) {
     }
 }
 
-/// Items to be added.
+/// Items to add.
 struct Addition {
-    /// The object to make if there is none.
+    /// The object to create if there is none.
     create: Option<Shape>,
     seed: Option<Seed>,
-    /// When, and what was said of the items.
+    /// The time of the write, and the items' time to live and id.
     moment: Moment,
-    /// Where the items stand among the words.
+    /// The indices of the items among the words.
     items: Range<usize>,
-    /// Whether nothing but the items stands behind the key.
+    /// Whether the command has nothing but items after its key.
     only_items: bool,
 }
 
@@ -203,31 +200,26 @@ impl Addition {
         }
     }
 
-    /// Requires that an object with such a window, or with counters, takes what is said of the items.
+    /// Requires that an object of this kind can take the items' time to live and id.
     #[inline]
-    fn suits(&self, window: Option<Window>, counting: bool) -> Result<(), Error> {
-        if self.moment.ttl_ms.is_some() && window.is_none() {
-            Err(Error::NoWindow)
-        } else if self.moment.id.is_some() && !counting {
-            Err(Error::NoCounters)
-        } else {
-            Ok(())
+    fn require_suits(&self, kind: Kind) -> Result<(), Error> {
+        match kind {
+            Kind::Plain | Kind::Counting if self.moment.ttl_ms.is_some() => Err(Error::NoWindow),
+            Kind::Plain | Kind::Windowed(_) if self.moment.id.is_some() => Err(Error::NoCounters),
+            _ => Ok(()),
         }
     }
 
-    /// What an object of this shape needs to know of the items, if it takes them.
+    /// The time and the moment for an object of this shape, if it can take the items.
     fn moment_for(&self, ctx: Ctx, shape: &Shape) -> Result<(Time, Moment), Error> {
-        self.suits(shape.window, shape.counting)?;
+        self.require_suits(shape.kind)?;
         let Moment { at_ms, ttl_ms, id } = self.moment;
-        if shape
-            .window
-            .is_some_and(|window| ttl_ms > Some(window.ms()))
-            && !ctx.must_obey()
-        {
+        let window = shape.window();
+        if window.is_some_and(|window| ttl_ms > Some(window.ms())) && !ctx.must_obey() {
             return Err(Error::LongTtl);
         }
         // Without periods no time matters, and none is read.
-        let at_ms = shape.window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
+        let at_ms = window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
         let now_ms = at_ms.unwrap_or(0);
         Ok((Time { now_ms, ttl_ms }, Moment { at_ms, ttl_ms, id }))
     }
@@ -246,19 +238,17 @@ fn write<'a>(
     let written = writer.update(|object| {
         let mut outcomes = Outcomes::with_capacity(count);
         let items = items(args, range.clone());
-        let mut tidied = None;
-        match object {
-            AnyObject::Plain(object) => {
-                addition.suits(None, false)?;
-                object.add_each(items, limits, |outcome| outcomes.push(outcome));
-            }
-            AnyObject::Extended(object) => {
-                let (time, moment) = addition.moment_for(ctx, object.shape())?;
-                tidied = Some((object.tidy(time.now_ms), moment));
-                object.add_each(items, time, moment.id, limits, |o| outcomes.push(o));
-            }
+        let (mut time, mut moment) = (Time::default(), None);
+        if object.is_plain() {
+            addition.require_suits(Kind::Plain)?;
+        } else {
+            let (now, of_items) = addition.moment_for(ctx, &object.shape())?;
+            (time, moment) = (now, Some(of_items));
         }
-        Ok::<_, Error>((outcomes, tidied))
+        let tidied = object.tidy(time.now_ms);
+        let id = addition.moment.id;
+        object.add_each(items, time, id, limits, |outcome| outcomes.push(outcome));
+        Ok::<_, Error>((outcomes, moment.map(|moment| (tidied, moment))))
     })?;
     let Ok(written) = written else {
         let shape = addition.create.as_ref().ok_or(Error::NotFound)?;
@@ -295,7 +285,7 @@ fn changed_items<'a>(args: Argv<'a>, first: usize, outcomes: &Outcomes) -> Vec<S
         .collect()
 }
 
-/// Makes an object with items in it, to live for so long. Where that fails there is no key.
+/// Creates an object with items in it, under a key with this time to live. On an error there is no key.
 fn create<'a>(
     ctx: Ctx<'a>,
     writer: Writer<'a>,
@@ -308,23 +298,18 @@ fn create<'a>(
     let limits = keyspace::limits_for(ctx);
     let seed = addition.seed.unwrap_or_else(config::new_seed);
     let (time, moment) = addition.moment_for(ctx, shape)?;
-    let mut object = AnyObject::new(shape, seed, time, limits)?;
+    let mut object = Object::new(shape, seed, time, limits)?;
     let range = addition.items.clone();
     let first = range.start;
     let mut outcomes = Outcomes::with_capacity(range.len());
-    let (items, limits) = (items(args, range), || limits);
-    match &mut object {
-        AnyObject::Plain(object) => object.add_each(items, limits, |o| outcomes.push(o)),
-        AnyObject::Extended(object) => {
-            object.add_each(items, time, moment.id, limits, |o| outcomes.push(o));
-        }
-    }
+    let items = items(args, range);
+    object.add_each(items, time, moment.id, || limits, |o| outcomes.push(o));
     let changed = changed_items(args, first, &outcomes);
     writer.create(object, &changed, &moment, expires_ms);
     Ok(outcomes)
 }
 
-/// The point in time at which something ends that lives for so long from now on.
+/// The point in time at which a time to live that starts now ends.
 fn expiry(ttl_ms: u64) -> Result<i64, Error> {
     let at_ms = Ctx::now_ms().checked_add(ttl_ms);
     let at_ms = at_ms.and_then(|ms| i64::try_from(ms).ok());
@@ -370,12 +355,13 @@ pub fn info<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     let reader = Reader::open(ctx, key(&args));
     let reply = reader.object().and_then(|object| {
         let object = object.ok_or(Error::NotFound)?;
+        let shape = object.shape();
         let Some(field) = field else {
             let rows = InfoField::ALL.into_iter();
-            let rows = rows.filter_map(|field| Some((title(field), told(object, field)?)));
+            let rows = rows.filter_map(|field| Some((title(field), value(object, &shape, field)?)));
             return Ok(Reply::Table(rows.collect()));
         };
-        let value = told(object, field).ok_or(Error::UnknownField)?;
+        let value = value(object, &shape, field).ok_or(Error::UnknownField)?;
         Ok(if ctx.is_resp3() {
             Reply::Table(vec![(title(field), value)])
         } else {
@@ -403,13 +389,13 @@ fn title(field: InfoField) -> &'static CStr {
 }
 
 /// The value of a field, or `None` for one that the object does not have.
-fn told(object: &AnyObject, field: InfoField) -> Option<Reply<'static>> {
-    let Shape { params, window, .. } = object.shape();
+fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'static>> {
+    let (params, window) = (shape.params, shape.window());
     let scaling = params.growth != Growth::Fixed;
     let now = Ctx::now_ms;
     Some(match field {
         InfoField::Capacity => Reply::Count(object.capacity(now)),
-        InfoField::Size => Reply::Count(keyspace::memory_bytes(object)),
+        InfoField::Size => Reply::Count(stored::memory_bytes(object)),
         InfoField::Filters => Reply::Count(object.filter_count(now)),
         InfoField::Items => Reply::Count(object.items(now)),
         InfoField::Expansion if !scaling => Reply::Null,
@@ -417,7 +403,7 @@ fn told(object: &AnyObject, field: InfoField) -> Option<Reply<'static>> {
         InfoField::Error => Reply::Rate(params.error_rate.get()),
         InfoField::Tightening if scaling => Reply::Rate(params.tightening.get()),
         InfoField::MaxScaledCapacity if scaling => {
-            Reply::Count(object.max_scaled_capacity(now, keyspace::limits()))
+            Reply::Count(object.reach(now, keyspace::limits()))
         }
         InfoField::Tightening | InfoField::MaxScaledCapacity => return None,
         InfoField::EstimatedError => Reply::Rate(object.estimated_rate(now)),
@@ -440,7 +426,7 @@ fn try_load<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
     } else {
         0
     };
-    // As for RESTORE, 0 is no time to live.
+    // As in RESTORE, 0 means no time to live.
     let expires_ms = match ttl_ms {
         0 => None,
         ttl => Some(expiry(ttl)?),
@@ -449,8 +435,8 @@ fn try_load<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
     if writer.exists()? {
         return Err(Error::Busy);
     }
-    let dump = args.string(2).bytes();
-    let object = AnyObject::decode(dump).map_err(|error| match error {
+    let bytes = args.string(2).bytes();
+    let object = dump::decode(bytes).map_err(|error| match error {
         DecodeError::UnsupportedVersion => Error::UnsupportedVersion,
         DecodeError::Truncated | DecodeError::Malformed(_) => Error::Undecodable,
         DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),
@@ -458,7 +444,7 @@ fn try_load<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
     if !object.is_within(keyspace::limits_for(ctx)) {
         return Err(Error::Refused(Refusal::MemoryLimit));
     }
-    writer.create_loaded(object, dump, expires_ms);
+    writer.create_loaded(object, bytes, expires_ms);
     Ok(Reply::Ok)
 }
 
@@ -478,9 +464,9 @@ pub fn scandump<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
         .and_then(|object| object.ok_or(Error::NotFound));
     match object {
         Ok(object) => {
-            // A cursor below 0 stands past the end, as one above all bitmaps does.
+            // A negative cursor is past the end, as one above all bitmaps is.
             let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
-            let (next, piece) = object.piece(cursor);
+            let (next, piece) = chunks::piece(object, cursor);
             let pair = vec![Reply::Count(next), Reply::Bytes(piece.bytes())];
             send(ctx, Ok(Reply::List(pair)));
         }
@@ -499,7 +485,7 @@ fn try_loadchunk<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Err
     let data = args.string(3).bytes();
     let writer = Writer::open(ctx, key(&args));
     if cursor == 1 {
-        writer.requires_empty()?;
+        writer.require_empty()?;
         let begun = chunks::begin(data, keyspace::limits_for(ctx));
         let begun = begun.map_err(|error| match error {
             None => Error::Refused(Refusal::MemoryLimit),
@@ -523,9 +509,9 @@ pub fn debug<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
         let object = object.ok_or(Error::NotFound)?;
         let items = object.items(Ctx::now_ms);
         let mut lines = vec![Reply::Text(format!("size:{items}"))];
-        let counting = object.shape().counting;
+        let counting = object.shape().is_counting();
         for (period, filter, rate) in object.filters(Ctx::now_ms) {
-            let line = debug_line(filter, object.hash_bits(), rate);
+            let line = debug_line(filter, object.hasher().bits(), rate);
             let period = period.map(|period| format!(" period:{period}"));
             let cell = if counting { " cell:4" } else { "" };
             lines.push(Reply::Text(line + &period.unwrap_or_default() + cell));
@@ -539,7 +525,7 @@ fn debug_line(filter: &Filter, hash_bits: u32, rate: f64) -> String {
     format!(
         "bytes:{} bits:{} hashes:{} hashwidth:{hash_bits} capacity:{} size:{} ratio:{}",
         filter.bitmap().len(),
-        filter.bits(),
+        filter.positions(),
         filter.hashes(),
         filter.capacity(),
         filter.items(),
@@ -572,7 +558,7 @@ pub fn mdel<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     }
 }
 
-/// Takes items out of the object under the command's key, and tells of each whether it was.
+/// Removes items from the object under the command's key. Returns for each whether it was removed.
 fn remove<'a>(
     ctx: Ctx<'a>,
     args: Argv<'a>,
@@ -581,9 +567,9 @@ fn remove<'a>(
 ) -> Result<Vec<bool>, Error> {
     let mut writer = Writer::open(ctx, key(&args));
     let removed = writer.update(|object| {
-        let object = counting(object)?;
+        require_counters(object)?;
         let items = items(args, range.clone());
-        let of_each = items.map(|item| object.remove(object.probe(item), id));
+        let of_each = items.map(|item| object.remove(item, id));
         Ok::<_, Error>(of_each.collect::<Vec<_>>())
     })?;
     let Ok(removed) = removed else {
@@ -598,10 +584,11 @@ fn remove<'a>(
     Ok(removed)
 }
 
-fn counting(object: &mut AnyObject) -> Result<&mut Extended, Error> {
-    match object {
-        AnyObject::Extended(object) if object.shape().counting => Ok(object),
-        _ => Err(Error::NoCounters),
+fn require_counters(object: &Object) -> Result<(), Error> {
+    if object.shape().is_counting() {
+        Ok(())
+    } else {
+        Err(Error::NoCounters)
     }
 }
 
@@ -611,13 +598,10 @@ pub fn count<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
         return ctx.reply_wrong_arity();
     }
     let reader = Reader::open(ctx, key(&args));
-    let count = reader.object().and_then(|object| match object {
-        None => Ok(0),
-        Some(AnyObject::Extended(object)) if object.shape().counting => {
-            let probe = object.probe(args.string(2).bytes());
-            Ok(object.count(probe))
-        }
-        Some(_) => Err(Error::NoCounters),
+    let count = reader.object().and_then(|object| {
+        let Some(object) = object else { return Ok(0) };
+        require_counters(object)?;
+        Ok(object.count(args.string(2).bytes()))
     });
     send(ctx, count.map(Reply::Count));
 }
@@ -629,13 +613,13 @@ pub fn missing<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     }
     let reader = Reader::open(ctx, key(&args));
     let missing = reader.object().map(|object| {
-        let asked = || items(args, 2..args.len());
+        let given = || items(args, 2..args.len());
         let mut missing = HashSet::new();
         match object {
-            None => missing.extend(asked()),
+            None => missing.extend(given()),
             Some(object) => {
-                let mut next = asked();
-                object.contains_each(asked(), Ctx::now_ms, |found| {
+                let mut next = given();
+                object.contains_each(given(), Ctx::now_ms, |found| {
                     missing.extend(next.next().filter(|_| !found));
                 });
             }
@@ -654,23 +638,23 @@ fn try_merge<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<(), Error> {
     if args.len() < 3 {
         return Err(Error::Arity);
     }
-    // The same filter twice is the filter itself.
+    // Merging a filter with itself changes nothing, so each name counts once.
     let mut names = HashSet::from([key(&args).bytes()]);
     let others = (2..args.len()).map(|index| args.string(index));
     let others: Vec<Str> = others.filter(|name| names.insert(name.bytes())).collect();
     let readers: Vec<Reader> = others.iter().map(|name| Reader::open(ctx, *name)).collect();
     let own = Reader::open(ctx, key(&args));
     let own_object = own.object()?;
-    let mut sources: Vec<&AnyObject> = own_object.into_iter().collect();
+    let mut sources: Vec<&Object> = own_object.into_iter().collect();
     for reader in &readers {
         sources.push(reader.object()?.ok_or(Error::NotFound)?);
     }
     if readers.is_empty() {
         return own_object.map(|_| ()).ok_or(Error::NotFound);
     }
-    let mut merged = AnyObject::merged(&sources, Limits::Obey).map_err(Error::Unlike)?;
-    // The primary alone reads the clock, and sends the time on.
-    let has_window = merged.shape().window.is_some();
+    let mut merged = Object::merged(&sources, Limits::NONE).map_err(Error::Unlike)?;
+    // Only the primary reads the clock, and replicates the time.
+    let has_window = merged.shape().window().is_some();
     let at_ms = (has_window && !ctx.must_obey()).then(Ctx::now_ms);
     let tidied = at_ms.filter(|at_ms| merged.tidy(*at_ms));
     if !merged.is_within(keyspace::limits_for(ctx)) {

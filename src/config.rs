@@ -327,7 +327,7 @@ pub fn limits(overhead_bytes: u64) -> Limits {
         0 => u64::MAX,
         bytes => bytes.saturating_sub(overhead_bytes),
     };
-    Limits::Within {
+    Limits {
         filter_bytes: FILTER_MEMORY.unsigned(),
         object_bytes,
         saturate: SATURATE.is_on(),

@@ -27,6 +27,8 @@ mod reply;
 #[cfg(feature = "client")]
 pub mod sharded;
 #[cfg(feature = "server")]
+mod stored;
+#[cfg(feature = "server")]
 mod table;
 #[cfg(feature = "server")]
 mod text;

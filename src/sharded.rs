@@ -1,12 +1,12 @@
-//! One logical filter over N keys of a cluster, for what no single key or machine holds.
+//! One logical filter over N keys of a cluster, for more items than one key or machine can hold.
 //!
 //! The filter `name` is the keys `name:0` … `name:N-1`, and an item is in the shard whose number is
-//! its CRC-32 (IEEE) modulo N. Any language's standard library has that sum, and it shares nothing
-//! with the filters' hash, so that what one shard is given is no special set to its filter. N is part
-//! of the data: it can't be changed without adding every item again.
+//! its CRC-32 (IEEE) modulo N. Any language's standard library has that checksum, and it shares nothing
+//! with the filters' hash, so the items of a shard look random to its filter. N is part of the data: it
+//! can't be changed without adding every item again.
 //!
-//! A query asks one shard, so the rate of the whole is the rate of a shard; there is nothing to
-//! tighten. What the shards share is the capacity: see [`shard_capacity`].
+//! A lookup goes to one shard, so the error rate of the whole is that of a shard; there is nothing to
+//! tighten. The shards divide the capacity: see [`shard_capacity`].
 //!
 //! ```no_run
 //! use std::num::NonZeroU32;
@@ -28,7 +28,7 @@
 //! for (item, added) in items.iter().zip(seen.add(&items).await) {
 //!     match added {
 //!         Ok(new) => println!("{item}: {}", if new { "new" } else { "known" }),
-//!         Err(error) => println!("{item}: to be tried again: {error}"),
+//!         Err(error) => println!("{item}: try again: {error}"),
 //!     }
 //! }
 //! # Ok(())
@@ -48,15 +48,14 @@ use redis::{Cmd, FromRedisValue, Pipeline, RedisError, ServerError, Value};
 
 use crate::bloom::{Fraction, Growth};
 
-/// The most items of one command: some milliseconds of a server's time, in which it serves nobody
-/// else.
+/// The most items in one command: some milliseconds in which the server serves nobody else.
 const COMMAND_ITEMS: usize = 10_000;
-/// The most bytes of items in one command that has more than one.
+/// The most bytes of items in one command with more than one item.
 const COMMAND_BYTES: usize = 16 << 20;
-/// How long a command may take, unless told otherwise.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a command may take by default.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why something was not done, or is not known to have been.
+/// Why something failed, or is not known to have succeeded.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
@@ -66,16 +65,16 @@ pub enum Error {
     /// The shard's node can't be reached, or refused: `ERR not found` for a shard that was never
     /// created, `ERR non scaling filter is full`.
     Node(RedisError),
-    /// The shard's node has not answered in time. What was sent may still happen.
+    /// The shard's node has not answered in time. The command may still take effect.
     Timeout,
-    /// The shard's primary has it, but only so many replicas said in time that they do.
+    /// The shard's primary has it, but only this many replicas acknowledged it in time.
     Unacknowledged {
         /// Number of replicas.
         replicas: u64,
     },
-    /// Something before it in its shard failed, so it was not tried.
+    /// Not tried, because something before it in its shard failed.
     NotTried,
-    /// The shard's node answered something else than this module does.
+    /// The shard's node gave a reply that this module does not give.
     Unexpected,
 }
 
@@ -121,19 +120,17 @@ pub fn shard_of(item: impl AsRef<[u8]>, shards: NonZeroU32) -> u32 {
     crc32fast::hash(item.as_ref()) % shards
 }
 
-/// Number of items that each shard is made for, where all together are to hold `capacity`: an even
-/// share *s*, and 5·√(*s*·(1−1/N)) more.
+/// Capacity of each shard of a filter for `capacity` items: an even share *s*, and 5·√(*s*·(1−1/N)) more.
 ///
-/// Shares are not even: a shard's is binomial, with a standard deviation of √(*s*·(1−1/N)). Five of
-/// them are exceeded by one shard in three million when all `capacity` items are in, so that a
-/// non-scaling filter does not refuse items and a scaling one need not grow. At a million items a shard
-/// that costs 0.5 % of memory.
+/// Shares are not even: a shard's is binomial, with a standard deviation of √(*s*·(1−1/N)). One shard in
+/// three million exceeds five of them when all `capacity` items are in, so that a non-scaling filter does
+/// not refuse items and a scaling one need not grow. At a million items a shard that costs 0.5 % of memory.
 #[must_use]
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "a square root, of which some digits do"
+    reason = "a few digits of the square root are enough"
 )]
 pub fn shard_capacity(capacity: u64, shards: NonZeroU32) -> u64 {
     let share = capacity.div_ceil(u64::from(shards.get()));
@@ -141,32 +138,31 @@ pub fn shard_capacity(capacity: u64, shards: NonZeroU32) -> u64 {
     share.saturating_add((5.0 * variance.sqrt()).ceil() as u64)
 }
 
-/// What all shards are made of, summed.
+/// Sums over all shards.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// Number of items that the shards are made for: more than was asked for, see
-    /// [`shard_capacity`].
+    /// Capacity of the shards: more than was requested, see [`shard_capacity`].
     pub capacity: u64,
     /// Bytes of memory.
     pub bytes: u64,
-    /// Number of filters, at least one a shard.
+    /// Number of filters, at least one per shard.
     pub filters: u64,
     /// Number of items that were new when they were added.
     pub items: u64,
 }
 
-/// Who has to have an add before it counts.
+/// How many replicas have to acknowledge a write, and within what time.
 #[derive(Clone, Copy)]
 struct Acknowledgement {
     replicas: NonZeroU32,
     timeout: Duration,
 }
 
-/// A filter spread over keys of a cluster. A clone is another handle of the same, and cheap.
+/// A filter spread over keys of a cluster. A clone is another handle to the same filter, and cheap.
 ///
-/// A batch becomes one command a shard, or one for each 10,000 items of it; the shards are asked side
-/// by side. The larger the batches, the better: a few thousand items a shard. A batch is put together
-/// by the task that awaits it; more than one task keeps more than one processor busy.
+/// A batch becomes one command per shard, or one for each 10,000 items of it; shards are queried in
+/// parallel. The larger the batches, the better: a few thousand items per shard. The task that awaits a
+/// batch assembles it; more than one task keeps more than one processor busy.
 #[derive(Clone)]
 pub struct ShardedFilter {
     connection: ClusterConnection,
@@ -184,10 +180,10 @@ impl fmt::Debug for ShardedFilter {
 }
 
 impl ShardedFilter {
-    /// The filter of this name and number of shards. Nothing is asked of the cluster yet.
+    /// The filter with this name and number of shards. Sends nothing to the cluster yet.
     ///
-    /// Queries go to primaries. If the connection is one that reads from replicas, it takes one in
-    /// place of a primary that is gone, which may not know the latest items.
+    /// Queries go to primaries. A connection that reads from replicas uses one in place of a primary that
+    /// is gone; it may not know the latest items.
     ///
     /// # Errors
     ///
@@ -203,13 +199,13 @@ impl ShardedFilter {
         Ok(Self {
             connection,
             keys: (0..shards.get()).map(|at| format!("{name}:{at}")).collect(),
-            timeout: PATIENCE,
+            timeout: TIMEOUT,
             acknowledgement: None,
         })
     }
 
-    /// How long one command may take, with all that the connection does to find its node again: 5
-    /// seconds unless told. The connection's own timeouts and retries end it earlier where they are
+    /// Sets how long one command may take, including the time in which the connection finds its node
+    /// again: 5 seconds by default. The connection's own timeouts and retries end it earlier if they are
     /// shorter; by default they are minutes.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
@@ -217,16 +213,15 @@ impl ShardedFilter {
         self
     }
 
-    /// Lets a write succeed only when so many replicas of its shard's primary say that they have it
-    /// (`WAIT`), which they are given so much time for, at least a millisecond, beside that of the
-    /// command.
+    /// Lets a write succeed only when this many replicas of its shard's primary acknowledge it (`WAIT`)
+    /// within the timeout, at least a millisecond, which is added to that of the command.
     ///
-    /// An acknowledged item then outlives the primary, where one of those replicas takes its place. The
-    /// server prefers the replica that is furthest; it is certain where `replicas` is all that there
-    /// are. Whoever else uses this connection waits as well.
+    /// An acknowledged item then outlives the primary, if one of those replicas takes its place. The
+    /// server prefers the most up-to-date replica; it is certain if `replicas` is all that there are.
+    /// Everything else on this connection waits as well.
     ///
-    /// Where a command changed nothing there is nothing to wait for, although what it found may be on
-    /// its way still. A key `{name:i}:sync` is set then, for a millisecond, to wait for that.
+    /// After a command that changed nothing `WAIT` does not wait, although the items found may still be on
+    /// their way to replicas. Then a key `{name:i}:sync` is set, for a millisecond, to wait for that.
     #[must_use]
     pub fn acknowledged_by(mut self, replicas: NonZeroU32, timeout: Duration) -> Self {
         self.acknowledgement = Some(Acknowledgement {
@@ -236,9 +231,9 @@ impl ShardedFilter {
         self
     }
 
-    /// Creates the shards that do not exist, for `capacity` items in all (1 to 2⁶³−1) at this rate of
-    /// false positives. Those that exist stay as they are, so that several may create the same filter
-    /// at once, and whoever failed may try again.
+    /// Creates the shards that do not exist, for a total of `capacity` items (1 to 2⁶³−1) at this error
+    /// rate. Existing ones stay as they are, so several clients may create the same filter at once, and
+    /// may try again after a failure.
     ///
     /// # Errors
     ///
@@ -263,23 +258,23 @@ impl ShardedFilter {
         created.into_iter().try_for_each(|reply| reply.map(drop))
     }
 
-    /// Adds items, and tells for each, in order, whether it was new. Of equal items the first one is.
-    /// An item that some shard claims by mistake is not new, with the rate of false positives.
+    /// Adds items, and returns for each, in order, whether it was new. Of equal items only the first one
+    /// is. A false positive counts as not new.
     ///
-    /// Where a shard fails, its items have an error each, and the others their answers. An item with an
-    /// error may have been added all the same; to add it again does no harm, except that it is not new
-    /// then. The connection itself also tries again, where a node is lost or a slot moves.
+    /// If a shard fails, each of its items gets an error, and the others their answers. An item with an
+    /// error may have been added all the same; adding it again does no harm, except that it is then not
+    /// new. The connection itself also retries if a node is lost or a slot moves.
     ///
     /// Shards are not created: a missing one is `ERR not found`.
     pub async fn add(&self, items: &[impl AsRef<[u8]>]) -> Vec<Result<bool, Error>> {
         self.each(items, true).await
     }
 
-    /// Tells for each item, in order, whether it was added: `true` for all that were, and for others
-    /// with the rate of false positives.
+    /// Returns for each item, in order, whether it was added: `true` for all that were, and for others at
+    /// the error rate.
     ///
-    /// Where a shard fails, its items have an error each, and the others their answers. A missing shard
-    /// has no items.
+    /// If a shard fails, each of its items gets an error, and the others their answers. A missing shard has
+    /// no items.
     pub async fn ask(&self, items: &[impl AsRef<[u8]>]) -> Vec<Result<bool, Error>> {
         self.each(items, false).await
     }
@@ -320,7 +315,7 @@ impl ShardedFilter {
         let shards = u32::try_from(self.keys.len())
             .ok()
             .and_then(NonZeroU32::new);
-        shards.expect("it was made of such a number")
+        shards.expect("`new` took a number of shards")
     }
 
     async fn on_all(&self, command: &str) -> Vec<Result<Value, Error>> {
@@ -350,8 +345,8 @@ impl ShardedFilter {
         answers
     }
 
-    /// The answers for a shard's items, as far as they were tried. Its commands go one after another:
-    /// so equal items are told apart in order, and a node that is gone is waited for once.
+    /// The answers for a shard's items, as far as they were tried. Its commands go one after another, so
+    /// that only the first of equal items is new, and a lost node costs one timeout.
     async fn each_of_shard(
         &self,
         key: &str,
@@ -368,7 +363,7 @@ impl ShardedFilter {
 
             let mut words = Cmd::with_capacity(count + 4, bytes + key.len() + 32);
             if add {
-                // As BF.MADD, which would make a missing shard from the server's settings.
+                // Not BF.MADD, which would create a missing shard from the server's settings.
                 words.arg("BF.INSERT").arg(key).arg("NOCREATE").arg("ITEMS");
             } else {
                 words.arg("BF.MEXISTS").arg(key);
@@ -393,8 +388,8 @@ impl ShardedFilter {
         answers
     }
 
-    /// A command that writes to a shard, and whatever it takes for that to be acknowledged. That the
-    /// shard exists already is not an error.
+    /// Sends a command that writes to a shard, and waits until it is acknowledged. That the shard exists
+    /// already is not an error.
     async fn write(&self, key: &str, command: Cmd) -> Result<Value, Error> {
         let Some(Acknowledgement { replicas, timeout }) = self.acknowledgement else {
             let [reply] = self.call(key, [command]).await?;
@@ -403,8 +398,8 @@ impl ShardedFilter {
         let mut wait = redis::cmd("WAIT");
         let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         wait.arg(replicas.get()).arg(timeout);
-        // WAIT is about what its own connection wrote, so both are one pipeline.
-        let [reply, mut had] = self.call(key, [command, wait.clone()]).await?;
+        // WAIT covers what its own connection wrote, so both go in one pipeline.
+        let [reply, mut acknowledged] = self.call(key, [command, wait.clone()]).await?;
         let changed = match &reply {
             Value::Okay => true,
             Value::Array(answers) => answers.iter().any(|answer| is_yes(answer) == Some(true)),
@@ -414,17 +409,17 @@ impl ShardedFilter {
         if !changed {
             let mut sync = redis::cmd("SET");
             sync.arg(format!("{{{key}}}:sync")).arg("").arg("PX").arg(1);
-            let [set, had_then] = self.call(key, [sync, wait]).await?;
+            let [set, waited] = self.call(key, [sync, wait]).await?;
             accepted(set)?;
-            had = had_then;
+            acknowledged = waited;
         }
-        match read::<u64>(had)? {
-            had if had >= u64::from(replicas.get()) => Ok(reply),
+        match read::<u64>(acknowledged)? {
+            enough if enough >= u64::from(replicas.get()) => Ok(reply),
             replicas => Err(Error::Unacknowledged { replicas }),
         }
     }
 
-    /// Sends commands to a shard's primary, one right behind the other on one connection.
+    /// Sends commands to a shard's primary as one pipeline.
     async fn call<const N: usize>(
         &self,
         key: &str,
@@ -457,7 +452,7 @@ fn command_size(lengths: impl Iterator<Item = usize>) -> (usize, usize) {
     (count, bytes)
 }
 
-/// A reply that is not an error, which to find a shard made already is not.
+/// A reply that is not an error; that the shard exists already is not one.
 fn accepted(reply: Value) -> Result<Value, Error> {
     match reply {
         Value::ServerError(error) if error.details() == Some("item exists") => Ok(Value::Okay),
@@ -471,7 +466,7 @@ fn read<T: FromRedisValue>(reply: Value) -> Result<T, Error> {
     read.map_err(|_| Error::Unexpected)
 }
 
-/// A boolean of RESP3, or what stands for it in RESP2.
+/// A boolean of RESP3, or an integer of RESP2.
 fn is_yes(answer: &Value) -> Option<bool> {
     match answer {
         Value::Int(number) => Some(*number != 0),
@@ -480,7 +475,7 @@ fn is_yes(answer: &Value) -> Option<bool> {
     }
 }
 
-/// The answers for so many items. A refusal is the last in a reply: what is behind it was not tried.
+/// The answers for `count` items. An error ends a reply: the items after it were not tried.
 fn answers_of(reply: Value, count: usize) -> impl Iterator<Item = Result<bool, Error>> {
     let answers = match reply {
         Value::Array(answers) => answers,
@@ -499,13 +494,13 @@ mod tests {
     use std::fmt::Write as _;
 
     use super::*;
-    use crate::bloom::sizing::Geometry;
+    use crate::bloom::{Cells, Geometry};
 
     fn of(shards: u32) -> NonZeroU32 {
         NonZeroU32::new(shards).unwrap()
     }
 
-    /// As zlib has it, which other languages are told to take.
+    /// As in zlib, which the documentation names for other languages.
     #[test]
     fn an_item_is_where_every_language_puts_it() {
         let all: Vec<u8> = (0..=255).collect();
@@ -521,7 +516,7 @@ mod tests {
         }
     }
 
-    /// Items as programs make them, of which many differ in few bits.
+    /// Realistic items, many of which differ in few bits.
     #[test]
     fn shares_stay_within_the_capacity_of_a_shard() {
         const ITEMS: u64 = 200_000;
@@ -580,7 +575,12 @@ mod tests {
                 for (growth, filter_rate) in [("`NONSCALING`", rate), ("may grow", rate / 2.0)] {
                     let filter_rate = Fraction::new(filter_rate).unwrap();
                     let bytes = |shards| {
-                        Geometry::new(shard_capacity(items, of(shards)), filter_rate).blob_bytes()
+                        Geometry::for_rate(
+                            shard_capacity(items, of(shards)),
+                            filter_rate,
+                            Cells::Bits,
+                        )
+                        .blob_bytes()
                     };
                     let shards = (1..1000).find(|&shards| bytes(shards) <= 64 << 20).unwrap();
                     let (each, percent) = (bytes(shards), rate * 100.0);
@@ -595,6 +595,6 @@ mod tests {
             }
         }
         let docs = include_str!("../docs/sharded.md");
-        assert!(docs.contains(&table), "it is to be:\n{table}");
+        assert!(docs.contains(&table), "expected:\n{table}");
     }
 }

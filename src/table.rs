@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use crate::ffi::{Arg, ArgKind, Command, Effect, Module, entry, on_load, register_type};
-use crate::keyspace::Stored;
+use crate::stored::Stored;
 use crate::{commands, config, info};
 
 on_load!(MODULE);

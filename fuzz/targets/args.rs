@@ -1,7 +1,7 @@
 //! The words of a command. What is read is in range, does not depend on how its words are cased, and
 //! is read again when it is written out.
 
-use valkeybloom::bloom::{Fraction, Growth, Params, Shape, Window, sizing};
+use valkeybloom::bloom::{Fraction, Growth, Kind, MAX_CAPACITY, Params, Shape, Window};
 use valkeybloom::internal::{Delete, Error, InfoField, Insert, Reserve, Words, integer};
 
 /// What stands between two words: the unit separator, which is rarely part of one.
@@ -99,7 +99,7 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params) {
     assert!(
         insert
             .scale_to
-            .is_none_or(|items| (1..=sizing::MAX_CAPACITY).contains(&items))
+            .is_none_or(|items| (1..=MAX_CAPACITY).contains(&items))
     );
     assert!(insert.ttl_ms.is_none_or(|ms| ms > 0));
     let Some(shape) = insert.create else {
@@ -155,10 +155,13 @@ fn read_again<R: PartialEq + std::fmt::Debug + Clone>(
 ) {
     let expansion = shape.params.growth.expansion();
     option(&mut line, "EXPANSION", Some(expansion.into()));
-    option(&mut line, "WINDOW", shape.window.map(Window::period_ms));
-    option(&mut line, "PERIODS", shape.window.map(Window::periods));
-    if shape.counting {
-        line.push(b"COUNTING".to_vec());
+    match shape.kind {
+        Kind::Plain => {}
+        Kind::Windowed(window) => {
+            option(&mut line, "WINDOW", Some(window.period_ms()));
+            option(&mut line, "PERIODS", Some(window.periods()));
+        }
+        Kind::Counting => line.push(b"COUNTING".to_vec()),
     }
     let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
     assert_eq!(parse(&words), Ok(request.clone()));
@@ -172,12 +175,11 @@ fn option(line: &mut Vec<Vec<u8>>, word: &str, value: Option<u64>) {
 
 fn in_range(shape: &Shape) -> &Params {
     let params = &shape.params;
-    assert!((1..=sizing::MAX_CAPACITY).contains(&params.capacity));
+    assert!((1..=MAX_CAPACITY).contains(&params.capacity));
     for rate in [params.error_rate, params.tightening] {
         assert!(0.0 < rate.get() && rate.get() < 1.0);
     }
-    if let Some(window) = shape.window {
-        assert!(!shape.counting, "a window with counters");
+    if let Kind::Windowed(window) = shape.kind {
         assert!((1..=Window::MAX_PERIODS).contains(&window.periods()));
         assert!(window.period_ms() > 0);
         assert!(i64::try_from(window.ms()).is_ok());

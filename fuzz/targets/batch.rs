@@ -1,13 +1,13 @@
 //! Many items at once, and each of them alone: the same answers, and the same bits.
 
-use valkeybloom::bloom::{BloomObject, Fraction, Growth, Limits, Params, codec};
+use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Time, dump};
 
 use super::source::Source;
 
 /// Tries an input with words of the width that is set: limits, an object, and what is done to it.
 pub fn run(bytes: &[u8]) {
     let mut source = Source(bytes);
-    let limits = Limits::Within {
+    let limits = Limits {
         filter_bytes: source.u16().into(),
         object_bytes: u64::from(source.u16()) * 4,
         saturate: source.byte() % 2 == 1,
@@ -27,25 +27,25 @@ pub fn run(bytes: &[u8]) {
         let items = || items.iter().map(Vec::as_slice);
         if adds {
             let mut outcomes = Vec::new();
-            batch.add_each(items(), || limits, |outcome| outcomes.push(outcome));
+            let time = Time::default();
+            batch.add_each(items(), time, None, || limits, |it| outcomes.push(it));
             let mut left = outcomes.iter();
             for item in items() {
-                let outcome = single.add(single.probe(item), || limits);
+                let outcome = single.add(item, time, None, || limits);
                 assert_eq!(left.next(), Some(&outcome), "of {outcomes:?}");
                 if outcome.is_err() {
                     break;
                 }
             }
             assert_eq!(left.next(), None, "behind the end, of {outcomes:?}");
-            assert!(
-                codec::encode(&batch) == codec::encode(&single),
-                "other bits"
-            );
+            assert_eq!((batch.check(), single.check()), (Ok(()), Ok(())));
+            assert!(dump::encode(&batch) == dump::encode(&single), "other bits");
             assert_eq!(batch.memory_bytes(), single.memory_bytes());
         } else {
             let mut claims = Vec::new();
-            batch.contains_each(items(), |claimed| claims.push(claimed));
-            let expected = items().map(|item| single.contains(single.probe(item)));
+            let never = || panic!("a plain object asks for the time");
+            batch.contains_each(items(), never, |claimed| claims.push(claimed));
+            let expected = items().map(|item| single.contains(item, never));
             assert!(expected.eq(claims), "other answers");
         }
         if source.0.is_empty() {
@@ -55,10 +55,10 @@ pub fn run(bytes: &[u8]) {
 }
 
 /// A new object, or one of which nothing is as this program would make it.
-fn object(source: &mut Source) -> Option<BloomObject> {
+fn object(source: &mut Source) -> Option<Object> {
     if source.byte() % 2 == 1 {
-        let mut parts = Source(source.string());
-        return BloomObject::from_parts(parts.parts()).ok();
+        let parts = Source(source.string()).parts();
+        return dump::decode(&parts.dump()).ok();
     }
     let params = Params {
         capacity: u64::from(source.byte()) + 1,
@@ -66,8 +66,8 @@ fn object(source: &mut Source) -> Option<BloomObject> {
         tightening: Fraction::new(f64::from(source.byte()) / 256.0)?,
         growth: Growth::from_expansion(source.byte().into()),
     };
-    let seed = valkeybloom::bloom::Seed::new([source.byte(); 32]);
-    BloomObject::new(&params, seed, Limits::Obey).ok()
+    let seed = Seed::new([source.byte(); 32]);
+    Object::plain(&params, seed, Limits::NONE).ok()
 }
 
 /// One of 65,536 items, of up to 66 bytes; the lengths of a batch differ, or are the same.

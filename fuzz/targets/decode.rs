@@ -1,14 +1,13 @@
 //! Bytes that may be an object. What is taken for one has to bear all that can be done with it, and
 //! has to come out as it went in; what is not is refused, and takes no memory.
 
-use valkeybloom::bloom::chunks::{self, Begun, Partial, Progress};
-use valkeybloom::bloom::codec::{self, DecodeError, RdbRead, RdbWrite};
+use valkeybloom::bloom::chunks::{self, Partial, Value};
 use valkeybloom::bloom::{
-    Added, AnyObject, BloomObject, Extended, Family, Filter, Fraction, Growth, Limits, Params,
-    Parts, Seed, Shape, Time, Window,
+    Added, DecodeError, Dialect, Filter, Fraction, Growth, HEADER_BYTES, Kind, Limits, Object,
+    Params, RdbWrite, Seed, Shape, Time, Window, dump, rdb,
 };
 
-use super::source::Source;
+use super::source::{Parts, Source};
 use super::{bounded, measured};
 
 /// Tries an input: its first byte names the form of the rest.
@@ -19,86 +18,97 @@ pub fn run(bytes: &[u8]) {
     }
     let mut source = Source(bytes);
     match source.byte() {
-        0 => dump(source.0),
-        1 => fields(source),
+        0 => whole_dump(source.0, Source(&[])),
+        1 => fields(Dialect::Bloomfltr, 1, source),
         2 => pieces(source),
         3 => half_loaded(source),
         4 => put_together(source),
-        5 => redisblooms_fields(source),
-        6 => extended_dump(source),
-        7 => extended_fields(source),
+        5 => {
+            let version = i32::from(source.byte());
+            fields(Dialect::RedisBloom, version, source);
+        }
+        6 => {
+            let dump = [&[2], source.string()].concat();
+            whole_dump(&dump, source);
+        }
+        7 => {
+            // Behind the field that says that it is complete.
+            let fields_of_it = [&1_u64.to_le_bytes(), source.0].concat();
+            fields(Dialect::Bloomfltx, 1, Source(&fields_of_it));
+        }
         8 => operations(source),
         _ => {}
     }
 }
 
-/// The payload of BF.LOAD.
-fn dump(dump: &[u8]) {
+/// The payload of BF.LOAD, and what is done with the object.
+fn whole_dump(dump: &[u8], source: Source) {
     const FLAG: usize = 1 + 4 + 8 + 8;
-    let Ok(object) = bounded(1000 + 10 * dump.len(), || codec::decode(dump)) else {
+    let Ok(object) = bounded(1000 + 10 * dump.len(), || dump::decode(dump)) else {
         return;
     };
-    // The same bytes, but that the seed's flag follows from the seed.
     let mut expected = dump.to_vec();
-    expected[FLAG] = u8::from(object.seed().is_random());
-    assert!(codec::encode(&object) == expected, "other bytes");
-    check(object);
+    match Dialect::of(&object) {
+        // The flag follows from the seed.
+        Dialect::Bloomfltr => expected[FLAG] = seed_flag(&object),
+        Dialect::Bloomfltx => {}
+        Dialect::RedisBloom => panic!("it has no dump"),
+    }
+    assert!(dump::encode(&object) == Some(expected), "other bytes");
+    check(object, source);
 }
 
-/// The fields in an RDB.
-fn fields(mut source: Source) {
+fn seed_flag(object: &Object) -> u8 {
+    u8::from(object.hasher().seed() != Some(&Seed::FIXED))
+}
+
+/// The fields in an RDB, in an encoding version, and what is done with the object.
+fn fields(dialect: Dialect, version: i32, mut source: Source) {
     const FLAG: usize = 4 * 8;
     let whole = source.0;
-    let Ok(object) = bounded(1000 + 20 * whole.len(), || read_fields(&mut source)) else {
+    let read = bounded(1000 + 20 * whole.len(), || {
+        rdb::read(dialect, version, &mut source)
+    });
+    let Ok(value) = read else {
         return;
     };
     let mut expected = whole[..whole.len() - source.0.len()].to_vec();
-    expected[FLAG] = u8::from(object.seed().is_random());
-    assert!(fields_of(&object) == expected, "other fields");
-    check(object);
-}
-
-fn read_fields(source: &mut Source) -> Result<BloomObject, DecodeError> {
-    let count = source.uint()?;
-    codec::read_rdb(count, source)
-}
-
-/// The fields of an object of RedisBloom, behind their encoding version.
-fn redisblooms_fields(mut source: Source) {
-    let version = i32::from(source.byte());
-    let whole = source.0;
-    let read = bounded(1000 + 20 * whole.len(), || {
-        read_redisbloom(&mut source, version)
-    });
-    let Ok(object) = read else {
-        return;
-    };
-    assert!(object.is_redisbloom() && version <= 4);
-    // The newest encoding is what is written.
-    if version == 4 {
-        let read = &whole[..whole.len() - source.0.len()];
-        assert!(fields_of(&object) == read, "other fields");
+    match value {
+        Value::Complete(object) => {
+            assert_eq!(Dialect::of(&object), dialect);
+            assert!(version <= dialect.rdb_version(), "a form that is not known");
+            if dialect == Dialect::Bloomfltr {
+                expected[FLAG] = seed_flag(&object);
+            }
+            // The newest encoding is what is written.
+            if version == dialect.rdb_version() {
+                assert!(fields_of(&object) == expected, "other fields");
+            }
+            check(object, source);
+        }
+        Value::Partial(partial) => {
+            assert_eq!(partial.dialect(), dialect);
+            // Nothing is said of an object that has no filters.
+            expected[..mark_len(&partial)].fill(0);
+            assert!(fields_of_partial(&partial) == expected, "other fields");
+        }
     }
-    check(object);
-}
-
-fn read_redisbloom(source: &mut Source, version: i32) -> Result<BloomObject, DecodeError> {
-    let (items, count) = (source.uint()?, source.uint()?);
-    codec::read_redisbloom(items, count, version, source)
 }
 
 /// The bytes that say all of an object.
-fn bytes_of(object: &BloomObject) -> Vec<u8> {
-    if object.is_redisbloom() {
-        fields_of(object)
-    } else {
-        codec::encode(object)
-    }
+fn bytes_of(object: &Object) -> Vec<u8> {
+    dump::encode(object).unwrap_or_else(|| fields_of(object))
 }
 
-fn fields_of(object: &BloomObject) -> Vec<u8> {
+fn fields_of(object: &Object) -> Vec<u8> {
     let mut written = Written::default();
-    codec::write_rdb(object, &mut written);
+    rdb::write(object, &mut written);
+    written.0
+}
+
+fn fields_of_partial(partial: &Partial) -> Vec<u8> {
+    let mut written = Written::default();
+    partial.write_rdb(&mut written);
     written.0
 }
 
@@ -106,8 +116,8 @@ fn fields_of(object: &BloomObject) -> Vec<u8> {
 fn pieces(mut source: Source) {
     let header = source.string();
     let limits = match source.byte() {
-        0 => Limits::Obey,
-        _ => Limits::Within {
+        0 => Limits::NONE,
+        _ => Limits {
             filter_bytes: source.u16().into(),
             object_bytes: source.u16().into(),
             saturate: false,
@@ -115,13 +125,13 @@ fn pieces(mut source: Source) {
     };
     let small = 1000 + 10 * header.len();
     let mut partial = match bounded(small, || chunks::begin(header, limits)) {
-        Ok(Begun::Partial(partial)) => partial,
-        Ok(Begun::Complete(AnyObject::Extended(object))) => {
+        Ok(Value::Partial(partial)) => partial,
+        Ok(Value::Complete(object)) => {
+            assert!(object.shape().window().is_some(), "no filters");
             assert_eq!(object.totals(), (0, 0, 0), "bits that have not come");
             assert!(object.is_within(limits), "more than the limits admit");
-            return check_extended(*object, source);
+            return check(object, source);
         }
-        Ok(Begun::Complete(AnyObject::Plain(_))) => panic!("a plain object without chunks"),
         Err(_) => return,
     };
     let mut came = header.to_vec();
@@ -136,31 +146,21 @@ fn pieces(mut source: Source) {
         };
         let most = small + 4 * (came.len() + chunk.len());
         match bounded(most, || partial.load(cursor, chunk)) {
-            Ok(Progress::Complete(object)) => {
+            Ok(Some(object)) => {
                 came.extend(chunk);
                 let bitmaps = object.all_filters().flat_map(Filter::bitmap);
                 assert!(bitmaps.eq(&came[header.len()..]), "other bits");
                 assert!(object.is_within(limits), "more than was announced");
-                return match object {
-                    AnyObject::Plain(object) => check(object),
-                    AnyObject::Extended(object) => check_extended(*object, source),
-                };
+                return check(object, source);
             }
-            Ok(Progress::Partial) => came.extend(chunk),
+            Ok(None) => came.extend(chunk),
             Err(_) => {}
         }
         assert!(partial.memory_bytes() <= (small + 2 * came.len()) as u64);
         same_pieces(&partial, &came);
     }
     same_pieces(&partial.try_clone().expect("there is memory"), &came);
-    let mut written = Written::default();
-    partial.write_rdb(&mut written);
-    let mut from = Source(&written.0);
-    for _ in 0..zeros(&partial) {
-        assert_eq!(from.uint(), Ok(0));
-    }
-    let read = Partial::read_rdb(&mut from).expect("it was written");
-    same_pieces(&read, &came);
+    same_pieces(&read_again(&partial), &came);
 }
 
 #[track_caller]
@@ -169,100 +169,139 @@ fn same_pieces(partial: &Partial, came: &[u8]) {
     assert!(pieces.eq(came), "other pieces");
 }
 
-/// How many zeros stand before what is half loaded: the number of filters and, in one of RedisBloom,
-/// that of items.
-fn zeros(partial: &Partial) -> usize {
-    1 + usize::from(partial.family() == Family::RedisBloom)
+/// What an RDB holds of an object that was still coming is read as the same.
+fn read_again(partial: &Partial) -> Partial {
+    let written = fields_of_partial(partial);
+    let (mark, behind) = written.split_at(mark_len(partial));
+    assert!(mark.iter().all(|byte| *byte == 0));
+    let mut from = Source(behind);
+    Partial::read_rdb(&mut from).expect("it was written");
+    assert!(from.0.is_empty(), "fields behind it");
+
+    let (dialect, mut from) = (partial.dialect(), Source(&written));
+    let read = rdb::read(dialect, dialect.rdb_version(), &mut from);
+    assert!(from.0.is_empty(), "fields behind it");
+    match read.expect("it was written") {
+        Value::Partial(read) => *read,
+        Value::Complete(_) => panic!("complete without all chunks"),
+    }
 }
 
-/// What an RDB holds of an object that was still coming.
+/// How many zeros stand before what is half loaded, in bytes: the number of filters and, in one of
+/// `RedisBloom`, that of items.
+fn mark_len(partial: &Partial) -> usize {
+    match partial.dialect() {
+        Dialect::Bloomfltr | Dialect::Bloomfltx => 8,
+        Dialect::RedisBloom => 16,
+    }
+}
+
+/// What an RDB holds of an object that was still coming, behind its mark.
 fn half_loaded(mut source: Source) {
     let whole = source.0;
     let read = bounded(1000 + 20 * whole.len(), || Partial::read_rdb(&mut source));
     let Ok(partial) = read else {
         return;
     };
-    let mut written = Written::default();
-    partial.write_rdb(&mut written);
-    let (zero, behind) = written.0.split_at(8 * zeros(&partial));
-    assert!(zero.iter().all(|byte| *byte == 0));
+    let written = fields_of_partial(&partial);
+    let behind = &written[mark_len(&partial)..];
     assert!(whole.starts_with(behind), "other fields");
     assert_eq!(behind.len(), whole.len() - source.0.len());
+    assert!(
+        fields_of_partial(&read_again(&partial)) == written,
+        "other fields"
+    );
 }
 
 /// An object in parts, written in each form: all of them say the same of it.
 fn put_together(source: Source) {
     let parts = { source }.parts();
-    let (dump, header, fields) = (
-        written(&parts, 1, false),
-        written(&parts, 129, true),
-        fields_written(&parts),
-    );
+    let (dump, fields) = (parts.dump(), fields_written(&parts));
+    // The dump, with every blob cut after its own header.
+    let header = parts.written(129, |blob| &blob[..HEADER_BYTES]);
     let older = parts
         .filters
         .split_last()
         .map_or(&[][..], |(_, older)| older);
     let in_fields = !parts.filters.is_empty() && older.iter().all(|f| f.items == f.capacity);
-    let expected = BloomObject::from_parts(parts);
-    let refusal = expected.as_ref().err();
-    let refusal = refusal.map(|what| DecodeError::Malformed(what));
 
-    let decoded = bounded(1000 + 10 * dump.len(), || codec::decode(&dump));
-    assert_eq!(decoded.as_ref().err(), refusal.as_ref());
-    let announced = bounded(1000 + 10 * header.len(), || {
-        Partial::new(&header, Limits::Obey)
+    let decoded = bounded(1000 + 10 * dump.len(), || dump::decode(&dump));
+    let begun = bounded(1000 + 10 * header.len(), || {
+        chunks::begin(&header, Limits::NONE)
     });
-    assert_eq!(announced.err(), refusal.map(Some));
     let read = in_fields.then(|| {
         bounded(1000 + 20 * fields.len(), || {
-            read_fields(&mut Source(&fields))
+            rdb::read(Dialect::Bloomfltr, 1, &mut Source(&fields))
         })
     });
-    if let Some(read) = &read {
-        // Of several reasons the reader comes upon another one first.
-        assert_eq!(read.is_err(), refusal.is_some());
-    }
-    if let (Ok(expected), Ok(decoded)) = (expected, decoded) {
-        same(&expected, &decoded);
-        if let Some(Ok(read)) = read {
-            same(&expected, &read);
+    match decoded {
+        Ok(object) => {
+            says(&object, &parts);
+            same(
+                &object,
+                &filled(begun.expect("the dump is an object"), &parts),
+            );
+            if let Some(read) = read {
+                let Ok(Value::Complete(read)) = read else {
+                    panic!("the dump is an object, and the fields are none");
+                };
+                same(&object, &read);
+            }
+            check(object, Source(&[]));
         }
-        check(expected);
+        Err(refusal) => {
+            assert!(matches!(refusal, DecodeError::Malformed(_)), "{refusal}");
+            assert_eq!(begun.err(), Some(Some(refusal)));
+            // Of several reasons the reader comes upon another one first.
+            assert!(read.is_none_or(|read| read.is_err()));
+        }
     }
 }
 
-/// The dump of these parts, or their header, after the description of the format.
-fn written(parts: &Parts, version: u8, cut: bool) -> Vec<u8> {
-    let expansion = u32::try_from(parts.expansion).expect("it is made of 32 bits");
-    let flag = u8::try_from(parts.seed_is_random).expect("it is made of a byte");
-    let mut out = vec![version];
-    out.extend(expansion.to_le_bytes());
-    out.extend(parts.error_rate.to_le_bytes());
-    out.extend(parts.tightening.to_le_bytes());
-    out.push(flag);
-    out.extend((parts.filters.len() as u64).to_le_bytes());
-    for filter in &parts.filters {
-        let blob = if cut {
-            &filter.blob[..45]
-        } else {
-            &filter.blob
-        };
-        out.extend((blob.len() as u64).to_le_bytes());
-        out.extend(blob);
-        out.extend(filter.items.to_le_bytes());
-        out.extend(filter.capacity.to_le_bytes());
+/// An object is what these parts say.
+fn says(object: &Object, parts: &Parts) {
+    let shape = object.shape();
+    assert_eq!(shape.kind, Kind::Plain);
+    assert_eq!(
+        Some(shape.params.capacity),
+        parts.filters.first().map(|f| f.capacity)
+    );
+    assert_eq!(shape.params.growth.expansion(), parts.expansion);
+    let rates = [shape.params.error_rate, shape.params.tightening];
+    assert_eq!(
+        rates.map(|rate| rate.get().to_bits()),
+        [parts.error_rate, parts.tightening].map(f64::to_bits)
+    );
+    let filters = object
+        .all_filters()
+        .map(|f| (f.blob(), f.capacity(), f.items()));
+    let expected = parts.filters.iter();
+    assert!(filters.eq(expected.map(|f| (&f.blob[..], f.capacity, f.items))));
+}
+
+/// What a header has begun, with the cells of these parts.
+fn filled(begun: Value, parts: &Parts) -> Object {
+    let Value::Partial(mut partial) = begun else {
+        panic!("complete without cells");
+    };
+    let mut cursor = 1;
+    for chunk in parts.filters.iter().map(|f| &f.blob[HEADER_BYTES..]) {
+        cursor += chunk.len() as u64;
+        if let Some(object) = partial.load(cursor, chunk).expect("the dump is an object") {
+            return object;
+        }
     }
-    out
+    panic!("not complete with all cells");
 }
 
 /// The RDB fields of these parts, which do not say how many items older filters hold.
 fn fields_written(parts: &Parts) -> Vec<u8> {
     let mut out = Written::default();
     out.uint(parts.filters.len() as u64);
-    out.uint(parts.expansion);
+    out.uint(parts.expansion.into());
     out.double(parts.error_rate);
     out.double(parts.tightening);
-    out.uint(parts.seed_is_random);
+    out.uint(parts.seed_is_random.into());
     for filter in &parts.filters {
         out.bytes(&filter.blob);
         out.uint(filter.capacity);
@@ -272,114 +311,125 @@ fn fields_written(parts: &Parts) -> Vec<u8> {
 }
 
 #[track_caller]
-fn same(left: &BloomObject, right: &BloomObject) {
+fn same(left: &Object, right: &Object) {
+    assert_eq!((left.check(), right.check()), (Ok(()), Ok(())));
+    assert_eq!(Dialect::of(left), Dialect::of(right));
     assert!(bytes_of(left) == bytes_of(right), "other bytes");
-    assert_eq!(left.params(), right.params());
-    assert_eq!(left.items(), right.items());
-    assert_eq!(left.capacity(), right.capacity());
-    assert_eq!(left.memory_bytes(), right.memory_bytes());
+    assert_eq!(left.shape(), right.shape());
+    assert_eq!(left.hasher(), right.hasher());
+    assert_eq!(left.totals(), right.totals());
+    // A table of periods may have room for more of them.
+    if left.is_plain() {
+        assert_eq!(left.memory_bytes(), right.memory_bytes());
+    }
+}
+
+/// Sees that an object comes out of each form as it went in; returns it as it came out.
+fn comes_back(object: &Object) -> Object {
+    let dialect = Dialect::of(object);
+    let fields = fields_of(object);
+    let mut from = Source(&fields);
+    let read = rdb::read(dialect, dialect.rdb_version(), &mut from);
+    let Ok(Value::Complete(mut copy)) = read else {
+        panic!("it was written, and is no object");
+    };
+    assert!(from.0.is_empty(), "fields behind the object");
+    same(object, &copy);
+
+    let dump = dump::encode(object);
+    assert_eq!(dump.is_none(), dialect == Dialect::RedisBloom);
+    assert_eq!(dump.as_ref().map(Vec::len), dump::encoded_len(object));
+    if let Some(dump) = dump {
+        copy = dump::decode(&dump).expect("it was encoded");
+        same(object, &copy);
+    }
+
+    let (clone, took) = measured(|| object.try_clone().expect("there is memory"));
+    same(object, &clone);
+    if let Some(took) = took {
+        let base = Object::BASE_BYTES;
+        assert_eq!(took as u64, clone.memory_bytes() - base, "bytes of memory");
+    }
+    same(object, &by_pieces(object));
+    copy
+}
+
+/// An object that comes piece by piece.
+fn by_pieces(object: &Object) -> Object {
+    let mut pieces = chunks::pieces(object);
+    let mut piece = |cursor| {
+        let (next, piece) = chunks::piece(object, cursor);
+        let same = pieces
+            .next()
+            .map(|(next, piece)| (next, piece.bytes().to_vec()));
+        let expected = (next > 0).then(|| (next, piece.bytes().to_vec()));
+        assert!(same == expected, "other pieces in one pass");
+        (next, piece)
+    };
+    let (mut cursor, header) = piece(0);
+    let begun = chunks::begin(header.bytes(), Limits::NONE);
+    let mut partial = match begun.expect("it was written") {
+        Value::Partial(partial) => partial,
+        Value::Complete(copy) => {
+            assert_eq!(object.totals().0, 0, "chunks are lacking");
+            assert_eq!(piece(cursor).0, 0);
+            return copy;
+        }
+    };
+    loop {
+        let (next, chunk) = piece(cursor);
+        let loaded = partial.load(next, chunk.bytes());
+        cursor = next;
+        if let Some(copy) = loaded.expect("it was written") {
+            assert_eq!(piece(cursor).0, 0);
+            return copy;
+        }
+    }
 }
 
 /// Does with an object what can be done with one, and sees that it comes out of each form again.
-fn check(mut object: BloomObject) {
+fn check(mut object: Object, source: Source) {
     comes_back(&object);
-    let limits = Limits::Within {
+    if object.is_plain() {
+        takes_items(&mut object);
+    }
+    let clone = object.try_clone().expect("there is memory");
+    object.relocate_tables(|table| table.into_iter().collect());
+    for filter in object.all_filters_mut() {
+        filter.relocate(|blob| blob.to_vec().into());
+    }
+    same(&object, &clone);
+    operate(object, source);
+}
+
+/// Adds some items to a plain object, which asks for no time.
+fn takes_items(object: &mut Object) {
+    let never = || panic!("a plain object asks for the time");
+    let limits = Limits {
         filter_bytes: 1 << 10,
         object_bytes: 1 << 14,
-        saturate: object.items().is_multiple_of(2),
+        saturate: object.items(never).is_multiple_of(2),
     };
     let items: [&[u8]; 6] = [b"", b"a", b"bc", b"ITEM", &[0xff; 9], &[0; 33]];
     let mut claims = Vec::new();
-    object.contains_each(items.into_iter(), |claimed| claims.push(claimed));
-    let alone = items.map(|item| object.contains(object.probe(item)));
-    assert_eq!(claims, alone);
+    object.contains_each(items.into_iter(), never, |claimed| claims.push(claimed));
+    assert_eq!(claims, items.map(|item| object.contains(item, never)));
     for item in items {
-        let probe = object.probe(item);
-        let (claimed, before) = (object.contains(probe), object.items());
-        match object.add(probe, || limits) {
-            Ok(Added::New) => assert!(!claimed && object.items() == before + 1),
-            Ok(Added::Present) => assert!(claimed && object.items() == before),
+        let (claimed, before) = (object.contains(item, never), object.items(never));
+        let added = object.add(item, Time::default(), None, || limits);
+        assert_eq!(object.check(), Ok(()));
+        match added {
+            Ok(Added::New) => assert!(!claimed && object.items(never) == before + 1),
+            Ok(Added::Present) => assert!(claimed && object.items(never) == before),
             Ok(Added::Again) => panic!("counted in an object of bits"),
-            Err(_) => assert!(!claimed && object.items() == before),
+            Err(_) => assert!(!claimed && object.items(never) == before),
         }
     }
-    for limits in [limits, Limits::Obey] {
-        assert!(object.max_scaled_capacity(limits) >= object.capacity());
+    for limits in [limits, Limits::NONE] {
+        assert!(object.reach(never, limits) >= object.capacity(never));
     }
-    for index in 0..=object.filters().len() {
-        let rate = object.filter_rate(index);
-        assert!((0.0..=1.0).contains(&rate), "a rate of {rate}");
-    }
-    let clone = object.try_clone().expect("there is memory");
-    object.relocate_table(|table| table.into_iter().collect());
-    for index in 0..object.filters().len() {
-        assert!(object.relocate_filter(index, |blob| blob.to_vec().into()));
-    }
-    assert!(bytes_of(&object) == bytes_of(&clone), "other bytes");
-    comes_back(&object);
-}
-
-fn comes_back(object: &BloomObject) {
-    let fields = fields_of(object);
-    let mut from = Source(&fields);
-    let read = if object.is_redisbloom() {
-        read_redisbloom(&mut from, codec::REDISBLOOM_RDB_VERSION)
-    } else {
-        let dump = codec::encode(object);
-        assert_eq!(dump.len(), codec::encoded_len(object));
-        same(object, &codec::decode(&dump).expect("it was encoded"));
-        read_fields(&mut from)
-    };
-    same(object, &read.expect("it was written"));
-    assert!(from.0.is_empty(), "fields behind the object");
-    same(object, &object.try_clone().expect("there is memory"));
-
-    let (mut cursor, header) = chunks::piece(object, 0);
-    let partial = Partial::new(header.bytes(), Limits::Obey);
-    let mut partial = partial.expect("it was written");
-    loop {
-        let (next, chunk) = chunks::piece(object, cursor);
-        let loaded = partial.load(next, chunk.bytes());
-        match loaded.expect("it was written") {
-            Progress::Partial => cursor = next,
-            Progress::Complete(copy) => {
-                assert_eq!(chunks::piece(object, next).0, 0);
-                let AnyObject::Plain(copy) = copy else {
-                    panic!("another family");
-                };
-                return same(object, &copy);
-            }
-        }
-    }
-}
-
-/// The payload of BF.LOAD for an object with periods or counters, and what is done with it.
-fn extended_dump(mut source: Source) {
-    let dump = [&[2], source.string()].concat();
-    let decoded = bounded(1000 + 10 * dump.len(), || AnyObject::decode(&dump));
-    let Ok(AnyObject::Extended(object)) = decoded else {
-        return;
-    };
-    assert!(codec::encode_extended(&object) == dump, "other bytes");
-    check_extended(*object, source);
-}
-
-/// Its fields in an RDB, behind the first.
-fn extended_fields(mut source: Source) {
-    let whole = source.0;
-    let most = 1000 + 20 * whole.len();
-    let Ok(object) = bounded(most, || codec::read_extended(&mut source)) else {
-        return;
-    };
-    let read = &whole[..whole.len() - source.0.len()];
-    assert!(extended_written(&object)[8..] == *read, "other fields");
-    check_extended(object, source);
-}
-
-fn extended_written(object: &Extended) -> Vec<u8> {
-    let mut written = Written::default();
-    codec::write_extended(object, &mut written);
-    written.0
+    assert_eq!(object.filters(never).count(), object.all_filters().count());
+    comes_back(object);
 }
 
 /// A new one of a random shape.
@@ -395,43 +445,39 @@ fn operations(mut source: Source) {
         u64::from(source.byte()) + 1,
         u64::from(source.byte() % 8) + 1,
     );
-    let windowed = options % 2 > 0;
-    let shape = Shape {
-        params,
-        window: window.filter(|_| windowed),
-        counting: !windowed,
+    let kind = if options % 2 > 0 {
+        Kind::Windowed(window.expect("in range"))
+    } else {
+        Kind::Counting
     };
     let start = Time::at(source.u16().into());
-    let object = Extended::new(&shape, seed, start, Limits::Obey);
-    check_extended(object.expect("there is memory"), source);
+    let object = Object::new(&Shape { params, kind }, seed, start, Limits::NONE);
+    check(object.expect("there is memory"), source);
 }
 
 /// Does with an object what can be done with one at any times, and with what comes out of its forms
 /// the same.
-fn check_extended(mut object: Extended, mut source: Source) {
-    let shape = object.shape();
-    assert_ne!(shape.window.is_some(), shape.counting, "no kind, or two");
-    extended_comes_back(&object);
+fn operate(mut object: Object, mut source: Source) {
+    let counting = object.shape().is_counting();
     let mut copy = object.try_clone().expect("there is memory");
-    let window = object.shape().window.map_or(1000, Window::ms);
+    let window = object.shape().window().map_or(1000, Window::ms);
     // What was added to it and not taken back; a decoded one may hold other things.
     let mut held: Vec<([u8; 2], Option<u64>)> = Vec::new();
     let mut now = u64::from(source.u16());
     for _ in 0..30 {
         let (what, item) = (source.byte(), [source.byte() % 64, 7]);
-        let probe = object.probe(&item);
         let limits = match what >> 5 {
-            0 | 1 => Limits::Within {
+            0 | 1 => Limits {
                 filter_bytes: 1 << 12,
                 object_bytes: 1 << 15,
                 saturate: true,
             },
-            2 => Limits::Within {
+            2 => Limits {
                 filter_bytes: 1 << 10,
                 object_bytes: 1 << 14,
                 saturate: true,
             },
-            _ => Limits::Within {
+            _ => Limits {
                 filter_bytes: 1 << 9,
                 object_bytes: 1 << 12,
                 saturate: false,
@@ -445,22 +491,22 @@ fn check_extended(mut object: Extended, mut source: Source) {
                 };
                 let id = (what & 16 != 0).then(|| source.byte().into());
                 tidy(&mut object, &mut copy, now);
-                let claimed = object.contains(probe, now);
-                let before = codec::encode_extended(&object);
+                let claimed = object.contains(&item, || now);
+                let before = bytes_of(&object);
                 let was_within = object.is_within(limits);
-                let added = object.add(probe, time, id, || limits);
-                assert_eq!(copy.add(probe, time, id, || limits), added);
+                let added = object.add(&item, time, id, || limits);
+                assert_eq!(copy.add(&item, time, id, || limits), added);
                 match added {
                     Ok(added) => {
                         assert_eq!(added == Added::New, !claimed);
-                        assert!(object.contains(probe, now), "denied at once");
+                        assert!(object.contains(&item, || now), "denied at once");
                         assert!(!was_within || object.is_within(limits), "over its limits");
                         held.push((item, id));
                     }
-                    Err(_) => assert!(codec::encode_extended(&object) == before, "changed"),
+                    Err(_) => assert!(bytes_of(&object) == before, "changed"),
                 }
                 if added == Ok(Added::Present) {
-                    assert!(codec::encode_extended(&object) == before, "changed");
+                    assert!(bytes_of(&object) == before, "changed");
                 }
             }
             3 => {
@@ -468,17 +514,17 @@ fn check_extended(mut object: Extended, mut source: Source) {
                 let place = held
                     .iter()
                     .position(|(other, id)| *other == item && id.is_none());
-                let count = object.count(probe);
+                let count = object.count(&item);
                 if place.is_some() || what & 8 != 0 {
-                    let removed = object.remove(probe, None);
-                    assert_eq!(copy.remove(probe, None), removed);
-                    assert!(!removed || object.shape().counting && count > 0);
+                    let removed = object.remove(&item, None);
+                    assert_eq!(copy.remove(&item, None), removed);
+                    assert!(!removed || counting && count > 0);
                 }
             }
             4 => now = now.saturating_add(source.u16().into()),
             5 => now = now.saturating_sub(source.u16().into()),
             6 => {
-                copy = extended_comes_back(&object);
+                copy = comes_back(&object);
                 now = match source.byte() {
                     0 => now.saturating_mul(1000),
                     1 => i64::MAX as u64,
@@ -487,112 +533,64 @@ fn check_extended(mut object: Extended, mut source: Source) {
                 };
             }
             _ => {
-                let both = [&object, &copy];
-                if let Ok(merged) = Extended::merged(&both, limits) {
+                if let Ok(merged) = Object::merged(&[&object, &copy], limits) {
                     for (item, _) in &held {
-                        let probe = object.probe(item);
-                        assert!(merged.contains(probe, now) || !object.contains(probe, now));
+                        let claimed = object.contains(item, || now);
+                        assert!(!claimed || merged.contains(item, || now));
                     }
                     assert!(merged.is_within(limits));
-                    copy = extended_comes_back(&merged);
+                    copy = comes_back(&merged);
                     object = merged;
                 }
             }
         }
+        assert_eq!((object.check(), copy.check()), (Ok(()), Ok(())));
         now = now.min(i64::MAX as u64);
         asked(&object, if what < 128 { now } else { now / 2 });
         if source.0.is_empty() {
             break;
         }
     }
-    assert!(
-        codec::encode_extended(&copy) == codec::encode_extended(&object),
-        "other bytes"
-    );
-    extended_comes_back(&object);
+    assert!(bytes_of(&copy) == bytes_of(&object), "other bytes");
+    comes_back(&object);
 }
 
-fn tidy(object: &mut Extended, copy: &mut Extended, now: u64) {
+fn tidy(object: &mut Object, copy: &mut Object, now: u64) {
     let tidied = object.tidy(now);
     assert_eq!(copy.tidy(now), tidied);
     assert!(!object.tidy(now), "not tidy at once");
+    assert_eq!((object.check(), copy.check()), (Ok(()), Ok(())));
 }
 
-/// What an object tells of itself at a time.
-fn asked(object: &Extended, now: u64) {
+/// What an object answers at a time.
+fn asked(object: &Object, now: u64) {
     let items: [&[u8]; 5] = [b"", b"a", &[3, 7], &[9, 7], &[0; 33]];
     let mut claims = Vec::new();
-    object.contains_each(items.into_iter(), now, |claimed| claims.push(claimed));
-    let alone = items.map(|item| object.contains(object.probe(item), now));
-    assert_eq!(claims, alone);
+    object.contains_each(items.into_iter(), || now, |claimed| claims.push(claimed));
+    assert_eq!(claims, items.map(|item| object.contains(item, || now)));
+    let shape = object.shape();
     for item in items {
-        let probe = object.probe(item);
-        let claimed = object.contains(probe, now);
-        assert_eq!(object.count(probe) > 0, object.shape().counting && claimed);
+        let claimed = object.contains(item, || now);
+        assert_eq!(object.count(item) > 0, shape.is_counting() && claimed);
     }
     let (mut items, mut capacity, mut filters) = (0, 0, 0);
-    for (_, filter, rate) in object.filters(now) {
+    for (period, filter, rate) in object.filters(|| now) {
         items += filter.items();
         capacity += filter.capacity();
         filters += 1;
         assert!((0.0..=1.0).contains(&rate), "a rate of {rate}");
+        assert_eq!(period.is_some(), shape.window().is_some());
     }
-    assert_eq!((object.items(now), object.capacity(now)), (items, capacity));
-    let (all, ..) = object.totals();
-    assert!(filters <= all && object.live_periods(now) <= all);
-    assert!((0.0..=1.0).contains(&object.estimated_rate(now)));
-    let most = object.max_scaled_capacity(now, Limits::Obey);
-    assert!(most > 0 || object.live_periods(now) == 0, "{most} items");
-}
-
-/// Sees that an object comes out of each form as it went in.
-fn extended_comes_back(object: &Extended) -> Extended {
-    let dump = codec::encode_extended(object);
-    let same = |copy: &Extended| {
-        assert!(codec::encode_extended(copy) == dump, "other bytes");
-        assert_eq!(copy.shape(), object.shape());
-        assert_eq!(copy.totals(), object.totals());
-    };
-    let Ok(AnyObject::Extended(decoded)) = AnyObject::decode(&dump) else {
-        panic!("it was encoded, and is no object");
-    };
-    same(&decoded);
-    let fields = extended_written(object);
-    let mut from = Source(&fields);
-    assert_eq!(from.uint(), Ok(1));
-    same(&codec::read_extended(&mut from).expect("it was written"));
-    assert!(from.0.is_empty(), "fields behind the object");
-    let (clone, took) = measured(|| object.try_clone().expect("there is memory"));
-    same(&clone);
-    let any = AnyObject::Extended(Box::new(clone));
-    assert_eq!(any.encoded_len(), dump.len());
-    if let Some(took) = took {
-        let base = Extended::BASE_BYTES;
-        assert_eq!(took as u64, any.memory_bytes() - base, "bytes of memory");
-    }
-    let (mut cursor, header) = any.piece(0);
-    let begun = chunks::begin(header.bytes(), Limits::Obey);
-    let mut partial = match begun.expect("it was written") {
-        Begun::Partial(partial) => partial,
-        Begun::Complete(AnyObject::Extended(copy)) => {
-            assert_eq!(any.totals().0, 0, "chunks are lacking");
-            same(&copy);
-            return *decoded;
-        }
-        Begun::Complete(AnyObject::Plain(_)) => panic!("another family"),
-    };
-    loop {
-        let (next, chunk) = any.piece(cursor);
-        match partial.load(next, chunk.bytes()).expect("it was written") {
-            Progress::Partial => cursor = next,
-            Progress::Complete(AnyObject::Extended(copy)) => {
-                assert_eq!(any.piece(next).0, 0);
-                same(&copy);
-                return *decoded;
-            }
-            Progress::Complete(AnyObject::Plain(_)) => panic!("another family"),
-        }
-    }
+    assert_eq!(object.items(|| now), items);
+    assert_eq!(object.capacity(|| now), capacity);
+    assert_eq!(object.filter_count(|| now), filters);
+    assert!(filters <= object.totals().0);
+    let periods = object.live_periods(|| now);
+    assert_eq!(periods.is_some(), shape.window().is_some());
+    assert!(periods.is_none_or(|periods| periods <= filters));
+    assert!((0.0..=1.0).contains(&object.estimated_rate(|| now)));
+    let most = object.reach(|| now, Limits::NONE);
+    assert!(most > 0 || filters == 0, "{most} items");
 }
 
 /// What [`Source`] reads as an RDB stream.

@@ -1,7 +1,48 @@
 //! What the targets make of an input's bytes.
 
-use valkeybloom::bloom::codec::{DecodeError, RdbRead};
-use valkeybloom::bloom::{FilterParts, Parts, Seed};
+use valkeybloom::bloom::{DecodeError, RdbRead, Seed};
+
+/// What a plain object is made of, as its dump says it.
+pub struct Parts {
+    pub expansion: u32,
+    pub error_rate: f64,
+    pub tightening: f64,
+    pub seed_is_random: u8,
+    pub filters: Vec<FilterParts>,
+}
+
+/// What a filter is made of.
+pub struct FilterParts {
+    /// Its header, then its cells.
+    pub blob: Vec<u8>,
+    pub capacity: u64,
+    pub items: u64,
+}
+
+impl Parts {
+    /// The dump, after the description of the format.
+    pub fn dump(&self) -> Vec<u8> {
+        self.written(1, |blob| blob)
+    }
+
+    /// The dump, or what differs from it by its version and by how much of each blob there is.
+    pub fn written(&self, version: u8, extent: impl Fn(&[u8]) -> &[u8]) -> Vec<u8> {
+        let mut out = vec![version];
+        out.extend(self.expansion.to_le_bytes());
+        out.extend(self.error_rate.to_le_bytes());
+        out.extend(self.tightening.to_le_bytes());
+        out.push(self.seed_is_random);
+        out.extend((self.filters.len() as u64).to_le_bytes());
+        for filter in &self.filters {
+            let blob = extent(&filter.blob);
+            out.extend((blob.len() as u64).to_le_bytes());
+            out.extend(blob);
+            out.extend(filter.items.to_le_bytes());
+            out.extend(filter.capacity.to_le_bytes());
+        }
+        out
+    }
+}
 
 /// The bytes not yet taken. Read past the end, it gives zeros; as an RDB stream, it fails there.
 #[derive(Clone, Copy)]
@@ -40,10 +81,10 @@ impl<'b> Source<'b> {
     /// byte leaves it an object more often than not.
     pub fn parts(&mut self) -> Parts {
         let mut parts = Parts {
-            expansion: u32::from_le_bytes(self.array()).into(),
+            expansion: u32::from_le_bytes(self.array()),
             error_rate: f64::from_le_bytes(self.array()),
             tightening: f64::from_le_bytes(self.array()),
-            seed_is_random: self.byte().into(),
+            seed_is_random: self.byte(),
             filters: Vec::new(),
         };
         let seed = match self.byte() {

@@ -1,42 +1,38 @@
-//! The core: Bloom objects, and the bytes that they come from and go to.
+//! The core: Bloom objects, and the bytes that they are read from and written to.
 //!
 //! An *object* is a stack of *filters* that acts as one scalable Bloom filter. An item is hashed
-//! once, into a *probe*, which is then shown to every filter; the newest filter takes new items
-//! until it holds its capacity, and then a larger one with a tighter rate is stacked on it.
+//! once, into a *probe*, which is then looked up in every filter; the newest filter takes new items
+//! until it reaches its capacity, and then a larger one with a tighter rate is stacked on it.
 //!
 //! ```text
-//!   item ──Seed──▶ Probe ──▶ filter n−1 (newest, takes the adds)     capacity c·xⁿ⁻¹, rate pₙ₋₁
-//!                       ──▶ …                                        x = expansion
-//!                       ──▶ filter 0                                 capacity c,      rate p₀
+//!   item ──Hasher──▶ Probe ──▶ filter n−1 (newest, takes the adds)     capacity c·xⁿ⁻¹, rate pₙ₋₁
+//!                         ──▶ …                                        x = expansion
+//!                         ──▶ filter 0                                 capacity c,      rate p₀
 //! ```
 //!
-//! Here are no server types, no clock, no randomness and no globals: seeds, limits and defaults are
-//! arguments, so that the same calls make the same bits everywhere. What comes from outside is
-//! decoded in [`codec`] and [`chunks`] and enters an object by a constructor that checks:
-//! [`BloomObject::from_parts`], or its like for counters and for `RedisBloom`.
+//! There are no server types, no clock, no randomness and no globals here: seeds, limits and defaults are
+//! arguments, so that the same calls set the same bits everywhere. Bytes from outside are decoded in
+//! [`dump`], [`chunks`] and [`rdb`], and become an object in one constructor that checks.
+//!
+//! The folders are floors, each of which uses only those below it; ARCHITECTURE.md lists them.
 //!
 //! Credits: Bloom 1970; double hashing, Kirsch and Mitzenmacher 2006; scalable filters, Almeida,
 //! Baquero, Preguiça and Hutchison 2007; the blob's form, Frank Denis' `bloomfilter` crate.
 
-mod any;
-mod batch;
-pub mod chunks;
-pub mod codec;
-mod extended;
 mod filter;
+mod hash;
+mod law;
 mod machine;
+mod number;
 mod object;
-mod probe;
-mod redisbloom;
-mod shape;
-pub mod sizing;
 mod stack;
+mod wire;
 
-pub use any::{AnyObject, Family};
-pub use extended::Extended;
-pub use filter::{Filter, MAX_HASHES};
-pub use machine::Width;
-pub use object::{Added, BloomObject, FilterParts, MergeError, Parts, Refusal};
-pub use probe::{Probe, Seed};
-pub use shape::{Shape, Time, Window};
-pub use sizing::{Cell, Fraction, Growth, Limits, Params};
+pub use filter::{Cells, Filter, Geometry, HEADER_BYTES, MAX_HASHES};
+pub use hash::{Hasher, Probe, Seed};
+pub use law::{Growth, Limits, Params, Refusal};
+pub use machine::words::Width;
+pub use number::{Fraction, MAX_CAPACITY};
+pub use object::{Kind, MergeError, Object, Shape, Time, Window};
+pub use stack::Added;
+pub use wire::{DecodeError, Dialect, RdbRead, RdbWrite, chunks, dump, rdb};

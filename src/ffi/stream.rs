@@ -9,7 +9,6 @@ use std::ptr;
 use valkey_module::raw;
 
 use super::api::call;
-use crate::bloom::codec::{DecodeError, RdbRead, RdbWrite};
 
 /// A value being read from an RDB stream.
 pub struct RdbReader(*mut raw::RedisModuleIO);
@@ -21,37 +20,34 @@ impl RdbReader {
         Self(io)
     }
 
-    fn checked<V>(&self, value: V) -> Result<V, DecodeError> {
+    fn checked<V>(&self, value: V) -> Option<V> {
         // SAFETY: the stream is alive.
-        if unsafe { call!(RedisModule_IsIOError(self.0)) } == 0 {
-            Ok(value)
-        } else {
-            Err(DecodeError::Truncated)
-        }
+        (unsafe { call!(RedisModule_IsIOError(self.0)) } == 0).then_some(value)
     }
-}
 
-impl RdbRead for RdbReader {
-    fn uint(&mut self) -> Result<u64, DecodeError> {
+    /// The next unsigned integer, or `None` where the stream has ended or holds a field of another kind.
+    pub fn load_uint(&mut self) -> Option<u64> {
         // SAFETY: the stream is alive.
         let value = unsafe { call!(RedisModule_LoadUnsigned(self.0)) };
         self.checked(value)
     }
 
-    fn double(&mut self) -> Result<f64, DecodeError> {
+    /// The next double, if it is one.
+    pub fn load_double(&mut self) -> Option<f64> {
         // SAFETY: the stream is alive.
         let value = unsafe { call!(RedisModule_LoadDouble(self.0)) };
         self.checked(value)
     }
 
-    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+    /// The next string, if it is one.
+    pub fn load_bytes(&mut self) -> Option<Vec<u8>> {
         let mut length = 0;
         // SAFETY: the stream is alive. The server returns null or a block of exactly `length` bytes,
         // which is ours; it comes from the server's allocator, which is the global one here.
         unsafe {
             let bytes = call!(RedisModule_LoadStringBuffer(self.0, &raw mut length));
             if bytes.is_null() {
-                return Err(DecodeError::Truncated);
+                return None;
             }
             if length == 0 {
                 call!(RedisModule_Free(bytes.cast()));
@@ -72,20 +68,21 @@ impl RdbWriter {
     pub(super) unsafe fn new(io: *mut raw::RedisModuleIO) -> Self {
         Self(io)
     }
-}
 
-impl RdbWrite for RdbWriter {
-    fn uint(&mut self, value: u64) {
+    /// Writes an unsigned integer.
+    pub fn save_uint(&mut self, value: u64) {
         // SAFETY: the stream is alive.
         unsafe { call!(RedisModule_SaveUnsigned(self.0, value)) };
     }
 
-    fn double(&mut self, value: f64) {
+    /// Writes a double.
+    pub fn save_double(&mut self, value: f64) {
         // SAFETY: the stream is alive.
         unsafe { call!(RedisModule_SaveDouble(self.0, value)) };
     }
 
-    fn bytes(&mut self, value: &[u8]) {
+    /// Writes a string.
+    pub fn save_bytes(&mut self, value: &[u8]) {
         // SAFETY: the stream is alive; the server copies the bytes.
         unsafe {
             call!(RedisModule_SaveStringBuffer(

@@ -10,7 +10,6 @@ use super::api::call;
 use super::context::Ctx;
 use super::defrag::Defrag;
 use super::stream::{AofWriter, Digest, RdbReader, RdbWriter};
-use crate::bloom::codec::DecodeError;
 
 /// A value that keys can hold. All but `Drop` runs on the server's main thread or in a forked child.
 pub trait NativeType: Sized + Send + 'static {
@@ -24,13 +23,9 @@ pub trait NativeType: Sized + Send + 'static {
     /// Reads a value of a form, which goes to a database.
     ///
     /// # Errors
-    /// Any [`DecodeError`]; the server reports the key, or refuses the RESTORE.
-    fn load(
-        from: &mut RdbReader,
-        form: usize,
-        version: i32,
-        database: i32,
-    ) -> Result<Self, DecodeError>;
+    /// Why it can't, for the log; the server reports the key, or refuses the RESTORE.
+    fn load(from: &mut RdbReader, form: usize, version: i32, database: i32)
+    -> Result<Self, String>;
     /// Writes the value.
     fn save(&self, to: &mut RdbWriter);
     /// Writes commands that build the value.
@@ -151,7 +146,7 @@ unsafe extern "C" fn rdb_load<T: NativeType, const FORM: usize>(
     // SAFETY: the stream is alive during the call.
     let database = unsafe { call!(RedisModule_GetDbIdFromIO(io)) };
     let loaded = if version > T::FORMS[FORM].version {
-        Err(DecodeError::UnsupportedVersion)
+        Err("unsupported version".to_owned())
     } else {
         // SAFETY: the server reads from this stream, which is alive during the call.
         let mut reader = unsafe { RdbReader::new(io) };

@@ -1,13 +1,15 @@
-//! Objects piece by piece: what SCANDUMP gives, LOADCHUNK takes, and what lies between.
+//! Objects piece by piece: what SCANDUMP returns, LOADCHUNK takes, and what lies between.
 
-use valkeybloom::bloom::chunks::{self, CHUNK_BYTES, Partial, Piece, Progress};
-use valkeybloom::bloom::codec::{self, DecodeError, RdbRead};
-use valkeybloom::bloom::{BloomObject, FilterParts, Limits, Parts, Seed};
+use valkeybloom::bloom::chunks::{self, CHUNK_BYTES, Partial, Piece, Value};
+use valkeybloom::bloom::{DecodeError, Dialect, Filter, Limits, Object, Seed};
 
-use crate::support::{Field, Rng, Stream, grow, object, params, plain};
+use crate::support::{
+    Field, Rng, Stream, begin_partial, blob, dump_of, filters, grow, header_of, object, of_filters,
+    params, partial, read_value,
+};
 
 /// The pairs that SCANDUMP answers, from cursor 0 to the last one that holds anything.
-fn dumped(object: &BloomObject) -> Vec<(u64, Vec<u8>)> {
+fn dumped(object: &Object) -> Vec<(u64, Vec<u8>)> {
     let mut pairs = Vec::new();
     let mut cursor = 0;
     loop {
@@ -23,73 +25,53 @@ fn dumped(object: &BloomObject) -> Vec<(u64, Vec<u8>)> {
     }
 }
 
-fn header(object: &BloomObject) -> Vec<u8> {
-    chunks::piece(object, 0).1.bytes().to_vec()
-}
-
-fn begun(object: &BloomObject) -> Partial {
-    Partial::new(&header(object), Limits::Obey).unwrap()
+fn begun(object: &Object) -> Partial {
+    begin_partial(&header_of(object)).unwrap()
 }
 
 /// All bitmaps end to end.
-fn bitmaps(object: &BloomObject) -> Vec<u8> {
-    let filters = object.filters().iter();
-    filters.flat_map(|f| f.bitmap().to_vec()).collect()
+fn bitmaps(object: &Object) -> Vec<u8> {
+    object
+        .all_filters()
+        .flat_map(Filter::bitmap)
+        .copied()
+        .collect()
 }
 
 /// An object whose bitmaps are of these lengths, of random bits. (To have filters of many megabytes
 /// without adding millions of items.)
-fn of_bitmaps(lengths: &[usize], rng: &mut Rng) -> BloomObject {
+fn of_bitmaps(lengths: &[usize], rng: &mut Rng) -> Object {
     let seed = rng.seed();
     let filters = lengths.iter().map(|length| {
-        let mut blob = vec![1];
-        blob.extend((*length as u64).to_le_bytes());
-        blob.extend(7_u32.to_le_bytes());
-        blob.extend(seed.as_bytes());
-        blob.extend(rng.bytes(*length));
-        FilterParts {
-            blob,
-            capacity: *length as u64,
-            items: *length as u64,
-        }
+        let items = *length as u64;
+        (blob(7, &seed, &rng.bytes(*length)), items, items)
     });
-    BloomObject::from_parts(Parts {
-        expansion: 2,
-        error_rate: 0.01,
-        tightening: 0.5,
-        seed_is_random: 1,
-        filters: filters.collect(),
-    })
-    .unwrap()
+    of_filters(2, &filters.collect::<Vec<_>>())
 }
 
 /// A small object with some filters, none of them as large as another.
-fn small() -> BloomObject {
+fn small() -> Object {
     let mut rng = Rng::new(1);
     let mut object = object(&params(4, 0.01, 2), rng.seed());
-    grow(&mut object, &mut rng, |object| object.filters().len() == 3);
+    grow(&mut object, &mut rng, |object| object.totals().0 == 3);
     object
-}
-
-fn complete(progress: Progress) -> BloomObject {
-    match progress {
-        Progress::Complete(object) => plain(object),
-        Progress::Partial => panic!("chunks are lacking"),
-    }
 }
 
 /// Loads pairs, of which the last must make the object complete and no other.
 #[track_caller]
-fn load(pairs: &[(u64, Vec<u8>)]) -> BloomObject {
+fn load(pairs: &[(u64, Vec<u8>)]) -> Object {
     let (cursor, header) = &pairs[0];
     assert_eq!(*cursor, 1);
-    let mut partial = Partial::new(header, Limits::Obey).unwrap();
+    let mut partial = begin_partial(header).unwrap();
     let (last, chunks) = pairs[1..].split_last().unwrap();
     for (cursor, chunk) in chunks {
-        let progress = partial.load(*cursor, chunk).unwrap();
-        assert!(matches!(progress, Progress::Partial), "done at {cursor}");
+        let object = partial.load(*cursor, chunk).unwrap();
+        assert!(object.is_none(), "done at {cursor}");
     }
-    complete(partial.load(last.0, &last.1).unwrap())
+    partial
+        .load(last.0, &last.1)
+        .unwrap()
+        .expect("chunks are lacking")
 }
 
 #[test]
@@ -98,27 +80,27 @@ fn a_small_object_is_a_header_and_a_chunk_for_each_filter() {
     let pairs = dumped(&object);
     assert_eq!(pairs.len(), 1 + 3);
     let mut cursor = 1;
-    for (filter, (next, chunk)) in object.filters().iter().zip(&pairs[1..]) {
+    for (filter, (next, chunk)) in object.all_filters().zip(&pairs[1..]) {
         cursor += filter.bitmap().len() as u64;
         assert_eq!(*next, cursor);
         assert_eq!(chunk, filter.bitmap());
     }
     let loaded = load(&pairs);
-    assert!(codec::encode(&loaded) == codec::encode(&object));
+    assert!(dump_of(&loaded) == dump_of(&object));
     assert_eq!(loaded.memory_bytes(), object.memory_bytes());
     // The least one: a filter of one byte, nothing in it.
     let least = crate::support::object(&params(1, 0.5, 0), Seed::FIXED);
-    assert_eq!(least.filters()[0].bitmap().len(), 1);
+    assert_eq!(filters(&least)[0].bitmap().len(), 1);
     let pairs = dumped(&least);
     assert_eq!(pairs[1..], [(2, vec![0])]);
-    assert!(codec::encode(&load(&pairs)) == codec::encode(&least));
+    assert!(dump_of(&load(&pairs)) == dump_of(&least));
 }
 
 #[test]
 fn a_header_is_small_whatever_the_size() {
     let mut rng = Rng::new(2);
     let object = of_bitmaps(&[CHUNK_BYTES * 2, CHUNK_BYTES], &mut rng);
-    assert_eq!(header(&object).len(), 30 + 2 * (45 + 24));
+    assert_eq!(header_of(&object).len(), 30 + 2 * (45 + 24));
 }
 
 #[test]
@@ -160,10 +142,10 @@ fn chunks_are_of_4_mib_at_most_and_end_where_a_filter_ends() {
         assert_eq!(*next, cursor);
     }
     let loaded = load(&pairs);
-    assert!(codec::encode(&loaded) == codec::encode(&object));
+    assert!(dump_of(&loaded) == dump_of(&object));
     assert_eq!(loaded.memory_bytes(), object.memory_bytes());
 
-    // What has come so far is told in the same pairs.
+    // What has come so far lies in the same pairs.
     let mut partial = begun(&object);
     for (index, (cursor, chunk)) in pairs.iter().enumerate().skip(1) {
         let so_far = pairs[..index].iter().map(|(c, chunk)| (*c, &chunk[..]));
@@ -177,7 +159,7 @@ fn any_cursor_gives_what_lies_behind_it_up_to_the_filters_end() {
     let object = small();
     let all = bitmaps(&object);
     let mut ends = Vec::new();
-    for filter in object.filters() {
+    for filter in object.all_filters() {
         ends.push(ends.last().unwrap_or(&0) + filter.bitmap().len());
     }
     for offset in 0..all.len() {
@@ -199,15 +181,15 @@ fn any_cursor_gives_what_lies_behind_it_up_to_the_filters_end() {
 fn chunks_of_any_size_load() {
     let object = small();
     for size in [1, 2, 3, 7, 1000] {
-        let mut pairs = vec![(1, header(&object))];
+        let mut pairs = vec![(1, header_of(&object))];
         let mut cursor = 1;
-        for filter in object.filters() {
+        for filter in object.all_filters() {
             for chunk in filter.bitmap().chunks(size) {
                 cursor += chunk.len() as u64;
                 pairs.push((cursor, chunk.to_vec()));
             }
         }
-        assert!(codec::encode(&load(&pairs)) == codec::encode(&object));
+        assert!(dump_of(&load(&pairs)) == dump_of(&object));
     }
 }
 
@@ -224,8 +206,7 @@ fn a_chunk_that_does_not_continue_changes_nothing() {
     let object = small();
     let all = bitmaps(&object);
     let ends: Vec<usize> = object
-        .filters()
-        .iter()
+        .all_filters()
         .scan(0, |end, filter| {
             *end += filter.bitmap().len();
             Some(*end)
@@ -252,7 +233,7 @@ fn a_chunk_that_does_not_continue_changes_nothing() {
         refused("cursor of its start", order, at, &all[offset..end]);
         refused("cursor 0", order, 0, next);
         refused("cursor 1", order, 1, next);
-        refused("cursor 1 and the header", order, 1, &header(&object));
+        refused("cursor 1 and the header", order, 1, &header_of(&object));
         refused("last cursor", order, u64::MAX, next);
         refused("longer than its cursor", order, at, &vec![0; offset + 1]);
         if offset > 0 {
@@ -270,12 +251,10 @@ fn a_chunk_that_does_not_continue_changes_nothing() {
         refused("much too long", across, at + huge.len() as u64, &huge);
 
         // What was loaded stands, and the right one goes on from there.
-        let progress = partial.load(at + 1, next).unwrap();
-        if offset + 1 < all.len() {
-            assert!(matches!(progress, Progress::Partial));
-        } else {
-            let loaded = complete(progress);
-            assert!(codec::encode(&loaded) == codec::encode(&object));
+        let loaded = partial.load(at + 1, next).unwrap();
+        assert_eq!(loaded.is_some(), offset + 1 == all.len());
+        if let Some(loaded) = loaded {
+            assert!(dump_of(&loaded) == dump_of(&object));
         }
     }
     let behind = all.len() as u64 + 2;
@@ -289,11 +268,10 @@ fn written(partial: &Partial) -> Stream {
     stream
 }
 
-fn read(mut stream: Stream) -> Result<Partial, DecodeError> {
-    assert_eq!(stream.uint(), Ok(0), "the count that no object has");
-    let partial = Partial::read_rdb(&mut stream)?;
-    assert_eq!(stream, Stream::default(), "left behind");
-    Ok(partial)
+fn read(stream: Stream) -> Result<Partial, DecodeError> {
+    let mark = stream.0.front();
+    assert_eq!(mark, Some(&Field::Uint(0)), "the count that no object has");
+    read_value(Dialect::Bloomfltr, 1, stream).map(partial)
 }
 
 #[test]
@@ -316,10 +294,10 @@ fn a_partial_object_is_written_read_and_copied_at_every_stage() {
                 assert_eq!(written(&copy), written(&partial));
                 // A copy goes on by itself to the same end.
                 for (offset, byte) in all.iter().enumerate().skip(offset) {
-                    let progress = copy.load(offset as u64 + 2, &[*byte]).unwrap();
-                    if offset + 1 == all.len() {
-                        let loaded = complete(progress);
-                        assert!(codec::encode(&loaded) == codec::encode(&object));
+                    let loaded = copy.load(offset as u64 + 2, &[*byte]).unwrap();
+                    assert_eq!(loaded.is_some(), offset + 1 == all.len());
+                    if let Some(loaded) = loaded {
+                        assert!(dump_of(&loaded) == dump_of(&object));
                     }
                 }
             }
@@ -336,7 +314,7 @@ fn fields_of_a_partial_object_are_the_header_and_what_came_of_each_filter() {
     let all = bitmaps(&object);
     let mut partial = begun(&object);
     let fields = |chunks: &[&[u8]]| {
-        let mut fields = vec![Field::Uint(0), Field::Bytes(header(&object))];
+        let mut fields = vec![Field::Uint(0), Field::Bytes(header_of(&object))];
         fields.extend(chunks.iter().map(|c| Field::Bytes(c.to_vec())));
         Stream(fields.into())
     };
@@ -360,7 +338,7 @@ fn fields_of_a_partial_object_are_the_header_and_what_came_of_each_filter() {
     assert_eq!(refused(fields(&[&all[..5]])), across);
     assert_eq!(refused(fields(&[&all[..4], &all])), across);
     let mut wrong = fields(&[&[]]);
-    wrong.0[1] = Field::Bytes(codec::encode(&object));
+    wrong.0[1] = Field::Bytes(dump_of(&object));
     assert_eq!(refused(wrong), DecodeError::UnsupportedVersion);
     for index in [1, 2] {
         let mut wrong = fields(&[&[]]);
@@ -398,7 +376,7 @@ fn memory_grows_with_what_came() {
         &[1 << 32; 100],
     ] {
         let header = claim(lengths);
-        let mut partial = Partial::new(&header, Limits::Obey).unwrap();
+        let mut partial = begin_partial(&header).unwrap();
         let start = partial.memory_bytes();
         assert!(start >= header.len() as u64);
         assert!(start < 500 + 4 * header.len() as u64, "{start} at first");
@@ -426,7 +404,7 @@ fn memory_grows_with_what_came() {
 #[test]
 fn no_more_room_is_taken_than_a_filter_lacks() {
     let header = claim(&[3000]);
-    let mut partial = Partial::new(&header, Limits::Obey).unwrap();
+    let mut partial = begin_partial(&header).unwrap();
     let start = partial.memory_bytes();
     let mut come = 0;
     for chunk in [vec![0; 2000], vec![0; 500], vec![0; 499]] {
@@ -439,23 +417,22 @@ fn no_more_room_is_taken_than_a_filter_lacks() {
 #[test]
 fn limits_admit_a_header_where_they_would_admit_its_object() {
     let object = small();
-    let header = header(&object);
-    let newest = object.filters().last().unwrap().blob().len() as u64;
+    let header = header_of(&object);
+    let newest = object.all_filters().last().unwrap().blob().len() as u64;
     assert!(
         object
-            .filters()
-            .iter()
+            .all_filters()
             .all(|f| f.blob().len() as u64 <= newest)
     );
     let total = object.memory_bytes();
     let admitted = |filter_bytes, object_bytes| {
-        let limits = Limits::Within {
+        let limits = Limits {
             filter_bytes,
             object_bytes,
             saturate: false,
         };
-        let admitted = match Partial::new(&header, limits) {
-            Ok(_) => true,
+        let admitted = match chunks::begin(&header, limits) {
+            Ok(value) => matches!(value, Value::Partial(_)),
             // Not an error of decoding.
             Err(None) => false,
             Err(Some(error)) => panic!("{error}"),
@@ -470,17 +447,17 @@ fn limits_admit_a_header_where_they_would_admit_its_object() {
     assert!(!admitted(u64::MAX, 0));
 }
 
-/// What is no header is told from what is not admitted, and comes first.
+/// What is no header is refused as such before limits are looked at.
 #[test]
 fn a_bad_header_is_an_error_of_decoding() {
-    let nothing = Limits::Within {
+    let nothing = Limits {
         filter_bytes: 0,
         object_bytes: 0,
         saturate: false,
     };
-    let header = header(&small());
+    let header = header_of(&small());
     for end in 0..header.len() {
-        let error = Partial::new(&header[..end], nothing).err().unwrap();
+        let error = chunks::begin(&header[..end], nothing).err().unwrap();
         assert_eq!(error, Some(DecodeError::Truncated));
     }
 }

@@ -3,47 +3,48 @@
 
 use std::collections::HashMap;
 
-use valkeybloom::bloom::{Added, Cell, Extended, Filter, Limits, MergeError, Refusal, Seed, Time};
+use valkeybloom::bloom::{Added, Cells, Filter, Limits, MergeError, Object, Refusal, Seed, Time};
 
-use crate::support::{ROOMY, Rng, counting, extended, grow, object, params, through_every_form};
-
-const NOW: Time = Time::at(0);
+use crate::support::{
+    NO_CLOCK, ROOMY, Rng, counting, grow, has_each, object, object_of, params, through_every_form,
+    windowed,
+};
 
 fn bytes(item: u64) -> [u8; 8] {
     item.to_le_bytes()
 }
 
-fn add(object: &mut Extended, item: u64, id: Option<u64>) -> Result<Added, Refusal> {
-    object.add(object.probe(&bytes(item)), NOW, id, || Limits::Obey)
+fn add(object: &mut Object, item: u64, id: Option<u64>) -> Result<Added, Refusal> {
+    object.add(&bytes(item), Time::default(), id, || Limits::NONE)
 }
 
-fn remove(object: &mut Extended, item: u64, id: Option<u64>) -> bool {
-    object.remove(object.probe(&bytes(item)), id)
+fn remove(object: &mut Object, item: u64, id: Option<u64>) -> bool {
+    object.remove(&bytes(item), id)
 }
 
-fn has(object: &Extended, item: u64) -> bool {
-    object.contains(object.probe(&bytes(item)), 0)
+fn has(object: &Object, item: u64) -> bool {
+    object.contains(&bytes(item), NO_CLOCK)
 }
 
-fn count(object: &Extended, item: u64) -> u64 {
-    object.count(object.probe(&bytes(item)))
+fn count(object: &Object, item: u64) -> u64 {
+    object.count(&bytes(item))
 }
 
-fn is_zero(object: &Extended) -> bool {
+fn is_zero(object: &Object) -> bool {
     let mut cells = object.all_filters().flat_map(Filter::bitmap);
     cells.all(|cells| *cells == 0)
 }
 
 /// An object and how often each item is in it.
 struct Model {
-    object: Extended,
+    object: Object,
     counts: HashMap<u64, u64>,
     refused: u64,
     removed: u64,
 }
 
 impl Model {
-    fn new(object: Extended) -> Self {
+    fn new(object: Object) -> Self {
         Self {
             object,
             counts: HashMap::new(),
@@ -86,10 +87,7 @@ impl Model {
             assert!(told >= (*held).min(15), "{told} of item {item}, not {held}");
         }
         let keys: Vec<_> = self.counts.keys().map(|item| bytes(*item)).collect();
-        let mut claims = Vec::new();
-        let items = keys.iter().map(|key| &key[..]);
-        self.object
-            .contains_each(items, 0, |claimed| claims.push(claimed));
+        let claims = has_each(&self.object, keys.iter().map(|key| &key[..]));
         let alone = self.counts.keys().map(|item| has(&self.object, *item));
         assert!(alone.eq(claims));
     }
@@ -109,7 +107,7 @@ fn random_sequences_deny_nothing_that_the_multiset_holds() {
         for _ in 0..4 {
             let shape = counting(params(capacity, rate, expansion));
             let seed = rng.seed();
-            let mut model = Model::new(extended(&shape, seed));
+            let mut model = Model::new(object_of(&shape, seed));
             let items = (capacity * 10).clamp(40, 1_000);
             for step in 0..6_000 {
                 // Few items are added very often.
@@ -122,12 +120,12 @@ fn random_sequences_deny_nothing_that_the_multiset_holds() {
                     110..195 => model.remove(item),
                     195 | 196 => model.object = through_every_form(&model.object),
                     197 if step % 7 == 0 => {
-                        let mut other = Model::new(extended(&shape, seed));
+                        let mut other = Model::new(object_of(&shape, seed));
                         for _ in 0..rng.below(100) {
                             other.add(rng.next() % items);
                         }
                         let both = [&model.object, &other.object];
-                        match Extended::merged(&both, ROOMY) {
+                        match Object::merged(&both, ROOMY) {
                             Ok(merged) => model.object = merged,
                             Err(error) => {
                                 assert_eq!(error, MergeError::Rates);
@@ -156,7 +154,7 @@ fn with_ids_removal_is_exact() {
     for (capacity, rate, expansion) in [(10, 0.3, 1), (50, 0.05, 1), (20, 0.2, 2), (30, 0.1, 0)] {
         for late in [0, 3, 20] {
             let shape = counting(params(capacity, rate, expansion));
-            let mut object = extended(&shape, rng.seed());
+            let mut object = object_of(&shape, rng.seed());
             let mut held = Vec::new();
             for step in 0..4_000_u64 {
                 let id = 1_000 + step.saturating_sub(rng.next() % (late * 40 + 1));
@@ -194,13 +192,13 @@ fn with_ids_removal_is_exact() {
 
 #[test]
 fn the_rules_of_ids() {
-    let mut object = extended(&counting(params(2, 0.001, 1)), Seed::FIXED);
+    let mut object = object_of(&counting(params(2, 0.001, 1)), Seed::FIXED);
     // Two filters of two items: ids up to 20, and from 30 on.
     for (item, id) in [(1, 10), (2, 20), (3, 30), (4, 40)] {
         assert_eq!(add(&mut object, item, Some(id)), Ok(Added::New));
     }
     assert_eq!(object.totals(), (2, 4, 4));
-    let mut without = extended(&counting(params(2, 0.001, 1)), Seed::FIXED);
+    let mut without = object_of(&counting(params(2, 0.001, 1)), Seed::FIXED);
     for item in 1..=4 {
         assert_eq!(add(&mut without, item, None), Ok(Added::New));
     }
@@ -210,8 +208,7 @@ fn the_rules_of_ids() {
     assert_eq!(add(&mut object, 5, Some(5)), Ok(Added::New));
     assert_eq!(add(&mut object, 6, Some(29)), Ok(Added::New));
     assert_eq!(add(&mut object, 7, Some(30)), Ok(Added::New));
-    let items =
-        |object: &Extended| -> Vec<u64> { object.all_filters().map(Filter::items).collect() };
+    let items = |object: &Object| -> Vec<u64> { object.all_filters().map(Filter::items).collect() };
     assert_eq!(items(&object), [4, 3]);
     // An item of one filter is not removed by an id of the other, nor by one that never was.
     for (item, id) in [(1, 30), (1, 4), (3, 29), (3, 41), (3, u64::MAX), (9, 10)] {
@@ -234,16 +231,16 @@ fn the_rules_of_ids() {
     assert_eq!(items(&object), [2, 3]);
 }
 
-/// A counter that is full does not tell any more how often it was passed: it stays.
+/// A full counter no longer knows how often it was raised: it stays.
 #[test]
 fn full_counters_stay() {
     for adds in [14, 15, 16, 40] {
-        let mut object = extended(&counting(params(10, 0.001, 2)), Seed::FIXED);
+        let mut object = object_of(&counting(params(10, 0.001, 2)), Seed::FIXED);
         assert_eq!(add(&mut object, 1, None), Ok(Added::New));
         for _ in 1..adds {
             assert_eq!(add(&mut object, 1, None), Ok(Added::Again));
         }
-        assert_eq!(object.items(0), 1);
+        assert_eq!(object.items(NO_CLOCK), 1);
         assert_eq!(count(&object, 1), adds.min(15));
         for left in (0..adds).rev() {
             assert!(remove(&mut object, 1, None));
@@ -258,7 +255,7 @@ fn full_counters_stay() {
 
 #[test]
 fn what_is_not_claimed_is_not_removed() {
-    let mut object = extended(&counting(params(10, 0.001, 2)), Seed::FIXED);
+    let mut object = object_of(&counting(params(10, 0.001, 2)), Seed::FIXED);
     assert!(!remove(&mut object, 1, None));
     add(&mut object, 1, None).unwrap();
     assert!(!remove(&mut object, 2, None));
@@ -267,13 +264,10 @@ fn what_is_not_claimed_is_not_removed() {
     assert!(!remove(&mut object, 1, None));
     assert_eq!(object.totals(), (1, 0, 10));
     // Bits are not taken back.
-    let mut bits = extended(
-        &crate::support::windowed(params(10, 0.001, 2), 10, 2),
-        Seed::FIXED,
-    );
+    let mut bits = object_of(&windowed(params(10, 0.001, 2), 10, 2), Seed::FIXED);
     add(&mut bits, 1, None).unwrap();
     assert!(!remove(&mut bits, 1, None));
-    assert!(has(&bits, 1));
+    assert!(bits.contains(&bytes(1), || 0));
     assert_eq!(count(&bits, 1), 0, "bits do not count");
 }
 
@@ -292,7 +286,7 @@ fn few_removals_are_ambiguous() {
         let (mut asked, mut refused) = (0.0, 0.0);
         for _ in 0..4 {
             let shape = counting(params(capacity, rate, expansion));
-            let mut object = extended(&shape, rng.seed());
+            let mut object = object_of(&shape, rng.seed());
             let mut items = Vec::new();
             while object.totals().0 < filters || object.totals().1 < object.totals().2 {
                 let item = rng.next();
@@ -321,7 +315,7 @@ fn few_removals_are_ambiguous() {
 fn steady_churn_does_not_grow_the_stack() {
     for (expansion, held, filters) in [(2, 900, 1), (2, 6_000, 3), (1, 2_500, 3)] {
         let mut rng = Rng::new(held);
-        let mut object = extended(&counting(params(1_000, 0.01, expansion)), rng.seed());
+        let mut object = object_of(&counting(params(1_000, 0.01, expansion)), rng.seed());
         let mut items: Vec<u64> = Vec::new();
         while items.len() as u64 != held {
             items.push(rng.next());
@@ -345,7 +339,7 @@ fn steady_churn_does_not_grow_the_stack() {
 fn steady_churn_keeps_the_rate() {
     for (rate, held) in [(0.01, 2_500), (0.05, 9_500)] {
         let mut rng = Rng::new(held);
-        let mut object = extended(&counting(params(1_000, rate, 1)), rng.seed());
+        let mut object = object_of(&counting(params(1_000, rate, 1)), rng.seed());
         let mut items: Vec<u64> = Vec::new();
         while items.len() as u64 != held {
             items.push(rng.next());
@@ -358,7 +352,7 @@ fn steady_churn_keeps_the_rate() {
                 add(&mut object, items[place], None).unwrap();
             }
         }
-        let told = object.items(0);
+        let told = object.items(NO_CLOCK);
         assert!(told.abs_diff(held) <= held / 10, "{told} of {held}");
         let found = (0..100_000).filter(|_| has(&object, rng.next())).count();
         let found = u32::try_from(found).unwrap();
@@ -375,20 +369,20 @@ fn counters_take_four_times_the_memory_of_bits() {
     let mut rng = Rng::new(4);
     let params = params(50_000, 0.01, 2);
     let mut bits = object(&params, Seed::FIXED);
-    grow(&mut bits, &mut rng, |object| object.filters().len() == 3);
-    let mut counters = extended(&counting(params), Seed::FIXED);
+    grow(&mut bits, &mut rng, |object| object.totals().0 == 3);
+    let mut counters = object_of(&counting(params), Seed::FIXED);
     while counters.totals().0 < 3 {
         add(&mut counters, rng.next(), None).unwrap();
     }
     let times = counters.memory_bytes() as f64 / bits.memory_bytes() as f64;
     assert!((3.9..4.1).contains(&times), "{times} times");
-    for (counters, bits) in counters.all_filters().zip(bits.filters()) {
-        assert_eq!(counters.bits(), bits.bits());
+    for (counters, bits) in counters.all_filters().zip(bits.all_filters()) {
+        assert_eq!(counters.positions(), bits.positions());
         assert_eq!(counters.hashes(), bits.hashes());
         assert_eq!(counters.bitmap().len(), 4 * bits.bitmap().len());
         assert_eq!(
-            counters.bitmap().len() as u64 * 8 / counters.bits(),
-            Cell::Counter.bits()
+            counters.bitmap().len() as u64 * 8 / counters.positions(),
+            Cells::Counters.bits()
         );
     }
 }
@@ -400,7 +394,7 @@ fn ids_of_a_fixed_object_of_several_filters_keep_their_filter() {
     let shape = counting(params(4, 0.0001, 0));
     let sources: Vec<_> = (0..3)
         .map(|number| {
-            let mut source = extended(&shape, Seed::FIXED);
+            let mut source = object_of(&shape, Seed::FIXED);
             for item in 0..3 {
                 add(&mut source, 100 * number + item, None).unwrap();
             }
@@ -408,8 +402,8 @@ fn ids_of_a_fixed_object_of_several_filters_keep_their_filter() {
         })
         .collect();
     let sources: Vec<_> = sources.iter().collect();
-    let mut object = Extended::merged(&sources, ROOMY).unwrap();
-    let rooms = |object: &Extended| -> Vec<u64> {
+    let mut object = Object::merged(&sources, ROOMY).unwrap();
+    let rooms = |object: &Object| -> Vec<u64> {
         object
             .all_filters()
             .map(|f| f.capacity() - f.items())

@@ -1,15 +1,17 @@
 //! Bytes that another implementation wrote: valkey-bloom 1.0, of which the folder holds, for eight
-//! objects, the DUMP payload, what BF.INFO told of it, and its answer to thousands of items; and a
+//! objects, the DUMP payload, what BF.INFO said of it, and its answer to thousands of items; and a
 //! rewritten AOF of the same server, which holds each object's BF.LOAD payload.
 
 use std::collections::HashMap;
 
 use bloomfilter::Bloom;
 use serde_json::Value;
-use valkeybloom::bloom::codec::{self, RdbRead};
-use valkeybloom::bloom::{Added, BloomObject, Growth, Refusal};
+use valkeybloom::bloom::{Added, Dialect, Growth, Object, Refusal, dump};
 
-use crate::support::{Field, Rng, Stream, add, grow, has, object, params};
+use crate::support::{
+    Field, Rng, Stream, add, capacity, dump_of, fields_of, filters, grow, has, has_each,
+    is_half_full, items, object, params, read_fields,
+};
 
 const OBJECTS: &str = include_str!("../data/valkey-bloom-1.0/objects.json");
 const AOF: &[u8] = include_bytes!("../data/valkey-bloom-1.0/rewritten.aof");
@@ -184,22 +186,19 @@ fn payloads() -> HashMap<String, Vec<u8>> {
     payloads
 }
 
-fn from_dump(record: &Record) -> BloomObject {
-    let mut stream = fields(&record.dump);
-    let count = stream.uint().unwrap();
-    let object = codec::read_rdb(count, &mut stream).unwrap();
-    assert_eq!(stream, Stream::default(), "{}: left behind", record.name);
-    object
+fn from_dump(record: &Record) -> Object {
+    read_fields(Dialect::Bloomfltr, fields(&record.dump)).unwrap()
 }
 
 #[track_caller]
-fn answers_as_recorded(object: &BloomObject, record: &Record) {
+fn answers_as_recorded(object: &Object, record: &Record) {
     for (item, claimed) in &record.answers {
         assert_eq!(has(object, item), *claimed, "{}: {item:?}", record.name);
     }
-    let mut batch = Vec::new();
-    let items = record.answers.iter().map(|(item, _)| item.as_slice());
-    object.contains_each(items, |answer| batch.push(answer));
+    let batch = has_each(
+        object,
+        record.answers.iter().map(|(item, _)| item.as_slice()),
+    );
     assert!(
         batch
             .iter()
@@ -221,15 +220,15 @@ fn dumped_objects_answer_as_they_did() {
 }
 
 #[test]
-fn dumped_objects_tell_of_themselves_what_they_told() {
+fn dumped_objects_say_of_themselves_what_they_said() {
     for record in records() {
         let (object, info) = (from_dump(&record), &record.info);
         let count = |field: &str| info[field].as_u64();
         let rate = |field: &str| info[field].as_str().map(|text| text.parse().unwrap());
-        let params = object.params();
-        let filters = object.filters().len() as u64;
-        assert_eq!(Some(object.capacity()), count("Capacity"));
-        assert_eq!(Some(object.items()), count("Number of items inserted"));
+        let params = object.shape().params;
+        let filters = filters(&object).len() as u64;
+        assert_eq!(Some(capacity(&object)), count("Capacity"));
+        assert_eq!(Some(items(&object)), count("Number of items inserted"));
         assert_eq!(Some(filters), count("Number of filters"));
         assert_eq!(Some(params.error_rate.get()), rate("Error rate"));
         let expansion = match params.growth {
@@ -246,8 +245,7 @@ fn dumped_objects_tell_of_themselves_what_they_told() {
 #[test]
 fn dumped_objects_are_written_as_they_were() {
     for record in records() {
-        let mut written = Stream::default();
-        codec::write_rdb(&from_dump(&record), &mut written);
+        let written = fields_of(&from_dump(&record));
         assert!(written == fields(&record.dump), "{}", record.name);
     }
 }
@@ -258,16 +256,11 @@ fn payloads_of_the_aof_are_the_same_objects_in_the_other_form() {
     let payloads = payloads();
     for record in records() {
         let payload = &payloads[&record.name];
-        let object = codec::decode(payload).unwrap();
+        let object = dump::decode(payload).unwrap();
         answers_as_recorded(&object, &record);
-        assert!(codec::encode(&object) == *payload, "{}", record.name);
-        assert!(
-            codec::encode(&from_dump(&record)) == *payload,
-            "{}",
-            record.name
-        );
-        let mut written = Stream::default();
-        codec::write_rdb(&object, &mut written);
+        assert!(dump_of(&object) == *payload, "{}", record.name);
+        assert!(dump_of(&from_dump(&record)) == *payload, "{}", record.name);
+        let written = fields_of(&object);
         assert!(written == fields(&record.dump), "{}", record.name);
     }
 }
@@ -278,13 +271,13 @@ fn foreign_objects_grow_and_lose_nothing() {
     let mut rng = Rng::new(1);
     for record in records() {
         let mut object = from_dump(&record);
-        let before: Vec<Vec<u8>> = object.filters().iter().map(|f| f.blob().to_vec()).collect();
-        let (filters, items) = (object.filters().len(), object.items());
+        let before: Vec<Vec<u8>> = object.all_filters().map(|f| f.blob().to_vec()).collect();
+        let (count, held, _) = object.totals();
         let mut new = Vec::new();
-        let scaling = object.params().growth != Growth::Fixed;
+        let scaling = object.shape().params.growth != Growth::Fixed;
         let mut refused = false;
         for _ in 0..1_000_000 {
-            if refused || object.filters().len() == filters + 2 {
+            if refused || object.totals().0 == count + 2 {
                 break;
             }
             let item = rng.bytes(20);
@@ -299,17 +292,17 @@ fn foreign_objects_grow_and_lose_nothing() {
             }
         }
         assert_eq!(refused, !scaling);
-        let grown = if scaling { filters + 2 } else { filters };
-        assert_eq!(object.filters().len(), grown);
-        assert_eq!(object.items(), items + new.len() as u64);
+        let grown = if scaling { count + 2 } else { count };
+        assert_eq!(object.totals().0, grown);
+        assert_eq!(items(&object), held + new.len() as u64);
         assert!(new.iter().all(|item| has(&object, item)), "{}", record.name);
         let claimed = record.answers.iter().filter(|(_, claimed)| *claimed);
         assert!(claimed.clone().all(|(item, _)| has(&object, item)));
         // All but the newest that came were full, and full ones are not touched again.
-        for (filter, before) in object.filters().iter().zip(&before[..filters - 1]) {
+        for (filter, before) in filters(&object).iter().zip(&before[..before.len() - 1]) {
             assert!(filter.blob() == before, "{}", record.name);
         }
-        let again = codec::decode(&codec::encode(&object)).unwrap();
+        let again = dump::decode(&dump_of(&object)).unwrap();
         assert!(
             claimed
                 .map(|(item, _)| item)
@@ -382,9 +375,9 @@ impl Reader {
     }
 
     #[track_caller]
-    fn is(&self, object: &BloomObject, rng: &mut Rng) {
-        assert_eq!(self.items, object.items());
-        assert_eq!(self.capacity, object.capacity());
+    fn is(&self, object: &Object, rng: &mut Rng) {
+        assert_eq!(self.items, items(object));
+        assert_eq!(self.capacity, capacity(object));
         let mut claimed = 0;
         for _ in 0..3000 {
             let length = rng.below(24);
@@ -406,12 +399,10 @@ fn what_is_written_can_be_read_by_its_description() {
     {
         let mut object = object(&params(capacity, rate, expansion), rng.seed());
         grow(&mut object, &mut rng, |object| {
-            let newest = object.filters().last().unwrap();
-            object.filters().len() == filters && newest.items() * 2 >= newest.capacity()
+            is_half_full(object, filters)
         });
-        Reader::of_dump(&codec::encode(&object)).is(&object, &mut rng);
-        let mut written = Stream::default();
-        codec::write_rdb(&object, &mut written);
+        Reader::of_dump(&dump_of(&object)).is(&object, &mut rng);
+        let written = fields_of(&object);
         Reader::of_fields(written).is(&object, &mut rng);
     }
 }

@@ -16,7 +16,7 @@ use std::path::Path;
 
 use crate::support::{Rng, at_each_width};
 
-/// Only the fuzzer has an allocator that tells what was taken.
+/// Only the fuzzer has an allocator that counts what is taken.
 fn bounded<T>(_most: usize, decode: impl FnOnce() -> T) -> T {
     decode()
 }

@@ -2,16 +2,20 @@
 //! promises, and against bytes that mean it harm. All randomness has fixed seeds, so that a test
 //! that fails once fails always.
 
+#[cfg(feature = "server")]
+mod args;
+mod bloomfltr;
+mod bloomfltx;
+mod check;
 mod chunks;
-mod codec;
 mod counting;
-mod extended;
 mod foreign;
 mod fuzz;
 mod merge;
 mod model;
 mod oracle;
 mod rates;
+mod reach;
 mod redisbloom;
 mod support;
 mod windows;

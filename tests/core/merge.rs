@@ -4,76 +4,51 @@
 use std::collections::{HashMap, HashSet};
 
 use valkeybloom::bloom::{
-    Added, AnyObject, BloomObject, Extended, Family, Filter, Fraction, Limits, MergeError, Params,
-    Refusal, Seed, Shape, Time, codec,
+    Added, Dialect, Filter, Fraction, Kind, Limits, MergeError, Object, Params, Refusal, Seed,
+    Shape, Time, dump,
 };
 
 use crate::support::{
-    ROOMY, Rng, Stream, add, add_at, counting, dump_of, extended, fraction, grow, has, object,
-    params, plain, through_chunks, through_every_form, windowed,
+    NO_CLOCK, ROOMY, Rng, add, add_at, blob, counting, dump_of, filters, fraction, grow, has,
+    has_at, is_full, items, object, object_of, of_filters, params, through_every_form, windowed,
 };
 
-fn merged(sources: &[BloomObject], limits: Limits) -> Result<BloomObject, MergeError> {
+fn merged(sources: &[Object], limits: Limits) -> Result<Object, MergeError> {
     let sources: Vec<_> = sources.iter().collect();
-    BloomObject::merged(&sources, limits)
+    Object::merged(&sources, limits)
 }
 
-/// What comes out of each stored form; all of them say the same.
+/// What comes out of each stored form, of the same size in memory.
 #[track_caller]
-fn reloaded(object: &BloomObject) -> BloomObject {
-    let dump = codec::encode(object);
-    assert_eq!(dump[0], 1);
-    let mut stream = Stream::default();
-    codec::write_rdb(object, &mut stream);
-    let count = codec::RdbRead::uint(&mut stream).unwrap();
-    let read = codec::read_rdb(count, &mut stream).unwrap();
-    assert!(codec::encode(&read) == dump, "other bytes of fields");
-    let any = AnyObject::Plain(object.try_clone().unwrap());
-    let chunked = plain(through_chunks(&any));
-    assert!(codec::encode(&chunked) == dump, "other bytes of chunks");
-    let decoded = codec::decode(&dump).unwrap();
-    assert!(codec::encode(&decoded) == dump);
-    assert_eq!(decoded.items(), object.items());
-    assert_eq!(decoded.capacity(), object.capacity());
-    assert_eq!(decoded.params(), object.params());
+fn reloaded(object: &Object) -> Object {
+    assert_eq!(dump_of(object)[0], 1);
+    let read = through_every_form(object);
+    let decoded = dump::decode(&dump_of(object)).unwrap();
     assert_eq!(decoded.memory_bytes(), object.memory_bytes());
-    decoded
+    read
 }
 
-/// A dump of many full filters of 512 bits for one item each.
-fn deep(filters: u64, items: u64) -> BloomObject {
-    let mut dump = vec![1];
-    dump.extend(1_u32.to_le_bytes());
-    dump.extend([0.01_f64, 0.5].map(f64::to_le_bytes).as_flattened());
-    dump.push(1);
-    dump.extend(filters.to_le_bytes());
-    for _ in 0..filters {
-        dump.extend((45_u64 + 64).to_le_bytes());
-        dump.push(1);
-        dump.extend(64_u64.to_le_bytes());
-        dump.extend(20_u32.to_le_bytes());
-        dump.extend([7; 32]);
-        dump.extend([0x11; 64]);
-        dump.extend([items, 1].map(u64::to_le_bytes).as_flattened());
-    }
-    codec::decode(&dump).unwrap()
+/// An object of many full filters of 512 bits for one item each.
+fn deep(filters: usize) -> Object {
+    let filter = (blob(20, &Seed::new([7; 32]), &[0x11; 64]), 1, 1);
+    of_filters(1, &vec![filter; filters])
 }
 
 /// If each filter were held against each other, this would not end before somebody ended it.
 #[test]
 fn the_deepest_stacks_are_merged() {
-    const FILTERS: u64 = 200_000;
-    let sources = [deep(FILTERS, 1), deep(FILTERS, 1)];
-    let both = merged(&sources, Limits::Obey).unwrap();
-    assert_eq!(both.filters().len() as u64, 2 * FILTERS);
-    assert_eq!(both.items(), 2 * FILTERS);
+    const FILTERS: usize = 200_000;
+    let sources = [deep(FILTERS), deep(FILTERS)];
+    let both = merged(&sources, Limits::NONE).unwrap();
+    assert_eq!(filters(&both).len(), 2 * FILTERS);
+    assert_eq!(items(&both), 2 * FILTERS as u64);
 }
 
 /// From rates follow the sizes of filters, which a primary and its replicas each work out for themselves.
 #[test]
 fn rates_are_the_same_on_every_machine() {
-    let object = deep(1, 1);
-    let filter = &object.filters()[0];
+    let object = deep(1);
+    let filter = filters(&object)[0];
     let rates = [1, 7, 100].map(|items| filter.rate_at(items).to_bits());
     let expected = [
         0x3a0d_61b3_f0c4_c1e8,
@@ -106,7 +81,8 @@ fn an_object_of_several_holds_what_any_of_them_held() {
                 let most = *rng.pick(&[3, 60, 300]);
                 for _ in 0..rng.below(most) {
                     let item = rng.below(2_000).to_le_bytes();
-                    source.add(source.probe(&item), || Limits::Obey).unwrap();
+                    let added = source.add(&item, Time::default(), None, || Limits::NONE);
+                    added.unwrap();
                     held.insert(item);
                 }
                 source
@@ -116,22 +92,21 @@ fn an_object_of_several_holds_what_any_of_them_held() {
             Ok(object) => object,
             Err(error) => {
                 assert_eq!(error, MergeError::Rates);
-                let mut filters = sources.iter().flat_map(BloomObject::filters);
+                let mut filters = sources.iter().flat_map(Object::all_filters);
                 let over = filters.any(|filter| filter.items() > filter.capacity());
                 assert!(over || rates > 0.5, "{rates} is a rate");
                 continue;
             }
         };
-        assert!(object.params().error_rate.get() >= rates.min(0.999));
-        let filters: usize = sources.iter().map(|source| source.filters().len()).sum();
-        assert!(object.filters().len() <= filters);
-        one += u32::from(sources.len() > 1 && object.filters().len() == 1);
-        several += u32::from(object.filters().len() > 1);
+        assert!(object.shape().params.error_rate.get() >= rates.min(0.999));
+        let filters: u64 = sources.iter().map(|source| source.totals().0).sum();
+        let (united, ..) = object.totals();
+        assert!(united <= filters);
+        one += u32::from(sources.len() > 1 && united == 1);
+        several += u32::from(united > 1);
         assert!(held.iter().all(|item| has(&object, item)), "denied");
-        let laws: f64 = (0..object.filters().len())
-            .map(|i| object.filter_rate(i))
-            .sum();
-        assert!(laws.is_finite() && object.estimated_rate() <= 1.0);
+        let laws: f64 = object.filters(NO_CLOCK).map(|(.., rate)| rate).sum();
+        assert!(laws.is_finite() && object.estimated_rate(NO_CLOCK) <= 1.0);
         // And it goes on as the one that is read again.
         let mut copy = reloaded(&object);
         for _ in 0..300 {
@@ -142,7 +117,7 @@ fn an_object_of_several_holds_what_any_of_them_held() {
                 held.insert(item);
             }
         }
-        assert!(codec::encode(&copy) == codec::encode(&object));
+        assert!(dump_of(&copy) == dump_of(&object));
         assert!(held.iter().all(|item| has(&copy, item)), "denied later");
         reloaded(&object);
     }
@@ -152,7 +127,7 @@ fn an_object_of_several_holds_what_any_of_them_held() {
     );
 }
 
-/// Bits of equal filters are OR-ed where the items have room, and laid side by side where not.
+/// Bits of equal filters are OR-ed where the items have room, and stacked where not.
 #[test]
 fn equal_filters_become_one_where_there_is_room() {
     let make = |items: std::ops::Range<u64>, seed| {
@@ -165,19 +140,15 @@ fn equal_filters_become_one_where_there_is_room() {
     let seed = Seed::new([7; 32]);
     let (left, right) = (make(0..40, seed), make(30..70, seed));
     let both = merged(&[left.try_clone().unwrap(), right], ROOMY).unwrap();
-    assert_eq!(
-        (both.filters().len(), both.items(), both.capacity()),
-        (1, 80, 100)
-    );
-    assert!(both.filters()[0].bitmap() == make(0..70, seed).filters()[0].bitmap());
-    // As BF.INFO tells it.
-    assert_eq!(both.params().error_rate, fraction(0.02));
+    assert_eq!(both.totals(), (1, 80, 100));
+    assert!(filters(&both)[0].bitmap() == filters(&make(0..70, seed))[0].bitmap());
+    // As BF.INFO says it.
+    assert_eq!(both.shape().params.error_rate, fraction(0.02));
     // One item too many for one of them: the fuller is full, and the other takes what comes.
     let more = make(100..161, seed);
     let stacked = merged(&[more, left], ROOMY).unwrap();
     let filters: Vec<_> = stacked
-        .filters()
-        .iter()
+        .all_filters()
         .map(|f| (f.items(), f.capacity()))
         .collect();
     assert_eq!(filters, [(61, 61), (40, 100)]);
@@ -188,7 +159,7 @@ fn equal_filters_become_one_where_there_is_room() {
 fn what_can_not_be_one_object_is_refused() {
     let make = |rate, seed| object(&params(100, rate, 2), seed);
     let (a, b) = (Seed::new([1; 32]), Seed::new([2; 32]));
-    let refused = |sources: &[BloomObject], limits| merged(sources, limits).err();
+    let refused = |sources: &[Object], limits| merged(sources, limits).err();
     assert_eq!(refused(&[], ROOMY), Some(MergeError::Kinds));
     assert_eq!(
         refused(&[make(0.1, a), make(0.1, b)], ROOMY),
@@ -202,7 +173,7 @@ fn what_can_not_be_one_object_is_refused() {
     // To the byte.
     let sources = [make(0.1, a), make(0.01, a)];
     let bytes = merged(&sources, ROOMY).unwrap().memory_bytes();
-    let within = |object_bytes| Limits::Within {
+    let within = |object_bytes| Limits {
         filter_bytes: u64::MAX,
         object_bytes,
         saturate: false,
@@ -212,9 +183,9 @@ fn what_can_not_be_one_object_is_refused() {
     assert_eq!(refused(&sources, within(bytes - 1)), full);
     let filter = sources
         .iter()
-        .map(|s| s.filters()[0].blob().len() as u64)
+        .map(|s| filters(s)[0].blob().len() as u64)
         .max();
-    let filters = |filter_bytes| Limits::Within {
+    let of_filters = |filter_bytes| Limits {
         filter_bytes,
         object_bytes: u64::MAX,
         saturate: false,
@@ -223,10 +194,10 @@ fn what_can_not_be_one_object_is_refused() {
     for source in &mut filled {
         add(source, b"item").unwrap();
     }
-    assert_eq!(refused(&filled, filters(filter.unwrap())), None);
-    assert_eq!(refused(&filled, filters(filter.unwrap() - 1)), full);
+    assert_eq!(refused(&filled, of_filters(filter.unwrap())), None);
+    assert_eq!(refused(&filled, of_filters(filter.unwrap() - 1)), full);
 
-    let any = |shape: &Shape, seed| AnyObject::new(shape, seed, Time::at(0), ROOMY).unwrap();
+    let any = |shape: &Shape, seed| Object::new(shape, seed, Time::at(0), ROOMY).unwrap();
     let bits = params(100, 0.1, 2);
     let window = windowed(bits, 1_000, 3);
     let shapes = [
@@ -239,15 +210,15 @@ fn what_can_not_be_one_object_is_refused() {
     for (place, one) in shapes.iter().enumerate() {
         for (other_place, other) in shapes.iter().enumerate() {
             let sources = [any(one, a), any(other, a)];
-            let error = AnyObject::merged(&[&sources[0], &sources[1]], ROOMY).err();
+            let error = Object::merged(&[&sources[0], &sources[1]], ROOMY).err();
             let expected = (place != other_place).then_some(MergeError::Kinds);
             assert_eq!(error, expected, "{one:?} and {other:?}");
         }
         let sources = [any(one, a), any(one, b)];
-        let error = AnyObject::merged(&[&sources[0], &sources[1]], ROOMY).err();
+        let error = Object::merged(&[&sources[0], &sources[1]], ROOMY).err();
         assert_eq!(error, Some(MergeError::Seeds), "{one:?}");
-        let single = AnyObject::merged(&[&sources[0]], ROOMY).unwrap();
-        let (rate, before) = (single.params().error_rate, one.params.error_rate);
+        let single = Object::merged(&[&sources[0]], ROOMY).unwrap();
+        let (rate, before) = (single.shape().params.error_rate, one.params.error_rate);
         assert!(
             (1.0..1.01).contains(&(rate.get() / before.get())),
             "{rate:?}"
@@ -258,14 +229,14 @@ fn what_can_not_be_one_object_is_refused() {
                 .map(Filter::blob)
                 .eq(sources[0].all_filters().map(Filter::blob))
         );
-        let expected = if one.is_plain() {
-            Family::Plain
+        let expected = if one.kind == Kind::Plain {
+            Dialect::Bloomfltr
         } else {
-            Family::Extended
+            Dialect::Bloomfltx
         };
-        assert_eq!(single.family(), expected);
+        assert_eq!(Dialect::of(&single), expected);
     }
-    assert_eq!(AnyObject::merged(&[], ROOMY).err(), Some(MergeError::Kinds));
+    assert_eq!(Object::merged(&[], ROOMY).err(), Some(MergeError::Kinds));
 }
 
 /// How many of so many strangers are found, at most, at a rate: four deviations more.
@@ -286,20 +257,16 @@ fn the_rate_is_at_most_the_sum_of_the_rates() {
             let seed = rng.seed();
             let sources = rates.map(|rate| {
                 let mut source = object(&params(1_000, rate, expansion), seed);
-                grow(&mut source, &mut rng, |object| {
-                    object.filters().len() == filters && object.items() == object.capacity()
-                });
+                grow(&mut source, &mut rng, |object| is_full(object, filters));
                 source
             });
             let mut object = merged(&sources, ROOMY).unwrap();
-            let rate = object.params().error_rate.get();
+            let rate = object.shape().params.error_rate.get();
             assert!((rate - (rates[0] + rates[1])).abs() < 0.001, "{rate}");
             // Full again, after it has grown by itself.
-            let before = object.filters().len();
+            let (before, ..) = object.totals();
             if expansion > 0 {
-                grow(&mut object, &mut rng, |object| {
-                    object.filters().len() == before + 2 && object.items() == object.capacity()
-                });
+                grow(&mut object, &mut rng, |object| is_full(object, before + 2));
             }
             for _ in 0..100_000 {
                 let stranger = [rng.next().to_le_bytes(), *b"stranger"].concat();
@@ -319,15 +286,14 @@ fn the_rate_is_at_most_the_sum_of_the_rates() {
 #[test]
 fn a_saturated_filter_is_stored_in_an_object_that_scales() {
     let mut scaling = object(&params(10, 0.01, 2), Seed::FIXED);
-    grow(&mut scaling, &mut Rng::new(3), |object| {
-        object.items() == 10
-    });
+    grow(&mut scaling, &mut Rng::new(3), |object| items(object) == 10);
     let mut fixed = object(&params(10, 0.01, 0), Seed::FIXED);
     for item in 0..30_u8 {
-        fixed.add(fixed.probe(&[item]), || Limits::Obey).unwrap();
+        let added = fixed.add(&[item], Time::default(), None, || Limits::NONE);
+        added.unwrap();
     }
     for sources in [[&scaling, &fixed], [&fixed, &scaling], [&fixed, &fixed]] {
-        let object = BloomObject::merged(&sources, ROOMY).unwrap();
+        let object = Object::merged(&sources, ROOMY).unwrap();
         let copy = reloaded(&object);
         assert!((0..30_u8).all(|item| has(&copy, &[item])));
     }
@@ -335,7 +301,7 @@ fn a_saturated_filter_is_stored_in_an_object_that_scales() {
 
 /// Windows: of each period what any of them put into it. Counters: one period, which lasts.
 #[test]
-fn periods_are_laid_one_by_one() {
+fn periods_are_merged_one_by_one() {
     let mut rng = Rng::new(4);
     let mut made = 0;
     for counting in [false, true] {
@@ -356,15 +322,14 @@ fn periods_are_laid_one_by_one() {
                         windowed(params, 100, periods)
                     };
                     let mut now = 1_000 + rng.next() % 500;
-                    let mut source = Extended::new(&shape, seed, Time::at(now), ROOMY).unwrap();
+                    let mut source = Object::new(&shape, seed, Time::at(now), ROOMY).unwrap();
                     for _ in 0..rng.below(80) {
                         now += rng.next() % 20;
                         let item = (rng.next() % 300).to_le_bytes();
                         source.tidy(now);
-                        let probe = source.probe(&item);
                         let id = (counting && rng.below(4) == 0).then_some(now);
                         source
-                            .add(probe, Time::at(now), id, || Limits::Obey)
+                            .add(&item, Time::at(now), id, || Limits::NONE)
                             .unwrap();
                         let newest = held.entry(item).or_insert(0);
                         *newest = now.max(*newest);
@@ -374,7 +339,7 @@ fn periods_are_laid_one_by_one() {
                 })
                 .collect();
             let sources: Vec<_> = sources.iter().collect();
-            let mut object = match Extended::merged(&sources, ROOMY) {
+            let mut object = match Object::merged(&sources, ROOMY) {
                 Ok(object) => object,
                 Err(error) => {
                     assert_eq!(error, MergeError::Rates);
@@ -382,10 +347,10 @@ fn periods_are_laid_one_by_one() {
                 }
             };
             made += 1;
-            let check = |object: &Extended, now: u64| {
+            let check = |object: &Object, now: u64| {
                 for (item, added) in &held {
                     let live = counting || added / 100 + periods > now / 100;
-                    let found = object.contains(object.probe(item), now);
+                    let found = has_at(object, item, now);
                     assert!(found || !live, "added at {added}, denied at {now}");
                 }
             };
@@ -399,10 +364,9 @@ fn periods_are_laid_one_by_one() {
                 let item = rng.next().to_le_bytes();
                 let outcome = add_at(&mut object, &item, latest);
                 assert_eq!(add_at(&mut copy, &item, latest), outcome);
-                let probe = object.probe(&item);
                 if counting && outcome.is_ok() && rng.below(3) == 0 {
-                    let removed = object.remove(probe, None);
-                    assert_eq!(copy.remove(probe, None), removed);
+                    let removed = object.remove(&item, None);
+                    assert_eq!(copy.remove(&item, None), removed);
                 }
                 check(&object, latest);
             }
@@ -416,14 +380,14 @@ fn periods_are_laid_one_by_one() {
 #[test]
 fn a_source_from_the_future_hides_nothing_of_the_present() {
     let shape = windowed(params(100, 0.001, 2), 10, 3);
-    let mut future = extended(&shape, Seed::FIXED);
-    let mut present = extended(&shape, Seed::FIXED);
+    let mut future = object_of(&shape, Seed::FIXED);
+    let mut present = object_of(&shape, Seed::FIXED);
     add_at(&mut future, b"future", 1_000).unwrap();
     add_at(&mut present, b"present", 500).unwrap();
     for sources in [[&future, &present], [&present, &future]] {
-        let object = Extended::merged(&sources, ROOMY).unwrap();
+        let object = Object::merged(&sources, ROOMY).unwrap();
         for item in [&b"future"[..], b"present"] {
-            assert!(object.contains(object.probe(item), 500), "denied");
+            assert!(has_at(&object, item, 500), "denied");
         }
     }
 }
@@ -432,7 +396,7 @@ fn a_source_from_the_future_hides_nothing_of_the_present() {
 fn counters_are_added_up() {
     let shape = counting(params(50, 0.001, 2));
     let make = |adds: &[(u8, u32)]| {
-        let mut object = extended(&shape, Seed::FIXED);
+        let mut object = object_of(&shape, Seed::FIXED);
         for (item, times) in adds {
             for _ in 0..*times {
                 add_at(&mut object, &[*item], 0).unwrap();
@@ -444,22 +408,19 @@ fn counters_are_added_up() {
         make(&[(1, 1), (2, 9), (3, 2)]),
         make(&[(2, 9), (3, 2), (4, 1)]),
     );
-    let mut object = Extended::merged(&[&left, &right], ROOMY).unwrap();
+    let mut object = Object::merged(&[&left, &right], ROOMY).unwrap();
     assert_eq!(object.totals(), (1, 6, 50));
-    let count = |object: &Extended, item| object.count(object.probe(&[item]));
+    let count = |object: &Object, item| object.count(&[item]);
     assert_eq!(
         [1, 2, 3, 4, 5].map(|item| count(&object, item)),
         [1, 15, 4, 1, 0]
     );
     for _ in 0..4 {
-        assert!(object.remove(object.probe(&[3]), None));
+        assert!(object.remove(&[3], None));
     }
-    assert!(!object.contains(object.probe(&[3]), 0));
+    assert!(!has(&object, &[3]));
     for _ in 0..30 {
-        assert!(
-            object.remove(object.probe(&[2]), None),
-            "full counters stay"
-        );
+        assert!(object.remove(&[2], None), "full counters stay");
     }
     assert_eq!([1, 2, 4].map(|item| count(&object, item)), [1, 15, 1]);
 }
@@ -468,28 +429,30 @@ fn counters_are_added_up() {
 #[test]
 fn items_with_ids_are_removed_from_what_was_merged() {
     let shape = counting(params(5, 0.001, 1));
-    let mut sources = [extended(&shape, Seed::FIXED), extended(&shape, Seed::FIXED)];
+    let mut sources = [
+        object_of(&shape, Seed::FIXED),
+        object_of(&shape, Seed::FIXED),
+    ];
     for (place, source) in (0_u64..).zip(&mut sources) {
         for item in 0..12_u64 {
             let (item, id) = (100 * place + item, 1_000 * place + item);
-            let probe = source.probe(&item.to_le_bytes());
-            let added = source.add(probe, Time::at(0), Some(id), || ROOMY);
+            let added = source.add(&item.to_le_bytes(), Time::at(0), Some(id), || ROOMY);
             assert_eq!(added, Ok(Added::New));
         }
     }
-    let merged = Extended::merged(&[&sources[0], &sources[1]], ROOMY).unwrap();
+    let merged = Object::merged(&[&sources[0], &sources[1]], ROOMY).unwrap();
     let mut object = through_every_form(&merged);
     for place in 0..2_u64 {
         for item in 0..12_u64 {
             let (item, id) = (100 * place + item, 1_000 * place + item);
-            let probe = object.probe(&item.to_le_bytes());
-            assert!(object.contains(probe, 0));
-            assert!(!object.remove(probe, Some(id + 500)));
-            assert!(object.remove(probe, Some(id)), "item {item}, id {id}");
-            assert!(!object.contains(probe, 0));
+            let bytes = item.to_le_bytes();
+            assert!(has(&object, &bytes));
+            assert!(!object.remove(&bytes, Some(id + 500)));
+            assert!(object.remove(&bytes, Some(id)), "item {item}, id {id}");
+            assert!(!has(&object, &bytes));
         }
     }
-    assert_eq!(object.items(0), 0);
+    assert_eq!(items(&object), 0);
     assert_eq!(
         object.shape().params.error_rate,
         Fraction::new(0.002).unwrap()

@@ -3,18 +3,19 @@
 
 use std::collections::HashSet;
 
-use valkeybloom::bloom::chunks::{self, Partial, Piece, Progress};
-use valkeybloom::bloom::codec::RdbRead;
-use valkeybloom::bloom::sizing::{Geometry, MAX_CAPACITY};
 use valkeybloom::bloom::{
-    Added, BloomObject, Filter, Growth, Limits, Params, Refusal, Seed, codec,
+    Added, Cells, Dialect, Filter, Geometry, Growth, Limits, MAX_CAPACITY, Object, Params, Refusal,
+    Seed, Shape, Time, dump,
 };
 
-use crate::support::{Field, Rng, Stream, fraction, has, params, plain};
+use crate::support::{
+    Field, NO_CLOCK, Rng, add_each, capacity, dump_of, fields_of, filters, fraction, has, has_each,
+    items, params, rate_of, read_fields, through_chunks,
+};
 
 /// An object and what is known of it.
 struct Model {
-    object: BloomObject,
+    object: Object,
     params: Params,
     limits: Limits,
     /// All that was added, whether it was taken for new or not.
@@ -28,7 +29,7 @@ struct Model {
 impl Model {
     fn new(params: Params, seed: Seed, limits: Limits) -> Self {
         Self {
-            object: BloomObject::new(&params, seed, limits).unwrap(),
+            object: Object::plain(&params, seed, limits).unwrap(),
             params,
             limits,
             members: HashSet::new(),
@@ -40,18 +41,15 @@ impl Model {
     /// What the next add of an item that is not claimed must answer, worked out from the parameters
     /// and the filters alone.
     fn expected_for_new(&self) -> Result<Added, Refusal> {
-        let newest = self.object.filters().last().unwrap();
+        let newest = self.object.all_filters().last().unwrap();
         if newest.items() < newest.capacity() {
             return Ok(Added::New);
         }
-        let Limits::Within {
+        let Limits {
             filter_bytes,
             object_bytes,
             saturate,
-        } = self.limits
-        else {
-            return Ok(Added::New);
-        };
+        } = self.limits;
         let Growth::By(factor) = self.params.growth else {
             return if saturate {
                 Ok(Added::New)
@@ -60,8 +58,8 @@ impl Model {
             };
         };
         let capacity = newest.capacity() * u64::from(factor.get());
-        let rate = self.params.rate(self.object.filters().len() as u64);
-        let blob = Geometry::new(capacity, rate.unwrap()).bitmap_bytes + 45;
+        let rate = rate_of(&self.params, self.object.totals().0);
+        let blob = Geometry::for_rate(capacity, rate.unwrap(), Cells::Bits).cell_bytes + 45;
         let total = bytes_of(&self.object) + blob + size_of::<Filter>() as u64;
         if blob > filter_bytes || total > object_bytes {
             Err(Refusal::MemoryLimit)
@@ -72,24 +70,23 @@ impl Model {
 
     /// Adds an item and looks at all that may have changed by it, or not.
     fn add(&mut self, item: Vec<u8>) -> Result<Added, Refusal> {
-        let probe = self.object.probe(&item);
-        let claimed = self.object.contains(probe);
+        let claimed = has(&self.object, &item);
         assert!(claimed || !self.members.contains(&item), "denied: {item:?}");
         let expected = if claimed {
             Ok(Added::Present)
         } else {
             self.expected_for_new()
         };
-        let before = (expected != Ok(Added::New)).then(|| codec::encode(&self.object));
+        let before = (expected != Ok(Added::New)).then(|| dump_of(&self.object));
         let limits = self.limits;
-        let outcome = self.object.add(probe, || limits);
+        let outcome = self.object.add(&item, Time::default(), None, || limits);
         assert_eq!(outcome, expected);
         if outcome == Err(Refusal::MemoryLimit) {
-            let promised = self.object.max_scaled_capacity(limits);
-            assert_eq!(promised, self.object.capacity());
+            let promised = self.object.reach(NO_CLOCK, limits);
+            assert_eq!(promised, capacity(&self.object));
         }
         if let Some(before) = before {
-            let changed = codec::encode(&self.object) != before;
+            let changed = dump_of(&self.object) != before;
             assert!(!changed, "changed by {outcome:?}");
         }
         self.took(item, outcome);
@@ -107,11 +104,7 @@ impl Model {
     }
 
     fn add_each(&mut self, items: Vec<Vec<u8>>) {
-        let limits = self.limits;
-        let mut outcomes = Vec::new();
-        let slices = items.iter().map(Vec::as_slice);
-        self.object
-            .add_each(slices, || limits, |outcome| outcomes.push(outcome));
+        let outcomes = add_each(&mut self.object, &items, self.limits);
         let refused = outcomes.iter().position(Result::is_err);
         let tried = refused.map_or(items.len(), |refused| refused + 1);
         assert_eq!(outcomes.len(), tried);
@@ -121,30 +114,28 @@ impl Model {
     }
 
     /// Puts what is said to be the same object in the object's place.
-    fn replace(&mut self, by: BloomObject) {
-        assert!(codec::encode(&by) == codec::encode(&self.object));
-        assert_eq!(by.items(), self.object.items());
-        assert_eq!(by.seed(), self.object.seed());
+    fn replace(&mut self, by: Object) {
+        assert!(dump_of(&by) == dump_of(&self.object));
+        assert_eq!(by.totals(), self.object.totals());
+        assert_eq!(by.hasher(), self.object.hasher());
         self.object = by;
     }
 
     fn check_sums(&self) {
         let object = &self.object;
-        let filters = object.filters();
-        assert_eq!(object.items(), self.new);
-        assert_eq!(
-            object.items(),
-            filters.iter().map(Filter::items).sum::<u64>()
-        );
-        assert_eq!(
-            object.capacity(),
-            filters.iter().map(Filter::capacity).sum::<u64>()
-        );
+        let filters = filters(object);
+        let sum = |of: fn(&Filter) -> u64| filters.iter().map(|filter| of(filter)).sum::<u64>();
+        assert_eq!(items(object), self.new);
+        assert_eq!(items(object), sum(Filter::items));
+        assert_eq!(capacity(object), sum(Filter::capacity));
+        let totals = (filters.len() as u64, items(object), capacity(object));
+        assert_eq!(object.totals(), totals);
         assert_eq!(object.memory_bytes(), bytes_of(object));
-        assert_eq!(object.params(), self.params);
-        assert_eq!(codec::encoded_len(object), codec::encode(object).len());
+        assert_eq!(object.shape(), Shape::plain(self.params));
+        let length = dump_of(object).len();
+        assert_eq!(dump::encoded_len(object), Some(length));
         assert!(object.is_within(self.limits), "over its limits");
-        assert!(object.max_scaled_capacity(self.limits) >= object.capacity());
+        assert!(object.reach(NO_CLOCK, self.limits) >= capacity(object));
         for pair in filters.windows(2) {
             let factor = u64::from(self.params.growth.expansion());
             assert_eq!(pair[1].capacity(), pair[0].capacity() * factor);
@@ -156,61 +147,35 @@ impl Model {
         for item in &self.list {
             assert!(has(&self.object, item), "denied: {item:?}");
         }
-        let mut claimed = 0;
-        let items = self.list.iter().map(Vec::as_slice);
-        self.object
-            .contains_each(items, |answer| claimed += usize::from(answer));
-        assert_eq!(claimed, self.list.len());
+        let claims = has_each(&self.object, self.list.iter().map(Vec::as_slice));
+        assert_eq!(claims, vec![true; self.list.len()]);
     }
 }
 
 /// What an object takes, from what its parts take.
-fn bytes_of(object: &BloomObject) -> u64 {
-    let filters = object.filters();
-    let blobs: usize = filters.iter().map(|f| f.blob().len()).sum();
-    let tables = size_of_val(filters);
-    (size_of::<BloomObject>() + tables + blobs) as u64
+fn bytes_of(object: &Object) -> u64 {
+    let blobs: usize = object.all_filters().map(|f| f.blob().len()).sum();
+    let table = object.all_filters().count() * size_of::<Filter>();
+    (size_of::<Object>() + table + blobs) as u64
 }
 
-fn through_rdb(object: &BloomObject) -> BloomObject {
-    let mut stream = Stream::default();
-    codec::write_rdb(object, &mut stream);
-    let count = stream.uint().unwrap();
-    let read = codec::read_rdb(count, &mut stream).unwrap();
-    assert!(stream.0.is_empty(), "left behind: {stream:?}");
-    read
-}
-
-fn through_chunks(object: &BloomObject) -> BloomObject {
-    let (mut cursor, header) = chunks::piece(object, 0);
-    let mut partial = Partial::new(header.bytes(), Limits::Obey).unwrap();
-    loop {
-        let (next, piece) = chunks::piece(object, cursor);
-        assert!(matches!(piece, Piece::Chunk(_)));
-        assert_ne!(next, 0, "more was expected than there is");
-        cursor = next;
-        if let Progress::Complete(object) = partial.load(cursor, piece.bytes()).unwrap() {
-            let object = plain(object);
-            assert_eq!(chunks::piece(&object, cursor).0, 0);
-            return object;
-        }
-    }
+fn through_rdb(object: &Object) -> Object {
+    read_fields(Dialect::Bloomfltr, fields_of(object)).unwrap()
 }
 
 /// Copies all that an object has in memory to other places, in a random order.
-fn relocate(object: &mut BloomObject, rng: &mut Rng) {
-    let filters = object.filters().len();
+fn relocate(object: &mut Object, rng: &mut Rng) {
+    let filters = object.all_filters().count();
     for _ in 0..filters {
-        let index = rng.below(filters);
-        let moved = object.relocate_filter(index, |blob| {
+        let filter = object.all_filters_mut().nth(rng.below(filters));
+        filter.unwrap().relocate(|blob| {
             let mut copy = Vec::with_capacity(blob.len());
             copy.extend_from_slice(&blob);
             copy.into_boxed_slice()
         });
-        assert!(moved);
     }
-    assert!(!object.relocate_filter(filters, |_| panic!("there is no such filter")));
-    object.relocate_table(|table| {
+    assert!(object.all_filters_mut().nth(filters).is_none());
+    object.relocate_tables(|table| {
         let mut copy = Vec::with_capacity(table.len());
         copy.extend(table);
         copy
@@ -243,16 +208,16 @@ fn run(mut model: Model, steps: usize, rng: &mut Rng) {
                 model.add_each(items);
             }
             9 => {
-                let decoded = codec::decode(&codec::encode(&model.object)).unwrap();
+                let decoded = dump::decode(&dump_of(&model.object)).unwrap();
                 model.replace(decoded);
             }
             10 => model.replace(through_rdb(&model.object)),
             11 => model.replace(through_chunks(&model.object)),
             12 => model.replace(model.object.try_clone().unwrap()),
             13 => {
-                let before = codec::encode(&model.object);
+                let before = dump_of(&model.object);
                 relocate(&mut model.object, rng);
-                assert!(codec::encode(&model.object) == before);
+                assert!(dump_of(&model.object) == before);
             }
             _ => {
                 // What is not claimed would be taken for new, and what is, would not.
@@ -281,19 +246,19 @@ fn random_sequences_agree_with_a_set_and_plain_sums() {
             ..params(capacity, rate, expansion)
         };
         let limits = match rng.below(4) {
-            0 => Limits::Obey,
+            0 => Limits::NONE,
             // Tight enough that most objects come to feel one of them or the other.
-            1 => Limits::Within {
+            1 => Limits {
                 filter_bytes: 600,
                 object_bytes: u64::MAX,
                 saturate: false,
             },
-            2 => Limits::Within {
+            2 => Limits {
                 filter_bytes: u64::MAX,
                 object_bytes: 2000,
                 saturate: true,
             },
-            _ => Limits::Within {
+            _ => Limits {
                 filter_bytes: u64::MAX,
                 object_bytes: u64::MAX,
                 saturate: rng.below(2) == 0,
@@ -324,14 +289,14 @@ fn fill_up(model: &mut Model) -> Refusal {
 #[test]
 fn a_non_scaling_object_refuses_when_it_is_full_and_goes_on_to_know() {
     for capacity in [1, 10, 1000] {
-        let limits = Limits::Within {
+        let limits = Limits {
             filter_bytes: u64::MAX,
             object_bytes: u64::MAX,
             saturate: false,
         };
         let mut model = Model::new(params(capacity, 0.001, 0), Seed::FIXED, limits);
         assert_eq!(fill_up(&mut model), Refusal::Full);
-        assert_eq!(model.object.items(), capacity);
+        assert_eq!(items(&model.object), capacity);
         for item in model.list.clone() {
             assert_eq!(model.add(item), Ok(Added::Present));
         }
@@ -341,8 +306,8 @@ fn a_non_scaling_object_refuses_when_it_is_full_and_goes_on_to_know() {
 #[test]
 fn a_saturating_object_takes_more_than_it_is_for_in_one_filter() {
     for limits in [
-        Limits::Obey,
-        Limits::Within {
+        Limits::NONE,
+        Limits {
             filter_bytes: u64::MAX,
             object_bytes: u64::MAX,
             saturate: true,
@@ -354,13 +319,13 @@ fn a_saturating_object_takes_more_than_it_is_for_in_one_filter() {
         }
         model.check_sums();
         model.check_members();
-        assert_eq!(model.object.filters().len(), 1);
-        assert!(model.object.items() > 200, "{}", model.object.items());
+        assert_eq!(model.object.totals().0, 1);
+        assert!(items(&model.object) > 200, "{}", items(&model.object));
         // More items than capacity is a state that is stored and read as any other.
         model.replace(through_rdb(&model.object));
         model.replace(through_chunks(&model.object));
         // What a primary sent on is held, and the settings of this server hold from here on.
-        model.limits = Limits::Within {
+        model.limits = Limits {
             filter_bytes: u64::MAX,
             object_bytes: u64::MAX,
             saturate: false,
@@ -373,11 +338,13 @@ fn a_saturating_object_takes_more_than_it_is_for_in_one_filter() {
 fn growth_ends_at_the_last_filter_that_the_limits_admit() {
     // Where the second filter of this object ends, to the byte, and one byte before.
     let params = params(100, 0.01, 2);
-    let rate = |index| params.rate(index).unwrap();
-    let blob = |index, capacity| Geometry::new(capacity, rate(index)).blob_bytes();
+    let blob = |index, capacity| {
+        let rate = rate_of(&params, index).unwrap();
+        Geometry::for_rate(capacity, rate, Cells::Bits).blob_bytes()
+    };
     let (first, second) = (blob(0, 100), blob(1, 200));
     let filter = size_of::<Filter>() as u64;
-    let both = BloomObject::BASE_BYTES + first + second + 2 * filter;
+    let both = Object::BASE_BYTES + first + second + 2 * filter;
     for (filter_bytes, object_bytes, filters) in [
         (second, u64::MAX, 2),
         (second - 1, u64::MAX, 1),
@@ -385,21 +352,24 @@ fn growth_ends_at_the_last_filter_that_the_limits_admit() {
         (u64::MAX, both - 1, 1),
         (second, both, 2),
     ] {
-        let limits = Limits::Within {
+        let limits = Limits {
             filter_bytes,
             object_bytes,
             saturate: false,
         };
         let mut model = Model::new(params, Seed::FIXED, limits);
-        let promised = model.object.max_scaled_capacity(limits);
+        let promised = model.object.reach(NO_CLOCK, limits);
         assert_eq!(fill_up(&mut model), Refusal::MemoryLimit);
-        assert_eq!(model.object.filters().len(), filters);
-        assert_eq!(model.object.items(), promised);
-        assert_eq!(params.reach(limits).0, promised);
+        assert_eq!(model.object.totals().0, filters);
+        assert_eq!(items(&model.object), promised);
+        assert_eq!(Shape::plain(params).reach(limits).0, promised);
         // A primary's stream is not held up by them.
-        let probe = model.object.probe(b"from the primary");
-        assert_eq!(model.object.add(probe, || Limits::Obey), Ok(Added::New));
-        assert_eq!(model.object.filters().len(), filters + 1);
+        let item = b"from the primary";
+        let added = model
+            .object
+            .add(item, Time::default(), None, || Limits::NONE);
+        assert_eq!(added, Ok(Added::New));
+        assert_eq!(model.object.totals().0, filters + 1);
         assert!(!model.object.is_within(limits));
     }
 }
@@ -407,15 +377,16 @@ fn growth_ends_at_the_last_filter_that_the_limits_admit() {
 #[test]
 fn an_object_that_the_limits_do_not_admit_is_not_made() {
     let params = params(100, 0.01, 2);
-    let bytes = Geometry::new(100, params.rate(0).unwrap()).blob_bytes();
-    let total = BloomObject::BASE_BYTES + bytes + size_of::<Filter>() as u64;
+    let rate = rate_of(&params, 0).unwrap();
+    let bytes = Geometry::for_rate(100, rate, Cells::Bits).blob_bytes();
+    let total = Object::BASE_BYTES + bytes + size_of::<Filter>() as u64;
     let made = |filter_bytes, object_bytes| {
-        let limits = Limits::Within {
+        let limits = Limits {
             filter_bytes,
             object_bytes,
             saturate: false,
         };
-        BloomObject::new(&params, Seed::FIXED, limits).map(|object| object.memory_bytes())
+        Object::plain(&params, Seed::FIXED, limits).map(|object| object.memory_bytes())
     };
     assert_eq!(made(bytes, total), Ok(total));
     assert_eq!(made(bytes - 1, total), Err(Refusal::MemoryLimit));
@@ -425,15 +396,15 @@ fn an_object_that_the_limits_do_not_admit_is_not_made() {
 #[test]
 fn what_no_machine_can_hold_is_refused() {
     let made = |params: &Params, limits| {
-        BloomObject::new(params, Seed::FIXED, limits)
-            .map(|object| object.capacity())
+        Object::plain(params, Seed::FIXED, limits)
+            .map(|object| capacity(&object))
             .unwrap_err()
     };
     for capacity in [1 << 61, MAX_CAPACITY] {
         // By the allocator, where no limit does it.
         let params = params(capacity, 0.01, 2);
-        assert_eq!(made(&params, Limits::Obey), Refusal::OutOfMemory);
-        let limits = Limits::Within {
+        assert_eq!(made(&params, Limits::NONE), Refusal::OutOfMemory);
+        let limits = Limits {
             filter_bytes: 64 << 20,
             object_bytes: u64::MAX,
             saturate: false,
@@ -441,11 +412,11 @@ fn what_no_machine_can_hold_is_refused() {
         assert_eq!(made(&params, limits), Refusal::MemoryLimit);
     }
     assert_eq!(
-        made(&params(MAX_CAPACITY + 1, 0.01, 2), Limits::Obey),
+        made(&params(MAX_CAPACITY + 1, 0.01, 2), Limits::NONE),
         Refusal::MemoryLimit
     );
     assert_eq!(
-        made(&params(1, 5e-324, 2), Limits::Obey),
+        made(&params(1, 5e-324, 2), Limits::NONE),
         Refusal::RateTooSmall
     );
 }
@@ -455,24 +426,24 @@ fn what_no_machine_can_hold_is_refused() {
 fn growth_past_the_width_of_a_number_is_refused() {
     // The next capacity is under 2⁶³ but not the sum; over 2⁶³; and twice over 2⁶⁴.
     for expansion in [1, 2, 1 << 30, u32::MAX] {
-        let mut model = Model::new(params(1, 0.5, expansion), Seed::FIXED, Limits::Obey);
+        let mut model = Model::new(params(1, 0.5, expansion), Seed::FIXED, Limits::NONE);
         // A filter of a few bits is said to be for half of all items that can be counted, and full.
-        let mut stream = Stream::default();
-        codec::write_rdb(&model.object, &mut stream);
+        let mut stream = fields_of(&model.object);
         let capacity = MAX_CAPACITY / 2 + 1;
         stream.0[6] = Field::Uint(capacity);
         stream.0[7] = Field::Uint(capacity);
-        stream.0.pop_front();
-        model.object = codec::read_rdb(1, &mut stream).unwrap();
-        let before = codec::encode(&model.object);
+        model.object = read_fields(Dialect::Bloomfltr, stream).unwrap();
+        let before = dump_of(&model.object);
         let refusals: Vec<_> = (0..20_u8)
             .filter_map(|item| {
-                let probe = model.object.probe(&[item]);
-                model.object.add(probe, || Limits::Obey).err()
+                let object = &mut model.object;
+                object
+                    .add(&[item], Time::default(), None, || Limits::NONE)
+                    .err()
             })
             .collect();
         assert!(!refusals.is_empty());
         assert!(refusals.iter().all(|r| *r == Refusal::MemoryLimit));
-        assert!(codec::encode(&model.object) == before);
+        assert!(dump_of(&model.object) == before);
     }
 }

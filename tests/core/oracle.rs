@@ -5,13 +5,13 @@ use std::hash::{Hash, Hasher};
 
 use bloomfilter::Bloom;
 use siphasher::sip::SipHasher13;
-use valkeybloom::bloom::sizing::Geometry;
 use valkeybloom::bloom::{
-    Added, BloomObject, FilterParts, Fraction, Growth, Limits, MAX_HASHES, Params, Parts, Seed,
+    Added, Cells, Fraction, Geometry, Growth, Limits, MAX_HASHES, Object, Params, Seed, Time,
 };
 
 use crate::support::{
-    ROOMY, Rng, add, add_new, at_each_width, fraction, grow, has, object, params,
+    ROOMY, Rng, add, add_each, add_new, at_each_width, blob, filters, fraction, grow, has,
+    has_each, is_half_full, items, object, of_filters, params,
 };
 
 /// The crate's filter for so many items at this rate.
@@ -59,12 +59,12 @@ fn same_filter(params: &Params, first_rate: f64, seed: Seed, strangers: usize, r
     let name = format!("{params:?}, {seed:?}");
     let mut ours = object(params, seed);
     let mut theirs = crates(params.capacity, first_rate, &seed);
-    assert_eq!(ours.filters()[0].blob(), theirs.as_slice(), "empty: {name}");
+    assert_eq!(filters(&ours)[0].blob(), theirs.as_slice(), "empty: {name}");
 
     // Tries are bounded: a filter at a rate near 1 soon claims everything, and is never full.
     let mut members = Vec::new();
     for index in 0..usize::try_from(2 * params.capacity).unwrap() {
-        if ours.items() == params.capacity {
+        if items(&ours) == params.capacity {
             break;
         }
         let item = rng.bytes(length(index));
@@ -72,9 +72,9 @@ fn same_filter(params: &Params, first_rate: f64, seed: Seed, strangers: usize, r
         assert_eq!(add_new(&mut ours, &item), !known, "{item:?}: {name}");
         members.push(item);
     }
-    assert_eq!(ours.filters().len(), 1, "{name}");
+    assert_eq!(filters(&ours).len(), 1, "{name}");
     assert!(
-        ours.filters()[0].blob() == theirs.as_slice(),
+        filters(&ours)[0].blob() == theirs.as_slice(),
         "other bits: {name}"
     );
     for item in &members {
@@ -130,30 +130,16 @@ fn any_size_and_number_of_hashes_has_the_crates_answers() {
     for bytes in [1, 2, 3, 5, 8, 13, 64, 100, 1021, 4096] {
         for hashes in [1, 2, 3, 4, 7, 8, 30, 1075, MAX_HASHES] {
             let seed = rng.seed();
-            let mut blob = crates(1, 0.5, &seed).as_slice()[..45].to_vec();
-            blob[1..9].copy_from_slice(&(bytes as u64).to_le_bytes());
-            blob[9..13].copy_from_slice(&hashes.to_le_bytes());
-            blob.resize(45 + bytes, 0);
+            let blob = blob(hashes, &seed, &vec![0; bytes]);
             let mut theirs = Bloom::<[u8]>::from_bytes(blob.clone()).unwrap();
-            let mut ours = BloomObject::from_parts(Parts {
-                expansion: 0,
-                error_rate: 0.01,
-                tightening: 0.5,
-                seed_is_random: 1,
-                filters: vec![FilterParts {
-                    blob,
-                    capacity: 1000,
-                    items: 0,
-                }],
-            })
-            .unwrap();
+            let mut ours = of_filters(0, &[(blob, 1000, 0)]);
             for index in 0..50 {
                 let item = rng.bytes(length(index));
                 assert_eq!(has(&ours, &item), theirs.check(&item));
                 let known = theirs.check_and_set(&item);
                 assert_eq!(add_new(&mut ours, &item), !known);
                 assert!(
-                    ours.filters()[0].blob() == theirs.as_slice(),
+                    filters(&ours)[0].blob() == theirs.as_slice(),
                     "{bytes} bytes, {hashes} hashes, item {index}"
                 );
             }
@@ -161,7 +147,7 @@ fn any_size_and_number_of_hashes_has_the_crates_answers() {
     }
 }
 
-/// As above, for stacks of such filters, asked one by one and in batches. Their bits are random, so
+/// As above, for stacks of such filters, with items one by one and in batches. Their bits are random, so
 /// that some items are in none of them, some in one, and some in many.
 #[test]
 fn a_stack_of_any_filters_has_the_crates_answers() {
@@ -182,38 +168,23 @@ fn a_stack_of_any_filters_has_the_crates_answers() {
             } else {
                 *rng.pick(&[3_u32, 4, 5])
             };
-            let mut blob = vec![1];
-            blob.extend((bytes as u64).to_le_bytes());
-            blob.extend(hashes.to_le_bytes());
-            blob.extend(seed.as_bytes());
             // A bit is set with probability 7/8, or 1/2, or 1/8; in a deep stack, where nearly all
             // items would be in some filter, with 1/8.
             let bits = rng.bytes(bytes * 3);
             let threes = bits.chunks(3);
-            blob.extend(threes.map(|three| match (count + bytes) % 3 {
+            let bitmap = threes.map(|three| match (count + bytes) % 3 {
                 0 if count < 500 => three[0] | three[1] | three[2],
                 1 if count < 500 => three[0],
                 _ => three[0] & three[1] & three[2],
-            }));
-            blobs.push(blob);
+            });
+            blobs.push(blob(hashes, &seed, &bitmap.collect::<Vec<_>>()));
         }
         let theirs: Vec<Bloom<[u8]>> = blobs
             .iter()
             .map(|blob| Bloom::from_bytes(blob.clone()).unwrap())
             .collect();
-        let filters = blobs.into_iter().map(|blob| FilterParts {
-            blob,
-            capacity: 10,
-            items: 10,
-        });
-        let ours = BloomObject::from_parts(Parts {
-            expansion: 1,
-            error_rate: 0.01,
-            tightening: 0.5,
-            seed_is_random: 1,
-            filters: filters.collect(),
-        })
-        .unwrap();
+        let filters = blobs.into_iter().map(|blob| (blob, 10, 10));
+        let ours = of_filters(1, &filters.collect::<Vec<_>>());
         let sizes = (0..=70).chain([127, 128, 129, 500]);
         let (mut found, mut asked) = (0, 0);
         for size in sizes.filter(|size| count < 500 || size % 8 < 2) {
@@ -230,9 +201,7 @@ fn a_stack_of_any_filters_has_the_crates_answers() {
             found += expected.iter().filter(|found| **found).count();
             asked += size;
             at_each_width(|width| {
-                let mut answers = Vec::new();
-                let slices = items.iter().map(Vec::as_slice);
-                ours.contains_each(slices, |answer| answers.push(answer));
+                let answers = has_each(&ours, items.iter().map(Vec::as_slice));
                 assert_eq!(
                     answers, expected,
                     "{size} items, {count} filters, {width:?}"
@@ -263,16 +232,16 @@ fn sizes_are_the_crates() {
         let rate = any_rate(&mut rng);
         let size = usize::try_from(capacity).unwrap();
         let bytes = Bloom::<[u8]>::compute_bitmap_size(size, rate);
-        // The crate tells its number of hashes of an existing filter only, so the filter is made.
+        // The crate says its number of hashes of an existing filter only, so the filter is made.
         // Its zeros cost nothing until they are touched, but are counted as taken by some machines.
         if bytes > 64 << 20 {
             continue;
         }
         let theirs = crates(capacity, rate, &Seed::FIXED);
-        let ours = Geometry::new(capacity, fraction(rate));
+        let ours = Geometry::for_rate(capacity, fraction(rate), Cells::Bits);
         let expected = (theirs.len() / 8, theirs.number_of_hash_functions());
         assert_eq!(
-            (ours.bitmap_bytes, ours.hashes),
+            (ours.cell_bytes, ours.hashes),
             expected,
             "{capacity} items at {rate:e}"
         );
@@ -308,9 +277,9 @@ fn sizes_beyond_memory_saturate() {
         let rate = any_rate(&mut rng);
         let size = usize::try_from(capacity).unwrap();
         let bytes = Bloom::<[u8]>::compute_bitmap_size(size, rate) as u64;
-        let ours = Geometry::new(capacity, fraction(rate));
+        let ours = Geometry::for_rate(capacity, fraction(rate), Cells::Bits);
         assert_eq!(
-            ours.bitmap_bytes,
+            ours.cell_bytes,
             bytes.min(1 << 60),
             "{capacity} items at {rate:e}"
         );
@@ -410,9 +379,9 @@ fn a_stack_is_the_crates_filters_each_fed_with_what_was_new_in_its_turn() {
                 assert_eq!(add_new(&mut ours, &item), theirs.add(&item));
                 members.push(item);
             }
-            assert!(ours.filters().len() > 2, "{params:?} did not grow");
-            assert_eq!(ours.filters().len(), theirs.filters.len());
-            for (index, (ours, theirs)) in ours.filters().iter().zip(&theirs.filters).enumerate() {
+            assert!(filters(&ours).len() > 2, "{params:?} did not grow");
+            assert_eq!(filters(&ours).len(), theirs.filters.len());
+            for (index, (ours, theirs)) in ours.all_filters().zip(&theirs.filters).enumerate() {
                 assert!(
                     ours.blob() == theirs.as_slice(),
                     "other bits in filter {index}: {params:?}"
@@ -445,29 +414,26 @@ fn batch(size: usize, members: &[Vec<u8>], rng: &mut Rng) -> Vec<Vec<u8>> {
 }
 
 /// Asks and adds batches of every size up to 70 and some larger ones, and compares with single calls.
-fn batches_are_single_calls(start: &BloomObject, members: &[Vec<u8>], rng: &mut Rng) {
+fn batches_are_single_calls(start: &Object, members: &[Vec<u8>], rng: &mut Rng) {
     at_each_width(|_| same_batches(start, members, rng));
 }
 
-fn same_batches(start: &BloomObject, members: &[Vec<u8>], rng: &mut Rng) {
+fn same_batches(start: &Object, members: &[Vec<u8>], rng: &mut Rng) {
     for size in (0..=70).chain([127, 128, 129, 200]) {
         let items = batch(size, members, rng);
         let slices = || items.iter().map(Vec::as_slice);
 
-        let mut answers = Vec::new();
-        start.contains_each(slices(), |answer| answers.push(answer));
+        let answers = has_each(start, slices());
         let single: Vec<bool> = slices().map(|item| has(start, item)).collect();
         assert_eq!(answers, single, "asking {size}");
 
         let mut batched = start.try_clone().unwrap();
-        let mut outcomes = Vec::new();
-        batched.add_each(slices(), || ROOMY, |outcome| outcomes.push(outcome));
+        let outcomes = add_each(&mut batched, &items, ROOMY);
         let mut one_by_one = start.try_clone().unwrap();
         let single: Vec<_> = slices().map(|item| add(&mut one_by_one, item)).collect();
         assert_eq!(outcomes, single, "adding {size}");
-        assert_eq!(batched.items(), one_by_one.items());
-        assert_eq!(batched.filters().len(), one_by_one.filters().len());
-        for (batched, single) in batched.filters().iter().zip(one_by_one.filters()) {
+        assert_eq!(batched.totals(), one_by_one.totals());
+        for (batched, single) in batched.all_filters().zip(one_by_one.all_filters()) {
             assert!(batched.blob() == single.blob(), "adding {size}: other bits");
             assert_eq!(batched.items(), single.items());
         }
@@ -475,19 +441,16 @@ fn same_batches(start: &BloomObject, members: &[Vec<u8>], rng: &mut Rng) {
 }
 
 /// An object grown to so many filters, the newest of them half full, and the items in it.
-fn grown(params: &Params, filters: usize, rng: &mut Rng) -> (BloomObject, Vec<Vec<u8>>) {
+fn grown(params: &Params, filters: usize, rng: &mut Rng) -> (Object, Vec<Vec<u8>>) {
     let mut grown = object(params, rng.seed());
-    let members = grow(&mut grown, rng, |object| {
-        let newest = object.filters().last().unwrap();
-        object.filters().len() == filters && newest.items() * 2 >= newest.capacity()
-    });
+    let members = grow(&mut grown, rng, |object| is_half_full(object, filters));
     (grown, members)
 }
 
 #[test]
 fn a_batch_on_a_stack_is_single_calls() {
     let mut rng = Rng::new(8);
-    for (filters, capacity, expansion) in [
+    for (count, capacity, expansion) in [
         (1, 100, 2),
         (2, 20, 2),
         (5, 10, 1),
@@ -498,8 +461,8 @@ fn a_batch_on_a_stack_is_single_calls() {
         (300, 4, 1),
     ] {
         let params = params(capacity, 0.1, expansion);
-        let (object, members) = grown(&params, filters, &mut rng);
-        assert_eq!(object.filters().len(), filters);
+        let (object, members) = grown(&params, count, &mut rng);
+        assert_eq!(filters(&object).len(), count);
         batches_are_single_calls(&object, &members, &mut rng);
     }
 }
@@ -510,12 +473,12 @@ fn a_batch_on_a_stack_is_single_calls() {
 fn a_batch_on_big_filters_is_single_calls() {
     let mut rng = Rng::new(9);
     let (large, members) = grown(&params(300_000, 0.01, 2), 1, &mut rng);
-    assert!(large.filters()[0].blob().len() > 256 * 1024);
+    assert!(filters(&large)[0].blob().len() > 256 * 1024);
     batches_are_single_calls(&large, &members[..1000], &mut rng);
 
     // More hash functions than are worked out ahead.
     let (tight, members) = grown(&params(300, 1e-7, 2), 3, &mut rng);
-    assert!(tight.filters()[0].hashes() > 16);
+    assert!(filters(&tight)[0].hashes() > 16);
     batches_are_single_calls(&tight, &members, &mut rng);
 
     // A small filter, nearly full, and behind it a large one.
@@ -525,8 +488,8 @@ fn a_batch_on_big_filters_is_single_calls() {
         add_new(&mut opening, item);
     }
     batches_are_single_calls(&opening, &members, &mut rng);
-    grow(&mut opening, &mut rng, |object| object.filters().len() == 2);
-    assert!(opening.filters()[1].blob().len() > 256 * 1024);
+    grow(&mut opening, &mut rng, |object| object.totals().0 == 2);
+    assert!(filters(&opening)[1].blob().len() > 256 * 1024);
     batches_are_single_calls(&opening, &members, &mut rng);
 }
 
@@ -536,23 +499,18 @@ fn a_batch_ends_at_the_first_refusal() {
     let mut rng = Rng::new(10);
     for room in 0..50 {
         let mut start = object(&params(64, 1e-9, 0), rng.seed());
-        let members = grow(&mut start, &mut rng, |object| object.items() + room >= 64);
+        let members = grow(&mut start, &mut rng, |object| items(object) + room >= 64);
         // Known items between the new ones, which a full object still answers.
-        let items: Vec<Vec<u8>> = (0..60_usize)
+        let tried: Vec<Vec<u8>> = (0..60_usize)
             .map(|index| match members.get(index) {
                 Some(member) if index % 3 == 1 => member.clone(),
                 _ => rng.bytes(12),
             })
             .collect();
         let mut batched = start.try_clone().unwrap();
-        let mut outcomes = Vec::new();
-        batched.add_each(
-            items.iter().map(Vec::as_slice),
-            || ROOMY,
-            |outcome| outcomes.push(outcome),
-        );
+        let outcomes = add_each(&mut batched, &tried, ROOMY);
         let mut single = Vec::new();
-        for item in &items {
+        for item in &tried {
             single.push(add(&mut start, item));
             if single.last().unwrap().is_err() {
                 break;
@@ -564,27 +522,28 @@ fn a_batch_ends_at_the_first_refusal() {
         if let Some(Err(_)) = outcomes.last() {
             assert_eq!(new as u64, room);
         }
-        assert!(batched.filters()[0].blob() == start.filters()[0].blob());
+        assert!(filters(&batched)[0].blob() == filters(&start)[0].blob());
     }
 }
 
 /// Limits are looked up where an object has to grow, and not for every item.
 #[test]
-fn limits_are_asked_for_growth_only() {
+fn limits_are_looked_up_for_growth_only() {
     let mut rng = Rng::new(11);
     let mut object = object(&params(10, 1e-9, 1), Seed::FIXED);
     let items: Vec<Vec<u8>> = (0..95).map(|_| rng.bytes(16)).collect();
     let asked = std::cell::Cell::new(0);
     let limits = || {
         asked.set(asked.get() + 1);
-        Limits::Obey
+        Limits::NONE
     };
-    object.add_each(items.iter().map(Vec::as_slice), limits, |_| ());
-    assert_eq!(object.filters().len(), 10);
+    let time = Time::default();
+    object.add_each(items.iter().map(Vec::as_slice), time, None, limits, |_| ());
+    assert_eq!(filters(&object).len(), 10);
     assert_eq!(asked.get(), 9);
     // Nor for items that are known, though the newest filter be full.
     for item in items.iter().chain(&items[..5]) {
-        assert_eq!(object.add(object.probe(item), limits), Ok(Added::Present));
+        assert_eq!(object.add(item, time, None, limits), Ok(Added::Present));
     }
     assert_eq!(asked.get(), 9);
 }

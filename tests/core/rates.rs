@@ -1,4 +1,4 @@
-//! The rate that was asked for is the rate that is had, after any number of scale-outs.
+//! The measured rate is the requested rate at most, after any number of scale-outs.
 //!
 //! How it is measured: objects are filled to the brim, the worst moment in their life, and asked
 //! for items that were never added. If each of `N` answers were a false positive with probability
@@ -10,17 +10,20 @@
 //! Filters of few items are left out. Two hashes give an item all of its positions, so in a small
 //! filter two items share them all more often than independent hashes would: a floor under the
 //! rate that no number of hashes goes below. It is the format's, and the nearer the smaller the
-//! filter and the tighter its rate (21 filters of 50 items each, asked for a thousandth, have four).
+//! filter and the tighter its rate (21 filters of 50 items each, made for a thousandth, have four).
 //! So the objects of tighter rates are of larger filters here.
 
-use valkeybloom::bloom::{BloomObject, Fraction, Growth, Params, Refusal, Seed, codec};
+use valkeybloom::bloom::{Fraction, Growth, Object, Params, Refusal, Seed, dump};
 
-use crate::support::{ROOMY, Rng, add_new, fraction, grow, has, object, params};
+use crate::support::{
+    NO_CLOCK, Rng, add, add_new, dump_of, filter_rate, filters, fraction, grow, has, is_full,
+    object, params, rate_of,
+};
 
 /// Number of objects that share the asking.
 const OBJECTS: u64 = 4;
 
-/// Items that were asked for in vain, of all that were asked for.
+/// How many strangers were found, of all that were looked up.
 #[allow(clippy::cast_precision_loss, reason = "counts are small")]
 struct Count {
     found: f64,
@@ -29,7 +32,7 @@ struct Count {
 
 impl Count {
     /// Asks objects for so many items that they do not hold: all of these end in the same word.
-    fn of(objects: impl Iterator<Item = BloomObject>, asked: u32, rng: &mut Rng) -> Self {
+    fn of(objects: impl Iterator<Item = Object>, asked: u32, rng: &mut Rng) -> Self {
         let mut count = Self {
             found: 0.0,
             asked: 0.0,
@@ -52,12 +55,11 @@ impl Count {
 }
 
 /// An object of so many scale-outs, full.
-fn full(params: &Params, scale_outs: usize, rng: &mut Rng) -> BloomObject {
+fn full(params: &Params, scale_outs: usize, rng: &mut Rng) -> Object {
     let mut full = object(params, rng.seed());
     grow(&mut full, rng, |object| {
-        object.filters().len() > scale_outs && object.items() == object.capacity()
+        is_full(object, scale_outs as u64 + 1)
     });
-    assert_eq!(full.filters().len(), scale_outs + 1);
     full
 }
 
@@ -141,7 +143,7 @@ fn a_steep_ratio_nearly_keeps_a_loose_rate() {
     }
 }
 
-/// Here the rate is met from both sides: it is made at the rate asked for, not at a tighter one.
+/// Here the rate is met from both sides: it is made at the requested rate, not at a tighter one.
 #[test]
 fn a_non_scaling_object_has_its_rate_when_it_was_given_as_many_items_as_it_is_for() {
     let mut rng = Rng::new(1);
@@ -167,47 +169,6 @@ fn a_non_scaling_object_has_its_rate_when_it_was_given_as_many_items_as_it_is_fo
 }
 
 #[test]
-fn the_rates_of_all_filters_sum_to_the_rate_at_most() {
-    for rate in [0.999, 0.5, 0.1, 0.01, 0.001, 1e-9, 1e-100] {
-        for ratio in [0.5, 0.1, 0.3, 0.8, 0.99, 0.9999, 0.999_999, 1e-9] {
-            let params = Params {
-                tightening: fraction(ratio),
-                ..params(100, rate, 2)
-            };
-            let (mut sum, mut last) = (0.0, 1.0);
-            for index in 0..1_000_000 {
-                // Where the rate has become too small for a double, growth ends.
-                let Some(rate) = params.rate(index).map(Fraction::get) else {
-                    assert!((index..index + 1000).all(|later| params.rate(later).is_none()));
-                    break;
-                };
-                assert!(rate <= last, "{params:?} loosens at {index}");
-                last = rate;
-                sum += rate;
-            }
-            // A sum of so many doubles may be off in their last places.
-            assert!(sum <= rate * (1.0 + 1e-12), "{sum:e}: {params:?}");
-            // And nothing is given away: the default series is within 10⁻⁶ of its sum by now.
-            if params.tightening == Fraction::HALF {
-                assert!(sum >= rate * (1.0 - 2e-6), "{sum:e}: {params:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn every_filter_of_a_non_scaling_object_is_for_the_rate_itself() {
-    for ratio in [0.5, 0.1] {
-        let params = Params {
-            tightening: fraction(ratio),
-            ..params(100, 0.02, 0)
-        };
-        assert_eq!(params.growth, Growth::Fixed);
-        assert_eq!(params.rate(0).map(Fraction::get), Some(0.02));
-    }
-}
-
-#[test]
 fn an_object_ends_where_the_next_rate_is_too_small() {
     // The sixth filter would be at 10⁻³⁰⁰·10⁻²⁵, below the least number that a double holds.
     let params = Params {
@@ -215,20 +176,18 @@ fn an_object_ends_where_the_next_rate_is_too_small() {
         ..params(1, 1e-300, 1)
     };
     let mut object = object(&params, Seed::FIXED);
-    let outcomes: Vec<_> = (0..100_u8)
-        .map(|item| object.add(object.probe(&[item]), || ROOMY))
-        .collect();
+    let outcomes: Vec<_> = (0..100_u8).map(|item| add(&mut object, &[item])).collect();
     let added = outcomes
         .iter()
         .take_while(|outcome| outcome.is_ok())
         .count();
     assert_eq!(outcomes.get(added), Some(&Err(Refusal::RateTooSmall)));
-    assert_eq!(object.filters().len(), 5);
+    assert_eq!(filters(&object).len(), 5);
     assert!((0..100_u8).take(added).all(|item| has(&object, &[item])));
 }
 
 #[test]
-fn an_object_tells_the_rates_that_its_filters_were_made_for() {
+fn an_object_knows_the_rates_that_its_filters_were_made_for() {
     let mut rng = Rng::new(2);
     for (expansion, ratio) in [(0, 0.5), (1, 0.5), (2, 0.5), (2, 0.75)] {
         let params = Params {
@@ -238,24 +197,24 @@ fn an_object_tells_the_rates_that_its_filters_were_made_for() {
         let scale_outs = if expansion == 0 { 0 } else { 4 };
         let object = full(&params, scale_outs, &mut rng);
         for index in 0..=scale_outs {
-            let made_for = params.rate(index as u64).map(Fraction::get);
-            assert_eq!(Some(object.filter_rate(index)), made_for);
+            let made_for = rate_of(&params, index as u64).map(Fraction::get);
+            assert_eq!(Some(filter_rate(&object, index)), made_for);
         }
-        // There is no such filter, so it claims nothing.
-        assert!(object.filter_rate(scale_outs + 1) <= 0.0);
+        // There is no filter behind them, and so no rate.
+        assert_eq!(object.filters(NO_CLOCK).count(), scale_outs + 1);
     }
 }
 
-/// Another program's first filter of a scaling object is at the whole rate. What is told of it is
+/// Another program's first filter of a scaling object is at the whole rate. Its rate is
 /// what its sizes give, not what this program would have made.
 #[test]
 fn the_rate_of_a_foreign_filter_is_what_its_sizes_give() {
     let theirs = object(&params(1000, 0.01, 0), Seed::FIXED);
-    let mut dump = codec::encode(&theirs);
+    let mut bytes = dump_of(&theirs);
     // The expansion, behind the version.
-    dump[1] = 2;
-    let object = codec::decode(&dump).unwrap();
-    assert_eq!(object.params().growth, Growth::from_expansion(2));
-    let told = object.filter_rate(0);
+    bytes[1] = 2;
+    let object = dump::decode(&bytes).unwrap();
+    assert_eq!(object.shape().params.growth, Growth::from_expansion(2));
+    let told = filter_rate(&object, 0);
     assert!((told - 0.01).abs() < 0.0001, "told {told}");
 }

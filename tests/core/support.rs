@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use valkeybloom::bloom::chunks::{self, Begun, Progress};
-use valkeybloom::bloom::codec::{self, DecodeError, RdbRead, RdbWrite};
+use valkeybloom::bloom::chunks::{self, Partial, Piece, Value};
 use valkeybloom::bloom::{
-    Added, AnyObject, BloomObject, Extended, Fraction, Growth, Limits, Params, Refusal, Seed,
-    Shape, Time, Width, Window,
+    Added, DecodeError, Dialect, Filter, Fraction, Growth, Kind, Limits, Object, Params, RdbRead,
+    RdbWrite, Refusal, Seed, Shape, Time, Width, Window, dump, rdb,
 };
 
 /// Runs a test with words of every width that this processor has; other tests, which run at the same
@@ -77,34 +76,140 @@ pub fn params(capacity: u64, error_rate: f64, expansion: u32) -> Params {
     }
 }
 
-/// An empty object without limits.
-pub fn object(params: &Params, seed: Seed) -> BloomObject {
-    BloomObject::new(params, seed, Limits::Obey).unwrap()
+/// The shape of an object with a window.
+pub fn windowed(params: Params, period_ms: u64, periods: u64) -> Shape {
+    Shape {
+        params,
+        kind: Kind::Windowed(Window::new(period_ms, periods).unwrap()),
+    }
 }
 
-/// Limits that nothing in these tests reaches, other than [`Limits::Obey`] those of a client.
-pub const ROOMY: Limits = Limits::Within {
+/// The shape of an object with counters.
+pub const fn counting(params: Params) -> Shape {
+    Shape {
+        params,
+        kind: Kind::Counting,
+    }
+}
+
+/// The law of growth, written down once more: the rate of filter `index`, or `None` where a double can't
+/// hold it.
+#[allow(clippy::cast_precision_loss, reason = "indices are small")]
+pub fn rate_of(params: &Params, index: u64) -> Option<Fraction> {
+    let (p, r) = (params.error_rate.get(), params.tightening.get());
+    if params.growth == Growth::Fixed {
+        return Some(params.error_rate);
+    }
+    if params.tightening == Fraction::HALF {
+        return Fraction::new(p / ((index as f64 + 1.0) * (index as f64 + 2.0)));
+    }
+    // By squaring, since the last bit counts.
+    let (mut power, mut base, mut exponent) = (1.0, r, index);
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            power *= base;
+        }
+        base *= base;
+        exponent /= 2;
+    }
+    Fraction::new(p * (1.0 - r) * power)
+}
+
+/// Limits that nothing in these tests reaches, other than [`Limits::NONE`] those of a client.
+pub const ROOMY: Limits = Limits {
     filter_bytes: u64::MAX,
     object_bytes: u64::MAX,
     saturate: false,
 };
 
-pub fn add(object: &mut BloomObject, item: &[u8]) -> Result<Added, Refusal> {
-    object.add(object.probe(item), || ROOMY)
+/// The clock of objects without a window, which never look at it.
+pub const NO_CLOCK: fn() -> u64 = || panic!("only a window has to do with the time");
+
+/// An empty plain object without limits.
+pub fn object(params: &Params, seed: Seed) -> Object {
+    Object::plain(params, seed, Limits::NONE).unwrap()
 }
 
-/// Adds an item that there is room for, and tells whether it was new.
-pub fn add_new(object: &mut BloomObject, item: &[u8]) -> bool {
+/// An empty object without limits, made at the epoch.
+pub fn object_of(shape: &Shape, seed: Seed) -> Object {
+    Object::new(shape, seed, Time::at(0), Limits::NONE).unwrap()
+}
+
+/// Adds an item to an object without a window.
+pub fn add(object: &mut Object, item: &[u8]) -> Result<Added, Refusal> {
+    object.add(item, Time::default(), None, || ROOMY)
+}
+
+/// The same for an item that there is room for, and returns whether it was new.
+pub fn add_new(object: &mut Object, item: &[u8]) -> bool {
     add(object, item).unwrap() == Added::New
 }
 
-/// Adds random items until it is enough, and gives those that were new.
+/// Adds an item as a write does.
+pub fn add_at(object: &mut Object, item: &[u8], now_ms: u64) -> Result<Added, Refusal> {
+    object.tidy(now_ms);
+    object.add(item, Time::at(now_ms), None, || ROOMY)
+}
+
+/// Adds items together to an object without a window, and returns the outcomes.
+pub fn add_each(
+    object: &mut Object,
+    items: &[Vec<u8>],
+    limits: Limits,
+) -> Vec<Result<Added, Refusal>> {
+    let mut outcomes = Vec::new();
+    let items = items.iter().map(Vec::as_slice);
+    object.add_each(
+        items,
+        Time::default(),
+        None,
+        || limits,
+        |o| outcomes.push(o),
+    );
+    outcomes
+}
+
+/// Whether an object without a window claims an item.
+pub fn has(object: &Object, item: &[u8]) -> bool {
+    object.contains(item, NO_CLOCK)
+}
+
+/// Whether an object claims an item at a time.
+pub fn has_at(object: &Object, item: &[u8], now_ms: u64) -> bool {
+    object.contains(item, || now_ms)
+}
+
+/// Which of the items an object without a window claims, looked up together.
+pub fn has_each<'i>(object: &Object, items: impl Iterator<Item = &'i [u8]>) -> Vec<bool> {
+    let mut answers = Vec::new();
+    object.contains_each(items, NO_CLOCK, |answer| answers.push(answer));
+    answers
+}
+
+/// Number of items of an object without a window.
+pub fn items(object: &Object) -> u64 {
+    object.items(NO_CLOCK)
+}
+
+/// Capacity of an object without a window.
+pub fn capacity(object: &Object) -> u64 {
+    object.capacity(NO_CLOCK)
+}
+
+/// The filters of an object, oldest first, whether they answer or not.
+pub fn filters(object: &Object) -> Vec<&Filter> {
+    object.all_filters().collect()
+}
+
+/// The rate that a filter of an object without a window was made for.
+pub fn filter_rate(object: &Object, index: usize) -> f64 {
+    let filter = object.filters(NO_CLOCK).nth(index);
+    filter.map(|(.., rate)| rate).unwrap()
+}
+
+/// Adds random items until it is enough, and returns those that were new.
 #[track_caller]
-pub fn grow(
-    object: &mut BloomObject,
-    rng: &mut Rng,
-    enough: impl Fn(&BloomObject) -> bool,
-) -> Vec<Vec<u8>> {
+pub fn grow(object: &mut Object, rng: &mut Rng, enough: impl Fn(&Object) -> bool) -> Vec<Vec<u8>> {
     let mut new = Vec::new();
     for _ in 0..10_000_000 {
         if enough(object) {
@@ -118,107 +223,154 @@ pub fn grow(
     panic!("never enough");
 }
 
-/// The shape of an object with a window.
-pub fn windowed(params: Params, period_ms: u64, periods: u64) -> Shape {
-    Shape {
-        window: Some(Window::new(period_ms, periods).unwrap()),
-        ..Shape::plain(params)
+/// Whether an object without a window has so many filters, all of them full.
+pub fn is_full(object: &Object, filters: u64) -> bool {
+    let (count, items, capacity) = object.totals();
+    count == filters && items == capacity
+}
+
+/// Whether an object has so many filters, the newest of them half full.
+pub fn is_half_full(object: &Object, filters: usize) -> bool {
+    let newest = object.all_filters().last().unwrap();
+    object.all_filters().count() == filters && newest.items() * 2 >= newest.capacity()
+}
+
+/// A blob of bits, by the description of its form.
+pub fn blob(hashes: u32, seed: &Seed, bitmap: &[u8]) -> Vec<u8> {
+    let mut blob = vec![1];
+    blob.extend((bitmap.len() as u64).to_le_bytes());
+    blob.extend(hashes.to_le_bytes());
+    blob.extend(seed.as_bytes());
+    blob.extend(bitmap);
+    blob
+}
+
+/// The plain object, of a rate of 1 %, that holds these filters: blob, capacity and items of each. Their
+/// seed is not the fixed one.
+pub fn of_filters(expansion: u32, filters: &[(Vec<u8>, u64, u64)]) -> Object {
+    let mut bytes = vec![1];
+    bytes.extend(expansion.to_le_bytes());
+    bytes.extend([0.01_f64, 0.5].map(f64::to_le_bytes).as_flattened());
+    bytes.push(1);
+    bytes.extend((filters.len() as u64).to_le_bytes());
+    for (blob, capacity, items) in filters {
+        bytes.extend((blob.len() as u64).to_le_bytes());
+        bytes.extend(blob);
+        bytes.extend([*items, *capacity].map(u64::to_le_bytes).as_flattened());
     }
+    dump::decode(&bytes).unwrap()
 }
 
-/// The shape of an object with counters.
-pub fn counting(params: Params) -> Shape {
-    Shape {
-        counting: true,
-        ..Shape::plain(params)
-    }
-}
-
-/// An empty object without limits, made at the epoch.
-pub fn extended(shape: &Shape, seed: Seed) -> Extended {
-    Extended::new(shape, seed, Time::at(0), Limits::Obey).unwrap()
-}
-
-/// Adds an item as a write does.
-pub fn add_at(object: &mut Extended, item: &[u8], now_ms: u64) -> Result<Added, Refusal> {
-    object.tidy(now_ms);
-    object.add(object.probe(item), Time::at(now_ms), None, || ROOMY)
-}
-
-pub fn dump_of(object: &Extended) -> Vec<u8> {
-    codec::encode_extended(object)
-}
-
-/// Whatever kind it is, the object of a piece after the other.
 #[track_caller]
-pub fn through_chunks(object: &AnyObject) -> AnyObject {
-    let (mut cursor, header) = object.piece(0);
-    let mut partial = match chunks::begin(header.bytes(), Limits::Obey).unwrap() {
-        Begun::Partial(partial) => partial,
-        Begun::Complete(copy) => {
-            assert_eq!(object.piece(cursor).0, 0);
+pub fn dump_of(object: &Object) -> Vec<u8> {
+    dump::encode(object).unwrap()
+}
+
+/// The fields of an object in RDB.
+pub fn fields_of(object: &Object) -> Stream {
+    let mut stream = Stream::default();
+    rdb::write(object, &mut stream);
+    stream
+}
+
+/// All that can be said of an object in bytes.
+pub fn said_of(object: &Object) -> (Stream, Option<Vec<u8>>) {
+    (fields_of(object), dump::encode(object))
+}
+
+/// The value that a stream holds, all of it.
+pub fn read_value(
+    dialect: Dialect,
+    version: i32,
+    mut stream: Stream,
+) -> Result<Value, DecodeError> {
+    let value = rdb::read(dialect, version, &mut stream)?;
+    assert_eq!(stream, Stream::default(), "left behind");
+    Ok(value)
+}
+
+/// The object that a stream holds, of this dialect in its newest version.
+pub fn read_fields(dialect: Dialect, stream: Stream) -> Result<Object, DecodeError> {
+    read_value(dialect, dialect.rdb_version(), stream).map(complete)
+}
+
+pub fn header_of(object: &Object) -> Vec<u8> {
+    let (next, piece) = chunks::piece(object, 0);
+    assert_eq!(next, 1);
+    assert!(matches!(piece, Piece::Header(_)));
+    piece.bytes().to_vec()
+}
+
+/// Reads a header; no limits are in the way here, so an error is one of decoding.
+pub fn begin(header: &[u8]) -> Result<Value, DecodeError> {
+    chunks::begin(header, Limits::NONE).map_err(|error| error.expect("refused by limits"))
+}
+
+/// The same for a header behind which chunks come.
+pub fn begin_partial(header: &[u8]) -> Result<Partial, DecodeError> {
+    begin(header).map(partial)
+}
+
+#[track_caller]
+pub fn complete(value: Value) -> Object {
+    match value {
+        Value::Complete(object) => object,
+        Value::Partial(partial) => panic!("chunks are lacking: {partial:?}"),
+    }
+}
+
+#[track_caller]
+pub fn partial(value: Value) -> Partial {
+    match value {
+        Value::Partial(partial) => *partial,
+        Value::Complete(object) => panic!("complete without chunks: {:?}", object.shape()),
+    }
+}
+
+/// The object of a piece after the other.
+#[track_caller]
+pub fn through_chunks(object: &Object) -> Object {
+    let mut partial = match begin(&header_of(object)).unwrap() {
+        Value::Partial(partial) => partial,
+        Value::Complete(copy) => {
+            assert_eq!(chunks::piece(object, 1).0, 0, "chunks are lacking");
             return copy;
         }
     };
+    let mut cursor = 1;
     loop {
-        let (next, chunk) = object.piece(cursor);
+        let (next, piece) = chunks::piece(object, cursor);
+        assert!(matches!(piece, Piece::Chunk(_)));
+        assert_ne!(next, 0, "more was expected than there is");
         cursor = next;
-        match partial.load(cursor, chunk.bytes()).unwrap() {
-            Progress::Partial => {}
-            Progress::Complete(copy) => {
-                assert_eq!(chunks::piece_of_any(object, cursor).0, 0);
-                return copy;
-            }
+        if let Some(copy) = partial.load(cursor, piece.bytes()).unwrap() {
+            assert_eq!(chunks::piece(object, cursor).0, 0);
+            return copy;
         }
     }
 }
 
 /// What comes out of each of the stored forms, which has to be the same.
 #[track_caller]
-pub fn through_every_form(object: &Extended) -> Extended {
-    let dump = dump_of(object);
-    let any = AnyObject::Extended(Box::new(object.try_clone().unwrap()));
-    assert_eq!(any.encoded_len(), dump.len());
-    let mut stream = Stream::default();
-    any.write_rdb(&mut stream);
-    assert_eq!(RdbRead::uint(&mut stream), Ok(1));
-    let read = codec::read_extended(&mut stream).unwrap();
-    assert!(stream.0.is_empty(), "left behind: {stream:?}");
-    for copy in [AnyObject::decode(&dump).unwrap(), through_chunks(&any)] {
-        same(&of_periods(copy), object);
+pub fn through_every_form(object: &Object) -> Object {
+    let dump = dump::encode(object);
+    assert_eq!(dump::encoded_len(object), dump.as_ref().map(Vec::len));
+    let decoded = dump.map(|dump| dump::decode(&dump).unwrap());
+    for copy in decoded.iter().chain([&through_chunks(object)]) {
+        same(copy, object);
     }
+    let read = read_fields(Dialect::of(object), fields_of(object)).unwrap();
     same(&read, object);
     read
 }
 
 #[track_caller]
-fn same(copy: &Extended, object: &Extended) {
-    assert!(dump_of(copy) == dump_of(object), "other bytes");
+fn same(copy: &Object, object: &Object) {
+    assert!(said_of(copy) == said_of(object), "other bytes");
+    assert!(header_of(copy) == header_of(object), "another header");
     assert_eq!(copy.shape(), object.shape());
-    assert_eq!(copy.seed(), object.seed());
+    assert_eq!(copy.hasher(), object.hasher());
     assert_eq!(copy.totals(), object.totals());
-}
-
-/// The object with periods or counters that this is.
-#[track_caller]
-pub fn of_periods(object: AnyObject) -> Extended {
-    match object {
-        AnyObject::Extended(object) => *object,
-        AnyObject::Plain(object) => panic!("a plain one: {:?}", object.params()),
-    }
-}
-
-/// The object of bits that this is.
-#[track_caller]
-pub fn plain(object: AnyObject) -> BloomObject {
-    match object {
-        AnyObject::Plain(object) => object,
-        AnyObject::Extended(object) => panic!("it has periods or counters: {:?}", object.shape()),
-    }
-}
-
-pub fn has(object: &BloomObject, item: &[u8]) -> bool {
-    object.contains(object.probe(item))
 }
 
 /// One value of an RDB stream.

@@ -3,7 +3,7 @@
 use std::fs;
 
 use valkeybloom::bloom::{
-    AnyObject, Extended, Fraction, Growth, Limits, Params, Seed, Shape, Time, Window,
+    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Time, Window, chunks, dump,
 };
 
 use crate::harness::{Client, Reply, Server, error, int, ok, simple, wait_until};
@@ -937,7 +937,7 @@ fn mutations_never_break_the_server() {
 }
 
 /// Objects with periods, with counters and with ids, some of several filters.
-fn extended_samples() -> Vec<AnyObject> {
+fn extended_samples() -> Vec<Object> {
     let fraction = |value| Fraction::new(value).expect("a fraction");
     let params = |capacity, expansion| Params {
         capacity,
@@ -946,36 +946,32 @@ fn extended_samples() -> Vec<AnyObject> {
         growth: Growth::from_expansion(expansion),
     };
     // So long that nothing passes, nor is ahead, however many periods are claimed.
-    let window = Window::new(1_000_000_000_000, 3);
+    let windowed = Kind::Windowed(Window::new(1_000_000_000_000, 3).expect("a window"));
     let now_ms = 1_700_000_000_000;
     let shapes = [
-        (params(3, 2), window, false),
-        (params(2, 1), None, true),
-        (params(4, 2), window, false),
-        (params(4, 2), None, true),
-        (params(20, 0), window, false),
-        (params(20, 0), None, true),
+        (params(3, 2), windowed),
+        (params(2, 1), Kind::Counting),
+        (params(4, 2), windowed),
+        (params(4, 2), Kind::Counting),
+        (params(20, 0), windowed),
+        (params(20, 0), Kind::Counting),
     ];
     let mut samples = Vec::new();
-    for (params, window, counting) in shapes {
+    for (params, kind) in shapes {
+        let counting = kind == Kind::Counting;
         for ids in [false, true] {
-            let shape = Shape {
-                params,
-                window,
-                counting,
-            };
-            let made = Extended::new(&shape, Seed::FIXED, Time::at(now_ms), Limits::Obey);
+            let shape = Shape { params, kind };
+            let made = Object::new(&shape, Seed::FIXED, Time::at(now_ms), Limits::NONE);
             let mut object = made.expect("a small object");
             for number in 0..12_u64 {
                 let time = Time {
                     now_ms,
                     ttl_ms: (number % 3 == 0).then_some(1 + number * 200_000_000_000),
                 };
-                let probe = object.probe(&number.to_le_bytes());
-                let id = (ids && counting).then_some(number);
-                object.add(probe, time, id, || Limits::Obey).expect("room");
+                let (item, id) = (number.to_le_bytes(), (ids && counting).then_some(number));
+                object.add(&item, time, id, || Limits::NONE).expect("room");
             }
-            samples.push(AnyObject::Extended(Box::new(object)));
+            samples.push(object);
             if !counting {
                 break;
             }
@@ -1055,13 +1051,13 @@ fn mutations_of_periods_and_counters_never_break_the_server() {
     assert_eq!(client.cmd("CONFIG SET rdbcompression no"), ok());
     let mut forms: [Vec<Vec<u8>>; 3] = Default::default();
     for object in &samples {
-        let dump = object.encode();
+        let dump = dump::encode(object).expect("an object of ours");
         assert_eq!(client.call(&[b"BF.LOAD", b"k", &dump]), ok());
         let payload = client.cmd("DUMP k");
         let bytes = payload.as_bytes();
         forms[0].push(bytes[..bytes.len() - 10].to_vec());
         acts_as_extended(&mut client, &dump);
-        let header = object.piece(0).1.bytes().to_vec();
+        let header = chunks::piece(object, 0).1.bytes().to_vec();
         let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"k", b"1", &header];
         assert_eq!(client.call(&begin), ok());
         assert_eq!(client.cmd("BF.LOADCHUNK k 2 x"), ok());

@@ -4,8 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use valkeybloom::bloom::chunks::{self, Begun, Progress};
-use valkeybloom::bloom::{AnyObject, Limits};
+use valkeybloom::bloom::chunks::{self, Value};
+use valkeybloom::bloom::{Limits, Object};
 
 use crate::harness::{
     Client, PATIENCE, Reply, Server, array, bulk, digest, error, int, ok, simple, wait_until,
@@ -152,16 +152,15 @@ pub fn split(pieces: &[(u64, Vec<u8>)], bytes: usize) -> Pieces {
 
 /// The object that these pieces are of.
 #[track_caller]
-pub fn object(pieces: &[(u64, Vec<u8>)]) -> AnyObject {
+pub fn object(pieces: &[(u64, Vec<u8>)]) -> Object {
     let (header, chunks) = pieces.split_first().expect("a header");
-    let mut partial = match chunks::begin(&header.1, Limits::Obey).expect("a header") {
-        Begun::Partial(partial) => partial,
-        Begun::Complete(object) => return object,
+    let mut partial = match chunks::begin(&header.1, Limits::NONE).expect("a header") {
+        Value::Partial(partial) => partial,
+        Value::Complete(object) => return object,
     };
     for (cursor, chunk) in chunks {
-        match partial.load(*cursor, chunk).expect("a chunk") {
-            Progress::Partial => {}
-            Progress::Complete(object) => return object,
+        if let Some(object) = partial.load(*cursor, chunk).expect("a chunk") {
+            return object;
         }
     }
     panic!("chunks are missing");

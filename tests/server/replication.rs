@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::PathBuf;
 
-use valkeybloom::bloom::{AnyObject, Fraction, Growth, Limits, Params, Seed, Shape, Time, Window};
+use valkeybloom::bloom::{
+    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Time, Window, chunks, dump,
+};
 
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
@@ -51,22 +53,17 @@ const SCRIPT: &str = "for i = 1, 3 do redis.call('BF.ADD', KEYS[1], ARGV[1] .. i
 impl Workload {
     pub fn new(seed: u64) -> Self {
         let mut random = Random(seed);
-        let objects: Vec<AnyObject> = (0..10).map(|_| random_object(&mut random)).collect();
+        let objects: Vec<Object> = (0..10).map(|_| random_object(&mut random)).collect();
         let chunked = objects.iter().map(|object| {
-            let mut pieces: Pieces = Vec::new();
-            let mut cursor = 0;
-            loop {
-                let (next, piece) = object.piece(cursor);
-                if next == 0 {
-                    return split(&pieces, 100);
-                }
-                pieces.push((next, piece.bytes().to_vec()));
-                cursor = next;
-            }
+            let pieces = chunks::pieces(object).map(|(next, piece)| (next, piece.bytes().to_vec()));
+            split(&pieces.collect::<Pieces>(), 100)
         });
+        let dumps = objects
+            .iter()
+            .map(|object| dump::encode(object).expect("an object of ours"));
         Self {
             chunked: chunked.collect(),
-            dumps: objects.iter().map(AnyObject::encode).collect(),
+            dumps: dumps.collect(),
             random,
             loading: HashMap::new(),
         }
@@ -337,7 +334,7 @@ impl Workload {
     }
 }
 
-fn random_object(random: &mut Random) -> AnyObject {
+fn random_object(random: &mut Random) -> Object {
     let fraction = |value: f64| Fraction::new(value).expect("a fraction");
     let params = Params {
         capacity: random.pick(&[3, 20, 150]),
@@ -349,14 +346,13 @@ fn random_object(random: &mut Random) -> AnyObject {
         0 => Seed::FIXED,
         _ => Seed::new(random.bytes(32).try_into().expect("32 bytes")),
     };
-    let kind = random.below(4);
-    let shape = Shape {
-        params,
-        window: Window::new(1_000_000_000_000, 2).filter(|_| kind == 0),
-        counting: kind == 1,
+    let kind = match random.below(4) {
+        0 => Kind::Windowed(Window::new(1_000_000_000_000, 2).expect("a window")),
+        1 => Kind::Counting,
+        _ => Kind::Plain,
     };
-    let now_ms = 1_500_000_000_000;
-    let made = AnyObject::new(&shape, seed, Time::at(now_ms), Limits::Obey);
+    let now = Time::at(1_500_000_000_000);
+    let made = Object::new(&Shape { params, kind }, seed, now, Limits::NONE);
     let mut object = made.expect("a small object");
     let items: Vec<String> = (0..random.below(300))
         .map(|i| format!("loaded {i}"))
@@ -364,8 +360,9 @@ fn random_object(random: &mut Random) -> AnyObject {
     let items = items.iter().map(String::as_bytes);
     object.add_each(
         items,
-        || now_ms,
-        || Limits::Obey,
+        now,
+        None,
+        || Limits::NONE,
         |added| {
             added.expect("room");
         },

@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use valkeybloom::bloom::{AnyObject, Fraction, Growth, Limits, Params, Seed, Shape, Time, Window};
+use valkeybloom::bloom::{
+    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Time, Window, chunks,
+};
 
 use crate::foreign::on_log_of;
 use crate::harness::{
@@ -25,7 +27,7 @@ pub fn command(line: &str) -> Command {
 
 /// The objects of a server that was told some commands, made by the core alone.
 #[derive(Default)]
-pub struct Retold(BTreeMap<Vec<u8>, AnyObject>);
+pub struct Retold(BTreeMap<Vec<u8>, Object>);
 
 impl Retold {
     pub fn obey_all<'c>(&mut self, commands: impl IntoIterator<Item = &'c Command>) {
@@ -41,8 +43,8 @@ impl Retold {
             b"BF.INSERT" => self.insert(command),
             b"BF.ADD" | b"BF.MADD" => {
                 let object = self.0.get_mut(&command[1]).expect("it was made");
-                assert!(matches!(object, AnyObject::Plain(_)), "without a time");
-                add_plain(object, &command[2..]);
+                assert!(object.is_plain(), "without a time");
+                add_each(object, &command[2..], Time::default(), None);
             }
             b"BF.DEL" => self.remove(command),
             b"BF.MERGE" => self.merge(command),
@@ -83,15 +85,17 @@ impl Retold {
             }
         }
         let fraction = |value| Fraction::new(value).expect("a fraction");
-        let time = |object: &AnyObject| Time {
-            // What has periods is never written to without a time, and nothing else with one.
-            now_ms: {
-                assert_eq!(at_ms.is_some(), object.shape().window.is_some());
-                at_ms.unwrap_or(0)
-            },
+        let time = Time {
+            now_ms: at_ms.unwrap_or(0),
             ttl_ms,
         };
         if create {
+            let kind = match (Window::new(period_ms, periods), counting) {
+                (None, false) => Kind::Plain,
+                (None, true) => Kind::Counting,
+                (Some(window), false) => Kind::Windowed(window),
+                (Some(_), true) => panic!("a window with counters"),
+            };
             let shape = Shape {
                 params: Params {
                     capacity,
@@ -99,33 +103,17 @@ impl Retold {
                     tightening: fraction(tightening),
                     growth: Growth::from_expansion(expansion),
                 },
-                window: Window::new(period_ms, periods),
-                counting,
+                kind,
             };
-            let now = Time {
-                now_ms: at_ms.unwrap_or(0),
-                ttl_ms,
-            };
-            let object = AnyObject::new(&shape, seed, now, Limits::Obey);
+            let object = Object::new(&shape, seed, time, Limits::NONE);
             let before = self.0.insert(command[1].clone(), object.expect("room"));
             assert!(before.is_none(), "it was there");
         }
         let object = self.0.get_mut(&command[1]).expect("it was made");
-        let time = time(object);
-        let AnyObject::Extended(object) = object else {
-            return add_plain(object, items);
-        };
+        // What has periods is never written to without a time, and nothing else with one.
+        assert_eq!(at_ms.is_some(), object.shape().window().is_some());
         object.tidy(time.now_ms);
-        let items = items.iter().map(Vec::as_slice);
-        object.add_each(
-            items,
-            time,
-            id,
-            || Limits::Obey,
-            |added| {
-                added.expect("what is sent was done");
-            },
-        );
+        add_each(object, items, time, id);
     }
 
     fn remove(&mut self, command: &Command) {
@@ -134,18 +122,17 @@ impl Retold {
             [word, id] if word == b"ID" => Some(number(Some(id))),
             other => panic!("no options: {other:?}"),
         };
-        let Some(AnyObject::Extended(object)) = self.0.get_mut(&command[1]) else {
-            panic!("no counters");
-        };
-        object.remove(object.probe(&command[2]), id);
+        let object = self.0.get_mut(&command[1]).expect("it was made");
+        assert!(object.shape().is_counting(), "no counters");
+        object.remove(&command[2], id);
     }
 
     fn merge(&mut self, command: &Command) {
-        let sources: Vec<&AnyObject> = command[1..]
+        let sources: Vec<&Object> = command[1..]
             .iter()
             .filter_map(|key| self.0.get(key))
             .collect();
-        if let Ok(merged) = AnyObject::merged(&sources, Limits::Obey) {
+        if let Ok(merged) = Object::merged(&sources, Limits::NONE) {
             self.0.insert(command[1].clone(), merged);
         }
     }
@@ -160,13 +147,12 @@ impl Retold {
     }
 }
 
-fn add_plain(object: &mut AnyObject, items: &[Vec<u8>]) {
-    let items = items.iter().map(Vec::as_slice);
-    let no_time = || panic!("time is nothing to it");
+fn add_each(object: &mut Object, items: &[Vec<u8>], time: Time, id: Option<u64>) {
     object.add_each(
-        items,
-        no_time,
-        || Limits::Obey,
+        items.iter().map(Vec::as_slice),
+        time,
+        id,
+        || Limits::NONE,
         |added| {
             added.expect("what is sent was done");
         },
@@ -178,17 +164,11 @@ fn number<T: std::str::FromStr>(word: Option<&[u8]>) -> T {
     text.parse().ok().expect("a number")
 }
 
-fn pieces_of(object: &AnyObject) -> Pieces {
-    let mut pieces = Vec::new();
-    let mut cursor = 0;
-    loop {
-        let (next, piece) = object.piece(cursor);
-        if next == 0 {
-            return pieces;
-        }
-        pieces.push((next, piece.bytes().to_vec()));
-        cursor = next;
-    }
+fn pieces_of(object: &Object) -> Pieces {
+    let pieces = chunks::pieces(object);
+    pieces
+        .map(|(next, piece)| (next, piece.bytes().to_vec()))
+        .collect()
 }
 
 /// Commands as they stand in a log and on the wire.

@@ -11,6 +11,8 @@ mod scarce;
 use std::env;
 use std::time::{Duration, Instant};
 
+use valkeybloom::bloom::dump;
+
 use crate::hostile;
 use crate::persistence::object;
 
@@ -103,5 +105,5 @@ fn clock() -> Duration {
 
 /// The dump of BF.LOAD that holds the same as these chunks of BF.SCANDUMP.
 fn dump_of(chunks: &[(u64, Vec<u8>)]) -> Vec<u8> {
-    object(chunks).encode()
+    dump::encode(&object(chunks)).expect("an object of ours")
 }

@@ -1,0 +1,387 @@
+//! One Bloom filter of fixed size.
+//!
+//! Its cells are in a *blob*, in the form in which they are stored and sent, so that saving a filter is
+//! a write and loading one is a read, without a copy. A blob of our own begins with a [`Header`]; one of
+//! `RedisBloom` is bare.
+
+mod bits;
+mod counters;
+mod geometry;
+mod header;
+mod positions;
+
+use std::hash::Hash;
+
+use crate::bloom::hash::{Hasher, Probe};
+use crate::bloom::machine::memory;
+use crate::bloom::number::{exp, power};
+
+pub use geometry::{Cells, Geometry, HEADER_BYTES};
+pub use header::{Header, MAX_HASHES};
+pub use positions::{Modulus, point, point_of, positions};
+
+/// One Bloom filter: a fixed number of cells, its capacity, and the number of items in it.
+#[derive(Debug)]
+pub struct Filter {
+    blob: Box<[u8]>,
+    reciprocal: u64,
+    capacity: u64,
+    items: u64,
+    layout: Layout,
+}
+
+/// What the blob contains. The number of hash functions is always at the same offset, so that it is read
+/// without a look at the kind.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+enum Layout {
+    /// A header, then bits.
+    Bits { hashes: u16 },
+    /// A header, then counters; and how many of them are not 0.
+    Counters { hashes: u16, in_use: u32 },
+    /// Bits alone; and how many at the end are unused.
+    BareBits { hashes: u16, unused: u16 },
+}
+
+// A deep stack is walked on every miss; what a lookup reads of a filter should stay in one line.
+const _: () = assert!(size_of::<Filter>() == 48);
+
+impl Filter {
+    /// An empty filter, or `None` if there is no memory for it. A bare one does not use the hasher.
+    pub(crate) fn new(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
+        let bytes = usize::try_from(geometry.blob_bytes()).ok()?;
+        let mut blob = memory::zeroed(bytes)?;
+        if let Hasher::Sip(seed) = *hasher {
+            Header { geometry, seed }.write(&mut blob);
+        }
+        Self::from_blob(blob, geometry, capacity, 0).ok()
+    }
+
+    /// A filter over a blob of this size.
+    ///
+    /// # Errors
+    /// The blob is not of this size, in words for a log.
+    pub(crate) fn from_blob(
+        blob: Box<[u8]>,
+        geometry: Geometry,
+        capacity: u64,
+        items: u64,
+    ) -> Result<Self, &'static str> {
+        if blob.len() as u64 != geometry.blob_bytes() {
+            return Err("filter's length is not what its header says");
+        }
+        let hashes = u16::try_from(geometry.hashes).unwrap_or(u16::MAX);
+        let layout = match geometry.cells {
+            Cells::Bits => Layout::Bits { hashes },
+            Cells::Counters => Layout::Counters {
+                hashes,
+                in_use: counters::in_use(&blob[HEADER_BYTES..]),
+            },
+            Cells::BareBits => Layout::BareBits {
+                hashes,
+                unused: Self::unused(geometry).ok_or("more bytes than bits")?,
+            },
+        };
+        Ok(Self {
+            blob,
+            reciprocal: Modulus::reciprocal(geometry.positions),
+            capacity,
+            items,
+            layout,
+        })
+    }
+
+    /// How many bits at the end of a bare filter are unused, if few enough for a valid one.
+    pub(crate) fn unused(geometry: Geometry) -> Option<u16> {
+        let bits = geometry.cell_bytes.checked_mul(8)?;
+        u16::try_from(bits.checked_sub(geometry.positions)?).ok()
+    }
+
+    /// What stands in the blob.
+    #[inline(always)]
+    pub const fn cells(&self) -> Cells {
+        match self.layout {
+            Layout::Bits { .. } => Cells::Bits,
+            Layout::Counters { .. } => Cells::Counters,
+            Layout::BareBits { .. } => Cells::BareBits,
+        }
+    }
+
+    /// The size of the filter.
+    pub fn geometry(&self) -> Geometry {
+        Geometry {
+            positions: self.positions(),
+            cell_bytes: self.bitmap().len() as u64,
+            hashes: self.hashes(),
+            cells: self.cells(),
+        }
+    }
+
+    /// A copy in memory of its own, or `None` where there is none.
+    pub(crate) fn try_clone(&self) -> Option<Self> {
+        let mut blob = Vec::new();
+        blob.try_reserve_exact(self.blob.len()).ok()?;
+        blob.extend_from_slice(&self.blob);
+        Some(Self {
+            blob: blob.into_boxed_slice(),
+            ..*self
+        })
+    }
+
+    /// The filter in its stored form.
+    pub fn blob(&self) -> &[u8] {
+        &self.blob
+    }
+
+    #[inline(always)]
+    const fn is_bare(&self) -> bool {
+        matches!(self.layout, Layout::BareBits { .. })
+    }
+
+    #[inline(always)]
+    fn header_bytes(&self) -> usize {
+        if self.is_bare() { 0 } else { HEADER_BYTES }
+    }
+
+    /// The cells alone.
+    #[inline(always)]
+    pub fn bitmap(&self) -> &[u8] {
+        &self.blob[self.header_bytes()..]
+    }
+
+    /// The same, of a filter that is known to be bare or not.
+    #[inline(always)]
+    pub(crate) fn bitmap_as<const BARE: bool>(&self) -> &[u8] {
+        &self.blob[if BARE { 0 } else { HEADER_BYTES }..]
+    }
+
+    #[inline(always)]
+    fn bitmap_mut(&mut self) -> &mut [u8] {
+        let header_bytes = self.header_bytes();
+        &mut self.blob[header_bytes..]
+    }
+
+    /// Number of positions: of bits, or of counters.
+    pub fn positions(&self) -> u64 {
+        match self.layout {
+            Layout::Bits { .. } => self.bitmap().len() as u64 * 8,
+            Layout::Counters { .. } => self.bitmap().len() as u64 * 2,
+            Layout::BareBits { unused, .. } => self.bitmap().len() as u64 * 8 - u64::from(unused),
+        }
+    }
+
+    /// Number of hash functions.
+    #[inline(always)]
+    pub const fn hashes(&self) -> u32 {
+        match self.layout {
+            Layout::Bits { hashes }
+            | Layout::Counters { hashes, .. }
+            | Layout::BareBits { hashes, .. } => hashes as u32,
+        }
+    }
+
+    /// The capacity.
+    pub const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Number of items in it.
+    pub const fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// Whether it holds as many items as its capacity, or more.
+    pub const fn is_full(&self) -> bool {
+        self.items >= self.capacity
+    }
+
+    /// How many more items fit in its capacity.
+    pub(crate) fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.items)
+    }
+
+    /// What positions are reduced by, where cells are bits.
+    #[inline(always)]
+    pub(crate) fn modulus<const BARE: bool>(&self) -> Modulus {
+        let bits = self.bitmap_as::<BARE>().len() as u64 * 8;
+        let unused = match self.layout {
+            Layout::BareBits { unused, .. } if BARE => u64::from(unused),
+            _ => 0,
+        };
+        Modulus::new(bits - unused, self.reciprocal)
+    }
+
+    /// The positions of an item's bits.
+    #[inline(always)]
+    fn bits_of<const BARE: bool>(&self, probe: Probe) -> impl Iterator<Item = u64> + use<BARE> {
+        positions::<BARE>(probe, self.modulus::<BARE>(), self.hashes())
+    }
+
+    /// The positions of an item's counters.
+    fn counters_of(&self, probe: Probe) -> impl Iterator<Item = u64> + use<> {
+        let modulus = Modulus::new(self.positions(), self.reciprocal);
+        positions::<false>(probe, modulus, self.hashes())
+    }
+
+    /// Whether the filter claims an item: false is certain, true is probable.
+    #[inline]
+    pub fn contains(&self, probe: Probe) -> bool {
+        match self.layout {
+            Layout::Bits { .. } => self.contains_as::<false>(probe),
+            Layout::BareBits { .. } => self.contains_as::<true>(probe),
+            Layout::Counters { .. } => self.counts_item(probe),
+        }
+    }
+
+    #[inline(always)]
+    fn contains_as<const BARE: bool>(&self, probe: Probe) -> bool {
+        bits::all_set(self.bitmap_as::<BARE>(), self.bits_of::<BARE>(probe))
+    }
+
+    #[cold]
+    fn counts_item(&self, probe: Probe) -> bool {
+        self.count(probe) > 0
+    }
+
+    /// The bit that a point of a probe falls on: 0 or 1, without a branch.
+    #[inline(always)]
+    pub(crate) fn bit<const BARE: bool>(&self, point: u64) -> u64 {
+        let position = self.modulus::<BARE>().reduce(point);
+        bits::at(self.bitmap_as::<BARE>(), position)
+    }
+
+    /// Whether its bits are worth prefetching: those of a smaller filter are in the cache anyway.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.blob.len() >= 256 * 1024
+    }
+
+    /// Sets an item's bits, and counts the item if one of them was clear. Returns whether one was.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, probe: Probe) -> bool {
+        if self.is_bare() {
+            self.insert_as::<true>(self.bits_of::<true>(probe))
+        } else {
+            self.insert_as::<false>(self.bits_of::<false>(probe))
+        }
+    }
+
+    /// [`insert`](Self::insert), for what is rare.
+    #[cold]
+    pub(crate) fn insert_slowly(&mut self, probe: Probe) -> bool {
+        self.insert(probe)
+    }
+
+    /// [`insert`](Self::insert) an item whose positions are known.
+    #[inline(always)]
+    pub(crate) fn insert_at(&mut self, positions: impl Iterator<Item = u64>) -> bool {
+        if self.is_bare() {
+            self.insert_as::<true>(positions)
+        } else {
+            self.insert_as::<false>(positions)
+        }
+    }
+
+    #[inline(always)]
+    fn insert_as<const BARE: bool>(&mut self, positions: impl Iterator<Item = u64>) -> bool {
+        let bitmap = &mut self.blob[if BARE { 0 } else { HEADER_BYTES }..];
+        let new = bits::set_all(bitmap, positions);
+        self.items += u64::from(new);
+        new
+    }
+
+    /// How often an item was counted, at most, or if it is 15 at least: the least of its counters.
+    pub(crate) fn count(&self, probe: Probe) -> u8 {
+        counters::least(self.bitmap(), self.counters_of(probe))
+    }
+
+    /// Counts an item once more, in a filter of counters.
+    pub(crate) fn count_up(&mut self, probe: Probe) {
+        let new = self.count(probe) == 0;
+        let positions = self.counters_of(probe);
+        let more = counters::raise(self.bitmap_mut(), positions);
+        self.items += u64::from(new);
+        self.settle(|in_use| in_use.saturating_add(more));
+    }
+
+    /// Removes one count of an item that a filter of counters claims.
+    pub(crate) fn count_down(&mut self, probe: Probe) {
+        let positions = self.counters_of(probe);
+        let fewer = counters::lower(self.bitmap_mut(), positions);
+        let gone = self.count(probe) == 0;
+        self.items = self.items.saturating_sub(u64::from(gone));
+        self.settle(|in_use| in_use.saturating_sub(fewer));
+    }
+
+    /// Records a change of the number of counters in use, and keeps the number of items within what that
+    /// makes plausible. The number of items alone drifts as items come and go: a false positive on insert is
+    /// not counted, and one on removal stays counted.
+    fn settle(&mut self, change: impl Fn(u32) -> u32) {
+        let positions = self.positions();
+        if let Layout::Counters { hashes, in_use } = &mut self.layout {
+            *in_use = change(*in_use);
+            let range = counters::plausible_items(*in_use, positions, (*hashes).into());
+            if let Some((least, most)) = range {
+                self.items = self.items.clamp(least, most);
+            }
+        }
+    }
+
+    /// What is alike in filters of one size, in which an item has the same cells.
+    pub(crate) fn kind(&self) -> impl Eq + Hash + use<> {
+        (
+            self.positions(),
+            self.hashes(),
+            self.cells(),
+            self.blob.len(),
+        )
+    }
+
+    /// Whether another filter can be merged into this one: it has the same size, and both together hold no
+    /// more items than the capacity.
+    pub(crate) fn can_absorb(&self, other: &Self) -> bool {
+        let items = self.items.checked_add(other.items);
+        self.kind() == other.kind() && items.is_some_and(|items| items <= self.capacity)
+    }
+
+    /// Merges a filter that [can be absorbed](Self::can_absorb) into this one.
+    pub(crate) fn absorb(&mut self, other: &Self) {
+        self.items += other.items;
+        let cells = self.bitmap_mut();
+        if other.cells() == Cells::Counters {
+            counters::unite(cells, other.bitmap());
+            let now_in_use = counters::in_use(cells);
+            if let Layout::Counters { in_use, .. } = &mut self.layout {
+                *in_use = now_in_use;
+            }
+        } else {
+            bits::unite(cells, other.bitmap());
+        }
+    }
+
+    /// Whether it claims nothing. Its number of items alone can't tell: false positives on insert are not
+    /// counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items == 0 && self.bitmap().iter().all(|cells| *cells == 0)
+    }
+
+    /// Declares it full.
+    pub(crate) fn seal(&mut self) {
+        self.items = self.items.max(1);
+        self.capacity = self.items;
+    }
+
+    /// The error rate with this many items in it: `(1 − e^(−kn/m))^k` (Bloom 1970). It is the same on every
+    /// machine, since what follows from it has to agree on a primary and its replicas.
+    #[allow(clippy::cast_precision_loss, reason = "a rate is an estimate")]
+    pub fn rate_at(&self, items: u64) -> f64 {
+        let (m, n) = (self.positions() as f64, items as f64);
+        let k = f64::from(self.hashes());
+        power(1.0 - exp(-k * n / m), self.hashes().into())
+    }
+
+    /// Lets `place` move the blob. It returns the same bytes, perhaps elsewhere.
+    pub fn relocate(&mut self, place: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
+        self.blob = place(std::mem::take(&mut self.blob));
+    }
+}

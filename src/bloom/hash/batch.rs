@@ -1,0 +1,86 @@
+//! Many items, hashed side by side.
+
+use crate::bloom::machine::words::{self, Task, Words};
+
+use super::hasher::Hasher;
+use super::probe::Probe;
+use super::sip::Seed;
+
+/// The most items in a batch: one bit of a word for each.
+pub const BATCH: usize = 64;
+
+/// Items hashed together.
+pub struct Batch {
+    /// The first hash of each item.
+    pub a: [u64; BATCH],
+    /// The second hash of each item.
+    pub b: [u64; BATCH],
+    count: usize,
+}
+
+impl Batch {
+    /// Hashes the next items, as many as fit.
+    #[inline]
+    pub fn of<'i>(hasher: &Hasher, next: &mut impl Iterator<Item = &'i [u8]>) -> Self {
+        let mut items = [[].as_slice(); BATCH];
+        let mut count = 0;
+        for (slot, item) in items.iter_mut().zip(next) {
+            *slot = item;
+            count += 1;
+        }
+        let mut batch = Self {
+            a: [0; BATCH],
+            b: [0; BATCH],
+            count,
+        };
+        if let Hasher::Sip(seed) = hasher {
+            words::run(Hash {
+                seed,
+                items: &items,
+                batch: &mut batch,
+            });
+        } else {
+            for (index, item) in items[..count].iter().enumerate() {
+                (batch.a[index], batch.b[index]) = hasher.probe(item).hashes();
+            }
+        }
+        batch
+    }
+
+    /// Number of items.
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// A word with a bit for each item from this one on.
+    pub const fn from(&self, first: usize) -> u64 {
+        debug_assert!(first < self.count);
+        (u64::MAX >> (BATCH - self.count)) & (u64::MAX << first)
+    }
+
+    /// One of the items.
+    #[inline]
+    pub const fn probe(&self, index: usize) -> Probe {
+        Probe::new(self.a[index], self.b[index])
+    }
+}
+
+struct Hash<'h> {
+    seed: &'h Seed,
+    items: &'h [&'h [u8]; BATCH],
+    batch: &'h mut Batch,
+}
+
+impl Task for Hash<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<W: Words>(self) {
+        let Self { seed, items, batch } = self;
+        for start in (0..batch.count).step_by(W::COUNT) {
+            let [a, b] = seed.hash::<W>(&items[start..start + W::COUNT]);
+            a.store(&mut batch.a[start..]);
+            b.store(&mut batch.b[start..]);
+        }
+    }
+}

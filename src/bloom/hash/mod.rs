@@ -1,0 +1,12 @@
+//! Items to probes: hash functions, for one item and for many side by side.
+
+mod batch;
+mod hasher;
+mod murmur;
+mod probe;
+mod sip;
+
+pub use batch::{BATCH, Batch};
+pub use hasher::Hasher;
+pub use probe::Probe;
+pub use sip::Seed;

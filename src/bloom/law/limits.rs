@@ -1,0 +1,46 @@
+//! How far memory may go, and why growth is refused.
+
+/// How far the memory of an object may go: as far as the settings of this server say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most bytes that one filter may take.
+    pub filter_bytes: u64,
+    /// The most bytes that the object may take in total; `u64::MAX` is no limit.
+    pub object_bytes: u64,
+    /// Whether a full non-scaling object takes more items.
+    pub saturate: bool,
+}
+
+impl Limits {
+    /// No limits: what comes from a primary or a file is obeyed.
+    pub const NONE: Self = Self {
+        filter_bytes: u64::MAX,
+        object_bytes: u64::MAX,
+        saturate: true,
+    };
+
+    /// The same limits for a part of an object of which the rest takes so many bytes.
+    #[must_use]
+    pub fn beside(self, rest: u64) -> Self {
+        match self.object_bytes {
+            u64::MAX => self,
+            bytes => Self {
+                object_bytes: bytes.saturating_sub(rest),
+                ..self
+            },
+        }
+    }
+}
+
+/// Why there is no room for an item, or an object. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The next filter would exceed a limit on memory, or its capacity overflows.
+    MemoryLimit,
+    /// The next filter's rate is too small for a double.
+    RateTooSmall,
+    /// The object is non-scaling and full.
+    Full,
+    /// The allocator has no memory for the next filter.
+    OutOfMemory,
+}

@@ -1,0 +1,108 @@
+//! The laws of growth: what the next filter of a stack is, and how far growth can go.
+//!
+//! | law | file | objects |
+//! |---|---|---|
+//! | our own, and the geometric one | `series.rs` | those that this module makes |
+//! | `RedisBloom`'s | `redisbloom.rs` | those that came from `RedisBloom` |
+//!
+//! A further law is a file here, a variant of [`Law`], and a row above.
+
+mod limits;
+mod link;
+mod params;
+mod redisbloom;
+mod series;
+mod step;
+
+use crate::bloom::filter::Filter;
+
+pub use limits::{Limits, Refusal};
+pub use link::Link;
+pub use params::{Growth, Params};
+pub use redisbloom::Links;
+pub use series::Series;
+pub use step::{Standing, Step};
+
+/// How a stack grows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Law {
+    /// By our own law, or the geometric one.
+    Series(Series),
+    /// As `RedisBloom` does.
+    RedisBloom(Box<Links>),
+}
+
+impl Law {
+    /// The law of an object that this module makes.
+    pub const fn of(params: &Params) -> Self {
+        Self::Series(Series::of(params))
+    }
+
+    /// What the rates sum to, their ratio, and the growth of capacities, for every law.
+    pub fn series(&self) -> Series {
+        match self {
+            Self::Series(series) => *series,
+            Self::RedisBloom(links) => links.series(),
+        }
+    }
+
+    /// What happens when a filter is full.
+    pub const fn growth(&self) -> Growth {
+        match self {
+            Self::Series(series) => series.growth,
+            Self::RedisBloom(links) => links.growth(),
+        }
+    }
+
+    /// What `RedisBloom` keeps besides its filters, under its law.
+    pub const fn links(&self) -> Option<&Links> {
+        match self {
+            Self::Series(_) => None,
+            Self::RedisBloom(links) => Some(links),
+        }
+    }
+
+    /// Enters what `RedisBloom` keeps of a filter that is about to be stacked.
+    pub fn enter(&mut self, step: &Step) -> Result<(), Refusal> {
+        if let (Self::RedisBloom(links), Some(link)) = (self, step.link) {
+            let room = links.all.try_reserve_exact(1);
+            room.map_err(|_| Refusal::OutOfMemory)?;
+            links.all.push(link);
+        }
+        Ok(())
+    }
+
+    /// The next filter, within limits.
+    pub fn step(&self, at: &Standing, limits: Limits) -> Result<Step, Refusal> {
+        let step = match self {
+            Self::Series(series) => series.step(at)?,
+            Self::RedisBloom(links) => links.step(at)?,
+        };
+        step.admit(at, limits)?;
+        Ok(step)
+    }
+
+    /// The capacity that growth reaches before something stops it, and what does.
+    pub fn reach(&self, at: Standing, limits: Limits) -> (u64, Option<Refusal>) {
+        match self {
+            Self::Series(series) => series.reach(at, limits),
+            Self::RedisBloom(links) => links.reach(at, limits),
+        }
+    }
+
+    /// The error rate that filter `index` was made for.
+    pub fn filter_rate(&self, index: usize, filter: &Filter) -> f64 {
+        match self {
+            Self::Series(series) => series.filter_rate(index as u64, filter),
+            Self::RedisBloom(links) => links.all.get(index).map_or(0.0, |l| l.error_rate),
+        }
+    }
+
+    /// Bytes of memory outside the stack itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        self.links().map_or(0, |links| {
+            (size_of_val(links) + links.all.capacity() * size_of::<Link>()) as u64
+        })
+    }
+}

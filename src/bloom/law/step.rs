@@ -1,0 +1,67 @@
+//! One step of growth: from the state of a stack to its next filter.
+
+use crate::bloom::filter::{Cells, Filter, Geometry};
+use crate::bloom::number::MAX_CAPACITY;
+
+use super::limits::{Limits, Refusal};
+use super::link::Link;
+
+/// The state of a stack before its next filter.
+#[derive(Clone, Copy)]
+pub struct Standing {
+    /// Number of filters so far.
+    pub index: u64,
+    /// Capacity of the newest filter times the growth factor, or of the first filter; `None` if
+    /// that overflows.
+    pub next_capacity: Option<u64>,
+    /// Capacity of the filters so far.
+    pub capacity: u64,
+    /// Bytes of the object so far.
+    pub bytes: u64,
+    /// What stands in the filters.
+    pub cells: Cells,
+}
+
+/// The next filter of a stack.
+#[derive(Clone, Copy)]
+pub struct Step {
+    /// Its capacity.
+    pub capacity: u64,
+    /// Its size.
+    pub geometry: Geometry,
+    /// What `RedisBloom` keeps of it, under its law.
+    pub link: Option<Link>,
+}
+
+impl Step {
+    /// The bytes that it adds to the object.
+    pub fn cost(&self) -> u64 {
+        let link = self.link.map_or(0, |_| size_of::<Link>());
+        self.geometry.blob_bytes() + (size_of::<Filter>() + link) as u64
+    }
+
+    /// Requires that the stack can take it within limits.
+    pub fn admit(&self, at: &Standing, limits: Limits) -> Result<(), Refusal> {
+        let total = at.capacity.checked_add(self.capacity);
+        let fits = self.geometry.blob_bytes() <= limits.filter_bytes
+            && total.is_some_and(|total| total <= MAX_CAPACITY)
+            && at.bytes.saturating_add(self.cost()) <= limits.object_bytes;
+        if fits {
+            Ok(())
+        } else {
+            Err(Refusal::MemoryLimit)
+        }
+    }
+}
+
+impl Standing {
+    /// The state after this many more filters of one size, where the next is `factor` times as large. Their
+    /// capacity is known to fit.
+    pub fn push(&mut self, count: u64, step: &Step, factor: u32) {
+        self.index += count;
+        self.capacity += count * step.capacity;
+        let bytes = step.cost().saturating_mul(count);
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.next_capacity = step.capacity.checked_mul(u64::from(factor));
+    }
+}

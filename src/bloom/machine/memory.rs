@@ -1,0 +1,36 @@
+//! Zeroed memory, and prefetching.
+
+/// A block of `len` zero bytes, or `None` if there is no memory for it.
+///
+/// The allocator is asked for memory that is zero already: a fresh 64 MiB bitmap then costs a
+/// mapping, not a pass over 64 MiB.
+pub fn zeroed(len: usize) -> Option<Box<[u8]>> {
+    let layout = std::alloc::Layout::array::<u8>(len).ok()?;
+    if len == 0 {
+        return Some(Box::default());
+    }
+    // SAFETY: the layout's size is `len`, which is not zero.
+    let block = unsafe { std::alloc::alloc_zeroed(layout) };
+    if block.is_null() {
+        return None;
+    }
+    // SAFETY: the block is `len` initialised bytes from the global allocator, in the layout that
+    // the box gives back, and nobody else has it.
+    Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(block, len)) })
+}
+
+/// Asks the processor to bring the cache line of `bytes[index]` near. A hint: it has no effect on
+/// what the program computes, and an index past the end is no error.
+#[inline(always)]
+pub fn prefetch(bytes: &[u8], index: usize) {
+    let address = bytes.as_ptr().wrapping_add(index);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch touches no memory that the program can see and never faults, whatever the
+    // address; SSE, which it needs, is part of every x86-64.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
+}

@@ -1,0 +1,4 @@
+//! What the machine offers beyond safe Rust: the only `unsafe` of the core.
+
+pub mod memory;
+pub mod words;

@@ -1,0 +1,506 @@
+//! What a key holds.
+
+mod ids;
+mod merge;
+mod outline;
+mod shape;
+mod timeline;
+mod window;
+
+use crate::bloom::filter::{Cells, Filter};
+use crate::bloom::hash::{Hasher, Probe, Seed};
+use crate::bloom::law::{Law, Limits, Links, Params, Refusal};
+use crate::bloom::stack::{Added, Stack};
+
+use outline::Check;
+use timeline::Timeline;
+
+pub use ids::Ids;
+pub use merge::MergeError;
+pub use outline::{FilterOutline, Outline, PeriodOutline};
+pub use shape::{Kind, Shape};
+pub use timeline::Period;
+pub use window::{Time, Window};
+
+/// A Bloom object: a stack of filters that acts as one, or a list of such stacks, one for each period of its
+/// window.
+///
+/// Methods that take a clock read it, in milliseconds since the epoch, only if the object has a window.
+///
+/// ```
+/// use valkeybloom::bloom::{
+///     Added, Fraction, Growth, Limits, Object, Params, Seed, Shape, Time, Window, Kind,
+/// };
+///
+/// let params = Params {
+///     capacity: 1000,
+///     error_rate: Fraction::new(0.01).unwrap(),
+///     tightening: Fraction::HALF,
+///     growth: Growth::from_expansion(2),
+/// };
+/// let mut seen = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
+/// let url = b"https://example.org/";
+/// let never = || 0;
+/// assert!(!seen.contains(url, never));
+/// assert_eq!(seen.add(url, Time::default(), None, || Limits::NONE), Ok(Added::New));
+/// assert!(seen.contains(url, never));
+///
+/// let shape = Shape { params, kind: Kind::Windowed(Window::new(60_000, 5).unwrap()) };
+/// let mut lately = Object::new(&shape, Seed::FIXED, Time::at(0), Limits::NONE).unwrap();
+/// assert_eq!(lately.add(url, Time::at(0), None, || Limits::NONE), Ok(Added::New));
+/// assert!(lately.contains(url, || 4 * 60_000));
+/// assert!(!lately.contains(url, || 5 * 60_000));
+/// ```
+#[derive(Debug)]
+pub struct Object(Body);
+
+#[derive(Debug)]
+enum Body {
+    /// A plain object: one stack of bits, ours or `RedisBloom`'s.
+    Stack(Stack),
+    /// An object with a window, or with counters.
+    Timeline(Box<Timeline>),
+}
+
+// A plain object takes no more than its stack, and as much as it always did.
+const _: () = assert!(size_of::<Object>() == size_of::<Stack>() && size_of::<Object>() == 112);
+
+impl Object {
+    /// Bytes of an object without filters, including itself.
+    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+
+    /// An empty object of a shape, ready for items added at this time.
+    ///
+    /// # Errors
+    /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
+    pub fn new(shape: &Shape, seed: Seed, time: Time, limits: Limits) -> Result<Self, Refusal> {
+        if shape.kind == Kind::Plain {
+            return Self::plain(&shape.params, seed, limits);
+        }
+        let mut timeline = Timeline::new(*shape, Hasher::Sip(seed), Vec::new());
+        timeline.open_at(time, limits.beside(Self::BASE_BYTES))?;
+        Self(Body::Timeline(Box::new(timeline))).checked()
+    }
+
+    /// An empty plain object.
+    ///
+    /// # Errors
+    /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
+    pub fn plain(params: &Params, seed: Seed, limits: Limits) -> Result<Self, Refusal> {
+        let (law, hasher) = (Law::of(params), Hasher::Sip(seed));
+        let stack = Stack::new(law, hasher, Cells::Bits, params.capacity, limits)?;
+        Self(Body::Stack(stack)).checked()
+    }
+
+    /// The object of an outline whose cells are complete: the one way in from outside.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words for a log.
+    pub fn from_outline(outline: Outline) -> Result<Self, &'static str> {
+        outline.check()?;
+        let Outline {
+            shape,
+            hasher,
+            law,
+            periods,
+        } = outline;
+        let object = if shape.kind == Kind::Plain {
+            let period = periods.into_iter().next().ok_or("no filters")?;
+            Self(Body::Stack(period.finish(hasher, law)?.stack))
+        } else {
+            let mut finished = Vec::new();
+            finished.reserve_exact(periods.len());
+            for period in periods {
+                finished.push(period.finish(hasher, law.clone())?);
+            }
+            Self(Body::Timeline(Box::new(Timeline::new(
+                shape, hasher, finished,
+            ))))
+        };
+        object.check()?;
+        Ok(object)
+    }
+
+    /// The union of these objects, at least one.
+    ///
+    /// # Errors
+    /// Any [`MergeError`].
+    pub fn merged(sources: &[&Self], limits: Limits) -> Result<Self, MergeError> {
+        const TOO_LARGE: MergeError = MergeError::Refused(Refusal::MemoryLimit);
+        let (mut stacks, mut timelines) = (Vec::new(), Vec::new());
+        for source in sources {
+            match &source.0 {
+                Body::Stack(stack) => stacks.push(stack),
+                Body::Timeline(timeline) => timelines.push(&**timeline),
+            }
+        }
+        let merged = match (stacks.is_empty(), timelines.is_empty()) {
+            (false, true) => Body::Stack(merge::stacks(&stacks)?),
+            (true, false) => Body::Timeline(Box::new(merge::timelines(&timelines)?)),
+            _ => return Err(MergeError::Kinds),
+        };
+        let merged = Self(merged);
+        let merged = merged.checked().map_err(MergeError::Refused)?;
+        if merged.is_within(limits) {
+            Ok(merged)
+        } else {
+            Err(TOO_LARGE)
+        }
+    }
+
+    /// Requires that this is a valid object, as `Check` states what that is.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let no_ids = Ids::default();
+        let periods = self.all_periods();
+        let (shape, hasher) = (self.shape(), self.hasher());
+        let law_of_period = shape.law();
+        let law = match &self.0 {
+            Body::Stack(stack) => stack.law(),
+            Body::Timeline(_) => law_of_period.as_ref().ok_or("error rate out of range")?,
+        };
+        let mut check = Check::begin(&shape, hasher, law)?;
+        for (number, stack, ids) in periods {
+            if stack.law() != law || stack.hasher() != hasher {
+                return Err("periods that grow or hash differently");
+            }
+            let filters = stack.filters();
+            check.period(number, ids.unwrap_or(&no_ids), filters.len())?;
+            for filter in filters {
+                let size = filter.geometry();
+                check.filter(size, filter.capacity(), filter.items(), filter.blob())?;
+            }
+            if !stack.has_right_sums() {
+                return Err("sums that are not the filters'");
+            }
+        }
+        check.end()
+    }
+
+    /// With debug assertions, ends the program where the object is not valid.
+    #[inline(always)]
+    fn assert_valid(&self) {
+        #[cfg(debug_assertions)]
+        if let Err(what) = self.check() {
+            panic!("{what}: {self:?}");
+        }
+    }
+
+    /// The object, if it is valid. A new or merged one is not only where a sum overflows, and that is above
+    /// every limit.
+    fn checked(self) -> Result<Self, Refusal> {
+        match self.check() {
+            Ok(()) => Ok(self),
+            Err(_) => Err(Refusal::MemoryLimit),
+        }
+    }
+
+    /// All periods that take memory: number, stack and ids. Of a plain object, one.
+    fn all_periods(&self) -> impl Iterator<Item = (u64, &Stack, Option<&Ids>)> {
+        let (one, periods) = self.parts();
+        let one = one.into_iter().map(|stack| (0, stack, None));
+        let periods = periods.map_or(&[][..], Timeline::periods).iter();
+        one.chain(periods.map(|p| (p.number, &p.stack, Some(&p.ids))))
+    }
+
+    fn parts(&self) -> (Option<&Stack>, Option<&Timeline>) {
+        match &self.0 {
+            Body::Stack(stack) => (Some(stack), None),
+            Body::Timeline(timeline) => (None, Some(timeline)),
+        }
+    }
+
+    /// The stacks that answer now, oldest first, each with the number of its period where there is a window.
+    fn live(&self, now_ms: impl FnOnce() -> u64) -> impl Iterator<Item = (Option<u64>, &Stack)> {
+        let (one, timeline) = self.parts();
+        let windowed = timeline.is_some_and(|timeline| timeline.shape().window().is_some());
+        let periods = timeline.map_or(&[][..], |timeline| timeline.live(now_ms));
+        let periods = periods.iter();
+        let one = one.into_iter().map(|stack| (None, stack));
+        one.chain(periods.map(move |p| (windowed.then_some(p.number), &p.stack)))
+    }
+
+    /// All stacks that take memory, whether they answer or not.
+    fn all_stacks(&self) -> impl Iterator<Item = &Stack> {
+        self.all_periods().map(|(_, stack, _)| stack)
+    }
+
+    /// A copy in memory of its own, or `None` where there is none.
+    pub fn try_clone(&self) -> Option<Self> {
+        let body = match &self.0 {
+            Body::Stack(stack) => Body::Stack(stack.try_clone()?),
+            Body::Timeline(timeline) => Body::Timeline(Box::new(timeline.try_clone()?)),
+        };
+        Some(Self(body))
+    }
+
+    /// Whether it is a plain object, which looks at no time and takes no ids.
+    #[inline]
+    pub const fn is_plain(&self) -> bool {
+        matches!(self.0, Body::Stack(_))
+    }
+
+    /// The requested shape; the capacity is the first filter's.
+    pub fn shape(&self) -> Shape {
+        match &self.0 {
+            Body::Stack(stack) => {
+                let capacity = stack.filters().first().map_or(0, Filter::capacity);
+                Shape::plain(stack.law().series().params(capacity))
+            }
+            Body::Timeline(timeline) => *timeline.shape(),
+        }
+    }
+
+    /// How items are hashed.
+    #[inline]
+    pub const fn hasher(&self) -> &Hasher {
+        match &self.0 {
+            Body::Stack(stack) => stack.hasher(),
+            Body::Timeline(timeline) => timeline.hasher(),
+        }
+    }
+
+    /// What an object of `RedisBloom` has besides its filters.
+    pub const fn links(&self) -> Option<&Links> {
+        match &self.0 {
+            Body::Stack(stack) => stack.law().links(),
+            Body::Timeline(_) => None,
+        }
+    }
+
+    /// Hashes an item for this object.
+    #[inline]
+    pub fn probe(&self, item: &[u8]) -> Probe {
+        self.hasher().probe(item)
+    }
+
+    /// Whether the object claims an item: false is certain, true is right except at the error rate.
+    #[inline]
+    pub fn contains(&self, item: &[u8], now_ms: impl FnOnce() -> u64) -> bool {
+        match &self.0 {
+            Body::Stack(stack) => stack.contains(stack.hasher().probe(item)),
+            Body::Timeline(timeline) => timeline.contains(timeline.hasher().probe(item), now_ms),
+        }
+    }
+
+    /// Looks each item up in turn, and passes the result of [`contains`](Self::contains) to `answer`.
+    pub fn contains_each<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        now_ms: impl FnOnce() -> u64,
+        answer: impl FnMut(bool),
+    ) {
+        match &self.0 {
+            Body::Stack(stack) => stack.contains_each(items, answer),
+            Body::Timeline(timeline) => timeline.contains_each(items, now_ms, answer),
+        }
+    }
+
+    /// Adds an item; to an object with a window after [`tidy`](Self::tidy), to counters with an id if it has
+    /// one. Calls `limits` only if the object has to grow.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]; the object is unchanged then.
+    #[inline]
+    pub fn add(
+        &mut self,
+        item: &[u8],
+        time: Time,
+        id: Option<u64>,
+        limits: impl Fn() -> Limits,
+    ) -> Result<Added, Refusal> {
+        let added = match &mut self.0 {
+            Body::Stack(stack) => stack.add(stack.hasher().probe(item), limits),
+            Body::Timeline(timeline) => {
+                let limits = || limits().beside(Self::BASE_BYTES);
+                timeline.add(timeline.hasher().probe(item), time, id, limits)
+            }
+        };
+        self.assert_valid();
+        added
+    }
+
+    /// Adds each item in turn, and passes the result of [`add`](Self::add) to `outcome`. Stops after the first
+    /// refusal: the items after it are not tried.
+    pub fn add_each<'i>(
+        &mut self,
+        items: impl Iterator<Item = &'i [u8]>,
+        time: Time,
+        id: Option<u64>,
+        limits: impl Fn() -> Limits,
+        outcome: impl FnMut(Result<Added, Refusal>),
+    ) {
+        match &mut self.0 {
+            Body::Stack(stack) => stack.add_each(items, limits, outcome),
+            Body::Timeline(timeline) => {
+                let limits = || limits().beside(Self::BASE_BYTES);
+                timeline.add_each(items, time, id, limits, outcome);
+            }
+        }
+        self.assert_valid();
+    }
+
+    /// Frees the periods that have passed, and treats what was added later than now as added just now.
+    /// Returns whether anything changed.
+    pub fn tidy(&mut self, now_ms: u64) -> bool {
+        let tidied = match &mut self.0 {
+            Body::Stack(_) => false,
+            Body::Timeline(timeline) => timeline.tidy(now_ms),
+        };
+        self.assert_valid();
+        tidied
+    }
+
+    /// Removes one count of an item, and returns whether it did: only counters can. With an id: from the
+    /// filter that took that id, if it claims the item. Without: from the one filter that claims it; if
+    /// several do, from none. Removing what was never added takes a count from other items, which may then
+    /// be missing.
+    pub fn remove(&mut self, item: &[u8], id: Option<u64>) -> bool {
+        let removed = match &mut self.0 {
+            Body::Timeline(timeline) if timeline.shape().is_counting() => {
+                timeline.remove(timeline.hasher().probe(item), id)
+            }
+            _ => false,
+        };
+        self.assert_valid();
+        removed
+    }
+
+    /// How often an item was added to counters and not removed, at most; of each filter at most 15.
+    /// Without counters, 0.
+    pub fn count(&self, item: &[u8]) -> u64 {
+        let probe = self.probe(item);
+        let counters = self.all_filters().filter(|f| f.cells() == Cells::Counters);
+        counters.map(|f| u64::from(f.count(probe))).sum()
+    }
+
+    /// Number of items that were new when they were added; with a window, summed over the periods that answer.
+    pub fn items(&self, now_ms: impl FnOnce() -> u64) -> u64 {
+        let each = self.live(now_ms).map(|(_, stack)| stack.items());
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// Sum of the capacities of the filters that answer.
+    pub fn capacity(&self, now_ms: impl FnOnce() -> u64) -> u64 {
+        let each = self.live(now_ms).map(|(_, stack)| stack.capacity());
+        each.fold(0, u64::saturating_add)
+    }
+
+    /// The error rate now, estimated from the items in each filter.
+    pub fn estimated_rate(&self, now_ms: impl FnOnce() -> u64) -> f64 {
+        let rates = self.live(now_ms).map(|(_, stack)| stack.estimated_rate());
+        rates.sum::<f64>().min(1.0)
+    }
+
+    /// The capacity that the object can grow to before a limit stops it; with a window, in the current period.
+    pub fn reach(&self, now_ms: impl FnOnce() -> u64, limits: Limits) -> u64 {
+        match &self.0 {
+            Body::Stack(stack) => stack.reach(limits),
+            Body::Timeline(timeline) => timeline.reach(now_ms, limits.beside(Self::BASE_BYTES)),
+        }
+    }
+
+    /// The filters that answer now, oldest first, each with the number of its period, if there is a window,
+    /// and the rate that it was made for.
+    pub fn filters(
+        &self,
+        now_ms: impl FnOnce() -> u64,
+    ) -> impl Iterator<Item = (Option<u64>, &Filter, f64)> {
+        self.live(now_ms).flat_map(|(period, stack)| {
+            let filters = stack.filters().iter().enumerate();
+            filters.map(move |(index, filter)| (period, filter, stack.filter_rate(index)))
+        })
+    }
+
+    /// Number of filters that answer now.
+    pub fn filter_count(&self, now_ms: impl FnOnce() -> u64) -> u64 {
+        let each = self.live(now_ms).map(|(_, stack)| stack.filters().len());
+        each.sum::<usize>() as u64
+    }
+
+    /// Number of periods that answer now, of an object with a window.
+    pub fn live_periods(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
+        self.shape().window()?;
+        let mut numbers: Vec<_> = self.live(now_ms).map(|(number, _)| number).collect();
+        numbers.dedup();
+        Some(numbers.len() as u64)
+    }
+
+    /// All periods that take memory, whether they answer or not; none, of a plain object.
+    pub fn periods(&self) -> &[Period] {
+        self.parts().1.map_or(&[], Timeline::periods)
+    }
+
+    /// All filters that take memory, whether they answer or not.
+    pub fn all_filters(&self) -> impl Iterator<Item = &Filter> {
+        self.all_stacks().flat_map(Stack::filters)
+    }
+
+    /// The same, to be moved.
+    pub fn all_filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
+        self.all_stacks_mut().flat_map(Stack::filters_mut)
+    }
+
+    fn all_stacks_mut(&mut self) -> impl Iterator<Item = &mut Stack> {
+        let (one, periods) = match &mut self.0 {
+            Body::Stack(stack) => (Some(stack), &mut [][..]),
+            Body::Timeline(timeline) => (None, timeline.periods_mut()),
+        };
+        let periods = periods.iter_mut().map(|period| &mut period.stack);
+        one.into_iter().chain(periods)
+    }
+
+    /// Lets `place` move the tables of filters. It returns the same filters, perhaps elsewhere.
+    pub fn relocate_tables(&mut self, mut place: impl FnMut(Vec<Filter>) -> Vec<Filter>) {
+        for stack in self.all_stacks_mut() {
+            stack.relocate_table(&mut place);
+        }
+        self.assert_valid();
+    }
+
+    /// Number, items and capacity of all filters that take memory, whether they answer or not.
+    #[inline]
+    pub fn totals(&self) -> (u64, u64, u64) {
+        let of = |stack: &Stack| {
+            let filters = stack.filters().len() as u64;
+            (filters, stack.items(), stack.capacity())
+        };
+        match &self.0 {
+            Body::Stack(stack) => of(stack),
+            Body::Timeline(_) => self.all_stacks().map(of).fold((0, 0, 0), |sum, of| {
+                let capacity = of.2.saturating_add(sum.2);
+                (sum.0 + of.0, of.1.saturating_add(sum.1), capacity)
+            }),
+        }
+    }
+
+    /// The exact sum of the object's allocations in bytes, including itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        match &self.0 {
+            Body::Stack(stack) => stack.memory_bytes(),
+            Body::Timeline(timeline) => Self::BASE_BYTES + timeline.memory_bytes(),
+        }
+    }
+
+    /// Whether limits admit such an object.
+    pub fn is_within(&self, limits: Limits) -> bool {
+        let mut filters = self.all_filters().map(|f| f.blob().len() as u64);
+        filters.all(|bytes| bytes <= limits.filter_bytes)
+            && self.memory_bytes() <= limits.object_bytes
+    }
+}
+
+impl Shape {
+    /// The capacity that an object of this shape can grow to, in a period if it has any, and what stops it:
+    /// nothing, if that is [`MAX_CAPACITY`](crate::bloom::MAX_CAPACITY).
+    pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
+        let table = match self.kind {
+            Kind::Plain => 0,
+            Kind::Windowed(_) | Kind::Counting => Timeline::BASE_BYTES + size_of::<Period>() as u64,
+        };
+        self.reach_beside(Object::BASE_BYTES + table, limits)
+    }
+}

@@ -1,0 +1,325 @@
+//! Objects with a window, or with counters: a list of stacks, one for each *period* in which something was
+//! added. A lookup covers those of the last `n` periods. Counters have no window: their one period lasts.
+//!
+//! ```text
+//!   period    c−n      c−n+1   …   c−1       c        c+1
+//!             passed   oldest                now      made ahead, for a time to live of the whole window
+//! ```
+
+use crate::bloom::hash::{Hasher, Probe};
+use crate::bloom::law::{Limits, Refusal};
+use crate::bloom::number::MANY;
+use crate::bloom::stack::{self, Added, Stack};
+
+use super::ids::Ids;
+use super::shape::Shape;
+use super::window::Time;
+
+/// The items added in a period.
+#[derive(Debug)]
+pub struct Period {
+    /// Its number: periods are numbered since the epoch. 0, without a window.
+    pub number: u64,
+    /// The items.
+    pub stack: Stack,
+    /// Which ids went into which filter, if cells are counters.
+    pub ids: Ids,
+}
+
+impl Period {
+    /// Bytes beside the entry in the table of periods.
+    pub fn memory_bytes(&self) -> u64 {
+        self.stack.memory_bytes() - Stack::BASE_BYTES + self.ids.memory_bytes()
+    }
+
+    /// A copy in memory of its own, or `None` where there is none.
+    pub fn try_clone(&self) -> Option<Self> {
+        Some(Self {
+            number: self.number,
+            stack: self.stack.try_clone()?,
+            ids: self.ids.try_clone()?,
+        })
+    }
+}
+
+/// A list of periods.
+#[derive(Debug)]
+pub struct Timeline {
+    shape: Shape,
+    hasher: Hasher,
+    /// In order of their numbers; with equal numbers, the newest last.
+    periods: Vec<Period>,
+}
+
+impl Timeline {
+    /// A list of these periods, in order.
+    pub const fn new(shape: Shape, hasher: Hasher, periods: Vec<Period>) -> Self {
+        Self {
+            shape,
+            hasher,
+            periods,
+        }
+    }
+
+    /// A copy in memory of its own, or `None` where there is none.
+    pub fn try_clone(&self) -> Option<Self> {
+        let mut periods = Vec::new();
+        periods.try_reserve_exact(self.periods.len()).ok()?;
+        for period in &self.periods {
+            periods.push(period.try_clone()?);
+        }
+        Some(Self { periods, ..*self })
+    }
+
+    /// The requested shape.
+    pub const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// How items are hashed.
+    pub const fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    /// All periods that take memory, whether they answer or not.
+    pub fn periods(&self) -> &[Period] {
+        &self.periods
+    }
+
+    /// The same, to be moved.
+    pub fn periods_mut(&mut self) -> &mut [Period] {
+        &mut self.periods
+    }
+
+    /// The periods that answer, oldest first. Reads the time only if there is a window.
+    pub fn live(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
+        let Some(window) = self.shape.window() else {
+            return &self.periods;
+        };
+        let now_ms = now_ms();
+        let passed = |period: &Period| window.has_passed(period.number, now_ms);
+        &self.periods[self.periods.partition_point(passed)..]
+    }
+
+    /// Whether the object claims an item.
+    #[inline(never)]
+    pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
+        let mut live = self.live(now_ms).iter().rev();
+        live.any(|period| period.stack.contains(probe))
+    }
+
+    /// The newest period that answers and claims an item.
+    fn claimant(&self, probe: Probe, now_ms: u64) -> Option<usize> {
+        let live = self.live(|| now_ms);
+        let claimant = live.iter().rposition(|period| period.stack.contains(probe));
+        claimant.map(|index| self.periods.len() - live.len() + index)
+    }
+
+    /// Looks each item up, and passes the result of [`contains`](Self::contains) to `answer`.
+    pub fn contains_each<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        now_ms: impl FnOnce() -> u64,
+        answer: impl FnMut(bool),
+    ) {
+        let live = self.live(now_ms);
+        let newest_first = || live.iter().rev();
+        let filters = || newest_first().flat_map(|period| period.stack.filters().iter().rev());
+        stack::contains_each(&self.hasher, items, filters, answer);
+    }
+
+    /// Frees the periods that have passed, and treats what was added later than now as added just now.
+    /// Returns whether anything changed.
+    pub fn tidy(&mut self, now_ms: u64) -> bool {
+        let Some(window) = self.shape.window() else {
+            return false;
+        };
+        let ahead = window.period_at(now_ms) + 1;
+        let has_passed = |period: &Period| window.has_passed(period.number, now_ms);
+        let is_tidy = |period: &Period| !has_passed(period) && period.number <= ahead;
+        if self.periods.iter().all(is_tidy) {
+            return false;
+        }
+        self.periods.retain(|period| !has_passed(period));
+        self.periods.shrink_to_fit();
+        for period in &mut self.periods {
+            period.number = period.number.min(ahead);
+        }
+        true
+    }
+
+    /// Adds an item, after [`tidy`](Self::tidy); to counters, with its id if it has one. Calls `limits` only
+    /// if the object has to grow.
+    pub fn add(
+        &mut self,
+        probe: Probe,
+        time: Time,
+        id: Option<u64>,
+        limits: impl Fn() -> Limits,
+    ) -> Result<Added, Refusal> {
+        let target = self.target(time);
+        let claimant = self.claimant(probe, time.now_ms);
+        let index = match claimant.filter(|index| self.periods[*index].number >= target) {
+            // That period keeps it for as long as requested.
+            Some(_) if !self.shape.is_counting() => return Ok(Added::Present),
+            Some(index) => Some(index),
+            None => self.periods.iter().rposition(|p| p.number == target),
+        };
+        let added = if let Some(index) = index {
+            self.add_to(index, probe, id, limits)
+        } else {
+            let index = self.open(target, limits())?;
+            let added = self.add_to(index, probe, id, limits);
+            if added.is_err() {
+                self.periods.remove(index);
+            }
+            added
+        };
+        added.map(|added| claimant.map_or(added, |_| Added::Again))
+    }
+
+    /// Adds each item in turn, and passes the result of [`add`](Self::add) to `outcome`. Stops after the first
+    /// refusal.
+    #[inline(never)]
+    pub fn add_each<'i>(
+        &mut self,
+        items: impl Iterator<Item = &'i [u8]>,
+        time: Time,
+        id: Option<u64>,
+        limits: impl Fn() -> Limits,
+        mut outcome: impl FnMut(Result<Added, Refusal>),
+    ) {
+        for item in items {
+            let added = self.add(self.hasher.probe(item), time, id, &limits);
+            outcome(added);
+            if added.is_err() {
+                return;
+            }
+        }
+    }
+
+    fn target(&self, time: Time) -> u64 {
+        self.shape.window().map_or(0, |window| window.target(time))
+    }
+
+    fn add_to(
+        &mut self,
+        index: usize,
+        probe: Probe,
+        id: Option<u64>,
+        limits: impl Fn() -> Limits,
+    ) -> Result<Added, Refusal> {
+        let base = Self::BASE_BYTES + self.table_bytes();
+        let (older, from) = self.periods.split_at_mut(index);
+        let (period, newer) = from.split_at_mut(1);
+        let Period { stack, ids, .. } = &mut period[0];
+        let beside = base + ids.memory_bytes() - Stack::BASE_BYTES;
+        let others = || older.iter().chain(&*newer).map(Period::memory_bytes);
+        let limits = || limits().beside(beside + others().sum::<u64>());
+        if !self.shape.is_counting() {
+            return stack.add(probe, limits);
+        }
+        let claimant = stack.claimants(probe).next();
+        let index = match (id, claimant) {
+            (Some(id), _) => ids.place(stack, id, probe, limits)?,
+            // To the filter with its earlier counts, so that one filter holds all of them.
+            (None, Some(claimant)) => claimant,
+            (None, None) => stack.make_room(0, limits)?,
+        };
+        stack.count_up(index, probe);
+        Ok(claimant.map_or(Added::New, |_| Added::Again))
+    }
+
+    /// Opens a period that does not exist. Returns its index.
+    pub fn open(&mut self, number: u64, limits: Limits) -> Result<usize, Refusal> {
+        let capacities = self.periods.iter().map(|period| period.stack.capacity());
+        let capacity = capacities.fold(self.shape.params.capacity, u64::saturating_add);
+        if capacity > MANY && self.shape.window().is_some() {
+            return Err(Refusal::MemoryLimit);
+        }
+        // The stack's own base is part of its entry in the table.
+        let rest = self.memory_bytes() + self.entry_bytes() - Stack::BASE_BYTES;
+        let shape = &self.shape;
+        let stack = Stack::new(
+            shape.law().ok_or(Refusal::RateTooSmall)?,
+            self.hasher,
+            shape.cells(),
+            shape.params.capacity,
+            limits.beside(rest),
+        )?;
+        let room = self.periods.try_reserve_exact(1);
+        room.map_err(|_| Refusal::OutOfMemory)?;
+        let index = self.periods.partition_point(|p| p.number <= number);
+        let period = Period {
+            number,
+            stack,
+            ids: Ids::default(),
+        };
+        self.periods.insert(index, period);
+        Ok(index)
+    }
+
+    /// Opens the period that items added at a time go into.
+    pub fn open_at(&mut self, time: Time, limits: Limits) -> Result<(), Refusal> {
+        self.open(self.target(time), limits).map(|_| ())
+    }
+
+    /// Removes one count of an item from counters, and returns whether it did. With an id: from the filter
+    /// that took that id, if it claims the item. Without: from the one filter that claims it; if several do,
+    /// from none. Removing what was never added takes a count from other items, which may then be missing.
+    pub fn remove(&mut self, probe: Probe, id: Option<u64>) -> bool {
+        let mut found = None;
+        for (index, period) in self.periods.iter().enumerate() {
+            let of_id = match id.map(|id| period.ids.took(id)) {
+                Some(None) => continue,
+                of_id => of_id.flatten(),
+            };
+            let claimants = period.stack.claimants(probe);
+            for filter in claimants.filter(|filter| of_id.is_none_or(|of_id| of_id == *filter)) {
+                if found.replace((index, filter)).is_some() {
+                    return false;
+                }
+            }
+        }
+        let Some((index, filter)) = found else {
+            return false;
+        };
+        self.periods[index].stack.count_down(filter, probe);
+        true
+    }
+
+    /// The capacity that the object can grow to, in the current period if it has a window, before a limit
+    /// stops it.
+    pub fn reach(&self, now_ms: impl FnOnce() -> u64, limits: Limits) -> u64 {
+        let window = self.shape.window();
+        let current = window.map_or(0, |window| window.period_at(now_ms()));
+        let rest = |period: &Period| self.memory_bytes() - period.stack.memory_bytes();
+        if let Some(period) = self.periods.iter().rfind(|p| p.number == current) {
+            return period.stack.reach(limits.beside(rest(period)));
+        }
+        let bytes = self.memory_bytes() + self.entry_bytes();
+        self.shape.reach_beside(bytes, limits).0
+    }
+
+    /// Bytes of an object without periods.
+    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+
+    /// The exact sum of the object's allocations in bytes, including itself.
+    pub fn memory_bytes(&self) -> u64 {
+        let periods = self.periods.iter().map(Period::memory_bytes);
+        Self::BASE_BYTES + self.table_bytes() + periods.sum::<u64>()
+    }
+
+    fn table_bytes(&self) -> u64 {
+        (self.periods.capacity() * size_of::<Period>()) as u64
+    }
+
+    /// Bytes by which one more period enlarges the table.
+    fn entry_bytes(&self) -> u64 {
+        if self.periods.capacity() > self.periods.len() {
+            0
+        } else {
+            size_of::<Period>() as u64
+        }
+    }
+}

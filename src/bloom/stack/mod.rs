@@ -1,0 +1,387 @@
+//! A stack of filters that acts as one scalable Bloom filter (Almeida, Baquero, Preguiça and Hutchison
+//! 2007): the newest filter takes new items until it is full, and then its law stacks another on it.
+
+mod lookup;
+
+use crate::bloom::filter::{Cells, Filter};
+use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
+use crate::bloom::law::{Growth, Law, Limits, Refusal, Standing, Step};
+use crate::bloom::number::{MAX_CAPACITY, Sums};
+
+use lookup::{ROW, Row};
+
+pub use lookup::contains_each;
+
+/// What an add did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The item was new, and is in the object now.
+    New,
+    /// The object claimed the item already, and is unchanged.
+    Present,
+    /// The object claimed the item already, and added it once more: an object with periods or counters.
+    Again,
+}
+
+/// A stack of filters.
+#[derive(Debug)]
+pub struct Stack {
+    /// Oldest first; never empty.
+    filters: Vec<Filter>,
+    hasher: Hasher,
+    law: Law,
+    cells: Cells,
+    // Sums over the filters, kept because a stack may be deep.
+    items: u64,
+    capacity: u64,
+    blob_bytes: u64,
+}
+
+impl Stack {
+    /// Bytes of a stack without filters.
+    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+
+    /// A stack of one empty filter with this capacity.
+    pub fn new(
+        law: Law,
+        hasher: Hasher,
+        cells: Cells,
+        capacity: u64,
+        limits: Limits,
+    ) -> Result<Self, Refusal> {
+        let mut stack = Self::empty(law, hasher, cells);
+        let first = Standing {
+            next_capacity: Some(capacity),
+            ..stack.standing()
+        };
+        let step = stack.law.step(&first, limits)?;
+        stack.push(&step)?;
+        Ok(stack)
+    }
+
+    fn empty(law: Law, hasher: Hasher, cells: Cells) -> Self {
+        Self {
+            filters: Vec::new(),
+            hasher,
+            law,
+            cells,
+            items: 0,
+            capacity: 0,
+            blob_bytes: 0,
+        }
+    }
+
+    /// A stack of these filters, oldest first.
+    pub fn from_filters(
+        law: Law,
+        hasher: Hasher,
+        cells: Cells,
+        filters: Vec<Filter>,
+    ) -> Result<Self, &'static str> {
+        let sums = sums_of(&filters)?;
+        Ok(Self {
+            filters,
+            items: sums.items,
+            capacity: sums.capacity,
+            blob_bytes: sums.bytes,
+            ..Self::empty(law, hasher, cells)
+        })
+    }
+
+    /// A copy in memory of its own, or `None` where there is none.
+    pub fn try_clone(&self) -> Option<Self> {
+        let mut filters = Vec::new();
+        filters.try_reserve_exact(self.filters.len()).ok()?;
+        for filter in &self.filters {
+            filters.push(filter.try_clone()?);
+        }
+        Some(Self {
+            filters,
+            law: self.law.clone(),
+            ..*self
+        })
+    }
+
+    /// The filters, oldest first. There is at least one.
+    pub fn filters(&self) -> &[Filter] {
+        &self.filters
+    }
+
+    /// The filters, to be moved.
+    pub fn filters_mut(&mut self) -> &mut [Filter] {
+        &mut self.filters
+    }
+
+    /// How items are hashed.
+    #[inline(always)]
+    pub const fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    /// How the stack grows.
+    pub const fn law(&self) -> &Law {
+        &self.law
+    }
+
+    /// What stands in the filters.
+    pub const fn cells(&self) -> Cells {
+        self.cells
+    }
+
+    /// Number of items that were new when they were added.
+    pub const fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// Sum of the filters' capacities.
+    pub const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Whether the sums agree with the filters.
+    pub fn has_right_sums(&self) -> bool {
+        let kept = Sums {
+            capacity: self.capacity,
+            items: self.items,
+            bytes: self.blob_bytes,
+        };
+        sums_of(&self.filters) == Ok(kept)
+    }
+
+    /// The exact sum of the stack's allocations in bytes, including itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        let table = self.filters.capacity() * size_of::<Filter>();
+        Self::BASE_BYTES + table as u64 + self.blob_bytes + self.law.memory_bytes()
+    }
+
+    /// The error rate that filter `index` was made for.
+    pub fn filter_rate(&self, index: usize) -> f64 {
+        let filter = self.filters.get(index);
+        filter.map_or(0.0, |filter| self.law.filter_rate(index, filter))
+    }
+
+    /// The error rate now, estimated from the items in each filter.
+    pub fn estimated_rate(&self) -> f64 {
+        let rates = self.filters.iter().map(|f| f.rate_at(f.items()));
+        rates.sum::<f64>().min(1.0)
+    }
+
+    /// The capacity that the stack can grow to before a limit stops it; [`MAX_CAPACITY`] if none does.
+    pub fn reach(&self, limits: Limits) -> u64 {
+        self.law.reach(self.standing(), limits).0
+    }
+
+    /// How the stack stands before its next filter.
+    fn standing(&self) -> Standing {
+        let factor = u64::from(self.law.growth().expansion());
+        let newest = self.filters.last();
+        Standing {
+            index: self.filters.len() as u64,
+            next_capacity: newest.and_then(|newest| newest.capacity().checked_mul(factor)),
+            capacity: self.capacity,
+            bytes: self.memory_bytes(),
+            cells: self.cells,
+        }
+    }
+
+    /// Whether the stack claims an item.
+    #[inline]
+    pub fn contains(&self, probe: Probe) -> bool {
+        lookup::any_contains(&self.filters, probe)
+    }
+
+    /// Looks each item up, and passes the result of [`contains`](Self::contains) to `answer`.
+    pub fn contains_each<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        answer: impl FnMut(bool),
+    ) {
+        contains_each(&self.hasher, items, || self.filters.iter().rev(), answer);
+    }
+
+    /// Numbers of the filters that claim an item, newest first.
+    pub fn claimants(&self, probe: Probe) -> impl Iterator<Item = usize> {
+        let indices = (0..self.filters.len()).rev();
+        indices.filter(move |index| self.filters[*index].contains(probe))
+    }
+
+    /// Adds an item to a stack of bits. Calls `limits` only if the stack has to grow.
+    #[inline]
+    pub fn add(&mut self, probe: Probe, limits: impl FnOnce() -> Limits) -> Result<Added, Refusal> {
+        // Alone, a filter tests and sets in one pass.
+        if self.filters.len() > 1 && lookup::any_contains(&self.filters, probe) {
+            return Ok(Added::Present);
+        }
+        self.add_to_newest(probe, |newest| newest.insert(probe), limits)
+    }
+
+    /// Adds each item in turn to a stack of bits, and passes the result of [`add`](Self::add) to `outcome`.
+    /// Stops after the first refusal: the items after it are not tried.
+    pub fn add_each<'i>(
+        &mut self,
+        mut items: impl Iterator<Item = &'i [u8]>,
+        limits: impl Fn() -> Limits,
+        mut outcome: impl FnMut(Result<Added, Refusal>),
+    ) {
+        let mut row = Row::new();
+        loop {
+            let batch = Batch::of(&self.hasher, &mut items);
+            // Which items are claimed by filters that take no more, and how many such filters were looked up in.
+            let (mut present, mut asked) = (0, 0);
+            for index in 0..batch.len() {
+                let newest = self.filters.len().saturating_sub(1);
+                let grown = asked < newest;
+                for filter in &self.filters[asked..newest] {
+                    present |= lookup::claims(&batch, filter, batch.from(index) & !present);
+                }
+                asked = newest;
+                if index % ROW == 0 || grown {
+                    row.locate(&batch, index / ROW * ROW, &self.filters[newest]);
+                }
+                let added = if present >> index & 1 == 1 {
+                    Ok(Added::Present)
+                } else {
+                    let probe = batch.probe(index);
+                    let insert = |newest: &mut Filter| match row.positions(index % ROW) {
+                        Some(positions) => newest.insert_at(positions),
+                        None => newest.insert_slowly(probe),
+                    };
+                    self.add_to_newest(probe, insert, &limits)
+                };
+                outcome(added);
+                if added.is_err() {
+                    return;
+                }
+            }
+            if batch.len() < BATCH {
+                return;
+            }
+        }
+    }
+
+    /// Adds an item that no older filter claims to the newest one, as `insert` does.
+    #[inline(always)]
+    fn add_to_newest(
+        &mut self,
+        probe: Probe,
+        insert: impl FnOnce(&mut Filter) -> bool,
+        limits: impl FnOnce() -> Limits,
+    ) -> Result<Added, Refusal> {
+        let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
+        if newest.is_full() {
+            if newest.contains(probe) {
+                return Ok(Added::Present);
+            }
+            return self.add_to_full(probe, limits());
+        }
+        let new = insert(newest);
+        self.items += u64::from(new);
+        Ok(if new { Added::New } else { Added::Present })
+    }
+
+    #[cold]
+    fn add_to_full(&mut self, probe: Probe, limits: Limits) -> Result<Added, Refusal> {
+        self.grow_or_saturate(limits)?;
+        if let Some(newest) = self.filters.last_mut() {
+            newest.insert_slowly(probe);
+            self.items += 1;
+        }
+        Ok(Added::New)
+    }
+
+    /// Makes the newest filter take items when all are full: stacks a new one, or lets that of a non-scaling
+    /// stack saturate.
+    fn grow_or_saturate(&mut self, limits: Limits) -> Result<(), Refusal> {
+        if self.law.growth() != Growth::Fixed {
+            let step = self.law.step(&self.standing(), limits)?;
+            self.push(&step)
+        } else if limits.saturate && self.items < MAX_CAPACITY {
+            Ok(())
+        } else {
+            Err(Refusal::Full)
+        }
+    }
+
+    /// Stacks a filter on the newest.
+    fn push(&mut self, step: &Step) -> Result<(), Refusal> {
+        // One more and no spare: growth is rare, and the stack's size stays a plain sum.
+        let room = self.filters.try_reserve_exact(1);
+        room.map_err(|_| Refusal::OutOfMemory)?;
+        let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
+        let filter = filter.ok_or(Refusal::OutOfMemory)?;
+        self.law.enter(step)?;
+        self.capacity += filter.capacity();
+        self.blob_bytes += filter.blob().len() as u64;
+        self.filters.push(filter);
+        Ok(())
+    }
+
+    /// The newest filter with room, of those from number `first` on; if there is none, a new one.
+    /// Filters of counters may have room again.
+    pub fn make_room(
+        &mut self,
+        first: usize,
+        limits: impl FnOnce() -> Limits,
+    ) -> Result<usize, Refusal> {
+        let with_room = |filter: &Filter| !filter.is_full();
+        let candidates = self.filters.get(first..).unwrap_or_default();
+        if let Some(index) = candidates.iter().rposition(with_room) {
+            return Ok(first + index);
+        }
+        self.grow_or_saturate(limits())?;
+        Ok(self.filters.len() - 1)
+    }
+
+    /// Counts an item once more in one of the filters, whose cells are counters.
+    pub fn count_up(&mut self, index: usize, probe: Probe) {
+        self.recount(index, |filter| filter.count_up(probe));
+    }
+
+    /// Removes one count of an item that one of the filters claims.
+    pub fn count_down(&mut self, index: usize, probe: Probe) {
+        self.recount(index, |filter| filter.count_down(probe));
+    }
+
+    fn recount(&mut self, index: usize, change: impl FnOnce(&mut Filter)) {
+        let filter = &mut self.filters[index];
+        self.items -= filter.items();
+        change(filter);
+        self.items += filter.items();
+    }
+
+    /// Lets `place` move the table of filters. It returns the same filters, perhaps elsewhere.
+    pub fn relocate_table(&mut self, place: impl FnOnce(Vec<Filter>) -> Vec<Filter>) {
+        self.filters = place(std::mem::take(&mut self.filters));
+    }
+
+    /// Lets the stack grow by another law of ours from here on.
+    pub fn follow(&mut self, law: Law) {
+        self.law = law;
+        self.seal_overfull();
+    }
+
+    /// Declares the newest filter of a stack of bits of ours full at what it holds, where that is more than
+    /// its capacity and the stack scales. Only a stack that did not scale before can hold so many; files
+    /// store it this way.
+    pub fn seal_overfull(&mut self) {
+        if self.law.growth() == Growth::Fixed || self.cells != Cells::Bits {
+            return;
+        }
+        if let Some(newest) = self.filters.last_mut()
+            && newest.items() > newest.capacity()
+        {
+            self.capacity += newest.items() - newest.capacity();
+            newest.seal();
+        }
+    }
+}
+
+fn sums_of(filters: &[Filter]) -> Result<Sums, &'static str> {
+    let mut sums = Sums::default();
+    for filter in filters {
+        let bytes = filter.blob().len() as u64;
+        sums.add(filter.capacity(), filter.items(), bytes)?;
+    }
+    Ok(sums)
+}

@@ -1,0 +1,149 @@
+//! Plain objects of ours: the type `bloomfltr`, which valkey-bloom has too.
+//!
+//! | form | fields |
+//! |---|---|
+//! | RDB, encoding version 1 | number of filters, expansion, error rate, tightening ratio, seed-is-random; per filter blob, capacity; for the last filter its items (the others are full) |
+//! | dump, version 1 | version byte, expansion u32, error rate f64, tightening ratio f64, seed-is-random u8, number of filters u64; per filter length u64, blob, items i64, capacity i64 |
+//! | header of chunks, version 129 | as the dump, with every blob cut after its own header |
+//!
+//! The widths of the dump are those of bincode 1.3's fixed form, little endian. It is written by
+//! hand: the format is frozen, and a cursor that refuses before it allocates is shorter than a
+//! guard around a general decoder.
+
+use crate::bloom::hash::Seed;
+use crate::bloom::law::Params;
+use crate::bloom::object::{FilterOutline, Object, Outline, Shape};
+
+use super::fields::{Cursor, DecodeError, Extent, RdbRead, RdbWrite, read_blob};
+
+/// The encoding version in RDB.
+pub const RDB_VERSION: i32 = 1;
+
+/// The first byte of a dump, and of a header, so that neither is taken for the other.
+const fn version(extent: Extent) -> u8 {
+    match extent {
+        Extent::Whole => 0x01,
+        Extent::Header => 0x81,
+    }
+}
+
+/// Whether a seed differs from the fixed one, as files store it.
+fn is_random(seed: &Seed) -> bool {
+    *seed != Seed::FIXED
+}
+
+/// An object's fields, as they were read.
+struct Stored {
+    expansion: u64,
+    error_rate: f64,
+    tightening: f64,
+    seed_is_random: u64,
+    /// Blob, capacity and items of each filter.
+    filters: Vec<(Vec<u8>, u64, u64)>,
+}
+
+impl Stored {
+    fn outline(self) -> Result<Outline, &'static str> {
+        let (error_rate, tightening) = (self.error_rate, self.tightening);
+        // The capacity is the first filter's.
+        let params = Params::from_stored(0, error_rate, tightening, self.expansion)?;
+        let mut filters = Vec::new();
+        filters.reserve_exact(self.filters.len());
+        for (blob, capacity, items) in self.filters {
+            filters.push(FilterOutline::headed(blob, capacity, items)?);
+        }
+        let outline = Outline::plain(Shape::plain(params), filters)?;
+        let seed = outline.hasher.seed();
+        let wrong = match (self.seed_is_random, seed.is_some_and(is_random)) {
+            (0, false) | (1, _) => return Ok(outline),
+            (0, true) => "fixed seed that is not the fixed one",
+            _ => "seed flag out of range",
+        };
+        // Whatever is wrong with the filters comes first, as seeds that differ.
+        Err(outline.check().err().unwrap_or(wrong))
+    }
+}
+
+/// Reads the fields in RDB, or returns `None` if a partly loaded object follows.
+pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError> {
+    let count = from.uint()?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let mut stored = Stored {
+        expansion: from.uint()?,
+        error_rate: from.double()?,
+        tightening: from.double()?,
+        seed_is_random: from.uint()?,
+        filters: Vec::new(),
+    };
+    for left in (0..count).rev() {
+        let blob = read_blob(from)?;
+        let capacity = from.uint()?;
+        let items = if left == 0 { from.uint()? } else { capacity };
+        stored.filters.push((blob, capacity, items));
+    }
+    Ok(Some(stored.outline()?))
+}
+
+/// Writes the fields in RDB.
+pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
+    let params = object.shape().params;
+    to.uint(object.totals().0);
+    to.uint(u64::from(params.growth.expansion()));
+    to.double(params.error_rate.get());
+    to.double(params.tightening.get());
+    to.uint(u64::from(object.hasher().seed().is_some_and(is_random)));
+    let mut newest_items = 0;
+    for filter in object.all_filters() {
+        to.bytes(filter.blob());
+        to.uint(filter.capacity());
+        newest_items = filter.items();
+    }
+    to.uint(newest_items);
+}
+
+/// Writes a dump, or a header.
+pub fn write(object: &Object, extent: Extent) -> Vec<u8> {
+    let params = object.shape().params;
+    let mut out = vec![version(extent)];
+    out.extend(params.growth.expansion().to_le_bytes());
+    out.extend(params.error_rate.get().to_le_bytes());
+    out.extend(params.tightening.get().to_le_bytes());
+    out.push(u8::from(object.hasher().seed().is_some_and(is_random)));
+    out.extend(object.totals().0.to_le_bytes());
+    for filter in object.all_filters() {
+        let blob = extent.of(filter.blob());
+        out.extend((blob.len() as u64).to_le_bytes());
+        out.extend(blob);
+        out.extend(filter.items().to_le_bytes());
+        out.extend(filter.capacity().to_le_bytes());
+    }
+    out
+}
+
+/// Reads a dump, or a header, all of it.
+pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
+    let mut from = Cursor(bytes);
+    if from.array::<1>()? != [version(extent)] {
+        return Err(DecodeError::UnsupportedVersion);
+    }
+    let mut stored = Stored {
+        expansion: u64::from(u32::from_le_bytes(from.array()?)),
+        error_rate: from.double()?,
+        tightening: from.double()?,
+        seed_is_random: u64::from(from.array::<1>()?[0]),
+        filters: Vec::new(),
+    };
+    for _ in 0..from.uint()? {
+        let blob = from.bytes()?;
+        // Signed in the format: what is negative there is out of range here.
+        let items = from.uint()?;
+        stored.filters.push((blob, from.uint()?, items));
+    }
+    from.end()?;
+    for (blob, ..) in &stored.filters {
+        extent.check(blob)?;
+    }
+    Ok(stored.outline()?)
+}

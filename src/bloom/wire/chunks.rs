@@ -1,0 +1,267 @@
+//! An object piece by piece: `ReBloom`'s SCANDUMP and LOADCHUNK, over this type's own bytes.
+//!
+//! ```text
+//!   cursor 0        → (1, header)            all but the cells, small whatever the object's size
+//!   cursor c ≥ 1    → (c + n, n bytes)       from offset c − 1 of the filters' cells end to end;
+//!                                            at most 4 MiB, and never across a filter's end
+//!   past the end    → (0, nothing)
+//! ```
+//!
+//! The loader takes the same pairs in the same order. What is loaded so far is a [`Partial`], which answers
+//! nothing: an object that lacks bits would deny items that it holds. An object without filters, such as
+//! one whose periods have all passed, is complete with its header.
+
+use crate::bloom::filter::Filter;
+use crate::bloom::law::Limits;
+use crate::bloom::object::{Object, Outline};
+
+use super::dialect::{self, Dialect};
+use super::fields::{DecodeError, RdbRead, RdbWrite};
+
+/// The most bytes of a chunk that is written; one that is loaded may have any size. The protocol allows
+/// 16 MiB: copying so much into a reply would keep the server from everything else for 8 ms.
+pub const CHUNK_BYTES: usize = 4 << 20;
+
+/// What a cursor stands for.
+#[derive(Debug)]
+pub enum Piece<'o> {
+    /// All but the cells.
+    Header(Vec<u8>),
+    /// Some bytes of one filter's cells; none, past the end.
+    Chunk(&'o [u8]),
+}
+
+impl Piece<'_> {
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Header(bytes) => bytes,
+            Self::Chunk(bytes) => bytes,
+        }
+    }
+}
+
+/// Returns the cursor of the next piece, and the piece at this one.
+pub fn piece(object: &Object, cursor: u64) -> (u64, Piece<'_>) {
+    let Some(offset) = cursor.checked_sub(1) else {
+        return (1, Piece::Header(dialect::write_header(object)));
+    };
+    let mut start = 0;
+    for bitmap in object.all_filters().map(Filter::bitmap) {
+        let skipped = usize::try_from(offset - start).unwrap_or(usize::MAX);
+        if let Some(rest) = bitmap.get(skipped..).filter(|rest| !rest.is_empty()) {
+            let chunk = &rest[..rest.len().min(CHUNK_BYTES)];
+            return (cursor + chunk.len() as u64, Piece::Chunk(chunk));
+        }
+        start += bitmap.len() as u64;
+    }
+    (0, Piece::Chunk(&[]))
+}
+
+/// All pieces of an object, each with the cursor of the next: what [`piece`] returns cursor by cursor, in a
+/// single pass.
+pub fn pieces(object: &Object) -> impl Iterator<Item = (u64, Piece<'_>)> {
+    let chunks = chunks_of(object.all_filters().map(Filter::bitmap));
+    let chunks = chunks.map(|(cursor, chunk)| (cursor, Piece::Chunk(chunk)));
+    std::iter::once(piece(object, 0)).chain(chunks)
+}
+
+/// The chunks of bitmaps, each with the cursor of the next.
+fn chunks_of<'b>(bitmaps: impl Iterator<Item = &'b [u8]>) -> impl Iterator<Item = (u64, &'b [u8])> {
+    let mut cursor = 1;
+    let chunks = bitmaps.flat_map(|bitmap| bitmap.chunks(CHUNK_BYTES));
+    chunks.map(move |chunk| {
+        cursor += chunk.len() as u64;
+        (cursor, chunk)
+    })
+}
+
+/// An object, complete or partly loaded.
+#[derive(Debug)]
+pub enum Value {
+    /// An object.
+    Complete(Object),
+    /// Some chunks are missing.
+    Partial(Box<Partial>),
+}
+
+/// Loads an object's header, the first of its pieces. Memory for the cells is allocated as they arrive.
+///
+/// # Errors
+/// Any [`DecodeError`], or `None` where the limits do not admit such an object.
+pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>> {
+    let (dialect, outline) = dialect::read_header(header)?;
+    outline.check().map_err(DecodeError::from)?;
+    let filters = || outline.filters().map(|filter| filter.geometry.blob_bytes());
+    let total = outline.overhead() + Object::BASE_BYTES;
+    let total = filters().try_fold(total, u64::checked_add);
+    let admitted = filters().all(|bytes| bytes <= limits.filter_bytes)
+        && total.is_some_and(|total| total <= limits.object_bytes);
+    if !admitted {
+        return Err(None);
+    }
+    if outline.filters().next().is_none() {
+        let object = Object::from_outline(outline).map_err(DecodeError::from)?;
+        return Ok(Value::Complete(object));
+    }
+    Ok(Value::Partial(Box::new(Partial {
+        header: header.to_vec(),
+        dialect,
+        blob_bytes: outline.filters().map(|f| f.blob.capacity()).sum(),
+        table_bytes: outline.table_bytes(),
+        outline,
+        complete: 0,
+        period: 0,
+        filter: 0,
+        loaded: 0,
+    })))
+}
+
+/// An object of which the header is loaded, and some of the cells.
+#[derive(Debug)]
+pub struct Partial {
+    header: Vec<u8>,
+    dialect: Dialect,
+    /// Its filters' blobs start with their headers, and grow as chunks arrive.
+    outline: Outline,
+    /// Sum of the blobs' capacities, in bytes.
+    blob_bytes: usize,
+    /// Bytes of the outline's tables.
+    table_bytes: u64,
+    /// Number of filters whose cells are complete.
+    complete: usize,
+    /// Where the next one is: its period, and its number there.
+    period: usize,
+    filter: usize,
+    /// Number of bytes of cells loaded.
+    loaded: u64,
+}
+
+impl Partial {
+    /// The dialect of the object that it will be.
+    pub const fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Takes the next chunk, whose end lies at `cursor`, and returns the object if it was the last one.
+    ///
+    /// # Errors
+    /// The chunk does not continue where the last one ended, or is more than the current filter
+    /// lacks, or there is no memory for it. Nothing is changed then.
+    pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Option<Object>, DecodeError> {
+        let length = chunk.len() as u64;
+        let here = cursor
+            .checked_sub(1)
+            .and_then(|end| end.checked_sub(length));
+        if length == 0 || here != Some(self.loaded) {
+            return Err("chunk out of order".into());
+        }
+        let period = self.outline.periods.get_mut(self.period);
+        let filters = period.map_or(&mut [][..], |period| &mut period.filters);
+        let last = filters.len();
+        let filter = filters.get_mut(self.filter);
+        let filter = filter.ok_or("chunk behind the last one")?;
+        let lacking = filter.geometry.blob_bytes() - filter.blob.len() as u64;
+        if length > lacking {
+            return Err("chunk across a filter's end".into());
+        }
+        // Capacity grows with the bytes loaded, to the exact size in the end: a claim of 64 MiB and one
+        // byte allocate little.
+        let blob = &mut filter.blob;
+        if blob.capacity() - blob.len() < chunk.len() {
+            let room = lacking.min(length.max(blob.len() as u64));
+            let room = usize::try_from(room).map_err(|_| DecodeError::Truncated)?;
+            let before = blob.capacity();
+            let reserved = blob.try_reserve_exact(room);
+            reserved.map_err(|_| DecodeError::NoMemory)?;
+            self.blob_bytes += blob.capacity() - before;
+        }
+        blob.extend_from_slice(chunk);
+        self.loaded += length;
+        if length < lacking {
+            return Ok(None);
+        }
+        self.complete += 1;
+        self.filter += 1;
+        if self.filter == last {
+            (self.period, self.filter) = (self.period + 1, 0);
+        }
+        if self.period < self.outline.periods.len() {
+            return Ok(None);
+        }
+        let outline = Outline {
+            periods: std::mem::take(&mut self.outline.periods),
+            law: self.outline.law.clone(),
+            ..self.outline
+        };
+        Ok(Some(Object::from_outline(outline)?))
+    }
+
+    /// The pairs that rebuild this state, the header first.
+    pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let chunks = chunks_of(self.cells());
+        std::iter::once((1, &self.header[..])).chain(chunks)
+    }
+
+    /// The cells of each filter loaded so far.
+    fn cells(&self) -> impl Iterator<Item = &[u8]> {
+        let filters = self.outline.filters();
+        filters.map(|filter| &filter.blob[filter.geometry.cells.header_bytes()..])
+    }
+
+    /// A copy in memory of its own, or `None` where there is none.
+    pub fn try_clone(&self) -> Option<Self> {
+        let Ok(Value::Partial(mut copy)) = begin(&self.header, Limits::NONE) else {
+            return None;
+        };
+        for (cursor, chunk) in self.pieces().skip(1) {
+            copy.load(cursor, chunk).ok()?;
+        }
+        Some(*copy)
+    }
+
+    /// The sum of its allocations in bytes, including itself.
+    pub fn memory_bytes(&self) -> u64 {
+        let own = size_of::<Self>() + self.header.capacity() + self.blob_bytes;
+        own as u64 + self.table_bytes
+    }
+
+    /// Writes it as RDB fields: a mark that no complete object has, the header, and the cells of each filter
+    /// loaded so far.
+    pub fn write_rdb(&self, to: &mut impl RdbWrite) {
+        for _ in 0..self.dialect.zeros_before_partial() {
+            to.uint(0);
+        }
+        to.bytes(&self.header);
+        for cells in self.cells().take(self.complete + 1) {
+            to.bytes(cells);
+        }
+    }
+
+    /// Reads what [`write_rdb`](Self::write_rdb) wrote after the mark.
+    ///
+    /// # Errors
+    /// Any [`DecodeError`].
+    pub fn read_rdb(from: &mut impl RdbRead) -> Result<Self, DecodeError> {
+        let header = from.bytes()?;
+        let begun = begin(&header, Limits::NONE);
+        let mut partial = match begun.map_err(|error| error.unwrap_or(DecodeError::Truncated))? {
+            Value::Partial(partial) => *partial,
+            Value::Complete(_) => return Err("no filters".into()),
+        };
+        loop {
+            let index = partial.complete;
+            let chunk = from.bytes()?;
+            if !chunk.is_empty() {
+                let cursor = partial.loaded.saturating_add(chunk.len() as u64 + 1);
+                if partial.load(cursor, &chunk)?.is_some() {
+                    return Err("complete object among the half loaded".into());
+                }
+            }
+            // A filter that is not complete is the last one that was written.
+            if partial.complete == index {
+                return Ok(partial);
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! An object as one string of bytes: what BF.LOAD takes and an AOF holds.
+
+use crate::bloom::object::Object;
+
+use super::dialect::{self, Dialect};
+use super::fields::DecodeError;
+
+/// Reads a dump, all of it.
+///
+/// ```
+/// use valkeybloom::bloom::{Limits, Time, dump};
+///
+/// # use valkeybloom::bloom::{Fraction, Growth, Object, Params, Seed};
+/// # let params = Params {
+/// #     capacity: 100,
+/// #     error_rate: Fraction::new(0.01).unwrap(),
+/// #     tightening: Fraction::HALF,
+/// #     growth: Growth::from_expansion(2),
+/// # };
+/// # let mut on_the_server = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
+/// # on_the_server.add(b"known", Time::default(), None, || Limits::NONE).unwrap();
+/// # let bytes = dump::encode(&on_the_server).unwrap();
+/// let now = || 0; // A plain object does not ask for the time.
+/// let mut object = dump::decode(&bytes).unwrap();
+/// assert!(object.contains(b"known", now));
+///
+/// object.add(b"new", Time::default(), None, || Limits::NONE).unwrap();
+/// let again = dump::decode(&dump::encode(&object).unwrap()).unwrap();
+/// assert!(again.contains(b"new", now));
+/// assert_eq!(again.items(now), 2);
+/// ```
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn decode(dump: &[u8]) -> Result<Object, DecodeError> {
+    Ok(Object::from_outline(dialect::read_dump(dump)?)?)
+}
+
+/// Writes an object's dump; `None` for one of `RedisBloom`, which has no dump.
+pub fn encode(object: &Object) -> Option<Vec<u8>> {
+    dialect::write_dump(object)
+}
+
+/// Length in bytes of the dump that [`encode`] writes.
+pub fn encoded_len(object: &Object) -> Option<usize> {
+    let cells: usize = object.all_filters().map(|f| f.bitmap().len()).sum();
+    let header = || dialect::write_header(object).len();
+    (Dialect::of(object) != Dialect::RedisBloom).then(|| header() + cells)
+}

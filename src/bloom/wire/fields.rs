@@ -1,0 +1,186 @@
+//! Fields to read and to write, one after another: in an RDB stream, or in bytes.
+//!
+//! Nothing is allocated for a claimed size, only for bytes that are there.
+
+use crate::bloom::filter::HEADER_BYTES;
+
+/// Why bytes can't be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// Written in a newer form than this program knows.
+    UnsupportedVersion,
+    /// The bytes end before the object does, or the stream failed.
+    Truncated,
+    /// Something in them is invalid, in words for a log.
+    Malformed(&'static str),
+    /// There is no memory for the object.
+    NoMemory,
+}
+
+impl std::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::UnsupportedVersion => f.write_str("unsupported version"),
+            Self::Truncated => f.write_str("bytes end too early"),
+            Self::Malformed(what) => f.write_str(what),
+            Self::NoMemory => f.write_str("not enough memory"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl From<&'static str> for DecodeError {
+    fn from(what: &'static str) -> Self {
+        Self::Malformed(what)
+    }
+}
+
+/// A stream of fields to read from. Every method fails with [`DecodeError::Truncated`] where
+/// the stream has ended or holds a field of another kind.
+pub trait RdbRead {
+    /// The next unsigned integer.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`]
+    fn uint(&mut self) -> Result<u64, DecodeError>;
+    /// The next double.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`]
+    fn double(&mut self) -> Result<f64, DecodeError>;
+    /// The next string.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`]
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError>;
+}
+
+/// A stream of fields to write to.
+pub trait RdbWrite {
+    /// Writes an unsigned integer.
+    fn uint(&mut self, value: u64);
+    /// Writes a double.
+    fn double(&mut self, value: f64);
+    /// Writes a string.
+    fn bytes(&mut self, value: &[u8]);
+}
+
+/// The next string, which is a filter with its header. If it is not, it is refused at once: its few bytes in
+/// a file would take many more in memory.
+///
+/// # Errors
+/// [`DecodeError::Truncated`] or [`DecodeError::Malformed`]
+pub fn read_blob(from: &mut impl RdbRead) -> Result<Vec<u8>, DecodeError> {
+    let blob = from.bytes()?;
+    if blob.len() < HEADER_BYTES {
+        return Err("filter shorter than its header".into());
+    }
+    Ok(blob)
+}
+
+/// How much of each filter is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Extent {
+    /// All of it.
+    Whole,
+    /// Its header alone: its cells follow in chunks.
+    Header,
+}
+
+impl Extent {
+    /// As much of a blob as is written.
+    pub fn of(self, blob: &[u8]) -> &[u8] {
+        match self {
+            Self::Whole => blob,
+            Self::Header => &blob[..blob.len().min(HEADER_BYTES)],
+        }
+    }
+
+    /// Requires that a blob is no longer than what is written of it.
+    ///
+    /// # Errors
+    /// [`DecodeError::Malformed`]
+    pub fn check(self, blob: &[u8]) -> Result<(), DecodeError> {
+        if self == Self::Header && blob.len() != HEADER_BYTES {
+            return Err("header holds more than headers".into());
+        }
+        Ok(())
+    }
+}
+
+/// Fields written as bytes: numbers of eight bytes, little endian, strings after their length.
+pub struct Bytes {
+    /// What was written.
+    pub bytes: Vec<u8>,
+    /// How much of strings that are filters is written; the seed is shorter than any of them.
+    pub extent: Extent,
+}
+
+impl RdbWrite for Bytes {
+    fn uint(&mut self, value: u64) {
+        self.bytes.extend(value.to_le_bytes());
+    }
+
+    fn double(&mut self, value: f64) {
+        self.bytes.extend(value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        let value = self.extent.of(value);
+        self.uint(value.len() as u64);
+        self.bytes.extend(value);
+    }
+}
+
+/// Bytes not yet read.
+pub struct Cursor<'b>(pub &'b [u8]);
+
+impl<'b> Cursor<'b> {
+    /// The next bytes, this many.
+    ///
+    /// # Errors
+    /// [`DecodeError::Truncated`]
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
+        let (array, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(*array)
+    }
+
+    /// Requires that nothing is left.
+    ///
+    /// # Errors
+    /// [`DecodeError::Malformed`]
+    pub fn end(&self) -> Result<(), DecodeError> {
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err("bytes behind the object".into())
+        }
+    }
+
+    fn slice(&mut self, length: u64) -> Result<&'b [u8], DecodeError> {
+        let length = usize::try_from(length).map_err(|_| DecodeError::Truncated)?;
+        let (slice, rest) = self
+            .0
+            .split_at_checked(length)
+            .ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(slice)
+    }
+}
+
+impl RdbRead for Cursor<'_> {
+    fn uint(&mut self) -> Result<u64, DecodeError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        Ok(f64::from_le_bytes(self.array()?))
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        let length = self.uint()?;
+        Ok(self.slice(length)?.to_vec())
+    }
+}

@@ -1,0 +1,27 @@
+//! A key's value in RDB: in files, in DUMP and RESTORE, and in a full resync.
+
+use crate::bloom::object::Object;
+
+use super::chunks::{Partial, Value};
+use super::dialect::{self, Dialect};
+use super::fields::{DecodeError, RdbRead, RdbWrite};
+
+/// Reads the fields of a value of this dialect, in this encoding version.
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<Value, DecodeError> {
+    if let Some(outline) = dialect::read_rdb(dialect, version, from)? {
+        return Ok(Value::Complete(Object::from_outline(outline)?));
+    }
+    let partial = Partial::read_rdb(from)?;
+    if partial.dialect() != dialect {
+        return Err("object of another dialect".into());
+    }
+    Ok(Value::Partial(Box::new(partial)))
+}
+
+/// Writes the fields of an object.
+pub fn write(object: &Object, to: &mut impl RdbWrite) {
+    dialect::write_rdb(object, to);
+}

@@ -1,0 +1,302 @@
+//! What a key holds, and what the server does with a value: save, load, copy, move, free.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::bloom::chunks::Value;
+use crate::bloom::{DecodeError, Dialect, Object, RdbRead, RdbWrite, chunks, dump, rdb};
+use crate::config;
+use crate::ffi::{AofWriter, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle};
+use crate::info::{self, Footprint, Ledger};
+use crate::reply::Error;
+
+/// A dump up to this size is written to an AOF as one BF.LOAD, a larger one in chunks: no argument of a
+/// command may exceed 512 MiB.
+const DUMP_BYTES_MAX: usize = 64 << 20;
+
+/// What a key holds, and the ledger in which it is entered.
+pub struct Stored {
+    value: Value,
+    ledger: Arc<Ledger>,
+}
+
+impl Stored {
+    /// Bytes that a stored object takes in addition to the object.
+    pub const OVERHEAD_BYTES: u64 = size_of::<Self>() as u64 - Object::BASE_BYTES;
+
+    /// A value, which this enters in a ledger.
+    pub fn new(value: Value, ledger: Arc<Ledger>) -> Self {
+        ledger.enter(footprint(&value));
+        Self { value, ledger }
+    }
+
+    /// The object.
+    ///
+    /// # Errors
+    /// [`Error::StillLoading`]
+    #[inline]
+    pub fn object(&self) -> Result<&Object, Error> {
+        match &self.value {
+            Value::Complete(object) => Ok(object),
+            Value::Partial(_) => Err(Error::StillLoading),
+        }
+    }
+
+    /// Changes the value, and its entry with it.
+    #[inline]
+    pub fn update<R>(&mut self, change: impl FnOnce(&mut Value) -> R) -> R {
+        let before = footprint(&self.value);
+        let result = change(&mut self.value);
+        self.ledger.change(before, footprint(&self.value));
+        result
+    }
+
+    /// Whether it is in the ledger of values that lost their keys.
+    #[inline]
+    pub fn is_unlinked(&self) -> bool {
+        info::is_unlinked(&self.ledger)
+    }
+
+    /// Moves its entry to another ledger.
+    pub fn enter_in(&mut self, ledger: Arc<Ledger>) {
+        let footprint = footprint(&self.value);
+        self.ledger.strike(footprint);
+        ledger.enter(footprint);
+        self.ledger = ledger;
+    }
+}
+
+impl Drop for Stored {
+    fn drop(&mut self) {
+        self.ledger.strike(footprint(&self.value));
+    }
+}
+
+/// Bytes of a stored object in total.
+#[inline(always)]
+pub fn memory_bytes(object: &Object) -> u64 {
+    object.memory_bytes() + Stored::OVERHEAD_BYTES
+}
+
+#[inline(always)]
+fn memory_bytes_of(value: &Value) -> u64 {
+    match value {
+        Value::Complete(object) => memory_bytes(object),
+        Value::Partial(partial) => partial.memory_bytes() + size_of::<Stored>() as u64,
+    }
+}
+
+#[inline]
+fn dialect_of(value: &Value) -> Dialect {
+    match value {
+        Value::Complete(object) => Dialect::of(object),
+        Value::Partial(partial) => partial.dialect(),
+    }
+}
+
+#[inline(always)]
+fn footprint(value: &Value) -> Footprint {
+    let (filters, items, capacity) = match value {
+        Value::Complete(object) => object.totals(),
+        Value::Partial(_) => (0, 0, 0),
+    };
+    Footprint {
+        bytes: memory_bytes_of(value),
+        objects: 1,
+        redisbloom: u64::from(dialect_of(value) == Dialect::RedisBloom),
+        filters,
+        items,
+        capacity,
+    }
+}
+
+impl RdbRead for RdbReader {
+    fn uint(&mut self) -> Result<u64, DecodeError> {
+        self.load_uint().ok_or(DecodeError::Truncated)
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        self.load_double().ok_or(DecodeError::Truncated)
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        self.load_bytes().ok_or(DecodeError::Truncated)
+    }
+}
+
+impl RdbWrite for RdbWriter {
+    fn uint(&mut self, value: u64) {
+        self.save_uint(value);
+    }
+
+    fn double(&mut self, value: f64) {
+        self.save_double(value);
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.save_bytes(value);
+    }
+}
+
+static HANDLES: [TypeHandle; Dialect::ALL.len()] =
+    [const { TypeHandle::new() }; Dialect::ALL.len()];
+
+const fn form(dialect: Dialect) -> Form {
+    Form {
+        name: dialect.type_name(),
+        version: dialect.rdb_version(),
+    }
+}
+
+impl NativeType for Stored {
+    const FORMS: &'static [Form] = &{
+        let [one, two, three] = Dialect::ALL;
+        [form(one), form(two), form(three)]
+    };
+
+    fn handles() -> &'static [TypeHandle] {
+        &HANDLES
+    }
+
+    fn form(&self) -> usize {
+        let dialect = dialect_of(&self.value);
+        Dialect::ALL.iter().position(|d| *d == dialect).unwrap_or(0)
+    }
+
+    fn load(
+        from: &mut RdbReader,
+        form: usize,
+        version: i32,
+        database: i32,
+    ) -> Result<Self, String> {
+        let value = rdb::read(Dialect::ALL[form], version, from);
+        let value = value.map_err(|error| error.to_string())?;
+        Ok(Self::new(value, info::of_loaded(database)))
+    }
+
+    fn save(&self, to: &mut RdbWriter) {
+        match &self.value {
+            Value::Complete(object) => rdb::write(object, to),
+            Value::Partial(partial) => partial.write_rdb(to),
+        }
+    }
+
+    fn rewrite(&self, to: &mut AofWriter) {
+        match &self.value {
+            Value::Complete(object) => {
+                let small = dump::encoded_len(object).filter(|bytes| *bytes <= DUMP_BYTES_MAX);
+                if let Some(dump) = small.and_then(|_| dump::encode(object)) {
+                    return to.emit(c"BF.LOAD", &dump);
+                }
+                for (cursor, piece) in chunks::pieces(object) {
+                    to.emit_numbered(c"BF.LOADCHUNK", cursor, piece.bytes());
+                }
+            }
+            Value::Partial(partial) => {
+                for (cursor, piece) in partial.pieces() {
+                    to.emit_numbered(c"BF.LOADCHUNK", cursor, piece);
+                }
+            }
+        }
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        memory_bytes_of(&self.value)
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        match &self.value {
+            Value::Complete(object) => {
+                let params = object.shape().params;
+                to.add(u64::from(params.growth.expansion()));
+                to.add(params.error_rate.get().to_bits());
+                to.add(params.tightening.get().to_bits());
+                if Dialect::of(object) != Dialect::Bloomfltr {
+                    // Everything but the filters.
+                    to.add_bytes(chunks::piece(object, 0).1.bytes());
+                }
+                for filter in object.all_filters() {
+                    to.add_bytes(filter.blob());
+                    to.add(filter.capacity());
+                    to.add(filter.items());
+                }
+            }
+            Value::Partial(partial) => {
+                for (cursor, piece) in partial.pieces() {
+                    to.add(cursor);
+                    to.add_bytes(piece);
+                }
+            }
+        }
+        to.end_sequence();
+    }
+
+    fn frees_in_background(&self) -> bool {
+        self.memory_bytes() > config::large_bytes()
+    }
+
+    fn unlinked(&mut self) {
+        self.enter_in(info::unlinked());
+    }
+
+    fn copy(&self, database: i32) -> Option<Self> {
+        let content = match &self.value {
+            Value::Complete(object) => Value::Complete(object.try_clone()?),
+            Value::Partial(partial) => Value::Partial(Box::new(partial.try_clone()?)),
+        };
+        Some(Self::new(content, info::of_database(database)))
+    }
+
+    fn defrag(mut value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
+        if !config::defrag_is_on() {
+            return (value, true);
+        }
+        let small = |bytes: usize| bytes as u64 <= config::large_bytes();
+        let count = |moved: bool| {
+            let counter = if moved {
+                &info::DEFRAG_HITS
+            } else {
+                &info::DEFRAG_MISSES
+            };
+            counter.fetch_add(1, Relaxed);
+        };
+        let begin = by.cursor();
+        if begin == 0 {
+            let moved;
+            (value, moved) = by.relocate(value);
+            count(moved);
+        }
+        let Value::Complete(object) = &mut value.value else {
+            return (value, true);
+        };
+        if begin == 0 {
+            object.relocate_tables(|table| {
+                if !small(size_of_val(&table[..])) {
+                    return table;
+                }
+                let (table, moved) = by.relocate_slice(table.into_boxed_slice());
+                count(moved);
+                table.into_vec()
+            });
+        }
+        let mut filters = object.all_filters_mut().enumerate().skip(begin);
+        let stopped_at = filters.find_map(|(index, filter)| {
+            if by.should_stop() {
+                return Some(index);
+            }
+            if small(filter.blob().len()) {
+                filter.relocate(|blob| {
+                    let (blob, moved) = by.relocate_slice(blob);
+                    count(moved);
+                    blob
+                });
+            }
+            None
+        });
+        drop(filters);
+        if let Some(index) = stopped_at {
+            by.set_cursor(index);
+        }
+        (value, stopped_at.is_none())
+    }
+}
