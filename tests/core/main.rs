@@ -9,6 +9,7 @@ mod bloomfltx;
 mod check;
 mod chunks;
 mod counting;
+mod floors;
 mod foreign;
 mod fuzz;
 mod merge;
