@@ -14,7 +14,8 @@ usage() {
                                   options go to the server: --bf.bloom-capacity 1000
 ./build.sh test [filter...]       lints and all tests, on four servers where servers matter; with filters, the tests
                                   so named, on all four
-./build.sh soak [minutes] [filter...]  the random tests for so long (10 minutes), at once, on Valkey 9.1
+./build.sh soak [minutes] [filter...]  the random tests for so long (10 minutes), at once, on Valkey 9.1, with the
+                                  module's debug assertions
 ./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named;
                                   sharded: a cluster asked for SHARDED_ITEMS items, 100000000 unless set
 ./build.sh fuzz [seconds] [target...]  each target of fuzz/ for so long (60 seconds): decode, args, batch;
@@ -171,7 +172,10 @@ run_tests() {
 soak() { # minutes, filters...
     minutes=${1:-10}
     [ $# = 0 ] || shift
-    build
+    bring_compilers
+    # With debug assertions every change of an object ends in a check of the whole.
+    CARGO_TARGET_DIR=$target/checked CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true cargo build --release --locked --lib
+    module=$target/checked/release/libvalkeybloom.so
     servers=$(tools/servers.sh)
     [ $# -gt 0 ] || set -- soak::
     export SOAK_SECONDS=$((minutes * 60))
