@@ -152,7 +152,8 @@ fn main() {
     let told = !lines.is_empty() || !blocking_table.is_empty() || !sharded_table.is_empty();
     assert!(told, "no row is named like {words:?}");
 
-    let mut table = "| case | had | against | ratio | goal |\n|---|---|---|---|---|\n".to_owned();
+    let mut table =
+        "| case | measured | compared with | ratio | goal |\n|---|---|---|---|---|\n".to_owned();
     for line in &lines {
         table += &line.markdown();
         table += "\n";
