@@ -169,6 +169,47 @@ fn a_non_scaling_object_has_its_rate_when_it_was_given_as_many_items_as_it_is_fo
 }
 
 #[test]
+fn the_rates_of_all_filters_sum_to_the_rate_at_most() {
+    for rate in [0.999, 0.5, 0.1, 0.01, 0.001, 1e-9, 1e-100] {
+        for ratio in [0.5, 0.1, 0.3, 0.8, 0.99, 0.9999, 0.999_999, 1e-9] {
+            let params = Params {
+                tightening: fraction(ratio),
+                ..params(100, rate, 2)
+            };
+            let (mut sum, mut last) = (0.0, 1.0);
+            for index in 0..1_000_000 {
+                // Where the rate has become too small for a double, growth ends.
+                let Some(rate) = params.rate(index).map(Fraction::get) else {
+                    assert!((index..index + 1000).all(|later| params.rate(later).is_none()));
+                    break;
+                };
+                assert!(rate <= last, "{params:?} loosens at {index}");
+                last = rate;
+                sum += rate;
+            }
+            // A sum of so many doubles may be off in their last places.
+            assert!(sum <= rate * (1.0 + 1e-12), "{sum:e}: {params:?}");
+            // And nothing is given away: the default series is within 10⁻⁶ of its sum by now.
+            if params.tightening == Fraction::HALF {
+                assert!(sum >= rate * (1.0 - 2e-6), "{sum:e}: {params:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_filter_of_a_non_scaling_object_is_for_the_rate_itself() {
+    for ratio in [0.5, 0.1] {
+        let params = Params {
+            tightening: fraction(ratio),
+            ..params(100, 0.02, 0)
+        };
+        assert_eq!(params.growth, Growth::Fixed);
+        assert_eq!(params.rate(0).map(Fraction::get), Some(0.02));
+    }
+}
+
+#[test]
 fn an_object_ends_where_the_next_rate_is_too_small() {
     // The sixth filter would be at 10⁻³⁰⁰·10⁻²⁵, below the least number that a double holds.
     let params = Params {

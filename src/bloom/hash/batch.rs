@@ -47,7 +47,6 @@ impl Batch {
         batch
     }
 
-    /// Number of items.
     pub const fn len(&self) -> usize {
         self.count
     }
@@ -58,7 +57,6 @@ impl Batch {
         (u64::MAX >> (BATCH - self.count)) & (u64::MAX << first)
     }
 
-    /// One of the items.
     #[inline]
     pub const fn probe(&self, index: usize) -> Probe {
         Probe::new(self.a[index], self.b[index])

@@ -46,7 +46,6 @@ impl Law {
         }
     }
 
-    /// What happens when a filter is full.
     pub const fn growth(&self) -> Growth {
         match self {
             Self::Series(series) => series.growth,
@@ -90,7 +89,6 @@ impl Law {
         }
     }
 
-    /// The error rate that filter `index` was made for.
     pub fn filter_rate(&self, index: usize, filter: &Filter) -> f64 {
         match self {
             Self::Series(series) => series.filter_rate(index as u64, filter),

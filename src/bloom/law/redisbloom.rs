@@ -49,7 +49,6 @@ impl Links {
         self.options & WIDE != 0
     }
 
-    /// What happens when a filter is full.
     pub const fn growth(&self) -> Growth {
         if self.options & NO_SCALING == 0 {
             Growth::from_expansion(self.factor)

@@ -30,7 +30,6 @@ pub struct Series {
 const EXACT_STEPS: u32 = 1 << 14;
 
 impl Series {
-    /// The series of these parameters.
     pub const fn of(params: &Params) -> Self {
         Self {
             error_rate: params.error_rate,
@@ -90,7 +89,6 @@ impl Series {
         made_at.map_or_else(|| filter.rate_at(capacity), Fraction::get)
     }
 
-    /// The next filter.
     pub fn step(&self, at: &Standing) -> Result<Step, Refusal> {
         // A capacity that overflows is at least as large as the largest.
         let capacity = at.next_capacity.unwrap_or(u64::MAX);
@@ -247,50 +245,9 @@ fn run(end: u64, guess: u64, holds: impl Fn(u64) -> bool) -> u64 {
     low + partition(end.min(guess + step) - low, |n| holds(low + n))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn series(error_rate: f64, tightening: f64, expansion: u32) -> Series {
-        Series {
-            error_rate: Fraction::new(error_rate).unwrap(),
-            tightening: Fraction::new(tightening).unwrap(),
-            growth: Growth::from_expansion(expansion),
-        }
-    }
-
-    #[test]
-    fn the_rates_of_all_filters_sum_to_the_rate_at_most() {
-        for rate in [0.999, 0.5, 0.1, 0.01, 0.001, 1e-9, 1e-100] {
-            for ratio in [0.5, 0.1, 0.3, 0.8, 0.99, 0.9999, 0.999_999, 1e-9] {
-                let series = series(rate, ratio, 2);
-                let (mut sum, mut last) = (0.0, 1.0);
-                for index in 0..1_000_000 {
-                    // Where the rate has become too small for a double, growth ends.
-                    let Some(rate) = series.rate(index).map(Fraction::get) else {
-                        assert!((index..index + 1000).all(|later| series.rate(later).is_none()));
-                        break;
-                    };
-                    assert!(rate <= last, "{series:?} loosens at {index}");
-                    last = rate;
-                    sum += rate;
-                }
-                // A sum of so many doubles may be off in their last places.
-                assert!(sum <= rate * (1.0 + 1e-12), "{sum:e}: {series:?}");
-                // And nothing is given away: the default series is within 10⁻⁶ of its sum by now.
-                if series.tightening == Fraction::HALF {
-                    assert!(sum >= rate * (1.0 - 2e-6), "{sum:e}: {series:?}");
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn every_filter_of_a_non_scaling_object_is_for_the_rate_itself() {
-        for ratio in [0.5, 0.1] {
-            let series = series(0.02, ratio, 0);
-            assert_eq!(series.growth, Growth::Fixed);
-            assert_eq!(series.rate(0).map(Fraction::get), Some(0.02));
-        }
+impl Params {
+    /// The error rate of filter `index` (from 0), or `None` where a double can't hold it and growth ends.
+    pub fn rate(&self, index: u64) -> Option<Fraction> {
+        Series::of(self).rate(index)
     }
 }

@@ -225,10 +225,24 @@ mod x86 {
         };
     }
 
+    /// Operations on two words each that are one intrinsic.
+    macro_rules! operations {
+        ($($name:ident: $intrinsic:ident),*) => {
+            $(#[inline(always)]
+            fn $name(self, other: Self) -> Self {
+                Self(native!($intrinsic(self.0, other.0)))
+            })*
+        };
+    }
+
     impl Words for Eight {
         const COUNT: usize = 8;
         const EXACT: bool = false;
 
+        operations! {
+            add: _mm512_add_epi64, sub: _mm512_sub_epi64, mul: _mm512_mullo_epi64,
+            xor: _mm512_xor_si512, and: _mm512_and_si512, min: _mm512_min_epu64
+        }
         #[inline(always)]
         fn splat(word: u64) -> Self {
             Self(native!(_mm512_set1_epi64(word.cast_signed())))
@@ -244,32 +258,8 @@ mod x86 {
             native!(_mm512_storeu_si512(words.as_mut_ptr().cast(), self.0));
         }
         #[inline(always)]
-        fn add(self, other: Self) -> Self {
-            Self(native!(_mm512_add_epi64(self.0, other.0)))
-        }
-        #[inline(always)]
-        fn sub(self, other: Self) -> Self {
-            Self(native!(_mm512_sub_epi64(self.0, other.0)))
-        }
-        #[inline(always)]
-        fn xor(self, other: Self) -> Self {
-            Self(native!(_mm512_xor_si512(self.0, other.0)))
-        }
-        #[inline(always)]
-        fn and(self, other: Self) -> Self {
-            Self(native!(_mm512_and_si512(self.0, other.0)))
-        }
-        #[inline(always)]
-        fn min(self, other: Self) -> Self {
-            Self(native!(_mm512_min_epu64(self.0, other.0)))
-        }
-        #[inline(always)]
         fn rotate<const BY: i32>(self) -> Self {
             Self(native!(_mm512_rol_epi64::<BY>(self.0)))
-        }
-        #[inline(always)]
-        fn mul(self, other: Self) -> Self {
-            Self(native!(_mm512_mullo_epi64(self.0, other.0)))
         }
         #[inline(always)]
         fn mul_high(self, other: Self) -> Self {
@@ -312,6 +302,10 @@ mod x86 {
         const COUNT: usize = 4;
         const EXACT: bool = false;
 
+        operations! {
+            add: _mm256_add_epi64, sub: _mm256_sub_epi64,
+            xor: _mm256_xor_si256, and: _mm256_and_si256
+        }
         #[inline(always)]
         fn splat(word: u64) -> Self {
             Self(native!(_mm256_set1_epi64x(word.cast_signed())))
@@ -325,22 +319,6 @@ mod x86 {
         fn store(self, words: &mut [u64]) {
             let (words, _) = words.split_first_chunk_mut::<4>().expect("four words");
             native!(_mm256_storeu_si256(words.as_mut_ptr().cast(), self.0));
-        }
-        #[inline(always)]
-        fn add(self, other: Self) -> Self {
-            Self(native!(_mm256_add_epi64(self.0, other.0)))
-        }
-        #[inline(always)]
-        fn sub(self, other: Self) -> Self {
-            Self(native!(_mm256_sub_epi64(self.0, other.0)))
-        }
-        #[inline(always)]
-        fn xor(self, other: Self) -> Self {
-            Self(native!(_mm256_xor_si256(self.0, other.0)))
-        }
-        #[inline(always)]
-        fn and(self, other: Self) -> Self {
-            Self(native!(_mm256_and_si256(self.0, other.0)))
         }
         #[inline(always)]
         fn min(self, other: Self) -> Self {

@@ -124,7 +124,6 @@ impl Ids {
         (self.ranges.capacity() * size_of::<Range>()) as u64
     }
 
-    /// A copy in memory of its own, or `None` where there is none.
     pub fn try_clone(&self) -> Option<Self> {
         let mut ranges = Vec::new();
         ranges.try_reserve_exact(self.ranges.len()).ok()?;

@@ -128,16 +128,16 @@ fn unite(sources: &[&Stack]) -> Result<Vec<Linked>, MergeError> {
 pub fn timelines(sources: &[&Timeline]) -> Result<Timeline, MergeError> {
     let (first, others) = sources.split_first().ok_or(MergeError::Kinds)?;
     for other in others {
-        if first.hasher() != other.hasher() {
+        if first.hasher != other.hasher {
             return Err(MergeError::Seeds);
         }
-        if first.shape().kind != other.shape().kind {
+        if first.shape.kind != other.shape.kind {
             return Err(MergeError::Kinds);
         }
     }
-    let requested = sources.iter().map(|s| s.shape().params.error_rate.get());
+    let requested = sources.iter().map(|s| s.shape.params.error_rate.get());
     let requested = requested.sum();
-    let mut sorted: Vec<&Period> = sources.iter().flat_map(|s| s.periods()).collect();
+    let mut sorted: Vec<&Period> = sources.iter().flat_map(|s| &s.periods).collect();
     sorted.sort_by_key(|period| period.number);
     let mut merged: Vec<Period> = Vec::new();
     let room = merged.try_reserve_exact(sorted.len());
@@ -168,7 +168,7 @@ fn with_one_law(
     mut periods: Vec<Period>,
     requested: f64,
 ) -> Result<Timeline, MergeError> {
-    let mut shape = *first.shape();
+    let mut shape = first.shape;
     let law = shape.law().ok_or(MergeError::Rates)?;
     let needed = periods
         .iter_mut()
@@ -179,7 +179,11 @@ fn with_one_law(
     for period in &mut periods {
         period.stack.follow(law.clone());
     }
-    Ok(Timeline::new(shape, *first.hasher(), periods))
+    Ok(Timeline {
+        shape,
+        hasher: first.hasher,
+        periods,
+    })
 }
 
 /// The rate that a stack needs to grow by a law from here on, which it follows from now on.

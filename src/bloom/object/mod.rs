@@ -77,8 +77,12 @@ impl Object {
         if shape.kind == Kind::Plain {
             return Self::plain(&shape.params, seed, limits);
         }
-        let mut timeline = Timeline::new(*shape, Hasher::Sip(seed), Vec::new());
-        timeline.open_at(time, limits.beside(Self::BASE_BYTES))?;
+        let mut timeline = Timeline {
+            shape: *shape,
+            hasher: Hasher::Sip(seed),
+            periods: Vec::new(),
+        };
+        timeline.open(timeline.target(time), limits.beside(Self::BASE_BYTES))?;
         Self(Body::Timeline(Box::new(timeline))).checked()
     }
 
@@ -108,14 +112,17 @@ impl Object {
             let period = periods.into_iter().next().ok_or("no filters")?;
             Self(Body::Stack(period.finish(hasher, law)?.stack))
         } else {
-            let mut finished = Vec::new();
-            finished.reserve_exact(periods.len());
+            let mut timeline = Timeline {
+                shape,
+                hasher,
+                periods: Vec::new(),
+            };
+            timeline.periods.reserve_exact(periods.len());
             for period in periods {
-                finished.push(period.finish(hasher, law.clone())?);
+                let period = period.finish(hasher, law.clone())?;
+                timeline.periods.push(period);
             }
-            Self(Body::Timeline(Box::new(Timeline::new(
-                shape, hasher, finished,
-            ))))
+            Self(Body::Timeline(Box::new(timeline)))
         };
         object.check()?;
         Ok(object)
@@ -201,7 +208,7 @@ impl Object {
     fn all_periods(&self) -> impl Iterator<Item = (u64, &Stack, Option<&Ids>)> {
         let (one, periods) = self.parts();
         let one = one.into_iter().map(|stack| (0, stack, None));
-        let periods = periods.map_or(&[][..], Timeline::periods).iter();
+        let periods = periods.map_or(&[][..], |timeline| &timeline.periods).iter();
         one.chain(periods.map(|p| (p.number, &p.stack, Some(&p.ids))))
     }
 
@@ -215,7 +222,7 @@ impl Object {
     /// The stacks that answer now, oldest first, each with the number of its period where there is a window.
     fn live(&self, now_ms: impl FnOnce() -> u64) -> impl Iterator<Item = (Option<u64>, &Stack)> {
         let (one, timeline) = self.parts();
-        let windowed = timeline.is_some_and(|timeline| timeline.shape().window().is_some());
+        let windowed = timeline.is_some_and(|timeline| timeline.shape.window().is_some());
         let periods = timeline.map_or(&[][..], |timeline| timeline.live(now_ms));
         let periods = periods.iter();
         let one = one.into_iter().map(|stack| (None, stack));
@@ -249,7 +256,7 @@ impl Object {
                 let capacity = stack.filters().first().map_or(0, Filter::capacity);
                 Shape::plain(stack.law().series().params(capacity))
             }
-            Body::Timeline(timeline) => *timeline.shape(),
+            Body::Timeline(timeline) => timeline.shape,
         }
     }
 
@@ -258,11 +265,12 @@ impl Object {
     pub const fn hasher(&self) -> &Hasher {
         match &self.0 {
             Body::Stack(stack) => stack.hasher(),
-            Body::Timeline(timeline) => timeline.hasher(),
+            Body::Timeline(timeline) => &timeline.hasher,
         }
     }
 
     /// What an object of `RedisBloom` has besides its filters.
+    #[inline]
     pub const fn links(&self) -> Option<&Links> {
         match &self.0 {
             Body::Stack(stack) => stack.law().links(),
@@ -281,7 +289,7 @@ impl Object {
     pub fn contains(&self, item: &[u8], now_ms: impl FnOnce() -> u64) -> bool {
         match &self.0 {
             Body::Stack(stack) => stack.contains(stack.hasher().probe(item)),
-            Body::Timeline(timeline) => timeline.contains(timeline.hasher().probe(item), now_ms),
+            Body::Timeline(timeline) => timeline.contains(timeline.hasher.probe(item), now_ms),
         }
     }
 
@@ -315,7 +323,7 @@ impl Object {
             Body::Stack(stack) => stack.add(stack.hasher().probe(item), limits),
             Body::Timeline(timeline) => {
                 let limits = || limits().beside(Self::BASE_BYTES);
-                timeline.add(timeline.hasher().probe(item), time, id, limits)
+                timeline.add(timeline.hasher.probe(item), time, id, limits)
             }
         };
         self.assert_valid();
@@ -359,8 +367,8 @@ impl Object {
     /// be missing.
     pub fn remove(&mut self, item: &[u8], id: Option<u64>) -> bool {
         let removed = match &mut self.0 {
-            Body::Timeline(timeline) if timeline.shape().is_counting() => {
-                timeline.remove(timeline.hasher().probe(item), id)
+            Body::Timeline(timeline) if timeline.shape.is_counting() => {
+                timeline.remove(timeline.hasher.probe(item), id)
             }
             _ => false,
         };
@@ -430,7 +438,7 @@ impl Object {
 
     /// All periods that take memory, whether they answer or not; none, of a plain object.
     pub fn periods(&self) -> &[Period] {
-        self.parts().1.map_or(&[], Timeline::periods)
+        self.parts().1.map_or(&[], |timeline| &timeline.periods)
     }
 
     /// All filters that take memory, whether they answer or not.
@@ -446,7 +454,7 @@ impl Object {
     fn all_stacks_mut(&mut self) -> impl Iterator<Item = &mut Stack> {
         let (one, periods) = match &mut self.0 {
             Body::Stack(stack) => (Some(stack), &mut [][..]),
-            Body::Timeline(timeline) => (None, timeline.periods_mut()),
+            Body::Timeline(timeline) => (None, &mut timeline.periods[..]),
         };
         let periods = periods.iter_mut().map(|period| &mut period.stack);
         one.into_iter().chain(periods)

@@ -32,7 +32,6 @@ impl Period {
         self.stack.memory_bytes() - Stack::BASE_BYTES + self.ids.memory_bytes()
     }
 
-    /// A copy in memory of its own, or `None` where there is none.
     pub fn try_clone(&self) -> Option<Self> {
         Some(Self {
             number: self.number,
@@ -45,23 +44,15 @@ impl Period {
 /// A list of periods.
 #[derive(Debug)]
 pub struct Timeline {
-    shape: Shape,
-    hasher: Hasher,
+    /// The requested shape.
+    pub shape: Shape,
+    /// How items are hashed.
+    pub hasher: Hasher,
     /// In order of their numbers; with equal numbers, the newest last.
-    periods: Vec<Period>,
+    pub periods: Vec<Period>,
 }
 
 impl Timeline {
-    /// A list of these periods, in order.
-    pub const fn new(shape: Shape, hasher: Hasher, periods: Vec<Period>) -> Self {
-        Self {
-            shape,
-            hasher,
-            periods,
-        }
-    }
-
-    /// A copy in memory of its own, or `None` where there is none.
     pub fn try_clone(&self) -> Option<Self> {
         let mut periods = Vec::new();
         periods.try_reserve_exact(self.periods.len()).ok()?;
@@ -69,26 +60,6 @@ impl Timeline {
             periods.push(period.try_clone()?);
         }
         Some(Self { periods, ..*self })
-    }
-
-    /// The requested shape.
-    pub const fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    /// How items are hashed.
-    pub const fn hasher(&self) -> &Hasher {
-        &self.hasher
-    }
-
-    /// All periods that take memory, whether they answer or not.
-    pub fn periods(&self) -> &[Period] {
-        &self.periods
-    }
-
-    /// The same, to be moved.
-    pub fn periods_mut(&mut self) -> &mut [Period] {
-        &mut self.periods
     }
 
     /// The periods that answer, oldest first. Reads the time only if there is a window.
@@ -101,7 +72,6 @@ impl Timeline {
         &self.periods[self.periods.partition_point(passed)..]
     }
 
-    /// Whether the object claims an item.
     #[inline(never)]
     pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
         let mut live = self.live(now_ms).iter().rev();
@@ -115,7 +85,6 @@ impl Timeline {
         claimant.map(|index| self.periods.len() - live.len() + index)
     }
 
-    /// Looks each item up, and passes the result of [`contains`](Self::contains) to `answer`.
     pub fn contains_each<'i>(
         &self,
         items: impl Iterator<Item = &'i [u8]>,
@@ -198,7 +167,8 @@ impl Timeline {
         }
     }
 
-    fn target(&self, time: Time) -> u64 {
+    /// The period that items added at a time go into.
+    pub fn target(&self, time: Time) -> u64 {
         self.shape.window().map_or(0, |window| window.target(time))
     }
 
@@ -257,11 +227,6 @@ impl Timeline {
         };
         self.periods.insert(index, period);
         Ok(index)
-    }
-
-    /// Opens the period that items added at a time go into.
-    pub fn open_at(&mut self, time: Time, limits: Limits) -> Result<(), Refusal> {
-        self.open(self.target(time), limits).map(|_| ())
     }
 
     /// Removes one count of an item from counters, and returns whether it did. With an id: from the filter

@@ -88,7 +88,6 @@ impl Stack {
         })
     }
 
-    /// A copy in memory of its own, or `None` where there is none.
     pub fn try_clone(&self) -> Option<Self> {
         let mut filters = Vec::new();
         filters.try_reserve_exact(self.filters.len()).ok()?;
@@ -112,18 +111,15 @@ impl Stack {
         &mut self.filters
     }
 
-    /// How items are hashed.
     #[inline(always)]
     pub const fn hasher(&self) -> &Hasher {
         &self.hasher
     }
 
-    /// How the stack grows.
     pub const fn law(&self) -> &Law {
         &self.law
     }
 
-    /// What stands in the filters.
     pub const fn cells(&self) -> Cells {
         self.cells
     }
@@ -155,7 +151,6 @@ impl Stack {
         Self::BASE_BYTES + table as u64 + self.blob_bytes + self.law.memory_bytes()
     }
 
-    /// The error rate that filter `index` was made for.
     pub fn filter_rate(&self, index: usize) -> f64 {
         let filter = self.filters.get(index);
         filter.map_or(0.0, |filter| self.law.filter_rate(index, filter))
@@ -172,7 +167,6 @@ impl Stack {
         self.law.reach(self.standing(), limits).0
     }
 
-    /// How the stack stands before its next filter.
     fn standing(&self) -> Standing {
         let factor = u64::from(self.law.growth().expansion());
         let newest = self.filters.last();
@@ -185,13 +179,11 @@ impl Stack {
         }
     }
 
-    /// Whether the stack claims an item.
     #[inline]
     pub fn contains(&self, probe: Probe) -> bool {
         lookup::any_contains(&self.filters, probe)
     }
 
-    /// Looks each item up, and passes the result of [`contains`](Self::contains) to `answer`.
     pub fn contains_each<'i>(
         &self,
         items: impl Iterator<Item = &'i [u8]>,
@@ -303,7 +295,6 @@ impl Stack {
         }
     }
 
-    /// Stacks a filter on the newest.
     fn push(&mut self, step: &Step) -> Result<(), Refusal> {
         // One more and no spare: growth is rare, and the stack's size stays a plain sum.
         let room = self.filters.try_reserve_exact(1);
@@ -333,12 +324,10 @@ impl Stack {
         Ok(self.filters.len() - 1)
     }
 
-    /// Counts an item once more in one of the filters, whose cells are counters.
     pub fn count_up(&mut self, index: usize, probe: Probe) {
         self.recount(index, |filter| filter.count_up(probe));
     }
 
-    /// Removes one count of an item that one of the filters claims.
     pub fn count_down(&mut self, index: usize, probe: Probe) {
         self.recount(index, |filter| filter.count_down(probe));
     }

@@ -43,10 +43,10 @@ impl Dialect {
     /// The dialect of an object.
     #[inline]
     pub const fn of(object: &Object) -> Self {
-        match object.hasher().seed() {
-            None => Self::RedisBloom,
-            Some(_) if object.is_plain() => Self::Bloomfltr,
-            Some(_) => Self::Bloomfltx,
+        match object.links() {
+            Some(_) => Self::RedisBloom,
+            None if object.is_plain() => Self::Bloomfltr,
+            None => Self::Bloomfltx,
         }
     }
 

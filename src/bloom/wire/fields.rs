@@ -68,9 +68,6 @@ pub trait RdbWrite {
 
 /// The next string, which is a filter with its header. If it is not, it is refused at once: its few bytes in
 /// a file would take many more in memory.
-///
-/// # Errors
-/// [`DecodeError::Truncated`] or [`DecodeError::Malformed`]
 pub fn read_blob(from: &mut impl RdbRead) -> Result<Vec<u8>, DecodeError> {
     let blob = from.bytes()?;
     if blob.len() < HEADER_BYTES {
@@ -98,9 +95,6 @@ impl Extent {
     }
 
     /// Requires that a blob is no longer than what is written of it.
-    ///
-    /// # Errors
-    /// [`DecodeError::Malformed`]
     pub fn check(self, blob: &[u8]) -> Result<(), DecodeError> {
         if self == Self::Header && blob.len() != HEADER_BYTES {
             return Err("header holds more than headers".into());
@@ -138,9 +132,6 @@ pub struct Cursor<'b>(pub &'b [u8]);
 
 impl<'b> Cursor<'b> {
     /// The next bytes, this many.
-    ///
-    /// # Errors
-    /// [`DecodeError::Truncated`]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (array, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
         self.0 = rest;
@@ -148,9 +139,6 @@ impl<'b> Cursor<'b> {
     }
 
     /// Requires that nothing is left.
-    ///
-    /// # Errors
-    /// [`DecodeError::Malformed`]
     pub fn end(&self) -> Result<(), DecodeError> {
         if self.0.is_empty() {
             Ok(())
