@@ -240,7 +240,7 @@ async fn serve(options: &Options) -> Result<(), Box<dyn Error>> {
             _ = terminate.recv() => {}
         }
     };
-    // What was asked before the end is still answered.
+    // Requests that came before the end are still answered.
     axum::serve(listener, app)
         .with_graceful_shutdown(end)
         .await?;

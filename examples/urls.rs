@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The addresses are made up, but as long and as alike as real ones. Each is added once, in batches
-//! of a thousand; then all of them are asked for, and a million others.
+//! of a thousand; then it looks up all of them, and a million others.
 
 use std::time::Instant;
 
@@ -58,8 +58,8 @@ fn main() -> RedisResult<()> {
     if !only_ask {
         timed("a million addresses, added", "BF.MADD", 0)?;
     }
-    let found = timed("the same million, asked for", "BF.MEXISTS", 0)?;
-    let others = timed("a million others, asked for", "BF.MEXISTS", ADDRESSES)?;
+    let found = timed("the same million, looked up", "BF.MEXISTS", 0)?;
+    let others = timed("a million others, looked up", "BF.MEXISTS", ADDRESSES)?;
 
     #[allow(clippy::cast_precision_loss, reason = "a million is exact")]
     let rate = others as f64 / ADDRESSES as f64;
@@ -68,7 +68,7 @@ fn main() -> RedisResult<()> {
         ADDRESSES - found
     );
     println!(
-        "false positives, of 1 % asked for      {:>8.3} %",
+        "false positives, 1 % requested         {:>8.3} %",
         rate * 100.0
     );
     let bytes: Vec<u64> = redis::cmd("BF.INFO")

@@ -1,7 +1,7 @@
 //! How long large objects keep the server from everything else.
 //!
-//! A client pings without pause while another one does things to objects of 62 MB. What it had to wait
-//! for is told beside what the command itself took of the main thread.
+//! A client pings without pause while another one does things to objects of 62 MB. The longest waits are
+//! shown beside the time that the command itself took of the main thread.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -170,9 +170,9 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> (Vec<Line>, String) {
     let bytes = fill_random(&mut server.client(), "full", CAPACITY);
     table += "| an object of 62 MB | command on the main thread | another client's PING, p99.9 | longest |\n";
     table += "|---|---|---|---|\n";
-    for told in ACTS.iter().filter(chosen).map(|act| blocked(&server, act)) {
-        let p999 = told.pings_ms[told.pings_ms.len() * 999 / 1000];
-        let (name, command_ms, longest_ms) = (told.name, told.command_ms, told.longest_ms());
+    for act in ACTS.iter().filter(chosen).map(|act| blocked(&server, act)) {
+        let p999 = act.pings_ms[act.pings_ms.len() * 999 / 1000];
+        let (name, command_ms, longest_ms) = (act.name, act.command_ms, act.longest_ms());
         writeln!(
             table,
             "| {name} | {command_ms:.2} ms | {p999:.2} ms | {longest_ms:.2} ms |"
@@ -188,8 +188,8 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> (Vec<Line>, String) {
         };
         lines.push(Line {
             case: format!("{name} of 62 MB"),
-            had: format!("{command_ms:.2} ms"),
-            against,
+            measured: format!("{command_ms:.2} ms"),
+            compared_with: against,
             ratio: command_ms / ms,
             goal: Goal::AtMost(goal),
         });

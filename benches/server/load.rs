@@ -26,7 +26,7 @@ struct Row {
     range: u64,
     /// Lines that a round begins with.
     before: &'static [&'static str],
-    /// The rows that it is held against, with the ratios that are to be had at the most.
+    /// The rows that it is compared with, and the largest ratio to each that is a success.
     goals: &'static [(&'static str, f64)],
 }
 
@@ -214,7 +214,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// What one row had in one round.
+/// What one round measured of a row.
 struct Figures {
     cpu_ns: f64,
     per_second: f64,
@@ -234,27 +234,27 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
 
     let server = server();
     prepare(&mut server.client(), &rows);
-    let mut had: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
+    let mut rounds: BTreeMap<&str, Vec<Figures>> = BTreeMap::new();
     for round in 1..=ROUNDS {
         eprintln!("round {round} of {ROUNDS}");
         for row in &rows {
             let figures = measure(&server, row);
-            had.entry(row.name).or_default().push(figures);
+            rounds.entry(row.name).or_default().push(figures);
         }
     }
-    let told = |row: &Row| {
-        let cpu_ns = median(had[row.name].iter().map(|f| f.cpu_ns).collect());
-        let per_second = median(had[row.name].iter().map(|f| f.per_second).collect());
+    let text = |row: &Row| {
+        let cpu_ns = median(rounds[row.name].iter().map(|f| f.cpu_ns).collect());
+        let per_second = median(rounds[row.name].iter().map(|f| f.per_second).collect());
         format!("{cpu_ns:.0} ns ({per_second:.0}/s)")
     };
     let mut lines = Vec::new();
     for row in rows.into_iter().filter(|row| wanted(row.name)) {
         for (other, goal) in row.goals {
-            let pairs = had[row.name].iter().zip(&had[other]);
+            let pairs = rounds[row.name].iter().zip(&rounds[other]);
             lines.push(Line {
                 case: row.name.to_owned(),
-                had: told(row),
-                against: format!("{other}: {}", told(named(other))),
+                measured: text(row),
+                compared_with: format!("{other}: {}", text(named(other))),
                 ratio: median(
                     pairs
                         .map(|(ours, base)| ours.cpu_ns / base.cpu_ns)
@@ -269,26 +269,26 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
 
 /// Makes the keys that the rows ask.
 fn prepare(client: &mut Client, rows: &[&Row]) {
-    let asked = |key: &str| {
+    let wanted = |key: &str| {
         let is_key = |row: &&Row| row.command.split(' ').nth(1) == Some(key);
         rows.iter().any(is_key)
     };
     run(client, "SET text some-text");
     run(client, "SETBIT bits 960000 1");
-    if asked("set") {
+    if wanted("set") {
         fill(client, "SADD", "set", 0..100_000);
     }
-    if asked("small") {
+    if wanted("small") {
         run(client, "BF.RESERVE small 0.01 100000");
         fill(client, "BF.MADD", "small", 0..100_000);
     }
-    if asked("large") {
+    if wanted("large") {
         run(client, "BF.RESERVE large 0.01 45000000");
         fill(client, "BF.MADD", "large", 0..2_000_000);
     }
     for filters in [1, 10, 100, 1000] {
         let key = format!("stack{filters}");
-        if asked(&key) {
+        if wanted(&key) {
             run(client, &format!("BF.RESERVE {key} 0.001 1000 EXPANSION 1"));
             stack(client, &key, filters);
         }

@@ -25,12 +25,12 @@ struct Line {
     /// What was measured.
     case: String,
     /// The figure, with its unit.
-    had: String,
-    /// What it is held against, with its unit.
-    against: String,
+    measured: String,
+    /// What it is compared with, with its unit.
+    compared_with: String,
     /// The figure over the other one.
     ratio: f64,
-    /// The ratio to be had.
+    /// The ratio to reach.
     goal: Goal,
 }
 
@@ -48,10 +48,13 @@ impl Line {
             Goal::AtLeast(ratio) => format!("≥ {ratio:.2}"),
         };
         let Self {
-            case, had, against, ..
+            case,
+            measured,
+            compared_with,
+            ..
         } = self;
         format!(
-            "| {case} | {had} | {against} | {:.2} | {goal} |",
+            "| {case} | {measured} | {compared_with} | {:.2} | {goal} |",
             self.ratio
         )
     }
@@ -149,8 +152,8 @@ fn main() {
     lines.extend(blocking);
     lines.extend(snapshot::lines(&wanted));
     let sharded_table = sharded::table(&wanted);
-    let told = !lines.is_empty() || !blocking_table.is_empty() || !sharded_table.is_empty();
-    assert!(told, "no row is named like {words:?}");
+    let any = !lines.is_empty() || !blocking_table.is_empty() || !sharded_table.is_empty();
+    assert!(any, "no row is named like {words:?}");
 
     let mut table =
         "| case | measured | compared with | ratio | goal |\n|---|---|---|---|---|\n".to_owned();

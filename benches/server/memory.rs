@@ -34,8 +34,8 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         let (size, items) = (size as f64, items as f64);
         lines.push(Line {
             case: grown.to_owned(),
-            had: format!("{size:.0} bytes, {:.1} bits an item", size * 8.0 / items),
-            against: format!("the least for these rates: {need:.0} bytes"),
+            measured: format!("{size:.0} bytes, {:.1} bits an item", size * 8.0 / items),
+            compared_with: format!("the least for these rates: {need:.0} bytes"),
             ratio: size / need,
             goal: Goal::AtMost(1.12),
         });
@@ -52,8 +52,8 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         let beside = i32::try_from(size - 45 - bitmap).expect("little");
         lines.push(Line {
             case: small.to_owned(),
-            had: format!("{beside} bytes"),
-            against: "200 bytes".to_owned(),
+            measured: format!("{beside} bytes"),
+            compared_with: "200 bytes".to_owned(),
             ratio: f64::from(beside) / 200.0,
             goal: Goal::AtMost(1.0),
         });

@@ -51,7 +51,7 @@ pub(crate) fn svg(lines: &[Line]) -> String {
             Goal::AtMost(goal) => (goal, line.ratio <= goal),
             Goal::AtLeast(goal) => (goal, line.ratio >= goal),
         };
-        let base = line.against.split(':').next().unwrap_or_default();
+        let base = line.compared_with.split(':').next().unwrap_or_default();
         let (from, to) = (x(line.ratio).min(x(1.0)), x(line.ratio).max(x(1.0)));
         let colour = if reached { "seagreen" } else { "darkorange" };
         let label = format!("{} / {base}", line.case);

@@ -30,7 +30,7 @@ pub(crate) fn table(wanted: &dyn Fn(&str) -> bool) -> String {
     });
     pin_to(std::process::id(), "0-1");
     table +=
-        "| filter | items asked for | false positives | items a second | servers' time an item |\n";
+        "| filter | items looked up | false positives | items a second | servers' time an item |\n";
     table += "|---|---|---|---|---|\n";
     for (name, primaries, shards) in [("one key, one node", 1, 1), ("3 shards, 3 nodes", 3, 3)] {
         let servers = nodes(primaries, primaries, Duration::from_secs(30));

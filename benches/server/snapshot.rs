@@ -28,15 +28,15 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     // Seconds to save and to load; in turn, so that a machine that grows slower does so for both.
     let (mut ours, mut native) = ([vec![], vec![]], [vec![], vec![]]);
     for round in 0..=ROUNDS {
-        for (server, had) in [(&filters, &mut ours), (&strings, &mut native)] {
+        for (server, seconds_of) in [(&filters, &mut ours), (&strings, &mut native)] {
             let (save, load) = (
                 seconds(server, "SAVE"),
                 seconds(server, "DEBUG RELOAD NOSAVE"),
             );
             // The first touches memory that the machine has not had in use before.
             if round > 0 {
-                had[0].push(save);
-                had[1].push(load);
+                seconds_of[0].push(save);
+                seconds_of[1].push(load);
             }
         }
     }
@@ -48,8 +48,8 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         Line {
             case: case.to_owned(),
             ratio: median(pairs.map(|(ours, native)| native / ours).collect()),
-            had: format!("{:.0} MB/s", megabytes / median(ours)),
-            against: format!("strings: {:.0} MB/s", megabytes / median(native)),
+            measured: format!("{:.0} MB/s", megabytes / median(ours)),
+            compared_with: format!("strings: {:.0} MB/s", megabytes / median(native)),
             goal: Goal::AtLeast(0.8),
         }
     });
