@@ -4,8 +4,8 @@
 use std::ops::Range;
 
 use crate::bloom::{Fraction, Growth, Kind, Params, Seed, Shape, Window};
+use crate::numerals::integer;
 use crate::reply::{Error, Field};
-use crate::text::integer;
 
 /// The words of a command, its name first.
 pub trait Words {

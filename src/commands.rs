@@ -12,9 +12,9 @@ use crate::bloom::{
 use crate::config;
 use crate::ffi::{Argv, Ctx, Str};
 use crate::keyspace::{self, Moment, Reader, Writer};
+use crate::numerals::{double_text, integer};
 use crate::reply::{Error, Field, Reply, send, send_error};
 use crate::stored;
-use crate::text::{double_text, integer};
 
 impl Words for Argv<'_> {
     fn count(&self) -> usize {

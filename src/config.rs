@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
 use crate::bloom::{Fraction, Growth, Limits, Params, Seed};
 use crate::ffi::{self, Ctx, Registration, Settable, Setting, TextSlot, Value};
-use crate::text::{double_text, memory_amount};
+use crate::numerals::{double_text, memory_amount};
 
 /// A setting: its names, its value, and which values are valid.
 struct Entry {

@@ -6,10 +6,10 @@ use crate::bloom::chunks::Value;
 use crate::bloom::{DecodeError, Growth, Limits, Object, Refusal, Seed};
 use crate::config;
 use crate::ffi::{Access, Ctx, Held, Key, Piece, Str};
-use crate::info;
+use crate::ledger;
+use crate::numerals::double_text;
 use crate::reply::Error;
 use crate::stored::Stored;
-use crate::text::double_text;
 
 /// The event of a new object.
 const CREATED: &CStr = c"bloom.reserve";
@@ -131,7 +131,7 @@ impl<'a> Writer<'a> {
         let held = self.key.value_mut::<Stored>();
         if let Held::Value(stored) = held {
             if stored.is_unlinked() {
-                stored.enter_in(info::of_database(self.ctx.database()));
+                stored.enter_in(ledger::of_database(self.ctx.database()));
             }
             return Held::Value(stored);
         }
@@ -292,7 +292,7 @@ impl<'a> Writer<'a> {
     }
 
     fn store(&mut self, value: Value) {
-        let ledger = info::of_database(self.ctx.database());
+        let ledger = ledger::of_database(self.ctx.database());
         let stored = self.key.set(Stored::new(value, ledger));
         debug_assert!(stored, "the key was empty and open for writing");
     }

@@ -9,7 +9,6 @@
 
 #[cfg(feature = "server")]
 mod args;
-#[allow(unsafe_code, reason = "`machine` fences the processor's intrinsics")]
 pub mod bloom;
 #[cfg(feature = "server")]
 mod commands;
@@ -19,9 +18,11 @@ mod config;
 #[allow(unsafe_code, reason = "the server's API is C")]
 mod ffi;
 #[cfg(feature = "server")]
-mod info;
-#[cfg(feature = "server")]
 mod keyspace;
+#[cfg(feature = "server")]
+mod ledger;
+#[cfg(feature = "server")]
+mod numerals;
 #[cfg(feature = "server")]
 mod reply;
 #[cfg(feature = "client")]
@@ -30,14 +31,12 @@ pub mod sharded;
 mod stored;
 #[cfg(feature = "server")]
 mod table;
-#[cfg(feature = "server")]
-mod text;
 
 /// How the words of commands are read, for `fuzz/`. Nothing else is to rely on it.
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod internal {
     pub use crate::args::{Delete, InfoField, Insert, Reserve, Words};
+    pub use crate::numerals::integer;
     pub use crate::reply::Error;
-    pub use crate::text::integer;
 }

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::bloom::{MergeError, Refusal};
 use crate::ffi::Ctx;
-use crate::text::double_text;
+use crate::numerals::double_text;
 
 /// An argument that was not valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

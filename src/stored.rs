@@ -7,7 +7,7 @@ use crate::bloom::chunks::Value;
 use crate::bloom::{DecodeError, Dialect, Object, RdbRead, RdbWrite, chunks, dump, rdb};
 use crate::config;
 use crate::ffi::{AofWriter, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle};
-use crate::info::{self, Footprint, Ledger};
+use crate::ledger::{self, Footprint, Ledger};
 use crate::reply::Error;
 
 /// A dump up to this size is written to an AOF as one BF.LOAD, a larger one in chunks: no argument of a
@@ -54,7 +54,7 @@ impl Stored {
     /// Whether it is in the ledger of values that lost their keys.
     #[inline]
     pub fn is_unlinked(&self) -> bool {
-        info::is_unlinked(&self.ledger)
+        ledger::is_unlinked(&self.ledger)
     }
 
     /// Moves its entry to another ledger.
@@ -171,7 +171,7 @@ impl NativeType for Stored {
     ) -> Result<Self, String> {
         let value = rdb::read(Dialect::ALL[form], version, from);
         let value = value.map_err(|error| error.to_string())?;
-        Ok(Self::new(value, info::of_loaded(database)))
+        Ok(Self::new(value, ledger::of_loaded(database)))
     }
 
     fn save(&self, to: &mut RdbWriter) {
@@ -236,7 +236,7 @@ impl NativeType for Stored {
     }
 
     fn unlinked(&mut self) {
-        self.enter_in(info::unlinked());
+        self.enter_in(ledger::unlinked());
     }
 
     fn copy(&self, database: i32) -> Option<Self> {
@@ -244,7 +244,7 @@ impl NativeType for Stored {
             Value::Complete(object) => Value::Complete(object.try_clone()?),
             Value::Partial(partial) => Value::Partial(Box::new(partial.try_clone()?)),
         };
-        Some(Self::new(content, info::of_database(database)))
+        Some(Self::new(content, ledger::of_database(database)))
     }
 
     fn defrag(mut value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
@@ -254,9 +254,9 @@ impl NativeType for Stored {
         let small = |bytes: usize| bytes as u64 <= config::large_bytes();
         let count = |moved: bool| {
             let counter = if moved {
-                &info::DEFRAG_HITS
+                &ledger::DEFRAG_HITS
             } else {
-                &info::DEFRAG_MISSES
+                &ledger::DEFRAG_MISSES
             };
             counter.fetch_add(1, Relaxed);
         };

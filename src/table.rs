@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use crate::ffi::{Arg, ArgKind, Command, Effect, Module, entry, on_load, register_type};
 use crate::stored::Stored;
-use crate::{commands, config, info};
+use crate::{commands, config, ledger};
 
 on_load!(MODULE);
 
@@ -20,8 +20,8 @@ static MODULE: Module = Module {
     on_configured: config::on_configured,
     category: c"bloom",
     commands: COMMANDS,
-    write_info: info::write,
-    on_database: info::on_database,
+    write_info: ledger::write_info,
+    on_database: ledger::on_database,
 };
 
 /// `major.minor.patch` as one number, two digits each for the last two.

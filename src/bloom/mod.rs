@@ -10,7 +10,7 @@
 //!                         ──▶ filter 0                                 capacity c,      rate p₀
 //! ```
 //!
-//! There are no server types, no clock, no randomness and no globals here: seeds, limits and defaults are
+//! There are no server types, no clock, no randomness and no globals here, but for the width of words, which changes no result: seeds, limits and defaults are
 //! arguments, so that the same calls set the same bits everywhere. Bytes from outside are decoded in
 //! [`dump`], [`chunks`] and [`rdb`], and become an object in one constructor that checks.
 //!
@@ -22,6 +22,7 @@
 mod filter;
 mod hash;
 mod law;
+#[allow(unsafe_code, reason = "it fences the processor's intrinsics")]
 mod machine;
 mod number;
 mod object;

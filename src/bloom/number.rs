@@ -4,9 +4,8 @@
 /// The largest capacity of an object, all filters together, and the most bytes that its filters may take.
 pub const MAX_CAPACITY: u64 = i64::MAX as u64;
 
-/// More items than anybody ever adds, and more than the filters of periods that fit in memory are made for,
-/// each at a rate of a half or less. An object with periods or counters stays below it, so far from the
-/// largest sum that it can grow and be loaded again.
+/// Half of [`MAX_CAPACITY`], and more than anybody ever adds. An object with periods or counters stays below
+/// it, so that its sums have room to grow and it can be loaded again.
 pub const MANY: u64 = MAX_CAPACITY / 2;
 
 /// A number strictly between 0 and 1: an error rate, or a tightening ratio.

@@ -275,7 +275,7 @@ fn planted_faults_are_found() {
             "bloom/object/mod.rs",
             "fn f(_: crate::bloom::wire::Dialect) {}\n",
         ),
-        ("text.rs", "use crate::config;\n"),
+        ("numerals.rs", "use crate::config;\n"),
     ] {
         plant(file, line, up);
     }
@@ -289,8 +289,8 @@ fn planted_faults_are_found() {
     }
     let mut sources = sources();
     sources.insert("bloom/other.rs".to_owned(), String::new());
-    sources.remove("text.rs");
+    sources.remove("numerals.rs");
     let faults = faults(&page(), &sources);
     assert!(faults.contains(&"the page does not name bloom/other.rs".to_owned()));
-    assert!(faults.contains(&"the page names text.rs, which is not there".to_owned()));
+    assert!(faults.contains(&"the page names numerals.rs, which is not there".to_owned()));
 }

@@ -6,13 +6,6 @@ pub fn all_set(bitmap: &[u8], mut positions: impl Iterator<Item = u64>) -> bool 
     positions.all(|position| bitmap[(position / 8) as usize] & 1 << (position % 8) != 0)
 }
 
-/// The bit at a position, 0 or 1, without a branch. What lies past the end is 0.
-#[inline(always)]
-pub fn at(bitmap: &[u8], position: u64) -> u64 {
-    let byte = bitmap.get((position / 8) as usize);
-    u64::from(byte.copied().unwrap_or(0) >> (position % 8)) & 1
-}
-
 /// Sets the bits at these positions. Returns whether one of them was clear.
 #[inline(always)]
 pub fn set_all(bitmap: &mut [u8], positions: impl Iterator<Item = u64>) -> bool {

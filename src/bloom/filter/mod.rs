@@ -13,7 +13,7 @@ mod positions;
 use std::hash::Hash;
 
 use crate::bloom::hash::{Hasher, Probe};
-use crate::bloom::machine::memory;
+use crate::bloom::machine::{memory, words};
 use crate::bloom::number::{exp, power};
 
 pub use geometry::{Cells, Geometry, HEADER_BYTES};
@@ -51,7 +51,8 @@ impl Filter {
     pub(crate) fn new(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
         let bytes = usize::try_from(geometry.blob_bytes()).ok()?;
         let mut blob = memory::zeroed(bytes)?;
-        if let Hasher::Sip(seed) = *hasher {
+        if geometry.cells != Cells::BareBits {
+            let seed = *hasher.seed()?;
             Header { geometry, seed }.write(&mut blob);
         }
         Self::from_blob(blob, geometry, capacity, 0).ok()
@@ -247,7 +248,7 @@ impl Filter {
     #[inline(always)]
     pub(crate) fn bit<const BARE: bool>(&self, point: u64) -> u64 {
         let position = self.modulus::<BARE>().reduce(point);
-        bits::at(self.bitmap_as::<BARE>(), position)
+        words::bit(self.bitmap_as::<BARE>(), position)
     }
 
     /// Whether its bits are worth prefetching: those of a smaller filter are in the cache anyway.
@@ -319,7 +320,10 @@ impl Filter {
     fn settle(&mut self, change: impl Fn(u32) -> u32) {
         let positions = self.positions();
         if let Layout::Counters { hashes, in_use } = &mut self.layout {
-            *in_use = change(*in_use);
+            // What saturated is not known any more.
+            if *in_use < u32::MAX {
+                *in_use = change(*in_use);
+            }
             let range = counters::plausible_items(*in_use, positions, (*hashes).into());
             if let Some((least, most)) = range {
                 self.items = self.items.clamp(least, most);
@@ -328,7 +332,7 @@ impl Filter {
     }
 
     /// What is alike in filters of one size, in which an item has the same cells.
-    pub(crate) fn kind(&self) -> impl Eq + Hash + use<> {
+    pub(crate) fn merge_key(&self) -> impl Eq + Hash + use<> {
         (
             self.positions(),
             self.hashes(),
@@ -341,7 +345,7 @@ impl Filter {
     /// more items than the capacity.
     pub(crate) fn can_absorb(&self, other: &Self) -> bool {
         let items = self.items.checked_add(other.items);
-        self.kind() == other.kind() && items.is_some_and(|items| items <= self.capacity)
+        self.merge_key() == other.merge_key() && items.is_some_and(|items| items <= self.capacity)
     }
 
     /// Merges a filter that [can be absorbed](Self::can_absorb) into this one.

@@ -52,7 +52,7 @@ impl Batch {
     }
 
     /// A word with a bit for each item from this one on.
-    pub const fn from(&self, first: usize) -> u64 {
+    pub const fn mask_from(&self, first: usize) -> u64 {
         debug_assert!(first < self.count);
         (u64::MAX >> (BATCH - self.count)) & (u64::MAX << first)
     }

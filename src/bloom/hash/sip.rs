@@ -33,11 +33,6 @@ impl Seed {
         &self.0
     }
 
-    /// Whether this is any other seed than [`Seed::FIXED`].
-    pub fn is_random(&self) -> bool {
-        *self != Self::FIXED
-    }
-
     /// Hashes an item: once, whatever the number of filters to look it up in.
     #[inline]
     pub fn probe(&self, item: &[u8]) -> Probe {

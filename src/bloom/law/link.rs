@@ -20,7 +20,7 @@ pub struct Link {
 
 impl Link {
     /// What is alike in links of one kind.
-    pub fn kind(&self) -> impl Eq + Hash + use<> {
+    pub fn merge_key(&self) -> impl Eq + Hash + use<> {
         let numbers = [self.error_rate, self.bits_per_entry].map(f64::to_bits);
         (numbers, self.bits, self.exponent)
     }

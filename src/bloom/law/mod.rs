@@ -14,7 +14,8 @@ mod redisbloom;
 mod series;
 mod step;
 
-use crate::bloom::filter::Filter;
+use crate::bloom::filter::{Cells, Filter};
+use crate::bloom::number::Fraction;
 
 pub use limits::{Limits, Refusal};
 pub use link::Link;
@@ -50,6 +51,25 @@ impl Law {
         match self {
             Self::Series(series) => series.growth,
             Self::RedisBloom(links) => links.growth(),
+        }
+    }
+
+    /// What filters under this law contain, where those of ours would contain this.
+    pub const fn cells(&self, ours: Cells) -> Cells {
+        match self {
+            Self::Series(_) => ours,
+            Self::RedisBloom(_) => Cells::BareBits,
+        }
+    }
+
+    /// The law by which a union of such stacks grows, with these links and, if it is ours, this error rate.
+    pub fn of_union(&self, error_rate: Fraction, links: Vec<Link>) -> Self {
+        match self {
+            Self::Series(own) => Self::Series(Series { error_rate, ..*own }),
+            Self::RedisBloom(own) => Self::RedisBloom(Box::new(Links {
+                all: links,
+                ..**own
+            })),
         }
     }
 

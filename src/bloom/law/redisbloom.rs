@@ -70,6 +70,15 @@ impl Links {
         Fraction::new(sum).or(Fraction::new(self.all.first()?.error_rate))
     }
 
+    /// Requires that there are links, with a rate for the whole object.
+    pub fn check(&self) -> Result<(), &'static str> {
+        match self.error_rate() {
+            Some(_) => Ok(()),
+            None if self.all.is_empty() => Err("no filters"),
+            None => Err("error rate out of range"),
+        }
+    }
+
     /// The law's parameters in BF.INFO. A link without a rate in range has been refused.
     pub fn series(&self) -> Series {
         Series {

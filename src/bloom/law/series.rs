@@ -92,7 +92,7 @@ impl Series {
     pub fn step(&self, at: &Standing) -> Result<Step, Refusal> {
         // A capacity that overflows is at least as large as the largest.
         let capacity = at.next_capacity.unwrap_or(u64::MAX);
-        Self::filter(self.rate(at.index), capacity, at.cells)
+        Self::filter(self.rate(at.filters), capacity, at.cells)
     }
 
     fn filter(rate: Option<Fraction>, capacity: u64, cells: Cells) -> Result<Step, Refusal> {
@@ -112,7 +112,7 @@ impl Series {
             step.admit(at, limits).map(|()| step)
         };
         let stop = match expansion {
-            0 if at.index > 0 => return (at.capacity, Some(Refusal::MemoryLimit)),
+            0 if at.filters > 0 => return (at.capacity, Some(Refusal::MemoryLimit)),
             0 => match admitted(&at) {
                 Ok(step) => return (step.capacity, None),
                 Err(stop) => stop,
@@ -160,9 +160,9 @@ impl Series {
         };
         let most = (MAX_CAPACITY - at.capacity) / each;
         // A prefix, since sizes only rise.
-        let mut left = partition(most, |n| possible(at.index + n).is_ok());
+        let mut left = partition(most, |n| possible(at.filters + n).is_ok());
         if limits.object_bytes == u64::MAX {
-            at.index += left;
+            at.filters += left;
             at.capacity += left * each;
             left = 0;
         }
@@ -170,18 +170,18 @@ impl Series {
         while left > 0 {
             steps += 1;
             let (run, step) = if steps < EXACT_STEPS {
-                let Ok(here) = possible(at.index) else {
+                let Ok(here) = possible(at.filters) else {
                     break;
                 };
                 let same = |n: u64| {
-                    let there = possible(at.index + n);
+                    let there = possible(at.filters + n);
                     there.is_ok_and(|step| step.geometry == here.geometry)
                 };
-                let guess = self.last_of_size(&here).saturating_sub(at.index);
+                let guess = self.last_of_size(&here).saturating_sub(at.filters);
                 (run(left, guess.saturating_add(1), same), here)
             } else {
-                let run = (at.index / 256).clamp(1, left);
-                let Ok(last) = possible(at.index + run - 1) else {
+                let run = (at.filters / 256).clamp(1, left);
+                let Ok(last) = possible(at.filters + run - 1) else {
                     break;
                 };
                 (run, last)
@@ -194,7 +194,7 @@ impl Series {
             at.push(run, &step, 1);
             left -= run;
         }
-        possible(at.index).err().unwrap_or(Refusal::MemoryLimit)
+        possible(at.filters).err().unwrap_or(Refusal::MemoryLimit)
     }
 
     /// The number of the last filter that is no larger than this one, approximately.

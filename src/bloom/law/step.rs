@@ -10,7 +10,7 @@ use super::link::Link;
 #[derive(Clone, Copy)]
 pub struct Standing {
     /// Number of filters so far.
-    pub index: u64,
+    pub filters: u64,
     /// Capacity of the newest filter times the growth factor, or of the first filter; `None` if
     /// that overflows.
     pub next_capacity: Option<u64>,
@@ -58,7 +58,7 @@ impl Standing {
     /// The state after this many more filters of one size, where the next is `factor` times as large. Their
     /// capacity is known to fit.
     pub fn push(&mut self, count: u64, step: &Step, factor: u32) {
-        self.index += count;
+        self.filters += count;
         self.capacity += count * step.capacity;
         let bytes = step.cost().saturating_mul(count);
         self.bytes = self.bytes.saturating_add(bytes);

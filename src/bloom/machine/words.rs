@@ -82,7 +82,7 @@ pub trait Words: Copy {
 
 /// The bit at a position, 0 or 1.
 #[inline(always)]
-fn bit(bitmap: &[u8], position: u64) -> u64 {
+pub fn bit(bitmap: &[u8], position: u64) -> u64 {
     let byte = bitmap.get((position / 8) as usize).copied();
     u64::from(byte.unwrap_or(0)) >> (position % 8) & 1
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use crate::bloom::filter::{Cells, Filter};
-use crate::bloom::law::{Law, Link, Links, Refusal, Series};
+use crate::bloom::law::{Law, Link, Refusal};
 use crate::bloom::number::Fraction;
 use crate::bloom::stack::Stack;
 
@@ -25,7 +25,7 @@ pub enum MergeError {
 }
 
 const NO_MEMORY: MergeError = MergeError::Refused(Refusal::OutOfMemory);
-const TOO_LARGE: MergeError = MergeError::Refused(Refusal::MemoryLimit);
+pub const TOO_LARGE: MergeError = MergeError::Refused(Refusal::MemoryLimit);
 
 /// A filter, and what `RedisBloom` keeps of it.
 type Linked = (Filter, Option<Link>);
@@ -76,16 +76,7 @@ pub fn stacks(sources: &[&Stack]) -> Result<Stack, MergeError> {
         filters.push(filter);
         links.extend(link);
     }
-    let law = match first.law() {
-        Law::Series(series) => Law::Series(Series {
-            error_rate,
-            ..*series
-        }),
-        Law::RedisBloom(own) => Law::RedisBloom(Box::new(Links {
-            all: links,
-            ..**own
-        })),
-    };
+    let law = first.law().of_union(error_rate, links);
     let mut merged =
         Stack::from_filters(law, *first.hasher(), first.cells(), filters).map_err(|_| TOO_LARGE)?;
     merged.seal_overfull();
@@ -105,7 +96,7 @@ fn unite(sources: &[&Stack]) -> Result<Vec<Linked>, MergeError> {
             let links = source.law().links();
             let link = links.and_then(|links| links.all.get(index).copied());
             places.try_reserve(1).map_err(|_| NO_MEMORY)?;
-            let kind = (filter.kind(), link.map(|link| link.kind()));
+            let kind = (filter.merge_key(), link.map(|link| link.merge_key()));
             let alike: &mut BinaryHeap<(u64, Reverse<usize>)> = places.entry(kind).or_default();
             alike.try_reserve(1).map_err(|_| NO_MEMORY)?;
             let most = alike.peek().map(|(_, Reverse(place))| *place);

@@ -1,5 +1,6 @@
 //! What a key holds.
 
+mod check;
 mod ids;
 mod merge;
 mod outline;
@@ -12,7 +13,7 @@ use crate::bloom::hash::{Hasher, Probe, Seed};
 use crate::bloom::law::{Law, Limits, Links, Params, Refusal};
 use crate::bloom::stack::{Added, Stack};
 
-use outline::Check;
+use check::Check;
 use timeline::Timeline;
 
 pub use ids::Ids;
@@ -133,7 +134,6 @@ impl Object {
     /// # Errors
     /// Any [`MergeError`].
     pub fn merged(sources: &[&Self], limits: Limits) -> Result<Self, MergeError> {
-        const TOO_LARGE: MergeError = MergeError::Refused(Refusal::MemoryLimit);
         let (mut stacks, mut timelines) = (Vec::new(), Vec::new());
         for source in sources {
             match &source.0 {
@@ -151,7 +151,7 @@ impl Object {
         if merged.is_within(limits) {
             Ok(merged)
         } else {
-            Err(TOO_LARGE)
+            Err(merge::TOO_LARGE)
         }
     }
 
@@ -195,8 +195,8 @@ impl Object {
         }
     }
 
-    /// The object, if it is valid. A new or merged one is not only where a sum overflows, and that is above
-    /// every limit.
+    /// The object, if it is valid. For a new or merged one the only possible fault is a sum that overflows,
+    /// which is above every limit.
     fn checked(self) -> Result<Self, Refusal> {
         match self.check() {
             Ok(()) => Ok(self),

@@ -79,7 +79,7 @@ impl Shape {
             return (0, Some(Refusal::RateTooSmall));
         };
         let first = Standing {
-            index: 0,
+            filters: 0,
             next_capacity: Some(self.params.capacity),
             capacity: 0,
             bytes,

@@ -103,7 +103,7 @@ impl Timeline {
         let Some(window) = self.shape.window() else {
             return false;
         };
-        let ahead = window.period_at(now_ms) + 1;
+        let ahead = window.period_at(now_ms).saturating_add(1);
         let has_passed = |period: &Period| window.has_passed(period.number, now_ms);
         let is_tidy = |period: &Period| !has_passed(period) && period.number <= ahead;
         if self.periods.iter().all(is_tidy) {

@@ -57,8 +57,9 @@ impl Window {
         };
         let end = time.now_ms.saturating_add(ttl_ms).div_ceil(self.period_ms);
         // An item stays no longer than the window, and at least as long as the oldest period.
-        let oldest = (current + 1).saturating_sub(self.periods);
-        end.saturating_sub(self.periods).clamp(oldest, current + 1)
+        let oldest = current.saturating_add(1).saturating_sub(self.periods);
+        end.saturating_sub(self.periods)
+            .clamp(oldest, current.saturating_add(1))
     }
 }
 

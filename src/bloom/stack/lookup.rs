@@ -28,7 +28,8 @@ fn older_contain(older: &[Filter], probe: Probe) -> bool {
     match older.last().map(Filter::cells) {
         Some(Cells::BareBits) => groups.any(|group| group_contains::<true>(group, probe)),
         Some(Cells::Counters) => older.iter().any(|filter| filter.contains(probe)),
-        _ => groups.any(|group| group_contains::<false>(group, probe)),
+        Some(Cells::Bits) => groups.any(|group| group_contains::<false>(group, probe)),
+        None => false,
     }
 }
 
@@ -77,7 +78,7 @@ pub fn contains_each<'i, 'f, F: Iterator<Item = &'f Filter>>(
         if batch.len() == 0 {
             return;
         }
-        let all = batch.from(0);
+        let all = batch.mask_from(0);
         let mut claimed = 0;
         for filter in filters() {
             claimed |= claims(&batch, filter, all & !claimed);
@@ -164,13 +165,13 @@ impl<const BARE: bool> Task for Claims<'_, BARE> {
 /// How many items' positions in a filter are computed together.
 pub const ROW: usize = 16;
 
-/// The most hash functions for which they are: enough for error rates down to 0.00002.
-const MAX_HASHES: usize = 16;
+/// The most hash functions for which a row is computed: enough for rates down to 0.00002.
+const ROW_HASHES: usize = 16;
 
 /// The positions of a row of items in one filter of bits.
 pub struct Row {
     /// By hash function, then by item.
-    positions: [[u64; ROW]; MAX_HASHES],
+    positions: [[u64; ROW]; ROW_HASHES],
     /// How many hash functions the filter has.
     hashes: usize,
 }
@@ -179,7 +180,7 @@ impl Row {
     /// A row without positions yet.
     pub const fn new() -> Self {
         Self {
-            positions: [[0; ROW]; MAX_HASHES],
+            positions: [[0; ROW]; ROW_HASHES],
             hashes: 0,
         }
     }
@@ -189,7 +190,7 @@ impl Row {
     #[inline(always)]
     pub fn locate(&mut self, batch: &Batch, first: usize, filter: &Filter) {
         self.hashes = filter.hashes() as usize;
-        if self.hashes <= MAX_HASHES {
+        if self.hashes <= ROW_HASHES {
             let row = self;
             if filter.cells() == Cells::BareBits {
                 words::run(Locate::<true> {

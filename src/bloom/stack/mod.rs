@@ -171,7 +171,7 @@ impl Stack {
         let factor = u64::from(self.law.growth().expansion());
         let newest = self.filters.last();
         Standing {
-            index: self.filters.len() as u64,
+            filters: self.filters.len() as u64,
             next_capacity: newest.and_then(|newest| newest.capacity().checked_mul(factor)),
             capacity: self.capacity,
             bytes: self.memory_bytes(),
@@ -225,7 +225,7 @@ impl Stack {
                 let newest = self.filters.len().saturating_sub(1);
                 let grown = asked < newest;
                 for filter in &self.filters[asked..newest] {
-                    present |= lookup::claims(&batch, filter, batch.from(index) & !present);
+                    present |= lookup::claims(&batch, filter, batch.mask_from(index) & !present);
                 }
                 asked = newest;
                 if index % ROW == 0 || grown {

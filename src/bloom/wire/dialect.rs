@@ -50,6 +50,14 @@ impl Dialect {
         }
     }
 
+    /// Whether its objects have a dump.
+    pub const fn has_dump(self) -> bool {
+        match self {
+            Self::Bloomfltr | Self::Bloomfltx => true,
+            Self::RedisBloom => false,
+        }
+    }
+
     /// Number of zeros in RDB that mark a partly loaded object: a filter count of 0, and in `RedisBloom`'s
     /// fields an item count of 0 before it.
     pub const fn zeros_before_partial(self) -> usize {

@@ -45,5 +45,5 @@ pub fn encode(object: &Object) -> Option<Vec<u8>> {
 pub fn encoded_len(object: &Object) -> Option<usize> {
     let cells: usize = object.all_filters().map(|f| f.bitmap().len()).sum();
     let header = || dialect::write_header(object).len();
-    (Dialect::of(object) != Dialect::RedisBloom).then(|| header() + cells)
+    Dialect::of(object).has_dump().then(|| header() + cells)
 }

@@ -185,7 +185,7 @@ fn sum(crashing: bool) -> Footprint {
 }
 
 /// Writes the sections; `crashing` is set while the server crashes.
-pub fn write(to: &mut InfoWriter, crashing: bool) {
+pub fn write_info(to: &mut InfoWriter, crashing: bool) {
     let sum = sum(crashing);
     to.section(c"bloom_core_metrics");
     to.field(c"bloom_total_memory_bytes", sum.bytes);

@@ -1,0 +1,138 @@
+//! What a valid object is, over what an outline and an object have in common: an outline is checked before it
+//! is taken for an object, and an object after any change. What a single field may be is checked where it is
+//! read.
+
+use crate::bloom::filter::{Cells, Geometry, Header};
+use crate::bloom::hash::Hasher;
+use crate::bloom::law::{Growth, Law};
+use crate::bloom::number::{MANY, MAX_CAPACITY, Sums};
+
+use super::ids::Ids;
+use super::shape::{Kind, Shape};
+
+/// What a valid object is.
+///
+/// - It has at least one filter in each period, and at least one period; with a window, all of them may have passed.
+/// - Its filters share one seed and one kind of cells, and each has the size that its header says.
+/// - Each has a capacity of at least 1. In a stack of bits of ours all but the newest are full, and the
+///   newest exceeds its capacity only if the stack does not scale.
+/// - Its periods are in order, and so are the ranges of ids, which only counters have.
+/// - Sums over its filters fit.
+pub struct Check<'c> {
+    shape: &'c Shape,
+    hasher: &'c Hasher,
+    law: &'c Law,
+    cells: Cells,
+    sums: Sums,
+    filters: usize,
+    periods: usize,
+    last_period: u64,
+    /// Filters of the period that are still to come.
+    to_come: usize,
+}
+
+impl<'c> Check<'c> {
+    /// Checks what belongs to the whole object.
+    pub fn begin(shape: &'c Shape, hasher: &'c Hasher, law: &'c Law) -> Result<Self, &'static str> {
+        let cells = law.cells(shape.cells());
+        if let Some(links) = law.links() {
+            links.check()?;
+        }
+        if (cells == Cells::BareBits) != hasher.seed().is_none() {
+            return Err("filters hashed as none of their kind are");
+        }
+        // That of a plain object is its first filter's.
+        let own_capacity = shape.kind != Kind::Plain;
+        if own_capacity && !(1..=MAX_CAPACITY).contains(&shape.params.capacity) {
+            return Err("capacity out of range");
+        }
+        Ok(Self {
+            shape,
+            hasher,
+            law,
+            cells,
+            sums: Sums::default(),
+            filters: 0,
+            periods: 0,
+            last_period: 0,
+            to_come: 0,
+        })
+    }
+
+    /// Checks what belongs to the next period, of so many filters.
+    pub fn period(&mut self, number: u64, ids: &Ids, filters: usize) -> Result<(), &'static str> {
+        let windowed = self.shape.window().is_some();
+        if number < self.last_period || !windowed && number != 0 {
+            return Err("periods out of order");
+        }
+        if !self.shape.is_counting() && *ids != Ids::default() {
+            return Err("ids out of order");
+        }
+        ids.check(filters)?;
+        if filters == 0 {
+            return Err("no filters");
+        }
+        self.last_period = number;
+        self.periods += 1;
+        self.to_come = filters;
+        Ok(())
+    }
+
+    /// Checks the next filter of the period, whose blob begins with these bytes.
+    pub fn filter(
+        &mut self,
+        geometry: Geometry,
+        capacity: u64,
+        items: u64,
+        blob: &[u8],
+    ) -> Result<(), &'static str> {
+        self.to_come = self.to_come.saturating_sub(1);
+        self.filters += 1;
+        if geometry.cells != self.cells {
+            return Err("filter of other cells");
+        }
+        if let Hasher::Sip(seed) = self.hasher {
+            let header = Header::parse(blob)?;
+            if header.seed != *seed {
+                return Err("filters of different seeds");
+            }
+            if header.geometry != geometry {
+                return Err("filter's length is not what its header says");
+            }
+        }
+        if capacity == 0 {
+            return Err("capacity of zero");
+        }
+        // Removals make room in a filter of counters, and an id may need a full one.
+        if self.cells == Cells::Bits {
+            if self.to_come > 0 && items != capacity {
+                return Err("filter stacked on one that is not full");
+            }
+            if items > capacity && self.law.growth() != Growth::Fixed {
+                return Err("more items than capacity");
+            }
+        }
+        self.sums.add(capacity, items, geometry.cell_bytes)?;
+        let windowed = self.shape.window().is_some();
+        if self.shape.kind != Kind::Plain
+            && (self.sums.items > MANY || windowed && self.sums.capacity > MANY)
+        {
+            return Err("sum out of range");
+        }
+        Ok(())
+    }
+
+    /// Checks what needs all filters.
+    pub fn end(self) -> Result<(), &'static str> {
+        let links = self
+            .law
+            .links()
+            .map_or(self.filters, |links| links.all.len());
+        match self.shape.kind {
+            Kind::Plain | Kind::Counting if self.periods == 0 => Err("no filters"),
+            Kind::Plain if self.periods > 1 => Err("periods out of order"),
+            _ if links != self.filters => Err("links that are not the filters'"),
+            _ => Ok(()),
+        }
+    }
+}
