@@ -202,11 +202,6 @@ impl Timeline {
 
     /// Opens a period that does not exist. Returns its index.
     pub fn open(&mut self, number: u64, limits: Limits) -> Result<usize, Refusal> {
-        let capacities = self.periods.iter().map(|period| period.stack.capacity());
-        let capacity = capacities.fold(self.shape.params.capacity, u64::saturating_add);
-        if capacity > MANY && self.shape.window().is_some() {
-            return Err(Refusal::MemoryLimit);
-        }
         // The stack's own base is part of its entry in the table.
         let rest = self.memory_bytes() + self.entry_bytes() - Stack::BASE_BYTES;
         let shape = &self.shape;
@@ -217,6 +212,11 @@ impl Timeline {
             shape.params.capacity,
             limits.beside(rest),
         )?;
+        let capacities = self.periods.iter().map(|period| period.stack.capacity());
+        let capacity = capacities.fold(self.shape.params.capacity, u64::saturating_add);
+        if capacity > MANY && self.shape.window().is_some() {
+            return Err(Refusal::MemoryLimit);
+        }
         let room = self.periods.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
         let index = self.periods.partition_point(|p| p.number <= number);
