@@ -279,6 +279,14 @@ impl Model {
 
 /// Several windows with odd periods, filled to about what they are for. All in all two million steps.
 #[test]
+fn a_rate_that_is_too_small_is_refused_before_a_capacity_that_is_too_large() {
+    let shape = |rate| windowed(params(i64::MAX as u64 - 1, rate, 2), 1_000, 1);
+    let made = |rate| Object::new(&shape(rate), Seed::FIXED, Time::at(0), Limits::NONE).err();
+    assert_eq!(made(5e-324), Some(Refusal::RateTooSmall));
+    assert_eq!(made(0.01), Some(Refusal::OutOfMemory));
+}
+
+#[test]
 fn random_times_agree_with_the_model() {
     let mut rng = Rng::new(1);
     for (capacity, expansion, period_ms, periods) in [
