@@ -245,11 +245,25 @@ fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random) -> 
         let least = i64::try_from(ids.len().min(15)).expect("a few");
         assert!(count.as_int() >= least, "{key}: {count:?} of {ids:?}");
     }
+    // Ids out of order go to filters that are full, and these then claim more than their rate.
+    if object.kind == Kind::Ids && is_overfull(&info) {
+        return Questions::default();
+    }
     let mistaken = others.iter().filter(|answer| **answer == int(1)).count();
     Questions {
         asked: OTHERS,
         mistaken: mistaken as u64,
     }
+}
+
+/// Whether an object holds more items than its capacity, by its BF.INFO.
+fn is_overfull(info: &Reply) -> bool {
+    let number = |name: &str| {
+        let mut pairs = info.as_array().chunks_exact(2);
+        let field = pairs.find(|pair| pair[0].text() == name);
+        field.expect("a field of every object")[1].as_int()
+    };
+    number("Number of items inserted") > number("Capacity")
 }
 
 /// A server, perhaps a replica of it, and the model of what they hold.
@@ -709,7 +723,7 @@ impl Life {
                 return assert_eq!(answers.len(), index + 1);
             }
             // An item that has passed may still be there.
-            let unknown = !known && !object.items.contains(number);
+            let unknown = !known && !object.items.contains(number) && object.kind != Kind::Ids;
             self.questions.asked += u64::from(unknown);
             if *answer == int(1) {
                 assert!(!known, "item {number} was denied");
@@ -815,8 +829,10 @@ impl Life {
                 let unknown = items.len() - known.count();
                 let told = usize::try_from(reply.as_int()).expect("a count");
                 assert!(told <= most, "{told} of {most}");
-                self.questions.asked += unknown as u64;
-                self.questions.mistaken += unknown.saturating_sub(told) as u64;
+                if object.kind != Kind::Ids {
+                    self.questions.asked += unknown as u64;
+                    self.questions.mistaken += unknown.saturating_sub(told) as u64;
+                }
             }
             Some(_) => unreachable!("an object refuses nothing"),
         }
