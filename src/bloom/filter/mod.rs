@@ -47,7 +47,7 @@ enum Layout {
 const _: () = assert!(size_of::<Filter>() == 48);
 
 impl Filter {
-    /// An empty filter, or `None` if there is no memory for it. A bare one does not use the hasher.
+    /// An empty filter, or `None` if there is no memory for it.
     pub(crate) fn new(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
         let bytes = usize::try_from(geometry.blob_bytes()).ok()?;
         let mut blob = memory::zeroed(bytes)?;
@@ -118,7 +118,6 @@ impl Filter {
         }
     }
 
-    /// A copy in memory of its own, or `None` where there is none.
     pub(crate) fn try_clone(&self) -> Option<Self> {
         let mut blob = Vec::new();
         blob.try_reserve_exact(self.blob.len()).ok()?;
@@ -296,7 +295,6 @@ impl Filter {
         counters::least(self.bitmap(), self.counters_of(probe))
     }
 
-    /// Counts an item once more, in a filter of counters.
     pub(crate) fn count_up(&mut self, probe: Probe) {
         let new = self.count(probe) == 0;
         let positions = self.counters_of(probe);
@@ -369,7 +367,6 @@ impl Filter {
         self.items == 0 && self.bitmap().iter().all(|cells| *cells == 0)
     }
 
-    /// Declares it full.
     pub(crate) fn seal(&mut self) {
         self.items = self.items.max(1);
         self.capacity = self.items;

@@ -22,12 +22,13 @@ impl Limits {
     /// The same limits for a part of an object of which the rest takes so many bytes.
     #[must_use]
     pub fn beside(self, rest: u64) -> Self {
-        match self.object_bytes {
-            u64::MAX => self,
-            bytes => Self {
-                object_bytes: bytes.saturating_sub(rest),
-                ..self
-            },
+        let object_bytes = match self.object_bytes {
+            u64::MAX => u64::MAX,
+            bytes => bytes.saturating_sub(rest),
+        };
+        Self {
+            object_bytes,
+            ..self
         }
     }
 }

@@ -91,7 +91,6 @@ impl Law {
         Ok(())
     }
 
-    /// The next filter, within limits.
     pub fn step(&self, at: &Standing, limits: Limits) -> Result<Step, Refusal> {
         let step = match self {
             Self::Series(series) => series.step(at)?,

@@ -20,7 +20,6 @@ use super::window::Time;
 pub struct Period {
     /// Its number: periods are numbered since the epoch. 0, without a window.
     pub number: u64,
-    /// The items.
     pub stack: Stack,
     /// Which ids went into which filter, if cells are counters.
     pub ids: Ids,
@@ -44,7 +43,6 @@ impl Period {
 /// A list of periods.
 #[derive(Debug)]
 pub struct Timeline {
-    /// The requested shape.
     pub shape: Shape,
     /// How items are hashed.
     pub hasher: Hasher,

@@ -134,7 +134,6 @@ impl Stack {
         self.capacity
     }
 
-    /// Whether the sums agree with the filters.
     pub fn has_right_sums(&self) -> bool {
         let kept = Sums {
             capacity: self.capacity,

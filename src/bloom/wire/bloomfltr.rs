@@ -86,7 +86,6 @@ pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError>
     Ok(Some(stored.outline()?))
 }
 
-/// Writes the fields in RDB.
 pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     let params = object.shape().params;
     to.uint(object.totals().0);
@@ -103,7 +102,6 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     to.uint(newest_items);
 }
 
-/// Writes a dump, or a header.
 pub fn write(object: &Object, extent: Extent) -> Vec<u8> {
     let params = object.shape().params;
     let mut out = vec![version(extent)];

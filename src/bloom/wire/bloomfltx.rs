@@ -168,7 +168,6 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
     }
 }
 
-/// Writes a dump, or a header.
 pub fn write(object: &Object, extent: Extent) -> Vec<u8> {
     let mut out = Bytes {
         bytes: vec![version(extent)],

@@ -81,7 +81,6 @@ pub fn read_rdb(
     }
 }
 
-/// Writes the fields in RDB.
 pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     match Dialect::of(object) {
         Dialect::Bloomfltr => bloomfltr::write_rdb(object, to),
@@ -90,7 +89,6 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     }
 }
 
-/// Reads a dump.
 pub fn read_dump(dump: &[u8]) -> Result<Outline, DecodeError> {
     if bloomfltx::is(dump, Extent::Whole) {
         bloomfltx::read(dump, Extent::Whole)
@@ -108,7 +106,6 @@ pub fn write_dump(object: &Object) -> Option<Vec<u8>> {
     }
 }
 
-/// Reads the header of chunks.
 pub fn read_header(header: &[u8]) -> Result<(Dialect, Outline), DecodeError> {
     let ours = if bloomfltx::is(header, Extent::Header) {
         bloomfltx::read(header, Extent::Header).map(|outline| (Dialect::Bloomfltx, outline))
@@ -122,7 +119,6 @@ pub fn read_header(header: &[u8]) -> Result<(Dialect, Outline), DecodeError> {
     })
 }
 
-/// Writes the header of chunks.
 pub fn write_header(object: &Object) -> Vec<u8> {
     match Dialect::of(object) {
         Dialect::Bloomfltr => bloomfltr::write(object, Extent::Header),

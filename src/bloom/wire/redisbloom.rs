@@ -170,7 +170,6 @@ const PREFIX_BYTES: usize = 8 + 4 + 4 + 4;
 /// Bytes, bits, items, error rate, bits per entry, hash functions, entries, exponent.
 const PER_LINK_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 1;
 
-/// Writes the header of chunks.
 pub fn write_header(object: &Object) -> Vec<u8> {
     let (count, items, _) = object.totals();
     let (options, growth) = options_and_growth(object);
