@@ -62,6 +62,22 @@ impl Rng {
     }
 }
 
+/// Numbers that are no error rate, and no tightening ratio.
+pub const NO_FRACTIONS: [f64; 12] = [
+    0.0,
+    -0.0,
+    1.0,
+    -0.1,
+    1.5,
+    f64::NAN,
+    -f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::MAX,
+    1.0 + f64::EPSILON,
+    -5e-324,
+];
+
 pub fn fraction(value: f64) -> Fraction {
     Fraction::new(value).unwrap()
 }

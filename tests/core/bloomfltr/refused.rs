@@ -2,7 +2,7 @@
 
 use valkeybloom::bloom::{DecodeError, Dialect, dump, rdb};
 
-use crate::support::{Field, Stream, begin_partial};
+use crate::support::{Field, NO_FRACTIONS, Stream, begin_partial};
 
 use super::draft::Draft;
 use super::read;
@@ -171,21 +171,7 @@ fn wrong_blobs_are_refused() {
 
 #[test]
 fn wrong_parameters_are_refused() {
-    let out = [
-        0.0,
-        -0.0,
-        1.0,
-        -0.1,
-        1.5,
-        f64::NAN,
-        -f64::NAN,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        f64::MAX,
-        1.0 + f64::EPSILON,
-        -5e-324,
-    ];
-    for rate in out {
+    for rate in NO_FRACTIONS {
         refused("error rate", &all("error rate out of range"), |d| {
             d.error_rate = rate;
         });

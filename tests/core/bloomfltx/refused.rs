@@ -2,7 +2,7 @@
 
 use valkeybloom::bloom::{DecodeError, Dialect, dump, rdb};
 
-use crate::support::{Field, Stream, begin, begin_partial};
+use crate::support::{Field, NO_FRACTIONS, Stream, begin, begin_partial};
 
 use super::draft::{Draft, FilterDraft, StackDraft};
 use super::read;
@@ -41,17 +41,7 @@ fn wrong_fields_are_refused() {
                 d.expansion = expansion;
             });
         }
-        let out = [
-            0.0,
-            -0.0,
-            1.0,
-            -0.1,
-            1.5,
-            f64::NAN,
-            f64::INFINITY,
-            f64::NEG_INFINITY,
-        ];
-        for number in out {
+        for number in NO_FRACTIONS {
             refused("error rate out of range", draft.clone(), |d| {
                 d.error_rate = number;
             });
