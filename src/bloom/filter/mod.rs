@@ -55,7 +55,7 @@ impl Filter {
             let seed = *hasher.seed()?;
             Header { geometry, seed }.write(&mut blob);
         }
-        Self::from_blob(blob, geometry, capacity, 0).ok()
+        Self::over(blob, geometry, capacity, 0, 0).ok()
     }
 
     /// A filter over a blob of this size.
@@ -71,13 +71,24 @@ impl Filter {
         if blob.len() as u64 != geometry.blob_bytes() {
             return Err("filter's length is not what its header says");
         }
+        let in_use = match geometry.cells {
+            Cells::Counters => counters::in_use(&blob[HEADER_BYTES..]),
+            Cells::Bits | Cells::BareBits => 0,
+        };
+        Self::over(blob, geometry, capacity, items, in_use)
+    }
+
+    fn over(
+        blob: Box<[u8]>,
+        geometry: Geometry,
+        capacity: u64,
+        items: u64,
+        in_use: u32,
+    ) -> Result<Self, &'static str> {
         let hashes = u16::try_from(geometry.hashes).unwrap_or(u16::MAX);
         let layout = match geometry.cells {
             Cells::Bits => Layout::Bits { hashes },
-            Cells::Counters => Layout::Counters {
-                hashes,
-                in_use: counters::in_use(&blob[HEADER_BYTES..]),
-            },
+            Cells::Counters => Layout::Counters { hashes, in_use },
             Cells::BareBits => Layout::BareBits {
                 hashes,
                 unused: Self::unused(geometry).ok_or("more bytes than bits")?,

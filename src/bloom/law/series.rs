@@ -67,7 +67,7 @@ impl Series {
         Fraction::new(rate)
     }
 
-    /// The share of the error rate that the first `count` filters use up.
+    /// The share of the error rate that the first filters use up, so many of them.
     #[allow(clippy::cast_precision_loss, reason = "the law needs no exact index")]
     pub fn share_of(&self, filters: u64) -> f64 {
         if self.growth == Growth::Fixed {
@@ -128,10 +128,7 @@ impl Series {
         };
         // If only the number's width stops it, nothing does.
         let next = at.next_capacity.unwrap_or(u64::MAX);
-        let would_fit = self.step(&at).is_ok_and(|step| {
-            let bytes = at.bytes.saturating_add(step.cost());
-            step.geometry.blob_bytes() <= limits.filter_bytes && bytes <= limits.object_bytes
-        });
+        let would_fit = self.step(&at).is_ok_and(|step| step.is_within(&at, limits));
         if next > MAX_CAPACITY - at.capacity && would_fit {
             (MAX_CAPACITY, None)
         } else {

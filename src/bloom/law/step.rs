@@ -40,12 +40,16 @@ impl Step {
         self.geometry.blob_bytes() + (size_of::<Filter>() + link) as u64
     }
 
+    /// Whether limits admit it and the object with it.
+    pub fn is_within(&self, at: &Standing, limits: Limits) -> bool {
+        self.geometry.blob_bytes() <= limits.filter_bytes
+            && at.bytes.saturating_add(self.cost()) <= limits.object_bytes
+    }
+
     /// Requires that the stack can take it within limits.
     pub fn admit(&self, at: &Standing, limits: Limits) -> Result<(), Refusal> {
         let total = at.capacity.checked_add(self.capacity);
-        let fits = self.geometry.blob_bytes() <= limits.filter_bytes
-            && total.is_some_and(|total| total <= MAX_CAPACITY)
-            && at.bytes.saturating_add(self.cost()) <= limits.object_bytes;
+        let fits = total.is_some_and(|total| total <= MAX_CAPACITY) && self.is_within(at, limits);
         if fits {
             Ok(())
         } else {

@@ -12,7 +12,8 @@ use super::shape::{Kind, Shape};
 
 /// What a valid object is.
 ///
-/// - It has at least one filter in each period, and at least one period; with a window, all of them may have passed.
+/// - It has at least one filter in each period, and at least one period; with a window, all of them may have
+///   passed.
 /// - Its filters share one seed and one kind of cells, and each has the size that its header says.
 /// - Each has a capacity of at least 1. In a stack of bits of ours all but the newest are full, and the
 ///   newest exceeds its capacity only if the stack does not scale.
