@@ -5,7 +5,7 @@
 
 use bloomfilter::Bloom;
 use divan::{Bencher, black_box, counter::ItemsCount};
-use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Time, Width};
+use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tightening, Time, Width};
 
 fn main() {
     divan::main();
@@ -23,7 +23,7 @@ fn object(capacity: u64, rate: f64, expansion: u32) -> Object {
     let params = Params {
         capacity,
         error_rate: Fraction::new(rate).expect("a rate"),
-        tightening: Fraction::HALF,
+        tightening: Tightening::HALF,
         growth: Growth::from_expansion(expansion),
     };
     Object::plain(&params, Seed::FIXED, Limits::NONE).expect("memory")

@@ -1,54 +1,77 @@
-//! Measures the rate of false positives of objects that have grown, beside the one that was requested.
+//! Measures the rate of false positives of full objects, beside the one that was requested.
 //!
 //! ```text
 //! cargo run --release --no-default-features --example rates
 //! ```
 
-use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Time};
+use valkeybloom::bloom::{Added, Fraction, Growth, Limits, Object, Params, Seed, Tightening, Time};
 
-const SEEDS: u8 = 3;
-const STRANGERS: u64 = 200_000;
-
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "small counts"
+)]
 fn main() {
-    println!("capacity  expansion    rate      items  filters      bytes  measured");
-    #[allow(clippy::cast_possible_truncation, reason = "at is below 32")]
-    for (capacity, expansion, rate, items) in [
-        (100, 2, 0.01, 10_000),
-        (1000, 2, 0.01, 1_000_000),
-        (100_000, 2, 0.001, 1_000_000),
-        (10, 2, 0.01, 10_000),
-        (100, 1, 0.01, 10_000),
-        (1000, 1, 0.001, 100_000),
-        (1000, 1, 0.001, 1_000_000),
+    println!(
+        "     rate  capacity  expansion     items  filters      bytes   measured  estimated  had/asked"
+    );
+    for (rate, capacity, expansion, items) in [
+        (0.01, 1, 1, 20_000),
+        (0.01, 10, 1, 20_000),
+        (0.01, 1, 2, 20_000),
+        (0.01, 10, 2, 10_000),
+        (0.01, 100, 1, 50_000),
+        (0.001, 1000, 1, 200_000),
+        (0.0001, 20, 2, 5000),
+        (0.00001, 100, 0, 100),
+        (0.000_001, 1000, 0, 1000),
+        (0.7, 10_000, 0, 10_000),
+        (0.5, 10_000, 0, 10_000),
+        (0.3, 10_000, 0, 10_000),
+        (0.1, 10_000, 0, 10_000),
+        (0.01, 100_000, 2, 1_000_000),
+        (0.01, 1, 0, 1),
+        (0.01, 3, 0, 3),
     ] {
         let params = Params {
             capacity,
             error_rate: Fraction::new(rate).expect("a rate"),
-            tightening: Fraction::HALF,
+            tightening: Tightening::HALF,
             growth: Growth::from_expansion(expansion),
         };
-        let (mut found, mut filters, mut bytes) = (0_u32, 0, 0);
-        for seed in 0..SEEDS {
-            let seed = Seed::new(std::array::from_fn(|at| seed * 64 + at as u8));
+        let seeds: u8 = if items < 50_000 { 60 } else { 3 };
+        let strangers = ((3000.0 / rate) as u64 / u64::from(seeds)).clamp(20_000, 20_000_000);
+        let (mut found, mut filters, mut bytes, mut estimated) = (0_u64, 0, 0, 0.0);
+        for seed in 0..seeds {
+            let seed = Seed::new(std::array::from_fn(|at| {
+                seed.wrapping_mul(67) ^ (at as u8).wrapping_mul(41)
+            }));
             let mut object = Object::plain(&params, seed, Limits::NONE).expect("memory");
-            for item in 0..items {
-                let item = format!("item {item}");
-                let added = object.add(item.as_bytes(), Time::default(), None, || Limits::NONE);
-                added.expect("memory");
+            let limits = || Limits {
+                saturate: false,
+                ..Limits::NONE
+            };
+            let mut item = 0_u64;
+            let mut new = 0;
+            while new < items {
+                item += 1;
+                let added = object.add(&item.to_le_bytes(), Time::default(), None, limits);
+                new += u64::from(added == Ok(Added::New));
             }
-            for stranger in 0..STRANGERS {
-                let stranger = format!("stranger {stranger}");
-                // A plain object does not look at the time.
-                found += u32::from(object.contains(stranger.as_bytes(), || 0));
+            for stranger in 0..strangers {
+                let stranger = u128::from(stranger).to_le_bytes();
+                found += u64::from(object.contains(&stranger, || 0));
             }
             (filters, bytes) = (object.all_filters().count(), object.memory_bytes());
+            estimated += object.estimated_rate(|| 0) / f64::from(seeds);
         }
-        #[allow(clippy::cast_precision_loss, reason = "small counts")]
-        let measured = f64::from(found) / (u64::from(SEEDS) * STRANGERS) as f64;
+        let measured = found as f64 / (u64::from(seeds) * strangers) as f64;
         println!(
-            "{capacity:>8} {expansion:>10} {:>6} % {items:>10} {filters:>8} {bytes:>10} {:>8.3} %",
-            rate * 100.0,
-            measured * 100.0
+            "{rate:>9} {capacity:>9} {expansion:>10} {items:>9} {filters:>8} {bytes:>10} {:>9.5}% {:>9.5}% {:>6.3}",
+            measured * 100.0,
+            estimated * 100.0,
+            measured / rate
         );
     }
 }

@@ -1,8 +1,8 @@
 //! The words of a command. What is read is in range, does not depend on how its words are cased, and
 //! is read again when it is written out.
 
-use valkeybloom::bloom::{Fraction, Growth, Kind, MAX_CAPACITY, Params, Shape, Window};
-use valkeybloom::internal::{Delete, Error, InfoField, Insert, Reserve, Words, integer};
+use valkeybloom::bloom::{Fraction, Growth, Kind, MAX_CAPACITY, Params, Shape, Tightening, Window};
+use valkeybloom::internal::{Delete, Error, InfoField, Insert, Origin, Reserve, Words, integer};
 
 /// What stands between two words: the unit separator, which is rarely part of one.
 const BETWEEN: u8 = 0x1f;
@@ -15,7 +15,7 @@ pub fn run(bytes: &[u8]) {
     let defaults = Params {
         capacity: 77,
         error_rate: Fraction::new(0.07).expect("in range"),
-        tightening: Fraction::HALF,
+        tightening: Tightening::HALF,
         growth: Growth::from_expansion((choice % 2).into()),
     };
     let words: Vec<&[u8]> = rest.split(|byte| *byte == BETWEEN).collect();
@@ -31,7 +31,7 @@ pub fn run(bytes: &[u8]) {
         let mut line = vec![
             Vec::new(),
             Vec::new(),
-            rate(params.error_rate),
+            rate(params.error_rate.get()),
             count(params.capacity),
         ];
         // What is said in seconds may be more milliseconds than can be said.
@@ -47,20 +47,22 @@ pub fn run(bytes: &[u8]) {
             Reserve::parse(words, defaults)
         });
     }
-    insert(words, &cased, defaults);
+    for origin in [Origin::Client, Origin::Elsewhere] {
+        insert(words, &cased, defaults, origin);
+    }
     delete(words, &cased);
     let field = InfoField::parse(words);
     assert_eq!(InfoField::parse(&cased[..]), field);
     for word in words {
         if let Some(number) = integer(word) {
-            assert_eq!(integer(number.to_string().as_bytes()), Some(number));
+            assert_eq!(number.to_string().as_bytes(), *word);
         }
     }
 }
 
-fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params) {
-    let insert = Insert::parse(words, defaults);
-    let other = Insert::parse(cased, defaults);
+fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params, origin: Origin) {
+    let insert = Insert::parse(words, defaults, origin);
+    let other = Insert::parse(cased, defaults, origin);
     // A seed is bytes, whatever they look like.
     let unseeded = |insert: &Result<Insert, Error>| {
         insert.clone().map(|insert| Insert {
@@ -86,7 +88,7 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params) {
         // One more is one more, and nothing else.
         let mut more = words.to_vec();
         more.push(b"NOCREATE");
-        let more = Insert::parse(&more[..], defaults).expect("items are any bytes");
+        let more = Insert::parse(&more[..], defaults, origin).expect("items are any bytes");
         assert_eq!(more.items, first..end + 1);
         assert_eq!(
             Insert {
@@ -106,13 +108,21 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params) {
         return;
     };
     let params = in_range(&shape);
+    // Elsewhere, the ratio tells whose law it is; a client always means ours.
+    let tightening = match origin {
+        Origin::Client => {
+            assert!(params.tightening.is_ours());
+            params.tightening.ratio()
+        }
+        Origin::Elsewhere => params.tightening.to_stored(),
+    };
     let mut line = [
         b"",
         b"",
         &b"ERROR"[..],
-        &rate(params.error_rate),
+        &rate(params.error_rate.get()),
         b"TIGHTENING",
-        &rate(params.tightening),
+        &rate(tightening),
         b"CAPACITY",
         &count(params.capacity),
     ]
@@ -130,7 +140,7 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params) {
         ..insert
     };
     read_again(line, &shape, &expected, |words| {
-        Insert::parse(words, defaults)
+        Insert::parse(words, defaults, origin)
     });
 }
 
@@ -176,8 +186,8 @@ fn option(line: &mut Vec<Vec<u8>>, word: &str, value: Option<u64>) {
 fn in_range(shape: &Shape) -> &Params {
     let params = &shape.params;
     assert!((1..=MAX_CAPACITY).contains(&params.capacity));
-    for rate in [params.error_rate, params.tightening] {
-        assert!(0.0 < rate.get() && rate.get() < 1.0);
+    for rate in [params.error_rate.get(), params.tightening.ratio()] {
+        assert!(0.0 < rate && rate < 1.0);
     }
     if let Kind::Windowed(window) = shape.kind {
         assert!((1..=Window::MAX_PERIODS).contains(&window.periods()));
@@ -187,8 +197,8 @@ fn in_range(shape: &Shape) -> &Params {
     params
 }
 
-fn rate(rate: Fraction) -> Vec<u8> {
-    format!("{:e}", rate.get()).into()
+fn rate(rate: f64) -> Vec<u8> {
+    format!("{rate:e}").into()
 }
 
 fn count(count: u64) -> Vec<u8> {

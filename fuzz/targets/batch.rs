@@ -1,6 +1,6 @@
 //! Many items at once, and each of them alone: the same answers, and the same bits.
 
-use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Time, dump};
+use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tightening, Time, dump};
 
 use super::source::Source;
 
@@ -63,11 +63,16 @@ fn object(source: &mut Source) -> Option<Object> {
     let params = Params {
         capacity: u64::from(source.byte()) + 1,
         error_rate: Fraction::new(0.5_f64.powi(source.byte().into()))?,
-        tightening: Fraction::new(f64::from(source.byte()) / 256.0)?,
+        tightening: Tightening::ours(Fraction::new(f64::from(source.byte()) / 256.0)?),
         growth: Growth::from_expansion(source.byte().into()),
     };
     let seed = Seed::new([source.byte(); 32]);
-    Object::plain(&params, seed, Limits::NONE).ok()
+    // The tightest rates take more memory than there is.
+    let limits = Limits {
+        filter_bytes: 1 << 20,
+        ..Limits::NONE
+    };
+    Object::plain(&params, seed, limits).ok()
 }
 
 /// One of 65,536 items, of up to 66 bytes; the lengths of a batch differ, or are the same.

@@ -1,10 +1,13 @@
 //! Bytes that may be an object. What is taken for one has to bear all that can be done with it, and
 //! has to come out as it went in; what is not is refused, and takes no memory.
 
+use std::ops::Range;
+
 use valkeybloom::bloom::chunks::{self, Partial, Value};
 use valkeybloom::bloom::{
-    Added, DecodeError, Dialect, Filter, Fraction, Growth, HEADER_BYTES, Kind, Limits, Object,
-    Params, RdbWrite, Seed, Shape, Time, Window, dump, rdb,
+    Added, DecodeError, Dialect, Filter, Fraction, Growth, HEADER_BYTES, Kind, Limits,
+    MAX_CAPACITY, Object, Params, RdbWrite, Relocate, Seed, Shape, Tightening, Time, Window, dump,
+    rdb,
 };
 
 use super::source::{Parts, Source};
@@ -32,7 +35,7 @@ pub fn run(bytes: &[u8]) {
             whole_dump(&dump, source);
         }
         7 => {
-            // Behind the field that says that it is complete.
+            // Behind the field that tells the form.
             let fields_of_it = [&1_u64.to_le_bytes(), source.0].concat();
             fields(Dialect::Bloomfltx, 1, Source(&fields_of_it));
         }
@@ -44,6 +47,7 @@ pub fn run(bytes: &[u8]) {
 /// The payload of BF.LOAD, and what is done with the object.
 fn whole_dump(dump: &[u8], source: Source) {
     const FLAG: usize = 1 + 4 + 8 + 8;
+    const RATIO: Range<usize> = 1 + 4 * 8..1 + 5 * 8;
     let Ok(object) = bounded(1000 + 10 * dump.len(), || dump::decode(dump)) else {
         return;
     };
@@ -51,7 +55,18 @@ fn whole_dump(dump: &[u8], source: Source) {
     match Dialect::of(&object) {
         // The flag follows from the seed.
         Dialect::Bloomfltr => expected[FLAG] = seed_flag(&object),
-        Dialect::Bloomfltx => {}
+        // What earlier builds wrote of counters is written otherwise.
+        Dialect::Bloomfltx if object.shape().is_counting() => {
+            let written = dump::encode(&object).expect("it has a dump");
+            let again = dump::decode(&written).expect("it is its own");
+            assert!(dump::encode(&again) == Some(written), "other bytes");
+            return check(object, source);
+        }
+        // A ratio is marked as ours, if it was not.
+        Dialect::Bloomfltx => {
+            let ratio = object.shape().params.tightening.to_stored();
+            expected[RATIO].copy_from_slice(&ratio.to_bits().to_le_bytes());
+        }
         Dialect::RedisBloom => panic!("it has no dump"),
     }
     assert!(dump::encode(&object) == Some(expected), "other bytes");
@@ -65,6 +80,7 @@ fn seed_flag(object: &Object) -> u8 {
 /// The fields in an RDB, in an encoding version, and what is done with the object.
 fn fields(dialect: Dialect, version: i32, mut source: Source) {
     const FLAG: usize = 4 * 8;
+    const RATIO: Range<usize> = 4 * 8..5 * 8;
     let whole = source.0;
     let read = bounded(1000 + 20 * whole.len(), || {
         rdb::read(dialect, version, &mut source)
@@ -77,11 +93,17 @@ fn fields(dialect: Dialect, version: i32, mut source: Source) {
         Value::Complete(object) => {
             assert_eq!(Dialect::of(&object), dialect);
             assert!(version <= dialect.rdb_version(), "a form that is not known");
-            if dialect == Dialect::Bloomfltr {
-                expected[FLAG] = seed_flag(&object);
+            match dialect {
+                Dialect::Bloomfltr => expected[FLAG] = seed_flag(&object),
+                // A ratio is marked as ours, if it was not.
+                Dialect::Bloomfltx => {
+                    let ratio = object.shape().params.tightening.to_stored();
+                    expected[RATIO].copy_from_slice(&ratio.to_bits().to_le_bytes());
+                }
+                Dialect::RedisBloom => {}
             }
-            // The newest encoding is what is written.
-            if version == dialect.rdb_version() {
+            // The newest encoding is what is written, and of counters the newest form.
+            if version == dialect.rdb_version() && !object.shape().is_counting() {
                 assert!(fields_of(&object) == expected, "other fields");
             }
             check(object, source);
@@ -267,9 +289,9 @@ fn says(object: &Object, parts: &Parts) {
         parts.filters.first().map(|f| f.capacity)
     );
     assert_eq!(shape.params.growth.expansion(), parts.expansion);
-    let rates = [shape.params.error_rate, shape.params.tightening];
+    let (rate, tightening) = (shape.params.error_rate, shape.params.tightening);
     assert_eq!(
-        rates.map(|rate| rate.get().to_bits()),
+        [rate.get(), tightening.to_stored()].map(f64::to_bits),
         [parts.error_rate, parts.tightening].map(f64::to_bits)
     );
     let filters = object
@@ -394,12 +416,26 @@ fn check(mut object: Object, source: Source) {
         takes_items(&mut object);
     }
     let clone = object.try_clone().expect("there is memory");
-    object.relocate_tables(|table| table.into_iter().collect());
-    for filter in object.all_filters_mut() {
-        filter.relocate(|blob| blob.to_vec().into());
-    }
+    assert_eq!(object.relocate(0, &mut Copying), None);
     same(&object, &clone);
     operate(object, source);
+}
+
+/// Moves everything at once.
+struct Copying;
+
+impl Relocate for Copying {
+    fn has_enough(&mut self) -> bool {
+        false
+    }
+
+    fn table(&mut self, table: Vec<Filter>) -> Vec<Filter> {
+        table.into_iter().collect()
+    }
+
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+        blob.to_vec().into()
+    }
 }
 
 /// Adds some items to a plain object, which asks for no time.
@@ -434,10 +470,11 @@ fn takes_items(object: &mut Object) {
 
 /// A new one of a random shape.
 fn operations(mut source: Source) {
+    let fraction = |byte| Fraction::new(f64::from(byte).max(0.5) / 256.0).expect("in range");
     let params = Params {
         capacity: u64::from(source.byte() % 32) + 1,
-        error_rate: Fraction::new(f64::from(source.byte()).max(0.5) / 256.0).expect("in range"),
-        tightening: Fraction::new(f64::from(source.byte()).max(0.5) / 256.0).expect("in range"),
+        error_rate: fraction(source.byte()),
+        tightening: Tightening::ours(fraction(source.byte())),
         growth: Growth::from_expansion((source.byte() % 4).into()),
     };
     let (options, seed) = (source.byte(), Seed::new([source.byte(); 32]));
@@ -573,16 +610,16 @@ fn asked(object: &Object, now: u64) {
         let claimed = object.contains(item, || now);
         assert_eq!(object.count(item) > 0, shape.is_counting() && claimed);
     }
-    let (mut items, mut capacity, mut filters) = (0, 0, 0);
+    let (mut items, mut capacity, mut filters) = (0_u64, 0_u64, 0);
     for (period, filter, rate) in object.filters(|| now) {
-        items += filter.items();
-        capacity += filter.capacity();
+        items = items.saturating_add(filter.items());
+        capacity = capacity.saturating_add(filter.capacity());
         filters += 1;
         assert!((0.0..=1.0).contains(&rate), "a rate of {rate}");
         assert_eq!(period.is_some(), shape.window().is_some());
     }
-    assert_eq!(object.items(|| now), items);
-    assert_eq!(object.capacity(|| now), capacity);
+    assert_eq!(object.items(|| now), items.min(MAX_CAPACITY));
+    assert_eq!(object.capacity(|| now), capacity.min(MAX_CAPACITY));
     assert_eq!(object.filter_count(|| now), filters);
     assert!(filters <= object.totals().0);
     let periods = object.live_periods(|| now);

@@ -31,9 +31,9 @@ mod wire;
 
 pub use filter::{Cells, Filter, Geometry, HEADER_BYTES, MAX_HASHES};
 pub use hash::{Hasher, Probe, Seed};
-pub use law::{Growth, Limits, Params, Refusal};
+pub use law::{Growth, Limits, MAX_FILTERS, Params, Refusal, Tightening};
 pub use machine::words::Width;
 pub use number::{Fraction, MAX_CAPACITY};
-pub use object::{Kind, MergeError, Object, Shape, Time, Window};
+pub use object::{Kind, MergeError, Object, Relocate, Shape, Time, Window};
 pub use stack::Added;
 pub use wire::{DecodeError, Dialect, RdbRead, RdbWrite, chunks, dump, rdb};

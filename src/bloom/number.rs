@@ -4,16 +4,12 @@
 /// The largest capacity of an object, all filters together, and the most bytes that its filters may take.
 pub const MAX_CAPACITY: u64 = i64::MAX as u64;
 
-/// Half of [`MAX_CAPACITY`], and more than anybody ever adds. An object with periods or counters stays below
-/// it, so that its sums have room to grow and it can be loaded again.
-pub const MANY: u64 = MAX_CAPACITY / 2;
-
 /// A number strictly between 0 and 1: an error rate, or a tightening ratio.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Fraction(f64);
 
 impl Fraction {
-    /// 0.5: the tightening ratio that selects this module's own law of growth.
+    /// 0.5.
     pub const HALF: Self = Self(0.5);
 
     /// The number, or `None` if it does not lie strictly between 0 and 1 (NaN does not).
@@ -45,38 +41,104 @@ pub fn power(mut base: f64, mut exponent: u64) -> f64 {
     result
 }
 
-/// The powers of one number, each as [`power`] computes it, in less time.
-pub struct Powers([f64; 64]);
-
-impl Powers {
-    /// The powers of a number.
-    pub fn of(mut base: f64) -> Self {
-        Self(std::array::from_fn(|_| {
-            let square = base;
-            base *= base;
-            square
-        }))
-    }
-
-    /// The number to the power of `exponent`.
-    pub fn get(&self, mut exponent: u64) -> f64 {
-        let mut result = 1.0;
-        while exponent > 0 {
-            result *= self.0[exponent.trailing_zeros() as usize];
-            exponent &= exponent - 1;
-        }
-        result
-    }
-}
-
 /// `e` to the power of a number: the same on every processor, as the C library's is not.
 pub fn exp(exponent: f64) -> f64 {
     libm::exp(exponent)
 }
 
+/// `e` to the power of a number, less 1: the same on every processor.
+pub fn expm1(exponent: f64) -> f64 {
+    libm::expm1(exponent)
+}
+
 /// The natural logarithm of a number: the same on every processor, as the C library's is not.
 pub fn ln(number: f64) -> f64 {
     libm::log(number)
+}
+
+/// The natural logarithm of a positive number, rounded correctly. Other programs size their filters by their C
+/// library's, which is nearly always that. It is the sum `2·(s + s³/3 + s⁵/5 + …)` with `s = (m−1)/(m+1)`, for
+/// the number `m·2ᵉ`, in pairs of doubles, plus `e·ln 2`.
+#[allow(clippy::cast_precision_loss, reason = "an exponent is small")]
+pub fn rounded_ln(number: f64) -> f64 {
+    // ln 2, and what its double lacks.
+    const LN_2: Pair = Pair(std::f64::consts::LN_2, 2.319_046_813_846_299_6e-17);
+    // As many terms as tell two pairs apart, for the largest `s`.
+    const TERMS: u32 = 22;
+    let (number, below) = if number < f64::MIN_POSITIVE {
+        (number * 2.0_f64.powi(64), 64.0)
+    } else {
+        (number, 0.0)
+    };
+    let bits = number.to_bits();
+    let mut exponent = (bits >> 52) as f64 - 1023.0 - below;
+    let mut m = f64::from_bits(bits & !(0x7FF << 52) | 1023 << 52);
+    if m > std::f64::consts::SQRT_2 {
+        (m, exponent) = (m / 2.0, exponent + 1.0);
+    }
+    let s = Pair(m - 1.0, 0.0).over(Pair::sum(m, 1.0));
+    let square = s.times(s);
+    let mut sum = Pair(0.0, 0.0);
+    for term in (0..TERMS).rev() {
+        let odd = Pair(f64::from(2 * term + 1), 0.0);
+        sum = sum.times(square).plus(Pair(1.0, 0.0).over(odd));
+    }
+    let of_m = s.times(sum).times(Pair(2.0, 0.0));
+    let Pair(high, low) = LN_2.times(Pair(exponent, 0.0)).plus(of_m);
+    high + low
+}
+
+/// The sum of two doubles, of which the second is what the first lacks.
+#[derive(Clone, Copy)]
+struct Pair(f64, f64);
+
+impl Pair {
+    /// A sum of two doubles, exactly (Knuth 1969).
+    fn sum(one: f64, other: f64) -> Self {
+        let sum = one + other;
+        let of_other = sum - one;
+        Self(sum, (one - (sum - of_other)) + (other - of_other))
+    }
+
+    /// A product of two doubles, exactly (Dekker 1971). A fused operation would be one on some processors only.
+    fn product(one: f64, other: f64) -> Self {
+        let halves = |number: f64| {
+            let high = 134_217_729.0 * number;
+            let high = high - (high - number);
+            (high, number - high)
+        };
+        let ((a, b), (c, d)) = (halves(one), halves(other));
+        let product = one * other;
+        Self(product, ((a * c - product) + a * d + b * c) + b * d)
+    }
+
+    fn plus(self, other: Self) -> Self {
+        let Self(high, low) = Self::sum(self.0, other.0);
+        Self::sum(high, low + (self.1 + other.1))
+    }
+
+    fn times(self, other: Self) -> Self {
+        let Self(high, low) = Self::product(self.0, other.0);
+        Self::sum(high, low + (self.0 * other.1 + self.1 * other.0))
+    }
+
+    fn over(self, other: Self) -> Self {
+        let first = self.0 / other.0;
+        let rest = self.plus(other.times(Self(-first, 0.0)));
+        let second = rest.0 / other.0;
+        let rest = rest.plus(other.times(Self(-second, 0.0)));
+        Self::sum(first, second).plus(Self(rest.0 / other.0, 0.0))
+    }
+}
+
+/// The logarithm of a number to base 2: the same on every processor.
+pub fn log2(number: f64) -> f64 {
+    libm::log2(number)
+}
+
+/// The probability that any of several independent events happens, of these probabilities.
+pub fn either(events: impl Iterator<Item = f64>) -> f64 {
+    events.fold(0.0, |any, event| any + event * (1.0 - any))
 }
 
 /// Sums over filters, none of which passes [`MAX_CAPACITY`].

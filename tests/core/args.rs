@@ -1,20 +1,18 @@
 //! The words of commands: which requests they are, and which they are refused as.
 
-use valkeybloom::bloom::{Fraction, Growth, Params, Seed, Shape, Window};
-use valkeybloom::internal::{Delete, Error, InfoField, Insert, Reserve};
+use valkeybloom::bloom::{Growth, Params, Seed, Shape, Window};
+use valkeybloom::internal::{Delete, Error, InfoField, Insert, Origin, Reserve};
+
+use crate::support::{fraction, of_valkey_bloom, tightening};
 
 /// What a server's settings would be; none of these numbers is in the lines below.
 fn defaults() -> Params {
     Params {
         capacity: 77,
         error_rate: fraction(0.07),
-        tightening: fraction(0.7),
+        tightening: tightening(0.7),
         growth: Growth::from_expansion(7),
     }
-}
-
-fn fraction(value: f64) -> Fraction {
-    Fraction::new(value).unwrap()
 }
 
 /// Words between single spaces; two spaces have an empty word between them.
@@ -27,7 +25,7 @@ fn reserve(line: &str) -> Result<Params, Error> {
 }
 
 fn insert(line: &str) -> Result<Insert, Error> {
-    Insert::parse(&words(line)[..], defaults())
+    Insert::parse(&words(line)[..], defaults(), Origin::Client)
 }
 
 #[track_caller]
@@ -83,8 +81,14 @@ const NO_NUMBERS: [&str; 16] = [
     "١",
 ];
 
-/// Words that are no whole number, or that 63 bits don't hold, or negative.
-const NO_COUNTS: [&str; 16] = [
+/// Words that are no whole number as the server writes one, or that 63 bits don't hold, or negative.
+const NO_COUNTS: [&str; 22] = [
+    "00",
+    "01",
+    "-0",
+    "-01",
+    "+0",
+    "00000000000000000001",
     "1.5",
     "1.0",
     "1e3",
@@ -234,7 +238,7 @@ fn numbers_with_anything_beside_them_are_refused() {
         let line: [&[u8]; 5] = [b"BF.RESERVE", b"k", b"0.1", b"5", &wrong(b"NONSCALING")];
         refused(&line, UNKNOWN);
         let line: [&[u8]; 4] = [b"BF.INSERT", b"k", b"TIGHTENING", &wrong(b"0.1")];
-        let error = Insert::parse(&line[..], defaults()).unwrap_err();
+        let error = Insert::parse(&line[..], defaults(), Origin::Client).unwrap_err();
         assert_eq!(error.to_string(), BAD_RATIO);
     }
 }
@@ -256,13 +260,47 @@ fn insert_takes_the_defaults_where_nothing_is_said() {
     inserts("BF.INSERT k CAPACITY 5", |p| p.capacity = 5);
     inserts("BF.INSERT k ERROR 0.5", |p| p.error_rate = fraction(0.5));
     inserts("BF.INSERT k TIGHTENING 0.25", |p| {
-        p.tightening = fraction(0.25);
+        p.tightening = tightening(0.25);
     });
+    // A client means our law, whatever ratio it gives, and so do the defaults.
+    assert!(defaults().tightening.is_ours());
+    for ratio in ["0.5", "0.5000000000000001", "5e-1"] {
+        inserts(&format!("BF.INSERT k TIGHTENING {ratio}"), |p| {
+            p.tightening = tightening(0.5);
+        });
+    }
     inserts("BF.INSERT k EXPANSION 3", |p| {
         p.growth = Growth::from_expansion(3);
     });
     inserts("BF.INSERT k EXPANSION 0", |p| p.growth = Growth::Fixed);
     inserts("BF.INSERT k NONSCALING", |p| p.growth = Growth::Fixed);
+}
+
+/// What was executed elsewhere says by its ratio whose law the object follows.
+#[test]
+fn an_insert_from_elsewhere_tells_the_law_by_its_ratio() {
+    let parse = |line: &str| {
+        let parsed = Insert::parse(&words(line)[..], defaults(), Origin::Elsewhere);
+        parsed.unwrap().create.unwrap().params.tightening
+    };
+    for (ratio, expected) in [
+        ("0.5", of_valkey_bloom(0.5)),
+        ("0.5000000000000001", tightening(0.5)),
+        ("0.3", of_valkey_bloom(0.3)),
+        ("0.30000000000000004", tightening(0.3)),
+        ("0.75", of_valkey_bloom(0.75)),
+        ("0.7500000000000001", tightening(0.75)),
+    ] {
+        let told = parse(&format!("BF.INSERT k TIGHTENING {ratio} ITEMS a"));
+        assert_eq!(told, expected, "{ratio}");
+    }
+    // Only we make objects with periods or counters.
+    for kind in ["COUNTING", "WINDOW 1000 PERIODS 3"] {
+        let told = parse(&format!("BF.INSERT k TIGHTENING 0.5 {kind} ITEMS a"));
+        assert_eq!(told, tightening(0.5), "{kind}");
+    }
+    // Where none is told, it is the default of this server.
+    assert_eq!(parse("BF.INSERT k ITEMS a"), defaults().tightening);
 }
 
 #[test]
@@ -271,7 +309,7 @@ fn insert_takes_options_in_any_case_and_order() {
         *params = Params {
             capacity: 5,
             error_rate: fraction(0.5),
-            tightening: fraction(0.25),
+            tightening: tightening(0.25),
             growth: Growth::from_expansion(3),
         };
     };
@@ -392,7 +430,7 @@ fn insert_refusals() {
 fn insert_takes_a_seed_of_any_32_bytes() {
     let parse = |seed: &[u8]| {
         let line: [&[u8]; 6] = [b"BF.INSERT", b"k", b"SEED", seed, b"ITEMS", b"a"];
-        Insert::parse(&line[..], defaults()).map(|request| request.seed)
+        Insert::parse(&line[..], defaults(), Origin::Client).map(|request| request.seed)
     };
     let mut bytes = [0; 32];
     assert_eq!(parse(&bytes), Ok(Some(Seed::new(bytes))));
@@ -431,7 +469,7 @@ fn items_are_all_that_stands_behind_the_word() {
         b"\0\xff",
         b"NOCREATE\0",
     ];
-    let request = Insert::parse(&line[..], defaults()).unwrap();
+    let request = Insert::parse(&line[..], defaults(), Origin::Client).unwrap();
     assert_eq!(request.items, 3..6);
     assert_eq!(request.create, Some(Shape::plain(defaults())));
 }
@@ -447,7 +485,7 @@ fn defaults_that_do_not_scale_are_overruled_by_an_expansion() {
     assert_eq!(reserve("BF.RESERVE k 0.1 5 NONSCALING"), Ok(Growth::Fixed));
     let scaling = Ok(Growth::from_expansion(2));
     assert_eq!(reserve("BF.RESERVE k 0.1 5 EXPANSION 2"), scaling);
-    let insert = |line| Insert::parse(&words(line)[..], fixed);
+    let insert = |line| Insert::parse(&words(line)[..], fixed, Origin::Client);
     let request = insert("BF.INSERT k EXPANSION 2 VALIDATESCALETO 9").unwrap();
     assert_eq!(request.scale_to, Some(9));
     let error = insert("BF.INSERT k VALIDATESCALETO 9").unwrap_err();
@@ -613,8 +651,9 @@ fn reserve_takes_a_time_to_live_and_a_condition() {
         ("px 1", Some(1), false),
         ("NX", None, true),
         ("nx Ex 60 NX", Some(60_000), true),
-        ("EX 60 PX 5", Some(5), false),
-        ("PX 5 EX 60 COUNTING", Some(60_000), false),
+        // The last of the same option wins.
+        ("EX 60 COUNTING EX 5", Some(5_000), false),
+        ("PX 60 px 5", Some(5), false),
         ("PX 9223372036854775807", Some(i64::MAX as u64), false),
         (
             "EX 9223372036854775",
@@ -636,6 +675,18 @@ fn reserve_takes_a_time_to_live_and_a_condition() {
         }
     }
     refused("EX 9223372036854775807", BAD_TTL);
+    for options in [
+        "EX 60 PX 5",
+        "PX 5 EX 60",
+        "px 60000 COUNTING ex 60 NX",
+        "EX 1 PX 1 EX 2",
+    ] {
+        refused(options, "ERR EX and PX cannot be combined");
+    }
+    // A word that is wrong by itself is refused first.
+    refused("EX 60 PX 0", "ERR (ttl should be larger than 0)");
+    refused("EX 60 PX 5 PX x", BAD_TTL);
+    refused("EX 60 PX 5 XX", UNKNOWN);
     for options in ["TTL 5", "ID 5", "AT 5", "XX", "NX 1", "EXAT 5"] {
         refused(options, UNKNOWN);
     }
@@ -672,7 +723,7 @@ fn insert_takes_times_and_ids() {
         insert_refused(&format!("BF.INSERT k {option}"), text);
         insert_refused(&format!("BF.INSERT k {option} ITEMS a"), text);
         for word in NO_NUMBERS.into_iter().chain(NO_COUNTS) {
-            let fits = word.parse::<u64>().is_ok() && !word.starts_with('+');
+            let fits = word.parse::<u64>().is_ok_and(|id| id.to_string() == word);
             if option != "ID" || !fits {
                 insert_refused(&format!("BF.INSERT k {option} {word} ITEMS a"), text);
             }
@@ -708,7 +759,18 @@ fn del_takes_an_id() {
     for line in ["", "BF.DEL", "BF.DEL k"] {
         refused(line, ARITY);
     }
-    for word in ["", "x", "-1", "+1", "1.0", "18446744073709551616", "½"] {
+    for word in [
+        "",
+        "x",
+        "-1",
+        "-0",
+        "+1",
+        "01",
+        "00",
+        "1.0",
+        "18446744073709551616",
+        "½",
+    ] {
         refused(&format!("BF.DEL k item ID {word}"), BAD_ID);
     }
     refused("BF.DEL k item ID", BAD_ID);

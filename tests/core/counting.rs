@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use valkeybloom::bloom::{Added, Cells, Filter, Limits, MergeError, Object, Refusal, Seed, Time};
 
 use crate::support::{
-    NO_CLOCK, ROOMY, Rng, counting, grow, has_each, object, object_of, params, through_every_form,
-    windowed,
+    NO_CLOCK, ROOMY, Rng, counting, dump_of, grow, has_each, object, object_of, params,
+    through_every_form, windowed,
 };
 
 fn bytes(item: u64) -> [u8; 8] {
@@ -33,6 +33,17 @@ fn count(object: &Object, item: u64) -> u64 {
 fn is_zero(object: &Object) -> bool {
     let mut cells = object.all_filters().flat_map(Filter::bitmap);
     cells.all(|cells| *cells == 0)
+}
+
+/// Whether no counter is in use, but for those that are full, which stay. (An item whose positions are all the
+/// same fills one alone.)
+fn is_zero_or_full(object: &Object) -> bool {
+    let mut cells = object.all_filters().flat_map(Filter::bitmap);
+    cells.all(|cells| {
+        [cells & 15, cells >> 4]
+            .iter()
+            .all(|cell| [0, 15].contains(cell))
+    })
 }
 
 /// An object and how often each item is in it.
@@ -72,7 +83,7 @@ impl Model {
             *held -= 1;
             self.removed += 1;
             let after = count(&self.object, item);
-            assert!(after < before || before == 15, "{before}, then {after}");
+            assert!(after < before, "{before}, then {after}");
         } else {
             self.refused += 1;
             assert_eq!(count(&self.object, item), before);
@@ -132,8 +143,10 @@ fn random_sequences_deny_nothing_that_the_multiset_holds() {
                                 continue;
                             }
                         }
+                        // At least as often as in either of them.
                         for (item, held) in other.counts {
-                            *model.counts.entry(item).or_insert(0) += held;
+                            let both = model.counts.entry(item).or_insert(0);
+                            *both = held.max(*both);
                         }
                         model.object = through_every_form(&model.object);
                     }
@@ -141,97 +154,12 @@ fn random_sequences_deny_nothing_that_the_multiset_holds() {
                 }
             }
             model.check();
-            assert!(model.removed > 100, "{} were removed", model.removed);
+            assert!(model.removed > 30, "{} were removed", model.removed);
         }
     }
 }
 
-/// Items with ids, late ones among them, over many filters: each is removed from where it was put.
-#[test]
-fn with_ids_removal_is_exact() {
-    let mut rng = Rng::new(2);
-    let mut emptied = 0;
-    for (capacity, rate, expansion) in [(10, 0.3, 1), (50, 0.05, 1), (20, 0.2, 2), (30, 0.1, 0)] {
-        for late in [0, 3, 20] {
-            let shape = counting(params(capacity, rate, expansion));
-            let mut object = object_of(&shape, rng.seed());
-            let mut held = Vec::new();
-            for step in 0..4_000_u64 {
-                let id = 1_000 + step.saturating_sub(rng.next() % (late * 40 + 1));
-                if rng.below(5) < 3 {
-                    // Often enough for counters over one, too rarely for them to be full.
-                    let item = rng.next() % 10_000;
-                    add(&mut object, item, Some(id)).unwrap();
-                    held.push((item, id));
-                } else if !held.is_empty() {
-                    let (item, id) = held.swap_remove(rng.below(held.len()));
-                    assert!(remove(&mut object, item, Some(id)), "item {item}, id {id}");
-                }
-                if step % 100 == 0 {
-                    object = through_every_form(&object);
-                    assert!(held.iter().all(|(item, _)| has(&object, *item)));
-                    // No filter took an id above all or below.
-                    let (item, _) = held.first().copied().unwrap_or_default();
-                    assert!(!remove(&mut object, item, Some(u64::MAX)));
-                    assert!(!remove(&mut object, item, Some(0)));
-                }
-            }
-            let saturated = object.all_filters().flat_map(Filter::bitmap);
-            let saturated = saturated.filter(|c| **c & 15 == 15 || **c >> 4 == 15);
-            let saturated = saturated.count();
-            while let Some((item, id)) = held.pop() {
-                assert!(remove(&mut object, item, Some(id)), "item {item}, id {id}");
-            }
-            assert_eq!(is_zero(&object), saturated == 0, "{saturated} were full");
-            emptied += u32::from(saturated == 0);
-            assert!(expansion == 0 || object.totals().0 > 3);
-        }
-    }
-    assert!(emptied >= 6, "{emptied} were emptied");
-}
-
-#[test]
-fn the_rules_of_ids() {
-    let mut object = object_of(&counting(params(2, 0.001, 1)), Seed::FIXED);
-    // Two filters of two items: ids up to 20, and from 30 on.
-    for (item, id) in [(1, 10), (2, 20), (3, 30), (4, 40)] {
-        assert_eq!(add(&mut object, item, Some(id)), Ok(Added::New));
-    }
-    assert_eq!(object.totals(), (2, 4, 4));
-    let mut without = object_of(&counting(params(2, 0.001, 1)), Seed::FIXED);
-    for item in 1..=4 {
-        assert_eq!(add(&mut without, item, None), Ok(Added::New));
-    }
-    // A number and a place for each range.
-    assert_eq!(object.memory_bytes(), without.memory_bytes() + 2 * 16);
-    // Late ones go where their ids went, full or not.
-    assert_eq!(add(&mut object, 5, Some(5)), Ok(Added::New));
-    assert_eq!(add(&mut object, 6, Some(29)), Ok(Added::New));
-    assert_eq!(add(&mut object, 7, Some(30)), Ok(Added::New));
-    let items = |object: &Object| -> Vec<u64> { object.all_filters().map(Filter::items).collect() };
-    assert_eq!(items(&object), [4, 3]);
-    // An item of one filter is not removed by an id of the other, nor by one that never was.
-    for (item, id) in [(1, 30), (1, 4), (3, 29), (3, 41), (3, u64::MAX), (9, 10)] {
-        assert!(!remove(&mut object, item, Some(id)), "item {item}, id {id}");
-    }
-    assert!(
-        remove(&mut object, 1, Some(15)),
-        "the filter of id 15 has it"
-    );
-    assert_eq!(items(&object), [3, 3]);
-    // The same item in both filters: without an id nobody knows which is meant.
-    assert_eq!(add(&mut object, 2, Some(40)), Ok(Added::Again));
-    assert_eq!(count(&object, 2), 2);
-    assert!(!remove(&mut object, 2, None));
-    assert!(remove(&mut object, 2, Some(20)));
-    assert!(has(&object, 2));
-    assert!(!remove(&mut object, 2, Some(20)));
-    assert!(remove(&mut object, 2, None), "one is left");
-    assert!(!has(&object, 2));
-    assert_eq!(items(&object), [2, 3]);
-}
-
-/// A full counter no longer knows how often it was raised: it stays.
+/// A full counter no longer knows how often it was raised: it stays, and nothing is removed.
 #[test]
 fn full_counters_stay() {
     for adds in [14, 15, 16, 40] {
@@ -242,15 +170,50 @@ fn full_counters_stay() {
         }
         assert_eq!(object.items(NO_CLOCK), 1);
         assert_eq!(count(&object, 1), adds.min(15));
+        let before = dump_of(&object);
         for left in (0..adds).rev() {
-            assert!(remove(&mut object, 1, None));
-            let expected = if adds < 15 { left } else { 15 };
-            assert_eq!(count(&object, 1), expected);
+            assert_eq!(remove(&mut object, 1, None), adds < 15);
+            assert_eq!(count(&object, 1), if adds < 15 { left } else { 15 });
         }
+        assert_eq!(dump_of(&object) == before, adds >= 15);
         assert_eq!(has(&object, 1), adds >= 15);
         assert_eq!(is_zero(&object), adds < 15);
-        assert_eq!(remove(&mut object, 1, None), adds >= 15);
+        assert!(!remove(&mut object, 1, None));
     }
+}
+
+/// Of an item some of whose counters are full, those of others, the rest tell how often it was counted.
+#[test]
+fn an_item_that_shares_full_counters_is_removed() {
+    let mut object = object_of(&counting(params(20, 0.3, 0)), Seed::FIXED);
+    for _ in 0..20 {
+        add(&mut object, 1, None).unwrap();
+    }
+    let mut shared = 0;
+    for item in 2..4000 {
+        if !has(&object, item) {
+            let full = |object: &Object| -> u32 {
+                let cells = object.all_filters().flat_map(Filter::bitmap);
+                cells
+                    .map(|c| u32::from(c & 15 == 15) + u32::from(c >> 4 == 15))
+                    .sum()
+            };
+            let in_use = |object: &Object| -> usize {
+                let cells = object.all_filters().flat_map(Filter::bitmap);
+                cells
+                    .map(|c| usize::from(c & 15 > 0) + usize::from(c >> 4 > 0))
+                    .sum()
+            };
+            let before = (full(&object), in_use(&object), dump_of(&object));
+            add(&mut object, item, None).unwrap();
+            let hashes = object.all_filters().map(Filter::hashes).sum::<u32>() as usize;
+            shared += u32::from(in_use(&object) < before.1 + hashes);
+            assert!(remove(&mut object, item, None), "item {item}");
+            assert!(dump_of(&object) == before.2 && full(&object) == before.0);
+        }
+    }
+    assert!(shared > 20, "{shared} shared a counter");
+    assert!(has(&object, 1));
 }
 
 #[test]
@@ -297,7 +260,7 @@ fn few_removals_are_ambiguous() {
                 .iter()
                 .filter(|item| !remove(&mut object, **item, None));
             let left = left.count();
-            assert_eq!(is_zero(&object), left == 0, "{left} are left");
+            assert_eq!(is_zero_or_full(&object), left == 0, "{left} are left");
             assert!(filters > 1 || left == 0, "{left} of one filter");
             asked += items.len() as f64;
             refused += left as f64;
@@ -377,57 +340,13 @@ fn counters_take_four_times_the_memory_of_bits() {
     let times = counters.memory_bytes() as f64 / bits.memory_bytes() as f64;
     assert!((3.9..4.1).contains(&times), "{times} times");
     for (counters, bits) in counters.all_filters().zip(bits.all_filters()) {
-        assert_eq!(counters.positions(), bits.positions());
+        // Somewhat more, for what their number of items may be wrong by.
+        let more = counters.positions() as f64 / bits.positions() as f64;
+        assert!((1.0..1.01).contains(&more), "{more}");
         assert_eq!(counters.hashes(), bits.hashes());
-        assert_eq!(counters.bitmap().len(), 4 * bits.bitmap().len());
         assert_eq!(
             counters.bitmap().len() as u64 * 8 / counters.positions(),
             Cells::Counters.bits()
         );
-    }
-}
-
-/// A stack of several filters that does not scale is made by merging. What is removed makes room in any
-/// of them, and still each id belongs to one.
-#[test]
-fn ids_of_a_fixed_object_of_several_filters_keep_their_filter() {
-    let shape = counting(params(4, 0.0001, 0));
-    let sources: Vec<_> = (0..3)
-        .map(|number| {
-            let mut source = object_of(&shape, Seed::FIXED);
-            for item in 0..3 {
-                add(&mut source, 100 * number + item, None).unwrap();
-            }
-            source
-        })
-        .collect();
-    let sources: Vec<_> = sources.iter().collect();
-    let mut object = Object::merged(&sources, ROOMY).unwrap();
-    let rooms = |object: &Object| -> Vec<u64> {
-        object
-            .all_filters()
-            .map(|f| f.capacity() - f.items())
-            .collect()
-    };
-    assert_eq!(rooms(&object), [1, 1, 1]);
-    // The last is full, and the one before it has room.
-    add(&mut object, 5_000, None).unwrap();
-    assert!(remove(&mut object, 101, None));
-    assert_eq!(rooms(&object), [1, 2, 0]);
-    let mut held = vec![(1000, 10), (1001, 20)];
-    for (item, id) in &held {
-        add(&mut object, *item, Some(*id)).unwrap();
-    }
-    assert_eq!(rooms(&object), [1, 0, 0]);
-    // Now there is room behind it, and a late one comes.
-    assert!(remove(&mut object, 5_000, None));
-    for (item, id) in [(1002, 5), (1003, 25), (1004, 15), (1005, 30)] {
-        add(&mut object, item, Some(id)).unwrap();
-        held.push((item, id));
-        object = through_every_form(&object);
-    }
-    for (item, id) in held {
-        assert!(has(&object, item));
-        assert!(remove(&mut object, item, Some(id)), "item {item}, id {id}");
     }
 }

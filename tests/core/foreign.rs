@@ -237,7 +237,7 @@ fn dumped_objects_say_of_themselves_what_they_said() {
         };
         assert_eq!(expansion, count("Expansion rate"), "{}", record.name);
         if expansion.is_some() {
-            assert_eq!(Some(params.tightening.get()), rate("Tightening ratio"));
+            assert_eq!(Some(params.tightening.ratio()), rate("Tightening ratio"));
         }
     }
 }

@@ -2,6 +2,7 @@
 //! promises, and against bytes that mean it harm. All randomness has fixed seeds, so that a test
 //! that fails once fails always.
 
+mod accepted;
 #[cfg(feature = "server")]
 mod args;
 mod bloomfltr;
@@ -12,11 +13,13 @@ mod counting;
 mod floors;
 mod foreign;
 mod fuzz;
+mod ids;
 mod merge;
 mod model;
 mod oracle;
 mod rates;
 mod reach;
 mod redisbloom;
+mod sizes;
 mod support;
 mod windows;

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use valkeybloom::bloom::chunks::{self, Partial, Piece, Value};
 use valkeybloom::bloom::{
     Added, DecodeError, Dialect, Filter, Fraction, Growth, Kind, Limits, Object, Params, RdbRead,
-    RdbWrite, Refusal, Seed, Shape, Time, Width, Window, dump, rdb,
+    RdbWrite, Refusal, Relocate, Seed, Shape, Tightening, Time, Width, Window, dump, rdb,
 };
 
 /// Runs a test with words of every width that this processor has; other tests, which run at the same
@@ -82,12 +82,25 @@ pub fn fraction(value: f64) -> Fraction {
     Fraction::new(value).unwrap()
 }
 
+/// A tightening ratio of an object that this module makes.
+pub fn tightening(ratio: f64) -> Tightening {
+    Tightening::ours(fraction(ratio))
+}
+
+/// The same of an object that valkey-bloom made.
+pub fn of_valkey_bloom(ratio: f64) -> Tightening {
+    Tightening::of_valkey_bloom(fraction(ratio))
+}
+
+/// The tightening ratio of 0.5 as objects of ours are stored and sent with: the double next above.
+pub const HALF_OF_OURS: f64 = f64::from_bits(0x3fe0_0000_0000_0001);
+
 /// Parameters with the default tightening ratio.
 pub fn params(capacity: u64, error_rate: f64, expansion: u32) -> Params {
     Params {
         capacity,
         error_rate: fraction(error_rate),
-        tightening: Fraction::HALF,
+        tightening: Tightening::HALF,
         growth: Growth::from_expansion(expansion),
     }
 }
@@ -108,15 +121,15 @@ pub const fn counting(params: Params) -> Shape {
     }
 }
 
-/// The law of growth, written down once more: the rate of filter `index`, or `None` where a double can't
-/// hold it.
+/// The laws of growth by a series, written down once more: the rate of filter `index`, or `None` where growth
+/// ends because a double can't hold it.
 #[allow(clippy::cast_precision_loss, reason = "indices are small")]
 pub fn rate_of(params: &Params, index: u64) -> Option<Fraction> {
-    let (p, r) = (params.error_rate.get(), params.tightening.get());
+    let (p, r) = (params.error_rate.get(), params.tightening.ratio());
     if params.growth == Growth::Fixed {
         return Some(params.error_rate);
     }
-    if params.tightening == Fraction::HALF {
+    if params.tightening == Tightening::HALF {
         return Fraction::new(p / ((index as f64 + 1.0) * (index as f64 + 2.0)));
     }
     // By squaring, since the last bit counts.
@@ -128,7 +141,11 @@ pub fn rate_of(params: &Params, index: u64) -> Option<Fraction> {
         base *= base;
         exponent /= 2;
     }
-    Fraction::new(p * (1.0 - r) * power)
+    if params.tightening.is_ours() {
+        return Fraction::new(p * (1.0 - r) * power);
+    }
+    // valkey-bloom stops at the least number that has all its digits.
+    Fraction::new(p * power).filter(|rate| rate.get() > f64::MIN_POSITIVE)
 }
 
 /// Limits that nothing in these tests reaches, other than [`Limits::NONE`] those of a client.
@@ -435,5 +452,51 @@ impl RdbRead for Stream {
             Some(Field::Bytes(value)) => Ok(value),
             _ => Err(DecodeError::Truncated),
         }
+    }
+}
+
+/// Moves what an object has in memory, so many steps at a time, and changes each blob on its way.
+pub fn relocate(
+    object: &mut Object,
+    mut steps: impl FnMut() -> usize,
+    change: impl FnMut(&mut Vec<u8>),
+) {
+    struct Moving<C> {
+        left: usize,
+        change: C,
+    }
+
+    impl<C: FnMut(&mut Vec<u8>)> Relocate for Moving<C> {
+        fn has_enough(&mut self) -> bool {
+            self.left = self.left.saturating_sub(1);
+            self.left == 0
+        }
+
+        fn table(&mut self, table: Vec<Filter>) -> Vec<Filter> {
+            let mut moved = Vec::with_capacity(table.len());
+            moved.extend(table);
+            moved
+        }
+
+        fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+            let mut moved = blob.to_vec();
+            (self.change)(&mut moved);
+            moved.into_boxed_slice()
+        }
+    }
+
+    let parts = object.all_filters().count() + object.periods().len().max(1);
+    let mut moving = Moving {
+        left: steps(),
+        change,
+    };
+    let mut begin = 0;
+    while let Some(next) = object.relocate(begin, &mut moving) {
+        assert!(
+            next > begin && next < parts,
+            "{begin}, then {next} of {parts}"
+        );
+        begin = next;
+        moving.left = steps();
     }
 }

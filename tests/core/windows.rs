@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use valkeybloom::bloom::{Added, Limits, Object, Refusal, Seed, Shape, Time, Window};
+use valkeybloom::bloom::{Added, Growth, Limits, Object, Refusal, Seed, Shape, Time, Window};
 
 use crate::support::{
     ROOMY, Rng, add_at, at_each_width, counting, dump_of, has_at, params, through_every_form,
@@ -105,17 +105,27 @@ impl Model {
             return;
         }
         assert!(!self.object.tidy(self.now), "not tidy at once");
+        // All of one clock go back with it.
+        let newest = self.periods.keys().next_back().copied().unwrap_or(0);
+        let (back, periods) = (newest.saturating_sub(ahead), self.window.periods());
+        let moved = |period: u64| {
+            if period + periods + 1 > newest {
+                period.saturating_sub(back)
+            } else {
+                period
+            }
+        };
         let mut tidied = BTreeMap::new();
         for (period, items) in std::mem::take(&mut self.periods) {
-            if self.is_live(period, self.now) {
-                *tidied.entry(period.min(ahead)).or_insert(0) += items;
+            if self.is_live(moved(period), self.now) {
+                *tidied.entry(moved(period)).or_insert(0) += items;
             }
         }
         self.periods = tidied;
-        let oldest = ahead.saturating_sub(self.window.periods());
+        let oldest = ahead.saturating_sub(periods);
         for newest in &mut self.newest {
-            let held = newest.filter(|period| *period >= oldest);
-            *newest = held.map(|period| period.min(ahead));
+            let period = newest.map(moved);
+            *newest = period.filter(|period| *period >= oldest);
         }
     }
 
@@ -154,7 +164,11 @@ impl Model {
         }
         let found = has_at(&self.object, &bytes, self.now);
         assert!(found, "{added:?} and denied, at {}, for {ttl:?}", self.now);
-        self.newest[item] = self.newest[item].max(Some(target));
+        // Where there is no room to keep it for longer, it stays where it is.
+        let fixed = self.object.shape().params.growth == Growth::Fixed && !self.limits.saturate;
+        if !fixed || added != Ok(Added::Present) {
+            self.newest[item] = self.newest[item].max(Some(target));
+        }
         if added != Ok(Added::Present) {
             *self.periods.entry(target).or_insert(0) += 1;
         }
@@ -424,7 +438,7 @@ fn adding_again_lengthens_a_life_and_never_shortens_it() {
     assert!(has_at(&object, item, 49) && !has_at(&object, item, 50));
 }
 
-/// What was added in what is the future now is taken for added now, by the next write.
+/// Periods that lie in the future now are set back with the clock by the next write, and pass one by one.
 #[test]
 fn a_clock_that_is_set_back_does_not_keep_items_for_ever() {
     let shape = windowed(params(100, 0.001, 2), 10, 3);
@@ -444,27 +458,60 @@ fn a_clock_that_is_set_back_does_not_keep_items_for_ever() {
         (Some(3), 3)
     );
     assert_eq!(found(&object, 1_030), 2);
-    // Some way back, only those of the future are changed.
-    let mut a_little = object.try_clone().unwrap();
-    assert_eq!(add_at(&mut a_little, b"d", 1_005), Ok(Added::New));
-    assert_eq!(a_little.live_periods(|| 1_005), Some(2));
-    assert_eq!((found(&a_little, 1_029), found(&a_little, 1_030)), (4, 2));
-    assert_eq!((found(&a_little, 1_039), found(&a_little, 1_040)), (2, 0));
+    // A little, or far.
+    for back_to in [1_005, 500] {
+        let mut object = object.try_clone().unwrap();
+        assert_eq!(add_at(&mut object, b"d", back_to), Ok(Added::New));
+        assert_eq!(
+            (object.live_periods(|| back_to), object.items(|| back_to)),
+            (Some(3), 4)
+        );
+        let at = |periods: u64| found(&object, back_to / 10 * 10 + 10 * periods);
+        assert_eq!([0, 1, 2, 3, 4].map(at), [4, 4, 3, 1, 0]);
+        // The last of them is in the period ahead, where it stays for longer than what is added now.
+        let later = back_to + 4;
+        assert_eq!(add_at(&mut object, b"c", later), Ok(Added::Present));
+        let copy = through_every_form(&object);
+        let end = back_to / 10 * 10 + 40;
+        assert_eq!((found(&copy, end - 1), found(&copy, end)), (1, 0));
+        assert!(object.tidy(end));
+        assert_eq!(object.totals(), (0, 0, 0));
+    }
+}
 
-    assert_eq!(add_at(&mut object, b"d", 500), Ok(Added::New));
-    assert_eq!(
-        (object.live_periods(|| 500), object.items(|| 500)),
-        (Some(2), 4)
-    );
-    // The window from the period ahead on, and of what is new that from the current.
-    assert_eq!((found(&object, 529), found(&object, 530)), (4, 3));
-    assert_eq!((found(&object, 539), found(&object, 540)), (3, 0));
-    // They are as if they were of the period ahead, for whoever adds them.
-    assert_eq!(add_at(&mut object, b"a", 509), Ok(Added::Present));
-    let copy = through_every_form(&object);
-    assert_eq!((found(&copy, 539), found(&copy, 540)), (3, 0));
-    assert!(object.tidy(540));
-    assert_eq!(object.totals(), (0, 0, 0));
+/// However often the clock is set back, there are no more periods than the error rate was divided by.
+#[test]
+fn a_clock_that_is_set_back_again_and_again_adds_nothing_to_the_rate() {
+    let shape = windowed(params(100, 0.01, 0), 10, 5);
+    let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
+    let mut rng = Rng::new(9);
+    for _ in 0..30 {
+        for now in (1_000..1_100).step_by(10) {
+            object.tidy(now);
+            for _ in 0..90 {
+                let item = rng.next().to_le_bytes();
+                let added = object.add(&item, Time::at(now), None, || ROOMY);
+                assert!(matches!(added, Ok(_) | Err(Refusal::Full)), "{added:?}");
+            }
+            assert!(object.periods().len() <= 6, "{}", object.periods().len());
+            let rate = object.estimated_rate(|| now);
+            assert!(rate <= 0.0105, "{rate}");
+        }
+    }
+}
+
+/// A full window that does not grow keeps what it has: what it knows is no error.
+#[test]
+fn a_full_window_knows_what_older_periods_hold() {
+    let shape = windowed(params(5, 0.001, 0), 10, 3);
+    let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
+    assert_eq!(add_at(&mut object, b"old", 0), Ok(Added::New));
+    for item in 0..5_u8 {
+        assert_eq!(add_at(&mut object, &[item], 10), Ok(Added::New));
+    }
+    assert_eq!(add_at(&mut object, b"new", 10), Err(Refusal::Full));
+    assert_eq!(add_at(&mut object, b"old", 10), Ok(Added::Present));
+    assert!(!has_at(&object, b"old", 30), "kept for longer");
 }
 
 /// A window in which nothing ends before its time takes as much memory after a thousand rotations as

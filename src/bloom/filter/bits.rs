@@ -23,3 +23,30 @@ pub fn unite(bitmap: &mut [u8], other: &[u8]) {
     let pairs = bitmap.iter_mut().zip(other);
     pairs.for_each(|(bits, other)| *bits |= other);
 }
+
+/// Whether all bits that are set in another bitmap of this length are set in this one.
+pub fn hold(bitmap: &[u8], other: &[u8]) -> bool {
+    let ((words, bytes), (other_words, other_bytes)) = (bitmap.as_chunks(), other.as_chunks());
+    let mut words = words.iter().zip(other_words);
+    let mut bytes = bytes.iter().zip(other_bytes);
+    words.all(|(own, other)| u64::from_le_bytes(*other) & !u64::from_le_bytes(*own) == 0)
+        && bytes.all(|(own, other)| other & !own == 0)
+}
+
+/// How many bits are set.
+pub fn ones(bitmap: &[u8]) -> u64 {
+    ones_of_union(bitmap, bitmap)
+}
+
+/// How many bits are set in either of two bitmaps of one length.
+pub fn ones_of_union(bitmap: &[u8], other: &[u8]) -> u64 {
+    let ((words, bytes), (other_words, other_bytes)) = (bitmap.as_chunks(), other.as_chunks());
+    let words = words.iter().zip(other_words);
+    let in_words = words.map(|(own, other)| {
+        let either = u64::from_le_bytes(*own) | u64::from_le_bytes(*other);
+        u64::from(either.count_ones())
+    });
+    let bytes = bytes.iter().zip(other_bytes);
+    let in_bytes = bytes.map(|(own, other)| u64::from((own | other).count_ones()));
+    in_words.sum::<u64>() + in_bytes.sum::<u64>()
+}

@@ -1,10 +1,8 @@
 //! Cells that are counters of 4 bits (Fan, Cao, Almeida and Broder 2000): the counter at position `i` is the
 //! low half of byte `i/2`, or the high half where `i` is odd.
 
-use crate::bloom::number::ln;
-
 /// A counter that reaches this stays there: how often it was passed is unknown.
-const SATURATED: u8 = 15;
+pub const SATURATED: u8 = 15;
 
 /// The least of the counters at these positions.
 pub fn least(cells: &[u8], positions: impl Iterator<Item = u64>) -> u8 {
@@ -65,34 +63,20 @@ pub fn unite(cells: &mut [u8], other: &[u8]) {
     });
 }
 
-/// How many counters are not 0; saturates.
-pub fn in_use(cells: &[u8]) -> u32 {
-    let used = |two: &u8| u64::from(two & 15 != 0) + u64::from(two >> 4 != 0);
-    u32::try_from(cells.iter().map(used).sum::<u64>()).unwrap_or(u32::MAX)
+/// Whether no counter of another filter of the same size is larger than its own here.
+pub fn hold(cells: &[u8], other: &[u8]) -> bool {
+    let mut pairs = cells.iter().zip(other);
+    pairs.all(|(two, other)| two & 15 >= other & 15 && two >> 4 >= other >> 4)
 }
 
-/// The least and the greatest number of items that so many counters in use, of so many, can stand for;
-/// `None` if they can't tell.
-///
-/// `X` of `m` counters in use stand for `n = m t / k` items with `t = −ln(1 − X/m)`, give or take a standard
-/// deviation of `√(m e^(−t) (1 − (1 + t) e^(−t))) / (k e^(−t))`. The range is five of these wide on either
-/// side.
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "an estimate; a cast from a double saturates"
-)]
-pub fn plausible_items(in_use: u32, positions: u64, hashes: u32) -> Option<(u64, u64)> {
-    let (m, k) = (positions as f64, f64::from(hashes));
-    let unused = 1.0 - f64::from(in_use) / m;
-    if unused <= 0.0 || in_use == u32::MAX {
-        return None;
-    }
-    let t = -ln(unused);
-    let variance = (m * unused * (1.0 - (1.0 + t) * unused)).max(0.0);
-    let (items, deviation) = (m * t / k, variance.sqrt() / (k * unused));
-    let least = (items - 5.0 * deviation).floor() - 1.0;
-    let most = (items + 5.0 * deviation).ceil() + 1.0;
-    Some((least as u64, most as u64))
+/// How many counters are not 0; saturates.
+pub fn in_use(cells: &[u8]) -> u32 {
+    in_use_in_union(cells, cells)
+}
+
+/// How many counters are not 0 in either of two filters of one size; saturates.
+pub fn in_use_in_union(cells: &[u8], other: &[u8]) -> u32 {
+    let pairs = cells.iter().zip(other).map(|(two, other)| two | other);
+    let used = pairs.map(|two| u64::from(two & 15 != 0) + u64::from(two >> 4 != 0));
+    u32::try_from(used.sum::<u64>()).unwrap_or(u32::MAX)
 }

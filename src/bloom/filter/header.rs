@@ -10,7 +10,8 @@
 
 use crate::bloom::hash::Seed;
 
-use super::geometry::{Cells, Geometry, HEADER_BYTES};
+use super::cells::{Cells, HEADER_BYTES};
+use super::geometry::Geometry;
 
 /// The most hash functions that a filter may have. The tightest rate that a double can hold needs
 /// 1,075; a larger number in a file is a mistake or an attack.

@@ -5,20 +5,30 @@
 //! `RedisBloom` is bare.
 
 mod bits;
+mod cells;
 mod counters;
 mod geometry;
 mod header;
 mod positions;
+mod rate;
 
 use std::hash::Hash;
 
 use crate::bloom::hash::{Hasher, Probe};
 use crate::bloom::machine::{memory, words};
-use crate::bloom::number::{exp, power};
+use crate::bloom::number::log2;
 
-pub use geometry::{Cells, Geometry, HEADER_BYTES};
+pub use cells::{Cells, HEADER_BYTES};
+use geometry::DRIFT;
+pub use geometry::Geometry;
 pub use header::{Header, MAX_HASHES};
 pub use positions::{Modulus, point, point_of, positions};
+
+/// Up to this size the bits of a filter are counted to estimate its rate: there the number of items tells less.
+const COUNTED_BYTES: usize = 1024;
+
+/// How improbable it must be, as a power of two, that counters are no smaller than others by chance.
+const CERTAIN_BITS: f64 = 32.0;
 
 /// One Bloom filter: a fixed number of cells, its capacity, and the number of items in it.
 #[derive(Debug)]
@@ -206,11 +216,6 @@ impl Filter {
         self.items >= self.capacity
     }
 
-    /// How many more items fit in its capacity.
-    pub(crate) fn room(&self) -> u64 {
-        self.capacity.saturating_sub(self.items)
-    }
-
     /// What positions are reduced by, where cells are bits.
     #[inline(always)]
     pub(crate) fn modulus<const BARE: bool>(&self) -> Modulus {
@@ -314,29 +319,46 @@ impl Filter {
         self.settle(|in_use| in_use.saturating_add(more));
     }
 
-    /// Removes one count of an item that a filter of counters claims.
-    pub(crate) fn count_down(&mut self, probe: Probe) {
+    /// Removes one count of an item that a filter of counters claims, and returns whether it did: how often
+    /// one was counted whose counters are all saturated is unknown, so it stays.
+    pub(crate) fn count_down(&mut self, probe: Probe) -> bool {
+        if self.count(probe) == counters::SATURATED {
+            return false;
+        }
         let positions = self.counters_of(probe);
         let fewer = counters::lower(self.bitmap_mut(), positions);
         let gone = self.count(probe) == 0;
         self.items = self.items.saturating_sub(u64::from(gone));
         self.settle(|in_use| in_use.saturating_sub(fewer));
+        if self.is_unused() {
+            self.items = 0;
+        }
+        true
+    }
+
+    /// Whether it is a filter of counters of which none is in use, so that it claims nothing.
+    pub(crate) const fn is_unused(&self) -> bool {
+        matches!(self.layout, Layout::Counters { in_use: 0, .. })
     }
 
     /// Records a change of the number of counters in use, and keeps the number of items within what that
     /// makes plausible. The number of items alone drifts as items come and go: a false positive on insert is
-    /// not counted, and one on removal stays counted.
+    /// not counted, and one on removal stays counted. An estimate never lifts it above the capacity: a filter
+    /// takes no more there.
     fn settle(&mut self, change: impl Fn(u32) -> u32) {
         let positions = self.positions();
         if let Layout::Counters { hashes, in_use } = &mut self.layout {
             // What saturated is not known any more.
-            if *in_use < u32::MAX {
-                *in_use = change(*in_use);
+            if *in_use == u32::MAX {
+                return;
             }
-            let range = counters::plausible_items(*in_use, positions, (*hashes).into());
-            if let Some((least, most)) = range {
-                self.items = self.items.clamp(least, most);
-            }
+            *in_use = change(*in_use);
+            let positions = to_double(positions);
+            let fill = (f64::from(*in_use) / positions).min(1.0);
+            let (items, deviation) = rate::items_of_fill(positions, (*hashes).into(), fill);
+            let least = to_whole((items - DRIFT * deviation).floor());
+            let most = to_whole((items + 5.0 * deviation).ceil()).saturating_add(1);
+            self.items = self.items.clamp(least.min(self.capacity).min(most), most);
         }
     }
 
@@ -350,16 +372,34 @@ impl Filter {
         )
     }
 
-    /// Whether another filter can be merged into this one: it has the same size, and both together hold no
-    /// more items than the capacity.
-    pub(crate) fn can_absorb(&self, other: &Self) -> bool {
-        let items = self.items.checked_add(other.items);
-        self.merge_key() == other.merge_key() && items.is_some_and(|items| items <= self.capacity)
+    /// Whether another filter of this size has nothing that this one lacks: no bit, and no count. Counters that
+    /// are no smaller only by chance don't tell: removals would then take counts from what they hold.
+    pub(crate) fn holds(&self, other: &Self) -> bool {
+        let (own, others) = (self.bitmap(), other.bitmap());
+        if other.cells() != Cells::Counters {
+            return bits::hold(own, others);
+        }
+        let in_use = other.fill() * to_double(other.positions());
+        let certain = in_use * -log2(self.fill()) >= CERTAIN_BITS;
+        certain && counters::hold(own, others)
     }
 
-    /// Merges a filter that [can be absorbed](Self::can_absorb) into this one.
+    /// How many items it would have with those of another filter of this size laid over its own, by the bits
+    /// that would be set.
+    pub(crate) fn items_of_union(&self, other: &Self) -> u64 {
+        let (own, others) = (self.bitmap(), other.bitmap());
+        let in_use = match self.cells() {
+            Cells::Counters => counters::in_use_in_union(own, others).into(),
+            Cells::Bits | Cells::BareBits => bits::ones_of_union(own, others),
+        };
+        let positions = to_double(self.positions());
+        let fill = (to_double(in_use) / positions).min(1.0);
+        let (items, _) = rate::items_of_fill(positions, self.hashes(), fill);
+        to_whole(items.round())
+    }
+
+    /// Lays another filter of this size over this one. Its number of items stays as it is.
     pub(crate) fn absorb(&mut self, other: &Self) {
-        self.items += other.items;
         let cells = self.bitmap_mut();
         if other.cells() == Cells::Counters {
             counters::unite(cells, other.bitmap());
@@ -370,6 +410,18 @@ impl Filter {
         } else {
             bits::unite(cells, other.bitmap());
         }
+    }
+
+    /// Lets it have at most so many items.
+    pub(crate) fn cut_items(&mut self, most: u64) {
+        self.items = self.items.min(most);
+    }
+
+    /// The same filter, with another number of items and another capacity.
+    pub(crate) const fn with_items(mut self, items: u64, capacity: u64) -> Self {
+        self.items = items;
+        self.capacity = capacity;
+        self
     }
 
     /// Whether it claims nothing. Its number of items alone can't tell: false positives on insert are not
@@ -383,17 +435,54 @@ impl Filter {
         self.capacity = self.items;
     }
 
-    /// The error rate with this many items in it: `(1 − e^(−kn/m))^k` (Bloom 1970). It is the same on every
-    /// machine, since what follows from it has to agree on a primary and its replicas.
-    #[allow(clippy::cast_precision_loss, reason = "a rate is an estimate")]
+    /// The error rate with this many items in it, each of which was new.
     pub fn rate_at(&self, items: u64) -> f64 {
-        let (m, n) = (self.positions() as f64, items as f64);
-        let k = f64::from(self.hashes());
-        power(1.0 - exp(-k * n / m), self.hashes().into())
+        let items_per_position = to_double(items) / to_double(self.positions());
+        self.rate_of_fill(rate::fill_after(items_per_position, self.hashes()))
+    }
+
+    /// The error rate now: by the bits that are set, where they are known or few enough to be counted, else by
+    /// the number of items.
+    pub fn estimated_rate(&self) -> f64 {
+        let few = self.blob.len() <= COUNTED_BYTES;
+        match self.layout {
+            Layout::Bits { .. } | Layout::BareBits { .. } if !few => self.rate_at(self.items),
+            Layout::Counters {
+                in_use: u32::MAX, ..
+            } => self.rate_at(self.items),
+            _ => self.rate_of_fill(self.fill()),
+        }
+    }
+
+    fn rate_of_fill(&self, fill: f64) -> f64 {
+        rate::false_positives(self.is_bare(), self.positions(), self.hashes(), fill)
+    }
+
+    /// The share of its cells that are in use.
+    fn fill(&self) -> f64 {
+        let in_use = match self.layout {
+            Layout::Counters { in_use, .. } => in_use.into(),
+            Layout::Bits { .. } | Layout::BareBits { .. } => bits::ones(self.bitmap()),
+        };
+        (to_double(in_use) / to_double(self.positions())).min(1.0)
     }
 
     /// Lets `place` move the blob. It returns the same bytes, perhaps elsewhere.
     pub fn relocate(&mut self, place: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
         self.blob = place(std::mem::take(&mut self.blob));
     }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "an estimate needs no more")]
+const fn to_double(number: u64) -> f64 {
+    number as f64
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from a double saturates"
+)]
+const fn to_whole(number: f64) -> u64 {
+    number as u64
 }

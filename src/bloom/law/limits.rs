@@ -1,5 +1,13 @@
 //! How far memory may go, and why growth is refused.
 
+/// The most filters that a stack may have, and that may be loaded. Those of valkey-bloom and of `RedisBloom`
+/// end at about as many, where their rate becomes too small for a double; ours stay below 700.
+pub const MAX_FILTERS: u64 = 1100;
+
+/// The most hash functions that all filters of a stack may have together: somewhat more than a stack needs
+/// that halves its rate with every filter until it is too small.
+pub const MAX_HASHES_OF_STACK: u64 = 1 << 20;
+
 /// How far the memory of an object may go: as far as the settings of this server say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

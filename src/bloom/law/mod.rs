@@ -3,6 +3,7 @@
 //! | law | file | objects |
 //! |---|---|---|
 //! | our own, and the geometric one | `series.rs` | those that this module makes |
+//! | valkey-bloom's | `series.rs` | those that valkey-bloom made |
 //! | `RedisBloom`'s | `redisbloom.rs` | those that came from `RedisBloom` |
 //!
 //! A further law is a file here, a variant of [`Law`], and a row above.
@@ -13,21 +14,23 @@ mod params;
 mod redisbloom;
 mod series;
 mod step;
+mod tightening;
 
 use crate::bloom::filter::{Cells, Filter};
-use crate::bloom::number::Fraction;
+use crate::bloom::number::{Fraction, MAX_CAPACITY};
 
-pub use limits::{Limits, Refusal};
+pub use limits::{Limits, MAX_FILTERS, MAX_HASHES_OF_STACK, Refusal};
 pub use link::Link;
 pub use params::{Growth, Params};
 pub use redisbloom::Links;
 pub use series::Series;
 pub use step::{Standing, Step};
+pub use tightening::Tightening;
 
 /// How a stack grows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Law {
-    /// By our own law, or the geometric one.
+    /// By a series of rates.
     Series(Series),
     /// As `RedisBloom` does.
     RedisBloom(Box<Links>),
@@ -62,10 +65,23 @@ impl Law {
         }
     }
 
-    /// The law by which a union of such stacks grows, with these links and, if it is ours, this error rate.
+    /// The error rate that was requested for the whole stack, by a law that keeps to it; else 0.
+    pub const fn requested_rate(&self) -> f64 {
+        match self {
+            Self::Series(series) if series.tightening.is_ours() => series.error_rate.get(),
+            Self::Series(_) | Self::RedisBloom(_) => 0.0,
+        }
+    }
+
+    /// The law by which a union of such stacks grows, with these links and, if it is not RedisBloom's, by our
+    /// own law at this error rate.
     pub fn of_union(&self, error_rate: Fraction, links: Vec<Link>) -> Self {
         match self {
-            Self::Series(own) => Self::Series(Series { error_rate, ..*own }),
+            Self::Series(own) => Self::Series(Series {
+                error_rate,
+                tightening: own.tightening.as_ours(),
+                ..*own
+            }),
             Self::RedisBloom(own) => Self::RedisBloom(Box::new(Links {
                 all: links,
                 ..**own
@@ -92,19 +108,38 @@ impl Law {
     }
 
     pub fn step(&self, at: &Standing, limits: Limits) -> Result<Step, Refusal> {
-        let step = match self {
-            Self::Series(series) => series.step(at)?,
-            Self::RedisBloom(links) => links.step(at)?,
-        };
+        let step = self.next(at)?;
         step.admit(at, limits)?;
         Ok(step)
     }
 
-    /// The capacity that growth reaches before something stops it, and what does.
-    pub fn reach(&self, at: Standing, limits: Limits) -> (u64, Option<Refusal>) {
+    /// The next filter, whether limits admit it or not.
+    fn next(&self, at: &Standing) -> Result<Step, Refusal> {
         match self {
-            Self::Series(series) => series.reach(at, limits),
-            Self::RedisBloom(links) => links.reach(at, limits),
+            Self::Series(series) => series.step(at),
+            Self::RedisBloom(links) => links.step(at),
+        }
+    }
+
+    /// The capacity that growth reaches before something stops it, and what does: nothing, where that is
+    /// [`MAX_CAPACITY`].
+    pub fn reach(&self, mut at: Standing, limits: Limits) -> (u64, Option<Refusal>) {
+        loop {
+            if at.filters > 0 && self.growth() == Growth::Fixed {
+                return (at.capacity, Some(Refusal::Full));
+            }
+            let step = match self.next(&at) {
+                Ok(step) => step,
+                Err(refusal) => return (at.capacity, Some(refusal)),
+            };
+            match step.admit(&at, limits) {
+                Ok(()) => at.push(&step),
+                // If only the number's width stops it, nothing does.
+                Err(_) if !step.fits_number(&at) && step.is_within(&at, limits) => {
+                    return (MAX_CAPACITY, None);
+                }
+                Err(refusal) => return (at.capacity, Some(refusal)),
+            }
         }
     }
 

@@ -4,6 +4,8 @@ use std::num::NonZeroU32;
 
 use crate::bloom::number::Fraction;
 
+use super::tightening::Tightening;
+
 /// What happens when the newest filter of a stack is full.
 // With a tag of its own, a law needs none beside it, and every object is eight bytes smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +42,8 @@ pub struct Params {
     pub capacity: u64,
     /// The error rate that the whole stack must not exceed.
     pub error_rate: Fraction,
-    /// The ratio of the rates of successive filters; [`Fraction::HALF`] selects our own law.
-    pub tightening: Fraction,
+    /// The ratio of the rates of successive filters, and by whose law they grow.
+    pub tightening: Tightening,
     /// What happens when a filter is full.
     pub growth: Growth,
 }
@@ -61,7 +63,8 @@ impl Params {
         Ok(Self {
             capacity,
             error_rate: Fraction::new(error_rate).ok_or("error rate out of range")?,
-            tightening: Fraction::new(tightening).ok_or("tightening ratio out of range")?,
+            tightening: Tightening::from_stored(tightening)
+                .ok_or("tightening ratio out of range")?,
             growth: Growth::from_expansion(expansion),
         })
     }

@@ -4,13 +4,14 @@
 //! *link*, its capacity *entries*; the fields of a link are written back as they were read.
 
 use crate::bloom::filter::{Cells, Geometry};
-use crate::bloom::number::{Fraction, MAX_CAPACITY};
+use crate::bloom::number::{Fraction, MAX_CAPACITY, log2, power, rounded_ln};
 
-use super::limits::{Limits, Refusal};
+use super::limits::Refusal;
 use super::link::Link;
 use super::params::Growth;
 use super::series::Series;
 use super::step::{Standing, Step};
+use super::tightening::Tightening;
 
 /// Bits are not rounded up to a power of two.
 const NO_ROUND: u32 = 1;
@@ -83,15 +84,20 @@ impl Links {
     pub fn series(&self) -> Series {
         Series {
             error_rate: self.error_rate().unwrap_or(Fraction::HALF),
-            tightening: Fraction::HALF,
+            tightening: Tightening::HALF,
             growth: self.growth(),
         }
     }
 
-    /// The next link: half the rate of the newest, and as many entries as the standing says.
+    /// The next link: half the rate of the newest, and as many entries as that has times the factor. It may
+    /// come after others that are not there yet.
     pub fn step(&self, at: &Standing) -> Result<Step, Refusal> {
         let newest = self.all.last().ok_or(Refusal::MemoryLimit)?;
-        self.behind(at.next_capacity, newest.error_rate)
+        let between = at.filters.saturating_sub(self.all.len() as u64);
+        self.behind(
+            at.newest.checked_mul(self.factor.into()),
+            newest.error_rate * power(0.5, between),
+        )
     }
 
     /// The link with this many entries after one of this rate.
@@ -110,7 +116,7 @@ impl Links {
         let rate = Fraction::new(error_rate).filter(|_| error_rate.is_normal());
         let rate = rate.ok_or(Refusal::RateTooSmall)?.get();
         // ln 2 and its square, with the digits that RedisBloom uses.
-        let bits_per_entry = -rate.ln() / 0.480_453_013_918_201;
+        let bits_per_entry = -rounded_ln(rate) / 0.480_453_013_918_201;
         let hashes = (0.693_147_180_559_945 * bits_per_entry).ceil() as u32;
         let least = entries as f64 * bits_per_entry;
         // More than memory: no limit admits it.
@@ -119,7 +125,7 @@ impl Links {
         }
         let (mut bits, mut exponent) = ((least as u64).max(1), 0);
         if self.options & NO_ROUND == 0 {
-            let rounded = least.max(1.0).log2().floor() as u32 + 1;
+            let rounded = log2(least.max(1.0)).floor() as u32 + 1;
             // The surplus takes more entries.
             entries += (((1_u64 << rounded) - bits) as f64 / bits_per_entry) as u64;
             bits = 1 << rounded;
@@ -142,28 +148,6 @@ impl Links {
             },
             link: Some(link),
         })
-    }
-
-    /// The capacity that growth reaches before something stops it, and what does. The rate halves, so there
-    /// are at most some thousand rounds.
-    pub fn reach(&self, mut at: Standing, limits: Limits) -> (u64, Option<Refusal>) {
-        if self.growth() == Growth::Fixed {
-            return (at.capacity, Some(Refusal::Full));
-        }
-        let Some(newest) = self.all.last() else {
-            return (at.capacity, Some(Refusal::MemoryLimit));
-        };
-        let mut rate = newest.error_rate;
-        loop {
-            let step = self.behind(at.next_capacity, rate);
-            match step.and_then(|step| step.admit(&at, limits).map(|()| step)) {
-                Ok(step) => {
-                    at.push(1, &step, self.factor);
-                    rate *= 0.5;
-                }
-                Err(refusal) => return (at.capacity, Some(refusal)),
-            }
-        }
     }
 }
 

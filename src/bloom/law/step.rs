@@ -3,7 +3,7 @@
 use crate::bloom::filter::{Cells, Filter, Geometry};
 use crate::bloom::number::MAX_CAPACITY;
 
-use super::limits::{Limits, Refusal};
+use super::limits::{Limits, MAX_FILTERS, Refusal};
 use super::link::Link;
 
 /// The state of a stack before its next filter.
@@ -11,9 +11,8 @@ use super::link::Link;
 pub struct Standing {
     /// Number of filters so far.
     pub filters: u64,
-    /// Capacity of the newest filter times the growth factor, or of the first filter; `None` if
-    /// that overflows.
-    pub next_capacity: Option<u64>,
+    /// Capacity of the newest filter; while there is none, the one that the first is to have.
+    pub newest: u64,
     /// Capacity of the filters so far.
     pub capacity: u64,
     /// Bytes of the object so far.
@@ -48,24 +47,26 @@ impl Step {
 
     /// Requires that the stack can take it within limits.
     pub fn admit(&self, at: &Standing, limits: Limits) -> Result<(), Refusal> {
-        let total = at.capacity.checked_add(self.capacity);
-        let fits = total.is_some_and(|total| total <= MAX_CAPACITY) && self.is_within(at, limits);
-        if fits {
+        if self.fits_number(at) && at.filters < MAX_FILTERS && self.is_within(at, limits) {
             Ok(())
         } else {
             Err(Refusal::MemoryLimit)
         }
     }
+
+    /// Whether the sum of capacities fits in a number with it.
+    pub fn fits_number(&self, at: &Standing) -> bool {
+        let total = at.capacity.checked_add(self.capacity);
+        total.is_some_and(|total| total <= MAX_CAPACITY)
+    }
 }
 
 impl Standing {
-    /// The state after this many more filters of one size, where the next is `factor` times as large. Their
-    /// capacity is known to fit.
-    pub fn push(&mut self, count: u64, step: &Step, factor: u32) {
-        self.filters += count;
-        self.capacity += count * step.capacity;
-        let bytes = step.cost().saturating_mul(count);
-        self.bytes = self.bytes.saturating_add(bytes);
-        self.next_capacity = step.capacity.checked_mul(u64::from(factor));
+    /// The state after one more filter, whose capacity is known to fit.
+    pub fn push(&mut self, step: &Step) {
+        self.filters += 1;
+        self.newest = step.capacity;
+        self.capacity += step.capacity;
+        self.bytes = self.bytes.saturating_add(step.cost());
     }
 }

@@ -4,21 +4,23 @@
 
 use crate::bloom::filter::{Cells, Geometry, Header};
 use crate::bloom::hash::Hasher;
-use crate::bloom::law::{Growth, Law};
-use crate::bloom::number::{MANY, MAX_CAPACITY, Sums};
+use crate::bloom::law::{Growth, Law, MAX_FILTERS, MAX_HASHES_OF_STACK};
+use crate::bloom::number::{MAX_CAPACITY, Sums};
 
 use super::ids::Ids;
 use super::shape::{Kind, Shape};
 
 /// What a valid object is.
 ///
-/// - It has at least one filter in each period, and at least one period; with a window, all of them may have
-///   passed.
+/// - It has at least one filter in each period, and one period; with a window any number, since they pass.
 /// - Its filters share one seed and one kind of cells, and each has the size that its header says.
 /// - Each has a capacity of at least 1. In a stack of bits of ours all but the newest are full, and the
-///   newest exceeds its capacity only if the stack does not scale.
-/// - Its periods are in order, and so are the ranges of ids, which only counters have.
-/// - Sums over its filters fit.
+///   newest exceeds its capacity only if the stack does not scale. Of counters any may have room, since items
+///   are removed, and any may exceed it in a file: earlier builds overfilled them. Such a one takes no more.
+/// - Its periods are in order.
+/// - Only counters have ids: none at all, or of each filter the lowest and the highest, or none.
+/// - Sums over a stack's filters fit, and no stack has more of them, or more hash functions in all, than any program
+///   makes.
 pub struct Check<'c> {
     shape: &'c Shape,
     hasher: &'c Hasher,
@@ -30,6 +32,8 @@ pub struct Check<'c> {
     last_period: u64,
     /// Filters of the period that are still to come.
     to_come: usize,
+    /// Hash functions of the period's filters so far.
+    hashes: u64,
 }
 
 impl<'c> Check<'c> {
@@ -57,6 +61,7 @@ impl<'c> Check<'c> {
             periods: 0,
             last_period: 0,
             to_come: 0,
+            hashes: 0,
         })
     }
 
@@ -73,9 +78,14 @@ impl<'c> Check<'c> {
         if filters == 0 {
             return Err("no filters");
         }
+        if filters as u64 > MAX_FILTERS {
+            return Err("more filters than any program stacks");
+        }
         self.last_period = number;
         self.periods += 1;
         self.to_come = filters;
+        self.hashes = 0;
+        self.sums = Sums::default();
         Ok(())
     }
 
@@ -88,6 +98,10 @@ impl<'c> Check<'c> {
         blob: &[u8],
     ) -> Result<(), &'static str> {
         self.to_come = self.to_come.saturating_sub(1);
+        self.hashes += u64::from(geometry.hashes);
+        if self.hashes > MAX_HASHES_OF_STACK {
+            return Err("more hash functions than any program uses");
+        }
         self.filters += 1;
         if geometry.cells != self.cells {
             return Err("filter of other cells");
@@ -104,7 +118,6 @@ impl<'c> Check<'c> {
         if capacity == 0 {
             return Err("capacity of zero");
         }
-        // Removals make room in a filter of counters, and an id may need a full one.
         if self.cells == Cells::Bits {
             if self.to_come > 0 && items != capacity {
                 return Err("filter stacked on one that is not full");
@@ -114,12 +127,6 @@ impl<'c> Check<'c> {
             }
         }
         self.sums.add(capacity, items, geometry.cell_bytes)?;
-        let windowed = self.shape.window().is_some();
-        if self.shape.kind != Kind::Plain
-            && (self.sums.items > MANY || windowed && self.sums.capacity > MANY)
-        {
-            return Err("sum out of range");
-        }
         Ok(())
     }
 
@@ -131,7 +138,7 @@ impl<'c> Check<'c> {
             .map_or(self.filters, |links| links.all.len());
         match self.shape.kind {
             Kind::Plain | Kind::Counting if self.periods == 0 => Err("no filters"),
-            Kind::Plain if self.periods > 1 => Err("periods out of order"),
+            Kind::Plain | Kind::Counting if self.periods > 1 => Err("periods out of order"),
             _ if links != self.filters => Err("links that are not the filters'"),
             _ => Ok(()),
         }

@@ -1,136 +1,197 @@
 //! Which ids went into which filter of a stack of counters.
 //!
-//! Removal follows dablooms (Bitly 2012): with an id it is exact, because each filter takes a range of
-//! ids. Without one, an item is removed if a single filter claims it, which then holds all of its counts; if
-//! several do, any of them may be wrong, and the item stays.
+//! Each filter keeps the interval of the ids that it took. An item with an id is removed where exactly one
+//! filter of those whose interval holds the id claims it. The filter that counted it is among these, so that
+//! no other one loses counts: ids may come in any order. With rising ids intervals do not overlap, but for an
+//! id that two filters share, and removal is exact, as in dablooms (Bitly 2012). Where they overlap, a false
+//! positive leaves an item in place now and then, as it does without ids.
 
 use crate::bloom::hash::Probe;
 use crate::bloom::law::{Growth, Limits, Refusal};
 use crate::bloom::stack::Stack;
 
-/// First id and number of a filter that takes ids. The range ends where the next begins.
-pub type Range = (u64, usize);
+/// The lowest and the highest id that a filter took.
+pub type Interval = (u64, u64);
 
-/// The ids that a stack took.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The ids that the filters of a stack took.
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ids {
-    /// The lowest and the highest, if there were any.
-    pub seen: Option<(u64, u64)>,
-    /// The ranges of the filters, in order. The first takes older ids as well.
-    pub ranges: Vec<Range>,
+    /// The interval of each filter that took ids; empty until one does.
+    pub intervals: Vec<Option<Interval>>,
+}
+
+/// The smallest interval that holds two others.
+pub fn hull(one: Option<Interval>, other: Option<Interval>) -> Option<Interval> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
+        (one, other) => one.or(other),
+    }
 }
 
 impl Ids {
-    /// The filter whose range holds an id.
-    fn filter_of(&self, id: u64) -> Option<usize> {
-        let after = self.ranges.partition_point(|(first, _)| *first <= id);
-        let range = self.ranges.get(after.saturating_sub(1));
-        range.map(|(_, index)| *index)
+    /// Ids of these intervals, without a table if there are none.
+    pub fn new(intervals: Vec<Option<Interval>>) -> Self {
+        if intervals.iter().all(Option::is_none) {
+            return Self::default();
+        }
+        Self { intervals }
     }
 
-    /// The filter that took an id, if one did.
-    pub fn took(&self, id: u64) -> Option<usize> {
-        let (lowest, highest) = self.seen?;
-        let index = self.filter_of(id)?;
-        (lowest..=highest).contains(&id).then_some(index)
+    /// Whether no filter took ids so far.
+    pub const fn is_empty(&self) -> bool {
+        self.intervals.is_empty()
     }
 
-    /// The filter for an item with an id: that of the id's range. Where that is the newest and full, an id
-    /// above all before it begins the next range.
+    pub fn interval(&self, index: usize) -> Option<Interval> {
+        self.intervals.get(index).copied().flatten()
+    }
+
+    /// Whether a filter's interval holds an id.
+    pub fn holds(&self, index: usize, id: u64) -> bool {
+        let interval = self.interval(index);
+        interval.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&id))
+    }
+
+    /// The filter to count an item in, which is recorded as that of its id, if it has one. Calls `limits`
+    /// only if the stack, or this table, has to grow.
     pub fn place(
         &mut self,
         stack: &mut Stack,
-        id: u64,
         probe: Probe,
+        id: Option<u64>,
         limits: impl FnOnce() -> Limits,
     ) -> Result<usize, Refusal> {
-        let newest = self.ranges.last().map(|(_, index)| *index);
-        let is_over = |index: usize| {
-            let filter = &stack.filters()[index];
-            filter.is_full() && !filter.contains(probe)
+        let found = match id {
+            Some(id) => self.choose(stack, probe, id),
+            // To the filter with its earlier counts, so that one filter holds all of them.
+            None => stack.claimants(probe).next().or_else(|| with_room(stack)),
         };
-        let index = match self.filter_of(id) {
-            Some(index) if !is_over(index) => index,
-            // A late item goes where its id belongs, whether there is room or not.
-            Some(index) if newest != Some(index) || self.is_late(id) => {
-                let fixed = stack.law().growth() == Growth::Fixed;
-                if fixed && !limits().saturate {
-                    return Err(Refusal::Full);
+        // One entry for each filter, and for the one to be stacked.
+        let stacks = found.is_none() && stack.law().growth() != Growth::Fixed;
+        let entries = stack.filters().len() + usize::from(stacks);
+        let lacks = (id.is_some() || !self.is_empty()) && self.intervals.len() < entries;
+        let table = if lacks {
+            Some(self.copy(entries).ok_or(Refusal::OutOfMemory)?)
+        } else {
+            None
+        };
+        let more = table.as_ref().map_or(0, Self::memory_bytes);
+        let more = more.saturating_sub(self.memory_bytes());
+        let index = match found {
+            Some(index) if more == 0 => index,
+            _ => {
+                let limits = limits().beside(more);
+                if more > 0 && stack.memory_bytes() > limits.object_bytes {
+                    return Err(Refusal::MemoryLimit);
                 }
-                index
+                found.map_or_else(|| stack.make_room(limits), Ok)?
             }
-            _ => self.begin_range(stack, id, limits())?,
         };
-        let (lowest, highest) = self.seen.unwrap_or((id, id));
-        self.seen = Some((lowest.min(id), highest.max(id)));
+        if let Some(table) = table {
+            *self = table;
+        }
+        if let Some(id) = id {
+            self.intervals[index] = hull(self.interval(index), Some((id, id)));
+        }
         Ok(index)
     }
 
-    /// Whether an id is not above all before it. A file may say that a range begins above all ids that were
-    /// seen.
-    fn is_late(&self, id: u64) -> bool {
-        let last = self.ranges.last().map(|(first, _)| *first);
-        last.max(self.seen.map(|(_, highest)| highest)) >= Some(id)
+    /// The filter for an item with an id, if there is one that takes it. Of several, the newest.
+    fn choose(&self, stack: &Stack, probe: Probe, id: u64) -> Option<usize> {
+        let filters = stack.filters();
+        let newest = |wanted: &dyn Fn(usize) -> bool| {
+            let mut newest_first = (0..filters.len()).rev();
+            newest_first.find(|index| wanted(*index))
+        };
+        let holds = |index: usize| self.holds(index, id);
+        let has_room = |index: usize| !filters[index].is_full();
+        let claims = |index: usize| filters[index].contains(probe);
+        // One whose interval holds the id. If it claims the item, that takes no room, and its counts stay
+        // together.
+        let held = newest(&|index| holds(index) && claims(index));
+        let held = held.or_else(|| newest(&|index| holds(index) && has_room(index)));
+        if held.is_some() {
+            return held;
+        }
+        // One whose interval reaches the id without overlapping another.
+        let intervals = || self.intervals.iter().flatten();
+        let is_held = intervals().any(|(lowest, highest)| (*lowest..=*highest).contains(&id));
+        let below = intervals().map(|interval| interval.1).filter(|at| *at < id);
+        let above = intervals().map(|interval| interval.0).filter(|at| *at > id);
+        let (below, above) = (below.max(), above.min());
+        let reaches = |index: usize| {
+            let interval = self.interval(index);
+            interval.is_none_or(|(lowest, highest)| Some(highest) == below || Some(lowest) == above)
+        };
+        let next = |index: usize| !is_held && reaches(index) && (has_room(index) || claims(index));
+        if let Some(index) = newest(&next) {
+            return Some(index);
+        }
+        if stack.law().growth() == Growth::Fixed {
+            // There will be no other. One that is full takes what it knows.
+            return with_room(stack).or_else(|| newest(&claims));
+        }
+        // While intervals are apart, an id above all of them keeps them apart: room that removals made in an
+        // older filter is not used before that filter is empty.
+        let rises = !is_held && above.is_none();
+        with_room(stack).filter(|index| !rises || self.overlaps(*index))
     }
 
-    fn begin_range(
-        &mut self,
-        stack: &mut Stack,
-        id: u64,
-        limits: Limits,
-    ) -> Result<usize, Refusal> {
-        let limits = limits.beside(size_of::<Range>() as u64);
-        if stack.memory_bytes() > limits.object_bytes {
-            return Err(Refusal::MemoryLimit);
+    /// Whether a filter's interval overlaps another.
+    fn overlaps(&self, index: usize) -> bool {
+        let Some((lowest, highest)) = self.interval(index) else {
+            return false;
+        };
+        let meet = |other: &Interval| other.0 <= highest && other.1 >= lowest;
+        // Itself, and another.
+        self.intervals
+            .iter()
+            .flatten()
+            .filter(|other| meet(other))
+            .count()
+            > 1
+    }
+
+    /// Forgets the ids of a filter that claims nothing any more.
+    pub fn forget(&mut self, index: usize) {
+        if let Some(interval) = self.intervals.get_mut(index) {
+            *interval = None;
         }
-        let room = self.ranges.try_reserve_exact(1);
-        room.map_err(|_| Refusal::OutOfMemory)?;
-        let newest = self.ranges.last().map(|(_, index)| *index);
-        let behind = newest.map_or(0, |index| index + 1);
-        let index = stack.make_room(behind, || limits)?;
-        // In a non-scaling object that saturates, the last range continues.
-        if newest.is_none_or(|newest| newest < index) {
-            let first = if newest.is_none() { 0 } else { id };
-            self.ranges.push((first, index));
-        }
-        Ok(index)
     }
 
     /// Requires that these are ids of a stack of so many filters.
     pub fn check(&self, filters: usize) -> Result<(), &'static str> {
-        let Some((lowest, highest)) = self.seen else {
-            return if self.ranges.is_empty() {
-                Ok(())
-            } else {
-                Err("ranges without ids")
-            };
-        };
-        if lowest > highest {
-            return Err("ids out of order");
+        if !self.is_empty() && self.intervals.len() != filters {
+            return Err("ids of another number of filters");
         }
-        let begins = self.ranges.first().is_some_and(|(first, _)| *first == 0);
-        let mut pairs = self.ranges.windows(2);
-        let rising = pairs.all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
-        let last = self.ranges.last();
-        if begins && rising && last.is_some_and(|(_, index)| *index < filters) {
+        let mut intervals = self.intervals.iter().flatten();
+        if intervals.all(|(lowest, highest)| lowest <= highest) {
             Ok(())
         } else {
-            Err("ranges out of order")
+            Err("ids out of order")
         }
     }
 
     /// Bytes of memory outside the value itself.
     pub const fn memory_bytes(&self) -> u64 {
-        (self.ranges.capacity() * size_of::<Range>()) as u64
+        (self.intervals.capacity() * size_of::<Option<Interval>>()) as u64
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        let mut ranges = Vec::new();
-        ranges.try_reserve_exact(self.ranges.len()).ok()?;
-        ranges.extend_from_slice(&self.ranges);
-        Some(Self {
-            ranges,
-            seen: self.seen,
-        })
+        self.copy(self.intervals.len())
     }
+
+    /// A copy with so many entries, at least as many as there are.
+    fn copy(&self, entries: usize) -> Option<Self> {
+        let mut intervals = Vec::new();
+        intervals.try_reserve_exact(entries).ok()?;
+        intervals.extend_from_slice(&self.intervals);
+        intervals.resize(entries, None);
+        Some(Self { intervals })
+    }
+}
+
+/// The newest filter with room. Filters of counters may have room again.
+fn with_room(stack: &Stack) -> Option<usize> {
+    stack.filters().iter().rposition(|filter| !filter.is_full())
 }

@@ -11,12 +11,13 @@ mod window;
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::hash::{Hasher, Probe, Seed};
 use crate::bloom::law::{Law, Limits, Links, Params, Refusal};
+use crate::bloom::number::{MAX_CAPACITY, either};
 use crate::bloom::stack::{Added, Stack};
 
 use check::Check;
 use timeline::Timeline;
 
-pub use ids::Ids;
+pub use ids::{Ids, Interval};
 pub use merge::MergeError;
 pub use outline::{FilterOutline, Outline, PeriodOutline};
 pub use shape::{Kind, Shape};
@@ -30,13 +31,13 @@ pub use window::{Time, Window};
 ///
 /// ```
 /// use valkeybloom::bloom::{
-///     Added, Fraction, Growth, Limits, Object, Params, Seed, Shape, Time, Window, Kind,
+///     Added, Fraction, Growth, Limits, Object, Params, Seed, Shape, Tightening, Time, Window, Kind,
 /// };
 ///
 /// let params = Params {
 ///     capacity: 1000,
 ///     error_rate: Fraction::new(0.01).unwrap(),
-///     tightening: Fraction::HALF,
+///     tightening: Tightening::HALF,
 ///     growth: Growth::from_expansion(2),
 /// };
 /// let mut seen = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
@@ -78,8 +79,10 @@ impl Object {
         if shape.kind == Kind::Plain {
             return Self::plain(&shape.params, seed, limits);
         }
+        let mut shape = *shape;
+        shape.params.tightening = shape.tightening();
         let mut timeline = Timeline {
-            shape: *shape,
+            shape,
             hasher: Hasher::Sip(seed),
             periods: Vec::new(),
         };
@@ -134,6 +137,29 @@ impl Object {
     /// # Errors
     /// Any [`MergeError`].
     pub fn merged(sources: &[&Self], limits: Limits) -> Result<Self, MergeError> {
+        let copy = || {
+            let first = sources.first().ok_or(MergeError::Kinds)?;
+            first.try_clone().ok_or(merge::NO_MEMORY)
+        };
+        let merged = Self::union(sources, None, limits)?.map_or_else(copy, Ok)?;
+        if merged.is_within(limits) {
+            Ok(merged)
+        } else {
+            Err(merge::TOO_LARGE)
+        }
+    }
+
+    /// The union of these objects, at least one, or `None` if the first one is that already. Filters that limits
+    /// don't admit are refused before memory is taken for them; periods that have passed by now, if that is
+    /// given, count for none.
+    ///
+    /// # Errors
+    /// Any [`MergeError`].
+    pub fn union(
+        sources: &[&Self],
+        now_ms: Option<u64>,
+        limits: Limits,
+    ) -> Result<Option<Self>, MergeError> {
         let (mut stacks, mut timelines) = (Vec::new(), Vec::new());
         for source in sources {
             match &source.0 {
@@ -141,18 +167,15 @@ impl Object {
                 Body::Timeline(timeline) => timelines.push(&**timeline),
             }
         }
+        let mut budget = merge::Budget::new(limits, Self::BASE_BYTES);
         let merged = match (stacks.is_empty(), timelines.is_empty()) {
-            (false, true) => Body::Stack(merge::stacks(&stacks)?),
-            (true, false) => Body::Timeline(Box::new(merge::timelines(&timelines)?)),
+            (false, true) => merge::stacks(&stacks, &mut budget)?.map(Body::Stack),
+            (true, false) => merge::timelines(&timelines, now_ms, &mut budget)?
+                .map(|timeline| Body::Timeline(Box::new(timeline))),
             _ => return Err(MergeError::Kinds),
         };
-        let merged = Self(merged);
-        let merged = merged.checked().map_err(MergeError::Refused)?;
-        if merged.is_within(limits) {
-            Ok(merged)
-        } else {
-            Err(merge::TOO_LARGE)
-        }
+        let merged = merged.map(|body| Self(body).checked());
+        merged.transpose().map_err(MergeError::Refused)
     }
 
     /// Requires that this is a valid object, as `Check` states what that is.
@@ -350,8 +373,8 @@ impl Object {
         self.assert_valid();
     }
 
-    /// Frees the periods that have passed, and treats what was added later than now as added just now.
-    /// Returns whether anything changed.
+    /// Frees the periods that have passed, and sets the others back with the clock, if that was. Returns whether
+    /// anything changed.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let tidied = match &mut self.0 {
             Body::Stack(_) => false,
@@ -361,10 +384,10 @@ impl Object {
         tidied
     }
 
-    /// Removes one count of an item, and returns whether it did: only counters can. With an id: from the
-    /// filter that took that id, if it claims the item. Without: from the one filter that claims it; if
-    /// several do, from none. Removing what was never added takes a count from other items, which may then
-    /// be missing.
+    /// Removes one count of an item, and returns whether it did: only counters can, and only if a single
+    /// filter claims the item; with the id that it was added with, a single one of those that may hold that
+    /// id. What was counted 15 times stays: how often more is unknown. Removing what was never added, or not
+    /// with that id, takes a count from other items, which may then be missing.
     pub fn remove(&mut self, item: &[u8], id: Option<u64>) -> bool {
         let removed = match &mut self.0 {
             Body::Timeline(timeline) if timeline.shape.is_counting() => {
@@ -386,20 +409,17 @@ impl Object {
 
     /// Number of items that were new when they were added; with a window, summed over the periods that answer.
     pub fn items(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        let each = self.live(now_ms).map(|(_, stack)| stack.items());
-        each.fold(0, u64::saturating_add)
+        sum(self.live(now_ms).map(|(_, stack)| stack.items()))
     }
 
     /// Sum of the capacities of the filters that answer.
     pub fn capacity(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        let each = self.live(now_ms).map(|(_, stack)| stack.capacity());
-        each.fold(0, u64::saturating_add)
+        sum(self.live(now_ms).map(|(_, stack)| stack.capacity()))
     }
 
-    /// The error rate now, estimated from the items in each filter.
+    /// The error rate now, estimated from what is in each filter.
     pub fn estimated_rate(&self, now_ms: impl FnOnce() -> u64) -> f64 {
-        let rates = self.live(now_ms).map(|(_, stack)| stack.estimated_rate());
-        rates.sum::<f64>().min(1.0)
+        either(self.live(now_ms).map(|(_, stack)| stack.estimated_rate()))
     }
 
     /// The capacity that the object can grow to before a limit stops it; with a window, in the current period.
@@ -446,11 +466,6 @@ impl Object {
         self.all_stacks().flat_map(Stack::filters)
     }
 
-    /// The same, to be moved.
-    pub fn all_filters_mut(&mut self) -> impl Iterator<Item = &mut Filter> {
-        self.all_stacks_mut().flat_map(Stack::filters_mut)
-    }
-
     fn all_stacks_mut(&mut self) -> impl Iterator<Item = &mut Stack> {
         let (one, periods) = match &mut self.0 {
             Body::Stack(stack) => (Some(stack), &mut [][..]),
@@ -460,12 +475,25 @@ impl Object {
         one.into_iter().chain(periods)
     }
 
-    /// Lets `place` move the tables of filters. It returns the same filters, perhaps elsewhere.
-    pub fn relocate_tables(&mut self, mut place: impl FnMut(Vec<Filter>) -> Vec<Filter>) {
+    /// Lets `by` move tables and blobs, one after another, beginning with number `begin`, until it has enough.
+    /// Returns the number of the next one, if there is one.
+    pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
+        let mut number = 0;
         for stack in self.all_stacks_mut() {
-            stack.relocate_table(&mut place);
+            let parts = 1 + stack.filters().len();
+            for part in begin.saturating_sub(number).min(parts)..parts {
+                if number + part > begin && by.has_enough() {
+                    return Some(number + part);
+                }
+                match part.checked_sub(1) {
+                    None => stack.relocate_table(|table| by.table(table)),
+                    Some(index) => stack.filters_mut()[index].relocate(|blob| by.blob(blob)),
+                }
+            }
+            number += parts;
         }
         self.assert_valid();
+        None
     }
 
     /// Number, items and capacity of all filters that take memory, whether they answer or not.
@@ -499,6 +527,21 @@ impl Object {
         filters.all(|bytes| bytes <= limits.filter_bytes)
             && self.memory_bytes() <= limits.object_bytes
     }
+}
+
+/// A sum over periods; only files can claim so many that it is cut.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add).min(MAX_CAPACITY)
+}
+
+/// Moves what an object allocated.
+pub trait Relocate {
+    /// Whether to stop; asked before each step but the first.
+    fn has_enough(&mut self) -> bool;
+    /// Moves a table. It returns the same filters, perhaps elsewhere.
+    fn table(&mut self, table: Vec<Filter>) -> Vec<Filter>;
+    /// Moves a blob. It returns the same bytes, perhaps elsewhere.
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]>;
 }
 
 impl Shape {

@@ -6,7 +6,7 @@ use crate::bloom::law::Law;
 use crate::bloom::stack::Stack;
 
 use super::check::Check;
-use super::ids::{Ids, Range};
+use super::ids::Ids;
 use super::shape::{Kind, Shape};
 use super::timeline::{Period, Timeline};
 
@@ -123,12 +123,12 @@ impl Outline {
     /// Bytes of its tables, without itself and the filters' blobs.
     pub fn table_bytes(&self) -> u64 {
         let of_period = |period: &PeriodOutline| {
-            period.filters.capacity() * size_of::<FilterOutline>()
-                + period.ids.ranges.capacity() * size_of::<Range>()
+            let filters = period.filters.capacity() * size_of::<FilterOutline>();
+            filters as u64 + period.ids.memory_bytes()
         };
-        let periods = self.periods.iter().map(of_period).sum::<usize>()
-            + self.periods.capacity() * size_of::<PeriodOutline>();
-        periods as u64 + self.law.memory_bytes()
+        let table = self.periods.capacity() * size_of::<PeriodOutline>();
+        let periods = self.periods.iter().map(of_period).sum::<u64>();
+        table as u64 + periods + self.law.memory_bytes()
     }
 
     /// Bytes that the object will take, without itself and its filters' blobs.
@@ -139,10 +139,10 @@ impl Outline {
         let timeline = match self.shape.kind {
             Kind::Plain => 0,
             Kind::Windowed(_) | Kind::Counting => {
-                let ranges = self.periods.iter().map(|p| size_of_val(&*p.ids.ranges));
+                let ids = self.periods.iter().map(|p| size_of_val(&*p.ids.intervals));
                 size_of::<Timeline>()
                     + self.periods.len() * size_of::<Period>()
-                    + ranges.sum::<usize>()
+                    + ids.sum::<usize>()
             }
         };
         (per_filter + links + timeline) as u64

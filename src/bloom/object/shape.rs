@@ -1,7 +1,7 @@
 //! What a new object is requested to be.
 
 use crate::bloom::filter::Cells;
-use crate::bloom::law::{Law, Limits, Params, Refusal, Standing};
+use crate::bloom::law::{Law, Limits, Params, Refusal, Standing, Tightening};
 use crate::bloom::number::Fraction;
 
 use super::window::Window;
@@ -56,6 +56,14 @@ impl Shape {
         }
     }
 
+    /// The ratio of the rates of successive filters. Only plain objects are valkey-bloom's.
+    pub fn tightening(&self) -> Tightening {
+        match self.kind {
+            Kind::Plain => self.params.tightening,
+            Kind::Windowed(_) | Kind::Counting => self.params.tightening.as_ours(),
+        }
+    }
+
     /// Into how many parts the error rate is divided: the most periods that may answer at a time, one of
     /// them opened ahead.
     #[allow(clippy::cast_precision_loss, reason = "there are few periods")]
@@ -68,6 +76,7 @@ impl Shape {
     pub fn law(&self) -> Option<Law> {
         Some(Law::of(&Params {
             error_rate: Fraction::new(self.params.error_rate.get() / self.parts())?,
+            tightening: self.tightening(),
             ..self.params
         }))
     }
@@ -80,7 +89,7 @@ impl Shape {
         };
         let first = Standing {
             filters: 0,
-            next_capacity: Some(self.params.capacity),
+            newest: self.params.capacity,
             capacity: 0,
             bytes,
             cells: self.cells(),

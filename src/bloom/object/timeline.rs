@@ -8,7 +8,6 @@
 
 use crate::bloom::hash::{Hasher, Probe};
 use crate::bloom::law::{Limits, Refusal};
-use crate::bloom::number::MANY;
 use crate::bloom::stack::{self, Added, Stack};
 
 use super::ids::Ids;
@@ -21,7 +20,7 @@ pub struct Period {
     /// Its number: periods are numbered since the epoch. 0, without a window.
     pub number: u64,
     pub stack: Stack,
-    /// Which ids went into which filter, if cells are counters.
+    /// Which ids went into which filter of counters.
     pub ids: Ids,
 }
 
@@ -65,8 +64,8 @@ impl Timeline {
         let Some(window) = self.shape.window() else {
             return &self.periods;
         };
-        let now_ms = now_ms();
-        let passed = |period: &Period| window.has_passed(period.number, now_ms);
+        let current = window.period_at(now_ms());
+        let passed = |period: &Period| window.has_passed(period.number, current);
         &self.periods[self.periods.partition_point(passed)..]
     }
 
@@ -95,23 +94,30 @@ impl Timeline {
         stack::contains_each(&self.hasher, items, filters, answer);
     }
 
-    /// Frees the periods that have passed, and treats what was added later than now as added just now.
-    /// Returns whether anything changed.
+    /// Frees the periods that have passed, and sets the others back with the clock, if that was. Returns whether
+    /// anything changed.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let Some(window) = self.shape.window() else {
             return false;
         };
-        let ahead = window.period_at(now_ms).saturating_add(1);
-        let has_passed = |period: &Period| window.has_passed(period.number, now_ms);
-        let is_tidy = |period: &Period| !has_passed(period) && period.number <= ahead;
-        if self.periods.iter().all(is_tidy) {
+        let current = window.period_at(now_ms);
+        let has_passed = |period: &Period| window.has_passed(period.number, current);
+        let newest = self.periods.last().map_or(0, |period| period.number);
+        let back = newest.saturating_sub(current.saturating_add(1));
+        if back == 0 && !self.periods.iter().any(has_passed) {
             return false;
+        }
+        // What lies a window before the newest was merged in, and is of another clock.
+        let of_clock =
+            |period: &Period| !window.has_passed(period.number, newest.saturating_sub(1));
+        for period in &mut self.periods {
+            if of_clock(period) {
+                period.number = period.number.saturating_sub(back);
+            }
         }
         self.periods.retain(|period| !has_passed(period));
         self.periods.shrink_to_fit();
-        for period in &mut self.periods {
-            period.number = period.number.min(ahead);
-        }
+        self.periods.sort_by_key(|period| period.number);
         true
     }
 
@@ -142,7 +148,11 @@ impl Timeline {
             }
             added
         };
-        added.map(|added| claimant.map_or(added, |_| Added::Again))
+        match added {
+            // There is no room to keep it for longer, but it is there.
+            Err(Refusal::Full) if claimant.is_some() => Ok(Added::Present),
+            added => added.map(|added| claimant.map_or(added, |_| Added::Again)),
+        }
     }
 
     /// Adds each item in turn, and passes the result of [`add`](Self::add) to `outcome`. Stops after the first
@@ -187,15 +197,10 @@ impl Timeline {
         if !self.shape.is_counting() {
             return stack.add(probe, limits);
         }
-        let claimant = stack.claimants(probe).next();
-        let index = match (id, claimant) {
-            (Some(id), _) => ids.place(stack, id, probe, limits)?,
-            // To the filter with its earlier counts, so that one filter holds all of them.
-            (None, Some(claimant)) => claimant,
-            (None, None) => stack.make_room(0, limits)?,
-        };
+        let claimed = stack.contains(probe);
+        let index = ids.place(stack, probe, id, limits)?;
         stack.count_up(index, probe);
-        Ok(claimant.map_or(Added::New, |_| Added::Again))
+        Ok(if claimed { Added::Again } else { Added::New })
     }
 
     /// Opens a period that does not exist. Returns its index.
@@ -210,11 +215,6 @@ impl Timeline {
             shape.params.capacity,
             limits.beside(rest),
         )?;
-        let capacities = self.periods.iter().map(|period| period.stack.capacity());
-        let capacity = capacities.fold(self.shape.params.capacity, u64::saturating_add);
-        if capacity > MANY && self.shape.window().is_some() {
-            return Err(Refusal::MemoryLimit);
-        }
         let room = self.periods.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
         let index = self.periods.partition_point(|p| p.number <= number);
@@ -227,28 +227,24 @@ impl Timeline {
         Ok(index)
     }
 
-    /// Removes one count of an item from counters, and returns whether it did. With an id: from the filter
-    /// that took that id, if it claims the item. Without: from the one filter that claims it; if several do,
-    /// from none. Removing what was never added takes a count from other items, which may then be missing.
+    /// Removes one count of an item from counters, and returns whether it did: if a single filter claims the
+    /// item, of those whose interval holds its id, if it has one. Removing what was never added takes a count
+    /// from other items, which may then be missing.
     pub fn remove(&mut self, probe: Probe, id: Option<u64>) -> bool {
-        let mut found = None;
-        for (index, period) in self.periods.iter().enumerate() {
-            let of_id = match id.map(|id| period.ids.took(id)) {
-                Some(None) => continue,
-                of_id => of_id.flatten(),
-            };
-            let claimants = period.stack.claimants(probe);
-            for filter in claimants.filter(|filter| of_id.is_none_or(|of_id| of_id == *filter)) {
-                if found.replace((index, filter)).is_some() {
-                    return false;
-                }
-            }
-        }
-        let Some((index, filter)) = found else {
+        let Some(Period { stack, ids, .. }) = self.periods.last_mut() else {
             return false;
         };
-        self.periods[index].stack.count_down(filter, probe);
-        true
+        let may_hold = |index: &usize| id.is_none_or(|id| ids.holds(*index, id));
+        let mut claimants = stack.claimants(probe).filter(may_hold);
+        let (Some(index), None) = (claimants.next(), claimants.next()) else {
+            return false;
+        };
+        drop(claimants);
+        let removed = stack.count_down(index, probe);
+        if stack.filters()[index].is_unused() {
+            ids.forget(index);
+        }
+        removed
     }
 
     /// The capacity that the object can grow to, in the current period if it has a window, before a limit

@@ -1,8 +1,8 @@
 //! How time passes for an object with a window.
 //!
 //! Time is an argument, in milliseconds since the epoch. If the clock is set forward, periods pass as if one
-//! had waited. If it is set back, the next write treats what was added later than now as added just now: it
-//! stays for a window from now on, and no longer.
+//! had waited. If it is set back, the next write sets all periods back with it, so that they pass one after
+//! another as before. So there are never more of them than the error rate was divided by.
 
 /// How long items are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,9 +43,9 @@ impl Window {
         now_ms / self.period_ms
     }
 
-    /// Whether a period has passed out of the window.
-    pub const fn has_passed(self, period: u64, now_ms: u64) -> bool {
-        period.saturating_add(self.periods) <= self.period_at(now_ms)
+    /// Whether a period has passed out of the window when another one is current.
+    pub const fn has_passed(self, period: u64, current: u64) -> bool {
+        period.saturating_add(self.periods) <= current
     }
 
     /// The period that an item with such a time to live goes into: the first that passes at its end or

@@ -6,7 +6,7 @@ mod lookup;
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
 use crate::bloom::law::{Growth, Law, Limits, Refusal, Standing, Step};
-use crate::bloom::number::{MAX_CAPACITY, Sums};
+use crate::bloom::number::{MAX_CAPACITY, Sums, either};
 
 use lookup::{ROW, Row};
 
@@ -31,10 +31,12 @@ pub struct Stack {
     hasher: Hasher,
     law: Law,
     cells: Cells,
-    // Sums over the filters, kept because a stack may be deep.
+    // Over the filters, kept because a stack may be deep.
     items: u64,
     capacity: u64,
     blob_bytes: u64,
+    /// The error rate of all filters but the newest, if they are filters of bits: these change no more.
+    older_rate: f32,
 }
 
 impl Stack {
@@ -51,7 +53,7 @@ impl Stack {
     ) -> Result<Self, Refusal> {
         let mut stack = Self::empty(law, hasher, cells);
         let first = Standing {
-            next_capacity: Some(capacity),
+            newest: capacity,
             ..stack.standing()
         };
         let step = stack.law.step(&first, limits)?;
@@ -68,6 +70,7 @@ impl Stack {
             items: 0,
             capacity: 0,
             blob_bytes: 0,
+            older_rate: 0.0,
         }
     }
 
@@ -79,7 +82,9 @@ impl Stack {
         filters: Vec<Filter>,
     ) -> Result<Self, &'static str> {
         let sums = sums_of(&filters)?;
+        let older = filters.split_last().map_or(&[][..], |(_, older)| older);
         Ok(Self {
+            older_rate: rate_of(older),
             filters,
             items: sums.items,
             capacity: sums.capacity,
@@ -155,10 +160,14 @@ impl Stack {
         filter.map_or(0.0, |filter| self.law.filter_rate(index, filter))
     }
 
-    /// The error rate now, estimated from the items in each filter.
+    /// The error rate now, estimated from what is in each filter.
     pub fn estimated_rate(&self) -> f64 {
-        let rates = self.filters.iter().map(|f| f.rate_at(f.items()));
-        rates.sum::<f64>().min(1.0)
+        let older = match self.filters.split_last() {
+            Some((_, older)) if self.cells == Cells::Counters => rate_of(older),
+            _ => self.older_rate,
+        };
+        let newest = self.filters.last().map_or(0.0, Filter::estimated_rate);
+        either([f64::from(older), newest].into_iter())
     }
 
     /// The capacity that the stack can grow to before a limit stops it; [`MAX_CAPACITY`] if none does.
@@ -167,11 +176,9 @@ impl Stack {
     }
 
     fn standing(&self) -> Standing {
-        let factor = u64::from(self.law.growth().expansion());
-        let newest = self.filters.last();
         Standing {
             filters: self.filters.len() as u64,
-            next_capacity: newest.and_then(|newest| newest.capacity().checked_mul(factor)),
+            newest: self.filters.last().map_or(0, Filter::capacity),
             capacity: self.capacity,
             bytes: self.memory_bytes(),
             cells: self.cells,
@@ -260,7 +267,7 @@ impl Stack {
         limits: impl FnOnce() -> Limits,
     ) -> Result<Added, Refusal> {
         let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
-        if newest.is_full() {
+        if newest.is_full() || self.items >= MAX_CAPACITY {
             if newest.contains(probe) {
                 return Ok(Added::Present);
             }
@@ -273,6 +280,15 @@ impl Stack {
 
     #[cold]
     fn add_to_full(&mut self, probe: Probe, limits: Limits) -> Result<Added, Refusal> {
+        // Only a file can claim so many.
+        if self.items >= MAX_CAPACITY {
+            let fixed = self.law.growth() == Growth::Fixed;
+            return Err(if fixed {
+                Refusal::Full
+            } else {
+                Refusal::MemoryLimit
+            });
+        }
         self.grow_or_saturate(limits)?;
         if let Some(newest) = self.filters.last_mut() {
             newest.insert_slowly(probe);
@@ -287,7 +303,7 @@ impl Stack {
         if self.law.growth() != Growth::Fixed {
             let step = self.law.step(&self.standing(), limits)?;
             self.push(&step)
-        } else if limits.saturate && self.items < MAX_CAPACITY {
+        } else if limits.saturate {
             Ok(())
         } else {
             Err(Refusal::Full)
@@ -301,25 +317,18 @@ impl Stack {
         let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
         let filter = filter.ok_or(Refusal::OutOfMemory)?;
         self.law.enter(step)?;
+        if let (Some(newest), Cells::Bits | Cells::BareBits) = (self.filters.last(), self.cells) {
+            self.older_rate = with_rate(self.older_rate, newest);
+        }
         self.capacity += filter.capacity();
         self.blob_bytes += filter.blob().len() as u64;
         self.filters.push(filter);
         Ok(())
     }
 
-    /// The newest filter with room, of those from number `first` on; if there is none, a new one.
-    /// Filters of counters may have room again.
-    pub fn make_room(
-        &mut self,
-        first: usize,
-        limits: impl FnOnce() -> Limits,
-    ) -> Result<usize, Refusal> {
-        let with_room = |filter: &Filter| !filter.is_full();
-        let candidates = self.filters.get(first..).unwrap_or_default();
-        if let Some(index) = candidates.iter().rposition(with_room) {
-            return Ok(first + index);
-        }
-        self.grow_or_saturate(limits())?;
+    /// The newest filter, which takes items from now on, when all are full.
+    pub fn make_room(&mut self, limits: Limits) -> Result<usize, Refusal> {
+        self.grow_or_saturate(limits)?;
         Ok(self.filters.len() - 1)
     }
 
@@ -327,15 +336,19 @@ impl Stack {
         self.recount(index, |filter| filter.count_up(probe));
     }
 
-    pub fn count_down(&mut self, index: usize, probe: Probe) {
-        self.recount(index, |filter| filter.count_down(probe));
+    /// Removes one count of an item that a filter claims, and returns whether it did.
+    pub fn count_down(&mut self, index: usize, probe: Probe) -> bool {
+        self.recount(index, |filter| filter.count_down(probe))
     }
 
-    fn recount(&mut self, index: usize, change: impl FnOnce(&mut Filter)) {
+    fn recount<T>(&mut self, index: usize, change: impl FnOnce(&mut Filter) -> T) -> T {
         let filter = &mut self.filters[index];
         self.items -= filter.items();
-        change(filter);
+        let changed = change(filter);
+        // Only where a file claims very many is there anything to cut.
+        filter.cut_items(MAX_CAPACITY - self.items);
         self.items += filter.items();
+        changed
     }
 
     /// Lets `place` move the table of filters. It returns the same filters, perhaps elsewhere.
@@ -363,6 +376,22 @@ impl Stack {
             newest.seal();
         }
     }
+}
+
+/// Rounded after each filter, as where they are stacked one by one.
+fn rate_of(filters: &[Filter]) -> f32 {
+    filters.iter().fold(0.0, with_rate)
+}
+
+fn with_rate(older: f32, filter: &Filter) -> f32 {
+    as_single(either(
+        [f64::from(older), filter.estimated_rate()].into_iter(),
+    ))
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "a rate is an estimate")]
+const fn as_single(rate: f64) -> f32 {
+    rate as f32
 }
 
 fn sums_of(filters: &[Filter]) -> Result<Sums, &'static str> {

@@ -91,7 +91,7 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     to.uint(object.totals().0);
     to.uint(u64::from(params.growth.expansion()));
     to.double(params.error_rate.get());
-    to.double(params.tightening.get());
+    to.double(params.tightening.to_stored());
     to.uint(u64::from(object.hasher().seed().is_some_and(is_random)));
     let mut newest_items = 0;
     for filter in object.all_filters() {
@@ -107,7 +107,7 @@ pub fn write(object: &Object, extent: Extent) -> Vec<u8> {
     let mut out = vec![version(extent)];
     out.extend(params.growth.expansion().to_le_bytes());
     out.extend(params.error_rate.get().to_le_bytes());
-    out.extend(params.tightening.get().to_le_bytes());
+    out.extend(params.tightening.to_stored().to_le_bytes());
     out.push(u8::from(object.hasher().seed().is_some_and(is_random)));
     out.extend(object.totals().0.to_le_bytes());
     for filter in object.all_filters() {

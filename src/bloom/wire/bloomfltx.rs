@@ -6,14 +6,19 @@
 //!
 //! | of | fields |
 //! |---|---|
-//! | the object | 1; 1 with a window or 2 with counters; expansion; error rate; tightening ratio; capacity; seed; with a window length of a period in ms and number of periods; number of stacks |
-//! | each stack | number of the period; with counters number of id ranges and, if there are any, lowest and highest id and of each range its first id and the number of its filter; number of filters |
-//! | each filter | blob; capacity; items |
+//! | the object | form, 1 or 2; 1 with a window or 2 with counters; expansion; error rate; tightening ratio; capacity; seed; with a window length of a period in ms and number of periods; number of stacks |
+//! | each stack | number of the period; in form 1 with counters number of id ranges, 0; number of filters |
+//! | each filter | blob; capacity; items; in form 2 1, and lowest and highest id that it took, or 0 |
+//!
+//! Form 2 is that of counters that took ids. Whatever took none is written in form 1, which earlier builds
+//! read. They wrote ids in form 1 too: behind a number of ranges that is not 0, the lowest and the highest id
+//! of all, and of each range its first id and the number of its filter. Counters are one stack, where
+//! earlier builds wrote several after a merge: these are read as one.
 
 use crate::bloom::hash::{Hasher, Seed};
 use crate::bloom::law::Params;
 use crate::bloom::object::{
-    FilterOutline, Ids, Kind, Object, Outline, PeriodOutline, Shape, Window,
+    FilterOutline, Ids, Interval, Kind, Object, Outline, PeriodOutline, Shape, Window,
 };
 
 use super::fields::{Bytes, Cursor, DecodeError, Extent, RdbRead, RdbWrite, read_blob};
@@ -29,8 +34,9 @@ const fn version(extent: Extent) -> u8 {
     }
 }
 
-/// The first field.
-const COMPLETE: u64 = 1;
+/// The first field: the form.
+const WITHOUT_IDS: u64 = 1;
+const WITH_IDS: u64 = 2;
 
 const WINDOW: u64 = 1;
 const COUNTERS: u64 = 2;
@@ -44,7 +50,7 @@ pub fn is(bytes: &[u8], extent: Extent) -> bool {
 pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError> {
     match from.uint()? {
         0 => Ok(None),
-        COMPLETE => read_fields(from).map(Some),
+        form @ (WITHOUT_IDS | WITH_IDS) => read_fields(form, from).map(Some),
         _ => Err(DecodeError::UnsupportedVersion),
     }
 }
@@ -63,7 +69,7 @@ pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
     Ok(outline)
 }
 
-fn read_fields(from: &mut impl RdbRead) -> Result<Outline, DecodeError> {
+fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeError> {
     let options = from.uint()?;
     let (expansion, error_rate, tightening) = (from.uint()?, from.double()?, from.double()?);
     let capacity = from.uint()?;
@@ -78,13 +84,38 @@ fn read_fields(from: &mut impl RdbRead) -> Result<Outline, DecodeError> {
         3 => return Err("window with counters".into()),
         _ => return Err("unknown options".into()),
     };
+    if form == WITH_IDS && kind != Kind::Counting {
+        return Err("ids without counters".into());
+    }
     let mut periods = Vec::new();
     for _ in 0..from.uint()? {
-        periods.push(read_period(from, kind)?);
+        let number = from.uint()?;
+        let (ids, filters) = match (form, kind) {
+            (WITH_IDS, _) => read_filters_with_ids(from)?,
+            (_, Kind::Counting) => read_ranges_and_filters(from)?,
+            _ => (Ids::default(), read_filters(from)?),
+        };
+        let period = PeriodOutline {
+            number,
+            ids,
+            filters,
+        };
+        match periods.last_mut() {
+            Some(before) if form == WITHOUT_IDS && kind == Kind::Counting && number == 0 => {
+                append(before, period);
+            }
+            _ => periods.push(period),
+        }
+    }
+    if let (Kind::Counting, Some(one)) = (kind, periods.last_mut()) {
+        one.filters.shrink_to_fit();
+        one.ids.intervals.shrink_to_fit();
     }
     periods.shrink_to_fit();
     let params = Params::from_stored(capacity, error_rate, tightening, expansion)?;
-    let shape = Shape { params, kind };
+    let mut shape = Shape { params, kind };
+    // At first ours were not marked.
+    shape.params.tightening = shape.tightening();
     let seed = seed.try_into().map_err(|_| "seed of another length")?;
     Ok(Outline {
         law: shape.law().ok_or("error rate out of range")?,
@@ -94,43 +125,115 @@ fn read_fields(from: &mut impl RdbRead) -> Result<Outline, DecodeError> {
     })
 }
 
-fn read_period(from: &mut impl RdbRead, kind: Kind) -> Result<PeriodOutline, DecodeError> {
-    let number = from.uint()?;
-    let mut ids = Ids::default();
-    let ranges = match kind {
-        Kind::Counting => from.uint()?,
-        Kind::Plain | Kind::Windowed(_) => 0,
-    };
-    if ranges > 0 {
-        ids.seen = Some((from.uint()?, from.uint()?));
+/// Puts a stack of counters on another.
+fn append(before: &mut PeriodOutline, period: PeriodOutline) {
+    let intervals = &mut before.ids.intervals;
+    let has_ids = !(intervals.is_empty() && period.ids.is_empty());
+    if has_ids {
+        intervals.resize(before.filters.len(), None);
+        intervals.extend(period.ids.intervals);
     }
-    for _ in 0..ranges {
-        let (first, index) = (from.uint()?, from.uint()?);
-        let index = usize::try_from(index).map_err(|_| "ranges out of order")?;
-        ids.ranges.push((first, index));
+    before.filters.extend(period.filters);
+    if has_ids {
+        intervals.resize(before.filters.len(), None);
     }
-    ids.ranges.shrink_to_fit();
+}
+
+fn read_filters(from: &mut impl RdbRead) -> Result<Vec<FilterOutline>, DecodeError> {
     let mut filters = Vec::new();
     for _ in 0..from.uint()? {
-        let (blob, capacity, items) = (read_blob(from)?, from.uint()?, from.uint()?);
-        filters.push(FilterOutline::headed(blob, capacity, items)?);
+        filters.push(read_filter(from)?);
     }
     filters.shrink_to_fit();
-    // A period without filters would take many more bytes in memory than its few in a file.
+    require_filters(&filters)?;
+    Ok(filters)
+}
+
+fn read_filter(from: &mut impl RdbRead) -> Result<FilterOutline, DecodeError> {
+    let (blob, capacity, items) = (read_blob(from)?, from.uint()?, from.uint()?);
+    Ok(FilterOutline::headed(blob, capacity, items)?)
+}
+
+/// Requires a filter: a period without any would take many more bytes in memory than its few in a file.
+fn require_filters(filters: &[FilterOutline]) -> Result<(), DecodeError> {
     if filters.is_empty() {
         return Err("no filters".into());
     }
-    Ok(PeriodOutline {
-        number,
-        ids,
-        filters,
-    })
+    Ok(())
+}
+
+fn read_filters_with_ids(
+    from: &mut impl RdbRead,
+) -> Result<(Ids, Vec<FilterOutline>), DecodeError> {
+    let (mut intervals, mut filters) = (Vec::new(), Vec::new());
+    for _ in 0..from.uint()? {
+        filters.push(read_filter(from)?);
+        intervals.push(match from.uint()? {
+            0 => None,
+            1 => Some((from.uint()?, from.uint()?)),
+            _ => return Err("ids flag out of range".into()),
+        });
+    }
+    require_filters(&filters)?;
+    Ok((Ids { intervals }, filters))
+}
+
+/// First id and number of a filter that took ids. The range ended where the next one began.
+type Range = (u64, u64);
+
+fn read_ranges_and_filters(
+    from: &mut impl RdbRead,
+) -> Result<(Ids, Vec<FilterOutline>), DecodeError> {
+    let count = from.uint()?;
+    let seen = if count > 0 {
+        Some((from.uint()?, from.uint()?))
+    } else {
+        None
+    };
+    let mut ranges = Vec::new();
+    for _ in 0..count {
+        ranges.push((from.uint()?, from.uint()?));
+    }
+    let filters = read_filters(from)?;
+    let ids = match seen {
+        Some(seen) => ids_of_ranges(seen, &ranges, filters.len())?,
+        None => Ids::default(),
+    };
+    Ok((ids, filters))
+}
+
+/// The intervals within these ranges and the lowest and highest id, of a stack of so many filters.
+fn ids_of_ranges(
+    (lowest, highest): Interval,
+    ranges: &[Range],
+    filters: usize,
+) -> Result<Ids, &'static str> {
+    if lowest > highest {
+        return Err("ids out of order");
+    }
+    let begins = ranges.first().is_some_and(|(first, _)| *first == 0);
+    let mut pairs = ranges.windows(2);
+    let rising = pairs.all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
+    if !(begins && rising) {
+        return Err("ranges out of order");
+    }
+    let mut intervals = vec![None; filters];
+    let ends = ranges.iter().skip(1).map(|(first, _)| *first - 1);
+    for ((first, index), end) in ranges.iter().zip(ends.chain([u64::MAX])) {
+        let index = usize::try_from(*index).ok();
+        let interval = index.and_then(|index| intervals.get_mut(index));
+        let interval = interval.ok_or("ranges out of order")?;
+        let (first, last) = ((*first).max(lowest), end.min(highest));
+        *interval = (first <= last).then_some((first, last));
+    }
+    Ok(Ids { intervals })
 }
 
 /// Writes the fields, in RDB or as bytes.
 pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
     let Shape { params, kind } = object.shape();
-    to.uint(COMPLETE);
+    let with_ids = object.periods().iter().any(|p| !p.ids.is_empty());
+    to.uint(if with_ids { WITH_IDS } else { WITHOUT_IDS });
     to.uint(match kind {
         Kind::Plain => 0,
         Kind::Windowed(_) => WINDOW,
@@ -138,7 +241,7 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
     });
     to.uint(u64::from(params.growth.expansion()));
     to.double(params.error_rate.get());
-    to.double(params.tightening.get());
+    to.double(params.tightening.to_stored());
     to.uint(params.capacity);
     to.bytes(object.hasher().seed().unwrap_or(&Seed::FIXED).as_bytes());
     if let Kind::Windowed(window) = kind {
@@ -148,22 +251,22 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
     to.uint(object.periods().len() as u64);
     for period in object.periods() {
         to.uint(period.number);
-        if kind == Kind::Counting {
-            to.uint(period.ids.ranges.len() as u64);
-            if let Some((lowest, highest)) = period.ids.seen {
-                to.uint(lowest);
-                to.uint(highest);
-            }
-            for (first, index) in &period.ids.ranges {
-                to.uint(*first);
-                to.uint(*index as u64);
-            }
+        if kind == Kind::Counting && !with_ids {
+            to.uint(0);
         }
         to.uint(period.stack.filters().len() as u64);
-        for filter in period.stack.filters() {
+        for (index, filter) in period.stack.filters().iter().enumerate() {
             to.bytes(filter.blob());
             to.uint(filter.capacity());
             to.uint(filter.items());
+            if !with_ids {
+                continue;
+            }
+            to.uint(u64::from(period.ids.interval(index).is_some()));
+            if let Some((lowest, highest)) = period.ids.interval(index) {
+                to.uint(lowest);
+                to.uint(highest);
+            }
         }
     }
 }

@@ -10,11 +10,11 @@ use super::fields::DecodeError;
 /// ```
 /// use valkeybloom::bloom::{Limits, Time, dump};
 ///
-/// # use valkeybloom::bloom::{Fraction, Growth, Object, Params, Seed};
+/// # use valkeybloom::bloom::{Fraction, Growth, Object, Params, Seed, Tightening};
 /// # let params = Params {
 /// #     capacity: 100,
 /// #     error_rate: Fraction::new(0.01).unwrap(),
-/// #     tightening: Fraction::HALF,
+/// #     tightening: Tightening::HALF,
 /// #     growth: Growth::from_expansion(2),
 /// # };
 /// # let mut on_the_server = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();

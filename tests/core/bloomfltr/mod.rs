@@ -7,11 +7,15 @@ mod refused;
 
 use std::collections::VecDeque;
 
-use valkeybloom::bloom::{DecodeError, Dialect, Limits, Object, Seed, Time, dump};
+use valkeybloom::bloom::{
+    DecodeError, Dialect, Limits, Object, Params, Seed, Tightening, Time, dump,
+};
 
+use crate::sizes;
 use crate::support::{
-    Field, Rng, Stream, add_new, begin_partial, capacity, dump_of, fields_of, filters, grow, has,
-    header_of, items, object, params, read_fields,
+    Field, HALF_OF_OURS, Rng, Stream, add_new, begin_partial, capacity, dump_of, fields_of,
+    filters, grow, has, header_of, items, object, of_valkey_bloom, params, read_fields,
+    through_every_form, tightening,
 };
 
 use draft::{Draft, FIXED, FilterDraft};
@@ -21,10 +25,15 @@ fn read(stream: Stream) -> Result<Object, DecodeError> {
     read_fields(Dialect::Bloomfltr, stream)
 }
 
-/// The published vector: 100 items at 1 %, non-scaling, the fixed seed, holding `item`.
+/// The published vector, an object of valkey-bloom: 100 items at 1 %, non-scaling, the fixed seed, holding
+/// `item`.
 #[test]
 fn the_published_vector_to_the_byte() {
-    let mut object = object(&params(100, 0.01, 0), Seed::FIXED);
+    let theirs = Params {
+        tightening: of_valkey_bloom(0.5),
+        ..params(100, 0.01, 0)
+    };
+    let mut object = object(&theirs, Seed::FIXED);
     add_new(&mut object, b"item");
 
     let mut blob = vec![1, 0x78, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0];
@@ -82,11 +91,55 @@ fn the_published_vector_to_the_byte() {
 
 #[test]
 fn sizes_of_the_default_object() {
-    // As valkey-bloom makes it (non-scaling, or its first filter at the whole rate) and as this
-    // program makes a scaling one: the first filter at half the rate, so 138 bytes and not 120.
-    for (expansion, bytes) in [(0, 219), (2, 237)] {
-        let object = object(&params(100, 0.01, expansion), Seed::FIXED);
-        assert_eq!(dump_of(&object).len(), bytes);
+    // As valkey-bloom makes it, its first filter at the whole rate, and as this program does, the first
+    // filter of a scaling one at half the rate. All but the bits is 99 bytes.
+    for (tightening, expansion, rate) in [
+        (of_valkey_bloom(0.5), 0, None),
+        (of_valkey_bloom(0.5), 2, None),
+        (Tightening::HALF, 0, Some(0.01)),
+        (Tightening::HALF, 2, Some(0.005)),
+    ] {
+        let params = Params {
+            tightening,
+            ..params(100, 0.01, expansion)
+        };
+        let bits = rate.map_or(120, |rate| sizes::least(100, rate).unwrap().0);
+        let length = dump_of(&object(&params, Seed::FIXED)).len() as u64;
+        assert_eq!(length, 99 + bits, "{params:?}");
+    }
+}
+
+/// Whose law an object follows is told by the ratio's last digit, and by nothing else.
+#[test]
+fn the_ratio_tells_the_law_in_every_form() {
+    let mut rng = Rng::new(4);
+    for ratio in [0.5, 0.1, 0.3, 0.75, 0.9, 0.123_456_789_012_345] {
+        for (tightening, stored) in [
+            (tightening(ratio), ratio.next_up()),
+            (of_valkey_bloom(ratio), ratio),
+        ] {
+            for (expansion, filters) in [(0, 1), (1, 4), (2, 3)] {
+                let params = Params {
+                    tightening,
+                    ..params(5, 0.1, expansion)
+                };
+                let mut object = object(&params, rng.seed());
+                grow(&mut object, &mut rng, |object| object.totals().0 == filters);
+                let told = |bytes: &[u8]| f64::from_le_bytes(bytes[13..21].try_into().unwrap());
+                assert_eq!(told(&dump_of(&object)).to_bits(), stored.to_bits());
+                assert_eq!(told(&header_of(&object)).to_bits(), stored.to_bits());
+                assert_eq!(fields_of(&object).0[3], Field::Double(stored));
+                let mut copy = through_every_form(&object);
+                assert_eq!(copy.shape().params.tightening, tightening);
+                // And so it goes on by the same law.
+                if expansion > 0 {
+                    let mut same = Rng::new(5);
+                    grow(&mut object, &mut same, |o| o.totals().0 == filters + 3);
+                    grow(&mut copy, &mut Rng::new(5), |o| o.totals().0 == filters + 3);
+                    assert!(dump_of(&copy) == dump_of(&object), "{params:?}");
+                }
+            }
+        }
     }
 }
 
@@ -99,6 +152,7 @@ fn every_form_is_as_the_description_says() {
         grow(&mut object, &mut rng, |object| object.totals().0 == filters);
         let draft = Draft {
             expansion: 1,
+            tightening: HALF_OF_OURS,
             seed_is_random: 1,
             filters: object
                 .all_filters()

@@ -3,7 +3,7 @@
 
 use valkeybloom::bloom::Seed;
 
-use crate::support::{Field, Stream};
+use crate::support::{Field, HALF_OF_OURS, Stream};
 
 #[derive(Clone)]
 pub struct Draft {
@@ -41,6 +41,9 @@ pub struct FilterDraft {
     pub cut: Option<usize>,
     pub capacity: u64,
     pub items: u64,
+    /// In form 2: a flag that is not its own, and the lowest and the highest id that it took.
+    pub took_flag: Option<u64>,
+    pub took: Option<(u64, u64)>,
 }
 
 impl FilterDraft {
@@ -54,6 +57,8 @@ impl FilterDraft {
             cut: None,
             capacity,
             items,
+            took_flag: None,
+            took: None,
         }
     }
 
@@ -92,7 +97,7 @@ impl Draft {
             options,
             expansion: 2,
             error_rate: 0.1,
-            tightening: 0.5,
+            tightening: HALF_OF_OURS,
             capacity: 3,
             seed: Seed::FIXED.as_bytes().to_vec(),
             window: (1_000, 4),
@@ -119,20 +124,41 @@ impl Draft {
 
     /// A valid one with counters and ids.
     pub fn counting() -> Self {
-        let older = FilterDraft::new(2, &[0x10, 0xf2, 0x03, 0x40], 4, 3, 2);
-        let newest = FilterDraft::new(2, &[1, 2, 3, 4, 5, 6, 7, 0xff], 6, 6, 7);
-        let mut stack = StackDraft::new(0, vec![older, newest]);
-        stack.ids = (5, 90);
-        stack.ranges = vec![(0, 0), (40, 1)];
-        Self::new(2, vec![stack])
+        let mut older = FilterDraft::new(2, &[0x10, 0xf2, 0x03, 0x40], 4, 3, 2);
+        let mut newest = FilterDraft::new(2, &[1, 2, 3, 4, 5, 6, 7, 0xff], 6, 6, 7);
+        older.took = Some((5, 39));
+        newest.took = Some((40, 90));
+        Self {
+            form: 2,
+            ..Self::new(2, vec![StackDraft::new(0, vec![older, newest])])
+        }
     }
 
-    /// A valid one with counters, of a stack with ids and one without, as a merge makes them.
+    /// The same as earlier builds wrote it.
+    pub fn ranged() -> Self {
+        let mut draft = Self::counting();
+        draft.form = 1;
+        draft.stacks[0].ids = (5, 90);
+        draft.stacks[0].ranges = vec![(0, 0), (40, 1)];
+        draft
+    }
+
+    /// A valid one with counters, of a stack with ids and one without, as earlier builds merged them.
     pub fn merged() -> Self {
-        let mut stacks = Self::counting().stacks;
+        let mut draft = Self::ranged();
         let filters = vec![FilterDraft::new(2, &[0; 4], 3, 3, 0)];
-        stacks.push(StackDraft::new(0, filters));
-        Self::new(2, stacks)
+        draft.stacks.push(StackDraft::new(0, filters));
+        draft
+    }
+
+    /// A valid one of each kind and form.
+    pub fn all() -> [Self; 4] {
+        [
+            Self::windowed(),
+            Self::counting(),
+            Self::ranged(),
+            Self::merged(),
+        ]
     }
 
     /// One with a window and counters, which is refused, and right in all else.
@@ -161,7 +187,7 @@ impl Draft {
         fields.push(count(self.count, self.stacks.len()));
         for stack in &self.stacks {
             fields.push(Field::Uint(stack.period));
-            if self.options & 2 != 0 {
+            if self.options & 2 != 0 && self.form != 2 {
                 fields.push(count(stack.range_count, stack.ranges.len()));
                 if stack.range_count.unwrap_or(stack.ranges.len() as u64) > 0 {
                     fields.extend([stack.ids.0, stack.ids.1].map(Field::Uint));
@@ -178,6 +204,13 @@ impl Draft {
                 }
                 fields.push(Field::Bytes(blob));
                 fields.extend([filter.capacity, filter.items].map(Field::Uint));
+                if self.form == 2 {
+                    let flag = filter.took_flag;
+                    let flag = flag.unwrap_or(u64::from(filter.took.is_some()));
+                    fields.push(Field::Uint(flag));
+                    let ids = filter.took.filter(|_| flag > 0);
+                    fields.extend(ids.iter().flat_map(|ids| [ids.0, ids.1].map(Field::Uint)));
+                }
             }
         }
         fields

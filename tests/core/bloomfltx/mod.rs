@@ -8,9 +8,10 @@ mod refused;
 
 use valkeybloom::bloom::{DecodeError, Dialect, Limits, Object, Seed, Time, chunks, dump};
 
+use crate::sizes;
 use crate::support::{
-    Field, Rng, Stream, add_at, begin, begin_partial, counting, dump_of, fields_of, header_of,
-    object_of, params, read_fields, read_value, windowed,
+    Field, HALF_OF_OURS, Rng, Stream, add_at, begin, begin_partial, counting, dump_of, fields_of,
+    header_of, object_of, params, read_fields, read_value, tightening, windowed,
 };
 
 use draft::{Draft, FilterDraft, StackDraft};
@@ -20,21 +21,19 @@ fn read(stream: Stream) -> Result<Object, DecodeError> {
     read_fields(Dialect::Bloomfltx, stream)
 }
 
-/// The object of the published vector (100 items at 1 %, non-scaling, the fixed seed, holding `item`)
-/// with a window, and with counters.
+/// An object for 100 items at 1 %, non-scaling, the fixed seed, holding `item`, with a window, and with
+/// counters.
 #[test]
-fn the_published_vector_in_every_form() {
-    const POSITIONS: [usize; 7] = [701, 8, 461, 213, 925, 677, 429];
-    let mut bits = [0; 120];
-    let mut counters = [0; 480];
-    for position in POSITIONS {
-        bits[position / 8] |= 1 << (position % 8);
-        counters[position / 2] |= 3 << (position % 2 * 4);
-    }
+fn a_known_object_in_every_form() {
+    let size = sizes::least(100, 0.01).unwrap();
+    let mut theirs = sizes::crates(size, &Seed::FIXED);
+    theirs.set(b"item");
+    let bits = &theirs.as_slice()[45..];
+    let hashes = theirs.number_of_hash_functions();
     // One period, and one ahead: each has half of the rate.
     let mut seen = object_of(&windowed(params(100, 0.02, 0), 60_000, 1), Seed::FIXED);
     add_at(&mut seen, b"item", 60_000 * 29_000_000 + 5).unwrap();
-    let filter = FilterDraft::new(1, &bits, 7, 100, 1);
+    let filter = FilterDraft::new(1, bits, hashes, 100, 1);
     let of_window = Draft {
         expansion: 0,
         error_rate: 0.02,
@@ -47,20 +46,56 @@ fn the_published_vector_in_every_form() {
         let added = counted.add(b"item", Time::at(0), Some(id), || Limits::NONE);
         assert!(added.is_ok());
     }
-    let mut stack = StackDraft::new(0, vec![FilterDraft::new(2, &counters, 7, 100, 1)]);
-    stack.ids = (4, 9);
-    stack.ranges = vec![(0, 0)];
-    let of_counters = Draft {
+    let mut anonymous = object_of(&counting(params(100, 0.01, 0)), Seed::FIXED);
+    for _ in 0..3 {
+        add_at(&mut anonymous, b"item", 0).unwrap();
+    }
+    // Counters have room for a few more.
+    let filter = counted.all_filters().next().unwrap();
+    let size = (filter.positions() / 8, filter.hashes());
+    let mut theirs = sizes::crates(size, &Seed::FIXED);
+    theirs.set(b"item");
+    let bits = &theirs.as_slice()[45..];
+    let mut counters = vec![0; bits.len() * 4];
+    for position in (0..bits.len() * 8).filter(|at| bits[at / 8] >> (at % 8) & 1 == 1) {
+        counters[position / 2] |= 3 << (position % 2 * 4);
+    }
+    let filter = FilterDraft::new(2, &counters, size.1, 100, 1);
+    let without_ids = Draft {
         expansion: 0,
         error_rate: 0.01,
         capacity: 100,
-        ..Draft::new(2, vec![stack])
+        ..Draft::new(2, vec![StackDraft::new(0, vec![filter])])
     };
-    for (object, draft, length) in [(seen, of_window, 318), (counted, of_counters, 702)] {
+    let mut with_ids = without_ids.clone();
+    with_ids.form = 2;
+    with_ids.stacks[0].filters[0].took = Some((4, 9));
+    for (object, draft) in [
+        (seen, of_window),
+        (anonymous, without_ids),
+        (counted, with_ids),
+    ] {
         assert!(dump_of(&object) == draft.dump(), "other bytes");
-        assert_eq!(draft.dump().len(), length);
         assert_eq!(fields_of(&object), draft.stream());
         assert!(header_of(&object) == draft.header());
+    }
+}
+
+/// At first the ratio of these was not marked as ours; nobody else makes such objects.
+#[test]
+fn an_object_whose_ratio_is_not_marked_is_ours() {
+    for draft in [Draft::windowed(), Draft::counting()] {
+        for (ratio, marked) in [(0.5, HALF_OF_OURS), (0.7, 0.7_f64.next_up())] {
+            let (mut old, mut new) = (draft.clone(), draft.clone());
+            (old.tightening, new.tightening) = (ratio, marked);
+            for object in [
+                dump::decode(&old.dump()).unwrap(),
+                read(old.stream()).unwrap(),
+            ] {
+                assert_eq!(object.shape().params.tightening, tightening(ratio));
+                assert!(dump_of(&object) == new.dump());
+            }
+        }
     }
 }
 
@@ -70,7 +105,7 @@ fn what_is_odd_is_kept_as_it_is() {
     let odd: [(&str, Draft, Change); 16] = [
         ("a window", Draft::windowed(), |_| ()),
         ("counters", Draft::counting(), |_| ()),
-        ("counters with and without ids", Draft::merged(), |_| ()),
+        ("counters without ids", Draft::counting(), |d| d.form = 1),
         ("no period", Draft::windowed(), |d| d.stacks.clear()),
         ("equal periods", Draft::windowed(), |d| {
             d.stacks[1].period = 7;
@@ -91,14 +126,20 @@ fn what_is_odd_is_kept_as_it_is() {
             d.capacity = i64::MAX as u64;
         }),
         ("all ids", Draft::counting(), |d| {
-            d.stacks[0].ids = (0, u64::MAX);
-            d.stacks[0].ranges = vec![(0, 0), (u64::MAX, 1)];
+            d.stacks[0].filters[0].took = Some((0, u64::MAX));
+            d.stacks[0].filters[1].took = Some((u64::MAX, u64::MAX));
         }),
-        ("one id", Draft::counting(), |d| d.stacks[0].ids = (7, 7)),
+        ("ids of several filters", Draft::counting(), |d| {
+            d.stacks[0].filters[0].took = Some((50, 60));
+        }),
         ("a filter without ids", Draft::counting(), |d| {
-            d.stacks[0].ranges = vec![(0, 1)];
+            d.stacks[0].filters[1].took = None;
         }),
-        ("no ids", Draft::counting(), |d| d.stacks[0].ranges.clear()),
+        ("no ids left", Draft::counting(), |d| {
+            for filter in &mut d.stacks[0].filters {
+                filter.took = None;
+            }
+        }),
         ("an older filter with room", Draft::counting(), |d| {
             d.stacks[0].filters[0].items = 0;
         }),
@@ -114,6 +155,76 @@ fn what_is_odd_is_kept_as_it_is() {
         assert!(dump_of(&object) == draft.dump(), "{name}");
         begin(&draft.header()).unwrap_or_else(|e| panic!("{name}: {e}"));
         survives_use(object);
+    }
+}
+
+/// What earlier builds wrote of ids: ranges become intervals within what was seen, and several stacks one.
+#[test]
+fn earlier_forms_are_read_as_the_one_that_is_written() {
+    type Change = fn(&mut Draft);
+    type Took = [Option<(u64, u64)>; 2];
+    let earlier: [(Change, Took); 9] = [
+        (|_| (), [Some((5, 39)), Some((40, 90))]),
+        (|d| d.stacks[0].ids = (7, 7), [Some((7, 7)), None]),
+        (
+            |d| d.stacks[0].ids = (39, 40),
+            [Some((39, 39)), Some((40, 40))],
+        ),
+        (|d| d.stacks[0].ids = (60, 70), [None, Some((60, 70))]),
+        (
+            |d| d.stacks[0].ids = (0, u64::MAX),
+            [Some((0, 39)), Some((40, u64::MAX))],
+        ),
+        (
+            |d| {
+                d.stacks[0].ids = (0, u64::MAX);
+                d.stacks[0].ranges[1].0 = u64::MAX;
+            },
+            [Some((0, u64::MAX - 1)), Some((u64::MAX, u64::MAX))],
+        ),
+        (|d| d.stacks[0].ranges = vec![(0, 1)], [None, Some((5, 90))]),
+        (|d| d.stacks[0].ranges = vec![(0, 0)], [Some((5, 90)), None]),
+        (|d| d.stacks[0].ranges.clear(), [None, None]),
+    ];
+    for (number, (change, took)) in earlier.into_iter().enumerate() {
+        for (mut draft, mut expected) in [
+            (Draft::ranged(), Draft::counting()),
+            (Draft::merged(), Draft::counting()),
+        ] {
+            change(&mut draft);
+            let filters = expected.stacks[0].filters.iter_mut();
+            filters
+                .zip(took)
+                .for_each(|(filter, took)| filter.took = took);
+            if draft.stacks.len() > 1 {
+                expected.stacks[0]
+                    .filters
+                    .push(draft.stacks[1].filters[0].clone());
+                // The one without ids is the first.
+                if number % 2 == 0 {
+                    draft.stacks.swap(0, 1);
+                    expected.stacks[0].filters.rotate_right(1);
+                }
+            }
+            if took == [None; 2] {
+                expected.form = 1;
+            }
+            let object = dump::decode(&draft.dump()).unwrap();
+            assert!(dump_of(&object) == expected.dump(), "{number}");
+            assert_eq!(fields_of(&read(draft.stream()).unwrap()), expected.stream());
+            let mut partial = begin_partial(&draft.header()).unwrap();
+            let mut loaded = None;
+            for (cursor, chunk) in chunks::pieces(&object).skip(1) {
+                loaded = partial.load(cursor, chunk.bytes()).unwrap();
+            }
+            let loaded = loaded.expect("complete with its last chunk");
+            assert!(dump_of(&loaded) == expected.dump(), "{number}");
+            let same = dump::decode(&expected.dump()).unwrap();
+            for copy in [&object, &loaded] {
+                assert_eq!(copy.memory_bytes(), same.memory_bytes());
+            }
+            survives_use(object);
+        }
     }
 }
 

@@ -31,8 +31,7 @@ fn refused(what: &'static str, draft: Draft, change: impl FnOnce(&mut Draft)) {
 
 #[test]
 fn wrong_fields_are_refused() {
-    let drafts = || [Draft::windowed(), Draft::counting(), Draft::merged()];
-    for draft in drafts() {
+    for draft in Draft::all() {
         for options in [4, 8, 1 << 32, u64::MAX] {
             refused("unknown options", draft.clone(), |d| d.options |= options);
         }
@@ -81,7 +80,7 @@ fn wrong_fields_are_refused() {
 
 #[test]
 fn wrong_filters_are_refused() {
-    for draft in [Draft::windowed(), Draft::counting(), Draft::merged()] {
+    for draft in Draft::all() {
         let last = draft.stacks.len() - 1;
         for stack in [0, last] {
             let with = |change: fn(&mut FilterDraft)| {
@@ -172,8 +171,16 @@ fn what_does_not_fit_together_is_refused() {
             d.stacks[place].period = period;
         });
     }
+    for draft in [Draft::counting(), Draft::ranged(), Draft::merged()] {
+        for (place, _) in draft.stacks.iter().enumerate() {
+            refused("periods out of order", draft.clone(), |d| {
+                d.stacks[place].period = 1;
+            });
+        }
+    }
+    // Only earlier builds wrote several stacks of counters, and no ids in this form.
     refused("periods out of order", Draft::counting(), |d| {
-        d.stacks[0].period = 1;
+        d.stacks.push(d.stacks[0].clone());
     });
     let error = "filter stacked on one that is not full";
     refused(error, Draft::windowed(), |d| {
@@ -186,7 +193,7 @@ fn what_does_not_fit_together_is_refused() {
     refused(error, Draft::windowed(), |d| {
         d.stacks[1].filters[0].items = 4;
     });
-    for draft in [Draft::windowed(), Draft::counting(), Draft::merged()] {
+    for draft in Draft::all() {
         let last = draft.stacks.len() - 1;
         refused("sum out of range", draft, |d| {
             d.stacks[0].filters[1].capacity = 1 << 62;
@@ -194,7 +201,7 @@ fn what_does_not_fit_together_is_refused() {
             let place = filters.len() - 1;
             (filters[0].capacity, filters[0].items) =
                 (1 << 62, if place > 0 { 1 << 62 } else { 0 });
-            filters[place].capacity = 1 << 62;
+            filters[place].capacity = 1 << 63;
         });
     }
 }
@@ -202,6 +209,17 @@ fn what_does_not_fit_together_is_refused() {
 #[test]
 fn wrong_ids_are_refused() {
     type Change = fn(&mut StackDraft);
+    refused("ids without counters", Draft::windowed(), |d| d.form = 2);
+    for flag in [2, u64::MAX] {
+        refused("ids flag out of range", Draft::counting(), |d| {
+            d.stacks[0].filters[1].took_flag = Some(flag);
+        });
+    }
+    for filter in [0, 1] {
+        refused("ids out of order", Draft::counting(), |d| {
+            d.stacks[0].filters[filter].took = Some((91, 90));
+        });
+    }
     let wrong: [(&str, Change); 9] = [
         ("ids out of order", |s| s.ids = (91, 90)),
         ("ranges out of order", |s| s.ranges[0].0 = 1),
@@ -213,7 +231,7 @@ fn wrong_ids_are_refused() {
         ("ranges out of order", |s| s.ranges.push((50, 1))),
         ("ranges out of order", |s| s.ranges = vec![(0, 2)]),
     ];
-    for draft in [Draft::counting(), Draft::merged()] {
+    for draft in [Draft::ranged(), Draft::merged()] {
         for (what, change) in &wrong {
             refused(what, draft.clone(), |d| change(&mut d.stacks[0]));
         }
@@ -222,7 +240,7 @@ fn wrong_ids_are_refused() {
 
 #[test]
 fn wrong_lengths_are_refused() {
-    for draft in [Draft::windowed(), Draft::counting(), Draft::merged()] {
+    for draft in Draft::all() {
         for count in [1 << 16, 1 << 40, u64::MAX] {
             for change in [
                 (|d, count| d.count = Some(count)) as fn(&mut Draft, u64),
@@ -278,7 +296,7 @@ fn wrong_lengths_are_refused() {
 #[test]
 fn other_versions_are_refused() {
     for draft in [Draft::windowed(), Draft::counting()] {
-        for form in [0, 2, u64::MAX] {
+        for form in [0, 3, u64::MAX] {
             let mut draft = draft.clone();
             draft.form = form;
             let unsupported = Some(DecodeError::UnsupportedVersion);
@@ -299,7 +317,7 @@ fn other_versions_are_refused() {
 
 #[test]
 fn every_truncation_is_refused() {
-    for draft in [Draft::windowed(), Draft::counting(), Draft::merged()] {
+    for draft in Draft::all() {
         for end in 0..draft.dump().len() {
             let error = dump::decode(&draft.dump()[..end]).err();
             assert_eq!(error, Some(DecodeError::Truncated), "dump of {end} bytes");
