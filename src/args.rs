@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use crate::bloom::{Fraction, Growth, Kind, Params, Seed, Shape, Window};
-use crate::numerals::integer;
+use crate::bloom::{Fraction, Growth, Kind, Params, Seed, Shape, Tightening, Window};
+use crate::numerals::{integer, natural};
 use crate::reply::{Error, Field};
 
 /// The words of a command, its name first.
@@ -72,9 +72,7 @@ impl<'a, W: Words + ?Sized> Cursor<'a, W> {
     }
 
     fn id(&mut self) -> Result<u64, Error> {
-        let word = self.take().and_then(text);
-        let digits = word.filter(|text| !text.starts_with('+'));
-        let id = digits.and_then(|text| text.parse().ok());
+        let id = self.take().and_then(natural);
         id.ok_or(Error::Bad(Field::Id))
     }
 
@@ -150,8 +148,17 @@ impl ShapeWords {
             (Some(window), false) => Kind::Windowed(window),
             (Some(_), true) => return Err(Error::CountingWindow),
         };
+        // Nobody else makes objects with periods or counters, and at first the ratio of ours was not marked.
+        let tightening = match kind {
+            Kind::Plain => params.tightening,
+            Kind::Windowed(_) | Kind::Counting => params.tightening.as_ours(),
+        };
         Ok(Shape {
-            params: Params { growth, ..params },
+            params: Params {
+                tightening,
+                growth,
+                ..params
+            },
             kind,
         })
     }
@@ -180,13 +187,14 @@ impl Reserve {
         let mut from = Cursor::after_key(words);
         let error_rate = from.fraction(Field::ErrorRate)?;
         let capacity = from.positive(Field::Capacity)?;
-        let (mut shape, mut ttl_ms, mut unless_exists) = (ShapeWords::default(), None, false);
+        let (mut seconds_ms, mut ms, mut unless_exists) = (None, None, false);
+        let mut shape = ShapeWords::default();
         while let Some(option) = from.take() {
             if option.eq_ignore_ascii_case(b"EX") {
-                let ms = from.positive(Field::Ttl)?.checked_mul(1000);
-                ttl_ms = Some(ms.ok_or(Error::Bad(Field::Ttl))?);
+                let seconds = from.positive(Field::Ttl)?.checked_mul(1000);
+                seconds_ms = Some(seconds.ok_or(Error::Bad(Field::Ttl))?);
             } else if option.eq_ignore_ascii_case(b"PX") {
-                ttl_ms = Some(from.positive(Field::Ttl)?);
+                ms = Some(from.positive(Field::Ttl)?);
             } else if option.eq_ignore_ascii_case(b"NX") {
                 unless_exists = true;
             } else if !shape.take(option, &mut from)? {
@@ -198,11 +206,36 @@ impl Reserve {
             error_rate,
             ..defaults
         };
+        let shape = shape.into_shape(params)?;
+        if seconds_ms.is_some() && ms.is_some() {
+            return Err(Error::TwoTtls);
+        }
         Ok(Self {
-            shape: shape.into_shape(params)?,
-            ttl_ms,
+            shape,
+            ttl_ms: seconds_ms.or(ms),
             unless_exists,
         })
+    }
+}
+
+/// Where a command comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A client of this server.
+    Client,
+    /// A primary, an AOF or a slot import: it was executed elsewhere.
+    Elsewhere,
+}
+
+impl Origin {
+    /// A client means our law, whatever ratio it gives; elsewhere, the ratio tells whose it is.
+    fn tightening(self, ratio: Fraction) -> Tightening {
+        match self {
+            Self::Client => Tightening::ours(ratio),
+            Self::Elsewhere => {
+                Tightening::from_stored(ratio.get()).unwrap_or(Tightening::ours(ratio))
+            }
+        }
     }
 }
 
@@ -230,7 +263,11 @@ impl Insert {
     ///
     /// # Errors
     /// The error of the first argument that is wrong.
-    pub fn parse<W: Words + ?Sized>(words: &W, defaults: Params) -> Result<Self, Error> {
+    pub fn parse<W: Words + ?Sized>(
+        words: &W,
+        defaults: Params,
+        origin: Origin,
+    ) -> Result<Self, Error> {
         if words.count() < 2 {
             return Err(Error::Arity);
         }
@@ -253,7 +290,7 @@ impl Insert {
             } else if option.eq_ignore_ascii_case(b"ERROR") {
                 error_rate = Some(from.fraction(Field::ErrorRate)?);
             } else if option.eq_ignore_ascii_case(b"TIGHTENING") {
-                tightening = from.fraction(Field::Tightening)?;
+                tightening = origin.tightening(from.fraction(Field::Tightening)?);
             } else if option.eq_ignore_ascii_case(b"SEED") {
                 seed = Some(from.seed()?);
             } else if option.eq_ignore_ascii_case(b"VALIDATESCALETO") {

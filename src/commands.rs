@@ -4,14 +4,13 @@ use std::collections::HashSet;
 use std::ffi::CStr;
 use std::ops::Range;
 
-use crate::args::{Delete, InfoField, Insert, Reserve, Words};
+use crate::args::{Delete, InfoField, Insert, Origin, Reserve, Words};
 use crate::bloom::{
-    Added, DecodeError, Filter, Growth, Kind, Limits, Object, Refusal, Seed, Shape, Time, chunks,
-    dump,
+    Added, DecodeError, Filter, Growth, Kind, Object, Refusal, Seed, Shape, Time, chunks, dump,
 };
 use crate::config;
-use crate::ffi::{Argv, Ctx, Str};
-use crate::keyspace::{self, Moment, Reader, Writer};
+use crate::ffi::{Argv, Ctx, Keyspace, Str};
+use crate::keyspace::{self, Moment, Reader, Readers, Writer};
 use crate::numerals::{double_text, integer};
 use crate::reply::{Error, Field, Reply, send, send_error};
 use crate::stored;
@@ -45,11 +44,11 @@ fn arity(args: &Argv, count: Range<usize>) -> Result<(), Error> {
 }
 
 /// BF.EXISTS key item
-pub fn exists<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn exists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     if args.len() != 3 {
         return ctx.reply_wrong_arity();
     }
-    let reader = Reader::open(ctx, key(&args));
+    let reader = Reader::open(keys, key(&args));
     match reader.object() {
         Ok(None) => ctx.reply_bool(false),
         Ok(Some(object)) => {
@@ -60,11 +59,11 @@ pub fn exists<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 }
 
 /// BF.MEXISTS key item [item ...]
-pub fn mexists<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn mexists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     if args.len() < 3 {
         return ctx.reply_wrong_arity();
     }
-    let reader = Reader::open(ctx, key(&args));
+    let reader = Reader::open(keys, key(&args));
     let object = match reader.object() {
         Ok(object) => object,
         Err(error) => return send_error(ctx, error),
@@ -80,11 +79,11 @@ pub fn mexists<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 }
 
 /// BF.ADD key item
-pub fn add<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn add<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     if args.len() != 3 {
         return ctx.reply_wrong_arity();
     }
-    let mut writer = Writer::open(ctx, key(&args));
+    let mut writer = Writer::open(keys, key(&args));
     let item = args.string(2);
     let added = writer.update(|object| {
         let limits = || keyspace::limits_for(ctx);
@@ -93,8 +92,8 @@ pub fn add<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
     });
     match added {
         Ok(Ok(Some(Ok(Added::New)))) => {
-            ctx.reply_bool(true);
             writer.added_all();
+            ctx.reply_bool(true);
         }
         Ok(Ok(Some(Ok(Added::Present | Added::Again)))) => ctx.reply_bool(false),
         Ok(Ok(Some(Err(refusal)))) => send_error(ctx, refusal.into()),
@@ -111,18 +110,23 @@ pub fn add<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 }
 
 /// BF.MADD key item [item ...]
-pub fn madd<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn madd<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     if args.len() < 3 {
         return ctx.reply_wrong_arity();
     }
     let addition = Addition::of_items(2..args.len());
-    let writer = Writer::open(ctx, key(&args));
+    let writer = Writer::open(keys, key(&args));
     reply_outcomes(ctx, write(ctx, writer, args, &addition));
 }
 
 /// BF.INSERT key [option ...] [ITEMS item ...]
-pub fn insert<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
-    let outcome = Insert::parse(&args, config::defaults()).and_then(|request| {
+pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    let origin = if ctx.must_obey() {
+        Origin::Elsewhere
+    } else {
+        Origin::Client
+    };
+    let outcome = Insert::parse(&args, config::defaults(), origin).and_then(|request| {
         if let (Some(wanted), Some(shape)) = (request.scale_to, &request.create) {
             require_reach(shape, wanted)?;
         }
@@ -137,7 +141,7 @@ pub fn insert<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
             items: request.items,
             only_items: false,
         };
-        write(ctx, Writer::open(ctx, key(&args)), args, &addition)
+        write(ctx, Writer::open(keys, key(&args)), args, &addition)
     });
     reply_outcomes(ctx, outcome);
 }
@@ -228,7 +232,7 @@ impl Addition {
 /// Adds items to the object under the command's key, or to a new one.
 fn write<'a>(
     ctx: Ctx<'a>,
-    mut writer: Writer<'a>,
+    mut writer: Writer<'_, 'a>,
     args: Argv<'a>,
     addition: &Addition,
 ) -> Result<Outcomes, Error> {
@@ -288,7 +292,7 @@ fn changed_items<'a>(args: Argv<'a>, first: usize, outcomes: &Outcomes) -> Vec<S
 /// Creates an object with items in it, under a key with this time to live. On an error there is no key.
 fn create<'a>(
     ctx: Ctx<'a>,
-    writer: Writer<'a>,
+    writer: Writer<'_, 'a>,
     shape: &Shape,
     addition: &Addition,
     args: Argv<'a>,
@@ -317,11 +321,11 @@ fn expiry(ttl_ms: u64) -> Result<i64, Error> {
 }
 
 /// BF.CARD key
-pub fn card<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn card<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     if args.len() != 2 {
         return ctx.reply_wrong_arity();
     }
-    let reader = Reader::open(ctx, key(&args));
+    let reader = Reader::open(keys, key(&args));
     let items = reader
         .object()
         .map(|object| object.map_or(0, |object| object.items(Ctx::now_ms)));
@@ -329,9 +333,9 @@ pub fn card<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 }
 
 /// BF.RESERVE key rate capacity [option ...]
-pub fn reserve<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn reserve<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     let reserved = Reserve::parse(&args, config::defaults()).and_then(|request| {
-        let writer = Writer::open(ctx, key(&args));
+        let mut writer = Writer::open(keys, key(&args));
         if writer.exists()? {
             return if request.unless_exists {
                 Ok(Reply::Null)
@@ -347,12 +351,12 @@ pub fn reserve<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 }
 
 /// BF.INFO key [field]
-pub fn info<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn info<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     let field = match InfoField::parse(&args) {
         Ok(field) => field,
         Err(error) => return send_error(ctx, error),
     };
-    let reader = Reader::open(ctx, key(&args));
+    let reader = Reader::open(keys, key(&args));
     let reply = reader.object().and_then(|object| {
         let object = object.ok_or(Error::NotFound)?;
         let shape = object.shape();
@@ -401,7 +405,7 @@ fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'stat
         InfoField::Expansion if !scaling => Reply::Null,
         InfoField::Expansion => Reply::Count(u64::from(params.growth.expansion())),
         InfoField::Error => Reply::Rate(params.error_rate.get()),
-        InfoField::Tightening if scaling => Reply::Rate(params.tightening.get()),
+        InfoField::Tightening if scaling => Reply::Rate(params.tightening.ratio()),
         InfoField::MaxScaledCapacity if scaling => {
             Reply::Count(object.reach(now, keyspace::limits()))
         }
@@ -414,11 +418,15 @@ fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'stat
 }
 
 /// BF.LOAD key dump [ttl-ms]
-pub fn load<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
-    send(ctx, try_load(ctx, args));
+pub fn load<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    send(ctx, try_load(ctx, keys, args));
 }
 
-fn try_load<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
+fn try_load<'a>(
+    ctx: Ctx<'a>,
+    keys: &mut Keyspace<'a>,
+    args: Argv<'a>,
+) -> Result<Reply<'static>, Error> {
     arity(&args, 3..5)?;
     let ttl_ms = if args.len() == 4 {
         let ttl = integer(args.word(3)).map(u64::try_from);
@@ -431,7 +439,7 @@ fn try_load<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
         0 => None,
         ttl => Some(expiry(ttl)?),
     };
-    let writer = Writer::open(ctx, key(&args));
+    let mut writer = Writer::open(keys, key(&args));
     if writer.exists()? {
         return Err(Error::Busy);
     }
@@ -453,12 +461,12 @@ fn cursor(args: &Argv) -> Result<i64, Error> {
 }
 
 /// BF.SCANDUMP key cursor
-pub fn scandump<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn scandump<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     let cursor = match arity(&args, 3..4).and_then(|()| cursor(&args)) {
         Ok(cursor) => cursor,
         Err(error) => return send_error(ctx, error),
     };
-    let reader = Reader::open(ctx, key(&args));
+    let reader = Reader::open(keys, key(&args));
     let object = reader
         .object()
         .and_then(|object| object.ok_or(Error::NotFound));
@@ -475,15 +483,19 @@ pub fn scandump<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 }
 
 /// BF.LOADCHUNK key cursor data
-pub fn loadchunk<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
-    send(ctx, try_loadchunk(ctx, args));
+pub fn loadchunk<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    send(ctx, try_loadchunk(ctx, keys, args));
 }
 
-fn try_loadchunk<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Error> {
+fn try_loadchunk<'a>(
+    ctx: Ctx<'a>,
+    keys: &mut Keyspace<'a>,
+    args: Argv<'a>,
+) -> Result<Reply<'static>, Error> {
     arity(&args, 4..5)?;
     let cursor = cursor(&args)?;
     let data = args.string(3).bytes();
-    let writer = Writer::open(ctx, key(&args));
+    let mut writer = Writer::open(keys, key(&args));
     if cursor == 1 {
         writer.require_empty()?;
         let begun = chunks::begin(data, keyspace::limits_for(ctx));
@@ -500,11 +512,11 @@ fn try_loadchunk<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<Reply<'static>, Err
 }
 
 /// BF.DEBUG key
-pub fn debug<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn debug<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     if args.len() != 2 {
         return ctx.reply_wrong_arity();
     }
-    let reader = Reader::open(ctx, key(&args));
+    let reader = Reader::open(keys, key(&args));
     let reply = reader.object().and_then(|object| {
         let object = object.ok_or(Error::NotFound)?;
         let items = object.items(Ctx::now_ms);
@@ -534,8 +546,8 @@ fn debug_line(filter: &Filter, hash_bits: u32, rate: f64) -> String {
 }
 
 /// BF.DEL key item [ID id]
-pub fn del<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
-    let removed = Delete::parse(&args).and_then(|request| remove(ctx, args, 2..3, request.id));
+pub fn del<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    let removed = Delete::parse(&args).and_then(|request| remove(keys, args, 2..3, request.id));
     match removed {
         Ok(removed) => ctx.reply_bool(removed[0]),
         Err(error) => send_error(ctx, error),
@@ -543,11 +555,11 @@ pub fn del<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 }
 
 /// BF.MDEL key item [item ...]
-pub fn mdel<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn mdel<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     if args.len() < 3 {
         return ctx.reply_wrong_arity();
     }
-    match remove(ctx, args, 2..args.len(), None) {
+    match remove(keys, args, 2..args.len(), None) {
         Ok(removed) => {
             ctx.reply_array(removed.len());
             for removed in removed {
@@ -560,12 +572,12 @@ pub fn mdel<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 
 /// Removes items from the object under the command's key. Returns for each whether it was removed.
 fn remove<'a>(
-    ctx: Ctx<'a>,
+    keys: &mut Keyspace<'a>,
     args: Argv<'a>,
     range: Range<usize>,
     id: Option<u64>,
 ) -> Result<Vec<bool>, Error> {
-    let mut writer = Writer::open(ctx, key(&args));
+    let mut writer = Writer::open(keys, key(&args));
     let removed = writer.update(|object| {
         require_counters(object)?;
         let items = items(args, range.clone());
@@ -593,11 +605,11 @@ fn require_counters(object: &Object) -> Result<(), Error> {
 }
 
 /// BF.COUNT key item
-pub fn count<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn count<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     if args.len() != 3 {
         return ctx.reply_wrong_arity();
     }
-    let reader = Reader::open(ctx, key(&args));
+    let reader = Reader::open(keys, key(&args));
     let count = reader.object().and_then(|object| {
         let Some(object) = object else { return Ok(0) };
         require_counters(object)?;
@@ -607,11 +619,11 @@ pub fn count<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 }
 
 /// BF.MISSING key item [item ...]
-pub fn missing<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
+pub fn missing<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     if args.len() < 3 {
         return ctx.reply_wrong_arity();
     }
-    let reader = Reader::open(ctx, key(&args));
+    let reader = Reader::open(keys, key(&args));
     let missing = reader.object().map(|object| {
         let given = || items(args, 2..args.len());
         let mut missing = HashSet::new();
@@ -630,11 +642,24 @@ pub fn missing<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
 }
 
 /// BF.MERGE key source [source ...]
-pub fn merge<'a>(ctx: Ctx<'a>, args: Argv<'a>) {
-    send(ctx, try_merge(ctx, args).map(|()| Reply::Ok));
+pub fn merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    send(ctx, try_merge(ctx, keys, args).map(|()| Reply::Ok));
 }
 
-fn try_merge<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<(), Error> {
+/// Frees the periods of the object under the command's key that have passed by a time.
+fn free_passed<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, at_ms: Option<u64>) {
+    let Some(now_ms) = at_ms else { return };
+    let mut writer = Writer::open(keys, key(args));
+    if let Ok(Ok(true)) = writer.update(|object| object.tidy(now_ms)) {
+        let moment = Moment {
+            at_ms,
+            ..Moment::default()
+        };
+        writer.added_at(&[], &moment);
+    }
+}
+
+fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Result<(), Error> {
     if args.len() < 3 {
         return Err(Error::Arity);
     }
@@ -642,29 +667,54 @@ fn try_merge<'a>(ctx: Ctx<'a>, args: Argv<'a>) -> Result<(), Error> {
     let mut names = HashSet::from([key(&args).bytes()]);
     let others = (2..args.len()).map(|index| args.string(index));
     let others: Vec<Str> = others.filter(|name| names.insert(name.bytes())).collect();
-    let readers: Vec<Reader> = others.iter().map(|name| Reader::open(ctx, *name)).collect();
-    let own = Reader::open(ctx, key(&args));
-    let own_object = own.object()?;
-    let mut sources: Vec<&Object> = own_object.into_iter().collect();
-    for reader in &readers {
-        sources.push(reader.object()?.ok_or(Error::NotFound)?);
+    // An existing destination is a source, and the only one that may be missing.
+    let mut readers = Readers::new(keys);
+    let existed = readers.open(key(&args))?.is_some();
+    for name in &others {
+        readers.open(*name)?.ok_or(Error::NotFound)?;
     }
-    if readers.is_empty() {
-        return own_object.map(|_| ()).ok_or(Error::NotFound);
+    if others.is_empty() {
+        return if existed {
+            Ok(())
+        } else {
+            Err(Error::NotFound)
+        };
     }
-    let mut merged = Object::merged(&sources, Limits::NONE).map_err(Error::Unlike)?;
+    let sources = readers.objects();
     // Only the primary reads the clock, and replicates the time.
-    let has_window = merged.shape().window().is_some();
+    let has_window = sources
+        .iter()
+        .any(|object| object.shape().window().is_some());
     let at_ms = (has_window && !ctx.must_obey()).then(Ctx::now_ms);
+    let limits = keyspace::limits_for(ctx);
+    let merged = Object::union(&sources, at_ms, limits).map_err(Error::Unlike)?;
+    let mut merged = match merged {
+        Some(merged) => merged,
+        // It has all of it. What has passed is freed, as by any write.
+        None if existed => {
+            free_passed(keys, &args, at_ms);
+            return Ok(());
+        }
+        None => {
+            let first = sources.first().ok_or(Error::NotFound)?;
+            first
+                .try_clone()
+                .ok_or(Error::Refused(Refusal::OutOfMemory))?
+        }
+    };
     let tidied = at_ms.filter(|at_ms| merged.tidy(*at_ms));
-    if !merged.is_within(keyspace::limits_for(ctx)) {
+    if !merged.is_within(limits) {
         return Err(Error::Refused(Refusal::MemoryLimit));
     }
-    drop(readers);
-    drop(own);
     let moment = tidied.map(|at_ms| Moment {
         at_ms: Some(at_ms),
         ..Moment::default()
     });
-    Writer::open(ctx, key(&args)).merge(merged, moment)
+    let mut writer = Writer::open(keys, key(&args));
+    if !existed && writer.exists()? {
+        // Subscribers created it when they were told that a key is not there. It is a source, too.
+        drop(writer);
+        return try_merge(ctx, keys, args);
+    }
+    writer.merge(merged, moment)
 }

@@ -12,9 +12,9 @@
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
-use crate::bloom::{Fraction, Growth, Limits, Params, Seed};
+use crate::bloom::{Fraction, Growth, Limits, Params, Seed, Tightening};
 use crate::ffi::{self, Ctx, Registration, Settable, Setting, TextSlot, Value};
-use crate::numerals::{double_text, memory_amount};
+use crate::numerals::{double_text, integer, memory_amount};
 
 /// A setting: its names, its value, and which values are valid.
 struct Entry {
@@ -141,7 +141,7 @@ impl Entry {
                 let number = if memory {
                     memory_amount(&text)
                 } else {
-                    text.parse().ok()
+                    integer(word)
                 };
                 let wrong = || "argument must be a number".to_owned();
                 number.map(Value::Number).ok_or_else(wrong)
@@ -306,7 +306,7 @@ pub fn defaults() -> Params {
     Params {
         capacity: CAPACITY.unsigned(),
         error_rate: FP_RATE.fraction(),
-        tightening: TIGHTENING.fraction(),
+        tightening: Tightening::ours(TIGHTENING.fraction()),
         growth: Growth::from_expansion(u32::try_from(EXPANSION.unsigned()).unwrap_or(u32::MAX)),
     }
 }

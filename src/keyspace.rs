@@ -1,11 +1,14 @@
 //! Keys: open them, create, change and delete what is under them, and publish what happened.
+//!
+//! Publishing consumes the [`Writer`], which closes its key first: subscribers of an event run at once, and may
+//! delete any key. Replicas are told before them, so that what subscribers do comes after what they were told of.
 
 use std::ffi::CStr;
 
 use crate::bloom::chunks::Value;
-use crate::bloom::{DecodeError, Growth, Limits, Object, Refusal, Seed};
+use crate::bloom::{DecodeError, Growth, Limits, Object, Refusal, Seed, Shape};
 use crate::config;
-use crate::ffi::{Access, Ctx, Held, Key, Piece, Str};
+use crate::ffi::{Access, Ctx, Held, Key, Keyspace, Piece, Str, Values};
 use crate::ledger;
 use crate::numerals::double_text;
 use crate::reply::Error;
@@ -17,6 +20,8 @@ const CREATED: &CStr = c"bloom.reserve";
 const ADDED: &CStr = c"bloom.add";
 /// The event of an item removed from an object.
 const REMOVED: &CStr = c"bloom.del";
+/// The server's event of a key that got a time to live.
+const EXPIRE: &CStr = c"expire";
 
 /// The limits on this server's clients.
 pub fn limits() -> Limits {
@@ -54,14 +59,22 @@ impl Moment {
     }
 }
 
-/// A key opened for reading.
-pub struct Reader<'a>(Key<'a>);
+fn object_in(held: Held<&Stored>) -> Result<Option<&Object>, Error> {
+    match held {
+        Held::Nothing => Ok(None),
+        Held::Other => Err(Error::WrongType),
+        Held::Value(stored) => stored.object().map(Some),
+    }
+}
 
-impl<'a> Reader<'a> {
+/// A key opened for reading.
+pub struct Reader<'k, 'a>(Key<'k, 'a>);
+
+impl<'k, 'a> Reader<'k, 'a> {
     /// Opens the key.
     #[inline]
-    pub fn open(ctx: Ctx<'a>, name: Str<'a>) -> Self {
-        Self(ctx.open(name, Access::Read))
+    pub fn open(keys: &'k mut Keyspace<'a>, name: Str<'a>) -> Self {
+        Self(keys.open(name, Access::Read))
     }
 
     /// The object, or `None` if there is no such key.
@@ -70,35 +83,53 @@ impl<'a> Reader<'a> {
     /// [`Error::WrongType`] or [`Error::StillLoading`].
     #[inline]
     pub fn object(&self) -> Result<Option<&Object>, Error> {
-        match self.0.value::<Stored>() {
-            Held::Nothing => Ok(None),
-            Held::Other => Err(Error::WrongType),
-            Held::Value(stored) => stored.object().map(Some),
-        }
+        object_in(self.0.value())
+    }
+}
+
+/// Objects under several keys, to be looked at together.
+pub struct Readers<'k, 'a>(Values<'k, 'a, Stored>);
+
+impl<'k, 'a> Readers<'k, 'a> {
+    /// None so far.
+    pub fn new(keys: &'k mut Keyspace<'a>) -> Self {
+        Self(Values::new(keys))
+    }
+
+    /// The object under the next key. `None` if there is no such key: then the objects before it are no longer
+    /// among these, since subscribers may have run.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`] or [`Error::StillLoading`].
+    pub fn open(&mut self, name: Str<'a>) -> Result<Option<&Object>, Error> {
+        object_in(self.0.open(name))
+    }
+
+    /// All of them.
+    pub fn objects(&self) -> Vec<&Object> {
+        self.0
+            .all()
+            .filter_map(|stored| stored.object().ok())
+            .collect()
     }
 }
 
 /// A key opened for writing.
-pub struct Writer<'a> {
-    ctx: Ctx<'a>,
-    name: Str<'a>,
-    key: Key<'a>,
-}
+pub struct Writer<'k, 'a>(Key<'k, 'a>);
 
-impl<'a> Writer<'a> {
+impl<'k, 'a> Writer<'k, 'a> {
     /// Opens the key.
     #[inline]
-    pub fn open(ctx: Ctx<'a>, name: Str<'a>) -> Self {
-        let key = ctx.open(name, Access::Write);
-        Self { ctx, name, key }
+    pub fn open(keys: &'k mut Keyspace<'a>, name: Str<'a>) -> Self {
+        Self(keys.open(name, Access::Write))
     }
 
     /// Whether there is an object under the key.
     ///
     /// # Errors
     /// [`Error::WrongType`] or [`Error::StillLoading`].
-    pub fn exists(&self) -> Result<bool, Error> {
-        match self.key.value::<Stored>() {
+    pub fn exists(&mut self) -> Result<bool, Error> {
+        match self.0.value_mut::<Stored>() {
             Held::Nothing => Ok(false),
             Held::Other => Err(Error::WrongType),
             Held::Value(stored) => stored.object().map(|_| true),
@@ -128,10 +159,11 @@ impl<'a> Writer<'a> {
     /// ledger again.
     #[inline]
     fn held(&mut self) -> Held<&mut Stored> {
-        let held = self.key.value_mut::<Stored>();
+        let ctx = self.0.ctx();
+        let held = self.0.value_mut::<Stored>();
         if let Held::Value(stored) = held {
             if stored.is_unlinked() {
-                stored.enter_in(ledger::of_database(self.ctx.database()));
+                stored.enter_in(ledger::of_database(ctx.database()));
             }
             return Held::Value(stored);
         }
@@ -140,34 +172,26 @@ impl<'a> Writer<'a> {
 
     /// Stores a new object, which already holds the items `new`, under the empty key. The key expires at
     /// `expires_ms`, if given.
-    pub fn create(mut self, object: Object, new: &[Str], moment: &Moment, expires_ms: Option<i64>) {
-        let creation = creation(&self.name, &object, new, moment);
-        self.ctx.replicate(c"BF.INSERT", &creation);
-        self.store(Value::Complete(object));
-        self.expire(expires_ms);
-        self.publish(&[CREATED]);
-        if !new.is_empty() {
-            self.ctx.notify(ADDED, self.name);
-        }
+    pub fn create(self, object: Object, new: &[Str], moment: &Moment, expires_ms: Option<i64>) {
+        let shape = object.shape();
+        let seed = object.hasher().seed().copied().unwrap_or(Seed::FIXED);
+        let mut change = self.store(Value::Complete(object), expires_ms);
+        change.replicate(c"BF.INSERT", &creation(&shape, &seed, new, moment));
+        change.replicate_expiry(expires_ms);
+        let events = [
+            Some(CREATED),
+            (!new.is_empty()).then_some(ADDED),
+            expires_ms.map(|_| EXPIRE),
+        ];
+        change.publish(events.into_iter().flatten());
     }
 
     /// Stores an object decoded from a dump. The key expires at `expires_ms`, if given.
-    pub fn create_loaded(mut self, object: Object, dump: &[u8], expires_ms: Option<i64>) {
-        self.store(Value::Complete(object));
-        let key = Piece::Items(std::slice::from_ref(&self.name));
-        self.ctx.replicate(c"BF.LOAD", &[key, Piece::Bytes(dump)]);
-        self.expire(expires_ms);
-        self.publish(&[CREATED]);
-    }
-
-    /// Sets the key's expiry, and replicates it as a point in time, since it may be applied later.
-    fn expire(&mut self, at_ms: Option<i64>) {
-        if let Some(ms) = at_ms {
-            self.key.expire_at(ms);
-            let key = Piece::Items(std::slice::from_ref(&self.name));
-            let time = Piece::Text(ms.to_string());
-            self.ctx.replicate(c"PEXPIREAT", &[key, time]);
-        }
+    pub fn create_loaded(self, object: Object, dump: &[u8], expires_ms: Option<i64>) {
+        let mut change = self.store(Value::Complete(object), expires_ms);
+        change.replicate(c"BF.LOAD", &[Piece::Bytes(dump)]);
+        change.replicate_expiry(expires_ms);
+        change.publish([CREATED].into_iter().chain(expires_ms.map(|_| EXPIRE)));
     }
 
     /// Stores a merged object. `tidied` is the moment at which passed periods were freed from it, if any were.
@@ -175,76 +199,69 @@ impl<'a> Writer<'a> {
     /// # Errors
     /// [`Error::WrongType`] or [`Error::StillLoading`].
     pub fn merge(mut self, object: Object, tidied: Option<Moment>) -> Result<(), Error> {
-        let event = if self.exists()? {
+        let (mut change, event) = if self.exists()? {
             // Replaced in place, so that the key keeps its time to live.
             let _ = self.update(|held| *held = object)?;
-            ADDED
+            (self.close(), ADDED)
         } else {
-            self.store(Value::Complete(object));
-            CREATED
+            (self.store(Value::Complete(object), None), CREATED)
         };
-        self.ctx.replicate_verbatim();
-        self.publish(&[event]);
+        change.replicate_verbatim();
         if let Some(moment) = tidied {
-            self.added_at(&[], &moment);
+            change.replicate(c"BF.INSERT", &addition(&[], &moment));
         }
+        change.publish([event]);
         Ok(())
     }
 
     /// Publishes that all items of the command were new to the object.
     #[inline]
     pub fn added_all(self) {
-        self.ctx.replicate_verbatim();
-        self.publish(&[ADDED]);
+        let mut change = self.close();
+        change.replicate_verbatim();
+        change.publish([ADDED]);
     }
 
     /// Publishes that these items were new to the object.
     pub fn added(self, new: &[Str]) {
-        let key = Piece::Items(std::slice::from_ref(&self.name));
-        self.ctx.replicate(c"BF.MADD", &[key, Piece::Items(new)]);
-        self.publish(&[ADDED]);
+        let mut change = self.close();
+        change.replicate(c"BF.MADD", &[Piece::Items(new)]);
+        change.publish([ADDED]);
     }
 
     /// Publishes that these items were added to an object with periods or counters; without items, that
     /// periods passed.
     pub fn added_at(self, items: &[Str], moment: &Moment) {
-        let mut pieces = vec![
-            Piece::Items(std::slice::from_ref(&self.name)),
-            Piece::Word(c"NOCREATE"),
-        ];
-        moment.add_to(&mut pieces);
+        let mut change = self.close();
+        change.replicate(c"BF.INSERT", &addition(items, moment));
         if !items.is_empty() {
-            pieces.extend([Piece::Word(c"ITEMS"), Piece::Items(items)]);
-        }
-        self.ctx.replicate(c"BF.INSERT", &pieces);
-        if !items.is_empty() {
-            self.publish(&[ADDED]);
+            change.publish([ADDED]);
         }
     }
 
-    /// Publishes that these items, added with this id, were removed from the object.
+    /// Publishes that these items were removed from the object; or a single one, added with this id.
     pub fn removed(self, items: &[Str], id: Option<u64>) {
+        let command = match items {
+            [_] => c"BF.DEL",
+            _ => c"BF.MDEL",
+        };
+        let mut pieces = vec![Piece::Items(items)];
         let moment = Moment {
             id,
             ..Moment::default()
         };
-        for item in items {
-            let mut pieces = vec![
-                Piece::Items(std::slice::from_ref(&self.name)),
-                Piece::Items(std::slice::from_ref(item)),
-            ];
-            moment.add_to(&mut pieces);
-            self.ctx.replicate(c"BF.DEL", &pieces);
-        }
-        self.publish(&[REMOVED]);
+        moment.add_to(&mut pieces);
+        let mut change = self.close();
+        change.replicate(command, &pieces);
+        change.publish([REMOVED]);
     }
 
     /// Requires that the key is empty, without even a partly loaded object.
     ///
     /// # Errors
     /// [`Error::WrongType`] or [`Error::Busy`].
-    pub fn require_empty(&self) -> Result<(), Error> {
-        match self.key.value::<Stored>() {
+    pub fn require_empty(&mut self) -> Result<(), Error> {
+        match self.0.value_mut::<Stored>() {
             Held::Nothing => Ok(()),
             Held::Value(_) => Err(Error::Busy),
             Held::Other => Err(Error::WrongType),
@@ -252,14 +269,9 @@ impl<'a> Writer<'a> {
     }
 
     /// Stores what an object's first chunk, its header, gives under the empty key.
-    pub fn begin(mut self, value: Value) {
-        let events: &[_] = match value {
-            Value::Partial(_) => &[],
-            Value::Complete(_) => &[CREATED],
-        };
-        self.store(value);
-        self.ctx.replicate_verbatim();
-        self.publish(events);
+    pub fn begin(self, value: Value) {
+        let complete = matches!(value, Value::Complete(_));
+        self.store(value, None).loaded(complete);
     }
 
     /// Loads the next chunk of an object whose header was loaded.
@@ -286,46 +298,95 @@ impl<'a> Writer<'a> {
             }
             Ok(complete)
         })?;
-        self.ctx.replicate_verbatim();
-        self.publish(if complete { &[CREATED] } else { &[] });
+        self.close().loaded(complete);
         Ok(())
     }
 
-    fn store(&mut self, value: Value) {
-        let ledger = ledger::of_database(self.ctx.database());
-        let stored = self.key.set(Stored::new(value, ledger));
-        debug_assert!(stored, "the key was empty and open for writing");
+    /// Stores a value under the empty key, which expires at `expires_ms`, if given.
+    fn store(self, value: Value, expires_ms: Option<i64>) -> Change<'k, 'a> {
+        let name = self.0.name();
+        let ledger = ledger::of_database(self.0.ctx().database());
+        let keys = self.0.set(Stored::new(value, ledger), expires_ms);
+        Change { keys, name }
     }
 
     #[inline]
-    fn publish(&self, events: &[&CStr]) {
-        self.ctx.signal_modified(self.name);
+    fn close(self) -> Change<'k, 'a> {
+        let name = self.0.name();
+        let keys = self.0.close();
+        Change { keys, name }
+    }
+}
+
+/// A change that has been made, and its key closed; to be published.
+struct Change<'k, 'a> {
+    keys: &'k mut Keyspace<'a>,
+    name: Str<'a>,
+}
+
+impl Change<'_, '_> {
+    /// Replicates the command as it came.
+    #[inline]
+    fn replicate_verbatim(&mut self) {
+        self.keys.replicate_verbatim();
+    }
+
+    /// Replicates another command, with the key and then these pieces.
+    fn replicate(&mut self, command: &CStr, pieces: &[Piece]) {
+        self.keys.replicate(command, self.name, pieces);
+    }
+
+    /// Replicates the key's expiry as a point in time, since it may be applied later.
+    fn replicate_expiry(&mut self, at_ms: Option<i64>) {
+        if let Some(ms) = at_ms {
+            self.replicate(c"PEXPIREAT", &[Piece::Text(ms.to_string())]);
+        }
+    }
+
+    /// Publishes that a chunk was loaded, and whether it was the last.
+    fn loaded(mut self, complete: bool) {
+        self.replicate_verbatim();
+        self.publish(complete.then_some(CREATED));
+    }
+
+    /// Signals the change, and then tells subscribers, who may change or delete the key.
+    #[inline]
+    fn publish(self, events: impl IntoIterator<Item = &'static CStr>) {
+        self.keys.signal_modified(self.name);
         for event in events {
-            self.ctx.notify(event, self.name);
+            self.keys.notify(event, self.name);
         }
     }
 }
 
-/// `key CAPACITY c ERROR r TIGHTENING t SEED s EXPANSION n|NONSCALING … [ITEMS …]`: every parameter, so that
+/// `NOCREATE … [ITEMS …]`: what was added to an object with periods or counters.
+fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Vec<Piece<'c>> {
+    let mut pieces = vec![Piece::Word(c"NOCREATE")];
+    moment.add_to(&mut pieces);
+    if !items.is_empty() {
+        pieces.extend([Piece::Word(c"ITEMS"), Piece::Items(items)]);
+    }
+    pieces
+}
+
+/// `CAPACITY c ERROR r TIGHTENING t SEED s EXPANSION n|NONSCALING … [ITEMS …]`: every parameter, so that
 /// a server with other settings builds the same object.
 fn creation<'c>(
-    name: &'c Str<'c>,
-    object: &'c Object,
+    shape: &Shape,
+    seed: &'c Seed,
     new: &'c [Str<'c>],
     moment: &Moment,
 ) -> Vec<Piece<'c>> {
-    let shape = object.shape();
     let params = shape.params;
     let mut pieces = vec![
-        Piece::Items(std::slice::from_ref(name)),
         Piece::Word(c"CAPACITY"),
         Piece::Text(params.capacity.to_string()),
         Piece::Word(c"ERROR"),
         Piece::Text(double_text(params.error_rate.get())),
         Piece::Word(c"TIGHTENING"),
-        Piece::Text(double_text(params.tightening.get())),
+        Piece::Text(double_text(params.tightening.to_stored())),
         Piece::Word(c"SEED"),
-        Piece::Bytes(object.hasher().seed().unwrap_or(&Seed::FIXED).as_bytes()),
+        Piece::Bytes(seed.as_bytes()),
     ];
     match params.growth {
         Growth::Fixed => pieces.push(Piece::Word(c"NONSCALING")),

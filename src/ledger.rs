@@ -13,8 +13,11 @@
 //!   enters it where it belongs. (So one case is not exact: a value that was renamed, and not written
 //!   to since, is left out while the background thread frees something else.)
 //! - A full resync that loads data beside what is being served fills ledgers of its own, which
-//!   replace the others when it is complete.
+//!   replace the others when it is complete. Some servers do not say which database that data is for:
+//!   such values are in the ledger of the *unplaced*, and before a database is flushed alone, those in
+//!   it are moved to its own.
 
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -29,6 +32,8 @@ pub struct Footprint {
     pub objects: u64,
     /// Objects of RedisBloom: 1 or 0.
     pub redisbloom: u64,
+    /// Objects of which chunks are still to come: 1 or 0.
+    pub half_loaded: u64,
     /// Their filters.
     pub filters: u64,
     /// Items in these.
@@ -43,9 +48,12 @@ pub struct Ledger {
     bytes: AtomicU64,
     objects: AtomicU64,
     redisbloom: AtomicU64,
+    half_loaded: AtomicU64,
     filters: AtomicU64,
     items: AtomicU64,
     capacity: AtomicU64,
+    /// How many values have how many filters: a maximum can't be taken back as a sum can.
+    depths: Mutex<BTreeMap<u64, u64>>,
 }
 
 impl Ledger {
@@ -72,57 +80,110 @@ impl Ledger {
         change(&self.bytes, before.bytes, after.bytes);
         change(&self.objects, before.objects, after.objects);
         change(&self.redisbloom, before.redisbloom, after.redisbloom);
+        change(&self.half_loaded, before.half_loaded, after.half_loaded);
         change(&self.filters, before.filters, after.filters);
         change(&self.capacity, before.capacity, after.capacity);
+        if before.filters != after.filters {
+            self.change_depth(before.filters, after.filters);
+        }
     }
 
-    fn add_to(&self, sum: &mut Footprint) {
-        sum.bytes = sum.bytes.wrapping_add(self.bytes.load(Relaxed));
-        sum.objects = sum.objects.wrapping_add(self.objects.load(Relaxed));
-        sum.redisbloom = sum.redisbloom.wrapping_add(self.redisbloom.load(Relaxed));
-        sum.filters = sum.filters.wrapping_add(self.filters.load(Relaxed));
-        sum.items = sum.items.wrapping_add(self.items.load(Relaxed));
-        sum.capacity = sum.capacity.wrapping_add(self.capacity.load(Relaxed));
+    /// Most writes add no filter, and don't get here. A background thread may strike values out meanwhile.
+    #[cold]
+    fn change_depth(&self, before: u64, after: u64) {
+        let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+        if after > 0 {
+            *depths.entry(after).or_default() += 1;
+        }
+        if let Entry::Occupied(mut values) = depths.entry(before) {
+            *values.get_mut() -= 1;
+            if *values.get() == 0 {
+                values.remove();
+            }
+        }
+    }
+
+    fn add_to(&self, sums: &mut Sums, crashing: bool) {
+        let add = |to: &mut u64, sum: &AtomicU64| *to = to.wrapping_add(sum.load(Relaxed));
+        let all = &mut sums.all;
+        add(&mut all.bytes, &self.bytes);
+        add(&mut all.objects, &self.objects);
+        add(&mut all.redisbloom, &self.redisbloom);
+        add(&mut all.half_loaded, &self.half_loaded);
+        add(&mut all.filters, &self.filters);
+        add(&mut all.items, &self.items);
+        add(&mut all.capacity, &self.capacity);
+        let depths = lock(&self.depths, crashing);
+        let deepest = depths.and_then(|depths| Some(*depths.last_key_value()?.0));
+        sums.max_filters = sums.max_filters.max(deepest.unwrap_or(0));
     }
 }
 
-#[derive(Default)]
+/// The ledgers of all databases.
 struct Books {
-    /// Of the data that is being served, by the number of the database.
-    served: Vec<Arc<Ledger>>,
-    /// Of the data that is being loaded beside it.
-    loading: Option<Vec<Arc<Ledger>>>,
+    /// By the number of the database.
+    placed: Vec<Arc<Ledger>>,
+    /// Of values that may be in any.
+    unplaced: Option<Arc<Ledger>>,
 }
 
-static BOOKS: Mutex<Books> = Mutex::new(Books {
-    served: Vec::new(),
+impl Books {
+    const NEW: Self = Self {
+        placed: Vec::new(),
+        unplaced: None,
+    };
+
+    fn page(&mut self, database: i32) -> &mut Arc<Ledger> {
+        let index = usize::try_from(database).unwrap_or(0);
+        if self.placed.len() <= index {
+            self.placed.resize_with(index + 1, Arc::default);
+        }
+        &mut self.placed[index]
+    }
+
+    fn ledgers(&self) -> impl Iterator<Item = &Arc<Ledger>> {
+        self.placed.iter().chain(&self.unplaced)
+    }
+}
+
+struct Shelf {
+    /// Of the data that is being served.
+    served: Books,
+    /// Of the data that is being loaded beside it.
+    loading: Option<Books>,
+}
+
+static SHELF: Mutex<Shelf> = Mutex::new(Shelf {
+    served: Books::NEW,
     loading: None,
 });
 
 static UNLINKED: LazyLock<Arc<Ledger>> = LazyLock::new(Arc::default);
 
-fn books() -> MutexGuard<'static, Books> {
-    BOOKS.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn page(pages: &mut Vec<Arc<Ledger>>, database: i32) -> &mut Arc<Ledger> {
-    let index = usize::try_from(database).unwrap_or(0);
-    if pages.len() <= index {
-        pages.resize_with(index + 1, Arc::default);
-    }
-    &mut pages[index]
+fn shelf() -> MutexGuard<'static, Shelf> {
+    SHELF.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The ledger of a database.
 pub fn of_database(database: i32) -> Arc<Ledger> {
-    page(&mut books().served, database).clone()
+    shelf().served.page(database).clone()
 }
 
-/// The ledger of a database for a value that an RDB stream brings.
+/// The ledger for a value that an RDB stream brings to a database.
 pub fn of_loaded(database: i32) -> Arc<Ledger> {
-    let mut books = books();
-    let Books { served, loading } = &mut *books;
-    page(loading.as_mut().unwrap_or(served), database).clone()
+    let mut shelf = shelf();
+    let Shelf { served, loading } = &mut *shelf;
+    match loading {
+        None => served.page(database).clone(),
+        Some(loading) if Ctx::names_databases_of_side_loads() => loading.page(database).clone(),
+        Some(loading) => loading.unplaced.get_or_insert_default().clone(),
+    }
+}
+
+/// The ledger of values that may be in any database, while there are such values.
+pub fn unplaced() -> Option<Arc<Ledger>> {
+    let ledger = shelf().served.unplaced.clone();
+    ledger.filter(|ledger| ledger.objects.load(Relaxed) > 0)
 }
 
 /// The ledger of values that lost their keys.
@@ -138,22 +199,21 @@ pub fn is_unlinked(ledger: &Arc<Ledger>) -> bool {
 
 /// Keeps the ledgers in step with what happens to whole databases.
 pub fn on_database(event: DatabaseEvent) {
-    let mut books = books();
+    let mut shelf = shelf();
+    let Shelf { served, loading } = &mut *shelf;
     match event {
-        DatabaseEvent::Flush(None) => books.served.clear(),
-        DatabaseEvent::Flush(Some(database)) => {
-            *page(&mut books.served, database) = Arc::default();
-        }
+        DatabaseEvent::Flush(None) => *served = Books::NEW,
+        DatabaseEvent::Flush(Some(database)) => *served.page(database) = Arc::default(),
         DatabaseEvent::Swap(one, other) => {
-            let first = page(&mut books.served, one).clone();
-            let second = std::mem::replace(page(&mut books.served, other), first);
-            *page(&mut books.served, one) = second;
+            let first = served.page(one).clone();
+            let second = std::mem::replace(served.page(other), first);
+            *served.page(one) = second;
         }
-        DatabaseEvent::SideLoadStarted => books.loading = Some(Vec::new()),
-        DatabaseEvent::SideLoadAborted => books.loading = None,
+        DatabaseEvent::SideLoadStarted => *loading = Some(Books::NEW),
+        DatabaseEvent::SideLoadAborted => *loading = None,
         DatabaseEvent::SideLoadCompleted => {
-            if let Some(loaded) = books.loading.take() {
-                books.served = loaded;
+            if let Some(loaded) = loading.take() {
+                *served = loaded;
             }
         }
     }
@@ -164,29 +224,44 @@ pub static DEFRAG_HITS: AtomicU64 = AtomicU64::new(0);
 /// How often defragmentation left an allocation where it was.
 pub static DEFRAG_MISSES: AtomicU64 = AtomicU64::new(0);
 
-fn sum(crashing: bool) -> Footprint {
-    let mut sum = Footprint::default();
-    // A crash may have interrupted the holder of the lock; then the sums stay 0.
-    let books = if crashing {
-        BOOKS.try_lock().ok()
+/// What INFO tells of the keyspace.
+#[derive(Default)]
+struct Sums {
+    all: Footprint,
+    /// Of the object that has the most.
+    max_filters: u64,
+}
+
+/// What a lock guards. A crash may have interrupted its holder: then nobody waits, and there is nothing.
+fn lock<T>(mutex: &Mutex<T>, crashing: bool) -> Option<MutexGuard<'_, T>> {
+    if crashing {
+        mutex.try_lock().ok()
     } else {
-        Some(books())
-    };
-    for ledger in books.iter().flat_map(|books| &books.served) {
-        ledger.add_to(&mut sum);
+        Some(mutex.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+fn sums(crashing: bool) -> Sums {
+    let mut sums = Sums::default();
+    let shelf = lock(&SHELF, crashing);
+    for ledger in shelf.iter().flat_map(|shelf| shelf.served.ledgers()) {
+        ledger.add_to(&mut sums, crashing);
     }
     let renamed = UNLINKED.objects.load(Relaxed) > 0
         && !crashing
         && Ctx::server_info(c"memory", c"lazyfree_pending_objects") == Some(0);
     if renamed {
-        UNLINKED.add_to(&mut sum);
+        UNLINKED.add_to(&mut sums, crashing);
     }
-    sum
+    sums
 }
 
 /// Writes the sections; `crashing` is set while the server crashes.
 pub fn write_info(to: &mut InfoWriter, crashing: bool) {
-    let sum = sum(crashing);
+    let Sums {
+        all: sum,
+        max_filters,
+    } = sums(crashing);
     to.section(c"bloom_core_metrics");
     to.field(c"bloom_total_memory_bytes", sum.bytes);
     to.field(c"bloom_num_objects", sum.objects);
@@ -194,6 +269,8 @@ pub fn write_info(to: &mut InfoWriter, crashing: bool) {
     to.field(c"bloom_num_items_across_objects", sum.items);
     to.field(c"bloom_capacity_across_objects", sum.capacity);
     to.field(c"bloom_num_redisbloom_objects", sum.redisbloom);
+    to.field(c"bloom_num_half_loaded_objects", sum.half_loaded);
+    to.field(c"bloom_max_filters_in_object", max_filters);
     to.section(c"bloom_defrag_metrics");
     to.field(c"bloom_defrag_hits", DEFRAG_HITS.load(Relaxed));
     to.field(c"bloom_defrag_misses", DEFRAG_MISSES.load(Relaxed));

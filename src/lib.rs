@@ -36,7 +36,7 @@ mod table;
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::args::{Delete, InfoField, Insert, Reserve, Words};
+    pub use crate::args::{Delete, InfoField, Insert, Origin, Reserve, Words};
     pub use crate::numerals::integer;
     pub use crate::reply::Error;
 }

@@ -57,6 +57,8 @@ pub enum Error {
     HalfWindow,
     /// WINDOW with COUNTING.
     CountingWindow,
+    /// EX with PX.
+    TwoTtls,
     /// The command needs a window, and the object has none.
     NoWindow,
     /// The command needs counters, and the object has none.
@@ -118,6 +120,7 @@ impl fmt::Display for Error {
             Self::Range(field) => return write!(f, "ERR ({field} should be larger than 0)"),
             Self::HalfWindow => "ERR WINDOW and PERIODS have to be given together",
             Self::CountingWindow => "ERR WINDOW and COUNTING cannot be combined",
+            Self::TwoTtls => "ERR EX and PX cannot be combined",
             Self::NoWindow => "ERR filter was not made with WINDOW",
             Self::NoCounters => "ERR filter was not made with COUNTING",
             Self::LongTtl => "ERR ttl is longer than the window",

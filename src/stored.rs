@@ -4,9 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::bloom::chunks::Value;
-use crate::bloom::{DecodeError, Dialect, Object, RdbRead, RdbWrite, chunks, dump, rdb};
+use crate::bloom::{
+    DecodeError, Dialect, Filter, Object, RdbRead, RdbWrite, Relocate, chunks, dump, rdb,
+};
 use crate::config;
-use crate::ffi::{AofWriter, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle};
+use crate::ffi::{
+    AofWriter, DatabaseEvent, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
+    each_value,
+};
 use crate::ledger::{self, Footprint, Ledger};
 use crate::reply::Error;
 
@@ -66,6 +71,20 @@ impl Stored {
     }
 }
 
+/// Keeps the ledgers in step with what happens to whole databases.
+pub fn on_database(event: DatabaseEvent) {
+    if let (DatabaseEvent::Flush(Some(database)), Some(unplaced)) = (event, ledger::unplaced()) {
+        // What is flushed leaves the sums with the ledger of its database, so it has to be in that.
+        let own = ledger::of_database(database);
+        each_value(database, &mut |stored: &mut Stored| {
+            if Arc::ptr_eq(&stored.ledger, &unplaced) {
+                stored.enter_in(own.clone());
+            }
+        });
+    }
+    ledger::on_database(event);
+}
+
 impl Drop for Stored {
     fn drop(&mut self) {
         self.ledger.strike(footprint(&self.value));
@@ -104,6 +123,7 @@ fn footprint(value: &Value) -> Footprint {
         bytes: memory_bytes_of(value),
         objects: 1,
         redisbloom: u64::from(dialect_of(value) == Dialect::RedisBloom),
+        half_loaded: u64::from(matches!(value, Value::Partial(_))),
         filters,
         items,
         capacity,
@@ -210,7 +230,7 @@ impl NativeType for Stored {
                 let params = object.shape().params;
                 to.add(u64::from(params.growth.expansion()));
                 to.add(params.error_rate.get().to_bits());
-                to.add(params.tightening.get().to_bits());
+                to.add(params.tightening.to_stored().to_bits());
                 if Dialect::of(object) != Dialect::Bloomfltr {
                     // Everything but the filters.
                     to.add_bytes(chunks::piece(object, 0).1.bytes());
@@ -251,52 +271,56 @@ impl NativeType for Stored {
         if !config::defrag_is_on() {
             return (value, true);
         }
-        let small = |bytes: usize| bytes as u64 <= config::large_bytes();
-        let count = |moved: bool| {
-            let counter = if moved {
-                &ledger::DEFRAG_HITS
-            } else {
-                &ledger::DEFRAG_MISSES
-            };
-            counter.fetch_add(1, Relaxed);
-        };
         let begin = by.cursor();
         if begin == 0 {
             let moved;
             (value, moved) = by.relocate(value);
-            count(moved);
+            count_moved(moved);
         }
         let Value::Complete(object) = &mut value.value else {
             return (value, true);
         };
-        if begin == 0 {
-            object.relocate_tables(|table| {
-                if !small(size_of_val(&table[..])) {
-                    return table;
-                }
-                let (table, moved) = by.relocate_slice(table.into_boxed_slice());
-                count(moved);
-                table.into_vec()
-            });
+        let next = object.relocate(begin, &mut Mover(by));
+        if let Some(next) = next {
+            by.set_cursor(next);
         }
-        let mut filters = object.all_filters_mut().enumerate().skip(begin);
-        let stopped_at = filters.find_map(|(index, filter)| {
-            if by.should_stop() {
-                return Some(index);
-            }
-            if small(filter.blob().len()) {
-                filter.relocate(|blob| {
-                    let (blob, moved) = by.relocate_slice(blob);
-                    count(moved);
-                    blob
-                });
-            }
-            None
-        });
-        drop(filters);
-        if let Some(index) = stopped_at {
-            by.set_cursor(index);
-        }
-        (value, stopped_at.is_none())
+        (value, next.is_none())
     }
+}
+
+/// Moves what is not large.
+struct Mover<'d>(&'d Defrag);
+
+impl Mover<'_> {
+    fn slice<T>(&self, slice: Box<[T]>) -> Box<[T]> {
+        if size_of_val(&*slice) as u64 > config::large_bytes() {
+            return slice;
+        }
+        let (slice, moved) = self.0.relocate_slice(slice);
+        count_moved(moved);
+        slice
+    }
+}
+
+impl Relocate for Mover<'_> {
+    fn has_enough(&mut self) -> bool {
+        self.0.should_stop()
+    }
+
+    fn table(&mut self, table: Vec<Filter>) -> Vec<Filter> {
+        self.slice(table.into_boxed_slice()).into_vec()
+    }
+
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+        self.slice(blob)
+    }
+}
+
+fn count_moved(moved: bool) {
+    let counter = if moved {
+        &ledger::DEFRAG_HITS
+    } else {
+        &ledger::DEFRAG_MISSES
+    };
+    counter.fetch_add(1, Relaxed);
 }

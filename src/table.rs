@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use crate::ffi::{Arg, ArgKind, Command, Effect, Module, entry, on_load, register_type};
-use crate::stored::Stored;
+use crate::stored::{self, Stored};
 use crate::{commands, config, ledger};
 
 on_load!(MODULE);
@@ -21,7 +21,7 @@ static MODULE: Module = Module {
     category: c"bloom",
     commands: COMMANDS,
     write_info: ledger::write_info,
-    on_database: ledger::on_database,
+    on_database: stored::on_database,
 };
 
 /// `major.minor.patch` as one number, two digits each for the last two.
@@ -100,7 +100,7 @@ const COMMANDS: &[Command] = &[
         fast: true,
         arity: 2,
         summary: c"Returns the number of items that were new to a bloom filter when they were added.",
-        complexity: c"O(1)",
+        complexity: c"O(N), where N is the number of periods of its window; O(1) without one.",
         since: c"3.0.0",
         args: &[],
     },
@@ -168,7 +168,7 @@ const COMMANDS: &[Command] = &[
         fast: true,
         arity: -2,
         summary: c"Returns the parameters, size and fill of a bloom filter.",
-        complexity: c"O(1)",
+        complexity: c"O(N), where N is the number of stacked filters.",
         since: c"3.0.0",
         args: &[optional(
             c"field",
@@ -213,7 +213,7 @@ const COMMANDS: &[Command] = &[
         fast: false,
         arity: 3,
         summary: c"Returns one chunk of a bloom filter, and the cursor of the next.",
-        complexity: c"O(N), where N is the size of the chunk.",
+        complexity: c"O(N + S), where N is the number of stacked filters and S the size of the chunk.",
         since: c"3.0.0",
         args: &[required(c"cursor", ArgKind::Integer)],
     },
@@ -225,7 +225,7 @@ const COMMANDS: &[Command] = &[
         fast: false,
         arity: 4,
         summary: c"Restores a bloom filter chunk by chunk.",
-        complexity: c"O(N), where N is the size of the chunk.",
+        complexity: c"O(S), where S is the size of the chunk; with the last one, that of all.",
         since: c"3.0.0",
         args: &[
             required(c"cursor", ArgKind::Integer),

@@ -6,7 +6,7 @@ use std::ptr;
 use valkey_module::raw;
 
 use super::api::{OK, call};
-use super::context::Ctx;
+use super::context::{Ctx, Keyspace};
 use super::string::{Argv, RawArgv};
 
 /// A command: how it is registered, and what COMMAND DOCS says.
@@ -80,7 +80,7 @@ pub enum ArgKind {
 /// A command's entry point; [`entry!`] makes one of a handler.
 pub type Entry = for<'a> extern "C" fn(Ctx<'a>, RawArgv<'a>, c_int) -> c_int;
 
-/// The entry point of a handler, which takes a `Ctx` and an `Argv`.
+/// The entry point of a handler, which takes a `Ctx`, a `&mut Keyspace` and an `Argv`.
 macro_rules! entry {
     ($handler:path) => {{
         extern "C" fn entry<'a>(
@@ -101,11 +101,13 @@ pub fn enter<'a>(
     ctx: Ctx<'a>,
     words: RawArgv<'a>,
     count: c_int,
-    handler: impl Fn(Ctx<'a>, Argv<'a>),
+    handler: impl Fn(Ctx<'a>, &mut Keyspace<'a>, Argv<'a>),
 ) -> c_int {
     // SAFETY: an entry point passes on what the server called it with.
     let args = unsafe { Argv::new(words, count) };
-    handler(ctx, args);
+    // SAFETY: the server calls an entry point once for each command, and this is all of the call.
+    let mut keyspace = unsafe { Keyspace::new(ctx) };
+    handler(ctx, &mut keyspace, args);
     OK
 }
 
@@ -229,6 +231,12 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
 fn key_specs(command: &Command) -> [raw::RedisModuleCommandKeySpec; 3] {
     let reads = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
     let access = match command.effect {
+        // What the other keys hold is added to what this one holds, which is read for that.
+        Effect::Adds if command.reads_others => {
+            raw::REDISMODULE_CMD_KEY_RW
+                | raw::REDISMODULE_CMD_KEY_ACCESS
+                | raw::REDISMODULE_CMD_KEY_INSERT
+        }
         Effect::Adds => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT,
         Effect::Removes => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
         Effect::Reads => reads,

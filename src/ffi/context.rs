@@ -17,6 +17,25 @@ pub(super) static MUST_OBEY: Optional = Optional::new(c"RedisModule_MustObeyClie
 #[repr(transparent)]
 pub struct Ctx<'a>(*mut raw::RedisModuleCtx, PhantomData<&'a ()>);
 
+/// The keyspace, as one command has it. An open key borrows it, and so does a value that somebody looks at;
+/// what may run code of others, which may delete or change any key, borrows it exclusively. Only an entry point
+/// makes one. A command that runs within another has its own, while the other waits in such a call.
+pub struct Keyspace<'a>(Ctx<'a>);
+
+impl<'a> Keyspace<'a> {
+    /// # Safety
+    /// There is no other one for the same call of the server.
+    #[inline]
+    pub(super) unsafe fn new(ctx: Ctx<'a>) -> Self {
+        Self(ctx)
+    }
+
+    #[inline]
+    pub(super) fn ctx(&self) -> Ctx<'a> {
+        self.0
+    }
+}
+
 impl Ctx<'_> {
     #[inline]
     pub(super) fn as_ptr(self) -> *mut raw::RedisModuleCtx {
@@ -51,6 +70,13 @@ impl Ctx<'_> {
     pub fn database(self) -> i32 {
         // SAFETY: the context is alive.
         unsafe { call!(RedisModule_GetSelectedDb(self.0)) }
+    }
+
+    /// Whether the server says which database the data is for that a full resync loads beside what is
+    /// being served. Older ones say 0 for all.
+    pub fn names_databases_of_side_loads() -> bool {
+        // SAFETY: the function takes no arguments.
+        unsafe { call!(RedisModule_GetServerVersion()) >= 0x0008_0000 }
     }
 
     /// The time in milliseconds since the epoch.

@@ -1,13 +1,13 @@
 //! Keys: what one holds, and storing a value under it.
 
-use std::ffi::c_int;
-use std::marker::PhantomData;
+use std::ffi::{c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use valkey_module::raw;
 
 use super::api::{OK, call};
-use super::context::Ctx;
+use super::context::{Ctx, Keyspace};
 use super::string::Str;
 use super::value::{NativeType, from_server, into_server};
 
@@ -21,6 +21,7 @@ pub enum Access {
 }
 
 /// What a key holds.
+#[derive(Clone, Copy)]
 pub enum Held<V> {
     /// There is no such key.
     Nothing,
@@ -30,38 +31,54 @@ pub enum Held<V> {
     Other,
 }
 
-/// An open key, closed when it is dropped. One opened to read a key that does not exist is null.
-pub struct Key<'a>(*mut raw::RedisModuleKey, PhantomData<&'a ()>);
+/// An open key, closed when it is dropped. While it is open, nothing runs that might take its value away.
+pub struct Key<'k, 'a> {
+    handle: Handle,
+    name: Str<'a>,
+    access: Access,
+    keyspace: &'k mut Keyspace<'a>,
+}
 
-impl<'a> Ctx<'a> {
+impl<'a> Keyspace<'a> {
     /// Opens a key, whether or not it exists.
     #[inline]
-    pub fn open(self, name: Str<'a>, access: Access) -> Key<'a> {
-        let mode = match access {
-            Access::Read => raw::REDISMODULE_READ,
-            Access::Write => raw::REDISMODULE_READ | raw::REDISMODULE_WRITE,
-        };
-        // SAFETY: context and name are alive for 'a, which the key does not outlive.
-        let key = unsafe {
-            call!(RedisModule_OpenKey(
-                self.as_ptr(),
-                name.as_ptr(),
-                mode as c_int
-            ))
-        };
-        Key(key.cast(), PhantomData)
+    pub fn open(&mut self, name: Str<'a>, access: Access) -> Key<'_, 'a> {
+        Key {
+            handle: Handle::open(self, name, access),
+            name,
+            access,
+            keyspace: self,
+        }
     }
 }
 
-impl Key<'_> {
+impl<'k, 'a> Key<'k, 'a> {
+    /// The name.
+    #[inline]
+    pub fn name(&self) -> Str<'a> {
+        self.name
+    }
+
+    /// The context in which it was opened.
+    #[inline]
+    pub fn ctx(&self) -> Ctx<'a> {
+        self.keyspace.ctx()
+    }
+
+    /// Closes the key, and gives back the keyspace, which may then run code of others.
+    #[inline]
+    pub fn close(self) -> &'k mut Keyspace<'a> {
+        self.keyspace
+    }
+
     /// The value.
     #[inline]
     pub fn value<T: NativeType>(&self) -> Held<&T> {
-        match self.pointer::<T>() {
+        match self.handle.pointer::<T>() {
             Held::Nothing => Held::Nothing,
             Held::Other => Held::Other,
-            // SAFETY: the key holds a `T`. Commands run one at a time, so nobody changes the value while
-            // this key is borrowed: `value_mut` would borrow it exclusively.
+            // SAFETY: the key holds a `T`. While this key is open it has the keyspace for itself, so nobody
+            // takes the value away or changes it: `value_mut` would borrow the key exclusively.
             Held::Value(value) => Held::Value(unsafe { value.as_ref() }),
         }
     }
@@ -69,13 +86,109 @@ impl Key<'_> {
     /// The value, to be changed. The key must be open for writing.
     #[inline]
     pub fn value_mut<T: NativeType>(&mut self) -> Held<&mut T> {
-        match self.pointer::<T>() {
+        let mut found = self.handle.pointer::<T>();
+        if matches!(found, Held::Nothing) {
+            // It may just have expired. Then subscribers have run, and may have stored something here, which
+            // the handle does not know of.
+            self.handle = Handle::open(self.keyspace, self.name, self.access);
+            found = self.handle.pointer::<T>();
+        }
+        match found {
             Held::Nothing => Held::Nothing,
             Held::Other => Held::Other,
-            // SAFETY: the key holds a `T`. Commands run one at a time, so nobody else looks at the value
-            // while this key is borrowed, and the borrow is exclusive.
+            // SAFETY: the key holds a `T`. While this key is open it has the keyspace for itself, so nobody
+            // takes the value away or looks at it, and the borrow is exclusive.
             Held::Value(mut value) => Held::Value(unsafe { value.as_mut() }),
         }
+    }
+
+    /// Stores a value under the key, which must be empty and open for writing, and closes it. It expires at
+    /// `expires_ms` since the epoch, if given.
+    ///
+    /// The server tells `new` of the key meanwhile. Whoever takes the value away at this event breaks the server,
+    /// as with every command of its own; so nobody can look at the value here.
+    pub fn set<T: NativeType>(self, value: T, expires_ms: Option<i64>) -> &'k mut Keyspace<'a> {
+        let handle = T::handles()[value.form()].get();
+        let value = into_server(value);
+        // SAFETY: the key is open, and the handle is of the value's type.
+        let set =
+            unsafe { call!(RedisModule_ModuleTypeSetValue(self.handle.0, handle, value)) } == OK;
+        debug_assert!(set, "the key was empty and open for writing");
+        if !set {
+            // SAFETY: `into_server` made the value above, and the server has not taken it.
+            drop(unsafe { from_server::<T>(value) });
+        } else if let Some(ms) = expires_ms {
+            // SAFETY: the key is open.
+            unsafe { call!(RedisModule_SetAbsExpire(self.handle.0, ms)) };
+        }
+        self.close()
+    }
+}
+
+/// The values under several keys, to be looked at together.
+///
+/// To open a key that is there runs nothing. But if there is no such key, or it has just expired, that is an
+/// event, and its subscribers may take away any value. So whenever a key is not there, all that was found before
+/// is forgotten. No handle stays open either: to close one is to read the value that it was opened on.
+pub struct Values<'k, 'a, T> {
+    keyspace: &'k mut Keyspace<'a>,
+    found: Vec<NonNull<T>>,
+}
+
+impl<'k, 'a, T: NativeType> Values<'k, 'a, T> {
+    /// None so far.
+    pub fn new(keyspace: &'k mut Keyspace<'a>) -> Self {
+        let found = Vec::new();
+        Self { keyspace, found }
+    }
+
+    /// What the next key holds. If there is no such key, the values before it are no longer among them.
+    pub fn open(&mut self, name: Str<'a>) -> Held<&T> {
+        // Closed again at once.
+        let found = Handle::open(self.keyspace, name, Access::Read).pointer::<T>();
+        match found {
+            Held::Nothing => {
+                self.found.clear();
+                Held::Nothing
+            }
+            Held::Other => Held::Other,
+            Held::Value(value) => {
+                self.found.push(value);
+                // SAFETY: the key holds a `T`, and as in `all`.
+                Held::Value(unsafe { value.as_ref() })
+            }
+        }
+    }
+
+    /// Those that were found.
+    pub fn all(&self) -> impl Iterator<Item = &T> {
+        // SAFETY: since the first of them was found nothing has run that might have taken it away or changed
+        // it: `open` forgets them otherwise, and nobody else has the keyspace.
+        self.found.iter().map(|value| unsafe { value.as_ref() })
+    }
+}
+
+/// The server's handle of an open key, closed when it is dropped. One opened to read a key that does not exist
+/// is null.
+struct Handle(*mut raw::RedisModuleKey);
+
+impl Handle {
+    /// Opens a key, which may run code of others if it is not there.
+    #[inline]
+    fn open<'a>(keyspace: &mut Keyspace<'a>, name: Str<'a>, access: Access) -> Self {
+        let mode = match access {
+            Access::Read => raw::REDISMODULE_READ,
+            Access::Write => raw::REDISMODULE_READ | raw::REDISMODULE_WRITE,
+        };
+        // SAFETY: context and name are alive for 'a, and the handle is in a `Key<'_, 'a>`, or dropped at once.
+        let key = unsafe {
+            call!(RedisModule_OpenKey(
+                keyspace.ctx().as_ptr(),
+                name.as_ptr(),
+                mode as c_int
+            ))
+        };
+        Self(key.cast())
     }
 
     /// Where the value is, if it is one that `into_server::<T>` made.
@@ -102,33 +215,48 @@ impl Key<'_> {
         let value = unsafe { call!(RedisModule_ModuleTypeGetValue(self.0)) };
         NonNull::new(value.cast()).map_or(Held::Other, Held::Value)
     }
+}
 
-    /// Stores a value under the key, which must be empty and open for writing; returns false if it is not.
-    pub fn set<T: NativeType>(&mut self, value: T) -> bool {
-        let handle = T::handles()[value.form()].get();
-        let value = into_server(value);
-        // SAFETY: the key is open, and the handle is of the value's type.
-        let set = unsafe { call!(RedisModule_ModuleTypeSetValue(self.0, handle, value)) } == OK;
-        if !set {
-            // SAFETY: `into_server` made the value above, and the server has not taken it.
-            drop(unsafe { from_server::<T>(value) });
+/// Visits every value of a type in a database, on the server's main thread. The database must not be
+/// changed meanwhile. A value may be visited again.
+pub fn each_value<T: NativeType>(database: i32, mut visit: &mut dyn FnMut(&mut T)) {
+    let Some(ctx) = Ctx::detached() else {
+        return;
+    };
+    let visit = (&raw mut visit).cast();
+    // SAFETY: the detached context lives as long as the module, the visitor as long as the scan, and the
+    // cursor until it is destroyed here, once.
+    unsafe {
+        if call!(RedisModule_SelectDb(ctx.as_ptr(), database)) != OK {
+            return;
         }
-        set
-    }
-
-    /// Sets the time at which the key expires, in milliseconds since the epoch. The key must hold a
-    /// value and be open for writing.
-    pub fn expire_at(&mut self, ms: i64) {
-        // SAFETY: the key is open.
-        unsafe { call!(RedisModule_SetAbsExpire(self.0, ms)) };
+        let cursor = call!(RedisModule_ScanCursorCreate());
+        let on_key = Some(visit_key::<T> as _);
+        while call!(RedisModule_Scan(ctx.as_ptr(), cursor, on_key, visit)) != 0 {}
+        call!(RedisModule_ScanCursorDestroy(cursor));
     }
 }
 
-impl Drop for Key<'_> {
+unsafe extern "C" fn visit_key<T: NativeType>(
+    _: *mut raw::RedisModuleCtx,
+    _name: *mut raw::RedisModuleString,
+    key: *mut raw::RedisModuleKey,
+    visit: *mut c_void,
+) {
+    // The server closes what it has opened.
+    let key = ManuallyDrop::new(Handle(key));
+    if let Held::Value(mut value) = key.pointer::<T>() {
+        // SAFETY: `each_value` passes its visitor, and lets nobody else use it, or the value, during the scan.
+        unsafe { (*visit.cast::<&mut dyn FnMut(&mut T)>())(value.as_mut()) };
+    }
+}
+
+impl Drop for Handle {
     #[inline]
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: the key is open, and closed only here.
+            // SAFETY: the key is open, and closed only here. Its value is still there, if it had one, since
+            // nothing has run that might have taken it away.
             unsafe { call!(RedisModule_CloseKey(self.0)) };
         }
     }

@@ -37,11 +37,11 @@ mod value;
 
 pub(crate) use command::entry;
 pub use command::{Arg, ArgKind, Command, Effect, Entry, enter};
-pub use context::Ctx;
+pub use context::{Ctx, Keyspace};
 pub use defrag::Defrag;
 pub use events::DatabaseEvent;
 pub use info::{InfoWriter, set_info_alias};
-pub use key::{Access, Held, Key};
+pub use key::{Access, Held, Key, Values, each_value};
 pub(crate) use load::on_load;
 pub use load::{Module, load_module};
 pub use replication::Piece;

@@ -1,5 +1,6 @@
 //! What others learn of a write: replicas and the AOF by commands, subscribers by keyspace events,
-//! WATCH and client tracking by signals.
+//! WATCH and client tracking by signals. All of it needs the keyspace for itself, so no key is open then:
+//! subscribers of an event run before `notify` returns, and may delete or change any key.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
@@ -7,7 +8,7 @@ use std::ptr;
 use valkey_module::raw;
 
 use super::api::call;
-use super::context::Ctx;
+use super::context::Keyspace;
 use super::string::{Str, new_string};
 
 /// A piece of a replicated command.
@@ -22,17 +23,18 @@ pub enum Piece<'p> {
     Items(&'p [Str<'p>]),
 }
 
-impl Ctx<'_> {
+impl Keyspace<'_> {
     /// Replicates the command as it came.
-    pub fn replicate_verbatim(self) {
+    pub fn replicate_verbatim(&mut self) {
         // SAFETY: the context is alive.
-        unsafe { call!(RedisModule_ReplicateVerbatim(self.as_ptr())) };
+        unsafe { call!(RedisModule_ReplicateVerbatim(self.ctx().as_ptr())) };
     }
 
-    /// Replicates another command.
-    pub fn replicate(self, command: &CStr, pieces: &[Piece]) {
+    /// Replicates another command, with a key and then these pieces.
+    pub fn replicate(&mut self, command: &CStr, key: Str, pieces: &[Piece]) {
         let mut owned = Vec::new();
-        let mut strings = Vec::with_capacity(pieces.len());
+        let mut strings = Vec::with_capacity(1 + pieces.len());
+        strings.push(key.as_ptr());
         for piece in pieces {
             let bytes = match piece {
                 Piece::Word(word) => word.to_bytes(),
@@ -52,7 +54,7 @@ impl Ctx<'_> {
         // freed once.
         unsafe {
             call!(RedisModule_Replicate(
-                self.as_ptr(),
+                self.ctx().as_ptr(),
                 command.as_ptr(),
                 c"v".as_ptr(),
                 strings.as_mut_ptr(),
@@ -64,12 +66,12 @@ impl Ctx<'_> {
         }
     }
 
-    /// Publishes a keyspace event of the generic class.
-    pub fn notify(self, event: &CStr, key: Str) {
+    /// Publishes a keyspace event of the generic class, and runs its subscribers in other modules.
+    pub fn notify(&mut self, event: &CStr, key: Str) {
         // SAFETY: context and key are alive; the event's name ends in zero.
         unsafe {
             call!(RedisModule_NotifyKeyspaceEvent(
-                self.as_ptr(),
+                self.ctx().as_ptr(),
                 raw::REDISMODULE_NOTIFY_GENERIC as c_int,
                 event.as_ptr(),
                 key.as_ptr()
@@ -78,8 +80,13 @@ impl Ctx<'_> {
     }
 
     /// Signals WATCH and client tracking that the key has changed.
-    pub fn signal_modified(self, key: Str) {
+    pub fn signal_modified(&mut self, key: Str) {
         // SAFETY: context and key are alive.
-        unsafe { call!(RedisModule_SignalModifiedKey(self.as_ptr(), key.as_ptr())) };
+        unsafe {
+            call!(RedisModule_SignalModifiedKey(
+                self.ctx().as_ptr(),
+                key.as_ptr()
+            ))
+        };
     }
 }

@@ -472,6 +472,42 @@ fn telling(log: &str) -> String {
     part.copied().collect::<Vec<_>>().join("\n")
 }
 
+/// A module that runs a command while an event goes out (puller.c). It is there until this is dropped.
+pub struct Puller(Folder);
+
+impl Puller {
+    #[track_caller]
+    pub fn build() -> Self {
+        let puller = Self(Folder::new());
+        let cc = Command::new("cc")
+            .args([
+                "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o",
+            ])
+            .arg(puller.path())
+            .arg(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/tests/harness/puller.c"
+            ))
+            .output()
+            .expect("there is a C compiler");
+        assert!(
+            cc.status.success(),
+            "{}",
+            String::from_utf8_lossy(&cc.stderr)
+        );
+        puller
+    }
+
+    /// The line of a config file that loads it.
+    pub fn line(&self) -> String {
+        format!("loadmodule \"{}\"", self.path().display())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.0.join("puller.so")
+    }
+}
+
 /// A folder of its own under the system's temporary one, removed with all that is in it.
 struct Folder(PathBuf);
 

@@ -388,7 +388,7 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
     }
 }
 
-/// BF.MERGE writes to its first key and reads the others.
+/// BF.MERGE reads all of its keys and writes to the first.
 #[test]
 fn merging_takes_a_right_to_each_key() {
     let server = Server::start();
@@ -403,8 +403,8 @@ fn merging_takes_a_right_to_each_key() {
         ("~* +@all -bf.merge", false),
         ("~* -@all +bf.merge", true),
         ("~to ~from1 ~from2 +@all", true),
-        ("%W~to %R~from* +@all", true),
         ("%RW~to %R~from* +@all", true),
+        ("%W~to %R~from* +@all", false),
         ("%R~to %R~from* +@all", false),
         ("%W~to %W~from* +@all", false),
         ("%W~to %R~from1 +@all", false),

@@ -67,7 +67,7 @@ const COMMANDS: [Told; 17] = [
         write: false,
         fast: true,
         summary: "Returns the number of items that were new to a bloom filter when they were added.",
-        complexity: "O(1)",
+        complexity: "O(N), where N is the number of periods of its window; O(1) without one.",
         arguments: &[],
         example: "BF.CARD k",
     },
@@ -116,7 +116,7 @@ const COMMANDS: [Told; 17] = [
         write: false,
         fast: true,
         summary: "Returns the parameters, size and fill of a bloom filter.",
-        complexity: "O(1)",
+        complexity: "O(N), where N is the number of stacked filters.",
         arguments: &["field oneof optional (capacity pure-token token CAPACITY, \
             size pure-token token SIZE, filters pure-token token FILTERS, \
             items pure-token token ITEMS, expansion pure-token token EXPANSION, \
@@ -142,7 +142,7 @@ const COMMANDS: [Told; 17] = [
         write: false,
         fast: false,
         summary: "Returns one chunk of a bloom filter, and the cursor of the next.",
-        complexity: "O(N), where N is the size of the chunk.",
+        complexity: "O(N + S), where N is the number of stacked filters and S the size of the chunk.",
         arguments: &["cursor integer"],
         example: "BF.SCANDUMP k 0",
     },
@@ -152,7 +152,7 @@ const COMMANDS: [Told; 17] = [
         write: true,
         fast: false,
         summary: "Restores a bloom filter chunk by chunk.",
-        complexity: "O(N), where N is the size of the chunk.",
+        complexity: "O(S), where S is the size of the chunk; with the last one, that of all.",
         arguments: &["cursor integer", "data string"],
         example: "BF.LOADCHUNK k 1 data",
     },
@@ -222,7 +222,7 @@ const COMMANDS: [Told; 17] = [
 fn specs(command: &Told) -> Vec<(BTreeSet<String>, i64, i64)> {
     let reads = set(&["RO", "access"]);
     match command.name {
-        "bf.merge" => vec![(set(&["RW", "insert"]), 1, 0), (reads, 2, -1)],
+        "bf.merge" => vec![(set(&["RW", "access", "insert"]), 1, 0), (reads, 2, -1)],
         "bf.del" | "bf.mdel" => vec![(set(&["RW", "delete"]), 1, 0)],
         _ if command.write => vec![(set(&["RW", "insert"]), 1, 0)],
         _ => vec![(reads, 1, 0)],
@@ -342,6 +342,17 @@ fn command_info_tells_arity_flags_keys_and_categories() {
             "{name} has no subcommands"
         );
     }
+}
+
+#[test]
+fn merging_has_the_keys_of_the_servers_own_merge() {
+    let server = Server::start();
+    let mut client = server.client3();
+    let mut keys = |name: &str| {
+        let reply = client.cmd(&format!("COMMAND INFO {name}"));
+        reply.as_array()[0].as_array()[8].clone()
+    };
+    assert_eq!(keys("BF.MERGE"), keys("PFMERGE"));
 }
 
 #[test]

@@ -1,12 +1,15 @@
 //! Keyspace notifications.
 
-use crate::harness::{Client, array, bulk, int, ok, simple};
+use crate::harness::{Client, Server, array, bulk, int, ok, simple, wait_in_sync, wait_until};
 use crate::refusals::{blobs, send};
+use crate::replication::other_settings;
 use crate::replies::with_fixed_seed;
 
-const RESERVE: &str = "bloom.reserve";
-const ADD: &str = "bloom.add";
-const DEL: &str = "bloom.del";
+pub const RESERVE: &str = "bloom.reserve";
+pub const ADD: &str = "bloom.add";
+pub const DEL: &str = "bloom.del";
+/// The server's own, of a key that got a time to live.
+pub const EXPIRE: &str = "expire";
 const FULL: &[&str] = &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a b"];
 const KNOWN: &[&str] = &["BF.ADD k a"];
 const COUNTED: &[&str] = &["BF.INSERT k COUNTING ITEMS a b"];
@@ -28,7 +31,7 @@ const ROWS: &[(&[&str], &str, &[&str])] = &[
         &[RESERVE, ADD],
     ),
     (&[], "BF.LOAD k <dump>", &[RESERVE]),
-    (&[], "BF.LOAD k <dump> 100000", &[RESERVE]),
+    (&[], "BF.LOAD k <dump> 100000", &[RESERVE, EXPIRE]),
     (KNOWN, "BF.ADD k a", &[]),
     (KNOWN, "BF.ADD k b", &[ADD]),
     (KNOWN, "BF.MADD k a a", &[]),
@@ -97,6 +100,8 @@ const ROWS: &[(&[&str], &str, &[&str])] = &[
     (COUNTED, "BF.DEL k c", &[]),
     (COUNTED, "BF.DEL k a ID 7", &[]),
     (COUNTED, "BF.MDEL k a b c", &[DEL]),
+    (COUNTED, "BF.MDEL k c a", &[DEL]),
+    (COUNTED, "BF.MDEL k a b a", &[DEL]),
     (COUNTED, "BF.MDEL k c d", &[]),
     (COUNTED, "BF.COUNT k a", &[]),
     (COUNTED, "BF.MISSING k a c", &[]),
@@ -118,8 +123,12 @@ const ROWS: &[(&[&str], &str, &[&str])] = &[
     (WINDOWED, "BF.INSERT k TTL 2000000000000 ITEMS a", &[ADD]),
     (WINDOWED, "BF.INSERT k TTL 2000000000001 ITEMS a", &[]),
     (WINDOWED, "BF.INSERT k NOCREATE", &[]),
-    (&[], "BF.RESERVE k 0.01 100 EX 100", &[RESERVE]),
-    (&[], "BF.RESERVE k 0.01 100 NX PX 100000", &[RESERVE]),
+    (&[], "BF.RESERVE k 0.01 100 EX 100", &[RESERVE, EXPIRE]),
+    (
+        &[],
+        "BF.RESERVE k 0.01 100 NX PX 100000",
+        &[RESERVE, EXPIRE],
+    ),
     (KNOWN, "BF.RESERVE k 0.01 100 NX", &[]),
     (KNOWN, "BF.RESERVE k 0.01 100 NX EX 100", &[]),
     (&[], "BF.MERGE k src", &[RESERVE]),
@@ -147,9 +156,14 @@ fn messages(events: &[&str]) -> Vec<(String, String)> {
     both.collect()
 }
 
-/// What a subscriber has heard since it was asked last. An event of another key ends it.
+/// What a subscriber has heard since it was asked last.
 fn heard(subscriber: &mut Client, client: &mut Client) -> Vec<(String, String)> {
     assert_eq!(client.cmd("PUBLISH __keyend all"), int(1));
+    heard_until_end(subscriber)
+}
+
+/// What a subscriber hears until a message to `__keyend`.
+fn heard_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
     let mut heard = Vec::new();
     loop {
         let message = subscriber.read();
@@ -195,6 +209,116 @@ fn every_change_is_told_once() {
     let script = b"redis.call('BF.ADD', KEYS[1], 'a') return redis.call('BF.ADD', KEYS[1], 'c')";
     assert_eq!(client.call(&[b"EVAL", script, b"1", b"k"]), int(1));
     assert_eq!(heard(&mut subscriber, &mut client), messages(&[ADD]));
+}
+
+/// A primary, a replica, and what is told on each.
+struct Pair {
+    client: Client,
+    subscribers: [Client; 2],
+    _servers: [Server; 2],
+}
+
+impl Pair {
+    fn new() -> Self {
+        let primary = with_fixed_seed();
+        let replica = other_settings(Server::replica_of(&primary)).start();
+        wait_in_sync(&primary, &replica);
+        let subscribers = [&primary, &replica].map(|server| {
+            // With `n`, the server's own event of a new key.
+            let set = "CONFIG SET notify-keyspace-events EAn";
+            assert_eq!(server.client().cmd(set), ok());
+            let mut subscriber = server.client();
+            subscriber.cmd("PSUBSCRIBE __key*");
+            subscriber
+        });
+        Self {
+            client: primary.client(),
+            subscribers,
+            _servers: [primary, replica],
+        }
+    }
+
+    /// The events since the last call, and their keys, which are the same on both.
+    #[track_caller]
+    fn told(&mut self, what: &str) -> Vec<(String, String)> {
+        // A message goes to replicas in its order among the writes.
+        assert_eq!(self.client.cmd("PUBLISH __keyend all"), int(1));
+        let [told, by_replica] = self.subscribers.each_mut().map(heard_until_end);
+        assert_eq!(told, by_replica, "{what}");
+        told
+    }
+}
+
+#[test]
+fn a_replica_tells_the_same_in_the_same_order() {
+    let mut pair = Pair::new();
+    let blobs = blobs(&mut pair.client);
+    for (given, command, events) in ROWS {
+        pair.client.cmd("DEL k");
+        for line in *given {
+            assert!(!send(&mut pair.client, line, &blobs).is_error(), "{line}");
+        }
+        pair.told(command);
+        send(&mut pair.client, command, &blobs);
+        let mut told = pair.told(&format!("{given:?} {command}"));
+        told.retain(|(event, _)| event != "__keyevent@0__:new");
+        let channel = |event: &&str| (format!("__keyevent@0__:{event}"), "k".to_owned());
+        let expected: Vec<_> = events.iter().map(channel).collect();
+        assert_eq!(told, expected, "{given:?} {command}");
+    }
+
+    // As many commands as there are in a transaction or a script.
+    pair.client.cmd("DEL k");
+    for command in [
+        "MULTI",
+        "BF.RESERVE k 0.01 100 COUNTING EX 100",
+        "BF.MADD k a b c",
+        "BF.MDEL k a b",
+        "BF.DEL k c",
+        "EXEC",
+    ] {
+        assert!(!pair.client.cmd(command).is_error(), "{command}");
+    }
+    let script: [&[u8]; 4] = [
+        b"EVAL",
+        b"redis.call('BF.MADD', KEYS[1], 'a', 'b') return redis.call('BF.MDEL', KEYS[1], 'a', 'b')",
+        b"1",
+        b"k",
+    ];
+    assert_eq!(pair.client.call(&script), array([int(1), int(1)]));
+    let told = pair.told("several commands");
+    let of_bloom = told.iter().filter(|(event, _)| event.contains("bloom."));
+    assert_eq!(of_bloom.count(), 6, "{told:?}");
+}
+
+/// Writes that free periods which have passed, too.
+#[test]
+fn a_replica_tells_the_same_of_windows() {
+    let mut pair = Pair::new();
+    for (command, events) in [
+        ("BF.ADD k a", 1),
+        ("BF.MADD k a b", 1),
+        ("BF.INSERT k NOCREATE", 0),
+        ("BF.INSERT k NOCREATE ITEMS a", 1),
+        // Nothing is new, and what has passed is freed.
+        ("BF.MERGE k w", 0),
+        // The server's event of a new key, and ours.
+        ("BF.MERGE new k w", 2),
+    ] {
+        pair.client.cmd("DEL k w new");
+        for key in ["k", "w"] {
+            let given = format!("BF.INSERT {key} WINDOW 5 PERIODS 2 CAPACITY 10 ITEMS a");
+            assert_eq!(pair.client.cmd(&given), array([int(1)]));
+        }
+        for key in ["k", "w"] {
+            wait_until("the window has passed", || {
+                pair.client.cmd(&format!("BF.CARD {key}")) == int(0)
+            });
+        }
+        pair.told("what is given");
+        assert!(!pair.client.cmd(command).is_error(), "{command}");
+        assert_eq!(pair.told(command).len(), events, "{command}");
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::{fs, iter};
 use crate::harness::{Client, Reply, Server, error, int, ok, simple, wait_in_sync, wait_until};
 use crate::hostile::{Forged, Random, seal};
 use crate::persistence::{Pieces, Population, load_chunks, object, pieces, split};
+use crate::replies::with_fixed_seed;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sums {
@@ -16,6 +17,9 @@ struct Sums {
     filters: i64,
     items: i64,
     capacity: i64,
+    half_loaded: i64,
+    /// Of the object that has the most: no sum, but as exact.
+    max_filters: i64,
 }
 
 impl Sums {
@@ -39,6 +43,8 @@ impl Sums {
             filters: field("bf_bloom_num_filters_across_objects"),
             items: field("bf_bloom_num_items_across_objects"),
             capacity: field("bf_bloom_capacity_across_objects"),
+            half_loaded: field("bf_bloom_num_half_loaded_objects"),
+            max_filters: field("bf_bloom_max_filters_in_object"),
         }
     }
 
@@ -63,7 +69,7 @@ fn is_balanced_after(client: &mut Client, step: &str) {
     let told = Sums::told(client);
     let mut sums = Sums::default();
     // BF.INFO does not tell the size of what is half loaded, MEMORY USAGE does but for the key.
-    let (mut half, mut half_bytes) = (0, 0);
+    let mut half_bytes = 0;
     let keyspace = client.cmd("INFO keyspace").text();
     let databases = keyspace.lines().filter_map(|line| {
         let (name, _) = line.split_once(':')?;
@@ -91,11 +97,12 @@ fn is_balanced_after(client: &mut Client, step: &str) {
                     }
                     sums.capacity += fields[1].as_int();
                     sums.filters += fields[5].as_int();
+                    sums.max_filters = sums.max_filters.max(fields[5].as_int());
                     sums.items += fields[7].as_int();
                 }
                 Reply::Error(text) if text == "ERR bloom object is still being loaded" => {
                     sums.objects += 1;
-                    half += 1;
+                    sums.half_loaded += 1;
                     half_bytes += usage.as_int();
                 }
                 other => assert!(other.text().starts_with("WRONGTYPE "), "{other:?}"),
@@ -106,6 +113,7 @@ fn is_balanced_after(client: &mut Client, step: &str) {
             let (filters, items, capacity) = held.totals();
             let signed = |number: u64| i64::try_from(number).expect("a number of this size");
             sums.filters += signed(filters);
+            sums.max_filters = sums.max_filters.max(signed(filters));
             sums.items += signed(items);
             sums.capacity += signed(capacity);
         }
@@ -113,8 +121,8 @@ fn is_balanced_after(client: &mut Client, step: &str) {
     assert_eq!(client.cmd("SELECT 0"), ok());
     let beyond = half_bytes - (told.bytes - sums.bytes);
     assert!(
-        (0..=half * PER_KEY_MAX).contains(&beyond),
-        "after {step}: {told:?} told, {sums:?} and {half} half loaded of {half_bytes} bytes are there"
+        (0..=sums.half_loaded * PER_KEY_MAX).contains(&beyond),
+        "after {step}: {told:?} told, {sums:?} and {half_bytes} bytes of what is half loaded are there"
     );
     sums.bytes = told.bytes;
     assert_eq!(told, sums, "after {step}: told, and there");
@@ -345,6 +353,38 @@ fn info_is_right_after_every_step() {
 }
 
 #[test]
+fn the_deepest_stack_is_told_however_it_goes() {
+    let server = with_fixed_seed();
+    let mut client = server.client();
+    let mut next = |line: &str, deepest: i64| {
+        assert!(!client.cmd(line).is_error(), "{line}");
+        nothing_is_being_freed(&server);
+        assert_eq!(Sums::told(&mut client).max_filters, deepest, "{line}");
+    };
+    // With this seed and rate none of the items is taken for another.
+    next("BF.RESERVE one 1e-9 1 EXPANSION 1", 1);
+    next("BF.MADD one 1 2 3 4 5 6", 6);
+    next(
+        "BF.INSERT other ERROR 1e-9 CAPACITY 2 EXPANSION 1 ITEMS 1 2 3",
+        6,
+    );
+    next("COPY one same", 6);
+    next("DEL one", 6);
+    next("RENAME same one", 6);
+    next("UNLINK one", 2);
+    next("BF.MADD other 4 5 6 7 8", 4);
+    next("COPY other other DB 3", 4);
+    next("SWAPDB 0 1", 4);
+    next("FLUSHDB ASYNC", 4);
+    next("DEBUG RELOAD", 4);
+    next("SWAPDB 1 2", 4);
+    next("SELECT 3", 4);
+    next("BF.MADD other 9 10", 5);
+    next("FLUSHDB", 4);
+    next("FLUSHALL ASYNC", 0);
+}
+
+#[test]
 fn an_expired_key_counts_until_it_is_deleted() {
     let server = Server::start();
     let mut client = server.client();
@@ -484,6 +524,55 @@ fn a_replica_counts_what_it_has() {
         wait_in_sync(&primary, &replica);
         assert_eq!(Sums::told(&mut own), Sums::default());
     }
+}
+
+/// Not every server says which database the data is for that a full resync loads beside the old.
+#[test]
+fn a_database_is_flushed_alone_after_a_full_resync() {
+    let primary = Server::with(&[("databases", "4")]);
+    let mut client = primary.client();
+    populate(&primary);
+    let replica = Server::with(&[("databases", "4"), ("repl-diskless-load", "swapdb")]);
+    let mut own = replica.client();
+    populate(&replica);
+    let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
+    assert_eq!(own.cmd(&follow), ok());
+    wait_in_sync(&primary, &replica);
+    is_balanced_after(&mut own, "the resync");
+    for line in [
+        "BF.ADD one-filter another",
+        "COPY one-filter copied DB 2",
+        "RENAME five-filters renamed",
+        "BF.ADD renamed another",
+        "UNLINK twenty-filters",
+        "SWAPDB 0 1",
+        "FLUSHDB ASYNC",
+        "SWAPDB 2 3",
+        "SELECT 2",
+        "FLUSHDB SYNC",
+        "FLUSHDB",
+        "BF.ADD new item",
+        "SWAPDB 2 3",
+        "SELECT 1",
+    ] {
+        assert!(!client.cmd(line).is_error(), "{line}");
+        wait_in_sync(&primary, &replica);
+        nothing_is_being_freed(&replica);
+        is_balanced_after(&mut own, line);
+    }
+    // Even while nobody has freed what was flushed.
+    assert_eq!(own.cmd("REPLICAOF NO ONE"), ok());
+    let left = Sums::told(&mut own);
+    assert!(left.objects > 10, "{left:?}");
+    for line in ["MULTI", "SELECT 1", "FLUSHDB ASYNC", "INFO bf", "SELECT 0"] {
+        own.cmd(line);
+    }
+    let replies = own.cmd("EXEC");
+    let told = Sums::of(&replies.as_array()[2].text());
+    assert_eq!(Sums::told(&mut own), told);
+    is_balanced_after(&mut own, "FLUSHDB of a database of many objects");
+    assert_eq!(own.cmd("FLUSHALL ASYNC"), ok());
+    assert_eq!(Sums::told(&mut own), Sums::default());
 }
 
 /// Plays a primary that sends so much of an RDB file and breaks off; or, with commands to send after

@@ -19,6 +19,7 @@ mod memory;
 mod merge;
 mod persistence;
 mod plan;
+mod pulled;
 mod readme;
 mod refusals;
 mod releases;

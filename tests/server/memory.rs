@@ -142,15 +142,15 @@ fn the_size_is_exact() {
             let filters = bitmaps(&mut client, &key);
             let kind = client.cmd(&format!("TYPE {key}")).text();
             let each = per_filter(&kind);
-            // Where items have ids, each filter takes a range of them.
-            let ranges = if key_of(&key).ends_with("ids") {
+            // Where items have ids, each filter keeps the lowest and the highest.
+            let ids = if key_of(&key).ends_with("ids") {
                 filters.len()
             } else {
                 0
             };
-            let ranges = i64::try_from(ranges * 16).expect("few filters");
+            let ids = i64::try_from(ids * 24).expect("few filters");
             let filters = filters.iter().map(|bytes| bytes + each).sum::<i64>();
-            let beyond = size(&mut client, &key) - filters - ranges;
+            let beyond = size(&mut client, &key) - filters - ids;
             let told = if let Reply::Array(live) = client.cmd(&format!("BF.INFO {key} LIVEPERIODS"))
             {
                 *of_periods.entry(live[0].as_int()).or_insert(beyond)

@@ -232,8 +232,8 @@ const FAMILIES: &[Family] = &[
     (
         &["BF.INSERT k {} ITEMS a", "BF.INSERT k {}"],
         &[
-            "CAPACITY 1 EXPANSION 1 TIGHTENING 0.1 VALIDATESCALETO 1000",
-            "VALIDATESCALETO 10 TIGHTENING 1e-200 EXPANSION 1 CAPACITY 1",
+            "CAPACITY 1 EXPANSION 1 TIGHTENING 1e-322 VALIDATESCALETO 1000",
+            "VALIDATESCALETO 10 TIGHTENING 1e-323 EXPANSION 1 CAPACITY 1",
         ],
         "ERR provided VALIDATESCALETO causes false positive to degrade to 0",
     ),
@@ -392,6 +392,20 @@ const FAMILIES: &[Family] = &[
         "ERR unknown argument received",
     ),
     (
+        &[
+            "BF.RESERVE k 0.01 100 {}",
+            "BF.RESERVE k 0.01 100 {} NX",
+            "BF.RESERVE k 0.01 100 COUNTING {}",
+        ],
+        &[
+            "EX 10 PX 5",
+            "PX 5 EX 10",
+            "EX 10 PX 10000",
+            "PX 5 NX EX 10",
+        ],
+        "ERR EX and PX cannot be combined",
+    ),
+    (
         &["BF.INSERT k {} ITEMS a", "BF.INSERT k {}"],
         &["EX 5", "PX 5", "NX"],
         "ERR unknown argument received",
@@ -436,7 +450,7 @@ const TWO: &[&str] = &["BF.RESERVE k 0.000001 2 NONSCALING", "BF.MADD k a b"];
 const SCALING: &[&str] = &["BF.RESERVE k 0.000001 2", "BF.MADD k a b"];
 /// Room for the first filter above, and for no second one.
 const TIGHT: &[&str] = &[
-    "CONFIG SET bf.bloom-filter-max-memory-usage 58",
+    "CONFIG SET bf.bloom-filter-max-memory-usage 131",
     "BF.RESERVE k 0.000001 2",
     "BF.MADD k a b",
 ];
@@ -559,6 +573,16 @@ const ROWS: &[Row] = &[
         "BF.INFO k PERIODS",
         "[2]",
     ),
+    (
+        &["BF.RESERVE k 0.01 1 EX 5 EX 70000 EX 1000000"],
+        "EXPIRE k 900000 GT",
+        "0",
+    ),
+    (
+        &["BF.RESERVE k 0.01 1 PX 5 PX 1000000000"],
+        "EXPIRE k 900000 GT",
+        "0",
+    ),
     // Options whose value is not there, or is more than a point in time.
     (NONE, "BF.RESERVE k 0.01 100 WINDOW", "ERR bad window"),
     (
@@ -568,6 +592,7 @@ const ROWS: &[Row] = &[
     ),
     (NONE, "BF.RESERVE k 0.01 100 EX", "ERR bad ttl"),
     (NONE, "BF.RESERVE k 0.01 100 PX", "ERR bad ttl"),
+    (NONE, "BF.RESERVE k 0.01 100 EX 5 PX", "ERR bad ttl"),
     (
         NONE,
         "BF.RESERVE k 0.01 100 PX 9223372036854775807",
@@ -672,14 +697,17 @@ const ROWS: &[Row] = &[
         KINDS,
     ),
     (
-        &["BF.INSERT k ERROR 0.5", "BF.INSERT other ERROR 0.5"],
+        &[
+            "BF.INSERT k ERROR 0.9 CAPACITY 14 NONSCALING ITEMS a",
+            "BF.INSERT other ERROR 0.9 CAPACITY 28 NONSCALING ITEMS b",
+        ],
         "BF.MERGE k other",
         "ERR error rates of the filters add up to 1 or more",
     ),
     (
         &[
-            "BF.INSERT k ERROR 0.4 COUNTING",
-            "BF.INSERT other ERROR 0.6 COUNTING",
+            "BF.INSERT k ERROR 0.9 CAPACITY 1400 NONSCALING COUNTING ITEMS a",
+            "BF.INSERT other ERROR 0.9 CAPACITY 2800 NONSCALING COUNTING ITEMS b",
         ],
         "BF.MERGE k other",
         "ERR error rates of the filters add up to 1 or more",
@@ -858,7 +886,7 @@ const ROWS: &[Row] = &[
     ),
     // A rate too small to be halved, and one that soon is.
     (NONE, "BF.RESERVE k 5e-324 1", DEGRADED),
-    (NONE, "BF.RESERVE k 5e-324 1 NONSCALING", "OK"),
+    (NONE, "BF.RESERVE k 5e-324 1 NONSCALING", OVER),
     (STEEP, "BF.ADD k c", DEGRADED),
     (
         STEEP,
@@ -868,7 +896,8 @@ const ROWS: &[Row] = &[
     (STEEP, "BF.INFO k MAXSCALEDCAPACITY", "[2]"),
     // The narrowest and the widest numbers.
     (NONE, "BF.RESERVE k 0.01 1", "OK"),
-    (NONE, "BF.RESERVE k 1e-300 1 NONSCALING", "OK"),
+    (NONE, "BF.RESERVE k 1e-15 1 NONSCALING", "OK"),
+    (NONE, "BF.RESERVE k 1e-300 1 NONSCALING", OVER),
     (NONE, "BF.RESERVE k 0.999999 100", "OK"),
     (NONE, "BF.RESERVE k 0.01 1 EXPANSION 4294967295", "OK"),
     (
@@ -1006,7 +1035,7 @@ const ROWS: &[Row] = &[
         &[
             "BF.RESERVE k 0.000001 2",
             "BF.MADD k a b",
-            "CONFIG SET bf.bloom-memory-usage-limit 250",
+            "CONFIG SET bf.bloom-memory-usage-limit 400",
         ],
         "BF.MADD k c d",
         "[ERR operation exceeds bloom object memory limit]",
@@ -1014,7 +1043,7 @@ const ROWS: &[Row] = &[
 ];
 
 const STEEP: &[&str] =
-    &["BF.INSERT k CAPACITY 1 EXPANSION 1 ERROR 1e-20 TIGHTENING 1e-300 ITEMS a b"];
+    &["BF.INSERT k CAPACITY 2 EXPANSION 1 ERROR 1e-5 TIGHTENING 1e-320 ITEMS a b"];
 const DEGRADED: &str = "ERR false positive degrades to 0 on scale out";
 const LONG_TTL: &str = "ERR ttl is longer than the window";
 const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -1145,6 +1174,100 @@ fn every_situation_has_its_reply() {
                 if !ON_MISSING_KEYS.contains(reply) {
                     check((&["BF.INSERT k CAPACITY 100 ITEMS a"], &command, reply));
                 }
+            }
+        }
+    });
+}
+
+/// Words that are a number, and words that look like one.
+const ODD_NUMBERS: &[&[u8]] = &[
+    b"0",
+    b"1",
+    b"-1",
+    b"10",
+    b"",
+    b"-",
+    b"+",
+    b"-0",
+    b"+0",
+    b"00",
+    b"01",
+    b"-01",
+    b"+1",
+    b"--1",
+    b"-+1",
+    b"00000000000000000001",
+    b"000000000000000000000000000001",
+    b" 1",
+    b"1 ",
+    b"\t1",
+    b"1\n",
+    b"1\r\n",
+    b"1\0",
+    b"\x001",
+    b"1x",
+    b"0x1",
+    b"1_0",
+    b"1,0",
+    b"1.",
+    b"1.0",
+    b"1e1",
+    b"\xff",
+    "\u{661}".as_bytes(),
+    "\u{ff11}".as_bytes(),
+];
+
+const WIDEST: &[&[u8]] = &[
+    b"9223372036854775807",
+    b"9223372036854775808",
+    b"-9223372036854775808",
+    b"-9223372036854775809",
+    b"09223372036854775807",
+    b"18446744073709551615",
+    b"99999999999999999999",
+];
+
+#[test]
+fn a_number_is_what_the_servers_own_commands_take_for_one() {
+    let server = with_fixed_seed();
+    let blobs = blobs(&mut server.client());
+    in_both_protocols(&server, |client, _| {
+        let mut is_bad = |line: &str, number: &[u8]| {
+            assert!(!client.cmd("DEL k n").is_error());
+            let words = line.split(' ').map(|word| match word {
+                "{}" => number,
+                word => blobs.get(word).map_or(word.as_bytes(), Vec::as_slice),
+            });
+            match client.call(&words.collect::<Vec<_>>()) {
+                Reply::Error(text) if text.starts_with("ERR value is not an integer") => true,
+                Reply::Error(text) => text.starts_with("ERR bad "),
+                _ => false,
+            }
+        };
+        for number in ODD_NUMBERS.iter().chain(WIDEST) {
+            let bad = is_bad("INCRBY n {}", number);
+            for line in ["BF.SCANDUMP k {}", "BF.LOADCHUNK k {} x"] {
+                assert_eq!(is_bad(line, number), bad, "{line} {number:?}");
+            }
+        }
+        for number in ODD_NUMBERS {
+            let bad = is_bad("INCRBY n {}", number) || number.starts_with(b"-");
+            for line in [
+                "BF.RESERVE k 0.01 {}",
+                "BF.RESERVE k 0.01 100 EXPANSION {}",
+                "BF.RESERVE k 0.01 100 WINDOW {} PERIODS 3",
+                "BF.RESERVE k 0.01 100 PERIODS {} WINDOW 1000",
+                "BF.RESERVE k 0.01 100 EX {}",
+                "BF.RESERVE k 0.01 100 PX {}",
+                "BF.INSERT k CAPACITY {}",
+                "BF.INSERT k EXPANSION {} ITEMS a",
+                "BF.INSERT k VALIDATESCALETO {}",
+                "BF.INSERT k WINDOW 1000 PERIODS 3 TTL {}",
+                "BF.INSERT k COUNTING ID {} ITEMS a",
+                "BF.DEL k a ID {}",
+                "BF.LOAD k <dump> {}",
+            ] {
+                assert_eq!(is_bad(line, number), bad, "{line} {number:?}");
             }
         }
     });

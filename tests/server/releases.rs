@@ -163,6 +163,22 @@ fn all_are_there(server: &Server, objects: &Map<String, Value>) {
     ledger::is_balanced(&mut client);
 }
 
+/// Commands make objects anew, whose sizes are those of this program: what was added is there.
+fn all_are_made_again(server: &Server, objects: &Map<String, Value>) {
+    let mut client = server.client();
+    let count = i64::try_from(objects.len()).unwrap();
+    assert_eq!(client.cmd("DBSIZE"), int(count + 1));
+    for (key, object) in objects {
+        let added = usize::try_from(object["added"].as_u64().unwrap()).unwrap();
+        let there = answers(&mut client, key, added)[..added]
+            .matches('1')
+            .count();
+        // One that does not grow is full after another number of items.
+        assert!(there * 20 >= added * 19, "{there} of {added} in {key}");
+    }
+    ledger::is_balanced(&mut client);
+}
+
 #[test]
 fn an_rdb_of_every_release_is_loaded() {
     for release in releases() {
@@ -181,7 +197,11 @@ fn a_log_of_every_release_is_loaded() {
             let log = fs::read(release.join(name)).unwrap();
             for (base, since) in [(&log[..], &[][..]), (&[], &log)] {
                 let server = on_log(base, since);
-                all_are_there(&server, &recorded(&release));
+                if name == "rewritten.aof" {
+                    all_are_there(&server, &recorded(&release));
+                } else {
+                    all_are_made_again(&server, &recorded(&release));
+                }
             }
         }
     }

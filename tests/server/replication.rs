@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use valkeybloom::bloom::{
-    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Time, Window, chunks, dump,
+    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, Window, chunks,
+    dump,
 };
 
 use crate::harness::{
@@ -339,7 +340,7 @@ fn random_object(random: &mut Random) -> Object {
     let params = Params {
         capacity: random.pick(&[3, 20, 150]),
         error_rate: fraction(random.pick(&[0.1, 0.01, 0.0003])),
-        tightening: fraction(random.pick(&[0.5, 0.8])),
+        tightening: Tightening::ours(fraction(random.pick(&[0.5, 0.8]))),
         growth: Growth::from_expansion(random.pick(&[0, 1, 2, 4])),
     };
     let seed = match random.below(3) {
@@ -670,40 +671,50 @@ const LOGGED: &[(&str, &[&str])] = &[
     // A creation has every parameter, whoever gave it.
     (
         "BF.RESERVE reserved 0.02 100",
-        &["BF.INSERT reserved CAPACITY 100 ERROR 0.02 TIGHTENING 0.5 SEED <fixed> EXPANSION 3"],
+        &[
+            "BF.INSERT reserved CAPACITY 100 ERROR 0.02 TIGHTENING 0.5000000000000001 SEED <fixed> EXPANSION 3",
+        ],
     ),
     (
         "BF.RESERVE fixed 0.1 2 NONSCALING",
-        &["BF.INSERT fixed CAPACITY 2 ERROR 0.1 TIGHTENING 0.5 SEED <fixed> NONSCALING"],
+        &[
+            "BF.INSERT fixed CAPACITY 2 ERROR 0.1 TIGHTENING 0.5000000000000001 SEED <fixed> NONSCALING",
+        ],
     ),
     (
         "BF.RESERVE zero 0.1 2 EXPANSION 0",
-        &["BF.INSERT zero CAPACITY 2 ERROR 0.1 TIGHTENING 0.5 SEED <fixed> NONSCALING"],
+        &[
+            "BF.INSERT zero CAPACITY 2 ERROR 0.1 TIGHTENING 0.5000000000000001 SEED <fixed> NONSCALING",
+        ],
     ),
     (
         "BF.INSERT inserted",
-        &["BF.INSERT inserted CAPACITY 50 ERROR 0.03 TIGHTENING 0.5 SEED <fixed> EXPANSION 3"],
+        &[
+            "BF.INSERT inserted CAPACITY 50 ERROR 0.03 TIGHTENING 0.5000000000000001 SEED <fixed> EXPANSION 3",
+        ],
     ),
     (
         "bf.insert full expansion 7 tightening 0.25 error 1e-5 capacity 9 items a b a",
         &[
-            "BF.INSERT full CAPACITY 9 ERROR 1e-5 TIGHTENING 0.25 SEED <fixed> EXPANSION 7 ITEMS a b",
+            "BF.INSERT full CAPACITY 9 ERROR 1e-5 TIGHTENING 0.25000000000000006 SEED <fixed> EXPANSION 7 ITEMS a b",
         ],
     ),
     (
         "BF.INSERT scaled VALIDATESCALETO 1000 CAPACITY 10 ITEMS a",
         &[
-            "BF.INSERT scaled CAPACITY 10 ERROR 0.03 TIGHTENING 0.5 SEED <fixed> EXPANSION 3 ITEMS a",
+            "BF.INSERT scaled CAPACITY 10 ERROR 0.03 TIGHTENING 0.5000000000000001 SEED <fixed> EXPANSION 3 ITEMS a",
         ],
     ),
     (
         "bf.add added a",
-        &["BF.INSERT added CAPACITY 50 ERROR 0.03 TIGHTENING 0.5 SEED <fixed> EXPANSION 3 ITEMS a"],
+        &[
+            "BF.INSERT added CAPACITY 50 ERROR 0.03 TIGHTENING 0.5000000000000001 SEED <fixed> EXPANSION 3 ITEMS a",
+        ],
     ),
     (
         "BF.MADD many a b a",
         &[
-            "BF.INSERT many CAPACITY 50 ERROR 0.03 TIGHTENING 0.5 SEED <fixed> EXPANSION 3 ITEMS a b",
+            "BF.INSERT many CAPACITY 50 ERROR 0.03 TIGHTENING 0.5000000000000001 SEED <fixed> EXPANSION 3 ITEMS a b",
         ],
     ),
     // An add is sent with what was new.
@@ -750,7 +761,9 @@ const LOGGED: &[(&str, &[&str])] = &[
     ("BF.INSERT fixed ITEMS a b c", &[]),
     (
         "BF.INSERT new CAPACITY 2 NONSCALING ITEMS a b a c d",
-        &["BF.INSERT new CAPACITY 2 ERROR 0.03 TIGHTENING 0.5 SEED <fixed> NONSCALING ITEMS a b"],
+        &[
+            "BF.INSERT new CAPACITY 2 ERROR 0.03 TIGHTENING 0.5000000000000001 SEED <fixed> NONSCALING ITEMS a b",
+        ],
     ),
     // Nor is there anything that a server has to be told of a scale-out, or of saturation.
     (
@@ -772,7 +785,7 @@ const LOGGED: &[(&str, &[&str])] = &[
     (
         "BF.ADD seedless a",
         &[
-            "BF.INSERT seedless CAPACITY 50 ERROR 0.25 TIGHTENING 0.75 SEED <random> NONSCALING ITEMS a",
+            "BF.INSERT seedless CAPACITY 50 ERROR 0.25 TIGHTENING 0.7500000000000001 SEED <random> NONSCALING ITEMS a",
         ],
     ),
     ("BF.RESERVE seedless 0.1 10", &[]),
@@ -784,7 +797,7 @@ const LOGGED: &[(&str, &[&str])] = &[
     (
         "BF.RESERVE counted 0.001 10 COUNTING",
         &[
-            "BF.INSERT counted CAPACITY 10 ERROR 0.001 TIGHTENING 0.5 SEED <fixed> EXPANSION 3 COUNTING",
+            "BF.INSERT counted CAPACITY 10 ERROR 0.001 TIGHTENING 0.5000000000000001 SEED <fixed> EXPANSION 3 COUNTING",
         ],
     ),
     (
@@ -800,17 +813,15 @@ const LOGGED: &[(&str, &[&str])] = &[
     ("BF.DEL counted c ID 9", &["BF.DEL counted c ID 9"]),
     ("BF.DEL counted c ID 9", &[]),
     ("BF.DEL counted x", &[]),
-    (
-        "BF.MDEL counted a x b b",
-        &["MULTI", "BF.DEL counted a", "BF.DEL counted b", "EXEC"],
-    ),
+    ("BF.MDEL counted a x b b", &["BF.MDEL counted a b"]),
+    ("BF.MDEL counted x a", &["BF.DEL counted a"]),
     ("BF.MDEL counted x y", &[]),
     ("BF.COUNT counted a", &[]),
     ("BF.MISSING counted a b", &[]),
     (
         "BF.INSERT windowed WINDOW 1000000000000 PERIODS 2 CAPACITY 9 ERROR 0.001 TTL 1 ITEMS a b",
         &[
-            "BF.INSERT windowed CAPACITY 9 ERROR 0.001 TIGHTENING 0.5 SEED <fixed> EXPANSION 3 WINDOW 1000000000000 PERIODS 2 AT <time> TTL 1 ITEMS a b",
+            "BF.INSERT windowed CAPACITY 9 ERROR 0.001 TIGHTENING 0.5000000000000001 SEED <fixed> EXPANSION 3 WINDOW 1000000000000 PERIODS 2 AT <time> TTL 1 ITEMS a b",
         ],
     ),
     (
@@ -831,7 +842,7 @@ const LOGGED: &[(&str, &[&str])] = &[
         "BF.RESERVE brief 0.1 10 PX 900000",
         &[
             "MULTI",
-            "BF.INSERT brief CAPACITY 10 ERROR 0.1 TIGHTENING 0.5 SEED <fixed> EXPANSION 3",
+            "BF.INSERT brief CAPACITY 10 ERROR 0.1 TIGHTENING 0.5000000000000001 SEED <fixed> EXPANSION 3",
             "PEXPIREAT brief <time>",
             "EXEC",
         ],
@@ -866,6 +877,69 @@ const LOGGED: &[(&str, &[&str])] = &[
     ("EXEC", &[]),
 ];
 
+/// The C library works out logarithms in another way without these instructions, and then their last digits
+/// differ. Nothing that decides a size may follow from them.
+#[test]
+fn a_replica_on_another_processor_has_the_same_bits() {
+    let server = Server::start();
+    let replica = Server::replica_of(&server)
+        .launched_by(&["env", "GLIBC_TUNABLES=glibc.cpu.hwcaps=-FMA,-AVX2"])
+        .start();
+    wait_in_sync(&server, &replica);
+    let mut client = server.client();
+    // By the classic formula, a byte longer with these instructions than without.
+    let mut shapes = vec![(19_068_649, 0.057_771_945, "NONSCALING".to_owned())];
+    let mut random = Random(11);
+    for index in 0..400_u32 {
+        let capacity = 1 + random.next() % [50, 2000, 100_000][index as usize % 3];
+        // Six digits, as people write them, from a half to some millionths.
+        let digits = 100_000 + random.next() % 400_000;
+        let rate = f64::from(u32::try_from(digits).unwrap()) / 1e6 / f64::from(1 << (index % 17));
+        let growth = match index % 4 {
+            0 => "NONSCALING".to_owned(),
+            factor => format!("EXPANSION {factor}"),
+        };
+        shapes.push((capacity, rate, growth));
+    }
+    for (index, (capacity, rate, growth)) in shapes.iter().enumerate() {
+        let create = format!("BF.RESERVE key{index} {rate} {capacity} {growth}");
+        assert_eq!(client.cmd(&create), ok(), "{create}");
+        // So that small ones are stacked.
+        for round in 0..3 {
+            let items: Vec<String> = (0..70).map(|n| format!("{round}-{n}")).collect();
+            client.cmd(&format!("BF.MADD key{index} {}", items.join(" ")));
+        }
+    }
+    // Objects of valkey-bloom go on by its formula.
+    for index in 0..60 {
+        let capacity = 1 + random.next() % 300;
+        let rate = f64::from(u32::try_from(1 + random.next() % 300_000).unwrap()) / 1e6;
+        let params = Params {
+            capacity,
+            error_rate: Fraction::new(rate).expect("a rate"),
+            tightening: Tightening::of_valkey_bloom(Fraction::HALF),
+            growth: Growth::from_expansion(1 + index % 3),
+        };
+        let object = Object::plain(&params, Seed::FIXED, Limits::NONE).expect("room");
+        let dump = dump::encode(&object).expect("it has a dump");
+        let key = format!("key{}", shapes.len());
+        let load: [&[u8]; 3] = [b"BF.LOAD", key.as_bytes(), &dump];
+        assert_eq!(client.call(&load), ok());
+        for round in 0..8 {
+            let items: Vec<String> = (0..100).map(|n| format!("{round}-{n}")).collect();
+            client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
+        }
+        shapes.push((capacity, rate, "by valkey-bloom".to_owned()));
+    }
+    wait_in_sync(&server, &replica);
+    let mut there = replica.client();
+    for (index, shape) in shapes.iter().enumerate() {
+        let key = format!("key{index}");
+        let digests = [digest(&mut client, &key), digest(&mut there, &key)];
+        assert_eq!(digests[0], digests[1], "{shape:?}");
+    }
+}
+
 #[test]
 fn the_log_holds_what_happened() {
     let server = Server::with(&[
@@ -895,7 +969,9 @@ fn the_log_holds_what_happened() {
     assert_eq!(client.call(&seed), array([]));
     assert_eq!(
         logged(),
-        ["BF.INSERT seeded CAPACITY 50 ERROR 0.25 TIGHTENING 0.75 SEED <given> NONSCALING"]
+        [
+            "BF.INSERT seeded CAPACITY 50 ERROR 0.25 TIGHTENING 0.7500000000000001 SEED <given> NONSCALING"
+        ]
     );
 
     // A script is what it did.

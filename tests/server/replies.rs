@@ -2,9 +2,10 @@
 //! object.
 
 use std::collections::HashSet;
-use std::f64::consts::LN_2;
 use std::fmt::Write as _;
 use std::fs;
+
+use valkeybloom::bloom::{Cells, Fraction, Geometry};
 
 use crate::harness::{
     Client, Reply, Server, array, boolean, bulk, digest, double, error, int, map, nil, ok, simple,
@@ -113,16 +114,10 @@ pub fn dump(pieces: &[(i64, Vec<u8>)]) -> Vec<u8> {
     dump
 }
 
-/// Length of a filter's bitmap in bytes, by the formula of the format.
-fn bitmap_bytes(capacity: u32, rate: f64) -> f64 {
-    (f64::from(capacity) * rate.ln() / (-8.0 * LN_2 * LN_2)).ceil()
-}
-
-/// The rate that a filter is to be expected to have with so many items in it.
-fn estimated_rate(capacity: u32, rate: f64, items: f64) -> f64 {
-    let bits = bitmap_bytes(capacity, rate) * 8.0;
-    let hashes = (bits / f64::from(capacity) * LN_2).round();
-    (1.0 - (-hashes * items / bits).exp()).powf(hashes)
+/// A filter's size. The core's tests hold it against an implementation of their own.
+pub fn size(capacity: u32, rate: f64) -> Geometry {
+    let rate = Fraction::new(rate).expect("a rate");
+    Geometry::for_rate(capacity.into(), rate, Cells::Bits)
 }
 
 /// The rate of a filter in a scaling object.
@@ -251,13 +246,13 @@ fn info_tells_all_fields_in_order_and_each_alone() {
 
         // Up to where a filter would pass the limit of 64 MiB.
         let (mut reach, mut capacity, mut index) = (0, 100, 0);
-        while bitmap_bytes(capacity, filter_rate(0.01, index)) + 45.0 <= 67_108_864.0 {
+        while size(capacity, filter_rate(0.01, index)).blob_bytes() <= 64 << 20 {
             reach += i64::from(capacity);
             capacity *= 3;
             index += 1;
         }
         let size = |client: &mut Client, key| int(field(client, key, "SIZE"));
-        // The last digits are those of whoever works out powers.
+        // With one item of a hundred, very little; how much is a matter of the core's tests.
         let mut estimated = |key: &str, made_at| {
             let told = match client.cmd(&format!("BF.INFO {key} ESTIMATEDERROR")) {
                 Reply::Map(pairs) => match pairs[0].1 {
@@ -266,7 +261,7 @@ fn info_tells_all_fields_in_order_and_each_alone() {
                 },
                 other => other.as_array()[0].text().parse().expect("a number"),
             };
-            assert!((told / estimated_rate(100, made_at, 1.0) - 1.0).abs() < 1e-12);
+            assert!((0.0..made_at / 10.0).contains(&told), "{told}");
             rate(resp3, told)
         };
         let (of_scaling, of_fixed) = (estimated("s", filter_rate(0.01, 0)), estimated("f", 0.02));
@@ -319,9 +314,9 @@ fn max_scaled_capacity_is_where_growth_ends() {
     let create = "BF.INSERT full CAPACITY 100 EXPANSION 1";
     assert_eq!(client.cmd(create), array([]));
     let within = field(&mut client, "full", "MAXSCALEDCAPACITY");
-    // Each filter takes 138 bytes and more.
-    assert!((100..100_000 / 138 * 100).contains(&within), "{within}");
-    assert_eq!(within % 100, 0);
+    // Each filter takes 138 bytes and more for a hundred items. Sixteen have the same capacity, and then
+    // they are larger and larger.
+    assert!((1600..100_000 / 138 * 100).contains(&within), "{within}");
     let to = |n: i64| create.replace("full", &format!("v{n} VALIDATESCALETO {n}"));
     assert_eq!(client.cmd(&to(within)), array([]));
     let beyond = "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
@@ -345,14 +340,13 @@ fn max_scaled_capacity_is_where_growth_ends() {
     assert!(field(&mut client, "full", "SIZE") <= 100_000);
     assert_eq!(client.cmd(&format!("{limit} 0")), ok());
 
-    // A rate that soon is too small for a number ends growth, too.
+    // A steep ratio soon makes filters that no limit admits.
     let steep = "BF.INSERT steep CAPACITY 1 EXPANSION 1 TIGHTENING 0.1";
     assert_eq!(client.cmd(steep), array([]));
     let within = field(&mut client, "steep", "MAXSCALEDCAPACITY");
-    assert!((300..330).contains(&within), "{within}");
+    assert!((5..30).contains(&within), "{within}");
     let to = |n: i64| steep.replace("steep", &format!("v{n} VALIDATESCALETO {n}"));
     assert_eq!(client.cmd(&to(within)), array([]));
-    let beyond = "ERR provided VALIDATESCALETO causes false positive to degrade to 0";
     assert_eq!(client.cmd(&to(within + 1)), error(beyond));
 
     // The widest numbers that an object can be made of.
@@ -368,7 +362,9 @@ fn max_scaled_capacity_is_where_growth_ends() {
 fn max_scaled_capacity_is_all_where_nothing_ends_growth() {
     let server = Server::start();
     let mut client = server.client();
-    // No limit on the object, and filters far below theirs.
+    // No limit on the object, nor on a filter.
+    let limit = "CONFIG SET bf.bloom-filter-max-memory-usage 9223372036854775807";
+    assert_eq!(client.cmd(limit), ok());
     let reserve = "BF.RESERVE k 0.01 1 EXPANSION 1";
     assert_eq!(client.cmd(reserve), ok());
     assert_eq!(field(&mut client, "k", "MAXSCALEDCAPACITY"), i64::MAX);
@@ -423,9 +419,11 @@ fn an_item_that_fails_ends_the_array() {
             assert_eq!(client.cmd(command), reply, "{command}");
         }
 
-        // Growth that memory does not allow: the first filter takes 57 bytes, the second 70.
+        // Growth that memory does not allow: of the second filter, to the byte.
         let limit = "CONFIG SET bf.bloom-filter-max-memory-usage ";
-        assert_eq!(client.cmd(&format!("{limit}64")), ok());
+        let second = size(6, filter_rate(0.000_001, 1)).blob_bytes();
+        assert!(second > size(3, filter_rate(0.000_001, 0)).blob_bytes());
+        assert_eq!(client.cmd(&format!("{limit}{}", second - 1)), ok());
         assert_eq!(client.cmd("BF.RESERVE g 0.000001 3"), ok());
         let grown = array([
             new.clone(),
@@ -490,7 +488,7 @@ fn debug_tells_the_sizes_of_every_filter() {
     in_both_protocols(&server, |client, resp3| {
         assert_eq!(client.cmd("BF.RESERVE f 0.01 100 NONSCALING"), ok());
         assert_eq!(client.cmd("BF.ADD f item"), truth(resp3, true));
-        let line = "bytes:120 bits:960 hashes:7 hashwidth:64 capacity:100 size:1 ratio:0.01";
+        let line = "bytes:122 bits:976 hashes:6 hashwidth:64 capacity:100 size:1 ratio:0.01";
         assert_eq!(
             client.cmd("BF.DEBUG f"),
             array([bulk("size:1"), bulk(line)])
@@ -510,9 +508,8 @@ fn debug_tells_the_sizes_of_every_filter() {
         assert_eq!(lines.len(), stack.len());
         for (index, ((capacity, items), line)) in (0..).zip(stack.iter().zip(lines)) {
             let rate = filter_rate(rate, index);
-            let bytes = bitmap_bytes(*capacity, rate);
-            let bits = 8.0 * bytes;
-            let hashes = (bits / f64::from(*capacity) * LN_2).round();
+            let made = size(*capacity, rate);
+            let (bytes, bits, hashes) = (made.cell_bytes, made.positions, made.hashes);
             let line = line.text();
             let (sizes, ratio) = line.split_once(" ratio:").unwrap();
             assert_eq!(
@@ -543,12 +540,12 @@ fn size_is_what_the_object_takes() {
             .as_int();
         (field(client, key, "SIZE"), told)
     };
-    // 120 and 1199 bytes of bitmap, and all else the same.
+    // 122 and 1203 bytes of bitmap, and all else the same.
     assert_eq!(client.cmd("BF.RESERVE a 0.01 100 NONSCALING"), ok());
     assert_eq!(client.cmd("BF.RESERVE b 0.01 1000 NONSCALING"), ok());
     let (small, large) = (usage(&mut client, "a"), usage(&mut client, "b"));
-    assert_eq!(large.0 - small.0, 1199 - 120);
-    assert!(small.0 > 120 + 45);
+    assert_eq!(large.0 - small.0, 1203 - 122);
+    assert!(small.0 > 122 + 45);
     // The server adds what the key takes.
     let per_key = small.1 - small.0;
     assert!(per_key > 0);
@@ -830,7 +827,7 @@ fn load_restores_a_dump() {
 
         // The sizes that the format is known by: 30 bytes, and per filter 24 beside the blob.
         assert_eq!(client.cmd("BF.RESERVE f 0.01 100 NONSCALING"), ok());
-        assert_eq!(dump(&pieces(client, "f")).len(), 219);
+        assert_eq!(dump(&pieces(client, "f")).len(), 30 + 24 + 45 + 122);
     });
 
     // An AOF holds the same bytes.

@@ -87,7 +87,6 @@ fn lua_gets_what_a_client_gets() {
 #[test]
 fn lua_gets_refusals() {
     let server = with_fixed_seed();
-    let version = server.version();
     in_both_protocols(&server, |client, _| {
         assert_eq!(client.cmd("BF.RESERVE k 0.01 2 NONSCALING"), ok());
         let try_it = "return redis.pcall(ARGV[1], KEYS[1], unpack(ARGV, 2))";
@@ -110,18 +109,83 @@ fn lua_gets_refusals() {
         let text = "WRONGTYPE Operation against a key holding the wrong kind of value";
         assert_eq!(eval(client, wrong_type, ""), error(text));
         assert_eq!(client.cmd("DEL k"), int(1));
+    });
+}
 
-        // An item that fails is the last of the table. From Valkey 9.1 on, Lua may be given the
-        // error in place of the table that it is in.
-        assert_eq!(client.cmd("BF.RESERVE k 0.01 2 NONSCALING"), ok());
-        let add = "local r = redis.pcall('BF.MADD', KEYS[1], 'a', 'b', 'c', 'd') \
-            return r.err or {#r, r[2], r[3].err}";
-        let full = bulk("ERR non scaling filter is full");
-        let told = eval(client, add, "");
-        let alone = version.valkey && (version.major, version.minor) >= (9, 1);
-        let whole = told == array([int(3), int(1), full.clone()]);
-        assert!(whole || alone && told == full, "{told:?}");
+/// From Valkey 9.1 on, Lua is given the error in place of the list that it ends.
+fn takes_an_error_for_the_list(server: &Server) -> bool {
+    let version = server.version();
+    version.valkey && (version.major, version.minor) >= (9, 1)
+}
+
+#[test]
+fn an_item_that_fails_in_a_script_ends_the_list_or_the_script() {
+    let server = with_fixed_seed();
+    let in_place_of_the_list = takes_an_error_for_the_list(&server);
+    let full = "ERR non scaling filter is full";
+    in_both_protocols(&server, |client, resp3| {
+        for (add, answer) in [
+            ("'BF.MADD', KEYS[1], 'a', 'b', 'c', 'd'", 1),
+            ("'BF.INSERT', KEYS[1], 'ITEMS', 'a', 'b', 'c', 'd'", 1),
+            ("'BF.INSERT', KEYS[1], 'ITEMS', 'a', 'a', 'b', 'c'", 0),
+        ] {
+            assert_eq!(client.cmd("BF.RESERVE k 1e-9 2 NONSCALING"), ok());
+            let tried = format!(
+                "local r = redis.pcall({add}) \
+                 if r.err then return {{#r, r.err}} end return {{#r, r[2], r[#r].err}}"
+            );
+            let count = 3 + i64::from(answer == 0);
+            let told = if in_place_of_the_list {
+                array([int(0), bulk(full)])
+            } else {
+                array([int(count), int(answer), bulk(full)])
+            };
+            assert_eq!(eval(client, &tried, ""), told, "{add}");
+            // What was added before the item that failed stays.
+            assert_eq!(client.cmd("BF.CARD k"), int(2), "{add}");
+
+            let called =
+                format!("local r = redis.call({add}) return redis.call('SET', KEYS[1], #r)");
+            let reply = eval(client, &called, "");
+            if in_place_of_the_list {
+                let raised = reply.is_error() && reply.text().starts_with(full);
+                assert!(raised, "{add}: {reply:?}");
+                assert_eq!(client.cmd("TYPE k"), simple("bloomfltr"), "{add}");
+            } else {
+                assert_eq!(reply, ok(), "{add}");
+                assert_eq!(client.cmd("GET k"), bulk(count.to_string()), "{add}");
+            }
+            assert_eq!(client.cmd("DEL k"), int(1));
+        }
+        // A client gets the list from every server.
+        assert_eq!(client.cmd("BF.RESERVE k 1e-9 2 NONSCALING"), ok());
+        let list = array([truth(resp3, true), truth(resp3, true), error(full)]);
+        assert_eq!(client.cmd("BF.MADD k a b c d"), list);
+    });
+}
+
+#[test]
+fn the_readmes_script_tells_a_refusal_on_every_server() {
+    let readme = include_str!("../../README.md");
+    let (_, script) = readme.split_once("\n```lua\n").expect("a script");
+    let (script, _) = script.split_once("```").expect("its end");
+    let server = with_fixed_seed();
+    in_both_protocols(&server, |client, _| {
+        assert_eq!(client.cmd("BF.RESERVE k 1e-9 2 NONSCALING"), ok());
+        let script = format!("{script} return refused or 'none'");
+        for (items, refused) in [
+            ("a", "none"),
+            ("a b a", "none"),
+            ("b c", "ERR non scaling filter is full"),
+            ("c", "ERR non scaling filter is full"),
+            ("b a", "none"),
+        ] {
+            assert_eq!(eval(client, &script, items), bulk(refused), "{items}");
+        }
         assert_eq!(client.cmd("BF.CARD k"), int(2));
+        assert_eq!(client.cmd("SET k string"), ok());
+        let text = "WRONGTYPE Operation against a key holding the wrong kind of value";
+        assert_eq!(eval(client, &script, "a"), bulk(text));
     });
 }
 

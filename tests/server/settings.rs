@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::env;
 use std::fmt::Write as _;
 
+use bloomfilter::Bloom;
+
 use crate::harness::{Client, Reply, Server, array, bulk, error, int, nil, ok};
 use crate::replies::{field, pieces, truths, with_fixed_seed};
 
@@ -312,10 +314,10 @@ fn memory_limits_bind() {
     let server = Server::start();
     let mut client = server.client();
     let refused = error("ERR operation exceeds bloom object memory limit");
-    // 120 bytes of bitmap and 45 before them.
-    set(&mut client, "bf.bloom-filter-max-memory-usage", "164");
+    // 122 bytes of bitmap and 45 before them.
+    set(&mut client, "bf.bloom-filter-max-memory-usage", "166");
     assert_eq!(client.cmd("BF.RESERVE a 0.01 100 NONSCALING"), refused);
-    set(&mut client, "bf.bloom_filter_max_memory_usage", "165");
+    set(&mut client, "bf.bloom_filter_max_memory_usage", "167");
     assert_eq!(client.cmd("BF.RESERVE a 0.01 100 NONSCALING"), ok());
     let size = field(&mut client, "a", "SIZE");
     set(&mut client, "bf.bloom-filter-max-memory-usage", "64mb");
@@ -380,13 +382,17 @@ fn the_seed_is_random_or_the_fixed_one() {
     assert_eq!(client.cmd("BF.RESERVE d 0.01 100 NONSCALING"), ok());
     assert_eq!(seed(&mut client, "c"), FIXED);
     assert_eq!(seed(&mut client, "d"), FIXED);
-    // The positions by which the format is known.
+    // The positions by which the format is known: the crate's, in 122 bytes.
     assert_eq!(client.cmd("BF.ADD d item"), int(1));
-    let mut bitmap = vec![0; 120];
-    for bit in [701, 8, 461, 213, 925, 677, 429] {
-        bitmap[bit / 8] |= 1 << (bit % 8);
-    }
-    assert_eq!(pieces(&mut client, "d")[1].1, bitmap);
+    let header = &pieces(&mut client, "d")[0].1;
+    let blob = [
+        &header[header.len() - 16 - 45..header.len() - 16],
+        &[0; 122],
+    ]
+    .concat();
+    let mut theirs = Bloom::<[u8]>::from_bytes(blob).expect("a filter of the crate");
+    theirs.set(b"item");
+    assert_eq!(pieces(&mut client, "d")[1].1, theirs.as_slice()[45..]);
 
     // A seed that is given goes before.
     let given = [7; 32];
@@ -593,6 +599,8 @@ fn a_server_does_not_start_with_a_wrong_value() {
     for (name, value) in [
         ("bloom-capacity", "0"),
         ("bloom_capacity", "x"),
+        ("bloom-capacity", "01"),
+        ("bloom-expansion", "+3"),
         ("bloom-fp-rate", "1"),
         ("bloom-use-random-seed", "maybe"),
         ("bloom-filter-max-memory-usage", "-1"),
@@ -758,6 +766,8 @@ fn info_bloom_is_info_bf() {
              bf_bloom_num_items_across_objects:3\r\n\
              bf_bloom_capacity_across_objects:100\r\n\
              bf_bloom_num_redisbloom_objects:0\r\n\
+             bf_bloom_num_half_loaded_objects:0\r\n\
+             bf_bloom_max_filters_in_object:1\r\n\
              \r\n\
              # bf_bloom_defrag_metrics\r\n\
              bf_bloom_defrag_hits:0\r\n\

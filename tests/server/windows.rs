@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use valkeybloom::bloom::{
-    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Time, Window, chunks,
+    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, Window, chunks,
 };
 
 use crate::foreign::on_log_of;
@@ -47,6 +47,7 @@ impl Retold {
                 add_each(object, &command[2..], Time::default(), None);
             }
             b"BF.DEL" => self.remove(command),
+            b"BF.MDEL" => self.remove_each(command),
             b"BF.MERGE" => self.merge(command),
             other => panic!("not written here: {}", other.escape_ascii()),
         }
@@ -96,11 +97,17 @@ impl Retold {
                 (Some(window), false) => Kind::Windowed(window),
                 (Some(_), true) => panic!("a window with counters"),
             };
+            // Only ours have periods or counters, whatever the ratio.
+            let ratio = Tightening::from_stored(tightening).expect("a ratio");
+            let tightening = match kind {
+                Kind::Plain => ratio,
+                Kind::Windowed(_) | Kind::Counting => ratio.as_ours(),
+            };
             let shape = Shape {
                 params: Params {
                     capacity,
                     error_rate: fraction(error_rate),
-                    tightening: fraction(tightening),
+                    tightening,
                     growth: Growth::from_expansion(expansion),
                 },
                 kind,
@@ -125,6 +132,14 @@ impl Retold {
         let object = self.0.get_mut(&command[1]).expect("it was made");
         assert!(object.shape().is_counting(), "no counters");
         object.remove(&command[2], id);
+    }
+
+    fn remove_each(&mut self, command: &Command) {
+        assert!(command.len() > 3, "one item is sent by BF.DEL");
+        let object = self.0.get_mut(&command[1]).expect("it was made");
+        for item in &command[2..] {
+            assert!(object.remove(item, None), "what is sent was done");
+        }
     }
 
     fn merge(&mut self, command: &Command) {

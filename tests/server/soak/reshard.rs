@@ -230,7 +230,8 @@ impl<'a> Writer<'a> {
             } else {
                 // What is removed may be claimed still, and count for one.
                 let Written { new, removed, .. } = written;
-                assert!((new - removed..=*new).contains(&card), "{name}: {card}");
+                let range = new - removed..=*new;
+                assert!(range.contains(&card), "{name}: {card}, not {range:?}");
             }
         }
     }

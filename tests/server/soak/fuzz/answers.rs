@@ -132,11 +132,10 @@ impl Object {
                 .and_then(|rest| rest.strip_suffix(&end));
             let hashes = hashes.ok_or_else(|| format!("{start}…{end} is due"))?;
             let rate = self.shape.rate(index);
-            let expected = (-rate.log2()).max(1.0);
+            // As many as the rate halves a whole, or fewer.
+            let most = (-rate.log2()).ceil() + 1.0;
             let hashes: f64 = hashes.parse().map_err(|_| "hashes are no number")?;
-            // A bitmap of few bits is rounded up to whole bytes, which more hashes go with.
-            let most = 8.0 * expected + 8.0;
-            if !(expected - 1.0..=most.max(64.0)).contains(&hashes) {
+            if !(1.0..=most).contains(&hashes) {
                 return Err(format!("{hashes} hashes for {rate}"));
             }
             let ratio: f64 = ratio.parse().map_err(|_| "the ratio is no number")?;
@@ -200,9 +199,11 @@ impl Object {
             "ITEMS" => return self.are_items(value),
             "ESTIMATEDERROR" => {
                 let told = rate_in(value, resp3).ok_or("a rate is due")?;
-                // A filter of few bits comes out larger than it has to be, never smaller.
+                // Of a small filter it is what its bits say, and these vary.
                 let most = if self.loose || self.strange {
                     1.0
+                } else if self.capacities[0] < 1000 {
+                    (10.0 * self.shape.error_rate).min(1.0)
                 } else {
                     (1.5 * self.shape.error_rate).min(1.0)
                 };

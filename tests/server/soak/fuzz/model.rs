@@ -339,9 +339,8 @@ impl Model {
                 && (shapes.0.expansion == 0) == (shapes.1.expansion == 0)
         };
         let ratio = first.shape.tightening;
-        if asked >= 1.0 {
-            errors.due(RATES);
-        } else if asked > 0.4 || !(0.2..0.95).contains(&ratio) || !objects.iter().all(alike) {
+        // Rates add up where filters are stacked, and no others.
+        if asked > 0.4 || !(0.2..0.95).contains(&ratio) || !objects.iter().all(alike) {
             // What their filters need may be more than what was asked for.
             errors.possible(RATES);
         }

@@ -254,7 +254,7 @@ struct Extended {
 impl Walk<'_> {
     /// Behind the first byte of a dump or of a header.
     fn extended(&mut self, whole: bool) -> Extended {
-        self.number();
+        let with_ids = self.number() == 2;
         let options = self.number();
         self.number();
         self.take(8, Kind::Double);
@@ -269,7 +269,13 @@ impl Walk<'_> {
         let mut cells = Vec::new();
         for _ in 0..self.number() {
             self.number();
-            let ranges = if options & 2 != 0 { self.number() } else { 0 };
+            // What is half loaded has the ranges that it came with.
+            let counters = options & 2 != 0;
+            let ranges = if counters && !with_ids {
+                self.number()
+            } else {
+                0
+            };
             for _ in 0..2 * (ranges + usize::from(ranges > 0)) {
                 self.take(8, Kind::Integer);
             }
@@ -280,6 +286,10 @@ impl Walk<'_> {
                 self.at += if whole { length } else { 0 };
                 self.take(8, Kind::Integer);
                 self.take(8, Kind::Integer);
+                if with_ids && self.number() == 1 {
+                    self.take(8, Kind::Integer);
+                    self.take(8, Kind::Integer);
+                }
             }
         }
         Extended { cells }

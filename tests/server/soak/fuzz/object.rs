@@ -1,7 +1,8 @@
 //! What the contract says of one object: how it grows, what it takes, and what stops it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::f64::consts::LN_2;
+
+use valkeybloom::bloom::{Cells, Fraction, Geometry};
 
 use super::super::clock;
 use super::FILTER_LIMIT;
@@ -16,7 +17,7 @@ pub const TIGHTENING: f64 = 0.5;
 pub const EXPANSION: u32 = 2;
 
 /// What a filter may take beside its bitmap: whether a limit counts it is not said.
-const BESIDE_BITMAP: f64 = 128.0;
+const BESIDE_BITMAP: u64 = 128;
 /// Rates below this may come out as 0, by the order of the arithmetic.
 pub const NEAR_ZERO: f64 = 1e-300;
 
@@ -85,10 +86,15 @@ impl Shape {
         }
     }
 
-    #[allow(clippy::cast_precision_loss)]
-    fn bitmap_bytes(&self, index: usize, capacity: i64) -> f64 {
-        let bits = (capacity as f64 * self.rate(index).ln() / (-8.0 * LN_2 * LN_2)).ceil();
-        if self.counting { 4.0 * bits } else { bits }
+    /// What a filter takes for its cells; the core's tests hold sizes against an implementation of their own.
+    fn bitmap_bytes(&self, index: usize, capacity: i64) -> u64 {
+        let cells = if self.counting {
+            Cells::Counters
+        } else {
+            Cells::Bits
+        };
+        let rate = Fraction::new(self.rate(index)).expect("a rate");
+        Geometry::for_rate(capacity.unsigned_abs(), rate, cells).cell_bytes
     }
 
     pub fn fit(&self, index: usize, capacity: i64) -> Fit {
@@ -100,7 +106,7 @@ impl Shape {
             return Fit::Unsaid;
         }
         let bytes = self.bitmap_bytes(index, capacity);
-        let limit = f64::from(FILTER_LIMIT);
+        let limit = u64::from(FILTER_LIMIT);
         if bytes > limit {
             Fit::No(OVER)
         } else if bytes + BESIDE_BITMAP > limit {
@@ -258,7 +264,10 @@ impl Object {
 
     fn next_capacity(&self) -> Option<i64> {
         let newest = *self.capacities.last().expect("there is a filter");
-        newest.checked_mul(i64::from(self.shape.expansion))
+        // At least a sixteenth of what there is.
+        let next = newest.checked_mul(i64::from(self.shape.expansion))?;
+        let sum: i64 = self.capacities.iter().sum();
+        Some(next.max(sum / 16 + i64::from(sum % 16 > 0)))
     }
 
     fn next_fit(&self) -> Fit {
@@ -276,8 +285,7 @@ impl Object {
 
     pub fn bitmaps(&self) -> impl Iterator<Item = u64> {
         let each = self.capacities.iter().enumerate();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        each.map(|(index, capacity)| self.shape.bitmap_bytes(index, *capacity) as u64)
+        each.map(|(index, capacity)| self.shape.bitmap_bytes(index, *capacity))
     }
 
     /// Takes what the server says to an item that is to be added.
@@ -373,11 +381,12 @@ impl Object {
             all.find(|(_, of)| *of == id).copied()
         });
         if !truth(reply, resp3)? {
-            let certain = match id {
-                None => self.single && held.is_some(),
-                Some(_) => !self.merged && of_id.is_some(),
+            let is_held = match id {
+                None => held.is_some(),
+                Some(_) => of_id.is_some(),
             };
-            return if certain {
+            // Another filter may claim it as well, and what is stuck stays.
+            return if is_held && self.single && !self.is_stuck() {
                 Err("what is held is not removed".to_owned())
             } else {
                 Ok(())
@@ -433,8 +442,8 @@ impl Object {
         self.loose = true;
         self.merged = true;
         self.single = false;
-        self.shape.error_rate += other.shape.error_rate;
-        self.items += other.items;
+        // The bits of small filters tell the number of items only roughly.
+        self.items = self.items.max(other.items) / 2;
         self.most += other.most;
         for object in [self.strange, other.strange] {
             // A filter of which nobody knows whether something is in it counts for one item at least.
@@ -446,9 +455,10 @@ impl Object {
         self.removed |= other.removed;
         self.least_capacity = self.least_capacity.min(other.least_capacity);
         for (item, counts) in &other.held {
+            // A union counts an item as often as either did.
             let held = self.held.entry(item.clone()).or_default();
-            for (entry, count) in counts {
-                *held.entry(*entry).or_default() += count;
+            if counts.values().sum::<i64>() > held.values().sum::<i64>() {
+                held.clone_from(counts);
             }
         }
         self.periods.extend(&other.periods);

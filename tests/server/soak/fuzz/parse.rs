@@ -1,5 +1,7 @@
 //! The words of a command as the contract reads them.
 
+use valkeybloom::bloom::{Fraction, Tightening};
+
 use super::model::{BAD_CURSOR, BAD_TTL, Errors};
 use super::object::{CAPACITY, ERROR_RATE, EXPANSION, Shape, TIGHTENING, Window};
 
@@ -21,6 +23,7 @@ pub const BAD_PERIODS: &str = "ERR bad periods";
 pub const NO_PERIODS: &str = "ERR (periods should be larger than 0)";
 pub const HALF_WINDOW: &str = "ERR WINDOW and PERIODS have to be given together";
 pub const COMBINED: &str = "ERR WINDOW and COUNTING cannot be combined";
+pub const TWO_TTLS: &str = "ERR EX and PX cannot be combined";
 pub const NO_TTL: &str = "ERR (ttl should be larger than 0)";
 pub const BAD_ID: &str = "ERR bad id";
 
@@ -161,6 +164,8 @@ pub struct Options {
     ttl_ms: Slot<i64>,
     /// For how long the key is to live.
     key_ttl: Slot<i64>,
+    in_seconds: bool,
+    in_milliseconds: bool,
     id: Slot<u64>,
     seed: Slot<Vec<u8>>,
     /// Whether an object that exists is no error.
@@ -179,10 +184,10 @@ impl Options {
         while let Some(word) = words.next() {
             match word.to_ascii_uppercase().as_slice() {
                 b"EX" => options
-                    .key_ttl
+                    .seconds()
                     .take_positive(words.next(), BAD_TTL, NO_TTL, 1000),
                 b"PX" => options
-                    .key_ttl
+                    .milliseconds()
                     .take_positive(words.next(), BAD_TTL, NO_TTL, 1),
                 b"NX" => options.unless_exists = true,
                 word if options.takes_of_shape(word, &mut words) => {}
@@ -311,11 +316,24 @@ impl Options {
         if self.counting && self.period_ms.given && self.periods.given {
             errors.due(COMBINED);
         }
+        if self.in_seconds && self.in_milliseconds {
+            errors.due(TWO_TTLS);
+        }
         if let (Some(period_ms), Some(periods)) = (self.period_ms.value, self.periods.value)
             && period_ms.checked_mul(periods).is_none()
         {
             errors.due(BAD_WINDOW);
         }
+    }
+
+    fn seconds(&mut self) -> &mut Slot<i64> {
+        self.in_seconds = true;
+        &mut self.key_ttl
+    }
+
+    fn milliseconds(&mut self) -> &mut Slot<i64> {
+        self.in_milliseconds = true;
+        &mut self.key_ttl
     }
 
     pub fn ttl_ms(&self) -> Option<i64> {
@@ -388,7 +406,9 @@ impl Options {
         let shape = Shape {
             expansion: if self.non_scaling { 0 } else { expansion },
             error_rate: self.error_rate.value.unwrap_or(ERROR_RATE),
-            tightening: self.tightening.value.unwrap_or(TIGHTENING),
+            // Cut to fifteen digits.
+            tightening: Fraction::new(self.tightening.value.unwrap_or(TIGHTENING))
+                .map_or(TIGHTENING, |ratio| Tightening::ours(ratio).ratio()),
             window: match (self.period_ms.value, self.periods.value) {
                 (Some(period_ms), Some(periods)) => Some(Window { period_ms, periods }),
                 _ => None,

@@ -244,7 +244,9 @@ fn words_of_commands() {
     assert!(refused < commands / 2, "most are refused");
     let arity = |name| format!("ERR wrong number of arguments for '{name}' command");
     let arity = NAMES.map(arity);
-    for text in ERRORS.into_iter().chain(arity.iter().map(String::as_str)) {
+    // Only filters that are stacked at loose rates are told of their rates: `refusals` has a row for that.
+    let told = ERRORS.into_iter().filter(|text| *text != RATES);
+    for text in told.chain(arity.iter().map(String::as_str)) {
         assert!(talk.errors.contains_key(text), "{text} was never told");
     }
     for name in NAMES {

@@ -1,0 +1,351 @@
+//! Subscribers of events in other modules delete, overwrite and move keys while a command of ours runs.
+
+use crate::events::{ADD, DEL, EXPIRE, RESERVE};
+use crate::harness::{Client, Puller, Reply, Server, error, int, ok, simple, wait_until};
+use crate::ledger;
+use crate::refusals::{Blobs, blobs, send};
+
+/// What is there before each command, besides what its row says.
+const GIVEN: &[&str] = &[
+    "BF.INSERT src CAPACITY 100 ITEMS a b",
+    "BF.INSERT other CAPACITY 100 ITEMS x y",
+];
+const KNOWN: &[&str] = &["BF.INSERT k CAPACITY 100 ITEMS a"];
+const COUNTED: &[&str] = &["BF.INSERT k COUNTING CAPACITY 100 ITEMS a b"];
+const WINDOWED: &[&str] = &[
+    "BF.INSERT k WINDOW 1000000000000 PERIODS 2 CAPACITY 100 ITEMS a",
+    "BF.INSERT w WINDOW 1000000000000 PERIODS 2 CAPACITY 100 ITEMS b",
+];
+const BEGUN: &[&str] = &["BF.LOADCHUNK k 1 <header>"];
+
+/// What happens while a command runs.
+const PULLS: &[&str] = &[
+    "DELETE src",
+    "DELETE k",
+    "DEL k",
+    "UNLINK k",
+    "SET k v",
+    "RENAME k moved",
+    "RENAME other k",
+    "COPY other k REPLACE",
+    "MOVE k 1",
+    "PEXPIRE k 9000000",
+    "SET src v",
+    "RENAME other src",
+    "FLUSHALL",
+    "FLUSHALL ASYNC",
+    "FLUSHDB",
+    "SWAPDB 0 1",
+    "BF.ADD k pulled",
+    "BF.MADD src a pulled",
+    "BF.MERGE k src other",
+];
+
+/// Commands that bring a situation about, a command that changes `k`, and its events.
+const WRITES: &[(&[&str], &str, &[&str])] = &[
+    (&[], "BF.ADD k a", &[RESERVE, ADD]),
+    (KNOWN, "BF.ADD k b", &[ADD]),
+    (COUNTED, "BF.ADD k b", &[ADD]),
+    (WINDOWED, "BF.ADD k b", &[ADD]),
+    (&[], "BF.MADD k a b", &[RESERVE, ADD]),
+    (KNOWN, "BF.MADD k b c", &[ADD]),
+    (KNOWN, "BF.MADD k a b c", &[ADD]),
+    (&[], "BF.INSERT k CAPACITY 5", &[RESERVE]),
+    (
+        &[],
+        "BF.INSERT k CAPACITY 5 COUNTING ITEMS a b",
+        &[RESERVE, ADD],
+    ),
+    (KNOWN, "BF.INSERT k NOCREATE ITEMS a b", &[ADD]),
+    (COUNTED, "BF.INSERT k ID 7 ITEMS a b", &[ADD]),
+    (&[], "BF.RESERVE k 0.01 100", &[RESERVE]),
+    (&[], "BF.RESERVE k 0.01 100 EX 9000", &[RESERVE, EXPIRE]),
+    (&[], "BF.LOAD k <dump>", &[RESERVE]),
+    (&[], "BF.LOAD k <dump> 9000000", &[RESERVE, EXPIRE]),
+    (BEGUN, "BF.LOADCHUNK k <end> <bits>", &[RESERVE]),
+    (COUNTED, "BF.DEL k a", &[DEL]),
+    (COUNTED, "BF.MDEL k a", &[DEL]),
+    (COUNTED, "BF.MDEL k a x b", &[DEL]),
+    (&[], "BF.MERGE k src", &[RESERVE]),
+    (&[], "BF.MERGE k src other", &[RESERVE]),
+    (KNOWN, "BF.MERGE k src other", &[ADD]),
+    (WINDOWED, "BF.MERGE k w", &[ADD]),
+];
+
+/// Commands that create `k`, or add to it.
+const CREATIONS: &[&str] = &[
+    "BF.ADD k a",
+    "BF.MADD k a b",
+    "BF.INSERT k CAPACITY 5 ITEMS a b",
+    "BF.INSERT k NOCREATE ITEMS a b",
+    "BF.RESERVE k 0.01 100",
+    "BF.RESERVE k 0.01 100 NX EX 9000",
+    "BF.LOAD k <dump> 9000000",
+    "BF.LOADCHUNK k 1 <header>",
+    "BF.LOADCHUNK k <end> <bits>",
+    "BF.DEL k a",
+    "BF.MDEL k a b",
+    "BF.MERGE k src",
+    "BF.MERGE k src other",
+    "BF.MERGE k other k src",
+];
+
+const READS: &[&str] = &[
+    "BF.EXISTS k a",
+    "BF.MEXISTS k a b",
+    "BF.CARD k",
+    "BF.INFO k",
+    "BF.INFO k ITEMS",
+    "BF.DEBUG k",
+    "BF.SCANDUMP k 0",
+    "BF.COUNT k a",
+    "BF.MISSING k a b",
+];
+
+/// A primary with a module that pulls keys away, and a replica without.
+struct Stage {
+    client: Client,
+    follower: Client,
+    _servers: [Server; 2],
+    _puller: Puller,
+    blobs: Blobs,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let puller = Puller::build();
+        let primary = Server::builder()
+            .config("bf.bloom-use-random-seed", "no")
+            .config("bf.bloom-capacity", "50")
+            .after_module(&puller.line())
+            .start();
+        let replica = Server::replica_of(&primary).start();
+        let mut client = primary.client();
+        assert_eq!(client.cmd("DEBUG SET-ACTIVE-EXPIRE 0"), ok());
+        let blobs = blobs(&mut client);
+        let follower = replica.client();
+        wait_until("the replica is there", || {
+            replica.info("replication")["master_link_status"] == "up"
+        });
+        Self {
+            client,
+            follower,
+            _servers: [primary, replica],
+            _puller: puller,
+            blobs,
+        }
+    }
+
+    /// Empties everything, and brings a situation about.
+    fn prepare(&mut self, given: &[&str]) {
+        assert_eq!(self.client.cmd("FLUSHALL"), ok());
+        for line in GIVEN.iter().chain(given) {
+            let done = self.send(line);
+            assert!(!done.is_error(), "{line}: {done:?}");
+        }
+    }
+
+    fn send(&mut self, line: &str) -> Reply {
+        send(&mut self.client, line, &self.blobs)
+    }
+
+    /// Runs a command while `pull` runs at each event of this name and key; returns the reply, and how often
+    /// there was such an event.
+    fn pulled(&mut self, command: &str, (event, key): (&str, &str), pull: &str) -> (Reply, i64) {
+        assert_eq!(self.send(&format!("PULL.ON {event} {key} {pull}")), ok());
+        let reply = self.send(command);
+        (reply, self.client.cmd("PULL.OFF").as_int())
+    }
+
+    /// What a pull does, as a command of its own.
+    fn pull(&mut self, pull: &str) {
+        self.send(&pull.replace("DELETE", "DEL"));
+    }
+
+    /// The digest of all data, which INFO is the sum over.
+    #[track_caller]
+    fn data(&mut self) -> Reply {
+        wait_until("nothing is being freed", || {
+            let memory = self.client.cmd("INFO memory").text();
+            memory.contains("lazyfree_pending_objects:0\r")
+        });
+        ledger::is_balanced(&mut self.client);
+        self.client.cmd("DEBUG DIGEST")
+    }
+
+    /// The same, where the replica has the same data.
+    #[track_caller]
+    fn shared_data(&mut self) -> Reply {
+        assert_eq!(self.client.cmd("WAIT 1 60000"), int(1));
+        let data = self.data();
+        assert_eq!(self.follower.cmd("DEBUG DIGEST"), data, "on the replica");
+        data
+    }
+
+    /// Lets a key expire when it is opened next. The server tells replicas so after it has told subscribers, so
+    /// that what these store under the key is not on the replica.
+    fn expire(&mut self, key: &str) {
+        assert_eq!(self.client.cmd(&format!("PULL.EXPIRE {key}")), int(1));
+    }
+}
+
+/// What a subscriber does comes after all that the command did: as if both had been sent one after the other.
+#[test]
+fn subscribers_come_after_the_change() {
+    let mut stage = Stage::new();
+    for (given, command, events) in WRITES {
+        for event in *events {
+            for pull in PULLS {
+                let row = format!("{given:?} {command}: at {event} {pull}");
+                stage.prepare(given);
+                let (reply, times) = stage.pulled(command, (event, "k"), pull);
+                assert_eq!(times, 1, "{row}");
+                let data = stage.shared_data();
+                stage.prepare(given);
+                assert_eq!(reply, stage.send(command), "{row}");
+                stage.pull(pull);
+                assert_eq!(data, stage.shared_data(), "{row}");
+            }
+        }
+    }
+}
+
+/// A command that finds that its key has expired works on what subscribers have left.
+#[test]
+fn subscribers_come_before_the_command_whose_key_expires() {
+    let mut stage = Stage::new();
+    for command in CREATIONS {
+        for pull in PULLS {
+            let row = format!("{command}: at expired {pull}");
+            stage.prepare(KNOWN);
+            stage.expire("k");
+            let (reply, times) = stage.pulled(command, ("expired", "k"), pull);
+            assert_eq!(times, 1, "{row}");
+            let data = stage.data();
+            stage.prepare(&[]);
+            stage.pull(pull);
+            assert_eq!(reply, stage.send(command), "{row}");
+            assert_eq!(data, stage.data(), "{row}");
+        }
+    }
+}
+
+/// To those that read, the key was not there.
+#[test]
+fn reads_of_a_key_that_is_not_there_answer_so() {
+    let mut stage = Stage::new();
+    for command in READS {
+        stage.prepare(&[]);
+        let missing = stage.send(command);
+        for pull in PULLS {
+            for event in ["expired", "keymiss"] {
+                let row = format!("{command}: at {event} {pull}");
+                stage.prepare(&[]);
+                if event == "expired" {
+                    assert_eq!(stage.send("BF.ADD k a"), int(1));
+                    stage.expire("k");
+                }
+                let (reply, times) = stage.pulled(command, (event, "k"), pull);
+                assert_eq!((reply, times), (missing.clone(), 1), "{row}");
+                stage.data();
+            }
+        }
+    }
+}
+
+/// A source that expires, or is missing, takes other sources with it: the command looks at none of them.
+#[test]
+fn a_merge_looks_at_no_source_that_was_pulled_away() {
+    let mut stage = Stage::new();
+    for command in [
+        "BF.MERGE k src gone",
+        "BF.MERGE k src other gone",
+        "BF.MERGE k src gone other",
+        "BF.MERGE k gone src other",
+        "BF.MERGE new k src gone other",
+    ] {
+        for pull in PULLS {
+            for event in ["expired", "keymiss"] {
+                let row = format!("{command}: at {event} {pull}");
+                stage.prepare(KNOWN);
+                if event == "expired" {
+                    assert_eq!(stage.send("BF.ADD gone a"), int(1));
+                    stage.expire("gone");
+                }
+                let (reply, times) = stage.pulled(command, (event, "gone"), pull);
+                assert_eq!((reply, times), (error("ERR not found"), 1), "{row}");
+                let data = stage.data();
+                stage.prepare(KNOWN);
+                stage.pull(pull);
+                assert_eq!(data, stage.data(), "{row}");
+            }
+        }
+    }
+}
+
+/// A destination that subscribers create, when they hear that it is missing, is a source of the merge.
+#[test]
+fn a_merge_takes_in_what_was_created_meanwhile() {
+    let mut stage = Stage::new();
+    for (pull, reply) in [
+        ("BF.INSERT k CAPACITY 100 ITEMS pulled", ok()),
+        ("COPY other k", ok()),
+        ("SET k v", error(WRONG_TYPE)),
+        ("DELETE src", error("ERR not found")),
+    ] {
+        stage.prepare(&[]);
+        let pulled = stage.pulled("BF.MERGE k src", ("keymiss", "k"), pull);
+        assert_eq!(pulled, (reply, 1), "{pull}");
+        let data = stage.data();
+        stage.prepare(&[]);
+        stage.pull(pull);
+        stage.send("BF.MERGE k src");
+        assert_eq!(data, stage.data(), "{pull}");
+    }
+}
+
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+/// Nothing is different within a transaction and a script.
+#[test]
+fn subscribers_come_after_each_change_of_several() {
+    let mut stage = Stage::new();
+    let script: &[&[u8]] = &[
+        b"EVAL",
+        b"for i = 1, 3 do redis.call('BF.MADD', KEYS[1], 'a', i) end return redis.call('BF.CARD', KEYS[1])",
+        b"1",
+        b"k",
+    ];
+    for pull in PULLS {
+        stage.prepare(&[]);
+        assert_eq!(stage.send(&format!("PULL.ON {ADD} k {pull}")), ok());
+        let replies = {
+            assert_eq!(stage.send("MULTI"), ok());
+            for command in ["BF.ADD k a", "BF.MADD k a b", "BF.CARD k"] {
+                assert_eq!(stage.send(command), simple("QUEUED"));
+            }
+            stage.send("EXEC")
+        };
+        let data = stage.shared_data();
+        stage.client.call(script);
+        stage.shared_data();
+        stage.send("PULL.OFF");
+
+        stage.prepare(&[]);
+        let mut one_by_one = Vec::new();
+        for command in ["BF.ADD k a", "BF.MADD k a b"] {
+            let told = stage.send(command);
+            let changed = match &told {
+                Reply::Array(items) => items.contains(&int(1)),
+                single => *single == int(1),
+            };
+            if changed {
+                stage.pull(pull);
+            }
+            one_by_one.push(told);
+        }
+        one_by_one.push(stage.send("BF.CARD k"));
+        assert_eq!(replies, Reply::Array(one_by_one), "{pull}");
+        assert_eq!(data, stage.shared_data(), "{pull}");
+    }
+}
