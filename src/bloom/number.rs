@@ -64,7 +64,14 @@ pub fn rounded_ln(number: f64) -> f64 {
     // ln 2, and what its double lacks.
     const LN_2: Pair = Pair(std::f64::consts::LN_2, 2.319_046_813_846_299_6e-17);
     // As many terms as tell two pairs apart, for the largest `s`.
-    const TERMS: u32 = 22;
+    const ODD_RECIPROCALS: [Pair; 22] = {
+        let (mut reciprocals, mut index, mut odd) = ([Pair(1.0, 0.0); 22], 0, 1.0);
+        while index < reciprocals.len() {
+            reciprocals[index] = Pair(1.0, 0.0).over(Pair(odd, 0.0));
+            (index, odd) = (index + 1, odd + 2.0);
+        }
+        reciprocals
+    };
     let (number, below) = if number < f64::MIN_POSITIVE {
         (number * 2.0_f64.powi(64), 64.0)
     } else {
@@ -79,9 +86,8 @@ pub fn rounded_ln(number: f64) -> f64 {
     let s = Pair(m - 1.0, 0.0).over(Pair::sum(m, 1.0));
     let square = s.times(s);
     let mut sum = Pair(0.0, 0.0);
-    for term in (0..TERMS).rev() {
-        let odd = Pair(f64::from(2 * term + 1), 0.0);
-        sum = sum.times(square).plus(Pair(1.0, 0.0).over(odd));
+    for reciprocal in ODD_RECIPROCALS.into_iter().rev() {
+        sum = sum.times(square).plus(reciprocal);
     }
     let of_m = s.times(sum).times(Pair(2.0, 0.0));
     let Pair(high, low) = LN_2.times(Pair(exponent, 0.0)).plus(of_m);
@@ -94,35 +100,37 @@ struct Pair(f64, f64);
 
 impl Pair {
     /// A sum of two doubles, exactly (Knuth 1969).
-    fn sum(one: f64, other: f64) -> Self {
+    const fn sum(one: f64, other: f64) -> Self {
         let sum = one + other;
         let of_other = sum - one;
         Self(sum, (one - (sum - of_other)) + (other - of_other))
     }
 
     /// A product of two doubles, exactly (Dekker 1971). A fused operation would be one on some processors only.
-    fn product(one: f64, other: f64) -> Self {
-        let halves = |number: f64| {
-            let high = 134_217_729.0 * number;
-            let high = high - (high - number);
-            (high, number - high)
-        };
-        let ((a, b), (c, d)) = (halves(one), halves(other));
+    const fn product(one: f64, other: f64) -> Self {
+        let (Self(a, b), Self(c, d)) = (Self::halves(one), Self::halves(other));
         let product = one * other;
         Self(product, ((a * c - product) + a * d + b * c) + b * d)
     }
 
-    fn plus(self, other: Self) -> Self {
+    /// A double as the sum of two with half as many digits, exactly (Veltkamp 1968).
+    const fn halves(number: f64) -> Self {
+        let high = 134_217_729.0 * number;
+        let high = high - (high - number);
+        Self(high, number - high)
+    }
+
+    const fn plus(self, other: Self) -> Self {
         let Self(high, low) = Self::sum(self.0, other.0);
         Self::sum(high, low + (self.1 + other.1))
     }
 
-    fn times(self, other: Self) -> Self {
+    const fn times(self, other: Self) -> Self {
         let Self(high, low) = Self::product(self.0, other.0);
         Self::sum(high, low + (self.0 * other.1 + self.1 * other.0))
     }
 
-    fn over(self, other: Self) -> Self {
+    const fn over(self, other: Self) -> Self {
         let first = self.0 / other.0;
         let rest = self.plus(other.times(Self(-first, 0.0)));
         let second = rest.0 / other.0;

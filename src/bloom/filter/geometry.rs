@@ -42,53 +42,38 @@ pub struct Geometry {
 impl Geometry {
     /// The least size at which a filter that has taken `capacity` items (at least 1) as new claims others at
     /// this rate at most, by the equations of [`rate`]; of sizes in whole bytes that are equal, the one with
-    /// fewest hash functions. Sizes beyond memory saturate at about 2⁶⁰ bytes of bits, which no limit admits.
+    /// fewest hash functions. There are no more of these than a filter without coincidences has, and one: very
+    /// many would take somewhat less memory at rates below 10⁻¹², and much more time. Sizes beyond memory saturate
+    /// at about 2⁶⁰ bytes of bits, which no limit admits.
     ///
     /// Counters have room for more items than they are said to hold, by [`DRIFT`] standard deviations.
     pub fn for_rate(capacity: u64, rate: Fraction, cells: Cells) -> Self {
+        Self::for_rate_near(capacity, rate, cells, most_hashes(rate.get()))
+    }
+
+    /// The same, sooner found if the best number of hash functions is near this one.
+    pub fn for_rate_near(capacity: u64, rate: Fraction, cells: Cells, hashes: u32) -> Self {
         let (items, rate) = (to_double(capacity.max(1)), rate.get());
-        let exact = Self::for_items(items, rate, cells);
+        let exact = Self::for_items(items, rate, cells, hashes);
         if cells != Cells::Counters {
             return exact;
         }
         let positions = to_double(exact.positions);
         let fill = rate::fill_after(items / positions, exact.hashes);
         let (_, deviation) = rate::items_of_fill(positions, exact.hashes, fill);
-        Self::for_items(items + DRIFT * deviation, rate, cells)
+        Self::for_items(items + DRIFT * deviation, rate, cells, exact.hashes)
     }
 
-    fn for_items(items: f64, rate: f64, cells: Cells) -> Self {
+    fn for_items(items: f64, rate: f64, cells: Cells, near: u32) -> Self {
         // Coincidences alone need so many positions, whatever the number of hash functions.
         if 0.25 * items / rate > MOST_POSITIONS * MOST_POSITIONS {
-            let hashes = (-ln(rate) / LN_2).ceil() as u32;
-            return Self::of_bytes(MOST_BYTES, hashes, cells);
+            return Self::of_bytes(MOST_BYTES, near.max(1), cells);
         }
         let positions = |hashes| positions_for(items, rate, hashes);
-        // Without coincidences so many hash functions, or one fewer, are best, and fewer with them: in steps that
-        // double, until it gets worse.
-        let mut high = (-ln(rate) / LN_2).ceil() as u32 + 1;
-        let (mut best, mut hashes, mut step, mut low) = (positions(high), high, 1, 1);
-        while hashes > 1 {
-            let fewer = hashes.saturating_sub(step).max(1);
-            let of_fewer = positions(fewer);
-            if of_fewer >= best {
-                low = fewer;
-                break;
-            }
-            (high, hashes, best) = (hashes, fewer, of_fewer);
-            step *= 2;
-        }
-        // It lies between these two.
-        while low < high {
-            let middle = low.midpoint(high);
-            if positions(middle) <= positions(middle + 1) {
-                high = middle;
-            } else {
-                low = middle + 1;
-            }
-        }
+        let most = most_hashes(rate);
+        let (mut hashes, least) = least(near.clamp(1, most), most, positions);
+        let mut bytes = whole_bytes(least, hashes);
         // Fewer, where whole bytes allow it.
-        let (mut hashes, mut bytes) = (low, whole_bytes(positions(low), low));
         while hashes > 1 {
             let of_fewer = whole_bytes(positions(hashes - 1), hashes - 1);
             if of_fewer > bytes {
@@ -128,9 +113,58 @@ fn to_double(number: u64) -> f64 {
     number as f64
 }
 
+/// The most hash functions of a filter for this rate.
+fn most_hashes(rate: f64) -> u32 {
+    (-ln(rate) / LN_2).ceil() as u32 + 1
+}
+
+/// The whole number from 1 to `most` at which a function that falls, then rises, is least, and its value there: in
+/// steps from `near` that double until it gets worse, then between.
+fn least(near: u32, most: u32, function: impl Fn(u32) -> f64) -> (u32, f64) {
+    let at = |number| (number, function(number));
+    let mut best = at(near);
+    // What the least one lies strictly between.
+    let (mut low, mut high) = (0, most + 1);
+    let mut step = 1;
+    while best.0 > 1 {
+        let fewer = at(best.0.saturating_sub(step).max(1));
+        if fewer.1 > best.1 {
+            low = fewer.0;
+            break;
+        }
+        (high, best, step) = (best.0, fewer, step * 2);
+    }
+    if best.0 == near {
+        step = 1;
+        while best.0 < most {
+            let more = at((best.0 + step).min(most));
+            if more.1 >= best.1 {
+                high = more.0;
+                break;
+            }
+            (low, best, step) = (best.0, more, step * 2);
+        }
+    }
+    while high - low > 2 {
+        let (below, above) = (best.0 - low, high - best.0);
+        let other = if below > above {
+            at(low + below / 2)
+        } else {
+            at(best.0 + above / 2)
+        };
+        match (other.0 < best.0, other.1 < best.1) {
+            (true, true) => (high, best) = (best.0, other),
+            (true, false) => low = other.0,
+            (false, true) => (low, best) = (best.0, other),
+            (false, false) => high = other.0,
+        }
+    }
+    best
+}
+
 /// The number of positions of a filter for so many items at this rate, with this many hash functions.
 fn positions_for(items: f64, rate: f64, hashes: u32) -> f64 {
-    items / rate::items_per_position(fill_for(items, rate, hashes), hashes).0
+    items / items_per_position_for(items, rate, hashes)
 }
 
 /// So many positions in whole bytes.
@@ -144,17 +178,25 @@ fn whole_bytes(positions: f64, hashes: u32) -> u64 {
     }
 }
 
-/// The share of set bits at which a filter that holds so many items has this rate: the solution of
-/// `xᵏ + c·A(x)²/n = q`, by Newton's method within bounds.
-fn fill_for(items: f64, rate: f64, hashes: u32) -> f64 {
+/// `A(x)` where a filter that holds so many items has this rate: at the `x` that solves `xᵏ + c·A(x)²/n = q`, by
+/// Newton's method within bounds.
+fn items_per_position_for(items: f64, rate: f64, hashes: u32) -> f64 {
     let (mut low, mut high) = (0.0, exp(ln(rate) / f64::from(hashes)));
     let mut fill = high;
+    let mut found = 0.0;
     for _ in 0..60 {
         let (per_position, power_of_fill) = rate::items_per_position(fill, hashes);
         let (c, slope_of_c) = rate::coincidences_and_slope(hashes, fill, items);
         let floor = c * per_position * per_position / items;
         let excess = power_of_fill + floor - rate;
-        if excess.abs() <= 1e-12 * rate {
+        let slope_of_items = rate::slope(fill, power_of_fill, hashes);
+        let slope_of_floor =
+            (2.0 * c * slope_of_items + slope_of_c * per_position) * per_position / items;
+        let slope = f64::from(hashes) * power_of_fill / fill + slope_of_floor;
+        let step = excess / slope;
+        found = per_position - slope_of_items * step;
+        // What is off after this step is the square of what was.
+        if excess.abs() <= 1e-8 * rate {
             break;
         }
         if excess > 0.0 {
@@ -162,14 +204,10 @@ fn fill_for(items: f64, rate: f64, hashes: u32) -> f64 {
         } else {
             low = fill;
         }
-        let slope_of_items = rate::slope(fill, power_of_fill, hashes);
-        let slope_of_floor =
-            (2.0 * c * slope_of_items + slope_of_c * per_position) * per_position / items;
-        let slope = f64::from(hashes) * power_of_fill / fill + slope_of_floor;
-        fill -= excess / slope;
+        fill -= step;
         if !(low < fill && fill < high) {
             fill = f64::midpoint(low, high);
         }
     }
-    fill
+    found
 }

@@ -29,18 +29,38 @@ const RECIPROCALS: [f64; MANY_HASHES as usize] = {
     reciprocals
 };
 
-/// `A(x)`, and `xᵏ`.
+/// `A(x)`, and `xᵏ`. Terms are summed in four rows, none of which waits for the others.
 pub fn items_per_position(fill: f64, hashes: u32) -> (f64, f64) {
-    let (mut sum, mut power) = (0.0, 1.0);
-    for reciprocal in &RECIPROCALS[..hashes.min(MANY_HASHES) as usize] {
-        power *= fill;
-        sum += power * reciprocal;
+    let square = fill * fill;
+    let (mut powers, fourth) = (
+        [fill, square, square * fill, square * square],
+        square * square,
+    );
+    let mut sums = [0.0; 4];
+    let mut rows = RECIPROCALS[..hashes.min(MANY_HASHES) as usize].chunks_exact(4);
+    for reciprocals in &mut rows {
+        for row in 0..4 {
+            sums[row] += powers[row] * reciprocals[row];
+            powers[row] *= fourth;
+        }
     }
-    for j in MANY_HASHES + 1..=hashes {
-        power *= fill;
-        sum += power / f64::from(j);
+    for (row, reciprocal) in rows.remainder().iter().enumerate() {
+        sums[row] += powers[row] * reciprocal;
     }
-    (sum / f64::from(hashes), power)
+    let mut sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    if hashes > MANY_HASHES {
+        let mut power = power(fill, MANY_HASHES.into());
+        for j in MANY_HASHES + 1..=hashes {
+            power *= fill;
+            let term = power / f64::from(j);
+            // So little does not change the sum, nor does what follows.
+            if term < 1e-18 * sum {
+                break;
+            }
+            sum += term;
+        }
+    }
+    (sum / f64::from(hashes), power(fill, hashes.into()))
 }
 
 /// The derivative of `A` at `x`, given `xᵏ`.

@@ -90,12 +90,18 @@ impl Series {
         let (capacity, size) = (filter.capacity(), filter.geometry());
         let made_at = self
             .rate(index)
-            .filter(|rate| self.size(capacity, *rate, size.cells).positions == size.positions);
+            .filter(|rate| {
+                let by_law = self.size(capacity, *rate, size.cells, size.hashes);
+                by_law.positions == size.positions
+            });
         made_at.map_or_else(|| filter.rate_at(capacity), Fraction::get)
     }
 
-    fn size(&self, capacity: u64, rate: Fraction, cells: Cells) -> Geometry {
-        if self.tightening.is_ours() {
+    /// The size of a filter; soonest found if its number of hash functions is near this one, if that is not 0.
+    fn size(&self, capacity: u64, rate: Fraction, cells: Cells, near: u32) -> Geometry {
+        if self.tightening.is_ours() && near > 0 {
+            Geometry::for_rate_near(capacity, rate, cells, near)
+        } else if self.tightening.is_ours() {
             Geometry::for_rate(capacity, rate, cells)
         } else {
             Geometry::by_formula(capacity, rate, cells)
@@ -120,7 +126,7 @@ impl Series {
         let capacity = self.next_capacity(at);
         Ok(Step {
             capacity,
-            geometry: self.size(capacity, rate, at.cells),
+            geometry: self.size(capacity, rate, at.cells, at.hashes),
             link: None,
         })
     }

@@ -13,6 +13,8 @@ pub struct Standing {
     pub filters: u64,
     /// Capacity of the newest filter; while there is none, the one that the first is to have.
     pub newest: u64,
+    /// Number of hash functions of the newest filter; while there is none, 0.
+    pub hashes: u32,
     /// Capacity of the filters so far.
     pub capacity: u64,
     /// Bytes of the object so far.
@@ -66,6 +68,7 @@ impl Standing {
     pub fn push(&mut self, step: &Step) {
         self.filters += 1;
         self.newest = step.capacity;
+        self.hashes = step.geometry.hashes;
         self.capacity += step.capacity;
         self.bytes = self.bytes.saturating_add(step.cost());
     }

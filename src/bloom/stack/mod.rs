@@ -179,6 +179,7 @@ impl Stack {
         Standing {
             filters: self.filters.len() as u64,
             newest: self.filters.last().map_or(0, Filter::capacity),
+            hashes: self.filters.last().map_or(0, Filter::hashes),
             capacity: self.capacity,
             bytes: self.memory_bytes(),
             cells: self.cells,
