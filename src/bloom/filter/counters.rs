@@ -80,3 +80,13 @@ pub fn in_use_in_union(cells: &[u8], other: &[u8]) -> u32 {
     let used = pairs.map(|two| u64::from(two & 15 != 0) + u64::from(two >> 4 != 0));
     u32::try_from(used.sum::<u64>()).unwrap_or(u32::MAX)
 }
+
+/// The positions of the counters that are not 0.
+pub fn positions_in_use(cells: &[u8]) -> Vec<u64> {
+    let mut positions = Vec::new();
+    for (first, two) in (0..).step_by(2).zip(cells) {
+        positions.extend((two & 15 != 0).then_some(first));
+        positions.extend((two >> 4 != 0).then_some(first + 1));
+    }
+    positions
+}

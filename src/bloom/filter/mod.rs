@@ -4,6 +4,7 @@
 //! a write and loading one is a read, without a copy. A blob of our own begins with a [`Header`]; one of
 //! `RedisBloom` is bare.
 
+mod asked;
 mod bits;
 mod cells;
 mod counters;
@@ -18,6 +19,7 @@ use crate::bloom::hash::{Hasher, Probe};
 use crate::bloom::machine::{memory, words};
 use crate::bloom::number::log2;
 
+pub use asked::Likely;
 pub use cells::{Cells, HEADER_BYTES};
 use geometry::DRIFT;
 pub use geometry::Geometry;
@@ -26,6 +28,9 @@ pub use positions::{Modulus, point, point_of, positions};
 
 /// Up to this size the bits of a filter are counted to estimate its rate: there the number of items tells less.
 const COUNTED_BYTES: usize = 1024;
+
+/// Up to this number of items the rates of filters of one size and fill differ by a quarter and more.
+const FEW_ITEMS: u64 = 48;
 
 /// How improbable it must be, as a power of two, that counters are no smaller than others by chance.
 const CERTAIN_BITS: f64 = 32.0;
@@ -452,6 +457,27 @@ impl Filter {
             } => self.rate_at(self.items),
             _ => self.rate_of_fill(self.fill()),
         }
+    }
+
+    /// Whether it holds so few items that the equations tell little of the rate.
+    pub fn holds_few(&self) -> bool {
+        self.items < FEW_ITEMS && self.blob.len() <= COUNTED_BYTES
+    }
+
+    /// Items of which this filter may claim some, and the share of all items that are such. It claims none of the
+    /// others.
+    pub fn likely(&self) -> (Likely, f64) {
+        let in_use = match self.cells() {
+            Cells::Counters => counters::positions_in_use(self.bitmap()),
+            Cells::Bits | Cells::BareBits => bits::positions_set(self.bitmap()),
+        };
+        let fill = to_double(in_use.len() as u64) / to_double(self.positions());
+        let share = if self.hashes() == 1 {
+            fill
+        } else {
+            fill * fill
+        };
+        (Likely::new(in_use, self.positions(), self.is_bare()), share)
     }
 
     fn rate_of_fill(&self, fill: f64) -> f64 {

@@ -47,6 +47,20 @@ impl Batch {
         batch
     }
 
+    /// The next of these probes, as many as fit.
+    pub fn of_probes(probes: &mut impl Iterator<Item = Probe>) -> Self {
+        let mut batch = Self {
+            a: [0; BATCH],
+            b: [0; BATCH],
+            count: 0,
+        };
+        for probe in probes.take(BATCH) {
+            (batch.a[batch.count], batch.b[batch.count]) = probe.hashes();
+            batch.count += 1;
+        }
+        batch
+    }
+
     pub const fn len(&self) -> usize {
         self.count
     }

@@ -88,12 +88,10 @@ impl Series {
     /// another program), the rate that its own size gives when it is full.
     pub fn filter_rate(&self, index: u64, filter: &Filter) -> f64 {
         let (capacity, size) = (filter.capacity(), filter.geometry());
-        let made_at = self
-            .rate(index)
-            .filter(|rate| {
-                let by_law = self.size(capacity, *rate, size.cells, size.hashes);
-                by_law.positions == size.positions
-            });
+        let made_at = self.rate(index).filter(|rate| {
+            let by_law = self.size(capacity, *rate, size.cells, size.hashes);
+            by_law.positions == size.positions
+        });
         made_at.map_or_else(|| filter.rate_at(capacity), Fraction::get)
     }
 

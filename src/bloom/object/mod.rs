@@ -1,6 +1,7 @@
 //! What a key holds.
 
 mod check;
+mod estimate;
 mod ids;
 mod merge;
 mod outline;
@@ -418,8 +419,10 @@ impl Object {
     }
 
     /// The error rate now, estimated from what is in each filter.
-    pub fn estimated_rate(&self, now_ms: impl FnOnce() -> u64) -> f64 {
-        either(self.live(now_ms).map(|(_, stack)| stack.estimated_rate()))
+    pub fn estimated_rate(&self, now_ms: impl Fn() -> u64) -> f64 {
+        let live = || self.live(&now_ms).map(|(_, stack)| stack);
+        let by_equations = either(live().map(Stack::estimated_rate));
+        estimate::rate(by_equations, live().flat_map(Stack::filters))
     }
 
     /// The capacity that the object can grow to before a limit stops it; with a window, in the current period.

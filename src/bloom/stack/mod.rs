@@ -10,7 +10,7 @@ use crate::bloom::number::{MAX_CAPACITY, Sums, either};
 
 use lookup::{ROW, Row};
 
-pub use lookup::contains_each;
+pub use lookup::{claims, contains_each};
 
 /// What an add did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
