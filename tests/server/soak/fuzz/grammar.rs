@@ -369,7 +369,7 @@ impl Grammar<'_> {
         if self.random.one_in(16) {
             // Rates that soon are too small, and sizes that soon are too large.
             let steep = [
-                "CAPACITY 1 EXPANSION 1 TIGHTENING 1e-200",
+                "CAPACITY 1 EXPANSION 1 ERROR 1e-5 TIGHTENING 1e-320",
                 "CAPACITY 2 EXPANSION 4000",
             ];
             words.extend(self.random.pick(&steep).split(' ').map(Into::into));
