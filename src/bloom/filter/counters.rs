@@ -17,7 +17,14 @@ pub fn least(cells: &[u8], positions: impl Iterator<Item = u64>) -> u8 {
     least
 }
 
+/// Whether none of the counters at these positions is 0.
+#[inline(always)]
+pub fn all_used(cells: &[u8], mut positions: impl Iterator<Item = u64>) -> bool {
+    positions.all(|position| cells[(position / 2) as usize] & 15 << (position % 2 * 4) != 0)
+}
+
 /// Counts up at these positions. Returns how many counters left 0.
+#[inline(always)]
 pub fn raise(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
     let (mut left_zero, raised) = (0, |counter: u8| (counter + 1).min(SATURATED));
     change(cells, positions, raised, |before, _| {
@@ -39,6 +46,7 @@ pub fn lower(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
     came_to_zero
 }
 
+#[inline(always)]
 fn change(
     cells: &mut [u8],
     positions: impl Iterator<Item = u64>,

@@ -221,27 +221,27 @@ impl Filter {
         self.items >= self.capacity
     }
 
-    /// What positions are reduced by, where cells are bits.
+    /// What positions are reduced by, of a filter that is known to be bare or not, with cells of so many bits.
     #[inline(always)]
-    pub(crate) fn modulus<const BARE: bool>(&self) -> Modulus {
-        let bits = self.bitmap_as::<BARE>().len() as u64 * 8;
+    pub(crate) fn modulus<const BARE: bool, const CELL_BITS: u64>(&self) -> Modulus {
+        let cells = self.bitmap_as::<BARE>().len() as u64 * (8 / CELL_BITS);
         let unused = match self.layout {
             Layout::BareBits { unused, .. } if BARE => u64::from(unused),
             _ => 0,
         };
-        Modulus::new(bits - unused, self.reciprocal)
+        Modulus::new(cells - unused, self.reciprocal)
     }
 
     /// The positions of an item's bits.
     #[inline(always)]
     fn bits_of<const BARE: bool>(&self, probe: Probe) -> impl Iterator<Item = u64> + use<BARE> {
-        positions::<BARE>(probe, self.modulus::<BARE>(), self.hashes())
+        positions::<BARE>(probe, self.modulus::<BARE, 1>(), self.hashes())
     }
 
     /// The positions of an item's counters.
+    #[inline(always)]
     fn counters_of(&self, probe: Probe) -> impl Iterator<Item = u64> + use<> {
-        let modulus = Modulus::new(self.positions(), self.reciprocal);
-        positions::<false>(probe, modulus, self.hashes())
+        positions::<false>(probe, self.modulus::<false, 4>(), self.hashes())
     }
 
     /// Whether the filter claims an item: false is certain, true is probable.
@@ -259,16 +259,16 @@ impl Filter {
         bits::all_set(self.bitmap_as::<BARE>(), self.bits_of::<BARE>(probe))
     }
 
-    #[cold]
+    #[inline(never)]
     fn counts_item(&self, probe: Probe) -> bool {
-        self.count(probe) > 0
+        counters::all_used(self.bitmap_as::<false>(), self.counters_of(probe))
     }
 
     /// The bit that a point of a probe falls on: 0 or 1, without a branch.
     #[inline(always)]
     pub(crate) fn bit<const BARE: bool>(&self, point: u64) -> u64 {
-        let position = self.modulus::<BARE>().reduce(point);
-        words::bit(self.bitmap_as::<BARE>(), position)
+        let position = self.modulus::<BARE, 1>().reduce(point);
+        words::is_used::<1>(self.bitmap_as::<BARE>(), position)
     }
 
     /// Whether its bits are worth prefetching: those of a smaller filter are in the cache anyway.
@@ -316,12 +316,19 @@ impl Filter {
         counters::least(self.bitmap(), self.counters_of(probe))
     }
 
-    pub(crate) fn count_up(&mut self, probe: Probe) {
-        let new = self.count(probe) == 0;
-        let positions = self.counters_of(probe);
-        let more = counters::raise(self.bitmap_mut(), positions);
+    /// Counts an item, and returns whether one of its counters was 0.
+    pub(crate) fn count_up(&mut self, probe: Probe) -> bool {
+        self.count_up_at(self.counters_of(probe))
+    }
+
+    /// [`count_up`](Self::count_up) an item whose positions are known.
+    #[inline(always)]
+    pub(crate) fn count_up_at(&mut self, positions: impl Iterator<Item = u64>) -> bool {
+        let more = counters::raise(&mut self.blob[HEADER_BYTES..], positions);
+        let new = more > 0;
         self.items += u64::from(new);
         self.settle(|in_use| in_use.saturating_add(more));
+        new
     }
 
     /// Removes one count of an item that a filter of counters claims, and returns whether it did: how often
@@ -350,21 +357,33 @@ impl Filter {
     /// makes plausible. The number of items alone drifts as items come and go: a false positive on insert is
     /// not counted, and one on removal stays counted. An estimate never lifts it above the capacity: a filter
     /// takes no more there.
+    #[inline(always)]
     fn settle(&mut self, change: impl Fn(u32) -> u32) {
-        let positions = self.positions();
+        let positions = to_double(self.positions());
         if let Layout::Counters { hashes, in_use } = &mut self.layout {
             // What saturated is not known any more.
             if *in_use == u32::MAX {
                 return;
             }
             *in_use = change(*in_use);
-            let positions = to_double(positions);
             let fill = (f64::from(*in_use) / positions).min(1.0);
-            let (items, deviation) = rate::items_of_fill(positions, (*hashes).into(), fill);
-            let least = to_whole((items - DRIFT * deviation).floor());
-            let most = to_whole((items + 5.0 * deviation).ceil()).saturating_add(1);
-            self.items = self.items.clamp(least.min(self.capacity).min(most), most);
+            let hashes = u32::from(*hashes);
+            if !is_plausible(self.items, positions, hashes, fill) {
+                self.clamp_items(positions, hashes, fill);
+            } else if cfg!(debug_assertions) {
+                let before = self.items;
+                self.clamp_items(positions, hashes, fill);
+                assert_eq!(self.items, before, "plausible at {fill} of {positions}");
+            }
         }
+    }
+
+    #[cold]
+    fn clamp_items(&mut self, positions: f64, hashes: u32, fill: f64) {
+        let (items, deviation) = rate::items_of_fill(positions, hashes, fill);
+        let least = to_whole((items - DRIFT * deviation).floor());
+        let most = to_whole((items + 5.0 * deviation).ceil()).saturating_add(1);
+        self.items = self.items.clamp(least.min(self.capacity).min(most), most);
     }
 
     /// What is alike in filters of one size, in which an item has the same cells.
@@ -497,6 +516,21 @@ impl Filter {
     pub fn relocate(&mut self, place: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
         self.blob = place(std::mem::take(&mut self.blob));
     }
+}
+
+/// Whether a number of items is certainly within the bounds that [`rate::items_of_fill`] sets for a share of
+/// counters in use. A square root, a logarithm and a division are saved by comparing squares, with
+/// `u·t ≤ u·(x + x²/2) + x³/3` in the deviation, which makes it too small by at most a twentieth where up to
+/// half of the counters are in use.
+#[inline(always)]
+fn is_plausible(items: u64, positions: f64, hashes: u32, fill: f64) -> bool {
+    let (per_position, power) = rate::items_per_position(fill, hashes);
+    let hashes = f64::from(hashes);
+    let off = (to_double(items) - positions * per_position) * hashes;
+    let spread = fill * (1.0 - power);
+    // Rounding is far below the thousandth by which the bound is below 5² deviations.
+    let most = 0.999 * DRIFT.min(5.0) * DRIFT.min(5.0);
+    off * off * (1.0 - fill) < most * positions * spread * spread * (0.5 + fill / 6.0)
 }
 
 #[allow(clippy::cast_precision_loss, reason = "an estimate needs no more")]

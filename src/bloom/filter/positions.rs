@@ -65,6 +65,12 @@ impl Modulus {
         Self { bits, reciprocal }
     }
 
+    /// The number of cells.
+    #[inline(always)]
+    pub const fn cells(self) -> u64 {
+        self.bits
+    }
+
     /// `x mod bits`, exactly. The reciprocal is at most one below `2⁶⁴ / bits`, so the estimated
     /// quotient is the true one or one less, or up to three less where the product's high half is
     /// an estimate too. Subtractions mend the remainder: of `bits` and what wraps, the smaller.

@@ -75,16 +75,22 @@ pub trait Words: Copy {
     fn mul(self, other: Self) -> Self;
     /// The high half of the product or, where not [`EXACT`](Self::EXACT), up to 2 less.
     fn mul_high(self, other: Self) -> Self;
-    /// Which of these bit positions are set in a bitmap, of those whose bit in `wanted` is set: bit
-    /// 0 for the first, and so on. At least one is wanted. What lies past the end is not set.
-    fn are_set_in(self, bitmap: &[u8], wanted: u64) -> u64;
+    /// At which of these positions the cell, of 1 or 4 bits, is not 0, of those whose bit in `wanted` is
+    /// set: bit 0 for the first, and so on. At least one is wanted. What lies past the end is 0.
+    fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64;
 }
 
-/// The bit at a position, 0 or 1.
+/// Whether the cell of 1 or 4 bits at a position is not 0, as 0 or 1.
 #[inline(always)]
-pub fn bit(bitmap: &[u8], position: u64) -> u64 {
-    let byte = bitmap.get((position / 8) as usize).copied();
-    u64::from(byte.unwrap_or(0)) >> (position % 8) & 1
+pub fn is_used<const CELL_BITS: u64>(cells: &[u8], position: u64) -> u64 {
+    let per_byte = 8 / CELL_BITS;
+    let byte = cells.get((position / per_byte) as usize).copied();
+    let cell = u64::from(byte.unwrap_or(0)) >> (position % per_byte * CELL_BITS);
+    if CELL_BITS == 1 {
+        cell & 1
+    } else {
+        u64::from(cell & ((1 << CELL_BITS) - 1) != 0)
+    }
 }
 
 /// What can be done with words of any width.
@@ -165,8 +171,8 @@ impl Words for u64 {
         ((u128::from(self) * u128::from(other)) >> 64) as u64
     }
     #[inline(always)]
-    fn are_set_in(self, bitmap: &[u8], _wanted: u64) -> u64 {
-        bit(bitmap, self)
+    fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], _wanted: u64) -> u64 {
+        is_used::<CELL_BITS>(cells, self)
     }
 }
 
@@ -178,7 +184,7 @@ mod x86 {
     )]
     use std::arch::x86_64::*;
 
-    use super::{MAX_WORDS, Task, Words, bit};
+    use super::{MAX_WORDS, Task, Words, is_used};
 
     #[target_feature(enable = "avx512f,avx512dq,avx2,bmi2")]
     pub(super) fn run_eight<T: Task>(task: T) -> T::Output {
@@ -190,12 +196,16 @@ mod x86 {
         task.run::<Four>()
     }
 
-    /// [`Words::are_set_in`] without gathering.
+    /// [`Words::are_used_in`] without gathering.
     #[inline(always)]
-    fn one_by_one<W: Words>(positions: W, bitmap: &[u8], mut wanted: u64) -> u64 {
+    fn one_by_one<W: Words, const CELL_BITS: u64>(
+        positions: W,
+        cells: &[u8],
+        mut wanted: u64,
+    ) -> u64 {
         let mut numbers = [0; MAX_WORDS];
         positions.store(&mut numbers);
-        let set = |index: usize| bit(bitmap, numbers[index]) << index;
+        let set = |index: usize| is_used::<CELL_BITS>(cells, numbers[index]) << index;
         // A loop without a condition is unrolled.
         if wanted == (1 << W::COUNT) - 1 {
             return (0..W::COUNT).fold(0, |all, index| all | set(index));
@@ -274,26 +284,32 @@ mod x86 {
             })
         }
         #[inline(always)]
-        fn are_set_in(self, bitmap: &[u8], wanted: u64) -> u64 {
-            let Some(last) = bitmap.len().checked_sub(8) else {
-                return one_by_one(self, bitmap, wanted);
+        fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64 {
+            let Some(last) = cells.len().checked_sub(8) else {
+                return one_by_one::<_, CELL_BITS>(self, cells, wanted);
             };
             // Eight bytes are read for each position, from its own byte on or, near the end of the
-            // bitmap, from the last eight: never past the end, whatever the position. The shift is
+            // cells, from the last eight: never past the end, whatever the position. The shift is
             // too far then for a position past the end, and the result zero.
             native!({
+                let at = if CELL_BITS == 4 {
+                    _mm512_slli_epi64::<2>(self.0)
+                } else {
+                    self.0
+                };
                 let last = _mm512_set1_epi64(last.cast_signed() as i64);
-                let start = _mm512_min_epu64(_mm512_srli_epi64::<3>(self.0), last);
-                let place = _mm512_sub_epi64(self.0, _mm512_slli_epi64::<3>(start));
-                let bit = _mm512_sllv_epi64(_mm512_set1_epi64(1), place);
-                let base = bitmap.as_ptr().cast();
+                let start = _mm512_min_epu64(_mm512_srli_epi64::<3>(at), last);
+                let place = _mm512_sub_epi64(at, _mm512_slli_epi64::<3>(start));
+                let cell = _mm512_set1_epi64((1_i64 << CELL_BITS) - 1);
+                let cell = _mm512_sllv_epi64(cell, place);
+                let base = cells.as_ptr().cast();
                 let bytes = if wanted == 0xff {
                     _mm512_i64gather_epi64::<1>(start, base)
                 } else {
                     let (zero, mask) = (_mm512_setzero_si512(), wanted.to_le_bytes()[0]);
                     _mm512_mask_i64gather_epi64::<1>(zero, mask, start, base)
                 };
-                u64::from(_mm512_test_epi64_mask(bytes, bit))
+                u64::from(_mm512_test_epi64_mask(bytes, cell))
             })
         }
     }
@@ -363,8 +379,8 @@ mod x86 {
             })
         }
         #[inline(always)]
-        fn are_set_in(self, bitmap: &[u8], wanted: u64) -> u64 {
-            one_by_one(self, bitmap, wanted)
+        fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64 {
+            one_by_one::<_, CELL_BITS>(self, cells, wanted)
         }
     }
 }
@@ -409,11 +425,20 @@ mod tests {
                     let bitmap = vec![0xa5_u8; (bits / 8) as usize];
                     let is_set = |p: u64| p < bits && 0xa5 >> (p % 8) & 1 == 1;
                     for wanted in 1..1 << W::COUNT {
-                        let set = positions.are_set_in(&bitmap, wanted);
-                        assert_eq!(set & !wanted, 0);
+                        let set = positions.are_used_in::<1>(&bitmap, wanted);
+                        // Of as many counters, all but every fourth are in use.
+                        let cells = bitmap.repeat(4);
+                        let cells: Vec<u8> =
+                            (0..).zip(cells).map(|(i, _)| [0x1f, 0x80][i % 2]).collect();
+                        let used = positions.are_used_in::<4>(&cells, wanted);
+                        let is_used = |p: u64| p < bits && p % 4 != 2;
+                        assert_eq!((set | used) & !wanted, 0);
                         for (index, number) in numbers[..W::COUNT].iter().enumerate() {
-                            let expected = wanted >> index & 1 == 1 && is_set(*number);
+                            let wanted = wanted >> index & 1 == 1;
+                            let expected = wanted && is_set(*number);
                             assert_eq!(set >> index & 1 == 1, expected, "{bits}: {number}");
+                            let expected = wanted && is_used(*number);
+                            assert_eq!(used >> index & 1 == 1, expected, "{bits}: {number}");
                         }
                     }
                 }

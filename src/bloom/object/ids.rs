@@ -54,17 +54,20 @@ impl Ids {
 
     /// The filter to count an item in, which is recorded as that of its id, if it has one. Calls `limits`
     /// only if the stack, or this table, has to grow.
+    ///
+    /// `claimant` is the newest filter that claims the item.
     pub fn place(
         &mut self,
         stack: &mut Stack,
         probe: Probe,
+        claimant: Option<usize>,
         id: Option<u64>,
         limits: impl FnOnce() -> Limits,
     ) -> Result<usize, Refusal> {
         let found = match id {
             Some(id) => self.choose(stack, probe, id),
             // To the filter with its earlier counts, so that one filter holds all of them.
-            None => stack.claimants(probe).next().or_else(|| with_room(stack)),
+            None => claimant.or_else(|| with_room(stack)),
         };
         // One entry for each filter, and for the one to be stacked.
         let stacks = found.is_none() && stack.law().growth() != Growth::Fixed;
@@ -135,6 +138,22 @@ impl Ids {
         // older filter is not used before that filter is empty.
         let rises = !is_held && above.is_none();
         with_room(stack).filter(|index| !rises || self.overlaps(*index))
+    }
+
+    /// The filter that takes the next new item, if that is certain whatever the item: neither the stack nor this
+    /// table has to grow, and no interval.
+    pub fn next_with_room(&self, stack: &Stack, id: Option<u64>) -> Option<usize> {
+        let filters = stack.filters();
+        if !self.is_empty() && self.intervals.len() < filters.len() {
+            return None;
+        }
+        let takes = |index: &usize| !filters[*index].is_full() && self.may_take(*index, id);
+        (0..filters.len()).rev().find(takes)
+    }
+
+    /// Whether the counts of an item with this id, or without one, may be in a filter.
+    pub fn may_take(&self, index: usize, id: Option<u64>) -> bool {
+        id.is_none_or(|id| self.holds(index, id))
     }
 
     /// Whether a filter's interval overlaps another.

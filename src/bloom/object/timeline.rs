@@ -6,9 +6,10 @@
 //!             passed   oldest                now      made ahead, for a time to live of the whole window
 //! ```
 
-use crate::bloom::hash::{Hasher, Probe};
+use crate::bloom::filter::Filter;
+use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
 use crate::bloom::law::{Limits, Refusal};
-use crate::bloom::stack::{self, Added, Stack};
+use crate::bloom::stack::{self, Added, Known, ROW, Row, Stack};
 
 use super::ids::Ids;
 use super::shape::Shape;
@@ -61,25 +62,27 @@ impl Timeline {
 
     /// The periods that answer, oldest first. Reads the time only if there is a window.
     pub fn live(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
+        &self.periods[self.first_live(now_ms)..]
+    }
+
+    fn first_live(&self, now_ms: impl FnOnce() -> u64) -> usize {
         let Some(window) = self.shape.window() else {
-            return &self.periods;
+            return 0;
         };
         let current = window.period_at(now_ms());
         let passed = |period: &Period| window.has_passed(period.number, current);
-        &self.periods[self.periods.partition_point(passed)..]
+        self.periods.partition_point(passed)
+    }
+
+    /// The periods that answer, in two parts: those before a period, and that one with those after it.
+    fn live_around(&self, number: u64, now_ms: u64) -> (&[Period], &[Period]) {
+        let live = self.live(|| now_ms);
+        live.split_at(live.partition_point(|period| period.number < number))
     }
 
     #[inline(never)]
     pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
-        let mut live = self.live(now_ms).iter().rev();
-        live.any(|period| period.stack.contains(probe))
-    }
-
-    /// The newest period that answers and claims an item.
-    fn claimant(&self, probe: Probe, now_ms: u64) -> Option<usize> {
-        let live = self.live(|| now_ms);
-        let claimant = live.iter().rposition(|period| period.stack.contains(probe));
-        claimant.map(|index| self.periods.len() - live.len() + index)
+        any_contains(self.live(now_ms), probe)
     }
 
     pub fn contains_each<'i>(
@@ -89,9 +92,7 @@ impl Timeline {
         answer: impl FnMut(bool),
     ) {
         let live = self.live(now_ms);
-        let newest_first = || live.iter().rev();
-        let filters = || newest_first().flat_map(|period| period.stack.filters().iter().rev());
-        stack::contains_each(&self.hasher, items, filters, answer);
+        stack::contains_each(&self.hasher, items, || newest_first(live), answer);
     }
 
     /// Frees the periods that have passed, and sets the others back with the clock, if that was. Returns whether
@@ -131,13 +132,16 @@ impl Timeline {
         limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
         let target = self.target(time);
-        let claimant = self.claimant(probe, time.now_ms);
-        let index = match claimant.filter(|index| self.periods[*index].number >= target) {
-            // That period keeps it for as long as requested.
-            Some(_) if !self.shape.is_counting() => return Ok(Added::Present),
-            Some(index) => Some(index),
-            None => self.periods.iter().rposition(|p| p.number == target),
-        };
+        let mut renews = false;
+        if !self.shape.is_counting() {
+            let (earlier, later) = self.live_around(target, time.now_ms);
+            // A later period keeps it for as long as requested.
+            if any_contains(later, probe) {
+                return Ok(Added::Present);
+            }
+            renews = any_contains(earlier, probe);
+        }
+        let index = self.period_of(target);
         let added = if let Some(index) = index {
             self.add_to(index, probe, id, limits)
         } else {
@@ -148,11 +152,7 @@ impl Timeline {
             }
             added
         };
-        match added {
-            // There is no room to keep it for longer, but it is there.
-            Err(Refusal::Full) if claimant.is_some() => Ok(Added::Present),
-            added => added.map(|added| claimant.map_or(added, |_| Added::Again)),
-        }
+        if renews { renewed(added) } else { added }
     }
 
     /// Adds each item in turn, and passes the result of [`add`](Self::add) to `outcome`. Stops after the first
@@ -160,19 +160,149 @@ impl Timeline {
     #[inline(never)]
     pub fn add_each<'i>(
         &mut self,
-        items: impl Iterator<Item = &'i [u8]>,
+        mut items: impl Iterator<Item = &'i [u8]>,
         time: Time,
         id: Option<u64>,
         limits: impl Fn() -> Limits,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
-        for item in items {
-            let added = self.add(self.hasher.probe(item), time, id, &limits);
-            outcome(added);
-            if added.is_err() {
+        let mut row = Row::new();
+        loop {
+            let batch = Batch::of(&self.hasher, &mut items);
+            let mut each = |added: Result<_, _>| {
+                outcome(added);
+                added.is_ok()
+            };
+            let mut first = 0;
+            while first < batch.len() {
+                if self.shape.is_counting() {
+                    first = self.count_batch(&batch, first, id, &mut row, &mut each);
+                } else if let Some(index) = self.period_of(self.target(time)) {
+                    if !self.add_batch(index, &batch, first, time, &mut row, &limits, each) {
+                        return;
+                    }
+                    break;
+                }
+                // The object has to grow for the next item, or may have to.
+                if first < batch.len() {
+                    if !each(self.add(batch.probe(first), time, id, &limits)) {
+                        return;
+                    }
+                    first += 1;
+                }
+            }
+            if batch.len() < BATCH {
                 return;
             }
         }
+    }
+
+    /// Adds the items of a batch from `first` on to a period of a window, and passes each result to `each`, until
+    /// that returns false. Returns whether all were tried.
+    fn add_batch(
+        &mut self,
+        index: usize,
+        batch: &Batch,
+        first: usize,
+        time: Time,
+        row: &mut Row,
+        limits: impl Fn() -> Limits,
+        mut each: impl FnMut(Result<Added, Refusal>) -> bool,
+    ) -> bool {
+        let (earlier, later) = self.live_around(self.periods[index].number, time.now_ms);
+        let items = batch.mask_from(first);
+        let present = stack::claims_of_any(batch, newest_first(later), items);
+        let renewed_items = stack::claims_of_any(batch, newest_first(earlier), items & !present);
+        let (period, limits) = self.beside_others(index, limits);
+        let known = Known {
+            present,
+            asked: period.stack.filters().len() - 1,
+        };
+        let mut item = first;
+        let each = |added| {
+            let renews = renewed_items >> item & 1 == 1;
+            item += 1;
+            each(if renews { renewed(added) } else { added })
+        };
+        period
+            .stack
+            .add_batch(batch, first, known, row, limits, each)
+    }
+
+    /// Adds items of a batch to counters, from `first` on, and passes each result to `each`, until it comes to
+    /// one that needs more than a place in a filter which has room. Returns the number of that.
+    fn count_batch(
+        &mut self,
+        batch: &Batch,
+        first: usize,
+        id: Option<u64>,
+        row: &mut Row,
+        mut each: impl FnMut(Result<Added, Refusal>) -> bool,
+    ) -> usize {
+        let Some(Period { stack, ids, .. }) = self.periods.last_mut() else {
+            return first;
+        };
+        let Some(target) = ids.next_with_room(stack, id) else {
+            return first;
+        };
+        // Until the target is full, no other filter comes to claim anything: what is counted there is claimed
+        // already. An item goes to the newest that claims it, of those that may have its counts.
+        let items = batch.mask_from(first);
+        let (mut after, mut before, mut elsewhere) = (0, 0, 0);
+        let mut owners = [0; BATCH];
+        for (index, filter) in stack.filters().iter().enumerate().rev() {
+            let candidates = items & !(after | before);
+            if index == target {
+                continue;
+            }
+            if !ids.may_take(index, id) {
+                elsewhere |= stack::claims(batch, filter, candidates & !elsewhere);
+                continue;
+            }
+            let claimed = stack::claims(batch, filter, candidates);
+            for (item, owner) in owners.iter_mut().enumerate() {
+                if claimed >> item & 1 == 1 {
+                    *owner = index;
+                }
+            }
+            *(if index > target {
+                &mut after
+            } else {
+                &mut before
+            }) |= claimed;
+        }
+        let mut located = None;
+        for item in first..batch.len() {
+            let (probe, bit) = (batch.probe(item), 1 << item);
+            let takes = |stack: &Stack| stack.filters()[target].contains(probe);
+            if after & bit != 0 || before & bit != 0 && !takes(stack) {
+                let owner = owners[item];
+                let was_full = stack.filters()[owner].is_full();
+                stack.count_up(owner, probe);
+                each(Ok(Added::Again));
+                // A number of items that was not plausible is put right.
+                if stack.filters()[owner].is_full() != was_full {
+                    return item + 1;
+                }
+                continue;
+            }
+            if stack.filters()[target].is_full() && !takes(stack) {
+                return item;
+            }
+            let of_row = item / ROW * ROW;
+            if located != Some(of_row) {
+                row.locate(batch, of_row, &stack.filters()[target]);
+                located = Some(of_row);
+            }
+            let new = stack.count_up_in(target, row, item, probe) && elsewhere & bit == 0;
+            each(Ok(if new { Added::New } else { Added::Again }));
+        }
+        batch.len()
+    }
+
+    /// The newest period with this number.
+    fn period_of(&self, number: u64) -> Option<usize> {
+        self.periods.iter().rposition(|p| p.number == number)
     }
 
     /// The period that items added at a time go into.
@@ -187,20 +317,33 @@ impl Timeline {
         id: Option<u64>,
         limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
+        let is_counting = self.shape.is_counting();
+        let (Period { stack, ids, .. }, limits) = self.beside_others(index, limits);
+        if !is_counting {
+            return stack.add(probe, limits);
+        }
+        let claimant = stack.claimants(probe).next();
+        let index = ids.place(stack, probe, claimant, id, limits)?;
+        stack.count_up(index, probe);
+        Ok(claimant.map_or(Added::New, |_| Added::Again))
+    }
+
+    /// A period, and the limits for its stack: what the rest of the object leaves.
+    fn beside_others(
+        &mut self,
+        index: usize,
+        limits: impl Fn() -> Limits,
+    ) -> (&mut Period, impl Fn() -> Limits) {
         let base = Self::BASE_BYTES + self.table_bytes();
         let (older, from) = self.periods.split_at_mut(index);
         let (period, newer) = from.split_at_mut(1);
-        let Period { stack, ids, .. } = &mut period[0];
-        let beside = base + ids.memory_bytes() - Stack::BASE_BYTES;
-        let others = || older.iter().chain(&*newer).map(Period::memory_bytes);
-        let limits = || limits().beside(beside + others().sum::<u64>());
-        if !self.shape.is_counting() {
-            return stack.add(probe, limits);
-        }
-        let claimed = stack.contains(probe);
-        let index = ids.place(stack, probe, id, limits)?;
-        stack.count_up(index, probe);
-        Ok(if claimed { Added::Again } else { Added::New })
+        let period = &mut period[0];
+        let beside = base + period.ids.memory_bytes() - Stack::BASE_BYTES;
+        let limits = move || {
+            let others = older.iter().chain(&*newer).map(Period::memory_bytes);
+            limits().beside(beside + others.sum::<u64>())
+        };
+        (period, limits)
     }
 
     /// Opens a period that does not exist. Returns its index.
@@ -280,5 +423,29 @@ impl Timeline {
         } else {
             size_of::<Period>() as u64
         }
+    }
+}
+
+/// The filters of some periods.
+fn newest_first(periods: &[Period]) -> impl Iterator<Item = &Filter> {
+    let stacks = periods.iter().rev().map(|period| &period.stack);
+    stacks.flat_map(|stack| stack.filters().iter().rev())
+}
+
+/// Whether any of these periods claims the item.
+fn any_contains(periods: &[Period], probe: Probe) -> bool {
+    let Some((newest, older)) = periods.split_last() else {
+        return false;
+    };
+    newest.stack.contains(probe)
+        || !older.is_empty() && stack::any_apart_contains(newest_first(older), probe)
+}
+
+/// What an add did whose item an earlier period claims: if there is no room to keep it for longer, it is there.
+fn renewed(added: Result<Added, Refusal>) -> Result<Added, Refusal> {
+    match added {
+        Ok(Added::New) => Ok(Added::Again),
+        Err(Refusal::Full) => Ok(Added::Present),
+        added => added,
     }
 }

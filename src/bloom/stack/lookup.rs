@@ -1,8 +1,10 @@
-//! Lookups: of one item in a stack, of many items in one filter after another.
+//! Lookups: of one item in many filters, of many items in one filter, and of many in several.
 //!
-//! Both go in rounds: position number 0 of all, then number 1 where a bit was set, and so on. The lookups of
+//! All go in rounds: position number 0 of all, then number 1 where a bit was set, and so on. The lookups of
 //! a round do not wait for each other, so their cache misses overlap, and there is no branch between them
 //! to mispredict.
+
+use std::borrow::Borrow;
 
 use crate::bloom::filter::{Cells, Filter, point, point_of};
 use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
@@ -24,22 +26,52 @@ const GROUP: usize = 1024;
 
 #[inline(never)]
 fn older_contain(older: &[Filter], probe: Probe) -> bool {
-    let mut groups = older.rchunks(GROUP);
-    match older.last().map(Filter::cells) {
-        Some(Cells::BareBits) => groups.any(|group| group_contains::<true>(group, probe)),
-        Some(Cells::Counters) => older.iter().any(|filter| filter.contains(probe)),
-        Some(Cells::Bits) => groups.any(|group| group_contains::<false>(group, probe)),
+    older
+        .rchunks(GROUP)
+        .any(|group| group_contains(group, probe))
+}
+
+/// Whether any of these filters, which lie apart, claims the item.
+#[inline]
+pub fn any_apart_contains<'f>(mut filters: impl Iterator<Item = &'f Filter>, probe: Probe) -> bool {
+    while let Some(first) = filters.next() {
+        let mut group = [first; 64];
+        let count = fill(&mut group, &mut filters);
+        if group_contains(&group[..count], probe) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Puts the next ones behind the first. Returns how many there are now.
+#[inline]
+fn fill<'f>(group: &mut [&'f Filter], next: &mut impl Iterator<Item = &'f Filter>) -> usize {
+    let mut count = 1;
+    for (slot, filter) in group[1..].iter_mut().zip(next) {
+        *slot = filter;
+        count += 1;
+    }
+    count
+}
+
+#[inline]
+fn group_contains<F: Borrow<Filter>>(group: &[F], probe: Probe) -> bool {
+    match group.last().map(|filter| filter.borrow().cells()) {
+        Some(Cells::BareBits) => bits_contain::<true, F>(group, probe),
+        Some(Cells::Counters) => group.iter().any(|filter| filter.borrow().contains(probe)),
+        Some(Cells::Bits) => bits_contain::<false, F>(group, probe),
         None => false,
     }
 }
 
 /// The work of a round is known long before it; each round halves the filters.
 #[inline]
-fn group_contains<const BARE: bool>(group: &[Filter], probe: Probe) -> bool {
+fn bits_contain<const BARE: bool, F: Borrow<Filter>>(group: &[F], probe: Probe) -> bool {
     let mut claims = [0_u64; GROUP / 64];
     for (claims, filters) in claims.iter_mut().zip(group.chunks(64)) {
         for (index, filter) in filters.iter().enumerate() {
-            *claims |= filter.bit::<BARE>(point_of::<BARE>(probe, 0)) << index;
+            *claims |= filter.borrow().bit::<BARE>(point_of::<BARE>(probe, 0)) << index;
         }
     }
     for round in 1.. {
@@ -49,7 +81,7 @@ fn group_contains<const BARE: bool>(group: &[Filter], probe: Probe) -> bool {
             let mut candidates = std::mem::take(claims);
             while candidates != 0 {
                 let index = candidates.trailing_zeros();
-                let filter = &filters[index as usize];
+                let filter = filters[index as usize].borrow();
                 if round >= filter.hashes() {
                     return true;
                 }
@@ -78,14 +110,7 @@ pub fn contains_each<'i, 'f, F: Iterator<Item = &'f Filter>>(
         if batch.len() == 0 {
             return;
         }
-        let all = batch.mask_from(0);
-        let mut claimed = 0;
-        for filter in filters() {
-            claimed |= claims(&batch, filter, all & !claimed);
-            if claimed == all {
-                break;
-            }
-        }
+        let claimed = claims_of_any(&batch, filters(), batch.mask_from(0));
         for index in 0..batch.len() {
             answer(claimed >> index & 1 == 1);
         }
@@ -95,17 +120,71 @@ pub fn contains_each<'i, 'f, F: Iterator<Item = &'f Filter>>(
     }
 }
 
+/// How many filters a batch is looked up in together.
+const BATCH_GROUP: usize = 8;
+
+/// Which items of a batch any of these filters, newest first, claims, of those whose bit in `candidates` is set.
+#[inline]
+pub fn claims_of_any<'f>(
+    batch: &Batch,
+    mut filters: impl Iterator<Item = &'f Filter>,
+    candidates: u64,
+) -> u64 {
+    // The newest one alone: it holds most of the items, and often there is no other.
+    let Some(newest) = filters.next() else {
+        return 0;
+    };
+    let mut claimed = claims(batch, newest, candidates);
+    while claimed != candidates
+        && let Some(first) = filters.next()
+    {
+        let mut group = [first; BATCH_GROUP];
+        let count = fill(&mut group, &mut filters);
+        claimed |= claims_of_group(batch, &group[..count], candidates & !claimed);
+    }
+    claimed
+}
+
+#[inline(never)]
+fn claims_of_group(batch: &Batch, group: &[&Filter], candidates: u64) -> u64 {
+    match group {
+        [] => 0,
+        [filter] => claims(batch, filter, candidates),
+        [first, ..] => match first.cells() {
+            Cells::BareBits => words::run(ClaimsOfGroup::<true, 1> {
+                batch,
+                group,
+                candidates,
+            }),
+            Cells::Counters => words::run(ClaimsOfGroup::<false, 4> {
+                batch,
+                group,
+                candidates,
+            }),
+            Cells::Bits => words::run(ClaimsOfGroup::<false, 1> {
+                batch,
+                group,
+                candidates,
+            }),
+        },
+    }
+}
+
 /// Which items of a batch a filter claims, of those whose bit in `candidates` is set.
 #[inline]
 pub fn claims(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
     match filter.cells() {
-        Cells::BareBits => words::run(Claims::<true> {
+        Cells::BareBits => words::run(Claims::<true, 1> {
             batch,
             filter,
             candidates,
         }),
-        Cells::Counters => counted(batch, filter, candidates),
-        Cells::Bits => words::run(Claims::<false> {
+        Cells::Counters => words::run(Claims::<false, 4> {
+            batch,
+            filter,
+            candidates,
+        }),
+        Cells::Bits => words::run(Claims::<false, 1> {
             batch,
             filter,
             candidates,
@@ -113,31 +192,19 @@ pub fn claims(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
     }
 }
 
-/// The same, where cells are counters: one item after another.
-fn counted(batch: &Batch, filter: &Filter, mut candidates: u64) -> u64 {
-    let mut claims = 0;
-    while candidates != 0 {
-        let index = candidates.trailing_zeros();
-        let claimed = filter.contains(batch.probe(index as usize));
-        claims |= u64::from(claimed) << index;
-        candidates &= candidates - 1;
-    }
-    claims
-}
-
-struct Claims<'c, const BARE: bool> {
+struct Claims<'c, const BARE: bool, const CELL_BITS: u64> {
     batch: &'c Batch,
     filter: &'c Filter,
     candidates: u64,
 }
 
-impl<const BARE: bool> Task for Claims<'_, BARE> {
+impl<const BARE: bool, const CELL_BITS: u64> Task for Claims<'_, BARE, CELL_BITS> {
     type Output = u64;
 
     #[inline(always)]
     fn run<W: Words>(self) -> u64 {
-        let modulus = self.filter.modulus::<BARE>();
-        let bitmap = self.filter.bitmap_as::<BARE>();
+        let modulus = self.filter.modulus::<BARE, CELL_BITS>();
+        let cells = self.filter.bitmap_as::<BARE>();
         let lanes = u64::MAX >> (BATCH - W::COUNT);
         // `a + i·b`, before round `i`.
         let mut sums = self.batch.a;
@@ -154,11 +221,69 @@ impl<const BARE: bool> Task for Claims<'_, BARE> {
                 let sum = W::load(&sums[start..]);
                 let step = W::load(&self.batch.b[start..]);
                 sum.add(step).store(&mut sums[start..]);
-                let point = point::<W, BARE>(round, sum, step);
-                claims |= modulus.reduce(point).are_set_in(bitmap, wanted) << start;
+                let position = modulus.reduce(point::<W, BARE>(round, sum, step));
+                claims |= position.are_used_in::<CELL_BITS>(cells, wanted) << start;
             }
         }
         claims
+    }
+}
+
+/// The same in several filters, a round in all of them before the next.
+struct ClaimsOfGroup<'c, const BARE: bool, const CELL_BITS: u64> {
+    batch: &'c Batch,
+    group: &'c [&'c Filter],
+    candidates: u64,
+}
+
+impl<const BARE: bool, const CELL_BITS: u64> Task for ClaimsOfGroup<'_, BARE, CELL_BITS> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        let lanes = u64::MAX >> (BATCH - W::COUNT);
+        let mut claims = [0; BATCH_GROUP];
+        claims[..self.group.len()].fill(self.candidates);
+        let mut claimed = 0;
+        let mut positions = [0; BATCH];
+        for round in 0.. {
+            let mut left = 0;
+            // Of which number of cells, and of which items, there are positions. Those of one are used for all
+            // filters with as many cells.
+            let (mut of, mut known) = (0, 0_u64);
+            for (claims, filter) in claims.iter_mut().zip(self.group) {
+                let mut candidates = std::mem::take(claims) & !claimed;
+                if round >= filter.hashes() {
+                    claimed |= candidates;
+                    continue;
+                }
+                let modulus = filter.modulus::<BARE, CELL_BITS>();
+                if modulus.cells() != of {
+                    (of, known) = (modulus.cells(), 0);
+                }
+                let cells = filter.bitmap_as::<BARE>();
+                while candidates != 0 {
+                    let start = candidates.trailing_zeros() as usize / W::COUNT * W::COUNT;
+                    let wanted = candidates >> start & lanes;
+                    candidates &= !(lanes << start);
+                    if known >> start & 1 == 0 {
+                        known |= 1 << start;
+                        let step = W::load(&self.batch.b[start..]);
+                        let sum = W::load(&self.batch.a[start..]);
+                        let sum = sum.add(step.mul(W::splat(round.into())));
+                        let point = point::<W, BARE>(round, sum, step);
+                        modulus.reduce(point).store(&mut positions[start..]);
+                    }
+                    let position = W::load(&positions[start..]);
+                    *claims |= position.are_used_in::<CELL_BITS>(cells, wanted) << start;
+                }
+                left |= *claims;
+            }
+            if left & !claimed == 0 {
+                break;
+            }
+        }
+        claimed
     }
 }
 
@@ -168,7 +293,7 @@ pub const ROW: usize = 16;
 /// The most hash functions for which a row is computed: enough for rates down to 0.00002.
 const ROW_HASHES: usize = 16;
 
-/// The positions of a row of items in one filter of bits.
+/// The positions of a row of items in one filter.
 pub struct Row {
     /// By hash function, then by item.
     positions: [[u64; ROW]; ROW_HASHES],
@@ -192,20 +317,25 @@ impl Row {
         self.hashes = filter.hashes() as usize;
         if self.hashes <= ROW_HASHES {
             let row = self;
-            if filter.cells() == Cells::BareBits {
-                words::run(Locate::<true> {
+            match filter.cells() {
+                Cells::BareBits => words::run(Locate::<true, 1> {
                     row,
                     batch,
                     first,
                     filter,
-                });
-            } else {
-                words::run(Locate::<false> {
+                }),
+                Cells::Counters => words::run(Locate::<false, 4> {
                     row,
                     batch,
                     first,
                     filter,
-                });
+                }),
+                Cells::Bits => words::run(Locate::<false, 1> {
+                    row,
+                    batch,
+                    first,
+                    filter,
+                }),
             }
         }
     }
@@ -218,19 +348,19 @@ impl Row {
     }
 }
 
-struct Locate<'l, const BARE: bool> {
+struct Locate<'l, const BARE: bool, const CELL_BITS: u64> {
     row: &'l mut Row,
     batch: &'l Batch,
     first: usize,
     filter: &'l Filter,
 }
 
-impl<const BARE: bool> Task for Locate<'_, BARE> {
+impl<const BARE: bool, const CELL_BITS: u64> Task for Locate<'_, BARE, CELL_BITS> {
     type Output = ();
 
     #[inline(always)]
     fn run<W: Words>(self) {
-        let modulus = self.filter.modulus::<BARE>();
+        let modulus = self.filter.modulus::<BARE, CELL_BITS>();
         let end = self.batch.len().min(self.first + ROW);
         for start in (self.first..end).step_by(W::COUNT) {
             let mut sum = W::load(&self.batch.a[start..]);
@@ -245,10 +375,10 @@ impl<const BARE: bool> Task for Locate<'_, BARE> {
             }
         }
         if self.filter.is_large() {
-            let bitmap = self.filter.bitmap_as::<BARE>();
+            let cells = self.filter.bitmap_as::<BARE>();
             for positions in &self.row.positions[..self.row.hashes] {
                 for position in &positions[..end - self.first] {
-                    memory::prefetch(bitmap, (position / 8) as usize);
+                    memory::prefetch(cells, (position / (8 / CELL_BITS)) as usize);
                 }
             }
         }

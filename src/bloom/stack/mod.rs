@@ -8,9 +8,7 @@ use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
 use crate::bloom::law::{Growth, Law, Limits, Refusal, Standing, Step};
 use crate::bloom::number::{MAX_CAPACITY, Sums, either};
 
-use lookup::{ROW, Row};
-
-pub use lookup::{claims, contains_each};
+pub use lookup::{ROW, Row, any_apart_contains, claims, claims_of_any, contains_each};
 
 /// What an add did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +19,15 @@ pub enum Added {
     Present,
     /// The object claimed the item already, and added it once more: an object with periods or counters.
     Again,
+}
+
+/// What is known of a batch before it is added.
+#[derive(Clone, Copy, Default)]
+pub struct Known {
+    /// A bit for each item that is there already.
+    pub present: u64,
+    /// How many filters, oldest first, have been looked up in for that.
+    pub asked: usize,
 }
 
 /// A stack of filters.
@@ -226,37 +233,66 @@ impl Stack {
         let mut row = Row::new();
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
-            // Which items are claimed by filters that take no more, and how many such filters were looked up in.
-            let (mut present, mut asked) = (0, 0);
-            for index in 0..batch.len() {
-                let newest = self.filters.len().saturating_sub(1);
-                let grown = asked < newest;
-                for filter in &self.filters[asked..newest] {
-                    present |= lookup::claims(&batch, filter, batch.mask_from(index) & !present);
-                }
-                asked = newest;
-                if index % ROW == 0 || grown {
-                    row.locate(&batch, index / ROW * ROW, &self.filters[newest]);
-                }
-                let added = if present >> index & 1 == 1 {
-                    Ok(Added::Present)
-                } else {
-                    let probe = batch.probe(index);
-                    let insert = |newest: &mut Filter| match row.positions(index % ROW) {
-                        Some(positions) => newest.insert_at(positions),
-                        None => newest.insert_slowly(probe),
-                    };
-                    self.add_to_newest(probe, insert, &limits)
-                };
+            let each = |added: Result<_, _>| {
                 outcome(added);
-                if added.is_err() {
-                    return;
-                }
-            }
-            if batch.len() < BATCH {
+                added.is_ok()
+            };
+            let all = self.add_batch(&batch, 0, Known::default(), &mut row, &limits, each);
+            if !all || batch.len() < BATCH {
                 return;
             }
         }
+    }
+
+    /// Adds the items of a batch from `first` on, and passes each result to `outcome`, until that returns false.
+    /// Returns whether all were tried.
+    #[inline(always)]
+    pub fn add_batch(
+        &mut self,
+        batch: &Batch,
+        first: usize,
+        known: Known,
+        row: &mut Row,
+        limits: impl Fn() -> Limits,
+        mut outcome: impl FnMut(Result<Added, Refusal>) -> bool,
+    ) -> bool {
+        let Known {
+            mut present,
+            mut asked,
+        } = known;
+        // The first item of the row whose positions are known.
+        let mut located = None;
+        for index in first..batch.len() {
+            let newest = self.filters.len().saturating_sub(1);
+            let grown = asked < newest;
+            if grown {
+                let filters = self.filters[asked..newest].iter().rev();
+                present |= claims_of_any(batch, filters, batch.mask_from(index) & !present);
+                asked = newest;
+            }
+            if grown {
+                located = None;
+            }
+            let added = if present >> index & 1 == 1 {
+                Ok(Added::Present)
+            } else {
+                let of_row = index / ROW * ROW;
+                if located != Some(of_row) {
+                    row.locate(batch, of_row, &self.filters[newest]);
+                    located = Some(of_row);
+                }
+                let probe = batch.probe(index);
+                let insert = |newest: &mut Filter| match row.positions(index % ROW) {
+                    Some(positions) => newest.insert_at(positions),
+                    None => newest.insert_slowly(probe),
+                };
+                self.add_to_newest(probe, insert, &limits)
+            };
+            if !outcome(added) {
+                return false;
+            }
+        }
+        true
     }
 
     /// Adds an item that no older filter claims to the newest one, as `insert` does.
@@ -335,6 +371,15 @@ impl Stack {
 
     pub fn count_up(&mut self, index: usize, probe: Probe) {
         self.recount(index, |filter| filter.count_up(probe));
+    }
+
+    /// [`count_up`](Self::count_up) an item of a row of this filter. Returns whether that did not claim it before.
+    #[inline]
+    pub fn count_up_in(&mut self, index: usize, row: &Row, item: usize, probe: Probe) -> bool {
+        self.recount(index, |filter| match row.positions(item % ROW) {
+            Some(positions) => filter.count_up_at(positions),
+            None => filter.count_up(probe),
+        })
     }
 
     /// Removes one count of an item that a filter claims, and returns whether it did.
