@@ -271,6 +271,13 @@ impl Filter {
         words::is_used::<1>(self.bitmap_as::<BARE>(), position)
     }
 
+    /// Prefetches that bit's memory.
+    #[inline(always)]
+    pub(crate) fn prefetch_bit<const BARE: bool>(&self, point: u64) {
+        let position = self.modulus::<BARE, 1>().reduce(point);
+        memory::prefetch(self.bitmap_as::<BARE>(), (position / 8) as usize);
+    }
+
     /// Whether its bits are worth prefetching: those of a smaller filter are in the cache anyway.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {

@@ -4,8 +4,6 @@
 //! a round do not wait for each other, so their cache misses overlap, and there is no branch between them
 //! to mispredict.
 
-use std::borrow::Borrow;
-
 use crate::bloom::filter::{Cells, Filter, point, point_of};
 use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
 use crate::bloom::machine::memory;
@@ -26,9 +24,13 @@ const GROUP: usize = 1024;
 
 #[inline(never)]
 fn older_contain(older: &[Filter], probe: Probe) -> bool {
-    older
-        .rchunks(GROUP)
-        .any(|group| group_contains(group, probe))
+    let mut groups = older.rchunks(GROUP);
+    match older.last().map(Filter::cells) {
+        Some(Cells::BareBits) => groups.any(|group| group_contains::<true>(group, probe)),
+        Some(Cells::Counters) => older.iter().any(|filter| filter.contains(probe)),
+        Some(Cells::Bits) => groups.any(|group| group_contains::<false>(group, probe)),
+        None => false,
+    }
 }
 
 /// Whether any of these filters, which lie apart, claims the item.
@@ -37,9 +39,58 @@ pub fn any_apart_contains<'f>(mut filters: impl Iterator<Item = &'f Filter>, pro
     while let Some(first) = filters.next() {
         let mut group = [first; 64];
         let count = fill(&mut group, &mut filters);
-        if group_contains(&group[..count], probe) {
+        let group = &group[..count];
+        let found = match first.cells() {
+            Cells::BareBits => apart_contain::<true>(group, probe),
+            Cells::Counters => group.iter().any(|filter| filter.contains(probe)),
+            Cells::Bits => apart_contain::<false>(group, probe),
+        };
+        if found {
             return true;
         }
+    }
+    false
+}
+
+/// Up to 64 filters, of which each may miss the caches: two positions at once make for half as many rounds that
+/// wait, and a fourth of the filters is left after each.
+fn apart_contain<const BARE: bool>(group: &[&Filter], probe: Probe) -> bool {
+    let mut left = u64::MAX >> (64 - group.len());
+    let mut round = 0;
+    // What few are left are looked up in ahead of their turn by the processor.
+    while left.count_ones() > 2 || round == 0 {
+        let points = [round, round + 1].map(|round| point_of::<BARE>(probe, round));
+        let mut candidates = left;
+        while candidates != 0 {
+            let filter = group[candidates.trailing_zeros() as usize];
+            candidates &= candidates - 1;
+            if filter.is_large() {
+                for point in points {
+                    filter.prefetch_bit::<BARE>(point);
+                }
+            }
+        }
+        let mut candidates = std::mem::take(&mut left);
+        while candidates != 0 {
+            let index = candidates.trailing_zeros();
+            candidates &= candidates - 1;
+            let filter = group[index as usize];
+            let set = if round + 1 < filter.hashes() {
+                filter.bit::<BARE>(points[0]) & filter.bit::<BARE>(points[1])
+            } else if filter.contains(probe) {
+                return true;
+            } else {
+                0
+            };
+            left |= set << index;
+        }
+        round += 2;
+    }
+    while left != 0 {
+        if group[left.trailing_zeros() as usize].contains(probe) {
+            return true;
+        }
+        left &= left - 1;
     }
     false
 }
@@ -55,23 +106,13 @@ fn fill<'f>(group: &mut [&'f Filter], next: &mut impl Iterator<Item = &'f Filter
     count
 }
 
-#[inline]
-fn group_contains<F: Borrow<Filter>>(group: &[F], probe: Probe) -> bool {
-    match group.last().map(|filter| filter.borrow().cells()) {
-        Some(Cells::BareBits) => bits_contain::<true, F>(group, probe),
-        Some(Cells::Counters) => group.iter().any(|filter| filter.borrow().contains(probe)),
-        Some(Cells::Bits) => bits_contain::<false, F>(group, probe),
-        None => false,
-    }
-}
-
 /// The work of a round is known long before it; each round halves the filters.
 #[inline]
-fn bits_contain<const BARE: bool, F: Borrow<Filter>>(group: &[F], probe: Probe) -> bool {
+fn group_contains<const BARE: bool>(group: &[Filter], probe: Probe) -> bool {
     let mut claims = [0_u64; GROUP / 64];
     for (claims, filters) in claims.iter_mut().zip(group.chunks(64)) {
         for (index, filter) in filters.iter().enumerate() {
-            *claims |= filter.borrow().bit::<BARE>(point_of::<BARE>(probe, 0)) << index;
+            *claims |= filter.bit::<BARE>(point_of::<BARE>(probe, 0)) << index;
         }
     }
     for round in 1.. {
@@ -81,7 +122,7 @@ fn bits_contain<const BARE: bool, F: Borrow<Filter>>(group: &[F], probe: Probe) 
             let mut candidates = std::mem::take(claims);
             while candidates != 0 {
                 let index = candidates.trailing_zeros();
-                let filter = filters[index as usize].borrow();
+                let filter = &filters[index as usize];
                 if round >= filter.hashes() {
                     return true;
                 }
@@ -245,42 +286,59 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for ClaimsOfGroup<'_, BARE, CE
         let mut claims = [0; BATCH_GROUP];
         claims[..self.group.len()].fill(self.candidates);
         let mut claimed = 0;
-        let mut positions = [0; BATCH];
+        // By filter. Those of filters with as many cells are the same, and are kept where the first has its own.
+        let mut positions = [[0; BATCH]; BATCH_GROUP];
+        let mut place = [0; BATCH_GROUP];
         for round in 0.. {
             let mut left = 0;
-            // Of which number of cells, and of which items, there are positions. Those of one are used for all
-            // filters with as many cells.
-            let (mut of, mut known) = (0, 0_u64);
-            for (claims, filter) in claims.iter_mut().zip(self.group) {
-                let mut candidates = std::mem::take(claims) & !claimed;
+            // At the last place, for how many cells and for which items there are positions.
+            let (mut last, mut of, mut known) = (0, 0, 0_u64);
+            for (index, filter) in self.group.iter().enumerate() {
+                claims[index] &= !claimed;
                 if round >= filter.hashes() {
-                    claimed |= candidates;
-                    continue;
+                    claimed |= std::mem::take(&mut claims[index]);
                 }
+                left |= claims[index];
                 let modulus = filter.modulus::<BARE, CELL_BITS>();
                 if modulus.cells() != of {
-                    (of, known) = (modulus.cells(), 0);
+                    (last, of, known) = (index, modulus.cells(), 0);
                 }
+                place[index] = last;
+                let positions = &mut positions[last];
+                let mut unknown = claims[index] & !known;
+                while unknown != 0 {
+                    let start = unknown.trailing_zeros() as usize / W::COUNT * W::COUNT;
+                    unknown &= !(lanes << start);
+                    known |= lanes << start;
+                    let step = W::load(&self.batch.b[start..]);
+                    let sum = W::load(&self.batch.a[start..]);
+                    let sum = sum.add(step.mul(W::splat(round.into())));
+                    let point = point::<W, BARE>(round, sum, step);
+                    modulus.reduce(point).store(&mut positions[start..]);
+                }
+                if filter.is_large() {
+                    let cells = filter.bitmap_as::<BARE>();
+                    let mut candidates = claims[index];
+                    while candidates != 0 {
+                        let position = positions[candidates.trailing_zeros() as usize];
+                        memory::prefetch(cells, (position / (8 / CELL_BITS)) as usize);
+                        candidates &= candidates - 1;
+                    }
+                }
+            }
+            if left & !claimed == 0 {
+                break;
+            }
+            for (index, filter) in self.group.iter().enumerate() {
+                let mut candidates = std::mem::take(&mut claims[index]) & !claimed;
                 let cells = filter.bitmap_as::<BARE>();
                 while candidates != 0 {
                     let start = candidates.trailing_zeros() as usize / W::COUNT * W::COUNT;
                     let wanted = candidates >> start & lanes;
                     candidates &= !(lanes << start);
-                    if known >> start & 1 == 0 {
-                        known |= 1 << start;
-                        let step = W::load(&self.batch.b[start..]);
-                        let sum = W::load(&self.batch.a[start..]);
-                        let sum = sum.add(step.mul(W::splat(round.into())));
-                        let point = point::<W, BARE>(round, sum, step);
-                        modulus.reduce(point).store(&mut positions[start..]);
-                    }
-                    let position = W::load(&positions[start..]);
-                    *claims |= position.are_used_in::<CELL_BITS>(cells, wanted) << start;
+                    let position = W::load(&positions[place[index]][start..]);
+                    claims[index] |= position.are_used_in::<CELL_BITS>(cells, wanted) << start;
                 }
-                left |= *claims;
-            }
-            if left & !claimed == 0 {
-                break;
             }
         }
         claimed
