@@ -96,7 +96,7 @@ fn contains_batches_of_100_hits_by_width(bencher: Bencher, width: Width) {
     width.limit_to();
     let object = filled(100_000, 0.01, 2, 100_000);
     batches(bencher, &object, &items(100_000, 1));
-    Width::of_processor().limit_to();
+    Width::choose();
 }
 
 #[divan::bench(args = SIZES)]

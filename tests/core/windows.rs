@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use valkeybloom::bloom::{Added, Growth, Limits, Object, Refusal, Seed, Shape, Time, Window};
+use valkeybloom::bloom::{
+    Added, Fraction, Growth, Limits, Object, Refusal, Seed, Shape, Time, Window,
+};
 
 use crate::support::{
     ROOMY, Rng, add_at, at_each_width, counting, dump_of, has_at, params, through_every_form,
@@ -642,6 +644,79 @@ fn many_at_once_are_as_many_alone() {
                 assert_eq!(expected, claims, "{width:?} {shape:?} {now_ms}");
             }
             assert!(dump_of(&together) == dump_of(&alone));
+        }
+    });
+}
+
+/// Batches of any size, in which items repeat, periods grow or are opened, and limits refuse; with ids, and with
+/// removals, after which older filters have room.
+#[test]
+fn random_batches_are_single_adds() {
+    at_each_width(|width| {
+        let mut rng = Rng::new(7);
+        for turn in 0..60 {
+            let mut params = params(
+                1 + rng.next() % 80,
+                *rng.pick(&[0.3, 0.01]),
+                *rng.pick(&[0, 1, 2]),
+            );
+            if turn % 10 == 9 {
+                // Rows of more hash functions than are computed together, and large filters.
+                params.error_rate = Fraction::new(1e-7).unwrap();
+                params.capacity = 100_000;
+            }
+            let (counts, ids) = (rng.below(3) > 0, rng.below(2) == 0);
+            let shape = if counts {
+                counting(params)
+            } else {
+                windowed(params, 100, 1 + rng.next() % 6)
+            };
+            let limits = Limits {
+                filter_bytes: u64::MAX,
+                object_bytes: if rng.below(2) == 0 {
+                    u64::MAX
+                } else {
+                    1_000 + rng.next() % 8_000
+                },
+                saturate: rng.below(3) == 0,
+            };
+            let mut together = Object::new(&shape, rng.seed(), Time::at(0), ROOMY).unwrap();
+            let mut alone = together.try_clone().unwrap();
+            let (mut now_ms, mut id) = (0, 100);
+            for step in 0..30 {
+                now_ms = (now_ms + rng.next() % 90).saturating_sub(rng.next() % 60);
+                let time = Time {
+                    now_ms,
+                    ttl_ms: (rng.below(3) == 0).then(|| 1 + rng.next() % 800),
+                };
+                id = (id + rng.next() % 3).saturating_sub(rng.next() % 3);
+                let id = (counts && ids && rng.below(5) > 0).then_some(id);
+                let range = *rng.pick(&[20, 200, 2_000]);
+                let count = *rng.pick(&[1, 2, 64, 65, 130]);
+                let items: Vec<_> = (0..count).map(|_| known(rng.below(range))).collect();
+                let items = || items.iter().map(|item| &item[..]);
+                together.tidy(now_ms);
+                alone.tidy(now_ms);
+                let mut outcomes = Vec::new();
+                together.add_each(items(), time, id, || limits, |o| outcomes.push(o));
+                let mut expected = Vec::new();
+                for item in items() {
+                    expected.push(alone.add(item, time, id, || limits));
+                    if expected.last().is_some_and(Result::is_err) {
+                        break;
+                    }
+                }
+                let what = format!("{width:?}, {shape:?}, turn {turn}, step {step}");
+                assert_eq!(outcomes, expected, "{what}");
+                if counts && rng.below(2) == 0 {
+                    for item in (0..200).map(|_| known(rng.below(range))) {
+                        let removed = together.remove(&item, id);
+                        assert_eq!(removed, alone.remove(&item, id), "{what}");
+                    }
+                }
+                assert!(dump_of(&together) == dump_of(&alone), "{what}");
+                assert_eq!(together.memory_bytes(), alone.memory_bytes(), "{what}");
+            }
         }
     });
 }

@@ -1,5 +1,7 @@
 //! Cells that are bits: bit `i` is byte `i/8`, value `1 << i%8`.
 
+use crate::bloom::machine::words::{self, Task, Use, Words};
+
 /// Whether the bits at all of these positions are set.
 #[inline(always)]
 pub fn all_set(bitmap: &[u8], mut positions: impl Iterator<Item = u64>) -> bool {
@@ -18,19 +20,9 @@ pub fn set_all(bitmap: &mut [u8], positions: impl Iterator<Item = u64>) -> bool 
     new
 }
 
-/// Sets the bits that are set in another bitmap.
-pub fn unite(bitmap: &mut [u8], other: &[u8]) {
-    let pairs = bitmap.iter_mut().zip(other);
-    pairs.for_each(|(bits, other)| *bits |= other);
-}
-
 /// Whether all bits that are set in another bitmap of this length are set in this one.
 pub fn hold(bitmap: &[u8], other: &[u8]) -> bool {
-    let ((words, bytes), (other_words, other_bytes)) = (bitmap.as_chunks(), other.as_chunks());
-    let mut words = words.iter().zip(other_words);
-    let mut bytes = bytes.iter().zip(other_bytes);
-    words.all(|(own, other)| u64::from_le_bytes(*other) & !u64::from_le_bytes(*own) == 0)
-        && bytes.all(|(own, other)| other & !own == 0)
+    words::run(Hold { bitmap, other })
 }
 
 /// How many bits are set.
@@ -40,15 +32,87 @@ pub fn ones(bitmap: &[u8]) -> u64 {
 
 /// How many bits are set in either of two bitmaps of one length.
 pub fn ones_of_union(bitmap: &[u8], other: &[u8]) -> u64 {
-    let ((words, bytes), (other_words, other_bytes)) = (bitmap.as_chunks(), other.as_chunks());
-    let words = words.iter().zip(other_words);
-    let in_words = words.map(|(own, other)| {
-        let either = u64::from_le_bytes(*own) | u64::from_le_bytes(*other);
-        u64::from(either.count_ones())
-    });
-    let bytes = bytes.iter().zip(other_bytes);
-    let in_bytes = bytes.map(|(own, other)| u64::from((own | other).count_ones()));
-    in_words.sum::<u64>() + in_bytes.sum::<u64>()
+    words::run(OnesOfUnion { bitmap, other })
+}
+
+/// Sets the bits that are set in another bitmap of this length. Returns how many are set now.
+pub fn unite(bitmap: &mut [u8], other: &[u8]) -> u64 {
+    words::run(Unite { bitmap, other })
+}
+
+/// Bytes that are handled together, so that the compiler uses words as wide as it is allowed to.
+const PIECE: usize = 512;
+
+struct Hold<'b> {
+    bitmap: &'b [u8],
+    other: &'b [u8],
+}
+
+impl Task for Hold<'_> {
+    const USE: Use = Use::Passes;
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> bool {
+        let (pieces, rest) = self.bitmap.as_chunks::<PIECE>();
+        let (other_pieces, other_rest) = self.other.as_chunks::<PIECE>();
+        pieces.iter().zip(other_pieces).all(|(own, other)| {
+            let missing = own.iter().zip(other).map(|(own, other)| other & !own);
+            missing.fold(0, |all, bits| all | bits) == 0
+        }) && rest
+            .iter()
+            .zip(other_rest)
+            .all(|(own, other)| other & !own == 0)
+    }
+}
+
+struct OnesOfUnion<'b> {
+    bitmap: &'b [u8],
+    other: &'b [u8],
+}
+
+impl Task for OnesOfUnion<'_> {
+    const USE: Use = Use::Passes;
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        let ((words, bytes), (other_words, other_bytes)) =
+            (self.bitmap.as_chunks(), self.other.as_chunks());
+        let words = words.iter().zip(other_words).map(|(own, other)| {
+            let either = u64::from_le_bytes(*own) | u64::from_le_bytes(*other);
+            u64::from(either.count_ones())
+        });
+        let bytes = bytes.iter().zip(other_bytes);
+        let bytes = bytes.map(|(own, other)| u64::from((own | other).count_ones()));
+        words.sum::<u64>() + bytes.sum::<u64>()
+    }
+}
+
+struct Unite<'b> {
+    bitmap: &'b mut [u8],
+    other: &'b [u8],
+}
+
+impl Task for Unite<'_> {
+    const USE: Use = Use::Passes;
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        let (words, bytes) = self.bitmap.as_chunks_mut();
+        let (other_words, other_bytes) = self.other.as_chunks();
+        let words = words.iter_mut().zip(other_words).map(|(own, other)| {
+            let either = u64::from_le_bytes(*own) | u64::from_le_bytes(*other);
+            *own = either.to_le_bytes();
+            u64::from(either.count_ones())
+        });
+        let bytes = bytes.iter_mut().zip(other_bytes).map(|(own, other)| {
+            *own |= other;
+            u64::from(own.count_ones())
+        });
+        words.sum::<u64>() + bytes.sum::<u64>()
+    }
 }
 
 /// The positions of the bits that are set.

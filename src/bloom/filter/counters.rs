@@ -1,6 +1,8 @@
 //! Cells that are counters of 4 bits (Fan, Cao, Almeida and Broder 2000): the counter at position `i` is the
 //! low half of byte `i/2`, or the high half where `i` is odd.
 
+use crate::bloom::machine::words::{self, Task, Use, Words};
+
 /// A counter that reaches this stays there: how often it was passed is unknown.
 pub const SATURATED: u8 = 15;
 
@@ -62,13 +64,9 @@ fn change(
     }
 }
 
-/// Adds the counters of another filter of the same size.
-pub fn unite(cells: &mut [u8], other: &[u8]) {
-    let pairs = cells.iter_mut().zip(other);
-    pairs.for_each(|(two, other)| {
-        let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
-        *two = low.min(SATURATED) | high.min(SATURATED) << 4;
-    });
+/// Adds the counters of another filter of the same size. Returns how many are not 0 now.
+pub fn unite(cells: &mut [u8], other: &[u8]) -> u64 {
+    words::run(Unite { cells, other })
 }
 
 /// Whether no counter of another filter of the same size is larger than its own here.
@@ -77,16 +75,78 @@ pub fn hold(cells: &[u8], other: &[u8]) -> bool {
     pairs.all(|(two, other)| two & 15 >= other & 15 && two >> 4 >= other >> 4)
 }
 
-/// How many counters are not 0; saturates.
-pub fn in_use(cells: &[u8]) -> u32 {
+/// How many counters are not 0.
+pub fn in_use(cells: &[u8]) -> u64 {
     in_use_in_union(cells, cells)
 }
 
-/// How many counters are not 0 in either of two filters of one size; saturates.
-pub fn in_use_in_union(cells: &[u8], other: &[u8]) -> u32 {
-    let pairs = cells.iter().zip(other).map(|(two, other)| two | other);
-    let used = pairs.map(|two| u64::from(two & 15 != 0) + u64::from(two >> 4 != 0));
-    u32::try_from(used.sum::<u64>()).unwrap_or(u32::MAX)
+/// How many counters are not 0 in either of two filters of one size.
+pub fn in_use_in_union(cells: &[u8], other: &[u8]) -> u64 {
+    words::run(InUseInUnion { cells, other })
+}
+
+/// So many bytes have no more counters than a byte can count.
+const PIECE: usize = 64;
+
+#[inline(always)]
+fn used(two: u8) -> u8 {
+    u8::from(two & 15 != 0) + u8::from(two >> 4 != 0)
+}
+
+struct Unite<'c> {
+    cells: &'c mut [u8],
+    other: &'c [u8],
+}
+
+impl Task for Unite<'_> {
+    const USE: Use = Use::Passes;
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        #[inline(always)]
+        fn unite(two: &mut u8, other: u8) -> u8 {
+            let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
+            *two = low.min(SATURATED) | high.min(SATURATED) << 4;
+            used(*two)
+        }
+        let (pieces, rest) = self.cells.as_chunks_mut::<PIECE>();
+        let (other_pieces, other_rest) = self.other.as_chunks::<PIECE>();
+        let in_pieces = pieces.iter_mut().zip(other_pieces).map(|(own, other)| {
+            let pairs = own.iter_mut().zip(other);
+            u64::from(pairs.map(|(two, other)| unite(two, *other)).sum::<u8>())
+        });
+        let rest = rest.iter_mut().zip(other_rest);
+        in_pieces.sum::<u64>()
+            + rest
+                .map(|(two, other)| u64::from(unite(two, *other)))
+                .sum::<u64>()
+    }
+}
+
+struct InUseInUnion<'c> {
+    cells: &'c [u8],
+    other: &'c [u8],
+}
+
+impl Task for InUseInUnion<'_> {
+    const USE: Use = Use::Passes;
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        let (pieces, rest) = self.cells.as_chunks::<PIECE>();
+        let (other_pieces, other_rest) = self.other.as_chunks::<PIECE>();
+        let in_pieces = pieces.iter().zip(other_pieces).map(|(own, other)| {
+            let pairs = own.iter().zip(other);
+            u64::from(pairs.map(|(two, other)| used(two | other)).sum::<u8>())
+        });
+        let rest = rest.iter().zip(other_rest);
+        in_pieces.sum::<u64>()
+            + rest
+                .map(|(two, other)| u64::from(used(two | other)))
+                .sum::<u64>()
+    }
 }
 
 /// The positions of the counters that are not 0.

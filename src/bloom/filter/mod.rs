@@ -87,7 +87,7 @@ impl Filter {
             return Err("filter's length is not what its header says");
         }
         let in_use = match geometry.cells {
-            Cells::Counters => counters::in_use(&blob[HEADER_BYTES..]),
+            Cells::Counters => saturated(counters::in_use(&blob[HEADER_BYTES..])),
             Cells::Bits | Cells::BareBits => 0,
         };
         Self::over(blob, geometry, capacity, items, in_use)
@@ -420,27 +420,58 @@ impl Filter {
     pub(crate) fn items_of_union(&self, other: &Self) -> u64 {
         let (own, others) = (self.bitmap(), other.bitmap());
         let in_use = match self.cells() {
-            Cells::Counters => counters::in_use_in_union(own, others).into(),
+            Cells::Counters => saturated(counters::in_use_in_union(own, others)).into(),
             Cells::Bits | Cells::BareBits => bits::ones_of_union(own, others),
         };
+        self.items_of(in_use)
+    }
+
+    /// How many items it would have with so many cells in use.
+    fn items_of(&self, in_use: u64) -> u64 {
         let positions = to_double(self.positions());
         let fill = (to_double(in_use) / positions).min(1.0);
         let (items, _) = rate::items_of_fill(positions, self.hashes(), fill);
         to_whole(items.round())
     }
 
-    /// Lays another filter of this size over this one. Its number of items stays as it is.
-    pub(crate) fn absorb(&mut self, other: &Self) {
-        let cells = self.bitmap_mut();
-        if other.cells() == Cells::Counters {
-            counters::unite(cells, other.bitmap());
-            let now_in_use = counters::in_use(cells);
-            if let Layout::Counters { in_use, .. } = &mut self.layout {
-                *in_use = now_in_use;
-            }
-        } else {
-            bits::unite(cells, other.bitmap());
+    /// Lays another filter of this size over this one. Its number of items stays as it is. Returns how many
+    /// it would have, by the cells that are in use now.
+    pub(crate) fn absorb(&mut self, other: &Self) -> u64 {
+        let kind = self.cells();
+        let in_use = unite(kind, self.bitmap_mut(), other.bitmap());
+        self.now_in_use(in_use)
+    }
+
+    /// A copy with another filter of this size laid over it, made in one pass, and what
+    /// [`absorb`](Self::absorb) returns; `None` if there is no memory for it.
+    pub(crate) fn united(&self, other: &Self) -> Option<(Self, u64)> {
+        let mut blob = Vec::new();
+        blob.try_reserve_exact(self.blob.len()).ok()?;
+        blob.extend_from_slice(&self.blob[..self.header_bytes()]);
+        let mut in_use = 0;
+        // What was copied is still near when the other is laid over it.
+        let pieces = self.bitmap().chunks(8192).zip(other.bitmap().chunks(8192));
+        for (own, other) in pieces {
+            let begin = blob.len();
+            blob.extend_from_slice(own);
+            in_use += unite(self.cells(), &mut blob[begin..], other);
         }
+        let blob = blob.into_boxed_slice();
+        let mut union = Self { blob, ..*self };
+        let items = union.now_in_use(in_use);
+        Some((union, items))
+    }
+
+    /// Records how many cells are in use. Returns the number of items that they stand for.
+    fn now_in_use(&mut self, now: u64) -> u64 {
+        let now = match &mut self.layout {
+            Layout::Counters { in_use, .. } => {
+                *in_use = saturated(now);
+                (*in_use).into()
+            }
+            Layout::Bits { .. } | Layout::BareBits { .. } => now,
+        };
+        self.items_of(now)
     }
 
     /// Lets it have at most so many items.
@@ -523,6 +554,18 @@ impl Filter {
     pub fn relocate(&mut self, place: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
         self.blob = place(std::mem::take(&mut self.blob));
     }
+}
+
+/// Lays cells over others of this kind. Returns how many are in use then.
+fn unite(kind: Cells, cells: &mut [u8], other: &[u8]) -> u64 {
+    match kind {
+        Cells::Counters => counters::unite(cells, other),
+        Cells::Bits | Cells::BareBits => bits::unite(cells, other),
+    }
+}
+
+fn saturated(in_use: u64) -> u32 {
+    u32::try_from(in_use).unwrap_or(u32::MAX)
 }
 
 /// Whether a number of items is certainly within the bounds that [`rate::items_of_fill`] sets for a share of

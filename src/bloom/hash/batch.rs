@@ -1,6 +1,6 @@
 //! Many items, hashed side by side.
 
-use crate::bloom::machine::words::{self, Task, Words};
+use crate::bloom::machine::words::{self, Task, Use, Words};
 
 use super::hasher::Hasher;
 use super::probe::Probe;
@@ -84,6 +84,7 @@ struct Hash<'h> {
 }
 
 impl Task for Hash<'_> {
+    const USE: Use = Use::Hashing;
     type Output = ();
 
     #[inline(always)]

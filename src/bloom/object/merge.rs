@@ -96,13 +96,18 @@ impl<'s> Part<'s> {
         self.may_hold(other) && self.cells.filter().holds(other.cells.filter())
     }
 
-    /// Takes what another filter of its size has, if either holds the other or there is room for both. Returns
-    /// whether that changed anything, or `None` if there is no room.
-    fn unite(&mut self, other: &Self, filter: &'s Filter) -> Result<Option<bool>, MergeError> {
+    /// Takes what another filter of its size has, if either holds the other or there is room for both; `holds` is
+    /// whether this one does. Returns whether that changed anything, or `None` if there is no room.
+    fn unite(
+        &mut self,
+        other: &Self,
+        filter: &'s Filter,
+        holds: bool,
+    ) -> Result<Option<bool>, MergeError> {
         let interval = hull(self.interval, other.interval);
         let known = interval == self.interval;
         let capacity = self.capacity.max(other.capacity);
-        if self.holds(other) {
+        if holds {
             self.interval = interval;
             self.source = other.source;
             return Ok(Some(!known));
@@ -112,22 +117,23 @@ impl<'s> Part<'s> {
             self.cells = Held::Source(filter);
             self.items = self.items.max(other.items);
         } else {
-            let items = own.items_of_union(filter);
             let (least, most) = (
                 self.items.max(other.items),
                 self.items.saturating_add(other.items),
             );
-            let items = items.clamp(least, most);
-            if items > capacity {
+            // Where there is room for both, they need not be counted before they are united.
+            if most > capacity && own.items_of_union(filter).clamp(least, most) > capacity {
                 return Ok(None);
             }
-            let mut union = match std::mem::replace(&mut self.cells, Held::Source(filter)) {
-                Held::Source(own) => own.try_clone().ok_or(NO_MEMORY)?,
-                Held::Union(own) => own,
+            let items = match &mut self.cells {
+                Held::Source(own) => {
+                    let (union, items) = own.united(filter).ok_or(NO_MEMORY)?;
+                    self.cells = Held::Union(union);
+                    items
+                }
+                Held::Union(own) => own.absorb(filter),
             };
-            union.absorb(filter);
-            self.cells = Held::Union(union);
-            self.items = items;
+            self.items = items.clamp(least, most);
         }
         self.capacity = capacity;
         self.interval = interval;
@@ -247,7 +253,7 @@ fn unite<'s>(
                 let holder = alike.iter().copied().find(|at| parts[*at].holds(&part));
                 let widest = || alike.iter().copied().max_by_key(|at| parts[*at].room());
                 if let Some(at) = holder.or_else(widest)
-                    && let Some(change) = parts[at].unite(&part, filter)?
+                    && let Some(change) = parts[at].unite(&part, filter, holder.is_some())?
                 {
                     changed |= change;
                     continue;

@@ -322,8 +322,19 @@ impl Object {
         &self,
         items: impl Iterator<Item = &'i [u8]>,
         now_ms: impl FnOnce() -> u64,
-        answer: impl FnMut(bool),
+        mut answer: impl FnMut(bool),
     ) {
+        self.contains_each_hashed(items, now_ms, |_, claimed| answer(claimed));
+    }
+
+    /// The same, and passes a hash of the item as well: equal items have equal ones.
+    pub fn contains_each_hashed<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        now_ms: impl FnOnce() -> u64,
+        mut answer: impl FnMut(u64, bool),
+    ) {
+        let answer = |probe: Probe, claimed| answer(probe.hashes().0, claimed);
         match &self.0 {
             Body::Stack(stack) => stack.contains_each(items, answer),
             Body::Timeline(timeline) => timeline.contains_each(items, now_ms, answer),

@@ -89,7 +89,7 @@ impl Timeline {
         &self,
         items: impl Iterator<Item = &'i [u8]>,
         now_ms: impl FnOnce() -> u64,
-        answer: impl FnMut(bool),
+        answer: impl FnMut(Probe, bool),
     ) {
         let live = self.live(now_ms);
         stack::contains_each(&self.hasher, items, || newest_first(live), answer);
@@ -177,11 +177,12 @@ impl Timeline {
             while first < batch.len() {
                 if self.shape.is_counting() {
                     first = self.count_batch(&batch, first, id, &mut row, &mut each);
-                } else if let Some(index) = self.period_of(self.target(time)) {
-                    if !self.add_batch(index, &batch, first, time, &mut row, &limits, each) {
-                        return;
+                } else {
+                    match self.add_batch(&batch, first, time, &mut row, &limits, &mut each) {
+                        Some(true) => break,
+                        Some(false) => return,
+                        None => {}
                     }
-                    break;
                 }
                 // The object has to grow for the next item, or may have to.
                 if first < batch.len() {
@@ -197,19 +198,20 @@ impl Timeline {
         }
     }
 
-    /// Adds the items of a batch from `first` on to a period of a window, and passes each result to `each`, until
-    /// that returns false. Returns whether all were tried.
+    /// Adds the items of a batch from `first` on to a window, and passes each result to `each`, until that returns
+    /// false. Returns whether all were tried; `None`, and does nothing, if there is no such period yet.
     fn add_batch(
         &mut self,
-        index: usize,
         batch: &Batch,
         first: usize,
         time: Time,
         row: &mut Row,
         limits: impl Fn() -> Limits,
         mut each: impl FnMut(Result<Added, Refusal>) -> bool,
-    ) -> bool {
-        let (earlier, later) = self.live_around(self.periods[index].number, time.now_ms);
+    ) -> Option<bool> {
+        let target = self.target(time);
+        let index = self.period_of(target)?;
+        let (earlier, later) = self.live_around(target, time.now_ms);
         let items = batch.mask_from(first);
         let present = stack::claims_of_any(batch, newest_first(later), items);
         let renewed_items = stack::claims_of_any(batch, newest_first(earlier), items & !present);
@@ -224,9 +226,8 @@ impl Timeline {
             item += 1;
             each(if renews { renewed(added) } else { added })
         };
-        period
-            .stack
-            .add_batch(batch, first, known, row, limits, each)
+        let stack = &mut period.stack;
+        Some(stack.add_batch(batch, first, known, row, limits, each))
     }
 
     /// Adds items of a batch to counters, from `first` on, and passes each result to `each`, until it comes to
@@ -272,11 +273,10 @@ impl Timeline {
             }) |= claimed;
         }
         let mut located = None;
-        for item in first..batch.len() {
+        for (item, owner) in owners.into_iter().enumerate().take(batch.len()).skip(first) {
             let (probe, bit) = (batch.probe(item), 1 << item);
             let takes = |stack: &Stack| stack.filters()[target].contains(probe);
             if after & bit != 0 || before & bit != 0 && !takes(stack) {
-                let owner = owners[item];
                 let was_full = stack.filters()[owner].is_full();
                 stack.count_up(owner, probe);
                 each(Ok(Added::Again));

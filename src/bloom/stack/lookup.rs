@@ -7,7 +7,7 @@
 use crate::bloom::filter::{Cells, Filter, point, point_of};
 use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
 use crate::bloom::machine::memory;
-use crate::bloom::machine::words::{self, Task, Words};
+use crate::bloom::machine::words::{self, Task, Use, Words};
 
 /// Whether any filter of a stack claims the item.
 #[inline(always)]
@@ -138,13 +138,14 @@ fn group_contains<const BARE: bool>(group: &[Filter], probe: Probe) -> bool {
     false
 }
 
-/// Looks each item up in some filters, and passes to `answer`, in order, whether any of them claims it.
+/// Looks each item up in some filters, and passes to `answer`, in order, what it is hashed to, and whether any of
+/// them claims it.
 #[inline]
 pub fn contains_each<'i, 'f, F: Iterator<Item = &'f Filter>>(
     hasher: &Hasher,
     mut items: impl Iterator<Item = &'i [u8]>,
     filters: impl Fn() -> F,
-    mut answer: impl FnMut(bool),
+    mut answer: impl FnMut(Probe, bool),
 ) {
     loop {
         let batch = Batch::of(hasher, &mut items);
@@ -153,7 +154,7 @@ pub fn contains_each<'i, 'f, F: Iterator<Item = &'f Filter>>(
         }
         let claimed = claims_of_any(&batch, filters(), batch.mask_from(0));
         for index in 0..batch.len() {
-            answer(claimed >> index & 1 == 1);
+            answer(batch.probe(index), claimed >> index & 1 == 1);
         }
         if batch.len() < BATCH {
             return;
@@ -240,6 +241,7 @@ struct Claims<'c, const BARE: bool, const CELL_BITS: u64> {
 }
 
 impl<const BARE: bool, const CELL_BITS: u64> Task for Claims<'_, BARE, CELL_BITS> {
+    const USE: Use = Use::Lookups;
     type Output = u64;
 
     #[inline(always)]
@@ -278,6 +280,7 @@ struct ClaimsOfGroup<'c, const BARE: bool, const CELL_BITS: u64> {
 }
 
 impl<const BARE: bool, const CELL_BITS: u64> Task for ClaimsOfGroup<'_, BARE, CELL_BITS> {
+    const USE: Use = Use::Lookups;
     type Output = u64;
 
     #[inline(always)]
@@ -321,7 +324,7 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for ClaimsOfGroup<'_, BARE, CE
                     let mut candidates = claims[index];
                     while candidates != 0 {
                         let position = positions[candidates.trailing_zeros() as usize];
-                        memory::prefetch(cells, (position / (8 / CELL_BITS)) as usize);
+                        memory::prefetch(cells, words::byte_of::<CELL_BITS>(position));
                         candidates &= candidates - 1;
                     }
                 }
@@ -414,6 +417,7 @@ struct Locate<'l, const BARE: bool, const CELL_BITS: u64> {
 }
 
 impl<const BARE: bool, const CELL_BITS: u64> Task for Locate<'_, BARE, CELL_BITS> {
+    const USE: Use = Use::Lookups;
     type Output = ();
 
     #[inline(always)]
@@ -436,7 +440,7 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for Locate<'_, BARE, CELL_BITS
             let cells = self.filter.bitmap_as::<BARE>();
             for positions in &self.row.positions[..self.row.hashes] {
                 for position in &positions[..end - self.first] {
-                    memory::prefetch(cells, (position / (8 / CELL_BITS)) as usize);
+                    memory::prefetch(cells, words::byte_of::<CELL_BITS>(*position));
                 }
             }
         }

@@ -201,7 +201,7 @@ impl Stack {
     pub fn contains_each<'i>(
         &self,
         items: impl Iterator<Item = &'i [u8]>,
-        answer: impl FnMut(bool),
+        answer: impl FnMut(Probe, bool),
     ) {
         contains_each(&self.hasher, items, || self.filters.iter().rev(), answer);
     }
