@@ -189,26 +189,33 @@ pub fn claims_of_any<'f>(
 
 #[inline(never)]
 fn claims_of_group(batch: &Batch, group: &[&Filter], candidates: u64) -> u64 {
-    match group {
-        [] => 0,
-        [filter] => claims(batch, filter, candidates),
-        [first, ..] => match first.cells() {
-            Cells::BareBits => words::run(ClaimsOfGroup::<true, 1> {
-                batch,
-                group,
-                candidates,
-            }),
-            Cells::Counters => words::run(ClaimsOfGroup::<false, 4> {
-                batch,
-                group,
-                candidates,
-            }),
-            Cells::Bits => words::run(ClaimsOfGroup::<false, 1> {
-                batch,
-                group,
-                candidates,
-            }),
-        },
+    let [first, others @ ..] = group else {
+        return 0;
+    };
+    // Together pays where lookups miss the caches, or positions are the same. Else what one filter claims is
+    // better not looked up in the next.
+    let alike = |other: &&Filter| other.bitmap().len() == first.bitmap().len();
+    if others.is_empty() || !first.is_large() && !others.iter().all(alike) {
+        return group.iter().fold(0, |claimed, filter| {
+            claimed | claims(batch, filter, candidates & !claimed)
+        });
+    }
+    match first.cells() {
+        Cells::BareBits => words::run(ClaimsOfGroup::<true, 1> {
+            batch,
+            group,
+            candidates,
+        }),
+        Cells::Counters => words::run(ClaimsOfGroup::<false, 4> {
+            batch,
+            group,
+            candidates,
+        }),
+        Cells::Bits => words::run(ClaimsOfGroup::<false, 1> {
+            batch,
+            group,
+            candidates,
+        }),
     }
 }
 
