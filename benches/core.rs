@@ -5,7 +5,9 @@
 
 use bloomfilter::Bloom;
 use divan::{Bencher, black_box, counter::ItemsCount};
-use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tightening, Time, Width};
+use valkeybloom::bloom::{
+    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, Width, Window,
+};
 
 fn main() {
     divan::main();
@@ -99,6 +101,17 @@ fn contains_batches_of_100_hits_by_width(bencher: Bencher, width: Width) {
     Width::choose();
 }
 
+/// What hashing takes of a batch of 100, item by item.
+#[divan::bench]
+fn probe_100(bencher: Bencher) {
+    let (object, items) = (object(1000, 0.01, 0), items(100, 1));
+    bencher.counter(ItemsCount::new(100_u32)).bench(|| {
+        for item in &items {
+            black_box(object.probe(black_box(item)));
+        }
+    });
+}
+
 #[divan::bench(args = SIZES)]
 fn contains_batches_of_100(bencher: Bencher, capacity: u64) {
     let object = filled(capacity, 0.01, 2, capacity.min(1_000_000));
@@ -111,9 +124,13 @@ fn batches(bencher: Bencher, object: &Object, items: &[Vec<u8>]) {
         let batch = &items[start..start + 100];
         start = (start + 100) % items.len();
         let mut found = 0;
-        object.contains_each(batch.iter().map(Vec::as_slice), never, |yes| {
-            found += u32::from(yes);
-        });
+        object.contains_each(
+            batch.iter().map(Vec::as_slice),
+            || HOUR,
+            |yes| {
+                found += u32::from(yes);
+            },
+        );
         found
     });
 }
@@ -171,6 +188,84 @@ fn add_a_million_to_one_of_the_right_size(bencher: Bencher) {
                 add_each(&mut object, batch);
             }
             object.items(never)
+        });
+}
+
+/// The current period of a day of 24.
+const HOUR: u64 = 23;
+
+/// An object of 24 periods, the newest of them half full.
+fn window(capacity: u64) -> Object {
+    let window = Window::new(1, 24).expect("a window");
+    let mut object = shaped(capacity, Kind::Windowed(window));
+    for hour in 0..=HOUR {
+        let count = if hour == HOUR { capacity / 2 } else { capacity };
+        for batch in items(count, hour + 10).chunks(50) {
+            let batch = batch.iter().map(Vec::as_slice);
+            object.add_each(batch, Time::at(hour), None, || Limits::NONE, |_| ());
+        }
+    }
+    object
+}
+
+fn counters(capacity: u64) -> Object {
+    let mut object = shaped(capacity, Kind::Counting);
+    add_each(&mut object, &items(capacity / 2, 1));
+    object
+}
+
+fn shaped(capacity: u64, kind: Kind) -> Object {
+    let params = self::object(capacity, 0.01, 2).shape().params;
+    let shape = Shape { params, kind };
+    Object::new(&shape, Seed::FIXED, Time::at(0), Limits::NONE).expect("memory")
+}
+
+/// Filters in the cache, and in memory.
+const PERIODS: [u64; 2] = [1000, 1_000_000];
+
+#[divan::bench(args = PERIODS)]
+fn contains_miss_in_a_window(bencher: Bencher, capacity: u64) {
+    let object = window(capacity);
+    each(bencher, &items(100_000, 2), |item| {
+        object.contains(item, || HOUR)
+    });
+}
+
+#[divan::bench(args = PERIODS)]
+fn contains_batches_of_100_in_a_window(bencher: Bencher, capacity: u64) {
+    batches(bencher, &window(capacity), &items(100_000, 2));
+}
+
+#[divan::bench(args = PERIODS, sample_count = 3, sample_size = 1)]
+fn add_1000_batches_of_100_to_a_window(bencher: Bencher, capacity: u64) {
+    add_batches(bencher, &window(capacity));
+}
+
+#[divan::bench(args = PERIODS)]
+fn contains_batches_of_100_hits_in_counters(bencher: Bencher, capacity: u64) {
+    batches(
+        bencher,
+        &counters(capacity),
+        &items(capacity / 2 / 100 * 100, 1),
+    );
+}
+
+#[divan::bench(args = PERIODS, sample_count = 3, sample_size = 1)]
+fn add_1000_batches_of_100_to_counters(bencher: Bencher, capacity: u64) {
+    add_batches(bencher, &counters(capacity));
+}
+
+fn add_batches(bencher: Bencher, object: &Object) {
+    let items = items(100_000, 5);
+    bencher
+        .counter(ItemsCount::new(items.len()))
+        .bench_local(|| {
+            let mut object = object.try_clone().expect("memory");
+            for batch in items.chunks(100) {
+                let batch = batch.iter().map(Vec::as_slice);
+                object.add_each(batch, Time::at(HOUR), None, || Limits::NONE, |_| ());
+            }
+            object.items(|| HOUR)
         });
 }
 

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::harness::{Client, Server, wait_until};
+use crate::load::fill;
 use crate::{Goal, Line, fill_random, median, pin_to, run, server};
 
 /// The largest capacity at 1 % whose first filter stays within 64 MiB: 62 MB.
@@ -197,6 +198,38 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> (Vec<Line>, String) {
     (lines, table)
 }
 
+const MERGE: &str = "BF.MERGE of two filters of 16 MB";
+
+/// The union of two filters beside a copy of as many bytes.
+pub(crate) fn merge(wanted: &dyn Fn(&str) -> bool) -> Option<Line> {
+    if !wanted(MERGE) {
+        return None;
+    }
+    let server = server();
+    let mut client = server.client();
+    run(&mut client, "CONFIG SET bf.bloom-use-random-seed no");
+    for (key, first) in [("one", 0), ("other", 300_000)] {
+        run(&mut client, &format!("BF.RESERVE {key} 0.01 11600000"));
+        fill(&mut client, "BF.MADD", key, first..first + 300_000);
+    }
+    let bytes = 16_000_000;
+    let command_ms = (0..TIMES).map(|_| {
+        run(&mut client, "COPY one copy REPLACE");
+        run(&mut client, "CONFIG RESETSTAT");
+        run(&mut client, "BF.MERGE copy other");
+        command_ms(&server, "BF.MERGE")
+    });
+    let command_ms = median(command_ms.collect());
+    let ms = memcpy_ms(bytes);
+    Some(Line {
+        case: MERGE.to_owned(),
+        measured: format!("{command_ms:.2} ms"),
+        compared_with: format!("memcpy into fresh memory: {ms:.2} ms"),
+        ratio: command_ms / ms,
+        goal: Goal::AtMost(2.0),
+    })
+}
+
 /// Does something a number of times while another client pings.
 fn blocked(server: &Server, act: &Act) -> Blocked {
     let mut client = server.client();
@@ -259,9 +292,11 @@ fn command_ms(server: &Server, line: &str) -> f64 {
 /// The time that it takes to copy so many bytes into memory that has not been touched before.
 fn memcpy_ms(bytes: usize) -> f64 {
     let from = vec![0x5a_u8; bytes];
-    let time = || {
+    // Kept until all are made: the allocator would give out again what was freed.
+    let mut copies = Vec::new();
+    let mut time = || {
         let start = Instant::now();
-        black_box(black_box(&from).clone());
+        copies.push(black_box(black_box(&from).clone()));
         start.elapsed().as_secs_f64() * 1e3
     };
     median((0..TIMES).map(|_| time()).collect())

@@ -160,6 +160,103 @@ const ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "BF.MEXISTS 100 miss",
+        command: "BF.MEXISTS small missing:item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
+        ..ROW
+    },
+    Row {
+        name: "BF.MISSING 100",
+        command: "BF.MISSING small item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
+        goals: &[("BF.MEXISTS 100", 1.15)],
+        ..ROW
+    },
+    Row {
+        name: "BF.MISSING 100 miss",
+        command: "BF.MISSING small missing:item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
+        goals: &[("BF.MEXISTS 100 miss", 1.15)],
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS hit, 1M",
+        command: "BF.EXISTS plain item",
+        range: 300_000,
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS hit, 1M counted",
+        command: "BF.EXISTS counted item",
+        range: 300_000,
+        goals: &[("BF.EXISTS hit, 1M", 1.15)],
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS miss, 1M",
+        command: "BF.EXISTS plain missing:item",
+        ..ROW
+    },
+    Row {
+        name: "BF.EXISTS miss, 24 periods of 1M",
+        command: "BF.EXISTS window missing:item",
+        goals: &[("BF.EXISTS miss, 1M", 1.6)],
+        ..ROW
+    },
+    Row {
+        name: "BF.MEXISTS 100 miss, 1M",
+        command: "BF.MEXISTS plain missing:item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
+        ..ROW
+    },
+    Row {
+        name: "BF.MEXISTS 100 miss, 24 periods of 1M",
+        command: "BF.MEXISTS window missing:item",
+        items: 100,
+        pipeline: 4,
+        requests: 20_000,
+        goals: &[("BF.MEXISTS 100 miss, 1M", 4.0)],
+        ..ROW
+    },
+    Row {
+        name: "BF.MADD 100 new, 1M",
+        command: "BF.MADD new item",
+        items: 100,
+        pipeline: 4,
+        requests: 6_000,
+        range: NEW,
+        before: &["COPY plain new REPLACE"],
+        ..ROW
+    },
+    Row {
+        name: "BF.MADD 100 new, 24 periods of 1M",
+        command: "BF.MADD new item",
+        items: 100,
+        pipeline: 4,
+        requests: 6_000,
+        range: NEW,
+        before: &["COPY window new REPLACE"],
+        goals: &[("BF.MADD 100 new, 1M", 3.5)],
+    },
+    Row {
+        name: "BF.MADD 100 new, 1M counted",
+        command: "BF.MADD new item",
+        items: 100,
+        pipeline: 4,
+        requests: 6_000,
+        range: NEW,
+        before: &["COPY counted new REPLACE"],
+        goals: &[("BF.MADD 100 new, 1M", 1.8)],
+    },
+    Row {
         name: "BF.EXISTS miss, 1 filter",
         command: "BF.EXISTS stack1 missing:item",
         pipeline: 16,
@@ -270,8 +367,9 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
 /// Makes the keys that the rows ask.
 fn prepare(client: &mut Client, rows: &[&Row]) {
     let wanted = |key: &str| {
-        let is_key = |row: &&Row| row.command.split(' ').nth(1) == Some(key);
-        rows.iter().any(is_key)
+        let is_key = |line: &str| line.split(' ').nth(1) == Some(key);
+        let needs = |row: &&Row| is_key(row.command) || row.before.iter().any(|line| is_key(line));
+        rows.iter().any(needs)
     };
     run(client, "SET text some-text");
     run(client, "SETBIT bits 960000 1");
@@ -286,6 +384,17 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
         run(client, "BF.RESERVE large 0.01 45000000");
         fill(client, "BF.MADD", "large", 0..2_000_000);
     }
+    if wanted("plain") {
+        run(client, "BF.RESERVE plain 0.01 1000000");
+        fill(client, "BF.MADD", "plain", 0..300_000);
+    }
+    if wanted("counted") {
+        run(client, "BF.RESERVE counted 0.01 1000000 COUNTING");
+        fill(client, "BF.MADD", "counted", 0..300_000);
+    }
+    if wanted("window") {
+        window(client);
+    }
     for filters in [1, 10, 100, 1000] {
         let key = format!("stack{filters}");
         if wanted(&key) {
@@ -295,12 +404,31 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
     }
 }
 
+/// Makes an object of 24 periods of a million items each, 300,000 in the newest. Items with a time to live go
+/// into the period that passes at its end.
+fn window(client: &mut Client) {
+    const HOUR_MS: u64 = 3_600_000;
+    let line = format!("BF.RESERVE window 0.01 1000000 WINDOW {HOUR_MS} PERIODS 24");
+    run(client, &line);
+    for period in 0..24 {
+        let begin = (period + 1) * 1_000_000;
+        let end = begin + if period < 23 { 999_000 } else { 300_000 };
+        let ttl_ms = period * HOUR_MS + 1;
+        let insert = format!("BF.INSERT window TTL {ttl_ms} ITEMS");
+        fill_with(client, &insert, begin..end);
+    }
+}
+
 /// Adds numbered items.
-fn fill(client: &mut Client, command: &str, key: &str, numbers: std::ops::Range<u64>) {
+pub(crate) fn fill(client: &mut Client, command: &str, key: &str, numbers: std::ops::Range<u64>) {
+    fill_with(client, &format!("{command} {key}"), numbers);
+}
+
+fn fill_with(client: &mut Client, words: &str, numbers: std::ops::Range<u64>) {
     let numbers: Vec<u64> = numbers.collect();
     for batch in numbers.chunks(1000) {
         let items: Vec<String> = batch.iter().map(|n| format!("{n:012}")).collect();
-        let mut words = vec![command.as_bytes(), key.as_bytes()];
+        let mut words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
         words.extend(items.iter().map(String::as_bytes));
         let reply = client.call(&words);
         assert!(!reply.is_error(), "{reply:?}");

@@ -9,6 +9,7 @@
 mod harness;
 
 mod blocking;
+mod instructions;
 mod load;
 mod memory;
 mod plot;
@@ -150,7 +151,9 @@ fn main() {
     lines.extend(memory::lines(&wanted));
     let (blocking, blocking_table) = blocking::lines(&wanted);
     lines.extend(blocking);
+    lines.extend(blocking::merge(&wanted));
     lines.extend(snapshot::lines(&wanted));
+    lines.extend(instructions::lines(&wanted));
     let sharded_table = sharded::table(&wanted);
     let any = !lines.is_empty() || !blocking_table.is_empty() || !sharded_table.is_empty();
     assert!(any, "no row is named like {words:?}");
