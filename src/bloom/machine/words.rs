@@ -183,6 +183,8 @@ fn run_at<T: Task>(width: u8, task: T) -> T::Output {
             return unsafe { x86::run_four(task) };
         }
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = width;
     task.run::<u64>()
 }
 
