@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use crate::args::{Delete, InfoField, Insert, Origin, Reserve, Words};
 use crate::bloom::{
-    Added, DecodeError, Filter, Growth, Kind, Object, Refusal, Seed, Shape, Time, chunks, dump,
+    Added, DecodeError, Filter, Growth, Kind, Limits, Object, Refusal, Seed, Shape, Time, chunks,
+    dump,
 };
 use crate::config;
 use crate::ffi::{Argv, Ctx, Keyspace, Str};
@@ -708,12 +709,8 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
             free_passed(keys, &args, at_ms);
             return Ok(());
         }
-        None => {
-            let first = sources.first().ok_or(Error::NotFound)?;
-            first
-                .try_clone()
-                .ok_or(Error::Refused(Refusal::OutOfMemory))?
-        }
+        // With what has passed, as on a replica, which doesn't know that: its rate may be another.
+        None => Object::merged(&sources, Limits::NONE).map_err(Error::Unlike)?,
     };
     let tidied = at_ms.filter(|at_ms| merged.tidy(*at_ms));
     if !merged.is_within(limits) {

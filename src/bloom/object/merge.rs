@@ -274,7 +274,7 @@ fn unite<'s>(
 }
 
 /// The union of these lists of periods, at least one, or `None` if the first one is that already. Periods that
-/// have passed count for no limit: they are freed next.
+/// have passed count for no limit and as no change: they are freed next.
 pub fn timelines(
     sources: &[&Timeline],
     now_ms: Option<u64>,
@@ -310,13 +310,10 @@ pub fn timelines(
         let Some((source, oldest)) = of_one.first() else {
             continue;
         };
-        let budget = if has_passed(oldest) {
-            &mut unlimited
-        } else {
-            &mut *budget
-        };
+        let passed = has_passed(oldest);
+        let budget = if passed { &mut unlimited } else { &mut *budget };
         let united = stacks_with_ids(&parts, budget)?;
-        changed |= united.is_some() || *source > 0;
+        changed |= !passed && (united.is_some() || *source > 0);
         merged.push(match united {
             Some((stack, ids)) => Period {
                 number: oldest.number,
