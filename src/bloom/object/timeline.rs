@@ -102,19 +102,22 @@ impl Timeline {
             return false;
         };
         let current = window.period_at(now_ms);
-        let has_passed = |period: &Period| window.has_passed(period.number, current);
-        let newest = self.periods.last().map_or(0, |period| period.number);
-        let back = newest.saturating_sub(current.saturating_add(1));
-        if back == 0 && !self.periods.iter().any(has_passed) {
-            return false;
-        }
-        // What lies a window before the newest was merged in, and is of another clock.
-        let of_clock =
-            |period: &Period| !window.has_passed(period.number, newest.saturating_sub(1));
-        for period in &mut self.periods {
-            if of_clock(period) {
-                period.number = period.number.saturating_sub(back);
+        let mut changed = false;
+        // The newest period of a clock, and how far that was set back. What lies a window before it was merged in,
+        // and is of another clock.
+        let (mut newest, mut back) = (None, 0);
+        for period in self.periods.iter_mut().rev() {
+            let before = |newest: u64| window.has_passed(period.number, newest.saturating_sub(1));
+            if newest.is_none_or(before) {
+                newest = Some(period.number);
+                back = period.number.saturating_sub(current.saturating_add(1));
             }
+            period.number = period.number.saturating_sub(back);
+            changed |= back > 0;
+        }
+        let has_passed = |period: &Period| window.has_passed(period.number, current);
+        if !changed && !self.periods.iter().any(has_passed) {
+            return false;
         }
         self.periods.retain(|period| !has_passed(period));
         self.periods.shrink_to_fit();
