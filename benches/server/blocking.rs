@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
 
+use crate::deepest;
 use crate::harness::{Client, Server, wait_until};
 use crate::load::fill;
 use crate::{Goal, Line, fill_random, median, pin_to, run, server};
@@ -195,6 +196,10 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> (Vec<Line>, String) {
             goal: Goal::AtMost(goal),
         });
     }
+    if wanted("blocking") {
+        table += "\n";
+        table += &deepest::table();
+    }
     (lines, table)
 }
 
@@ -277,7 +282,7 @@ fn blocked(server: &Server, act: &Act) -> Blocked {
 }
 
 /// What the calls of a line's command took of the main thread since the statistics were reset.
-fn command_ms(server: &Server, line: &str) -> f64 {
+pub(crate) fn command_ms(server: &Server, line: &str) -> f64 {
     let line = line.to_lowercase().replace("config set", "config|set");
     let name = line.split(' ').next().expect("a name");
     let stats = &server.info("commandstats")[&format!("cmdstat_{name}")];

@@ -281,15 +281,6 @@ const ROWS: &[Row] = &[
         ..ROW
     },
     Row {
-        name: "BF.EXISTS miss, 1000 stacked",
-        command: "BF.EXISTS stack1000 missing:item",
-        pipeline: 16,
-        requests: 50_000,
-        range: NEW,
-        goals: &[("BF.EXISTS miss, 1 filter", 20.0)],
-        ..ROW
-    },
-    Row {
         name: "BF.MADD 50, right size",
         command: "BF.MADD grow item",
         items: 50,
@@ -395,7 +386,7 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
     if wanted("window") {
         window(client);
     }
-    for filters in [1, 10, 100, 1000] {
+    for filters in [1, 10, 100] {
         let key = format!("stack{filters}");
         if wanted(&key) {
             run(client, &format!("BF.RESERVE {key} 0.001 1000 EXPANSION 1"));

@@ -9,6 +9,7 @@
 mod harness;
 
 mod blocking;
+mod deepest;
 mod instructions;
 mod load;
 mod memory;
