@@ -1,0 +1,19 @@
+#!/bin/sh
+# Prints the Debian mirror that this machine itself takes packages from, however its apt sources are written. A
+# machine of another kind has none, and is told of one by DEBIAN_MIRROR.
+set -eu
+fail() { echo "tools/mirror.sh: $*" >&2; exit 1; }
+
+[ -z "${DEBIAN_MIRROR-}" ] || { echo "$DEBIAN_MIRROR" && exit; }
+command -v apt-get >/dev/null || fail "no apt-get here: the servers come from Debian's packages"
+# shellcheck disable=SC2016  # the field is apt's, not the shell's
+mirror() { apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 'Label: Debian' 2>/dev/null | head -n 1; }
+found=$(mirror)
+# An image without package lists does not know yet whose sources it has.
+if [ -z "$found" ] && [ "$(id -u)" = 0 ]; then
+    apt-get update >/dev/null 2>&1 || true
+    found=$(mirror)
+fi
+[ -n "$found" ] || fail "no Debian mirror among this machine's apt sources: name one in DEBIAN_MIRROR" \
+    "(or there are no lists yet; as root: apt-get update)"
+echo "$found"

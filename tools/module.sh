@@ -1,0 +1,36 @@
+#!/bin/sh
+# Builds the module as it is packaged, for x86_64 or aarch64, and prints its path. The same sources and compiler
+# make the same bytes in whatever folder they are.
+set -eu
+cd "$(dirname "$0")/.."
+fail() { echo "tools/module.sh: $*" >&2; exit 1; }
+
+arch=${1:-$(uname -m)}
+target=$(mkdir -p "${CARGO_TARGET_DIR:=target}" && cd "$CARGO_TARGET_DIR" && pwd)
+triple=$arch-unknown-linux-gnu
+case $arch in x86_64 | aarch64) ;; *) fail "packages are made for x86_64 and aarch64, not for $arch" ;; esac
+objdump=objdump
+if [ "$arch" != "$(uname -m)" ]; then
+    name=$arch-linux-gnu
+    objdump=$name-objdump
+    { command -v "$name-gcc" && [ -e "/usr/$name/include/stdio.h" ]; } >/dev/null ||
+        tools/packages.sh "gcc-$(echo "$name" | tr _ -)" "libc6-dev-$(echo "$arch" | sed 's/aarch64/arm64/; s/x86_64/amd64/')-cross"
+    ! command -v rustup >/dev/null || rustup --quiet target add "$triple" >&2
+    # Cargo takes them from variables in capitals.
+    export "CARGO_TARGET_$(echo "$triple" | tr a-z- A-Z_)_LINKER=$name-gcc"
+    export "BINDGEN_EXTRA_CLANG_ARGS=--target=$triple -isystem /usr/$name/include"
+fi
+
+# Messages of panics name source files. The folders of these are what would differ.
+tab=$(printf '\037')
+flags="--remap-path-prefix=$PWD=/valkeybloom"
+flags="$flags$tab--remap-path-prefix=$target=/target"
+flags="$flags$tab--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+CARGO_TARGET_DIR=$target/packaged CARGO_ENCODED_RUSTFLAGS=$flags \
+    cargo build --quiet --release --locked --lib --target "$triple" >&2
+module=$target/packaged/$triple/release/libvalkeybloom.so
+
+newest=$("$objdump" -T "$module" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+[ "$(printf '%s\n' "$newest" GLIBC_2.34 | sort -V | tail -n 1)" = GLIBC_2.34 ] ||
+    fail "the module needs $newest, and packages promise 2.34"
+echo "$module"

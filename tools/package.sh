@@ -1,0 +1,143 @@
+#!/bin/sh
+# Makes the packages of one architecture in target/package/: a .deb, a .tar.gz of the same files, an SBOM, and
+# SHA256SUMS of all that is there. Two runs on the same commit with the same compiler give the same bytes.
+set -eu
+umask 022
+cd "$(dirname "$0")/.."
+fail() { echo "tools/package.sh: $*" >&2; exit 1; }
+
+arch=${1:-$(uname -m)}
+case $arch in
+    x86_64) debian=amd64 ;;
+    aarch64) debian=arm64 ;;
+    *) fail "packages are made for x86_64 and aarch64, not for $arch" ;;
+esac
+command -v dpkg-deb >/dev/null || tools/packages.sh dpkg
+export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}"
+[ -n "$SOURCE_DATE_EPOCH" ] || fail "this is no git checkout: name the time of the release in SOURCE_DATE_EPOCH"
+version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+name=valkeybloom-$version-$arch
+module=$(tools/module.sh "$arch")
+target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
+packages=$target/package
+mkdir -p "$packages"
+tmp=$(mktemp -d "$target/package.XXXXXX")
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+
+# cargo-cyclonedx is built once. It writes beside the manifest that it reads, and names its folder.
+sbom() { # file
+    wanted=0.5.9
+    tools=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/tools
+    [ "$("$tools/bin/cargo-cyclonedx" cyclonedx --version 2>/dev/null)" = "cargo-cyclonedx-cyclonedx $wanted" ] ||
+        cargo install --quiet --locked --root "$tools" --version "$wanted" cargo-cyclonedx
+    mkdir "$tmp/crate"
+    cp -r Cargo.toml Cargo.lock src benches tests examples "$tmp/crate"
+    "$tools/bin/cargo-cyclonedx" cyclonedx -qq --manifest-path "$tmp/crate/Cargo.toml" --format json --spec-version 1.5 \
+        --describe binaries --no-build-deps --target "$arch-unknown-linux-gnu"
+    sed "s|$tmp/crate|/valkeybloom|g" "$tmp/crate/"*.cdx.json >"$1"
+}
+
+# What is installed beside the module.
+documents() { # folder
+    mkdir -p "$1/docs"
+    cp README.md CHANGELOG.md "$1"
+    ! [ -e SECURITY.md ] || cp SECURITY.md "$1"
+    find docs -maxdepth 1 -type f -exec cp {} "$1/docs" \;
+}
+
+example() { # path of the module
+    cat <<END
+# For the server's configuration file, or for one that it includes.
+loadmodule $1
+
+# Settings of the module, at their defaults:
+# bf.bloom-capacity 100000
+# bf.bloom-fp-rate 0.01
+END
+}
+
+same_times() { # folder
+    find "$1" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
+    chmod -R u=rwX,go=rX "$1"
+}
+
+tarball() {
+    root=$tmp/$name
+    mkdir "$root"
+    cp "$module" "$root/valkeybloom.so"
+    cp LICENSE "$root"
+    documents "$root"
+    example "/path/to/valkeybloom.so" >"$root/valkeybloom.conf"
+    cp "$tmp/sbom" "$root/valkeybloom.cdx.json"
+    same_times "$root"
+    tar --sort=name --format=ustar --owner=0 --group=0 --numeric-owner -C "$tmp" -cf - "$name" |
+        gzip -9n >"$packages/$name.tar.gz"
+}
+
+# No maintainer script touches a server: whether and when a server loads the module is its operator's choice.
+deb() {
+    root=$tmp/deb
+    installed=/usr/lib/valkey/modules/valkeybloom.so
+    documentation=$root/usr/share/doc/valkeybloom
+    mkdir -p "$root/DEBIAN" "$(dirname "$root$installed")" "$documentation/examples"
+    cp "$module" "$root$installed"
+    cp LICENSE "$documentation/copyright"
+    documents "$documentation"
+    example "$installed" >"$documentation/examples/valkeybloom.conf"
+    cp "$tmp/sbom" "$documentation/valkeybloom.cdx.json"
+    size=$(find "$root/usr" -type f -exec cat {} + | wc -c)
+    cat >"$root/DEBIAN/control" <<END
+Package: valkeybloom
+Version: $version
+Architecture: $debian
+Maintainer: The valkeybloom project <valkeybloom@invalid>
+Installed-Size: $(((size + 1023) / 1024))
+Depends: libc6 (>= 2.34), libgcc-s1
+Enhances: valkey-server, redis-server
+Section: database
+Priority: optional
+Description: $(sed -n 's/^description = "\(.*\)"/\1/p' Cargo.toml)
+ One module for Valkey 8.0 and newer and for Redis 7.0 and newer. It reads the
+ data of RedisBloom's Bloom filters and of valkey-bloom as it is. A server
+ loads it once its configuration says so.
+END
+    cat >"$root/DEBIAN/postinst" <<END
+#!/bin/sh
+set -e
+if [ "\$1" = configure ] && [ -z "\$2" ]; then
+    cat <<'MESSAGE'
+valkeybloom: no server loads the module yet. Add this line to /etc/valkey/valkey.conf or
+/etc/redis/redis.conf, and restart the server:
+
+loadmodule $installed
+
+MESSAGE
+elif [ "\$1" = configure ]; then
+    echo "valkeybloom: servers that are running use the new module after their next restart"
+fi
+END
+    cat >"$root/DEBIAN/prerm" <<END
+#!/bin/sh
+set -e
+if [ "\$1" = remove ]; then
+    echo "valkeybloom: remove the line 'loadmodule $installed' from your servers' configuration."
+    echo "valkeybloom: data stays where it is. It loads again only in a server with the module."
+fi
+END
+    (cd "$root" && find usr -type f -exec md5sum {} + | sort -k 2 >DEBIAN/md5sums)
+    same_times "$root"
+    chmod 755 "$root/DEBIAN/postinst" "$root/DEBIAN/prerm"
+    # Only zlib gives the same bytes with any number of threads.
+    dpkg-deb --root-owner-group -Zgzip -z9 --build "$root" "$packages/valkeybloom_${version}_$debian.deb" >/dev/null
+}
+
+sbom "$tmp/sbom"
+tarball
+deb
+cp "$tmp/sbom" "$packages/$name.cdx.json"
+(
+    cd "$packages"
+    sha256sum -- *"$version"* >SHA256SUMS
+    cat SHA256SUMS
+)
