@@ -1,0 +1,169 @@
+#!/bin/sh
+# The module on ARM64, emulated by qemu: the core's tests, then the packaged module in Debian's arm64 server.
+# With filters, only the server's tests so named. On an ARM64 machine ./build.sh test does all of this, natively.
+set -eu
+cd "$(dirname "$0")/.."
+note() { echo "== $*"; }
+fail() { echo "tools/arm.sh: $*" >&2; exit 1; }
+
+# Prints the module for ARM64; with what that installs, the core's tests can be built as well.
+arm=$(tools/module.sh aarch64)
+host=$(tools/module.sh x86_64)
+target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
+command -v qemu-aarch64-static >/dev/null || tools/packages.sh qemu-user-static
+tmp=$(mktemp -d "$target/arm.XXXXXX")
+server=""
+clean() {
+    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    rm -rf "$tmp"
+}
+trap clean EXIT
+trap 'exit 1' HUP INT TERM
+
+# Emulation takes tens of times as long where doubles are computed, and as long as a minute for a test that
+# computes many. Skipped are what takes longer and tells nothing of a processor: random operations by the million,
+# of which other tests do fewer, and a search that is compared with another one. The sizes that this finds
+# are the same on every processor: tests hold them against written numbers.
+core_tests() {
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
+    CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_TARGET_DIR=$target/emulated \
+        cargo test --release --locked --no-default-features --target aarch64-unknown-linux-gnu --lib --test core -- \
+        --skip random_sequences_agree_with_a_set_and_plain_sums --skip sizes_for_a_rate_are_the_least_that_keep_it
+}
+
+# Debian's server for arm64 with all that it needs, unpacked. Of sid, as Valkey 9.1 writes what the host's does.
+bring_root() {
+    root=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/arm64
+    [ ! -x "$root/usr/bin/valkey-server" ] || return 0
+    note "unpacking an arm64 server"
+    [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || tools/packages.sh debian-archive-keyring
+    mkdir -p "$tmp/apt/lists/partial" "$tmp/apt/archives/partial" "$tmp/root"
+    : >"$tmp/apt/status"
+    mirror=$(tools/mirror.sh)
+    echo "deb [arch=arm64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror sid main" >"$tmp/apt/list"
+    apt() {
+        apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User=root \
+            -o Dir::State="$tmp/apt" -o Dir::State::status="$tmp/apt/status" -o Dir::Cache="$tmp/apt" \
+            -o Dir::Etc::SourceList="$tmp/apt/list" -o Dir::Etc::SourceParts=/dev/null \
+            -o Acquire::Languages=none -o Acquire::Check-Valid-Until=false "$@" >>"$tmp/apt/log" 2>&1 ||
+            { tail -n 5 "$tmp/apt/log" >&2 && fail "apt-get $*"; }
+    }
+    apt update
+    apt install -y --no-install-recommends --download-only valkey-server
+    # The link is base-files', of which no package says that it needs it.
+    mkdir -p "$tmp/root/usr/lib"
+    ln -s usr/lib "$tmp/root/lib"
+    for deb in "$tmp/apt/archives"/*.deb; do dpkg -x "$deb" "$tmp/root"; done
+    rm -rf "$root"
+    mkdir -p "$(dirname "$root")"
+    mv "$tmp/root" "$root"
+}
+
+# A server at a socket, with the folder $tmp/NAME for its data.
+start() { # name, server, module, setting...
+    socket=$tmp/$1/socket folder=$tmp/$1 program=$2 loaded=$3
+    shift 3
+    mkdir -p "$folder"
+    "$program" --port 0 --unixsocket "$socket" --dir "$folder" --save "" --enable-debug-command yes \
+        --loadmodule "$loaded" >>"$folder/log" 2>&1 &
+    server=$!
+    tries=0
+    until [ "$(ask PING 2>/dev/null)" = PONG ]; do
+        if [ $((tries += 1)) -gt 600 ] || ! kill -0 "$server" 2>/dev/null; then
+            fail "$program does not start: $(tail -n 20 "$folder/log")"
+        fi
+        sleep 0.1
+    done
+}
+
+stop() {
+    ask SHUTDOWN NOSAVE || true
+    wait "$server" || fail "the server ended badly: $(tail -n 20 "$folder/log")"
+    server=""
+}
+
+ask() { "$servers/valkey-9.1/valkey-cli" -s "$socket" "$@"; }
+
+# Objects of every kind, those of a few items included. With a public seed equal commands make equal bits.
+fill() { # prefix
+    ask CONFIG SET bf.bloom-use-random-seed no
+    {
+        for rate in 0.5 0.1 0.01 0.001 0.000001 0.000000000001; do
+            for capacity in 1 10 100 1000 10000 100000; do echo "BF.RESERVE $1-$rate-$capacity $rate $capacity"; done
+        done
+        echo "BF.RESERVE $1-stack 0.01 1 EXPANSION 1"
+        echo "BF.RESERVE $1-steep 0.001 10 EXPANSION 4"
+        echo "BF.INSERT $1-ratio CAPACITY 10 TIGHTENING 0.3 ITEMS a"
+        echo "BF.RESERVE $1-counting 0.01 100 COUNTING"
+        echo "BF.RESERVE $1-window 0.01 100 WINDOW 86400000 PERIODS 3"
+        for key in 0.01-100 0.5-1 0.001-1000 stack steep ratio counting window; do
+            for batch in 1 2 3 4 5 6 7 8 9; do
+                echo "BF.MADD $1-$key $(seq -s ' ' $((batch * 70)) $((batch * 70 + 100)))"
+            done
+        done
+        echo "BF.MDEL $1-counting 100 101 102"
+    } | ask >"$tmp/replies"
+    ! grep -E '^(ERR|OOM|WRONG)' "$tmp/replies" || fail "commands failed"
+}
+
+answers() { # prefix
+    for key in 0.01-100 0.5-1 0.001-1000 stack steep ratio counting window; do
+        ask BF.MEXISTS "$1-$key" $(seq 1 2000)
+        ask BF.CARD "$1-$key"
+    done | sha256sum
+}
+
+same() { # what, one, other
+    [ "$2" = "$3" ] || fail "$1: $2 and $3"
+    echo "$1: $2"
+}
+
+# A file of the host's goes there, is added to, and comes back. Windows hold the time, so only their answers
+# are compared where both machines ran the same commands.
+there_and_back() {
+    native=$servers/valkey-9.1/valkey-server
+    start host "$native" "$host"
+    fill x
+    ask SAVE
+    digest=$(ask DEBUG DIGEST) answered=$(answers x)
+    bits=$(ask --raw KEYS 'x-*' | grep -v window | sort | while read -r key; do ask DEBUG DIGEST-VALUE "$key"; done)
+    stop
+
+    mkdir -p "$tmp/there"
+    cp "$tmp/host/dump.rdb" "$tmp/there"
+    start there "$emulated" "$arm"
+    same "digest of what x86-64 wrote, on ARM64" "$digest" "$(ask DEBUG DIGEST)"
+    same "its answers" "$answered" "$(answers x)"
+    fill y
+    same "answers of what ARM64 made" "$answered" "$(answers y)"
+    for key in $(ask --raw KEYS 'y-*' | grep -v window | sort); do ask DEBUG DIGEST-VALUE "$key"; done >"$tmp/made"
+    same "its digests, together" "$(echo "$bits" | sha256sum)" "$(sha256sum <"$tmp/made")"
+    ask SAVE
+    digest=$(ask DEBUG DIGEST)
+    stop
+
+    mkdir -p "$tmp/back"
+    cp "$tmp/there/dump.rdb" "$tmp/back"
+    start back "$native" "$host"
+    same "digest of what ARM64 wrote, on x86-64" "$digest" "$(ask DEBUG DIGEST)"
+    same "its answers" "$answered" "$(answers y)"
+    stop
+}
+
+servers=$(tools/servers.sh)
+bring_root
+emulated=$tmp/valkey-server
+printf '#!/bin/sh\nexec qemu-aarch64-static -L "%s" "%s/usr/bin/valkey-server" "$@"\n' "$root" "$root" >"$emulated"
+chmod 755 "$emulated"
+note "$("$emulated" --version)"
+if [ $# = 0 ]; then
+    note "the core's tests"
+    core_tests
+    note "a file there and back"
+    there_and_back
+    set -- smoke:: foreign::
+fi
+note "the server's tests: $*"
+VALKEY_SERVER=$emulated VALKEYBLOOM_SO=$arm SERVERS_DIR=$servers RUST_TEST_THREADS=4 \
+    cargo test --locked --features client --test server -- "$@"
