@@ -24,6 +24,11 @@ usage() {
 ./build.sh fuzz keep [target...]  adds to fuzz/corpus/ what these runs found and it does not reach yet
 ./build.sh memcheck [filter...]   the core's tests and the server's with AddressSanitizer, then some of the server's
                                   in valgrind; with filters, the server's tests so named, in both
+./build.sh package [architecture]  a .deb, a .tar.gz, an SBOM and checksums: target/package/; for this machine's
+                                  architecture, or x86_64 or aarch64
+./build.sh package test           tests the package in clean roots of Debian, beside Debian's servers; as root
+./build.sh arm [filter...]        the module for ARM64, emulated: the core's tests, a file there and back, some of the
+                                  server's tests; with filters, only the server's tests so named
 ./build.sh deny                   licences, sources and known defects of the dependencies, with cargo-deny
 DEBIAN_MIRROR=address             where the servers of test, soak, bench and memcheck come from, on what is no Debian
 VALKEY_SERVER=/path/of/a/server   names the server for serve, test and memcheck, instead of valkey-server on PATH
@@ -285,6 +290,20 @@ memcheck() { # filters...
     check_memory_on "$PWD/tools/memcheck.sh" valgrind --test-threads 2 --skip chunks_that_do_not_fit "$@"
 }
 
+package() { # architecture or the word test
+    bring_compilers
+    if [ "${1-}" = test ]; then
+        tools/package.sh
+        exec tools/package-test.sh
+    fi
+    exec tools/package.sh "$@"
+}
+
+arm() { # filters...
+    bring_compilers
+    exec tools/arm.sh "$@"
+}
+
 deny() {
     command -v cargo-deny >/dev/null || fail "missing: cargo-deny. Install with: cargo install cargo-deny --locked"
     checks="licenses bans sources"
@@ -309,6 +328,8 @@ case $command in
     bench) bench "$@" ;;
     fuzz) fuzz "$@" ;;
     memcheck) memcheck "$@" ;;
+    package) package "$@" ;;
+    arm) arm "$@" ;;
     deny) deny ;;
     *) usage >&2; exit 2 ;;
 esac

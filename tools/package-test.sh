@@ -28,7 +28,13 @@ clean() {
 trap clean EXIT
 trap 'exit 1' HUP INT TERM
 
-in_root() { LC_ALL=C DEBIAN_FRONTEND=noninteractive chroot "$root" "$@"; }
+# Packages of sid want /proc. It is mounted for one command and for nobody else, so nothing is left to unmount.
+enter_root() {
+    # shellcheck disable=SC2016  # for the shell that mounts
+    LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+        exec unshare --mount sh -c 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"' "$root" "$@"
+}
+in_root() { (enter_root "$@"); }
 
 # Without a policy, packages of servers start them on installation.
 make_root() { # tarball, suite, further suite of packages or nothing
@@ -43,16 +49,16 @@ make_root() { # tarball, suite, further suite of packages or nothing
     # What a mirror has of sid expires where the mirror lags behind. It is signed all the same.
     { in_root apt-get -o Acquire::Check-Valid-Until=false update &&
         in_root apt-get install -y --no-install-recommends ${3:+-t "$3"} valkey-server valkey-tools &&
-        in_root apt-get clean; } >>"$tmp/log" 2>&1 || { tail -n 5 "$tmp/log" >&2; fail "no valkey-server in $2"; }
+        in_root apt-get clean; } >>"$tmp/log" 2>&1 || { grep -B9 "^E:\|rror" "$tmp/log" >&2; fail "no valkey-server in $2"; }
     tar -C "$root" -cf "$1.new" .
     mv "$1.new" "$1"
     rm -rf --one-file-system "$root"
 }
 
-# The server as its unit would start it, but at a socket: ports belong to the machine.
+# The server as its unit would start it, but at a socket: ports belong to the machine. It is the process that was
+# started, in the end, and so the one to kill.
 start() {
-    # shellcheck disable=SC2016  # for the shell in the root
-    in_root setpriv --reuid=valkey --regid=valkey --init-groups valkey-server /etc/valkey/valkey.conf \
+    enter_root setpriv --reuid=valkey --regid=valkey --init-groups valkey-server /etc/valkey/valkey.conf \
         --port 0 --unixsocket /var/lib/valkey/socket --daemonize no --supervised no --logfile "" \
         --pidfile "" >>"$root/log" 2>&1 &
     server=$!
@@ -67,7 +73,6 @@ start() {
     done
 }
 
-# A chroot is replaced by its program, so the process is the server itself.
 stop() {
     ask SHUTDOWN SAVE || true
     wait "$server" || fail "the server ended badly: $(tail -n 20 "$root/log")"
@@ -102,7 +107,7 @@ test_in() { # tarball
     in_root dpkg -i /package.deb >"$tmp/installed" 2>&1 || fail "dpkg: $(cat "$tmp/installed")"
     configuration | cmp - "$tmp/before" || fail "the package changed something in /etc"
     start || fail "the server does not start beside the package: $(tail -n 20 "$root/log")"
-    expect "" MODULE LIST
+    ! ask MODULE LIST | grep -qx bf || fail "the module is loaded though nobody asked for it"
     stop
     # The line is the one that the package tells.
     line=$(grep '^loadmodule ' "$tmp/installed") || fail "the package does not say what to add"
@@ -110,6 +115,7 @@ test_in() { # tarball
     echo "$line" >>"$root/etc/valkey/valkey.conf"
 
     start || fail "the server does not start with the module: $(tail -n 20 "$root/log")"
+    ask MODULE LIST | grep -qx bf || fail "the module is not loaded"
     expect OK BF.RESERVE seen 0.001 1000
     expect "1 1" BF.MADD seen a b
     expect OK BF.RESERVE links 0.01 1000 COUNTING
