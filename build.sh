@@ -222,7 +222,7 @@ fuzz() { # seconds or keep, targets...
     command -v c++ >/dev/null || tools/packages.sh g++
     fuzzing=$target/fuzz${SANITIZER:+-$SANITIZER}
     for name; do
-        [ -e "fuzz/targets/$name.rs" ] && [ -d "fuzz/corpus/$name" ] || fail "no target is named $name"
+        { [ -e "fuzz/targets/$name.rs" ] && [ -d "fuzz/corpus/$name" ]; } || fail "no target is named $name"
         build_target "$name"
         found=$target/fuzz/found/$name
         mkdir -p "$found" "fuzz/regressions/$name"
