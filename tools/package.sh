@@ -35,7 +35,7 @@ sbom() { # file
     cp -r Cargo.toml Cargo.lock src benches tests examples "$tmp/crate"
     "$tools/bin/cargo-cyclonedx" cyclonedx -qq --manifest-path "$tmp/crate/Cargo.toml" --format json --spec-version 1.5 \
         --describe binaries --no-build-deps --target "$arch-unknown-linux-gnu"
-    sed "s|$tmp/crate|/valkeybloom|g" "$tmp/crate/"*.cdx.json >"$1"
+    sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' "$tmp/crate/"*.cdx.json >"$1"
 }
 
 # What is installed beside the module.
