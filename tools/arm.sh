@@ -16,7 +16,8 @@ command -v qemu-aarch64-static >/dev/null || tools/packages.sh qemu-user-static
 tmp=$(mktemp -d "$target/arm.XXXXXX")
 server=""
 clean() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    # Asked to end, a server would save first, and stay if it could not.
+    [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
     rm -rf "$tmp"
 }
 trap clean EXIT
@@ -25,7 +26,7 @@ trap 'exit 1' HUP INT TERM
 # Emulation takes tens of times as long where doubles are computed. Skipped are the three tests that then take
 # one to twenty minutes each: random operations by the million, of which others do fewer; a search for sizes that is
 # compared with another one, by powers of the C library; and mutated inputs by the ten thousand, of which those of
-# `mutated::` are fewer. All others take three minutes.
+# `mutated::` are fewer. All others take four to eight minutes.
 core_tests() {
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"

@@ -22,7 +22,8 @@ tmp=$(mktemp -d /var/tmp/valkeybloom.XXXXXX)
 chmod 755 "$tmp"
 root="" server=""
 clean() {
-    [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    # Asked to end, a server would save first, and stay if it could not.
+    [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
     rm -rf --one-file-system "$tmp"
 }
 trap clean EXIT
