@@ -51,6 +51,11 @@ pub fn expm1(exponent: f64) -> f64 {
     libm::expm1(exponent)
 }
 
+/// The natural logarithm of 1 and a number: the same on every processor.
+pub fn ln_1p(number: f64) -> f64 {
+    libm::log1p(number)
+}
+
 /// The natural logarithm of a number: the same on every processor, as the C library's is not.
 pub fn ln(number: f64) -> f64 {
     libm::log(number)

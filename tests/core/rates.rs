@@ -418,6 +418,88 @@ fn the_estimate_for_small_objects_of_a_low_rate_is_true() {
     none(&wrong);
 }
 
+/// Filters of one size that hold the same items claim the same strangers: windows to which items come again, and
+/// what was merged and had to be stacked.
+#[test]
+fn the_estimate_for_objects_whose_filters_share_items_is_true() {
+    let mut wrong = Vec::new();
+    for (rate, capacity, periods, again) in [
+        (0.1, 1000, 5, 1000),
+        (0.1, 1000, 20, 1000),
+        (0.1, 1000, 20, 800),
+        (0.1, 1000, 12, 0),
+        (0.5, 300, 30, 200),
+        (0.5, 40, 100, 40),
+        (0.5, 30, 400, 20),
+        (0.05, 10_000, 6, 8000),
+    ] {
+        let mut rng = Rng::new(capacity + periods);
+        let shape = windowed(params(capacity, rate, 0), 1000, periods);
+        let mut object = object_of(&shape, rng.seed());
+        for period in 0..periods {
+            object.tidy(period * 1000);
+            for number in 0..capacity {
+                let item = if number < again { number } else { rng.next() };
+                let item = item.to_le_bytes();
+                let added = object.add(&item, Time::at(period * 1000), None, || ROOMY);
+                assert!(matches!(added, Ok(_) | Err(Refusal::Full)));
+            }
+        }
+        let now_ms = (periods - 1) * 1000;
+        assert_eq!(object.live_periods(|| now_ms), Some(periods));
+        let name = format!("{rate}, {periods} periods of {capacity}, {again} of them again");
+        let mut cell = Cell::new(name);
+        cell.measure(&object, 300_000, now_ms, &mut rng);
+        wrong.extend(cell.untrue());
+    }
+    for (rate, capacity, shared) in [
+        (0.05, 1000, 950),
+        (0.05, 1000, 500),
+        (0.05, 1000, 0),
+        (0.3, 128, 120),
+    ] {
+        let mut rng = Rng::new(shared);
+        let seed = rng.seed();
+        let of_items = |items: std::ops::Range<u64>| {
+            let mut object = object(&params(capacity, rate, 0), seed);
+            for item in items {
+                let added = add(&mut object, &item.to_le_bytes());
+                assert!(added.is_ok() || added == Err(Refusal::Full));
+            }
+            object
+        };
+        let one = of_items(0..capacity);
+        let other = of_items(capacity - shared..2 * capacity - shared);
+        let merged = Object::merged(&[&one, &other], ROOMY).unwrap();
+        let mut cell = Cell::new(format!("{rate}, {capacity}, {shared} shared"));
+        cell.measure(&merged, 300_000, 0, &mut rng);
+        wrong.extend(cell.untrue());
+    }
+    none(&wrong);
+}
+
+/// Filters of one size, of which one has a single hash function.
+#[test]
+fn the_estimate_for_one_hash_function_beside_two_is_true() {
+    let mut rng = Rng::new(11);
+    for _ in 0..20 {
+        let seed = rng.seed();
+        let steep = Params {
+            tightening: tightening(0.1),
+            ..params(1, 0.3, 2)
+        };
+        let sources = [steep, params(1, 0.3, 0)].map(|params| {
+            let mut object = object_of(&counting(params), seed);
+            assert_eq!(add(&mut object, b"x"), Ok(Added::New));
+            object
+        });
+        let merged = Object::merged(&[&sources[0], &sources[1]], ROOMY).unwrap();
+        let mut cell = Cell::new("one hash function beside two");
+        cell.measure(&merged, 100_000, 0, &mut rng);
+        none(&cell.untrue().into_iter().collect::<Vec<_>>());
+    }
+}
+
 /// An object of valkey-bloom.
 fn theirs(capacity: u64, rate: f64, expansion: u32) -> Params {
     Params {

@@ -32,6 +32,9 @@ const COUNTED_BYTES: usize = 1024;
 /// Up to this number of items the rates of filters of one size and fill differ by a quarter and more.
 const FEW_ITEMS: u64 = 48;
 
+/// How often at most a position that is set is looked for.
+const TRIES: u32 = 1000;
+
 /// How improbable it must be, as a power of two, that counters are no smaller than others by chance.
 const CERTAIN_BITS: f64 = 32.0;
 
@@ -521,6 +524,28 @@ impl Filter {
         self.items < FEW_ITEMS && self.blob.len() <= COUNTED_BYTES
     }
 
+    /// Positions of an item that this filter would claim, at random, one for each hash function; `None` where so
+    /// few are set that none is soon found.
+    pub fn claimed_positions(&self, random: &mut u64) -> Option<Vec<u64>> {
+        let mut tries = 0..TRIES;
+        let mut position = || {
+            tries.find_map(|_| {
+                let position = asked::below(self.positions(), asked::scrambled(random));
+                self.is_in_use(position).then_some(position)
+            })
+        };
+        (0..self.hashes()).map(|_| position()).collect()
+    }
+
+    /// Whether the cell at a position is set, or counts.
+    pub fn is_in_use(&self, position: u64) -> bool {
+        let used = match self.cells() {
+            Cells::Counters => words::is_used::<4>(self.bitmap(), position),
+            Cells::Bits | Cells::BareBits => words::is_used::<1>(self.bitmap(), position),
+        };
+        used == 1
+    }
+
     /// Items of which this filter may claim some, and the share of all items that are such. It claims none of the
     /// others.
     pub fn likely(&self) -> (Likely, f64) {
@@ -534,7 +559,10 @@ impl Filter {
         } else {
             fill * fill
         };
-        (Likely::new(in_use, self.positions(), self.is_bare()), share)
+        (
+            Likely::new(in_use, self.positions(), self.hashes(), self.is_bare()),
+            share,
+        )
     }
 
     fn rate_of_fill(&self, fill: f64) -> f64 {

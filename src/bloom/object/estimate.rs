@@ -4,8 +4,11 @@
 //! asked as well, for so many items as take a fraction of a millisecond.
 
 use crate::bloom::filter::{Filter, Likely};
-use crate::bloom::hash::Batch;
+use crate::bloom::hash::{BATCH, Batch};
+use crate::bloom::number::{expm1, ln_1p};
 use crate::bloom::stack::claims;
+
+use super::overlap;
 
 /// So many filters are asked at most. The rates of a stack's filters fall: those behind have little of it.
 const FILTERS: usize = 64;
@@ -17,6 +20,9 @@ const MOST_QUESTIONS: f64 = 65_536.0;
 /// and the largest that is better than what the equations tell.
 const DEVIATION: f64 = 0.04;
 const MOST_DEVIATION: f64 = 0.12;
+
+/// So many claims of all filters are compared, about.
+const COMPARED: f64 = 512.0;
 
 /// A filter that is asked.
 struct Asked<'f> {
@@ -49,14 +55,15 @@ impl<'f> Asked<'f> {
     }
 }
 
-/// The error rate of filters, given what it is by the equations.
+/// The error rate of filters, given what it is by the equations if they hold different items.
 pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) -> f64 {
-    let few = filters.filter(|filter| filter.holds_few()).take(FILTERS);
-    let mut few: Vec<_> = few.filter_map(Asked::new).collect();
+    let all: Vec<&Filter> = filters.collect();
+    let few = all.iter().filter(|filter| filter.holds_few()).take(FILTERS);
+    let mut few: Vec<_> = few.filter_map(|filter| Asked::new(filter)).collect();
     let many = few.len() == FILTERS;
     let questions = loop {
         if few.is_empty() {
-            return by_equations;
+            return together(by_equations, overlap::factor(&all));
         }
         // Asked in proportion to the deviations of their answers, they tell the most (Neyman 1934).
         let deviations: f64 = few.iter().map(Asked::deviation).sum();
@@ -67,8 +74,11 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) ->
         }
         few.pop();
     };
-    // The share of items that any of these filters claims; by the equations, that none of them does.
-    let (mut found, mut free) = (0.0, 1.0);
+    #[allow(clippy::cast_precision_loss, reason = "there are few filters")]
+    let most_compared = COMPARED / few.len() as f64;
+    // The share of items that any of these filters claims; and that none of them would if they were independent,
+    // by what was found of each, and by the equations.
+    let (mut found, mut free, mut expected) = (0.0, 1.0, 1.0);
     for (index, asked) in few.iter().enumerate() {
         let questions = (questions * asked.deviation()).ceil();
         #[allow(
@@ -76,28 +86,61 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) ->
             clippy::cast_sign_loss,
             reason = "few questions"
         )]
-        let mut probes = asked.likely.probes(questions as u32);
+        let mut probes = asked.likely.probes(questions as u32, index as u64);
+        let mut claims_of_it = 0.0;
+        // Of these claims, some are looked up in the others, too. What several filters claim counts as a part for
+        // each: those of one size may claim the same items.
+        let (mut compared, mut parts) = (0.0, 0.0);
         loop {
             let batch = Batch::of_probes(&mut probes);
             if batch.len() == 0 {
                 break;
             }
-            // Each item counts for the first filter that claims it: filters of one size may claim the same ones.
-            let mut claimed = claims(&batch, asked.filter, batch.mask_from(0));
-            for older in &few[..index] {
-                claimed &= !claims(&batch, older.filter, claimed);
+            let claimed = claims(&batch, asked.filter, batch.mask_from(0));
+            claims_of_it += f64::from(claimed.count_ones());
+            if claimed == 0 || compared >= most_compared {
+                continue;
             }
-            found += asked.share / questions * f64::from(claimed.count_ones());
+            let mut claiming = [1.0; BATCH];
+            for (_, other) in few.iter().enumerate().filter(|(other, _)| *other != index) {
+                let also = claims(&batch, other.filter, claimed);
+                for (item, claiming) in claiming.iter_mut().enumerate() {
+                    *claiming += f64::from((also >> item & 1) as u8);
+                }
+            }
+            compared += f64::from(claimed.count_ones());
+            let of_claimed = claiming.iter().enumerate();
+            let of_claimed = of_claimed.filter(|(item, _)| claimed >> item & 1 == 1);
+            parts += of_claimed.map(|(_, claiming)| 1.0 / claiming).sum::<f64>();
         }
-        free *= 1.0 - asked.rate;
+        let alone = asked.share / questions * claims_of_it;
+        if compared > 0.0 {
+            found += alone * parts / compared;
+        }
+        free *= 1.0 - alone;
+        expected *= 1.0 - asked.rate;
     }
-    if free <= 0.0 {
+    if expected <= 0.0 || free <= 0.0 || found >= 1.0 {
         return by_equations;
     }
-    let mut others = 1.0 - (1.0 - by_equations) / free;
-    // Of so many, those that were not asked are likely to be off as much as those that were.
     if many {
-        others *= found / (1.0 - free);
+        // Those that were not asked are likely to be off as much as those that were, and to claim together as much.
+        let asked: Vec<&Filter> = few.iter().map(|asked| asked.filter).collect();
+        let off = ln_1p(free - 1.0) / ln_1p(expected - 1.0);
+        let shared = ln_1p(-found) / ln_1p(free - 1.0) / overlap::factor(&asked);
+        return together(by_equations, off * shared * overlap::factor(&all));
     }
-    1.0 - (1.0 - found) * (1.0 - others.clamp(0.0, 1.0))
+    let asked = |filter: &&Filter| few.iter().any(|asked| std::ptr::eq(asked.filter, *filter));
+    let others: Vec<&Filter> = all.into_iter().filter(|filter| !asked(filter)).collect();
+    let of_others = (1.0 - (1.0 - by_equations) / expected).clamp(0.0, 1.0);
+    1.0 - (1.0 - found) * (1.0 - together(of_others, overlap::factor(&others)))
+}
+
+/// The rate where the logarithm of the share that is not claimed is so many times what the rate has.
+fn together(rate: f64, factor: f64) -> f64 {
+    if factor.is_finite() {
+        -expm1(factor * ln_1p(-rate))
+    } else {
+        rate
+    }
 }

@@ -5,6 +5,7 @@ mod estimate;
 mod ids;
 mod merge;
 mod outline;
+mod overlap;
 mod shape;
 mod timeline;
 mod window;

@@ -1,0 +1,77 @@
+//! What filters claim together because they hold the same items.
+//!
+//! An item that comes again in each period of a window sets the same bits in each period's filter, if these are of
+//! one size. Then all of them claim the same strangers, and their rates do not add up.
+
+use std::collections::HashMap;
+
+use crate::bloom::filter::Filter;
+use crate::bloom::number::exp;
+
+/// So many filters are looked at, at most and about.
+const FILTERS: usize = 256;
+
+/// For so many made-up items, at least.
+const ITEMS: usize = 64;
+
+/// So many lookups in small filters take no longer than fewer in large ones.
+const LOOKUPS: usize = 24_576;
+
+/// By how much the logarithm of the share of items that no filter claims is smaller than if they held different
+/// items: 1 where they do, `1/n` where all `n` hold the same.
+pub fn factor(all: &[&Filter]) -> f64 {
+    // Of a period's filters, which are few, all are among those that are looked at.
+    let stride = (all.len() / FILTERS) | 1;
+    let filters: Vec<&Filter> = all.iter().copied().step_by(stride).collect();
+    let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
+    for (index, filter) in filters.iter().enumerate() {
+        alike.entry(filter.merge_key()).or_default().push(index);
+    }
+    if alike.len() == filters.len() {
+        return 1.0;
+    }
+    let small = filters.iter().all(|filter| !filter.is_large());
+    let items = if small {
+        (LOOKUPS / filters.len()).clamp(ITEMS, 8 * ITEMS)
+    } else {
+        ITEMS
+    };
+    #[allow(clippy::cast_precision_loss, reason = "there are few items")]
+    let items = items as f64;
+    let rates: Vec<f64> = filters
+        .iter()
+        .map(|filter| filter.estimated_rate())
+        .collect();
+    let sum: f64 = rates.iter().sum();
+    #[allow(clippy::cast_precision_loss, reason = "there are few filters")]
+    let stride = stride as f64;
+    let (mut found, mut expected) = (0.0, 0.0);
+    let (mut random, mut passed, mut next) = (0, 0.0, 0.5);
+    for (index, filter) in filters.iter().enumerate() {
+        passed += rates[index] / sum * items;
+        // Each filter is asked for items in proportion to its rate.
+        while next < passed {
+            next += 1.0;
+            let Some(positions) = filter.claimed_positions(&mut random) else {
+                continue;
+            };
+            let others = || alike[&filter.merge_key()].iter().filter(|at| **at != index);
+            let claims = |at: &&usize| positions.iter().all(|p| filters[**at].is_in_use(*p));
+            #[allow(clippy::cast_precision_loss, reason = "there are few filters")]
+            let claiming = others().filter(claims).count() as f64 * stride;
+            found += 1.0 / (1.0 + claiming);
+            // Of `k` others that each claim it by chance, in the mean.
+            let chance = others().map(|at| rates[*at]).sum::<f64>() * stride;
+            expected += if chance > 1e-9 {
+                (1.0 - exp(-chance)) / chance
+            } else {
+                1.0
+            };
+        }
+    }
+    if expected > 0.0 {
+        (found / expected).min(1.0)
+    } else {
+        1.0
+    }
+}
