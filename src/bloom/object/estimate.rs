@@ -4,7 +4,7 @@
 //! asked as well, for so many items as take a fraction of a millisecond.
 
 use crate::bloom::filter::{Filter, Likely};
-use crate::bloom::hash::{BATCH, Batch};
+use crate::bloom::hash::Batch;
 use crate::bloom::number::{expm1, ln_1p};
 use crate::bloom::stack::claims;
 
@@ -22,7 +22,7 @@ const DEVIATION: f64 = 0.04;
 const MOST_DEVIATION: f64 = 0.12;
 
 /// So many claims of all filters are compared, about.
-const COMPARED: f64 = 512.0;
+const COMPARED: f64 = 2048.0;
 
 /// A filter that is asked.
 struct Asked<'f> {
@@ -98,20 +98,16 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) ->
             }
             let claimed = claims(&batch, asked.filter, batch.mask_from(0));
             claims_of_it += f64::from(claimed.count_ones());
-            if claimed == 0 || compared >= most_compared {
-                continue;
-            }
-            let mut claiming = [1.0; BATCH];
-            for (_, other) in few.iter().enumerate().filter(|(other, _)| *other != index) {
-                let also = claims(&batch, other.filter, claimed);
-                for (item, claiming) in claiming.iter_mut().enumerate() {
-                    *claiming += f64::from((also >> item & 1) as u8);
+            for item in (0..batch.len()).filter(|item| claimed >> item & 1 == 1) {
+                if compared >= most_compared {
+                    break;
                 }
+                let probe = batch.probe(item);
+                let others = few.iter().enumerate().filter(|(other, _)| *other != index);
+                let claiming = others.filter(|(_, other)| other.filter.contains(probe));
+                compared += 1.0;
+                parts += claiming.fold(1.0, |count, _| count + 1.0_f64).recip();
             }
-            compared += f64::from(claimed.count_ones());
-            let of_claimed = claiming.iter().enumerate();
-            let of_claimed = of_claimed.filter(|(item, _)| claimed >> item & 1 == 1);
-            parts += of_claimed.map(|(_, claiming)| 1.0 / claiming).sum::<f64>();
         }
         let alone = asked.share / questions * claims_of_it;
         if compared > 0.0 {
