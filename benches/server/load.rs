@@ -367,21 +367,16 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
     if wanted("set") {
         fill(client, "SADD", "set", 0..100_000);
     }
-    if wanted("small") {
-        run(client, "BF.RESERVE small 0.01 100000");
-        fill(client, "BF.MADD", "small", 0..100_000);
-    }
-    if wanted("large") {
-        run(client, "BF.RESERVE large 0.01 45000000");
-        fill(client, "BF.MADD", "large", 0..2_000_000);
-    }
-    if wanted("plain") {
-        run(client, "BF.RESERVE plain 0.01 1000000");
-        fill(client, "BF.MADD", "plain", 0..300_000);
-    }
-    if wanted("counted") {
-        run(client, "BF.RESERVE counted 0.01 1000000 COUNTING");
-        fill(client, "BF.MADD", "counted", 0..300_000);
+    for (key, capacity, items) in [
+        ("small", "100000", 100_000),
+        ("large", "45000000", 2_000_000),
+        ("plain", "1000000", 300_000),
+        ("counted", "1000000 COUNTING", 300_000),
+    ] {
+        if wanted(key) {
+            run(client, &format!("BF.RESERVE {key} 0.01 {capacity}"));
+            fill(client, "BF.MADD", key, 0..items);
+        }
     }
     if wanted("window") {
         window(client);
