@@ -48,10 +48,10 @@ impl Geometry {
     ///
     /// Counters have room for more items than they are said to hold, by [`DRIFT`] standard deviations.
     pub fn for_rate(capacity: u64, rate: Fraction, cells: Cells) -> Self {
-        Self::for_rate_near(capacity, rate, cells, most_hashes(rate.get()))
+        Self::for_rate_near(capacity, rate, cells, u32::MAX)
     }
 
-    /// The same, sooner found if the best number of hash functions is near this one.
+    /// The same, sooner found if the best number of hash functions is near this one: it is looked for from there.
     pub fn for_rate_near(capacity: u64, rate: Fraction, cells: Cells, hashes: u32) -> Self {
         let (items, rate) = (to_double(capacity.max(1)), rate.get());
         let exact = Self::for_items(items, rate, cells, hashes);
@@ -65,13 +65,14 @@ impl Geometry {
     }
 
     fn for_items(items: f64, rate: f64, cells: Cells, near: u32) -> Self {
+        let most = most_hashes(rate);
+        let near = near.clamp(1, most);
         // Coincidences alone need so many positions, whatever the number of hash functions.
         if 0.25 * items / rate > MOST_POSITIONS * MOST_POSITIONS {
-            return Self::of_bytes(MOST_BYTES, near.max(1), cells);
+            return Self::of_bytes(MOST_BYTES, near, cells);
         }
         let positions = |hashes| positions_for(items, rate, hashes);
-        let most = most_hashes(rate);
-        let (mut hashes, least) = least(near.clamp(1, most), most, positions);
+        let (mut hashes, least) = least(near, most, positions);
         let mut bytes = whole_bytes(least, hashes);
         // Fewer, where whole bytes allow it.
         while hashes > 1 {

@@ -95,12 +95,10 @@ impl Series {
         made_at.map_or_else(|| filter.rate_at(capacity), Fraction::get)
     }
 
-    /// The size of a filter; soonest found if its number of hash functions is near this one, if that is not 0.
+    /// The size of a filter; soonest found if its number of hash functions is near this one.
     fn size(&self, capacity: u64, rate: Fraction, cells: Cells, near: u32) -> Geometry {
-        if self.tightening.is_ours() && near > 0 {
+        if self.tightening.is_ours() {
             Geometry::for_rate_near(capacity, rate, cells, near)
-        } else if self.tightening.is_ours() {
-            Geometry::for_rate(capacity, rate, cells)
         } else {
             Geometry::by_formula(capacity, rate, cells)
         }

@@ -13,7 +13,7 @@ pub struct Standing {
     pub filters: u64,
     /// Capacity of the newest filter; while there is none, the one that the first is to have.
     pub newest: u64,
-    /// Number of hash functions of the newest filter; while there is none, 0.
+    /// Number of hash functions of the newest filter; while there is none, more than any has.
     pub hashes: u32,
     /// Capacity of the filters so far.
     pub capacity: u64,

@@ -90,7 +90,7 @@ impl Shape {
         let first = Standing {
             filters: 0,
             newest: self.params.capacity,
-            hashes: 0,
+            hashes: u32::MAX,
             capacity: 0,
             bytes,
             cells: self.cells(),

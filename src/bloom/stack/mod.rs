@@ -186,7 +186,7 @@ impl Stack {
         Standing {
             filters: self.filters.len() as u64,
             newest: self.filters.last().map_or(0, Filter::capacity),
-            hashes: self.filters.last().map_or(0, Filter::hashes),
+            hashes: self.filters.last().map_or(u32::MAX, Filter::hashes),
             capacity: self.capacity,
             bytes: self.memory_bytes(),
             cells: self.cells,
@@ -264,13 +264,10 @@ impl Stack {
         let mut located = None;
         for index in first..batch.len() {
             let newest = self.filters.len().saturating_sub(1);
-            let grown = asked < newest;
-            if grown {
+            if asked < newest {
                 let filters = self.filters[asked..newest].iter().rev();
                 present |= claims_of_any(batch, filters, batch.mask_from(index) & !present);
                 asked = newest;
-            }
-            if grown {
                 located = None;
             }
             let added = if present >> index & 1 == 1 {
