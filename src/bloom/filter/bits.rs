@@ -114,18 +114,3 @@ impl Task for Unite<'_> {
         words.sum::<u64>() + bytes.sum::<u64>()
     }
 }
-
-/// The positions of the bits that are set.
-pub fn positions_set(bitmap: &[u8]) -> Vec<u64> {
-    let mut positions = Vec::with_capacity(usize::try_from(ones(bitmap)).unwrap_or(0));
-    for (first, bytes) in (0..).step_by(64).zip(bitmap.chunks(8)) {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        let mut left = u64::from_le_bytes(word);
-        while left != 0 {
-            positions.push(first + u64::from(left.trailing_zeros()));
-            left &= left - 1;
-        }
-    }
-    positions
-}

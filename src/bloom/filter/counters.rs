@@ -148,13 +148,3 @@ impl Task for InUseInUnion<'_> {
                 .sum::<u64>()
     }
 }
-
-/// The positions of the counters that are not 0.
-pub fn positions_in_use(cells: &[u8]) -> Vec<u64> {
-    let mut positions = Vec::new();
-    for (first, two) in (0..).step_by(2).zip(cells) {
-        positions.extend((two & 15 != 0).then_some(first));
-        positions.extend((two >> 4 != 0).then_some(first + 1));
-    }
-    positions
-}

@@ -392,7 +392,7 @@ impl Filter {
     fn clamp_items(&mut self, positions: f64, hashes: u32, fill: f64) {
         let (items, deviation) = rate::items_of_fill(positions, hashes, fill);
         let least = to_whole((items - DRIFT * deviation).floor());
-        let most = to_whole((items + 5.0 * deviation).ceil()).saturating_add(1);
+        let most = to_whole((items + DRIFT * deviation).ceil()).saturating_add(1);
         self.items = self.items.clamp(least.min(self.capacity).min(most), most);
     }
 
@@ -546,13 +546,24 @@ impl Filter {
         used == 1
     }
 
+    /// The positions of cells that are set, or count.
+    fn positions_in_use(&self) -> Vec<u64> {
+        let cells_of_byte = 8 / self.cells().bits();
+        let bytes = (0..)
+            .step_by(usize::try_from(cells_of_byte).unwrap_or(1))
+            .zip(self.bitmap());
+        // Most bytes of a filter that holds few items are 0.
+        let used = bytes.filter(|(_, cells)| **cells != 0);
+        let positions = used.flat_map(|(first, _)| first..first + cells_of_byte);
+        positions
+            .filter(|position| self.is_in_use(*position))
+            .collect()
+    }
+
     /// Items of which this filter may claim some, and the share of all items that are such. It claims none of the
     /// others.
     pub fn likely(&self) -> (Likely, f64) {
-        let in_use = match self.cells() {
-            Cells::Counters => counters::positions_in_use(self.bitmap()),
-            Cells::Bits | Cells::BareBits => bits::positions_set(self.bitmap()),
-        };
+        let in_use = self.positions_in_use();
         let fill = to_double(in_use.len() as u64) / to_double(self.positions());
         let share = if self.hashes() == 1 {
             fill
@@ -606,8 +617,8 @@ fn is_plausible(items: u64, positions: f64, hashes: u32, fill: f64) -> bool {
     let hashes = f64::from(hashes);
     let off = (to_double(items) - positions * per_position) * hashes;
     let spread = fill * (1.0 - power);
-    // Rounding is far below the thousandth by which the bound is below 5² deviations.
-    let most = 0.999 * DRIFT.min(5.0) * DRIFT.min(5.0);
+    // Rounding is far below the thousandth by which the bound is below as many deviations.
+    let most = 0.999 * DRIFT * DRIFT;
     off * off * (1.0 - fill) < most * positions * spread * spread * (0.5 + fill / 6.0)
 }
 
