@@ -147,12 +147,12 @@ impl Ids {
         if !self.is_empty() && self.intervals.len() < filters.len() {
             return None;
         }
-        let takes = |index: &usize| !filters[*index].is_full() && self.may_take(*index, id);
+        let takes = |index: &usize| !filters[*index].is_full() && self.may_hold(*index, id);
         (0..filters.len()).rev().find(takes)
     }
 
     /// Whether the counts of an item with this id, or without one, may be in a filter.
-    pub fn may_take(&self, index: usize, id: Option<u64>) -> bool {
+    pub fn may_hold(&self, index: usize, id: Option<u64>) -> bool {
         id.is_none_or(|id| self.holds(index, id))
     }
 

@@ -49,19 +49,19 @@ pub fn factor(all: &[&Filter]) -> f64 {
     let (mut random, mut passed, mut next) = (0, 0.0, 0.5);
     for (index, filter) in filters.iter().enumerate() {
         passed += rates[index] / sum * items;
+        let others = || alike[&filter.merge_key()].iter().filter(|at| **at != index);
+        // How many others claim such an item by chance, in the mean.
+        let chance = others().map(|at| rates[*at]).sum::<f64>() * stride;
         // Each filter is asked for items in proportion to its rate.
         while next < passed {
             next += 1.0;
             let Some(positions) = filter.claimed_positions(&mut random) else {
                 continue;
             };
-            let others = || alike[&filter.merge_key()].iter().filter(|at| **at != index);
             let claims = |at: &&usize| positions.iter().all(|p| filters[**at].is_in_use(*p));
             #[allow(clippy::cast_precision_loss, reason = "there are few filters")]
             let claiming = others().filter(claims).count() as f64 * stride;
             found += 1.0 / (1.0 + claiming);
-            // Of `k` others that each claim it by chance, in the mean.
-            let chance = others().map(|at| rates[*at]).sum::<f64>() * stride;
             expected += if chance > 1e-9 {
                 (1.0 - exp(-chance)) / chance
             } else {

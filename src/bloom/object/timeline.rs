@@ -62,16 +62,12 @@ impl Timeline {
 
     /// The periods that answer, oldest first. Reads the time only if there is a window.
     pub fn live(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
-        &self.periods[self.first_live(now_ms)..]
-    }
-
-    fn first_live(&self, now_ms: impl FnOnce() -> u64) -> usize {
         let Some(window) = self.shape.window() else {
-            return 0;
+            return &self.periods;
         };
         let current = window.period_at(now_ms());
         let passed = |period: &Period| window.has_passed(period.number, current);
-        self.periods.partition_point(passed)
+        &self.periods[self.periods.partition_point(passed)..]
     }
 
     /// The periods that answer, in two parts: those before a period, and that one with those after it.
@@ -259,7 +255,7 @@ impl Timeline {
             if index == target {
                 continue;
             }
-            if !ids.may_take(index, id) {
+            if !ids.may_hold(index, id) {
                 elsewhere |= stack::claims(batch, filter, candidates & !elsewhere);
                 continue;
             }
@@ -380,7 +376,7 @@ impl Timeline {
         let Some(Period { stack, ids, .. }) = self.periods.last_mut() else {
             return false;
         };
-        let may_hold = |index: &usize| id.is_none_or(|id| ids.holds(*index, id));
+        let may_hold = |index: &usize| ids.may_hold(*index, id);
         let mut claimants = stack.claimants(probe).filter(may_hold);
         let (Some(index), None) = (claimants.next(), claimants.next()) else {
             return false;
