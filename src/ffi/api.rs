@@ -2,7 +2,8 @@
 //!
 //! The API is a table of function pointers, the statics `raw::RedisModule_*`. `load` has the server
 //! fill it before any other code of the module runs, and nobody writes to it afterwards, so that
-//! reading an entry is sound on every thread. A server that lacks a function leaves its entry empty.
+//! reading an entry is sound on every thread. A server that lacks a function leaves its entry empty; `load` refuses
+//! a server that lacks one of those which every server from Redis 7.0 on has.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -13,21 +14,64 @@ use valkey_module::raw;
 pub(super) const OK: c_int = raw::REDISMODULE_OK as c_int;
 pub(super) const ERR: c_int = raw::REDISMODULE_ERR as c_int;
 
-/// Calls a function of the API that every server from Redis 7.0 on has:
-/// `call!(RedisModule_Name(arguments))`, in an `unsafe` block that says why the arguments are valid.
+/// Calls one of the functions that are [`required`] of a server: `call!(RedisModule_Name(arguments))`, in an
+/// `unsafe` block that says why the arguments are valid. That there is such a function `load` has seen.
 macro_rules! call {
-    ($name:ident($($argument:expr),* $(,)?)) => {
-        match ::valkey_module::raw::$name {
-            Some(function) => function($($argument),*),
-            None => $crate::ffi::api::missing(stringify!($name)),
-        }
-    };
+    ($name:ident($($argument:expr),* $(,)?)) => {{
+        $crate::ffi::api::required::$name();
+        ::valkey_module::raw::$name.unwrap_unchecked()($($argument),*)
+    }};
 }
 pub(super) use call;
 
-#[cold]
-pub(super) fn missing(name: &str) -> ! {
-    panic!("this server's module API has no {name}")
+/// Defines the functions that [`call!`] accepts, and a way to tell whether the server has them all.
+macro_rules! required {
+    ($($name:ident)*) => {
+        /// A name for each, so that a call of any other function does not compile.
+        #[allow(non_snake_case, reason = "the names of the API")]
+        pub(super) mod required {
+            $(pub const fn $name() {})*
+        }
+
+        /// The first of them that this server lacks.
+        pub(super) fn lacking() -> Option<&'static str> {
+            // SAFETY: nobody writes to the API's table once it is filled.
+            $(if unsafe { { raw::$name }.is_none() } {
+                return Some(stringify!($name));
+            })*
+            None
+        }
+    };
+}
+
+required! {
+    RedisModule_Alloc RedisModule_Calloc RedisModule_CloseKey RedisModule_CommandFilterArgGet
+    RedisModule_CommandFilterArgReplace RedisModule_CommandFilterArgsCount
+    RedisModule_CreateCommand RedisModule_CreateDataType RedisModule_CreateString
+    RedisModule_DefragAlloc RedisModule_DefragCursorGet RedisModule_DefragCursorSet
+    RedisModule_DefragShouldStop RedisModule_DigestAddLongLong RedisModule_DigestAddStringBuffer
+    RedisModule_DigestEndSequence RedisModule_EmitAOF RedisModule_Free
+    RedisModule_FreeServerInfo RedisModule_FreeString RedisModule_FreeThreadSafeContext
+    RedisModule_GetCommand RedisModule_GetContextFlags RedisModule_GetDbIdFromIO
+    RedisModule_GetDetachedThreadSafeContext RedisModule_GetRandomBytes
+    RedisModule_GetSelectedDb RedisModule_GetServerInfo RedisModule_GetServerVersion
+    RedisModule_GetToDbIdFromOptCtx RedisModule_InfoAddFieldULongLong RedisModule_InfoAddSection
+    RedisModule_IsIOError RedisModule_KeyType RedisModule_LoadConfigs RedisModule_LoadDouble
+    RedisModule_LoadStringBuffer RedisModule_LoadUnsigned RedisModule_Log
+    RedisModule_Milliseconds RedisModule_ModuleTypeGetType RedisModule_ModuleTypeGetValue
+    RedisModule_ModuleTypeSetValue RedisModule_NotifyKeyspaceEvent RedisModule_OpenKey
+    RedisModule_Realloc RedisModule_RegisterBoolConfig RedisModule_RegisterCommandFilter
+    RedisModule_RegisterInfoFunc RedisModule_RegisterNumericConfig
+    RedisModule_RegisterStringConfig RedisModule_Replicate RedisModule_ReplicateVerbatim
+    RedisModule_ReplyWithArray RedisModule_ReplyWithBool RedisModule_ReplyWithDouble
+    RedisModule_ReplyWithError RedisModule_ReplyWithLongLong RedisModule_ReplyWithMap
+    RedisModule_ReplyWithNull RedisModule_ReplyWithSimpleString
+    RedisModule_ReplyWithStringBuffer RedisModule_SaveDouble RedisModule_SaveStringBuffer
+    RedisModule_SaveUnsigned RedisModule_Scan RedisModule_ScanCursorCreate
+    RedisModule_ScanCursorDestroy RedisModule_SelectDb RedisModule_ServerInfoGetFieldUnsigned
+    RedisModule_SetAbsExpire RedisModule_SetModuleOptions RedisModule_SignalModifiedKey
+    RedisModule_StringPtrLen RedisModule_SubscribeToServerEvent
+    RedisModule_UnregisterCommandFilter RedisModule_WrongArity
 }
 
 /// A function that only some servers have and the bindings do not name.

@@ -11,7 +11,7 @@ use super::events::OnDatabase;
 use super::info::WriteInfo;
 use super::setting::Registration;
 use super::string::{Argv, RawArgv};
-use super::{allocator, command, context, events, info, setting};
+use super::{allocator, api, command, context, events, info, setting};
 
 /// What the module is made of.
 pub struct Module {
@@ -66,7 +66,7 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: c_int) -> c
             raw::REDISMODULE_APIVER_1 as c_int,
         )
     };
-    if status != OK {
+    if status != OK || api::lacking().is_some() {
         return ERR;
     }
     allocator::TRY_CALLOC.look_up();

@@ -55,13 +55,13 @@ fn change(
     change: impl Fn(u8) -> u8,
     mut changed: impl FnMut(u8, u8),
 ) {
-    for position in positions {
+    positions.for_each(|position| {
         let (cell, shift) = (&mut cells[(position / 2) as usize], position % 2 * 4);
         let before = *cell >> shift & 15;
         let after = change(before);
         *cell = *cell & !(15 << shift) | after << shift;
         changed(before, after);
-    }
+    });
 }
 
 /// Adds the counters of another filter of the same size. Returns how many are not 0 now.

@@ -24,7 +24,7 @@ pub use cells::{Cells, HEADER_BYTES};
 use geometry::DRIFT;
 pub use geometry::Geometry;
 pub use header::{Header, MAX_HASHES};
-pub use positions::{Modulus, point, point_of, positions};
+pub use positions::{Modulus, Positions, point, point_of};
 
 /// Up to this size the bits of a filter are counted to estimate its rate: there the number of items tells less.
 const COUNTED_BYTES: usize = 1024;
@@ -237,14 +237,14 @@ impl Filter {
 
     /// The positions of an item's bits.
     #[inline(always)]
-    fn bits_of<const BARE: bool>(&self, probe: Probe) -> impl Iterator<Item = u64> + use<BARE> {
-        positions::<BARE>(probe, self.modulus::<BARE, 1>(), self.hashes())
+    fn bits_of<const BARE: bool>(&self, probe: Probe) -> Positions<BARE> {
+        Positions::new(probe, self.modulus::<BARE, 1>(), self.hashes())
     }
 
     /// The positions of an item's counters.
     #[inline(always)]
-    fn counters_of(&self, probe: Probe) -> impl Iterator<Item = u64> + use<> {
-        positions::<false>(probe, self.modulus::<false, 4>(), self.hashes())
+    fn counters_of(&self, probe: Probe) -> Positions<false> {
+        Positions::new(probe, self.modulus::<false, 4>(), self.hashes())
     }
 
     /// Whether the filter claims an item: false is certain, true is probable.

@@ -12,14 +12,75 @@ use crate::bloom::machine::words::Words;
 /// The largest prime below 2⁶⁴.
 const P: u64 = 0xFFFF_FFFF_FFFF_FFC5;
 
-/// The positions of an item in a filter of this size, one for each hash function.
-#[inline(always)]
-pub fn positions<const BARE: bool>(
+/// The positions of an item in a filter, one for each hash function.
+pub struct Positions<const BARE: bool> {
     probe: Probe,
     modulus: Modulus,
     hashes: u32,
-) -> impl Iterator<Item = u64> + use<BARE> {
-    (0..hashes).map(move |i| modulus.reduce(point_of::<BARE>(probe, i)))
+    /// How many there were.
+    round: u32,
+    /// `a + round·b`.
+    sum: u64,
+}
+
+impl<const BARE: bool> Positions<BARE> {
+    #[inline(always)]
+    pub fn new(probe: Probe, modulus: Modulus, hashes: u32) -> Self {
+        let (round, sum) = (0, probe.a);
+        Self {
+            probe,
+            modulus,
+            hashes,
+            round,
+            sum,
+        }
+    }
+
+    /// The next one, which is the `round`-th of all, or like it.
+    #[inline(always)]
+    fn next_like(&mut self, round: u32) -> Option<u64> {
+        let is_there = self.round < self.hashes;
+        is_there.then(|| {
+            let point = point::<u64, BARE>(round, self.sum, self.probe.b);
+            self.round += 1;
+            self.sum = self.sum.wrapping_add(self.probe.b);
+            self.modulus.reduce(point)
+        })
+    }
+}
+
+impl<const BARE: bool> Iterator for Positions<BARE> {
+    type Item = u64;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<u64> {
+        self.next_like(self.round)
+    }
+
+    /// The first two differ from the others, which need not ask whether they are one of them.
+    #[inline(always)]
+    fn all<F: FnMut(u64) -> bool>(&mut self, mut test: F) -> bool {
+        while self.round < 2 {
+            match self.next() {
+                Some(position) if test(position) => {}
+                last => return last.is_none(),
+            }
+        }
+        while let Some(position) = self.next_like(2) {
+            if !test(position) {
+                return false;
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn for_each<F: FnMut(u64)>(mut self, mut visit: F) {
+        self.all(|position| {
+            visit(position);
+            true
+        });
+    }
 }
 
 /// What a filter reduces to the item's position number `i`, whatever the filter's size.
@@ -99,7 +160,7 @@ mod tests {
             (1_551_870_070_758_006_461, 15_380_462_718_969_971_528)
         );
         let modulus = Modulus::new(960, Modulus::reciprocal(960));
-        let positions: Vec<u64> = positions::<false>(probe, modulus, 7).collect();
+        let positions: Vec<u64> = Positions::<false>::new(probe, modulus, 7).collect();
         assert_eq!(positions, [701, 8, 461, 213, 925, 677, 429]);
     }
 
