@@ -4,7 +4,7 @@ use crate::bloom::machine::words::{self, Task, Use, Words};
 
 use super::hasher::Hasher;
 use super::probe::Probe;
-use super::sip::Seed;
+use super::sip::{OfLength, Seed};
 
 /// The most items in a batch: one bit of a word for each.
 pub const BATCH: usize = 64;
@@ -90,8 +90,12 @@ impl Task for Hash<'_> {
     #[inline(always)]
     fn run<W: Words>(self) {
         let Self { seed, items, batch } = self;
+        // Items often have one length.
+        let of_first_length = OfLength::<W>::new(seed, items[0].len());
         for start in (0..batch.count).step_by(W::COUNT) {
-            let [a, b] = seed.hash::<W>(&items[start..start + W::COUNT]);
+            let items = &items[start..start + W::COUNT];
+            let hashes = of_first_length.hash(items);
+            let [a, b] = hashes.unwrap_or_else(|| seed.hash(items));
             a.store(&mut batch.a[start..]);
             b.store(&mut batch.b[start..]);
         }

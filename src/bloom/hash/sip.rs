@@ -78,6 +78,35 @@ impl Seed {
     }
 }
 
+/// Hashes items of one length, of which the first block of each is the same.
+pub struct OfLength<W> {
+    length: usize,
+    sip: TwinSip<W>,
+}
+
+impl<W: Words> OfLength<W> {
+    #[inline(always)]
+    pub fn new(seed: &Seed, length: usize) -> Self {
+        let mut sip = TwinSip::new(&seed.0);
+        sip.block(W::splat(length as u64));
+        Self { length, sip }
+    }
+
+    /// Both hashes of as many items as there are words in a `W`, if all have this length.
+    #[inline(always)]
+    pub fn hash(&self, items: &[&[u8]]) -> Option<[W; 2]> {
+        if items.iter().any(|item| item.len() != self.length) {
+            return None;
+        }
+        let mut sip = TwinSip(self.sip.0);
+        for index in 0..self.length / 8 {
+            sip.block(words_of(items, |item| block(item, index)));
+        }
+        sip.block(words_of(items, |item| tail(&item[..self.length])));
+        Some(sip.finish())
+    }
+}
+
 /// A word of each item.
 #[inline(always)]
 fn words_of<W: Words>(items: &[&[u8]], word: impl Fn(&[u8]) -> u64) -> W {
@@ -125,14 +154,15 @@ impl<W: Words> TwinSip<W> {
     fn new(keys: &[u8; 32]) -> Self {
         let (words, _) = keys.as_chunks::<8>();
         let key = |index: usize| u64::from_le_bytes(words[index]);
-        Self([[key(0), key(1)], [key(2), key(3)]].map(|[k0, k1]| {
+        let begin = |k0, k1| {
             [
                 W::splat(k0 ^ 0x736f_6d65_7073_6575),
                 W::splat(k1 ^ 0x646f_7261_6e64_6f6d),
                 W::splat(k0 ^ 0x6c79_6765_6e65_7261),
                 W::splat(k1 ^ 0x7465_6462_7974_6573),
             ]
-        }))
+        };
+        Self([begin(key(0), key(1)), begin(key(2), key(3))])
     }
 
     #[inline(always)]
