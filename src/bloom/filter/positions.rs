@@ -134,16 +134,16 @@ impl Modulus {
 
     /// `x mod bits`, exactly. The reciprocal is at most one below `2⁶⁴ / bits`, so the estimated
     /// quotient is the true one or one less, or up to three less where the product's high half is
-    /// an estimate too. Subtractions mend the remainder: of `bits` and what wraps, the smaller.
+    /// an estimate too. Subtractions mend the remainder. There are fewer than 2⁶⁰ bits.
     #[inline(always)]
     pub fn reduce<W: Words>(self, x: W) -> W {
         let bits = W::splat(self.bits);
         let quotient = x.mul_high(W::splat(self.reciprocal));
         let mut rest = x.sub(quotient.mul(bits));
         if !W::EXACT {
-            rest = rest.min(rest.sub(bits.add(bits)));
+            rest = rest.sub_if_more(bits.add(bits));
         }
-        rest.min(rest.sub(bits))
+        rest.sub_if_more(bits)
     }
 }
 

@@ -117,6 +117,11 @@ pub trait Words: Copy {
     fn and(self, other: Self) -> Self;
     fn min(self, other: Self) -> Self;
     fn rotate<const BY: i32>(self) -> Self;
+    /// The difference or, where that is below 0, the word itself. Both words are below 2⁶³.
+    #[inline(always)]
+    fn sub_if_more(self, other: Self) -> Self {
+        self.min(self.sub(other))
+    }
     /// The low half of the product.
     fn mul(self, other: Self) -> Self;
     /// The high half of the product or, where not [`EXACT`](Self::EXACT), up to 2 less.
@@ -536,6 +541,16 @@ mod x86 {
             })
         }
         #[inline(always)]
+        fn sub_if_more(self, other: Self) -> Self {
+            // The sign of the difference chooses.
+            native!({
+                let words = _mm256_castsi256_pd(self.0);
+                let difference = _mm256_castsi256_pd(_mm256_sub_epi64(self.0, other.0));
+                let chosen = _mm256_blendv_pd(difference, words, difference);
+                Self(_mm256_castpd_si256(chosen))
+            })
+        }
+        #[inline(always)]
         fn rotate<const BY: i32>(self) -> Self {
             native!({
                 let left = _mm256_sllv_epi64(self.0, _mm256_set1_epi64x(i64::from(BY)));
@@ -584,9 +599,10 @@ mod tests {
 
         #[inline(always)]
         fn run<W: Words>(self) -> Self::Output {
-            let mut results = vec![Vec::new(); 10];
+            let mut results = vec![Vec::new(); 11];
             for start in (0..8).step_by(W::COUNT) {
                 let (x, y) = (W::load(&self.0[start..]), W::load(&self.1[start..]));
+                let half = W::splat(u64::MAX >> 1);
                 let computed = [
                     x,
                     W::splat(self.0[0]),
@@ -596,6 +612,7 @@ mod tests {
                     x.and(y),
                     x.min(y),
                     x.rotate::<13>(),
+                    x.and(half).sub_if_more(y.and(half)),
                     x.mul(y),
                     x.mul_high(y),
                 ];
