@@ -11,13 +11,14 @@ pub fn all_set(bitmap: &[u8], mut positions: impl Iterator<Item = u64>) -> bool 
 /// Sets the bits at these positions. Returns whether one of them was clear.
 #[inline(always)]
 pub fn set_all(bitmap: &mut [u8], positions: impl Iterator<Item = u64>) -> bool {
-    let mut were_clear = 0;
+    let mut changed = 0;
     positions.for_each(|position| {
-        let (byte, mask) = (&mut bitmap[(position / 8) as usize], 1 << (position % 8));
-        were_clear |= !*byte & mask;
-        *byte |= mask;
+        let byte = &mut bitmap[(position / 8) as usize];
+        let before = *byte;
+        *byte |= 1 << (position % 8);
+        changed |= before ^ *byte;
     });
-    were_clear != 0
+    changed != 0
 }
 
 /// Whether all bits that are set in another bitmap of this length are set in this one.

@@ -430,6 +430,7 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for Locate<'_, BARE, CELL_BITS
     #[inline(always)]
     fn run<W: Words>(self) {
         let modulus = self.filter.modulus::<BARE, CELL_BITS>();
+        let (cells, is_large) = (self.filter.bitmap_as::<BARE>(), self.filter.is_large());
         let end = self.batch.len().min(self.first + ROW);
         for start in (self.first..end).step_by(W::COUNT) {
             let mut sum = W::load(&self.batch.a[start..]);
@@ -438,16 +439,12 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for Locate<'_, BARE, CELL_BITS
             for (round, positions) in (0..).zip(rows) {
                 let point = point::<W, BARE>(round, sum, step);
                 sum = sum.add(step);
-                modulus
-                    .reduce(point)
-                    .store(&mut positions[start - self.first..]);
-            }
-        }
-        if self.filter.is_large() {
-            let cells = self.filter.bitmap_as::<BARE>();
-            for positions in &self.row.positions[..self.row.hashes] {
-                for position in &positions[..end - self.first] {
-                    memory::prefetch(cells, words::byte_of::<CELL_BITS>(*position));
+                let positions = &mut positions[start - self.first..][..W::COUNT];
+                modulus.reduce(point).store(positions);
+                if is_large {
+                    for position in positions {
+                        memory::prefetch(cells, words::byte_of::<CELL_BITS>(*position));
+                    }
                 }
             }
         }
