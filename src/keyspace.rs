@@ -59,12 +59,20 @@ impl Moment {
     }
 }
 
-fn object_in(held: Held<&Stored>) -> Result<Option<&Object>, Error> {
+/// What a key holds, or `None` if there is no such key.
+#[inline]
+fn found<V>(held: Held<V>) -> Result<Option<V>, Error> {
     match held {
         Held::Nothing => Ok(None),
+        Held::Value(value) => Ok(Some(value)),
         Held::Other => Err(Error::WrongType),
-        Held::Value(stored) => stored.object().map(Some),
+        Held::Saving => Err(Error::Saving),
     }
+}
+
+#[inline]
+fn object_in(held: Held<&Stored>) -> Result<Option<&Object>, Error> {
+    found(held)?.map(Stored::object).transpose()
 }
 
 /// A key opened for reading.
@@ -127,47 +135,42 @@ impl<'k, 'a> Writer<'k, 'a> {
     /// Whether there is an object under the key.
     ///
     /// # Errors
-    /// [`Error::WrongType`] or [`Error::StillLoading`].
+    /// [`Error::WrongType`], [`Error::StillLoading`] or [`Error::Saving`].
     pub fn exists(&mut self) -> Result<bool, Error> {
-        match self.0.value_mut::<Stored>() {
-            Held::Nothing => Ok(false),
-            Held::Other => Err(Error::WrongType),
-            Held::Value(stored) => stored.object().map(|_| true),
-        }
+        let object = found(self.0.value_mut::<Stored>())?.map(|stored| stored.object());
+        Ok(object.transpose()?.is_some())
     }
 
     /// Changes the object under the key, or returns `change` unused if there is none.
     ///
     /// # Errors
-    /// [`Error::WrongType`] or [`Error::StillLoading`].
+    /// [`Error::WrongType`], [`Error::StillLoading`] or [`Error::Saving`].
     #[inline]
     pub fn update<C, R>(&mut self, change: C) -> Result<Result<R, C>, Error>
     where
         C: FnOnce(&mut Object) -> R,
     {
-        match self.held() {
-            Held::Nothing => Ok(Err(change)),
-            Held::Other => Err(Error::WrongType),
-            Held::Value(stored) => stored.update(|value| match value {
-                Value::Complete(object) => Ok(Ok(change(object))),
-                Value::Partial(_) => Err(Error::StillLoading),
-            }),
-        }
+        let Some(stored) = self.held()? else {
+            return Ok(Err(change));
+        };
+        stored.update(|value| match value {
+            Value::Complete(object) => Ok(Ok(change(object))),
+            Value::Partial(_) => Err(Error::StillLoading),
+        })
     }
 
     /// The value under the key, for a change. If the key was renamed, the value is entered in its database's
     /// ledger again.
     #[inline]
-    fn held(&mut self) -> Held<&mut Stored> {
+    fn held(&mut self) -> Result<Option<&mut Stored>, Error> {
         let ctx = self.0.ctx();
-        let held = self.0.value_mut::<Stored>();
-        if let Held::Value(stored) = held {
-            if stored.is_unlinked() {
-                stored.enter_in(ledger::of_database(ctx.database()));
-            }
-            return Held::Value(stored);
+        let mut held = found(self.0.value_mut::<Stored>())?;
+        if let Some(stored) = &mut held
+            && stored.is_unlinked()
+        {
+            stored.enter_in(ledger::of_database(ctx.database()));
         }
-        held
+        Ok(held)
     }
 
     /// Stores a new object, which already holds the items `new`, under the empty key. The key expires at
@@ -197,7 +200,7 @@ impl<'k, 'a> Writer<'k, 'a> {
     /// Stores a merged object. `tidied` is the moment at which passed periods were freed from it, if any were.
     ///
     /// # Errors
-    /// [`Error::WrongType`] or [`Error::StillLoading`].
+    /// [`Error::WrongType`], [`Error::StillLoading`] or [`Error::Saving`].
     pub fn merge(mut self, object: Object, tidied: Option<Moment>) -> Result<(), Error> {
         let (mut change, event) = if self.exists()? {
             // Replaced in place, so that the key keeps its time to live.
@@ -259,12 +262,11 @@ impl<'k, 'a> Writer<'k, 'a> {
     /// Requires that the key is empty, without even a partly loaded object.
     ///
     /// # Errors
-    /// [`Error::WrongType`] or [`Error::Busy`].
+    /// [`Error::WrongType`], [`Error::Busy`] or [`Error::Saving`].
     pub fn require_empty(&mut self) -> Result<(), Error> {
-        match self.0.value_mut::<Stored>() {
-            Held::Nothing => Ok(()),
-            Held::Value(_) => Err(Error::Busy),
-            Held::Other => Err(Error::WrongType),
+        match found(self.0.value_mut::<Stored>())? {
+            Some(_) => Err(Error::Busy),
+            None => Ok(()),
         }
     }
 
@@ -277,13 +279,9 @@ impl<'k, 'a> Writer<'k, 'a> {
     /// Loads the next chunk of an object whose header was loaded.
     ///
     /// # Errors
-    /// [`Error::WrongType`], [`Error::BadChunk`] or a [`Refusal::OutOfMemory`]; what was loaded stays.
+    /// [`Error::WrongType`], [`Error::Saving`], [`Error::BadChunk`] or a [`Refusal::OutOfMemory`]; what was loaded stays.
     pub fn load_chunk(mut self, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
-        let stored = match self.held() {
-            Held::Nothing => return Err(Error::BadChunk),
-            Held::Other => return Err(Error::WrongType),
-            Held::Value(stored) => stored,
-        };
+        let stored = self.held()?.ok_or(Error::BadChunk)?;
         let complete = stored.update(|value| {
             let Value::Partial(partial) = value else {
                 return Err(Error::BadChunk);

@@ -43,6 +43,8 @@ pub enum Error {
     Exists,
     /// LOAD or LOADCHUNK for a key that exists.
     Busy,
+    /// The key is being saved without a fork, and can't be opened for writing.
+    Saving,
     /// Not a number, or one that does not fit.
     Bad(Field),
     /// A number outside its range.
@@ -113,6 +115,7 @@ impl fmt::Display for Error {
             Self::NotFound => "ERR not found",
             Self::Exists => "ERR item exists",
             Self::Busy => "BUSYKEY Target key name already exists.",
+            Self::Saving => "TRYAGAIN key is being saved, try again",
             Self::Bad(field) => return write!(f, "ERR bad {field}"),
             Self::Range(field @ (Field::ErrorRate | Field::Tightening)) => {
                 return write!(f, "ERR (0 < {field} range < 1)");

@@ -194,6 +194,8 @@ impl NativeType for Stored {
         Ok(Self::new(value, ledger::of_loaded(database)))
     }
 
+    /// Writes the fields of the value, which own all that they are made of, and does not look at the ledger beside
+    /// it. So any thread may, while no other changes the value.
     fn save(&self, to: &mut RdbWriter) {
         match &self.value {
             Value::Complete(object) => rdb::write(object, to),

@@ -29,6 +29,19 @@ pub enum Held<V> {
     Value(V),
     /// A value of another type.
     Other,
+    /// It is being saved without a fork, and until then can't be opened for writing. What it holds is unknown.
+    Saving,
+}
+
+impl<V> Held<V> {
+    fn map<W>(self, of: impl FnOnce(V) -> W) -> Held<W> {
+        match self {
+            Self::Nothing => Held::Nothing,
+            Self::Value(value) => Held::Value(of(value)),
+            Self::Other => Held::Other,
+            Self::Saving => Held::Saving,
+        }
+    }
 }
 
 /// An open key, closed when it is dropped. While it is open, nothing runs that might take its value away.
@@ -74,36 +87,30 @@ impl<'k, 'a> Key<'k, 'a> {
     /// The value.
     #[inline]
     pub fn value<T: NativeType>(&self) -> Held<&T> {
-        match self.handle.pointer::<T>() {
-            Held::Nothing => Held::Nothing,
-            Held::Other => Held::Other,
-            // SAFETY: the key holds a `T`. While this key is open it has the keyspace for itself, so nobody
-            // takes the value away or changes it: `value_mut` would borrow the key exclusively.
-            Held::Value(value) => Held::Value(unsafe { value.as_ref() }),
-        }
+        let found = self.handle.pointer::<T>(self.access);
+        // SAFETY: the key holds a `T`. While this key is open it has the keyspace for itself, so nobody
+        // takes the value away or changes it: `value_mut` would borrow the key exclusively.
+        found.map(|value| unsafe { value.as_ref() })
     }
 
     /// The value, to be changed. The key must be open for writing.
     #[inline]
     pub fn value_mut<T: NativeType>(&mut self) -> Held<&mut T> {
-        let mut found = self.handle.pointer::<T>();
+        let mut found = self.handle.pointer::<T>(self.access);
         if matches!(found, Held::Nothing) {
             // It may just have expired. Then subscribers have run, and may have stored something here, which
             // the handle does not know of.
             self.handle = Handle::open(self.keyspace, self.name, self.access);
-            found = self.handle.pointer::<T>();
+            found = self.handle.pointer::<T>(self.access);
         }
-        match found {
-            Held::Nothing => Held::Nothing,
-            Held::Other => Held::Other,
-            // SAFETY: the key holds a `T`. While this key is open it has the keyspace for itself, so nobody
-            // takes the value away or looks at it, and the borrow is exclusive.
-            Held::Value(mut value) => Held::Value(unsafe { value.as_mut() }),
-        }
+        // SAFETY: the key holds a `T`. While this key is open it has the keyspace for itself, so nobody
+        // takes the value away or looks at it, and the borrow is exclusive. A thread that saves the value has
+        // its key for that long: the server does not open it for writing meanwhile.
+        found.map(|mut value| unsafe { value.as_mut() })
     }
 
-    /// Stores a value under the key, which must be empty and open for writing, and closes it. It expires at
-    /// `expires_ms` since the epoch, if given.
+    /// Stores a value under the key, in which [`value_mut`](Self::value_mut) has found nothing, and closes it. It
+    /// expires at `expires_ms` since the epoch, if given.
     ///
     /// The server tells `new` of the key meanwhile. Whoever takes the value away at this event breaks the server,
     /// as with every command of its own; so nobody can look at the value here.
@@ -145,19 +152,15 @@ impl<'k, 'a, T: NativeType> Values<'k, 'a, T> {
     /// What the next key holds. If there is no such key, the values before it are no longer among them.
     pub fn open(&mut self, name: Str<'a>) -> Held<&T> {
         // Closed again at once.
-        let found = Handle::open(self.keyspace, name, Access::Read).pointer::<T>();
-        match found {
-            Held::Nothing => {
-                self.found.clear();
-                Held::Nothing
-            }
-            Held::Other => Held::Other,
-            Held::Value(value) => {
-                self.found.push(value);
-                // SAFETY: the key holds a `T`, and as in `all`.
-                Held::Value(unsafe { value.as_ref() })
-            }
+        let found = Handle::open(self.keyspace, name, Access::Read).pointer::<T>(Access::Read);
+        if matches!(found, Held::Nothing) {
+            self.found.clear();
         }
+        found.map(|value| {
+            self.found.push(value);
+            // SAFETY: the key holds a `T`, and as in `all`.
+            unsafe { value.as_ref() }
+        })
     }
 
     /// Those that were found.
@@ -168,8 +171,8 @@ impl<'k, 'a, T: NativeType> Values<'k, 'a, T> {
     }
 }
 
-/// The server's handle of an open key, closed when it is dropped. One opened to read a key that does not exist
-/// is null.
+/// The server's handle of an open key, closed when it is dropped. It is null where there is no key to read, or
+/// where one is being saved that was to be opened for writing.
 struct Handle(*mut raw::RedisModuleKey);
 
 impl Handle {
@@ -191,11 +194,14 @@ impl Handle {
         Self(key.cast())
     }
 
-    /// Where the value is, if it is one that `into_server::<T>` made.
+    /// Where the value is, if it is one that `into_server::<T>` made, in a key opened for this access.
     #[inline]
-    fn pointer<T: NativeType>(&self) -> Held<NonNull<T>> {
+    fn pointer<T: NativeType>(&self, access: Access) -> Held<NonNull<T>> {
         if self.0.is_null() {
-            return Held::Nothing;
+            return match access {
+                Access::Read => Held::Nothing,
+                Access::Write => Held::Saving,
+            };
         }
         // SAFETY: the key is open.
         let found = unsafe { call!(RedisModule_ModuleTypeGetType(self.0)) };
@@ -245,7 +251,7 @@ unsafe extern "C" fn visit_key<T: NativeType>(
 ) {
     // The server closes what it has opened.
     let key = ManuallyDrop::new(Handle(key));
-    if let Held::Value(mut value) = key.pointer::<T>() {
+    if let Held::Value(mut value) = key.pointer::<T>(Access::Read) {
         // SAFETY: `each_value` passes its visitor, and lets nobody else use it, or the value, during the scan.
         unsafe { (*visit.cast::<&mut dyn FnMut(&mut T)>())(value.as_mut()) };
     }

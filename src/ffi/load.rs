@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int};
 
 use valkey_module::raw;
 
-use super::api::{ERR, OK, call};
+use super::api::{ERR, OK, Optional, call};
 use super::command::Command;
 use super::context::Ctx;
 use super::events::OnDatabase;
@@ -71,6 +71,7 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: c_int) -> c
     }
     allocator::TRY_CALLOC.look_up();
     context::MUST_OBEY.look_up();
+    VALKEYS_OPTIONS.look_up();
     std::panic::set_hook(Box::new(|panic| Ctx::log_warning(&panic.to_string())));
     // SAFETY: `RedisModule_OnLoad` passes on what the server called it with.
     let args = unsafe { Argv::new(words, count) };
@@ -88,10 +89,10 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: c_int) -> c
 fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
-        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD
-        | OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION;
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
+    let options = options as c_int | valkeys_options();
     // SAFETY: the context is alive.
-    unsafe { call!(RedisModule_SetModuleOptions(ctx.as_ptr(), options as c_int)) };
+    unsafe { call!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
     context::make_detached(ctx);
     (module.register_types)(ctx)?;
     command::register(ctx, module.category, module.commands)?;
@@ -107,5 +108,22 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     Ok(())
 }
 
-/// Valkey 9: atomic slot migration may move the module's data. It does so by commands.
-const OPTIONS_HANDLE_ATOMIC_SLOT_MIGRATION: u32 = 1 << 5;
+/// Valkey 9.0: atomic slot migration may move the module's data. It does so by commands.
+const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
+/// Valkey 9.2: a save without a fork may call `rdb_save` on another thread, and a key that is being saved can't be
+/// opened for writing. While any module lacks this, such a server forks.
+const HANDLE_FORKLESS_SAVE: c_int = 1 << 6;
+
+/// Tells which options the server knows. By this name Valkey alone exports it; to Redis the bits above may come
+/// to mean something else.
+static VALKEYS_OPTIONS: Optional = Optional::new(c"ValkeyModule_GetModuleOptionsAll");
+
+/// Those of Valkey's own options that the server knows.
+fn valkeys_options() -> c_int {
+    let Some(function) = VALKEYS_OPTIONS.get() else {
+        return 0;
+    };
+    // SAFETY: the server exports a function of this type as ValkeyModule_GetModuleOptionsAll.
+    let known: extern "C" fn() -> c_int = unsafe { std::mem::transmute(function) };
+    known() & (HANDLE_ATOMIC_SLOT_MIGRATION | HANDLE_FORKLESS_SAVE)
+}

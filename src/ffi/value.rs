@@ -11,8 +11,9 @@ use super::context::Ctx;
 use super::defrag::Defrag;
 use super::stream::{AofWriter, Digest, RdbReader, RdbWriter};
 
-/// A value that keys can hold. All but `Drop` runs on the server's main thread or in a forked child.
-pub trait NativeType: Sized + Send + 'static {
+/// A value that keys can hold. `Drop` may run on any thread, and so may [`save`](Self::save); all else runs on the
+/// server's main thread or in a forked child.
+pub trait NativeType: Sized + Send + Sync + 'static {
     /// The types that the server knows these values as.
     const FORMS: &'static [Form];
 
@@ -27,6 +28,10 @@ pub trait NativeType: Sized + Send + 'static {
     fn load(from: &mut RdbReader, form: usize, version: i32, database: i32)
     -> Result<Self, String>;
     /// Writes the value.
+    ///
+    /// A server that saves without a fork calls this on another thread, while the main one goes on and may read
+    /// the value, but not change it: its key can't be opened for writing. So this touches the value and the
+    /// stream alone: no context, no setting, no sum that others change.
     fn save(&self, to: &mut RdbWriter);
     /// Writes commands that build the value.
     fn rewrite(&self, to: &mut AofWriter);
@@ -136,8 +141,9 @@ unsafe fn borrow<'a, T: NativeType>(value: *const c_void) -> &'a T {
 }
 
 // The callbacks. The server calls each of them only for values of the type that it was registered for,
-// which are all from `into_server::<T>`, and only one of them at a time for the same value; what it
-// passes is alive during the call. The blocks below call this the callbacks' contract.
+// which are all from `into_server::<T>`, and only one of them at a time for the same value, but for `rdb_save`,
+// beside which others may read it; what it passes is alive during the call. The blocks below call this the
+// callbacks' contract.
 
 unsafe extern "C" fn rdb_load<T: NativeType, const FORM: usize>(
     io: *mut raw::RedisModuleIO,

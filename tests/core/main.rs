@@ -20,6 +20,7 @@ mod oracle;
 mod rates;
 mod reach;
 mod redisbloom;
+mod saving;
 mod sizes;
 mod support;
 mod windows;

@@ -472,22 +472,19 @@ fn telling(log: &str) -> String {
     part.copied().collect::<Vec<_>>().join("\n")
 }
 
-/// A module that runs a command while an event goes out (puller.c). It is there until this is dropped.
-pub struct Puller(Folder);
+/// A module of the tests, built from this folder: puller.c or forkless.c. It is there until this is dropped.
+pub struct Plugin(Folder);
 
-impl Puller {
+impl Plugin {
     #[track_caller]
-    pub fn build() -> Self {
-        let puller = Self(Folder::new());
+    pub fn build(source: &str) -> Self {
+        let plugin = Self(Folder::new());
+        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness"));
         let cc = Command::new("cc")
-            .args([
-                "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o",
-            ])
-            .arg(puller.path())
-            .arg(concat!(
-                env!("CARGO_MANIFEST_DIR"),
-                "/tests/harness/puller.c"
-            ))
+            .args(["-shared", "-fPIC", "-pthread", "-O1"])
+            .args(["-Wall", "-Wextra", "-Werror", "-o"])
+            .arg(plugin.path())
+            .arg(folder.join(source))
             .output()
             .expect("there is a C compiler");
         assert!(
@@ -495,7 +492,7 @@ impl Puller {
             "{}",
             String::from_utf8_lossy(&cc.stderr)
         );
-        puller
+        plugin
     }
 
     /// The line of a config file that loads it.
@@ -503,8 +500,14 @@ impl Puller {
         format!("loadmodule \"{}\"", self.path().display())
     }
 
+    /// The same, for forkless.c: it loads the module, for a server that knows these options.
+    pub fn line_with_module(&self, known_options: u32) -> String {
+        let module = given("VALKEYBLOOM_SO");
+        format!("{} {known_options} \"{}\"", self.line(), module.display())
+    }
+
     fn path(&self) -> PathBuf {
-        self.0.0.join("puller.so")
+        self.0.0.join("plugin.so")
     }
 }
 

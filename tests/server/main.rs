@@ -10,6 +10,7 @@ mod docs;
 mod events;
 mod example;
 mod foreign;
+mod forkless;
 #[path = "../harness/mod.rs"]
 mod harness;
 mod hostile;

@@ -1,7 +1,7 @@
 //! Subscribers of events in other modules delete, overwrite and move keys while a command of ours runs.
 
 use crate::events::{ADD, DEL, EXPIRE, RESERVE};
-use crate::harness::{Client, Puller, Reply, Server, error, int, ok, simple, wait_until};
+use crate::harness::{Client, Plugin, Reply, Server, error, int, ok, simple, wait_until};
 use crate::ledger;
 use crate::refusals::{Blobs, blobs, send};
 
@@ -107,13 +107,13 @@ struct Stage {
     client: Client,
     follower: Client,
     _servers: [Server; 2],
-    _puller: Puller,
+    _puller: Plugin,
     blobs: Blobs,
 }
 
 impl Stage {
     fn new() -> Self {
-        let puller = Puller::build();
+        let puller = Plugin::build("puller.c");
         let primary = Server::builder()
             .config("bf.bloom-use-random-seed", "no")
             .config("bf.bloom-capacity", "50")

@@ -1,0 +1,122 @@
+//! A server that saves without a fork. There is none yet: forkless.c lends the module the API of one, calls its
+//! `rdb_save` on a thread, and refuses to open what is being saved for writing.
+
+use crate::harness::{Plugin, Server, error, int, ok};
+use crate::ledger;
+use crate::persistence::Population;
+use crate::refusals::{blobs, send};
+use crate::replies::in_both_protocols;
+
+/// All options that a server with `1 << 6` knows.
+const ALL_KNOWN: u32 = 0x7f;
+
+fn start(plugin: &Plugin, known_options: u32) -> Server {
+    Server::builder()
+        .without_module()
+        .config("bf.bloom-use-random-seed", "no")
+        .after_module(&plugin.line_with_module(known_options))
+        .start()
+}
+
+/// Bits that a server does not know may mean something else in one to come.
+#[test]
+fn only_options_that_the_server_knows_are_set() {
+    let plugin = Plugin::build("forkless.c");
+    for (known, set) in [
+        (0, 0x07),
+        (0x1f, 0x07),
+        (0x3f, 0x27),
+        (ALL_KNOWN, 0x67),
+        (0xff, 0x67),
+    ] {
+        let server = start(&plugin, known);
+        let options = server.client().cmd("FORKLESS.OPTIONS");
+        assert_eq!(options, int(set), "of {known:#x}");
+    }
+}
+
+/// Whatever the main thread does meanwhile that only reads, the thread saves the same bytes.
+#[test]
+fn a_thread_saves_what_is_being_read() {
+    let plugin = Plugin::build("forkless.c");
+    let server = start(&plugin, ALL_KNOWN);
+    let mut client = server.client();
+    let population = Population::new(&mut client);
+    let mut seen = 0;
+    for key in population.keys() {
+        let begun = client.cmd(&format!("FORKLESS.BEGIN {key}"));
+        assert_eq!(begun, ok(), "{key}");
+        while client.cmd("FORKLESS.SAVES").as_int() < 30 {
+            for command in [
+                "BF.MEXISTS {} a b c d e",
+                "BF.CARD {}",
+                "BF.INFO {}",
+                "BF.DEBUG {}",
+                "BF.SCANDUMP {} 0",
+                "BF.MISSING {} a b",
+                "BF.MERGE into {}",
+                "DUMP {}",
+                "MEMORY USAGE {}",
+                "DEBUG DIGEST-VALUE {}",
+                "COPY {} copy REPLACE",
+            ] {
+                client.cmd(&command.replace("{}", key));
+            }
+        }
+        assert_eq!(client.cmd("FORKLESS.END"), int(0), "{key}");
+        assert!(!client.cmd("DEL copy into").is_error());
+        seen += 1;
+    }
+    assert!(seen > 10, "one of each kind");
+    population.is_unchanged(&mut client);
+    ledger::is_balanced(&mut client);
+}
+
+/// What would write to `k`, or would find it not to be empty.
+const WRITES: &[&str] = &[
+    "BF.ADD k a",
+    "BF.ADD k new",
+    "BF.MADD k a new",
+    "BF.INSERT k ITEMS new",
+    "BF.INSERT k NOCREATE ITEMS new",
+    "BF.RESERVE k 0.01 100",
+    "BF.RESERVE k 0.01 100 NX",
+    "BF.LOAD k <dump>",
+    "BF.LOADCHUNK k 1 <header>",
+    "BF.LOADCHUNK k 5 xyz",
+    "BF.DEL k a",
+    "BF.MDEL k a b",
+    "BF.MERGE k like",
+];
+
+#[test]
+fn what_is_being_saved_is_not_written_to() {
+    let plugin = Plugin::build("forkless.c");
+    let server = start(&plugin, ALL_KNOWN);
+    let blobs = blobs(&mut server.client());
+    in_both_protocols(&server, |client, _| {
+        let mut send = |line: &str| send(client, line, &blobs);
+        for kind in ["", "COUNTING ", "WINDOW 1000000000000 PERIODS 2 "] {
+            for key in ["k", "like"] {
+                let create = format!("BF.INSERT {key} {kind}CAPACITY 100 ITEMS a {key}");
+                assert!(!send(&create).is_error());
+            }
+            let digest = send("DEBUG DIGEST");
+            assert_eq!(send("FORKLESS.BEGIN k"), ok());
+            for line in WRITES {
+                let refusal = error("TRYAGAIN key is being saved, try again");
+                assert_eq!(send(line), refusal, "{kind}{line}");
+            }
+            assert_eq!(send("DEBUG DIGEST"), digest, "{kind}");
+            // It can be read, and what else there is can be written to.
+            assert!(!send("BF.EXISTS k a").is_error());
+            assert!(!send("BF.ADD like c").is_error());
+            assert!(!send("BF.MERGE other k").is_error());
+            assert_eq!(send("FORKLESS.END"), int(0));
+            assert!(!send("BF.ADD k new").is_error());
+            assert_ne!(send("DEBUG DIGEST"), digest);
+            assert_eq!(send("DEL k like other"), int(3));
+        }
+        ledger::is_balanced(client);
+    });
+}
