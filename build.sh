@@ -12,8 +12,8 @@ usage() {
 ./build.sh build                  the module: target/release/valkeybloom.so
 ./build.sh serve [option...]      the module in a server on 127.0.0.1:${PORT:-6379}, its data in data/;
                                   options go to the server: --bf.bloom-capacity 1000
-./build.sh test [filter...]       lints and all tests, on four servers where servers matter; with filters, the tests
-                                  so named, on all four
+./build.sh test [filter...]       lints and all tests, on four servers where servers matter, and some on two more;
+                                  with filters, the tests so named
 ./build.sh soak [minutes] [filter...]  the random tests for so long (10 minutes), at once, on Valkey 9.1, with the
                                   module's debug assertions
 ./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named;
@@ -128,6 +128,15 @@ server_tests() { cargo test --locked --features client --test server -- "$@"; }
 # so does whatever a filter names.
 once="adversary http plan readme sharded soak::fuzz"
 
+# Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. In nearly everything these
+# are like the servers before and after them.
+further="forkless persistence settings smoke"
+
+# Prints the tests of the modules in $further that filters name.
+further_tests() { # filters...
+    server_tests --list "$@" | sed -n 's/: test$//p' | grep -E "^($(echo "$further" | tr ' ' '|'))::" || true
+}
+
 # Prints the options that leave out the modules in $once. Tests are named in full: a part of a name might
 # be in another.
 skip_once() {
@@ -167,6 +176,11 @@ run_tests() {
     newest=$servers/valkey-9.1/valkey-server chosen=$(find_server)
     [ $# -gt 0 ] || skip=$(skip_once)
     test_on "$newest" "$@"
+    names=$(further_tests "$@")
+    for server in "$servers/trixie/valkey-server" "$servers/trixie/redis-server"; do
+        # shellcheck disable=SC2086  # a list of names
+        [ -z "$names" ] || test_on "$server" --exact $names
+    done
     # shellcheck disable=SC2086  # a list of options
     [ $# -gt 0 ] || set -- $skip
     for server in "$chosen" "$servers/valkey-8.0/usr/bin/valkey-server" "$servers/redis-7.0/usr/bin/redis-server"; do

@@ -41,24 +41,7 @@ bring_root() {
     root=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/arm64
     [ ! -x "$root/usr/bin/valkey-server" ] || return 0
     note "unpacking an arm64 server"
-    [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || tools/packages.sh debian-archive-keyring
-    mkdir -p "$tmp/apt/lists/partial" "$tmp/apt/archives/partial" "$tmp/root"
-    : >"$tmp/apt/status"
-    mirror=$(tools/mirror.sh)
-    echo "deb [arch=arm64 signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror sid main" >"$tmp/apt/list"
-    apt() {
-        apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User=root \
-            -o Dir::State="$tmp/apt" -o Dir::State::status="$tmp/apt/status" -o Dir::Cache="$tmp/apt" \
-            -o Dir::Etc::SourceList="$tmp/apt/list" -o Dir::Etc::SourceParts=/dev/null \
-            -o Acquire::Languages=none -o Acquire::Check-Valid-Until=false "$@" >>"$tmp/apt/log" 2>&1 ||
-            { tail -n 5 "$tmp/apt/log" >&2 && fail "apt-get $*"; }
-    }
-    apt update
-    apt install -y --no-install-recommends --download-only valkey-server
-    # The link is base-files', of which no package says that it needs it.
-    mkdir -p "$tmp/root/usr/lib"
-    ln -s usr/lib "$tmp/root/lib"
-    for deb in "$tmp/apt/archives"/*.deb; do dpkg -x "$deb" "$tmp/root"; done
+    tools/unpack.sh "$tmp/root" sid arm64 valkey-server
     rm -rf "$root"
     mkdir -p "$(dirname "$root")"
     mv "$tmp/root" "$root"

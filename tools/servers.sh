@@ -3,6 +3,8 @@
 #   valkey-9.1/valkey-server            built with jemalloc from Debian's source package (sid)
 #   valkey-8.0/usr/bin/valkey-server    Debian's binary (bookworm-backports), unpacked
 #   redis-7.0/usr/bin/redis-server      Debian's binary (bookworm), unpacked
+#   trixie/valkey-server                Valkey 8.1 and
+#   trixie/redis-server                 Redis 8.0: Debian's binaries (trixie), with the libraries that they need
 # and, when asked for it by the word address,
 #   valkey-9.1-address/valkey-server    the first one, but built with AddressSanitizer, and libc's malloc
 # What is there is left alone. A server is made in a temporary folder and moved in whole, so that
@@ -29,18 +31,22 @@ private_apt() {
 
 apt_says() { grep '^E:' "$log" | tail -n 1; }
 
-open_sources() {
+open_folder() {
     [ -z "$tmp" ] || return 0
-    mirror=$("$tools/mirror.sh")
-    keys=/usr/share/keyrings/debian-archive-keyring.gpg
-    [ -r "$keys" ] || "$tools/packages.sh" debian-archive-keyring
-
     : >"$log"
     # What a run that was killed has left; a younger one may be at work.
     find "$servers" -maxdepth 1 -name 'tmp.*' -mtime +0 -exec rm -rf {} +
     tmp=$(mktemp -d "$servers/tmp.XXXXXX")
     trap 'rm -rf "$tmp"' EXIT
     trap 'exit 1' HUP INT TERM
+}
+
+open_sources() {
+    open_folder
+    [ ! -e "$tmp/sources.list" ] || return 0
+    mirror=$("$tools/mirror.sh")
+    keys=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ -r "$keys" ] || "$tools/packages.sh" debian-archive-keyring
     mkdir -p "$tmp/state/lists/partial" "$tmp/cache/archives/partial"
     {
         echo "deb-src [signed-by=$keys] $mirror sid main"
@@ -89,6 +95,31 @@ unpack() { # folder, server within it, packages…
     move_in "$folder" "$server"
 }
 
+# Debian's binaries of a newer release, which want a newer libc than this machine may have. Each runs by a script,
+# with the loader and the libraries of its release and none of the machine's.
+unpack_with_libraries() { # suite, servers…
+    suite=$1
+    shift
+    for server; do [ -x "$servers/$suite/$server" ] || missing=yes; done
+    [ -n "${missing-}" ] || return 0
+    open_folder
+    note "unpacking $* of $suite"
+    "$tools/unpack.sh" "$tmp/$suite" "$suite" "$(dpkg --print-architecture)" "$@"
+    loader=$(cd "$tmp/$suite" && find usr -name 'ld-linux*.so.*' | head -n 1)
+    libc=$(cd "$tmp/$suite" && find usr -name libc.so.6 | head -n 1)
+    for server; do
+        cat >"$tmp/$suite/$server" <<END
+#!/bin/sh
+root=\${0%/*}
+exec "\$root/$loader" --inhibit-cache --library-path "\$root/${libc%/*}" --argv0 "\$0" \\
+    "\$root/usr/bin/$server" "\$@"
+END
+        chmod 755 "$tmp/$suite/$server"
+        "$tmp/$suite/$server" --version >/dev/null || fail "$server of $suite does not run on this machine"
+    done
+    move_in "$suite" "$1"
+}
+
 # Installs the shared libraries that unpacked servers name and this machine lacks. Debian calls the
 # package of libfoo.so.1 libfoo1; libcrypto lives in libssl's.
 bring_libraries() { # servers…
@@ -105,4 +136,5 @@ unpack valkey-8.0 usr/bin/valkey-server valkey-server valkey-tools
 unpack redis-7.0 usr/bin/redis-server redis-server redis-tools
 bring_libraries "$servers/valkey-9.1/valkey-server" "$servers/valkey-8.0/usr/bin/valkey-server" \
     "$servers/redis-7.0/usr/bin/redis-server"
+unpack_with_libraries trixie valkey-server redis-server
 echo "$servers"

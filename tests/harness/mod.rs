@@ -562,6 +562,8 @@ pub fn supported_servers() -> Vec<PathBuf> {
         "valkey-9.1/valkey-server",
         "valkey-8.0/usr/bin/valkey-server",
         "redis-7.0/usr/bin/redis-server",
+        "trixie/valkey-server",
+        "trixie/redis-server",
     ];
     servers.map(|server| folder.join(server)).to_vec()
 }

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Unpacks Debian packages, with all that they need, into a new folder. What is in it runs on any Linux of that
+# architecture, with the libraries there. apt gets lists, cache and sources of its own: the machine's are not touched,
+# and need no root. A mirror may be some days behind.
+set -eu
+tools=$(cd "$(dirname "$0")" && pwd)
+fail() { echo "tools/unpack.sh: $*" >&2; exit 1; }
+
+[ $# -ge 4 ] || fail "usage: tools/unpack.sh folder suite architecture package..."
+folder=$1 suite=$2 architecture=$3
+shift 3
+keys=/usr/share/keyrings/debian-archive-keyring.gpg
+[ -r "$keys" ] || "$tools/packages.sh" debian-archive-keyring
+mirror=$("$tools/mirror.sh")
+mkdir "$folder"
+tmp=$(cd "$folder" && pwd)/apt
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 1' HUP INT TERM
+mkdir -p "$tmp/lists/partial" "$tmp/archives/partial"
+: >"$tmp/status"
+echo "deb [arch=$architecture signed-by=$keys] $mirror $suite main" >"$tmp/sources.list"
+apt() {
+    apt-get -q -o APT::Architecture="$architecture" -o APT::Architectures="$architecture" \
+        -o APT::Sandbox::User=root -o Dir::State="$tmp" -o Dir::State::status="$tmp/status" -o Dir::Cache="$tmp" \
+        -o Dir::Etc::SourceList="$tmp/sources.list" -o Dir::Etc::SourceParts=/dev/null \
+        -o Acquire::Languages=none -o Acquire::Check-Valid-Until=false "$@" >>"$tmp/log" 2>&1 ||
+        { tail -n 5 "$tmp/log" >&2 && fail "apt-get $*"; }
+}
+apt update
+apt install -y --no-install-recommends --download-only "$@"
+# The link is base-files', of which no package says that it needs it.
+mkdir -p "$folder/usr/lib"
+ln -s usr/lib "$folder/lib"
+for deb in "$tmp/archives"/*.deb; do dpkg -x "$deb" "$folder"; done
