@@ -18,6 +18,7 @@ usage() {
                                   module's debug assertions
 ./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named;
                                   sharded: a cluster asked for SHARDED_ITEMS items, 100000000 unless set
+./build.sh bench pictures         draws the pictures of docs/ from its tables
 ./build.sh fuzz [seconds] [target...]  each target of fuzz/ for so long (60 seconds): decode, args, batch;
                                   an input that fails goes to fuzz/regressions/, where tests find it.
                                   SANITIZER=address looks for invalid accesses as well
@@ -123,10 +124,10 @@ examples() {
 }
 server_tests() { cargo test --locked --features client --test server -- "$@"; }
 
-# Modules of tests/server about what is the same on every server: the client's side of the wire, the README's
+# Modules of tests/server about what is the same on every server: the client's side of the wire, the pages'
 # text, what only the core decides. They run on Valkey 9.1 alone. All other modules run on every server, and
 # so does whatever a filter names.
-once="adversary http plan readme sharded soak::fuzz"
+once="adversary http pages plan recipes sharded soak::fuzz"
 
 # Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. In nearly everything these
 # are like the servers before and after them.
@@ -202,8 +203,12 @@ soak() { # minutes, filters...
     test_on "$servers/valkey-9.1/valkey-server" --nocapture --test-threads 32 "$@"
 }
 
-# With valkey-benchmark beside the server, which has jemalloc.
+# With valkey-benchmark beside the server, which has jemalloc. Pictures are of what the pages say.
 bench() {
+    if [ "$*" = pictures ]; then
+        cargo bench --locked --no-default-features --bench pictures
+        return
+    fi
     build
     servers=$(tools/servers.sh)
     VALKEY_SERVER=$servers/valkey-9.1/valkey-server VALKEYBLOOM_SO=$module BENCH_DIR=$target/bench \

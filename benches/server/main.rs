@@ -1,4 +1,4 @@
-//! What commands cost on a real server, beside the server's own: the table and the plot of the README.
+//! What commands cost on a real server, beside the server's own: the tables of docs/speed.md.
 //!
 //! `./build.sh bench` runs all, `./build.sh bench MEXISTS RDB` the rows whose name holds one of the
 //! words, with those that they are held against. The server runs on the first processor, everything
@@ -13,7 +13,6 @@ mod deepest;
 mod instructions;
 mod load;
 mod memory;
-mod plot;
 mod sharded;
 mod snapshot;
 
@@ -176,5 +175,4 @@ fn main() {
     write("table.md", &table);
     write("blocking.md", &blocking_table);
     write("sharded.md", &sharded_table);
-    write("plot.svg", &plot::svg(&lines));
 }

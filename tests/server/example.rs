@@ -21,7 +21,14 @@ fn build() -> PathBuf {
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--locked", "--profile", "test"])
         .args(["--features", "client"])
-        .args(["--example", "mneme", "--example", "plan"])
+        .args([
+            "--example",
+            "mneme",
+            "--example",
+            "plan",
+            "--example",
+            "urls",
+        ])
         .arg("--target-dir")
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

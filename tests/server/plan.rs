@@ -7,6 +7,7 @@ use std::process::Command;
 
 use crate::example;
 use crate::harness::{Client, Server, digest, int, ok};
+use crate::pages;
 
 const KEY: &str = "addresses";
 
@@ -193,4 +194,36 @@ fn what_can_not_be_told_is_an_error() {
     refused(&file, "Full");
     assert_eq!(client.cmd("BF.CARD addresses"), int(0));
     refused(&server.dir().join("none"), "No such file");
+}
+
+/// docs/in-process.md, with the hash keys that its numbers are of.
+#[test]
+fn the_session_of_the_page() {
+    let server = Server::with(&[("bf.bloom-use-random-seed", "no")]);
+    let url = format!("redis://127.0.0.1:{}/", server.port());
+    let page = "docs/in-process.md";
+    let mut told = Vec::new();
+    for line in pages::block(page, "", "sh").lines() {
+        let (line, _) = line.split_once(" #").unwrap_or((line, ""));
+        if let Some(command) = line.strip_prefix("redis-cli ") {
+            assert_eq!(server.client().cmd(command.trim_end()), ok());
+        } else if let Some((_, options)) = line.split_once("--example plan -- ") {
+            let output = Command::new(example::program("plan"))
+                .args(options.split(' '))
+                .args(["--server", &url])
+                .current_dir(server.dir())
+                .output()
+                .expect("the example runs");
+            told.push(String::from_utf8(output.stdout).expect("a text"));
+        } else if line.contains("seq ") {
+            let shell = Command::new("sh")
+                .args(["-c", line])
+                .current_dir(server.dir())
+                .status();
+            assert!(shell.is_ok_and(|status| status.success()), "{line}");
+        } else {
+            assert_eq!(line.trim_end(), "./build.sh serve");
+        }
+    }
+    assert_eq!(told.join("\n"), pages::block(page, "", "text"));
 }

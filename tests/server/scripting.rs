@@ -3,6 +3,7 @@
 use crate::harness::{
     Client, Reply, Server, array, bulk, digest, double, error, int, map, nil, ok, simple,
 };
+use crate::pages;
 use crate::refusals::{blobs, send};
 use crate::replies::{in_both_protocols, truth, truths, with_fixed_seed};
 
@@ -165,10 +166,8 @@ fn an_item_that_fails_in_a_script_ends_the_list_or_the_script() {
 }
 
 #[test]
-fn the_readmes_script_tells_a_refusal_on_every_server() {
-    let readme = include_str!("../../README.md");
-    let (_, script) = readme.split_once("\n```lua\n").expect("a script");
-    let (script, _) = script.split_once("```").expect("its end");
+fn the_script_of_the_page_tells_a_refusal_on_every_server() {
+    let script = pages::block("docs/commands.md", "BF.MADD", "lua");
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, _| {
         assert_eq!(client.cmd("BF.RESERVE k 1e-9 2 NONSCALING"), ok());

@@ -15,7 +15,9 @@ use valkeybloom::sharded::{Error, ShardedFilter, shard_of};
 
 use crate::cluster::{migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS as PRIMARIES, SLOTS, id, is_primary};
-use crate::harness::{PATIENCE, Server, ok, wait_until};
+use crate::harness::{PATIENCE, Server, int, ok, wait_until};
+use crate::pages;
+use crate::recipes::python;
 use crate::soak::Random;
 
 /// Some for every primary.
@@ -371,4 +373,29 @@ fn a_shard_on_its_way_to_another_node_goes_on() {
         assert_eq!(count_yes(filter.ask(&batch).await), 1000);
         assert_eq!(filter.card().await, Ok(1000));
     });
+}
+
+/// docs/sharded.md's scheme in Python puts items where the crate looks for them.
+#[test]
+fn the_python_of_the_page() {
+    let server = Server::start();
+    let program = pages::block("docs/sharded.md", "In Python", "python");
+    let test = "
+import sys
+from redis import Redis
+server = Redis('127.0.0.1', int(sys.argv[1]))
+items = [b'item %d' % n for n in range(1000)]
+assert each(server, 'BF.MADD', 'seen', 12, items[:500]) == [True] * 500
+assert each(server, 'BF.MADD', 'seen', 12, items)[:500] == [False] * 500
+assert each(server, 'BF.MEXISTS', 'seen', 12, items) == [True] * 1000
+";
+    python(&program, test, &server);
+    let mut client = server.client();
+    for n in 0..1000 {
+        let item = format!("item {n}");
+        let shard = shard_of(item.as_bytes(), NonZeroU32::new(12).expect("some"));
+        let key = format!("seen:{shard}");
+        let exists = client.call(&[b"BF.EXISTS", key.as_bytes(), item.as_bytes()]);
+        assert_eq!(exists, int(1), "{item}");
+    }
 }

@@ -1,0 +1,256 @@
+//! What the pictures show.
+
+use std::fs;
+use std::path::Path;
+
+use valkeybloom::bloom::{Cells, Fraction, Geometry};
+
+use super::chart::{Axis, Curve, Row, curves, dots};
+
+/// All pictures by the names of their files.
+pub fn all(root: &Path) -> Vec<(&'static str, String)> {
+    let page = |name: &str| {
+        let path = root.join("docs").join(name);
+        fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    };
+    let (sizing, speed) = (page("sizing.md"), page("speed.md"));
+    vec![
+        ("memory.svg", memory()),
+        ("growth.svg", growth()),
+        ("rates.svg", rates(&sizing)),
+        ("peers.svg", peers(&speed)),
+        ("speed.svg", ratios(&speed)),
+    ]
+}
+
+/// Bits that a filter takes, its header included.
+#[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵³")]
+fn bits(capacity: u64, rate: f64) -> f64 {
+    let rate = Fraction::new(rate).expect("a rate");
+    8.0 * Geometry::for_rate(capacity, rate, Cells::Bits).blob_bytes() as f64
+}
+
+/// The filters of a stack, until they take so many items: how many items they take together, and in how many bits.
+fn stack(first: u64, expansion: u64, rate: f64, items: u64) -> Vec<(u64, f64)> {
+    let mut filters: Vec<(u64, f64)> = Vec::new();
+    let (mut newest, mut index) = (first, 1.0);
+    loop {
+        let (taken, before) = filters.last().copied().unwrap_or_default();
+        if taken > 0 {
+            newest = (newest * expansion).max(taken.div_ceil(16));
+        }
+        let own = bits(newest, rate / (index * (index + 1.0)));
+        filters.push((taken + newest, before + own));
+        if taken + newest >= items {
+            return filters;
+        }
+        index += 1.0;
+    }
+}
+
+fn ticks(values: &[f64], name: impl Fn(f64) -> String) -> Vec<(f64, String)> {
+    values.iter().map(|value| (*value, name(*value))).collect()
+}
+
+#[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵³")]
+fn memory() -> String {
+    let rates: Vec<f64> = (0..=50)
+        .map(|step| 10_f64.powf(-1.0 - f64::from(step) / 10.0))
+        .collect();
+    let curve = |name: &str, bytes: &dyn Fn(f64) -> f64| Curve {
+        name: name.to_owned(),
+        points: rates.iter().map(|rate| (*rate, bytes(*rate))).collect(),
+        name_at: 0.0,
+    };
+    let million = 1_000_000;
+    let grown = |rate: f64| {
+        let (items, bits) = *stack(1000, 2, rate, million).last().expect("some");
+        bits / 8.0 / items as f64
+    };
+    let mut drawn = [
+        curve("NONSCALING", &|rate| bits(million, rate) / 8e6),
+        curve("grown from 1,000", &grown),
+        curve("may grow", &|rate| bits(million, rate / 2.0) / 8e6),
+    ];
+    (drawn[0].name_at, drawn[2].name_at) = (8.0, -6.0);
+    let x = Axis {
+        ends: (0.1, 1e-6),
+        logarithmic: true,
+        pixels: (60.0, 680.0),
+        ticks: ticks(&[0.1, 0.01, 0.001, 1e-4, 1e-5, 1e-6], |rate| {
+            format!("{} %", (rate * 1e8).round() / 1e6)
+        }),
+    };
+    let y = Axis {
+        ends: (0.0, 6.0),
+        logarithmic: false,
+        pixels: (350.0, 40.0),
+        ticks: ticks(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0], |bytes| {
+            bytes.to_string()
+        }),
+    };
+    curves(
+        "Bytes an item of a full filter for a million, by the requested error rate",
+        &x,
+        &y,
+        &drawn,
+        &[],
+    )
+}
+
+#[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵³")]
+fn growth() -> String {
+    let last = 2_000_000;
+    let curve = |name: &str, expansion: u64| {
+        let mut points = Vec::new();
+        let mut from = 500.0;
+        for (items, bits) in stack(1000, expansion, 0.01, last) {
+            let to = items.min(last) as f64;
+            // Within a filter, bits an item fall as 1 over the items.
+            let steps = (0..=12).map(|step| from * (to / from).powf(f64::from(step) / 12.0));
+            points.extend(steps.map(|items| (items, bits / items)));
+            from = to;
+        }
+        Curve {
+            name: name.to_owned(),
+            points,
+            name_at: 0.0,
+        }
+    };
+    let right = (0..=60).map(|step| 500.0 * 4000_f64.powf(f64::from(step) / 60.0));
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "some millions"
+    )]
+    let right = right.map(|items| (items, bits(items as u64, 0.005) / items));
+    let drawn = [
+        curve("EXPANSION 2", 2),
+        curve("EXPANSION 1", 1),
+        Curve {
+            name: "reserved for all".to_owned(),
+            points: right.collect(),
+            name_at: 0.0,
+        },
+    ];
+    let x = Axis {
+        ends: (500.0, last as f64),
+        logarithmic: true,
+        pixels: (60.0, 680.0),
+        ticks: vec![
+            (1e3, "1,000".to_owned()),
+            (1e4, "10,000".to_owned()),
+            (1e5, "100,000".to_owned()),
+            (1e6, "1,000,000 items".to_owned()),
+        ],
+    };
+    let y = Axis {
+        ends: (0.0, 40.0),
+        logarithmic: false,
+        pixels: (350.0, 40.0),
+        ticks: ticks(&[0.0, 10.0, 20.0, 30.0, 40.0], |bits| bits.to_string()),
+    };
+    let peers = [
+        (1e6, 23.1, "RedisBloom at a million"),
+        (1e6, 21.7, "valkey-bloom"),
+    ];
+    curves(
+        "Bits an item at 1 %, after a first filter for 1,000",
+        &x,
+        &y,
+        &drawn,
+        &peers,
+    )
+}
+
+/// The cells of the rows below a line of a page that begins so.
+fn table<'p>(page: &'p str, head: &str) -> Vec<Vec<&'p str>> {
+    let lines = page.lines().skip_while(|line| !line.starts_with(head));
+    let rows = lines.take_while(|line| line.starts_with('|')).skip(2);
+    rows.map(|row| row.trim_matches('|').split('|').map(str::trim).collect())
+        .collect()
+}
+
+/// The number that a cell begins with, if it does.
+fn number(cell: &str) -> Option<f64> {
+    let digits = cell.trim_start_matches(['≤', '≥', ' ']).replace(',', "");
+    let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.');
+    digits[..end.unwrap_or(digits.len())].parse().ok()
+}
+
+fn rates(page: &str) -> String {
+    let rows = table(page, "| requested | capacity |")
+        .into_iter()
+        .map(|row| {
+            let growth = if row[2] == "NONSCALING" {
+                row[2].to_owned()
+            } else {
+                format!("EXPANSION {}", row[2])
+            };
+            let requested = number(row[0]).expect("a rate");
+            let share = |cell: &str| number(cell).map(|rate| rate / requested);
+            Row {
+                name: format!(
+                    "{}, {} items, capacity {}, {growth}",
+                    row[0], row[3], row[1]
+                ),
+                values: row[4..].iter().map(|cell| share(cell)).collect(),
+                goal: None,
+            }
+        });
+    let rows: Vec<Row> = rows.collect();
+    let ticks = ["0.1", "1", "10", "100"];
+    let series = ["this module", "RedisBloom", "valkey-bloom"];
+    dots(
+        "Measured error rate over the requested one, 1: as requested",
+        420.0,
+        (0.1, 100.0),
+        &ticks,
+        &series,
+        &rows,
+    )
+}
+
+fn peers(page: &str) -> String {
+    let rows = table(page, "| case | this module |")
+        .into_iter()
+        .map(|row| {
+            let own = number(row[1]).expect("nanoseconds");
+            let values = row[1..4].iter();
+            Row {
+                name: row[0].to_owned(),
+                values: values
+                    .map(|cell| number(cell).map(|time| time / own))
+                    .collect(),
+                goal: None,
+            }
+        });
+    let rows: Vec<Row> = rows.collect();
+    let ticks = ["0.5", "1", "2", "5", "10", "20"];
+    let series = ["this module", "RedisBloom", "valkey-bloom"];
+    dots(
+        "Processor time of a command over that of this module",
+        290.0,
+        (0.5, 25.0),
+        &ticks,
+        &series,
+        &rows,
+    )
+}
+
+fn ratios(page: &str) -> String {
+    let rows = table(page, "| case | AMD: measured |")
+        .into_iter()
+        .map(|row| {
+            let base = row[2].split(':').next().unwrap_or_default();
+            Row {
+                name: format!("{} / {base}", row[0]),
+                values: vec![number(row[3]), number(row[4])],
+                goal: number(row[5]),
+            }
+        });
+    let rows: Vec<Row> = rows.collect();
+    let ticks = ["0.1", "0.2", "0.5", "1", "2", "5"];
+    let title = "Ratios of the table; a stroke is the goal, at most or for RDB at least";
+    dots(title, 500.0, (0.02, 10.0), &ticks, &["AMD", "Intel"], &rows)
+}

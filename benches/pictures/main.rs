@@ -1,0 +1,18 @@
+//! The pictures of docs/: sizes by the core's own arithmetic, everything else from the tables of the pages.
+//!
+//! `./build.sh bench pictures` draws all of them. A test draws them, too, and compares.
+
+mod chart;
+mod drawn;
+
+use std::fs;
+use std::path::Path;
+
+fn main() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    for (name, svg) in drawn::all(root) {
+        let path = root.join("docs").join(name);
+        fs::write(&path, svg).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        println!("drawn: docs/{name}");
+    }
+}

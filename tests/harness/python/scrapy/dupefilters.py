@@ -1,0 +1,5 @@
+"""The class that a filter for Scrapy extends."""
+
+
+class BaseDupeFilter:
+    pass

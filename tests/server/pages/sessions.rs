@@ -1,0 +1,266 @@
+//! Sessions are what the server says, and no other fenced block stands there unchecked.
+
+use std::collections::BTreeMap;
+
+use super::{page, pages, root, server};
+use crate::harness::{Client, Reply};
+
+/// What a page has instead of bytes that are not worth printing. The next command that has it sends them.
+const LEFT_OUT: &str = "\"…\"";
+
+/// Replays what was typed into the servers' command line client.
+pub struct Console {
+    client: Client,
+    left_out: Vec<u8>,
+}
+
+impl Console {
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            left_out: Vec::new(),
+        }
+    }
+
+    /// Types a line, and requires the reply that a page has.
+    #[track_caller]
+    pub fn type_in(&mut self, line: &str, expected: &str) {
+        let reply = self.reply(line);
+        let mut shown = written(&reply, 0);
+        if expected.contains(LEFT_OUT) {
+            shown = shown.replace(&quoted(&self.left_out), LEFT_OUT);
+        }
+        assert_eq!(shown, expected, "{line}");
+    }
+
+    /// Types a line.
+    #[track_caller]
+    pub fn reply(&mut self, line: &str) -> Reply {
+        let words = words(line, &self.left_out);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let reply = self.client.call(&words);
+        if let Reply::Array(replies) = &reply
+            && let Some(Reply::Bulk(bytes)) = replies.last()
+        {
+            self.left_out.clone_from(bytes);
+        }
+        reply
+    }
+}
+
+/// Commands and replies of a block, none where it is no session.
+pub fn session(block: &str) -> Vec<(&str, &str)> {
+    let Some(typed) = block.strip_prefix("> ") else {
+        return Vec::new();
+    };
+    let exchanges = typed.split("\n> ");
+    exchanges
+        .map(|exchange| exchange.split_once('\n').expect("a reply follows"))
+        .collect()
+}
+
+/// The words of a line, as the client takes them apart.
+fn words(line: &str, left_out: &[u8]) -> Vec<Vec<u8>> {
+    let (mut words, mut rest) = (Vec::new(), line);
+    while !rest.is_empty() {
+        let (word, behind) = if let Some(behind) = rest.strip_prefix(LEFT_OUT) {
+            (left_out.to_vec(), behind)
+        } else if rest.starts_with('"') {
+            unquoted(&rest[1..])
+        } else {
+            let end = rest.find(' ').unwrap_or(rest.len());
+            (rest[..end].as_bytes().to_vec(), &rest[end..])
+        };
+        words.push(word);
+        rest = behind.strip_prefix(' ').unwrap_or(behind);
+    }
+    words
+}
+
+/// The bytes up to the quote that ends them, and what is behind it.
+fn unquoted(text: &str) -> (Vec<u8>, &str) {
+    let (mut bytes, mut rest) = (Vec::new(), text);
+    loop {
+        let next = rest.chars().next().expect("the quote ends");
+        rest = &rest[next.len_utf8()..];
+        match next {
+            '"' => return (bytes, rest),
+            '\\' => {
+                let escape = rest.chars().next().expect("an escape");
+                rest = &rest[1..];
+                bytes.push(match escape {
+                    'n' => b'\n',
+                    'r' => b'\r',
+                    't' => b'\t',
+                    'b' => 8,
+                    'a' => 7,
+                    'x' => {
+                        let byte = u8::from_str_radix(&rest[..2], 16).expect("two digits");
+                        rest = &rest[2..];
+                        byte
+                    }
+                    other => u8::try_from(other).expect("a quote or a backslash"),
+                });
+            }
+            other => bytes.extend(other.to_string().bytes()),
+        }
+    }
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    let mut text = "\"".to_owned();
+    for byte in bytes {
+        match byte {
+            b'"' | b'\\' => text.extend(['\\', char::from(*byte)]),
+            b'\n' => text += "\\n",
+            b'\r' => text += "\\r",
+            b'\t' => text += "\\t",
+            8 => text += "\\b",
+            7 => text += "\\a",
+            32..127 => text.push(char::from(*byte)),
+            _ => text += &format!("\\x{byte:02x}"),
+        }
+    }
+    text + "\""
+}
+
+/// A reply of RESP2 as the client writes it, in a list that is indented so far.
+fn written(reply: &Reply, indent: usize) -> String {
+    match reply {
+        Reply::Nil => "(nil)".to_owned(),
+        Reply::Int(number) => format!("(integer) {number}"),
+        Reply::Error(text) => format!("(error) {text}"),
+        Reply::Bulk(bytes) => quoted(bytes),
+        Reply::Array(replies) if replies.is_empty() => "(empty array)".to_owned(),
+        Reply::Array(replies) => {
+            let width = replies.len().to_string().len();
+            let inner = indent + width + 2;
+            let lines = replies
+                .iter()
+                .enumerate()
+                .map(|(index, reply)| format!("{:>width$}) {}", index + 1, written(reply, inner)));
+            let between = format!("\n{}", " ".repeat(indent));
+            lines.collect::<Vec<_>>().join(&between)
+        }
+        other => other.text(),
+    }
+}
+
+#[test]
+fn sessions_are_what_the_server_says() {
+    let server = server();
+    let mut replayed = 0;
+    for page in pages() {
+        let mut last = None;
+        let mut console = Console::new(server.client());
+        for block in page.blocks() {
+            // Each section starts with an empty server.
+            if last.replace(block.section) != Some(block.section) {
+                console.type_in("FLUSHALL", "OK");
+            }
+            if block.language == "text" {
+                for (command, reply) in session(block.text) {
+                    console.type_in(command, reply);
+                    replayed += 1;
+                }
+            }
+        }
+    }
+    assert!(replayed > 100, "{replayed} commands were found");
+}
+
+/// Blocks that are neither sessions nor lines for a shell, how many, and the tests that replay them. `sharded.md` has
+/// its scheme in JavaScript, too, which no test runs.
+const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
+    ("docs/commands.md", "lua", 1, "scripting"),
+    ("docs/http.md", "text", 1, "http"),
+    ("docs/in-process.md", "text", 1, "plan"),
+    ("docs/in-process.md", "toml", 1, "pages"),
+    ("docs/recipes.md", "python", 4, "recipes"),
+    ("docs/recipes.md", "text", 1, "recipes"),
+    ("docs/sharded.md", "js", 1, ""),
+    ("docs/sharded.md", "python", 1, "sharded"),
+];
+
+#[test]
+fn every_block_is_checked() {
+    let mut others: BTreeMap<(String, String), usize> = BTreeMap::new();
+    for page in pages() {
+        for block in page.blocks() {
+            match block.language {
+                "sh" => block.text.lines().for_each(check_shell_line),
+                "text" if !session(block.text).is_empty() => {}
+                language => {
+                    let place = (page.path.clone(), language.to_owned());
+                    *others.entry(place).or_default() += 1;
+                }
+            }
+        }
+    }
+    let expected = ELSEWHERE.iter();
+    let expected = expected
+        .map(|(page, language, count, _)| ((String::from(*page), String::from(*language)), *count));
+    assert_eq!(others, expected.collect());
+}
+
+/// Requires that build.sh has the command, that cargo has the example or the bench, or that it is a line that
+/// another test replays.
+#[track_caller]
+fn check_shell_line(line: &str) {
+    let line = line
+        .split(" #")
+        .next()
+        .expect("split gives one part")
+        .trim();
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let behind = |word: &str| {
+        let at = words.iter().position(|own| *own == word);
+        at.and_then(|at| words.get(at + 1)).copied()
+    };
+    match words[..] {
+        [] | ["#", ..] => {}
+        ["./build.sh", command, ..] => {
+            let script = page("build.sh").text;
+            let (_, commands) = script.split_once("\ncase $command in").expect("a list");
+            assert!(commands.contains(&format!("\n    {command}) ")), "{line}");
+        }
+        ["cargo", ..] => {
+            let name = behind("--example").map(|name| format!("examples/{name}.rs"));
+            let name = name.or(behind("--bench").map(|name| format!("benches/{name}.rs")));
+            let file = name.unwrap_or_else(|| panic!("no program: {line}"));
+            assert!(root().join(file).exists(), "{line}");
+        }
+        // The first is what builds the image, the second runs it.
+        ["docker", ..] => assert!(root().join("Dockerfile").exists(), "{line}"),
+        ["valkey-server", "--loadmodule", _] => {}
+        // plan::the_session_of_the_page
+        ["seq" | "(seq", ..] => {}
+        ["redis-cli", ..] => {
+            let server = server();
+            let reply = server.client().cmd(&words[1..].join(" "));
+            assert!(!reply.is_error(), "{line}: {reply:?}");
+        }
+        _ => panic!("who knows this? {line}"),
+    }
+}
+
+#[test]
+fn the_library_is_called_so() {
+    let page = page("docs/in-process.md");
+    let blocks = page.blocks();
+    let block = blocks.iter().find(|block| block.language == "toml");
+    let line = block.expect("a block").text.lines().last().expect("a line");
+    let name = format!("{} = {{ path = ", env!("CARGO_PKG_NAME"));
+    assert!(line.starts_with(&name), "{line}");
+    assert!(line.contains("default-features = false"), "{line}");
+}
+
+/// What stands between two fences of a section, in this language and no session of commands.
+pub fn block(path: &str, section: &str, language: &str) -> String {
+    let page = page(path);
+    let mut blocks = page.blocks().into_iter().filter(|block| {
+        block.section == section && block.language == language && session(block.text).is_empty()
+    });
+    let block = blocks.next().expect("there is such a block");
+    format!("{}\n", block.text)
+}

@@ -1,0 +1,150 @@
+//! The pages' other tables say what the server says.
+
+use super::{command_names, docs, field, page, server};
+use crate::harness::{Reply, Server};
+
+/// The rows of the table behind a mark, code marks taken off.
+fn table(path: &str, mark: &str) -> Vec<Vec<String>> {
+    let text = page(path).text;
+    let (_, rest) = text.split_once(mark).expect("the page has this mark");
+    let rows = super::table(rest).into_iter();
+    let plain = |cell: String| cell.trim_matches('`').to_owned();
+    let rows: Vec<Vec<String>> = rows
+        .map(|row| row.into_iter().map(plain).collect())
+        .collect();
+    assert!(!rows.is_empty(), "no table behind {mark}");
+    rows
+}
+
+#[test]
+fn the_commands() {
+    let server = server();
+    let mut client = server.client();
+    let rows = table(
+        "README.md",
+        "<!-- commands: held against COMMAND DOCS by a test -->",
+    );
+    let mut names = Vec::new();
+    for row in &rows {
+        let [linked, summary] = &row[..] else {
+            panic!("two cells: {row:?}");
+        };
+        let (name, link) = linked[1..].split_once("](").expect("a link");
+        let anchor = name.replace('.', "").to_lowercase();
+        assert_eq!(link, format!("docs/commands.md#{anchor})"));
+        let docs = docs(&mut client, name);
+        assert_eq!(*summary, field(&docs, "summary").expect("a summary").text());
+        names.push(name.to_owned());
+    }
+    names.sort();
+    assert_eq!(names, command_names(&mut client), "every command has a row");
+}
+
+#[test]
+fn the_settings() {
+    let server = Server::start();
+    let mut client = server.client();
+    let rows = table(
+        "docs/settings.md",
+        "<!-- settings: held against CONFIG GET by a test -->",
+    );
+    let mut value = |name: &str| {
+        let reply = client.cmd(&format!("CONFIG GET {name}"));
+        reply.as_array().get(1).map(Reply::text)
+    };
+    for row in &rows {
+        let default = Some(row[2].clone());
+        assert_eq!(value(&row[0]), default, "{}", row[0]);
+        if !row[1].is_empty() {
+            assert_eq!(value(&row[1]), default, "{}", row[1]);
+        }
+    }
+    let listed = client.cmd("CONFIG GET bf.*");
+    assert_eq!(
+        listed.as_array().len(),
+        2 * rows.len(),
+        "every setting has a row"
+    );
+}
+
+#[test]
+fn the_sizes() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut info = |key: &str, name: &str| {
+        let reply = client.cmd(&format!("BF.INFO {key} {name}"));
+        reply.as_array()[0].as_int()
+    };
+    let mut connection = server.client();
+    for row in table(
+        "docs/sizing.md",
+        "<!-- sizes: held against BF.INFO by a test -->",
+    ) {
+        let rate = &row[0];
+        let fits: i64 = row[4].replace(',', "").parse().expect("a number of items");
+        for command in [
+            format!("BF.RESERVE flat{rate} {rate} 1000000 NONSCALING"),
+            format!("BF.RESERVE one{rate} {rate} 1000000"),
+            format!("BF.RESERVE grown{rate} {rate} 1000"),
+            format!("BF.RESERVE most{rate} {rate} {fits} NONSCALING"),
+        ] {
+            assert_eq!(connection.cmd(&command).text(), "OK", "{command}");
+        }
+        let over = format!("BF.RESERVE over{rate} {rate} {} NONSCALING", fits + 100);
+        assert!(connection.cmd(&over).is_error(), "{over}");
+
+        let mut item = 0_u64;
+        while info(&format!("grown{rate}"), "ITEMS") < 1_023_000 {
+            let lacking = 1_023_000 - info(&format!("grown{rate}"), "ITEMS");
+            let batch = lacking.clamp(1, 5000);
+            let items: Vec<String> = (0..batch)
+                .map(|_| {
+                    item += 1;
+                    item.to_string()
+                })
+                .collect();
+            connection.cmd(&format!("BF.MADD grown{rate} {}", items.join(" ")));
+        }
+        #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let mut per_item = |key: String| {
+            let (bytes, capacity) = (info(&key, "SIZE"), info(&key, "CAPACITY"));
+            format!("{:.2}", bytes as f64 / capacity as f64)
+        };
+        assert_eq!(row[1], per_item(format!("flat{rate}")), "{rate} NONSCALING");
+        assert_eq!(row[2], per_item(format!("one{rate}")), "{rate} one filter");
+        assert_eq!(row[3], per_item(format!("grown{rate}")), "{rate} grown");
+        connection.cmd("FLUSHALL");
+    }
+}
+
+#[test]
+fn which_filter() {
+    let server = Server::start();
+    let mut client = server.client();
+    for row in table(
+        "README.md",
+        "<!-- which: held against BF.INFO by a test -->",
+    ) {
+        assert_eq!(client.cmd(&row[1]).text(), "OK", "{}", row[1]);
+        let info = client.cmd("BF.INFO key");
+        let number = |name| field(&info, name).expect("it is told").as_int();
+        #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
+        let per_item = number("Size") as f64 / number("Capacity") as f64;
+        assert_eq!(row[2], format!("{per_item:.2}"), "{}", row[1]);
+        client.cmd("DEL key");
+    }
+}
+
+#[test]
+fn the_sums_of_info() {
+    let server = Server::start();
+    let rows = table(
+        "docs/operating.md",
+        "<!-- info: held against INFO bf by a test -->",
+    );
+    let mut told: Vec<String> = server.info("bf").into_keys().collect();
+    told.sort();
+    let mut described: Vec<String> = rows.into_iter().map(|mut row| row.swap_remove(0)).collect();
+    described.sort();
+    assert_eq!(described, told);
+}

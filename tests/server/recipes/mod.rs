@@ -1,0 +1,221 @@
+//! docs/recipes.md: its programs, and what it says of many clients at once. Its sessions are replayed by
+//! `pages`, as those of all pages.
+
+use std::collections::HashSet;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::thread;
+
+use crate::example;
+use crate::harness::{Client, Server, error, int, ok};
+use crate::hostile;
+use crate::pages;
+use crate::soak::Random;
+
+const PAGE: &str = "docs/recipes.md";
+
+fn server() -> Server {
+    Server::with(&[("bf.bloom-use-random-seed", "no")])
+}
+
+/// Runs a program of a page in Python, with what tests it behind it. Its first argument is the server's port.
+#[track_caller]
+pub fn python(program: &str, test: &str, server: &Server) {
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/python");
+    let output = Command::new("python3")
+        .args(["-B", "-c"])
+        .arg(format!("{program}\n{test}"))
+        .arg(server.port().to_string())
+        .env("PYTHONPATH", modules)
+        .output()
+        .expect("there is a Python");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+}
+
+#[test]
+fn a_guard_keeps_the_database_from_being_asked() {
+    let program = pages::block(PAGE, "A guard for a cache", "python");
+    python(&program, include_str!("guard.py"), &server());
+}
+
+#[test]
+fn a_name_is_taken_once() {
+    let program = pages::block(PAGE, "Taken user names", "python");
+    python(&program, include_str!("names.py"), &server());
+}
+
+const SCRAPY: &str = "A duplicate filter for Scrapy";
+
+#[test]
+fn crawlers_share_a_duplicate_filter() {
+    let program = pages::block(PAGE, SCRAPY, "python");
+    python(&program, include_str!("dupefilter.py"), &server());
+}
+
+/// With a Python that has Scrapy and redis-py.
+#[test]
+#[ignore = "installs Scrapy: ./build.sh scrapy"]
+fn a_crawl_by_scrapy_itself() {
+    let server = server();
+    let program = pages::block(PAGE, SCRAPY, "python");
+    std::fs::write(server.dir().join("bloom.py"), program).expect("the folder can be written to");
+    let crawl = || {
+        let python = std::env::var_os("SCRAPY_PYTHON").expect("./build.sh scrapy tells it");
+        let output = Command::new(python)
+            .args(["-B", "-c", include_str!("crawl.py")])
+            .arg(server.port().to_string())
+            .current_dir(server.dir())
+            .output()
+            .expect("there is a Python");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{errors}");
+        let told = String::from_utf8(output.stdout).expect("a text");
+        let requests = told.lines().map(str::to_owned);
+        requests.collect::<Vec<_>>()
+    };
+    let mut requests = crawl();
+    requests.sort();
+    let mut pages: Vec<String> = (0..200).map(|page| format!("/{page}")).collect();
+    pages.sort();
+    assert_eq!(requests, pages, "each page is fetched once");
+    // A spider's first request is not filtered.
+    assert_eq!(crawl(), ["/0"], "and not again");
+}
+
+/// The example's output, without the times.
+fn without_times(text: &str) -> Vec<&str> {
+    let lines = text.lines();
+    lines
+        .map(|line| line.split(" yes ").next().expect("split gives one part"))
+        .collect()
+}
+
+#[test]
+fn a_million_addresses() {
+    let mut server = server();
+    let urls = |server: &Server, words: &[&str]| {
+        let output = Command::new(example::program("urls"))
+            .args(words)
+            .arg(server.port().to_string())
+            .output()
+            .expect("the example runs");
+        String::from_utf8(output.stdout).expect("a text")
+    };
+    let before = urls(&server, &[]);
+    server.restart_saving();
+    let after = urls(&server, &["ask"]);
+    let told = format!("{before}\n{after}");
+    let page = pages::block(PAGE, "A crawler", "text");
+    assert_eq!(without_times(&told), without_times(&page));
+}
+
+fn reserve(client: &mut Client, key: &str, capacity: u64) {
+    let reserved = client.cmd(&format!("BF.RESERVE {key} 0.001 {capacity}"));
+    assert_eq!(reserved, ok());
+}
+
+fn add_all<T: ToString>(client: &mut Client, key: &str, items: impl IntoIterator<Item = T>) {
+    let items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    for batch in items.chunks(100) {
+        let added = client.cmd(&format!("BF.MADD {key} {}", batch.join(" ")));
+        assert!(!added.is_error(), "{added:?}");
+    }
+}
+
+/// Writers and readers go on while the filter is built again and swapped in. What was once acknowledged is
+/// found ever after.
+#[test]
+fn a_filter_is_swapped_under_load() {
+    let server = server();
+    reserve(&mut server.client(), "users", 10);
+    let (database, acknowledged) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let done = AtomicBool::new(false);
+    let write = |first: u64| {
+        let mut client = server.client();
+        for id in (first..)
+            .step_by(2)
+            .take_while(|_| !done.load(SeqCst))
+            .take(10_000)
+        {
+            database.lock().unwrap().push(id);
+            let insert = format!("BF.INSERT users:next NOCREATE ITEMS {id}");
+            let inserted = client.cmd(&insert);
+            let none = error("ERR not found");
+            assert!(inserted == none || !inserted.is_error(), "{inserted:?}");
+            assert!(!client.cmd(&format!("BF.ADD users {id}")).is_error());
+            acknowledged.lock().unwrap().push(id);
+        }
+    };
+    let read = |name: &str| {
+        let (mut client, mut random) = (server.client(), Random::new(name));
+        while !done.load(SeqCst) {
+            let id = {
+                let ids = acknowledged.lock().unwrap();
+                match ids.len() {
+                    0 => continue,
+                    count => ids[random.below(count)],
+                }
+            };
+            assert_eq!(client.cmd(&format!("BF.EXISTS users {id}")), int(1));
+        }
+    };
+    thread::scope(|scope| {
+        let threads = [
+            scope.spawn(|| write(0)),
+            scope.spawn(|| write(1)),
+            scope.spawn(|| read("swap, a reader")),
+            scope.spawn(|| read("swap, another reader")),
+        ];
+        let mut client = server.client();
+        for _ in 0..10 {
+            reserve(&mut client, "users:next", 1000);
+            let ids = database.lock().unwrap().clone();
+            add_all(&mut client, "users:next", ids);
+            assert_eq!(client.cmd("RENAME users:next users"), ok());
+        }
+        done.store(true, SeqCst);
+        for thread in threads {
+            thread.join().expect("it has seen nothing wrong");
+        }
+    });
+    let ids = database.into_inner().unwrap();
+    assert!(ids.len() > 20, "{} were written", ids.len());
+    let mut client = server.client();
+    let words: Vec<String> = ids.iter().map(u64::to_string).collect();
+    let missing = client.cmd(&format!("BF.MISSING users {}", words.join(" ")));
+    assert_eq!(missing, int(0));
+}
+
+#[test]
+fn a_day_is_the_union_of_its_hours() {
+    let server = server();
+    let mut client = server.client();
+    reserve(&mut client, "hour:empty", 20_000);
+    let mut random = hostile::Random(24);
+    let mut day = HashSet::new();
+    for hour in 0..24 {
+        let key = format!("hour:{hour}");
+        assert_eq!(client.cmd(&format!("COPY hour:empty {key}")), int(1));
+        let visitors: Vec<usize> = (0..1000).map(|_| random.below(30_000)).collect();
+        add_all(&mut client, &key, &visitors);
+        day.extend(visitors);
+        // The job runs every hour, and once more.
+        for _ in 0..2 {
+            assert_eq!(client.cmd(&format!("BF.MERGE day {key}")), ok());
+        }
+    }
+    let words: Vec<String> = day.iter().map(usize::to_string).collect();
+    let missing = client.cmd(&format!("BF.MISSING day {}", words.join(" ")));
+    assert_eq!(missing, int(0));
+    assert_eq!(client.cmd("BF.INFO day FILTERS").as_array(), [int(1)]);
+    let (count, different) = (client.cmd("BF.CARD day").as_int(), day.len());
+    let off = count.abs_diff(i64::try_from(different).unwrap());
+    assert!(off <= different as u64 / 50, "{count} of {different}");
+    // Twenty of as many strangers are claimed at the requested rate; four deviations more are hardly ever.
+    let strangers: Vec<String> = (0..20_000).map(|n| format!("stranger{n}")).collect();
+    let denied = client.cmd(&format!("BF.MISSING day {}", strangers.join(" ")));
+    assert!(denied.as_int() >= 20_000 - 38, "{denied:?}");
+}
