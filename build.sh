@@ -30,6 +30,7 @@ usage() {
 ./build.sh package test           tests the package in clean roots of Debian, beside Debian's servers; as root
 ./build.sh arm [filter...]        the module for ARM64, emulated: the core's tests, a file there and back, some of the
                                   server's tests; with filters, only the server's tests so named
+./build.sh scrapy                 a crawl by Scrapy itself with the class of docs/recipes.md
 ./build.sh deny                   licences, sources and known defects of the dependencies, with cargo-deny
 DEBIAN_MIRROR=address             where the servers of test, soak, bench and memcheck come from, on what is no Debian
 VALKEY_SERVER=/path/of/a/server   names the server for serve, test and memcheck, instead of valkey-server on PATH
@@ -158,6 +159,8 @@ test_on() { # server, filters...
 
 run_tests() {
     bring_compilers
+    # For the programs of the pages.
+    command -v python3 >/dev/null || tools/packages.sh python3
     # Each run also takes files to the other servers.
     servers=$(tools/servers.sh)
     { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
@@ -323,6 +326,23 @@ arm() { # filters...
     exec tools/arm.sh "$@"
 }
 
+# Scrapy and redis-py are installed once; the file that lists them is there when they are complete.
+scrapy() {
+    build
+    venv=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/scrapy
+    wanted="scrapy==2.19.0 redis==8.1.0"
+    if [ "$(cat "$venv/installed" 2>/dev/null)" != "$wanted" ]; then
+        python3 -c 'import ensurepip, venv' 2>/dev/null || tools/packages.sh python3-venv
+        python3 -m venv --clear "$venv"
+        # shellcheck disable=SC2086  # a list of packages
+        "$venv/bin/pip" install --quiet $wanted
+        echo "$wanted" >"$venv/installed"
+    fi
+    servers=$(tools/servers.sh)
+    export SCRAPY_PYTHON="$venv/bin/python"
+    test_on "$(find_server)" --ignored --exact recipes::a_crawl_by_scrapy_itself
+}
+
 deny() {
     command -v cargo-deny >/dev/null || fail "missing: cargo-deny. Install with: cargo install cargo-deny --locked"
     checks="licenses bans sources"
@@ -349,6 +369,7 @@ case $command in
     memcheck) memcheck "$@" ;;
     package) package "$@" ;;
     arm) arm "$@" ;;
+    scrapy) scrapy ;;
     deny) deny ;;
     *) usage >&2; exit 2 ;;
 esac

@@ -38,12 +38,12 @@ sbom() { # file
     sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' "$tmp/crate/"*.cdx.json >"$1"
 }
 
-# What is installed beside the module.
+# What is installed beside the module and the licence: the pages, and what they lead to.
 documents() { # folder
-    mkdir -p "$1/docs"
-    cp README.md CHANGELOG.md "$1"
-    ! [ -e SECURITY.md ] || cp SECURITY.md "$1"
-    find docs -maxdepth 1 -type f -exec cp {} "$1/docs" \;
+    mkdir -p "$1/docs" "$1/examples"
+    cp README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "$1"
+    cp docs/*.md docs/*.svg "$1/docs"
+    cp examples/*.rs "$1/examples"
 }
 
 example() { # path of the module
@@ -80,9 +80,10 @@ deb() {
     root=$tmp/deb
     installed=/usr/lib/valkey/modules/valkeybloom.so
     documentation=$root/usr/share/doc/valkeybloom
-    mkdir -p "$root/DEBIAN" "$(dirname "$root$installed")" "$documentation/examples"
+    mkdir -p "$root/DEBIAN" "$(dirname "$root$installed")" "$documentation"
     cp "$module" "$root$installed"
     cp LICENSE "$documentation/copyright"
+    ln -s copyright "$documentation/LICENSE"
     documents "$documentation"
     example "$installed" >"$documentation/examples/valkeybloom.conf"
     cp "$tmp/sbom" "$documentation/valkeybloom.cdx.json"

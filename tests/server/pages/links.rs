@@ -1,6 +1,7 @@
 //! Every link leads somewhere.
 
 use std::collections::HashSet;
+use std::path::Path;
 
 use super::{page, pages, root};
 
@@ -21,6 +22,22 @@ fn anchors(text: &str) -> HashSet<String> {
         assert!(anchors.insert(anchor), "two headings alike: {line}");
     }
     anchors
+}
+
+/// Whether the packages have a file.
+fn is_shipped(file: &Path) -> bool {
+    let file = file.canonicalize().expect("it exists");
+    let path = file
+        .strip_prefix(root())
+        .expect("it lies in the repository");
+    let (folder, name) = (path.parent().expect("a folder"), path.file_name());
+    let name = name.expect("a file").to_str().expect("a name of ASCII");
+    let script = page("tools/package.sh").text;
+    match folder.to_str() {
+        Some("") => script.split_whitespace().any(|word| word == name),
+        Some("docs" | "examples") => true,
+        _ => false,
+    }
 }
 
 #[test]
@@ -46,6 +63,7 @@ fn links_lead_somewhere() {
                 folder.join(file)
             };
             assert!(target.exists(), "{}: {link}", from.path);
+            assert!(is_shipped(&target), "{}: {link}", from.path);
             if !anchor.is_empty() {
                 let text = std::fs::read_to_string(&target).expect("a text");
                 assert!(anchors(&text).contains(anchor), "{}: {link}", from.path);
