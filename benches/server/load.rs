@@ -26,8 +26,9 @@ struct Row {
     range: u64,
     /// Lines that a round begins with.
     before: &'static [&'static str],
-    /// The rows that it is compared with, and the largest ratio to each that is a success.
-    goals: &'static [(&'static str, f64)],
+    /// The rows that it is compared with, and the largest ratio to each that is a success. There is none where most
+    /// of both is the server's own work: there it is the module's instructions that have a goal.
+    goals: &'static [(&'static str, Option<f64>)],
 }
 
 const ROW: Row = Row {
@@ -68,26 +69,26 @@ const ROWS: &[Row] = &[
     Row {
         name: "BF.EXISTS hit",
         command: "BF.EXISTS small item",
-        goals: &[("GETBIT", 1.20), ("BF.CARD", 1.08)],
+        goals: &[("GETBIT", None), ("BF.CARD", None)],
         ..ROW
     },
     Row {
         name: "BF.EXISTS miss",
         command: "BF.EXISTS small missing:item",
-        goals: &[("GETBIT", 1.20), ("BF.CARD", 1.08)],
+        goals: &[("GETBIT", None), ("BF.CARD", None)],
         ..ROW
     },
     Row {
         name: "BF.EXISTS hit, bloom-info-alias yes",
         command: "BF.EXISTS small item",
         before: &["CONFIG SET bf.bloom-info-alias yes"],
-        goals: &[("BF.EXISTS hit", 1.0)],
+        goals: &[("BF.EXISTS hit", None)],
         ..ROW
     },
     Row {
         name: "BF.ADD known",
         command: "BF.ADD small item",
-        goals: &[("BF.CARD", 1.12)],
+        goals: &[("BF.CARD", None)],
         ..ROW
     },
     Row {
@@ -102,7 +103,7 @@ const ROWS: &[Row] = &[
         command: "BF.ADD new item",
         range: NEW,
         before: &["DEL new", "BF.RESERVE new 0.01 4000000"],
-        goals: &[("SADD new", 0.70)],
+        goals: &[("SADD new", Some(0.70))],
         ..ROW
     },
     Row {
@@ -119,7 +120,7 @@ const ROWS: &[Row] = &[
         items: 100,
         pipeline: 4,
         requests: 60_000,
-        goals: &[("SMISMEMBER 100", 0.50)],
+        goals: &[("SMISMEMBER 100", Some(0.50))],
         ..ROW
     },
     Row {
@@ -140,13 +141,13 @@ const ROWS: &[Row] = &[
         requests: 30_000,
         range: NEW,
         before: &["DEL new", "BF.RESERVE new 0.01 4000000"],
-        goals: &[("SADD 100 new", 0.26)],
+        goals: &[("SADD 100 new", Some(0.26))],
     },
     Row {
         name: "BF.EXISTS hit, filter for 45M",
         command: "BF.EXISTS large item",
         range: 2_000_000,
-        goals: &[("BF.EXISTS hit", 1.35)],
+        goals: &[("BF.EXISTS hit", None)],
         ..ROW
     },
     Row {
@@ -156,7 +157,7 @@ const ROWS: &[Row] = &[
         pipeline: 4,
         requests: 60_000,
         range: 2_000_000,
-        goals: &[("BF.MEXISTS 100", 1.8)],
+        goals: &[("BF.MEXISTS 100", Some(1.8))],
         ..ROW
     },
     Row {
@@ -173,7 +174,7 @@ const ROWS: &[Row] = &[
         items: 100,
         pipeline: 4,
         requests: 60_000,
-        goals: &[("BF.MEXISTS 100", 1.15)],
+        goals: &[("BF.MEXISTS 100", Some(1.15))],
         ..ROW
     },
     Row {
@@ -182,7 +183,7 @@ const ROWS: &[Row] = &[
         items: 100,
         pipeline: 4,
         requests: 60_000,
-        goals: &[("BF.MEXISTS 100 miss", 1.15)],
+        goals: &[("BF.MEXISTS 100 miss", Some(1.15))],
         ..ROW
     },
     Row {
@@ -195,7 +196,7 @@ const ROWS: &[Row] = &[
         name: "BF.EXISTS hit, 1M counted",
         command: "BF.EXISTS counted item",
         range: 300_000,
-        goals: &[("BF.EXISTS hit, 1M", 1.15)],
+        goals: &[("BF.EXISTS hit, 1M", Some(1.15))],
         ..ROW
     },
     Row {
@@ -206,7 +207,7 @@ const ROWS: &[Row] = &[
     Row {
         name: "BF.EXISTS miss, 24 periods of 1M",
         command: "BF.EXISTS window missing:item",
-        goals: &[("BF.EXISTS miss, 1M", 1.6)],
+        goals: &[("BF.EXISTS miss, 1M", Some(1.6))],
         ..ROW
     },
     Row {
@@ -223,7 +224,7 @@ const ROWS: &[Row] = &[
         items: 100,
         pipeline: 4,
         requests: 20_000,
-        goals: &[("BF.MEXISTS 100 miss, 1M", 4.0)],
+        goals: &[("BF.MEXISTS 100 miss, 1M", Some(4.0))],
         ..ROW
     },
     Row {
@@ -244,7 +245,7 @@ const ROWS: &[Row] = &[
         requests: 6_000,
         range: NEW,
         before: &["COPY window new REPLACE"],
-        goals: &[("BF.MADD 100 new, 1M", 3.5)],
+        goals: &[("BF.MADD 100 new, 1M", Some(3.5))],
     },
     Row {
         name: "BF.MADD 100 new, 1M counted",
@@ -254,7 +255,7 @@ const ROWS: &[Row] = &[
         requests: 6_000,
         range: NEW,
         before: &["COPY counted new REPLACE"],
-        goals: &[("BF.MADD 100 new, 1M", 1.8)],
+        goals: &[("BF.MADD 100 new, 1M", Some(1.8))],
     },
     Row {
         name: "BF.EXISTS miss, 1 filter",
@@ -268,7 +269,7 @@ const ROWS: &[Row] = &[
         command: "BF.EXISTS stack10 missing:item",
         pipeline: 16,
         range: NEW,
-        goals: &[("BF.EXISTS miss, 1 filter", 1.25)],
+        goals: &[("BF.EXISTS miss, 1 filter", Some(1.25))],
         ..ROW
     },
     Row {
@@ -277,7 +278,7 @@ const ROWS: &[Row] = &[
         pipeline: 16,
         requests: 500_000,
         range: NEW,
-        goals: &[("BF.EXISTS miss, 1 filter", 2.5)],
+        goals: &[("BF.EXISTS miss, 1 filter", Some(2.5))],
         ..ROW
     },
     Row {
@@ -298,7 +299,7 @@ const ROWS: &[Row] = &[
         requests: 20_000,
         range: NEW,
         before: &["DEL grow", "BF.RESERVE grow 0.01 1000 EXPANSION 2"],
-        goals: &[("BF.MADD 50, right size", 1.6)],
+        goals: &[("BF.MADD 50, right size", Some(1.6))],
     },
 ];
 
@@ -348,7 +349,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
                         .map(|(ours, base)| ours.cpu_ns / base.cpu_ns)
                         .collect(),
                 ),
-                goal: Goal::AtMost(*goal),
+                goal: goal.map_or(Goal::None, Goal::AtMost),
             });
         }
     }

@@ -40,6 +40,7 @@ struct Line {
 enum Goal {
     AtMost(f64),
     AtLeast(f64),
+    None,
 }
 
 impl Line {
@@ -47,6 +48,7 @@ impl Line {
         let goal = match self.goal {
             Goal::AtMost(ratio) => format!("≤ {ratio:.2}"),
             Goal::AtLeast(ratio) => format!("≥ {ratio:.2}"),
+            Goal::None => String::new(),
         };
         let Self {
             case,
