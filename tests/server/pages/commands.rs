@@ -1,12 +1,20 @@
-//! docs/commands.md has a section for each command, with what the server says of it.
+//! Each command has a section on a page, with what the server says of it.
 
 use std::collections::BTreeSet;
 
 use super::sessions::{Console, session};
-use super::{code, command_names, docs, field, page, server, table};
-use crate::harness::{Reply, Server};
+use super::{Page, code, command_names, docs, field, page, server, table};
+use crate::harness::{Client, Reply, Server};
 
-const PAGE: &str = "docs/commands.md";
+/// The pages whose sections are commands.
+const PAGES: &[&str] = &["docs/commands.md"];
+
+/// Whether a heading is the name of a command.
+fn is_command(heading: &str) -> bool {
+    let (prefix, name) = heading.split_once('.').unwrap_or_default();
+    let mut letters = prefix.chars().chain(name.chars());
+    !prefix.is_empty() && letters.all(|letter| letter.is_ascii_uppercase())
+}
 
 /// An argument of COMMAND DOCS as a manual writes it.
 fn syntax(argument: &Reply) -> String {
@@ -42,7 +50,9 @@ fn syntax(argument: &Reply) -> String {
 fn tokens(argument: &Reply, into: &mut BTreeSet<String>) {
     into.extend(field(argument, "token").map(Reply::text));
     let parts = field(argument, "arguments").map_or(&[][..], Reply::as_array);
-    parts.iter().for_each(|part| tokens(part, into));
+    for part in parts {
+        tokens(part, into);
+    }
 }
 
 /// The options that a section's table explains.
@@ -62,16 +72,16 @@ fn options(section: &str) -> BTreeSet<String> {
 fn sections_say_what_the_server_documents() {
     let server = server();
     let mut client = server.client();
-    let page = page(PAGE);
-    let sections = page.sections();
+    let pages: Vec<Page> = PAGES.iter().map(|path| page(path)).collect();
+    let sections = pages.iter().flat_map(Page::sections);
     let mut described = Vec::new();
-    for (name, section) in sections.iter().filter(|(name, _)| name.starts_with("BF.")) {
-        described.push((*name).to_owned());
+    for (name, section) in sections.filter(|(name, _)| is_command(name)) {
+        described.push(name.to_owned());
         let docs = docs(&mut client, name);
         let arguments = field(&docs, "arguments")
             .expect("it has arguments")
             .as_array();
-        let mut words = vec![(*name).to_owned()];
+        let mut words = vec![name.to_owned()];
         words.extend(arguments.iter().map(syntax));
         let start = format!(
             "\n`{}`\n\n{}\n",
@@ -84,13 +94,30 @@ fn sections_say_what_the_server_documents() {
         assert!(section.contains(&line), "{name}: expected {line}");
 
         let mut known = BTreeSet::new();
-        arguments
-            .iter()
-            .for_each(|argument| tokens(argument, &mut known));
+        for argument in arguments {
+            tokens(argument, &mut known);
+        }
         assert_eq!(options(section), known, "options of {name}");
     }
     described.sort();
     assert_eq!(described, command_names(&mut client));
+}
+
+#[test]
+fn fields_of_info_have_their_names() {
+    let server = server();
+    let mut client = server.client();
+    // It has all of them.
+    client.cmd("BF.RESERVE key 0.01 100 WINDOW 1000 PERIODS 2");
+    let reply = client.cmd("BF.INFO key");
+    let names = reply.as_array().iter().step_by(2).map(Reply::text);
+    let page = page("docs/commands.md");
+    let sections = page.sections();
+    let section = sections.iter().find(|(name, _)| *name == "BF.INFO");
+    let (_, section) = section.expect("a section");
+    let rows = table(section).into_iter();
+    let described = rows.map(|row| row[1].trim_matches('`').to_owned());
+    assert_eq!(described.collect::<Vec<_>>(), names.collect::<Vec<_>>());
 }
 
 /// A reply's type in the words of the page.
@@ -138,22 +165,16 @@ fn is_single_field(command: &str) -> bool {
 #[test]
 fn replies_have_the_types_that_the_page_names() {
     let server = server();
-    let page = page(PAGE);
-    for resp3 in [false, true] {
-        for (name, section) in page.sections() {
-            if !name.starts_with("BF.") {
-                continue;
-            }
-            let client = if resp3 {
-                server.client3()
-            } else {
-                server.client()
-            };
+    let pages: Vec<Page> = PAGES.iter().map(|path| page(path)).collect();
+    let sections = || pages.iter().flat_map(Page::sections);
+    for (name, section) in sections().filter(|(name, _)| is_command(name)) {
+        let clients = [server.client(), server.client3()];
+        for ((protocol, client), promised) in (2..).zip(clients).zip(promised(section)) {
             let mut console = Console::new(client);
             console.reply("FLUSHALL");
             let mut seen = BTreeSet::new();
-            let blocks = page.blocks();
-            for block in blocks.iter().filter(|block| block.section == name) {
+            let blocks = pages.iter().flat_map(Page::blocks);
+            for block in blocks.filter(|block| block.section == name) {
                 for (command, _) in session(block.text) {
                     let reply = console.reply(command);
                     let own = command.split(' ').next() == Some(name) && !is_single_field(command);
@@ -162,9 +183,7 @@ fn replies_have_the_types_that_the_page_names() {
                     }
                 }
             }
-            let [of_resp2, of_resp3] = promised(section);
-            let promised = if resp3 { of_resp3 } else { of_resp2 };
-            assert_eq!(seen, promised, "{name}, RESP3: {resp3}");
+            assert_eq!(seen, promised, "{name} in RESP{protocol}");
         }
     }
 }
@@ -185,22 +204,25 @@ fn errors(section: &str) -> Vec<(String, String)> {
     .collect()
 }
 
-fn in_both_protocols(check: impl Fn(Console)) {
-    for connect in [Server::client, Server::client3] {
-        check(Console::new(connect(&server())));
-    }
-}
-
 #[test]
 fn errors_are_those_of_the_server() {
-    let page = page(PAGE);
-    let blocks = page.blocks();
-    let setting = blocks.iter().find(|block| block.section == "Errors");
-    let setting = session(setting.expect("the keys of the examples").text);
-    in_both_protocols(|mut console| {
-        for (command, _) in &setting {
-            let reply = console.reply(command);
-            assert!(!reply.is_error(), "{command}: {reply:?}");
+    let pages: Vec<Page> = PAGES.iter().map(|path| page(path)).collect();
+    for (page, connect) in pages.iter().flat_map(|page| {
+        let protocols: [fn(&Server) -> Client; 2] = [Server::client, Server::client3];
+        protocols.map(|connect| (page, connect))
+    }) {
+        let server = server();
+        let mut console = Console::new(connect(&server));
+        // The keys of the examples.
+        for block in page
+            .blocks()
+            .iter()
+            .filter(|block| block.section == "Errors")
+        {
+            for (command, _) in session(block.text) {
+                let reply = console.reply(command);
+                assert!(!reply.is_error(), "{command}: {reply:?}");
+            }
         }
         for (name, section) in page.sections() {
             for (text, command) in errors(section) {
@@ -211,7 +233,7 @@ fn errors_are_those_of_the_server() {
                 assert_eq!(reply, Reply::Error(text), "{command}");
             }
         }
-    });
+    }
 }
 
 /// The texts in the source, of which some have gaps.
@@ -224,16 +246,19 @@ fn no_error_is_missing() {
         .filter(|text| codes.iter().any(|code| text.starts_with(code)))
         .collect();
     assert!(texts.len() > 25, "they are found: {texts:?}");
-    let page = page(PAGE).text;
-    let told = code(&page);
+    let pages: Vec<Page> = PAGES.iter().map(|path| page(path)).collect();
+    let written: Vec<&str> = pages.iter().flat_map(|page| code(&page.text)).collect();
     for text in texts {
-        let is_text = |told: &&&str| match text.split_once('{') {
-            None => **told == text || told.starts_with(&format!("{text} for '")),
+        let is_text = |written: &&&str| match text.split_once('{') {
+            None => **written == text || written.starts_with(&format!("{text} for '")),
             Some((start, rest)) => {
                 let (_, end) = rest.split_once('}').expect("the gap ends");
-                told.starts_with(start) && told.ends_with(end)
+                written.starts_with(start) && written.ends_with(end)
             }
         };
-        assert!(told.iter().find(is_text).is_some(), "{text} is on no page");
+        assert!(
+            written.iter().find(is_text).is_some(),
+            "{text} is on no page"
+        );
     }
 }

@@ -42,11 +42,10 @@ fn page(path: &str) -> Page {
 /// README.md and the pages of docs/.
 fn pages() -> Vec<Page> {
     let docs = fs::read_dir(root().join("docs")).expect("there is a folder");
-    let names = docs.map(|entry| entry.expect("it can be read").file_name());
-    let names = names.map(|name| name.into_string().expect("a name of ASCII"));
+    let names = docs.map(|entry| PathBuf::from(entry.expect("it can be read").file_name()));
+    let names = names.filter(|name| name.extension().is_some_and(|end| end == "md"));
     let mut paths: Vec<String> = names
-        .filter(|name| name.ends_with(".md"))
-        .map(|name| format!("docs/{name}"))
+        .map(|name| format!("docs/{}", name.display()))
         .collect();
     paths.push("README.md".to_owned());
     paths.sort();

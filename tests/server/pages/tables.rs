@@ -30,8 +30,9 @@ fn the_commands() {
             panic!("two cells: {row:?}");
         };
         let (name, link) = linked[1..].split_once("](").expect("a link");
+        // That it leads there is a test of links.
         let anchor = name.replace('.', "").to_lowercase();
-        assert_eq!(link, format!("docs/commands.md#{anchor})"));
+        assert!(link.ends_with(&format!("#{anchor})")), "{linked}");
         let docs = docs(&mut client, name);
         assert_eq!(*summary, field(&docs, "summary").expect("a summary").text());
         names.push(name.to_owned());
