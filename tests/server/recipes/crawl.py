@@ -1,4 +1,4 @@
-"""Crawls a site of 200 pages, and prints which ones were requested."""
+"""Crawls a site of 200 pages at a port, 0 for any, and prints the port and which pages were requested."""
 
 import sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,7 +34,7 @@ class Spider(scrapy.Spider):
 
 
 requested = []
-site = ThreadingHTTPServer(("127.0.0.1", 0), Site)
+site = ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Site)
 Thread(target=site.serve_forever, daemon=True).start()
 process = CrawlerProcess({
     "DUPEFILTER_CLASS": "bloom.BloomDupeFilter",
@@ -46,4 +46,4 @@ process = CrawlerProcess({
 })
 process.crawl(Spider, start_urls=[f"http://127.0.0.1:{site.server_port}/0"])
 process.start()
-print("\n".join(requested))
+print("\n".join([str(site.server_port), *requested]))
