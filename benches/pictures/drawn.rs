@@ -16,7 +16,7 @@ pub fn all(root: &Path) -> Vec<(&'static str, String)> {
     let (sizing, speed) = (page("sizing.md"), page("speed.md"));
     vec![
         ("memory.svg", memory()),
-        ("growth.svg", growth()),
+        ("growth.svg", growth(&sizing)),
         ("rates.svg", rates(&sizing)),
         ("peers.svg", peers(&speed)),
         ("speed.svg", ratios(&speed)),
@@ -99,7 +99,7 @@ fn memory() -> String {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵³")]
-fn growth() -> String {
+fn growth(page: &str) -> String {
     let last = 2_000_000;
     let curve = |name: &str, expansion: u64| {
         let mut points = Vec::new();
@@ -117,19 +117,14 @@ fn growth() -> String {
             name_at: 0.0,
         }
     };
-    let right = (0..=60).map(|step| 500.0 * 4000_f64.powf(f64::from(step) / 60.0));
-    #[allow(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "some millions"
-    )]
-    let right = right.map(|items| (items, bits(items as u64, 0.005) / items));
+    let sizes = [500, 700, 1000, 2000, 4000, 10_000, 100_000, last];
+    let reserved = sizes.map(|items| (items as f64, bits(items, 0.005) / items as f64));
     let drawn = [
         curve("EXPANSION 2", 2),
         curve("EXPANSION 1", 1),
         Curve {
             name: "reserved for all".to_owned(),
-            points: right.collect(),
+            points: reserved.to_vec(),
             name_at: 0.0,
         },
     ];
@@ -150,9 +145,11 @@ fn growth() -> String {
         pixels: (350.0, 40.0),
         ticks: ticks(&[0.0, 10.0, 20.0, 30.0, 40.0], |bits| bits.to_string()),
     };
+    let measured = &table(page, "| | this module |")[0];
+    let bits = |column: usize| number(measured[column]).expect("bits an item");
     let peers = [
-        (1e6, 23.1, "RedisBloom at a million"),
-        (1e6, 21.7, "valkey-bloom"),
+        (1e6, bits(2), "RedisBloom at a million"),
+        (1e6, bits(3), "valkey-bloom"),
     ];
     curves(
         "Bits an item at 1 %, after a first filter for 1,000",
