@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::bloom::chunks::Value;
-use crate::bloom::{
-    DecodeError, Dialect, Filter, Object, RdbRead, RdbWrite, Relocate, chunks, dump, rdb,
-};
+use crate::bloom::{DecodeError, Dialect, Object, RdbRead, RdbWrite, Relocate, chunks, dump, rdb};
 use crate::config;
 use crate::ffi::{
     AofWriter, DatabaseEvent, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
@@ -309,7 +307,7 @@ impl Relocate for Mover<'_> {
         self.0.should_stop()
     }
 
-    fn table(&mut self, table: Vec<Filter>) -> Vec<Filter> {
+    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
         self.slice(table.into_boxed_slice()).into_vec()
     }
 

@@ -429,7 +429,7 @@ impl Relocate for Copying {
         false
     }
 
-    fn table(&mut self, table: Vec<Filter>) -> Vec<Filter> {
+    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
         table.into_iter().collect()
     }
 

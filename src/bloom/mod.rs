@@ -10,6 +10,8 @@
 //!                         ──▶ filter 0                                 capacity c,      rate p₀
 //! ```
 //!
+//! [`cuckoo`] is the other kind of filter, on the same floors: what it needs of hashing and memory is below both.
+//!
 //! There are no server types, no clock, no randomness and no globals here, but for the width of words, which changes no result: seeds, limits and defaults are
 //! arguments, so that the same calls set the same bits everywhere. Bytes from outside are decoded in
 //! [`dump`], [`chunks`] and [`rdb`], and become an object in one constructor that checks.
@@ -19,6 +21,7 @@
 //! Credits: Bloom 1970; double hashing, Kirsch and Mitzenmacher 2006; scalable filters, Almeida,
 //! Baquero, Preguiça and Hutchison 2007; the blob's form, Frank Denis' `bloomfilter` crate.
 
+pub mod cuckoo;
 mod filter;
 mod hash;
 mod law;
@@ -32,8 +35,9 @@ mod wire;
 pub use filter::{Cells, Filter, Geometry, HEADER_BYTES, MAX_HASHES};
 pub use hash::{Hasher, Probe, Seed};
 pub use law::{Growth, Limits, MAX_FILTERS, Params, Refusal, Tightening};
+pub use machine::memory::Relocate;
 pub use machine::words::Width;
 pub use number::{Fraction, MAX_CAPACITY};
-pub use object::{Kind, MergeError, Object, Relocate, Shape, Time, Window};
+pub use object::{Kind, MergeError, Object, Shape, Time, Window};
 pub use stack::Added;
-pub use wire::{DecodeError, Dialect, RdbRead, RdbWrite, chunks, dump, rdb};
+pub use wire::{DecodeError, Dialect, RdbRead, RdbWrite, chunks, cuckoo as cuckoo_wire, dump, rdb};

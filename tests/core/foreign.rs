@@ -99,13 +99,16 @@ fn decompressed(bytes: &[u8]) -> Vec<u8> {
 
 /// The fields of a module's value in a DUMP payload.
 fn fields(payload: &[u8]) -> Stream {
+    fields_of_type(payload, 0x6e5a_2899_f96d_ac01)
+}
+
+/// The same of a type: its name, six bits a character, and its encoding version in the last ten.
+pub fn fields_of_type(payload: &[u8], type_id: u64) -> Stream {
     const MODULE_VALUE: u8 = 7;
-    // The name of the type, six bits a character, and its encoding version in the last ten.
-    const TYPE_ID: u64 = 0x6e5a_2899_f96d_ac01;
     const RDB_VERSION_AND_CHECKSUM: usize = 2 + 8;
     let mut from = Bytes(payload);
     assert_eq!(from.byte(), MODULE_VALUE);
-    assert_eq!(from.length(), TYPE_ID);
+    assert_eq!(from.length(), type_id);
     let mut stream = Stream::default();
     loop {
         let field = match from.length() {

@@ -10,6 +10,7 @@ mod bloomfltx;
 mod check;
 mod chunks;
 mod counting;
+mod cuckoo;
 mod floors;
 mod foreign;
 mod fuzz;

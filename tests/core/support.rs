@@ -472,7 +472,7 @@ pub fn relocate(
             self.left == 0
         }
 
-        fn table(&mut self, table: Vec<Filter>) -> Vec<Filter> {
+        fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
             let mut moved = Vec::with_capacity(table.len());
             moved.extend(table);
             moved

@@ -8,5 +8,6 @@ mod sip;
 
 pub use batch::{BATCH, Batch};
 pub use hasher::Hasher;
+pub use murmur::murmur_64;
 pub use probe::Probe;
 pub use sip::Seed;

@@ -20,7 +20,7 @@ pub fn probe_32(item: &[u8]) -> Probe {
 
 /// `MurmurHash64A`.
 #[inline]
-fn murmur_64(item: &[u8], seed: u64) -> u64 {
+pub fn murmur_64(item: &[u8], seed: u64) -> u64 {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
     let mut hash = seed ^ (item.len() as u64).wrapping_mul(M);
     let (blocks, tail) = item.as_chunks::<8>();

@@ -1,4 +1,14 @@
-//! Zeroed memory, and prefetching.
+//! Zeroed memory, moving what was allocated, and prefetching.
+
+/// Moves what an object allocated.
+pub trait Relocate {
+    /// Whether to stop; asked before each step but the first.
+    fn has_enough(&mut self) -> bool;
+    /// Moves a table. It returns the same filters, perhaps elsewhere.
+    fn table<T>(&mut self, table: Vec<T>) -> Vec<T>;
+    /// Moves a blob. It returns the same bytes, perhaps elsewhere.
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]>;
+}
 
 /// A block of `len` zero bytes, or `None` if there is no memory for it.
 ///

@@ -13,6 +13,7 @@ mod window;
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::hash::{Hasher, Probe, Seed};
 use crate::bloom::law::{Law, Limits, Links, Params, Refusal};
+use crate::bloom::machine::memory::Relocate;
 use crate::bloom::number::{MAX_CAPACITY, either};
 use crate::bloom::stack::{Added, Stack};
 
@@ -547,16 +548,6 @@ impl Object {
 /// A sum over periods; only files can claim so many that it is cut.
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add).min(MAX_CAPACITY)
-}
-
-/// Moves what an object allocated.
-pub trait Relocate {
-    /// Whether to stop; asked before each step but the first.
-    fn has_enough(&mut self) -> bool;
-    /// Moves a table. It returns the same filters, perhaps elsewhere.
-    fn table(&mut self, table: Vec<Filter>) -> Vec<Filter>;
-    /// Moves a blob. It returns the same bytes, perhaps elsewhere.
-    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]>;
 }
 
 impl Shape {

@@ -8,8 +8,11 @@
 //! | [`rdb`] | RDB files, DUMP, full resync | all |
 //! | [`dump`] | BF.LOAD, AOF | `bloomfltr`, `bloomfltx` |
 //! | [`chunks`] | BF.SCANDUMP, BF.LOADCHUNK | all |
+//!
+//! Cuckoo filters have one dialect, [`cuckoo`], with an outline of their own.
 
 pub mod chunks;
+pub mod cuckoo;
 mod dialect;
 pub mod dump;
 mod fields;

@@ -5,7 +5,7 @@ use valkeybloom::bloom::{DecodeError, Dialect, Object, rdb};
 use crate::support::{Field, Rng, Stream, complete};
 
 /// `MurmurHash64A` by its published description, byte by byte.
-fn murmur_64(item: &[u8], seed: u64) -> u64 {
+pub fn murmur_64(item: &[u8], seed: u64) -> u64 {
     let m = 0xc6a4_a793_5bd1_e995_u64;
     let mut hash = seed ^ m.wrapping_mul(item.len() as u64);
     let whole = item.len() / 8 * 8;

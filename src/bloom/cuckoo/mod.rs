@@ -1,0 +1,438 @@
+//! Cuckoo filters: sets of fingerprints, from which items can be removed.
+//!
+//! An *object* is a list of *filters*, oldest first, each an array of *buckets* of a few *slots*. An item is
+//! hashed once, into a [`Place`]: a fingerprint of one byte, and two buckets of which either may hold it. The
+//! second bucket follows from the first and the fingerprint, so that a fingerprint can be moved to its other
+//! bucket without its item. Where both are full that makes room, and where it does not the next filter is made.
+//!
+//! ```text
+//!   item ──hash──▶ Place ──▶ filter n−1 (newest)   B·eⁿ⁻¹ buckets of s slots
+//!                        ──▶ …
+//!                        ──▶ filter 0              B buckets
+//! ```
+//!
+//! The stored slots, and so the rules by which they are filled, moved and emptied, are those of `RedisBloom`.
+//!
+//! Credits: Fan, Andersen, Kaminsky and Mitzenmacher 2014.
+
+mod buckets;
+mod outline;
+mod place;
+mod shape;
+
+pub use buckets::{Buckets, NoMemory};
+pub use outline::{Outline, StoredOutline};
+pub use place::Place;
+pub use shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Params, Refusal, Shape, ranges};
+
+use crate::bloom::machine::memory::Relocate;
+
+use place::Places;
+
+impl From<NoMemory> for Refusal {
+    fn from(NoMemory: NoMemory) -> Self {
+        Self::OutOfMemory
+    }
+}
+
+/// A cuckoo filter that grows.
+#[derive(Debug)]
+pub struct Cuckoo {
+    shape: Shape,
+    /// Oldest first, at least one.
+    filters: Vec<Buckets>,
+    /// Items that are in, as far as whoever stored it said.
+    items: u64,
+    /// Removals since the last compaction.
+    deletes: u64,
+    /// Bytes of the slots that take memory.
+    slot_bytes: u64,
+}
+
+impl Cuckoo {
+    /// Bytes of an object without its filters.
+    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+
+    /// An empty object of one filter.
+    ///
+    /// # Errors
+    /// Why the limits, or the memory there is, do not admit it.
+    pub fn new(shape: Shape, limits: &Limits) -> Result<Self, Refusal> {
+        let mut object = Self {
+            shape,
+            filters: Vec::new(),
+            items: 0,
+            deletes: 0,
+            slot_bytes: 0,
+        };
+        object.grow(limits)?;
+        Ok(object)
+    }
+
+    /// The object that an outline claims, with nothing in it: a filter takes memory with the first byte that is
+    /// written to it. Returns `None` if the limits do not admit it, once all of it is there, or there is no memory
+    /// for its table.
+    pub fn claimed(outline: &Outline, limits: &Limits) -> Option<Self> {
+        let filters = outline.claim(Self::BASE_BYTES, limits)?;
+        Some(Self::from_filters(outline, filters))
+    }
+
+    /// The object of this outline that has these slots in its filters, oldest first.
+    ///
+    /// # Errors
+    /// What is wrong with them, in words for a log.
+    pub fn from_outline(outline: &Outline, slots: Vec<Vec<u8>>) -> Result<Self, &'static str> {
+        let filters = outline.fill(slots)?;
+        Ok(Self::from_filters(outline, filters))
+    }
+
+    fn from_filters(outline: &Outline, filters: Vec<Buckets>) -> Self {
+        let mut object = Self {
+            shape: outline.shape,
+            filters,
+            items: outline.items,
+            deletes: outline.deletes,
+            slot_bytes: 0,
+        };
+        object.sum_up();
+        object.assert_valid();
+        object
+    }
+
+    /// The numbers that are stored of the object.
+    pub fn outline(&self) -> StoredOutline {
+        let Shape {
+            first_buckets,
+            bucket_size,
+            max_iterations,
+            expansion,
+        } = self.shape;
+        StoredOutline {
+            filters: self.filters.len() as u64,
+            first_buckets,
+            items: self.items,
+            deletes: self.deletes,
+            bucket_size: bucket_size.into(),
+            max_iterations: max_iterations.into(),
+            expansion: expansion.into(),
+        }
+    }
+
+    /// The shape.
+    pub const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The filters, oldest first.
+    pub fn filters(&self) -> &[Buckets] {
+        &self.filters
+    }
+
+    /// Items that are in. In damaged files it may be any number.
+    pub const fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// Items removed since the last compaction.
+    pub const fn deletes(&self) -> u64 {
+        self.deletes
+    }
+
+    /// Slots of all filters, which is their size in bytes whether or not they take memory.
+    pub fn size(&self) -> u64 {
+        self.filters.iter().map(Buckets::size).sum()
+    }
+
+    /// The exact sum of the object's allocations in bytes, including itself.
+    pub fn memory_bytes(&self) -> u64 {
+        let table = self.filters.capacity() * size_of::<Buckets>();
+        Self::BASE_BYTES + table as u64 + self.slot_bytes
+    }
+
+    /// Whether an item is in, or seems to be.
+    #[inline]
+    pub fn contains(&self, item: &[u8]) -> bool {
+        self.holds(Place::of(item))
+    }
+
+    /// Newest first: it is the largest.
+    #[inline]
+    fn holds(&self, place: Place) -> bool {
+        self.filters.iter().rev().any(|f| f.contains(place))
+    }
+
+    /// Reports for each item whether it is in, or seems to be.
+    #[inline]
+    pub fn contains_each<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        mut report: impl FnMut(bool),
+    ) {
+        let mut items = items.fuse();
+        loop {
+            let places = Places::of(&mut items);
+            let places = places.all();
+            if places.is_empty() {
+                return;
+            }
+            // A bit for each item.
+            let (mut found, mut left) = (0_u64, u64::MAX >> (64 - places.len()));
+            for filter in self.filters.iter().rev() {
+                each_bit(left, |index| filter.prefetch(places[index]));
+                each_bit(left, |index| {
+                    found |= u64::from(filter.contains(places[index])) << index;
+                });
+                left &= !found;
+                if left == 0 {
+                    break;
+                }
+            }
+            (0..places.len()).for_each(|index| report(found >> index & 1 == 1));
+        }
+    }
+
+    /// How often an item was added and not removed, as far as fingerprints tell: items with the same one and the
+    /// same buckets count too, and a fingerprint whose two buckets are one counts twice.
+    pub fn count(&self, item: &[u8]) -> u64 {
+        let place = Place::of(item);
+        self.filters.iter().map(|f| f.count(place)).sum()
+    }
+
+    /// Adds an item once more.
+    ///
+    /// # Errors
+    /// Why there is no room.
+    #[inline]
+    pub fn add(&mut self, item: &[u8], limits: &Limits) -> Result<(), Refusal> {
+        self.put(Place::of(item), limits)
+    }
+
+    /// Adds items once more, or with `unless_known` those that are not in. Reports for each whether it was added.
+    #[inline]
+    pub fn add_each<'i>(
+        &mut self,
+        items: impl Iterator<Item = &'i [u8]>,
+        unless_known: bool,
+        limits: &Limits,
+        mut report: impl FnMut(Result<bool, Refusal>),
+    ) {
+        let mut items = items.fuse();
+        loop {
+            let places = Places::of(&mut items);
+            if places.all().is_empty() {
+                return;
+            }
+            for filter in self.filters.iter().rev() {
+                places
+                    .all()
+                    .iter()
+                    .for_each(|place| filter.prefetch(*place));
+            }
+            for place in places.all() {
+                report(if unless_known && self.holds(*place) {
+                    Ok(false)
+                } else {
+                    self.put(*place, limits).map(|()| true)
+                });
+            }
+        }
+    }
+
+    fn put(&mut self, place: Place, limits: &Limits) -> Result<(), Refusal> {
+        loop {
+            if self.put_in_slot(place)? {
+                self.items = self.items.saturating_add(1);
+                self.assert_valid();
+                return Ok(());
+            }
+            self.grow(limits)?;
+        }
+    }
+
+    /// Puts a fingerprint into an empty slot of its buckets, newest filter first, or else into one that is made
+    /// in the newest. Returns whether there was one.
+    #[inline]
+    fn put_in_slot(&mut self, place: Place) -> Result<bool, Refusal> {
+        for filter in self.filters.iter_mut().rev() {
+            let unallocated = filter.slots().is_empty();
+            if filter.put(place)? {
+                if unallocated {
+                    self.slot_bytes += filter.size();
+                }
+                return Ok(true);
+            }
+        }
+        let newest = self.filters.last_mut();
+        Ok(newest.is_some_and(|newest| newest.kick(place, self.shape.max_iterations)))
+    }
+
+    /// Makes the next filter.
+    #[cold]
+    fn grow(&mut self, limits: &Limits) -> Result<(), Refusal> {
+        let index = self.filters.len() as u64;
+        if index > 0 && self.shape.expansion == 0 {
+            return Err(Refusal::Full);
+        }
+        if index >= limits.filters {
+            return Err(Refusal::MaxFilters);
+        }
+        let buckets = self.shape.buckets_of(index).ok_or(Refusal::MemoryLimit)?;
+        let mut filter = Buckets::unallocated(buckets, self.shape.bucket_size);
+        let total = self.memory_bytes() + size_of::<Buckets>() as u64 + filter.size();
+        if filter.size() > limits.filter_bytes || total > limits.object_bytes {
+            return Err(Refusal::MemoryLimit);
+        }
+        let room = self.filters.try_reserve_exact(1);
+        room.map_err(|_| Refusal::OutOfMemory)?;
+        filter.allocate()?;
+        self.slot_bytes += filter.size();
+        self.filters.push(filter);
+        Ok(())
+    }
+
+    /// Removes an item once. Returns whether it was in, or seemed to be: to remove what was never added may remove
+    /// another item.
+    pub fn remove(&mut self, item: &[u8]) -> bool {
+        let place = Place::of(item);
+        if !self.filters.iter_mut().rev().any(|f| f.remove(place)) {
+            return false;
+        }
+        self.items = self.items.saturating_sub(1);
+        self.deletes = self.deletes.saturating_add(1);
+        if self.filters.len() > 1 && self.deletes.saturating_mul(10) > self.items {
+            self.compact_filters(Stop::WhereSomethingStays);
+        }
+        self.assert_valid();
+        true
+    }
+
+    /// Moves what it can to older filters, and drops the newest ones that are empty then. Returns whether
+    /// anything changed.
+    pub fn compact(&mut self) -> bool {
+        let changed = self.compact_filters(Stop::Never);
+        self.assert_valid();
+        changed
+    }
+
+    fn compact_filters(&mut self, stop: Stop) -> bool {
+        let mut changed = self.deletes > 0;
+        for index in (1..self.filters.len()).rev() {
+            let (older, newer) = self.filters.split_at_mut(index);
+            changed |= newer[0].move_to(older);
+            if newer[0].occupied() > 0 {
+                if stop == Stop::WhereSomethingStays {
+                    break;
+                }
+            } else if index + 1 == self.filters.len() {
+                self.filters.pop();
+                changed = true;
+            }
+        }
+        self.filters.shrink_to_fit();
+        self.deletes = 0;
+        self.sum_up();
+        changed
+    }
+
+    /// Writes slots as they are stored, at an offset into those of all filters end to end. Returns whether they
+    /// lie within one filter, as they must.
+    ///
+    /// # Errors
+    /// There is no memory for them.
+    pub fn write(&mut self, offset: u64, slots: &[u8]) -> Result<bool, NoMemory> {
+        let Some((index, within)) = self.find(offset) else {
+            return Ok(false);
+        };
+        let filter = &mut self.filters[index];
+        if slots.is_empty() || slots.len() as u64 > filter.size() - within {
+            return Ok(false);
+        }
+        let unallocated = filter.slots().is_empty();
+        filter.write(usize::try_from(within).map_err(|_| NoMemory)?, slots)?;
+        if unallocated {
+            self.slot_bytes += filter.slots().len() as u64;
+        }
+        self.assert_valid();
+        Ok(true)
+    }
+
+    /// The filter at an offset into the slots of all filters end to end, and the offset into its own.
+    pub fn find(&self, offset: u64) -> Option<(usize, u64)> {
+        let first = self.filters.first()?.size();
+        if self.shape.expansion == 1 {
+            // There may be many.
+            let index = usize::try_from(offset / first).ok()?;
+            return (index < self.filters.len()).then_some((index, offset % first));
+        }
+        let mut left = offset;
+        for (index, filter) in self.filters.iter().enumerate() {
+            match left.checked_sub(filter.size()) {
+                Some(behind) => left = behind,
+                None => return Some((index, left)),
+            }
+        }
+        None
+    }
+
+    /// A copy in memory of its own, or `None` where there is none.
+    pub fn try_clone(&self) -> Option<Self> {
+        let mut filters = Vec::new();
+        filters.try_reserve_exact(self.filters.len()).ok()?;
+        for filter in &self.filters {
+            filters.push(filter.try_clone().ok()?);
+        }
+        Some(Self { filters, ..*self })
+    }
+
+    /// Has the allocations moved to other memory, from step number `begin` on. Returns the number of the step at
+    /// which to go on, or `None` at the end.
+    pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
+        for step in begin..=self.filters.len() {
+            if step > begin && by.has_enough() {
+                return Some(step);
+            }
+            match step.checked_sub(1) {
+                None => self.filters = by.table(std::mem::take(&mut self.filters)),
+                Some(index) => self.filters[index].relocate(|slots| by.blob(slots)),
+            }
+        }
+        self.assert_valid();
+        None
+    }
+
+    fn sum_up(&mut self) {
+        let bytes = self.filters.iter().map(|f| f.slots().len() as u64);
+        self.slot_bytes = bytes.sum();
+    }
+
+    /// With debug assertions, checks that this is a valid object, if that takes little time.
+    fn assert_valid(&self) {
+        if cfg!(debug_assertions) && self.size() <= 1 << 16 {
+            assert!(self.outline().check().is_ok());
+            let bytes: usize = self.filters.iter().map(|f| f.slots().len()).sum();
+            assert_eq!(self.slot_bytes, bytes as u64);
+            for (index, filter) in self.filters.iter().enumerate() {
+                assert_eq!(self.shape.bytes_of(index as u64), Some(filter.size()));
+                assert!(filter.is_valid(), "filter {index}");
+            }
+        }
+    }
+}
+
+/// Where a compaction ends early.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    /// Nowhere.
+    Never,
+    /// At the first filter that can't be emptied.
+    WhereSomethingStays,
+}
+
+/// Visits the numbers of the bits that are set, lowest first.
+#[inline(always)]
+fn each_bit(mut bits: u64, mut visit: impl FnMut(usize)) {
+    while bits != 0 {
+        visit(bits.trailing_zeros() as usize);
+        bits &= bits - 1;
+    }
+}
