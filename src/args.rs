@@ -26,24 +26,26 @@ impl Words for [&[u8]] {
 }
 
 /// The words not yet taken.
-struct Cursor<'a, W: ?Sized> {
+pub struct Cursor<'a, W: ?Sized> {
     words: &'a W,
     next: usize,
 }
 
 impl<'a, W: Words + ?Sized> Cursor<'a, W> {
     /// The words after the command's name and key.
-    fn after_key(words: &'a W) -> Self {
+    pub fn after_key(words: &'a W) -> Self {
         Self { words, next: 2 }
     }
 
-    fn take(&mut self) -> Option<&'a [u8]> {
+    /// The next one.
+    pub fn take(&mut self) -> Option<&'a [u8]> {
         let word = (self.next < self.words.count()).then(|| self.words.word(self.next))?;
         self.next += 1;
         Some(word)
     }
 
-    fn rest(self) -> Range<usize> {
+    /// The indices of those that are left.
+    pub fn rest(self) -> Range<usize> {
         self.next..self.words.count()
     }
 

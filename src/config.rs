@@ -10,8 +10,10 @@
 //! of the config file overrides them, and CONFIG REWRITE writes a line exactly where a value differs.
 
 use std::ffi::CStr;
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
+use crate::bloom::cuckoo::{self, ranges};
 use crate::bloom::{Fraction, Growth, Limits, Params, Seed, Tightening};
 use crate::ffi::{self, Ctx, Registration, Settable, Setting, TextSlot, Value};
 use crate::numerals::{double_text, integer, memory_amount};
@@ -25,6 +27,8 @@ struct Entry {
     /// Encoded: a number as it is, a fraction as the bits of a double, a switch as 0 or 1.
     value: AtomicI64,
     default: AtomicI64,
+    /// Whether a valid value suits the other settings.
+    suits: fn(i64) -> Result<(), String>,
     text: TextSlot,
 }
 
@@ -47,6 +51,7 @@ impl Entry {
             kind,
             value: AtomicI64::new(default),
             default: AtomicI64::new(default),
+            suits: |_| Ok(()),
             text: TextSlot::new(),
         }
     }
@@ -60,6 +65,11 @@ impl Entry {
     ) -> Self {
         let memory = false;
         Self::new(name, alias, Kind::Number { min, max, memory }, default)
+    }
+
+    const fn of_range(name: &'static CStr, default: i64, range: &RangeInclusive<u64>) -> Self {
+        let (min, max) = (range.start().cast_signed(), range.end().cast_signed());
+        Self::number(name, None, default, min, max)
     }
 
     const fn memory(
@@ -181,6 +191,7 @@ impl Settable for Entry {
         if loading && value == self.default.load(Relaxed) {
             return Ok(());
         }
+        (self.suits)(value)?;
         self.value.store(value, Relaxed);
         if !loading {
             apply();
@@ -235,7 +246,20 @@ static RANDOM_SEED: Entry = Entry::switch(c"bloom-use-random-seed", true);
 static DEFRAG: Entry = Entry::switch(c"bloom-defrag-enabled", true);
 static INFO_ALIAS: Entry = Entry::switch(c"bloom-info-alias", true);
 
-static ENTRIES: [&Entry; 11] = [
+static CF_BUCKET_SIZE: Entry = Entry {
+    suits: |size| require_two_buckets(CF_INITIAL_SIZE.value.load(Relaxed), size),
+    ..Entry::of_range(c"cf-bucket-size", 2, &ranges::BUCKET_SIZE)
+};
+static CF_INITIAL_SIZE: Entry = Entry {
+    suits: |size| require_two_buckets(size, CF_BUCKET_SIZE.value.load(Relaxed)),
+    ..Entry::of_range(c"cf-initial-size", 1024, &(2..=ranges::CAPACITY_MAX))
+};
+static CF_MAX_ITERATIONS: Entry =
+    Entry::of_range(c"cf-max-iterations", 20, &ranges::MAX_ITERATIONS);
+static CF_EXPANSION: Entry = Entry::of_range(c"cf-expansion-factor", 1, &ranges::EXPANSION);
+static CF_MAX_FILTERS: Entry = Entry::of_range(c"cf-max-expansions", 32, &(1..=65_536));
+
+static ENTRIES: [&Entry; 16] = [
     &CAPACITY,
     &EXPANSION,
     &FP_RATE,
@@ -247,6 +271,12 @@ static ENTRIES: [&Entry; 11] = [
     &RANDOM_SEED,
     &DEFRAG,
     &INFO_ALIAS,
+    // The server applies its file in this order, so that the size is compared with the new bucket's.
+    &CF_BUCKET_SIZE,
+    &CF_INITIAL_SIZE,
+    &CF_MAX_ITERATIONS,
+    &CF_EXPANSION,
+    &CF_MAX_FILTERS,
 ];
 
 /// Whether the server is still applying its config file.
@@ -267,6 +297,7 @@ pub fn configure(words: &[&[u8]]) -> Result<Vec<Registration>, String> {
         let entry = match &name.to_ascii_uppercase()[..] {
             b"ERROR_RATE" => Some(&FP_RATE),
             b"INITIAL_SIZE" => Some(&CAPACITY),
+            b"CF_MAX_EXPANSIONS" => Some(&CF_MAX_FILTERS),
             _ => ENTRIES.into_iter().find(|entry| entry.has_name(name)),
         };
         let entry = entry.ok_or_else(|| format!("no setting is called {shown}"))?;
@@ -275,6 +306,10 @@ pub fn configure(words: &[&[u8]]) -> Result<Vec<Registration>, String> {
         entry.default.store(value, Relaxed);
         entry.value.store(value, Relaxed);
     }
+    require_two_buckets(
+        CF_INITIAL_SIZE.value.load(Relaxed),
+        CF_BUCKET_SIZE.value.load(Relaxed),
+    )?;
     let aliases = ENTRIES
         .iter()
         .filter_map(|entry| Some((*entry, entry.alias?, true)));
@@ -288,6 +323,15 @@ pub fn configure(words: &[&[u8]]) -> Result<Vec<Registration>, String> {
             hidden,
         })
         .collect())
+}
+
+/// Requires that the initial size is that of two buckets, at least.
+fn require_two_buckets(initial_size: i64, bucket_size: i64) -> Result<(), String> {
+    if initial_size >= 2 * bucket_size {
+        Ok(())
+    } else {
+        Err("cf-initial-size must be at least twice cf-bucket-size".to_owned())
+    }
 }
 
 /// Called when the server has applied its config file.
@@ -308,6 +352,36 @@ pub fn defaults() -> Params {
         error_rate: FP_RATE.fraction(),
         tightening: Tightening::ours(TIGHTENING.fraction()),
         growth: Growth::from_expansion(u32::try_from(EXPANSION.unsigned()).unwrap_or(u32::MAX)),
+    }
+}
+
+/// The parameters of a new cuckoo filter that its command does not name.
+pub fn cuckoo_defaults() -> cuckoo::Params {
+    let narrow = |entry: &Entry| u16::try_from(entry.unsigned()).unwrap_or(u16::MAX);
+    cuckoo::Params {
+        capacity: CF_INITIAL_SIZE.unsigned(),
+        bucket_size: u8::try_from(CF_BUCKET_SIZE.unsigned()).unwrap_or(u8::MAX),
+        max_iterations: narrow(&CF_MAX_ITERATIONS),
+        expansion: narrow(&CF_EXPANSION),
+    }
+}
+
+/// The number of filters at which a cuckoo filter takes no more items.
+pub fn cuckoo_filters_max() -> u64 {
+    CF_MAX_FILTERS.unsigned()
+}
+
+/// The limits on what clients may ask for in cuckoo filters: the same on memory as for the others.
+pub fn cuckoo_limits(overhead_bytes: u64) -> cuckoo::Limits {
+    let Limits {
+        filter_bytes,
+        object_bytes,
+        ..
+    } = limits(overhead_bytes);
+    cuckoo::Limits {
+        filters: cuckoo_filters_max(),
+        filter_bytes,
+        object_bytes,
     }
 }
 

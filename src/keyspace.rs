@@ -6,10 +6,13 @@
 use std::ffi::CStr;
 
 use crate::bloom::chunks::Value;
+use crate::bloom::cuckoo::Cuckoo;
 use crate::bloom::{DecodeError, Growth, Limits, Object, Refusal, Seed, Shape};
 use crate::config;
-use crate::ffi::{Access, Ctx, Held, Key, Keyspace, Piece, Str, Values};
-use crate::ledger;
+use crate::ffi::{
+    Access, Ctx, DatabaseEvent, Held, Key, Keyspace, NativeType, Piece, Str, Values, each_value,
+};
+use crate::ledger::{self, Entered, Weighed};
 use crate::numerals::double_text;
 use crate::reply::Error;
 use crate::stored::Stored;
@@ -61,7 +64,7 @@ impl Moment {
 
 /// What a key holds, or `None` if there is no such key.
 #[inline]
-fn found<V>(held: Held<V>) -> Result<Option<V>, Error> {
+pub fn found<V>(held: Held<V>) -> Result<Option<V>, Error> {
     match held {
         Held::Nothing => Ok(None),
         Held::Value(value) => Ok(Some(value)),
@@ -150,27 +153,14 @@ impl<'k, 'a> Writer<'k, 'a> {
     where
         C: FnOnce(&mut Object) -> R,
     {
-        let Some(stored) = self.held()? else {
+        let stored: Option<&mut Stored> = held(&mut self.0)?;
+        let Some(stored) = stored else {
             return Ok(Err(change));
         };
         stored.update(|value| match value {
             Value::Complete(object) => Ok(Ok(change(object))),
             Value::Partial(_) => Err(Error::StillLoading),
         })
-    }
-
-    /// The value under the key, for a change. If the key was renamed, the value is entered in its database's
-    /// ledger again.
-    #[inline]
-    fn held(&mut self) -> Result<Option<&mut Stored>, Error> {
-        let ctx = self.0.ctx();
-        let mut held = found(self.0.value_mut::<Stored>())?;
-        if let Some(stored) = &mut held
-            && stored.is_unlinked()
-        {
-            stored.enter_in(ledger::of_database(ctx.database()));
-        }
-        Ok(held)
     }
 
     /// Stores a new object, which already holds the items `new`, under the empty key. The key expires at
@@ -281,7 +271,8 @@ impl<'k, 'a> Writer<'k, 'a> {
     /// # Errors
     /// [`Error::WrongType`], [`Error::Saving`], [`Error::BadChunk`] or a [`Refusal::OutOfMemory`]; what was loaded stays.
     pub fn load_chunk(mut self, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
-        let stored = self.held()?.ok_or(Error::BadChunk)?;
+        let stored: Option<&mut Stored> = held(&mut self.0)?;
+        let stored = stored.ok_or(Error::BadChunk)?;
         let complete = stored.update(|value| {
             let Value::Partial(partial) = value else {
                 return Err(Error::BadChunk);
@@ -302,35 +293,94 @@ impl<'k, 'a> Writer<'k, 'a> {
 
     /// Stores a value under the empty key, which expires at `expires_ms`, if given.
     fn store(self, value: Value, expires_ms: Option<i64>) -> Change<'k, 'a> {
-        let name = self.0.name();
-        let ledger = ledger::of_database(self.0.ctx().database());
-        let keys = self.0.set(Stored::new(value, ledger), expires_ms);
-        Change { keys, name }
+        Change::storing(self.0, value, expires_ms)
     }
 
     #[inline]
     fn close(self) -> Change<'k, 'a> {
-        let name = self.0.name();
-        let keys = self.0.close();
-        Change { keys, name }
+        Change::closing(self.0)
     }
 }
 
+/// The value under a key, for a change, or `None` if there is none. If the key was renamed, the value is entered in
+/// its database's ledger again.
+///
+/// # Errors
+/// [`Error::WrongType`] or [`Error::Saving`].
+#[inline]
+pub fn held<'h, V: Weighed>(key: &'h mut Key) -> Result<Option<&'h mut Entered<V>>, Error>
+where
+    Entered<V>: NativeType,
+{
+    let ctx = key.ctx();
+    let mut held = found(key.value_mut::<Entered<V>>())?;
+    if let Some(stored) = &mut held
+        && stored.is_unlinked()
+    {
+        stored.enter_in(ledger::of_database(ctx.database()));
+    }
+    Ok(held)
+}
+
+/// Keeps the ledgers in step with what happens to whole databases.
+pub fn on_database(event: DatabaseEvent) {
+    if let DatabaseEvent::Flush(Some(database)) = event {
+        place::<Value>(database);
+        place::<Cuckoo>(database);
+    }
+    ledger::on_database(event);
+}
+
+/// What is flushed leaves the sums with the ledger of its database, so it has to be in that.
+fn place<V: Weighed>(database: i32)
+where
+    Entered<V>: NativeType,
+{
+    let Some(unplaced) = ledger::unplaced() else {
+        return;
+    };
+    let own = ledger::of_database(database);
+    each_value(database, &mut |stored: &mut Entered<V>| {
+        if stored.is_in(&unplaced) {
+            stored.enter_in(own.clone());
+        }
+    });
+}
+
 /// A change that has been made, and its key closed; to be published.
-struct Change<'k, 'a> {
+pub struct Change<'k, 'a> {
     keys: &'k mut Keyspace<'a>,
     name: Str<'a>,
 }
 
-impl Change<'_, '_> {
+impl<'k, 'a> Change<'k, 'a> {
+    /// A change of the value under this key, which it closes.
+    #[inline]
+    pub fn closing(key: Key<'k, 'a>) -> Self {
+        let name = key.name();
+        let keys = key.close();
+        Self { keys, name }
+    }
+
+    /// Stores a value under the empty key, which expires at `expires_ms`, if given.
+    pub fn storing<V: Weighed>(key: Key<'k, 'a>, value: V, expires_ms: Option<i64>) -> Self
+    where
+        Entered<V>: NativeType,
+    {
+        let name = key.name();
+        let ledger = ledger::of_database(key.ctx().database());
+        let keys = key.set(Entered::new(value, ledger), expires_ms);
+        Self { keys, name }
+    }
+
     /// Replicates the command as it came.
     #[inline]
-    fn replicate_verbatim(&mut self) {
+    pub fn replicate_verbatim(&mut self) {
         self.keys.replicate_verbatim();
     }
 
     /// Replicates another command, with the key and then these pieces.
-    fn replicate(&mut self, command: &CStr, pieces: &[Piece]) {
+    pub fn replicate(&mut self, command: &CStr, pieces: &[Piece]) {
         self.keys.replicate(command, self.name, pieces);
     }
 
@@ -349,7 +399,7 @@ impl Change<'_, '_> {
 
     /// Signals the change, and then tells subscribers, who may change or delete the key.
     #[inline]
-    fn publish(self, events: impl IntoIterator<Item = &'static CStr>) {
+    pub fn publish(self, events: impl IntoIterator<Item = &'static CStr>) {
         self.keys.signal_modified(self.name);
         for event in events {
             self.keys.notify(event, self.name);

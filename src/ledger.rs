@@ -38,13 +38,115 @@ pub struct Footprint {
     pub filters: u64,
     /// Items in these.
     pub items: u64,
-    /// The capacity of these.
+    /// The capacity of these; of cuckoo filters the slots.
     pub capacity: u64,
+}
+
+/// Values that INFO sums up together.
+#[derive(Clone, Copy)]
+pub enum Family {
+    /// Bloom objects.
+    Bloom,
+    /// Cuckoo filters.
+    Cuckoo,
+}
+
+const FAMILIES: usize = 2;
+
+/// A value that INFO tells of.
+pub trait Weighed {
+    /// With which others.
+    const FAMILY: Family;
+    /// Its share of the sums.
+    fn footprint(&self) -> Footprint;
+}
+
+/// A value, and the ledger in which it is entered.
+pub struct Entered<V: Weighed> {
+    value: V,
+    ledger: Arc<Ledger>,
+}
+
+impl<V: Weighed> Entered<V> {
+    /// A value, which this enters in a ledger.
+    pub fn new(value: V, ledger: Arc<Ledger>) -> Self {
+        let footprint = value.footprint();
+        ledger.of(V::FAMILY).change(Footprint::default(), footprint);
+        Self { value, ledger }
+    }
+
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> &V {
+        &self.value
+    }
+
+    /// The value, for a change that leaves its footprint as it is.
+    #[inline]
+    pub fn value_mut(&mut self) -> &mut V {
+        &mut self.value
+    }
+
+    /// Changes the value, and its entry with it.
+    #[inline]
+    pub fn update<R>(&mut self, change: impl FnOnce(&mut V) -> R) -> R {
+        let before = self.value.footprint();
+        let result = change(&mut self.value);
+        let after = self.value.footprint();
+        self.ledger.of(V::FAMILY).change(before, after);
+        result
+    }
+
+    /// Whether it is in the ledger of values that lost their keys.
+    #[inline]
+    pub fn is_unlinked(&self) -> bool {
+        Arc::ptr_eq(&self.ledger, &UNLINKED)
+    }
+
+    /// Whether it is in this ledger.
+    pub fn is_in(&self, ledger: &Arc<Ledger>) -> bool {
+        Arc::ptr_eq(&self.ledger, ledger)
+    }
+
+    /// Moves its entry to another ledger.
+    pub fn enter_in(&mut self, ledger: Arc<Ledger>) {
+        let footprint = self.value.footprint();
+        self.ledger
+            .of(V::FAMILY)
+            .change(footprint, Footprint::default());
+        ledger.of(V::FAMILY).change(Footprint::default(), footprint);
+        self.ledger = ledger;
+    }
+}
+
+impl<V: Weighed> Drop for Entered<V> {
+    fn drop(&mut self) {
+        let footprint = self.value.footprint();
+        self.ledger
+            .of(V::FAMILY)
+            .change(footprint, Footprint::default());
+    }
+}
+
+/// The sums over some values, for each family.
+#[derive(Debug, Default)]
+pub struct Ledger([Totals; FAMILIES]);
+
+impl Ledger {
+    #[inline]
+    fn of(&self, family: Family) -> &Totals {
+        &self.0[family as usize]
+    }
+
+    fn is_empty(&self) -> bool {
+        let objects = self.0.iter().map(|sums| sums.objects.load(Relaxed));
+        objects.sum::<u64>() == 0
+    }
 }
 
 /// The sums over some values.
 #[derive(Debug, Default)]
-pub struct Ledger {
+struct Totals {
     bytes: AtomicU64,
     objects: AtomicU64,
     redisbloom: AtomicU64,
@@ -56,20 +158,10 @@ pub struct Ledger {
     depths: Mutex<BTreeMap<u64, u64>>,
 }
 
-impl Ledger {
-    /// Enters a value.
-    pub fn enter(&self, value: Footprint) {
-        self.change(Footprint::default(), value);
-    }
-
-    /// Strikes a value out.
-    pub fn strike(&self, value: Footprint) {
-        self.change(value, Footprint::default());
-    }
-
-    /// Replaces a value's footprint.
+impl Totals {
+    /// Replaces a value's footprint; that of a value that is not there is empty.
     #[inline]
-    pub fn change(&self, before: Footprint, after: Footprint) {
+    fn change(&self, before: Footprint, after: Footprint) {
         let change = |sum: &AtomicU64, before: u64, after: u64| {
             if before != after {
                 // Sums wrap, because the change may be negative.
@@ -183,18 +275,12 @@ pub fn of_loaded(database: i32) -> Arc<Ledger> {
 /// The ledger of values that may be in any database, while there are such values.
 pub fn unplaced() -> Option<Arc<Ledger>> {
     let ledger = shelf().served.unplaced.clone();
-    ledger.filter(|ledger| ledger.objects.load(Relaxed) > 0)
+    ledger.filter(|ledger| !ledger.is_empty())
 }
 
 /// The ledger of values that lost their keys.
 pub fn unlinked() -> Arc<Ledger> {
     UNLINKED.clone()
-}
-
-/// Whether a value's ledger is the one of values that lost their keys.
-#[inline]
-pub fn is_unlinked(ledger: &Arc<Ledger>) -> bool {
-    Arc::ptr_eq(ledger, &UNLINKED)
 }
 
 /// Keeps the ledgers in step with what happens to whole databases.
@@ -241,27 +327,33 @@ fn lock<T>(mutex: &Mutex<T>, crashing: bool) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-fn sums(crashing: bool) -> Sums {
-    let mut sums = Sums::default();
+fn sums(crashing: bool) -> [Sums; FAMILIES] {
+    let mut sums = <[Sums; FAMILIES]>::default();
+    let mut add = |ledger: &Ledger| {
+        for (sums, totals) in sums.iter_mut().zip(&ledger.0) {
+            totals.add_to(sums, crashing);
+        }
+    };
     let shelf = lock(&SHELF, crashing);
     for ledger in shelf.iter().flat_map(|shelf| shelf.served.ledgers()) {
-        ledger.add_to(&mut sums, crashing);
+        add(ledger);
     }
-    let renamed = UNLINKED.objects.load(Relaxed) > 0
+    let renamed = !UNLINKED.is_empty()
         && !crashing
         && Ctx::server_info(c"memory", c"lazyfree_pending_objects") == Some(0);
     if renamed {
-        UNLINKED.add_to(&mut sums, crashing);
+        add(&UNLINKED);
     }
     sums
 }
 
 /// Writes the sections; `crashing` is set while the server crashes.
 pub fn write_info(to: &mut InfoWriter, crashing: bool) {
+    let [bloom, cuckoo] = sums(crashing);
     let Sums {
         all: sum,
         max_filters,
-    } = sums(crashing);
+    } = bloom;
     to.section(c"bloom_core_metrics");
     to.field(c"bloom_total_memory_bytes", sum.bytes);
     to.field(c"bloom_num_objects", sum.objects);
@@ -274,4 +366,15 @@ pub fn write_info(to: &mut InfoWriter, crashing: bool) {
     to.section(c"bloom_defrag_metrics");
     to.field(c"bloom_defrag_hits", DEFRAG_HITS.load(Relaxed));
     to.field(c"bloom_defrag_misses", DEFRAG_MISSES.load(Relaxed));
+    let Sums {
+        all: sum,
+        max_filters,
+    } = cuckoo;
+    to.section(c"cuckoo_core_metrics");
+    to.field(c"cuckoo_total_memory_bytes", sum.bytes);
+    to.field(c"cuckoo_num_objects", sum.objects);
+    to.field(c"cuckoo_num_filters_across_objects", sum.filters);
+    to.field(c"cuckoo_num_items_across_objects", sum.items);
+    to.field(c"cuckoo_num_slots_across_objects", sum.capacity);
+    to.field(c"cuckoo_max_filters_in_object", max_filters);
 }

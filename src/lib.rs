@@ -15,12 +15,16 @@ mod commands;
 #[cfg(feature = "server")]
 mod config;
 #[cfg(feature = "server")]
+mod cuckoo;
+#[cfg(feature = "server")]
 #[allow(unsafe_code, reason = "the server's API is C")]
 mod ffi;
 #[cfg(feature = "server")]
 mod keyspace;
 #[cfg(feature = "server")]
 mod ledger;
+#[cfg(feature = "server")]
+mod mover;
 #[cfg(feature = "server")]
 mod numerals;
 #[cfg(feature = "server")]
@@ -37,6 +41,7 @@ mod table;
 #[doc(hidden)]
 pub mod internal {
     pub use crate::args::{Delete, InfoField, Insert, Origin, Reserve, Words};
+    pub use crate::cuckoo::args as cuckoo;
     pub use crate::numerals::integer;
     pub use crate::reply::Error;
 }

@@ -2,7 +2,9 @@
 
 use std::ffi::CStr;
 use std::fmt;
+use std::ops::RangeInclusive;
 
+use crate::bloom::cuckoo::{self, ranges};
 use crate::bloom::{MergeError, Refusal};
 use crate::ffi::Ctx;
 use crate::numerals::double_text;
@@ -89,6 +91,122 @@ pub enum Error {
     BadChunk,
     /// The object lacks some of its chunks.
     StillLoading,
+    /// What only commands for cuckoo filters refuse.
+    Cuckoo(CuckooError),
+}
+
+/// Why a command for cuckoo filters failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CuckooError {
+    /// A capacity that is no number.
+    BadCapacity,
+    /// A capacity that CF.RESERVE does not take.
+    ReserveCapacity,
+    /// A capacity that CF.INSERT does not take.
+    InsertCapacity,
+    /// An option's value that is no number.
+    BadOption(CuckooOption),
+    /// An option's value out of its range.
+    OptionRange(CuckooOption),
+    /// A word that is not an option.
+    UnknownOption,
+    /// There is no such key to remove from.
+    NothingToRemoveFrom,
+    /// There is no such key to compact.
+    NothingToCompact,
+    /// There is no room for an item, or a filter.
+    Refused(cuckoo::Refusal),
+    /// There is no memory for the first filter.
+    NotCreated,
+    /// A cursor that is none.
+    BadCursor,
+    /// A header of another length.
+    BadHeader,
+    /// A header of no filter that can be.
+    BadClaim,
+    /// A chunk that does not fit.
+    BadChunk,
+}
+
+/// An option of CF.RESERVE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CuckooOption {
+    /// Slots of a bucket.
+    BucketSize,
+    /// Fingerprints moved to make room for one.
+    MaxIterations,
+    /// The factor from one filter to the next.
+    Expansion,
+}
+
+impl CuckooOption {
+    /// The word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::BucketSize => "BUCKETSIZE",
+            Self::MaxIterations => "MAXITERATIONS",
+            Self::Expansion => "EXPANSION",
+        }
+    }
+
+    /// What its value may be.
+    pub const fn range(self) -> RangeInclusive<u64> {
+        match self {
+            Self::BucketSize => ranges::BUCKET_SIZE,
+            Self::MaxIterations => ranges::MAX_ITERATIONS,
+            Self::Expansion => ranges::EXPANSION,
+        }
+    }
+}
+
+impl fmt::Display for CuckooError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = ranges::CAPACITY_MAX;
+        f.write_str(match self {
+            Self::BadCapacity => "ERR Bad capacity",
+            Self::ReserveCapacity => {
+                return write!(
+                    f,
+                    "ERR Capacity must be in the range [2 * BUCKETSIZE, {most}]"
+                );
+            }
+            Self::InsertCapacity => {
+                return write!(
+                    f,
+                    "ERR Capacity must be in the range [cf-bucket-size * 2, {most}]"
+                );
+            }
+            Self::BadOption(option) => return write!(f, "ERR Couldn't parse {}", option.word()),
+            Self::OptionRange(option) => {
+                let (word, range) = (option.word(), option.range());
+                let (least, most) = (range.start(), range.end());
+                return write!(
+                    f,
+                    "ERR {word}: value must be in the range [{least}, {most}]"
+                );
+            }
+            Self::UnknownOption => "ERR Unknown argument received",
+            Self::NothingToRemoveFrom => "ERR Not found",
+            Self::NothingToCompact => "ERR Cuckoo filter was not found",
+            Self::Refused(cuckoo::Refusal::Full) => "ERR Filter is full",
+            Self::Refused(cuckoo::Refusal::MaxFilters) => "ERR Maximum expansions reached",
+            Self::Refused(cuckoo::Refusal::MemoryLimit) => {
+                "ERR Insufficient memory: operation exceeds cuckoo filter memory limit"
+            }
+            Self::Refused(cuckoo::Refusal::OutOfMemory) => "ERR Insufficient memory",
+            Self::NotCreated => "ERR Insufficient memory to create filter",
+            Self::BadCursor => "ERR Invalid position",
+            Self::BadHeader => "ERR Invalid header",
+            Self::BadClaim => "ERR Couldn't create filter!",
+            Self::BadChunk => "ERR Couldn't load chunk!",
+        })
+    }
+}
+
+impl From<CuckooError> for Error {
+    fn from(error: CuckooError) -> Self {
+        Self::Cuckoo(error)
+    }
 }
 
 impl fmt::Display for Field {
@@ -153,6 +271,7 @@ impl fmt::Display for Error {
             Self::UnsupportedVersion => "ERR bloom object decoding failed. Unsupported version",
             Self::BadChunk => "ERR received bad data",
             Self::StillLoading => "ERR bloom object is still being loaded",
+            Self::Cuckoo(error) => return error.fmt(f),
         })
     }
 }

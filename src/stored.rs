@@ -1,16 +1,11 @@
 //! What a key holds, and what the server does with a value: save, load, copy, move, free.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::bloom::chunks::Value;
-use crate::bloom::{DecodeError, Dialect, Object, RdbRead, RdbWrite, Relocate, chunks, dump, rdb};
+use crate::bloom::{DecodeError, Dialect, Object, RdbRead, RdbWrite, chunks, dump, rdb};
 use crate::config;
-use crate::ffi::{
-    AofWriter, DatabaseEvent, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
-    each_value,
-};
-use crate::ledger::{self, Footprint, Ledger};
+use crate::ffi::{AofWriter, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle};
+use crate::ledger::{self, Entered, Family, Footprint, Weighed};
+use crate::mover::{Mover, count_moved};
 use crate::reply::Error;
 
 /// A dump up to this size is written to an AOF as one BF.LOAD, a larger one in chunks: no argument of a
@@ -18,20 +13,20 @@ use crate::reply::Error;
 const DUMP_BYTES_MAX: usize = 64 << 20;
 
 /// What a key holds, and the ledger in which it is entered.
-pub struct Stored {
-    value: Value,
-    ledger: Arc<Ledger>,
+pub type Stored = Entered<Value>;
+
+impl Weighed for Value {
+    const FAMILY: Family = Family::Bloom;
+
+    #[inline(always)]
+    fn footprint(&self) -> Footprint {
+        footprint(self)
+    }
 }
 
 impl Stored {
     /// Bytes that a stored object takes in addition to the object.
     pub const OVERHEAD_BYTES: u64 = size_of::<Self>() as u64 - Object::BASE_BYTES;
-
-    /// A value, which this enters in a ledger.
-    pub fn new(value: Value, ledger: Arc<Ledger>) -> Self {
-        ledger.enter(footprint(&value));
-        Self { value, ledger }
-    }
 
     /// The object.
     ///
@@ -39,53 +34,10 @@ impl Stored {
     /// [`Error::StillLoading`]
     #[inline]
     pub fn object(&self) -> Result<&Object, Error> {
-        match &self.value {
+        match self.value() {
             Value::Complete(object) => Ok(object),
             Value::Partial(_) => Err(Error::StillLoading),
         }
-    }
-
-    /// Changes the value, and its entry with it.
-    #[inline]
-    pub fn update<R>(&mut self, change: impl FnOnce(&mut Value) -> R) -> R {
-        let before = footprint(&self.value);
-        let result = change(&mut self.value);
-        self.ledger.change(before, footprint(&self.value));
-        result
-    }
-
-    /// Whether it is in the ledger of values that lost their keys.
-    #[inline]
-    pub fn is_unlinked(&self) -> bool {
-        ledger::is_unlinked(&self.ledger)
-    }
-
-    /// Moves its entry to another ledger.
-    pub fn enter_in(&mut self, ledger: Arc<Ledger>) {
-        let footprint = footprint(&self.value);
-        self.ledger.strike(footprint);
-        ledger.enter(footprint);
-        self.ledger = ledger;
-    }
-}
-
-/// Keeps the ledgers in step with what happens to whole databases.
-pub fn on_database(event: DatabaseEvent) {
-    if let (DatabaseEvent::Flush(Some(database)), Some(unplaced)) = (event, ledger::unplaced()) {
-        // What is flushed leaves the sums with the ledger of its database, so it has to be in that.
-        let own = ledger::of_database(database);
-        each_value(database, &mut |stored: &mut Stored| {
-            if Arc::ptr_eq(&stored.ledger, &unplaced) {
-                stored.enter_in(own.clone());
-            }
-        });
-    }
-    ledger::on_database(event);
-}
-
-impl Drop for Stored {
-    fn drop(&mut self) {
-        self.ledger.strike(footprint(&self.value));
     }
 }
 
@@ -177,7 +129,7 @@ impl NativeType for Stored {
     }
 
     fn form(&self) -> usize {
-        let dialect = dialect_of(&self.value);
+        let dialect = dialect_of(self.value());
         Dialect::ALL.iter().position(|d| *d == dialect).unwrap_or(0)
     }
 
@@ -195,14 +147,14 @@ impl NativeType for Stored {
     /// Writes the fields of the value, which own all that they are made of, and does not look at the ledger beside
     /// it. So any thread may, while no other changes the value.
     fn save(&self, to: &mut RdbWriter) {
-        match &self.value {
+        match self.value() {
             Value::Complete(object) => rdb::write(object, to),
             Value::Partial(partial) => partial.write_rdb(to),
         }
     }
 
     fn rewrite(&self, to: &mut AofWriter) {
-        match &self.value {
+        match self.value() {
             Value::Complete(object) => {
                 let small = dump::encoded_len(object).filter(|bytes| *bytes <= DUMP_BYTES_MAX);
                 if let Some(dump) = small.and_then(|_| dump::encode(object)) {
@@ -221,11 +173,11 @@ impl NativeType for Stored {
     }
 
     fn memory_bytes(&self) -> u64 {
-        memory_bytes_of(&self.value)
+        memory_bytes_of(self.value())
     }
 
     fn digest(&self, to: &mut Digest) {
-        match &self.value {
+        match self.value() {
             Value::Complete(object) => {
                 let params = object.shape().params;
                 to.add(u64::from(params.growth.expansion()));
@@ -260,7 +212,7 @@ impl NativeType for Stored {
     }
 
     fn copy(&self, database: i32) -> Option<Self> {
-        let content = match &self.value {
+        let content = match self.value() {
             Value::Complete(object) => Value::Complete(object.try_clone()?),
             Value::Partial(partial) => Value::Partial(Box::new(partial.try_clone()?)),
         };
@@ -277,7 +229,7 @@ impl NativeType for Stored {
             (value, moved) = by.relocate(value);
             count_moved(moved);
         }
-        let Value::Complete(object) = &mut value.value else {
+        let Value::Complete(object) = value.value_mut() else {
             return (value, true);
         };
         let next = object.relocate(begin, &mut Mover(by));
@@ -286,41 +238,4 @@ impl NativeType for Stored {
         }
         (value, next.is_none())
     }
-}
-
-/// Moves what is not large.
-struct Mover<'d>(&'d Defrag);
-
-impl Mover<'_> {
-    fn slice<T>(&self, slice: Box<[T]>) -> Box<[T]> {
-        if size_of_val(&*slice) as u64 > config::large_bytes() {
-            return slice;
-        }
-        let (slice, moved) = self.0.relocate_slice(slice);
-        count_moved(moved);
-        slice
-    }
-}
-
-impl Relocate for Mover<'_> {
-    fn has_enough(&mut self) -> bool {
-        self.0.should_stop()
-    }
-
-    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
-        self.slice(table.into_boxed_slice()).into_vec()
-    }
-
-    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
-        self.slice(blob)
-    }
-}
-
-fn count_moved(moved: bool) {
-    let counter = if moved {
-        &ledger::DEFRAG_HITS
-    } else {
-        &ledger::DEFRAG_MISSES
-    };
-    counter.fetch_add(1, Relaxed);
 }

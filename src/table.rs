@@ -1,10 +1,12 @@
 //! The module's table: name, version, commands and their documentation. No logic.
 
-use std::ffi::CStr;
-
-use crate::ffi::{Arg, ArgKind, Command, Effect, Module, entry, on_load, register_type};
-use crate::stored::{self, Stored};
-use crate::{commands, config, ledger};
+use crate::cuckoo;
+use crate::ffi::{
+    Arg, ArgKind, Command, Effect, Group, Module, entry, on_load, optional, register_type,
+    required, token, with_token,
+};
+use crate::stored::Stored;
+use crate::{commands, config, keyspace, ledger};
 
 on_load!(MODULE);
 
@@ -14,14 +16,23 @@ static MODULE: Module = Module {
     register_types: |ctx| {
         register_type::<Stored, 0>(ctx)?;
         register_type::<Stored, 1>(ctx)?;
-        register_type::<Stored, 2>(ctx)
+        register_type::<Stored, 2>(ctx)?;
+        register_type::<cuckoo::Stored, 0>(ctx)
     },
     configure: config::configure,
     on_configured: config::on_configured,
-    category: c"bloom",
-    commands: COMMANDS,
+    groups: &[
+        Group {
+            category: c"bloom",
+            commands: COMMANDS,
+        },
+        Group {
+            category: c"cuckoo",
+            commands: cuckoo::COMMANDS,
+        },
+    ],
     write_info: ledger::write_info,
-    on_database: stored::on_database,
+    on_database: keyspace::on_database,
 };
 
 /// `major.minor.patch` as one number, two digits each for the last two.
@@ -329,44 +340,3 @@ const GROWTH: &[Arg] = &[
     with_token(c"EXPANSION", c"expansion", ArgKind::Integer),
     token(c"nonscaling", c"NONSCALING"),
 ];
-
-const fn required(name: &'static CStr, kind: ArgKind) -> Arg {
-    Arg {
-        name,
-        kind,
-        token: None,
-        optional: false,
-        multiple: false,
-        parts: &[],
-    }
-}
-
-/// An argument behind a word.
-const fn with_token(token: &'static CStr, name: &'static CStr, kind: ArgKind) -> Arg {
-    Arg {
-        token: Some(token),
-        ..required(name, kind)
-    }
-}
-
-/// A word that stands for itself.
-const fn token(name: &'static CStr, word: &'static CStr) -> Arg {
-    Arg {
-        token: Some(word),
-        ..required(name, ArgKind::Token)
-    }
-}
-
-const fn optional(
-    name: &'static CStr,
-    kind: ArgKind,
-    token: Option<&'static CStr>,
-    parts: &'static [Arg],
-) -> Arg {
-    Arg {
-        token,
-        optional: true,
-        parts,
-        ..required(name, kind)
-    }
-}

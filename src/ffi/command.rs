@@ -33,6 +33,14 @@ pub struct Command {
     pub args: &'static [Arg],
 }
 
+/// Commands of one ACL category.
+pub struct Group {
+    /// The category.
+    pub category: &'static CStr,
+    /// The commands.
+    pub commands: &'static [Command],
+}
+
 /// What a command does to its key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
@@ -58,6 +66,49 @@ pub struct Arg {
     pub multiple: bool,
     /// What it is composed of.
     pub parts: &'static [Arg],
+}
+
+/// An argument that has to be given.
+pub const fn required(name: &'static CStr, kind: ArgKind) -> Arg {
+    Arg {
+        name,
+        kind,
+        token: None,
+        optional: false,
+        multiple: false,
+        parts: &[],
+    }
+}
+
+/// An argument behind a word.
+pub const fn with_token(token: &'static CStr, name: &'static CStr, kind: ArgKind) -> Arg {
+    Arg {
+        token: Some(token),
+        ..required(name, kind)
+    }
+}
+
+/// A word that stands for itself.
+pub const fn token(name: &'static CStr, word: &'static CStr) -> Arg {
+    Arg {
+        token: Some(word),
+        ..required(name, ArgKind::Token)
+    }
+}
+
+/// An argument that may be left out.
+pub const fn optional(
+    name: &'static CStr,
+    kind: ArgKind,
+    token: Option<&'static CStr>,
+    parts: &'static [Arg],
+) -> Arg {
+    Arg {
+        token,
+        optional: true,
+        parts,
+        ..required(name, kind)
+    }
 }
 
 /// The kind of an argument in COMMAND DOCS.
@@ -112,16 +163,13 @@ pub fn enter<'a>(
 }
 
 /// Registers commands and their ACL category, while the module loads.
-pub(super) fn register(
-    ctx: Ctx,
-    category: &'static CStr,
-    commands: &[Command],
-) -> Result<(), String> {
+pub(super) fn register(ctx: Ctx, group: &Group) -> Result<(), String> {
+    let category = group.category;
     // SAFETY: the context is alive; the server copies the category's name.
     let added =
         unsafe { raw::RedisModule_AddACLCategory.map(|add| add(ctx.as_ptr(), category.as_ptr())) };
     let category = if added == Some(OK) { category } else { c"" };
-    for command in commands {
+    for command in group.commands {
         let refused = || format!("the server refused the command {:?}", command.name);
         let handle = create(ctx, command).ok_or_else(refused)?;
         categorize(handle, command, category)

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int};
 use valkey_module::raw;
 
 use super::api::{ERR, OK, Optional, call};
-use super::command::Command;
+use super::command::Group;
 use super::context::Ctx;
 use super::events::OnDatabase;
 use super::info::WriteInfo;
@@ -25,10 +25,8 @@ pub struct Module {
     pub configure: Configure,
     /// Called when the server has applied its config file.
     pub on_configured: fn(),
-    /// The ACL category of the commands.
-    pub category: &'static CStr,
     /// The commands.
-    pub commands: &'static [Command],
+    pub groups: &'static [Group],
     /// Writes the INFO sections.
     pub write_info: WriteInfo,
     /// Called when something happens to databases.
@@ -95,7 +93,9 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     unsafe { call!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
     context::make_detached(ctx);
     (module.register_types)(ctx)?;
-    command::register(ctx, module.category, module.commands)?;
+    for group in module.groups {
+        command::register(ctx, group)?;
+    }
     let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
     for registration in (module.configure)(&words)? {
         setting::register(ctx, &registration)?;

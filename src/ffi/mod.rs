@@ -36,7 +36,9 @@ mod string;
 mod value;
 
 pub(crate) use command::entry;
-pub use command::{Arg, ArgKind, Command, Effect, Entry, enter};
+pub use command::{
+    Arg, ArgKind, Command, Effect, Entry, Group, enter, optional, required, token, with_token,
+};
 pub use context::{Ctx, Keyspace};
 pub use defrag::Defrag;
 pub use events::DatabaseEvent;

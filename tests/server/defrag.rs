@@ -10,7 +10,7 @@ use crate::persistence::{LASTING_WINDOW, Population};
 
 /// Lets the server defragment as much as it can. Only one that is built with its own jemalloc takes
 /// the setting; another's refusal is all that there is to see.
-fn starts_to_defragment(server: &Server) -> bool {
+pub fn starts_to_defragment(server: &Server) -> bool {
     let mut client = server.client();
     let settings = [
         "active-defrag-ignore-bytes 1",
@@ -36,7 +36,7 @@ fn starts_to_defragment(server: &Server) -> bool {
 }
 
 /// How many allocations the server moved when it was offered them, and how many it left.
-fn offered(server: &Server) -> (u64, u64) {
+pub fn offered(server: &Server) -> (u64, u64) {
     let info = server.info("bf");
     let field = |name: &str| info[name].parse().expect("a number");
     (

@@ -4,23 +4,24 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::acl::has_categories;
+use crate::cuckoo;
 use crate::harness::{Reply, Server, array, bulk, int, simple};
 
 /// What a command is told to be.
-struct Told {
-    name: &'static str,
-    arity: i64,
-    write: bool,
-    fast: bool,
-    summary: &'static str,
-    complexity: &'static str,
+pub struct Told {
+    pub name: &'static str,
+    pub arity: i64,
+    pub write: bool,
+    pub fast: bool,
+    pub summary: &'static str,
+    pub complexity: &'static str,
     /// Behind the key, as [`shown`] writes them.
-    arguments: &'static [&'static str],
+    pub arguments: &'static [&'static str],
     /// The command with arguments, for the server to find the key `k` in.
-    example: &'static str,
+    pub example: &'static str,
 }
 
-const COMMANDS: [Told; 17] = [
+static COMMANDS: [Told; 17] = [
     Told {
         name: "bf.add",
         arity: 3,
@@ -218,12 +219,17 @@ const COMMANDS: [Told; 17] = [
     },
 ];
 
+/// The commands for every kind of object.
+fn commands() -> impl Iterator<Item = &'static Told> {
+    COMMANDS.iter().chain(&cuckoo::COMMANDS)
+}
+
 /// Of each key specification: its flags, its index, and its last key counted from there.
 fn specs(command: &Told) -> Vec<(BTreeSet<String>, i64, i64)> {
     let reads = set(&["RO", "access"]);
     match command.name {
         "bf.merge" => vec![(set(&["RW", "access", "insert"]), 1, 0), (reads, 2, -1)],
-        "bf.del" | "bf.mdel" => vec![(set(&["RW", "delete"]), 1, 0)],
+        "bf.del" | "bf.mdel" | "cf.del" | "cf.compact" => vec![(set(&["RW", "delete"]), 1, 0)],
         _ if command.write => vec![(set(&["RW", "insert"]), 1, 0)],
         _ => vec![(reads, 1, 0)],
     }
@@ -280,7 +286,7 @@ fn command_info_tells_arity_flags_keys_and_categories() {
     let server = Server::start();
     let version = server.version();
     let mut client = server.client3();
-    for command in &COMMANDS {
+    for command in commands() {
         let reply = client.cmd(&format!(
             "COMMAND INFO {}",
             command.example.split(' ').next().unwrap()
@@ -311,7 +317,12 @@ fn command_info_tells_arity_flags_keys_and_categories() {
         let categories = if has_categories(&version) {
             let access = if command.write { "@write" } else { "@read" };
             let speed = if command.fast { "@fast" } else { "@slow" };
-            set(&[access, speed, "@bloom"])
+            let own = if name.starts_with("cf.") {
+                "@cuckoo"
+            } else {
+                "@bloom"
+            };
+            set(&[access, speed, own])
         } else {
             BTreeSet::new()
         };
@@ -359,7 +370,7 @@ fn merging_has_the_keys_of_the_servers_own_merge() {
 fn command_docs_tell_everything() {
     let server = Server::start();
     let mut client = server.client3();
-    for command in &COMMANDS {
+    for command in commands() {
         let name = command.name;
         let reply = client.cmd(&format!("COMMAND DOCS {name}"));
         let told = get(&reply, name).unwrap();
@@ -392,7 +403,7 @@ fn command_docs_tell_everything() {
 fn the_server_finds_the_key() {
     let server = Server::start();
     let mut client = server.client3();
-    for command in &COMMANDS {
+    for command in commands() {
         let line = command.example;
         let expected: &[&str] = match command.name {
             "bf.merge" => &["k", "other", "another"],
@@ -415,7 +426,7 @@ fn the_server_finds_the_key() {
 fn the_module_has_these_commands_and_this_version() {
     let server = Server::start();
     let mut client = server.client3();
-    let names: BTreeSet<String> = COMMANDS.iter().map(|told| told.name.to_owned()).collect();
+    let names: BTreeSet<String> = commands().map(|told| told.name.to_owned()).collect();
     assert_eq!(words(&client.cmd("COMMAND LIST FILTERBY MODULE bf")), names);
     let listed = words(&client.cmd("COMMAND LIST"));
     assert_eq!(

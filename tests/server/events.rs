@@ -146,7 +146,7 @@ const ROWS: &[(&[&str], &str, &[&str])] = &[
 ];
 
 /// The channels and messages for these events of `k`, the one for the key first.
-fn messages(events: &[&str]) -> Vec<(String, String)> {
+pub fn messages(events: &[&str]) -> Vec<(String, String)> {
     let both = events.iter().flat_map(|event| {
         [
             ("__keyspace@0__:k".to_owned(), (*event).to_owned()),
@@ -157,7 +157,7 @@ fn messages(events: &[&str]) -> Vec<(String, String)> {
 }
 
 /// What a subscriber has heard since it was asked last.
-fn heard(subscriber: &mut Client, client: &mut Client) -> Vec<(String, String)> {
+pub fn heard(subscriber: &mut Client, client: &mut Client) -> Vec<(String, String)> {
     assert_eq!(client.cmd("PUBLISH __keyend all"), int(1));
     heard_until_end(subscriber)
 }

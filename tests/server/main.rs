@@ -5,6 +5,7 @@ mod acl;
 mod adversary;
 mod cluster;
 mod counting;
+mod cuckoo;
 mod defrag;
 mod docs;
 mod events;

@@ -26,7 +26,7 @@ pub struct Buckets {
 
 impl Buckets {
     /// So many empty buckets, a power of two, which take no memory yet.
-    pub fn unallocated(buckets: u64, bucket_size: u8) -> Self {
+    pub(super) fn unallocated(buckets: u64, bucket_size: u8) -> Self {
         debug_assert!(buckets.is_power_of_two());
         Self {
             slots: Box::default(),
@@ -37,7 +37,7 @@ impl Buckets {
     }
 
     /// The buckets that these slots are. Returns `None` if they are not as many.
-    pub fn from_slots(slots: Box<[u8]>, buckets: u64, bucket_size: u8) -> Option<Self> {
+    pub(super) fn from_slots(slots: Box<[u8]>, buckets: u64, bucket_size: u8) -> Option<Self> {
         let mut filter = Self::unallocated(buckets, bucket_size);
         (slots.len() as u64 == filter.size()).then(|| {
             filter.occupied = count_occupied(&slots);
@@ -72,7 +72,7 @@ impl Buckets {
 
     /// Takes memory for the slots, unless they have it.
     #[inline]
-    pub fn allocate(&mut self) -> Result<(), NoMemory> {
+    pub(super) fn allocate(&mut self) -> Result<(), NoMemory> {
         if self.slots.is_empty() {
             let size = usize::try_from(self.size()).map_err(|_| NoMemory)?;
             self.slots = memory::zeroed(size).ok_or(NoMemory)?;
@@ -82,7 +82,7 @@ impl Buckets {
 
     /// Asks for the memory of both buckets.
     #[inline]
-    pub fn prefetch(&self, place: Place) {
+    pub(super) fn prefetch(&self, place: Place) {
         if self.slots.len() >= LARGE_BYTES {
             for bucket in [place.first, place.second] {
                 memory::prefetch(&self.slots, self.start(bucket));
@@ -113,7 +113,7 @@ impl Buckets {
 
     /// Whether one of the two buckets holds the fingerprint.
     #[inline]
-    pub fn contains(&self, place: Place) -> bool {
+    pub(super) fn contains(&self, place: Place) -> bool {
         match self.bucket_size {
             1 => self.either_holds::<1>(place),
             2 => self.either_holds::<2>(place),
@@ -132,14 +132,14 @@ impl Buckets {
         let holds = |bucket: u64| {
             let bucket = buckets.get((bucket & self.mask) as usize);
             let slots = bucket.unwrap_or(&[0; SIZE]).iter();
-            slots.fold(false, |held, slot| held | (*slot == place.fingerprint))
+            slots.fold(0, |held, slot| held | u8::from(*slot == place.fingerprint))
         };
-        holds(place.first) | holds(place.second)
+        holds(place.first) | holds(place.second) != 0
     }
 
     /// Slots with the fingerprint in the first bucket, and those in the second; all of them twice where the two
     /// are one.
-    pub fn count(&self, place: Place) -> u64 {
+    pub(super) fn count(&self, place: Place) -> u64 {
         let buckets = [place.first, place.second].into_iter();
         let slots = buckets.flat_map(|bucket| self.bucket(bucket));
         slots.filter(|slot| **slot == place.fingerprint).count() as u64
@@ -148,7 +148,7 @@ impl Buckets {
     /// Puts the fingerprint into the first empty slot of its first bucket, or else of its second. Returns whether
     /// there was one.
     #[inline]
-    pub fn put(&mut self, place: Place) -> Result<bool, NoMemory> {
+    pub(super) fn put(&mut self, place: Place) -> Result<bool, NoMemory> {
         if self.is_full() {
             return Ok(false);
         }
@@ -171,7 +171,7 @@ impl Buckets {
     /// Makes room by moving fingerprints to their other bucket, at most so many one after another, beginning
     /// in the first bucket of `place`, both of whose buckets are full. Returns whether room was found; if not,
     /// nothing has changed.
-    pub fn kick(&mut self, place: Place, max_iterations: u16) -> bool {
+    pub(super) fn kick(&mut self, place: Place, max_iterations: u16) -> bool {
         if self.is_full() || self.slots.is_empty() {
             return false;
         }
@@ -197,7 +197,7 @@ impl Buckets {
     /// Empties the first slot with the fingerprint, in the first bucket or else in the second. Returns whether
     /// there was one.
     #[inline]
-    pub fn remove(&mut self, place: Place) -> bool {
+    pub(super) fn remove(&mut self, place: Place) -> bool {
         for bucket in [place.first, place.second] {
             let mut slots = self.bucket_mut(bucket).iter_mut();
             if let Some(slot) = slots.find(|slot| **slot == place.fingerprint) {
@@ -211,7 +211,7 @@ impl Buckets {
 
     /// Moves fingerprints, in order, to the first of the older filters with an empty slot for them. Returns
     /// whether any was moved.
-    pub fn move_to(&mut self, older: &mut [Self]) -> bool {
+    pub(super) fn move_to(&mut self, older: &mut [Self]) -> bool {
         // What is full stays full meanwhile, and nothing is left to do once all are.
         let before = self.occupied;
         let mut room: u64 = older.iter().map(|f| f.size() - f.occupied).sum();
@@ -237,7 +237,7 @@ impl Buckets {
     }
 
     /// Writes slots over those from this index on. They must be there.
-    pub fn write(&mut self, index: usize, slots: &[u8]) -> Result<(), NoMemory> {
+    pub(super) fn write(&mut self, index: usize, slots: &[u8]) -> Result<(), NoMemory> {
         let occupied = count_occupied(slots);
         if occupied == 0 && self.slots.is_empty() {
             return Ok(());
@@ -250,7 +250,7 @@ impl Buckets {
     }
 
     /// A copy in memory of its own.
-    pub fn try_clone(&self) -> Result<Self, NoMemory> {
+    pub(super) fn try_clone(&self) -> Result<Self, NoMemory> {
         let mut copy = Self::unallocated(self.mask + 1, self.bucket_size);
         copy.occupied = self.occupied;
         if !self.slots.is_empty() {
@@ -261,12 +261,12 @@ impl Buckets {
     }
 
     /// Has the slots moved to other memory.
-    pub fn relocate(&mut self, to: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
+    pub(super) fn relocate(&mut self, to: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
         self.slots = to(std::mem::take(&mut self.slots));
     }
 
     /// Whether what is known of the slots is so.
-    pub fn is_valid(&self) -> bool {
+    pub(super) fn is_valid(&self) -> bool {
         let all = self.slots.is_empty() || self.slots.len() as u64 == self.size();
         all && self.occupied == count_occupied(&self.slots)
     }

@@ -45,6 +45,8 @@ pub struct Cuckoo {
     items: u64,
     /// Removals since the last compaction.
     deletes: u64,
+    /// Slots of all filters.
+    size: u64,
     /// Bytes of the slots that take memory.
     slot_bytes: u64,
 }
@@ -63,6 +65,7 @@ impl Cuckoo {
             filters: Vec::new(),
             items: 0,
             deletes: 0,
+            size: 0,
             slot_bytes: 0,
         };
         object.grow(limits)?;
@@ -92,6 +95,7 @@ impl Cuckoo {
             filters,
             items: outline.items,
             deletes: outline.deletes,
+            size: 0,
             slot_bytes: 0,
         };
         object.sum_up();
@@ -139,8 +143,8 @@ impl Cuckoo {
     }
 
     /// Slots of all filters, which is their size in bytes whether or not they take memory.
-    pub fn size(&self) -> u64 {
-        self.filters.iter().map(Buckets::size).sum()
+    pub const fn size(&self) -> u64 {
+        self.size
     }
 
     /// The exact sum of the object's allocations in bytes, including itself.
@@ -198,22 +202,28 @@ impl Cuckoo {
         self.filters.iter().map(|f| f.count(place)).sum()
     }
 
-    /// Adds an item once more.
+    /// Adds an item once more, or with `unless_known` if it is not in. Returns whether it was added. The limits are
+    /// only asked for where it needs another filter.
     ///
     /// # Errors
     /// Why there is no room.
     #[inline]
-    pub fn add(&mut self, item: &[u8], limits: &Limits) -> Result<(), Refusal> {
-        self.put(Place::of(item), limits)
+    pub fn add(
+        &mut self,
+        item: &[u8],
+        unless_known: bool,
+        limits: impl Fn() -> Limits,
+    ) -> Result<bool, Refusal> {
+        self.put(Place::of(item), unless_known, limits)
     }
 
-    /// Adds items once more, or with `unless_known` those that are not in. Reports for each whether it was added.
+    /// The same for many items. Reports for each whether it was added.
     #[inline]
     pub fn add_each<'i>(
         &mut self,
         items: impl Iterator<Item = &'i [u8]>,
         unless_known: bool,
-        limits: &Limits,
+        limits: impl Fn() -> Limits,
         mut report: impl FnMut(Result<bool, Refusal>),
     ) {
         let mut items = items.fuse();
@@ -229,24 +239,26 @@ impl Cuckoo {
                     .for_each(|place| filter.prefetch(*place));
             }
             for place in places.all() {
-                report(if unless_known && self.holds(*place) {
-                    Ok(false)
-                } else {
-                    self.put(*place, limits).map(|()| true)
-                });
+                report(self.put(*place, unless_known, &limits));
             }
         }
     }
 
-    fn put(&mut self, place: Place, limits: &Limits) -> Result<(), Refusal> {
-        loop {
-            if self.put_in_slot(place)? {
-                self.items = self.items.saturating_add(1);
-                self.assert_valid();
-                return Ok(());
-            }
-            self.grow(limits)?;
+    fn put(
+        &mut self,
+        place: Place,
+        unless_known: bool,
+        limits: impl Fn() -> Limits,
+    ) -> Result<bool, Refusal> {
+        if unless_known && self.holds(place) {
+            return Ok(false);
         }
+        while !self.put_in_slot(place)? {
+            self.grow(&limits())?;
+        }
+        self.items = self.items.saturating_add(1);
+        self.assert_valid();
+        Ok(true)
     }
 
     /// Puts a fingerprint into an empty slot of its buckets, newest filter first, or else into one that is made
@@ -285,6 +297,7 @@ impl Cuckoo {
         let room = self.filters.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
         filter.allocate()?;
+        self.size += filter.size();
         self.slot_bytes += filter.size();
         self.filters.push(filter);
         Ok(())
@@ -401,6 +414,7 @@ impl Cuckoo {
     }
 
     fn sum_up(&mut self) {
+        self.size = self.filters.iter().map(Buckets::size).sum();
         let bytes = self.filters.iter().map(|f| f.slots().len() as u64);
         self.slot_bytes = bytes.sum();
     }
@@ -411,6 +425,8 @@ impl Cuckoo {
             assert!(self.outline().check().is_ok());
             let bytes: usize = self.filters.iter().map(|f| f.slots().len()).sum();
             assert_eq!(self.slot_bytes, bytes as u64);
+            let size: u64 = self.filters.iter().map(Buckets::size).sum();
+            assert_eq!(self.size, size);
             for (index, filter) in self.filters.iter().enumerate() {
                 assert_eq!(self.shape.bytes_of(index as u64), Some(filter.size()));
                 assert!(filter.is_valid(), "filter {index}");

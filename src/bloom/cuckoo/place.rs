@@ -44,7 +44,7 @@ impl Place {
 /// same as reducing the bucket first.
 #[inline]
 pub const fn other_bucket(bucket: u64, fingerprint: u8) -> u64 {
-    bucket ^ fingerprint as u64 * STEP
+    bucket ^ (fingerprint as u64 * STEP)
 }
 
 /// The places of items that are looked at together.

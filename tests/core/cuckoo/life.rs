@@ -92,7 +92,7 @@ fn a_random_life_goes_by_the_rules() {
                     items.extend((0..many).map(|_| rng.below(kinds).to_string().into_bytes()));
                     let mut own = Vec::new();
                     let slices = items.iter().map(Vec::as_slice);
-                    object.add_each(slices, unless_known, &limits, |added| own.push(added));
+                    object.add_each(slices, unless_known, || limits, |added| own.push(added));
                     for (item, own) in items.iter().zip(&own) {
                         let expected = match () {
                             () if unless_known && naive.has(item) => Ok(false),
@@ -146,7 +146,7 @@ fn large_filters_answer_in_batches_as_one_by_one() {
     large.add_each(
         items.iter().map(|i| &i[..]),
         false,
-        &Limits::NONE,
+        || Limits::NONE,
         |added| {
             assert_eq!(added, Ok(true));
         },

@@ -74,7 +74,7 @@ fn the_published_vectors() {
         // Alone in a filter of 512 buckets it lies in the first slot of its first, and its copies beside it.
         let mut object = object(1024, 2, 20, 0);
         for copies in 1..=4 {
-            object.add(item, &Limits::NONE).unwrap();
+            object.add(item, false, || Limits::NONE).unwrap();
             assert_eq!(object.count(item), copies);
         }
         let mut expected = vec![0; 1024];
@@ -82,7 +82,7 @@ fn the_published_vectors() {
             expected[2 * bucket..2 * bucket + 2].fill(fingerprint);
         }
         assert_eq!(slots(&object), [expected]);
-        assert_eq!(object.add(item, &Limits::NONE), Err(Refusal::Full));
+        assert_eq!(object.add(item, false, || Limits::NONE), Err(Refusal::Full));
     }
 }
 
@@ -211,7 +211,7 @@ fn limits_hold_growth() {
         let mut object = object(64, 2, 20, 2);
         let refused = loop {
             let before = fields_of(&object);
-            if let Err(refusal) = object.add(item, &limits) {
+            if let Err(refusal) = object.add(item, false, || limits) {
                 assert_eq!(fields_of(&object), before);
                 break refusal;
             }
@@ -224,7 +224,7 @@ fn limits_hold_growth() {
         assert!(object.memory_bytes() <= limits.object_bytes);
         assert_eq!(object.items(), 4 * filters as u64);
         // What comes from a primary goes on.
-        object.add(item, &Limits::NONE).unwrap();
+        object.add(item, false, || Limits::NONE).unwrap();
     }
     let params = Params::REDISBLOOM;
     let shape = Shape::new(&params).unwrap();
@@ -248,7 +248,9 @@ fn memory_is_what_was_allocated() {
     };
     assert_eq!(object.memory_bytes(), of(1, 1));
     for number in 0..100_u32 {
-        object.add(&number.to_le_bytes(), &Limits::NONE).unwrap();
+        object
+            .add(&number.to_le_bytes(), false, || Limits::NONE)
+            .unwrap();
     }
     let filters = object.filters().len() as u64;
     assert!(filters > 1);

@@ -86,7 +86,7 @@ impl Recorded {
             let name = command[0].as_str().unwrap();
             let words: Vec<_> = command[1].as_array().unwrap().iter().map(word).collect();
             let items = command[2].as_array().unwrap().iter();
-            let items =
+            let mut items =
                 items.map(|i| &self.probe[usize::try_from(i.as_u64().unwrap()).unwrap()][..]);
             let reply = &command[3];
             let option = |name: &str, default: u64| {
@@ -96,12 +96,12 @@ impl Recorded {
             let unless_known = name.ends_with("NX");
             match name {
                 "CF.RESERVE" => {
-                    object = Some(self::create(&Params {
+                    object = Some(create(&Params {
                         capacity: number(&words[0]),
                         bucket_size: u8::try_from(option("BUCKETSIZE", 2)).unwrap(),
                         max_iterations: u16::try_from(option("MAXITERATIONS", 20)).unwrap(),
                         expansion: u16::try_from(option("EXPANSION", 1)).unwrap(),
-                    }))
+                    }));
                 }
                 "CF.LOADCHUNK" if words[0] == b"1" => {
                     object = Some(wire::begin(&words[1], &Limits::NONE).unwrap());
@@ -111,7 +111,7 @@ impl Recorded {
                     assert_eq!(wire::load(object, number(&words[0]), &words[1]), Ok(true));
                 }
                 "CF.DEL" => {
-                    let removed = object.as_mut().unwrap().remove(items.last().unwrap());
+                    let removed = object.as_mut().unwrap().remove(items.next().unwrap());
                     assert_eq!(u64::from(removed), reply.as_u64().unwrap());
                 }
                 "CF.COMPACT" => {
@@ -120,7 +120,7 @@ impl Recorded {
                 "CF.ADD" | "CF.ADDNX" | "CF.INSERT" | "CF.INSERTNX" => {
                     let capacity = option("CAPACITY", 1024);
                     let object = object.get_or_insert_with(|| {
-                        self::create(&Params {
+                        create(&Params {
                             capacity,
                             ..Params::REDISBLOOM
                         })
@@ -130,14 +130,23 @@ impl Recorded {
                         continue;
                     }
                     let mut replies = Vec::new();
-                    object.add_each(items, unless_known, &Limits::NONE, |added| {
-                        replies.push(match added {
-                            Ok(added) => Value::from(u64::from(added)),
-                            Err(Refusal::Full) if name.starts_with("CF.INSERT") => Value::from(-1),
-                            Err(Refusal::Full) => serde_json::json!({"error": "Filter is full"}),
-                            Err(other) => panic!("{other:?}"),
-                        });
-                    });
+                    object.add_each(
+                        items,
+                        unless_known,
+                        || Limits::NONE,
+                        |added| {
+                            replies.push(match added {
+                                Ok(added) => Value::from(u64::from(added)),
+                                Err(Refusal::Full) if name.starts_with("CF.INSERT") => {
+                                    Value::from(-1)
+                                }
+                                Err(Refusal::Full) => {
+                                    serde_json::json!({"error": "Filter is full"})
+                                }
+                                Err(other) => panic!("{other:?}"),
+                            });
+                        },
+                    );
                     let replies = if name.starts_with("CF.INSERT") {
                         Value::from(replies)
                     } else {

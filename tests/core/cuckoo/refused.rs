@@ -14,7 +14,7 @@ use super::{fields_of, object, read, recorded};
 fn sample() -> Cuckoo {
     let mut sample = object(64, 2, 20, 2);
     for number in 0..90_u8 {
-        sample.add(&[number], &Limits::NONE).unwrap();
+        sample.add(&[number], false, || Limits::NONE).unwrap();
     }
     assert_eq!(sample.filters().len(), 2);
     sample
@@ -176,7 +176,7 @@ fn a_wrong_number_of_items_never_wraps() {
         fields.0[DELETES] = Field::Uint(deletes);
         let mut damaged = read(fields).unwrap();
         assert_eq!((damaged.items(), damaged.deletes()), (items, deletes));
-        damaged.add(b"one more", &Limits::NONE).unwrap();
+        damaged.add(b"one more", false, || Limits::NONE).unwrap();
         assert_eq!(damaged.items(), items.saturating_add(1));
         for number in 0..90_u8 {
             assert!(damaged.remove(&[number]));
@@ -272,13 +272,10 @@ fn mutations_never_break() {
         let used = before.len() - forged.0.len();
         assert!(fields_of(&object).0.iter().eq(before.iter().take(used)));
         for number in 0..40_u8 {
-            let _ = object.add(
-                &[number],
-                &Limits {
-                    filters: 40,
-                    ..Limits::NONE
-                },
-            );
+            let _ = object.add(&[number], false, || Limits {
+                filters: 40,
+                ..Limits::NONE
+            });
             object.count(&[number, 1]);
             object.remove(&[number / 2]);
         }

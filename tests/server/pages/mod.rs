@@ -1,6 +1,7 @@
 //! The pages, README.md and docs/: what their tables, links and sessions say is so.
 
 mod commands;
+mod cuckoo;
 mod links;
 mod pictures;
 mod sessions;
@@ -112,11 +113,12 @@ fn docs(client: &mut Client, command: &str) -> Reply {
         .clone()
 }
 
-/// The names of all commands of the module, in capitals and in order.
-fn command_names(client: &mut Client) -> Vec<String> {
+/// The names of the module's commands that begin so, in capitals and in order.
+fn command_names(client: &mut Client, prefix: &str) -> Vec<String> {
     let listed = client.cmd("COMMAND LIST FILTERBY MODULE bf");
     let names = listed.as_array().iter().map(Reply::text);
     let mut names: Vec<String> = names.map(|name| name.to_uppercase()).collect();
+    names.retain(|name| name.starts_with(prefix));
     names.sort();
     names
 }

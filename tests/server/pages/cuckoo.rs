@@ -1,0 +1,75 @@
+//! docs/cuckoo.md has a row for each command and setting, and for each error.
+
+use std::collections::BTreeMap;
+
+use super::commands::syntax;
+use super::sessions::Console;
+use super::tables::table;
+use super::{command_names, docs, field};
+use crate::harness::{Reply, Server};
+
+const PAGE: &str = "docs/cuckoo.md";
+
+#[test]
+fn the_commands() {
+    let server = Server::start();
+    let mut client = server.client();
+    let rows = table(
+        PAGE,
+        "<!-- commands: held against COMMAND DOCS by a test -->",
+    );
+    let mut names = Vec::new();
+    for row in &rows {
+        let [written, summary] = &row[..] else {
+            panic!("two cells: {row:?}");
+        };
+        let name = written.split(' ').next().expect("a command");
+        let docs = docs(&mut client, name);
+        let arguments = field(&docs, "arguments").expect("it has arguments");
+        let mut words = vec![name.to_owned()];
+        words.extend(arguments.as_array().iter().map(syntax));
+        assert_eq!(*written, words.join(" "));
+        assert_eq!(*summary, field(&docs, "summary").expect("a summary").text());
+        names.push(name.to_owned());
+    }
+    names.sort();
+    assert_eq!(names, command_names(&mut client, "CF."));
+}
+
+#[test]
+fn the_settings() {
+    let server = Server::start();
+    let mut client = server.client();
+    let rows = table(PAGE, "<!-- settings: held against CONFIG GET by a test -->");
+    let rows = rows.into_iter().map(|row| (row[0].clone(), row[1].clone()));
+    let told = client.cmd("CONFIG GET bf.cf-*");
+    let told = told
+        .as_array()
+        .chunks(2)
+        .map(|pair| (pair[0].text(), pair[1].text()));
+    assert_eq!(
+        rows.collect::<BTreeMap<_, _>>(),
+        told.collect::<BTreeMap<_, _>>()
+    );
+}
+
+#[test]
+fn the_errors() {
+    let server = Server::start();
+    for client in [server.client(), server.client3()] {
+        let mut console = Console::new(client);
+        console.reply("FLUSHALL");
+        console.reply("CF.RESERVE full 4 EXPANSION 0");
+        console.reply("CF.INSERT full ITEMS foo foo foo foo");
+        console.reply("CF.RESERVE most 4");
+        console.reply(&format!("CF.INSERT most ITEMS {}", ["foo"; 200].join(" ")));
+        console.reply("CF.ADD k a");
+        for row in table(PAGE, "<!-- errors: told by a server to a test -->") {
+            // There is memory enough, as far as a test can tell.
+            if !row[1].is_empty() {
+                let reply = console.reply(&row[1]);
+                assert_eq!(reply, Reply::Error(row[0].clone()), "{}", row[1]);
+            }
+        }
+    }
+}
