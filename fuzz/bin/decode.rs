@@ -1,5 +1,7 @@
 #![no_main]
 
+#[path = "../targets/cuckoo.rs"]
+mod cuckoo;
 #[path = "../targets/decode.rs"]
 mod decode;
 #[path = "../targets/source.rs"]

@@ -1,7 +1,9 @@
 //! The words of a command. What is read is in range, does not depend on how its words are cased, and
 //! is read again when it is written out.
 
+use valkeybloom::bloom::cuckoo;
 use valkeybloom::bloom::{Fraction, Growth, Kind, MAX_CAPACITY, Params, Shape, Tightening, Window};
+use valkeybloom::internal::cuckoo as cuckoo_words;
 use valkeybloom::internal::{Delete, Error, InfoField, Insert, Origin, Reserve, Words, integer};
 
 /// What stands between two words: the unit separator, which is rarely part of one.
@@ -49,6 +51,7 @@ pub fn run(bytes: &[u8]) {
     }
     for origin in [Origin::Client, Origin::Elsewhere] {
         insert(words, &cased, defaults, origin);
+        of_cuckoo_filters(words, &cased, origin);
     }
     delete(words, &cased);
     let field = InfoField::parse(words);
@@ -56,6 +59,49 @@ pub fn run(bytes: &[u8]) {
     for word in words {
         if let Some(number) = integer(word) {
             assert_eq!(number.to_string().as_bytes(), *word);
+        }
+    }
+}
+
+/// The words of CF.RESERVE and CF.INSERT.
+fn of_cuckoo_filters(words: &[&[u8]], cased: &[&[u8]], origin: Origin) {
+    let defaults = cuckoo::Params {
+        capacity: 77,
+        bucket_size: 5,
+        max_iterations: 3,
+        expansion: 2,
+    };
+    let reserve = cuckoo_words::reserve(words, defaults, origin);
+    assert_eq!(cuckoo_words::reserve(cased, defaults, origin), reserve);
+    if let Ok(params) = reserve {
+        assert!(params.are_valid());
+        let numbers = [
+            ("", params.capacity),
+            ("BUCKETSIZE", params.bucket_size.into()),
+            ("MAXITERATIONS", params.max_iterations.into()),
+            ("EXPANSION", params.expansion.into()),
+        ];
+        let line = numbers.map(|(word, number)| [word.to_owned(), number.to_string()]);
+        let line: Vec<&[u8]> = line.as_flattened().iter().map(String::as_bytes).collect();
+        // The first stands where a command has its key.
+        let line = [&[&b"CF.RESERVE"[..]], &line[..]].concat();
+        for origin in [Origin::Client, Origin::Elsewhere] {
+            let again = cuckoo_words::reserve(&line[..], cuckoo::Params::REDISBLOOM, origin);
+            assert_eq!(again, Ok(params));
+        }
+    }
+    let insert = cuckoo_words::Insert::parse(words, defaults, origin);
+    let other = cuckoo_words::Insert::parse(cased, defaults, origin);
+    assert_eq!(other, insert);
+    if let Ok(insert) = insert {
+        assert!(!insert.items.is_empty());
+        assert_eq!(insert.items.end, words.len());
+        if let Some(params) = insert.create {
+            assert!(params.are_valid());
+        }
+        if origin == Origin::Client {
+            let read = cuckoo_words::Insert::parse(words, defaults, Origin::Elsewhere);
+            assert_eq!(read, Ok(insert));
         }
     }
 }

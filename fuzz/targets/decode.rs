@@ -10,6 +10,7 @@ use valkeybloom::bloom::{
     rdb,
 };
 
+use super::cuckoo;
 use super::source::{Parts, Source};
 use super::{bounded, measured};
 
@@ -40,6 +41,8 @@ pub fn run(bytes: &[u8]) {
             fields(Dialect::Bloomfltx, 1, Source(&fields_of_it));
         }
         8 => operations(source),
+        9 => cuckoo::fields(source),
+        10 => cuckoo::pieces(source),
         _ => {}
     }
 }

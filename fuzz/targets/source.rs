@@ -114,7 +114,7 @@ impl<'b> Source<'b> {
     }
 
     /// A number of as many bytes as the first one says.
-    fn number(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         let mut number = [0; 8];
         let bytes = self.byte() % 9;
         for byte in &mut number[..bytes.into()] {

@@ -6,6 +6,8 @@
 mod args;
 #[path = "../../fuzz/targets/batch.rs"]
 mod batch;
+#[path = "../../fuzz/targets/cuckoo.rs"]
+mod cuckoo;
 #[path = "../../fuzz/targets/decode.rs"]
 mod decode;
 #[path = "../../fuzz/targets/source.rs"]
