@@ -187,6 +187,52 @@ const ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "CF.EXISTS hit",
+        command: "CF.EXISTS cuckoo item",
+        goals: &[("BF.EXISTS hit", 1.05)],
+        ..ROW
+    },
+    Row {
+        name: "CF.EXISTS miss",
+        command: "CF.EXISTS cuckoo missing:item",
+        goals: &[("BF.EXISTS miss", 1.05)],
+        ..ROW
+    },
+    Row {
+        name: "CF.EXISTS hit, 64 MiB",
+        command: "CF.EXISTS largecuckoo item",
+        range: 2_000_000,
+        goals: &[("BF.EXISTS hit, filter for 45M", 1.0)],
+        ..ROW
+    },
+    Row {
+        name: "CF.ADD new",
+        command: "CF.ADD newcuckoo item",
+        range: NEW,
+        before: &["DEL newcuckoo", "CF.RESERVE newcuckoo 4000000"],
+        goals: &[("SADD new", 0.75)],
+        ..ROW
+    },
+    Row {
+        name: "CF.MEXISTS 100",
+        command: "CF.MEXISTS cuckoo item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
+        goals: &[("BF.MEXISTS 100", 1.0)],
+        ..ROW
+    },
+    Row {
+        name: "CF.MEXISTS 100, 64 MiB",
+        command: "CF.MEXISTS largecuckoo item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
+        range: 2_000_000,
+        goals: &[("BF.MEXISTS 100, filter for 45M", 1.0)],
+        ..ROW
+    },
+    Row {
         name: "BF.EXISTS hit, 1M",
         command: "BF.EXISTS plain item",
         range: 300_000,
@@ -377,6 +423,15 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
         if wanted(key) {
             run(client, &format!("BF.RESERVE {key} 0.01 {capacity}"));
             fill(client, "BF.MADD", key, 0..items);
+        }
+    }
+    for (key, capacity, items) in [
+        ("cuckoo", 100_000, 100_000),
+        ("largecuckoo", 1 << 26, 2_000_000),
+    ] {
+        if wanted(key) {
+            run(client, &format!("CF.RESERVE {key} {capacity}"));
+            fill(client, "CF.INSERT", &format!("{key} ITEMS"), 0..items);
         }
     }
     if wanted("window") {

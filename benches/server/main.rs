@@ -9,6 +9,7 @@
 mod harness;
 
 mod blocking;
+mod cuckoo;
 mod deepest;
 mod instructions;
 mod load;
@@ -151,6 +152,7 @@ fn main() {
 
     let mut lines = load::lines(&wanted);
     lines.extend(memory::lines(&wanted));
+    lines.extend(cuckoo::lines(&wanted));
     let (blocking, blocking_table) = blocking::lines(&wanted);
     lines.extend(blocking);
     lines.extend(blocking::merge(&wanted));

@@ -421,7 +421,7 @@ impl Cuckoo {
 
     /// With debug assertions, checks that this is a valid object, if that takes little time.
     fn assert_valid(&self) {
-        if cfg!(debug_assertions) && self.size() <= 1 << 16 {
+        if cfg!(debug_assertions) && self.size() <= 1 << 12 {
             assert!(self.outline().check().is_ok());
             let bytes: usize = self.filters.iter().map(|f| f.slots().len()).sum();
             assert_eq!(self.slot_bytes, bytes as u64);

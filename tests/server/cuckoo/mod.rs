@@ -23,7 +23,7 @@ fn items(prefix: &str, count: usize) -> String {
 
 /// The value of a field of CF.INFO.
 #[track_caller]
-fn field(client: &mut Client, key: &str, name: &str) -> i64 {
+pub fn field(client: &mut Client, key: &str, name: &str) -> i64 {
     let info = client.cmd(&format!("CF.INFO {key}"));
     let pairs: Vec<(Reply, Reply)> = match info {
         Reply::Map(pairs) => pairs,
@@ -39,7 +39,7 @@ fn field(client: &mut Client, key: &str, name: &str) -> i64 {
 }
 
 /// All that CF.SCANDUMP tells of a key.
-fn chunks(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
+pub fn chunks(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
     let (mut cursor, mut chunks) = (0, Vec::new());
     loop {
         let reply = client.cmd(&format!("CF.SCANDUMP {key} {cursor}"));
@@ -55,7 +55,7 @@ fn chunks(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
 
 /// Loads chunks under a key.
 #[track_caller]
-fn load(client: &mut Client, key: &str, chunks: &[(i64, Vec<u8>)]) {
+pub fn load(client: &mut Client, key: &str, chunks: &[(i64, Vec<u8>)]) {
     for (cursor, chunk) in chunks {
         let cursor = cursor.to_string();
         let words: [&[u8]; 4] = [b"CF.LOADCHUNK", key.as_bytes(), cursor.as_bytes(), chunk];

@@ -3,6 +3,7 @@
 //!
 //! Every failure names the seed of its random choices; `SOAK_SEED` runs that one again.
 
+mod cuckoo;
 mod fuzz;
 mod life;
 mod reshard;
