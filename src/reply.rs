@@ -140,6 +140,14 @@ pub enum CuckooOption {
 }
 
 impl CuckooOption {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::BucketSize, Self::MaxIterations, Self::Expansion];
+
+    /// Whether a word is this option.
+    pub const fn is(self, word: &[u8]) -> bool {
+        word.eq_ignore_ascii_case(self.word().as_bytes())
+    }
+
     /// The word.
     pub const fn word(self) -> &'static str {
         match self {

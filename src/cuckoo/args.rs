@@ -42,7 +42,7 @@ pub fn reserve<W: Words + ?Sized>(
     let max_iterations = value(CuckooOption::MaxIterations)?;
     let bucket_size = value(CuckooOption::BucketSize)?;
     let expansion = value(CuckooOption::Expansion)?;
-    let known = |word: &[u8]| OPTIONS.iter().any(|option| is(word, *option));
+    let known = |word: &[u8]| CuckooOption::ALL.iter().any(|option| option.is(word));
     if origin == Origin::Client
         && (3..words.count())
             .step_by(2)
@@ -63,16 +63,6 @@ pub fn reserve<W: Words + ?Sized>(
     }
 }
 
-const OPTIONS: [CuckooOption; 3] = [
-    CuckooOption::BucketSize,
-    CuckooOption::MaxIterations,
-    CuckooOption::Expansion,
-];
-
-fn is(word: &[u8], option: CuckooOption) -> bool {
-    word.eq_ignore_ascii_case(option.word().as_bytes())
-}
-
 /// A value that is in its option's range, which is that of the narrower type.
 fn narrow<N: TryFrom<u64>>(value: Option<u64>, default: N) -> N {
     value
@@ -86,7 +76,7 @@ fn value_of<W: Words + ?Sized>(words: &W, option: CuckooOption, origin: Origin) 
         Origin::Client => (3..words.count() - 1).step_by(2),
         Origin::Elsewhere => (1..words.count() - 1).step_by(1),
     };
-    let place = places.find(|place| is(words.word(*place), option))?;
+    let place = places.find(|place| option.is(words.word(*place)))?;
     Some(words.word(place + 1))
 }
 

@@ -2,7 +2,8 @@
 
 use std::ffi::CStr;
 
-use crate::bloom::cuckoo::{Cuckoo, Limits, Params};
+use crate::bloom::cuckoo::{Cuckoo, Limits, Params, StoredOutline};
+use crate::bloom::cuckoo_wire;
 use crate::config;
 use crate::ffi::{Access, Ctx, Key, Keyspace, Piece, Str};
 use crate::keyspace::{Change, found, held};
@@ -76,19 +77,22 @@ impl<'k, 'a> Writer<'k, 'a> {
     /// Stores a new object, which already holds these items, under the empty key. Every parameter is sent on, so
     /// that a server with other settings makes the same.
     pub fn create(self, object: Cuckoo, params: &Params, items: &[Str]) {
+        let name = self.0.name().bytes();
+        let empty = StoredOutline {
+            filters: 1,
+            items: 0,
+            deletes: 0,
+            ..object.outline()
+        };
         let mut change = Change::storing(self.0, object, None);
-        let mut pieces = vec![Piece::Text(params.capacity.to_string())];
-        for (option, value) in [
-            (CuckooOption::BucketSize, u64::from(params.bucket_size)),
-            (CuckooOption::MaxIterations, params.max_iterations.into()),
-            (CuckooOption::Expansion, params.expansion.into()),
-        ] {
-            pieces.extend([
-                Piece::Text(option.word().to_owned()),
-                Piece::Text(value.to_string()),
-            ]);
+        if CuckooOption::ALL.iter().any(|option| option.is(name)) {
+            // RedisBloom would take such a key for the option, and who obeys it has to, too.
+            let header = cuckoo_wire::header_of(&empty);
+            let pieces = [Piece::Text("1".to_owned()), Piece::Bytes(&header)];
+            change.replicate(c"CF.LOADCHUNK", &pieces);
+        } else {
+            change.replicate(c"CF.RESERVE", &creation(params));
         }
-        change.replicate(c"CF.RESERVE", &pieces);
         if !items.is_empty() {
             change.replicate(c"CF.INSERT", &addition(items));
         }
@@ -133,8 +137,27 @@ impl<'k, 'a> Writer<'k, 'a> {
     }
 }
 
+/// `capacity BUCKETSIZE s MAXITERATIONS n EXPANSION e`
+fn creation(params: &Params) -> Vec<Piece<'static>> {
+    let mut pieces = vec![Piece::Text(params.capacity.to_string())];
+    for (option, value) in [
+        (CuckooOption::BucketSize, u64::from(params.bucket_size)),
+        (CuckooOption::MaxIterations, params.max_iterations.into()),
+        (CuckooOption::Expansion, params.expansion.into()),
+    ] {
+        pieces.extend([
+            Piece::Text(option.word().to_owned()),
+            Piece::Text(value.to_string()),
+        ]);
+    }
+    pieces
+}
+
+/// `NOCREATE ITEMS item …`
 fn addition<'c>(items: &'c [Str<'c>]) -> [Piece<'c>; 3] {
-    let words = [c"NOCREATE", c"ITEMS"].map(Piece::Word);
-    let [nocreate, before_items] = words;
-    [nocreate, before_items, Piece::Items(items)]
+    [
+        Piece::Word(c"NOCREATE"),
+        Piece::Word(c"ITEMS"),
+        Piece::Items(items),
+    ]
 }

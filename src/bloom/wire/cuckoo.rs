@@ -82,7 +82,11 @@ pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
 
 /// Writes the header of an object's chunks.
 pub fn write_header(object: &Cuckoo) -> Vec<u8> {
-    let stored = object.outline();
+    header_of(&object.outline())
+}
+
+/// The header of these numbers, which are some object's.
+pub fn header_of(stored: &StoredOutline) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     for number in [
         stored.items,
@@ -92,13 +96,8 @@ pub fn write_header(object: &Cuckoo) -> Vec<u8> {
     ] {
         header.extend(number.to_le_bytes());
     }
-    let shape = object.shape();
-    for number in [
-        u16::from(shape.bucket_size),
-        shape.max_iterations,
-        shape.expansion,
-    ] {
-        header.extend(number.to_le_bytes());
+    for number in [stored.bucket_size, stored.max_iterations, stored.expansion] {
+        header.extend(&number.to_le_bytes()[..2]);
     }
     header
 }

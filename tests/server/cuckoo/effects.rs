@@ -236,8 +236,21 @@ fn replicas_hold_the_same() {
             load(&mut client, "loaded", &pieces);
         }
     }
+    // Keys that RedisBloom takes for options.
+    client.cmd("CF.RESERVE EXPANSION 64");
+    client.cmd("CF.ADD bucketsize a");
     wait_in_sync(&primary, &replica);
-    let keys = ["k0", "k1", "k2", "k3", "k4", "k5", "loaded"];
+    let keys = [
+        "k0",
+        "k1",
+        "k2",
+        "k3",
+        "k4",
+        "k5",
+        "loaded",
+        "EXPANSION",
+        "bucketsize",
+    ];
     let digests = |server: &Server| {
         let mut client = server.client();
         keys.map(|key| digest(&mut client, key))
