@@ -189,20 +189,20 @@ const ROWS: &[Row] = &[
     Row {
         name: "CF.EXISTS hit",
         command: "CF.EXISTS cuckoo item",
-        goals: &[("BF.EXISTS hit", 1.05)],
+        goals: &[("BF.EXISTS hit", Some(1.05))],
         ..ROW
     },
     Row {
         name: "CF.EXISTS miss",
         command: "CF.EXISTS cuckoo missing:item",
-        goals: &[("BF.EXISTS miss", 1.05)],
+        goals: &[("BF.EXISTS miss", Some(1.05))],
         ..ROW
     },
     Row {
         name: "CF.EXISTS hit, 64 MiB",
         command: "CF.EXISTS largecuckoo item",
         range: 2_000_000,
-        goals: &[("BF.EXISTS hit, filter for 45M", 1.0)],
+        goals: &[("BF.EXISTS hit, filter for 45M", Some(1.0))],
         ..ROW
     },
     Row {
@@ -210,7 +210,7 @@ const ROWS: &[Row] = &[
         command: "CF.ADD newcuckoo item",
         range: NEW,
         before: &["DEL newcuckoo", "CF.RESERVE newcuckoo 4000000"],
-        goals: &[("SADD new", 0.75)],
+        goals: &[("SADD new", Some(0.75))],
         ..ROW
     },
     Row {
@@ -219,7 +219,7 @@ const ROWS: &[Row] = &[
         items: 100,
         pipeline: 4,
         requests: 60_000,
-        goals: &[("BF.MEXISTS 100", 1.0)],
+        goals: &[("BF.MEXISTS 100", Some(1.0))],
         ..ROW
     },
     Row {
@@ -229,7 +229,7 @@ const ROWS: &[Row] = &[
         pipeline: 4,
         requests: 60_000,
         range: 2_000_000,
-        goals: &[("BF.MEXISTS 100, filter for 45M", 1.0)],
+        goals: &[("BF.MEXISTS 100, filter for 45M", Some(1.0))],
         ..ROW
     },
     Row {
