@@ -132,7 +132,7 @@ once="adversary http pages plan recipes sharded soak::fuzz"
 
 # Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. In nearly everything these
 # are like the servers before and after them.
-further="forkless persistence settings smoke"
+further="carried forkless persistence settings smoke"
 
 # Prints the tests of the modules in $further that filters name.
 further_tests() { # filters...

@@ -5,6 +5,7 @@
 
 use std::ffi::CStr;
 
+use crate::bloom::carried::Carried;
 use crate::bloom::chunks::Value;
 use crate::bloom::cuckoo::Cuckoo;
 use crate::bloom::{DecodeError, Growth, Limits, Object, Refusal, Seed, Shape};
@@ -327,6 +328,7 @@ pub fn on_database(event: DatabaseEvent) {
     if let DatabaseEvent::Flush(Some(database)) = event {
         place::<Value>(database);
         place::<Cuckoo>(database);
+        place::<Carried>(database);
     }
     ledger::on_database(event);
 }

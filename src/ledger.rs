@@ -49,9 +49,11 @@ pub enum Family {
     Bloom,
     /// Cuckoo filters.
     Cuckoo,
+    /// Values that are carried.
+    Carried,
 }
 
-const FAMILIES: usize = 2;
+const FAMILIES: usize = 3;
 
 /// A value that INFO tells of.
 pub trait Weighed {
@@ -349,7 +351,7 @@ fn sums(crashing: bool) -> [Sums; FAMILIES] {
 
 /// Writes the sections; `crashing` is set while the server crashes.
 pub fn write_info(to: &mut InfoWriter, crashing: bool) {
-    let [bloom, cuckoo] = sums(crashing);
+    let [bloom, cuckoo, carried] = sums(crashing);
     let Sums {
         all: sum,
         max_filters,
@@ -377,4 +379,7 @@ pub fn write_info(to: &mut InfoWriter, crashing: bool) {
     to.field(c"cuckoo_num_items_across_objects", sum.items);
     to.field(c"cuckoo_num_slots_across_objects", sum.capacity);
     to.field(c"cuckoo_max_filters_in_object", max_filters);
+    to.section(c"carried_metrics");
+    to.field(c"carried_num_values", carried.all.objects);
+    to.field(c"carried_memory_bytes", carried.all.bytes);
 }

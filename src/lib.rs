@@ -11,6 +11,8 @@
 mod args;
 pub mod bloom;
 #[cfg(feature = "server")]
+mod carried;
+#[cfg(feature = "server")]
 mod commands;
 #[cfg(feature = "server")]
 mod config;
@@ -35,6 +37,8 @@ pub mod sharded;
 mod stored;
 #[cfg(feature = "server")]
 mod table;
+#[cfg(feature = "server")]
+mod unserved;
 
 /// How the words of commands are read, for `fuzz/`. Nothing else is to rely on it.
 #[cfg(feature = "server")]

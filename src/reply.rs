@@ -93,6 +93,8 @@ pub enum Error {
     StillLoading,
     /// What only commands for cuckoo filters refuse.
     Cuckoo(CuckooError),
+    /// A command of sketches.
+    Unserved,
 }
 
 /// Why a command for cuckoo filters failed.
@@ -278,6 +280,7 @@ impl fmt::Display for Error {
             Self::Undecodable => "ERR bloom object decoding failed",
             Self::UnsupportedVersion => "ERR bloom object decoding failed. Unsupported version",
             Self::BadChunk => "ERR received bad data",
+            Self::Unserved => "ERR this server keeps sketches but does not serve their commands",
             Self::StillLoading => "ERR bloom object is still being loaded",
             Self::Cuckoo(error) => return error.fmt(f),
         })

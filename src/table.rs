@@ -6,7 +6,7 @@ use crate::ffi::{
     required, token, with_token,
 };
 use crate::stored::Stored;
-use crate::{commands, config, keyspace, ledger};
+use crate::{carried, commands, config, keyspace, ledger, unserved};
 
 on_load!(MODULE);
 
@@ -17,7 +17,9 @@ static MODULE: Module = Module {
         register_type::<Stored, 0>(ctx)?;
         register_type::<Stored, 1>(ctx)?;
         register_type::<Stored, 2>(ctx)?;
-        register_type::<cuckoo::Stored, 0>(ctx)
+        register_type::<cuckoo::Stored, 0>(ctx)?;
+        carried::register_types(ctx);
+        Ok(())
     },
     configure: config::configure,
     on_configured: config::on_configured,
@@ -31,6 +33,7 @@ static MODULE: Module = Module {
             commands: cuckoo::COMMANDS,
         },
     ],
+    unserved: unserved::GROUPS,
     write_info: ledger::write_info,
     on_database: keyspace::on_database,
 };

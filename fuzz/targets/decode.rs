@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use valkeybloom::bloom::carried::{Carried, Sketch};
 use valkeybloom::bloom::chunks::{self, Partial, Value};
 use valkeybloom::bloom::{
     Added, DecodeError, Dialect, Filter, Fraction, Growth, HEADER_BYTES, Kind, Limits,
@@ -43,8 +44,38 @@ pub fn run(bytes: &[u8]) {
         8 => operations(source),
         9 => cuckoo::fields(source),
         10 => cuckoo::pieces(source),
+        11 => {
+            let sketch = Sketch::ALL[usize::from(source.byte()) % Sketch::ALL.len()];
+            sketched(sketch, source);
+        }
         _ => {}
     }
+}
+
+/// The fields of a sketch, which come out as they went in, whatever is done with it.
+fn sketched(sketch: Sketch, mut source: Source) {
+    let whole = source.0;
+    let read = bounded(1000 + 20 * whole.len(), || {
+        Carried::read(sketch, &mut source)
+    });
+    let Ok(mut carried) = read else {
+        return;
+    };
+    let fields = |carried: &Carried| {
+        let mut fields = Written::default();
+        carried.write(&mut fields);
+        fields.0
+    };
+    let expected = &whole[..whole.len() - source.0.len()];
+    assert!(fields(&carried) == expected, "other fields");
+    let (clone, took) = measured(|| carried.try_clone().expect("there is memory"));
+    assert!(fields(&clone) == expected, "other fields in a copy");
+    if let Some(took) = took {
+        assert_eq!(took as u64, clone.memory_bytes(), "bytes of memory");
+    }
+    assert_eq!(carried.relocate(0, &mut Copying), None);
+    assert!(carried == clone, "other parts");
+    assert!(carried.payload().len() > carried.parts().count());
 }
 
 /// The payload of BF.LOAD, and what is done with the object.

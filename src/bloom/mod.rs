@@ -40,4 +40,6 @@ pub use machine::words::Width;
 pub use number::{Fraction, MAX_CAPACITY};
 pub use object::{Kind, MergeError, Object, Shape, Time, Window};
 pub use stack::Added;
-pub use wire::{DecodeError, Dialect, RdbRead, RdbWrite, chunks, cuckoo as cuckoo_wire, dump, rdb};
+pub use wire::{
+    DecodeError, Dialect, RdbRead, RdbWrite, carried, chunks, cuckoo as cuckoo_wire, dump, rdb,
+};

@@ -27,6 +27,8 @@ pub struct Module {
     pub on_configured: fn(),
     /// The commands.
     pub groups: &'static [Group],
+    /// Commands that are refused, which another module may have and serve.
+    pub unserved: &'static [Group],
     /// Writes the INFO sections.
     pub write_info: WriteInfo,
     /// Called when something happens to databases.
@@ -95,6 +97,11 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     (module.register_types)(ctx)?;
     for group in module.groups {
         command::register(ctx, group)?;
+    }
+    for group in module.unserved {
+        if let Err(why) = command::register(ctx, group) {
+            Ctx::log_warning(&format!("left to another module: {why}"));
+        }
     }
     let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
     for registration in (module.configure)(&words)? {

@@ -124,7 +124,7 @@ pub fn fields_of_type(payload: &[u8], type_id: u64) -> Stream {
     stream
 }
 
-fn unhex(hex: &str) -> Vec<u8> {
+pub fn unhex(hex: &str) -> Vec<u8> {
     let digits = hex.as_bytes().chunks(2);
     digits
         .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap())

@@ -7,6 +7,7 @@ mod accepted;
 mod args;
 mod bloomfltr;
 mod bloomfltx;
+mod carried;
 mod check;
 mod chunks;
 mod counting;

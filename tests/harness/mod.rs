@@ -472,7 +472,7 @@ fn telling(log: &str) -> String {
     part.copied().collect::<Vec<_>>().join("\n")
 }
 
-/// A module of the tests, built from this folder: puller.c or forkless.c. It is there until this is dropped.
+/// A module of the tests, built from a source in this folder. It is there until this is dropped.
 pub struct Plugin(Folder);
 
 impl Plugin {

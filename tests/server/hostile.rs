@@ -136,7 +136,7 @@ impl Forged {
 
 /// The fields of an RDB value of the type `bloomfltr`, as RESTORE takes them.
 #[derive(Clone)]
-pub struct Rdb(Vec<u8>);
+pub struct Rdb(pub Vec<u8>);
 
 /// What a value starts with: a value of a module, and the module's type with its encoding version,
 /// nine characters of six bits and ten bits.

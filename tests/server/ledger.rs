@@ -5,6 +5,7 @@ use std::net::{TcpListener, TcpStream};
 use std::thread;
 use std::{fs, iter};
 
+use crate::carried;
 use crate::harness::{Client, Reply, Server, error, int, ok, simple, wait_in_sync, wait_until};
 use crate::hostile::{Forged, Random, seal};
 use crate::persistence::{Pieces, Population, load_chunks, object, pieces, split};
@@ -20,6 +21,8 @@ struct Sums {
     half_loaded: i64,
     /// Of the object that has the most: no sum, but as exact.
     max_filters: i64,
+    carried: i64,
+    carried_bytes: i64,
 }
 
 impl Sums {
@@ -45,12 +48,18 @@ impl Sums {
             capacity: field("bf_bloom_capacity_across_objects"),
             half_loaded: field("bf_bloom_num_half_loaded_objects"),
             max_filters: field("bf_bloom_max_filters_in_object"),
+            carried: field("bf_carried_num_values"),
+            carried_bytes: field("bf_carried_memory_bytes"),
         }
     }
 
     /// All but the bytes: what is half loaded has other spare room in another server.
     fn counts(self) -> Self {
-        Self { bytes: 0, ..self }
+        Self {
+            bytes: 0,
+            carried_bytes: 0,
+            ..self
+        }
     }
 }
 
@@ -82,11 +91,16 @@ fn is_balanced_after(client: &mut Client, step: &str) {
         for key in keys {
             client.send_args(&[b"BF.INFO", key.as_bytes()]);
             client.send_args(&[b"MEMORY", b"USAGE", key.as_bytes()]);
+            client.send_args(&[b"TYPE", key.as_bytes()]);
         }
         let mut windowed = Vec::new();
         for key in keys {
-            let (info, usage) = (client.read(), client.read());
+            let (info, usage, kind) = (client.read(), client.read(), client.read());
             match info {
+                _ if carried::TYPES.contains(&kind.text().as_str()) => {
+                    sums.carried += 1;
+                    sums.carried_bytes += usage.as_int();
+                }
                 Reply::Array(fields) => {
                     sums.objects += 1;
                     sums.bytes += fields[3].as_int();
@@ -125,6 +139,12 @@ fn is_balanced_after(client: &mut Client, step: &str) {
         "after {step}: {told:?} told, {sums:?} and {half_bytes} bytes of what is half loaded are there"
     );
     sums.bytes = told.bytes;
+    let beyond = sums.carried_bytes - told.carried_bytes;
+    assert!(
+        (0..=sums.carried * PER_KEY_MAX).contains(&beyond),
+        "after {step}: {told:?} told, {sums:?} carried"
+    );
+    sums.carried_bytes = told.carried_bytes;
     assert_eq!(told, sums, "after {step}: told, and there");
 }
 

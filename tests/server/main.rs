@@ -3,6 +3,7 @@
 
 mod acl;
 mod adversary;
+mod carried;
 mod cluster;
 mod counting;
 mod cuckoo;

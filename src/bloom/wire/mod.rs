@@ -10,7 +10,10 @@
 //! | [`chunks`] | BF.SCANDUMP, BF.LOADCHUNK | all |
 //!
 //! Cuckoo filters have one dialect, [`cuckoo`], with an outline of their own.
+//!
+//! [`carried`] reads and writes values that are no objects, and are kept as they came.
 
+pub mod carried;
 pub mod chunks;
 pub mod cuckoo;
 mod dialect;
