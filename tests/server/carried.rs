@@ -147,6 +147,42 @@ fn values_are_dumped_as_they_were_restored() {
     }
 }
 
+/// A file of RedisBloom with keys of all its types but Bloom filters loads, where the server knows its version.
+#[test]
+fn a_file_with_everything_is_loaded() {
+    let mut server = Server::start();
+    let version = server.version();
+    server.shutdown();
+    let file = "tests/data/redisbloom-8.8-cuckoo/dump.rdb";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    fs::copy(file, server.dir().join("dump.rdb")).expect("it can be copied");
+    if !version.valkey || version.major < 9 {
+        let log = server.try_start_again().unwrap_err();
+        let refusals = ["Wrong signature", "Can't handle RDB format version 80"];
+        assert!(refusals.iter().any(|text| log.contains(text)), "{log}");
+        return;
+    }
+    server.start_again();
+    for reload in [false, true] {
+        if reload {
+            server.restart_saving();
+        }
+        let mut client = server.client();
+        let version = rdb_version(&mut client);
+        for sketch in &recorded() {
+            let dumped = seal(sketch.dump.clone(), version);
+            let dump = client.cmd(&format!("DUMP {}", sketch.key));
+            assert_eq!(dump.as_bytes(), dumped, "{}", sketch.key);
+        }
+        assert_eq!(counted(&mut client).0, 9);
+        let cuckoo = client.cmd("SCAN 0 COUNT 1000 TYPE MBbloomCF");
+        let cuckoo = i64::try_from(cuckoo.as_array()[1].as_array().len()).expect("few");
+        assert!(cuckoo > 15);
+        assert_eq!(client.cmd("DBSIZE"), int(9 + cuckoo));
+        ledger::is_balanced(&mut client);
+    }
+}
+
 /// A log is rewritten with RESTORE, whose payload every server reads.
 #[test]
 fn a_rewritten_log_is_loaded_by_every_server() {
