@@ -231,7 +231,7 @@ static TIGHTENING: Entry = Entry::ratio(c"bloom-tightening-ratio", None, 0.5);
 static FILTER_MEMORY: Entry = Entry::memory(
     c"bloom-filter-max-memory-usage",
     Some(c"bloom_filter_max_memory_usage"),
-    64 << 20,
+    Limits::DEFAULT.filter_bytes.cast_signed(),
     1,
 );
 static OBJECT_MEMORY: Entry = Entry::memory(c"bloom-memory-usage-limit", None, 0, 0);

@@ -38,7 +38,7 @@ pub use law::{Growth, Limits, MAX_FILTERS, Params, Refusal, Tightening};
 pub use machine::memory::Relocate;
 pub use machine::words::Width;
 pub use number::{Fraction, MAX_CAPACITY};
-pub use object::{Kind, MergeError, Object, Shape, Time, Window};
+pub use object::{Kind, MergeError, Object, Plan, Shape, Time, Window};
 pub use stack::Added;
 pub use wire::{
     DecodeError, Dialect, RdbRead, RdbWrite, carried, chunks, cuckoo as cuckoo_wire, dump, rdb,

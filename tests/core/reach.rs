@@ -1,8 +1,8 @@
 //! How far growth goes: against a loop that sizes one filter after the other.
 
 use valkeybloom::bloom::{
-    Cells, Filter, Fraction, Geometry, Growth, Limits, MAX_CAPACITY, MAX_FILTERS, Object, Params,
-    Refusal, Seed, Shape, Tightening,
+    Cells, Filter, Fraction, Geometry, Growth, Kind, Limits, MAX_CAPACITY, MAX_FILTERS, Object,
+    Params, Refusal, Seed, Shape, Tightening, Time, Window,
 };
 
 use crate::sizes::next_capacity;
@@ -303,5 +303,69 @@ fn what_nothing_stops_reaches_all_that_can_be_counted() {
                 assert_eq!(reach(&params, limits), (MAX_CAPACITY, None));
             }
         }
+    }
+}
+
+/// What is planned is what an object then is: at its beginning, and full, in each of its periods.
+#[test]
+fn a_plan_is_what_an_object_becomes() {
+    let hour = 3_600_000;
+    let window = Kind::Windowed(Window::new(hour, 5).unwrap());
+    for kind in [Kind::Plain, Kind::Counting, window] {
+        for (capacity, items, expansion) in [(1, 1, 2), (50, 2000, 2), (30, 700, 1), (900, 800, 0)]
+        {
+            let shape = Shape {
+                params: params(capacity, 0.01, 0.5, expansion),
+                kind,
+            };
+            let plan = shape.plan(items, Limits::NONE).unwrap();
+            let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), Limits::NONE).unwrap();
+            assert_eq!(object.memory_bytes(), plan.first_bytes);
+            // The last period is opened ahead.
+            let mut item = 0_u64;
+            for period in 0..shape.most_periods() {
+                let time = match period {
+                    5 => Time {
+                        now_ms: 4 * hour + 1,
+                        ttl_ms: Some(5 * hour),
+                    },
+                    _ => Time::at(period * hour),
+                };
+                let held = |object: &Object| object.all_filters().map(Filter::items).sum::<u64>();
+                while held(&object) < (period + 1) * items {
+                    item += 1;
+                    let added = object.add(&item.to_le_bytes(), time, None, || Limits::NONE);
+                    assert!(added.is_ok());
+                }
+            }
+            assert_eq!(object.memory_bytes(), plan.full_bytes, "{shape:?}");
+            let sizes: Vec<_> = object
+                .all_filters()
+                .map(|filter| (filter.capacity(), filter.geometry()))
+                .collect();
+            let planned = plan.filters.repeat(sizes.len() / plan.filters.len());
+            assert_eq!(sizes, planned, "{shape:?}");
+
+            // The least that the limits have to be.
+            let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
+            let (largest, bytes) = (largest.unwrap(), plan.full_bytes);
+            assert_eq!(shape.plan(items, within(largest, bytes)), Ok(plan));
+            for limits in [within(largest - 1, bytes), within(largest, bytes - 1)] {
+                assert_eq!(shape.plan(items, limits), Err(Refusal::MemoryLimit));
+            }
+        }
+        let shape = Shape {
+            params: params(900, 0.01, 0.5, 0),
+            kind,
+        };
+        assert_eq!(shape.plan(901, Limits::NONE), Err(Refusal::Full));
+        let shape = Shape {
+            params: params(1, f64::MIN_POSITIVE, 0.3, 2),
+            kind,
+        };
+        assert_eq!(
+            shape.plan(1 << 40, Limits::NONE),
+            Err(Refusal::RateTooSmall)
+        );
     }
 }

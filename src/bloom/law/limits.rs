@@ -27,6 +27,13 @@ impl Limits {
         saturate: true,
     };
 
+    /// The limits of a server whose settings are at their defaults.
+    pub const DEFAULT: Self = Self {
+        filter_bytes: 64 << 20,
+        object_bytes: u64::MAX,
+        saturate: false,
+    };
+
     /// The same limits for a part of an object of which the rest takes so many bytes.
     #[must_use]
     pub fn beside(self, rest: u64) -> Self {

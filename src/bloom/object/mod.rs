@@ -23,7 +23,7 @@ use timeline::Timeline;
 pub use ids::{Ids, Interval};
 pub use merge::MergeError;
 pub use outline::{FilterOutline, Outline, PeriodOutline};
-pub use shape::{Kind, Shape};
+pub use shape::{Kind, Plan, Shape};
 pub use timeline::Period;
 pub use window::{Time, Window};
 
@@ -554,10 +554,39 @@ impl Shape {
     /// The capacity that an object of this shape can grow to, in a period if it has any, and what stops it:
     /// nothing, if that is [`MAX_CAPACITY`](crate::bloom::MAX_CAPACITY).
     pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
-        let table = match self.kind {
-            Kind::Plain => 0,
-            Kind::Windowed(_) | Kind::Counting => Timeline::BASE_BYTES + size_of::<Period>() as u64,
-        };
-        self.reach_beside(Object::BASE_BYTES + table, limits)
+        let (base, period) = self.base_bytes();
+        self.reach_beside(base + period, limits)
+    }
+
+    /// The filters that an object of this shape has once it takes `items`, in a period if it has any, and its
+    /// memory.
+    ///
+    /// # Errors
+    /// Any [`Refusal`]: [`Refusal::Full`] where it is not to grow and its capacity is smaller.
+    pub fn plan(&self, items: u64, limits: Limits) -> Result<Plan, Refusal> {
+        let (base, period) = self.base_bytes();
+        let (_, first_bytes) = self.stack_beside(base + period, 0, limits)?;
+        let (filters, bytes) = self.stack_beside(base + period, items, limits)?;
+        let periods = (bytes - base).saturating_mul(self.most_periods());
+        let full_bytes = base.saturating_add(periods);
+        if full_bytes > limits.object_bytes {
+            return Err(Refusal::MemoryLimit);
+        }
+        Ok(Plan {
+            filters,
+            first_bytes,
+            full_bytes,
+        })
+    }
+
+    /// Bytes of an object without periods, and of a period without filters.
+    const fn base_bytes(&self) -> (u64, u64) {
+        match self.kind {
+            Kind::Plain => (Object::BASE_BYTES, 0),
+            Kind::Windowed(_) | Kind::Counting => {
+                let base = Object::BASE_BYTES + Timeline::BASE_BYTES;
+                (base, size_of::<Period>() as u64)
+            }
+        }
     }
 }

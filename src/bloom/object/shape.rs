@@ -1,7 +1,7 @@
 //! What a new object is requested to be.
 
-use crate::bloom::filter::Cells;
-use crate::bloom::law::{Law, Limits, Params, Refusal, Standing, Tightening};
+use crate::bloom::filter::{Cells, Geometry};
+use crate::bloom::law::{Growth, Law, Limits, Params, Refusal, Standing, Tightening};
 use crate::bloom::number::Fraction;
 
 use super::window::Window;
@@ -24,6 +24,25 @@ pub struct Shape {
     pub params: Params,
     /// What it does beyond adding and looking up.
     pub kind: Kind,
+}
+
+/// What an object takes, before there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// The filters of one stack, oldest first: what each takes, and its size.
+    pub filters: Vec<(u64, Geometry)>,
+    /// Bytes of the object as it is made, with one filter.
+    pub first_bytes: u64,
+    /// Bytes of the object with all of these filters; with a window, in each of the periods that may take memory
+    /// at a time.
+    pub full_bytes: u64,
+}
+
+impl Plan {
+    /// Sum of the filters' capacities; with a window, of one period.
+    pub fn capacity(&self) -> u64 {
+        self.filters.iter().map(|(capacity, _)| capacity).sum()
+    }
 }
 
 impl Shape {
@@ -64,12 +83,15 @@ impl Shape {
         }
     }
 
-    /// Into how many parts the error rate is divided: the most periods that may answer at a time, one of
-    /// them opened ahead.
+    /// The most periods that may answer at a time, one of them opened ahead; without a window, 1.
+    pub fn most_periods(&self) -> u64 {
+        self.window().map_or(1, |window| window.periods() + 1)
+    }
+
+    /// Into how many parts the error rate is divided.
     #[allow(clippy::cast_precision_loss, reason = "there are few periods")]
     pub fn parts(&self) -> f64 {
-        self.window()
-            .map_or(1.0, |window| window.periods() as f64 + 1.0)
+        self.most_periods() as f64
     }
 
     /// The law of growth of one period, or `None` where a double can't hold its rate.
@@ -87,14 +109,39 @@ impl Shape {
         let Some(law) = self.law() else {
             return (0, Some(Refusal::RateTooSmall));
         };
-        let first = Standing {
+        law.reach(self.before_first(bytes), limits)
+    }
+
+    /// The filters of a stack that takes `items`, and the bytes of an object with that stack that takes this many
+    /// without one.
+    pub(super) fn stack_beside(
+        &self,
+        bytes: u64,
+        items: u64,
+        limits: Limits,
+    ) -> Result<(Vec<(u64, Geometry)>, u64), Refusal> {
+        let law = self.law().ok_or(Refusal::RateTooSmall)?;
+        let (mut at, mut filters) = (self.before_first(bytes), Vec::new());
+        while at.filters == 0 || at.capacity < items {
+            if at.filters > 0 && law.growth() == Growth::Fixed {
+                return Err(Refusal::Full);
+            }
+            let step = law.step(&at, limits)?;
+            filters.push((step.capacity, step.geometry));
+            at.push(&step);
+        }
+        Ok((filters, at.bytes))
+    }
+
+    /// The state of a stack without filters, in an object of this many bytes.
+    fn before_first(&self, bytes: u64) -> Standing {
+        Standing {
             filters: 0,
             newest: self.params.capacity,
             hashes: u32::MAX,
             capacity: 0,
             bytes,
             cells: self.cells(),
-        };
-        law.reach(first, limits)
+        }
     }
 }
