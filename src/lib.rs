@@ -3,13 +3,15 @@
 //! Built as a library for a server (the default), this is the module `bf`: the table below is all
 //! that it registers. Without the feature `server` it is [`bloom`] alone, the filter itself, for
 //! programs that load a dump and ask or fill it in their own memory. The feature `client` adds
-//! `sharded`: one filter over many keys of a cluster.
+//! `sharded`: one filter over many keys of a cluster; `cli`, the program for operators.
 
 #![deny(unsafe_code)]
 
 #[cfg(feature = "server")]
 mod args;
 pub mod bloom;
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "server")]
 mod carried;
 #[cfg(feature = "server")]
@@ -27,7 +29,11 @@ mod keyspace;
 mod ledger;
 #[cfg(feature = "server")]
 mod mover;
-#[cfg(feature = "server")]
+#[cfg(any(feature = "server", feature = "cli"))]
+#[cfg_attr(
+    not(feature = "server"),
+    allow(dead_code, reason = "the program reads few")
+)]
 mod numerals;
 #[cfg(feature = "server")]
 mod reply;

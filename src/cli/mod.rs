@@ -1,0 +1,114 @@
+//! The program `valkeybloom`: sizes, builds and moves filters.
+//!
+//! ```text
+//!   size    Shape::plan                       → rows, or JSON
+//!   build   files → lines → Object → chunks ┐
+//!   move    a server → its filters → chunks ┴→ a key beside → its place
+//! ```
+//!
+//! Arithmetic, hashing and bytes are the core's ([`crate::bloom`]); which shard an item is in is
+//! [`crate::sharded`]'s. Here are only words of the command line, files, connections, and what is shown.
+//! docs/tool.md is the manual.
+
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "it is a program's"
+)]
+
+mod build;
+mod compare;
+mod dump;
+mod failure;
+mod lines;
+mod moving;
+mod options;
+mod pages;
+mod place;
+mod progress;
+mod report;
+mod server;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory, Parser, Subcommand};
+
+use progress::Show;
+use server::Tls;
+
+/// Size, build and move Bloom filters of Valkey and Redis
+#[derive(Parser)]
+#[command(
+    name = "valkeybloom",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
+struct Options {
+    #[command(subcommand)]
+    command: Command,
+    /// Show nothing but errors and what was asked for
+    #[arg(long, short, global = true, help_heading = "Output")]
+    quiet: bool,
+    /// Write JSON to the standard output
+    #[arg(long, global = true, help_heading = "Output")]
+    json: bool,
+    #[command(flatten)]
+    tls: Tls,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(after_help = SIZE_EXAMPLES)]
+    Size(size::Size),
+    #[command(after_help = BUILD_EXAMPLES)]
+    Build(build::Build),
+    #[command(after_help = MOVE_EXAMPLES)]
+    Move(moving::Move),
+    Pages(pages::Pages),
+}
+
+const SIZE_EXAMPLES: &str = "Examples:
+  valkeybloom size --items 100M --rate 0.01 --shards
+  valkeybloom size --items 100k --rate 0.01 --window 1h --periods 24
+  valkeybloom size --of redis://127.0.0.1:6379 seen";
+
+const BUILD_EXAMPLES: &str = "Examples:
+  valkeybloom build urls.txt.zst --to redis://127.0.0.1:6379 --key seen --rate 0.001
+  find / -print0 | valkeybloom build -0 - --items 2M --to 127.0.0.1 --key files --rate 0.01
+  valkeybloom build today.txt --to 127.0.0.1 --key seen --add";
+
+const MOVE_EXAMPLES: &str = "Examples:
+  valkeybloom move redis://old:6379 redis://new:6379 --dry-run
+  valkeybloom move redis://old:6379 rediss://user:password@new:6380/2 --match 'app:*' --verify
+
+Status: 0 if all is at the target, 1 if something is not, 2 for words that make no sense.";
+
+/// Runs the program with the words that it was started with. Its status is 0 if all was done, 1 if not all was,
+/// and 2 for words that make no sense.
+#[must_use]
+pub fn main() -> ExitCode {
+    // It fails only where one is installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let Options {
+        command,
+        quiet,
+        json,
+        tls,
+    } = Options::parse();
+    let show = Show::on(quiet);
+    let done = match command {
+        Command::Size(size) => size.run(&tls, json),
+        Command::Build(build) => build.run(&tls, show, json),
+        Command::Move(moving) => moving.run(&tls, show, json),
+        Command::Pages(pages) => pages.run(Options::command()),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("valkeybloom: {failure}");
+            ExitCode::from(failure.status)
+        }
+    }
+}
