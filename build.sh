@@ -119,16 +119,17 @@ serve() {
 # The core's tests, and those in the library itself; the examples in its documentation are built as
 # another program would, without the module, and in a folder of their own: a library that has a cdylib is
 # one file in cargo's, which each build with other features or another profile would replace.
-core_tests() { cargo test --locked --features client --lib --test core -- "$@"; }
+core_tests() { cargo test --locked --features cli --lib --test core -- "$@"; }
 examples() {
     CARGO_TARGET_DIR=$target/library cargo test --locked --no-default-features --features client --doc -- "$@"
 }
-server_tests() { cargo test --locked --features client --test server -- "$@"; }
+# With the program `valkeybloom`, which cargo builds for the tests of it.
+server_tests() { cargo test --locked --features cli --test server -- "$@"; }
 
 # Modules of tests/server about what is the same on every server: the client's side of the wire, the pages'
 # text, what only the core decides. They run on Valkey 9.1 alone. All other modules run on every server, and
 # so does whatever a filter names.
-once="adversary http pages plan recipes sharded soak::fuzz"
+once="adversary http pages plan recipes sharded soak::fuzz tool::build tool::manual tool::size tool::terminal"
 
 # Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. In nearly everything these
 # are like the servers before and after them.
@@ -165,9 +166,10 @@ run_tests() {
     servers=$(tools/servers.sh)
     { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
     cargo fmt --check
-    cargo clippy --locked --features client --all-targets -- -D warnings
+    cargo clippy --locked --features cli --all-targets -- -D warnings
     cargo check --locked --no-default-features
     cargo check --locked --no-default-features --features client
+    cargo check --locked --no-default-features --features cli
     build
     # A filter that matches nothing is no failure to cargo, so a mistyped name would go unnoticed.
     [ $# = 0 ] || for tests in core_tests examples server_tests; do $tests --list "$@"; done |

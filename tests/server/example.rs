@@ -10,6 +10,13 @@ pub fn program(name: &str) -> PathBuf {
     FOLDER.get_or_init(build).join(name)
 }
 
+/// Those of the tests.
+const FEATURES: &str = if cfg!(feature = "cli") {
+    "cli"
+} else {
+    "client"
+};
+
 fn build() -> PathBuf {
     // This is target/profile/deps/server-….
     let own = std::env::current_exe().expect("a program knows its path");
@@ -20,7 +27,7 @@ fn build() -> PathBuf {
     // With the profile and the features of the tests, so that nothing is built twice.
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--locked", "--profile", "test"])
-        .args(["--features", "client"])
+        .args(["--features", FEATURES])
         .args([
             "--example",
             "mneme",

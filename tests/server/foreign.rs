@@ -285,6 +285,21 @@ fn restore(client: &mut Client, object: &Recorded) -> Vec<u8> {
     payload
 }
 
+/// A server for each program, with what that wrote, and a check that another one has all of it.
+#[cfg(feature = "cli")]
+pub fn stand_ins() -> Vec<(Server, impl Fn(&Server))> {
+    let stand_in = |program: &'static Program| {
+        let recorded = program.objects();
+        let server = Server::start();
+        let mut client = server.client();
+        for object in &recorded {
+            restore(&mut client, object);
+        }
+        (server, move |to: &Server| all_are_there(to, &recorded))
+    };
+    PROGRAMS.into_iter().map(stand_in).collect()
+}
+
 #[test]
 fn their_dumps_are_restored() {
     for program in PROGRAMS {

@@ -35,5 +35,7 @@ mod settings;
 mod sharded;
 mod smoke;
 mod soak;
+#[cfg(feature = "cli")]
+mod tool;
 mod travel;
 mod windows;

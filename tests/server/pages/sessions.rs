@@ -153,6 +153,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/recipes.md", "text", 1, "recipes"),
     ("docs/sharded.md", "js", 1, ""),
     ("docs/sharded.md", "python", 1, "sharded"),
+    ("docs/tool.md", "console", 8, "tool::manual"),
 ];
 
 #[test]
@@ -191,12 +192,21 @@ fn check_shell_line(line: &str) {
         at.and_then(|at| words.get(at + 1)).copied()
     };
     match words[..] {
-        // Nothing, what takes the module to where a server is, or what plan::the_session_of_the_page replays.
-        [] | ["#" | "valkey-server" | "seq" | "(seq", ..] => {}
+        // Nothing, what takes the module to where a server is, or what tests in plan and tool run.
+        [] | ["#" | "valkey-server" | "seq" | "(seq" | "valkeybloom", ..] => {}
         ["./build.sh", command, ..] => {
             let script = page("build.sh").text;
             let (_, commands) = script.split_once("\ncase $command in").expect("a list");
             assert!(commands.contains(&format!("\n    {command}) ")), "{line}");
+        }
+        ["cargo", "install", ..] => {
+            let feature = behind("--features").expect("what is installed is a feature");
+            assert!(
+                page("Cargo.toml")
+                    .text
+                    .contains(&format!("\n{feature} = [")),
+                "{line}"
+            );
         }
         ["cargo", ..] => {
             let name = behind("--example").map(|name| format!("examples/{name}.rs"));

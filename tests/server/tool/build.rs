@@ -1,0 +1,538 @@
+//! Filters that are filled from files and put in place at once.
+
+use std::fs;
+use std::io::Write;
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use flate2::{Compression, write::GzEncoder};
+use tokio::runtime::Runtime;
+use valkeybloom::sharded::ShardedFilter;
+
+use crate::cluster::slot;
+use crate::harness::cluster::{Cluster, id, nodes};
+use crate::harness::{Client, Reply, Server, digest, int, ok, wait_until};
+
+use super::{Way, add, command, ended, found, info, kill, left, numbered, run, url};
+
+/// A file in the server's folder, which goes with it.
+fn file(server: &Server, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+    let path = server.dir().join(name);
+    fs::write(&path, bytes).expect("the folder can be written to");
+    path
+}
+
+fn lines(server: &Server, name: &str, items: &[String]) -> PathBuf {
+    file(server, name, items.join("\n"))
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a path of ASCII")
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    packed.write_all(bytes).expect("memory takes all");
+    packed.finish().expect("memory takes all")
+}
+
+#[test]
+fn every_form_of_input_gives_the_same_filter() {
+    let server = Server::start();
+    let mut client = server.client();
+    let items = numbered("item", 0..5000);
+    let plain = items.join("\n");
+    let halves = [items[..2000].join("\n"), items[2000..].join("\n")];
+    // Members of one file, as of a log that is packed day by day.
+    let members = [
+        gzip(format!("{}\n", halves[0]).as_bytes()),
+        gzip(halves[1].as_bytes()),
+    ];
+    let frames = halves
+        .clone()
+        .map(|half| zstd::encode_all(format!("{half}\n").as_bytes(), 1));
+    let forms: Vec<(&str, Vec<u8>, &[&str])> = vec![
+        ("plain", plain.clone().into_bytes(), &[]),
+        ("ended", format!("{plain}\n").into_bytes(), &[]),
+        ("dos", items.join("\r\n").into_bytes(), &[]),
+        (
+            "gaps",
+            format!("\n\n{}\r\n\n", items.join("\n\n")).into_bytes(),
+            &[],
+        ),
+        ("zeros", items.join("\0").into_bytes(), &["--zero"]),
+        ("gzip", members.concat(), &[]),
+        ("zstd", frames.map(Result::unwrap).concat(), &[]),
+        ("told", plain.clone().into_bytes(), &["--items", "5k"]),
+    ];
+    let size = run(&["size", "--json", "--items", "5000", "--rate", "0.001"]).json();
+    for (name, bytes, options) in forms {
+        let path = file(&server, name, bytes);
+        let words = [
+            "build",
+            text(&path),
+            "--to",
+            &url(&server),
+            "--key",
+            name,
+            "--rate",
+            "0.001",
+            "--json",
+        ];
+        let told = run(&[&words[..], options].concat()).json();
+        assert_eq!(told["items"], 5000, "{name}");
+        let held = info(&mut client, name, "Number of items inserted").as_int();
+        assert_eq!(told["new"], held, "{name}");
+        assert!(held >= 4980, "{name}: {held}");
+        assert_eq!(
+            info(&mut client, name, "Size").as_int(),
+            size["bytes_when_full"],
+            "{name}"
+        );
+        assert_eq!(found(&mut client, name, &items), 5000, "{name}");
+        let others = numbered("other", 0..5000);
+        assert!(found(&mut client, name, &others) < 25, "{name}");
+        assert_eq!(client.cmd(&format!("PTTL {name}")), int(-1));
+    }
+    // Of several files, and of the standard input.
+    let (first, second) = (
+        file(&server, "1", &halves[0]),
+        file(&server, "2", gzip(halves[1].as_bytes())),
+    );
+    let words = [
+        "build",
+        text(&first),
+        text(&second),
+        "--to",
+        &url(&server),
+        "--key",
+        "both",
+        "--rate",
+        "0.001",
+    ];
+    run(&words).done();
+    assert_eq!(found(&mut client, "both", &items), 5000);
+    let words = [
+        "build",
+        "-",
+        "--items",
+        "5000",
+        "--to",
+        &url(&server),
+        "--key",
+        "typed",
+        "--rate",
+        "0.001",
+    ];
+    let mut typed = command(&words);
+    typed.stdin(fs::File::open(&first).expect("it is there"));
+    ended(typed).done();
+    assert_eq!(found(&mut client, "typed", &items[..2000]), 2000);
+    // Every filter has keys of its own.
+    assert_ne!(digest(&mut client, "plain"), digest(&mut client, "ended"));
+    assert_eq!(left(&mut client), []);
+}
+
+/// Any bytes but the separator; and items that are longer than a block.
+#[test]
+fn items_are_bytes_of_any_length() {
+    let server = Server::start();
+    let mut client = server.client();
+    let long = vec![b'x'; 3 << 20];
+    let odd: [&[u8]; 5] = [b"\xff\xfe", b"a\nb", b"\r", &long, b"last"];
+    let path = file(&server, "odd", odd.join(&0));
+    let told = run(&[
+        "build",
+        text(&path),
+        "--zero",
+        "--to",
+        &url(&server),
+        "--key",
+        "odd",
+        "--rate",
+        "0.0001",
+        "--json",
+    ]);
+    assert_eq!(told.json()["new"], 5);
+    for item in odd {
+        assert_eq!(client.call(&[b"BF.EXISTS", b"odd", item]), int(1));
+    }
+    // Of no items at all there is a filter all the same.
+    let path = file(&server, "none", "\n");
+    run(&[
+        "build",
+        text(&path),
+        "--to",
+        &url(&server),
+        "--key",
+        "none",
+        "--rate",
+        "0.01",
+    ])
+    .done();
+    assert_eq!(client.cmd("BF.CARD none"), int(0));
+}
+
+#[test]
+fn a_filter_gets_its_time_to_live_and_its_growth() {
+    let server = Server::start();
+    let mut client = server.client();
+    let path = lines(&server, "list", &numbered("item", 0..300));
+    let words = [
+        "build",
+        text(&path),
+        "--to",
+        &url(&server),
+        "--key",
+        "seen",
+        "--rate",
+        "0.01",
+    ];
+    run(&[&words[..], &["--ttl", "1h", "--nonscaling"]].concat()).done();
+    let ttl = client.cmd("PTTL seen").as_int();
+    assert!((3_500_000..=3_600_000).contains(&ttl), "{ttl}");
+    assert_eq!(info(&mut client, "seen", "Expansion rate"), Reply::Nil);
+    // The next one has none, and grows.
+    run(&[&words[..], &["--items", "10", "--expansion", "3"]].concat()).done();
+    assert_eq!(client.cmd("PTTL seen"), int(-1));
+    assert_eq!(info(&mut client, "seen", "Expansion rate"), int(3));
+    assert!(info(&mut client, "seen", "Number of filters").as_int() > 2);
+    assert_eq!(found(&mut client, "seen", &numbered("item", 0..300)), 300);
+}
+
+/// While it is built again and again, readers see the one filter or the other.
+#[test]
+fn readers_see_the_old_filter_or_the_new_one() {
+    let server = Server::start();
+    let common = String::from("in all of them");
+    let of = |number: u32| {
+        let mut items = numbered("item", number * 20_000..(number + 1) * 20_000);
+        items.push(common.clone());
+        items
+    };
+    let paths: Vec<PathBuf> = (0..2)
+        .map(|n| lines(&server, &format!("list{n}"), &of(n)))
+        .collect();
+    let words = |n: usize| {
+        [
+            "build",
+            text(&paths[n]),
+            "--to",
+            &url(&server),
+            "--key",
+            "seen",
+            "--rate",
+            "0.000001",
+        ]
+        .map(str::to_owned)
+    };
+    let build = |n: usize| {
+        let words = words(n);
+        run(&words.each_ref().map(String::as_str)).done()
+    };
+    build(0);
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut client = server.client();
+            let mut seen = [0_u32; 2];
+            while !over.load(Relaxed) {
+                assert_eq!(
+                    client.call(&[b"BF.EXISTS", b"seen", common.as_bytes()]),
+                    int(1)
+                );
+                let answers = client.call(&[b"BF.MEXISTS", b"seen", b"item 7", b"item 20007"]);
+                let [old, new] = answers.as_array() else {
+                    panic!("{answers:?}")
+                };
+                assert_ne!(old, new, "one of them whole");
+                seen[usize::try_from(new.as_int()).expect("0 or 1")] += 1;
+            }
+            seen
+        });
+        for round in 1..=6 {
+            build(round % 2);
+        }
+        over.store(true, Relaxed);
+        let seen = reader.join().expect("it saw the one or the other");
+        assert!(seen.iter().all(|&times| times > 0), "{seen:?}");
+    });
+    assert_eq!(server.client().cmd("DBSIZE"), int(1));
+}
+
+/// A list whose filter takes some 70 MB, of which the most is sent only after it was read.
+fn much(server: &Server, key: &str) -> Vec<String> {
+    let path = lines(server, "much", &numbered("new", 0..1000));
+    let words = [
+        "build",
+        text(&path),
+        "--items",
+        "50M",
+        "--rate",
+        "0.01",
+        "--key",
+        key,
+        "--to",
+    ];
+    words.map(str::to_owned).to_vec()
+}
+
+fn build_to(words: &[String], to: &str) -> super::Run {
+    let words: Vec<&str> = words.iter().map(String::as_str).chain([to]).collect();
+    run(&words)
+}
+
+fn roomy() -> Server {
+    let settings = [
+        ("save", "3600 1"),
+        ("bf.bloom-filter-max-memory-usage", "1gb"),
+    ];
+    Server::builder()
+        .config(settings[0].0, settings[0].1)
+        .after_module(&format!("{} {}", settings[1].0, settings[1].1))
+        .start()
+}
+
+#[test]
+fn a_server_that_goes_away_keeps_the_old_filter_and_a_second_run_succeeds() {
+    let mut server = roomy();
+    let mut client = server.client();
+    let old = numbered("old", 0..1000);
+    add(&mut client, "seen", &old);
+    assert_eq!(client.cmd("SAVE"), ok());
+    let words = much(&server, "seen");
+    let pid = server.pid();
+    let way = Way::new(&server, 30 << 20, move || kill(pid));
+    let why = build_to(&words, &way.url()).failed(1);
+    assert!(
+        why.starts_with("could not build seen at 127.0.0.1:"),
+        "{why}"
+    );
+    assert!(
+        why.ends_with("; when the server is up again, run this again"),
+        "{why}"
+    );
+    server.kill();
+
+    server.start_again();
+    let mut client = server.client();
+    assert_eq!(found(&mut client, "seen", &old), 1000);
+    assert_eq!(client.cmd("DBSIZE"), int(1));
+    build_to(&words, &url(&server)).done();
+    assert_eq!(found(&mut client, "seen", &numbered("new", 0..1000)), 1000);
+    assert!(found(&mut client, "seen", &old) < 10);
+    assert_eq!(left(&mut client), []);
+}
+
+/// What a run leaves that is killed itself goes by itself.
+#[test]
+fn a_run_that_is_killed_leaves_nothing_for_good() {
+    let server = roomy();
+    let mut client = server.client();
+    let old = numbered("old", 0..1000);
+    add(&mut client, "seen", &old);
+    let words = much(&server, "seen");
+    // What comes after 30 MiB never arrives.
+    let way = Way::new(&server, 30 << 20, || {
+        loop {
+            thread::park();
+        }
+    });
+    let mut run = command(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut run = run
+        .arg(way.url())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program runs");
+    wait_until("chunks have come", || {
+        let memory = |key: &str| server.client().cmd(&format!("MEMORY USAGE {key}"));
+        left(&mut server.client())
+            .iter()
+            .any(|(key, _)| memory(key).as_int() > 20 << 20)
+    });
+    run.kill().expect("it is ours");
+    run.wait().expect("it is ours");
+    let beside = left(&mut client);
+    assert!(matches!(beside[..], [(_, 1..=300_000)]), "{beside:?}");
+    assert_eq!(found(&mut client, "seen", &old), 1000);
+    // It is in nobody's way.
+    build_to(&words, &url(&server)).done();
+    assert_eq!(client.cmd(&format!("PEXPIRE {} 1", beside[0].0)), int(1));
+    wait_until("it has expired", || left(&mut server.client()).is_empty());
+}
+
+#[test]
+fn items_are_added_to_the_filter_that_is_there() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(
+        client.cmd("BF.RESERVE seen 0.0001 20000 COUNTING EX 1000"),
+        ok()
+    );
+    add(&mut client, "seen", &numbered("item", 0..5000));
+    let path = lines(&server, "list", &numbered("item", 2000..12_000));
+    let told = run(&[
+        "build",
+        text(&path),
+        "--add",
+        "--to",
+        &url(&server),
+        "--key",
+        "seen",
+        "--json",
+    ])
+    .json();
+    assert_eq!(told["items"], 10_000);
+    assert_eq!(
+        client.cmd("BF.CARD seen").as_int() - 5000,
+        told["new"].as_i64().unwrap()
+    );
+    assert_eq!(
+        found(&mut client, "seen", &numbered("item", 0..12_000)),
+        12_000
+    );
+    // Those that were there count twice now.
+    assert_eq!(client.call(&[b"BF.COUNT", b"seen", b"item 3000"]), int(2));
+    assert!(client.cmd("TTL seen").as_int() > 900);
+}
+
+/// Over a cluster, as docs/sharded.md has it.
+#[test]
+fn shards_are_those_of_the_scheme() {
+    let cluster = Cluster::start(Duration::from_secs(30));
+    let to = url(&cluster.nodes[1]);
+    let items = numbered("item", 0..20_000);
+    let path = lines(&cluster.nodes[0], "list", &items);
+    let words = [
+        "build",
+        text(&path),
+        "--to",
+        &to,
+        "--key",
+        "seen",
+        "--shards",
+        "7",
+    ];
+    let told = run(&[&words[..], &["--rate", "0.001", "--nonscaling", "--json"]].concat()).json();
+    assert_eq!(told["items"], 20_000);
+    let more = numbered("more", 0..100);
+    let path = lines(&cluster.nodes[0], "more", &more);
+    let words = [
+        "build",
+        text(&path),
+        "--to",
+        &to,
+        "--key",
+        "seen",
+        "--shards",
+        "7",
+        "--add",
+    ];
+    run(&words).done();
+
+    let (yes, others, card) = Runtime::new().expect("a runtime").block_on(async {
+        let addresses = cluster.nodes.iter().map(url);
+        let client = redis::cluster::ClusterClient::new(addresses).expect("good addresses");
+        let connection = client.get_async_connection().await.expect("it is up");
+        let shards = NonZeroU32::new(7).expect("some");
+        let filter = ShardedFilter::new(connection, "seen", shards).expect("no braces");
+        let ask = async |items: &[String]| {
+            let answers = filter.ask(items).await;
+            let answers = answers.into_iter().map(|answer| answer.expect("an answer"));
+            answers.filter(|yes| *yes).count()
+        };
+        let yes = ask(&items).await + ask(&more).await;
+        (
+            yes,
+            ask(&numbered("other", 0..20_000)).await,
+            filter.card().await.expect("an answer"),
+        )
+    });
+    assert_eq!(yes, 20_100);
+    assert!(others < 40, "{others}");
+    assert!(card > 20_000);
+    for node in &cluster.nodes {
+        assert_eq!(left(&mut node.client()), []);
+    }
+}
+
+/// Moves a slot from a node to another, with all that is in it.
+fn move_slot(from: &Server, to: &Server, slot: usize) {
+    let (mut near, mut far) = (from.client(), to.client());
+    let set = |client: &mut Client, words: String| {
+        let reply = client.cmd(&format!("CLUSTER SETSLOT {slot} {words}"));
+        assert_eq!(reply, ok());
+    };
+    set(&mut far, format!("IMPORTING {}", id(from)));
+    set(&mut near, format!("MIGRATING {}", id(to)));
+    loop {
+        let keys = near.cmd(&format!("CLUSTER GETKEYSINSLOT {slot} 10"));
+        let keys: Vec<String> = keys.as_array().iter().map(Reply::text).collect();
+        if keys.is_empty() {
+            break;
+        }
+        let (port, keys) = (to.port(), keys.join(" "));
+        let migrated = near.cmd(&format!("MIGRATE 127.0.0.1 {port}  0 60000 KEYS {keys}"));
+        // A key may have got its name, or gone, just before.
+        assert!(
+            ["OK", "NOKEY"].contains(&&migrated.text()[..]),
+            "{migrated:?}"
+        );
+    }
+    set(&mut far, format!("NODE {}", id(to)));
+    set(&mut near, format!("NODE {}", id(to)));
+}
+
+/// Whatever the moment at which the slot moves, the filter gets into its place.
+#[test]
+fn a_slot_that_moves_takes_the_unfinished_filter_along() {
+    let nodes = nodes(2, 2, Duration::from_secs(30));
+    for node in &nodes {
+        assert_eq!(
+            node.client()
+                .cmd("CONFIG SET bf.bloom-filter-max-memory-usage 1gb"),
+            ok()
+        );
+    }
+    let slot = slot(b"seen");
+    let owner = slot * 2 / 16_384;
+    let path = lines(&nodes[0], "list", &numbered("item", 0..1000));
+    let mut build = command(&[
+        "build",
+        text(&path),
+        "--items",
+        "50M",
+        "--rate",
+        "0.01",
+        "--key",
+        "seen",
+        "--to",
+        &url(&nodes[0]),
+    ]);
+    let mut build = build
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("the program runs");
+    let (mut from, mut to) = (&nodes[owner], &nodes[1 - owner]);
+    wait_until("the filter is on its way", || {
+        !left(&mut from.client()).is_empty()
+    });
+    move_slot(from, to, slot);
+    (from, to) = (to, from);
+    let status = loop {
+        if let Some(status) = build.try_wait().expect("it is ours") {
+            break status;
+        }
+        move_slot(from, to, slot);
+        (from, to) = (to, from);
+    };
+    assert!(status.success());
+    let mut client = from.client();
+    assert_eq!(found(&mut client, "seen", &numbered("item", 0..1000)), 1000);
+    assert_eq!(left(&mut client), []);
+    assert_eq!(client.cmd("PTTL seen"), int(-1));
+}

@@ -1,0 +1,90 @@
+//! The sessions of docs/tool.md, run as they are written there.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::harness::{Reply, Server};
+
+const MANUAL: &str = include_str!("../../../docs/tool.md");
+
+/// What a terminal shows of a command, but for how far it is.
+fn shown(line: &str, folder: &Path) -> String {
+    let program = Path::new(env!("CARGO_BIN_EXE_valkeybloom"))
+        .parent()
+        .expect("it is in a folder");
+    let path = env::var("PATH").expect("there is a path");
+    let output = Command::new("sh")
+        .args(["-c", line])
+        .current_dir(folder)
+        .env("PATH", format!("{}:{path}", program.display()))
+        .stdin(Stdio::null())
+        .output()
+        .expect("there is a shell");
+    let progress = [
+        "counting: ",
+        "filling: ",
+        "sending: ",
+        "adding: ",
+        "moving: ",
+    ];
+    let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
+    let errors = text(output.stderr);
+    let errors = errors
+        .lines()
+        .filter(|line| !progress.iter().any(|start| line.starts_with(start)));
+    let errors: Vec<&str> = errors.collect();
+    (text(output.stdout) + &errors.join("\n"))
+        .trim_end()
+        .to_owned()
+}
+
+/// The server's own client need not be there: the replies are written as it writes them.
+fn replied(words: &str, server: &Server) -> String {
+    match server.client().cmd(words) {
+        Reply::Array(replies) => {
+            let lines = replies.iter().enumerate();
+            let lines =
+                lines.map(|(at, reply)| format!("{}) (integer) {}", at + 1, reply.as_int()));
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        other => other.text(),
+    }
+}
+
+#[test]
+fn the_sessions() {
+    // The same keys of the hash functions in every run: estimates depend on them.
+    let fixed = [("bf.bloom-use-random-seed", "no")];
+    let servers = [Server::with(&fixed), Server::start()];
+    let documented = ["6379", "6380"];
+    let here = servers.each_ref().map(|server| server.port().to_string());
+    let (_, rest) = MANUAL
+        .split_once("<!-- sessions: replayed by a test -->")
+        .expect("the mark");
+    let mut replayed = String::new();
+    let mut written = String::new();
+    for block in rest.split("```console\n").skip(1) {
+        let (block, _) = block.split_once("```").expect("the block ends");
+        written += block;
+        for line in block.lines().filter_map(|line| line.strip_prefix("$ ")) {
+            let mut run = line.to_owned();
+            for (documented, here) in documented.iter().zip(&here) {
+                run = run.replace(documented, here);
+            }
+            let own = run.strip_prefix(&format!("redis-cli -p {} ", here[0]));
+            let mut shown = match own {
+                Some(words) => replied(words, &servers[0]),
+                None => shown(&run, servers[0].dir()),
+            };
+            for (documented, here) in documented.iter().zip(&here) {
+                shown = shown.replace(&format!(":{here}"), &format!(":{documented}"));
+            }
+            replayed += &["$ ", line, "\n"].concat();
+            if !shown.is_empty() {
+                replayed += &[&shown, "\n"].concat();
+            }
+        }
+    }
+    assert!(replayed == written, "the sessions are:\n{replayed}");
+}

@@ -1,0 +1,170 @@
+//! The program `valkeybloom`, on real servers.
+
+mod build;
+mod manual;
+mod moving;
+mod refused;
+mod size;
+mod terminal;
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::harness::{Client, Reply, Server};
+
+/// What a run of the program came to.
+struct Run {
+    status: i32,
+    out: String,
+    err: String,
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_valkeybloom"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn ended(mut command: Command) -> Run {
+    let output = command.output().expect("the program runs");
+    let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
+    Run {
+        status: output.status.code().expect("it ends by itself"),
+        out: text(output.stdout),
+        err: text(output.stderr),
+    }
+}
+
+fn run(args: &[&str]) -> Run {
+    ended(command(args))
+}
+
+impl Run {
+    /// What it wrote, of a run that succeeded.
+    #[track_caller]
+    fn done(self) -> String {
+        assert_eq!(self.status, 0, "{}{}", self.out, self.err);
+        self.out
+    }
+
+    #[track_caller]
+    fn json(self) -> Value {
+        serde_json::from_str(&self.done()).expect("it is JSON")
+    }
+
+    /// The one line of an error, without progress.
+    #[track_caller]
+    fn failed(self, status: i32) -> String {
+        assert_eq!(self.status, status, "{}{}", self.out, self.err);
+        let lines = self
+            .err
+            .lines()
+            .filter(|line| line.starts_with("valkeybloom: "));
+        let lines: Vec<&str> = lines.collect();
+        assert_eq!(lines.len(), 1, "{}", self.err);
+        lines[0].trim_start_matches("valkeybloom: ").to_owned()
+    }
+}
+
+fn url(server: &Server) -> String {
+    format!("redis://127.0.0.1:{}/", server.port())
+}
+
+/// How many of these items the server says yes to.
+fn found(client: &mut Client, key: &str, items: &[String]) -> usize {
+    let mut yes = 0;
+    for batch in items.chunks(1000) {
+        let mut ask: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
+        ask.extend(batch.iter().map(String::as_bytes));
+        let answers = client.call(&ask);
+        yes += answers
+            .as_array()
+            .iter()
+            .filter(|a| a.as_int() == 1)
+            .count();
+    }
+    yes
+}
+
+fn add(client: &mut Client, key: &str, items: &[String]) {
+    for batch in items.chunks(1000) {
+        let mut add: Vec<&[u8]> = vec![b"BF.MADD", key.as_bytes()];
+        add.extend(batch.iter().map(String::as_bytes));
+        assert!(matches!(client.call(&add), Reply::Array(_)));
+    }
+}
+
+fn numbered(what: &str, numbers: std::ops::Range<u32>) -> Vec<String> {
+    numbers.map(|number| format!("{what} {number}")).collect()
+}
+
+/// A field of BF.INFO.
+fn info(client: &mut Client, key: &str, name: &str) -> Reply {
+    let info = client.cmd(&format!("BF.INFO {key}"));
+    let pairs = info.as_array();
+    let pair = pairs.chunks(2).find(|pair| pair[0].text() == name);
+    pair.unwrap_or_else(|| panic!("no {name} in {info:?}"))[1].clone()
+}
+
+/// The keys that runs left beside others, each with its time to live.
+fn left(client: &mut Client) -> Vec<(String, i64)> {
+    let keys = client.cmd("KEYS *:valkeybloom-unfinished-*");
+    let keys = keys.as_array().iter().map(Reply::text);
+    keys.map(|key| {
+        let ttl = client.cmd(&format!("PTTL {key}")).as_int();
+        (key, ttl)
+    })
+    .collect()
+}
+
+/// A way to a server on which something happens once so many bytes have gone there: what comes after them does
+/// not arrive until that is done.
+struct Way {
+    port: u16,
+}
+
+impl Way {
+    fn new(server: &Server, bytes: usize, then: impl FnOnce() + Send + 'static) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let port = listener.local_addr().expect("it is bound").port();
+        let to = server.port();
+        thread::spawn(move || {
+            let (from, _) = listener.accept().expect("the program connects");
+            let to = TcpStream::connect((Ipv4Addr::LOCALHOST, to)).expect("the server is up");
+            let (mut near, mut far) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            thread::spawn(move || {
+                let _ = std::io::copy(&mut far, &mut near);
+                let _ = near.shutdown(Shutdown::Both);
+            });
+            let (mut from, mut to) = (from, to);
+            let (mut gone, mut then) = (0, Some(then));
+            let mut buffer = vec![0; 1 << 16];
+            while let Ok(count @ 1..) = from.read(&mut buffer) {
+                gone += count;
+                if gone >= bytes
+                    && let Some(then) = then.take()
+                {
+                    then();
+                }
+                if to.write_all(&buffer[..count]).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { port }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}/", self.port)
+    }
+}
+
+/// Kills a process, as a crash would.
+fn kill(pid: u32) {
+    let kill = Command::new("kill").args(["-9", &pid.to_string()]).status();
+    assert!(kill.expect("kill is there").success());
+}

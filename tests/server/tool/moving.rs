@@ -1,0 +1,427 @@
+//! Filters that are brought from a server to another.
+
+use std::fs;
+use std::time::Duration;
+
+use rcgen::{CertificateParams, Issuer, KeyPair};
+use serde_json::Value;
+
+use crate::foreign::stand_ins;
+use crate::harness::cluster::{Cluster, nodes};
+use crate::harness::{Plugin, Server, array, bulk, digest, int, ok, supported_servers};
+use crate::persistence::Population;
+
+use super::{Way, add, found, kill, left, numbered, run, url};
+
+fn bring(from: &Server, to: &Server, options: &[&str]) -> super::Run {
+    run(&[&["move", &url(from), &url(to)], options].concat())
+}
+
+/// What became of each key.
+fn outcomes(told: &Value) -> Vec<(String, String)> {
+    let keys = told["keys"].as_array().expect("a list").iter();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    keys.map(|key| (text(&key["key"]), text(&key["outcome"])))
+        .collect()
+}
+
+fn count(told: &Value, outcome: &str) -> usize {
+    outcomes(told)
+        .iter()
+        .filter(|(_, of)| of == outcome)
+        .count()
+}
+
+/// From the server of the run to every other, whatever the versions of their files.
+#[test]
+fn what_redisbloom_and_valkey_bloom_wrote_comes_over() {
+    for (from, has_all) in stand_ins() {
+        for program in supported_servers() {
+            let to = Server::builder().program(&program).start();
+            let told = bring(&from, &to, &["--verify", "--json"]).json();
+            assert_eq!(count(&told, "moved"), 8);
+            has_all(&to);
+            // Once more there is nothing to do.
+            let told = bring(&from, &to, &["--verify", "--json"]).json();
+            assert_eq!(count(&told, "skipped"), 8);
+            has_all(&from);
+        }
+    }
+}
+
+/// valkey-bloom has no BF.SCANDUMP: its server is played by a user who may not call it.
+#[test]
+fn a_source_without_chunks_is_read_by_dump() {
+    for (from, has_all) in stand_ins() {
+        let user = "ACL SETUSER plain on >secret ~* +@all -bf.scandump -bf.loadchunk -pexpiretime";
+        assert_eq!(from.client().cmd(user), ok());
+        assert_eq!(from.client().cmd("EXPIRE deep 1000"), int(1));
+        for program in supported_servers() {
+            let to = Server::builder().program(&program).start();
+            let plain = format!("redis://plain:secret@127.0.0.1:{}", from.port());
+            let told = run(&["move", &plain, &url(&to), "--verify", "--json"]).json();
+            assert_eq!(count(&told, "moved"), 8);
+            let ttl = to.client().cmd("PTTL deep").as_int();
+            assert!((900_000..=1_000_000).contains(&ttl), "{ttl}");
+            to.client().cmd("PERSIST deep");
+            has_all(&to);
+        }
+    }
+}
+
+/// Objects of every kind, with their times to live. Those that are half loaded are no filters yet.
+#[test]
+fn every_kind_of_filter_comes_over() {
+    let from = Server::start();
+    let mut near = from.client();
+    let population = Population::new(&mut near);
+    for program in supported_servers() {
+        for by_dump in [true, false] {
+            let to = Server::builder().program(&program).start();
+            let mut far = to.client();
+            if !by_dump {
+                assert_eq!(far.cmd("ACL SETUSER default -restore"), ok());
+            }
+            let told = bring(&from, &to, &["--json"]);
+            assert_eq!(told.status, 1);
+            assert!(told.err.ends_with(&format!(
+                "of {} keys could not be moved\n",
+                population.keys().count()
+            )));
+            let told: Value = serde_json::from_str(&told.out).expect("it is JSON");
+            for (key, outcome) in outcomes(&told) {
+                if key.starts_with("half") {
+                    assert_eq!(outcome, "refused");
+                    assert_eq!(far.cmd(&format!("EXISTS {key}")), int(0));
+                    continue;
+                }
+                assert_eq!(outcome, "moved", "{key}");
+                for ask in [
+                    "TYPE",
+                    "BF.INFO",
+                    "BF.DEBUG",
+                    "PEXPIRETIME",
+                    "DEBUG DIGEST-VALUE",
+                ] {
+                    let ask = format!("{ask} {key}");
+                    assert_eq!(far.cmd(&ask), near.cmd(&ask), "{ask}");
+                }
+            }
+            assert_eq!(outcomes(&told).len(), population.keys().count());
+            let half = "half-1";
+            let reason = told["keys"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .find(|k| k["key"] == half);
+            let reason = reason.expect("it is told")["reason"]
+                .as_str()
+                .expect("a reason")
+                .to_owned();
+            assert!(
+                reason.ends_with("ERR bloom object is still being loaded"),
+                "{reason}"
+            );
+            assert_eq!(left(&mut far), []);
+        }
+    }
+    population.is_unchanged(&mut near);
+}
+
+/// A filter of 64 MiB, and one that fits in no DUMP, by chunks.
+#[test]
+fn filters_of_any_size_come_over() {
+    let [from, to] = [(); 2].map(|()| {
+        Server::builder()
+            .after_module("bf.bloom-filter-max-memory-usage 1gb")
+            .start()
+    });
+    let (mut near, mut far) = (from.client(), to.client());
+    assert_eq!(near.cmd("BF.RESERVE limit 0.01 55872309 NONSCALING"), ok());
+    assert_eq!(
+        near.cmd("BF.RESERVE huge 0.01 450000000 NONSCALING PX 1000000"),
+        ok()
+    );
+    let items = numbered("item", 0..1000);
+    for key in ["limit", "huge"] {
+        add(&mut near, key, &items);
+    }
+    assert!(super::info(&mut near, "huge", "Size").as_int() > 512 << 20);
+    let told = bring(&from, &to, &["--verify", "--json"]).json();
+    assert_eq!(count(&told, "moved"), 2);
+    for key in ["limit", "huge"] {
+        assert_eq!(found(&mut far, key, &items), 1000);
+        let expires = format!("PEXPIRETIME {key}");
+        assert_eq!(near.cmd(&expires), far.cmd(&expires));
+    }
+    assert_eq!(far.cmd("DBSIZE"), int(2));
+}
+
+/// The target dies while the second of three filters is on its way.
+#[test]
+fn a_target_that_goes_away_is_finished_by_a_second_run() {
+    let from = Server::start();
+    let mut near = from.client();
+    for key in ["a", "b", "c"] {
+        assert_eq!(
+            near.cmd(&format!("BF.RESERVE {key} 0.01 20000000 NONSCALING")),
+            ok()
+        );
+        add(&mut near, key, &numbered(key, 0..100));
+    }
+    let mut to = Server::with(&[("appendonly", "yes"), ("appendfsync", "always")]);
+    let pid = to.pid();
+    // Each takes 24 MB.
+    let way = Way::new(&to, 36 << 20, move || kill(pid));
+    let failed = run(&["move", &url(&from), &way.url()]);
+    assert!(
+        failed.out.contains("bloomfltr          1 "),
+        "{}",
+        failed.out
+    );
+    let why = failed.failed(1);
+    assert!(why.starts_with("could not write to 127.0.0.1:"), "{why}");
+    assert!(
+        why.ends_with("; when the server is up again, run this again"),
+        "{why}"
+    );
+    to.kill();
+
+    to.start_again();
+    let mut far = to.client();
+    assert_eq!(far.cmd("EXISTS a b c"), int(1));
+    let beside = left(&mut far);
+    assert!(matches!(beside[..], [(_, 1..=300_000)]), "{beside:?}");
+    let told = bring(&from, &to, &["--verify", "--json"]).json();
+    let fates = outcomes(&told).into_iter().map(|(_, fate)| fate);
+    assert_eq!(fates.collect::<Vec<_>>(), ["skipped", "moved", "moved"]);
+    for key in ["a", "b", "c"] {
+        assert_eq!(digest(&mut far, key), digest(&mut near, key));
+    }
+    // What the first run left is told from filters when the target becomes a source.
+    let next = Server::start();
+    let told = bring(&to, &next, &["--json"]).json();
+    assert_eq!((count(&told, "moved"), count(&told, "skipped")), (3, 1));
+}
+
+#[test]
+fn each_key_is_told_with_what_became_of_it() {
+    let [from, to] = [(); 2].map(|()| Server::start());
+    let (mut near, mut far) = (from.client(), to.client());
+    for key in ["app:new", "app:there", "app:text", "other"] {
+        add(&mut near, key, &numbered(key, 0..10));
+    }
+    assert_eq!(
+        near.cmd("BF.RESERVE app:window 0.01 100 WINDOW 60000 PERIODS 3"),
+        ok()
+    );
+    add(&mut far, "app:there", &numbered("else", 0..10));
+    assert_eq!(far.cmd("SET app:text text"), ok());
+    let there = digest(&mut far, "app:there");
+    let table = |rows: &str| {
+        format!("type           moved  replaced   skipped   refused             bytes\n{rows}")
+    };
+    let size = super::info(&mut near, "app:new", "Size").as_int();
+    assert_eq!(size, 138_252);
+
+    let dry = bring(
+        &from,
+        &to,
+        &["--dry-run", "--match", "app:*", "--type", "bloomfltr"],
+    );
+    assert_eq!(dry.err, "");
+    let told = "moved app:new: 138,252 bytes\n\
+        skipped app:text: it is there already\n\
+        skipped app:there: it is there already\n\
+        nothing was written: this was a dry run\n";
+    let rows = "bloomfltr          1         0         2         0           138,252\n";
+    assert_eq!(dry.done(), told.to_owned() + &table(rows));
+    assert_eq!(far.cmd("DBSIZE"), int(2));
+
+    let differs = bring(&from, &to, &["--verify", "--match", "app:there"]);
+    assert!(
+        differs
+            .err
+            .contains("refused app:there: its header is another there\n"),
+        "{}",
+        differs.err
+    );
+    assert_eq!(differs.status, 1);
+    assert_eq!(digest(&mut far, "app:there"), there);
+
+    let all = bring(&from, &to, &["--replace", "--verify", "--match", "app:*"]);
+    assert!(
+        all.err
+            .contains("refused app:text: there it is no filter but of type string\n"),
+        "{}",
+        all.err
+    );
+    let rows = "bloomfltr          1         1         0         1           276,504\n\
+        bloomfltx          1         0         0         0               657\n";
+    assert_eq!(all.out, "replaced app:there\n".to_owned() + &table(rows));
+    assert_eq!(all.failed(1), "1 of 4 keys could not be moved");
+    assert_eq!(
+        digest(&mut far, "app:there"),
+        digest(&mut near, "app:there")
+    );
+    assert_eq!(far.cmd("GET app:text"), bulk("text"));
+    assert_eq!(far.cmd("EXISTS other"), int(0));
+
+    // Quiet, it says what it could not do, and nothing else.
+    let quiet = bring(&from, &to, &["--quiet", "--match", "app:window"]);
+    assert_eq!((quiet.status, &quiet.out[..], &quiet.err[..]), (0, "", ""));
+}
+
+/// Nobody learns of these only after the switch.
+#[test]
+fn types_that_nothing_brings_are_listed() {
+    let family = Plugin::build("family.c");
+    let from = Server::builder()
+        .without_module()
+        .before_module(&family.line())
+        .start();
+    let to = Server::start();
+    let mut near = from.client();
+    for (number, key) in ["cuckoo", "sketch", "top", "quantiles"].iter().enumerate() {
+        assert_eq!(near.cmd(&format!("FAMILY.MAKE {key} {number}")), ok());
+    }
+    assert_eq!(near.cmd("SET text text"), ok());
+    let told = bring(&from, &to, &[]);
+    for line in [
+        "refused cuckoo: a cuckoo filter (MBbloomCF) can't be moved\n",
+        "refused sketch: a count-min sketch (CMSk-TYPE) can't be moved\n",
+        "refused top: a top-k (TopK-TYPE) can't be moved\n",
+        "refused quantiles: a t-digest (TDIS-TYPE) can't be moved\n",
+    ] {
+        assert!(told.err.contains(line), "{}", told.err);
+    }
+    assert!(
+        told.out
+            .contains("MBbloomCF          0         0         0         1 "),
+        "{}",
+        told.out
+    );
+    assert_eq!(told.failed(1), "4 of 4 keys could not be moved");
+    let told = bring(&from, &to, &["--json"]);
+    assert_eq!(told.status, 1);
+    let told: Value = serde_json::from_str(&told.out).expect("it is JSON");
+    assert_eq!(count(&told, "refused"), 4);
+    // Who asks for one type is told of that.
+    bring(&from, &to, &["--type", "MBbloom--"]).done();
+    assert_eq!(to.client().cmd("DBSIZE"), int(0));
+}
+
+/// From a cluster to one server, and to another cluster while its slots move.
+#[test]
+fn clusters_are_read_and_written_node_by_node() {
+    let cluster = Cluster::start(Duration::from_secs(30));
+    let primaries = &cluster.nodes[..3];
+    for (number, node) in primaries.iter().enumerate() {
+        let mut client = node.client();
+        let mut made = 0;
+        for key in numbered("key", 0..60) {
+            let key = key.replace(' ', "");
+            let reply = client.cmd(&format!("BF.INSERT {key} CAPACITY 100 ITEMS a {key}"));
+            made += usize::from(!reply.is_error());
+        }
+        assert!(made > 5, "{made} keys on node {number}");
+    }
+    let one = Server::start();
+    let told = bring(&cluster.nodes[1], &one, &["--verify", "--json"]).json();
+    assert_eq!(count(&told, "moved"), 60);
+    assert_eq!(one.client().cmd("DBSIZE"), int(60));
+
+    let others = nodes(2, 2, Duration::from_secs(30));
+    let told = bring(&one, &others[1], &["--verify", "--json"]).json();
+    assert_eq!(count(&told, "moved"), 60);
+    for key in (0..60).map(|number| format!("key{number}")) {
+        let on = |node: &Server| node.client().cmd(&format!("BF.MEXISTS {key} a {key} x"));
+        let right = array([int(1), int(1), int(0)]);
+        assert_eq!(
+            others.iter().filter(|node| on(node) == right).count(),
+            1,
+            "{key}"
+        );
+    }
+    let sum: i64 = others
+        .iter()
+        .map(|node| node.client().cmd("DBSIZE").as_int())
+        .sum();
+    assert_eq!(sum, 60);
+}
+
+/// By `rediss://`, with a user and a password, into a database.
+#[test]
+fn servers_are_reached_by_tls_with_user_password_and_database() {
+    let from = Server::start();
+    add(&mut from.client(), "seen", &numbered("item", 0..10));
+    let folder = from.dir().to_owned();
+    let path = |name: &str| folder.join(name).to_str().expect("ASCII").to_owned();
+    let write = |name: &str, text: String| {
+        fs::write(path(name), text).expect("the folder can be written to");
+    };
+    let mut authority = CertificateParams::new(vec![]).expect("good parameters");
+    authority
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "authority of the tests");
+    authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let authority_key = KeyPair::generate().expect("a key");
+    write(
+        "ca.pem",
+        authority
+            .self_signed(&authority_key)
+            .expect("a certificate")
+            .pem(),
+    );
+    let issuer = Issuer::new(authority, authority_key);
+    for name in ["server", "client"] {
+        let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("good parameters");
+        let key = KeyPair::generate().expect("a key");
+        write(
+            &format!("{name}.pem"),
+            params
+                .signed_by(&key, &issuer)
+                .expect("a certificate")
+                .pem(),
+        );
+        write(&format!("{name}.key"), key.serialize_pem());
+    }
+    // Debian's servers speak TLS; the one of the run may not.
+    let program = supported_servers().swap_remove(1);
+    let (certificate, key, authority) = (path("server.pem"), path("server.key"), path("ca.pem"));
+    let secure = Server::builder()
+        .program(&program)
+        .config("tls-cert-file", &certificate)
+        .config("tls-key-file", &key)
+        .config("tls-ca-cert-file", &authority)
+        .config("tls-auth-clients", "yes")
+        .start();
+    let mut far = secure.client();
+    let port =
+        (10_000..20_000).find(|port| far.cmd(&format!("CONFIG SET tls-port {port}")) == ok());
+    let port = port.expect("a free port");
+    assert_eq!(far.cmd("ACL SETUSER mover on >pass:word ~* +@all"), ok());
+    let to = format!("rediss://mover:pass%3Aword@localhost:{port}/3");
+    let (certificate, key) = (path("client.pem"), path("client.key"));
+    let trust = [
+        "--cacert",
+        &authority,
+        "--cert",
+        &certificate,
+        "--cert-key",
+        &key,
+    ];
+    run(&[&["move", &url(&from), &to, "--verify"], &trust[..]].concat()).done();
+    assert_eq!(far.cmd("DBSIZE"), int(0));
+    assert_eq!(far.cmd("SELECT 3"), ok());
+    assert_eq!(found(&mut far, "seen", &numbered("item", 0..10)), 10);
+    run(&[&["size", "--of", &to, "seen"], &trust[..]].concat()).done();
+
+    // A server that nobody has signed for is none.
+    let why = run(&["move", &url(&from), &to]).failed(1);
+    assert!(
+        why.starts_with(&format!("could not connect to localhost:{port}: ")),
+        "{why}"
+    );
+    assert!(!why.contains("word"), "{why}");
+}

@@ -1,0 +1,334 @@
+//! What the program says where it can't do its work: one line, with what failed, where, and what to do.
+
+use std::fs;
+use std::path::PathBuf;
+
+use flate2::{Compression, write::GzEncoder};
+
+use crate::harness::{Server, int, ok, wait_in_sync};
+
+use super::{add, command, ended, numbered, run, url};
+
+fn list(server: &Server, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = server.dir().join(name);
+    fs::write(&path, bytes).expect("the folder can be written to");
+    path
+}
+
+/// Words of a command line in which `LIST` stands for a list of a hundred items and `TO` for the server.
+fn words<'w>(line: &'w str, list: &'w str, to: &'w str) -> Vec<&'w str> {
+    let words = line.split(' ').map(|word| match word {
+        "LIST" => list,
+        "TO" => to,
+        word => word,
+    });
+    words.collect()
+}
+
+#[test]
+fn words_that_make_no_sense() {
+    for (line, why) in [
+        ("", "Usage: valkeybloom"),
+        ("grow", "unrecognized subcommand 'grow'"),
+        ("size", "--rate <P>"),
+        ("size --items 0 --rate 0.01", "not between 1 and 2⁶³−1"),
+        ("size --items 1T --rate 0.01", "the units are k, M and G"),
+        (
+            "size --items 99999999999G --rate 0.01",
+            "not between 1 and 2⁶³−1",
+        ),
+        ("size --items 1 --rate 1", "not between 0 and 1"),
+        ("size --items 1 --rate one", "not a number"),
+        ("size --items 1 --rate 0.1 --window 1h", "--periods <N>"),
+        (
+            "size --items 1 --rate 0.1 --window 1h --periods 1441",
+            "a window has 1 to 1440 periods",
+        ),
+        (
+            "size --items 1 --rate 0.1 --window 0s --periods 2",
+            "less than a millisecond",
+        ),
+        (
+            "size --items 1 --rate 0.1 --window 1h --periods 2 --counting",
+            "cannot be used with",
+        ),
+        (
+            "size --items 1 --rate 0.1 --nonscaling --expansion 2",
+            "cannot be used with",
+        ),
+        (
+            "size --items 1 --rate 0.1 --filter-limit 64x",
+            "not an amount of memory, like 64mb",
+        ),
+        ("build --to x --key k --rate 0.1", "<FILE>..."),
+        (
+            "build - --to x --key k --rate 0.1",
+            "the standard input can be read only once: tell its --items",
+        ),
+        ("build f --to x --key k", "--rate <P>"),
+        (
+            "build f --to x --key k --rate 0.1 --add",
+            "cannot be used with",
+        ),
+        (
+            "build f --to x --key {k} --rate 0.1 --shards 2",
+            "the name of a sharded filter can't hold braces",
+        ),
+        ("move redis://x", "<TO>"),
+        ("move x y --type string", "invalid value 'string'"),
+        (
+            "move http://u:secret@x/ y",
+            "that is no address of a server: write redis://user:password@host:port/database",
+        ),
+        ("move x y --cert f", "--cert-key <FILE>"),
+    ] {
+        let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
+        let run = run(&words);
+        assert_eq!(run.status, 2, "{line}: {}", run.err);
+        assert!(run.err.contains(why), "{line}: {}", run.err);
+        assert!(!run.err.contains("secret"), "{line}: {}", run.err);
+        assert_eq!(run.out, "", "{line}");
+    }
+}
+
+#[test]
+fn what_a_build_is_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    let replica = Server::replica_of(&server).start();
+    let list = list(
+        &server,
+        "list",
+        numbered("item", 1..101).join("\n").as_bytes(),
+    );
+    let list = list.to_str().expect("ASCII");
+    assert_eq!(client.cmd("ACL SETUSER reader on >right"), ok());
+    assert_eq!(client.cmd("SET text text"), ok());
+    assert_eq!(client.cmd("BF.RESERVE full 0.000001 42 NONSCALING"), ok());
+    assert_eq!(client.cmd("BF.RESERVE old 0.01 10"), ok());
+    add(&mut client, "old", &numbered("item", 0..10));
+    wait_in_sync(&server, &replica);
+    let (at, of_replica) = (server.port(), replica.port());
+    let nobody = format!("redis://reader:wrong@127.0.0.1:{at}");
+    let (to, follower) = (url(&server), url(&replica));
+    let rate = "build LIST --key old --rate 0.01 --to TO";
+    for (line, to, why) in [
+        (
+            rate,
+            &nobody,
+            format!(
+                "could not connect to 127.0.0.1:{at}: WRONGPASS user or password is wrong; \
+             check user and password: redis://user:password@host:port"
+            ),
+        ),
+        (
+            rate,
+            &follower,
+            format!(
+                "could not build old at 127.0.0.1:{of_replica}: READONLY You can't write against a read only replica; \
+             this is a replica: name its primary"
+            ),
+        ),
+        (
+            "build LIST --key text --rate 0.01 --to TO",
+            &to,
+            format!(
+                "text at 127.0.0.1:{at} is no filter but of type string: name another key, or delete it"
+            ),
+        ),
+        (
+            "build LIST --key none --add --to TO",
+            &to,
+            format!("none is not there at 127.0.0.1:{at}: build it without --add"),
+        ),
+        (
+            "build LIST --key old --rate 0.01 --items 100M --to TO",
+            &to,
+            format!(
+                "could not build old at 127.0.0.1:{at}: ERR operation exceeds bloom object memory limit; \
+             raise bf.bloom-filter-max-memory-usage there, or use more shards"
+            ),
+        ),
+        (
+            "build LIST --key old --rate 0.000001 --items 42 --nonscaling --to TO",
+            &to,
+            format!(
+                "the filter is full at {list}, line 43: name more --items, or let it grow, without --nonscaling"
+            ),
+        ),
+        (
+            "build LIST --key full --add --to TO",
+            &to,
+            format!(
+                "could not add {list}, line 43 to full at 127.0.0.1:{at}: ERR non scaling filter is full; \
+             build a larger one: `valkeybloom size` tells how large"
+            ),
+        ),
+        (
+            "build none --key old --rate 0.01 --to TO",
+            &to,
+            "could not read none: No such file or directory (os error 2)".to_owned(),
+        ),
+    ] {
+        assert_eq!(run(&words(line, list, to)).failed(1), why, "{line}");
+    }
+    // The old filter is as it was, and nothing is beside it.
+    assert_eq!(client.cmd("BF.CARD old"), int(10));
+    assert_eq!(client.cmd("DBSIZE"), int(3));
+}
+
+#[test]
+fn what_a_server_is_not_ready_for() {
+    let server = Server::start();
+    let mut client = server.client();
+    let bare = Server::builder().without_module().start();
+    let list = list(&server, "list", b"item");
+    let list = list.to_str().expect("ASCII");
+    assert_eq!(client.cmd("ACL SETUSER reader on >right ~* +@read +bf.info"), ok());
+    add(&mut client, "old", &numbered("item", 0..10));
+    let (at, of_bare) = (server.port(), bare.port());
+    let reader = format!("redis://reader:right@127.0.0.1:{at}");
+    let (to, plain) = (url(&server), url(&bare));
+    let rate = "build LIST --key old --rate 0.01 --to TO";
+    let why = run(&words(rate, list, &reader)).failed(1);
+    assert!(
+        why.starts_with(&format!("could not build old at 127.0.0.1:{at}: NOPERM ")),
+        "{why}"
+    );
+    assert!(
+        why.ends_with("; grant it with ACL SETUSER, or name another user"),
+        "{why}"
+    );
+    let why = run(&words(rate, list, &plain)).failed(1);
+    assert!(
+        why.starts_with(&format!(
+            "could not find filters at 127.0.0.1:{of_bare}: ERR unknown command 'BF.INFO'"
+        )),
+        "{why}"
+    );
+    assert!(why.ends_with("; load the module there"), "{why}");
+
+    assert_eq!(client.cmd("CONFIG SET maxmemory 1"), ok());
+    assert_eq!(
+        run(&words(rate, list, &to)).failed(1),
+        format!(
+            "could not build old at 127.0.0.1:{at}: OOM command not allowed when used memory > 'maxmemory'; \
+         raise maxmemory, or free memory"
+        )
+    );
+    assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
+    // The old filter is as it was, and nothing is beside it.
+    assert_eq!(client.cmd("BF.CARD old"), int(10));
+    assert_eq!(client.cmd("DBSIZE"), int(1));
+}
+
+/// A file that is cut or broken is told with the line that could not be read, and changes nothing.
+#[test]
+fn broken_files_are_told_with_their_line() {
+    let server = Server::start();
+    let mut client = server.client();
+    let text = numbered("item", 0..200_000).join("\n");
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    std::io::Write::write_all(&mut packed, text.as_bytes()).expect("memory takes all");
+    let gzip = packed.finish().expect("memory takes all");
+    let zstd = zstd::encode_all(text.as_bytes(), 1).expect("memory takes all");
+    for (name, bytes) in [
+        ("cut.gz", &gzip[..gzip.len() / 2]),
+        ("cut.zst", &zstd[..zstd.len() / 2]),
+    ] {
+        let path = list(&server, name, bytes);
+        let path = path.to_str().expect("ASCII");
+        let why = run(&[
+            "build",
+            path,
+            "--to",
+            &url(&server),
+            "--key",
+            "seen",
+            "--rate",
+            "0.01",
+        ])
+        .failed(1);
+        let line = why
+            .strip_prefix(&format!("could not read {path}, line "))
+            .expect(&why);
+        let line: u32 = line
+            .split(':')
+            .next()
+            .and_then(|line| line.parse().ok())
+            .expect(&why);
+        assert!((50_000..150_000).contains(&line), "{why}");
+    }
+    assert_eq!(client.cmd("DBSIZE"), int(0));
+}
+
+#[test]
+fn what_a_move_is_refused() {
+    let [from, to] = [(); 2].map(|()| Server::start());
+    let bare = Server::builder().without_module().start();
+    let why = run(&["move", &url(&from), &url(&bare)]).failed(1);
+    assert!(why.ends_with("; load the module there"), "{why}");
+    let replica = Server::replica_of(&to).start();
+    wait_in_sync(&to, &replica);
+    add(&mut from.client(), "seen", &numbered("item", 0..10));
+    let mut far = to.client();
+    let wrong = format!("redis://:wrong@127.0.0.1:{}", to.port());
+    assert_eq!(far.cmd("ACL SETUSER default >right"), ok());
+    assert_eq!(far.cmd("ACL SETUSER default resetpass >right"), ok());
+    for (from, to) in [(&url(&from), &wrong), (&wrong, &url(&from))] {
+        let why = run(&["move", from, to]).failed(1);
+        assert!(why.contains("WRONGPASS "), "{why}");
+        assert!(!why.contains("wrong@"), "{why}");
+    }
+    assert_eq!(far.cmd("ACL SETUSER default nopass"), ok());
+
+    let why = run(&["move", &url(&from), &url(&replica)]).failed(1);
+    assert_eq!(
+        why,
+        format!(
+            "could not write to 127.0.0.1:{}: READONLY You can't write against a read only replica; \
+         this is a replica: name its primary",
+            replica.port()
+        )
+    );
+    // To read from a replica is right.
+    run(&["move", &url(&replica), &url(&from)]).done();
+
+    assert_eq!(far.cmd("CONFIG SET maxmemory 1"), ok());
+    let told = run(&["move", &url(&from), &url(&to)]);
+    assert!(
+        told.err.contains(&format!(
+            "refused seen: 127.0.0.1:{}: OOM command not allowed when used memory > 'maxmemory'; \
+         raise maxmemory, or free memory\n",
+            to.port()
+        )),
+        "{}",
+        told.err
+    );
+    assert_eq!(told.failed(1), "1 of 1 keys could not be moved");
+    assert_eq!(far.cmd("CONFIG SET maxmemory 0"), ok());
+    assert_eq!(
+        far.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 1000"),
+        ok()
+    );
+    assert_eq!(far.cmd("DBSIZE"), int(0));
+
+    // Limits are for clients: RESTORE is obeyed, chunks are refused.
+    assert_eq!(far.cmd("ACL SETUSER default -restore"), ok());
+    let told = run(&["move", &url(&from), &url(&to)]);
+    assert!(
+        told.err
+            .contains("ERR operation exceeds bloom object memory limit; raise "),
+        "{}",
+        told.err
+    );
+    assert_eq!(told.status, 1);
+    assert_eq!(far.cmd("DBSIZE"), int(0));
+    let mut nobody = command(&["size", "--of", "127.0.0.1:1", "seen"]);
+    nobody.env("NO_COLOR", "1");
+    let why = ended(nobody).failed(1);
+    assert!(
+        why.starts_with("could not connect to 127.0.0.1:1: "),
+        "{why}"
+    );
+}

@@ -1,0 +1,173 @@
+//! What the program says of sizes is what servers say of the filters.
+
+use crate::harness::Client;
+use crate::harness::{Reply, Server, ok};
+
+use super::{add, info, numbered, run, url};
+
+fn number(json: &serde_json::Value, name: &str) -> i64 {
+    json[name]
+        .as_i64()
+        .unwrap_or_else(|| panic!("no {name} in {json}"))
+}
+
+#[test]
+fn a_server_makes_what_was_planned() {
+    let server = Server::start();
+    let mut client = server.client();
+    for options in [
+        "--items 1000 --rate 0.01",
+        "--items 40k --rate 0.001 --nonscaling",
+        "--items 20000 --rate 0.01 --growing-from 50",
+        "--items 20000 --rate 0.02 --growing-from 100 --expansion 1",
+        "--items 3000 --rate 0.01 --counting",
+        "--items 3000 --rate 0.01 --counting --growing-from 100",
+        "--items 20k --rate 0.01 --window 1h --periods 24",
+        "--items 1 --rate 0.5",
+    ] {
+        let words: Vec<&str> = options.split(' ').collect();
+        let planned = run(&[&["size", "--json"], &words[..]].concat()).json();
+        let command = planned["command"].as_str().expect("a command");
+        assert_eq!(client.cmd(command), ok(), "{command}");
+        let size = |client: &mut Client| info(client, "key", "Size").as_int();
+        assert_eq!(
+            size(&mut client),
+            number(&planned, "bytes_when_made"),
+            "{options}"
+        );
+
+        let most = number(&planned, "items");
+        let mut next = 0;
+        while info(&mut client, "key", "Number of items inserted").as_int() < most {
+            let held = info(&mut client, "key", "Number of items inserted").as_int();
+            let lack = u32::try_from((most - held).min(1000)).expect("few");
+            add(&mut client, "key", &numbered("item", next..next + lack));
+            next += lack;
+        }
+        let filters = info(&mut client, "key", "Number of filters").as_int();
+        assert_eq!(filters, number(&planned, "filters"), "{options}");
+        if options.contains("--window") {
+            // That of one of 25 periods, and of what they share.
+            assert!(size(&mut client) * 25 > number(&planned, "bytes_when_full"));
+            assert!(size(&mut client) * 24 < number(&planned, "bytes_when_full"));
+        } else {
+            assert_eq!(
+                size(&mut client),
+                number(&planned, "bytes_when_full"),
+                "{options}"
+            );
+        }
+        let debug = client.cmd("BF.DEBUG key");
+        let lines = debug.as_array().iter().skip(1).map(Reply::text);
+        let hashes = lines.map(|line| {
+            let (_, rest) = line.split_once("hashes:").expect("it tells its hashes");
+            rest.split(' ').next().expect("a number").to_owned()
+        });
+        let planned_hashes = planned["hash_functions"].as_array().expect("a list");
+        let planned_hashes: Vec<String> = planned_hashes.iter().map(ToString::to_string).collect();
+        assert_eq!(hashes.collect::<Vec<_>>(), planned_hashes, "{options}");
+
+        let limit = &planned["limit"]["items"];
+        if info(&mut client, "key", "Expansion rate") != Reply::Nil && !options.contains("--window")
+        {
+            let reach = info(&mut client, "key", "Max scaled capacity").as_int();
+            assert_eq!(limit.as_i64(), Some(reach), "{options}");
+        }
+        client.cmd("DEL key");
+    }
+}
+
+/// The limits refuse what the program says that they refuse, and admit it as it says.
+#[test]
+fn what_the_limits_refuse_is_told_with_the_way_out() {
+    let server = Server::start();
+    let mut client = server.client();
+    let refused = run(&["size", "--items", "100M", "--rate", "0.01"]);
+    let command = refused
+        .out
+        .lines()
+        .find_map(|line| line.strip_prefix("command"));
+    let command = command.expect("a command").trim().to_owned();
+    let why = refused.failed(1);
+    let (_, setting) = why.split_once("set ").expect("a way out");
+    let (setting, _) = setting.split_once(" there").expect("a way out");
+    let too_large = "ERR operation exceeds bloom object memory limit";
+    assert_eq!(client.cmd(&command).text(), too_large);
+    let (name, bytes) = setting.split_once(" to ").expect("a name and a value");
+    assert_eq!(client.cmd(&format!("CONFIG SET {name} {bytes}")), ok());
+    assert_eq!(client.cmd(&command), ok());
+
+    let limited = "--items 100k --rate 0.01 --growing-from 1000 --object-limit 200kb";
+    let words: Vec<&str> = limited.split(' ').collect();
+    let why = run(&[&["size"], &words[..]].concat()).failed(1);
+    let enough = why.split(' ').find_map(|word| word.parse::<u64>().ok());
+    let enough = enough.expect("a number of bytes").to_string();
+    let words: Vec<&str> = words
+        .iter()
+        .map(|&w| if w == "200kb" { &enough } else { w })
+        .collect();
+    run(&[&["size"], &words[..]].concat()).done();
+}
+
+/// As the table of docs/sharded.md has them.
+#[test]
+fn the_fewest_shards_are_found() {
+    for (options, shards, capacity) in [
+        (
+            "--items 1G --rate 0.01 --nonscaling --shards",
+            18,
+            55_591_774,
+        ),
+        ("--items 10G --rate 0.001 --shards", 295, 33_927_368),
+        ("--items 1M --rate 0.01 --shards 4", 4, 252_166),
+    ] {
+        let words: Vec<&str> = options.split(' ').collect();
+        let planned = run(&[&["size", "--json"], &words[..]].concat()).json();
+        assert_eq!(number(&planned, "shards"), shards);
+        assert_eq!(number(&planned, "capacity_of_a_shard"), capacity);
+    }
+}
+
+#[test]
+fn a_filter_that_is_there() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE grown 0.01 100"), ok());
+    add(&mut client, "grown", &numbered("item", 0..5000));
+    assert_eq!(
+        client.cmd("BF.RESERVE counted 0.01 1000 COUNTING NONSCALING"),
+        ok()
+    );
+    assert_eq!(
+        client.cmd("BF.RESERVE lately 0.01 1000 WINDOW 3600000 PERIODS 24"),
+        ok()
+    );
+    for key in ["grown", "counted", "lately"] {
+        let told = run(&["size", "--json", "--of", &url(&server), key]).json();
+        for (name, field) in [
+            ("items", "Number of items inserted"),
+            ("capacity", "Capacity"),
+            ("bytes", "Size"),
+            ("filters", "Number of filters"),
+        ] {
+            assert_eq!(
+                number(&told, name),
+                info(&mut client, key, field).as_int(),
+                "{key}"
+            );
+        }
+        assert_eq!(told["error_rate"], 0.01);
+        assert_eq!(told["type"], client.cmd(&format!("TYPE {key}")).text());
+    }
+    let told = run(&["size", "--json", "--of", &url(&server), "grown"]).json();
+    let items = number(&told, "items");
+    assert_eq!(client.cmd(&format!("BF.RESERVE anew 0.01 {items}")), ok());
+    let anew = info(&mut client, "anew", "Size").as_int();
+    assert_eq!(number(&told, "bytes_if_reserved_for_its_items"), anew);
+    assert_eq!(
+        number(&told, "saved_by_that"),
+        number(&told, "bytes") - anew
+    );
+    let reach = info(&mut client, "grown", "Max scaled capacity").as_int();
+    assert_eq!(number(&told, "can_grow_to"), reach);
+}

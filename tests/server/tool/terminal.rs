@@ -1,0 +1,97 @@
+//! What is shown while the program works: a bar on a terminal, lines elsewhere, colours where they are wanted.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use crate::harness::Server;
+
+use super::{command, ended, numbered, run, url};
+
+/// What a terminal gets to see.
+fn on_terminal(words: &[&str], no_color: bool) -> String {
+    let line = format!("{} {}", env!("CARGO_BIN_EXE_valkeybloom"), words.join(" "));
+    let mut script = Command::new("script");
+    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    script
+        .env("TERM", "xterm")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null());
+    if no_color {
+        script.env("NO_COLOR", "1");
+    }
+    let output = script.output().expect("script is there");
+    assert!(output.status.success(), "{words:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_bar_on_a_terminal_and_lines_elsewhere() {
+    let server = Server::start();
+    let list = server.dir().join("list");
+    fs::write(&list, numbered("item", 0..300_000).join("\n"))
+        .expect("the folder can be written to");
+    let list = list.to_str().expect("ASCII");
+    let address = url(&server);
+    let words = [
+        "build", list, "--to", &address, "--key", "seen", "--rate", "0.01",
+    ];
+    let shown = on_terminal(&words, false);
+    for step in ["counting", "filling", "sending"] {
+        assert!(
+            shown.contains(&format!("{step} [==============================] 100 %  ")),
+            "{shown}"
+        );
+    }
+    assert!(
+        shown.contains("300,000 items, ") && shown.contains("/s, 0s left"),
+        "{shown}"
+    );
+
+    let plain = run(&words);
+    let lines: Vec<&str> = plain.err.lines().collect();
+    assert_eq!(lines.len(), 3, "{}", plain.err);
+    assert!(
+        lines[1].starts_with("filling: 300,000 items, ") && lines[1].ends_with("/s, done"),
+        "{}",
+        lines[1]
+    );
+    assert!(!plain.err.contains('\r') && !plain.err.contains('\u{1b}'));
+    let quiet = run(&[&words[..], &["--quiet"]].concat());
+    assert_eq!((&quiet.out[..], &quiet.err[..]), ("", ""));
+    // JSON is alone on its stream.
+    run(&[&words[..], &["--json"]].concat()).json();
+}
+
+#[test]
+fn colours_are_for_terminals_that_want_them() {
+    assert!(on_terminal(&["size", "--help"], false).contains('\u{1b}'));
+    assert!(!on_terminal(&["size", "--help"], true).contains('\u{1b}'));
+    assert!(!run(&["size", "--help"]).done().contains('\u{1b}'));
+}
+
+#[test]
+fn every_subcommand_has_help_with_examples_and_pages() {
+    let server = Server::start();
+    let folder = server.dir().join("pages");
+    run(&["pages", folder.to_str().expect("ASCII")]).done();
+    let page = |name: &str| fs::read_to_string(folder.join(name)).expect(name);
+    for name in ["size", "build", "move"] {
+        let help = run(&[name, "--help"]).done();
+        assert!(
+            help.contains(&format!("Examples:\n  valkeybloom {name} ")) || name == "build",
+            "{help}"
+        );
+        assert!(help.contains(&format!("\n  valkeybloom {name} ")), "{help}");
+        assert!(
+            page(&format!("valkeybloom-{name}.1")).contains("Examples:"),
+            "{name}"
+        );
+    }
+    assert!(page("_valkeybloom").starts_with("#compdef valkeybloom"));
+    assert!(page("valkeybloom.fish").contains("complete -c valkeybloom"));
+    let version = ended(command(&["--version"])).done();
+    assert_eq!(
+        version,
+        format!("valkeybloom {}\n", env!("CARGO_PKG_VERSION"))
+    );
+}
