@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the module as it is packaged, for x86_64 or aarch64, and prints its path. The same sources and compiler
-# make the same bytes in whatever folder they are.
+# Builds the module as it is packaged, for x86_64 or aarch64, and prints its path; with the word tool, the program
+# `valkeybloom`. The same sources and compiler make the same bytes in whatever folder they are.
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/module.sh: $*" >&2; exit 1; }
@@ -26,11 +26,18 @@ tab=$(printf '\037')
 flags="--remap-path-prefix=$PWD=/valkeybloom"
 flags="$flags$tab--remap-path-prefix=$target=/target"
 flags="$flags$tab--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-CARGO_TARGET_DIR=$target/packaged CARGO_ENCODED_RUSTFLAGS=$flags \
-    cargo build --quiet --release --locked --lib --target "$triple" >&2
-module=$target/packaged/$triple/release/libvalkeybloom.so
+# The C of the program's libraries names its folders in assertions.
+cflags="-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
+case ${2-} in
+    tool) folder=tool built=valkeybloom what="--no-default-features --features cli --bin valkeybloom" ;;
+    *) folder=packaged built=libvalkeybloom.so what=--lib ;;
+esac
+# shellcheck disable=SC2086  # a list of options
+CARGO_TARGET_DIR=$target/$folder CARGO_ENCODED_RUSTFLAGS=$flags CFLAGS=$cflags \
+    cargo build --quiet --release --locked $what --target "$triple" >&2
+built=$target/$folder/$triple/release/$built
 
-newest=$("$objdump" -T "$module" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+newest=$("$objdump" -T "$built" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
 [ "$(printf '%s\n' "$newest" GLIBC_2.34 | sort -V | tail -n 1)" = GLIBC_2.34 ] ||
-    fail "the module needs $newest, and packages promise 2.34"
-echo "$module"
+    fail "$built needs $newest, and packages promise 2.34"
+echo "$built"

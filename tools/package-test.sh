@@ -107,6 +107,7 @@ test_in() { # tarball
 
     in_root dpkg -i /package.deb >"$tmp/installed" 2>&1 || fail "dpkg: $(cat "$tmp/installed")"
     configuration | cmp - "$tmp/before" || fail "the package changed something in /etc"
+    in_root valkeybloom size --items 1000 --rate 0.01 >/dev/null || fail "the program does not run"
     start || fail "the server does not start beside the package: $(tail -n 20 "$root/log")"
     ! ask MODULE LIST | grep -qx bf || fail "the module is loaded though nobody asked for it"
     stop

@@ -18,6 +18,7 @@ export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=valkeybloom-$version-$arch
 module=$(tools/module.sh "$arch")
+tool=$(tools/module.sh "$arch" tool)
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
 packages=$target/package
 mkdir -p "$packages"
@@ -34,7 +35,7 @@ sbom() { # file
     mkdir "$tmp/crate"
     cp -r Cargo.toml Cargo.lock src benches tests examples "$tmp/crate"
     "$tools/bin/cargo-cyclonedx" cyclonedx -qq --manifest-path "$tmp/crate/Cargo.toml" --format json --spec-version 1.5 \
-        --describe binaries --no-build-deps --target "$arch-unknown-linux-gnu"
+        --features cli --describe crate --no-build-deps --target "$arch-unknown-linux-gnu"
     sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' "$tmp/crate/"*.cdx.json >"$1"
 }
 
@@ -44,6 +45,14 @@ documents() { # folder
     cp README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "$1"
     cp docs/*.md docs/*.svg "$1/docs"
     cp examples/*.rs "$1/examples"
+}
+
+# The program's man pages and completions, which it writes itself. It may be for another machine than this.
+pages() {
+    own=$tool
+    [ "$arch" = "$(uname -m)" ] || own=$(tools/module.sh "$(uname -m)" tool)
+    "$own" pages "$tmp/pages"
+    gzip -9n "$tmp/pages/"*.1
 }
 
 example() { # path of the module
@@ -66,6 +75,8 @@ tarball() {
     root=$tmp/$name
     mkdir "$root"
     cp "$module" "$root/valkeybloom.so"
+    cp "$tool" "$root/valkeybloom"
+    cp -r "$tmp/pages" "$root/pages"
     cp LICENSE "$root"
     documents "$root"
     example "/path/to/valkeybloom.so" >"$root/valkeybloom.conf"
@@ -82,6 +93,13 @@ deb() {
     documentation=$root/usr/share/doc/valkeybloom
     mkdir -p "$root/DEBIAN" "$(dirname "$root$installed")" "$documentation"
     cp "$module" "$root$installed"
+    for place in bin share/man/man1 share/bash-completion/completions share/fish/vendor_completions.d \
+        share/zsh/vendor-completions; do mkdir -p "$root/usr/$place"; done
+    cp "$tool" "$root/usr/bin/valkeybloom"
+    cp "$tmp/pages/"*.1.gz "$root/usr/share/man/man1"
+    cp "$tmp/pages/valkeybloom.bash" "$root/usr/share/bash-completion/completions/valkeybloom"
+    cp "$tmp/pages/valkeybloom.fish" "$root/usr/share/fish/vendor_completions.d"
+    cp "$tmp/pages/_valkeybloom" "$root/usr/share/zsh/vendor-completions"
     cp LICENSE "$documentation/copyright"
     ln -s copyright "$documentation/LICENSE"
     documents "$documentation"
@@ -134,6 +152,7 @@ END
 }
 
 sbom "$tmp/sbom"
+pages
 tarball
 deb
 cp "$tmp/sbom" "$packages/$name.cdx.json"
