@@ -10,10 +10,10 @@
 #[cfg(feature = "server")]
 mod args;
 pub mod bloom;
-#[cfg(feature = "cli")]
-pub mod cli;
 #[cfg(feature = "server")]
 mod carried;
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "server")]
 mod commands;
 #[cfg(feature = "server")]

@@ -16,7 +16,12 @@ pub const COMMANDS: &[Command] = &[
         summary: c"Creates a cuckoo filter with a capacity.",
         complexity: c"O(1)",
         since: c"3.0.0",
-        args: &[required(c"capacity", ArgKind::Integer), optional(c"bucketsize", ArgKind::Integer, Some(c"BUCKETSIZE"), &[]), optional(c"maxiterations", ArgKind::Integer, Some(c"MAXITERATIONS"), &[]), optional(c"expansion", ArgKind::Integer, Some(c"EXPANSION"), &[])],
+        args: &[
+            required(c"capacity", ArgKind::Integer),
+            optional(c"bucketsize", ArgKind::Integer, Some(c"BUCKETSIZE"), &[]),
+            optional(c"maxiterations", ArgKind::Integer, Some(c"MAXITERATIONS"), &[]),
+            optional(c"expansion", ArgKind::Integer, Some(c"EXPANSION"), &[]),
+        ],
     },
     Command {
         name: c"cf.add",

@@ -184,7 +184,10 @@ fn what_a_server_is_not_ready_for() {
     let bare = Server::builder().without_module().start();
     let list = list(&server, "list", b"item");
     let list = list.to_str().expect("ASCII");
-    assert_eq!(client.cmd("ACL SETUSER reader on >right ~* +@read +bf.info"), ok());
+    assert_eq!(
+        client.cmd("ACL SETUSER reader on >right ~* +@read +bf.info"),
+        ok()
+    );
     add(&mut client, "old", &numbered("item", 0..10));
     let (at, of_bare) = (server.port(), bare.port());
     let reader = format!("redis://reader:right@127.0.0.1:{at}");
