@@ -65,7 +65,8 @@ pub fn difference(from: &Server, to: &Server, key: &[u8]) -> Result<Option<Strin
     }
 }
 
-fn by_dump(from: &Server, to: &Server, key: &[u8]) -> Result<Option<String>, End> {
+/// The same of values that only DUMP shows.
+pub fn by_dump(from: &Server, to: &Server, key: &[u8]) -> Result<Option<String>, End> {
     let ours = dump::payload(from, key).map_err(End::From)?;
     let theirs = dump::payload(to, key).map_err(End::To)?;
     let same = ours.as_deref().map(dump::value) == theirs.as_deref().map(dump::value);

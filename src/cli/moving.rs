@@ -2,7 +2,7 @@
 //!
 //! What is small goes by DUMP and RESTORE, which is one step. What is large, and what the target can't read in
 //! that form, goes by BF.SCANDUMP and BF.LOADCHUNK into a key beside ([`place`](super::place)). valkey-bloom has no
-//! chunks, so its filters go by DUMP whatever their size.
+//! chunks, so its filters go by DUMP whatever their size, and so do the values of RedisBloom's other types.
 //!
 //! A key is at the target whole or not at all, and the source is only read: a run that was ended by anything is
 //! finished by the next one.
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::bloom::Dialect;
 
-use super::compare::{End, difference};
+use super::compare::{End, by_dump, difference};
 use super::dump;
 use super::failure::{Failure, Fault, Result, shown};
 use super::place::{Place, Upload, is_beside, now_ms};
@@ -30,13 +30,13 @@ const DUMP_BYTES: u64 = 16 << 20;
 /// How often a filter is begun again that changes on the way.
 const ATTEMPTS: u32 = 3;
 
-/// Types of RedisBloom that nothing brings over, and what they are.
-const OTHERS: [(&str, &str); 4] = [
-    ("MBbloomCF", "a cuckoo filter"),
-    ("CMSk-TYPE", "a count-min sketch"),
-    ("TopK-TYPE", "a top-k"),
-    ("TDIS-TYPE", "a t-digest"),
-];
+/// RedisBloom's other types.
+const OTHERS: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
+
+fn is_filter(kind: &str) -> bool {
+    let mut dialects = Dialect::ALL.iter();
+    dialects.any(|of| of.type_name().to_bytes() == kind.as_bytes())
+}
 
 /// Bring the filters of a server to another
 #[derive(Args)]
@@ -48,8 +48,10 @@ pub struct Move {
     /// Only keys that match a pattern, as of KEYS
     #[arg(long = "match", value_name = "PATTERN")]
     pattern: Option<String>,
-    /// Only filters of a type, as of TYPE
-    #[arg(long = "type", value_name = "TYPE", value_parser = ["bloomfltr", "bloomfltx", "MBbloom--"])]
+    /// Only keys of a type, as of TYPE
+    #[arg(long = "type", value_name = "TYPE", value_parser = [
+        "bloomfltr", "bloomfltx", "MBbloom--", "MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE",
+    ])]
     kind: Option<String>,
     /// Replace filters that are there already
     #[arg(long)]
@@ -115,12 +117,11 @@ impl Move {
         to.require_module()?;
         let could_not = |fault| from.failure("could not look for filters at", &fault);
         let own = Dialect::ALL.map(|of| of.type_name().to_str().unwrap_or_default());
-        let (kinds, others) = match &self.kind {
-            Some(kind) => (vec![kind.as_str()], vec![]),
-            None => (own.to_vec(), OTHERS.map(|(kind, _)| kind).to_vec()),
+        let kinds = match &self.kind {
+            Some(kind) => vec![kind.as_str()],
+            None => own.into_iter().chain(OTHERS).collect(),
         };
         let filters = self.find(&from, &kinds).map_err(could_not)?;
-        let others = self.find(&from, &others).map_err(could_not)?;
 
         let mut moving = Moving {
             options: self,
@@ -161,21 +162,17 @@ impl Move {
         }
         moving.progress.end(moving.bytes);
         if json {
-            self.print_json(&outcomes, &others);
+            self.print_json(&outcomes);
         } else {
-            self.print(&outcomes, &others, show);
+            self.print(&outcomes, show);
         }
         ended?;
         let refused = outcomes
             .iter()
             .filter(|of| of.fate == Fate::Refused)
             .count();
-        if refused + others.len() > 0 {
-            let left = refused + others.len();
-            let text = format!(
-                "{left} of {} keys could not be moved",
-                outcomes.len() + others.len()
-            );
+        if refused > 0 {
+            let text = format!("{refused} of {} keys could not be moved", outcomes.len());
             return Err(Failure::new(text));
         }
         Ok(())
@@ -221,7 +218,7 @@ impl Move {
         Ok(all)
     }
 
-    fn print(&self, outcomes: &[Outcome], others: &[Found], show: Show) {
+    fn print(&self, outcomes: &[Outcome], show: Show) {
         for outcome in outcomes {
             let (key, fate) = (shown(&outcome.found.key), outcome.fate);
             match &outcome.reason {
@@ -235,11 +232,6 @@ impl Move {
                 None => {}
             }
         }
-        for Found { key, kind } in others {
-            let what = OTHERS.iter().find(|(other, _)| other == kind);
-            let what = what.map_or("", |(_, what)| what);
-            eprintln!("refused {}: {what} ({kind}) can't be moved", shown(key));
-        }
         if show == Show::Nothing {
             return;
         }
@@ -251,9 +243,6 @@ impl Move {
             let row = table.entry(&outcome.found.kind).or_default();
             row.0[outcome.fate as usize] += 1;
             row.1 += outcome.bytes;
-        }
-        for other in others {
-            table.entry(&other.kind).or_default().0[Fate::Refused as usize] += 1;
         }
         let heads = Fate::ALL.map(Fate::name);
         let [moved, replaced, skipped, refused] = heads;
@@ -267,7 +256,7 @@ impl Move {
         }
     }
 
-    fn print_json(&self, outcomes: &[Outcome], others: &[Found]) {
+    fn print_json(&self, outcomes: &[Outcome]) {
         let keys = outcomes.iter().map(|outcome| {
             json!({
                 "key": shown(&outcome.found.key),
@@ -277,16 +266,7 @@ impl Move {
                 "reason": outcome.reason,
             })
         });
-        let others = others.iter().map(|other| {
-            json!({
-                "key": shown(&other.key),
-                "type": other.kind,
-                "outcome": Fate::Refused.name(),
-                "bytes": 0,
-                "reason": "no filter that can be moved",
-            })
-        });
-        let keys: Vec<_> = keys.chain(others).collect();
+        let keys: Vec<_> = keys.collect();
         println!("{}", json!({ "dry_run": self.dry_run, "keys": keys }));
     }
 }
@@ -313,62 +293,70 @@ impl Moving<'_> {
                 "it is left from a run that was ended".to_owned(),
             ));
         }
-        let info = Info::of(self.from, key).map_err(|fault| self.source(&fault))?;
-        let (_, _, bytes) = info.sums();
+        let bytes = self.size(found)?;
         let there: String = self
             .to
             .get(key, cmd("TYPE").arg(key))
             .map_err(|fault| self.target(&fault))?;
-        let is_filter = Dialect::ALL
-            .iter()
-            .any(|of| of.type_name().to_bytes() == there.as_bytes());
+        let replaceable = there == found.kind || is_filter(&there) && is_filter(&found.kind);
         let fate = match &there[..] {
             "none" => Fate::Moved,
             _ if !self.options.replace => {
-                if self.options.verify && is_filter {
-                    self.verify(key)?;
+                if self.options.verify && replaceable {
+                    self.verify(found)?;
                     return Err(Stop::Skipped(
                         "it is there already, and the same".to_owned(),
                     ));
                 }
                 return Err(Stop::Skipped("it is there already".to_owned()));
             }
-            _ if is_filter => Fate::Replaced,
+            _ if replaceable => Fate::Replaced,
             other => {
-                return Err(Stop::Refused(format!(
-                    "there it is no filter but of type {other}"
-                )));
+                return Err(Stop::Refused(format!("there it is of type {other}")));
             }
         };
         if self.options.dry_run {
             self.bytes += bytes;
             return Ok(fate);
         }
-        self.transfer(key, bytes)?;
+        self.transfer(found, bytes)?;
         if self.options.verify {
-            self.verify(key)?;
+            self.verify(found)?;
         }
         Ok(fate)
     }
 
-    fn transfer(&mut self, key: &[u8], bytes: u64) -> Result<(), Stop> {
+    /// Bytes of a value at the source.
+    fn size(&self, Found { key, kind }: &Found) -> Result<u64, Stop> {
+        let size = if is_filter(kind) {
+            Info::of(self.from, key).map(|info| info.sums().2)
+        } else {
+            let usage = self
+                .from
+                .get::<Option<u64>>(key, cmd("MEMORY").arg("USAGE").arg(key));
+            return usage.map_err(|fault| self.source(&fault))?.ok_or_else(gone);
+        };
+        size.map_err(|fault| self.source(&fault))
+    }
+
+    fn transfer(&mut self, Found { key, kind }: &Found, bytes: u64) -> Result<(), Stop> {
         let expires_ms = self.expiry(key)?;
-        if self.by_dump && bytes <= DUMP_BYTES && self.restore(key, expires_ms, <[u8]>::to_vec)? {
-            self.bytes += bytes;
-            return Ok(());
+        if !is_filter(kind) {
+            return self.in_one_piece(key, expires_ms, bytes);
+        }
+        if self.by_dump && bytes <= DUMP_BYTES {
+            if self.restore(key, expires_ms, <[u8]>::to_vec)? {
+                self.bytes += bytes;
+                return Ok(());
+            }
+            self.by_dump = false;
         }
         for _ in 0..ATTEMPTS {
             let before = self.bytes;
             match self.by_chunks(key, expires_ms) {
                 Ok(true) => return Ok(()),
-                Ok(false) => {
-                    // The source has no chunks: what it dumps is read whatever its version says.
-                    if !self.restore(key, expires_ms, dump::for_any_server)? {
-                        return Err(Stop::Refused("the server there can't read it".to_owned()));
-                    }
-                    self.bytes += bytes;
-                    return Ok(());
-                }
+                // The source has no chunks.
+                Ok(false) => return self.in_one_piece(key, expires_ms, bytes),
                 Err(Some(stop)) => return Err(stop),
                 Err(None) => self.bytes = before,
             }
@@ -376,6 +364,20 @@ impl Moving<'_> {
         Err(Stop::Refused(
             "it changes while it is copied: stop its writers, or run this again".to_owned(),
         ))
+    }
+
+    /// Brings what its server dumps, which is read whatever the version says.
+    fn in_one_piece(
+        &mut self,
+        key: &[u8],
+        expires_ms: Option<u64>,
+        bytes: u64,
+    ) -> Result<(), Stop> {
+        if !self.restore(key, expires_ms, dump::for_any_server)? {
+            return Err(Stop::Refused("the server there can't read it".to_owned()));
+        }
+        self.bytes += bytes;
+        Ok(())
     }
 
     /// When it expires, in milliseconds since the epoch.
@@ -394,16 +396,13 @@ impl Moving<'_> {
 
     /// Brings it in one step. Returns false if that can't be.
     fn restore(
-        &mut self,
+        &self,
         key: &[u8],
         expires_ms: Option<u64>,
         seal: impl Fn(&[u8]) -> Vec<u8>,
     ) -> Result<bool, Stop> {
         let payload = match dump::payload(self.from, key) {
-            Err(fault) if fault.lacks_command() => {
-                self.by_dump = false;
-                return Ok(false);
-            }
+            Err(fault) if fault.lacks_command() => return Ok(false),
             payload => payload.map_err(|fault| self.source(&fault))?,
         };
         let payload = payload.ok_or_else(gone)?;
@@ -415,10 +414,7 @@ impl Moving<'_> {
         }
         match self.to.call(key, &restore) {
             Ok(_) => Ok(true),
-            Err(fault) if dump::is_unreadable(&fault) || fault.lacks_command() => {
-                self.by_dump = false;
-                Ok(false)
-            }
+            Err(fault) if dump::is_unreadable(&fault) || fault.lacks_command() => Ok(false),
             Err(Fault::Refused(text)) if text.starts_with("BUSYKEY") => Err(taken()),
             Err(fault) => Err(self.target(&fault)),
         }
@@ -472,8 +468,9 @@ impl Moving<'_> {
         Ok(info.get::<Value>("Window").is_some())
     }
 
-    fn verify(&self, key: &[u8]) -> Result<(), Stop> {
-        match difference(self.from, self.to, key) {
+    fn verify(&self, Found { key, kind }: &Found) -> Result<(), Stop> {
+        let compare = if is_filter(kind) { difference } else { by_dump };
+        match compare(self.from, self.to, key) {
             Ok(None) => Ok(()),
             Ok(Some(difference)) => Err(Stop::Refused(difference)),
             Err(End::From(fault)) => Err(self.source(&fault)),
