@@ -270,15 +270,19 @@ impl Filter {
     /// The bit that a point of a probe falls on: 0 or 1, without a branch.
     #[inline(always)]
     pub(crate) fn bit<const BARE: bool>(&self, point: u64) -> u64 {
-        let position = self.modulus::<BARE, 1>().reduce(point);
+        self.bit_at::<BARE>(self.modulus::<BARE, 1>().reduce(point))
+    }
+
+    /// The bit at a position: 0 or 1, without a branch.
+    #[inline(always)]
+    pub(crate) fn bit_at<const BARE: bool>(&self, position: u64) -> u64 {
         words::is_used::<1>(self.bitmap_as::<BARE>(), position)
     }
 
     /// Prefetches that bit's memory.
     #[inline(always)]
-    pub(crate) fn prefetch_bit<const BARE: bool>(&self, point: u64) {
-        let position = self.modulus::<BARE, 1>().reduce(point);
-        memory::prefetch(self.bitmap_as::<BARE>(), (position / 8) as usize);
+    pub(crate) fn prefetch_at<const BARE: bool>(&self, position: u64) {
+        memory::prefetch(self.bitmap_as::<BARE>(), words::byte_of::<1>(position));
     }
 
     /// Whether its bits are worth prefetching: those of a smaller filter are in the cache anyway.

@@ -52,21 +52,21 @@ pub fn any_apart_contains<'f>(mut filters: impl Iterator<Item = &'f Filter>, pro
     false
 }
 
-/// Up to 64 filters, of which each may miss the caches: two positions at once make for half as many rounds that
-/// wait, and a fourth of the filters is left after each.
+/// Up to 64 filters, of which each may miss the caches: several positions at once make for fewer rounds that wait.
+/// The first two leave a fourth of the filters, and of so few four more take no longer.
 fn apart_contain<const BARE: bool>(group: &[&Filter], probe: Probe) -> bool {
     let mut left = u64::MAX >> (64 - group.len());
-    let mut round = 0;
+    let (mut round, mut width) = (0, 2);
     // What few are left are looked up in ahead of their turn by the processor.
     while left.count_ones() > 2 || round == 0 {
-        let points = [round, round + 1].map(|round| point_of::<BARE>(probe, round));
+        let mut located = Located::<BARE>::new(probe, round);
         let mut candidates = left;
         while candidates != 0 {
             let filter = group[candidates.trailing_zeros() as usize];
             candidates &= candidates - 1;
             if filter.is_large() {
-                for point in points {
-                    filter.prefetch_bit::<BARE>(point);
+                for position in &located.within(filter)[..width as usize] {
+                    filter.prefetch_at::<BARE>(*position);
                 }
             }
         }
@@ -75,8 +75,10 @@ fn apart_contain<const BARE: bool>(group: &[&Filter], probe: Probe) -> bool {
             let index = candidates.trailing_zeros();
             candidates &= candidates - 1;
             let filter = group[index as usize];
-            let set = if round + 1 < filter.hashes() {
-                filter.bit::<BARE>(points[0]) & filter.bit::<BARE>(points[1])
+            let set = if round + width <= filter.hashes() {
+                let positions = &located.within(filter)[..width as usize];
+                let bits = positions.iter().map(|at| filter.bit_at::<BARE>(*at));
+                bits.fold(1, |set, bit| set & bit)
             } else if filter.contains(probe) {
                 return true;
             } else {
@@ -84,7 +86,8 @@ fn apart_contain<const BARE: bool>(group: &[&Filter], probe: Probe) -> bool {
             };
             left |= set << index;
         }
-        round += 2;
+        round += width;
+        width = 4;
     }
     while left != 0 {
         if group[left.trailing_zeros() as usize].contains(probe) {
@@ -93,6 +96,35 @@ fn apart_contain<const BARE: bool>(group: &[&Filter], probe: Probe) -> bool {
         left &= left - 1;
     }
     false
+}
+
+/// Four of an item's positions, which are the same in filters with as many cells.
+struct Located<const BARE: bool> {
+    points: [u64; 4],
+    positions: [u64; 4],
+    /// For how many cells the positions are.
+    cells: u64,
+}
+
+impl<const BARE: bool> Located<BARE> {
+    #[inline(always)]
+    fn new(probe: Probe, first: u32) -> Self {
+        Self {
+            points: [0, 1, 2, 3].map(|next| point_of::<BARE>(probe, first + next)),
+            positions: [0; 4],
+            cells: 0,
+        }
+    }
+
+    #[inline(always)]
+    fn within(&mut self, filter: &Filter) -> &[u64; 4] {
+        let modulus = filter.modulus::<BARE, 1>();
+        if modulus.cells() != self.cells {
+            self.cells = modulus.cells();
+            self.positions = self.points.map(|point| modulus.reduce(point));
+        }
+        &self.positions
+    }
 }
 
 /// Puts the next ones behind the first. Returns how many there are now.
