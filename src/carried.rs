@@ -7,7 +7,7 @@ use crate::ffi::{
     register_type,
 };
 use crate::ledger::{self, Entered, Family, Footprint, Weighed};
-use crate::mover::{Mover, count_moved};
+use crate::mover;
 
 /// A value that is carried, and the ledger in which it is entered.
 pub type Kept = Entered<Carried>;
@@ -103,20 +103,7 @@ impl NativeType for Kept {
         Some(Self::new(copy, ledger::of_database(database)))
     }
 
-    fn defrag(mut value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
-        if !config::defrag_is_on() {
-            return (value, true);
-        }
-        let begin = by.cursor();
-        if begin == 0 {
-            let moved;
-            (value, moved) = by.relocate(value);
-            count_moved(moved);
-        }
-        let next = value.value_mut().relocate(begin, &mut Mover(by));
-        if let Some(next) = next {
-            by.set_cursor(next);
-        }
-        (value, next.is_none())
+    fn defrag(value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
+        mover::defrag(value, by, |value, begin, by| value.relocate(begin, by))
     }
 }

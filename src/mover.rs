@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::bloom::Relocate;
 use crate::config;
 use crate::ffi::Defrag;
-use crate::ledger;
+use crate::ledger::{self, Entered, Weighed};
 
 /// Moves what is not large.
 pub struct Mover<'d>(pub &'d Defrag);
@@ -35,8 +35,31 @@ impl Relocate for Mover<'_> {
     }
 }
 
+/// Moves a value's box, and by `relocate` the allocations within, from the step that defragmentation has come to on.
+/// `relocate` returns the step at which to go on. Returns false if it ran out of time.
+pub fn defrag<V: Weighed>(
+    mut value: Box<Entered<V>>,
+    by: &Defrag,
+    relocate: impl FnOnce(&mut V, usize, &mut Mover) -> Option<usize>,
+) -> (Box<Entered<V>>, bool) {
+    if !config::defrag_is_on() {
+        return (value, true);
+    }
+    let begin = by.cursor();
+    if begin == 0 {
+        let moved;
+        (value, moved) = by.relocate(value);
+        count_moved(moved);
+    }
+    let next = relocate(value.value_mut(), begin, &mut Mover(by));
+    if let Some(next) = next {
+        by.set_cursor(next);
+    }
+    (value, next.is_none())
+}
+
 /// Counts an allocation that was moved, or was not.
-pub fn count_moved(moved: bool) {
+fn count_moved(moved: bool) {
     let counter = if moved {
         &ledger::DEFRAG_HITS
     } else {

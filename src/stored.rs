@@ -5,7 +5,7 @@ use crate::bloom::{DecodeError, Dialect, Object, RdbRead, RdbWrite, chunks, dump
 use crate::config;
 use crate::ffi::{AofWriter, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle};
 use crate::ledger::{self, Entered, Family, Footprint, Weighed};
-use crate::mover::{Mover, count_moved};
+use crate::mover;
 use crate::reply::Error;
 
 /// A dump up to this size is written to an AOF as one BF.LOAD, a larger one in chunks: no argument of a
@@ -219,23 +219,10 @@ impl NativeType for Stored {
         Some(Self::new(content, ledger::of_database(database)))
     }
 
-    fn defrag(mut value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
-        if !config::defrag_is_on() {
-            return (value, true);
-        }
-        let begin = by.cursor();
-        if begin == 0 {
-            let moved;
-            (value, moved) = by.relocate(value);
-            count_moved(moved);
-        }
-        let Value::Complete(object) = value.value_mut() else {
-            return (value, true);
-        };
-        let next = object.relocate(begin, &mut Mover(by));
-        if let Some(next) = next {
-            by.set_cursor(next);
-        }
-        (value, next.is_none())
+    fn defrag(value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
+        mover::defrag(value, by, |value, begin, by| match value {
+            Value::Complete(object) => object.relocate(begin, by),
+            Value::Partial(_) => None,
+        })
     }
 }

@@ -5,7 +5,7 @@ use crate::bloom::cuckoo_wire as wire;
 use crate::config;
 use crate::ffi::{AofWriter, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle};
 use crate::ledger::{self, Entered, Family, Footprint, Weighed};
-use crate::mover::{Mover, count_moved};
+use crate::mover;
 
 /// What a key holds, and the ledger in which it is entered.
 pub type Stored = Entered<Cuckoo>;
@@ -104,20 +104,7 @@ impl NativeType for Stored {
         Some(Self::new(copy, ledger::of_database(database)))
     }
 
-    fn defrag(mut value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
-        if !config::defrag_is_on() {
-            return (value, true);
-        }
-        let begin = by.cursor();
-        if begin == 0 {
-            let moved;
-            (value, moved) = by.relocate(value);
-            count_moved(moved);
-        }
-        let next = value.value_mut().relocate(begin, &mut Mover(by));
-        if let Some(next) = next {
-            by.set_cursor(next);
-        }
-        (value, next.is_none())
+    fn defrag(value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
+        mover::defrag(value, by, |object, begin, by| object.relocate(begin, by))
     }
 }
