@@ -461,6 +461,17 @@ fn shards_are_those_of_the_scheme() {
     }
 }
 
+/// The port of the node that a slot belongs to, as a node sees it.
+fn owner_of(node: &Server, slot: usize) -> i64 {
+    let ranges = node.client().cmd("CLUSTER SLOTS");
+    let range = ranges.as_array().iter().find(|range| {
+        let range = range.as_array();
+        let slot = i64::try_from(slot).expect("a slot");
+        (range[0].as_int()..=range[1].as_int()).contains(&slot)
+    });
+    range.expect("each has an owner").as_array()[2].as_array()[1].as_int()
+}
+
 /// Moves a slot from a node to another, with all that is in it.
 fn move_slot(from: &Server, to: &Server, slot: usize) {
     let (mut near, mut far) = (from.client(), to.client());
@@ -486,6 +497,12 @@ fn move_slot(from: &Server, to: &Server, slot: usize) {
     }
     set(&mut far, format!("NODE {}", id(to)));
     set(&mut near, format!("NODE {}", id(to)));
+    // Before it moves on, both have to agree whose it is.
+    for node in [from, to] {
+        wait_until("the slot has come", || {
+            owner_of(node, slot) == i64::from(to.port())
+        });
+    }
 }
 
 /// Whatever the moment at which the slot moves, the filter gets into its place.
