@@ -26,13 +26,23 @@ impl Words for Argv<'_> {
     }
 }
 
-fn items(args: Argv<'_>, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+/// The items among the words.
+pub fn items(args: Argv<'_>, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
     range.map(move |index| args.string(index).bytes())
 }
 
 /// The command's key: always its first argument.
-fn key<'a>(args: &Argv<'a>) -> Str<'a> {
+pub fn key<'a>(args: &Argv<'a>) -> Str<'a> {
     args.string(1)
+}
+
+/// Whether a command comes from a client, or was already executed elsewhere.
+pub fn origin(ctx: Ctx) -> Origin {
+    if ctx.must_obey() {
+        Origin::Elsewhere
+    } else {
+        Origin::Client
+    }
 }
 
 /// Requires a number of words within a range.
@@ -122,12 +132,7 @@ pub fn madd<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// BF.INSERT key [option ...] [ITEMS item ...]
 pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let origin = if ctx.must_obey() {
-        Origin::Elsewhere
-    } else {
-        Origin::Client
-    };
-    let outcome = Insert::parse(&args, config::defaults(), origin).and_then(|request| {
+    let outcome = Insert::parse(&args, config::defaults(), origin(ctx)).and_then(|request| {
         if let (Some(wanted), Some(shape)) = (request.scale_to, &request.create) {
             require_reach(shape, wanted)?;
         }

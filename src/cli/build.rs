@@ -7,7 +7,7 @@ use std::time::Instant;
 use clap::Args;
 use redis::{Cmd, Value, cmd};
 
-use crate::bloom::{Added, Dialect, Fraction, Limits, Object, Refusal, Seed, Time, chunks};
+use crate::bloom::{Added, Fraction, Limits, Object, Refusal, Seed, Time, chunks};
 use crate::sharded::{shard_capacity, shard_of};
 
 use super::failure::{Failure, Fault, Result, shown};
@@ -16,7 +16,7 @@ use super::options::{self, FilterOptions};
 use super::place::{Place, Upload, now_ms};
 use super::progress::{Progress, Show};
 use super::report::Report;
-use super::server::{Server, Tls};
+use super::server::{Server, Tls, is_filter};
 
 /// The most items of a command that adds: some hundred microseconds of the server's time.
 const COMMAND_ITEMS: usize = 1000;
@@ -130,10 +130,7 @@ impl Build {
         let kind: Result<String, Fault> = server.get(key.as_bytes(), cmd("TYPE").arg(key));
         let what = || format!("could not look at {} at", shown(key.as_bytes()));
         let kind = kind.map_err(|fault| server.failure(&what(), &fault))?;
-        let known = Dialect::ALL
-            .iter()
-            .any(|of| of.type_name().to_bytes() == kind.as_bytes());
-        if known || kind == "none" && !self.add {
+        if is_filter(&kind) || kind == "none" && !self.add {
             return Ok(());
         }
         let (key, address) = (shown(key.as_bytes()), server.address());

@@ -1,7 +1,8 @@
 //! The two ways out of a server: DUMP, whole, for what is small, and BF.SCANDUMP, chunk by chunk.
 
-use crc::{CRC_64_REDIS, Crc};
 use redis::cmd;
+
+use crate::bloom::carried::dump_footer;
 
 use super::failure::Fault;
 use super::server::Server;
@@ -30,10 +31,8 @@ pub fn value(payload: &[u8]) -> &[u8] {
 
 /// The same value in a payload that every server takes, whatever version wrote it.
 pub fn for_any_server(payload: &[u8]) -> Vec<u8> {
-    const CRC: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
     let mut sealed = value(payload).to_vec();
-    sealed.extend_from_slice(&OLDEST_VERSION.to_le_bytes());
-    sealed.extend_from_slice(&CRC.checksum(&sealed).to_le_bytes());
+    dump_footer(&mut sealed, OLDEST_VERSION);
     sealed
 }
 

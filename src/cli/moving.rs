@@ -21,7 +21,7 @@ use super::failure::{Failure, Fault, Result, shown};
 use super::place::{Place, Upload, is_beside, now_ms};
 use super::progress::{Progress, Show};
 use super::report::grouped;
-use super::server::{Server, Tls};
+use super::server::{Server, Tls, is_filter};
 use super::size::Info;
 
 /// The most bytes of a filter that goes by DUMP: a few chunks.
@@ -32,11 +32,6 @@ const ATTEMPTS: u32 = 3;
 
 /// RedisBloom's other types.
 const OTHERS: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
-
-fn is_filter(kind: &str) -> bool {
-    let mut dialects = Dialect::ALL.iter();
-    dialects.any(|of| of.type_name().to_bytes() == kind.as_bytes())
-}
 
 /// Bring the filters of a server to another
 #[derive(Args)]
@@ -329,14 +324,11 @@ impl Moving<'_> {
     /// Bytes of a value at the source.
     fn size(&self, Found { key, kind }: &Found) -> Result<u64, Stop> {
         let size = if is_filter(kind) {
-            Info::of(self.from, key).map(|info| info.sums().2)
+            Info::of(self.from, key).map(|info| Some(info.sums().2))
         } else {
-            let usage = self
-                .from
-                .get::<Option<u64>>(key, cmd("MEMORY").arg("USAGE").arg(key));
-            return usage.map_err(|fault| self.source(&fault))?.ok_or_else(gone);
+            self.from.get(key, cmd("MEMORY").arg("USAGE").arg(key))
         };
-        size.map_err(|fault| self.source(&fault))
+        size.map_err(|fault| self.source(&fault))?.ok_or_else(gone)
     }
 
     fn transfer(&mut self, Found { key, kind }: &Found, bytes: u64) -> Result<(), Stop> {

@@ -15,6 +15,8 @@ use redis::{
 };
 use tokio::runtime::Runtime;
 
+use crate::bloom::Dialect;
+
 use super::failure::{Failure, Fault, Result};
 
 /// How long a connection may take to be made.
@@ -75,6 +77,12 @@ impl Tls {
 enum Connection {
     One(MultiplexedConnection),
     Cluster(ClusterConnection),
+}
+
+/// Whether the values of a type, as TYPE tells it, are Bloom filters.
+pub fn is_filter(kind: &str) -> bool {
+    let mut dialects = Dialect::ALL.iter();
+    dialects.any(|of| of.type_name().to_bytes() == kind.as_bytes())
 }
 
 /// A server, or a cluster.

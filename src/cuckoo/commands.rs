@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use crate::args::{Origin, Words};
+use crate::args::Words;
 use crate::bloom::cuckoo::{Cuckoo, Params, Refusal, Shape};
 use crate::bloom::cuckoo_wire::{self as wire, HeaderError};
+use crate::commands::{items, key, origin};
 use crate::config;
 use crate::ffi::{Argv, Ctx, Keyspace, Str};
 use crate::numerals::integer;
@@ -12,23 +13,6 @@ use crate::reply::{CuckooError, Error, Reply, send, send_error};
 
 use super::args::{Insert, defaults, reserve as parse_reserve};
 use super::keys::{Reader, Writer, limits_for};
-
-/// The command's key: always its first argument.
-fn key<'a>(args: &Argv<'a>) -> Str<'a> {
-    args.string(1)
-}
-
-fn items(args: Argv<'_>, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
-    range.map(move |index| args.string(index).bytes())
-}
-
-fn origin(ctx: Ctx) -> Origin {
-    if ctx.must_obey() {
-        Origin::Elsewhere
-    } else {
-        Origin::Client
-    }
-}
 
 /// CF.EXISTS key item
 pub fn exists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {

@@ -33,13 +33,10 @@ macro_rules! required {
             $(pub const fn $name() {})*
         }
 
-        /// The first of them that this server lacks.
-        pub(super) fn lacking() -> Option<&'static str> {
+        /// Whether the server has them all.
+        pub(super) fn has_required() -> bool {
             // SAFETY: nobody writes to the API's table once it is filled.
-            $(if unsafe { { raw::$name }.is_none() } {
-                return Some(stringify!($name));
-            })*
-            None
+            unsafe { true $(&& { raw::$name }.is_some())* }
         }
     };
 }

@@ -66,7 +66,7 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: c_int) -> c
             raw::REDISMODULE_APIVER_1 as c_int,
         )
     };
-    if status != OK || api::lacking().is_some() {
+    if status != OK || !api::has_required() {
         return ERR;
     }
     allocator::TRY_CALLOC.look_up();

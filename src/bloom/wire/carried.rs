@@ -54,7 +54,12 @@ impl Sketch {
     }
 }
 
-static CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
+/// Appends what ends a payload of the server's DUMP: the version of RDB that it is of, and a checksum.
+pub fn dump_footer(payload: &mut Vec<u8>, rdb_version: u16) {
+    static CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
+    payload.extend(rdb_version.to_le_bytes());
+    payload.extend(CHECKSUM.checksum(payload).to_le_bytes());
+}
 
 /// Goes over the fields of a value, one after another, and sees that they are those of such a value. No size that
 /// they claim is trusted: each string has to be there first.
@@ -189,9 +194,7 @@ impl Carried {
         self.write(&mut payload);
         let mut bytes = payload.0;
         bytes.push(END_OF_VALUE);
-        bytes.extend(RDB_VERSION.to_le_bytes());
-        let checksum = CHECKSUM.checksum(&bytes);
-        bytes.extend(checksum.to_le_bytes());
+        dump_footer(&mut bytes, RDB_VERSION);
         bytes
     }
 

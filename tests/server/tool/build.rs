@@ -408,32 +408,16 @@ fn shards_are_those_of_the_scheme() {
     let to = url(&cluster.nodes[1]);
     let items = numbered("item", 0..20_000);
     let path = lines(&cluster.nodes[0], "list", &items);
-    let words = [
-        "build",
-        text(&path),
-        "--to",
-        &to,
-        "--key",
-        "seen",
-        "--shards",
-        "7",
-    ];
-    let told = run(&[&words[..], &["--rate", "0.001", "--nonscaling", "--json"]].concat()).json();
+    let words = |path, more: &[&'static str]| {
+        let words = ["build", path, "--to", &to, "--key", "seen", "--shards", "7"];
+        [&words, more].concat()
+    };
+    let options = ["--rate", "0.001", "--nonscaling", "--json"];
+    let told = run(&words(text(&path), &options)).json();
     assert_eq!(told["items"], 20_000);
     let more = numbered("more", 0..100);
     let path = lines(&cluster.nodes[0], "more", &more);
-    let words = [
-        "build",
-        text(&path),
-        "--to",
-        &to,
-        "--key",
-        "seen",
-        "--shards",
-        "7",
-        "--add",
-    ];
-    run(&words).done();
+    run(&words(text(&path), &["--add"])).done();
 
     let (yes, others, card) = Runtime::new().expect("a runtime").block_on(async {
         let addresses = cluster.nodes.iter().map(url);
