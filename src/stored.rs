@@ -187,8 +187,9 @@ impl NativeType for Stored {
                     // Everything but the filters.
                     to.add_bytes(chunks::piece(object, 0).1.bytes());
                 }
-                for filter in object.all_filters() {
-                    to.add_bytes(filter.blob());
+                for view in object.views() {
+                    let filter = view.filter();
+                    to.add_bytes(&view.blob());
                     to.add(filter.capacity());
                     to.add(filter.items());
                 }

@@ -16,6 +16,7 @@ mod floors;
 mod foreign;
 mod fuzz;
 mod ids;
+mod interleaved;
 mod merge;
 mod model;
 mod oracle;

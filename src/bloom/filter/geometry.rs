@@ -22,6 +22,9 @@ const MOST_BYTES: u64 = 1 << 60;
 /// The same in positions.
 const MOST_POSITIONS: f64 = (1_u64 << 63) as f64;
 
+/// From this size on, in bytes, a filter's cells are likely not to be in the caches.
+pub const LARGE_BYTES: usize = 256 * 1024;
+
 /// How far the number of items in counters may fall behind what the counters in use stand for, in standard
 /// deviations.
 pub const DRIFT: f64 = 5.0;
@@ -107,6 +110,11 @@ impl Geometry {
     /// Length of the whole blob in bytes.
     pub const fn blob_bytes(self) -> u64 {
         self.cell_bytes + self.cells.header_bytes() as u64
+    }
+
+    /// Whether its cells are worth prefetching: those of a smaller filter are in the caches anyway.
+    pub const fn is_large(&self) -> bool {
+        self.blob_bytes() >= LARGE_BYTES as u64
     }
 }
 

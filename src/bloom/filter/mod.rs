@@ -10,6 +10,7 @@ mod cells;
 mod counters;
 mod geometry;
 mod header;
+mod interleaved;
 mod positions;
 mod rate;
 
@@ -24,6 +25,7 @@ pub use cells::{Cells, HEADER_BYTES};
 use geometry::DRIFT;
 pub use geometry::Geometry;
 pub use header::{Header, MAX_HASHES};
+pub use interleaved::{Interleaved, LANES};
 pub use positions::{Modulus, Positions, point, point_of};
 
 /// Up to this size the bits of a filter are counted to estimate its rate: there the number of items tells less.
@@ -59,6 +61,8 @@ enum Layout {
     Counters { hashes: u16, in_use: u32 },
     /// Bits alone; and how many at the end are unused.
     BareBits { hashes: u16, unused: u16 },
+    /// A header. The bits are in one of the lanes of an [`Interleaved`].
+    Interleaved { hashes: u16 },
 }
 
 // A deep stack is walked on every miss; what a lookup reads of a filter should stay in one line.
@@ -96,6 +100,47 @@ impl Filter {
         Self::over(blob, geometry, capacity, items, in_use)
     }
 
+    /// An empty filter whose bits are in an empty lane of filters of this size.
+    pub(crate) fn in_lane(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
+        let mut blob = memory::zeroed(HEADER_BYTES)?;
+        let seed = *hasher.seed()?;
+        Header { geometry, seed }.write(&mut blob);
+        Some(Self {
+            blob,
+            reciprocal: Modulus::reciprocal(geometry.positions),
+            capacity,
+            items: 0,
+            layout: Layout::Interleaved {
+                hashes: u16::try_from(geometry.hashes).ok()?,
+            },
+        })
+    }
+
+    /// Interleaves filters of bits of one size; they have no bits of their own from now on. `None`, and they are as
+    /// they were, if there is no memory for what goes with that.
+    pub(crate) fn interleave(mut filters: [&mut Self; LANES]) -> Option<Interleaved> {
+        let geometry = filters[0].geometry();
+        Interleaved::of(geometry, || {
+            let mut headers = [const { None }; LANES];
+            for (header, filter) in headers.iter_mut().zip(&filters) {
+                let bytes = header.insert(memory::zeroed(HEADER_BYTES)?);
+                bytes.copy_from_slice(&filter.blob[..HEADER_BYTES]);
+            }
+            let mut headers = headers.into_iter().flatten();
+            Some(filters.each_mut().map(|filter| {
+                if let Layout::Bits { hashes } = filter.layout {
+                    filter.layout = Layout::Interleaved { hashes };
+                }
+                std::mem::replace(&mut filter.blob, headers.next().unwrap_or_default())
+            }))
+        })
+    }
+
+    /// Whether its bits are in a lane, and not here.
+    pub(crate) const fn is_in_lane(&self) -> bool {
+        matches!(self.layout, Layout::Interleaved { .. })
+    }
+
     fn over(
         blob: Box<[u8]>,
         geometry: Geometry,
@@ -131,7 +176,7 @@ impl Filter {
     #[inline(always)]
     pub const fn cells(&self) -> Cells {
         match self.layout {
-            Layout::Bits { .. } => Cells::Bits,
+            Layout::Bits { .. } | Layout::Interleaved { .. } => Cells::Bits,
             Layout::Counters { .. } => Cells::Counters,
             Layout::BareBits { .. } => Cells::BareBits,
         }
@@ -139,9 +184,13 @@ impl Filter {
 
     /// The size of the filter.
     pub fn geometry(&self) -> Geometry {
+        let cell_bytes = match self.layout {
+            Layout::Interleaved { .. } => self.positions() / 8,
+            _ => self.bitmap().len() as u64,
+        };
         Geometry {
             positions: self.positions(),
-            cell_bytes: self.bitmap().len() as u64,
+            cell_bytes,
             hashes: self.hashes(),
             cells: self.cells(),
         }
@@ -196,6 +245,9 @@ impl Filter {
             Layout::Bits { .. } => self.bitmap().len() as u64 * 8,
             Layout::Counters { .. } => self.bitmap().len() as u64 * 2,
             Layout::BareBits { unused, .. } => self.bitmap().len() as u64 * 8 - u64::from(unused),
+            Layout::Interleaved { .. } => {
+                Header::parse(&self.blob).map_or(0, |header| header.geometry.positions)
+            }
         }
     }
 
@@ -205,7 +257,8 @@ impl Filter {
         match self.layout {
             Layout::Bits { hashes }
             | Layout::Counters { hashes, .. }
-            | Layout::BareBits { hashes, .. } => hashes as u32,
+            | Layout::BareBits { hashes, .. }
+            | Layout::Interleaved { hashes } => hashes as u32,
         }
     }
 
@@ -251,7 +304,7 @@ impl Filter {
     #[inline]
     pub fn contains(&self, probe: Probe) -> bool {
         match self.layout {
-            Layout::Bits { .. } => self.contains_as::<false>(probe),
+            Layout::Bits { .. } | Layout::Interleaved { .. } => self.contains_as::<false>(probe),
             Layout::BareBits { .. } => self.contains_as::<true>(probe),
             Layout::Counters { .. } => self.counts_item(probe),
         }
@@ -288,7 +341,7 @@ impl Filter {
     /// Whether its bits are worth prefetching: those of a smaller filter are in the cache anyway.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
-        self.blob.len() >= 256 * 1024
+        self.blob.len() >= geometry::LARGE_BYTES
     }
 
     /// Sets an item's bits, and counts the item if one of them was clear. Returns whether one was.
@@ -321,6 +374,12 @@ impl Filter {
     fn insert_as<const BARE: bool>(&mut self, positions: impl Iterator<Item = u64>) -> bool {
         let bitmap = &mut self.blob[if BARE { 0 } else { HEADER_BYTES }..];
         let new = bits::set_all(bitmap, positions);
+        self.count_if(new)
+    }
+
+    /// Counts an item if it is new, which is returned.
+    #[inline(always)]
+    pub(crate) fn count_if(&mut self, new: bool) -> bool {
         self.items += u64::from(new);
         new
     }
@@ -406,7 +465,7 @@ impl Filter {
             self.positions(),
             self.hashes(),
             self.cells(),
-            self.blob.len(),
+            self.geometry().cell_bytes,
         )
     }
 
@@ -476,7 +535,7 @@ impl Filter {
                 *in_use = saturated(now);
                 (*in_use).into()
             }
-            Layout::Bits { .. } | Layout::BareBits { .. } => now,
+            _ => now,
         };
         self.items_of(now)
     }
@@ -513,29 +572,37 @@ impl Filter {
     /// The error rate now: by the bits that are set, where they are known or few enough to be counted, else by
     /// the number of items.
     pub fn estimated_rate(&self) -> f64 {
-        let few = self.blob.len() <= COUNTED_BYTES;
         match self.layout {
-            Layout::Bits { .. } | Layout::BareBits { .. } if !few => self.rate_at(self.items),
-            Layout::Counters {
-                in_use: u32::MAX, ..
-            } => self.rate_at(self.items),
-            _ => self.rate_of_fill(self.fill()),
+            Layout::Counters { in_use, .. } if in_use < u32::MAX => self.rate_of_fill(self.fill()),
+            Layout::Bits { .. } | Layout::BareBits { .. } if self.is_small() => {
+                self.rate_of_fill(self.fill())
+            }
+            _ => self.rate_at(self.items),
         }
     }
 
     /// Whether it holds so few items that the equations tell little of the rate.
     pub fn holds_few(&self) -> bool {
-        self.items < FEW_ITEMS && self.blob.len() <= COUNTED_BYTES
+        self.items < FEW_ITEMS && self.is_small()
     }
 
-    /// Positions of an item that this filter would claim, at random, one for each hash function; `None` where so
-    /// few are set that none is soon found.
-    pub fn claimed_positions(&self, random: &mut u64) -> Option<Vec<u64>> {
+    /// Whether its bits are few enough to be counted. Those in a lane never are.
+    fn is_small(&self) -> bool {
+        !self.is_in_lane() && self.blob.len() <= COUNTED_BYTES
+    }
+
+    /// Positions of an item that this filter would claim if these are in use, at random, one for each hash function;
+    /// `None` where so few are set that none is soon found.
+    pub fn claimed_positions(
+        &self,
+        is_in_use: impl Fn(u64) -> bool,
+        random: &mut u64,
+    ) -> Option<Vec<u64>> {
         let mut tries = 0..TRIES;
         let mut position = || {
             tries.find_map(|_| {
                 let position = asked::below(self.positions(), asked::scrambled(random));
-                self.is_in_use(position).then_some(position)
+                is_in_use(position).then_some(position)
             })
         };
         (0..self.hashes()).map(|_| position()).collect()
@@ -588,7 +655,7 @@ impl Filter {
     fn fill(&self) -> f64 {
         let in_use = match self.layout {
             Layout::Counters { in_use, .. } => in_use.into(),
-            Layout::Bits { .. } | Layout::BareBits { .. } => bits::ones(self.bitmap()),
+            _ => bits::ones(self.bitmap()),
         };
         (to_double(in_use) / to_double(self.positions())).min(1.0)
     }

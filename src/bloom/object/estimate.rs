@@ -9,6 +9,7 @@ use crate::bloom::number::{expm1, ln_1p};
 use crate::bloom::stack::claims;
 
 use super::overlap;
+use super::view::View;
 
 /// So many filters are asked at most. The rates of a stack's filters fall: those behind have little of it.
 const FILTERS: usize = 64;
@@ -56,10 +57,14 @@ impl<'f> Asked<'f> {
 }
 
 /// The error rate of filters, given what it is by the equations if they hold different items.
-pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) -> f64 {
-    let all: Vec<&Filter> = filters.collect();
-    let few = all.iter().filter(|filter| filter.holds_few()).take(FILTERS);
-    let mut few: Vec<_> = few.filter_map(|filter| Asked::new(filter)).collect();
+pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f64 {
+    let all: Vec<View> = filters.collect();
+    // Those of few items have their own bits.
+    let few = all
+        .iter()
+        .filter(|view| view.filter().holds_few())
+        .take(FILTERS);
+    let mut few: Vec<_> = few.filter_map(|view| Asked::new(view.filter())).collect();
     let many = few.len() == FILTERS;
     let questions = loop {
         if few.is_empty() {
@@ -121,13 +126,19 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = &'f Filter>) ->
     }
     if many {
         // Those that were not asked are likely to be off as much as those that were, and to claim together as much.
-        let asked: Vec<&Filter> = few.iter().map(|asked| asked.filter).collect();
+        let asked: Vec<View> = few
+            .iter()
+            .map(|asked| View::new(asked.filter, None))
+            .collect();
         let off = ln_1p(free - 1.0) / ln_1p(expected - 1.0);
         let shared = ln_1p(-found) / ln_1p(free - 1.0) / overlap::factor(&asked);
         return together(by_equations, off * shared * overlap::factor(&all));
     }
-    let asked = |filter: &&Filter| few.iter().any(|asked| std::ptr::eq(asked.filter, *filter));
-    let others: Vec<&Filter> = all.into_iter().filter(|filter| !asked(filter)).collect();
+    let asked = |view: &View| {
+        few.iter()
+            .any(|asked| std::ptr::eq(asked.filter, view.filter()))
+    };
+    let others: Vec<View> = all.into_iter().filter(|view| !asked(view)).collect();
     let of_others = (1.0 - (1.0 - by_equations) / expected).clamp(0.0, 1.0);
     1.0 - (1.0 - found) * (1.0 - together(of_others, overlap::factor(&others)))
 }

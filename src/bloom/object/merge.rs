@@ -12,7 +12,8 @@ use crate::bloom::number::Fraction;
 use crate::bloom::stack::Stack;
 
 use super::ids::{Ids, Interval, hull};
-use super::timeline::{Period, Timeline};
+use super::period::Period;
+use super::timeline::Timeline;
 
 /// Why objects can't be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,7 +306,15 @@ pub fn timelines(
     let room = merged.try_reserve_exact(sorted.len());
     room.map_err(|_| NO_MEMORY)?;
     for of_one in sorted.chunk_by(|(_, one), (_, other)| one.number == other.number) {
-        let parts: Vec<_> = of_one.iter().map(|(_, p)| (&p.stack, &p.ids)).collect();
+        // What is interleaved is copied apart.
+        let mut copies = Vec::new();
+        for (number, period) in of_one {
+            let copy = || sources[*number].separate(period).ok_or(NO_MEMORY);
+            copies.push((!period.is_apart()).then(copy).transpose()?);
+        }
+        let apart = of_one.iter().zip(&copies);
+        let apart = apart.map(|((_, period), copy)| copy.as_ref().unwrap_or(period));
+        let parts: Vec<_> = apart.map(|period| (&period.stack, &period.ids)).collect();
         let mut unlimited = Budget::new(Limits::NONE, 0);
         let Some((source, oldest)) = of_one.first() else {
             continue;
@@ -315,12 +324,11 @@ pub fn timelines(
         let united = stacks_with_ids(&parts, budget)?;
         changed |= !passed && (united.is_some() || *source > 0);
         merged.push(match united {
-            Some((stack, ids)) => Period {
-                number: oldest.number,
-                stack,
-                ids,
+            Some((stack, ids)) => Period::new(oldest.number, stack, ids),
+            None => match copies.swap_remove(0) {
+                Some(copy) => copy,
+                None => oldest.try_clone().ok_or(NO_MEMORY)?,
             },
-            None => oldest.try_clone().ok_or(NO_MEMORY)?,
         });
     }
     if !changed {
@@ -345,9 +353,8 @@ fn with_one_law(first: &Timeline, mut periods: Vec<Period>) -> Result<Timeline, 
         period.stack.follow(law.clone());
     }
     Ok(Timeline {
-        shape,
-        hasher: first.hasher,
         periods,
+        ..Timeline::new(shape, first.hasher)
     })
 }
 

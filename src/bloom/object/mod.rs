@@ -3,11 +3,14 @@
 mod check;
 mod estimate;
 mod ids;
+mod lanes;
 mod merge;
 mod outline;
 mod overlap;
+mod period;
 mod shape;
 mod timeline;
+mod view;
 mod window;
 
 use crate::bloom::filter::{Cells, Filter};
@@ -23,8 +26,9 @@ use timeline::Timeline;
 pub use ids::{Ids, Interval};
 pub use merge::MergeError;
 pub use outline::{FilterOutline, Outline, PeriodOutline};
+pub use period::Period;
 pub use shape::{Kind, Plan, Shape};
-pub use timeline::Period;
+pub use view::View;
 pub use window::{Time, Window};
 
 /// A Bloom object: a stack of filters that acts as one, or a list of such stacks, one for each period of its
@@ -84,11 +88,7 @@ impl Object {
         }
         let mut shape = *shape;
         shape.params.tightening = shape.tightening();
-        let mut timeline = Timeline {
-            shape,
-            hasher: Hasher::Sip(seed),
-            periods: Vec::new(),
-        };
+        let mut timeline = Timeline::new(shape, Hasher::Sip(seed));
         timeline.open(timeline.target(time), limits.beside(Self::BASE_BYTES))?;
         Self(Body::Timeline(Box::new(timeline))).checked()
     }
@@ -119,11 +119,7 @@ impl Object {
             let period = periods.into_iter().next().ok_or("no filters")?;
             Self(Body::Stack(period.finish(hasher, law)?.stack))
         } else {
-            let mut timeline = Timeline {
-                shape,
-                hasher,
-                periods: Vec::new(),
-            };
+            let mut timeline = Timeline::new(shape, hasher);
             timeline.periods.reserve_exact(periods.len());
             for period in periods {
                 let period = period.finish(hasher, law.clone())?;
@@ -208,6 +204,9 @@ impl Object {
             if !stack.has_right_sums() {
                 return Err("sums that are not the filters'");
             }
+        }
+        if let Body::Timeline(timeline) = &self.0 {
+            timeline.lanes.check(&timeline.periods)?;
         }
         check.end()
     }
@@ -433,9 +432,10 @@ impl Object {
 
     /// The error rate now, estimated from what is in each filter.
     pub fn estimated_rate(&self, now_ms: impl Fn() -> u64) -> f64 {
-        let live = || self.live(&now_ms).map(|(_, stack)| stack);
-        let by_equations = either(live().map(Stack::estimated_rate));
-        estimate::rate(by_equations, live().flat_map(Stack::filters))
+        let by_equations = either(self.live(&now_ms).map(|(_, stack)| stack.estimated_rate()));
+        let (one, timeline) = self.parts();
+        let live = timeline.map_or(&[][..], |timeline| timeline.live(&now_ms));
+        estimate::rate(by_equations, views(one, timeline, live))
     }
 
     /// The capacity that the object can grow to before a limit stops it; with a window, in the current period.
@@ -477,7 +477,19 @@ impl Object {
         self.parts().1.map_or(&[], |timeline| &timeline.periods)
     }
 
-    /// All filters that take memory, whether they answer or not.
+    /// All filters that take memory, whether they answer or not, with their bits.
+    pub fn views(&self) -> impl Iterator<Item = View<'_>> {
+        let (one, timeline) = self.parts();
+        views(one, timeline, self.periods())
+    }
+
+    /// The filters of one of its periods, with their bits.
+    pub fn views_of<'o>(&'o self, period: &'o Period) -> impl Iterator<Item = View<'o>> {
+        views(None, self.parts().1, std::slice::from_ref(period))
+    }
+
+    /// All filters that take memory, whether they answer or not. Their bits may be elsewhere, unless it is a plain
+    /// object: [`views`](Self::views) have them.
     pub fn all_filters(&self) -> impl Iterator<Item = &Filter> {
         self.all_stacks().flat_map(Stack::filters)
     }
@@ -507,6 +519,15 @@ impl Object {
                 }
             }
             number += parts;
+        }
+        if let Body::Timeline(timeline) = &mut self.0 {
+            let lanes = &mut timeline.lanes;
+            for index in begin.saturating_sub(number)..lanes.blobs() {
+                if number + index > begin && by.has_enough() {
+                    return Some(number + index);
+                }
+                lanes.relocate(index, by);
+            }
         }
         self.assert_valid();
         None
@@ -539,10 +560,22 @@ impl Object {
 
     /// Whether limits admit such an object.
     pub fn is_within(&self, limits: Limits) -> bool {
-        let mut filters = self.all_filters().map(|f| f.blob().len() as u64);
+        let mut filters = self.all_filters().map(|f| f.geometry().blob_bytes());
         filters.all(|bytes| bytes <= limits.filter_bytes)
             && self.memory_bytes() <= limits.object_bytes
     }
+}
+
+/// The filters of a plain object, or of some periods, with their bits.
+fn views<'o>(
+    one: Option<&'o Stack>,
+    timeline: Option<&'o Timeline>,
+    periods: &'o [Period],
+) -> impl Iterator<Item = View<'o>> {
+    let one = one.map_or(&[][..], Stack::filters).iter();
+    let one = one.map(|filter| View::new(filter, None));
+    let of_periods = timeline.into_iter();
+    one.chain(of_periods.flat_map(move |timeline| periods.iter().flat_map(|p| timeline.views(p))))
 }
 
 /// A sum over periods; only files can claim so many that it is cut.

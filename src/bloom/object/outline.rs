@@ -7,8 +7,9 @@ use crate::bloom::stack::Stack;
 
 use super::check::Check;
 use super::ids::Ids;
+use super::period::Period;
 use super::shape::{Kind, Shape};
-use super::timeline::{Period, Timeline};
+use super::timeline::Timeline;
 
 /// An object as it was read, not checked yet.
 #[derive(Debug)]
@@ -72,11 +73,8 @@ impl PeriodOutline {
             let (capacity, items) = (filter.capacity, filter.items);
             filters.push(Filter::from_blob(blob, filter.geometry, capacity, items)?);
         }
-        Ok(Period {
-            number: self.number,
-            stack: Stack::from_filters(law, hasher, cells, filters)?,
-            ids: self.ids,
-        })
+        let stack = Stack::from_filters(law, hasher, cells, filters)?;
+        Ok(Period::new(self.number, stack, self.ids))
     }
 }
 

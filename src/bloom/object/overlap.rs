@@ -5,8 +5,9 @@
 
 use std::collections::HashMap;
 
-use crate::bloom::filter::Filter;
 use crate::bloom::number::exp;
+
+use super::view::View;
 
 /// So many filters are looked at, at most and about.
 const FILTERS: usize = 256;
@@ -19,13 +20,14 @@ const LOOKUPS: usize = 24_576;
 
 /// By how much the logarithm of the share of items that no filter claims is smaller than if they held different
 /// items: 1 where they do, `1/n` where all `n` hold the same.
-pub fn factor(all: &[&Filter]) -> f64 {
+pub fn factor(all: &[View]) -> f64 {
     // Of a period's filters, which are few, all are among those that are looked at.
     let stride = (all.len() / FILTERS) | 1;
-    let filters: Vec<&Filter> = all.iter().copied().step_by(stride).collect();
+    let filters: Vec<View> = all.iter().copied().step_by(stride).collect();
     let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
-    for (index, filter) in filters.iter().enumerate() {
-        alike.entry(filter.merge_key()).or_default().push(index);
+    let key = |index: usize| filters[index].filter().merge_key();
+    for index in 0..filters.len() {
+        alike.entry(key(index)).or_default().push(index);
     }
     if alike.len() == filters.len() {
         return 1.0;
@@ -40,7 +42,7 @@ pub fn factor(all: &[&Filter]) -> f64 {
     let items = items as f64;
     let rates: Vec<f64> = filters
         .iter()
-        .map(|filter| filter.estimated_rate())
+        .map(|filter| filter.filter().estimated_rate())
         .collect();
     let sum: f64 = rates.iter().sum();
     #[allow(clippy::cast_precision_loss, reason = "there are few filters")]
@@ -49,13 +51,15 @@ pub fn factor(all: &[&Filter]) -> f64 {
     let (mut random, mut passed, mut next) = (0, 0.0, 0.5);
     for (index, filter) in filters.iter().enumerate() {
         passed += rates[index] / sum * items;
-        let others = || alike[&filter.merge_key()].iter().filter(|at| **at != index);
+        let others = || alike[&key(index)].iter().filter(|at| **at != index);
         // How many others claim such an item by chance, in the mean.
         let chance = others().map(|at| rates[*at]).sum::<f64>() * stride;
         // Each filter is asked for items in proportion to its rate.
         while next < passed {
             next += 1.0;
-            let Some(positions) = filter.claimed_positions(&mut random) else {
+            let is_in_use = |position| filter.is_in_use(position);
+            let positions = filter.filter().claimed_positions(is_in_use, &mut random);
+            let Some(positions) = positions else {
                 continue;
             };
             let claims = |at: &&usize| positions.iter().all(|p| filters[**at].is_in_use(*p));

@@ -6,39 +6,17 @@
 //!             passed   oldest                now      made ahead, for a time to live of the whole window
 //! ```
 
-use crate::bloom::filter::Filter;
+use crate::bloom::filter::{Filter, Interleaved};
 use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
 use crate::bloom::law::{Limits, Refusal};
 use crate::bloom::stack::{self, Added, Known, ROW, Row, Stack};
 
 use super::ids::Ids;
+use super::lanes::{HALF, Lanes};
+use super::period::Period;
 use super::shape::Shape;
+use super::view::View;
 use super::window::Time;
-
-/// The items added in a period.
-#[derive(Debug)]
-pub struct Period {
-    /// Its number: periods are numbered since the epoch. 0, without a window.
-    pub number: u64,
-    pub stack: Stack,
-    /// Which ids went into which filter of counters.
-    pub ids: Ids,
-}
-
-impl Period {
-    /// Bytes beside the entry in the table of periods.
-    pub fn memory_bytes(&self) -> u64 {
-        self.stack.memory_bytes() - Stack::BASE_BYTES + self.ids.memory_bytes()
-    }
-
-    pub fn try_clone(&self) -> Option<Self> {
-        Some(Self {
-            number: self.number,
-            stack: self.stack.try_clone()?,
-            ids: self.ids.try_clone()?,
-        })
-    }
-}
 
 /// A list of periods.
 #[derive(Debug)]
@@ -48,16 +26,51 @@ pub struct Timeline {
     pub hasher: Hasher,
     /// In order of their numbers; with equal numbers, the newest last.
     pub periods: Vec<Period>,
+    pub(super) lanes: Lanes,
 }
 
+/// So many pieces of filters are interleaved with each item that is added, and with each batch: some microseconds.
+const PIECES_OF_ITEM: usize = 1;
+const PIECES_OF_BATCH: usize = 16;
+
 impl Timeline {
+    /// A list without periods.
+    pub fn new(shape: Shape, hasher: Hasher) -> Self {
+        Self {
+            shape,
+            hasher,
+            periods: Vec::new(),
+            lanes: Lanes::default(),
+        }
+    }
+
     pub fn try_clone(&self) -> Option<Self> {
         let mut periods = Vec::new();
         periods.try_reserve_exact(self.periods.len()).ok()?;
         for period in &self.periods {
             periods.push(period.try_clone()?);
         }
-        Some(Self { periods, ..*self })
+        let lanes = self.lanes.try_clone()?;
+        Some(Self {
+            periods,
+            lanes,
+            ..*self
+        })
+    }
+
+    /// The filters of a period, with their bits.
+    pub fn views<'t>(&'t self, period: &'t Period) -> impl Iterator<Item = View<'t>> {
+        let first = period.lane.map(|lane| self.lanes.filters_of(lane));
+        let lanes = std::iter::once(first).chain(std::iter::repeat(None));
+        let filters = period.stack.filters().iter().zip(lanes);
+        filters.map(|(filter, lane)| View::new(filter, lane))
+    }
+
+    /// A copy of a period whose filters have their own bits, or `None` if there is no memory for it.
+    pub fn separate(&self, period: &Period) -> Option<Period> {
+        let filters: Option<_> = self.views(period).map(|view| view.separate()).collect();
+        let stack = period.stack.with_filters(filters?);
+        Some(Period::new(period.number, stack, period.ids.try_clone()?))
     }
 
     /// The periods that answer, oldest first. Reads the time only if there is a window.
@@ -78,17 +91,37 @@ impl Timeline {
 
     #[inline(never)]
     pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
-        any_contains(self.live(now_ms), probe)
+        let live = self.live(now_ms);
+        any_contains(live, probe) || {
+            let since = since(live);
+            self.lanes.claims(probe, since, since).from != 0
+        }
     }
 
     pub fn contains_each<'i>(
         &self,
-        items: impl Iterator<Item = &'i [u8]>,
+        mut items: impl Iterator<Item = &'i [u8]>,
         now_ms: impl FnOnce() -> u64,
-        answer: impl FnMut(Probe, bool),
+        mut answer: impl FnMut(Probe, bool),
     ) {
         let live = self.live(now_ms);
-        stack::contains_each(&self.hasher, items, || newest_first(live), answer);
+        let since = since(live);
+        loop {
+            let batch = Batch::of(&self.hasher, &mut items);
+            if batch.len() == 0 {
+                return;
+            }
+            let all = batch.mask_from(0);
+            let claimed = self.lanes.claims_of_batch(&batch, all, since, since).from;
+            let claimed =
+                claimed | stack::claims_of_any(&batch, newest_first(live), all & !claimed);
+            for index in 0..batch.len() {
+                answer(batch.probe(index), claimed >> index & 1 == 1);
+            }
+            if batch.len() < BATCH {
+                return;
+            }
+        }
     }
 
     /// Frees the periods that have passed, and sets the others back with the clock, if that was. Returns whether
@@ -115,9 +148,18 @@ impl Timeline {
         if !changed && !self.periods.iter().any(has_passed) {
             return false;
         }
+        for lane in self
+            .periods
+            .iter()
+            .filter(|p| has_passed(p))
+            .filter_map(|p| p.lane)
+        {
+            self.lanes.release(lane);
+        }
         self.periods.retain(|period| !has_passed(period));
         self.periods.shrink_to_fit();
         self.periods.sort_by_key(|period| period.number);
+        self.lanes.tidy(&mut self.periods);
         true
     }
 
@@ -133,12 +175,15 @@ impl Timeline {
         let target = self.target(time);
         let mut renews = false;
         if !self.shape.is_counting() {
+            self.interleave(PIECES_OF_ITEM, &limits);
             let (earlier, later) = self.live_around(target, time.now_ms);
+            let since = since(earlier).min(since(later));
+            let claims = self.lanes.claims(probe, since, target);
             // A later period keeps it for as long as requested.
-            if any_contains(later, probe) {
+            if claims.from != 0 || any_contains(later, probe) {
                 return Ok(Added::Present);
             }
-            renews = any_contains(earlier, probe);
+            renews = claims.before != 0 || any_contains(earlier, probe);
         }
         let index = self.period_of(target);
         let added = if let Some(index) = index {
@@ -147,7 +192,10 @@ impl Timeline {
             let index = self.open(target, limits())?;
             let added = self.add_to(index, probe, id, limits);
             if added.is_err() {
-                self.periods.remove(index);
+                let period = self.periods.remove(index);
+                if let Some(lane) = period.lane {
+                    self.lanes.release(lane);
+                }
             }
             added
         };
@@ -167,6 +215,7 @@ impl Timeline {
     ) {
         let mut row = Row::new();
         loop {
+            self.interleave(PIECES_OF_BATCH, &limits);
             let batch = Batch::of(&self.hasher, &mut items);
             let mut each = |added: Result<_, _>| {
                 outcome(added);
@@ -178,9 +227,8 @@ impl Timeline {
                     first = self.count_batch(&batch, first, id, &mut row, &mut each);
                 } else {
                     match self.add_batch(&batch, first, time, &mut row, &limits, &mut each) {
-                        Some(true) => break,
-                        Some(false) => return,
-                        None => {}
+                        Some(next) => first = next,
+                        None => return,
                     }
                 }
                 // The object has to grow for the next item, or may have to.
@@ -197,8 +245,9 @@ impl Timeline {
         }
     }
 
-    /// Adds the items of a batch from `first` on to a window, and passes each result to `each`, until that returns
-    /// false. Returns whether all were tried; `None`, and does nothing, if there is no such period yet.
+    /// Adds items of a batch to a window, from `first` on, and passes each result to `each`, until it comes to one
+    /// that needs another period, or needs a lane's stack to grow. Returns the number of that, or `None` once `each`
+    /// returned false.
     fn add_batch(
         &mut self,
         batch: &Batch,
@@ -207,26 +256,41 @@ impl Timeline {
         row: &mut Row,
         limits: impl Fn() -> Limits,
         mut each: impl FnMut(Result<Added, Refusal>) -> bool,
-    ) -> Option<bool> {
+    ) -> Option<usize> {
         let target = self.target(time);
-        let index = self.period_of(target)?;
-        let (earlier, later) = self.live_around(target, time.now_ms);
-        let items = batch.mask_from(first);
-        let present = stack::claims_of_any(batch, newest_first(later), items);
-        let renewed_items = stack::claims_of_any(batch, newest_first(earlier), items & !present);
-        let (period, limits) = self.beside_others(index, limits);
-        let known = Known {
-            present,
-            asked: period.stack.filters().len() - 1,
+        let Some(index) = self.period_of(target) else {
+            return Some(first);
         };
+        let items = batch.mask_from(first);
+        let (earlier, later) = self.live_around(target, time.now_ms);
+        let since = since(earlier).min(since(later));
+        let in_lanes = self.lanes.claims_of_batch(batch, items, since, target);
+        let present = in_lanes.from;
+        let present = present | stack::claims_of_any(batch, newest_first(later), items & !present);
+        let renewed_items = in_lanes.before & !present;
+        let unclaimed = items & !(present | renewed_items);
+        let renewed_items =
+            renewed_items | stack::claims_of_any(batch, newest_first(earlier), unclaimed);
         let mut item = first;
         let each = |added| {
             let renews = renewed_items >> item & 1 == 1;
             item += 1;
             each(if renews { renewed(added) } else { added })
         };
+        let Period { stack, lane, .. } = &mut self.periods[index];
+        if let (Some(lane), [_]) = (*lane, stack.filters()) {
+            let (filters, lane) = self.lanes.filters_of_mut(lane);
+            return add_batch_to_lane(batch, first, present, row, stack, (filters, lane), each);
+        }
+        let base = self.base_bytes();
+        let (period, limits) = beside_others(&mut self.periods, base, index, limits);
+        let known = Known {
+            present,
+            asked: period.stack.filters().len() - 1,
+        };
         let stack = &mut period.stack;
-        Some(stack.add_batch(batch, first, known, row, limits, each))
+        let all = stack.add_batch(batch, first, known, row, limits, each);
+        all.then_some(batch.len())
     }
 
     /// Adds items of a batch to counters, from `first` on, and passes each result to `each`, until it comes to
@@ -299,6 +363,15 @@ impl Timeline {
         batch.len()
     }
 
+    /// Interleaves so many pieces of filters, if there are any to be interleaved.
+    #[inline]
+    fn interleave(&mut self, pieces: usize, limits: impl Fn() -> Limits) {
+        if !self.lanes.is_settled() && !self.shape.is_counting() {
+            let room = limits().object_bytes.saturating_sub(self.memory_bytes());
+            self.lanes.go_on(&mut self.periods, pieces, room);
+        }
+    }
+
     /// The newest period with this number.
     fn period_of(&self, number: u64) -> Option<usize> {
         self.periods.iter().rposition(|p| p.number == number)
@@ -317,32 +390,32 @@ impl Timeline {
         limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
         let is_counting = self.shape.is_counting();
-        let (Period { stack, ids, .. }, limits) = self.beside_others(index, limits);
-        if !is_counting {
-            return stack.add(probe, limits);
+        let base = self.base_bytes();
+        let (period, limits) = beside_others(&mut self.periods, base, index, limits);
+        let Period {
+            stack, ids, lane, ..
+        } = period;
+        if is_counting {
+            let claimant = stack.claimants(probe).next();
+            let index = ids.place(stack, probe, claimant, id, limits)?;
+            stack.count_up(index, probe);
+            return Ok(claimant.map_or(Added::New, |_| Added::Again));
         }
-        let claimant = stack.claimants(probe).next();
-        let index = ids.place(stack, probe, claimant, id, limits)?;
-        stack.count_up(index, probe);
-        Ok(claimant.map_or(Added::New, |_| Added::Again))
+        if let (Some(lane), [_]) = (*lane, stack.filters()) {
+            if stack.is_full() {
+                stack.make_room_for_one(limits())?;
+            }
+            if let [_] = stack.filters() {
+                let (filters, lane) = self.lanes.filters_of_mut(lane);
+                return Ok(stack.count_in_lane(filters.insert(lane, probe)));
+            }
+        }
+        stack.add_unclaimed(probe, limits)
     }
 
-    /// A period, and the limits for its stack: what the rest of the object leaves.
-    fn beside_others(
-        &mut self,
-        index: usize,
-        limits: impl Fn() -> Limits,
-    ) -> (&mut Period, impl Fn() -> Limits) {
-        let base = Self::BASE_BYTES + self.table_bytes();
-        let (older, from) = self.periods.split_at_mut(index);
-        let (period, newer) = from.split_at_mut(1);
-        let period = &mut period[0];
-        let beside = base + period.ids.memory_bytes() - Stack::BASE_BYTES;
-        let limits = move || {
-            let others = older.iter().chain(&*newer).map(Period::memory_bytes);
-            limits().beside(beside + others.sum::<u64>())
-        };
-        (period, limits)
+    /// Bytes of the object beside its periods.
+    fn base_bytes(&self) -> u64 {
+        Self::BASE_BYTES + self.table_bytes() + self.lanes.memory_bytes()
     }
 
     /// Opens a period that does not exist. Returns its index.
@@ -350,20 +423,36 @@ impl Timeline {
         // The stack's own base is part of its entry in the table.
         let rest = self.memory_bytes() + self.entry_bytes() - Stack::BASE_BYTES;
         let shape = &self.shape;
-        let stack = Stack::new(
-            shape.law().ok_or(Refusal::RateTooSmall)?,
-            self.hasher,
-            shape.cells(),
-            shape.params.capacity,
-            limits.beside(rest),
-        )?;
+        let law = shape.law().ok_or(Refusal::RateTooSmall)?;
+        let capacity = shape.params.capacity;
+        let (stack, lane) = if shape.is_counting() {
+            let limits = limits.beside(rest);
+            (
+                Stack::new(law, self.hasher, shape.cells(), capacity, limits)?,
+                None,
+            )
+        } else {
+            let open = |others| {
+                let lane = |geometry| self.lanes.free_lane(geometry, others);
+                // What a lane takes is there already.
+                let limits = |in_lane| limits.beside(rest - in_lane);
+                Stack::in_lane(law.clone(), self.hasher, capacity, lane, limits)
+            };
+            match open(HALF) {
+                Err(Refusal::MemoryLimit) => open(0)?,
+                opened => opened?,
+            }
+        };
         let room = self.periods.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
         let index = self.periods.partition_point(|p| p.number <= number);
+        match lane {
+            Some(lane) => self.lanes.take(lane, number),
+            None => self.lanes.unsettle(),
+        }
         let period = Period {
-            number,
-            stack,
-            ids: Ids::default(),
+            lane,
+            ..Period::new(number, stack, Ids::default())
         };
         self.periods.insert(index, period);
         Ok(index)
@@ -408,7 +497,7 @@ impl Timeline {
     /// The exact sum of the object's allocations in bytes, including itself.
     pub fn memory_bytes(&self) -> u64 {
         let periods = self.periods.iter().map(Period::memory_bytes);
-        Self::BASE_BYTES + self.table_bytes() + periods.sum::<u64>()
+        self.base_bytes() + periods.sum::<u64>()
     }
 
     fn table_bytes(&self) -> u64 {
@@ -425,18 +514,81 @@ impl Timeline {
     }
 }
 
-/// The filters of some periods.
-fn newest_first(periods: &[Period]) -> impl Iterator<Item = &Filter> {
-    let stacks = periods.iter().rev().map(|period| &period.stack);
-    stacks.flat_map(|stack| stack.filters().iter().rev())
+/// A period, and the limits for its stack: what the rest of the object, which takes so many bytes beside its
+/// periods, leaves.
+fn beside_others(
+    periods: &mut [Period],
+    base: u64,
+    index: usize,
+    limits: impl Fn() -> Limits,
+) -> (&mut Period, impl Fn() -> Limits) {
+    let (older, from) = periods.split_at_mut(index);
+    let (period, newer) = from.split_at_mut(1);
+    let period = &mut period[0];
+    let beside = base + period.ids.memory_bytes() - Stack::BASE_BYTES;
+    let limits = move || {
+        let others = older.iter().chain(&*newer).map(Period::memory_bytes);
+        limits().beside(beside + others.sum::<u64>())
+    };
+    (period, limits)
 }
 
-/// Whether any of these periods claims the item.
+/// Adds the items of a batch from `first` on to a stack of one filter, whose bits are in a lane, until that is full.
+/// Returns the number of the next item, or `None` once `each` returned false.
+fn add_batch_to_lane(
+    batch: &Batch,
+    first: usize,
+    present: u64,
+    row: &mut Row,
+    stack: &mut Stack,
+    (filters, lane): (&mut Interleaved, u8),
+    mut each: impl FnMut(Result<Added, Refusal>) -> bool,
+) -> Option<usize> {
+    let mut located = None;
+    for item in first..batch.len() {
+        let probe = batch.probe(item);
+        let added = if present >> item & 1 == 1 {
+            Added::Present
+        } else if stack.is_full() {
+            if !filters.contains(lane, probe) {
+                return Some(item);
+            }
+            Added::Present
+        } else {
+            let of_row = item / ROW * ROW;
+            if located != Some(of_row) {
+                row.locate_in_lanes(batch, of_row, filters);
+                located = Some(of_row);
+            }
+            stack.count_in_lane(match row.positions(item % ROW) {
+                Some(positions) => filters.insert_at(lane, positions),
+                None => filters.insert(lane, probe),
+            })
+        };
+        if !each(Ok(added)) {
+            return None;
+        }
+    }
+    Some(batch.len())
+}
+
+/// The number of the first of these periods.
+fn since(periods: &[Period]) -> u64 {
+    periods.first().map_or(u64::MAX, |period| period.number)
+}
+
+/// The filters of some periods that have their own bits.
+fn newest_first(periods: &[Period]) -> impl Iterator<Item = &Filter> {
+    let periods = periods.iter().rev();
+    periods.flat_map(|period| period.own_filters().iter().rev())
+}
+
+/// Whether any of the filters of these periods that have their own bits claims the item.
 fn any_contains(periods: &[Period], probe: Probe) -> bool {
     let Some((newest, older)) = periods.split_last() else {
         return false;
     };
-    newest.stack.contains(probe)
+    stack::any_contains(newest.own_filters(), probe)
         || !older.is_empty() && stack::any_apart_contains(newest_first(older), probe)
 }
 

@@ -4,7 +4,7 @@
 //! a round do not wait for each other, so their cache misses overlap, and there is no branch between them
 //! to mispredict.
 
-use crate::bloom::filter::{Cells, Filter, point, point_of};
+use crate::bloom::filter::{Cells, Filter, Interleaved, Modulus, point, point_of};
 use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
 use crate::bloom::machine::memory;
 use crate::bloom::machine::words::{self, Task, Use, Words};
@@ -414,29 +414,55 @@ impl Row {
     /// large, prefetches their memory.
     #[inline(always)]
     pub fn locate(&mut self, batch: &Batch, first: usize, filter: &Filter) {
-        self.hashes = filter.hashes() as usize;
-        if self.hashes <= ROW_HASHES {
-            let row = self;
-            match filter.cells() {
-                Cells::BareBits => words::run(Locate::<true, 1> {
-                    row,
-                    batch,
-                    first,
-                    filter,
-                }),
-                Cells::Counters => words::run(Locate::<false, 4> {
-                    row,
-                    batch,
-                    first,
-                    filter,
-                }),
-                Cells::Bits => words::run(Locate::<false, 1> {
-                    row,
-                    batch,
-                    first,
-                    filter,
-                }),
+        match filter.cells() {
+            Cells::BareBits => self.locate_as::<true, 1>(batch, first, filter),
+            Cells::Counters => self.locate_as::<false, 4>(batch, first, filter),
+            Cells::Bits => self.locate_as::<false, 1>(batch, first, filter),
+        }
+    }
+
+    #[inline(always)]
+    fn locate_as<const BARE: bool, const CELL_BITS: u64>(
+        &mut self,
+        batch: &Batch,
+        first: usize,
+        filter: &Filter,
+    ) {
+        let modulus = filter.modulus::<BARE, CELL_BITS>();
+        let (cells, is_large) = (filter.bitmap_as::<BARE>(), filter.is_large());
+        let near = |position| {
+            if is_large {
+                memory::prefetch(cells, words::byte_of::<CELL_BITS>(position));
             }
+        };
+        self.locate_by::<BARE>(batch, first, modulus, filter.hashes(), near);
+    }
+
+    /// The same in interleaved filters.
+    pub fn locate_in_lanes(&mut self, batch: &Batch, first: usize, filters: &Interleaved) {
+        let hashes = filters.geometry().hashes;
+        let near = |position| filters.prefetch_at(position);
+        self.locate_by::<false>(batch, first, filters.modulus(), hashes, near);
+    }
+
+    #[inline(always)]
+    fn locate_by<const BARE: bool>(
+        &mut self,
+        batch: &Batch,
+        first: usize,
+        modulus: Modulus,
+        hashes: u32,
+        near: impl Fn(u64),
+    ) {
+        self.hashes = hashes as usize;
+        if self.hashes <= ROW_HASHES {
+            words::run(Locate::<BARE, _> {
+                row: self,
+                batch,
+                first,
+                modulus,
+                near,
+            });
         }
     }
 
@@ -448,21 +474,21 @@ impl Row {
     }
 }
 
-struct Locate<'l, const BARE: bool, const CELL_BITS: u64> {
+struct Locate<'l, const BARE: bool, N> {
     row: &'l mut Row,
     batch: &'l Batch,
     first: usize,
-    filter: &'l Filter,
+    modulus: Modulus,
+    /// Brings near what is at a position.
+    near: N,
 }
 
-impl<const BARE: bool, const CELL_BITS: u64> Task for Locate<'_, BARE, CELL_BITS> {
+impl<const BARE: bool, N: Fn(u64)> Task for Locate<'_, BARE, N> {
     const USE: Use = Use::Lookups;
     type Output = ();
 
     #[inline(always)]
     fn run<W: Words>(self) {
-        let modulus = self.filter.modulus::<BARE, CELL_BITS>();
-        let (cells, is_large) = (self.filter.bitmap_as::<BARE>(), self.filter.is_large());
         let end = self.batch.len().min(self.first + ROW);
         for start in (self.first..end).step_by(W::COUNT) {
             let mut sum = W::load(&self.batch.a[start..]);
@@ -472,11 +498,9 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for Locate<'_, BARE, CELL_BITS
                 let point = point::<W, BARE>(round, sum, step);
                 sum = sum.add(step);
                 let positions = &mut positions[start - self.first..][..W::COUNT];
-                modulus.reduce(point).store(positions);
-                if is_large {
-                    for position in positions {
-                        memory::prefetch(cells, words::byte_of::<CELL_BITS>(*position));
-                    }
+                self.modulus.reduce(point).store(positions);
+                for position in positions {
+                    (self.near)(*position);
                 }
             }
         }

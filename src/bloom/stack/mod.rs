@@ -1,14 +1,18 @@
 //! A stack of filters that acts as one scalable Bloom filter (Almeida, Baquero, Preguiça and Hutchison
 //! 2007): the newest filter takes new items until it is full, and then its law stacks another on it.
 
+mod lanes;
 mod lookup;
 
-use crate::bloom::filter::{Cells, Filter};
+use crate::bloom::filter::{Cells, Filter, Geometry};
 use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
 use crate::bloom::law::{Growth, Law, Limits, Refusal, Standing, Step};
 use crate::bloom::number::{MAX_CAPACITY, Sums, either};
 
-pub use lookup::{ROW, Row, any_apart_contains, claims, claims_of_any, contains_each};
+pub use lanes::{LanesOfBatch, narrow, narrow_batch};
+pub use lookup::{
+    ROW, Row, any_apart_contains, any_contains, claims, claims_of_any, contains_each,
+};
 
 /// What an add did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,13 +63,41 @@ impl Stack {
         limits: Limits,
     ) -> Result<Self, Refusal> {
         let mut stack = Self::empty(law, hasher, cells);
+        let step = stack.first_step(capacity, limits)?;
+        let filter = Filter::new(step.capacity, step.geometry, &stack.hasher);
+        stack.push(&step, filter)?;
+        Ok(stack)
+    }
+
+    /// The same of bits, whose first filter's are in a lane of filters of its size, if `lane` has one.
+    pub fn in_lane<L>(
+        law: Law,
+        hasher: Hasher,
+        capacity: u64,
+        lane: impl FnOnce(Geometry) -> Option<L>,
+        limits: impl FnOnce(u64) -> Limits,
+    ) -> Result<(Self, Option<L>), Refusal> {
+        let mut stack = Self::empty(law, hasher, Cells::Bits);
+        let unlimited = stack.first_step(capacity, Limits::NONE)?;
+        let lane = lane(unlimited.geometry);
+        let in_lane = lane.as_ref().map_or(0, |_| unlimited.geometry.cell_bytes);
+        let step = stack.first_step(capacity, limits(in_lane))?;
+        let make = if lane.is_some() {
+            Filter::in_lane
+        } else {
+            Filter::new
+        };
+        let filter = make(step.capacity, step.geometry, &stack.hasher);
+        stack.push(&step, filter)?;
+        Ok((stack, lane))
+    }
+
+    fn first_step(&self, capacity: u64, limits: Limits) -> Result<Step, Refusal> {
         let first = Standing {
             newest: capacity,
-            ..stack.standing()
+            ..self.standing()
         };
-        let step = stack.law.step(&first, limits)?;
-        stack.push(&step)?;
-        Ok(stack)
+        self.law.step(&first, limits)
     }
 
     fn empty(law: Law, hasher: Hasher, cells: Cells) -> Self {
@@ -106,16 +138,34 @@ impl Stack {
         for filter in &self.filters {
             filters.push(filter.try_clone()?);
         }
-        Some(Self {
+        Some(self.with_filters(filters))
+    }
+
+    /// This stack, with copies of its filters.
+    pub fn with_filters(&self, filters: Vec<Filter>) -> Self {
+        let mut stack = Self {
             filters,
             law: self.law.clone(),
             ..*self
-        })
+        };
+        stack.settle_bytes();
+        stack
     }
 
     /// The filters, oldest first. There is at least one.
     pub fn filters(&self) -> &[Filter] {
         &self.filters
+    }
+
+    /// The oldest filter, whose blob may be taken: [`settle_bytes`](Self::settle_bytes) is to follow.
+    pub fn first_mut(&mut self) -> &mut Filter {
+        &mut self.filters[0]
+    }
+
+    /// Sums up the bytes of blobs again.
+    pub fn settle_bytes(&mut self) {
+        let bytes = self.filters.iter().map(|filter| filter.blob().len() as u64);
+        self.blob_bytes = bytes.sum();
     }
 
     /// The filters, to be moved.
@@ -292,6 +342,27 @@ impl Stack {
         true
     }
 
+    /// Adds an item that no older filter claims to the newest one.
+    pub fn add_unclaimed(
+        &mut self,
+        probe: Probe,
+        limits: impl FnOnce() -> Limits,
+    ) -> Result<Added, Refusal> {
+        self.add_to_newest(probe, |newest| newest.insert(probe), limits)
+    }
+
+    /// Whether the newest filter takes no more items.
+    pub fn is_full(&self) -> bool {
+        self.items >= MAX_CAPACITY || self.filters.last().is_none_or(Filter::is_full)
+    }
+
+    /// Counts an item that was set in the lane of the first filter, the newest, if it was new there.
+    pub fn count_in_lane(&mut self, new: bool) -> Added {
+        self.filters[0].count_if(new);
+        self.items += u64::from(new);
+        if new { Added::New } else { Added::Present }
+    }
+
     /// Adds an item that no older filter claims to the newest one, as `insert` does.
     #[inline(always)]
     fn add_to_newest(
@@ -314,16 +385,7 @@ impl Stack {
 
     #[cold]
     fn add_to_full(&mut self, probe: Probe, limits: Limits) -> Result<Added, Refusal> {
-        // Only a file can claim so many.
-        if self.items >= MAX_CAPACITY {
-            let fixed = self.law.growth() == Growth::Fixed;
-            return Err(if fixed {
-                Refusal::Full
-            } else {
-                Refusal::MemoryLimit
-            });
-        }
-        self.grow_or_saturate(limits)?;
+        self.make_room_for_one(limits)?;
         if let Some(newest) = self.filters.last_mut() {
             newest.insert_slowly(probe);
             self.items += 1;
@@ -336,7 +398,8 @@ impl Stack {
     fn grow_or_saturate(&mut self, limits: Limits) -> Result<(), Refusal> {
         if self.law.growth() != Growth::Fixed {
             let step = self.law.step(&self.standing(), limits)?;
-            self.push(&step)
+            let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
+            self.push(&step, filter)
         } else if limits.saturate {
             Ok(())
         } else {
@@ -344,11 +407,10 @@ impl Stack {
         }
     }
 
-    fn push(&mut self, step: &Step) -> Result<(), Refusal> {
+    fn push(&mut self, step: &Step, filter: Option<Filter>) -> Result<(), Refusal> {
         // One more and no spare: growth is rare, and the stack's size stays a plain sum.
         let room = self.filters.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
-        let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
         let filter = filter.ok_or(Refusal::OutOfMemory)?;
         self.law.enter(step)?;
         if let (Some(newest), Cells::Bits | Cells::BareBits) = (self.filters.last(), self.cells) {
@@ -358,6 +420,20 @@ impl Stack {
         self.blob_bytes += filter.blob().len() as u64;
         self.filters.push(filter);
         Ok(())
+    }
+
+    /// Makes the newest filter take an item when all are full.
+    pub fn make_room_for_one(&mut self, limits: Limits) -> Result<(), Refusal> {
+        // Only a file can claim so many.
+        if self.items >= MAX_CAPACITY {
+            let fixed = self.law.growth() == Growth::Fixed;
+            return Err(if fixed {
+                Refusal::Full
+            } else {
+                Refusal::MemoryLimit
+            });
+        }
+        self.grow_or_saturate(limits)
     }
 
     /// The newest filter, which takes items from now on, when all are full.

@@ -255,8 +255,9 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
             to.uint(0);
         }
         to.uint(period.stack.filters().len() as u64);
-        for (index, filter) in period.stack.filters().iter().enumerate() {
-            to.bytes(filter.blob());
+        for (index, view) in object.views_of(period).enumerate() {
+            let filter = view.filter();
+            to.filter(&view);
             to.uint(filter.capacity());
             to.uint(filter.items());
             if !with_ids {

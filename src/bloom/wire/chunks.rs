@@ -11,9 +11,10 @@
 //! nothing: an object that lacks bits would deny items that it holds. An object without filters, such as
 //! one whose periods have all passed, is complete with its header.
 
-use crate::bloom::filter::Filter;
+use std::borrow::Cow;
+
 use crate::bloom::law::Limits;
-use crate::bloom::object::{Object, Outline};
+use crate::bloom::object::{Object, Outline, View};
 
 use super::dialect::{self, Dialect};
 use super::fields::{DecodeError, RdbRead, RdbWrite};
@@ -28,7 +29,7 @@ pub enum Piece<'o> {
     /// All but the cells.
     Header(Vec<u8>),
     /// Some bytes of one filter's cells; none, past the end.
-    Chunk(&'o [u8]),
+    Chunk(Cow<'o, [u8]>),
 }
 
 impl Piece<'_> {
@@ -47,22 +48,38 @@ pub fn piece(object: &Object, cursor: u64) -> (u64, Piece<'_>) {
         return (1, Piece::Header(dialect::write_header(object)));
     };
     let mut start = 0;
-    for bitmap in object.all_filters().map(Filter::bitmap) {
-        let skipped = usize::try_from(offset - start).unwrap_or(usize::MAX);
-        if let Some(rest) = bitmap.get(skipped..).filter(|rest| !rest.is_empty()) {
-            let chunk = &rest[..rest.len().min(CHUNK_BYTES)];
-            return (cursor + chunk.len() as u64, Piece::Chunk(chunk));
+    for view in object.views() {
+        let skipped = offset - start;
+        if skipped < view.cell_bytes() {
+            let end = view.cell_bytes().min(skipped + CHUNK_BYTES as u64);
+            return (cursor + end - skipped, chunk(&view, skipped, end));
         }
-        start += bitmap.len() as u64;
+        start += view.cell_bytes();
     }
-    (0, Piece::Chunk(&[]))
+    (0, Piece::Chunk(Cow::default()))
+}
+
+/// The chunk of these bytes of a filter's cells.
+fn chunk<'o>(view: &View<'o>, begin: u64, end: u64) -> Piece<'o> {
+    let index = |byte| usize::try_from(byte).unwrap_or(usize::MAX);
+    Piece::Chunk(view.cells(index(begin)..index(end)))
 }
 
 /// All pieces of an object, each with the cursor of the next: what [`piece`] returns cursor by cursor, in a
 /// single pass.
 pub fn pieces(object: &Object) -> impl Iterator<Item = (u64, Piece<'_>)> {
-    let chunks = chunks_of(object.all_filters().map(Filter::bitmap));
-    let chunks = chunks.map(|(cursor, chunk)| (cursor, Piece::Chunk(chunk)));
+    let chunks = object.views().flat_map(|view| {
+        let begins = (0..view.cell_bytes()).step_by(CHUNK_BYTES);
+        begins.map(move |begin| {
+            let end = view.cell_bytes().min(begin + CHUNK_BYTES as u64);
+            (end - begin, chunk(&view, begin, end))
+        })
+    });
+    let mut cursor = 1;
+    let chunks = chunks.map(move |(bytes, chunk)| {
+        cursor += bytes;
+        (cursor, chunk)
+    });
     std::iter::once(piece(object, 0)).chain(chunks)
 }
 

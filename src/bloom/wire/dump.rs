@@ -43,7 +43,8 @@ pub fn encode(object: &Object) -> Option<Vec<u8>> {
 
 /// Length in bytes of the dump that [`encode`] writes.
 pub fn encoded_len(object: &Object) -> Option<usize> {
-    let cells: usize = object.all_filters().map(|f| f.bitmap().len()).sum();
+    let cells: u64 = object.views().map(|view| view.cell_bytes()).sum();
     let header = || dialect::write_header(object).len();
-    Dialect::of(object).has_dump().then(|| header() + cells)
+    let bytes = || header().saturating_add(usize::try_from(cells).unwrap_or(usize::MAX));
+    Dialect::of(object).has_dump().then(bytes)
 }

@@ -3,6 +3,7 @@
 //! Nothing is allocated for a claimed size, only for bytes that are there.
 
 use crate::bloom::filter::HEADER_BYTES;
+use crate::bloom::object::View;
 
 /// Why bytes can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,10 @@ pub trait RdbWrite {
     fn double(&mut self, value: f64);
     /// Writes a string.
     fn bytes(&mut self, value: &[u8]);
+    /// Writes a filter as a string: its header and its cells.
+    fn filter(&mut self, filter: &View) {
+        self.bytes(&filter.blob());
+    }
 }
 
 /// The next string, which is a filter with its header. If it is not, it is refused at once: its few bytes in
@@ -124,6 +129,14 @@ impl RdbWrite for Bytes {
         let value = self.extent.of(value);
         self.uint(value.len() as u64);
         self.bytes.extend(value);
+    }
+
+    fn filter(&mut self, filter: &View) {
+        match self.extent {
+            Extent::Whole => self.bytes(&filter.blob()),
+            // Wherever its bits are, the header is its own.
+            Extent::Header => self.bytes(filter.filter().blob()),
+        }
     }
 }
 

@@ -1,0 +1,61 @@
+//! One period of an object: what was added in it.
+
+use crate::bloom::filter::Filter;
+use crate::bloom::stack::Stack;
+
+use super::ids::Ids;
+
+/// Where the bits of a period's first filter are: in which eight, and in which of their lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lane {
+    pub eight: u32,
+    pub number: u8,
+}
+
+/// The items added in a period.
+#[derive(Debug)]
+pub struct Period {
+    /// Its number: periods are numbered since the epoch. 0, without a window.
+    pub number: u64,
+    pub stack: Stack,
+    /// Which ids went into which filter of counters.
+    pub ids: Ids,
+    /// Where the bits of its first filter are, if they are interleaved with others'.
+    pub(super) lane: Option<Lane>,
+}
+
+impl Period {
+    /// A period whose filters have their own bits.
+    pub const fn new(number: u64, stack: Stack, ids: Ids) -> Self {
+        Self {
+            number,
+            stack,
+            ids,
+            lane: None,
+        }
+    }
+
+    /// Whether all filters have their own bits.
+    pub const fn is_apart(&self) -> bool {
+        self.lane.is_none()
+    }
+
+    /// The filters that have their own bits, oldest first.
+    pub(super) fn own_filters(&self) -> &[Filter] {
+        &self.stack.filters()[usize::from(self.lane.is_some())..]
+    }
+
+    /// Bytes beside the entry in the table of periods.
+    pub fn memory_bytes(&self) -> u64 {
+        self.stack.memory_bytes() - Stack::BASE_BYTES + self.ids.memory_bytes()
+    }
+
+    pub fn try_clone(&self) -> Option<Self> {
+        Some(Self {
+            number: self.number,
+            stack: self.stack.try_clone()?,
+            ids: self.ids.try_clone()?,
+            lane: self.lane,
+        })
+    }
+}

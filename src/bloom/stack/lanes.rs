@@ -1,0 +1,121 @@
+//! Lookups in interleaved filters: of one item, and of a batch, in several times eight at once.
+
+use crate::bloom::filter::{Interleaved, point, point_of};
+use crate::bloom::hash::{BATCH, Batch, Probe};
+use crate::bloom::machine::words::{self, Task, Use, Words};
+
+/// So many positions of one item are looked up at once. They leave half a lane of eight.
+const WIDTH: u32 = 4;
+
+/// Which lanes of each of these filters claim an item, of those that are set in `lanes`, which says it then.
+pub fn narrow(all: &[&Interleaved], lanes: &mut [u8], probe: Probe) {
+    let (mut first, mut left) = (0, true);
+    while left {
+        left = false;
+        // For how many bits the positions are.
+        let (mut bits, mut positions) = (0, [0; WIDTH as usize]);
+        for (filters, lanes) in all.iter().zip(&mut *lanes) {
+            let hashes = filters.geometry().hashes;
+            if *lanes == 0 || first >= hashes {
+                continue;
+            }
+            let modulus = filters.modulus();
+            if modulus.cells() != bits {
+                bits = modulus.cells();
+                let points = [0, 1, 2, 3].map(|next| point_of::<false>(probe, first + next));
+                positions = points.map(|point| modulus.reduce(point));
+            }
+            let wanted = &positions[..WIDTH.min(hashes - first) as usize];
+            *lanes = wanted
+                .iter()
+                .fold(*lanes, |lanes, at| lanes & filters.at(*at));
+            left |= *lanes != 0;
+        }
+        first += WIDTH;
+    }
+}
+
+/// Lanes of some filters, for each item of a batch.
+pub type LanesOfBatch = [u8; BATCH];
+
+/// The same of each item of a batch; `lanes` has those of each item, for each of these filters. Filters of one size
+/// are looked up in together.
+pub fn narrow_batch(all: &[&Interleaved], lanes: &mut [LanesOfBatch], batch: &Batch) {
+    let mut begin = 0;
+    for alike in all.chunk_by(|one, other| one.geometry() == other.geometry()) {
+        let lanes = &mut lanes[begin..begin + alike.len()];
+        for (alike, lanes) in alike.chunks(GROUP).zip(lanes.chunks_mut(GROUP)) {
+            words::run(NarrowBatch {
+                alike,
+                lanes,
+                batch,
+            });
+        }
+        begin += alike.len();
+    }
+}
+
+/// How many interleaved filters a batch is looked up in together.
+const GROUP: usize = 8;
+
+struct NarrowBatch<'n> {
+    alike: &'n [&'n Interleaved],
+    lanes: &'n mut [LanesOfBatch],
+    batch: &'n Batch,
+}
+
+impl Task for NarrowBatch<'_> {
+    const USE: Use = Use::Lookups;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<W: Words>(self) {
+        let Some(first) = self.alike.first() else {
+            return;
+        };
+        let (modulus, hashes) = (first.modulus(), first.geometry().hashes);
+        let in_word = u64::MAX >> (BATCH - W::COUNT);
+        // The items that a lane may claim still.
+        let mut left = [0_u64; GROUP];
+        for (left, lanes) in left.iter_mut().zip(&*self.lanes) {
+            for (item, lanes) in lanes[..self.batch.len()].iter().enumerate() {
+                *left |= u64::from(*lanes != 0) << item;
+            }
+        }
+        let mut positions = [0; BATCH];
+        for round in 0..hashes {
+            let mut wanted = left.iter().fold(0, |all, left| all | left);
+            if wanted == 0 {
+                break;
+            }
+            while wanted != 0 {
+                let start = wanted.trailing_zeros() as usize / W::COUNT * W::COUNT;
+                wanted &= !(in_word << start);
+                let step = W::load(&self.batch.b[start..]);
+                let sum = W::load(&self.batch.a[start..]);
+                let sum = sum.add(step.mul(W::splat(round.into())));
+                let point = point::<W, false>(round, sum, step);
+                modulus.reduce(point).store(&mut positions[start..]);
+            }
+            for (filters, left) in self.alike.iter().zip(left) {
+                each(left, |item| filters.prefetch_at(positions[item]));
+            }
+            let lanes = self.lanes.iter_mut().zip(&mut left);
+            for (filters, (lanes, left)) in self.alike.iter().zip(lanes) {
+                each(*left, |item| {
+                    lanes[item] &= filters.at(positions[item]);
+                    *left &= !(u64::from(lanes[item] == 0) << item);
+                });
+            }
+        }
+    }
+}
+
+/// Calls `visit` with the number of each bit that is set.
+#[inline(always)]
+fn each(mut set: u64, mut visit: impl FnMut(usize)) {
+    while set != 0 {
+        visit(set.trailing_zeros() as usize);
+        set &= set - 1;
+    }
+}

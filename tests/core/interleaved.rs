@@ -1,0 +1,327 @@
+//! Windows whose filters are large enough to be interleaved, against one filter of the `bloomfilter` crate for each
+//! of theirs: the same answers, the same outcomes, and in every stored form the same bits.
+
+use std::collections::BTreeMap;
+
+use bloomfilter::Bloom;
+use valkeybloom::bloom::{Added, Filter, Limits, Object, Refusal, Seed, Shape, Time, Window};
+
+use crate::sizes::crates;
+use crate::support::{
+    ROOMY, Rng, add_at, at_each_width, has_at, params, relocate, through_every_form, windowed,
+};
+
+struct Crates {
+    bloom: Bloom<[u8]>,
+    items: u64,
+}
+
+struct Model {
+    object: Object,
+    window: Window,
+    seed: Seed,
+    now: u64,
+    /// The filters of each period, oldest first.
+    periods: BTreeMap<u64, Vec<Crates>>,
+}
+
+impl Model {
+    fn new(shape: Shape, now: u64, rng: &mut Rng) -> Self {
+        let seed = rng.seed();
+        let mut model = Self {
+            object: Object::new(&shape, seed, Time::at(now), Limits::NONE).unwrap(),
+            window: shape.window().unwrap(),
+            seed,
+            now,
+            periods: BTreeMap::new(),
+        };
+        let first = model.window.period_at(now);
+        model.stack(first);
+        model
+    }
+
+    /// Stacks one of the crate's filters where the object has one more.
+    fn stack(&mut self, period: u64) {
+        let filters = self.periods.entry(period).or_default();
+        let of_object = self.object.filters(|| self.now);
+        let of_period = of_object.filter(|(number, ..)| *number == Some(period));
+        let filter = of_period.map(|(_, filter, _)| filter).nth(filters.len());
+        let size = filter.unwrap().geometry();
+        filters.push(Crates {
+            bloom: crates((size.cell_bytes, size.hashes), &self.seed),
+            items: 0,
+        });
+    }
+
+    fn tidy(&mut self) {
+        self.object.tidy(self.now);
+        let (window, current) = (self.window, self.window.period_at(self.now));
+        self.periods
+            .retain(|period, _| !window.has_passed(*period, current));
+    }
+
+    /// What the crate's filters say of an item, in the periods before one, and from that on.
+    fn claims(&self, item: &[u8], period: u64) -> (bool, bool) {
+        let any = |filters: &Vec<Crates>| filters.iter().any(|of| of.bloom.check(item));
+        let (mut before, mut from) = (false, false);
+        for (number, filters) in &self.periods {
+            *(if *number < period {
+                &mut before
+            } else {
+                &mut from
+            }) |= any(filters);
+        }
+        (before, from)
+    }
+
+    fn add_each(&mut self, items: &[Vec<u8>], ttl: Option<u64>, alone: bool) {
+        self.tidy();
+        let time = Time {
+            now_ms: self.now,
+            ttl_ms: ttl,
+        };
+        let target = self.window.target(time);
+        let mut outcomes = Vec::new();
+        if alone {
+            for item in items {
+                outcomes.push(self.object.add(item, time, None, || ROOMY));
+            }
+        } else {
+            let items = items.iter().map(Vec::as_slice);
+            self.object
+                .add_each(items, time, None, || ROOMY, |o| outcomes.push(o));
+        }
+        assert_eq!(outcomes.len(), items.len());
+        for (item, outcome) in items.iter().zip(outcomes) {
+            let (before, from) = self.claims(item, target);
+            if from {
+                assert_eq!(outcome, Ok(Added::Present));
+                continue;
+            }
+            assert_eq!(outcome, Ok(if before { Added::Again } else { Added::New }));
+            let full = |of: &Crates| of.items == self.object.shape().params.capacity;
+            match self.periods.get(&target).map(Vec::len) {
+                None => self.stack(target),
+                Some(1) if full(&self.periods[&target][0]) => self.stack(target),
+                Some(_) => {}
+            }
+            let newest = self
+                .periods
+                .get_mut(&target)
+                .and_then(|filters| filters.last_mut());
+            let newest = newest.unwrap();
+            newest.bloom.set(item);
+            newest.items += 1;
+        }
+    }
+
+    fn ask(&self, items: &[Vec<u8>], now: u64) {
+        let live = |period: &u64| !self.window.has_passed(*period, self.window.period_at(now));
+        let mut answers = Vec::new();
+        let slices = items.iter().map(Vec::as_slice);
+        self.object
+            .contains_each(slices, || now, |answer| answers.push(answer));
+        for (item, answer) in items.iter().zip(answers) {
+            let mut answering = self.periods.iter().filter(|(period, _)| live(period));
+            let expected = answering.any(|(_, of)| of.iter().any(|of| of.bloom.check(item)));
+            assert_eq!(answer, expected);
+            assert_eq!(has_at(&self.object, item, now), expected);
+        }
+    }
+
+    /// Compares all bits, and the numbers.
+    fn compare(&self) {
+        let crates = self.periods.values().flatten();
+        let views = self.object.views();
+        assert_eq!(views.count(), crates.clone().count());
+        for (view, of) in self.object.views().zip(crates) {
+            assert!(view.blob() == of.bloom.as_slice(), "other bits");
+            assert_eq!(view.filter().items(), of.items);
+        }
+        through_every_form(&self.object);
+    }
+
+    fn run(&mut self, steps: usize, rng: &mut Rng) {
+        let (period, periods) = (self.window.period_ms(), self.window.periods());
+        let capacity = self.object.shape().params.capacity;
+        let known = usize::try_from(capacity * periods * 2).unwrap();
+        let items = |rng: &mut Rng, count: usize| -> Vec<Vec<u8>> {
+            let number = |rng: &mut Rng| rng.below(known).to_le_bytes().to_vec();
+            (0..count).map(|_| number(rng)).collect()
+        };
+        for _ in 0..steps {
+            match rng.below(16) {
+                0..=6 => {
+                    let ttl = (rng.below(4) == 0).then(|| 1 + rng.next() % self.window.ms());
+                    let count = rng.below(300);
+                    self.add_each(&items(rng, count), ttl, false);
+                }
+                7 => self.add_each(&items(rng, 20), None, true),
+                8 => {
+                    let later = self.now + rng.next() % (2 * period);
+                    self.ask(&items(rng, 130), later);
+                }
+                9..=12 => self.now += rng.next() % (2 * period),
+                13 => match rng.below(8) {
+                    0 => self.now += rng.next() % self.window.ms(),
+                    1 => {
+                        let copy = self.object.try_clone().unwrap();
+                        self.object = copy;
+                    }
+                    2 => self.object = through_every_form(&self.object),
+                    3 => relocate(&mut self.object, || 3, |_| ()),
+                    _ => {}
+                },
+                14 => {
+                    // What it was a moment ago is in it.
+                    let copy = self.object.try_clone().unwrap();
+                    self.add_each(&items(rng, 30), None, false);
+                    let union = Object::union(&[&self.object, &copy], Some(self.now), ROOMY);
+                    assert!(union.unwrap().is_none());
+                    let union = Object::union(&[&copy, &self.object], Some(self.now), ROOMY);
+                    let union = union.unwrap().unwrap_or(copy);
+                    for item in items(rng, 100) {
+                        let (one, other) = (&self.object, &union);
+                        assert_eq!(has_at(one, &item, self.now), has_at(other, &item, self.now));
+                    }
+                }
+                _ => self.compare(),
+            }
+        }
+        self.compare();
+    }
+}
+
+#[test]
+fn they_have_the_crates_bits_and_answers() {
+    let mut rng = Rng::new(1);
+    at_each_width(|_| {
+        for (capacity, rate, periods) in [
+            (1900, 0.05, 8),
+            (2100, 0.01, 17),
+            (1501, 0.001, 24),
+            (9001, 0.3, 11),
+        ] {
+            let shape = windowed(params(capacity, rate, 2), 1000, periods);
+            let now = rng.next() % (1 << 40);
+            Model::new(shape, now, &mut rng).run(400, &mut rng);
+        }
+    });
+}
+
+/// A day of hours of which each takes as many new items as it is for.
+struct Day {
+    object: Object,
+    next: u64,
+}
+
+const HOURS: u64 = 24;
+const CAPACITY: u64 = 4000;
+
+impl Day {
+    fn new() -> Self {
+        let shape = windowed(params(CAPACITY, 0.01, 2), 1, HOURS);
+        let object = Object::new(&shape, Seed::FIXED, Time::at(0), Limits::NONE).unwrap();
+        Self { object, next: 0 }
+    }
+
+    fn fill(&mut self, hour: u64, limits: Limits) -> Result<(), Refusal> {
+        self.object.tidy(hour);
+        while self
+            .object
+            .filters(|| hour)
+            .all(|(at, filter, _)| at != Some(hour) || !filter.is_full())
+        {
+            self.next += 1;
+            let item = self.next.to_le_bytes();
+            self.object.add(&item, Time::at(hour), None, || limits)?;
+        }
+        Ok(())
+    }
+}
+
+fn blob_bytes(object: &Object) -> u64 {
+    object
+        .all_filters()
+        .map(|filter| filter.geometry().blob_bytes())
+        .sum()
+}
+
+#[test]
+fn a_window_that_goes_on_takes_no_more_memory() {
+    let mut day = Day::new();
+    let mut full = 0;
+    for hour in 0..10 * HOURS {
+        day.fill(hour, ROOMY).unwrap();
+        let bytes = day.object.memory_bytes();
+        if hour < HOURS {
+            full = bytes;
+            // Beside the filters, the tables.
+            let most = blob_bytes(&day.object) / 20 * 21 + 1000;
+            assert!(bytes <= most, "{bytes} bytes at {hour}");
+        } else {
+            assert!(
+                bytes <= full + 4096,
+                "{bytes} bytes at {hour}, after {full}"
+            );
+        }
+    }
+    // Its limit is what it takes.
+    let limits = Limits {
+        object_bytes: day.object.memory_bytes(),
+        ..ROOMY
+    };
+    for hour in 10 * HOURS..13 * HOURS {
+        day.fill(hour, limits).unwrap();
+        assert!(day.object.is_within(limits));
+    }
+}
+
+#[test]
+fn what_a_gap_leaves_is_used_or_freed() {
+    let mut day = Day::new();
+    for hour in 0..HOURS {
+        day.fill(hour, ROOMY).unwrap();
+    }
+    let full = day.object.memory_bytes();
+    let limits = Limits {
+        object_bytes: full,
+        ..ROOMY
+    };
+    // Of those that were interleaved together, one is left.
+    let later = 2 * HOURS - 2;
+    day.fill(later, limits).unwrap();
+    assert_eq!(day.object.periods().len(), 2);
+    day.object.tidy(3 * HOURS);
+    assert!(day.object.memory_bytes() < full / 20);
+    day.object.tidy(4 * HOURS);
+    assert!(day.object.periods().is_empty());
+    assert!(
+        day.object.memory_bytes() < 1000,
+        "{}",
+        day.object.memory_bytes()
+    );
+    for hour in 4 * HOURS..6 * HOURS {
+        day.fill(hour, limits).unwrap();
+    }
+}
+
+#[test]
+fn it_is_interleaved_from_some_size_on() {
+    for (capacity, interleaved) in [(1000, false), (4000, true)] {
+        let mut object = Object::new(
+            &windowed(params(capacity, 0.01, 2), 1, 8),
+            Seed::FIXED,
+            Time::at(0),
+            ROOMY,
+        )
+        .unwrap();
+        for now in 0..8 {
+            for item in 0..50_u64 {
+                add_at(&mut object, &(now << 32 | item).to_le_bytes(), now).unwrap();
+            }
+        }
+        let own = object.all_filters().map(Filter::bitmap);
+        assert_eq!(own.map(<[u8]>::len).sum::<usize>() == 0, interleaved);
+    }
+}
