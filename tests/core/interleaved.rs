@@ -227,12 +227,14 @@ impl Day {
 
     fn fill(&mut self, hour: u64, limits: Limits) -> Result<(), Refusal> {
         self.object.tidy(hour);
+        let last = self.next + 2 * CAPACITY;
         while self
             .object
             .filters(|| hour)
             .all(|(at, filter, _)| at != Some(hour) || !filter.is_full())
         {
             self.next += 1;
+            assert!(self.next < last, "items that are not there are claimed");
             let item = self.next.to_le_bytes();
             self.object.add(&item, Time::at(hour), None, || limits)?;
         }

@@ -197,24 +197,8 @@ impl Interleaved {
         self.in_use[piece] |= 1 << lane;
     }
 
-    /// The cells of a lane, in this range of bytes, as its filter would have them; `None` if there is no memory.
-    pub fn cells(&self, lane: u8, range: Range<usize>) -> Option<Vec<u8>> {
-        let mut cells = Vec::new();
-        cells.try_reserve_exact(range.len()).ok()?;
-        self.copy_cells(lane, range, &mut cells);
-        Some(cells)
-    }
-
-    /// The header and the cells of a lane, as its filter would have them; `None` if there is no memory.
-    pub fn blob(&self, lane: u8) -> Option<Vec<u8>> {
-        let mut blob = Vec::new();
-        blob.try_reserve_exact(self.blobs[0].len()).ok()?;
-        blob.extend_from_slice(&self.blobs[0][..HEADER_BYTES]);
-        self.copy_cells(lane, 0..self.cell_bytes(), &mut blob);
-        Some(blob)
-    }
-
-    fn copy_cells(&self, lane: u8, range: Range<usize>, to: &mut Vec<u8>) {
+    /// Appends these bytes of a lane's cells, as its filter would have them.
+    pub fn copy_cells(&self, lane: u8, range: Range<usize>, to: &mut Vec<u8>) {
         let mut begin = range.start;
         while begin < range.end {
             let piece = begin / PIECE_BYTES;

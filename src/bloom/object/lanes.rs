@@ -113,11 +113,12 @@ impl Lanes {
         if geometry.cell_bytes < LEAST_BYTES || beside > room {
             return None;
         }
-        self.all.try_reserve_exact(1).ok()?;
         let alike = periods.iter_mut().filter(own);
         let alike = alike.filter(|period| size(period) == geometry);
         let mut of: Vec<&mut Period> = alike.take(LANES).collect();
         let of: &mut [&mut Period; LANES] = (&mut of[..]).try_into().ok()?;
+        let mut all = Vec::new();
+        all.try_reserve_exact(self.all.len() + 1).ok()?;
         let filters = of.each_mut().map(|period| period.stack.first_mut());
         let filters = Filter::interleave(filters)?;
         let eight = u32::try_from(self.all.len()).ok()?;
@@ -126,6 +127,8 @@ impl Lanes {
             period.lane = Some(Lane { eight, number });
         }
         let periods = of.each_ref().map(|period| period.number);
+        all.append(&mut self.all);
+        self.all = all;
         self.all.push(Eight {
             filters,
             in_use: u8::MAX,

@@ -22,14 +22,27 @@ impl<'o> View<'o> {
         self.filter
     }
 
-    /// Its header, if it has one, and its cells: the form in which it is stored.
-    ///
-    /// # Panics
-    /// If there is no memory for a copy of what is interleaved.
+    /// Its header, if it has one, and its cells: the form in which it is stored. A copy, where it is interleaved.
     pub fn blob(&self) -> Cow<'o, [u8]> {
-        match self.lane {
-            None => self.filter.blob().into(),
-            Some((filters, lane)) => filters.blob(lane).expect(NO_MEMORY).into(),
+        if self.lane.is_none() {
+            return self.filter.blob().into();
+        }
+        let mut blob = Vec::with_capacity(self.blob_bytes());
+        self.copy(&mut blob);
+        blob.into()
+    }
+
+    /// Length of header and cells in bytes, which are in memory.
+    fn blob_bytes(&self) -> usize {
+        usize::try_from(self.filter.geometry().blob_bytes()).unwrap_or(usize::MAX)
+    }
+
+    /// Appends header and cells.
+    fn copy(&self, to: &mut Vec<u8>) {
+        // Of a filter whose bits are elsewhere, that is the header.
+        to.extend_from_slice(self.filter.blob());
+        if let Some((filters, lane)) = self.lane {
+            filters.copy_cells(lane, 0..self.blob_bytes() - to.len(), to);
         }
     }
 
@@ -38,15 +51,17 @@ impl<'o> View<'o> {
         self.filter.geometry().cell_bytes
     }
 
-    /// These bytes of its cells.
+    /// These bytes of its cells. A copy, where it is interleaved.
     ///
     /// # Panics
-    /// If there are no such bytes, or no memory for a copy of what is interleaved.
+    /// If there are no such bytes.
     pub fn cells(&self, range: Range<usize>) -> Cow<'o, [u8]> {
-        match self.lane {
-            None => self.filter.bitmap()[range].into(),
-            Some((filters, lane)) => filters.cells(lane, range).expect(NO_MEMORY).into(),
-        }
+        let Some((filters, lane)) = self.lane else {
+            return self.filter.bitmap()[range].into();
+        };
+        let mut cells = Vec::with_capacity(range.len());
+        filters.copy_cells(lane, range, &mut cells);
+        cells.into()
     }
 
     /// Whether lookups in it are likely to miss the caches.
@@ -64,13 +79,13 @@ impl<'o> View<'o> {
 
     /// The filter with bits of its own, or `None` if there is no memory for them.
     pub(super) fn separate(&self) -> Option<Filter> {
-        let Some((filters, lane)) = self.lane else {
+        if self.lane.is_none() {
             return self.filter.try_clone();
-        };
-        let blob = filters.blob(lane)?.into_boxed_slice();
-        let filter = self.filter;
+        }
+        let mut blob = Vec::new();
+        blob.try_reserve_exact(self.blob_bytes()).ok()?;
+        self.copy(&mut blob);
+        let (blob, filter) = (blob.into_boxed_slice(), self.filter);
         Filter::from_blob(blob, filter.geometry(), filter.capacity(), filter.items()).ok()
     }
 }
-
-const NO_MEMORY: &str = "memory for a filter that is written";
