@@ -546,11 +546,13 @@ struct Clients {
     random: Random,
 }
 
-const LIVE: [(&str, &str); 5] = [
+const LIVE: [(&str, &str); 6] = [
     ("w0", "WINDOW 3 PERIODS 4 CAPACITY 20"),
     ("w1", "WINDOW 20 PERIODS 2 CAPACITY 5 EXPANSION 1"),
     ("w2", "WINDOW 1 PERIODS 6 CAPACITY 100 NONSCALING"),
     ("w3", "WINDOW 5 PERIODS 3 CAPACITY 10"),
+    // Filters that are interleaved.
+    ("w4", "WINDOW 4 PERIODS 16 CAPACITY 3000"),
     ("c", "COUNTING CAPACITY 10 ERROR 0.0001"),
 ];
 

@@ -352,10 +352,7 @@ fn with_one_law(first: &Timeline, mut periods: Vec<Period>) -> Result<Timeline, 
     for period in &mut periods {
         period.stack.follow(law.clone());
     }
-    Ok(Timeline {
-        periods,
-        ..Timeline::new(shape, first.hasher)
-    })
+    Ok(Timeline::new(shape, first.hasher).with_periods(periods))
 }
 
 /// The rate that a stack needs to grow by a law from here on, which it follows from now on.

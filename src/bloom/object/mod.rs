@@ -119,12 +119,12 @@ impl Object {
             let period = periods.into_iter().next().ok_or("no filters")?;
             Self(Body::Stack(period.finish(hasher, law)?.stack))
         } else {
-            let mut timeline = Timeline::new(shape, hasher);
-            timeline.periods.reserve_exact(periods.len());
+            let mut finished = Vec::new();
+            finished.reserve_exact(periods.len());
             for period in periods {
-                let period = period.finish(hasher, law.clone())?;
-                timeline.periods.push(period);
+                finished.push(period.finish(hasher, law.clone())?);
             }
+            let timeline = Timeline::new(shape, hasher).with_periods(finished);
             Self(Body::Timeline(Box::new(timeline)))
         };
         object.check()?;
@@ -206,7 +206,7 @@ impl Object {
             }
         }
         if let Body::Timeline(timeline) = &self.0 {
-            timeline.lanes.check(&timeline.periods)?;
+            timeline.check()?;
         }
         check.end()
     }

@@ -27,6 +27,8 @@ pub struct Timeline {
     /// In order of their numbers; with equal numbers, the newest last.
     pub periods: Vec<Period>,
     pub(super) lanes: Lanes,
+    /// Number of filters that have their own bits.
+    own_filters: usize,
 }
 
 /// So many pieces of filters are interleaved with each item that is added, and with each batch: some microseconds.
@@ -41,6 +43,30 @@ impl Timeline {
             hasher,
             periods: Vec::new(),
             lanes: Lanes::default(),
+            own_filters: 0,
+        }
+    }
+
+    /// The same with periods whose filters have their own bits.
+    pub fn with_periods(self, periods: Vec<Period>) -> Self {
+        let mut timeline = Self { periods, ..self };
+        timeline.count_own();
+        timeline
+    }
+
+    fn count_own(&mut self) {
+        let of_periods = self.periods.iter().map(|period| period.own_filters().len());
+        self.own_filters = of_periods.sum();
+    }
+
+    /// Requires that lanes are those of periods, and that filters with their own bits are counted.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.lanes.check(&self.periods)?;
+        let of_periods = self.periods.iter().map(|period| period.own_filters().len());
+        if of_periods.sum::<usize>() == self.own_filters {
+            Ok(())
+        } else {
+            Err("filters that are not counted")
         }
     }
 
@@ -83,19 +109,31 @@ impl Timeline {
         &self.periods[self.periods.partition_point(passed)..]
     }
 
-    /// The periods that answer, in two parts: those before a period, and that one with those after it.
-    fn live_around(&self, number: u64, now_ms: u64) -> (&[Period], &[Period]) {
-        let live = self.live(|| now_ms);
-        live.split_at(live.partition_point(|period| period.number < number))
+    /// What [`since`](Self::since) has, with its periods in two parts: those before one, and that with those after it.
+    fn around(&self, number: u64, now_ms: u64) -> (u64, &[Period], &[Period]) {
+        let (since, own) = self.since(|| now_ms);
+        let (earlier, later) = own.split_at(own.partition_point(|p| p.number < number));
+        (since, earlier, later)
+    }
+
+    /// The oldest period that answers, if there is a window, and the periods that answer with filters of their own.
+    fn since(&self, now_ms: impl FnOnce() -> u64) -> (u64, &[Period]) {
+        let Some(window) = self.shape.window() else {
+            return (0, &self.periods);
+        };
+        let now_ms = now_ms();
+        let own = if self.own_filters > 0 {
+            self.live(|| now_ms)
+        } else {
+            &[]
+        };
+        (window.oldest(window.period_at(now_ms)), own)
     }
 
     #[inline(never)]
     pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
-        let live = self.live(now_ms);
-        any_contains(live, probe) || {
-            let since = since(live);
-            self.lanes.claims(probe, since, since).from != 0
-        }
+        let (since, own) = self.since(now_ms);
+        any_contains(own, probe) || self.lanes.claims(probe, since, since).from != 0
     }
 
     pub fn contains_each<'i>(
@@ -104,8 +142,7 @@ impl Timeline {
         now_ms: impl FnOnce() -> u64,
         mut answer: impl FnMut(Probe, bool),
     ) {
-        let live = self.live(now_ms);
-        let since = since(live);
+        let (since, own) = self.since(now_ms);
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
             if batch.len() == 0 {
@@ -113,8 +150,7 @@ impl Timeline {
             }
             let all = batch.mask_from(0);
             let claimed = self.lanes.claims_of_batch(&batch, all, since, since).from;
-            let claimed =
-                claimed | stack::claims_of_any(&batch, newest_first(live), all & !claimed);
+            let claimed = claimed | stack::claims_of_any(&batch, newest_first(own), all & !claimed);
             for index in 0..batch.len() {
                 answer(batch.probe(index), claimed >> index & 1 == 1);
             }
@@ -160,6 +196,7 @@ impl Timeline {
         self.periods.shrink_to_fit();
         self.periods.sort_by_key(|period| period.number);
         self.lanes.tidy(&mut self.periods);
+        self.count_own();
         true
     }
 
@@ -176,8 +213,7 @@ impl Timeline {
         let mut renews = false;
         if !self.shape.is_counting() {
             self.interleave(PIECES_OF_ITEM, &limits);
-            let (earlier, later) = self.live_around(target, time.now_ms);
-            let since = since(earlier).min(since(later));
+            let (since, earlier, later) = self.around(target, time.now_ms);
             let claims = self.lanes.claims(probe, since, target);
             // A later period keeps it for as long as requested.
             if claims.from != 0 || any_contains(later, probe) {
@@ -196,6 +232,7 @@ impl Timeline {
                 if let Some(lane) = period.lane {
                     self.lanes.release(lane);
                 }
+                self.count_own();
             }
             added
         };
@@ -262,8 +299,7 @@ impl Timeline {
             return Some(first);
         };
         let items = batch.mask_from(first);
-        let (earlier, later) = self.live_around(target, time.now_ms);
-        let since = since(earlier).min(since(later));
+        let (since, earlier, later) = self.around(target, time.now_ms);
         let in_lanes = self.lanes.claims_of_batch(batch, items, since, target);
         let present = in_lanes.from;
         let present = present | stack::claims_of_any(batch, newest_first(later), items & !present);
@@ -290,6 +326,7 @@ impl Timeline {
         };
         let stack = &mut period.stack;
         let all = stack.add_batch(batch, first, known, row, limits, each);
+        self.own_filters += stack.filters().len() - 1 - known.asked;
         all.then_some(batch.len())
     }
 
@@ -369,6 +406,7 @@ impl Timeline {
         if !self.lanes.is_settled() && !self.shape.is_counting() {
             let room = limits().object_bytes.saturating_sub(self.memory_bytes());
             self.lanes.go_on(&mut self.periods, pieces, room);
+            self.count_own();
         }
     }
 
@@ -395,22 +433,23 @@ impl Timeline {
         let Period {
             stack, ids, lane, ..
         } = period;
-        if is_counting {
-            let claimant = stack.claimants(probe).next();
-            let index = ids.place(stack, probe, claimant, id, limits)?;
-            stack.count_up(index, probe);
-            return Ok(claimant.map_or(Added::New, |_| Added::Again));
-        }
-        if let (Some(lane), [_]) = (*lane, stack.filters()) {
-            if stack.is_full() {
-                stack.make_room_for_one(limits())?;
+        let before = stack.filters().len();
+        let added = match (*lane, stack.filters()) {
+            _ if is_counting => {
+                let claimant = stack.claimants(probe).next();
+                ids.place(stack, probe, claimant, id, limits).map(|index| {
+                    stack.count_up(index, probe);
+                    claimant.map_or(Added::New, |_| Added::Again)
+                })
             }
-            if let [_] = stack.filters() {
+            (Some(lane), [_]) => {
                 let (filters, lane) = self.lanes.filters_of_mut(lane);
-                return Ok(stack.count_in_lane(filters.insert(lane, probe)));
+                add_to_lane(probe, stack, (filters, lane), limits)
             }
-        }
-        stack.add_unclaimed(probe, limits)
+            _ => stack.add_unclaimed(probe, limits),
+        };
+        self.own_filters += stack.filters().len() - before;
+        added
     }
 
     /// Bytes of the object beside its periods.
@@ -454,6 +493,7 @@ impl Timeline {
             lane,
             ..Period::new(number, stack, Ids::default())
         };
+        self.own_filters += period.own_filters().len();
         self.periods.insert(index, period);
         Ok(index)
     }
@@ -533,6 +573,22 @@ fn beside_others(
     (period, limits)
 }
 
+/// Adds an item that no period from this one on claims to a stack of one filter, whose bits are in a lane.
+fn add_to_lane(
+    probe: Probe,
+    stack: &mut Stack,
+    (filters, lane): (&mut Interleaved, u8),
+    limits: impl Fn() -> Limits,
+) -> Result<Added, Refusal> {
+    if stack.is_full() {
+        stack.make_room_for_one(limits())?;
+    }
+    match stack.filters() {
+        [_] => Ok(stack.count_in_lane(filters.insert(lane, probe))),
+        _ => stack.add_unclaimed(probe, limits),
+    }
+}
+
 /// Adds the items of a batch from `first` on to a stack of one filter, whose bits are in a lane, until that is full.
 /// Returns the number of the next item, or `None` once `each` returned false.
 fn add_batch_to_lane(
@@ -570,11 +626,6 @@ fn add_batch_to_lane(
         }
     }
     Some(batch.len())
-}
-
-/// The number of the first of these periods.
-fn since(periods: &[Period]) -> u64 {
-    periods.first().map_or(u64::MAX, |period| period.number)
 }
 
 /// The filters of some periods that have their own bits.

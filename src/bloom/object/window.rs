@@ -48,6 +48,11 @@ impl Window {
         period.saturating_add(self.periods) <= current
     }
 
+    /// The number of the oldest period that has not passed when one is current.
+    pub const fn oldest(self, current: u64) -> u64 {
+        current.saturating_add(1).saturating_sub(self.periods)
+    }
+
     /// The period that an item with such a time to live goes into: the first that passes at its end or
     /// later. Without one, the current.
     pub fn target(self, time: Time) -> u64 {
@@ -57,7 +62,7 @@ impl Window {
         };
         let end = time.now_ms.saturating_add(ttl_ms).div_ceil(self.period_ms);
         // An item stays no longer than the window, and at least as long as the oldest period.
-        let oldest = current.saturating_add(1).saturating_sub(self.periods);
+        let oldest = self.oldest(current);
         end.saturating_sub(self.periods)
             .clamp(oldest, current.saturating_add(1))
     }
