@@ -6,6 +6,7 @@ use std::thread;
 use std::{fs, iter};
 
 use crate::carried;
+use crate::cuckoo;
 use crate::harness::{Client, Reply, Server, error, int, ok, simple, wait_in_sync, wait_until};
 use crate::hostile::{Forged, Random, seal};
 use crate::persistence::{Pieces, Population, load_chunks, object, pieces, split};
@@ -23,6 +24,33 @@ struct Sums {
     max_filters: i64,
     carried: i64,
     carried_bytes: i64,
+    /// Of cuckoo filters.
+    cuckoo: Cuckoos,
+    cuckoo_bytes: i64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Cuckoos {
+    objects: i64,
+    filters: i64,
+    items: i64,
+    slots: i64,
+    /// Of the object that has the most.
+    max_filters: i64,
+}
+
+impl Cuckoos {
+    /// Adds an object as CF.INFO tells of it.
+    fn add(&mut self, info: &Reply) {
+        let field = |index: usize| info.as_array()[2 * index + 1].as_int();
+        let (size, filters, items) = (field(0), field(2), field(3));
+        self.objects += 1;
+        self.filters += filters;
+        self.items += items;
+        // RedisBloom's overhead is in the size.
+        self.slots += size - 40 - 16 * filters;
+        self.max_filters = self.max_filters.max(filters);
+    }
 }
 
 impl Sums {
@@ -50,6 +78,14 @@ impl Sums {
             max_filters: field("bf_bloom_max_filters_in_object"),
             carried: field("bf_carried_num_values"),
             carried_bytes: field("bf_carried_memory_bytes"),
+            cuckoo: Cuckoos {
+                objects: field("bf_cuckoo_num_objects"),
+                filters: field("bf_cuckoo_num_filters_across_objects"),
+                items: field("bf_cuckoo_num_items_across_objects"),
+                slots: field("bf_cuckoo_num_slots_across_objects"),
+                max_filters: field("bf_cuckoo_max_filters_in_object"),
+            },
+            cuckoo_bytes: field("bf_cuckoo_total_memory_bytes"),
         }
     }
 
@@ -58,6 +94,7 @@ impl Sums {
         Self {
             bytes: 0,
             carried_bytes: 0,
+            cuckoo_bytes: 0,
             ..self
         }
     }
@@ -90,16 +127,21 @@ fn is_balanced_after(client: &mut Client, step: &str) {
         let keys = keys.as_array();
         for key in keys {
             client.send_args(&[b"BF.INFO", key.as_bytes()]);
+            client.send_args(&[b"CF.INFO", key.as_bytes()]);
             client.send_args(&[b"MEMORY", b"USAGE", key.as_bytes()]);
             client.send_args(&[b"TYPE", key.as_bytes()]);
         }
         let mut windowed = Vec::new();
         for key in keys {
-            let (info, usage, kind) = (client.read(), client.read(), client.read());
+            let [info, cuckoo_info, usage, kind] = [(); 4].map(|()| client.read());
             match info {
                 _ if carried::TYPES.contains(&kind.text().as_str()) => {
                     sums.carried += 1;
                     sums.carried_bytes += usage.as_int();
+                }
+                _ if kind == simple(cuckoo::TYPE) => {
+                    sums.cuckoo.add(&cuckoo_info);
+                    sums.cuckoo_bytes += usage.as_int();
                 }
                 Reply::Array(fields) => {
                     sums.objects += 1;
@@ -139,12 +181,21 @@ fn is_balanced_after(client: &mut Client, step: &str) {
         "after {step}: {told:?} told, {sums:?} and {half_bytes} bytes of what is half loaded are there"
     );
     sums.bytes = told.bytes;
-    let beyond = sums.carried_bytes - told.carried_bytes;
-    assert!(
-        (0..=sums.carried * PER_KEY_MAX).contains(&beyond),
-        "after {step}: {told:?} told, {sums:?} carried"
-    );
-    sums.carried_bytes = told.carried_bytes;
+    for (usage, told_bytes, values) in [
+        (&mut sums.carried_bytes, told.carried_bytes, sums.carried),
+        (
+            &mut sums.cuckoo_bytes,
+            told.cuckoo_bytes,
+            sums.cuckoo.objects,
+        ),
+    ] {
+        let beyond = *usage - told_bytes;
+        assert!(
+            (0..=values * PER_KEY_MAX).contains(&beyond),
+            "after {step}: {usage} bytes of {values} values, {told:?} told"
+        );
+        *usage = told_bytes;
+    }
     assert_eq!(told, sums, "after {step}: told, and there");
 }
 

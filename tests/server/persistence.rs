@@ -8,6 +8,7 @@ use valkeybloom::bloom::chunks::{self, Value};
 use valkeybloom::bloom::{Limits, Object};
 
 use crate::carried;
+use crate::cuckoo;
 use crate::harness::{
     Client, PATIENCE, Reply, Server, array, bulk, digest, error, int, ok, simple, wait_until,
 };
@@ -53,8 +54,15 @@ const OTHERS: usize = 10_000;
 impl Seen {
     #[track_caller]
     fn of(client: &mut Client, key: &str, items: &[Vec<u8>]) -> Self {
+        let kind = client.cmd(&format!("TYPE {key}"));
+        let family = if kind == simple(cuckoo::TYPE) {
+            "CF"
+        } else {
+            "BF"
+        };
+        let ask = format!("{family}.MEXISTS");
         let others: Vec<String> = (0..OTHERS).map(|i| format!("other {i}")).collect();
-        let mut ask: Vec<&[u8]> = vec![b"BF.MEXISTS", key.as_bytes()];
+        let mut ask: Vec<&[u8]> = vec![ask.as_bytes(), key.as_bytes()];
         ask.extend(items.iter().map(Vec::as_slice));
         ask.extend(others.iter().map(String::as_bytes));
         let answers = match client.call(&ask) {
@@ -66,10 +74,10 @@ impl Seen {
             refusal => refusal.text(),
         };
         Self {
-            kind: client.cmd(&format!("TYPE {key}")),
             digest: digest(client, key),
-            info: client.cmd(&format!("BF.INFO {key}")),
-            debug: client.cmd(&format!("BF.DEBUG {key}")),
+            info: client.cmd(&format!("{family}.INFO {key}")),
+            debug: client.cmd(&format!("{family}.DEBUG {key}")),
+            kind,
             answers,
             expires_ms: client.cmd(&format!("PEXPIRETIME {key}")).as_int(),
         }
@@ -210,6 +218,36 @@ fn extended(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     all
 }
 
+/// Makes cuckoo filters: one that grew and shrank, one of wide buckets that can't grow, an empty one, and one of
+/// which only the header and the first chunk came.
+fn cuckoos(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
+    let mut insert = |key: &str, options: &str, count: usize| {
+        assert_eq!(client.cmd(&format!("CF.RESERVE {key} {options}")), ok());
+        let items = (0..count).map(|i| format!("{key}\r\n\0{i}").into_bytes());
+        let items: Vec<Vec<u8>> = items.collect();
+        let mut args: Vec<&[u8]> = vec![b"CF.INSERT", key.as_bytes(), b"ITEMS"];
+        args.extend(items.iter().map(Vec::as_slice));
+        let added = client.call(&args);
+        assert_eq!(added, array(vec![int(1); count]), "{key}");
+        items
+    };
+    let mut grown = insert("cuckoo", "64 EXPANSION 2", 300);
+    let wide = insert("cuckoo-wide", "500 BUCKETSIZE 4 EXPANSION 0", 400);
+    for item in grown.split_off(280) {
+        assert_eq!(client.call(&[b"CF.DEL", b"cuckoo", &item]), int(1));
+    }
+    assert_eq!(client.cmd("CF.RESERVE cuckoo-empty 100"), ok());
+    let chunks = cuckoo::chunks(client, "cuckoo");
+    assert!(chunks.len() > 3, "a header and several filters");
+    cuckoo::load(client, "cuckoo-half", &chunks[..2]);
+    vec![
+        ("cuckoo", grown),
+        ("cuckoo-wide", wide),
+        ("cuckoo-empty", vec![]),
+        ("cuckoo-half", vec![]),
+    ]
+}
+
 /// An object of RedisBloom in chunks: an empty link of 20 items at 0.005, of 32 bytes.
 fn link_of_redisbloom() -> Pieces {
     let mut header = Vec::new();
@@ -281,6 +319,9 @@ impl Population {
         for sketch in carried::restore_all(client) {
             add(&sketch.key, vec![]);
         }
+        for (key, items) in cuckoos(client) {
+            add(key, items);
+        }
 
         // One that came in chunks, and the same with chunks still to come: all of them, some of
         // the first filter, all but the first filter, some of the second, the last chunk.
@@ -342,6 +383,7 @@ impl Population {
                 key if key.starts_with("cms") => "CMSk-TYPE",
                 key if key.starts_with("topk") => "TopK-TYPE",
                 key if key.starts_with("tdigest") => "TDIS-TYPE",
+                key if key.starts_with("cuckoo") => cuckoo::TYPE,
                 "windowed" | "aging" | "counting" | "ids" | "half-ids" => "bloomfltx",
                 _ => "bloomfltr",
             };
@@ -564,7 +606,8 @@ pub fn configure(server: &Server, lines: &str) {
 fn a_file_is_loaded_whatever_the_settings() {
     let tight = "bf.bloom-filter-max-memory-usage 1\nbf.bloom-memory-usage-limit 1\n\
         bf.bloom-capacity 7\nbf.bloom-expansion 0\nbf.bloom-fp-rate 0.5\n\
-        bf.bloom-tightening-ratio 0.9\nbf.bloom-use-random-seed no\n";
+        bf.bloom-tightening-ratio 0.9\nbf.bloom-use-random-seed no\n\
+        bf.cf-initial-size 20\nbf.cf-bucket-size 7\nbf.cf-max-expansions 1\n";
     for log in [None, Some(false), Some(true)] {
         let mut server = match log {
             None => Server::start(),

@@ -13,6 +13,9 @@ pub use told::COMMANDS;
 
 use crate::harness::{Client, Reply};
 
+/// The name of the type.
+pub const TYPE: &str = "MBbloomCF";
+
 /// The items `prefix-0` and so on, as words.
 fn items(prefix: &str, count: usize) -> String {
     let items: Vec<String> = (0..count)
