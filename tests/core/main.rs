@@ -19,6 +19,7 @@ mod ids;
 mod interleaved;
 mod merge;
 mod model;
+mod murmur;
 mod oracle;
 mod rates;
 mod reach;

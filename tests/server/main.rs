@@ -20,6 +20,10 @@ mod http;
 mod ledger;
 mod memory;
 mod merge;
+#[path = "../core/murmur.rs"]
+mod murmur;
+#[path = "../core/cuckoo/naive.rs"]
+mod naive;
 mod pages;
 mod persistence;
 mod plan;

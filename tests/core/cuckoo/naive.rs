@@ -1,7 +1,7 @@
 //! Cuckoo filters of RedisBloom by their published rules: one bucket after another, nothing kept that can be
 //! counted.
 
-use crate::redisbloom::draft::murmur_64;
+use crate::murmur::murmur_64;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Naive {

@@ -3,11 +3,11 @@
 //!
 //! Every failure names the seed of its random choices; `SOAK_SEED` runs that one again.
 
-mod cuckoo;
 mod fuzz;
 mod life;
 mod reshard;
 mod scarce;
+mod sentinels;
 
 use std::env;
 use std::time::{Duration, Instant};

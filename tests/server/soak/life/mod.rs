@@ -1,18 +1,22 @@
 //! Objects live through whatever a server does to them, and a model of them tells what they must be.
 
+mod cuckoo;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::rc::Rc;
 use std::thread;
 
 use super::{Budget, Random, clock, dump_of};
+use crate::carried::{self, Sketch};
 use crate::harness::{
     Builder, Client, Reply, Server, digest, error, int, nil, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
+use crate::naive::Naive;
 use crate::persistence::{Pieces, pieces, split};
 
 const DATABASES: usize = 3;
-const KEYS: usize = 8;
+const KEYS: usize = 10;
 /// Items that objects may hold.
 const ITEMS: usize = 4000;
 
@@ -157,6 +161,8 @@ enum Held {
     Object(Object),
     /// One of which these chunks have not come.
     Half(Object, Pieces),
+    Cuckoo(Naive),
+    Sketch(Rc<Sketch>),
 }
 
 #[derive(Clone)]
@@ -171,12 +177,20 @@ impl Entry {
         Self { held, expires_ms }
     }
 
-    /// What every write to it is answered, but for the loading of chunks.
+    /// What every BF command that writes to it is answered, but for the loading of chunks.
     fn refusal(&self) -> Option<&'static str> {
         match self.held {
-            Held::Text => Some(WRONG_TYPE),
+            Held::Text | Held::Cuckoo(_) | Held::Sketch(_) => Some(WRONG_TYPE),
             Held::Object(_) => None,
             Held::Half(..) => Some(STILL_LOADING),
+        }
+    }
+
+    /// What the loading of an object under its key is answered.
+    fn refusal_to_load(&self) -> &'static str {
+        match self.refusal() {
+            Some(WRONG_TYPE) => WRONG_TYPE,
+            _ => BUSY,
         }
     }
 }
@@ -210,13 +224,19 @@ fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random) -> 
     let expires = client.cmd(&format!("PEXPIRETIME {key}"));
     assert_eq!(expires, int(entry.expires_ms), "{key}");
     let cardinality = client.cmd(&format!("BF.CARD {key}"));
-    let object = match &entry.held {
-        Held::Object(object) => object,
-        Held::Text | Held::Half(..) => {
-            let refusal = entry.refusal().expect("it is no object");
-            assert_eq!(cardinality, error(refusal), "{key}");
-            return Questions::default();
-        }
+    if let Held::Cuckoo(filter) = &entry.held {
+        cuckoo::check(client, key, filter, random);
+    } else {
+        let refused = client.cmd(&format!("CF.COUNT {key} x"));
+        assert_eq!(refused, error(WRONG_TYPE), "{key}");
+    }
+    if let Held::Sketch(sketch) = &entry.held {
+        sketch.is_under(client, key);
+    }
+    let Held::Object(object) = &entry.held else {
+        let refusal = entry.refusal().expect("it is no object");
+        assert_eq!(cardinality, error(refusal), "{key}");
+        return Questions::default();
     };
     if object.kind != Kind::Short {
         assert_eq!(cardinality, int(object.cardinality), "{key}");
@@ -262,6 +282,8 @@ struct Life {
     database: usize,
     /// What the primary makes an object for where nothing is said.
     default_capacity: i64,
+    cuckoo_settings: cuckoo::Settings,
+    sketches: Vec<Rc<Sketch>>,
     /// Whether a value was given another key. INFO is late with such a one while the server is
     /// freeing something.
     renamed: bool,
@@ -281,18 +303,24 @@ struct Life {
     taken: BTreeMap<&'static str, u64>,
 }
 
-fn settings(capacity: i64) -> Builder {
+/// A server of which what it has acknowledged outlives it. Cuckoo filters of the other have other limits, too.
+pub fn settings(capacity: i64) -> Builder {
     Server::builder()
         .config("appendonly", "yes")
         .config("appendfsync", "always")
         .config("auto-aof-rewrite-percentage", "0")
         .config("bf.bloom-capacity", &capacity.to_string())
+        .config("bf.cf-initial-size", &capacity.to_string())
+        .config("bf.cf-max-expansions", &(capacity / 7).to_string())
 }
 
 impl Life {
     fn new(primary: Server, replica: Option<Server>, random: Random) -> Self {
+        let mut client = primary.client();
         let mut life = Self {
-            client: primary.client(),
+            cuckoo_settings: cuckoo::Settings::of(&mut client),
+            sketches: carried::recorded().into_iter().map(Rc::new).collect(),
+            client,
             primary,
             replica,
             random,
@@ -320,6 +348,7 @@ impl Life {
         let capacity = self.client.cmd("CONFIG GET bf.bloom-capacity");
         let capacity = capacity.as_array()[1].text().parse();
         self.default_capacity = capacity.expect("a number");
+        self.cuckoo_settings = cuckoo::Settings::of(&mut self.client);
     }
 
     fn note(&mut self, what: &str) {
@@ -363,11 +392,15 @@ impl Life {
     }
 
     fn named_key_of(&mut self, or: String, fits: impl Fn(&str, &Object) -> bool) -> String {
-        let entries = self.databases[self.database].iter();
-        let fitting = entries.filter(|(key, entry)| match &entry.held {
+        self.key_holding(or, |key, held| match held {
             Held::Object(object) => fits(key, object),
             _ => false,
-        });
+        })
+    }
+
+    fn key_holding(&mut self, or: String, fits: impl Fn(&str, &Held) -> bool) -> String {
+        let entries = self.databases[self.database].iter();
+        let fitting = entries.filter(|(key, entry)| fits(key, &entry.held));
         let fitting: Vec<String> = fitting.map(|(key, _)| key.clone()).collect();
         if fitting.is_empty() || self.random.one_in(4) {
             or
@@ -384,7 +417,7 @@ impl Life {
             self.is_ok(&select);
         }
         let (mut key, mut other) = (self.key(), self.key());
-        let kind = match self.random.below(100) {
+        let kind = match self.random.below(124) {
             0..18 => {
                 self.add(&key);
                 "add"
@@ -459,7 +492,15 @@ impl Life {
                 self.whole_databases();
                 "whole databases"
             }
-            _ => self.whole_server(),
+            94..100 => self.whole_server(),
+            100..120 => {
+                self.cuckoo(&mut key, &other);
+                "cuckoo filter"
+            }
+            _ => {
+                self.restore_sketch(&key);
+                "sketch"
+            }
         };
         *self.taken.entry(kind).or_default() += 1;
         let keys = [key, other];
@@ -1025,14 +1066,24 @@ impl Life {
     }
 
     fn restore(&mut self, key: &str, other: &str) {
-        let Some(entry) = self.entry(key).cloned() else {
-            return assert_eq!(self.call(&format!("DUMP {key}")), nil());
-        };
         let payload = self.call(&format!("DUMP {key}"));
+        match self.entry(key).cloned() {
+            Some(entry) => self.restore_payload(other, payload.as_bytes(), entry.held),
+            None => assert_eq!(payload, nil()),
+        }
+    }
+
+    /// A value of a sketch, as RedisBloom wrote it.
+    fn restore_sketch(&mut self, key: &str) {
+        let sketch = Rc::clone(self.random.pick(&self.sketches));
+        self.restore_payload(key, &sketch.payload(), Held::Sketch(sketch));
+    }
+
+    fn restore_payload(&mut self, other: &str, payload: &[u8], held: Held) {
         let replace = self.random.one_in(2);
         let ttl = *self.random.pick(&["0", "100000000"]);
         let mut restore: Vec<&[u8]> = vec![b"RESTORE", other.as_bytes(), ttl.as_bytes()];
-        restore.push(payload.as_bytes());
+        restore.push(payload);
         if replace {
             restore.push(b"REPLACE");
         }
@@ -1042,7 +1093,7 @@ impl Life {
             return assert_eq!(reply, error(BUSY));
         }
         assert_eq!(reply, ok());
-        self.loaded(other, entry.held, ttl);
+        self.loaded(other, held, ttl);
     }
 
     fn loaded(&mut self, key: &str, held: Held, ttl: &str) {
@@ -1058,15 +1109,13 @@ impl Life {
     /// The chunks of an object, or `None` where BF.SCANDUMP rightly refuses.
     fn chunks(&mut self, key: &str) -> Option<(Object, Pieces)> {
         let reply = self.call(&format!("BF.SCANDUMP {key} 0"));
-        match self.entry(key).map(|entry| &entry.held) {
-            None => assert_eq!(reply, error("ERR not found")),
-            Some(Held::Text) => assert_eq!(reply, error(WRONG_TYPE)),
-            Some(Held::Half(..)) => assert_eq!(reply, error(STILL_LOADING)),
-            Some(Held::Object(object)) => {
-                let object = object.clone();
-                return Some((object, pieces(&mut self.client, key)));
-            }
+        let entry = self.entry(key);
+        if let Some(Held::Object(object)) = entry.map(|entry| &entry.held) {
+            let object = object.clone();
+            return Some((object, pieces(&mut self.client, key)));
         }
+        let refusal = entry.map_or(Some("ERR not found"), Entry::refusal);
+        assert_eq!(reply, error(refusal.expect("it is no object")));
         None
     }
 
@@ -1095,11 +1144,10 @@ impl Life {
         let least = bytes / 30 + 1;
         let chunks = split(&chunks, least + self.random.below(bytes.max(1)));
         let reply = self.load_chunk(other, &chunks[0]);
-        match self.entry(other).map(|entry| &entry.held) {
-            Some(Held::Text) => return assert_eq!(reply, error(WRONG_TYPE)),
-            Some(_) => return assert_eq!(reply, error(BUSY)),
-            None => assert_eq!(reply, ok()),
+        if let Some(entry) = self.entry(other) {
+            return assert_eq!(reply, error(entry.refusal_to_load()));
         }
+        assert_eq!(reply, ok());
         if bytes == 0 {
             // All periods have passed, and the header is the whole of it.
             return self.put(other, Entry::lasting(Held::Object(object)));
@@ -1384,157 +1432,4 @@ fn objects_are_what_they_must_be_on_two_servers() {
     assert_eq!(reply, ok());
     let life = Life::new(primary, Some(replica), random);
     live(life, Budget::rounds(400));
-}
-
-/// The port of what the sentinels take for the primary.
-fn primary_port(sentinel: &mut Client) -> u16 {
-    let address = sentinel.cmd("SENTINEL GET-MASTER-ADDR-BY-NAME main");
-    let port = address.as_array()[1].text();
-    port.parse().expect("a port")
-}
-
-/// Whether a sentinel knows of this replica that it follows the primary, and of the others.
-fn is_ready(sentinel: &mut Client, replica: u16) -> bool {
-    let replicas = sentinel.cmd("SENTINEL REPLICAS main");
-    let follows = replicas.as_array().iter().any(|fields| {
-        let words: Vec<String> = fields.as_array().iter().map(Reply::text).collect();
-        let told = |name: &str| {
-            let pair = words.chunks_exact(2).find(|pair| pair[0] == name);
-            pair.map_or_else(String::new, |pair| pair[1].clone())
-        };
-        told("port") == replica.to_string()
-            && told("flags") == "slave"
-            && told("master-link-status") == "ok"
-            && told("slave-repl-offset") != "0"
-    });
-    let others = sentinel.cmd("SENTINEL SENTINELS main");
-    follows && others.as_array().len() == SENTINELS - 1
-}
-
-const SENTINELS: usize = 3;
-
-/// Connections to sentinels, whose views a failure is to tell.
-struct Told(Vec<Client>);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            for sentinel in &mut self.0 {
-                for what in ["MASTER", "REPLICAS"] {
-                    let words: [&[u8]; 3] = [b"SENTINEL", what.as_bytes(), b"main"];
-                    eprintln!("{what}: {:?}", sentinel.try_call(&words));
-                }
-            }
-        }
-    }
-}
-
-/// How long a server may be silent before it counts as down. Short only while one is, so that a busy
-/// machine makes no failover that the test does not ask for.
-#[track_caller]
-fn be_patient_for(sentinels: &mut [Client], ms: u32) {
-    for sentinel in sentinels {
-        let set = format!("SENTINEL SET main down-after-milliseconds {ms}");
-        assert_eq!(sentinel.cmd(&set), ok());
-    }
-}
-
-/// Adds items until the server is gone; gives those of which a replica is known to have them.
-fn write_until_the_end(
-    mut client: Client,
-    acknowledged: &AtomicUsize,
-    round: u64,
-) -> Vec<(String, String)> {
-    let mut safe = Vec::new();
-    for number in 0_u64.. {
-        let key = format!("key-{}", number % 7);
-        let items: Vec<String> = (0..20).map(|i| format!("{round}-{number}-{i}")).collect();
-        let line = format!("BF.MADD {key} {}", items.join(" "));
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        let Ok(added) = client.try_call(&words) else {
-            break;
-        };
-        assert_eq!(added.as_array().len(), items.len());
-        match client.try_call(&[b"WAIT", b"1", b"1000"]) {
-            Ok(Reply::Int(1..)) => {
-                safe.extend(items.into_iter().map(|item| (key.clone(), item)));
-                acknowledged.fetch_add(1, Ordering::Relaxed);
-            }
-            Ok(_) => {}
-            Err(_) => break,
-        }
-    }
-    safe
-}
-
-#[test]
-fn sentinels_lose_nothing_that_was_waited_for() {
-    let mut primary = settings(40).start();
-    let mut replica = settings(25).start();
-    let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
-    assert_eq!(replica.client().cmd(&follow), ok());
-    wait_in_sync(&primary, &replica);
-    let monitor = format!("sentinel monitor main 127.0.0.1 {} 2", primary.port());
-    let sentinels: Vec<Server> = (0..SENTINELS)
-        .map(|_| {
-            Server::builder()
-                .without_module()
-                .before_module(&monitor)
-                .before_module("sentinel down-after-milliseconds main 60000")
-                .before_module("sentinel failover-timeout main 3000")
-                .flag("--sentinel")
-                .start()
-        })
-        .collect();
-    let mut told = Told(sentinels.iter().map(Server::client).collect());
-    let told = &mut told.0;
-
-    let mut safe: Vec<(String, String)> = Vec::new();
-    let mut budget = Budget::rounds(1);
-    for round in budget.by_ref() {
-        wait_until("the sentinels know the servers and each other", || {
-            let mut all = told.iter_mut();
-            all.all(|sentinel| is_ready(sentinel, replica.port()))
-        });
-        let client = primary.client();
-        let acknowledged = AtomicUsize::new(0);
-        let written = thread::scope(|scope| {
-            let writer = scope.spawn(|| write_until_the_end(client, &acknowledged, round));
-            wait_until("some writes have been waited for", || {
-                acknowledged.load(Ordering::Relaxed) >= 200
-            });
-            primary.kill();
-            writer.join().expect("the writer meets an end it expects")
-        });
-        safe.extend(written);
-        be_patient_for(told, 1500);
-        wait_until("the replica is made the primary", || {
-            let mut all = told.iter_mut();
-            all.all(|sentinel| primary_port(sentinel) == replica.port())
-                && replica.info("replication")["role"] == "master"
-        });
-        be_patient_for(told, 60_000);
-        std::mem::swap(&mut primary, &mut replica);
-
-        let mut client = primary.client();
-        for (key, item) in &safe {
-            client.send(&format!("BF.EXISTS {key} {item}"));
-        }
-        let denied = safe.iter().filter(|_| client.read() != int(1)).count();
-        assert_eq!(denied, 0, "of {}", safe.len());
-        ledger::is_balanced(&mut client);
-        // The old one may know of writes that nobody waited for. They go.
-        replica.start_again();
-        let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
-        assert!(!replica.client().cmd(&follow).is_error());
-        wait_in_sync(&primary, &replica);
-        let mut other = replica.client();
-        for key in client.cmd("KEYS *").as_array() {
-            let key = key.text();
-            assert_eq!(digest(&mut client, &key), digest(&mut other, &key), "{key}");
-        }
-        assert_eq!(client.cmd("DBSIZE"), other.cmd("DBSIZE"));
-        ledger::is_balanced(&mut other);
-    }
-    eprintln!("{} failovers, {} items safe", budget.done(), safe.len());
 }
