@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use crate::cuckoo;
 use crate::harness::{Client, Reply, error, int, ok};
 use crate::replies::{dump, field, in_both_protocols, pieces, truths, with_fixed_seed};
 
@@ -1081,6 +1082,7 @@ pub fn blobs(client: &mut Client) -> Blobs {
         ("<cutheader>", shorter(&header)),
         ("<longheader>", longer(&header)),
         ("<header>", header),
+        ("<cfheader>", cuckoo::header([1, 32, 0, 1], [2, 20, 1])),
         // All of the bits, and the cursor behind them.
         ("<bits>", pieces[1].1.clone()),
         ("<end>", pieces[1].0.to_string().into_bytes()),
@@ -1093,11 +1095,16 @@ pub fn blobs(client: &mut Client) -> Blobs {
 
 /// Calls a command whose words in angle brackets stand for bytes.
 pub fn send(client: &mut Client, line: &str, blobs: &Blobs) -> Reply {
-    let words = line.split(' ');
-    let args: Vec<&[u8]> = words
-        .map(|word| blobs.get(word).map_or(word.as_bytes(), Vec::as_slice))
-        .collect();
-    client.call(&args)
+    send_words(client, line.split(' '), blobs)
+}
+
+pub fn send_words<'w>(
+    client: &mut Client,
+    words: impl Iterator<Item = &'w str>,
+    blobs: &Blobs,
+) -> Reply {
+    let args = words.map(|word| blobs.get(word).map_or(word.as_bytes(), Vec::as_slice));
+    client.call(&args.collect::<Vec<_>>())
 }
 
 /// A reply in one line, the same in both protocols. A map is told by its values.

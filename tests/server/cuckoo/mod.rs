@@ -9,6 +9,7 @@ mod replies;
 mod settings;
 mod told;
 
+pub use effects::changes;
 pub use told::COMMANDS;
 
 use crate::harness::{Client, Reply};
@@ -22,6 +23,14 @@ fn items(prefix: &str, count: usize) -> String {
         .map(|number| format!("{prefix}-{number}"))
         .collect();
     items.join(" ")
+}
+
+/// The header of chunks: items, buckets of the first filter, removals and filters; the size of a bucket, iterations and
+/// the expansion.
+pub fn header(long: [u64; 4], short: [u16; 3]) -> Vec<u8> {
+    let long = long.into_iter().flat_map(u64::to_le_bytes);
+    let short = short.into_iter().flat_map(u16::to_le_bytes);
+    long.chain(short).collect()
 }
 
 /// The value of a field of CF.INFO.

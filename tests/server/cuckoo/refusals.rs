@@ -3,7 +3,7 @@
 use crate::harness::{Server, error, ok};
 use crate::replies::in_both_protocols;
 
-use super::{chunks, items};
+use super::{chunks, header, items};
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const RESERVE_RANGE: &str = "ERR Capacity must be in the range [2 * BUCKETSIZE, 1073741824]";
@@ -206,15 +206,8 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
 #[test]
 fn claims_are_refused() {
     let server = Server::start();
-    let header = |items: u64, buckets: u64, filters: u64, size: u16, expansion: u16| {
-        let mut header = Vec::new();
-        for number in [items, buckets, 0, filters] {
-            header.extend(number.to_le_bytes());
-        }
-        for number in [size, 20, expansion] {
-            header.extend(number.to_le_bytes());
-        }
-        header
+    let header = |items, buckets, filters, size, expansion| {
+        header([items, buckets, 0, filters], [size, 20, expansion])
     };
     in_both_protocols(&server, |client, _| {
         for claim in [

@@ -61,16 +61,12 @@ fn item(number: usize) -> String {
 
 /// The header of a filter's chunks.
 fn header(filter: &Naive) -> Vec<u8> {
-    let mut header = Vec::new();
     let filters = filter.filters.len() as u64;
-    for long in [filter.items, filter.first_buckets, filter.deletes, filters] {
-        header.extend(long.to_le_bytes());
-    }
-    for short in [filter.size, filter.iterations, filter.expansion] {
-        let short = u16::try_from(short).expect("of 16 bits");
-        header.extend(short.to_le_bytes());
-    }
-    header
+    let short = [filter.size, filter.iterations, filter.expansion];
+    cuckoo::header(
+        [filter.items, filter.first_buckets, filter.deletes, filters],
+        short.map(|number| u16::try_from(number).expect("of 16 bits")),
+    )
 }
 
 /// Compares a key with the model of it.
