@@ -5,6 +5,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::acl::COMMANDS;
+use crate::carried;
+use crate::cuckoo;
 use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id, meet, node};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
@@ -209,7 +211,8 @@ fn slots_migrate_at_one_go() {
     }
     let expected = digest(&mut near, "large");
     // What comes from another node is obeyed, as what comes from a primary.
-    let tight = "CONFIG SET bf.bloom-filter-max-memory-usage 1 bf.bloom-memory-usage-limit 1";
+    let tight = "CONFIG SET bf.bloom-filter-max-memory-usage 1 bf.bloom-memory-usage-limit 1 \
+        bf.cf-max-expansions 1";
     assert_eq!(far.cmd(tight), ok());
     assert_eq!(near.cmd("BF.RESERVE busy 0.0001 1000"), ok());
     let counted = "BF.RESERVE counted 0.000001 1000 COUNTING";
@@ -217,14 +220,16 @@ fn slots_migrate_at_one_go() {
     let passing = format!("BF.RESERVE passing 0.000001 1000 {LASTING_WINDOW}");
     assert_eq!(near.cmd(&passing), ok());
     assert_eq!(near.cmd(&migrate), ok());
-    // Writes go on until the slots are the other's; every third counted item is removed at once. One of
-    // them may be done here, and the next sent on.
-    let (mut added, mut windowed, mut counted) = (0, 0, 0);
+    assert_eq!(near.cmd("CF.RESERVE cuckoo-busy 64 EXPANSION 2"), ok());
+    // Writes go on until the slots are the other's; every third item of those that can be is removed at once.
+    // One of them may be done here, and the next sent on.
+    let (mut added, mut windowed, mut counted, mut cuckoo_added) = (0, 0, 0, 0);
     wait_until("the slots have moved", || {
         let done = [
             format!("BF.ADD busy {added}"),
             format!("BF.INSERT passing TTL 1 ITEMS {added}"),
             format!("BF.MADD counted {added} {added}"),
+            format!("CF.ADD cuckoo-busy {added}"),
         ]
         .map(|line| match near.cmd(&line) {
             Reply::Error(text) => {
@@ -235,9 +240,11 @@ fn slots_migrate_at_one_go() {
         });
         if added % 3 == 0 {
             near.cmd(&format!("BF.DEL counted {added}"));
+            near.cmd(&format!("CF.DEL cuckoo-busy {added}"));
         }
-        (added, windowed, counted) = (added + done[0], windowed + done[1], counted + done[2]);
-        done != [1; 3]
+        (added, windowed) = (added + done[0], windowed + done[1]);
+        (counted, cuckoo_added) = (counted + done[2], cuckoo_added + done[3]);
+        done != [1; 4]
     });
     assert!(added > 0);
     let jobs = near.cmd("CLUSTER GETSLOTMIGRATIONS");
@@ -258,6 +265,13 @@ fn slots_migrate_at_one_go() {
     for item in 0..windowed {
         assert_eq!(far.cmd(&format!("BF.EXISTS passing {item}")), int(1));
     }
+    for item in (0..cuckoo_added).filter(|item| item % 3 != 0) {
+        assert_eq!(far.cmd(&format!("CF.EXISTS cuckoo-busy {item}")), int(1));
+    }
+    let left = (0..cuckoo_added).filter(|item| item % 3 != 0).count();
+    let told = cuckoo::field(&mut far, "cuckoo-busy", "Number of items inserted");
+    let late = told - i64::try_from(left).expect("few");
+    assert!((0..=1).contains(&late), "{told} of {left}");
     // The last removal may have come too late.
     for item in 0..counted - 1 {
         let twice = if item % 3 == 0 { 1 } else { 2 };
@@ -318,20 +332,29 @@ fn answers_alike(
     set: impl Fn(usize) -> String,
 ) -> [Option<(String, String)>; 2] {
     let mut sent_on = [None, None];
-    for (number, (line, writes, _)) in COMMANDS.iter().enumerate() {
-        let core = if *writes {
+    let bloom_lines = COMMANDS.map(|(line, writes, _)| (line.to_owned(), writes));
+    let cuckoo_lines = cuckoo::COMMANDS.iter().map(|told| {
+        let line = told.example.replacen(" k", " {}", 1);
+        (line, told.write)
+    });
+    let refused_lines = carried::COMMANDS
+        .iter()
+        .map(|(name, rest)| (format!("{name} {{}} {rest}").trim_end().to_owned(), false));
+    let lines = bloom_lines.into_iter().chain(cuckoo_lines);
+    for (number, (line, writes)) in lines.chain(refused_lines).enumerate() {
+        let core = if writes {
             "SADD {} a"
         } else {
             "SMISMEMBER {} a"
         };
-        let [core, own] = [(core, set(number)), (*line, bloom(number))].map(|(line, key)| {
+        let [core, own] = [(core, set(number)), (&line, bloom(number))].map(|(line, key)| {
             if asking {
                 assert_eq!(client.cmd("ASKING"), ok());
             }
             elsewhere(&client.cmd(&line.replace("{}", &key)))
         });
         assert_eq!(own, core, "{line}");
-        sent_on[usize::from(*writes)] = own.map(|text| {
+        sent_on[usize::from(writes)] = own.map(|text| {
             let word = text.split(' ').next().expect("some text");
             let port = text.rsplit(':').next().expect("some text");
             (word.to_owned(), port.to_owned())

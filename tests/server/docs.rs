@@ -1,12 +1,13 @@
 //! What a server tells of the commands and of the module.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::acl::has_categories;
 use crate::carried;
 use crate::cuckoo;
-use crate::harness::{Reply, Server, array, bulk, int, simple};
+use crate::harness::{Reply, Server, array, bulk, int, ok, simple};
+use crate::persistence::Population;
 
 /// What a command is told to be.
 pub struct Told {
@@ -450,6 +451,42 @@ fn the_module_has_these_commands_and_this_version() {
     // What clients take for a ReBloom that has BF.CARD, and not for a RedisBloom 8.
     assert!((20405..80000).contains(&version));
     assert_eq!(get(told, "args"), Some(&array([])));
+}
+
+/// TYPE, SCAN and OBJECT tell the same of each type that the module has, and INFO and MODULE LIST of the module.
+#[test]
+fn every_type_is_told_alike() {
+    let server = Server::start();
+    let mut client = server.client();
+    let population = Population::new(&mut client);
+    let mut by_type: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for key in population.keys() {
+        let type_name = client.cmd(&format!("TYPE {key}")).text();
+        by_type.entry(type_name).or_default().insert(key.to_owned());
+        assert_eq!(client.cmd(&format!("OBJECT ENCODING {key}")), bulk("raw"));
+        assert_eq!(client.cmd(&format!("OBJECT REFCOUNT {key}")), int(1));
+    }
+    let types: BTreeSet<String> = by_type.keys().cloned().collect();
+    let own = ["bloomfltr", "bloomfltx", "MBbloom--", cuckoo::TYPE];
+    assert_eq!(types, set(&[&own[..], &carried::TYPES].concat()));
+    for text in ["text", "bloomfltr-text"] {
+        assert_eq!(client.cmd(&format!("SET {text} x")), ok());
+    }
+    for (type_name, keys) in &by_type {
+        let found = client.cmd(&format!("SCAN 0 COUNT 1000 TYPE {type_name}"));
+        assert_eq!(found.as_array()[0], bulk("0"));
+        assert_eq!(words(&found.as_array()[1]), *keys, "{type_name}");
+    }
+    let none = client.cmd("SCAN 0 COUNT 1000 TYPE bloomfilter");
+    // Some servers refuse what is the name of no type.
+    assert!(none.is_error() || none.as_array()[1] == array([]));
+
+    let listed = client.cmd("MODULE LIST");
+    let mut modules = listed.as_array().iter().map(Reply::as_array);
+    let own = modules.find(|module| module[1] == bulk("bf")).unwrap();
+    let told = format!("module:name=bf,ver={},", own[3].as_int());
+    let info = client.cmd("INFO modules").text();
+    assert_eq!(info.matches(&told).count(), 1, "{info}");
 }
 
 #[test]

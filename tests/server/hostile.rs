@@ -191,6 +191,20 @@ impl Rdb {
         }
     }
 
+    /// The beginning of a value of a module's type: nine characters of six bits, and ten bits of encoding version.
+    pub fn of_type(id: u64) -> Self {
+        Self(vec![7, 0x81]).raw(&id.to_be_bytes())
+    }
+
+    /// A file with the value under the key `forged`.
+    fn file(&self) -> Vec<u8> {
+        let mut file = b"REDIS0009\xfe\0\x07\x06forged".to_vec();
+        file.extend(&self.0[1..]);
+        file.extend([0, 0xff]);
+        file.extend(crc64(&file).to_le_bytes());
+        file
+    }
+
     /// With the mark that ends a value, and a footer that is right.
     pub fn payload(mut self, version: [u8; 2]) -> Vec<u8> {
         self.0.push(0);
@@ -239,6 +253,47 @@ const CRC64: [u64; 256] = {
     }
     table
 };
+
+/// Requires that a value is refused, by RESTORE and in the file that a server starts on, and that the log says so in
+/// these words.
+pub struct Refusing {
+    server: Server,
+    /// It is down, and never comes up.
+    on_file: Server,
+}
+
+impl Refusing {
+    pub fn start() -> Self {
+        let mut on_file = Server::start();
+        on_file.shutdown();
+        Self {
+            server: Server::start(),
+            on_file,
+        }
+    }
+
+    /// The server that goes on.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    #[track_caller]
+    pub fn refuses(&mut self, what: &str, value: &Rdb, words: &str) {
+        let mut client = self.server.client();
+        let length = self.server.log().len();
+        let payload = value.clone().payload([9, 0]);
+        let restore: [&[u8]; 4] = [b"RESTORE", b"forged", b"0", &payload];
+        refuses(&mut client, what, &restore, "ERR Bad data format");
+        let log = self.server.log().split_off(length);
+        assert!(log.contains(words), "{what}: no {words:?} in {log}");
+
+        let file = self.on_file.dir().join("dump.rdb");
+        fs::write(file, value.file()).expect("the folder can be written to");
+        let log = self.on_file.try_start_again().expect_err(what);
+        assert!(log.contains(words), "{what}: no {words:?} in {log}");
+        assert!(!log.contains("BUG REPORT"), "{what}: {log}");
+    }
+}
 
 /// A generator of a fixed sequence (splitmix64), so that a failure comes again.
 pub struct Random(pub u64);

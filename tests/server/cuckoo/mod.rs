@@ -3,6 +3,7 @@
 mod acl;
 mod aof;
 mod effects;
+mod hostile;
 mod recorded;
 mod refusals;
 mod replies;

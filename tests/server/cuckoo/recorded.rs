@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::foreign::on_log_of;
-use crate::harness::{Client, Reply, Server, array, error, int, ok, wait_in_sync, wait_until};
+use crate::harness::{Client, Server, array, error, int, ok, wait_in_sync};
 use crate::hostile::{rdb_version, seal};
 
 use super::{chunks, load};
@@ -298,56 +298,4 @@ fn its_stream_is_obeyed() {
     );
     let more = client.cmd("CF.ADD copies other");
     assert_eq!(more, error("ERR Maximum expansions reached"));
-}
-
-/// Encodings of before are refused by name; so is what a payload can't be.
-#[test]
-fn other_payloads_are_refused() {
-    let server = Server::start();
-    let mut client = server.client();
-    let version = rdb_version(&mut client);
-    let one = objects()
-        .into_iter()
-        .find(|object| object.key == "one")
-        .unwrap();
-    let plain = hex(&one.value["dump_plain"]);
-    let value = &plain[..plain.len() - 10];
-    let restore = |client: &mut Client, value: Vec<u8>| -> Reply {
-        let payload = seal(value, version);
-        client.call(&[b"RESTORE", b"k", b"0", &payload])
-    };
-    assert_eq!(restore(&mut client, value.to_vec()), ok());
-    client.cmd("DEL k");
-    // The type stands behind two bytes; the version in its last ten bits.
-    assert_eq!(value[8..10], [0x14, 0x04]);
-    for version in [0, 1, 3, 5] {
-        let mut forged = value.to_vec();
-        forged[9] = version;
-        assert_eq!(
-            restore(&mut client, forged),
-            error("ERR Bad data format"),
-            "{version}"
-        );
-    }
-    wait_until("the log names it", || {
-        server.log_contains("RedisBloom 2.0 or older")
-    });
-    // What lacks fewer bytes than the footer has may go on in it.
-    for length in 1..value.len() - 10 {
-        let reply = restore(&mut client, value[..length].to_vec());
-        assert_eq!(reply, error("ERR Bad data format"), "{length} bytes");
-    }
-    for at in 10..60 {
-        for byte in [0, 1, 2, 0x40, 0x81, 0xff] {
-            let mut forged = value.to_vec();
-            forged[at] = byte;
-            if restore(&mut client, forged) == ok() {
-                for command in ["CF.ADD k a", "CF.DEL k a", "CF.COUNT k b", "CF.COMPACT k"] {
-                    client.cmd(command);
-                }
-                client.cmd("DEL k");
-            }
-        }
-    }
-    assert_eq!(client.cmd("PING").text(), "PONG");
 }

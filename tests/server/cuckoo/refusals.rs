@@ -3,7 +3,7 @@
 use crate::harness::{Server, error, ok};
 use crate::replies::in_both_protocols;
 
-use super::{chunks, header, items};
+use super::items;
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const RESERVE_RANGE: &str = "ERR Capacity must be in the range [2 * BUCKETSIZE, 1073741824]";
@@ -199,40 +199,6 @@ fn what_is_wrong_is_refused_and_changes_nothing() {
         ] {
             check(client, command, WRONG_TYPE);
         }
-    });
-}
-
-/// A header of numbers that no filter has, or that the limits do not admit.
-#[test]
-fn claims_are_refused() {
-    let server = Server::start();
-    let header = |items, buckets, filters, size, expansion| {
-        header([items, buckets, 0, filters], [size, 20, expansion])
-    };
-    in_both_protocols(&server, |client, _| {
-        for claim in [
-            header(1, 0, 1, 2, 1),
-            header(1, 3, 1, 2, 1),
-            header(1, 64, 0, 2, 1),
-            header(1, 64, 1, 0, 1),
-            header(1, 64, 1, 256, 1),
-            header(1, 64, 1, 2, 3),
-            header(1, 64, 2, 2, 0),
-            header(1, 64, 65_537, 2, 1),
-            header(1, 1 << 44, 1, 2, 1),
-            header(1, 1 << 63, 2, 255, 32_768),
-            // One filter over 64 MiB; all of them over what so many could take.
-            header(1, 1 << 26, 1, 2, 1),
-            header(1, 1 << 25, 33, 2, 1),
-        ] {
-            let reply = client.call(&[b"CF.LOADCHUNK", b"new", b"1", &claim]);
-            assert_eq!(reply, error("ERR Couldn't create filter!"), "{claim:?}");
-        }
-        assert_eq!(client.cmd("DBSIZE").as_int(), 0);
-        // What small filters are many.
-        let claim = header(100, 2, 400, 2, 1);
-        assert_eq!(client.call(&[b"CF.LOADCHUNK", b"new", b"1", &claim]), ok());
-        assert_eq!(chunks(client, "new").len(), 401);
     });
 }
 

@@ -1,0 +1,386 @@
+//! Values, headers and chunks that are no cuckoo filter: each is refused, in words, and the server goes on. Nearly
+//! all of them have crashed `RedisBloom`, or were taken by it for something else.
+
+use crate::harness::{Client, Reply, Server, digest, error, int, ok};
+use crate::hostile::{Random, Rdb, Refusing};
+use crate::replies::{in_both_protocols, truth};
+
+use super::{chunks, header, load};
+
+/// The id of the type, without its encoding version.
+const TYPE_ID: u64 = 0x3016_e5a2_8982_1400;
+
+/// A filter to be written in any form, rightly or wrongly.
+#[derive(Clone)]
+struct Forged {
+    version: u64,
+    filters: u64,
+    first_buckets: u64,
+    items: u64,
+    deletes: u64,
+    bucket_size: u64,
+    max_iterations: u64,
+    expansion: u64,
+    /// Buckets and slots of each filter.
+    stored: Vec<(u64, Vec<u8>)>,
+}
+
+impl Forged {
+    /// A right one, of two filters.
+    fn new() -> Self {
+        let slots = |buckets: usize| (0..2 * buckets).map(|slot| u8::from(slot % 2 == 0) * 7);
+        Self {
+            version: 4,
+            filters: 2,
+            first_buckets: 32,
+            items: 96,
+            deletes: 3,
+            bucket_size: 2,
+            max_iterations: 20,
+            expansion: 2,
+            stored: vec![(32, slots(32).collect()), (64, slots(64).collect())],
+        }
+    }
+
+    fn numbers(&self) -> [u64; 7] {
+        [
+            self.filters,
+            self.first_buckets,
+            self.items,
+            self.deletes,
+            self.bucket_size,
+            self.max_iterations,
+            self.expansion,
+        ]
+    }
+
+    fn value(&self) -> Rdb {
+        let value = Rdb::of_type(TYPE_ID | self.version);
+        let value = self.numbers().into_iter().fold(value, Rdb::uint);
+        let stored = self.stored.iter();
+        stored.fold(value, |value, (buckets, slots)| {
+            value.uint(*buckets).string(slots)
+        })
+    }
+
+    /// The header of its chunks, if that can say its numbers.
+    fn header(&self) -> Option<Vec<u8>> {
+        let long = [self.items, self.first_buckets, self.deletes, self.filters];
+        let short = [self.bucket_size, self.max_iterations, self.expansion];
+        let short = short.map(|number| u16::try_from(number).ok());
+        let [Some(size), Some(iterations), Some(expansion)] = short else {
+            return None;
+        };
+        Some(header(long, [size, iterations, expansion]))
+    }
+}
+
+const FILTERS: &str = "number of filters out of range";
+const BUCKETS: &str = "number of buckets out of range";
+const SIZE: &str = "bucket size out of range";
+const ITERATIONS: &str = "iterations out of range";
+const EXPANSION: &str = "expansion out of range";
+const NO_POWER: &str = "expansion is no power of two";
+const TOO_LARGE: &str = "filter out of range";
+const OTHER_BUCKETS: &str = "number of buckets that does not follow from the first filter's";
+const OTHER_SIZE: &str = "filter of another size than it should be";
+
+/// What is wrong, how to make it so of a right filter, and what the log says of it.
+type Fault = (&'static str, fn(&mut Forged), &'static str);
+
+/// In the numbers, which stand in RDB and in headers.
+const NUMBERS: &[Fault] = &[
+    ("no filters", |f| f.filters = 0, FILTERS),
+    ("2^16 filters", |f| f.filters = 1 << 16, FILTERS),
+    ("2^16 + 2 filters", |f| f.filters = (1 << 16) + 2, FILTERS),
+    ("2^64 - 1 filters", |f| f.filters = u64::MAX, FILTERS),
+    ("no buckets", |f| f.first_buckets = 0, BUCKETS),
+    ("33 buckets", |f| f.first_buckets = 33, BUCKETS),
+    ("2^56 buckets", |f| f.first_buckets = 1 << 56, BUCKETS),
+    ("2^63 buckets", |f| f.first_buckets = 1 << 63, BUCKETS),
+    ("2^64 - 1 buckets", |f| f.first_buckets = u64::MAX, BUCKETS),
+    ("2^44 buckets", |f| f.first_buckets = 1 << 44, BUCKETS),
+    (
+        "buckets of 0 slots",
+        |f| {
+            f.bucket_size = 0;
+            f.stored = vec![(32, vec![]), (64, vec![])];
+        },
+        SIZE,
+    ),
+    ("buckets of 256 slots", |f| f.bucket_size = 256, SIZE),
+    (
+        "buckets of 2^16 + 2 slots",
+        |f| f.bucket_size = (1 << 16) + 2,
+        SIZE,
+    ),
+    ("no iterations", |f| f.max_iterations = 0, ITERATIONS),
+    (
+        "2^16 iterations",
+        |f| f.max_iterations = 1 << 16,
+        ITERATIONS,
+    ),
+    ("expansion 3", |f| f.expansion = 3, NO_POWER),
+    ("expansion 2^16", |f| f.expansion = 1 << 16, EXPANSION),
+    ("expansion 2^15 + 1", |f| f.expansion = 32_769, EXPANSION),
+    (
+        "two filters that do not expand",
+        |f| f.expansion = 0,
+        TOO_LARGE,
+    ),
+    (
+        "a filter of over 2^32 bytes",
+        |f| f.first_buckets = 1 << 32,
+        TOO_LARGE,
+    ),
+    (
+        "a filter that grows over 2^32 bytes",
+        |f| (f.filters, f.expansion) = (3, 32_768),
+        TOO_LARGE,
+    ),
+    (
+        "a product beyond 64 bits",
+        |f| (f.filters, f.expansion) = (65_535, 32_768),
+        TOO_LARGE,
+    ),
+    (
+        "a last product that wraps to a small one",
+        |f| (f.filters, f.first_buckets, f.expansion) = (5, 16, 32_768),
+        TOO_LARGE,
+    ),
+];
+
+/// In what stands in RDB alone.
+const STORED: &[Fault] = &[
+    (
+        "no buckets in a filter",
+        |f| f.stored[1].0 = 0,
+        OTHER_BUCKETS,
+    ),
+    ("fewer buckets", |f| f.stored[1].0 = 32, OTHER_BUCKETS),
+    ("more buckets", |f| f.stored[0].0 = 64, OTHER_BUCKETS),
+    ("2^63 buckets", |f| f.stored[0].0 = 1 << 63, OTHER_BUCKETS),
+    ("no slots", |f| f.stored[0].1.clear(), OTHER_SIZE),
+    ("a slot too few", |f| f.stored[0].1.truncate(63), OTHER_SIZE),
+    ("a slot too many", |f| f.stored[1].1.push(1), OTHER_SIZE),
+    (
+        "a filter that is not there",
+        |f| f.stored.truncate(1),
+        "bytes end too early",
+    ),
+    (
+        "no filter there",
+        |f| f.stored.clear(),
+        "bytes end too early",
+    ),
+    // The server itself finds what is left over.
+    ("a filter more", |f| f.stored.push((128, vec![0; 256])), ""),
+    ("a newer version", |f| f.version = 5, "unsupported version"),
+    (
+        "the newest version",
+        |f| f.version = 1023,
+        "unsupported version",
+    ),
+    ("version 0", |f| f.version = 0, "RedisBloom 2.0 or older"),
+    ("version 1", |f| f.version = 1, "RedisBloom 2.0 or older"),
+    ("version 3", |f| f.version = 3, "RedisBloom 2.0 or older"),
+];
+
+#[test]
+fn forged_values_are_refused() {
+    let mut refusing = Refusing::start();
+    let mut client = refusing.server().client();
+    let right = Forged::new().value();
+    let payload = right.clone().payload([9, 0]);
+    assert_eq!(client.call(&[b"RESTORE", b"right", b"0", &payload]), ok());
+    let before = digest(&mut client, "right");
+    for (what, spoil, words) in NUMBERS.iter().chain(STORED) {
+        let mut forged = Forged::new();
+        spoil(&mut forged);
+        refusing.refuses(what, &forged.value(), words);
+    }
+    // Fields of other kinds.
+    let ends = "bytes end too early";
+    let start = || Rdb::of_type(TYPE_ID | 4);
+    let numbers = || Forged::new().numbers().into_iter().fold(start(), Rdb::uint);
+    for (what, value, words) in [
+        ("nothing", start(), ends),
+        ("a double for a number", start().double(2.0), ends),
+        ("a string for a number", start().string(b"2"), ends),
+        ("a double for buckets", numbers().double(32.0), ends),
+        ("a number for slots", numbers().uint(32).uint(64), ends),
+        ("a number behind", right.uint(1), ""),
+    ] {
+        refusing.refuses(what, &value, words);
+    }
+    assert_eq!(digest(&mut client, "right"), before);
+}
+
+#[test]
+fn forged_headers_are_refused() {
+    let server = Server::start();
+    in_both_protocols(&server, |client, _| {
+        let begin = |client: &mut Client, header: &[u8]| {
+            client.call(&[b"CF.LOADCHUNK", b"forged", b"1", header])
+        };
+        let refused = error("ERR Couldn't create filter!");
+        let mut tried = 0;
+        for (what, spoil, _) in NUMBERS {
+            let mut forged = Forged::new();
+            spoil(&mut forged);
+            if let Some(header) = forged.header() {
+                assert_eq!(begin(client, &header), refused, "{what}");
+                tried += 1;
+            }
+        }
+        assert!(tried > 15);
+        // Right in themselves, and beyond the limits: one filter over 64 MiB, and more than all could take.
+        for (buckets, filters) in [(1 << 26, 1), (1 << 25, 33)] {
+            let claim = header([1, buckets, 0, filters], [2, 20, 1]);
+            assert_eq!(begin(client, &claim), refused, "{filters} of {buckets}");
+        }
+        // Older ones, and what is none.
+        let right = Forged::new().header().expect("it can say that");
+        for length in [0, 1, 32, 37, 39, 46] {
+            let mut header = right.clone();
+            header.resize(length, 0);
+            let refused = error("ERR Invalid header");
+            assert_eq!(begin(client, &header), refused, "{length} bytes");
+        }
+        assert_eq!(client.cmd("DBSIZE"), int(0));
+        assert_eq!(begin(client, &right), ok());
+        // Small filters may be many.
+        let claim = header([100, 2, 0, 400], [2, 20, 1]);
+        load(client, "many", &[(1, claim)]);
+        assert_eq!(chunks(client, "many").len(), 401);
+    });
+}
+
+/// Cursors, and how many bytes end at each of them, that do not lie within one of two filters of 64 and 128 slots.
+const CHUNKS: &[(i64, usize)] = &[
+    (2, 0),
+    (193, 0),
+    (2, 2),
+    (1 - 64, 64),
+    (-1, 1),
+    (i64::MIN, 1),
+    (i64::MIN, 64),
+    (65, 65),
+    (66, 2),
+    (129, 100),
+    (194, 1),
+    (194, 128),
+    (193, 129),
+    (193, 192),
+    (195, 1),
+    (1 << 32, 64),
+    ((1 << 32) + 65, 64),
+    (i64::MAX, 1),
+    (i64::MAX, 128),
+];
+
+#[test]
+fn chunks_outside_of_a_filter_are_refused() {
+    let server = Server::start();
+    in_both_protocols(&server, |client, _| {
+        let right = Forged::new().header().expect("it can say that");
+        for filled in [false, true] {
+            load(client, "k", &[(1, right.clone())]);
+            if filled {
+                load(client, "k", &[(65, vec![1; 64]), (193, vec![2; 128])]);
+            }
+            let before = digest(client, "k");
+            for (cursor, length) in CHUNKS {
+                let end = cursor.to_string();
+                let chunk = vec![7; *length];
+                let words: [&[u8]; 4] = [b"CF.LOADCHUNK", b"k", end.as_bytes(), &chunk];
+                let refused = error("ERR Couldn't load chunk!");
+                assert_eq!(client.call(&words), refused, "{length} bytes to {cursor}");
+            }
+            assert_eq!(digest(client, "k"), before);
+            assert_eq!(client.cmd("DEL k"), int(1));
+        }
+    });
+}
+
+/// Numbers of items and removals that are wrong come from damaged files, and are loaded. They never wrap.
+#[test]
+fn damaged_counts_do_not_wrap() {
+    let server = Server::start();
+    in_both_protocols(&server, |client, resp3| {
+        for (items_claimed, deletes) in [
+            (u64::MAX, 0),
+            (u64::MAX, u64::MAX),
+            (1 << 63, u64::MAX),
+            (0, u64::MAX),
+            (1, 0),
+        ] {
+            let mut forged = Forged::new();
+            (forged.items, forged.deletes) = (items_claimed, deletes);
+            let payload = forged.value().payload([9, 0]);
+            assert_eq!(client.call(&[b"RESTORE", b"k", b"0", &payload]), ok());
+            let header = forged.header().expect("it can say that");
+            load(client, "claimed", &[(1, header)]);
+            // Of one the slots are there, of the other only the claim.
+            for (key, holds) in [("k", true), ("claimed", false)] {
+                let items = 0..2000;
+                items
+                    .clone()
+                    .for_each(|item| client.send(&format!("CF.DEL {key} {item}")));
+                let removed = items.filter(|_| client.read() == truth(resp3, true));
+                let removed = removed.count() as u64;
+                assert_eq!(removed > 0, holds, "{key}");
+                let told = super::field(client, key, "Number of items inserted");
+                let left = items_claimed.saturating_sub(removed);
+                let most = i64::try_from(left).unwrap_or(i64::MAX);
+                assert_eq!(told, most, "{key}: {items_claimed} and {deletes}");
+            }
+            assert_eq!(client.cmd("CF.COMPACT k"), ok());
+            assert_eq!(super::field(client, "k", "Number of items deleted"), 0);
+            let before = digest(client, "k");
+            assert_eq!(client.cmd("DEBUG RELOAD"), ok());
+            assert_eq!(digest(client, "k"), before);
+            assert_eq!(client.cmd("DEL k claimed"), int(2));
+        }
+    });
+}
+
+/// Values cut short, and values with other bytes: what is refused leaves nothing, what is not can be used.
+#[test]
+fn mutated_values_never_break_the_server() {
+    let server = Server::start();
+    let mut client = server.client();
+    let right = Forged::new().value().0;
+    let mut random = Random(38);
+    let restore = |client: &mut Client, value: &[u8]| -> Reply {
+        let payload = Rdb(value.to_vec()).payload([9, 0]);
+        client.call(&[b"RESTORE", b"k", b"0", &payload])
+    };
+    // What lacks fewer bytes than stand behind a value may go on in these.
+    for length in 1..right.len() - 11 {
+        let refused = restore(&mut client, &right[..length]);
+        assert_eq!(refused, error("ERR Bad data format"), "{length} bytes");
+    }
+    let mut admitted = 0;
+    for _ in 0..5000 {
+        let mut forged = right.clone();
+        for _ in 0..=random.below(3) {
+            // The numbers stand before the slots.
+            let end = if random.one_in(2) { 40 } else { right.len() };
+            forged[10 + random.below(end - 10)] =
+                random.pick(&[0, 1, 2, 5, 0x40, 0x80, 0x81, 0xff]);
+        }
+        if restore(&mut client, &forged) == ok() {
+            admitted += 1;
+            for command in ["CF.ADD k a", "CF.DEL k a", "CF.COUNT k b", "CF.COMPACT k"] {
+                client.cmd(command);
+            }
+            let dump = client.cmd("DUMP k");
+            assert_eq!(client.cmd("DEL k"), int(1));
+            let words: [&[u8]; 4] = [b"RESTORE", b"k", b"0", dump.as_bytes()];
+            assert_eq!(client.call(&words), ok());
+            assert_eq!(client.cmd("DEL k"), int(1));
+        }
+    }
+    assert!(admitted > 100, "{admitted}");
+}
