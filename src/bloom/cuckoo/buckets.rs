@@ -36,10 +36,10 @@ impl Buckets {
         }
     }
 
-    /// The buckets that these slots are. Returns `None` if they are not as many.
+    /// The buckets that these slots are; none, if they are all empty. Returns `None` if they are not as many.
     pub(super) fn from_slots(slots: Box<[u8]>, buckets: u64, bucket_size: u8) -> Option<Self> {
         let mut filter = Self::unallocated(buckets, bucket_size);
-        (slots.len() as u64 == filter.size()).then(|| {
+        (slots.is_empty() || slots.len() as u64 == filter.size()).then(|| {
             filter.occupied = count_occupied(&slots);
             filter.slots = slots;
             filter
@@ -61,8 +61,12 @@ impl Buckets {
         self.occupied
     }
 
+    const fn empty_slots(&self) -> u64 {
+        self.size() - self.occupied
+    }
+
     const fn is_full(&self) -> bool {
-        self.occupied == self.size()
+        self.empty_slots() == 0
     }
 
     /// The slots; none, if they are all empty and take no memory.
@@ -211,13 +215,12 @@ impl Buckets {
 
     /// Moves fingerprints, in order, to the first of the older filters with an empty slot for them. Returns
     /// whether any was moved.
-    pub(super) fn move_to(&mut self, older: &mut [Self]) -> bool {
+    pub(super) fn move_to(&mut self, older: &mut [Self], room: &mut Room) -> bool {
         // What is full stays full meanwhile, and nothing is left to do once all are.
         let before = self.occupied;
-        let mut room: u64 = older.iter().map(|f| f.size() - f.occupied).sum();
         let mut to_come = self.occupied;
         for (index, slot) in self.slots.iter_mut().enumerate() {
-            if to_come == 0 || room == 0 {
+            if to_come == 0 || room.slots == 0 {
                 break;
             }
             if *slot == 0 {
@@ -226,11 +229,15 @@ impl Buckets {
             to_come -= 1;
             let bucket = index as u64 / u64::from(self.bucket_size);
             let place = Place::in_bucket(bucket, *slot);
+            let full = room.full_for(place).min(older.len());
+            let mut others = older[full..].iter_mut();
             // A filter that has no memory has no room.
-            if older.iter_mut().any(|filter| filter.put(place) == Ok(true)) {
+            let found = others.position(|filter| filter.put(place) == Ok(true));
+            room.learn(place, full + found.unwrap_or(older.len() - full));
+            if found.is_some() {
                 *slot = 0;
                 self.occupied -= 1;
-                room -= 1;
+                room.slots -= 1;
             }
         }
         self.occupied != before
@@ -269,6 +276,63 @@ impl Buckets {
     pub(super) fn is_valid(&self) -> bool {
         let all = self.slots.is_empty() || self.slots.len() as u64 == self.size();
         all && self.occupied == count_occupied(&self.slots)
+    }
+}
+
+/// The room in older filters during a compaction, in which they only fill.
+pub(super) struct Room {
+    /// Empty slots of all of them.
+    slots: u64,
+    /// Of each bucket, how many of the oldest filters have no empty slot in it, as far as was seen. Kept where filters
+    /// are many, tens of thousands of a few bytes perhaps, so that none is asked in vain again and again.
+    full: Vec<u16>,
+}
+
+impl Room {
+    /// Filters that are so many are of one size.
+    const MANY: usize = 64;
+
+    /// The room in all filters.
+    pub(super) fn of(filters: &[Buckets]) -> Self {
+        let mut full = Vec::new();
+        if let [oldest, .., newest] = filters
+            && filters.len() >= Self::MANY
+            && oldest.mask == newest.mask
+            && let Ok(buckets) = usize::try_from(oldest.buckets())
+            && full.try_reserve_exact(buckets).is_ok()
+        {
+            full.resize(buckets, 0);
+        }
+        let slots = filters.iter().map(Buckets::empty_slots).sum();
+        Self { slots, full }
+    }
+
+    /// Takes out the newest filter.
+    pub(super) fn without(&mut self, newest: &Buckets) {
+        self.slots -= newest.empty_slots();
+    }
+
+    /// How many of the oldest filters are known to have no room for a fingerprint.
+    fn full_for(&self, place: Place) -> usize {
+        let of = |index| self.full.get(index).copied().unwrap_or(0);
+        let [first, second] = self.indices(place).map(of);
+        first.min(second).into()
+    }
+
+    /// Notes that so many of the oldest have none.
+    fn learn(&mut self, place: Place, filters: usize) {
+        let filters = u16::try_from(filters).unwrap_or(u16::MAX);
+        for index in self.indices(place) {
+            if let Some(full) = self.full.get_mut(index) {
+                *full = filters.max(*full);
+            }
+        }
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "an index of the table")]
+    fn indices(&self, place: Place) -> [usize; 2] {
+        let mask = (self.full.len() as u64).saturating_sub(1);
+        [place.first, place.second].map(|bucket| (bucket & mask) as usize)
     }
 }
 

@@ -27,6 +27,7 @@ pub use shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Params, Refusal, Shape, r
 
 use crate::bloom::machine::memory::Relocate;
 
+use buckets::Room;
 use place::Places;
 
 impl From<NoMemory> for Refusal {
@@ -80,7 +81,8 @@ impl Cuckoo {
         Some(Self::from_filters(outline, filters))
     }
 
-    /// The object of this outline that has these slots in its filters, oldest first.
+    /// The object of this outline that has these slots in its filters, oldest first; no slots stand for empty ones,
+    /// which take no memory.
     ///
     /// # Errors
     /// What is wrong with them, in words for a log.
@@ -329,9 +331,11 @@ impl Cuckoo {
 
     fn compact_filters(&mut self, stop: Stop) -> bool {
         let mut changed = self.deletes > 0;
+        let mut room = Room::of(&self.filters);
         for index in (1..self.filters.len()).rev() {
             let (older, newer) = self.filters.split_at_mut(index);
-            changed |= newer[0].move_to(older);
+            room.without(&newer[0]);
+            changed |= newer[0].move_to(older, &mut room);
             if newer[0].occupied() > 0 {
                 if stop == Stop::WhereSomethingStays {
                     break;
