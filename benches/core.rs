@@ -5,6 +5,7 @@
 
 use bloomfilter::Bloom;
 use divan::{Bencher, black_box, counter::ItemsCount};
+use valkeybloom::bloom::cuckoo::{self, Cuckoo};
 use valkeybloom::bloom::{
     Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, Width, Window,
 };
@@ -267,6 +268,55 @@ fn add_batches(bencher: Bencher, object: &Object) {
             }
             object.items(|| HOUR)
         });
+}
+
+fn cuckoo(capacity: u64) -> Cuckoo {
+    let params = cuckoo::Params {
+        capacity,
+        ..cuckoo::Params::REDISBLOOM
+    };
+    let shape = cuckoo::Shape::new(&params).expect("valid parameters");
+    Cuckoo::new(shape, &cuckoo::Limits::NONE).expect("memory")
+}
+
+fn add_each_to_cuckoo(object: &mut Cuckoo, items: &[Vec<u8>]) {
+    for batch in items.chunks(100) {
+        let batch = batch.iter().map(Vec::as_slice);
+        object.add_each(
+            batch,
+            false,
+            || cuckoo::Limits::NONE,
+            |added| {
+                added.expect("room");
+            },
+        );
+    }
+}
+
+/// A cuckoo filter in the second level of the cache, and one in memory.
+const CUCKOOS: [u64; 2] = [100_000, 1 << 26];
+
+#[divan::bench(args = CUCKOOS)]
+fn cuckoo_contains_batches_of_100_hits(bencher: Bencher, capacity: u64) {
+    let items = items(100_000, 1);
+    let mut object = cuckoo(capacity);
+    add_each_to_cuckoo(&mut object, &items);
+    let mut batches = items.chunks(100).cycle();
+    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
+        let batch = batches.next().into_iter().flatten();
+        let mut found = 0;
+        object.contains_each(batch.map(Vec::as_slice), |yes| found += u32::from(yes));
+        found
+    });
+}
+
+#[divan::bench(args = CUCKOOS, sample_count = 5, sample_size = 1)]
+fn cuckoo_add_1000_batches_of_100(bencher: Bencher, capacity: u64) {
+    let items = items(100_000, 5);
+    bencher
+        .counter(ItemsCount::new(items.len()))
+        .with_inputs(|| cuckoo(capacity))
+        .bench_local_refs(|object| add_each_to_cuckoo(object, &items));
 }
 
 fn each(bencher: Bencher, items: &[Vec<u8>], ask: impl Fn(&[u8]) -> bool) {

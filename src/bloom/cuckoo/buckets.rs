@@ -2,7 +2,7 @@
 
 use crate::bloom::machine::memory;
 
-use super::place::{Place, other_bucket};
+use super::place::{Place, Places, other_bucket};
 
 /// From this size on memory is prefetched: smaller filters stay in the processor's caches.
 const LARGE_BYTES: usize = 1 << 20;
@@ -84,13 +84,15 @@ impl Buckets {
         Ok(())
     }
 
-    /// Asks for the memory of both buckets.
+    /// Asks for the memory of both buckets of the places whose bits are set.
     #[inline]
-    pub(super) fn prefetch(&self, place: Place) {
+    pub(super) fn prefetch_each(&self, places: &Places, wanted: u64) {
         if self.slots.len() >= LARGE_BYTES {
-            for bucket in [place.first, place.second] {
-                memory::prefetch(&self.slots, self.start(bucket));
-            }
+            places.each(wanted, |_, place| {
+                for bucket in [place.first, place.second] {
+                    memory::prefetch(&self.slots, self.start(bucket));
+                }
+            });
         }
     }
 
@@ -122,10 +124,29 @@ impl Buckets {
             1 => self.either_holds::<1>(place),
             2 => self.either_holds::<2>(place),
             4 => self.either_holds::<4>(place),
-            _ => [place.first, place.second]
-                .into_iter()
-                .any(|bucket| self.bucket(bucket).contains(&place.fingerprint)),
+            _ => self.one_holds(place),
         }
+    }
+
+    /// Of which of these places, those whose bits are set, it is so.
+    #[inline]
+    pub(super) fn contains_each(&self, places: &Places, wanted: u64) -> u64 {
+        let mut found = 0;
+        let mut report = |index, holds| found |= u64::from(holds) << index;
+        // Each bucket size has a loop of its own.
+        match self.bucket_size {
+            1 => places.each(wanted, |i, place| report(i, self.either_holds::<1>(place))),
+            2 => places.each(wanted, |i, place| report(i, self.either_holds::<2>(place))),
+            4 => places.each(wanted, |i, place| report(i, self.either_holds::<4>(place))),
+            _ => places.each(wanted, |i, place| report(i, self.one_holds(place))),
+        }
+        found
+    }
+
+    #[inline]
+    fn one_holds(&self, place: Place) -> bool {
+        let mut buckets = [place.first, place.second].into_iter();
+        buckets.any(|bucket| self.bucket(bucket).contains(&place.fingerprint))
     }
 
     /// The same for buckets of a fixed size: without a branch between them, neither waits for the other.

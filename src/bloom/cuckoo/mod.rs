@@ -174,26 +174,19 @@ impl Cuckoo {
         items: impl Iterator<Item = &'i [u8]>,
         mut report: impl FnMut(bool),
     ) {
-        let mut items = items.fuse();
-        loop {
-            let places = Places::of(&mut items);
-            let places = places.all();
-            if places.is_empty() {
-                return;
-            }
+        let (mut items, mut places) = (items.fuse(), Places::new());
+        while places.take(&mut items) {
             // A bit for each item.
-            let (mut found, mut left) = (0_u64, u64::MAX >> (64 - places.len()));
+            let (mut found, mut left) = (0, places.mask());
             for filter in self.filters.iter().rev() {
-                each_bit(left, |index| filter.prefetch(places[index]));
-                each_bit(left, |index| {
-                    found |= u64::from(filter.contains(places[index])) << index;
-                });
+                filter.prefetch_each(&places, left);
+                found |= filter.contains_each(&places, left);
                 left &= !found;
                 if left == 0 {
                     break;
                 }
             }
-            (0..places.len()).for_each(|index| report(found >> index & 1 == 1));
+            (0..places.count()).for_each(|index| report(found >> index & 1 == 1));
         }
     }
 
@@ -228,21 +221,14 @@ impl Cuckoo {
         limits: impl Fn() -> Limits,
         mut report: impl FnMut(Result<bool, Refusal>),
     ) {
-        let mut items = items.fuse();
-        loop {
-            let places = Places::of(&mut items);
-            if places.all().is_empty() {
-                return;
-            }
+        let (mut items, mut places) = (items.fuse(), Places::new());
+        while places.take(&mut items) {
             for filter in self.filters.iter().rev() {
-                places
-                    .all()
-                    .iter()
-                    .for_each(|place| filter.prefetch(*place));
+                filter.prefetch_each(&places, places.mask());
             }
-            for place in places.all() {
-                report(self.put(*place, unless_known, &limits));
-            }
+            places.each(places.mask(), |_, place| {
+                report(self.put(place, unless_known, &limits));
+            });
         }
     }
 
@@ -446,13 +432,4 @@ enum Stop {
     Never,
     /// At the first filter that can't be emptied.
     WhereSomethingStays,
-}
-
-/// Visits the numbers of the bits that are set, lowest first.
-#[inline(always)]
-fn each_bit(mut bits: u64, mut visit: impl FnMut(usize)) {
-    while bits != 0 {
-        visit(bits.trailing_zeros() as usize);
-        bits &= bits - 1;
-    }
 }

@@ -3,8 +3,9 @@
 use crate::bloom::machine::words::{self, Task, Use, Words};
 
 use super::hasher::Hasher;
+use super::murmur;
 use super::probe::Probe;
-use super::sip::{OfLength, Seed};
+use super::sip::OfLength;
 
 /// The most items in a batch: one bit of a word for each.
 pub const BATCH: usize = 64;
@@ -33,17 +34,11 @@ impl Batch {
             b: [0; BATCH],
             count,
         };
-        if let Hasher::Sip(seed) = hasher {
-            words::run(Hash {
-                seed,
-                items: &items,
-                batch: &mut batch,
-            });
-        } else {
-            for (index, item) in items[..count].iter().enumerate() {
-                (batch.a[index], batch.b[index]) = hasher.probe(item).hashes();
-            }
-        }
+        words::run(Hash {
+            hasher,
+            items: &items,
+            batch: &mut batch,
+        });
         batch
     }
 
@@ -78,7 +73,7 @@ impl Batch {
 }
 
 struct Hash<'h> {
-    seed: &'h Seed,
+    hasher: &'h Hasher,
     items: &'h [&'h [u8]; BATCH],
     batch: &'h mut Batch,
 }
@@ -89,15 +84,35 @@ impl Task for Hash<'_> {
 
     #[inline(always)]
     fn run<W: Words>(self) {
-        let Self { seed, items, batch } = self;
-        // Items often have one length.
-        let of_first_length = OfLength::<W>::new(seed, items[0].len());
-        for start in (0..batch.count).step_by(W::COUNT) {
-            let items = &items[start..start + W::COUNT];
-            let hashes = of_first_length.hash(items);
-            let [a, b] = hashes.unwrap_or_else(|| seed.hash(items));
-            a.store(&mut batch.a[start..]);
-            b.store(&mut batch.b[start..]);
+        let Self {
+            hasher,
+            items,
+            batch,
+        } = self;
+        match hasher {
+            Hasher::Sip(seed) => {
+                // Items often have one length.
+                let of_first_length = OfLength::<W>::new(seed, items[0].len());
+                for start in (0..batch.count).step_by(W::COUNT) {
+                    let items = &items[start..start + W::COUNT];
+                    let hashes = of_first_length.hash(items);
+                    let [a, b] = hashes.unwrap_or_else(|| seed.hash(items));
+                    a.store(&mut batch.a[start..]);
+                    b.store(&mut batch.b[start..]);
+                }
+            }
+            Hasher::Murmur64 => {
+                for start in (0..batch.count).step_by(W::COUNT) {
+                    let [a, b]: [W; 2] = murmur::probes_64(&items[start..start + W::COUNT]);
+                    a.store(&mut batch.a[start..]);
+                    b.store(&mut batch.b[start..]);
+                }
+            }
+            Hasher::Murmur32 => {
+                for (index, item) in items[..batch.count].iter().enumerate() {
+                    (batch.a[index], batch.b[index]) = murmur::probe_32(item).hashes();
+                }
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod batch;
 mod hasher;
+mod message;
 mod murmur;
 mod probe;
 mod sip;

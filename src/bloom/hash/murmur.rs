@@ -2,13 +2,23 @@
 //!
 //! The seed of the first hash is fixed; the first hash is the seed of the second.
 
+use crate::bloom::machine::words::{MAX_WORDS, Words};
+
+use super::message::{block, rest, words_of};
 use super::probe::Probe;
 
 /// Both hashes of 64 bits.
 #[inline]
 pub fn probe_64(item: &[u8]) -> Probe {
-    let a = murmur_64(item, 0xc6a4_a793_5bd1_e995);
-    Probe::new(a, murmur_64(item, a))
+    let [a, b] = probes_64(&[item]);
+    Probe::new(a, b)
+}
+
+/// The same of as many items as there are words in a `W`.
+#[inline(always)]
+pub fn probes_64<W: Words>(items: &[&[u8]]) -> [W; 2] {
+    let a = murmur_64(items, W::splat(0xc6a4_a793_5bd1_e995));
+    [a, murmur_64(items, a)]
 }
 
 /// Both hashes of 32 bits, as `RedisBloom` used them until 2018.
@@ -18,27 +28,43 @@ pub fn probe_32(item: &[u8]) -> Probe {
     Probe::new(u64::from(a), u64::from(murmur_32(item, a)))
 }
 
-/// `MurmurHash64A`.
-#[inline]
-pub fn murmur_64(item: &[u8], seed: u64) -> u64 {
+/// `MurmurHash64A` of as many items as there are words in a `W`, each under a seed of its own. Those of one length
+/// are hashed side by side.
+#[inline(always)]
+pub fn murmur_64<W: Words>(items: &[&[u8]], seeds: W) -> W {
+    let length = items[0].len();
+    if items.iter().all(|item| item.len() == length) {
+        return of_length(items, length, seeds);
+    }
+    let (mut hashes, mut words) = ([0; MAX_WORDS], [0; MAX_WORDS]);
+    seeds.store(&mut words);
+    for ((hash, item), seed) in hashes.iter_mut().zip(items).zip(words) {
+        *hash = of_length(&[item], item.len(), seed);
+    }
+    W::load(&hashes)
+}
+
+#[inline(always)]
+fn of_length<W: Words>(items: &[&[u8]], length: usize, seeds: W) -> W {
     const M: u64 = 0xc6a4_a793_5bd1_e995;
-    let mut hash = seed ^ (item.len() as u64).wrapping_mul(M);
-    let (blocks, tail) = item.as_chunks::<8>();
-    for block in blocks {
-        let mut k = u64::from_le_bytes(*block).wrapping_mul(M);
-        k ^= k >> 47;
-        hash = (hash ^ k.wrapping_mul(M)).wrapping_mul(M);
+    let m = W::splat(M);
+    let mut hash = seeds.xor(W::splat((length as u64).wrapping_mul(M)));
+    for index in 0..length / 8 {
+        let block: W = words_of(items, |item| block(item, index));
+        hash = hash.xor(fold(block.mul(m)).mul(m)).mul(m);
     }
-    if !tail.is_empty() {
-        let rest = tail
-            .iter()
-            .rev()
-            .fold(0, |rest, byte| rest << 8 | u64::from(*byte));
-        hash = (hash ^ rest).wrapping_mul(M);
+    if !length.is_multiple_of(8) {
+        hash = hash
+            .xor(words_of(items, |item| rest(&item[..length])))
+            .mul(m);
     }
-    hash ^= hash >> 47;
-    hash = hash.wrapping_mul(M);
-    hash ^ hash >> 47
+    fold(fold(hash).mul(m))
+}
+
+/// Lays the 17 highest bits over the lowest.
+#[inline(always)]
+fn fold<W: Words>(word: W) -> W {
+    word.xor(word.rotate::<17>().and(W::splat((1 << 17) - 1)))
 }
 
 /// `MurmurHash2`.

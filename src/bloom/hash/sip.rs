@@ -7,8 +7,9 @@
 
 use std::cmp::Ordering;
 
-use crate::bloom::machine::words::{MAX_WORDS, Words};
+use crate::bloom::machine::words::Words;
 
+use super::message::{block, rest, words_of};
 use super::probe::Probe;
 
 /// The keys of an object's two hash functions, 32 bytes.
@@ -107,41 +108,11 @@ impl<W: Words> OfLength<W> {
     }
 }
 
-/// A word of each item.
-#[inline(always)]
-fn words_of<W: Words>(items: &[&[u8]], word: impl Fn(&[u8]) -> u64) -> W {
-    let mut words = [0; MAX_WORDS];
-    for (slot, item) in words.iter_mut().zip(&items[..W::COUNT]) {
-        *slot = word(item);
-    }
-    W::load(&words)
-}
-
-/// Eight bytes of an item that has them.
-#[inline(always)]
-fn block(item: &[u8], index: usize) -> u64 {
-    u64::from_le_bytes(item.as_chunks::<8>().0[index])
-}
-
 /// What is hashed last: the bytes after the last whole block and, on top, the length of the message
 /// modulo 256, to which the eight bytes of the prefix count.
 #[inline(always)]
 fn tail(item: &[u8]) -> u64 {
-    let length = u64::from(item.len().to_le_bytes()[0].wrapping_add(8)) << 56;
-    let left = item.len() % 8;
-    // Copying so few bytes would cost more than the hash, so they are read in overlapping pieces.
-    let bytes = if let Some(last) = item.last_chunk::<8>() {
-        u64::from_le_bytes(*last) >> 8 >> (56 - 8 * left)
-    } else if let (Some(first), Some(last)) = (item.first_chunk::<4>(), item.last_chunk::<4>()) {
-        let last = u64::from(u32::from_le_bytes(*last));
-        u64::from(u32::from_le_bytes(*first)) | last << (8 * (left - 4))
-    } else if let (Some(first), Some(last)) = (item.first(), item.last()) {
-        let middle = u64::from(item[left / 2]) << (8 * (left / 2));
-        u64::from(*first) | middle | u64::from(*last) << (8 * (left - 1))
-    } else {
-        0
-    };
-    length | bytes
+    u64::from(item.len().to_le_bytes()[0].wrapping_add(8)) << 56 | rest(item)
 }
 
 /// Two SipHash-1-3 of one message, side by side: the two chains do not depend on each other, so the

@@ -9,7 +9,7 @@ mod refused;
 use valkeybloom::bloom::cuckoo::{Cuckoo, Limits, Params, Refusal, Shape};
 use valkeybloom::bloom::{DecodeError, cuckoo_wire as wire};
 
-use crate::support::Stream;
+use crate::support::{Rng, Stream, at_each_width};
 
 use naive::{Naive, hashes};
 
@@ -83,6 +83,44 @@ fn the_published_vectors() {
         }
         assert_eq!(slots(&object), [expected]);
         assert_eq!(object.add(item, false, || Limits::NONE), Err(Refusal::Full));
+    }
+}
+
+/// Many items are hashed side by side: all that have one length, and item by item where they do not.
+#[test]
+fn a_batch_puts_items_where_each_of_them_belongs() {
+    let mut rng = Rng::new(17);
+    let bytes: Vec<u8> = (0..40).map(|_| rng.next().to_le_bytes()[0]).collect();
+    let item = |salt: usize, length: usize| -> Vec<u8> {
+        let salt = salt.to_le_bytes()[0];
+        bytes[..length].iter().map(|byte| byte ^ salt).collect()
+    };
+    for length in 0..32 {
+        for count in [1, 7, 8, 9, 63, 64, 65, 130] {
+            let same = (0..count).map(|salt| item(salt, length));
+            let mixed = (0..count).map(|salt| item(salt, (length + salt * salt) % 40));
+            for items in [same.collect::<Vec<_>>(), mixed.collect()] {
+                let mut naive = Naive::new(4096, 2, 20, 1);
+                assert!(items.iter().all(|item| naive.add(item, 99)));
+                at_each_width(|width| {
+                    let mut object = object(4096, 2, 20, 1);
+                    let slices = items.iter().map(Vec::as_slice);
+                    object.add_each(
+                        slices,
+                        false,
+                        || Limits::NONE,
+                        |added| {
+                            assert_eq!(added, Ok(true));
+                        },
+                    );
+                    assert_eq!(
+                        slots(&object),
+                        naive.filters,
+                        "{length}, {count}, {width:?}"
+                    );
+                });
+            }
+        }
     }
 }
 
