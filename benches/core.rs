@@ -319,6 +319,47 @@ fn cuckoo_add_1000_batches_of_100(bencher: Bencher, capacity: u64) {
         .bench_local_refs(|object| add_each_to_cuckoo(object, &items));
 }
 
+/// Removes an item from two filters of 64 MiB when it is time to compact them. The older is five sixths full, and of the
+/// newest's slots one in so many is taken.
+#[divan::bench(args = [1_000_000, 100, 2], sample_count = 5, sample_size = 1)]
+fn cuckoo_remove_and_compact(bencher: Bencher, one_in: u64) {
+    const SIZE: usize = 64 << 20;
+    let mut number = 1_u64;
+    let mut filled = |is_taken: &dyn Fn(u64) -> bool| {
+        let slots = (0..SIZE).map(|_| {
+            number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number >> 29;
+            let fingerprint = number.to_le_bytes()[0].max(1);
+            if is_taken(number >> 32) {
+                fingerprint
+            } else {
+                0
+            }
+        });
+        slots.collect::<Vec<u8>>()
+    };
+    let filters = [filled(&|n| n % 6 > 0), filled(&|n| n % one_in == 0)];
+    let stored = cuckoo::StoredOutline {
+        filters: 2,
+        first_buckets: SIZE as u64 / 2,
+        items: SIZE as u64,
+        deletes: SIZE as u64 / 10,
+        bucket_size: 2,
+        max_iterations: 20,
+        expansion: 1,
+    };
+    let outline = stored.check().expect("a valid outline");
+    let object = || Cuckoo::from_outline(&outline, filters.to_vec()).expect("such filters");
+    let known = object();
+    let mut items = items(1000, 1).into_iter();
+    let item = items.find(|item| known.contains(item)).expect("one in");
+    bencher
+        .with_inputs(object)
+        .bench_local_values(|mut object| {
+            assert!(object.remove(&item) && object.deletes() == 0);
+            object
+        });
+}
+
 fn each(bencher: Bencher, items: &[Vec<u8>], ask: impl Fn(&[u8]) -> bool) {
     let mut next = 0;
     bencher.counter(ItemsCount::new(1_u32)).bench_local(|| {

@@ -1,5 +1,6 @@
 //! One filter: an array of buckets, each of some slots of one byte. A slot is empty, 0, or holds a fingerprint.
 
+use crate::bloom::hash::BATCH;
 use crate::bloom::machine::memory;
 
 use super::place::{Place, Places, other_bucket};
@@ -237,31 +238,70 @@ impl Buckets {
     /// Moves fingerprints, in order, to the first of the older filters with an empty slot for them. Returns
     /// whether any was moved.
     pub(super) fn move_to(&mut self, older: &mut [Self], room: &mut Room) -> bool {
-        // What is full stays full meanwhile, and nothing is left to do once all are.
         let before = self.occupied;
-        let mut to_come = self.occupied;
-        for (index, slot) in self.slots.iter_mut().enumerate() {
-            if to_come == 0 || room.slots == 0 {
-                break;
+        let (mut places, mut indices) = (Places::new(), [0; BATCH]);
+        let (mut start, mut to_come) = (0, self.occupied);
+        // What is full stays full meanwhile, and nothing is left to do once all are.
+        while to_come > 0 && room.slots > 0 {
+            start = self.collect(start, &mut places, &mut indices);
+            to_come -= places.count() as u64;
+            let mut left = places.mask();
+            let mut full = older.len();
+            places.each(left, |_, place| full = full.min(room.full_for(place)));
+            // A filter gets all that those before it left, in order. So each may get a whole batch at once.
+            for (number, filter) in older.iter_mut().enumerate().skip(full) {
+                if left == 0 {
+                    break;
+                }
+                filter.prefetch_each(&places, left);
+                places.each(left, |item, place| {
+                    // A filter that has no memory has no room.
+                    if filter.put(place) == Ok(true) {
+                        left &= !(1 << item);
+                        self.slots[indices[item]] = 0;
+                        self.occupied -= 1;
+                        room.slots -= 1;
+                        room.learn(place, number);
+                    }
+                });
             }
-            if *slot == 0 {
-                continue;
-            }
-            to_come -= 1;
-            let bucket = index as u64 / u64::from(self.bucket_size);
-            let place = Place::in_bucket(bucket, *slot);
-            let full = room.full_for(place).min(older.len());
-            let mut others = older[full..].iter_mut();
-            // A filter that has no memory has no room.
-            let found = others.position(|filter| filter.put(place) == Ok(true));
-            room.learn(place, full + found.unwrap_or(older.len() - full));
-            if found.is_some() {
-                *slot = 0;
-                self.occupied -= 1;
-                room.slots -= 1;
-            }
+            places.each(left, |_, place| room.learn(place, older.len()));
         }
         self.occupied != before
+    }
+
+    /// Collects the next fingerprints from the slot `start` on, and the indices of their slots, until there may be no
+    /// room for more. Returns where to go on.
+    fn collect(
+        &self,
+        mut start: usize,
+        places: &mut Places,
+        indices: &mut [usize; BATCH],
+    ) -> usize {
+        const WORD: usize = size_of::<u64>();
+        const LINE: usize = 8 * WORD;
+        places.clear();
+        while start < self.slots.len() && places.count() + WORD <= BATCH {
+            let slots = &self.slots[start..];
+            if start.is_multiple_of(LINE) && slots.first_chunk() == Some(&[0; LINE]) {
+                start += LINE;
+                continue;
+            }
+            let mut used = match slots.first_chunk() {
+                Some(word) => u64::from_le_bytes(*word),
+                None => (slots.iter().rev()).fold(0, |word, slot| word << 8 | u64::from(*slot)),
+            };
+            while used != 0 {
+                let byte = used.trailing_zeros() / 8;
+                let index = start + byte as usize;
+                let bucket = index as u64 / u64::from(self.bucket_size);
+                indices[places.count()] = index;
+                places.push(Place::in_bucket(bucket, self.slots[index]));
+                used &= !(0xff << (8 * byte));
+            }
+            start += WORD;
+        }
+        start
     }
 
     /// Writes slots over those from this index on. They must be there.
