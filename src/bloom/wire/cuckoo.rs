@@ -108,6 +108,9 @@ pub fn header_of(stored: &StoredOutline) -> Vec<u8> {
 
 const HEADER_BYTES: usize = 38;
 
+/// `RedisBloom` 2.2.0 to 2.2.10 wrote an address of its process behind the fields, in its logs too.
+const HEADER_BYTES_WITH_ADDRESS: usize = HEADER_BYTES + 8;
+
 /// Why a header is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
@@ -129,7 +132,7 @@ pub fn begin(header: &[u8], limits: &Limits) -> Result<Cuckoo, HeaderError> {
 }
 
 fn read_header(header: &[u8]) -> Option<StoredOutline> {
-    if header.len() != HEADER_BYTES {
+    if ![HEADER_BYTES, HEADER_BYTES_WITH_ADDRESS].contains(&header.len()) {
         return None;
     }
     let mut from = Cursor(header);

@@ -124,6 +124,22 @@ fn a_batch_puts_items_where_each_of_them_belongs() {
     }
 }
 
+/// In `RedisBloom` 2.2.0 to 2.2.10 eight bytes followed, which say nothing.
+#[test]
+fn a_header_may_end_in_an_address() {
+    let mut object = object(64, 2, 20, 2);
+    for copies in 0..6_u8 {
+        object.add(&[copies % 2], false, || Limits::NONE).unwrap();
+    }
+    let mut header = wire::write_header(&object);
+    header.extend(0x7f12_3456_789a_bcde_u64.to_le_bytes());
+    let mut loaded = wire::begin(&header, &Limits::NONE).unwrap();
+    for (cursor, chunk) in wire::chunks(&object) {
+        assert_eq!(wire::load(&mut loaded, cursor, chunk), Ok(true));
+    }
+    assert_eq!(fields_of(&loaded).0, fields_of(&object).0);
+}
+
 #[test]
 fn sizes_follow_the_capacity() {
     for (capacity, bucket_size, expansion, buckets) in [

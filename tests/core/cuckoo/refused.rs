@@ -137,7 +137,7 @@ fn older_and_newer_encodings_are_refused_by_name() {
     }
     let refused = wire::read_rdb(5, &mut fields.clone()).unwrap_err();
     assert_eq!(refused, DecodeError::UnsupportedVersion);
-    for length in [0, 1, 32, 37, 39, 46] {
+    for length in [0, 1, 32, 37, 39, 45, 47] {
         let mut header = wire::write_header(&sample());
         header.resize(length, 0);
         let refused = wire::begin(&header, &Limits::NONE).unwrap_err();
