@@ -12,9 +12,9 @@
 //!
 //! [`cuckoo`] is the other kind of filter, on the same floors: what it needs of hashing and memory is below both.
 //!
-//! There are no server types, no clock, no randomness and no globals here, but for the width of words, which changes no result: seeds, limits and defaults are
-//! arguments, so that the same calls set the same bits everywhere. Bytes from outside are decoded in
-//! [`dump`], [`chunks`] and [`rdb`], and become an object in one constructor that checks.
+//! There are no server types, no clock, no randomness and no globals here, but for the width of words, which changes
+//! no result: seeds, limits and defaults are arguments, so that the same calls set the same bits everywhere. Bytes from
+//! outside are decoded in [`dump`], [`chunks`] and [`rdb`], and become an object in one constructor that checks.
 //!
 //! The folders are floors, each of which uses only those below it; ARCHITECTURE.md lists them.
 //!

@@ -150,37 +150,30 @@ type Outcomes = Vec<Result<bool, Refusal>>;
 
 /// CF.INSERT key [CAPACITY n] [NOCREATE] ITEMS item [item ...]
 pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    match try_insert(ctx, keys, args, false) {
-        Ok(outcomes) => {
-            ctx.reply_array(outcomes.len());
-            for outcome in outcomes {
-                if ctx.is_resp3() {
-                    ctx.reply_bool(outcome == Ok(true));
-                } else {
-                    ctx.reply_integer(as_number(outcome));
-                }
-            }
-        }
-        Err(error) => send_error(ctx, error),
-    }
+    insert_items(ctx, keys, args, false);
 }
 
 /// CF.INSERTNX key [CAPACITY n] [NOCREATE] ITEMS item [item ...]
 pub fn insertnx<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    match try_insert(ctx, keys, args, true) {
-        Ok(outcomes) => {
-            ctx.reply_array(outcomes.len());
-            for outcome in outcomes {
-                ctx.reply_integer(as_number(outcome));
-            }
-        }
-        Err(error) => send_error(ctx, error),
-    }
+    insert_items(ctx, keys, args, true);
 }
 
-/// 1 for what was added, 0 for what was known, -1 for what there was no room for.
-fn as_number(outcome: Result<bool, Refusal>) -> i64 {
-    outcome.map_or(-1, i64::from)
+fn insert_items<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>, unless_known: bool) {
+    let outcomes = match try_insert(ctx, keys, args, unless_known) {
+        Ok(outcomes) => outcomes,
+        Err(error) => return send_error(ctx, error),
+    };
+    // RedisBloom replies to CF.INSERTNX in numbers, whatever the protocol.
+    let as_bool = ctx.is_resp3() && !unless_known;
+    ctx.reply_array(outcomes.len());
+    for outcome in outcomes {
+        if as_bool {
+            ctx.reply_bool(outcome == Ok(true));
+        } else {
+            // -1 where there was no room.
+            ctx.reply_integer(outcome.map_or(-1, i64::from));
+        }
+    }
 }
 
 fn try_insert<'a>(
@@ -284,12 +277,7 @@ pub fn compact<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// CF.INFO key
 pub fn info<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 2 {
-        return ctx.reply_wrong_arity();
-    }
-    let reader = Reader::open(keys, key(&args));
-    let reply = reader.object().and_then(|object| {
-        let object = object.ok_or(Error::NotFound)?;
+    describe(ctx, keys, args, |object| {
         let stored = object.outline();
         // RedisBloom's own overhead, so that the size is the one it tells.
         let size = 40 + 16 * stored.filters + object.size();
@@ -304,20 +292,15 @@ pub fn info<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
             (c"Max iterations", stored.max_iterations),
         ];
         let rows = rows.map(|(name, value)| (name, Reply::Count(value)));
-        Ok(Reply::Table(rows.into()))
+        Reply::Table(rows.into())
     });
-    send(ctx, reply);
 }
 
 /// CF.DEBUG key
 pub fn debug<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 2 {
-        return ctx.reply_wrong_arity();
-    }
-    let reader = Reader::open(keys, key(&args));
-    let reply = reader.object().and_then(|object| {
-        let stored = object.ok_or(Error::NotFound)?.outline();
-        Ok(Reply::Text(format!(
+    describe(ctx, keys, args, |object| {
+        let stored = object.outline();
+        Reply::Text(format!(
             "bktsize:{} buckets:{} items:{} deletes:{} filters:{} max_iterations:{} expansion:{}",
             stored.bucket_size,
             stored.first_buckets,
@@ -326,9 +309,24 @@ pub fn debug<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
             stored.filters,
             stored.max_iterations,
             stored.expansion
-        )))
+        ))
     });
-    send(ctx, reply);
+}
+
+fn describe<'a>(
+    ctx: Ctx<'a>,
+    keys: &mut Keyspace<'a>,
+    args: Argv<'a>,
+    description: impl FnOnce(&Cuckoo) -> Reply<'static>,
+) {
+    if args.len() != 2 {
+        return ctx.reply_wrong_arity();
+    }
+    let reader = Reader::open(keys, key(&args));
+    let object = reader
+        .object()
+        .and_then(|object| object.ok_or(Error::NotFound));
+    send(ctx, object.map(description));
 }
 
 /// CF.SCANDUMP key cursor
