@@ -109,8 +109,8 @@ impl Lanes {
         let own = |period: &&mut Period| period.lane.is_none();
         let size = |period: &Period| period.stack.filters()[0].geometry();
         let geometry = size(periods.iter_mut().rev().find(own)?);
-        let beside = size_of::<Eight>() as u64 + Interleaved::bytes_beside(geometry);
-        if geometry.cell_bytes < LEAST_BYTES || beside > room {
+        let beside = Self::bytes_beside(geometry, LANES as u64);
+        if !(1..=room).contains(&beside) {
             return None;
         }
         let alike = periods.iter_mut().filter(own);
@@ -148,6 +148,26 @@ impl Lanes {
             let number = of.free_lane(geometry, others)?;
             Some(Lane { eight, number })
         })
+    }
+
+    /// Whether nothing is interleaved.
+    pub const fn are_none(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Bytes of the cells of a lane, if there is one.
+    pub fn bytes_of_lane(&self, lane: Option<Lane>) -> u64 {
+        lane.map_or(0, |lane| self.filters_of(lane).0.geometry().cell_bytes)
+    }
+
+    /// Bytes beside the filters of so many periods, whose first have this size.
+    pub const fn bytes_beside(geometry: Geometry, periods: u64) -> u64 {
+        let each = size_of::<Eight>() as u64 + Interleaved::bytes_beside(geometry);
+        if geometry.cell_bytes < LEAST_BYTES {
+            0
+        } else {
+            periods / LANES as u64 * each
+        }
     }
 
     /// Gives a lane that is free to a period.
@@ -201,7 +221,8 @@ impl Lanes {
                 lanes[index] = eight.since(since);
             }
             narrow(&filters[..all.len()], &mut lanes[..all.len()], probe);
-            for (eight, lanes) in all.iter().zip(lanes) {
+            // Most items are claimed nowhere.
+            for (eight, lanes) in all.iter().zip(lanes).filter(|(_, lanes)| *lanes != 0) {
                 let later = lanes & eight.since(from);
                 claims.from |= u64::from(later != 0);
                 claims.before |= u64::from(lanes & !later != 0);

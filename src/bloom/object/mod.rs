@@ -21,6 +21,7 @@ use crate::bloom::number::{MAX_CAPACITY, either};
 use crate::bloom::stack::{Added, Stack};
 
 use check::Check;
+use lanes::Lanes;
 use timeline::Timeline;
 
 pub use ids::{Ids, Interval};
@@ -601,7 +602,11 @@ impl Shape {
         let (_, first_bytes) = self.stack_beside(base + period, 0, limits)?;
         let (filters, bytes) = self.stack_beside(base + period, items, limits)?;
         let periods = (bytes - base).saturating_mul(self.most_periods());
-        let full_bytes = base.saturating_add(periods);
+        let lanes = match self.kind {
+            Kind::Windowed(_) => Lanes::bytes_beside(self.first_geometry()?, self.most_periods()),
+            Kind::Plain | Kind::Counting => 0,
+        };
+        let full_bytes = base.saturating_add(periods).saturating_add(lanes);
         if full_bytes > limits.object_bytes {
             return Err(Refusal::MemoryLimit);
         }

@@ -133,6 +133,15 @@ impl Shape {
         Ok((filters, at.bytes))
     }
 
+    /// The size of a stack's first filter.
+    pub(super) fn first_geometry(&self) -> Result<Geometry, Refusal> {
+        let (filters, _) = self.stack_beside(0, 0, Limits::NONE)?;
+        filters
+            .first()
+            .map(|(_, size)| *size)
+            .ok_or(Refusal::MemoryLimit)
+    }
+
     /// The state of a stack without filters, in an object of this many bytes.
     fn before_first(&self, bytes: u64) -> Standing {
         Standing {

@@ -13,7 +13,7 @@ use crate::bloom::stack::{self, Added, Known, ROW, Row, Stack};
 
 use super::ids::Ids;
 use super::lanes::{HALF, Lanes};
-use super::period::Period;
+use super::period::{Lane, Period};
 use super::shape::Shape;
 use super::view::View;
 use super::window::Time;
@@ -464,24 +464,26 @@ impl Timeline {
         let shape = &self.shape;
         let law = shape.law().ok_or(Refusal::RateTooSmall)?;
         let capacity = shape.params.capacity;
-        let (stack, lane) = if shape.is_counting() {
-            let limits = limits.beside(rest);
-            (
-                Stack::new(law, self.hasher, shape.cells(), capacity, limits)?,
-                None,
-            )
-        } else {
-            let open = |others| {
-                let lane = |geometry| self.lanes.free_lane(geometry, others);
-                // What a lane takes is there already.
-                let limits = |in_lane| limits.beside(rest - in_lane);
-                Stack::in_lane(law.clone(), self.hasher, capacity, lane, limits)
+        let begin = |lane: Option<Lane>| {
+            // What a lane takes is there already.
+            let limits = limits.beside(rest - self.lanes.bytes_of_lane(lane));
+            let make = if lane.is_some() {
+                Stack::in_lane
+            } else {
+                Stack::new
             };
-            match open(HALF) {
-                Err(Refusal::MemoryLimit) => open(0)?,
-                opened => opened?,
-            }
+            make(law.clone(), self.hasher, shape.cells(), capacity, limits)
         };
+        let mut lane = self.free_lane(HALF);
+        let mut stack = begin(lane);
+        if stack
+            .as_ref()
+            .is_err_and(|refusal| *refusal == Refusal::MemoryLimit)
+        {
+            lane = self.free_lane(0);
+            stack = begin(lane);
+        }
+        let stack = stack?;
         let room = self.periods.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
         let index = self.periods.partition_point(|p| p.number <= number);
@@ -496,6 +498,16 @@ impl Timeline {
         self.own_filters += period.own_filters().len();
         self.periods.insert(index, period);
         Ok(index)
+    }
+
+    /// An empty lane for the next period, if so many lanes beside it are in use.
+    fn free_lane(&self, others: u32) -> Option<Lane> {
+        // Most windows have none, and need not know the size.
+        let is_free = !self.lanes.are_none() && !self.shape.is_counting();
+        let geometry = is_free
+            .then(|| self.shape.first_geometry().ok())
+            .flatten()?;
+        self.lanes.free_lane(geometry, others)
     }
 
     /// Removes one count of an item from counters, and returns whether it did: if a single filter claims the
@@ -527,7 +539,8 @@ impl Timeline {
         if let Some(period) = self.periods.iter().rfind(|p| p.number == current) {
             return period.stack.reach(limits.beside(rest(period)));
         }
-        let bytes = self.memory_bytes() + self.entry_bytes();
+        let in_lane = self.lanes.bytes_of_lane(self.free_lane(0));
+        let bytes = self.memory_bytes() + self.entry_bytes() - in_lane;
         self.shape.reach_beside(bytes, limits).0
     }
 

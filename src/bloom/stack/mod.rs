@@ -62,42 +62,36 @@ impl Stack {
         capacity: u64,
         limits: Limits,
     ) -> Result<Self, Refusal> {
-        let mut stack = Self::empty(law, hasher, cells);
-        let step = stack.first_step(capacity, limits)?;
-        let filter = Filter::new(step.capacity, step.geometry, &stack.hasher);
-        stack.push(&step, filter)?;
-        Ok(stack)
+        Self::begin(law, hasher, cells, capacity, limits, Filter::new)
     }
 
-    /// The same of bits, whose first filter's are in a lane of filters of its size, if `lane` has one.
-    pub fn in_lane<L>(
+    /// The same, whose first filter has its bits in a lane of filters of its size.
+    pub fn in_lane(
         law: Law,
         hasher: Hasher,
+        cells: Cells,
         capacity: u64,
-        lane: impl FnOnce(Geometry) -> Option<L>,
-        limits: impl FnOnce(u64) -> Limits,
-    ) -> Result<(Self, Option<L>), Refusal> {
-        let mut stack = Self::empty(law, hasher, Cells::Bits);
-        let unlimited = stack.first_step(capacity, Limits::NONE)?;
-        let lane = lane(unlimited.geometry);
-        let in_lane = lane.as_ref().map_or(0, |_| unlimited.geometry.cell_bytes);
-        let step = stack.first_step(capacity, limits(in_lane))?;
-        let make = if lane.is_some() {
-            Filter::in_lane
-        } else {
-            Filter::new
-        };
-        let filter = make(step.capacity, step.geometry, &stack.hasher);
-        stack.push(&step, filter)?;
-        Ok((stack, lane))
+        limits: Limits,
+    ) -> Result<Self, Refusal> {
+        Self::begin(law, hasher, cells, capacity, limits, Filter::in_lane)
     }
 
-    fn first_step(&self, capacity: u64, limits: Limits) -> Result<Step, Refusal> {
+    fn begin(
+        law: Law,
+        hasher: Hasher,
+        cells: Cells,
+        capacity: u64,
+        limits: Limits,
+        make: fn(u64, Geometry, &Hasher) -> Option<Filter>,
+    ) -> Result<Self, Refusal> {
+        let mut stack = Self::empty(law, hasher, cells);
         let first = Standing {
             newest: capacity,
-            ..self.standing()
+            ..stack.standing()
         };
-        self.law.step(&first, limits)
+        let step = stack.law.step(&first, limits)?;
+        stack.push(&step, make(step.capacity, step.geometry, &hasher))?;
+        Ok(stack)
     }
 
     fn empty(law: Law, hasher: Hasher, cells: Cells) -> Self {
