@@ -46,9 +46,11 @@ impl Cuckoos {
         let (size, filters, items) = (field(0), field(2), field(3));
         self.objects += 1;
         self.filters += filters;
-        self.items += items;
         // RedisBloom's overhead is in the size.
-        self.slots += size - 40 - 16 * filters;
+        let slots = size - 40 - 16 * filters;
+        // A header may claim more items than there are slots.
+        self.items += items.min(slots);
+        self.slots += slots;
         self.max_filters = self.max_filters.max(filters);
     }
 }

@@ -259,7 +259,7 @@ fn each_key_is_told_with_what_became_of_it() {
         all.err
     );
     let rows = "bloomfltr          1         1         0         1           276,504\n\
-        bloomfltx          1         0         0         0               657\n";
+        bloomfltx          1         0         0         0               713\n";
     assert_eq!(all.out, "replaced app:there\n".to_owned() + &table(rows));
     assert_eq!(all.failed(1), "1 of 4 keys could not be moved");
     assert_eq!(
