@@ -542,7 +542,7 @@ pub fn debug<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 fn debug_line(filter: &Filter, hash_bits: u32, rate: f64) -> String {
     format!(
         "bytes:{} bits:{} hashes:{} hashwidth:{hash_bits} capacity:{} size:{} ratio:{}",
-        filter.bitmap().len(),
+        filter.geometry().cell_bytes,
         filter.positions(),
         filter.hashes(),
         filter.capacity(),

@@ -197,6 +197,8 @@ fn they_have_the_crates_bits_and_answers() {
     let mut rng = Rng::new(1);
     at_each_width(|_| {
         for (capacity, rate, periods) in [
+            // More hash functions than are worked out together.
+            (1000, 1e-6, 10),
             (1900, 0.05, 8),
             (2100, 0.01, 17),
             (1501, 0.001, 24),
@@ -207,6 +209,35 @@ fn they_have_the_crates_bits_and_answers() {
             Model::new(shape, now, &mut rng).run(400, &mut rng);
         }
     });
+}
+
+/// More filters than are looked up in together.
+#[test]
+fn a_window_of_many_periods_has_them_all() {
+    let mut rng = Rng::new(2);
+    let shape = windowed(params(1501, 0.02, 2), 1000, 80);
+    let mut model = Model::new(shape, 1 << 40, &mut rng);
+    for period in 0..80 {
+        let items: Vec<Vec<u8>> = (0..40).map(|_| rng.bytes(9)).collect();
+        model.now = (1 << 40) + period * 1000;
+        model.add_each(&items, None, false);
+    }
+    model.run(60, &mut rng);
+}
+
+/// Periods pass before the filters of eight are interleaved.
+#[test]
+fn what_is_half_done_is_given_to_no_other() {
+    let mut rng = Rng::new(3);
+    let shape = windowed(params(150_000, 0.01, 2), 1000, 8);
+    let mut model = Model::new(shape, 1 << 40, &mut rng);
+    for period in 0..30 {
+        let items: Vec<Vec<u8>> = (0..200).map(|_| rng.bytes(9)).collect();
+        model.now = (1 << 40) + period * 1000;
+        model.add_each(&items, None, false);
+        model.ask(&items, model.now);
+    }
+    model.compare();
 }
 
 /// A day of hours of which each takes as many new items as it is for.
@@ -305,6 +336,40 @@ fn what_a_gap_leaves_is_used_or_freed() {
     );
     for hour in 4 * HOURS..6 * HOURS {
         day.fill(hour, limits).unwrap();
+    }
+}
+
+/// After a gap some lanes are empty, of which only half may be given away.
+#[test]
+fn what_is_promised_after_a_gap_is_taken() {
+    for gap in 1..8 {
+        for spare in (0..60_000).step_by(1999) {
+            let mut day = Day::new();
+            for hour in HOURS - 8..HOURS {
+                day.fill(hour, ROOMY).unwrap();
+            }
+            let hour = 2 * HOURS - 9 + gap;
+            day.object.tidy(hour);
+            let limits = Limits {
+                object_bytes: day.object.memory_bytes() + spare,
+                ..ROOMY
+            };
+            let promised = day.object.reach(|| hour, limits);
+            let mut taken = 0;
+            while taken <= 20 * CAPACITY {
+                day.next += 1;
+                let item = day.next.to_le_bytes();
+                match day.object.add(&item, Time::at(hour), None, || limits) {
+                    Ok(added) => taken += u64::from(added != Added::Present),
+                    Err(refusal) => {
+                        assert_eq!(refusal, Refusal::MemoryLimit);
+                        break;
+                    }
+                }
+            }
+            assert_eq!(taken, promised, "after {gap} with {spare} to spare");
+            assert!(day.object.is_within(limits));
+        }
     }
 }
 

@@ -624,6 +624,20 @@ fn replicas_and_logs_hold_the_same_while_periods_pass() {
         assert_eq!(digests(&mut replica.client()), before, "round {round}");
         ledger::is_balanced(&mut client);
         ledger::is_balanced(&mut replica.client());
+        // Wherever a filter's bits are.
+        for line in &client.cmd("BF.DEBUG w4").as_array()[1..] {
+            let line = line.text();
+            let field = |name: &str| {
+                let value = line.split(' ').find_map(|field| field.strip_prefix(name));
+                value.and_then(|value| value.parse::<u64>().ok())
+            };
+            assert!(field("bits:").is_some_and(|bits| bits > 0), "{line}");
+            assert_eq!(
+                field("bytes:").map(|bytes| bytes * 8),
+                field("bits:"),
+                "{line}"
+            );
+        }
 
         let written = log.since();
         assert!(written.len() > 100, "{}", written.len());

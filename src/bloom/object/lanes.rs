@@ -207,7 +207,7 @@ impl Lanes {
         }
     }
 
-    /// Which periods claim an item, of those since one.
+    /// Which periods claim an item, of those since one. Where one from `from` on does, not all before it may be told.
     pub fn claims(&self, probe: Probe, since: u64, from: u64) -> Claims {
         let mut claims = Claims::default();
         for all in self.all.chunks(GROUP) {
@@ -227,6 +227,9 @@ impl Lanes {
                 claims.from |= u64::from(later != 0);
                 claims.before |= u64::from(lanes & !later != 0);
             }
+            if claims.from != 0 {
+                break;
+            }
         }
         claims
     }
@@ -235,7 +238,8 @@ impl Lanes {
     pub fn claims_of_batch(&self, batch: &Batch, candidates: u64, since: u64, from: u64) -> Claims {
         let mut claims = Claims::default();
         for all in self.all.chunks(GROUP) {
-            let Some(first) = all.first() else {
+            let candidates = candidates & !claims.from;
+            let Some(first) = all.first().filter(|_| candidates != 0) else {
                 break;
             };
             let mut filters = [&first.filters; GROUP];

@@ -8,7 +8,7 @@
 
 use crate::bloom::filter::{Filter, Interleaved};
 use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
-use crate::bloom::law::{Limits, Refusal};
+use crate::bloom::law::{Growth, Limits, Refusal};
 use crate::bloom::stack::{self, Added, Known, ROW, Row, Stack};
 
 use super::ids::Ids;
@@ -316,7 +316,8 @@ impl Timeline {
         let Period { stack, lane, .. } = &mut self.periods[index];
         if let (Some(lane), [_]) = (*lane, stack.filters()) {
             let (filters, lane) = self.lanes.filters_of_mut(lane);
-            return add_batch_to_lane(batch, first, present, row, stack, (filters, lane), each);
+            let place = (stack, filters, lane);
+            return add_batch_to_lane(batch, first, present, row, place, limits, each);
         }
         let base = self.base_bytes();
         let (period, limits) = beside_others(&mut self.periods, base, index, limits);
@@ -539,9 +540,17 @@ impl Timeline {
         if let Some(period) = self.periods.iter().rfind(|p| p.number == current) {
             return period.stack.reach(limits.beside(rest(period)));
         }
-        let in_lane = self.lanes.bytes_of_lane(self.free_lane(0));
-        let bytes = self.memory_bytes() + self.entry_bytes() - in_lane;
-        self.shape.reach_beside(bytes, limits).0
+        let bytes = self.memory_bytes() + self.entry_bytes();
+        let reach = |lane| {
+            let in_lane = self.lanes.bytes_of_lane(lane);
+            self.shape.reach_beside(bytes - in_lane, limits).0
+        };
+        // As a period is opened.
+        match (self.free_lane(HALF), reach(None)) {
+            (None, 0) => reach(self.free_lane(0)),
+            (None, own) => own,
+            (lane, _) => reach(lane),
+        }
     }
 
     /// Bytes of an object without periods.
@@ -602,28 +611,36 @@ fn add_to_lane(
     }
 }
 
-/// Adds the items of a batch from `first` on to a stack of one filter, whose bits are in a lane, until that is full.
+/// Adds the items of a batch from `first` on to a stack of one filter, whose bits are in a lane, until it has to grow.
 /// Returns the number of the next item, or `None` once `each` returned false.
 fn add_batch_to_lane(
     batch: &Batch,
     first: usize,
     present: u64,
     row: &mut Row,
-    stack: &mut Stack,
-    (filters, lane): (&mut Interleaved, u8),
+    (stack, filters, lane): (&mut Stack, &mut Interleaved, u8),
+    limits: impl Fn() -> Limits,
     mut each: impl FnMut(Result<Added, Refusal>) -> bool,
 ) -> Option<usize> {
     let mut located = None;
     for item in first..batch.len() {
         let probe = batch.probe(item);
-        let added = if present >> item & 1 == 1 {
-            Added::Present
-        } else if stack.is_full() {
-            if !filters.contains(lane, probe) {
-                return Some(item);
-            }
+        let is_present = present >> item & 1 == 1;
+        let added = if is_present || stack.is_full() && filters.contains(lane, probe) {
             Added::Present
         } else {
+            if stack.is_full() {
+                if stack.law().growth() != Growth::Fixed {
+                    return Some(item);
+                }
+                // It takes more, or refuses, and does not grow.
+                if let Err(refusal) = stack.make_room_for_one(limits()) {
+                    if !each(Err(refusal)) {
+                        return None;
+                    }
+                    continue;
+                }
+            }
             let of_row = item / ROW * ROW;
             if located != Some(of_row) {
                 row.locate_in_lanes(batch, of_row, filters);
