@@ -141,6 +141,16 @@ impl Model {
         through_every_form(&self.object);
     }
 
+    /// Adds so many items in each of so many periods from now on, and asks for them.
+    fn go_through(&mut self, periods: u64, count: usize, rng: &mut Rng) {
+        for period in 0..periods {
+            let items: Vec<Vec<u8>> = (0..count).map(|_| rng.bytes(9)).collect();
+            self.now += period.min(1) * self.window.period_ms();
+            self.add_each(&items, None, false);
+            self.ask(&items, self.now);
+        }
+    }
+
     fn run(&mut self, steps: usize, rng: &mut Rng) {
         let (period, periods) = (self.window.period_ms(), self.window.periods());
         let capacity = self.object.shape().params.capacity;
@@ -217,11 +227,7 @@ fn a_window_of_many_periods_has_them_all() {
     let mut rng = Rng::new(2);
     let shape = windowed(params(1501, 0.02, 2), 1000, 80);
     let mut model = Model::new(shape, 1 << 40, &mut rng);
-    for period in 0..80 {
-        let items: Vec<Vec<u8>> = (0..40).map(|_| rng.bytes(9)).collect();
-        model.now = (1 << 40) + period * 1000;
-        model.add_each(&items, None, false);
-    }
+    model.go_through(80, 40, &mut rng);
     model.run(60, &mut rng);
 }
 
@@ -231,12 +237,7 @@ fn what_is_half_done_is_given_to_no_other() {
     let mut rng = Rng::new(3);
     let shape = windowed(params(150_000, 0.01, 2), 1000, 8);
     let mut model = Model::new(shape, 1 << 40, &mut rng);
-    for period in 0..30 {
-        let items: Vec<Vec<u8>> = (0..200).map(|_| rng.bytes(9)).collect();
-        model.now = (1 << 40) + period * 1000;
-        model.add_each(&items, None, false);
-        model.ask(&items, model.now);
-    }
+    model.go_through(30, 200, &mut rng);
     model.compare();
 }
 

@@ -1,7 +1,7 @@
 //! Where an item may lie: its fingerprint and its two buckets.
 
 use crate::bloom::hash::{BATCH, murmur_64};
-use crate::bloom::machine::words::{self, MAX_WORDS, Task, Use, Words};
+use crate::bloom::machine::words::{self, MAX_WORDS, Task, Use, Words, each_bit};
 
 /// What a fingerprint is multiplied by to get from one of its buckets to the other.
 const STEP: u64 = 0x5bd1_e995;
@@ -112,12 +112,8 @@ impl Places {
 
     /// Visits those whose bits are set, in order.
     #[inline(always)]
-    pub fn each(&self, mut wanted: u64, mut visit: impl FnMut(usize, Place)) {
-        while wanted != 0 {
-            let index = wanted.trailing_zeros() as usize;
-            visit(index, self.place(index));
-            wanted &= wanted - 1;
-        }
+    pub fn each(&self, wanted: u64, mut visit: impl FnMut(usize, Place)) {
+        each_bit(wanted, |index| visit(index, self.place(index)));
     }
 }
 

@@ -68,11 +68,11 @@ impl Interleaved {
     pub fn try_clone(&self) -> Option<Self> {
         let mut blobs = [const { None }; LANES];
         for (copy, blob) in blobs.iter_mut().zip(&self.blobs) {
-            *copy = Some(copy_of(blob)?);
+            *copy = Some(memory::copied(blob)?);
         }
         Some(Self {
             blobs: blobs.map(Option::unwrap_or_default),
-            in_use: copy_of(&self.in_use)?,
+            in_use: memory::copied(&self.in_use)?,
             ..*self
         })
     }
@@ -231,13 +231,6 @@ impl Interleaved {
     pub fn relocate(&mut self, index: usize, by: &mut impl Relocate) {
         self.blobs[index] = by.blob(std::mem::take(&mut self.blobs[index]));
     }
-}
-
-fn copy_of(bytes: &[u8]) -> Option<Box<[u8]>> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len()).ok()?;
-    copy.extend_from_slice(bytes);
-    Some(copy.into_boxed_slice())
 }
 
 /// Turns the same bytes of eight blobs: bit `j` of the byte in blob `i` becomes bit `i` of the byte in blob `j`. At

@@ -105,15 +105,16 @@ impl Filter {
         let mut blob = memory::zeroed(HEADER_BYTES)?;
         let seed = *hasher.seed()?;
         Header { geometry, seed }.write(&mut blob);
-        Some(Self {
-            blob,
-            reciprocal: Modulus::reciprocal(geometry.positions),
-            capacity,
-            items: 0,
-            layout: Layout::Interleaved {
-                hashes: u16::try_from(geometry.hashes).ok()?,
-            },
-        })
+        let mut filter = Self::over(blob, geometry, capacity, 0, 0).ok()?;
+        filter.enter_lane();
+        Some(filter)
+    }
+
+    /// Has its bits in a lane from now on.
+    const fn enter_lane(&mut self) {
+        if let Layout::Bits { hashes } = self.layout {
+            self.layout = Layout::Interleaved { hashes };
+        }
     }
 
     /// Interleaves filters of bits of one size; they have no bits of their own from now on. `None`, and they are as
@@ -128,9 +129,7 @@ impl Filter {
             }
             let mut headers = headers.into_iter().flatten();
             Some(filters.each_mut().map(|filter| {
-                if let Layout::Bits { hashes } = filter.layout {
-                    filter.layout = Layout::Interleaved { hashes };
-                }
+                filter.enter_lane();
                 std::mem::replace(&mut filter.blob, headers.next().unwrap_or_default())
             }))
         })
@@ -197,11 +196,8 @@ impl Filter {
     }
 
     pub(crate) fn try_clone(&self) -> Option<Self> {
-        let mut blob = Vec::new();
-        blob.try_reserve_exact(self.blob.len()).ok()?;
-        blob.extend_from_slice(&self.blob);
         Some(Self {
-            blob: blob.into_boxed_slice(),
+            blob: memory::copied(&self.blob)?,
             ..*self
         })
     }

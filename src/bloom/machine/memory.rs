@@ -29,6 +29,14 @@ pub fn zeroed(len: usize) -> Option<Box<[u8]>> {
     Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(block, len)) })
 }
 
+/// A copy of bytes, or `None` if there is no memory for it.
+pub fn copied(bytes: &[u8]) -> Option<Box<[u8]>> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).ok()?;
+    copy.extend_from_slice(bytes);
+    Some(copy.into_boxed_slice())
+}
+
 /// Asks the processor to bring the cache line of `bytes[index]` near. A hint: it has no effect on
 /// what the program computes, and an index past the end is no error.
 #[inline(always)]

@@ -131,6 +131,15 @@ pub trait Words: Copy {
     fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64;
 }
 
+/// Visits the numbers of the bits that are set, lowest first.
+#[inline(always)]
+pub fn each_bit(mut set: u64, mut visit: impl FnMut(usize)) {
+    while set != 0 {
+        visit(set.trailing_zeros() as usize);
+        set &= set - 1;
+    }
+}
+
 /// The byte that the cell of 1 or 4 bits at a position is in.
 #[inline(always)]
 pub const fn byte_of<const CELL_BITS: u64>(position: u64) -> usize {

@@ -94,18 +94,21 @@ impl Lanes {
         self.settled
     }
 
-    /// Interleaves so many pieces more, or begins with other filters if what goes with them takes no more than so many
-    /// bytes.
-    pub fn go_on(&mut self, periods: &mut [Period], pieces: usize, room: u64) {
-        match self.all.last_mut() {
-            Some(eight) if !eight.filters.is_done() => eight.filters.go_on(pieces),
-            _ => self.settled = self.begin(periods, room).is_none(),
-        }
+    /// Interleaves so many pieces more of those filters that were begun with. Returns false if none are left.
+    pub fn go_on(&mut self, pieces: usize) -> bool {
+        let begun = self.all.last_mut().map(|eight| &mut eight.filters);
+        let begun = begun.filter(|filters| !filters.is_done());
+        begun.map(|filters| filters.go_on(pieces)).is_some()
+    }
+
+    /// Begins with other filters, if what goes with them takes no more than so many bytes, or else is settled.
+    pub fn begin(&mut self, periods: &mut [Period], room: u64) {
+        self.settled = self.interleave(periods, room).is_none();
     }
 
     /// Begins to interleave the oldest eight filters of those that have the size of the newest; `None` if there are
     /// not as many, or there is no room.
-    fn begin(&mut self, periods: &mut [Period], room: u64) -> Option<()> {
+    fn interleave(&mut self, periods: &mut [Period], room: u64) -> Option<()> {
         let own = |period: &&mut Period| period.lane.is_none();
         let size = |period: &Period| period.stack.filters()[0].geometry();
         let geometry = size(periods.iter_mut().rev().find(own)?);
@@ -119,7 +122,9 @@ impl Lanes {
         let of: &mut [&mut Period; LANES] = (&mut of[..]).try_into().ok()?;
         let mut all = Vec::new();
         all.try_reserve_exact(self.all.len() + 1).ok()?;
-        let filters = of.each_mut().map(|period| period.stack.first_mut());
+        let filters = of
+            .each_mut()
+            .map(|period| &mut period.stack.filters_mut()[0]);
         let filters = Filter::interleave(filters)?;
         let eight = u32::try_from(self.all.len()).ok()?;
         for (number, period) in (0..).zip(&mut *of) {

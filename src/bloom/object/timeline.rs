@@ -55,15 +55,13 @@ impl Timeline {
     }
 
     fn count_own(&mut self) {
-        let of_periods = self.periods.iter().map(|period| period.own_filters().len());
-        self.own_filters = of_periods.sum();
+        self.own_filters = own_filters(&self.periods);
     }
 
     /// Requires that lanes are those of periods, and that filters with their own bits are counted.
     pub fn check(&self) -> Result<(), &'static str> {
         self.lanes.check(&self.periods)?;
-        let of_periods = self.periods.iter().map(|period| period.own_filters().len());
-        if of_periods.sum::<usize>() == self.own_filters {
+        if self.own_filters == own_filters(&self.periods) {
             Ok(())
         } else {
             Err("filters that are not counted")
@@ -138,26 +136,16 @@ impl Timeline {
 
     pub fn contains_each<'i>(
         &self,
-        mut items: impl Iterator<Item = &'i [u8]>,
+        items: impl Iterator<Item = &'i [u8]>,
         now_ms: impl FnOnce() -> u64,
-        mut answer: impl FnMut(Probe, bool),
+        answer: impl FnMut(Probe, bool),
     ) {
         let (since, own) = self.since(now_ms);
-        loop {
-            let batch = Batch::of(&self.hasher, &mut items);
-            if batch.len() == 0 {
-                return;
-            }
-            let all = batch.mask_from(0);
-            let claimed = self.lanes.claims_of_batch(&batch, all, since, since).from;
-            let claimed = claimed | stack::claims_of_any(&batch, newest_first(own), all & !claimed);
-            for index in 0..batch.len() {
-                answer(batch.probe(index), claimed >> index & 1 == 1);
-            }
-            if batch.len() < BATCH {
-                return;
-            }
-        }
+        let claims = |batch: &Batch, all: u64| {
+            let claimed = self.lanes.claims_of_batch(batch, all, since, since).from;
+            claimed | stack::claims_of_any(batch, newest_first(own), all & !claimed)
+        };
+        stack::contains_each(&self.hasher, items, claims, answer);
     }
 
     /// Frees the periods that have passed, and sets the others back with the clock, if that was. Returns whether
@@ -404,9 +392,10 @@ impl Timeline {
     /// Interleaves so many pieces of filters, if there are any to be interleaved.
     #[inline]
     fn interleave(&mut self, pieces: usize, limits: impl Fn() -> Limits) {
-        if !self.lanes.is_settled() && !self.shape.is_counting() {
+        let idle = self.lanes.is_settled() || self.shape.is_counting();
+        if !idle && !self.lanes.go_on(pieces) {
             let room = limits().object_bytes.saturating_sub(self.memory_bytes());
-            self.lanes.go_on(&mut self.periods, pieces, room);
+            self.lanes.begin(&mut self.periods, room);
             self.count_own();
         }
     }
@@ -468,12 +457,19 @@ impl Timeline {
         let begin = |lane: Option<Lane>| {
             // What a lane takes is there already.
             let limits = limits.beside(rest - self.lanes.bytes_of_lane(lane));
-            let make = if lane.is_some() {
-                Stack::in_lane
+            let first = if lane.is_some() {
+                Filter::in_lane
             } else {
-                Stack::new
+                Filter::new
             };
-            make(law.clone(), self.hasher, shape.cells(), capacity, limits)
+            Stack::with_first(
+                law.clone(),
+                self.hasher,
+                shape.cells(),
+                capacity,
+                limits,
+                first,
+            )
         };
         let mut lane = self.free_lane(HALF);
         let mut stack = begin(lane);
@@ -656,6 +652,14 @@ fn add_batch_to_lane(
         }
     }
     Some(batch.len())
+}
+
+/// How many filters of these periods have their own bits.
+fn own_filters(periods: &[Period]) -> usize {
+    periods
+        .iter()
+        .map(|period| period.own_filters().len())
+        .sum()
 }
 
 /// The filters of some periods that have their own bits.

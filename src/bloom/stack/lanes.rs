@@ -2,7 +2,7 @@
 
 use crate::bloom::filter::{Interleaved, point, point_of};
 use crate::bloom::hash::{BATCH, Batch, Probe};
-use crate::bloom::machine::words::{self, Task, Use, Words};
+use crate::bloom::machine::words::{self, Task, Use, Words, each_bit};
 
 /// So many positions of one item are looked up at once. They leave half a lane of eight.
 const WIDTH: u32 = 4;
@@ -98,24 +98,15 @@ impl Task for NarrowBatch<'_> {
                 modulus.reduce(point).store(&mut positions[start..]);
             }
             for (filters, left) in self.alike.iter().zip(left) {
-                each(left, |item| filters.prefetch_at(positions[item]));
+                each_bit(left, |item| filters.prefetch_at(positions[item]));
             }
             let lanes = self.lanes.iter_mut().zip(&mut left);
             for (filters, (lanes, left)) in self.alike.iter().zip(lanes) {
-                each(*left, |item| {
+                each_bit(*left, |item| {
                     lanes[item] &= filters.at(positions[item]);
                     *left &= !(u64::from(lanes[item] == 0) << item);
                 });
             }
         }
-    }
-}
-
-/// Calls `visit` with the number of each bit that is set.
-#[inline(always)]
-fn each(mut set: u64, mut visit: impl FnMut(usize)) {
-    while set != 0 {
-        visit(set.trailing_zeros() as usize);
-        set &= set - 1;
     }
 }

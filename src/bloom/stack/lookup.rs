@@ -170,13 +170,13 @@ fn group_contains<const BARE: bool>(group: &[Filter], probe: Probe) -> bool {
     false
 }
 
-/// Looks each item up in some filters, and passes to `answer`, in order, what it is hashed to, and whether any of
-/// them claims it.
+/// Looks each item up, a batch at a time, by `claims`, which is given the bits of all items and returns those of the
+/// claimed ones. Passes to `answer`, in order, what an item is hashed to, and whether it is claimed.
 #[inline]
-pub fn contains_each<'i, 'f, F: Iterator<Item = &'f Filter>>(
+pub fn contains_each<'i>(
     hasher: &Hasher,
     mut items: impl Iterator<Item = &'i [u8]>,
-    filters: impl Fn() -> F,
+    claims: impl Fn(&Batch, u64) -> u64,
     mut answer: impl FnMut(Probe, bool),
 ) {
     loop {
@@ -184,7 +184,7 @@ pub fn contains_each<'i, 'f, F: Iterator<Item = &'f Filter>>(
         if batch.len() == 0 {
             return;
         }
-        let claimed = claims_of_any(&batch, filters(), batch.mask_from(0));
+        let claimed = claims(&batch, batch.mask_from(0));
         for index in 0..batch.len() {
             answer(batch.probe(index), claimed >> index & 1 == 1);
         }

@@ -62,21 +62,11 @@ impl Stack {
         capacity: u64,
         limits: Limits,
     ) -> Result<Self, Refusal> {
-        Self::begin(law, hasher, cells, capacity, limits, Filter::new)
+        Self::with_first(law, hasher, cells, capacity, limits, Filter::new)
     }
 
-    /// The same, whose first filter has its bits in a lane of filters of its size.
-    pub fn in_lane(
-        law: Law,
-        hasher: Hasher,
-        cells: Cells,
-        capacity: u64,
-        limits: Limits,
-    ) -> Result<Self, Refusal> {
-        Self::begin(law, hasher, cells, capacity, limits, Filter::in_lane)
-    }
-
-    fn begin(
+    /// The same, whose first filter is made by `make`.
+    pub fn with_first(
         law: Law,
         hasher: Hasher,
         cells: Cells,
@@ -151,18 +141,13 @@ impl Stack {
         &self.filters
     }
 
-    /// The oldest filter, whose blob may be taken: [`settle_bytes`](Self::settle_bytes) is to follow.
-    pub fn first_mut(&mut self) -> &mut Filter {
-        &mut self.filters[0]
-    }
-
     /// Sums up the bytes of blobs again.
     pub fn settle_bytes(&mut self) {
         let bytes = self.filters.iter().map(|filter| filter.blob().len() as u64);
         self.blob_bytes = bytes.sum();
     }
 
-    /// The filters, to be moved.
+    /// The filters, to be moved. Where a blob changes its size, [`settle_bytes`](Self::settle_bytes) is to follow.
     pub fn filters_mut(&mut self) -> &mut [Filter] {
         &mut self.filters
     }
@@ -247,7 +232,8 @@ impl Stack {
         items: impl Iterator<Item = &'i [u8]>,
         answer: impl FnMut(Probe, bool),
     ) {
-        contains_each(&self.hasher, items, || self.filters.iter().rev(), answer);
+        let claims = |batch: &Batch, all| claims_of_any(batch, self.filters.iter().rev(), all);
+        contains_each(&self.hasher, items, claims, answer);
     }
 
     /// Numbers of the filters that claim an item, newest first.

@@ -13,7 +13,7 @@ use std::ffi::CStr;
 
 use crc::{CRC_64_REDIS, Crc};
 
-use crate::bloom::machine::memory::Relocate;
+use crate::bloom::machine::memory::{self, Relocate};
 
 use super::fields::{DecodeError, RdbRead, RdbWrite};
 
@@ -216,19 +216,13 @@ impl Carried {
 
     /// A copy in memory of its own, or `None` where there is none.
     pub fn try_clone(&self) -> Option<Self> {
-        let copy = |bytes: &[u8]| {
-            let mut copy = Vec::new();
-            copy.try_reserve_exact(bytes.len()).ok()?;
-            copy.extend_from_slice(bytes);
-            Some(copy.into_boxed_slice())
-        };
         let mut strings = Vec::new();
         strings.try_reserve_exact(self.strings.len()).ok()?;
         for string in &self.strings {
-            strings.push(copy(string)?);
+            strings.push(memory::copied(string)?);
         }
         Some(Self {
-            numbers: copy(&self.numbers)?,
+            numbers: memory::copied(&self.numbers)?,
             strings: strings.into_boxed_slice(),
             ..*self
         })

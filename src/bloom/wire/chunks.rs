@@ -51,18 +51,19 @@ pub fn piece(object: &Object, cursor: u64) -> (u64, Piece<'_>) {
     for view in object.views() {
         let skipped = offset - start;
         if skipped < view.cell_bytes() {
-            let end = view.cell_bytes().min(skipped + CHUNK_BYTES as u64);
-            return (cursor + end - skipped, chunk(&view, skipped, end));
+            let chunk = chunk(&view, skipped);
+            return (cursor + chunk.len() as u64, Piece::Chunk(chunk));
         }
         start += view.cell_bytes();
     }
     (0, Piece::Chunk(Cow::default()))
 }
 
-/// The chunk of these bytes of a filter's cells.
-fn chunk<'o>(view: &View<'o>, begin: u64, end: u64) -> Piece<'o> {
+/// The chunk of a filter's cells that begins at this byte.
+fn chunk<'o>(view: &View<'o>, begin: u64) -> Cow<'o, [u8]> {
     let index = |byte| usize::try_from(byte).unwrap_or(usize::MAX);
-    Piece::Chunk(view.cells(index(begin)..index(end)))
+    let end = view.cell_bytes().min(begin + CHUNK_BYTES as u64);
+    view.cells(index(begin)..index(end))
 }
 
 /// All pieces of an object, each with the cursor of the next: what [`piece`] returns cursor by cursor, in a
@@ -70,15 +71,12 @@ fn chunk<'o>(view: &View<'o>, begin: u64, end: u64) -> Piece<'o> {
 pub fn pieces(object: &Object) -> impl Iterator<Item = (u64, Piece<'_>)> {
     let chunks = object.views().flat_map(|view| {
         let begins = (0..view.cell_bytes()).step_by(CHUNK_BYTES);
-        begins.map(move |begin| {
-            let end = view.cell_bytes().min(begin + CHUNK_BYTES as u64);
-            (end - begin, chunk(&view, begin, end))
-        })
+        begins.map(move |begin| chunk(&view, begin))
     });
     let mut cursor = 1;
-    let chunks = chunks.map(move |(bytes, chunk)| {
-        cursor += bytes;
-        (cursor, chunk)
+    let chunks = chunks.map(move |chunk| {
+        cursor += chunk.len() as u64;
+        (cursor, Piece::Chunk(chunk))
     });
     std::iter::once(piece(object, 0)).chain(chunks)
 }
