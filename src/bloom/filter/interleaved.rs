@@ -1,16 +1,17 @@
-//! Filters of bits of one size, interleaved: what stands in each of them at one position is in one byte, so that
-//! all are asked at the price of one (Dadi et al. 2018).
+//! Filters of bits of one size, interleaved: what stands in each of them at one position is in one word, so that
+//! all are asked at the price of one (Dadi et al. 2018). A word has a byte for each eight filters; of 16:
 //!
 //! ```text
-//!              byte 0                     byte 1
-//!   blob 0     position 0 of all lanes    position 8 of all lanes    …
-//!   blob 1     position 1 of all lanes    position 9 of all lanes    …
+//!               bytes 0 and 1              bytes 2 and 3
+//!   blob 0      position 0 of all lanes    position 16 of all lanes    …
+//!   blob 1      position 1 of all lanes    position 17 of all lanes    …
 //!   …
-//!   blob 7     position 7 of all lanes    position 15 of all lanes   …
+//!   blob 15     position 15 of all lanes   position 31 of all lanes    …
 //! ```
 //!
-//! Byte `i` of all blobs has the same bits as byte `i` of the filters had, turned: lines become columns. So filters
-//! are interleaved where they are, some bytes at a time, and take no more memory.
+//! Bytes `i` and `i + 1` of all blobs have the same bits as those bytes of the filters had, turned: lines become
+//! columns. So filters are interleaved where they are, some bytes at a time, and take no more memory: eight, and then
+//! eight others that come to those.
 
 use std::ops::Range;
 
@@ -22,57 +23,105 @@ use super::cells::HEADER_BYTES;
 use super::geometry::Geometry;
 use super::positions::{Modulus, Positions};
 
-/// How many filters are interleaved: one for each bit of a byte.
+/// How many filters a byte has: one for each bit.
 pub const LANES: usize = 8;
 
-/// So many bytes of each blob are interleaved, or cleared, in one step.
-pub const PIECE_BYTES: usize = 512;
+/// The most bytes in a word.
+const MOST_EIGHTS: usize = 4;
 
-/// Eight filters, interleaved. Each is a *lane*; a lane may be given to another filter when its own is gone.
+/// So many bytes of each blob are cleared in one step: a multiple of the bytes in each word.
+pub const PIECE_BYTES: usize = 768;
+
+/// Filters, interleaved. Each is a *lane*; a lane may be given to another filter when its own is gone.
 #[derive(Debug)]
 pub struct Interleaved {
-    /// Each begins with the header of a filter; the filters' headers are all the same.
-    blobs: [Box<[u8]>; LANES],
+    /// One for each lane. Each begins with the header of a filter; the filters' headers are all the same.
+    blobs: Vec<Box<[u8]>>,
     geometry: Geometry,
     reciprocal: u64,
-    /// So many bytes of each blob's cells are interleaved. In the others each filter has its own bits still.
+    /// Bytes in a word.
+    eights: usize,
+    /// 2⁶³ divided by that, rounded up.
+    reciprocal_of_eights: u64,
+    /// So many bytes of each blob's cells are in words of this size. The others are as they were before the last eight
+    /// filters came: those have their own bits, the others words without them.
     done: usize,
     /// The lanes, of each piece, whose bits are in use there. Those of the others were left by a filter that is gone.
-    in_use: Box<[u8]>,
+    in_use: Vec<u32>,
+}
+
+/// Where some bytes of eight filters are.
+#[derive(Clone, Copy)]
+enum Layout {
+    /// Each filter has its own, in the blob of its lane.
+    Apart,
+    /// Byte `i`, bit `j` is in blob `first + i % stride * 8 + j`.
+    Words {
+        /// Bytes in a word there.
+        stride: usize,
+        first: usize,
+        /// Which of them has these eight.
+        byte: usize,
+    },
 }
 
 impl Interleaved {
-    /// The memory in bytes that interleaving takes beside the filters of this size.
-    pub const fn bytes_beside(geometry: Geometry) -> u64 {
-        geometry.cell_bytes.div_ceil(PIECE_BYTES as u64) + (LANES * HEADER_BYTES) as u64
+    /// The memory in bytes that goes with filters of this size, and that goes with eight of them.
+    pub const fn bytes_beside(geometry: Geometry) -> (u64, u64) {
+        let in_use = geometry.cell_bytes.div_ceil(PIECE_BYTES as u64) * size_of::<u32>() as u64;
+        let of_eight = LANES * (HEADER_BYTES + size_of::<Box<[u8]>>());
+        (in_use, of_eight as u64)
     }
 
-    /// Interleaves the filters that `lend` gives the blobs of, which are of this size. If there is no memory for what
-    /// goes with them, returns `None`, and asks for none.
-    pub fn of(
-        geometry: Geometry,
-        lend: impl FnOnce() -> Option<[Box<[u8]>; LANES]>,
-    ) -> Option<Self> {
+    /// No filters yet, of this size; or `None` if there is no memory for what goes with them.
+    pub fn new(geometry: Geometry) -> Option<Self> {
         let pieces = geometry.cell_bytes.div_ceil(PIECE_BYTES as u64);
-        let mut in_use = memory::zeroed(usize::try_from(pieces).ok()?)?;
-        in_use.fill(u8::MAX);
+        let pieces = usize::try_from(pieces).ok()?;
+        let mut in_use = Vec::new();
+        in_use.try_reserve_exact(pieces).ok()?;
+        in_use.resize(pieces, 0);
         Some(Self {
-            blobs: lend()?,
+            blobs: Vec::new(),
             geometry,
             reciprocal: Modulus::reciprocal(geometry.positions),
+            eights: 0,
+            reciprocal_of_eights: 0,
             done: 0,
             in_use,
         })
     }
 
-    pub fn try_clone(&self) -> Option<Self> {
-        let mut blobs = [const { None }; LANES];
-        for (copy, blob) in blobs.iter_mut().zip(&self.blobs) {
-            *copy = Some(memory::copied(blob)?);
+    /// Whether it takes eight more filters of a size.
+    pub fn takes(&self, geometry: Geometry) -> bool {
+        self.geometry == geometry && self.eights < MOST_EIGHTS && self.is_done()
+    }
+
+    /// Begins to interleave the filters that `lend` gives the blobs of, where it [`takes`](Self::takes) them. If there is
+    /// no memory for what goes with them, returns `None`, and asks for none.
+    pub fn take(&mut self, lend: impl FnOnce() -> Option<[Box<[u8]>; LANES]>) -> Option<()> {
+        self.blobs.try_reserve_exact(LANES).ok()?;
+        let blobs = lend()?;
+        for lanes in &mut self.in_use {
+            *lanes |= u32::from(u8::MAX) << self.blobs.len();
         }
+        self.blobs.extend(blobs);
+        self.eights += 1;
+        self.reciprocal_of_eights = (1_u64 << 63).div_ceil(self.eights as u64);
+        self.done = 0;
+        Some(())
+    }
+
+    pub fn try_clone(&self) -> Option<Self> {
+        let (mut blobs, mut in_use) = (Vec::new(), Vec::new());
+        blobs.try_reserve_exact(self.blobs.len()).ok()?;
+        for blob in &self.blobs {
+            blobs.push(memory::copied(blob)?);
+        }
+        in_use.try_reserve_exact(self.in_use.len()).ok()?;
+        in_use.extend_from_slice(&self.in_use);
         Some(Self {
-            blobs: blobs.map(Option::unwrap_or_default),
-            in_use: memory::copied(&self.in_use)?,
+            blobs,
+            in_use,
             ..*self
         })
     }
@@ -82,61 +131,153 @@ impl Interleaved {
         self.geometry
     }
 
+    /// Number of lanes.
+    pub const fn lanes(&self) -> usize {
+        self.blobs.len()
+    }
+
     #[inline(always)]
     pub(crate) const fn modulus(&self) -> Modulus {
         Modulus::new(self.geometry.positions, self.reciprocal)
     }
 
-    fn cell_bytes(&self) -> usize {
-        self.blobs[0].len() - HEADER_BYTES
+    #[allow(clippy::cast_possible_truncation, reason = "they are in memory")]
+    const fn cell_bytes(&self) -> usize {
+        self.geometry.cell_bytes as usize
     }
 
-    /// Whether all bytes are interleaved.
-    pub fn is_done(&self) -> bool {
-        self.done == self.cell_bytes()
+    /// How many bytes of each blob words of so many bytes fill. Behind them each eight lanes have their own bytes.
+    const fn filled_by(&self, eights: usize) -> usize {
+        self.cell_bytes() - self.cell_bytes() % eights
     }
 
-    /// Interleaves so many more pieces.
-    pub fn go_on(&mut self, pieces: usize) {
-        for _ in 0..pieces {
-            let end = self.cell_bytes().min(self.done + PIECE_BYTES);
-            let bytes = HEADER_BYTES + self.done..HEADER_BYTES + end;
-            words::run(Turn(
-                self.blobs.each_mut().map(|blob| &mut blob[bytes.clone()]),
-            ));
-            self.done = end;
+    /// Whether all bytes are interleaved, or there are none.
+    pub const fn is_done(&self) -> bool {
+        self.eights == 0 || self.done == self.filled_by(self.eights)
+    }
+
+    /// How many eights there were before the last came, but 1 where there were none.
+    const fn eights_before(&self) -> usize {
+        if self.eights > 1 { self.eights - 1 } else { 1 }
+    }
+
+    /// Interleaves so many times some bytes more, each in about a microsecond.
+    pub fn go_on(&mut self, times: usize) {
+        for _ in 0..times {
+            if self.is_done() {
+                break;
+            }
+            self.interleave_some();
         }
+    }
+
+    fn interleave_some(&mut self) {
+        let (before, all) = (self.eights_before(), self.filled_by(self.eights));
+        let unit = self.eights * before;
+        let end = self.done + (PIECE_BYTES / self.eights).next_multiple_of(unit);
+        // At the end come the bytes that do not fill a word.
+        let (end_before, end, last) = if end + unit > all {
+            (self.filled_by(before), all, self.cell_bytes())
+        } else {
+            (end, end, end)
+        };
+        let newest = &mut self.blobs[(self.eights - 1) * LANES..];
+        if let Ok(newest) = <&mut [_; LANES]>::try_from(newest) {
+            let bytes = of_blob(&(self.done..last));
+            words::run(Turn(newest.each_mut().map(|blob| &mut blob[bytes.clone()])));
+        }
+        exchange(&mut self.blobs, before, self.done..end_before);
+        exchange(&mut self.blobs, self.eights, self.done..end);
+        self.done = end;
+    }
+
+    /// The number of the word that has a byte of the filters in it, and which part of it that is.
+    #[inline(always)]
+    fn divided(&self, byte: usize) -> (usize, usize) {
+        let product = byte as u128 * u128::from(self.reciprocal_of_eights);
+        let word = (product >> 63) as usize;
+        (word, byte - word * self.eights)
+    }
+
+    /// The blob of the word at a position that is done, and where the word begins in it.
+    #[inline(always)]
+    fn place_of(&self, position: u64) -> (usize, usize) {
+        let (word, part) = self.divided((position / 8) as usize);
+        let blob = part * LANES + (position % 8) as usize;
+        (blob, HEADER_BYTES + word * self.eights)
     }
 
     /// The lanes in which the bit at a position is set.
     #[inline(always)]
-    pub(crate) fn at(&self, position: u64) -> u8 {
+    pub(crate) fn at(&self, position: u64) -> u32 {
         let byte = (position / 8) as usize;
         let lanes = if byte < self.done {
-            self.blobs[(position % 8) as usize][HEADER_BYTES + byte]
+            let (blob, begin) = self.place_of(position);
+            word_at(&self.blobs[blob][begin..])
         } else {
             self.not_done_at(position)
         };
+        // What follows a word is in no lane that is in use.
         lanes & self.in_use[byte / PIECE_BYTES]
     }
 
     #[cold]
-    fn not_done_at(&self, position: u64) -> u8 {
-        let byte = HEADER_BYTES + (position / 8) as usize;
-        let bits = self
-            .blobs
-            .iter()
-            .map(|blob| blob[byte] >> (position % 8) & 1);
-        (0..)
-            .zip(bits)
-            .fold(0, |lanes, (lane, bit)| lanes | bit << lane)
+    fn not_done_at(&self, position: u64) -> u32 {
+        let (byte, bit) = ((position / 8) as usize, (position % 8) as usize);
+        let mut word = [0; MOST_EIGHTS];
+        for (eight, (lanes, own)) in word.iter_mut().zip(self.blobs.chunks(LANES)).enumerate() {
+            *lanes = if let Some((blob, byte)) = self.layout(eight, byte).place(byte, bit) {
+                self.blobs[blob][byte]
+            } else {
+                let bits = own.iter().map(|blob| blob[HEADER_BYTES + byte] >> bit & 1);
+                (0..)
+                    .zip(bits)
+                    .fold(0, |all, (lane, bit)| all | bit << lane)
+            };
+        }
+        u32::from_le_bytes(word)
     }
 
     /// Prefetches the memory of the bits at a position.
     #[inline(always)]
     pub(crate) fn prefetch_at(&self, position: u64) {
-        let byte = HEADER_BYTES + (position / 8) as usize;
-        memory::prefetch(&self.blobs[(position % 8) as usize], byte);
+        let (blob, byte) = self.place_of(position);
+        memory::prefetch(&self.blobs[blob], byte);
+        memory::prefetch(&self.blobs[blob], byte + self.eights - 1);
+    }
+
+    /// Where a byte of eight of the filters is.
+    const fn layout(&self, eight: usize, byte: usize) -> Layout {
+        let before = self.eights_before();
+        let stride = if byte < self.done {
+            self.eights
+        } else if self.is_done() || eight < self.eights - 1 && byte >= self.filled_by(before) {
+            return Layout::Words {
+                stride: 1,
+                first: eight * LANES,
+                byte: 0,
+            };
+        } else if eight < self.eights - 1 {
+            before
+        } else {
+            return Layout::Apart;
+        };
+        Layout::Words {
+            stride,
+            first: 0,
+            byte: eight,
+        }
+    }
+
+    /// The same of several bytes, as ranges that have one layout each.
+    fn layouts(&self, eight: usize, bytes: Range<usize>) -> [(Range<usize>, Layout); 3] {
+        let mut begin = bytes.start;
+        [self.done, self.filled_by(self.eights_before()), bytes.end].map(|end| {
+            let range = begin..end.min(bytes.end).max(begin);
+            begin = range.end;
+            let layout = self.layout(eight, range.start);
+            (range, layout)
+        })
     }
 
     /// The positions of an item, the same in all lanes.
@@ -160,22 +301,35 @@ impl Interleaved {
     #[inline(always)]
     pub fn insert_at(&mut self, lane: u8, positions: impl Iterator<Item = u64>) -> bool {
         let mut changed = 0;
+        let (eight, lane_bit) = (usize::from(lane) / LANES, 1 << (usize::from(lane) % LANES));
         positions.for_each(|position| {
             let byte = (position / 8) as usize;
-            let (blob, bit) = if byte < self.done {
-                if self.in_use[byte / PIECE_BYTES] >> lane & 1 == 0 {
-                    self.clear(byte / PIECE_BYTES, lane);
-                }
-                ((position % 8) as usize, 1 << lane)
+            if self.in_use[byte / PIECE_BYTES] >> lane & 1 == 0 {
+                self.clear(byte / PIECE_BYTES, lane);
+            }
+            let (blob, byte, bit) = if byte < self.done {
+                let (blob, begin) = self.place_of(position);
+                (blob, begin + eight, lane_bit)
             } else {
-                (usize::from(lane), 1 << (position % 8))
+                self.place_not_done(lane, position)
             };
-            let cell = &mut self.blobs[blob][HEADER_BYTES + byte];
+            let cell = &mut self.blobs[blob][byte];
             let before = *cell;
             *cell |= bit;
             changed |= before ^ *cell;
         });
         changed != 0
+    }
+
+    /// The blob, the byte and the bit that have the bit of a lane at a position.
+    #[cold]
+    fn place_not_done(&self, lane: u8, position: u64) -> (usize, usize, u8) {
+        let (byte, bit) = ((position / 8) as usize, (position % 8) as usize);
+        let lane = usize::from(lane);
+        match self.layout(lane / LANES, byte).place(byte, bit) {
+            Some((blob, byte)) => (blob, byte, 1 << (lane % LANES)),
+            None => (lane, HEADER_BYTES + byte, 1 << bit),
+        }
     }
 
     /// Empties a lane whose filter is gone. Its bits are cleared piece by piece, as other items come there.
@@ -185,96 +339,229 @@ impl Interleaved {
         }
     }
 
+    fn piece(&self, piece: usize) -> Range<usize> {
+        let begin = piece * PIECE_BYTES;
+        begin..self.cell_bytes().min(begin + PIECE_BYTES)
+    }
+
     #[cold]
     fn clear(&mut self, piece: usize, lane: u8) {
-        let begin = HEADER_BYTES + piece * PIECE_BYTES;
-        for blob in &mut self.blobs {
-            let end = blob.len().min(begin + PIECE_BYTES);
-            for lanes in &mut blob[begin..end] {
-                *lanes &= !(1 << lane);
+        self.in_use[piece] |= 1 << lane;
+        let lane = usize::from(lane);
+        for (bytes, layout) in self.layouts(lane / LANES, self.piece(piece)) {
+            let mut kept = [0; PIECE_BYTES];
+            let blobs = match layout {
+                Layout::Apart => lane..lane + 1,
+                Layout::Words {
+                    stride,
+                    first,
+                    byte,
+                } => {
+                    kept.fill(u8::MAX);
+                    for kept in kept.iter_mut().skip(byte).step_by(stride) {
+                        *kept = !(1 << (lane % LANES));
+                    }
+                    first..first + stride * LANES
+                }
+            };
+            for blob in &mut self.blobs[blobs] {
+                for (lanes, kept) in blob[of_blob(&bytes)].iter_mut().zip(&kept) {
+                    *lanes &= kept;
+                }
             }
         }
-        self.in_use[piece] |= 1 << lane;
     }
 
     /// Appends these bytes of a lane's cells, as its filter would have them.
     pub fn copy_cells(&self, lane: u8, range: Range<usize>, to: &mut Vec<u8>) {
-        let mut begin = range.start;
-        while begin < range.end {
-            let piece = begin / PIECE_BYTES;
-            let end = range.end.min((piece + 1) * PIECE_BYTES);
-            let bytes = HEADER_BYTES + begin..HEADER_BYTES + end;
-            let copied = to.len();
-            if self.in_use[piece] >> lane & 1 == 0 {
-                to.resize(copied + bytes.len(), 0);
-            } else if begin < self.done {
-                to.resize(copied + bytes.len(), 0);
-                for (bit, blob) in self.blobs.iter().enumerate() {
-                    for (cells, lanes) in to[copied..].iter_mut().zip(&blob[bytes.clone()]) {
-                        *cells |= (lanes >> lane & 1) << bit;
-                    }
-                }
-            } else {
-                to.extend_from_slice(&self.blobs[usize::from(lane)][bytes]);
+        for piece in range.start / PIECE_BYTES..range.end.div_ceil(PIECE_BYTES) {
+            let bytes = self.piece(piece);
+            let mut cells = [0; PIECE_BYTES];
+            if self.in_use[piece] >> lane & 1 == 1 {
+                self.copy_piece(usize::from(lane), bytes.clone(), &mut cells);
             }
-            begin = end;
+            let wanted = range.start.max(bytes.start)..range.end.min(bytes.end);
+            to.extend_from_slice(&cells[wanted.start - bytes.start..wanted.end - bytes.start]);
+        }
+    }
+
+    fn copy_piece(&self, lane: usize, piece: Range<usize>, cells: &mut [u8; PIECE_BYTES]) {
+        for (bytes, layout) in self.layouts(lane / LANES, piece.clone()) {
+            let cells = &mut cells[bytes.start - piece.start..bytes.end - piece.start];
+            let bytes = of_blob(&bytes);
+            let Layout::Words {
+                stride,
+                first,
+                byte,
+            } = layout
+            else {
+                cells.copy_from_slice(&self.blobs[lane][bytes]);
+                continue;
+            };
+            let blobs = &self.blobs[first..first + stride * LANES];
+            for (part, blobs) in blobs.chunks_exact(LANES).enumerate() {
+                let picked = words::run(Pick {
+                    of_bits: std::array::from_fn(|bit| &blobs[bit][bytes.clone()]),
+                    lane: lane % LANES,
+                });
+                let picked = picked.as_flattened().chunks_exact(stride);
+                for (word, picked) in cells.chunks_exact_mut(stride).zip(picked) {
+                    word[part] = picked[byte];
+                }
+            }
         }
     }
 
     /// Bytes of all blobs, and of what goes with them.
     pub fn memory_bytes(&self) -> u64 {
         let blobs = self.blobs.iter().map(|blob| blob.len() as u64);
-        blobs.sum::<u64>() + self.in_use.len() as u64
+        let table = self.blobs.capacity() * size_of::<Box<[u8]>>();
+        let in_use = self.in_use.capacity() * size_of::<u32>();
+        blobs.sum::<u64>() + (table + in_use) as u64
     }
 
-    /// Lets `by` move blob number `index`, of [`LANES`].
-    pub fn relocate(&mut self, index: usize, by: &mut impl Relocate) {
-        self.blobs[index] = by.blob(std::mem::take(&mut self.blobs[index]));
+    /// Lets `by` move the blob of a lane.
+    pub fn relocate(&mut self, lane: usize, by: &mut impl Relocate) {
+        self.blobs[lane] = by.blob(std::mem::take(&mut self.blobs[lane]));
     }
 }
 
-/// Turns the same bytes of eight blobs: bit `j` of the byte in blob `i` becomes bit `i` of the byte in blob `j`. At
-/// most [`PIECE_BYTES`] of each.
+impl Layout {
+    /// The blob that has a bit of a byte of all eight, and where in it; `None` if they are apart.
+    const fn place(self, byte: usize, bit: usize) -> Option<(usize, usize)> {
+        let Self::Words {
+            stride,
+            first,
+            byte: of_eight,
+        } = self
+        else {
+            return None;
+        };
+        let (word, part) = (byte / stride, byte % stride);
+        let begin = HEADER_BYTES + word * stride;
+        Some((first + part * LANES + bit, begin + of_eight))
+    }
+}
+
+/// Where these bytes of the cells are in a blob.
+const fn of_blob(bytes: &Range<usize>) -> Range<usize> {
+    HEADER_BYTES + bytes.start..HEADER_BYTES + bytes.end
+}
+
+/// The word that some bytes begin with, and what follows it.
+#[inline(always)]
+fn word_at(bytes: &[u8]) -> u32 {
+    bytes
+        .first_chunk()
+        .map_or_else(|| last_word(bytes), |word| u32::from_le_bytes(*word))
+}
+
+/// The same of fewer bytes than a word has at most.
+#[cold]
+fn last_word(bytes: &[u8]) -> u32 {
+    (bytes.iter().rev()).fold(0, |word, byte| word << 8 | u32::from(*byte))
+}
+
+/// Makes words of so many bytes, each from eight blobs, or takes them apart again. The bytes are whole words.
+fn exchange(blobs: &mut [Box<[u8]>], stride: usize, bytes: Range<usize>) {
+    let pairs = (0..stride).flat_map(|one| (one + 1..stride).map(move |other| (one, other)));
+    for (one, other) in pairs {
+        let (upper, lower) = blobs.split_at_mut(other * LANES);
+        let upper = &mut upper[one * LANES..][..LANES];
+        for (upper, lower) in upper.iter_mut().zip(lower) {
+            let upper = upper[of_blob(&bytes)].iter_mut();
+            let lower = lower[of_blob(&bytes)].iter_mut();
+            let (upper, lower) = (upper.skip(other), lower.skip(one));
+            let bytes = upper.step_by(stride).zip(lower.step_by(stride));
+            bytes.for_each(|(upper, lower)| std::mem::swap(upper, lower));
+        }
+    }
+}
+
+/// Picks the bits of a lane from the blobs that have its bit 0, 1, … Of each at most [`PIECE_BYTES`].
+struct Pick<'p> {
+    of_bits: [&'p [u8]; LANES],
+    lane: usize,
+}
+
+impl Task for Pick<'_> {
+    const USE: Use = Use::Passes;
+    type Output = [[u8; 8]; PIECE_BYTES / 8];
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> Self::Output {
+        /// The lowest bit of each byte.
+        const ONES: u64 = !0 / 0xff;
+        let mut picked = [0; PIECE_BYTES / 8];
+        for (bit, bytes) in self.of_bits.into_iter().enumerate() {
+            let pick = |word| (word >> self.lane & ONES) << bit;
+            let (words, rest) = bytes.as_chunks();
+            for (picked, bytes) in picked.iter_mut().zip(words) {
+                *picked |= pick(u64::from_le_bytes(*bytes));
+            }
+            if !rest.is_empty() {
+                let mut word = [0; 8];
+                word[..rest.len()].copy_from_slice(rest);
+                picked[words.len()] |= pick(u64::from_le_bytes(word));
+            }
+        }
+        picked.map(u64::to_le_bytes)
+    }
+}
+
+/// Turns the same bytes of eight blobs: bit `j` of the byte in blob `i` becomes bit `i` of the byte in blob `j`.
 struct Turn<'b>([&'b mut [u8]; LANES]);
+
+/// So many words of each blob are turned together.
+const BLOCK: usize = 8;
 
 impl Task for Turn<'_> {
     const USE: Use = Use::Passes;
     type Output = ();
 
     #[inline(always)]
-    fn run<W: Words>(self) {
-        let mut words = [[0_u64; PIECE_BYTES / 8]; LANES];
-        for (words, bytes) in words.iter_mut().zip(&self.0) {
-            let (whole, rest) = bytes.as_chunks();
-            for (word, bytes) in words.iter_mut().zip(whole) {
-                *word = u64::from_le_bytes(*bytes);
-            }
-            if !rest.is_empty() {
-                let mut last = [0; 8];
-                last[..rest.len()].copy_from_slice(rest);
-                words[whole.len()] = u64::from_le_bytes(last);
-            }
+    fn run<W: Words>(mut self) {
+        let length = self.0[0].len();
+        for begin in (0..length).step_by(BLOCK * 8) {
+            let end = length.min(begin + BLOCK * 8);
+            turn_block(self.0.each_mut().map(|bytes| &mut bytes[begin..end]));
         }
-        // Halves of the square change places, then fourths, then eighths.
-        turn::<4>(&mut words, !0 / 0xff * 0x0f);
-        turn::<2>(&mut words, !0 / 0xff * 0x33);
-        turn::<1>(&mut words, !0 / 0xff * 0x55);
-        for (words, bytes) in words.iter().zip(self.0) {
-            let (whole, rest) = bytes.as_chunks_mut();
-            for (word, bytes) in words.iter().zip(&mut *whole) {
-                *bytes = word.to_le_bytes();
-            }
-            if !rest.is_empty() {
-                let last = words[whole.len()].to_le_bytes();
-                rest.copy_from_slice(&last[..rest.len()]);
-            }
+    }
+}
+
+#[inline(always)]
+fn turn_block(blocks: [&mut [u8]; LANES]) {
+    let mut lines = [[0_u64; BLOCK]; LANES];
+    for (line, block) in lines.iter_mut().zip(&blocks) {
+        let (whole, rest) = block.as_chunks();
+        for (word, bytes) in line.iter_mut().zip(whole) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            line[whole.len()] = u64::from_le_bytes(last);
+        }
+    }
+    // Halves of the square change places, then fourths, then eighths.
+    turn::<4>(&mut lines, !0 / 0xff * 0x0f);
+    turn::<2>(&mut lines, !0 / 0xff * 0x33);
+    turn::<1>(&mut lines, !0 / 0xff * 0x55);
+    for (line, block) in lines.iter().zip(blocks) {
+        let (whole, rest) = block.as_chunks_mut();
+        for (word, bytes) in line.iter().zip(&mut *whole) {
+            *bytes = word.to_le_bytes();
+        }
+        if !rest.is_empty() {
+            let last = line[whole.len()].to_le_bytes();
+            rest.copy_from_slice(&last[..rest.len()]);
         }
     }
 }
 
 /// Exchanges bits of lines that are `BY` apart.
 #[inline(always)]
-fn turn<const BY: usize>(lines: &mut [[u64; PIECE_BYTES / 8]; LANES], low: u64) {
+fn turn<const BY: usize>(lines: &mut [[u64; BLOCK]; LANES], low: u64) {
     for first in (0..LANES).filter(|line| line & BY == 0) {
         let (upper, lower) = lines.split_at_mut(first + BY);
         for (upper, lower) in upper[first].iter_mut().zip(&mut lower[0]) {

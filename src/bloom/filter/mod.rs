@@ -117,11 +117,13 @@ impl Filter {
         }
     }
 
-    /// Interleaves filters of bits of one size; they have no bits of their own from now on. `None`, and they are as
-    /// they were, if there is no memory for what goes with that.
-    pub(crate) fn interleave(mut filters: [&mut Self; LANES]) -> Option<Interleaved> {
-        let geometry = filters[0].geometry();
-        Interleaved::of(geometry, || {
+    /// Interleaves filters of bits of one size with others; they have no bits of their own from now on. `None`, and
+    /// they are as they were, if there is no memory for what goes with that.
+    pub(crate) fn interleave(
+        mut filters: [&mut Self; LANES],
+        with: &mut Interleaved,
+    ) -> Option<()> {
+        with.take(|| {
             let mut headers = [const { None }; LANES];
             for (header, filter) in headers.iter_mut().zip(&filters) {
                 let bytes = header.insert(memory::zeroed(HEADER_BYTES)?);

@@ -1,14 +1,15 @@
-//! The periods' first filters, eight at a time interleaved.
+//! The periods' first filters, interleaved in groups.
 //!
 //! ```text
 //!   opened                  8 of one size                     passed, and at least half of
-//!      │                    are there                         its eight go on
+//!      │                    are there                         its group go on
 //!      ▼                        ▼                                 ▼
 //!   a filter of its own ──► a lane, some bytes at a time ──► an empty lane ──► the next period's
 //! ```
 //!
-//! A lane takes as much memory as a filter. Eight are freed together, once all are empty. Where more than half are
-//! empty, no period begins in them, so that they soon are, unless there is no room for a filter of its own.
+//! Eight make a group, which the next eight join if all of its lanes are in use, up to 32. A lane takes as much
+//! memory as a filter. A group is freed once all of its lanes are empty. Where more than half are, no period begins in
+//! it, so that all soon are, unless there is no room for a filter of its own.
 
 use crate::bloom::filter::{Filter, Geometry, Interleaved, LANES};
 use crate::bloom::hash::{BATCH, Batch, Probe};
@@ -20,42 +21,93 @@ use super::period::{Lane, Period};
 /// Filters below this size in bytes have their own bits, which are counted to estimate their rates.
 const LEAST_BYTES: u64 = 2048;
 
-/// A lane is given to another period where so many others are in use.
-pub const HALF: u32 = 4;
+/// So many groups are looked up in together.
+const TOGETHER: usize = 8;
 
-/// So many times eight are looked up in together.
-const GROUP: usize = 8;
-
-#[derive(Debug)]
-struct Eight {
-    filters: Interleaved,
-    /// A bit for each lane that a period has.
-    in_use: u8,
-    /// The number of its period.
-    periods: [u64; LANES],
+/// In which lanes a period may begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// In those of a group of which at least half are in use.
+    InUse,
+    /// In any.
+    Anywhere,
 }
 
-impl Eight {
+#[derive(Debug)]
+struct Group {
+    filters: Interleaved,
+    /// A bit for each lane that a period has.
+    in_use: u32,
+    /// The number of each lane's period.
+    periods: Vec<u64>,
+    /// None of those in use is before this one.
+    oldest: u64,
+}
+
+impl Group {
+    /// Without lanes yet.
+    fn new(geometry: Geometry) -> Option<Self> {
+        Some(Self {
+            filters: Interleaved::new(geometry)?,
+            in_use: 0,
+            periods: Vec::new(),
+            oldest: u64::MAX,
+        })
+    }
+
+    /// The memory in bytes that goes with a group, and that goes with eight lanes.
+    const fn bytes_beside(geometry: Geometry) -> (u64, u64) {
+        let (group, eight) = Interleaved::bytes_beside(geometry);
+        let periods = LANES * size_of::<u64>();
+        (group + size_of::<Self>() as u64, eight + periods as u64)
+    }
+
+    /// Begins to interleave these periods' filters with the others of this group, whose number is `index`.
+    fn take(&mut self, index: usize, periods: &mut [&mut Period; LANES]) -> Option<()> {
+        let (group, first) = (u32::try_from(index).ok()?, self.periods.len());
+        self.periods.try_reserve_exact(LANES).ok()?;
+        let filters = periods
+            .each_mut()
+            .map(|period| &mut period.stack.filters_mut()[0]);
+        Filter::interleave(filters, &mut self.filters)?;
+        for (number, period) in (u8::try_from(first).ok()?..).zip(periods) {
+            period.stack.settle_bytes();
+            period.lane = Some(Lane { group, number });
+            self.periods.push(period.number);
+            self.oldest = self.oldest.min(period.number);
+        }
+        self.in_use |= u32::from(u8::MAX) << first;
+        Some(())
+    }
+
     /// The lanes of periods from this one on.
-    fn since(&self, period: u64) -> u8 {
-        let of = (0..).zip(self.periods);
+    fn since(&self, period: u64) -> u32 {
+        if period <= self.oldest {
+            return self.in_use;
+        }
+        let of = (0..).zip(&self.periods);
         self.in_use
             & of.fold(0, |lanes, (lane, number)| {
-                lanes | u8::from(number >= period) << lane
+                lanes | u32::from(*number >= period) << lane
             })
     }
 
-    /// The number of an empty lane for a filter of this size, if so many others are in use.
-    fn free_lane(&self, geometry: Geometry, others: u32) -> Option<u8> {
-        let takes = self.filters.is_done()
-            && self.filters.geometry() == geometry
-            && self.in_use.count_ones() >= others;
-        let mut lanes = (0..).take(LANES);
-        lanes.find(|lane| takes && self.in_use >> lane & 1 == 0)
+    fn is_full(&self) -> bool {
+        self.in_use.count_ones() as usize == self.filters.lanes()
+    }
+
+    /// The number of an empty lane for a filter of this size.
+    fn free_lane(&self, geometry: Geometry, at: Begin) -> Option<u8> {
+        let used = self.in_use.count_ones() as usize;
+        let takes = at == Begin::Anywhere || 2 * used >= self.filters.lanes();
+        let is_free = takes && !self.is_full() && self.filters.geometry() == geometry;
+        let lane = is_free.then(|| self.in_use.trailing_ones())?;
+        u8::try_from(lane).ok()
     }
 
     fn memory_bytes(&self) -> u64 {
-        size_of::<Self>() as u64 + self.filters.memory_bytes()
+        let periods = self.periods.capacity() * size_of::<u64>();
+        (size_of::<Self>() + periods) as u64 + self.filters.memory_bytes()
     }
 }
 
@@ -70,7 +122,7 @@ pub struct Claims {
 /// Periods' first filters, interleaved.
 #[derive(Debug, Default)]
 pub struct Lanes {
-    all: Vec<Eight>,
+    all: Vec<Group>,
     /// Whether there is nothing to interleave.
     settled: bool,
 }
@@ -79,10 +131,14 @@ impl Lanes {
     pub fn try_clone(&self) -> Option<Self> {
         let mut all = Vec::new();
         all.try_reserve_exact(self.all.len()).ok()?;
-        for eight in &self.all {
-            all.push(Eight {
-                filters: eight.filters.try_clone()?,
-                ..*eight
+        for group in &self.all {
+            let mut periods = Vec::new();
+            periods.try_reserve_exact(group.periods.len()).ok()?;
+            periods.extend_from_slice(&group.periods);
+            all.push(Group {
+                filters: group.filters.try_clone()?,
+                periods,
+                ..*group
             });
         }
         Some(Self { all, ..*self })
@@ -94,11 +150,11 @@ impl Lanes {
         self.settled
     }
 
-    /// Interleaves so many pieces more of those filters that were begun with. Returns false if none are left.
-    pub fn go_on(&mut self, pieces: usize) -> bool {
-        let begun = self.all.last_mut().map(|eight| &mut eight.filters);
-        let begun = begun.filter(|filters| !filters.is_done());
-        begun.map(|filters| filters.go_on(pieces)).is_some()
+    /// Goes on so many times with what was begun. Returns false if nothing is left of that.
+    pub fn go_on(&mut self, times: usize) -> bool {
+        let filters = self.all.iter_mut().map(|group| &mut group.filters);
+        let begun = filters.rev().find(|filters| !filters.is_done());
+        begun.map(|filters| filters.go_on(times)).is_some()
     }
 
     /// Begins with other filters, if what goes with them takes no more than so many bytes, or else is settled.
@@ -112,33 +168,28 @@ impl Lanes {
         let own = |period: &&mut Period| period.lane.is_none();
         let size = |period: &Period| period.stack.filters()[0].geometry();
         let geometry = size(periods.iter_mut().rev().find(own)?);
-        let beside = Self::bytes_beside(geometry, LANES as u64);
-        if !(1..=room).contains(&beside) {
-            return None;
-        }
         let alike = periods.iter_mut().filter(own);
         let alike = alike.filter(|period| size(period) == geometry);
         let mut of: Vec<&mut Period> = alike.take(LANES).collect();
-        let of: &mut [&mut Period; LANES] = (&mut of[..]).try_into().ok()?;
+        let of = (&mut of[..]).try_into().ok()?;
+        let takes = |group: &Group| group.is_full() && group.filters.takes(geometry);
+        let (with_group, with_eight) = Group::bytes_beside(geometry);
+        if let Some(index) = self.all.iter().position(takes) {
+            return (with_eight <= room)
+                .then(|| self.all[index].take(index, of))
+                .flatten();
+        }
+        let is_worth_it = geometry.cell_bytes >= LEAST_BYTES;
+        if !is_worth_it || with_group + with_eight > room {
+            return None;
+        }
         let mut all = Vec::new();
         all.try_reserve_exact(self.all.len() + 1).ok()?;
-        let filters = of
-            .each_mut()
-            .map(|period| &mut period.stack.filters_mut()[0]);
-        let filters = Filter::interleave(filters)?;
-        let eight = u32::try_from(self.all.len()).ok()?;
-        for (number, period) in (0..).zip(&mut *of) {
-            period.stack.settle_bytes();
-            period.lane = Some(Lane { eight, number });
-        }
-        let periods = of.each_ref().map(|period| period.number);
+        let mut group = Group::new(geometry)?;
+        group.take(self.all.len(), of)?;
         all.append(&mut self.all);
+        all.push(group);
         self.all = all;
-        self.all.push(Eight {
-            filters,
-            in_use: u8::MAX,
-            periods,
-        });
         Some(())
     }
 
@@ -147,11 +198,11 @@ impl Lanes {
         self.settled = false;
     }
 
-    /// An empty lane for the first filter of another period, if so many lanes beside it are in use.
-    pub fn free_lane(&self, geometry: Geometry, others: u32) -> Option<Lane> {
-        (0..).zip(&self.all).find_map(|(eight, of)| {
-            let number = of.free_lane(geometry, others)?;
-            Some(Lane { eight, number })
+    /// An empty lane for the first filter of another period.
+    pub fn free_lane(&self, geometry: Geometry, at: Begin) -> Option<Lane> {
+        (0..).zip(&self.all).find_map(|(group, of)| {
+            let number = of.free_lane(geometry, at)?;
+            Some(Lane { group, number })
         })
     }
 
@@ -165,28 +216,30 @@ impl Lanes {
         lane.map_or(0, |lane| self.filters_of(lane).0.geometry().cell_bytes)
     }
 
-    /// Bytes beside the filters of so many periods, whose first have this size.
+    /// The most bytes beside the filters of so many periods, whose first have this size.
     pub const fn bytes_beside(geometry: Geometry, periods: u64) -> u64 {
-        let each = size_of::<Eight>() as u64 + Interleaved::bytes_beside(geometry);
         if geometry.cell_bytes < LEAST_BYTES {
             0
         } else {
-            periods / LANES as u64 * each
+            let (group, eight) = Group::bytes_beside(geometry);
+            periods / LANES as u64 * (group + eight)
         }
     }
 
     /// Gives a lane that is free to a period.
     pub fn take(&mut self, lane: Lane, period: u64) {
-        let eight = &mut self.all[lane.eight as usize];
-        eight.in_use |= 1 << lane.number;
-        eight.periods[usize::from(lane.number)] = period;
+        let group = &mut self.all[lane.group as usize];
+        group.in_use |= 1 << lane.number;
+        group.periods[usize::from(lane.number)] = period;
+        group.oldest = group.oldest.min(period);
+        self.unsettle();
     }
 
     /// Empties a lane whose period is gone.
     pub fn release(&mut self, lane: Lane) {
-        let eight = &mut self.all[lane.eight as usize];
-        eight.in_use &= !(1 << lane.number);
-        eight.filters.empty(lane.number);
+        let group = &mut self.all[lane.group as usize];
+        group.in_use &= !(1 << lane.number);
+        group.filters.empty(lane.number);
     }
 
     /// Frees what no period has a lane of, and takes over the numbers of periods.
@@ -195,19 +248,24 @@ impl Lanes {
         let places: Vec<u32> = self
             .all
             .iter()
-            .map(|eight| {
+            .map(|group| {
                 let place = kept;
-                kept += u32::from(eight.in_use != 0);
+                kept += u32::from(group.in_use != 0);
                 place
             })
             .collect();
-        self.all.retain(|eight| eight.in_use != 0);
+        self.all.retain(|group| group.in_use != 0);
         self.all.shrink_to_fit();
         self.unsettle();
+        for group in &mut self.all {
+            group.oldest = u64::MAX;
+        }
         for period in periods {
             if let Some(lane) = &mut period.lane {
-                lane.eight = places[lane.eight as usize];
-                self.all[lane.eight as usize].periods[usize::from(lane.number)] = period.number;
+                lane.group = places[lane.group as usize];
+                let group = &mut self.all[lane.group as usize];
+                group.periods[usize::from(lane.number)] = period.number;
+                group.oldest = group.oldest.min(period.number);
             }
         }
     }
@@ -215,20 +273,20 @@ impl Lanes {
     /// Which periods claim an item, of those since one. Where one from `from` on does, not all before it may be told.
     pub fn claims(&self, probe: Probe, since: u64, from: u64) -> Claims {
         let mut claims = Claims::default();
-        for all in self.all.chunks(GROUP) {
+        for all in self.all.chunks(TOGETHER) {
             let Some(first) = all.first() else {
                 break;
             };
-            let mut filters = [&first.filters; GROUP];
-            let mut lanes = [0; GROUP];
-            for (index, eight) in all.iter().enumerate() {
-                filters[index] = &eight.filters;
-                lanes[index] = eight.since(since);
+            let mut filters = [&first.filters; TOGETHER];
+            let mut lanes = [0; TOGETHER];
+            for (index, group) in all.iter().enumerate() {
+                filters[index] = &group.filters;
+                lanes[index] = group.since(since);
             }
             narrow(&filters[..all.len()], &mut lanes[..all.len()], probe);
             // Most items are claimed nowhere.
-            for (eight, lanes) in all.iter().zip(lanes).filter(|(_, lanes)| *lanes != 0) {
-                let later = lanes & eight.since(from);
+            for (group, lanes) in all.iter().zip(lanes).filter(|(_, lanes)| *lanes != 0) {
+                let later = lanes & group.since(from);
                 claims.from |= u64::from(later != 0);
                 claims.before |= u64::from(lanes & !later != 0);
             }
@@ -242,23 +300,23 @@ impl Lanes {
     /// The same of each item of a batch whose bit in `candidates` is set.
     pub fn claims_of_batch(&self, batch: &Batch, candidates: u64, since: u64, from: u64) -> Claims {
         let mut claims = Claims::default();
-        for all in self.all.chunks(GROUP) {
+        for all in self.all.chunks(TOGETHER) {
             let candidates = candidates & !claims.from;
             let Some(first) = all.first().filter(|_| candidates != 0) else {
                 break;
             };
-            let mut filters = [&first.filters; GROUP];
-            let mut lanes: [LanesOfBatch; GROUP] = [[0; BATCH]; GROUP];
-            for (index, eight) in all.iter().enumerate() {
-                filters[index] = &eight.filters;
-                let since = eight.since(since);
+            let mut filters = [&first.filters; TOGETHER];
+            let mut lanes: [LanesOfBatch; TOGETHER] = [[0; BATCH]; TOGETHER];
+            for (index, group) in all.iter().enumerate() {
+                filters[index] = &group.filters;
+                let since = group.since(since);
                 for (item, lanes) in lanes[index].iter_mut().enumerate() {
-                    *lanes = since * (candidates >> item & 1) as u8;
+                    *lanes = since * (candidates >> item & 1) as u32;
                 }
             }
             narrow_batch(&filters[..all.len()], &mut lanes[..all.len()], batch);
-            for (eight, lanes) in all.iter().zip(&lanes) {
-                let later = eight.since(from);
+            for (group, lanes) in all.iter().zip(&lanes) {
+                let later = group.since(from);
                 for (item, lanes) in lanes.iter().enumerate() {
                     claims.from |= u64::from(lanes & later != 0) << item;
                     claims.before |= u64::from(lanes & !later != 0) << item;
@@ -269,16 +327,16 @@ impl Lanes {
     }
 
     pub fn filters_of(&self, lane: Lane) -> (&Interleaved, u8) {
-        (&self.all[lane.eight as usize].filters, lane.number)
+        (&self.all[lane.group as usize].filters, lane.number)
     }
 
     pub fn filters_of_mut(&mut self, lane: Lane) -> (&mut Interleaved, u8) {
-        (&mut self.all[lane.eight as usize].filters, lane.number)
+        (&mut self.all[lane.group as usize].filters, lane.number)
     }
 
     /// Requires that each lane in use is that of one period.
     pub fn check(&self, periods: &[Period]) -> Result<(), &'static str> {
-        let mut seen = vec![0_u8; self.all.len()];
+        let mut seen = vec![0_u32; self.all.len()];
         for period in periods {
             let first = &period.stack.filters()[0];
             if first.is_in_lane() != period.lane.is_some() {
@@ -287,21 +345,22 @@ impl Lanes {
             let Some(lane) = period.lane else {
                 continue;
             };
-            let eight = self.all.get(lane.eight as usize).ok_or("no such lane")?;
+            let group = self.all.get(lane.group as usize).ok_or("no such lane")?;
             let number = usize::from(lane.number);
-            let is_its = eight.periods[number] == period.number
-                && eight.filters.geometry() == first.geometry()
-                && seen[lane.eight as usize] >> number & 1 == 0;
+            let is_its = group.periods.get(number) == Some(&period.number)
+                && group.oldest <= period.number
+                && group.filters.geometry() == first.geometry()
+                && seen[lane.group as usize] >> number & 1 == 0;
             if !is_its {
                 return Err("a lane of another period");
             }
-            seen[lane.eight as usize] |= 1 << number;
+            seen[lane.group as usize] |= 1 << number;
         }
         let all_seen = self
             .all
             .iter()
             .zip(seen)
-            .all(|(eight, seen)| eight.in_use == seen);
+            .all(|(group, seen)| group.in_use == seen);
         if all_seen {
             Ok(())
         } else {
@@ -310,17 +369,23 @@ impl Lanes {
     }
 
     pub fn memory_bytes(&self) -> u64 {
-        let spare = (self.all.capacity() - self.all.len()) * size_of::<Eight>();
-        spare as u64 + self.all.iter().map(Eight::memory_bytes).sum::<u64>()
+        let spare = (self.all.capacity() - self.all.len()) * size_of::<Group>();
+        spare as u64 + self.all.iter().map(Group::memory_bytes).sum::<u64>()
     }
 
     /// Number of blobs.
     pub fn blobs(&self) -> usize {
-        self.all.len() * LANES
+        self.all.iter().map(|group| group.filters.lanes()).sum()
     }
 
     /// Lets `by` move one of them.
-    pub fn relocate(&mut self, index: usize, by: &mut impl Relocate) {
-        self.all[index / LANES].filters.relocate(index % LANES, by);
+    pub fn relocate(&mut self, mut index: usize, by: &mut impl Relocate) {
+        for group in &mut self.all {
+            let blobs = group.filters.lanes();
+            if index < blobs {
+                return group.filters.relocate(index, by);
+            }
+            index -= blobs;
+        }
     }
 }

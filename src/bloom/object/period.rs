@@ -5,10 +5,10 @@ use crate::bloom::stack::Stack;
 
 use super::ids::Ids;
 
-/// Where the bits of a period's first filter are: in which eight, and in which of their lanes.
+/// Where the bits of a period's first filter are: in which group, and in which of its lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
-    pub eight: u32,
+    pub group: u32,
     pub number: u8,
 }
 

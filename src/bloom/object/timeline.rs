@@ -12,7 +12,7 @@ use crate::bloom::law::{Growth, Limits, Refusal};
 use crate::bloom::stack::{self, Added, Known, ROW, Row, Stack};
 
 use super::ids::Ids;
-use super::lanes::{HALF, Lanes};
+use super::lanes::{Begin, Lanes};
 use super::period::{Lane, Period};
 use super::shape::Shape;
 use super::view::View;
@@ -471,13 +471,13 @@ impl Timeline {
                 first,
             )
         };
-        let mut lane = self.free_lane(HALF);
+        let mut lane = self.free_lane(Begin::InUse);
         let mut stack = begin(lane);
         if stack
             .as_ref()
             .is_err_and(|refusal| *refusal == Refusal::MemoryLimit)
         {
-            lane = self.free_lane(0);
+            lane = self.free_lane(Begin::Anywhere);
             stack = begin(lane);
         }
         let stack = stack?;
@@ -497,14 +497,14 @@ impl Timeline {
         Ok(index)
     }
 
-    /// An empty lane for the next period, if so many lanes beside it are in use.
-    fn free_lane(&self, others: u32) -> Option<Lane> {
+    /// An empty lane for the next period.
+    fn free_lane(&self, at: Begin) -> Option<Lane> {
         // Most windows have none, and need not know the size.
         let is_free = !self.lanes.are_none() && !self.shape.is_counting();
         let geometry = is_free
             .then(|| self.shape.first_geometry().ok())
             .flatten()?;
-        self.lanes.free_lane(geometry, others)
+        self.lanes.free_lane(geometry, at)
     }
 
     /// Removes one count of an item from counters, and returns whether it did: if a single filter claims the
@@ -542,8 +542,8 @@ impl Timeline {
             self.shape.reach_beside(bytes - in_lane, limits).0
         };
         // As a period is opened.
-        match (self.free_lane(HALF), reach(None)) {
-            (None, 0) => reach(self.free_lane(0)),
+        match (self.free_lane(Begin::InUse), reach(None)) {
+            (None, 0) => reach(self.free_lane(Begin::Anywhere)),
             (None, own) => own,
             (lane, _) => reach(lane),
         }

@@ -1,14 +1,15 @@
-//! Lookups in interleaved filters: of one item, and of a batch, in several times eight at once.
+//! Lookups in interleaved filters: of one item, and of a batch, in all of them at once.
 
 use crate::bloom::filter::{Interleaved, point, point_of};
 use crate::bloom::hash::{BATCH, Batch, Probe};
 use crate::bloom::machine::words::{self, Task, Use, Words, each_bit};
 
-/// So many positions of one item are looked up at once. They leave half a lane of eight.
-const WIDTH: u32 = 4;
+/// So many positions of one item are looked up at once: most items need no more, and time is lost by waiting rather than
+/// by what is looked up for nothing.
+const WIDTH: u32 = 8;
 
 /// Which lanes of each of these filters claim an item, of those that are set in `lanes`, which says it then.
-pub fn narrow(all: &[&Interleaved], lanes: &mut [u8], probe: Probe) {
+pub fn narrow(all: &[&Interleaved], lanes: &mut [u32], probe: Probe) {
     let (mut first, mut left) = (0, true);
     while left {
         left = false;
@@ -22,7 +23,8 @@ pub fn narrow(all: &[&Interleaved], lanes: &mut [u8], probe: Probe) {
             let modulus = filters.modulus();
             if modulus.cells() != bits {
                 bits = modulus.cells();
-                let points = [0, 1, 2, 3].map(|next| point_of::<false>(probe, first + next));
+                let points = [0, 1, 2, 3, 4, 5, 6, 7];
+                let points = points.map(|next| point_of::<false>(probe, first + next));
                 positions = points.map(|point| modulus.reduce(point));
             }
             let wanted = &positions[..WIDTH.min(hashes - first) as usize];
@@ -36,7 +38,7 @@ pub fn narrow(all: &[&Interleaved], lanes: &mut [u8], probe: Probe) {
 }
 
 /// Lanes of some filters, for each item of a batch.
-pub type LanesOfBatch = [u8; BATCH];
+pub type LanesOfBatch = [u32; BATCH];
 
 /// The same of each item of a batch; `lanes` has those of each item, for each of these filters. Filters of one size
 /// are looked up in together.
@@ -54,6 +56,9 @@ pub fn narrow_batch(all: &[&Interleaved], lanes: &mut [LanesOfBatch], batch: &Ba
         begin += alike.len();
     }
 }
+
+/// How many positions of each item of a batch are looked up at once, at most.
+const MOST_ROUNDS: usize = 4;
 
 /// How many interleaved filters a batch is looked up in together.
 const GROUP: usize = 8;
@@ -82,30 +87,39 @@ impl Task for NarrowBatch<'_> {
                 *left |= u64::from(*lanes != 0) << item;
             }
         }
-        let mut positions = [0; BATCH];
-        for round in 0..hashes {
-            let mut wanted = left.iter().fold(0, |all, left| all | left);
-            if wanted == 0 {
+        let mut positions = [[0; BATCH]; MOST_ROUNDS];
+        // Those before the last of them leave more than one of so many lanes.
+        let lanes = self.alike.iter().map(|filters| filters.lanes()).max();
+        let at_once = lanes.map_or(1, |lanes| (lanes - 1).ilog2());
+        for first in (0..hashes).step_by(at_once as usize) {
+            let all_left = left.iter().fold(0, |all, left| all | left);
+            if all_left == 0 {
                 break;
             }
-            while wanted != 0 {
-                let start = wanted.trailing_zeros() as usize / W::COUNT * W::COUNT;
-                wanted &= !(in_word << start);
-                let step = W::load(&self.batch.b[start..]);
-                let sum = W::load(&self.batch.a[start..]);
-                let sum = sum.add(step.mul(W::splat(round.into())));
-                let point = point::<W, false>(round, sum, step);
-                modulus.reduce(point).store(&mut positions[start..]);
+            let rounds = first..hashes.min(first + at_once);
+            for (round, positions) in rounds.clone().zip(&mut positions) {
+                let mut wanted = all_left;
+                while wanted != 0 {
+                    let start = wanted.trailing_zeros() as usize / W::COUNT * W::COUNT;
+                    wanted &= !(in_word << start);
+                    let step = W::load(&self.batch.b[start..]);
+                    let sum = W::load(&self.batch.a[start..]);
+                    let sum = sum.add(step.mul(W::splat(round.into())));
+                    let point = point::<W, false>(round, sum, step);
+                    modulus.reduce(point).store(&mut positions[start..]);
+                }
+                for (filters, left) in self.alike.iter().zip(left) {
+                    each_bit(left, |item| filters.prefetch_at(positions[item]));
+                }
             }
-            for (filters, left) in self.alike.iter().zip(left) {
-                each_bit(left, |item| filters.prefetch_at(positions[item]));
-            }
-            let lanes = self.lanes.iter_mut().zip(&mut left);
-            for (filters, (lanes, left)) in self.alike.iter().zip(lanes) {
-                each_bit(*left, |item| {
-                    lanes[item] &= filters.at(positions[item]);
-                    *left &= !(u64::from(lanes[item] == 0) << item);
-                });
+            for (_, positions) in rounds.zip(&positions) {
+                let lanes = self.lanes.iter_mut().zip(&mut left);
+                for (filters, (lanes, left)) in self.alike.iter().zip(lanes) {
+                    each_bit(*left, |item| {
+                        lanes[item] &= filters.at(positions[item]);
+                        *left &= !(u64::from(lanes[item] == 0) << item);
+                    });
+                }
             }
         }
     }
