@@ -187,9 +187,8 @@ impl NativeType for Stored {
                     // Everything but the filters.
                     to.add_bytes(chunks::piece(object, 0).1.bytes());
                 }
-                for view in object.views() {
-                    let filter = view.filter();
-                    to.add_bytes(&view.blob());
+                for (filter, blob) in object.all_filters().zip(object.blobs()) {
+                    to.add_bytes(&blob);
                     to.add(filter.capacity());
                     to.add(filter.items());
                 }

@@ -399,16 +399,23 @@ impl Interleaved {
                 continue;
             };
             let blobs = &self.blobs[first..first + stride * LANES];
+            let mut picked = [0; PIECE_BYTES / 8];
             for (part, blobs) in blobs.chunks_exact(LANES).enumerate() {
-                let picked = words::run(Pick {
-                    of_bits: std::array::from_fn(|bit| &blobs[bit][bytes.clone()]),
-                    lane: lane % LANES,
+                // What is to come to this part is in another one.
+                let begin = bytes.start + byte - part;
+                let of_bits = std::array::from_fn(|bit| {
+                    let blob: &[u8] = &blobs[bit];
+                    &blob[begin..blob.len().min(begin + cells.len())]
                 });
-                let picked = picked.as_flattened().chunks_exact(stride);
-                for (word, picked) in cells.chunks_exact_mut(stride).zip(picked) {
-                    word[part] = picked[byte];
-                }
+                words::run(Pick {
+                    of_bits,
+                    lane: lane % LANES,
+                    parts: &PARTS[stride - 1][part],
+                    to: &mut picked,
+                });
             }
+            let picked = picked.map(u64::to_le_bytes);
+            cells.copy_from_slice(&picked.as_flattened()[..cells.len()]);
         }
     }
 
@@ -478,34 +485,47 @@ fn exchange(blobs: &mut [Box<[u8]>], stride: usize, bytes: Range<usize>) {
     }
 }
 
-/// Picks the bits of a lane from the blobs that have its bit 0, 1, … Of each at most [`PIECE_BYTES`].
+/// The lowest bit of one byte in each word, for each size of words, and each byte of it.
+static PARTS: [[[u64; PIECE_BYTES / 8]; MOST_EIGHTS]; MOST_EIGHTS] = {
+    let mut parts = [[[0; PIECE_BYTES / 8]; MOST_EIGHTS]; MOST_EIGHTS];
+    let mut at = 0;
+    while at < MOST_EIGHTS * PIECE_BYTES {
+        let (stride, byte) = (at / PIECE_BYTES + 1, at % PIECE_BYTES);
+        parts[stride - 1][byte % stride][byte / 8] |= 1 << (byte % 8 * 8);
+        at += 1;
+    }
+    parts
+};
+
+/// Picks the bits of a lane in some parts of words from the blobs that have its bit 0, 1, … Of each at most
+/// [`PIECE_BYTES`].
 struct Pick<'p> {
     of_bits: [&'p [u8]; LANES],
     lane: usize,
+    parts: &'p [u64; PIECE_BYTES / 8],
+    to: &'p mut [u64; PIECE_BYTES / 8],
 }
 
 impl Task for Pick<'_> {
     const USE: Use = Use::Passes;
-    type Output = [[u8; 8]; PIECE_BYTES / 8];
+    type Output = ();
 
     #[inline(always)]
-    fn run<W: Words>(self) -> Self::Output {
-        /// The lowest bit of each byte.
-        const ONES: u64 = !0 / 0xff;
-        let mut picked = [0; PIECE_BYTES / 8];
+    fn run<W: Words>(self) {
         for (bit, bytes) in self.of_bits.into_iter().enumerate() {
-            let pick = |word| (word >> self.lane & ONES) << bit;
+            let pick = |word, part| (word >> self.lane & part) << bit;
             let (words, rest) = bytes.as_chunks();
-            for (picked, bytes) in picked.iter_mut().zip(words) {
-                *picked |= pick(u64::from_le_bytes(*bytes));
+            let to = self.to.iter_mut().zip(self.parts);
+            for ((picked, part), bytes) in to.zip(words) {
+                *picked |= pick(u64::from_le_bytes(*bytes), *part);
             }
             if !rest.is_empty() {
                 let mut word = [0; 8];
                 word[..rest.len()].copy_from_slice(rest);
-                picked[words.len()] |= pick(u64::from_le_bytes(word));
+                let last = words.len();
+                self.to[last] |= pick(u64::from_le_bytes(word), self.parts[last]);
             }
         }
-        picked.map(u64::to_le_bytes)
     }
 }
 

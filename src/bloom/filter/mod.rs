@@ -25,7 +25,7 @@ pub use cells::{Cells, HEADER_BYTES};
 use geometry::DRIFT;
 pub use geometry::Geometry;
 pub use header::{Header, MAX_HASHES};
-pub use interleaved::{Interleaved, LANES};
+pub use interleaved::{Interleaved, LANES, PIECE_BYTES};
 pub use positions::{Modulus, Positions, point, point_of};
 
 /// Up to this size the bits of a filter are counted to estimate its rate: there the number of items tells less.

@@ -13,6 +13,8 @@ mod timeline;
 mod view;
 mod window;
 
+use std::borrow::Cow;
+
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::hash::{Hasher, Probe, Seed};
 use crate::bloom::law::{Law, Limits, Links, Params, Refusal};
@@ -29,6 +31,7 @@ pub use merge::MergeError;
 pub use outline::{FilterOutline, Outline, PeriodOutline};
 pub use period::Period;
 pub use shape::{Kind, Plan, Shape};
+use view::Blobs;
 pub use view::View;
 pub use window::{Time, Window};
 
@@ -484,9 +487,9 @@ impl Object {
         views(one, timeline, self.periods())
     }
 
-    /// The filters of one of its periods, with their bits.
-    pub fn views_of<'o>(&'o self, period: &'o Period) -> impl Iterator<Item = View<'o>> {
-        views(None, self.parts().1, std::slice::from_ref(period))
+    /// The blobs of all of them, as [`View::blob`] has them.
+    pub fn blobs(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+        Blobs::new(self.views())
     }
 
     /// All filters that take memory, whether they answer or not. Their bits may be elsewhere, unless it is a plain

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use crate::bloom::filter::{Filter, Interleaved};
+use crate::bloom::filter::{Filter, Interleaved, LANES, PIECE_BYTES};
 
 /// A filter of an object, to be read.
 #[derive(Clone, Copy)]
@@ -27,23 +27,15 @@ impl<'o> View<'o> {
         if self.lane.is_none() {
             return self.filter.blob().into();
         }
-        let mut blob = Vec::with_capacity(self.blob_bytes());
-        self.copy(&mut blob);
+        let mut blob = [Vec::with_capacity(self.blob_bytes())];
+        copy(&[*self], &mut blob);
+        let [blob] = blob;
         blob.into()
     }
 
     /// Length of header and cells in bytes, which are in memory.
     fn blob_bytes(&self) -> usize {
         usize::try_from(self.filter.geometry().blob_bytes()).unwrap_or(usize::MAX)
-    }
-
-    /// Appends header and cells.
-    fn copy(&self, to: &mut Vec<u8>) {
-        // Of a filter whose bits are elsewhere, that is the header.
-        to.extend_from_slice(self.filter.blob());
-        if let Some((filters, lane)) = self.lane {
-            filters.copy_cells(lane, 0..self.blob_bytes() - to.len(), to);
-        }
     }
 
     /// Length of its cells in bytes.
@@ -84,8 +76,77 @@ impl<'o> View<'o> {
         }
         let mut blob = Vec::new();
         blob.try_reserve_exact(self.blob_bytes()).ok()?;
-        self.copy(&mut blob);
-        let (blob, filter) = (blob.into_boxed_slice(), self.filter);
+        let mut blob = [blob];
+        copy(&[*self], &mut blob);
+        let ([blob], filter) = (blob, self.filter);
+        let blob = blob.into_boxed_slice();
         Filter::from_blob(blob, filter.geometry(), filter.capacity(), filter.items()).ok()
+    }
+}
+
+/// Appends header and cells of each filter whose bits are interleaved, some bytes of each at a time.
+fn copy(views: &[View], to: &mut [Vec<u8>]) {
+    let mut most = 0;
+    for (view, to) in views.iter().zip(&mut *to) {
+        if view.lane.is_some() {
+            // Its cells are elsewhere.
+            to.extend_from_slice(view.filter.blob());
+            most = most.max(view.blob_bytes() - to.len());
+        }
+    }
+    for begin in (0..most).step_by(PIECE_BYTES) {
+        for (view, to) in views.iter().zip(&mut *to) {
+            let end = view.blob_bytes() - view.filter.blob().len();
+            let end = end.min(begin + PIECE_BYTES);
+            if let (Some((filters, lane)), true) = (view.lane, begin < end) {
+                filters.copy_cells(lane, begin..end, to);
+            }
+        }
+    }
+}
+
+/// The blobs of filters, one after another.
+pub struct Blobs<'o, V> {
+    views: V,
+    ready: std::vec::IntoIter<Cow<'o, [u8]>>,
+}
+
+/// So many bytes of filters that are interleaved are copied together, because their bits are picked out of the same
+/// memory; but at least one filter is, and at most eight are.
+const TOGETHER_BYTES: usize = 16 << 20;
+
+impl<V> Blobs<'_, V> {
+    pub(super) fn new(views: V) -> Self {
+        let ready = Vec::new().into_iter();
+        Self { views, ready }
+    }
+}
+
+impl<'o, V: Iterator<Item = View<'o>>> Iterator for Blobs<'o, V> {
+    type Item = Cow<'o, [u8]>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let ready = self.ready.next();
+        if ready.is_some() {
+            return ready;
+        }
+        let first = self.views.next()?;
+        if first.lane.is_none() {
+            return Some(first.blob());
+        }
+        let together = (TOGETHER_BYTES / first.blob_bytes()).clamp(1, LANES);
+        let others = self.views.by_ref().take(together - 1);
+        let views: Vec<_> = std::iter::once(first).chain(others).collect();
+        let mut copies = vec![Vec::new(); views.len()];
+        copy(&views, &mut copies);
+        let blobs = views
+            .iter()
+            .zip(copies)
+            .map(|(view, copy)| match view.lane {
+                None => view.filter.blob().into(),
+                Some(_) => copy.into(),
+            });
+        self.ready = blobs.collect::<Vec<_>>().into_iter();
+        self.ready.next()
     }
 }

@@ -249,15 +249,15 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
         to.uint(window.periods());
     }
     to.uint(object.periods().len() as u64);
+    let mut blobs = object.blobs();
     for period in object.periods() {
         to.uint(period.number);
         if kind == Kind::Counting && !with_ids {
             to.uint(0);
         }
         to.uint(period.stack.filters().len() as u64);
-        for (index, view) in object.views_of(period).enumerate() {
-            let filter = view.filter();
-            to.filter(&view);
+        for (index, filter) in period.stack.filters().iter().enumerate() {
+            to.filter(filter, || blobs.next().unwrap_or_default());
             to.uint(filter.capacity());
             to.uint(filter.items());
             if !with_ids {

@@ -2,8 +2,9 @@
 //!
 //! Nothing is allocated for a claimed size, only for bytes that are there.
 
-use crate::bloom::filter::HEADER_BYTES;
-use crate::bloom::object::View;
+use std::borrow::Cow;
+
+use crate::bloom::filter::{Filter, HEADER_BYTES};
 
 /// Why bytes can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +66,9 @@ pub trait RdbWrite {
     fn double(&mut self, value: f64);
     /// Writes a string.
     fn bytes(&mut self, value: &[u8]);
-    /// Writes a filter as a string: its header and its cells.
-    fn filter(&mut self, filter: &View) {
-        self.bytes(&filter.blob());
+    /// Writes a filter as a string: its header and its cells, which `blob` has.
+    fn filter<'b>(&mut self, _: &Filter, blob: impl FnOnce() -> Cow<'b, [u8]>) {
+        self.bytes(&blob());
     }
 }
 
@@ -131,11 +132,11 @@ impl RdbWrite for Bytes {
         self.bytes.extend(value);
     }
 
-    fn filter(&mut self, filter: &View) {
+    fn filter<'b>(&mut self, filter: &Filter, blob: impl FnOnce() -> Cow<'b, [u8]>) {
         match self.extent {
-            Extent::Whole => self.bytes(&filter.blob()),
+            Extent::Whole => self.bytes(&blob()),
             // Wherever its bits are, the header is its own.
-            Extent::Header => self.bytes(filter.filter().blob()),
+            Extent::Header => self.bytes(filter.blob()),
         }
     }
 }
