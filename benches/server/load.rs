@@ -239,10 +239,20 @@ const ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "BF.EXISTS hit, 4M",
+        command: "BF.EXISTS fourfold item",
+        range: 300_000,
+        ..ROW
+    },
+    // The bits of a filter for four times as many items are as many bytes.
+    Row {
         name: "BF.EXISTS hit, 1M counted",
         command: "BF.EXISTS counted item",
         range: 300_000,
-        goals: &[("BF.EXISTS hit, 1M", Some(1.15))],
+        goals: &[
+            ("BF.EXISTS hit, 1M", Some(1.15)),
+            ("BF.EXISTS hit, 4M", Some(1.05)),
+        ],
         ..ROW
     },
     Row {
@@ -418,6 +428,7 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
         ("small", "100000", 100_000),
         ("large", "45000000", 2_000_000),
         ("plain", "1000000", 300_000),
+        ("fourfold", "4000000", 300_000),
         ("counted", "1000000 COUNTING", 300_000),
     ] {
         if wanted(key) {

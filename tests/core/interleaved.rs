@@ -231,7 +231,7 @@ fn a_window_of_many_periods_has_them_all() {
     model.run(60, &mut rng);
 }
 
-/// Periods pass before the filters of eight are interleaved.
+/// Periods pass before their filters are interleaved.
 #[test]
 fn what_is_half_done_is_given_to_no_other() {
     let mut rng = Rng::new(3);

@@ -485,8 +485,8 @@ pub fn relocate(
         }
     }
 
-    // Of each period a table and, where filters are interleaved, up to eight blobs.
-    let parts = object.all_filters().count() + 9 * object.periods().len().max(1);
+    // Of each period a table and, where filters are interleaved, up to 32 blobs.
+    let parts = object.all_filters().count() + 33 * object.periods().len().max(1);
     let mut moving = Moving {
         left: steps(),
         change,

@@ -248,19 +248,19 @@ impl Interleaved {
 
     /// Where a byte of eight of the filters is.
     const fn layout(&self, eight: usize, byte: usize) -> Layout {
-        let before = self.eights_before();
+        let newest = self.eights - 1;
         let stride = if byte < self.done {
             self.eights
-        } else if self.is_done() || eight < self.eights - 1 && byte >= self.filled_by(before) {
+        } else if !self.is_done() && eight == newest {
+            return Layout::Apart;
+        } else if !self.is_done() && byte < self.filled_by(newest) {
+            newest
+        } else {
             return Layout::Words {
                 stride: 1,
                 first: eight * LANES,
                 byte: 0,
             };
-        } else if eight < self.eights - 1 {
-            before
-        } else {
-            return Layout::Apart;
         };
         Layout::Words {
             stride,
