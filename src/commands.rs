@@ -28,7 +28,7 @@ impl Words for Argv<'_> {
 
 /// The items among the words.
 pub fn items(args: Argv<'_>, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
-    range.map(move |index| args.string(index).bytes())
+    args.bytes_in(range)
 }
 
 /// The command's key: always its first argument.

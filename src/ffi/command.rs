@@ -154,7 +154,7 @@ pub fn enter<'a>(
     count: c_int,
     handler: impl Fn(Ctx<'a>, &mut Keyspace<'a>, Argv<'a>),
 ) -> c_int {
-    // SAFETY: an entry point passes on what the server called it with.
+    // SAFETY: an entry point passes on what the server called it with, a command's name at least.
     let args = unsafe { Argv::new(words, count) };
     // SAFETY: the server calls an entry point once for each command, and this is all of the call.
     let mut keyspace = unsafe { Keyspace::new(ctx) };

@@ -73,8 +73,12 @@ pub fn load_module(module: &Module, ctx: Ctx, words: RawArgv, count: c_int) -> c
     context::MUST_OBEY.look_up();
     VALKEYS_OPTIONS.look_up();
     std::panic::set_hook(Box::new(|panic| Ctx::log_warning(&panic.to_string())));
-    // SAFETY: `RedisModule_OnLoad` passes on what the server called it with.
-    let args = unsafe { Argv::new(words, count) };
+    let args = if count == 0 {
+        Argv::NONE
+    } else {
+        // SAFETY: `RedisModule_OnLoad` passes on what the server called it with.
+        unsafe { Argv::new(words, count) }
+    };
     match register(module, ctx, args) {
         Ok(()) => OK,
         Err(what) => {

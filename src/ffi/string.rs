@@ -2,6 +2,7 @@
 
 use std::ffi::c_int;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 
 use valkey_module::raw;
@@ -10,6 +11,7 @@ use super::api::call;
 
 /// A string that the server owns. It is alive, and its bytes don't change, for `'a`.
 #[derive(Clone, Copy)]
+#[repr(transparent)]
 pub struct Str<'a>(NonNull<raw::RedisModuleString>, PhantomData<&'a ()>);
 
 impl<'a> Str<'a> {
@@ -17,12 +19,10 @@ impl<'a> Str<'a> {
     #[inline]
     pub fn bytes(self) -> &'a [u8] {
         let mut length = 0;
-        // SAFETY: the string is alive and unchanged for 'a, and so are the bytes that the server points to.
+        // SAFETY: the string is alive and unchanged for 'a, and so are the bytes that the server points to. It
+        // points to no string's with null.
         unsafe {
             let bytes = call!(RedisModule_StringPtrLen(self.0.as_ptr(), &raw mut length));
-            if bytes.is_null() {
-                return &[];
-            }
             std::slice::from_raw_parts(bytes.cast(), length)
         }
     }
@@ -60,28 +60,24 @@ pub struct RawArgv<'a>(*const *mut raw::RedisModuleString, PhantomData<&'a ()>);
 
 /// The arguments of a command, its name first.
 #[derive(Clone, Copy)]
-pub struct Argv<'a> {
-    first: *const *mut raw::RedisModuleString,
-    count: usize,
-    lifetime: PhantomData<&'a ()>,
-}
+pub struct Argv<'a>(&'a [Str<'a>]);
 
 impl<'a> Argv<'a> {
+    /// No arguments, of which the server may make no array.
+    pub(super) const NONE: Self = Self(&[]);
+
     /// # Safety
-    /// The server passed the two together, to a call that lasts for `'a`.
+    /// The server passed the two together, to a call that lasts for `'a`, and the count is not 0.
     #[inline]
     pub(super) unsafe fn new(words: RawArgv<'a>, count: c_int) -> Self {
-        Self {
-            first: words.0,
-            count: count as usize,
-            lifetime: PhantomData,
-        }
+        // SAFETY: so it is an array of `count` strings, none of them null, which are alive for 'a.
+        Self(unsafe { std::slice::from_raw_parts(words.0.cast(), count as usize) })
     }
 
     /// The number of arguments, the command's name included.
     #[inline]
     pub fn len(&self) -> usize {
-        self.count
+        self.0.len()
     }
 
     /// The argument at an index.
@@ -90,10 +86,15 @@ impl<'a> Argv<'a> {
     /// If there is none: the index comes from the program, never from a client.
     #[inline]
     pub fn string(&self, index: usize) -> Str<'a> {
-        assert!(index < self.count, "argument {index} of {}", self.count);
-        // SAFETY: `new` requires an array from the server: `count` strings, none of them null, which are
-        // alive for 'a.
-        let string = unsafe { NonNull::new_unchecked(*self.first.add(index)) };
-        Str(string, PhantomData)
+        self.0[index]
+    }
+
+    /// The bytes of the arguments in a range.
+    ///
+    /// # Panics
+    /// If some are not there, as above.
+    #[inline]
+    pub fn bytes_in(&self, range: Range<usize>) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        self.0[range].iter().map(|string| string.bytes())
     }
 }
