@@ -117,6 +117,19 @@ pub trait Words: Copy {
     fn and(self, other: Self) -> Self;
     fn min(self, other: Self) -> Self;
     fn rotate<const BY: i32>(self) -> Self;
+    /// Writes the words whose bit in `kept` is set to the first of a slice that has room for all, and anything to
+    /// the others. At least one is kept.
+    fn pack(self, kept: u64, words: &mut [u64]);
+    /// Where the words stood of which these, as a mask, were packed: the bits go to those that are set in `kept`.
+    #[inline(always)]
+    fn spread(mut bits: u64, kept: u64) -> u64 {
+        let mut unpacked = 0;
+        each_bit(kept, |place| {
+            unpacked |= (bits & 1) << place;
+            bits >>= 1;
+        });
+        unpacked
+    }
     /// The difference or, where that is below 0, the word itself. Both words are below 2⁶³.
     #[inline(always)]
     fn sub_if_more(self, other: Self) -> Self {
@@ -137,6 +150,39 @@ pub fn each_bit(mut set: u64, mut visit: impl FnMut(usize)) {
     while set != 0 {
         visit(set.trailing_zeros() as usize);
         set &= set - 1;
+    }
+}
+
+/// Of a set of the numbers of words, as a mask, those that are handled at once: the number of the first and, bit 0
+/// for that, which of them are in the set.
+#[inline(always)]
+pub fn groups<W: Words>(set: u64) -> impl Iterator<Item = (usize, u64)> {
+    Groups {
+        set,
+        count: W::COUNT,
+    }
+}
+
+/// What [`groups`] returns.
+struct Groups {
+    set: u64,
+    count: usize,
+}
+
+impl Iterator for Groups {
+    type Item = (usize, u64);
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<(usize, u64)> {
+        if self.set == 0 {
+            return None;
+        }
+        let lanes = u64::MAX >> (64 - self.count);
+        // The count is a power of two, and so the compiler sees how far it can be.
+        let start = self.set.trailing_zeros() as usize & (64 - self.count);
+        let of_group = self.set >> start & lanes;
+        self.set &= !(lanes << start);
+        Some((start, of_group))
     }
 }
 
@@ -215,7 +261,7 @@ fn cycles() -> u64 {
 
 /// Made-up work, by which a width is chosen.
 mod sample {
-    use super::{Task, Use, Width, Words};
+    use super::{Task, Use, Width, Words, groups};
 
     const ITEMS: usize = 64;
     const CELLS: usize = 4096;
@@ -253,15 +299,10 @@ mod sample {
     impl Sample for Look {
         #[inline(always)]
         fn run<W: Words>(self, numbers: &mut [u64; ITEMS], cells: &[u8; CELLS]) {
-            let lanes = u64::MAX >> (64 - W::COUNT);
             let (bits, reciprocal) = (CELLS as u64 * 8, u64::MAX / (CELLS as u64 * 8));
             let mut found = u64::MAX;
             for _ in 0..4 {
-                let mut left = std::mem::take(&mut found);
-                while left != 0 {
-                    let start = left.trailing_zeros() as usize / W::COUNT * W::COUNT;
-                    let wanted = left >> start & lanes;
-                    left &= !(lanes << start);
+                for (start, wanted) in groups::<W>(std::mem::take(&mut found)) {
                     let number = W::load(&numbers[start..]);
                     number.add(W::splat(!0 / 59)).store(&mut numbers[start..]);
                     let point = number.min(number.sub(W::splat(!0 - 58)));
@@ -355,6 +396,10 @@ impl Words for u64 {
         self.rotate_left(BY.unsigned_abs())
     }
     #[inline(always)]
+    fn pack(self, _kept: u64, words: &mut [u64]) {
+        words[0] = self;
+    }
+    #[inline(always)]
     fn mul(self, other: Self) -> Self {
         self.wrapping_mul(other)
     }
@@ -378,7 +423,7 @@ mod x86 {
 
     use super::{MAX_WORDS, Task, Words, is_used};
 
-    #[target_feature(enable = "avx512f,avx512dq,avx2,bmi2")]
+    #[target_feature(enable = "avx512f,avx512dq,avx2,bmi2,popcnt")]
     pub(super) fn run_eight<T: Task>(task: T) -> T::Output {
         task.run::<Eight>()
     }
@@ -426,6 +471,18 @@ mod x86 {
     #[derive(Clone, Copy)]
     struct Four(__m256i);
 
+    /// The halves of four words, one in each byte, that packing leaves of them, for each choice of words.
+    const PACKED_HALVES: [u64; 16] = {
+        let mut packed = [0; 16];
+        let mut kept = 1_usize;
+        while kept < 16 {
+            let first = 0x0706_0504_0302_0100 >> (16 * kept.trailing_zeros()) & 0xffff;
+            packed[kept] = packed[kept & (kept - 1)] << 16 | first;
+            kept += 1;
+        }
+        packed
+    };
+
     /// The intrinsics of a processor on which words of this type exist.
     macro_rules! native {
         ($intrinsics:expr) => {
@@ -466,6 +523,16 @@ mod x86 {
         fn store(self, words: &mut [u64]) {
             let (words, _) = words.split_first_chunk_mut::<8>().expect("eight words");
             native!(_mm512_storeu_si512(words.as_mut_ptr().cast(), self.0));
+        }
+        #[inline(always)]
+        fn pack(self, kept: u64, words: &mut [u64]) {
+            let kept = kept.to_le_bytes()[0];
+            let packed = Self(native!(_mm512_maskz_compress_epi64(kept, self.0)));
+            packed.store(words);
+        }
+        #[inline(always)]
+        fn spread(bits: u64, kept: u64) -> u64 {
+            native!(_pdep_u64(bits, kept))
         }
         #[inline(always)]
         fn rotate<const BY: i32>(self) -> Self {
@@ -558,6 +625,19 @@ mod x86 {
                 let chosen = _mm256_blendv_pd(difference, words, difference);
                 Self(_mm256_castpd_si256(chosen))
             })
+        }
+        #[inline(always)]
+        fn pack(self, kept: u64, words: &mut [u64]) {
+            let halves = PACKED_HALVES[usize::from(kept.to_le_bytes()[0] % 16)];
+            let packed = native!({
+                let halves = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(halves.cast_signed()));
+                Self(_mm256_permutevar8x32_epi32(self.0, halves))
+            });
+            packed.store(words);
+        }
+        #[inline(always)]
+        fn spread(bits: u64, kept: u64) -> u64 {
+            native!(_pdep_u64(bits, kept))
         }
         #[inline(always)]
         fn rotate<const BY: i32>(self) -> Self {

@@ -287,25 +287,76 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for Claims<'_, BARE, CELL_BITS
     fn run<W: Words>(self) -> u64 {
         let modulus = self.filter.modulus::<BARE, CELL_BITS>();
         let cells = self.filter.bitmap_as::<BARE>();
-        let lanes = u64::MAX >> (BATCH - W::COUNT);
-        // `a + i·b`, before round `i`.
-        let mut sums = self.batch.a;
+        let mut left = Left {
+            sums: self.batch.a,
+            steps: None,
+            kept: [0; MAX_PACKINGS],
+            packings: 0,
+        };
         let mut claims = self.candidates;
         for round in 0..self.filter.hashes() {
-            let mut candidates = std::mem::take(&mut claims);
-            if candidates == 0 {
+            let asked = std::mem::take(&mut claims);
+            if asked == 0 {
                 break;
             }
-            while candidates != 0 {
-                let start = candidates.trailing_zeros() as usize / W::COUNT * W::COUNT;
-                let wanted = candidates >> start & lanes;
-                candidates &= !(lanes << start);
-                let sum = W::load(&sums[start..]);
-                let step = W::load(&self.batch.b[start..]);
-                sum.add(step).store(&mut sums[start..]);
+            let steps = left.steps.as_ref().unwrap_or(&self.batch.b);
+            for (start, wanted) in words::groups::<W>(asked) {
+                let sum = W::load(&left.sums[start..]);
+                let step = W::load(&steps[start..]);
+                sum.add(step).store(&mut left.sums[start..]);
                 let position = modulus.reduce(point::<W, BARE>(round, sum, step));
                 claims |= position.are_used_in::<CELL_BITS>(cells, wanted) << start;
             }
+            let (before, now) = (asked.count_ones(), claims.count_ones());
+            // One word at a time is asked for claims alone, gaps or not.
+            if W::COUNT > 1 && now as usize > W::COUNT && 4 * now <= 3 * before {
+                claims = left.pack::<W>(claims, &self.batch.b);
+            }
+        }
+        left.unpack::<W>(claims)
+    }
+}
+
+/// At each packing a fourth is gone at least, and more than four are left.
+const MAX_PACKINGS: usize = 8;
+
+/// The items of a batch that are not ruled out yet. The others leave gaps, which cost as much as items, so what is
+/// left is packed.
+struct Left {
+    /// `a + i·b`, before round `i`.
+    sums: [u64; BATCH],
+    /// `b`, once packed.
+    steps: Option<[u64; BATCH]>,
+    /// Which were left, at each packing.
+    kept: [u64; MAX_PACKINGS],
+    packings: usize,
+}
+
+impl Left {
+    /// Packs what these claims are of. Returns the claims as they are now.
+    #[inline(always)]
+    fn pack<W: Words>(&mut self, claims: u64, steps: &[u64; BATCH]) -> u64 {
+        self.kept[self.packings] = claims;
+        self.packings += 1;
+        let steps = self.steps.get_or_insert(*steps);
+        let mut end = 0;
+        for (start, kept) in words::groups::<W>(claims) {
+            W::load(&self.sums[start..]).pack(kept, &mut self.sums[end..]);
+            W::load(&steps[start..]).pack(kept, &mut steps[end..]);
+            end += kept.count_ones() as usize;
+        }
+        u64::MAX >> (BATCH - end)
+    }
+
+    /// The claims as they were before the first packing.
+    #[inline(always)]
+    fn unpack<W: Words>(&self, mut claims: u64) -> u64 {
+        for kept in self.kept[..self.packings].iter().rev() {
+            // Most items are claimed nowhere, and some processors spread slowly.
+            if claims == 0 {
+                break;
+            }
+            claims = W::spread(claims, *kept);
         }
         claims
     }
@@ -324,7 +375,6 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for ClaimsOfGroup<'_, BARE, CE
 
     #[inline(always)]
     fn run<W: Words>(self) -> u64 {
-        let lanes = u64::MAX >> (BATCH - W::COUNT);
         let mut claims = [0; BATCH_GROUP];
         claims[..self.group.len()].fill(self.candidates);
         let mut claimed = 0;
@@ -347,10 +397,8 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for ClaimsOfGroup<'_, BARE, CE
                 }
                 place[index] = last;
                 let positions = &mut positions[last];
-                let mut unknown = claims[index] & !known;
-                while unknown != 0 {
-                    let start = unknown.trailing_zeros() as usize / W::COUNT * W::COUNT;
-                    unknown &= !(lanes << start);
+                let lanes = u64::MAX >> (BATCH - W::COUNT);
+                for (start, _) in words::groups::<W>(claims[index] & !known) {
                     known |= lanes << start;
                     let step = W::load(&self.batch.b[start..]);
                     let sum = W::load(&self.batch.a[start..]);
@@ -360,24 +408,18 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for ClaimsOfGroup<'_, BARE, CE
                 }
                 if filter.is_large() {
                     let cells = filter.bitmap_as::<BARE>();
-                    let mut candidates = claims[index];
-                    while candidates != 0 {
-                        let position = positions[candidates.trailing_zeros() as usize];
-                        memory::prefetch(cells, words::byte_of::<CELL_BITS>(position));
-                        candidates &= candidates - 1;
-                    }
+                    words::each_bit(claims[index], |item| {
+                        memory::prefetch(cells, words::byte_of::<CELL_BITS>(positions[item]));
+                    });
                 }
             }
             if left & !claimed == 0 {
                 break;
             }
             for (index, filter) in self.group.iter().enumerate() {
-                let mut candidates = std::mem::take(&mut claims[index]) & !claimed;
+                let candidates = std::mem::take(&mut claims[index]) & !claimed;
                 let cells = filter.bitmap_as::<BARE>();
-                while candidates != 0 {
-                    let start = candidates.trailing_zeros() as usize / W::COUNT * W::COUNT;
-                    let wanted = candidates >> start & lanes;
-                    candidates &= !(lanes << start);
+                for (start, wanted) in words::groups::<W>(candidates) {
                     let position = W::load(&positions[place[index]][start..]);
                     claims[index] |= position.are_used_in::<CELL_BITS>(cells, wanted) << start;
                 }

@@ -33,6 +33,16 @@ impl Task for Operations<'_> {
                 words.store(&mut stored);
                 result.extend(&stored[..W::COUNT]);
             }
+            for kept in 1..1 << W::COUNT {
+                let places = || (0..W::COUNT).filter(|place| kept >> place & 1 == 1);
+                let (mut words, mut packed) = ([0; 8], [0; 8]);
+                x.store(&mut words);
+                x.pack(kept, &mut packed);
+                for (index, place) in places().enumerate() {
+                    assert_eq!(packed[index], words[place], "{kept:b}");
+                    assert_eq!(W::spread(1 << index, kept), 1 << place, "{kept:b}");
+                }
+            }
             for bits in [8, 64, 1000] {
                 // Of these the last are past the end of every bitmap.
                 let positions = x.and(W::splat(127)).add(W::splat(bits - 8));
@@ -60,6 +70,34 @@ impl Task for Operations<'_> {
             }
         }
         results
+    }
+}
+
+struct Grouped(u64);
+
+impl Task for Grouped {
+    const USE: Use = Use::Lookups;
+    type Output = Vec<u64>;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> Vec<u64> {
+        let groups: Vec<_> = groups::<W>(self.0).collect();
+        assert!(groups.iter().all(|(start, _)| start % W::COUNT == 0));
+        let in_place = groups.iter().map(|(start, of_group)| of_group << start);
+        in_place.collect()
+    }
+}
+
+#[test]
+fn every_group_of_a_set_is_visited_once() {
+    for set in [0, 1, 1 << 63, 0xf0, 0x8000_0001_0230_0400, u64::MAX] {
+        for width in Width::ALL {
+            width.limit_to();
+            let groups = run(Grouped(set));
+            assert!(groups.iter().all(|group| *group != 0), "{width:?}: {set:x}");
+            assert!(groups.is_sorted(), "{width:?}: {set:x}");
+            assert_eq!(groups.iter().sum::<u64>(), set, "{width:?}: {set:x}");
+        }
     }
 }
 
