@@ -18,6 +18,13 @@ pub fn block(item: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(item.as_chunks::<8>().0[index])
 }
 
+/// The last eight bytes of an item that has them.
+#[inline(always)]
+pub fn last_block(item: &[u8]) -> u64 {
+    let last = item.last_chunk::<8>();
+    last.map_or(0, |last| u64::from_le_bytes(*last))
+}
+
 /// The bytes after the last whole block.
 #[inline(always)]
 pub fn rest(item: &[u8]) -> u64 {

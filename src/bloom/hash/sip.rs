@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 use crate::bloom::machine::words::Words;
 
-use super::message::{block, rest, words_of};
+use super::message::{block, last_block, rest, words_of};
 use super::probe::Probe;
 
 /// The keys of an object's two hash functions, 32 bytes.
@@ -99,20 +99,31 @@ impl<W: Words> OfLength<W> {
         if items.iter().any(|item| item.len() != self.length) {
             return None;
         }
-        let mut sip = TwinSip(self.sip.0);
+        let mut sip = TwinSip::<W>(self.sip.0);
         for index in 0..self.length / 8 {
             sip.block(words_of(items, |item| block(item, index)));
         }
-        sip.block(words_of(items, |item| tail(&item[..self.length])));
+        let rest = if self.length < 8 {
+            words_of(items, |item| rest(&item[..self.length]))
+        } else {
+            let last: W = words_of(items, |item| last_block(&item[..self.length]));
+            last.right(64 - 8 * u32::from(self.length.to_le_bytes()[0] % 8))
+        };
+        sip.block(rest.xor(W::splat(top(self.length))));
         Some(sip.finish())
     }
 }
 
-/// What is hashed last: the bytes after the last whole block and, on top, the length of the message
-/// modulo 256, to which the eight bytes of the prefix count.
+/// What is hashed last: the bytes after the last whole block and, on top, the length.
 #[inline(always)]
 fn tail(item: &[u8]) -> u64 {
-    u64::from(item.len().to_le_bytes()[0].wrapping_add(8)) << 56 | rest(item)
+    top(item.len()) | rest(item)
+}
+
+/// The length of the message modulo 256, to which the eight bytes of the prefix count, in the highest byte.
+#[inline(always)]
+fn top(length: usize) -> u64 {
+    u64::from(length.to_le_bytes()[0].wrapping_add(8)) << 56
 }
 
 /// Two SipHash-1-3 of one message, side by side: the two chains do not depend on each other, so the

@@ -130,6 +130,8 @@ pub trait Words: Copy {
         });
         unpacked
     }
+    /// Shifted right by this many bits, 64 at most.
+    fn right(self, by: u32) -> Self;
     /// The difference or, where that is below 0, the word itself. Both words are below 2⁶³.
     #[inline(always)]
     fn sub_if_more(self, other: Self) -> Self {
@@ -396,6 +398,10 @@ impl Words for u64 {
         self.rotate_left(BY.unsigned_abs())
     }
     #[inline(always)]
+    fn right(self, by: u32) -> Self {
+        self.checked_shr(by).unwrap_or(0)
+    }
+    #[inline(always)]
     fn pack(self, _kept: u64, words: &mut [u64]) {
         words[0] = self;
     }
@@ -525,6 +531,13 @@ mod x86 {
             native!(_mm512_storeu_si512(words.as_mut_ptr().cast(), self.0));
         }
         #[inline(always)]
+        fn right(self, by: u32) -> Self {
+            Self(native!(_mm512_srl_epi64(
+                self.0,
+                _mm_cvtsi64_si128(by.into())
+            )))
+        }
+        #[inline(always)]
         fn pack(self, kept: u64, words: &mut [u64]) {
             let kept = kept.to_le_bytes()[0];
             let packed = Self(native!(_mm512_maskz_compress_epi64(kept, self.0)));
@@ -625,6 +638,13 @@ mod x86 {
                 let chosen = _mm256_blendv_pd(difference, words, difference);
                 Self(_mm256_castpd_si256(chosen))
             })
+        }
+        #[inline(always)]
+        fn right(self, by: u32) -> Self {
+            Self(native!(_mm256_srl_epi64(
+                self.0,
+                _mm_cvtsi64_si128(by.into())
+            )))
         }
         #[inline(always)]
         fn pack(self, kept: u64, words: &mut [u64]) {

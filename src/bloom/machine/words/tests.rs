@@ -11,7 +11,7 @@ impl Task for Operations<'_> {
 
     #[inline(always)]
     fn run<W: Words>(self) -> Self::Output {
-        let mut results = vec![Vec::new(); 11];
+        let mut results = vec![Vec::new(); 13];
         for start in (0..8).step_by(W::COUNT) {
             let (x, y) = (W::load(&self.0[start..]), W::load(&self.1[start..]));
             let half = W::splat(u64::MAX >> 1);
@@ -24,6 +24,8 @@ impl Task for Operations<'_> {
                 x.and(y),
                 x.min(y),
                 x.rotate::<13>(),
+                x.right(13),
+                x.right(64),
                 x.and(half).sub_if_more(y.and(half)),
                 x.mul(y),
                 x.mul_high(y),
