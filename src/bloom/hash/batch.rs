@@ -10,6 +10,9 @@ use super::sip::OfLength;
 /// The most items in a batch: one bit of a word for each.
 pub const BATCH: usize = 64;
 
+/// Copied, it takes fewer stores than filled in.
+static NO_ITEMS: [&[u8]; BATCH] = [&[]; BATCH];
+
 /// Items hashed together.
 pub struct Batch {
     /// The first hash of each item.
@@ -23,7 +26,7 @@ impl Batch {
     /// Hashes the next items, as many as fit.
     #[inline]
     pub fn of<'i>(hasher: &Hasher, next: &mut impl Iterator<Item = &'i [u8]>) -> Self {
-        let mut items = [[].as_slice(); BATCH];
+        let mut items = NO_ITEMS;
         let mut count = 0;
         for (slot, item) in items.iter_mut().zip(next) {
             *slot = item;
@@ -64,6 +67,13 @@ impl Batch {
     pub const fn mask_from(&self, first: usize) -> u64 {
         debug_assert!(first < self.count);
         (u64::MAX >> (BATCH - self.count)) & (u64::MAX << first)
+    }
+
+    /// All items.
+    #[inline]
+    pub fn probes(&self) -> impl Iterator<Item = Probe> {
+        let hashes = self.a[..self.count].iter().zip(&self.b[..self.count]);
+        hashes.map(|(a, b)| Probe::new(*a, *b))
     }
 
     #[inline]

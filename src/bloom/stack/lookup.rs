@@ -185,8 +185,8 @@ pub fn contains_each<'i>(
             return;
         }
         let claimed = claims(&batch, batch.mask_from(0));
-        for index in 0..batch.len() {
-            answer(batch.probe(index), claimed >> index & 1 == 1);
+        for (index, probe) in batch.probes().enumerate() {
+            answer(probe, claimed >> index & 1 == 1);
         }
         if batch.len() < BATCH {
             return;
