@@ -28,6 +28,13 @@ const ROWS: &[Row] = &[
         goal: 520.0,
     },
     Row {
+        name: "instructions of BF.EXISTS hit, counting",
+        command: "BF.EXISTS counting",
+        items: 1,
+        new: false,
+        goal: 600.0,
+    },
+    Row {
         name: "instructions of BF.ADD known",
         command: "BF.ADD small",
         items: 1,
@@ -85,6 +92,8 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     let mut client = server.client();
     run(&mut client, "BF.RESERVE small 0.01 100000");
     fill(&mut client, "BF.MADD", "small", 0..100_000);
+    run(&mut client, "BF.RESERVE counting 0.01 100000 COUNTING");
+    fill(&mut client, "BF.MADD", "counting", 0..100_000);
     run(&mut client, "BF.RESERVE new 0.01 4000000");
     let mut next = 0;
     let lines = rows.into_iter().map(|row| {

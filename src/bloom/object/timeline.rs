@@ -130,6 +130,17 @@ impl Timeline {
 
     #[inline(never)]
     pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
+        if self.shape.is_counting() {
+            return self
+                .periods
+                .first()
+                .is_some_and(|only| only.stack.contains(probe));
+        }
+        self.contains_in_window(probe, now_ms)
+    }
+
+    #[inline(never)]
+    fn contains_in_window(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
         let (since, own) = self.since(now_ms);
         any_contains(own, probe) || self.lanes.claims(probe, since, since).from != 0
     }
