@@ -2,7 +2,7 @@
 
 use crate::bloom::filter::{Interleaved, point, point_of};
 use crate::bloom::hash::{BATCH, Batch, Probe};
-use crate::bloom::machine::words::{self, Task, Use, Words, each_bit};
+use crate::bloom::machine::words::{self, Task, Use, Words, each_bit, groups};
 
 /// So many positions of one item are looked up at once: most items need no more, and time is lost by waiting rather than
 /// by what is looked up for nothing.
@@ -79,7 +79,6 @@ impl Task for NarrowBatch<'_> {
             return;
         };
         let (modulus, hashes) = (first.modulus(), first.geometry().hashes);
-        let in_word = u64::MAX >> (BATCH - W::COUNT);
         // The items that a lane may claim still.
         let mut left = [0_u64; GROUP];
         for (left, lanes) in left.iter_mut().zip(&*self.lanes) {
@@ -98,10 +97,7 @@ impl Task for NarrowBatch<'_> {
             }
             let rounds = first..hashes.min(first + at_once);
             for (round, positions) in rounds.clone().zip(&mut positions) {
-                let mut wanted = all_left;
-                while wanted != 0 {
-                    let start = wanted.trailing_zeros() as usize / W::COUNT * W::COUNT;
-                    wanted &= !(in_word << start);
+                for (start, _) in groups::<W>(all_left) {
                     let step = W::load(&self.batch.b[start..]);
                     let sum = W::load(&self.batch.a[start..]);
                     let sum = sum.add(step.mul(W::splat(round.into())));

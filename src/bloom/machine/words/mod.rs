@@ -1,0 +1,237 @@
+//! Words of 64 bits, one, four or eight at once, behind functions that are safe to call.
+//!
+//! Operations on many items are written once, over [`Words`], and compiled for each [`Width`]; the
+//! results are the same at every width.
+
+mod word;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+pub use word::{MAX_WORDS, Task, Use, Words, byte_of, each_bit, groups, is_used};
+
+/// How many words a processor handles at once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Width {
+    /// One: any processor.
+    One = 1,
+    /// Four: x86-64 with AVX2, BMI2 and POPCNT.
+    Four = 4,
+    /// Eight: x86-64 with AVX-512 (F and DQ) as well.
+    Eight = 8,
+}
+
+/// The width in use for each [`Use`]; 0 until one was chosen.
+static WIDTHS: [AtomicU8; 3] = [const { AtomicU8::new(0) }; 3];
+
+impl Use {
+    const ALL: [Self; 3] = [Self::Hashing, Self::Lookups, Self::Passes];
+
+    /// The widest that this processor has for it.
+    fn widest(self) -> Width {
+        #[cfg(target_arch = "x86_64")]
+        {
+            let four = is_x86_feature_detected!("avx2")
+                && is_x86_feature_detected!("bmi2")
+                && is_x86_feature_detected!("popcnt");
+            let eight = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512dq");
+            let counts = is_x86_feature_detected!("avx512bw")
+                && is_x86_feature_detected!("avx512vl")
+                && is_x86_feature_detected!("avx512vpopcntdq");
+            if four && eight && (counts || self != Self::Passes) {
+                return Width::Eight;
+            }
+            if four {
+                return Width::Four;
+            }
+        }
+        Width::One
+    }
+
+    /// Chooses the width. Which is quickest depends on the processor, its microcode and whatever it is that runs
+    /// it, and no name tells: some gather slowly, some split wide words, some grow slower with them. So each is
+    /// timed on made-up data, 64 times for less than a microsecond: some need 20 µs to power up what is wide.
+    /// That is some 0.05 ms in all, once in a process.
+    #[cold]
+    fn choose(self) -> Width {
+        let widest = self.widest();
+        let chosen = match self {
+            Self::Passes => widest,
+            Self::Hashing => sample::quickest(widest, sample::Mix),
+            Self::Lookups => sample::quickest(widest, sample::Look),
+        };
+        WIDTHS[self as usize].store(chosen as u8, Relaxed);
+        chosen
+    }
+}
+
+impl Width {
+    /// All of them, narrowest first.
+    pub const ALL: [Self; 3] = [Self::One, Self::Four, Self::Eight];
+
+    /// The widest that this processor has.
+    pub fn of_processor() -> Self {
+        Use::Hashing.widest()
+    }
+
+    /// Limits this process to a width, to compare one with another: the results are the same with each.
+    /// What the processor lacks is not used.
+    pub fn limit_to(self) {
+        for of in Use::ALL {
+            WIDTHS[of as usize].store(self.min(of.widest()) as u8, Relaxed);
+        }
+    }
+
+    /// Lets this process choose its widths again.
+    pub fn choose() {
+        for width in &WIDTHS {
+            width.store(0, Relaxed);
+        }
+    }
+}
+
+/// Does a task with the words that suit the processor best.
+#[inline]
+pub fn run<T: Task>(task: T) -> T::Output {
+    let mut width = WIDTHS[T::USE as usize].load(Relaxed);
+    if width == 0 {
+        width = T::USE.choose() as u8;
+    }
+    run_at(width, task)
+}
+
+/// Does a task with words of a width that the processor has for its use.
+#[inline(always)]
+fn run_at<T: Task>(width: u8, task: T) -> T::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if width == Width::Eight as u8 {
+            // SAFETY: the width is never above what the processor was found to have for this use.
+            return unsafe {
+                if matches!(T::USE, Use::Passes) {
+                    x86::run_eight_counting(task)
+                } else {
+                    x86::run_eight(task)
+                }
+            };
+        }
+        if width == Width::Four as u8 {
+            // SAFETY: as above.
+            return unsafe { x86::run_four(task) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = width;
+    task.run::<u64>()
+}
+
+/// The processor's count of time. It only compares one width with another, so it need not be exact.
+fn cycles() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has this instruction, and a system that forbids it to programs is not known.
+    unsafe {
+        std::arch::x86_64::_rdtsc()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0
+}
+
+/// Made-up work, by which a width is chosen.
+mod sample {
+    use super::{Task, Use, Width, Words, groups};
+
+    const ITEMS: usize = 64;
+    const CELLS: usize = 4096;
+
+    pub(super) trait Sample: Copy {
+        fn run<W: Words>(self, numbers: &mut [u64; ITEMS], cells: &[u8; CELLS]);
+    }
+
+    /// What hashing items of two blocks does.
+    #[derive(Clone, Copy)]
+    pub(super) struct Mix;
+
+    impl Sample for Mix {
+        #[inline(always)]
+        fn run<W: Words>(self, numbers: &mut [u64; ITEMS], _: &[u8; CELLS]) {
+            for numbers in numbers.chunks_exact_mut(W::COUNT) {
+                let mut v = [W::load(numbers), W::splat(1), W::splat(2), W::splat(3)];
+                for _ in 0..10 {
+                    v[0] = v[0].add(v[1]);
+                    v[2] = v[2].add(v[3]);
+                    v[1] = v[1].rotate::<13>().xor(v[0]);
+                    v[3] = v[3].rotate::<16>().xor(v[2]);
+                    v[0] = v[0].rotate::<32>().add(v[3]);
+                    v[2] = v[2].add(v[1]).rotate::<32>();
+                }
+                v[0].xor(v[2]).store(numbers);
+            }
+        }
+    }
+
+    /// What four rounds of lookups do, of items that are all found.
+    #[derive(Clone, Copy)]
+    pub(super) struct Look;
+
+    impl Sample for Look {
+        #[inline(always)]
+        fn run<W: Words>(self, numbers: &mut [u64; ITEMS], cells: &[u8; CELLS]) {
+            let (bits, reciprocal) = (CELLS as u64 * 8, u64::MAX / (CELLS as u64 * 8));
+            let mut found = u64::MAX;
+            for _ in 0..4 {
+                for (start, wanted) in groups::<W>(std::mem::take(&mut found)) {
+                    let number = W::load(&numbers[start..]);
+                    number.add(W::splat(!0 / 59)).store(&mut numbers[start..]);
+                    let point = number.min(number.sub(W::splat(!0 - 58)));
+                    let quotient = point.mul_high(W::splat(reciprocal));
+                    let mut rest = point.sub(quotient.mul(W::splat(bits)));
+                    if !W::EXACT {
+                        rest = rest.min(rest.sub(W::splat(2 * bits)));
+                    }
+                    let position = rest.min(rest.sub(W::splat(bits)));
+                    found |= position.are_used_in::<1>(cells, wanted) << start;
+                }
+            }
+            numbers[0] ^= found;
+        }
+    }
+
+    struct Timed<'t, S>(S, &'t mut [u64; ITEMS], &'t [u8; CELLS]);
+
+    impl<S: Sample> Task for Timed<'_, S> {
+        const USE: Use = Use::Hashing;
+        type Output = ();
+
+        #[inline(always)]
+        fn run<W: Words>(self) {
+            self.0.run::<W>(self.1, self.2);
+        }
+    }
+
+    /// The width, up to the widest, by which a sample takes the least time. One word is never the quickest where
+    /// there are four.
+    pub(super) fn quickest<S: Sample>(widest: Width, sample: S) -> Width {
+        if widest < Width::Eight {
+            return widest;
+        }
+        let mut numbers = std::array::from_fn(|index| (index as u64).wrapping_mul(!0 / 59));
+        let cells = [0xff; CELLS];
+        let mut best = (u64::MAX, widest);
+        for width in [Width::Eight, Width::Four] {
+            for _ in 0..64 {
+                let begin = super::cycles();
+                super::run_at(width as u8, Timed(sample, &mut numbers, &cells));
+                let time = super::cycles().wrapping_sub(begin);
+                if time < best.0 {
+                    best = (time, width);
+                }
+            }
+        }
+        std::hint::black_box(numbers);
+        best.1
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,306 @@
+//! Four and eight words of an x86-64 processor.
+
+#[allow(
+    clippy::wildcard_imports,
+    reason = "the intrinsics, whose names say so"
+)]
+use std::arch::x86_64::*;
+
+use super::word::{MAX_WORDS, Task, Words, is_used};
+
+#[target_feature(enable = "avx512f,avx512dq,avx2,bmi2,popcnt")]
+pub(super) fn run_eight<T: Task>(task: T) -> T::Output {
+    task.run::<Eight>()
+}
+
+/// The same, with an instruction that counts bits.
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vpopcntdq,avx2,bmi2,popcnt")]
+pub(super) fn run_eight_counting<T: Task>(task: T) -> T::Output {
+    task.run::<Eight>()
+}
+
+#[target_feature(enable = "avx2,bmi2,popcnt")]
+pub(super) fn run_four<T: Task>(task: T) -> T::Output {
+    task.run::<Four>()
+}
+
+/// [`Words::are_used_in`] without gathering.
+#[inline(always)]
+fn one_by_one<W: Words, const CELL_BITS: u64>(positions: W, cells: &[u8], mut wanted: u64) -> u64 {
+    let mut numbers = [0; MAX_WORDS];
+    positions.store(&mut numbers);
+    let set = |index: usize| is_used::<CELL_BITS>(cells, numbers[index]) << index;
+    // A loop without a condition is unrolled.
+    if wanted == (1 << W::COUNT) - 1 {
+        return (0..W::COUNT).fold(0, |all, index| all | set(index));
+    }
+    let mut all = 0;
+    while wanted != 0 {
+        all |= set(wanted.trailing_zeros() as usize);
+        wanted &= wanted - 1;
+    }
+    all
+}
+
+/// Eight words. They exist only within [`run_eight`].
+#[derive(Clone, Copy)]
+struct Eight(__m512i);
+
+/// Four words. They exist only within [`run_four`].
+#[derive(Clone, Copy)]
+struct Four(__m256i);
+
+/// The halves of four words, one in each byte, that packing leaves of them, for each choice of words.
+const PACKED_HALVES: [u64; 16] = {
+    let mut packed = [0; 16];
+    let mut kept = 1_usize;
+    while kept < 16 {
+        let first = 0x0706_0504_0302_0100 >> (16 * kept.trailing_zeros()) & 0xffff;
+        packed[kept] = packed[kept & (kept - 1)] << 16 | first;
+        kept += 1;
+    }
+    packed
+};
+
+/// The intrinsics of a processor on which words of this type exist.
+macro_rules! native {
+    ($intrinsics:expr) => {
+        // SAFETY: the processor has what they need, or these words would not exist. Memory is
+        // touched through references to arrays of the words' size, or within the cells.
+        unsafe { $intrinsics }
+    };
+}
+
+/// Operations on two words each that are one intrinsic.
+macro_rules! operations {
+    ($($name:ident: $intrinsic:ident),*) => {
+        $(#[inline(always)]
+        fn $name(self, other: Self) -> Self {
+            Self(native!($intrinsic(self.0, other.0)))
+        })*
+    };
+}
+
+impl Words for Eight {
+    const COUNT: usize = 8;
+    const EXACT: bool = false;
+
+    operations! {
+        add: _mm512_add_epi64, sub: _mm512_sub_epi64, mul: _mm512_mullo_epi64,
+        xor: _mm512_xor_si512, and: _mm512_and_si512, min: _mm512_min_epu64
+    }
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        Self(native!(_mm512_set1_epi64(word.cast_signed())))
+    }
+    #[inline(always)]
+    fn load(words: &[u64]) -> Self {
+        let (words, _) = words.split_first_chunk::<8>().expect("eight words");
+        Self(native!(_mm512_loadu_si512(words.as_ptr().cast())))
+    }
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        let (words, _) = words.split_first_chunk_mut::<8>().expect("eight words");
+        native!(_mm512_storeu_si512(words.as_mut_ptr().cast(), self.0));
+    }
+    #[inline(always)]
+    fn right(self, by: u32) -> Self {
+        Self(native!(_mm512_srl_epi64(
+            self.0,
+            _mm_cvtsi64_si128(by.into())
+        )))
+    }
+    #[inline(always)]
+    fn pack(self, kept: u64, words: &mut [u64]) {
+        let kept = kept.to_le_bytes()[0];
+        let packed = Self(native!(_mm512_maskz_compress_epi64(kept, self.0)));
+        packed.store(words);
+    }
+    #[inline(always)]
+    fn spread(bits: u64, kept: u64) -> u64 {
+        native!(_pdep_u64(bits, kept))
+    }
+    #[inline(always)]
+    fn rotate<const BY: i32>(self) -> Self {
+        Self(native!(_mm512_rol_epi64::<BY>(self.0)))
+    }
+    #[inline(always)]
+    fn mul_high(self, other: Self) -> Self {
+        // The products of the halves, but for the lowest.
+        native!({
+            let high = _mm512_srli_epi64::<32>(self.0);
+            let other_high = _mm512_srli_epi64::<32>(other.0);
+            let top = _mm512_mul_epu32(high, other_high);
+            let left = _mm512_srli_epi64::<32>(_mm512_mul_epu32(high, other.0));
+            let right = _mm512_srli_epi64::<32>(_mm512_mul_epu32(self.0, other_high));
+            Self(_mm512_add_epi64(top, _mm512_add_epi64(left, right)))
+        })
+    }
+    #[inline(always)]
+    fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64 {
+        let Some(last) = cells.len().checked_sub(8) else {
+            return one_by_one::<_, CELL_BITS>(self, cells, wanted);
+        };
+        // Eight bytes are read for each position, from its own byte on or, near the end of the
+        // cells, from the last eight: never past the end, whatever the position. The shift is
+        // too far then for a position past the end, and the result zero.
+        native!({
+            let at = if CELL_BITS == 4 {
+                _mm512_slli_epi64::<2>(self.0)
+            } else {
+                self.0
+            };
+            let last = _mm512_set1_epi64(last.cast_signed() as i64);
+            let start = _mm512_min_epu64(_mm512_srli_epi64::<3>(at), last);
+            let place = _mm512_sub_epi64(at, _mm512_slli_epi64::<3>(start));
+            let cell = _mm512_set1_epi64((1_i64 << CELL_BITS) - 1);
+            let cell = _mm512_sllv_epi64(cell, place);
+            let base = cells.as_ptr().cast();
+            let bytes = if wanted == 0xff {
+                _mm512_i64gather_epi64::<1>(start, base)
+            } else {
+                let (zero, mask) = (_mm512_setzero_si512(), wanted.to_le_bytes()[0]);
+                _mm512_mask_i64gather_epi64::<1>(zero, mask, start, base)
+            };
+            u64::from(_mm512_test_epi64_mask(bytes, cell))
+        })
+    }
+}
+
+impl Words for Four {
+    const COUNT: usize = 4;
+    const EXACT: bool = false;
+
+    operations! {
+        add: _mm256_add_epi64, sub: _mm256_sub_epi64,
+        xor: _mm256_xor_si256, and: _mm256_and_si256
+    }
+    #[inline(always)]
+    fn splat(word: u64) -> Self {
+        Self(native!(_mm256_set1_epi64x(word.cast_signed())))
+    }
+    #[inline(always)]
+    fn load(words: &[u64]) -> Self {
+        let (words, _) = words.split_first_chunk::<4>().expect("four words");
+        Self(native!(_mm256_loadu_si256(words.as_ptr().cast())))
+    }
+    #[inline(always)]
+    fn store(self, words: &mut [u64]) {
+        let (words, _) = words.split_first_chunk_mut::<4>().expect("four words");
+        native!(_mm256_storeu_si256(words.as_mut_ptr().cast(), self.0));
+    }
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        // There is a comparison of signed words alone.
+        native!({
+            let top = _mm256_set1_epi64x(i64::MIN);
+            let (signed, other_signed) = (
+                _mm256_xor_si256(self.0, top),
+                _mm256_xor_si256(other.0, top),
+            );
+            let greater = _mm256_cmpgt_epi64(signed, other_signed);
+            Self(_mm256_blendv_epi8(self.0, other.0, greater))
+        })
+    }
+    #[inline(always)]
+    fn sub_if_more(self, other: Self) -> Self {
+        // The sign of the difference chooses.
+        native!({
+            let words = _mm256_castsi256_pd(self.0);
+            let difference = _mm256_castsi256_pd(_mm256_sub_epi64(self.0, other.0));
+            let chosen = _mm256_blendv_pd(difference, words, difference);
+            Self(_mm256_castpd_si256(chosen))
+        })
+    }
+    #[inline(always)]
+    fn right(self, by: u32) -> Self {
+        Self(native!(_mm256_srl_epi64(
+            self.0,
+            _mm_cvtsi64_si128(by.into())
+        )))
+    }
+    #[inline(always)]
+    fn pack(self, kept: u64, words: &mut [u64]) {
+        let halves = PACKED_HALVES[usize::from(kept.to_le_bytes()[0] % 16)];
+        let packed = native!({
+            let halves = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(halves.cast_signed()));
+            Self(_mm256_permutevar8x32_epi32(self.0, halves))
+        });
+        packed.store(words);
+    }
+    #[inline(always)]
+    fn spread(bits: u64, kept: u64) -> u64 {
+        native!(_pdep_u64(bits, kept))
+    }
+    #[inline(always)]
+    fn rotate<const BY: i32>(self) -> Self {
+        native!({
+            let left = _mm256_sllv_epi64(self.0, _mm256_set1_epi64x(i64::from(BY)));
+            let right = _mm256_srlv_epi64(self.0, _mm256_set1_epi64x(i64::from(64 - BY)));
+            Self(_mm256_or_si256(left, right))
+        })
+    }
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        native!({
+            let low = _mm256_mul_epu32(self.0, other.0);
+            let left = _mm256_mul_epu32(_mm256_srli_epi64::<32>(self.0), other.0);
+            let right = _mm256_mul_epu32(self.0, _mm256_srli_epi64::<32>(other.0));
+            let middle = _mm256_slli_epi64::<32>(_mm256_add_epi64(left, right));
+            Self(_mm256_add_epi64(low, middle))
+        })
+    }
+    #[inline(always)]
+    fn mul_high(self, other: Self) -> Self {
+        native!({
+            let high = _mm256_srli_epi64::<32>(self.0);
+            let other_high = _mm256_srli_epi64::<32>(other.0);
+            let top = _mm256_mul_epu32(high, other_high);
+            let left = _mm256_srli_epi64::<32>(_mm256_mul_epu32(high, other.0));
+            let right = _mm256_srli_epi64::<32>(_mm256_mul_epu32(self.0, other_high));
+            Self(_mm256_add_epi64(top, _mm256_add_epi64(left, right)))
+        })
+    }
+    #[inline(always)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "where something starts in memory"
+    )]
+    fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64 {
+        let (Some(last), 0xf) = (cells.len().checked_sub(8), wanted) else {
+            return one_by_one::<_, CELL_BITS>(self, cells, wanted);
+        };
+        // As with eight words, but each is read by itself: many processors with words of four alone gather
+        // slowly, and all copy what is wanted out of the words quickly.
+        native!({
+            let at = if CELL_BITS == 4 {
+                _mm256_slli_epi64::<2>(self.0)
+            } else {
+                self.0
+            };
+            let last = _mm256_set1_epi64x(last.cast_signed() as i64);
+            let start = _mm256_srli_epi64::<3>(at);
+            let start = _mm256_blendv_epi8(start, last, _mm256_cmpgt_epi64(start, last));
+            let place = _mm256_sub_epi64(at, _mm256_slli_epi64::<3>(start));
+            let read = |start: i64| {
+                let bytes = cells.as_ptr().offset(start as isize);
+                bytes.cast::<i64>().read_unaligned()
+            };
+            let bytes = _mm256_set_epi64x(
+                read(_mm256_extract_epi64::<3>(start)),
+                read(_mm256_extract_epi64::<2>(start)),
+                read(_mm256_extract_epi64::<1>(start)),
+                read(_mm256_extract_epi64::<0>(start)),
+            );
+            // The cell to the top, and there is the sign. Past the end the shift is too far again.
+            let top = _mm256_set1_epi64x(64 - CELL_BITS.cast_signed());
+            let cell = _mm256_sllv_epi64(bytes, _mm256_sub_epi64(top, place));
+            let used = if CELL_BITS == 4 {
+                _mm256_cmpgt_epi64(_mm256_srli_epi64::<60>(cell), _mm256_setzero_si256())
+            } else {
+                cell
+            };
+            u64::from(_mm256_movemask_pd(_mm256_castsi256_pd(used)).cast_unsigned())
+        })
+    }
+}
