@@ -130,7 +130,7 @@ impl Model {
     }
 
     /// Compares all bits, and the numbers.
-    fn compare(&self) {
+    fn compare_bits(&self) {
         let crates = self.periods.values().flatten();
         let views = self.object.views();
         assert_eq!(views.count(), crates.clone().count());
@@ -138,7 +138,21 @@ impl Model {
             assert!(view.blob() == of.bloom.as_slice(), "other bits");
             assert_eq!(view.filter().items(), of.items);
         }
+    }
+
+    /// Compares also what is stored.
+    fn compare(&self) {
+        self.compare_bits();
         through_every_form(&self.object);
+    }
+
+    /// Merges a window with periods that this one lacks.
+    fn merge(&mut self, other: Self) {
+        let union = Object::union(&[&self.object, &other.object], Some(self.now), ROOMY);
+        self.object = union.unwrap().unwrap();
+        for (period, filters) in other.periods {
+            assert!(self.periods.insert(period, filters).is_none());
+        }
     }
 
     /// Adds so many items in each of so many periods from now on, and asks for them.
@@ -238,6 +252,107 @@ fn what_is_half_done_is_given_to_no_other() {
     let shape = windowed(params(150_000, 0.01, 2), 1000, 8);
     let mut model = Model::new(shape, 1 << 40, &mut rng);
     model.go_through(30, 200, &mut rng);
+    model.compare();
+}
+
+/// Shapes of windows whose filters are hardly large enough, and whose bytes leave each rest when they are divided into
+/// words.
+fn shapes_of_each_rest(periods: u64) -> impl Iterator<Item = Shape> {
+    let mut of_rests = BTreeMap::new();
+    for capacity in 1000.. {
+        let shape = windowed(params(capacity, 0.02, 2), 1000, periods);
+        let bytes = shape.plan(1, Limits::NONE).unwrap().filters[0].1.cell_bytes;
+        if bytes >= 2048 {
+            of_rests.entry(bytes % 12).or_insert(shape);
+        }
+        if of_rests.len() == 12 {
+            break;
+        }
+    }
+    of_rests.into_values()
+}
+
+/// Items that come alone let all states be seen.
+#[test]
+fn they_have_the_crates_bits_in_every_state() {
+    let mut rng = Rng::new(4);
+    for shape in shapes_of_each_rest(33) {
+        let mut model = Model::new(shape, 1 << 40, &mut rng);
+        let (period, window) = (model.window.period_ms(), model.window.ms());
+        for step in 0..44 {
+            let mut items = |count: usize| -> Vec<Vec<u8>> {
+                (0..count).map(|_| rng.bytes(9)).collect()
+            };
+            // Not as many as would be interleaved with at once.
+            model.add_each(&items(60), None, false);
+            let alone = items(14);
+            for item in alone.chunks(1) {
+                let ttl = (rng.below(2) == 0).then(|| 1 + rng.next() % window);
+                model.add_each(item, ttl, true);
+                model.ask(item, model.now);
+                model.compare_bits();
+                // Some pass, and leave lanes.
+                if step > 30 && rng.below(8) == 0 {
+                    model.now += period * (rng.next() % 4);
+                }
+            }
+            model.now += period;
+        }
+        model.compare();
+    }
+}
+
+/// A window of items of which each second period has other sizes, since it was merged in.
+#[test]
+fn filters_of_two_sizes_are_looked_up_in_each_for_itself() {
+    let mut rng = Rng::new(5);
+    let shape = |capacity| windowed(params(capacity, 0.02, 2), 1000, 40);
+    let now = 1 << 40;
+    let mut one = Model::new(shape(1501), now, &mut rng);
+    let mut other = Model::new(shape(2501), now + 1000, &mut Rng::new(5));
+    let mut all = Vec::new();
+    for _ in 0..16 {
+        for model in [&mut one, &mut other] {
+            let items: Vec<Vec<u8>> = (0..200).map(|_| rng.bytes(9)).collect();
+            model.add_each(&items, None, false);
+            model.now += 2000;
+            all.extend(items);
+        }
+    }
+    one.merge(other);
+    for _ in 0..40 {
+        let items: Vec<Vec<u8>> = (0..30).map(|_| rng.bytes(9)).collect();
+        let ttl = Some(1 + rng.next() % one.window.ms());
+        one.add_each(&items, ttl, false);
+        one.ask(&items, one.now);
+        one.compare_bits();
+    }
+    one.ask(&all, one.now);
+    one.run(30, &mut rng);
+}
+
+/// More groups than are looked up in together.
+#[test]
+fn a_window_of_very_many_periods_has_them_all() {
+    let mut rng = Rng::new(6);
+    let shape = windowed(params(1501, 0.5, 2), 1000, 290);
+    let mut model = Model::new(shape, 1 << 40, &mut rng);
+    let mut first = Vec::new();
+    for period in 0..290 {
+        let items: Vec<Vec<u8>> = (0..20).map(|_| rng.bytes(9)).collect();
+        model.add_each(&items, None, false);
+        if period % 8 == 0 {
+            first.extend(items);
+        }
+        model.now += model.window.period_ms();
+    }
+    model.now -= model.window.period_ms();
+    model.ask(&first, model.now);
+    for item in first.chunks(1).step_by(10) {
+        model.add_each(item, Some(1000), true);
+        model.add_each(item, None, true);
+    }
+    model.add_each(&first, None, false);
     model.compare();
 }
 
