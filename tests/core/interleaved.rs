@@ -135,7 +135,11 @@ impl Model {
         let views = self.object.views();
         assert_eq!(views.count(), crates.clone().count());
         for (view, of) in self.object.views().zip(crates) {
-            assert!(view.blob() == of.bloom.as_slice(), "other bits");
+            let blob = of.bloom.as_slice();
+            assert!(view.blob() == blob, "other bits");
+            let middle = blob.len() / 3..blob.len() / 2;
+            let cells = &blob[blob.len() - usize::try_from(view.cell_bytes()).unwrap()..];
+            assert!(*view.cells(middle.clone()) == cells[middle], "other bits");
             assert_eq!(view.filter().items(), of.items);
         }
     }
@@ -255,34 +259,28 @@ fn what_is_half_done_is_given_to_no_other() {
     model.compare();
 }
 
-/// Shapes of windows whose filters are hardly large enough, and whose bytes leave each rest when they are divided into
-/// words.
-fn shapes_of_each_rest(periods: u64) -> impl Iterator<Item = Shape> {
-    let mut of_rests = BTreeMap::new();
-    for capacity in 1000.. {
-        let shape = windowed(params(capacity, 0.02, 2), 1000, periods);
-        let bytes = shape.plan(1, Limits::NONE).unwrap().filters[0].1.cell_bytes;
-        if bytes >= 2048 {
-            of_rests.entry(bytes % 12).or_insert(shape);
-        }
-        if of_rests.len() == 12 {
-            break;
-        }
-    }
-    of_rests.into_values()
+/// The shape of a window whose filters are of so many bytes.
+fn shape_of(bytes: u64, periods: u64) -> Shape {
+    // A byte for each item, about.
+    let mut shapes = (bytes..2 * bytes).map(|capacity| windowed(params(capacity, 0.9, 0), 1000, periods));
+    let has_as_many = |shape: &Shape| {
+        let plan = shape.plan(1, Limits::NONE).unwrap();
+        plan.filters[0].1.cell_bytes == bytes
+    };
+    shapes.find(has_as_many).unwrap()
 }
 
 /// Items that come alone let all states be seen.
 #[test]
 fn they_have_the_crates_bits_in_every_state() {
     let mut rng = Rng::new(4);
-    for shape in shapes_of_each_rest(33) {
-        let mut model = Model::new(shape, 1 << 40, &mut rng);
+    // Each rest by the bytes of a word, and few bytes more than are interleaved in so many steps.
+    for bytes in (2049..2061).chain([2065, 2066, 2113, 2114, 2115, 2305]) {
+        let mut model = Model::new(shape_of(bytes, 33), 1 << 40, &mut rng);
         let (period, window) = (model.window.period_ms(), model.window.ms());
         for step in 0..44 {
-            let mut items = |count: usize| -> Vec<Vec<u8>> {
-                (0..count).map(|_| rng.bytes(9)).collect()
-            };
+            let mut items =
+                |count: usize| -> Vec<Vec<u8>> { (0..count).map(|_| rng.bytes(9)).collect() };
             // Not as many as would be interleaved with at once.
             model.add_each(&items(60), None, false);
             let alone = items(14);
@@ -506,5 +504,71 @@ fn it_is_interleaved_from_some_size_on() {
         }
         let own = object.all_filters().map(Filter::bitmap);
         assert_eq!(own.map(<[u8]>::len).sum::<usize>() == 0, interleaved);
+    }
+}
+
+/// A window of 40 hours, of which so many have items.
+fn of_hours(hours: u64, items: impl Fn(u64) -> u64) -> Object {
+    let shape = windowed(params(CAPACITY, 0.01, 2), 1, 40);
+    let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
+    for hour in 0..hours {
+        for item in 0..items(hour) {
+            add_at(&mut object, &(hour << 8 | item).to_le_bytes(), hour).unwrap();
+        }
+    }
+    // It has no room to spare in its tables.
+    object.try_clone().unwrap()
+}
+
+#[test]
+fn lanes_are_made_where_there_is_room_for_all_that_goes_with_them() {
+    let mut rooms = Vec::new();
+    for hours in [8, 16, 24, 32, 40] {
+        // With the next item these are interleaved.
+        let last = hours - 1;
+        let object = of_hours(hours, |hour| if hour == last { 1 } else { 30 });
+        let bytes = object.memory_bytes();
+        let takes = |spare: &u64| {
+            let limits = Limits {
+                object_bytes: bytes + spare,
+                ..ROOMY
+            };
+            let mut copy = object.try_clone().unwrap();
+            copy.add(b"item", Time::at(last), None, || limits).unwrap();
+            assert!(copy.is_within(limits));
+            copy.memory_bytes() - bytes
+        };
+        let room = (0..5000).find(|spare| takes(spare) > 0).unwrap();
+        assert_eq!(takes(&room), room);
+        rooms.push(room);
+    }
+    // The first eight of 32 take more than those that come to them.
+    assert!(rooms[1] < rooms[0]);
+    assert_eq!(rooms, [rooms[0], rooms[1], rooms[1], rooms[1], rooms[0]]);
+}
+
+#[test]
+fn a_lane_beside_few_is_given_away_only_where_there_is_no_room() {
+    let object = of_hours(32, |_| 30);
+    for left in 1..32 {
+        let mut object = object.try_clone().unwrap();
+        let hour = 71 - left;
+        object.tidy(hour);
+        assert_eq!(object.periods().len() as u64, left);
+        let bytes = object.memory_bytes();
+        let cells = object.all_filters().next().unwrap().geometry().cell_bytes;
+        let limits = Limits {
+            object_bytes: bytes + cells / 2,
+            ..ROOMY
+        };
+        assert_eq!(object.reach(|| hour, limits), CAPACITY);
+        for (limits, in_lane) in [(limits, true), (ROOMY, left >= 16)] {
+            let mut object = object.try_clone().unwrap();
+            object
+                .add(b"item", Time::at(hour), None, || limits)
+                .unwrap();
+            assert!(object.is_within(limits));
+            assert_eq!(object.memory_bytes() < bytes + cells, in_lane, "{left}");
+        }
     }
 }
