@@ -8,7 +8,8 @@ use valkeybloom::bloom::{Added, Filter, Limits, Object, Refusal, Seed, Shape, Ti
 
 use crate::sizes::crates;
 use crate::support::{
-    ROOMY, Rng, add_at, at_each_width, has_at, params, relocate, through_every_form, windowed,
+    ROOMY, Rng, add_at, at_each_width, dump_of, has_at, params, relocate, through_every_form,
+    windowed,
 };
 
 struct Crates {
@@ -262,7 +263,8 @@ fn what_is_half_done_is_given_to_no_other() {
 /// The shape of a window whose filters are of so many bytes.
 fn shape_of(bytes: u64, periods: u64) -> Shape {
     // A byte for each item, about.
-    let mut shapes = (bytes..2 * bytes).map(|capacity| windowed(params(capacity, 0.9, 0), 1000, periods));
+    let mut shapes =
+        (bytes..2 * bytes).map(|capacity| windowed(params(capacity, 0.9, 0), 1000, periods));
     let has_as_many = |shape: &Shape| {
         let plan = shape.plan(1, Limits::NONE).unwrap();
         plan.filters[0].1.cell_bytes == bytes
@@ -571,4 +573,18 @@ fn a_lane_beside_few_is_given_away_only_where_there_is_no_room() {
             assert_eq!(object.memory_bytes() < bytes + cells, in_lane, "{left}");
         }
     }
+}
+
+#[test]
+fn each_of_their_blobs_is_moved_once() {
+    let mut object = of_hours(40, |_| 30);
+    // One is left of 32, and eight that were interleaved after those.
+    object.tidy(70);
+    let cells = object.all_filters().next().unwrap().geometry().cell_bytes;
+    let dump = dump_of(&object);
+    let mut large = 0;
+    let count = |blob: &mut Vec<u8>| large += usize::from(blob.len() as u64 > cells);
+    relocate(&mut object, || 2, count);
+    assert_eq!(large, 40);
+    assert!(dump_of(&object) == dump);
 }
