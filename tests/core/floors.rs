@@ -266,7 +266,10 @@ fn planted_faults_are_found() {
             "bloom/hash/batch.rs",
             "use crate::bloom::{\n    number::{ln, exp as e},\n    law::Law,\n};\n",
         ),
-        ("bloom/machine/words/mod.rs", "use super::super::hash::Probe;\n"),
+        (
+            "bloom/machine/words/mod.rs",
+            "use super::super::hash::Probe;\n",
+        ),
         (
             "bloom/law/step.rs",
             "pub(crate) use super::super::object::{Object};\n",

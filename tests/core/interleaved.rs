@@ -455,16 +455,20 @@ fn what_a_gap_leaves_is_used_or_freed() {
     }
 }
 
-/// After a gap some lanes are empty, of which only half may be given away.
+/// After a gap some lanes are empty, of which only half may be given away. And what is interleaved only later takes
+/// something with it.
 #[test]
-fn what_is_promised_after_a_gap_is_taken() {
-    for gap in 1..8 {
-        for spare in (0..60_000).step_by(1999) {
+fn what_is_promised_is_taken() {
+    let after_gaps = (1..8).map(|gap| (8, 4 * HOURS - 9 + gap, (0..60_000).step_by(1999)));
+    let without = [7, 8, 15].map(|hours| (hours, 3 * HOURS, (9000..15_000).step_by(199)));
+    for (hours, hour, spares) in after_gaps.chain(without) {
+        for spare in spares {
             let mut day = Day::new();
-            for hour in HOURS - 8..HOURS {
+            // Its first period, which is empty, passes.
+            day.object.tidy(3 * HOURS - hours);
+            for hour in 3 * HOURS - hours..3 * HOURS {
                 day.fill(hour, ROOMY).unwrap();
             }
-            let hour = 2 * HOURS - 9 + gap;
             day.object.tidy(hour);
             let limits = Limits {
                 object_bytes: day.object.memory_bytes() + spare,
@@ -483,7 +487,7 @@ fn what_is_promised_after_a_gap_is_taken() {
                     }
                 }
             }
-            assert_eq!(taken, promised, "after {gap} with {spare} to spare");
+            assert_eq!(taken, promised, "at {hour} after {hours}, {spare} to spare");
             assert!(day.object.is_within(limits));
         }
     }

@@ -111,6 +111,13 @@ impl Group {
     }
 }
 
+/// Filters that are to be interleaved.
+struct Next {
+    geometry: Geometry,
+    /// The number of their group, which may not be there yet.
+    group: usize,
+}
+
 /// What the lanes of an item claim, of periods before one and from that on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claims {
@@ -157,36 +164,48 @@ impl Lanes {
         begun.map(|filters| filters.go_on(times)).is_some()
     }
 
-    /// Begins with other filters, if what goes with them takes no more than so many bytes, or else is settled.
-    pub fn begin(&mut self, periods: &mut [Period], room: u64) {
-        self.settled = self.interleave(periods, room).is_none();
+    /// Bytes that go with the filters which it interleaves next, if there are any.
+    pub fn bytes_of_next(&self, periods: &[Period]) -> Option<u64> {
+        let next = self.next(periods)?;
+        let (with_group, with_eight) = Group::bytes_beside(next.geometry);
+        let is_alone = next.group == self.all.len();
+        Some(with_eight + if is_alone { with_group } else { 0 })
     }
 
-    /// Begins to interleave the oldest eight filters of those that have the size of the newest; `None` if there are
-    /// not as many, or there is no room.
-    fn interleave(&mut self, periods: &mut [Period], room: u64) -> Option<()> {
-        let own = |period: &&mut Period| period.lane.is_none();
-        let size = |period: &Period| period.stack.filters()[0].geometry();
-        let geometry = size(periods.iter_mut().rev().find(own)?);
-        let alike = periods.iter_mut().filter(own);
-        let alike = alike.filter(|period| size(period) == geometry);
+    /// What it interleaves next: filters of the size that the newest has, if there are eight.
+    fn next(&self, periods: &[Period]) -> Option<Next> {
+        let mut newest_first = periods.iter().rev().filter(|period| period.is_apart());
+        let geometry = newest_first.next()?.first_geometry();
+        let alike = newest_first.filter(|period| period.first_geometry() == geometry);
+        let takes = |group: &Group| group.is_full() && group.filters.takes(geometry);
+        let group = self.all.iter().position(takes);
+        let is_worth_it = geometry.cell_bytes >= LEAST_BYTES && alike.count() >= LANES - 1;
+        is_worth_it.then(|| Next {
+            geometry,
+            group: group.unwrap_or(self.all.len()),
+        })
+    }
+
+    /// Begins with what is next, if there is room for what goes with it, or else is settled.
+    pub fn begin(&mut self, periods: &mut [Period], has_room: bool) {
+        let begun = has_room.then(|| self.interleave(periods)).flatten();
+        self.settled = begun.is_none();
+    }
+
+    /// Begins to interleave the oldest eight filters of those that are next.
+    fn interleave(&mut self, periods: &mut [Period]) -> Option<()> {
+        let next = self.next(periods)?;
+        let alike = periods.iter_mut().filter(|period| period.is_apart());
+        let alike = alike.filter(|period| period.first_geometry() == next.geometry);
         let mut of: Vec<&mut Period> = alike.take(LANES).collect();
         let of = (&mut of[..]).try_into().ok()?;
-        let takes = |group: &Group| group.is_full() && group.filters.takes(geometry);
-        let (with_group, with_eight) = Group::bytes_beside(geometry);
-        if let Some(index) = self.all.iter().position(takes) {
-            return (with_eight <= room)
-                .then(|| self.all[index].take(index, of))
-                .flatten();
-        }
-        let is_worth_it = geometry.cell_bytes >= LEAST_BYTES;
-        if !is_worth_it || with_group + with_eight > room {
-            return None;
+        if let Some(group) = self.all.get_mut(next.group) {
+            return group.take(next.group, of);
         }
         let mut all = Vec::new();
         all.try_reserve_exact(self.all.len() + 1).ok()?;
-        let mut group = Group::new(geometry)?;
-        group.take(self.all.len(), of)?;
+        let mut group = Group::new(next.geometry)?;
+        group.take(next.group, of)?;
         all.append(&mut self.all);
         all.push(group);
         self.all = all;

@@ -1,6 +1,6 @@
 //! One period of an object: what was added in it.
 
-use crate::bloom::filter::Filter;
+use crate::bloom::filter::{Filter, Geometry};
 use crate::bloom::stack::Stack;
 
 use super::ids::Ids;
@@ -38,6 +38,11 @@ impl Period {
     /// Whether all filters have their own bits.
     pub const fn is_apart(&self) -> bool {
         self.lane.is_none()
+    }
+
+    /// The size of its first filter.
+    pub(super) fn first_geometry(&self) -> Geometry {
+        self.stack.filters()[0].geometry()
     }
 
     /// The filters that have their own bits, oldest first.

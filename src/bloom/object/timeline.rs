@@ -31,9 +31,9 @@ pub struct Timeline {
     own_filters: usize,
 }
 
-/// So many pieces of filters are interleaved with each item that is added, and with each batch: some microseconds.
-const PIECES_OF_ITEM: usize = 1;
-const PIECES_OF_BATCH: usize = 16;
+/// So many times interleaving goes on with each item that is added, and with each batch: some microseconds.
+const TIMES_OF_ITEM: usize = 1;
+const TIMES_OF_BATCH: usize = 16;
 
 impl Timeline {
     /// A list without periods.
@@ -211,7 +211,7 @@ impl Timeline {
         let target = self.target(time);
         let mut renews = false;
         if !self.shape.is_counting() {
-            self.interleave(PIECES_OF_ITEM, &limits);
+            self.interleave(TIMES_OF_ITEM, time.now_ms, &limits);
             let (since, earlier, later) = self.around(target, time.now_ms);
             let claims = self.lanes.claims(probe, since, target);
             // A later period keeps it for as long as requested.
@@ -251,7 +251,7 @@ impl Timeline {
     ) {
         let mut row = Row::new();
         loop {
-            self.interleave(PIECES_OF_BATCH, &limits);
+            self.interleave(TIMES_OF_BATCH, time.now_ms, &limits);
             let batch = Batch::of(&self.hasher, &mut items);
             let mut each = |added: Result<_, _>| {
                 outcome(added);
@@ -400,15 +400,25 @@ impl Timeline {
         batch.len()
     }
 
-    /// Interleaves so many pieces of filters, if there are any to be interleaved.
+    /// Goes on so many times with interleaving filters, if there are any to be interleaved.
     #[inline]
-    fn interleave(&mut self, pieces: usize, limits: impl Fn() -> Limits) {
+    fn interleave(&mut self, times: usize, now_ms: u64, limits: impl Fn() -> Limits) {
         let idle = self.lanes.is_settled() || self.shape.is_counting();
-        if !idle && !self.lanes.go_on(pieces) {
-            let room = limits().object_bytes.saturating_sub(self.memory_bytes());
-            self.lanes.begin(&mut self.periods, room);
-            self.count_own();
+        if !idle && !self.lanes.go_on(times) {
+            self.interleave_next(now_ms, limits());
         }
+    }
+
+    #[cold]
+    fn interleave_next(&mut self, now_ms: u64, limits: Limits) {
+        let room = limits.object_bytes.saturating_sub(self.memory_bytes());
+        // The capacity that it was said to grow to is kept.
+        let reach = |limits| self.reach(|| now_ms, limits);
+        let bytes = self.lanes.bytes_of_next(&self.periods);
+        let has_room = bytes
+            .is_some_and(|bytes| bytes <= room && reach(limits) == reach(limits.beside(bytes)));
+        self.lanes.begin(&mut self.periods, has_room);
+        self.count_own();
     }
 
     /// The newest period with this number.
