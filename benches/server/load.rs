@@ -120,7 +120,19 @@ const ROWS: &[Row] = &[
         items: 100,
         pipeline: 4,
         requests: 60_000,
-        goals: &[("SMISMEMBER 100", Some(0.50))],
+        goals: &[
+            ("SMISMEMBER 100", Some(0.50)),
+            ("BF.MEXISTS 100, no key", None),
+        ],
+        ..ROW
+    },
+    // What the server takes for the arguments and the reply.
+    Row {
+        name: "BF.MEXISTS 100, no key",
+        command: "BF.MEXISTS missing item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
         ..ROW
     },
     Row {
