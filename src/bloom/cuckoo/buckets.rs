@@ -2,6 +2,7 @@
 
 use crate::bloom::hash::BATCH;
 use crate::bloom::machine::memory;
+use crate::bloom::machine::words;
 
 use super::place::{Place, Places, other_bucket};
 
@@ -289,7 +290,7 @@ impl Buckets {
             }
             let mut used = match slots.first_chunk() {
                 Some(word) => u64::from_le_bytes(*word),
-                None => (slots.iter().rev()).fold(0, |word, slot| word << 8 | u64::from(*slot)),
+                None => words::begun_with(slots),
             };
             while used != 0 {
                 let byte = used.trailing_zeros() / 8;

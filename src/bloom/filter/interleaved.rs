@@ -17,20 +17,12 @@ use std::ops::Range;
 
 use crate::bloom::hash::Probe;
 use crate::bloom::machine::memory::{self, Relocate};
-use crate::bloom::machine::words::{self, Task, Use, Words};
+use crate::bloom::machine::words;
 
 use super::cells::HEADER_BYTES;
 use super::geometry::Geometry;
 use super::positions::{Modulus, Positions};
-
-/// How many filters a byte has: one for each bit.
-pub const LANES: usize = 8;
-
-/// The most bytes in a word.
-const MOST_EIGHTS: usize = 4;
-
-/// So many bytes of each blob are cleared in one step: a multiple of the bytes in each word.
-pub const PIECE_BYTES: usize = 768;
+use super::transpose::{LANES, MOST_EIGHTS, PARTS, PIECE_BYTES, Pick, Turn, exchange, of_blob};
 
 /// Filters, interleaved. Each is a *lane*; a lane may be given to another filter when its own is gone.
 #[derive(Debug)]
@@ -39,15 +31,13 @@ pub struct Interleaved {
     blobs: Vec<Box<[u8]>>,
     geometry: Geometry,
     reciprocal: u64,
-    /// Bytes in a word.
-    eights: usize,
-    /// 2⁶³ divided by that, rounded up.
+    /// 2⁶³ divided by the bytes in a word, rounded up.
     reciprocal_of_eights: u64,
     /// So many bytes of each blob's cells are in words of this size. The others are as they were before the last eight
     /// filters came: those have their own bits, the others words without them.
     done: usize,
     /// The lanes, of each piece, whose bits are in use there. Those of the others were left by a filter that is gone.
-    in_use: Vec<u32>,
+    in_use: Box<[u32]>,
 }
 
 /// Where some bytes of eight filters are.
@@ -84,16 +74,15 @@ impl Interleaved {
             blobs: Vec::new(),
             geometry,
             reciprocal: Modulus::reciprocal(geometry.positions),
-            eights: 0,
             reciprocal_of_eights: 0,
             done: 0,
-            in_use,
+            in_use: in_use.into_boxed_slice(),
         })
     }
 
     /// Whether it takes eight more filters of a size.
     pub fn takes(&self, geometry: Geometry) -> bool {
-        self.geometry == geometry && self.eights < MOST_EIGHTS && self.is_done()
+        self.geometry == geometry && self.eights() < MOST_EIGHTS && self.is_done()
     }
 
     /// Begins to interleave the filters that `lend` gives the blobs of, where it [`takes`](Self::takes) them. If there is
@@ -105,23 +94,20 @@ impl Interleaved {
             *lanes |= u32::from(u8::MAX) << self.blobs.len();
         }
         self.blobs.extend(blobs);
-        self.eights += 1;
-        self.reciprocal_of_eights = (1_u64 << 63).div_ceil(self.eights as u64);
+        self.reciprocal_of_eights = (1_u64 << 63).div_ceil(self.eights() as u64);
         self.done = 0;
         Some(())
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        let (mut blobs, mut in_use) = (Vec::new(), Vec::new());
+        let mut blobs = Vec::new();
         blobs.try_reserve_exact(self.blobs.len()).ok()?;
         for blob in &self.blobs {
             blobs.push(memory::copied(blob)?);
         }
-        in_use.try_reserve_exact(self.in_use.len()).ok()?;
-        in_use.extend_from_slice(&self.in_use);
         Some(Self {
             blobs,
-            in_use,
+            in_use: memory::copied(&self.in_use)?,
             ..*self
         })
     }
@@ -134,6 +120,12 @@ impl Interleaved {
     /// Number of lanes.
     pub const fn lanes(&self) -> usize {
         self.blobs.len()
+    }
+
+    /// Bytes in a word.
+    #[inline(always)]
+    const fn eights(&self) -> usize {
+        self.blobs.len() / LANES
     }
 
     #[inline(always)]
@@ -153,12 +145,16 @@ impl Interleaved {
 
     /// Whether all bytes are interleaved, or there are none.
     pub const fn is_done(&self) -> bool {
-        self.eights == 0 || self.done == self.filled_by(self.eights)
+        self.eights() == 0 || self.done == self.filled_by(self.eights())
     }
 
     /// How many eights there were before the last came, but 1 where there were none.
     const fn eights_before(&self) -> usize {
-        if self.eights > 1 { self.eights - 1 } else { 1 }
+        if self.eights() > 1 {
+            self.eights() - 1
+        } else {
+            1
+        }
     }
 
     /// Interleaves so many times some bytes more, each in about a microsecond.
@@ -172,22 +168,22 @@ impl Interleaved {
     }
 
     fn interleave_some(&mut self) {
-        let (before, all) = (self.eights_before(), self.filled_by(self.eights));
-        let unit = self.eights * before;
-        let end = self.done + (PIECE_BYTES / self.eights).next_multiple_of(unit);
+        let (eights, before) = (self.eights(), self.eights_before());
+        let (unit, all) = (eights * before, self.filled_by(eights));
+        let end = self.done + (PIECE_BYTES / eights).next_multiple_of(unit);
         // At the end come the bytes that do not fill a word.
         let (end_before, end, last) = if end + unit > all {
             (self.filled_by(before), all, self.cell_bytes())
         } else {
             (end, end, end)
         };
-        let newest = &mut self.blobs[(self.eights - 1) * LANES..];
+        let newest = &mut self.blobs[(eights - 1) * LANES..];
         if let Ok(newest) = <&mut [_; LANES]>::try_from(newest) {
             let bytes = of_blob(&(self.done..last));
             words::run(Turn(newest.each_mut().map(|blob| &mut blob[bytes.clone()])));
         }
         exchange(&mut self.blobs, before, self.done..end_before);
-        exchange(&mut self.blobs, self.eights, self.done..end);
+        exchange(&mut self.blobs, eights, self.done..end);
         self.done = end;
     }
 
@@ -196,7 +192,7 @@ impl Interleaved {
     fn divided(&self, byte: usize) -> (usize, usize) {
         let product = byte as u128 * u128::from(self.reciprocal_of_eights);
         let word = (product >> 63) as usize;
-        (word, byte - word * self.eights)
+        (word, byte - word * self.eights())
     }
 
     /// The blob of the word at a position that is done, and where the word begins in it.
@@ -204,7 +200,7 @@ impl Interleaved {
     fn place_of(&self, position: u64) -> (usize, usize) {
         let (word, part) = self.divided((position / 8) as usize);
         let blob = part * LANES + (position % 8) as usize;
-        (blob, HEADER_BYTES + word * self.eights)
+        (blob, HEADER_BYTES + word * self.eights())
     }
 
     /// The lanes in which the bit at a position is set.
@@ -243,14 +239,14 @@ impl Interleaved {
     pub(crate) fn prefetch_at(&self, position: u64) {
         let (blob, byte) = self.place_of(position);
         memory::prefetch(&self.blobs[blob], byte);
-        memory::prefetch(&self.blobs[blob], byte + self.eights - 1);
+        memory::prefetch(&self.blobs[blob], byte + self.eights() - 1);
     }
 
     /// Where a byte of eight of the filters is.
     const fn layout(&self, eight: usize, byte: usize) -> Layout {
-        let newest = self.eights - 1;
+        let newest = self.eights() - 1;
         let stride = if byte < self.done {
-            self.eights
+            self.eights()
         } else if !self.is_done() && eight == newest {
             return Layout::Apart;
         } else if !self.is_done() && byte < self.filled_by(newest) {
@@ -423,7 +419,7 @@ impl Interleaved {
     pub fn memory_bytes(&self) -> u64 {
         let blobs = self.blobs.iter().map(|blob| blob.len() as u64);
         let table = self.blobs.capacity() * size_of::<Box<[u8]>>();
-        let in_use = self.in_use.capacity() * size_of::<u32>();
+        let in_use = size_of_val(&*self.in_use);
         blobs.sum::<u64>() + (table + in_use) as u64
     }
 
@@ -450,144 +446,12 @@ impl Layout {
     }
 }
 
-/// Where these bytes of the cells are in a blob.
-const fn of_blob(bytes: &Range<usize>) -> Range<usize> {
-    HEADER_BYTES + bytes.start..HEADER_BYTES + bytes.end
-}
-
 /// The word that some bytes begin with, and what follows it.
 #[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "they are fewer then")]
 fn word_at(bytes: &[u8]) -> u32 {
-    bytes
-        .first_chunk()
-        .map_or_else(|| last_word(bytes), |word| u32::from_le_bytes(*word))
-}
-
-/// The same of fewer bytes than a word has at most.
-#[cold]
-fn last_word(bytes: &[u8]) -> u32 {
-    (bytes.iter().rev()).fold(0, |word, byte| word << 8 | u32::from(*byte))
-}
-
-/// Makes words of so many bytes, each from eight blobs, or takes them apart again. The bytes are whole words.
-fn exchange(blobs: &mut [Box<[u8]>], stride: usize, bytes: Range<usize>) {
-    let pairs = (0..stride).flat_map(|one| (one + 1..stride).map(move |other| (one, other)));
-    for (one, other) in pairs {
-        let (upper, lower) = blobs.split_at_mut(other * LANES);
-        let upper = &mut upper[one * LANES..][..LANES];
-        for (upper, lower) in upper.iter_mut().zip(lower) {
-            let upper = upper[of_blob(&bytes)].iter_mut();
-            let lower = lower[of_blob(&bytes)].iter_mut();
-            let (upper, lower) = (upper.skip(other), lower.skip(one));
-            let bytes = upper.step_by(stride).zip(lower.step_by(stride));
-            bytes.for_each(|(upper, lower)| std::mem::swap(upper, lower));
-        }
-    }
-}
-
-/// The lowest bit of one byte in each word, for each size of words, and each byte of it.
-static PARTS: [[[u64; PIECE_BYTES / 8]; MOST_EIGHTS]; MOST_EIGHTS] = {
-    let mut parts = [[[0; PIECE_BYTES / 8]; MOST_EIGHTS]; MOST_EIGHTS];
-    let mut at = 0;
-    while at < MOST_EIGHTS * PIECE_BYTES {
-        let (stride, byte) = (at / PIECE_BYTES + 1, at % PIECE_BYTES);
-        parts[stride - 1][byte % stride][byte / 8] |= 1 << (byte % 8 * 8);
-        at += 1;
-    }
-    parts
-};
-
-/// Picks the bits of a lane in some parts of words from the blobs that have its bit 0, 1, … Of each at most
-/// [`PIECE_BYTES`].
-struct Pick<'p> {
-    of_bits: [&'p [u8]; LANES],
-    lane: usize,
-    parts: &'p [u64; PIECE_BYTES / 8],
-    to: &'p mut [u64; PIECE_BYTES / 8],
-}
-
-impl Task for Pick<'_> {
-    const USE: Use = Use::Passes;
-    type Output = ();
-
-    #[inline(always)]
-    fn run<W: Words>(self) {
-        for (bit, bytes) in self.of_bits.into_iter().enumerate() {
-            let pick = |word, part| (word >> self.lane & part) << bit;
-            let (words, rest) = bytes.as_chunks();
-            let to = self.to.iter_mut().zip(self.parts);
-            for ((picked, part), bytes) in to.zip(words) {
-                *picked |= pick(u64::from_le_bytes(*bytes), *part);
-            }
-            if !rest.is_empty() {
-                let mut word = [0; 8];
-                word[..rest.len()].copy_from_slice(rest);
-                let last = words.len();
-                self.to[last] |= pick(u64::from_le_bytes(word), self.parts[last]);
-            }
-        }
-    }
-}
-
-/// Turns the same bytes of eight blobs: bit `j` of the byte in blob `i` becomes bit `i` of the byte in blob `j`.
-struct Turn<'b>([&'b mut [u8]; LANES]);
-
-/// So many words of each blob are turned together.
-const BLOCK: usize = 8;
-
-impl Task for Turn<'_> {
-    const USE: Use = Use::Passes;
-    type Output = ();
-
-    #[inline(always)]
-    fn run<W: Words>(mut self) {
-        let length = self.0[0].len();
-        for begin in (0..length).step_by(BLOCK * 8) {
-            let end = length.min(begin + BLOCK * 8);
-            turn_block(self.0.each_mut().map(|bytes| &mut bytes[begin..end]));
-        }
-    }
-}
-
-#[inline(always)]
-fn turn_block(blocks: [&mut [u8]; LANES]) {
-    let mut lines = [[0_u64; BLOCK]; LANES];
-    for (line, block) in lines.iter_mut().zip(&blocks) {
-        let (whole, rest) = block.as_chunks();
-        for (word, bytes) in line.iter_mut().zip(whole) {
-            *word = u64::from_le_bytes(*bytes);
-        }
-        if !rest.is_empty() {
-            let mut last = [0; 8];
-            last[..rest.len()].copy_from_slice(rest);
-            line[whole.len()] = u64::from_le_bytes(last);
-        }
-    }
-    // Halves of the square change places, then fourths, then eighths.
-    turn::<4>(&mut lines, !0 / 0xff * 0x0f);
-    turn::<2>(&mut lines, !0 / 0xff * 0x33);
-    turn::<1>(&mut lines, !0 / 0xff * 0x55);
-    for (line, block) in lines.iter().zip(blocks) {
-        let (whole, rest) = block.as_chunks_mut();
-        for (word, bytes) in line.iter().zip(&mut *whole) {
-            *bytes = word.to_le_bytes();
-        }
-        if !rest.is_empty() {
-            let last = line[whole.len()].to_le_bytes();
-            rest.copy_from_slice(&last[..rest.len()]);
-        }
-    }
-}
-
-/// Exchanges bits of lines that are `BY` apart.
-#[inline(always)]
-fn turn<const BY: usize>(lines: &mut [[u64; BLOCK]; LANES], low: u64) {
-    for first in (0..LANES).filter(|line| line & BY == 0) {
-        let (upper, lower) = lines.split_at_mut(first + BY);
-        for (upper, lower) in upper[first].iter_mut().zip(&mut lower[0]) {
-            let changes = (*upper >> BY ^ *lower) & low;
-            *lower ^= changes;
-            *upper ^= changes << BY;
-        }
+    match bytes.first_chunk() {
+        Some(word) => u32::from_le_bytes(*word),
+        None => words::begun_with(bytes) as u32,
     }
 }

@@ -13,6 +13,7 @@ mod header;
 mod interleaved;
 mod positions;
 mod rate;
+mod transpose;
 
 use std::hash::Hash;
 
@@ -25,8 +26,9 @@ pub use cells::{Cells, HEADER_BYTES};
 use geometry::DRIFT;
 pub use geometry::Geometry;
 pub use header::{Header, MAX_HASHES};
-pub use interleaved::{Interleaved, LANES, PIECE_BYTES};
+pub use interleaved::Interleaved;
 pub use positions::{Modulus, Positions, point, point_of};
+pub use transpose::{LANES, PIECE_BYTES};
 
 /// Up to this size the bits of a filter are counted to estimate its rate: there the number of items tells less.
 const COUNTED_BYTES: usize = 1024;

@@ -29,11 +29,11 @@ pub fn zeroed(len: usize) -> Option<Box<[u8]>> {
     Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(block, len)) })
 }
 
-/// A copy of bytes, or `None` if there is no memory for it.
-pub fn copied(bytes: &[u8]) -> Option<Box<[u8]>> {
+/// A copy of values, with no room to spare, or `None` if there is no memory for it.
+pub fn copied<T: Copy>(values: &[T]) -> Option<Box<[T]>> {
     let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len()).ok()?;
-    copy.extend_from_slice(bytes);
+    copy.try_reserve_exact(values.len()).ok()?;
+    copy.extend_from_slice(values);
     Some(copy.into_boxed_slice())
 }
 

@@ -13,16 +13,13 @@
 
 use crate::bloom::filter::{Filter, Geometry, Interleaved, LANES};
 use crate::bloom::hash::{BATCH, Batch, Probe};
-use crate::bloom::machine::memory::Relocate;
-use crate::bloom::stack::{LanesOfBatch, narrow, narrow_batch};
+use crate::bloom::machine::memory::{self, Relocate};
+use crate::bloom::stack::{LanesOfBatch, TOGETHER, narrow, narrow_batch};
 
 use super::period::{Lane, Period};
 
 /// Filters below this size in bytes have their own bits, which are counted to estimate their rates.
 const LEAST_BYTES: u64 = 2048;
-
-/// So many groups are looked up in together.
-const TOGETHER: usize = 8;
 
 /// In which lanes a period may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -112,10 +109,12 @@ impl Group {
 }
 
 /// Filters that are to be interleaved.
-struct Next {
+pub struct Next {
     geometry: Geometry,
     /// The number of their group, which may not be there yet.
     group: usize,
+    /// What goes with them in memory.
+    pub bytes: u64,
 }
 
 /// What the lanes of an item claim, of periods before one and from that on.
@@ -139,12 +138,9 @@ impl Lanes {
         let mut all = Vec::new();
         all.try_reserve_exact(self.all.len()).ok()?;
         for group in &self.all {
-            let mut periods = Vec::new();
-            periods.try_reserve_exact(group.periods.len()).ok()?;
-            periods.extend_from_slice(&group.periods);
             all.push(Group {
                 filters: group.filters.try_clone()?,
-                periods,
+                periods: memory::copied(&group.periods)?.into_vec(),
                 ..*group
             });
         }
@@ -164,37 +160,36 @@ impl Lanes {
         begun.map(|filters| filters.go_on(times)).is_some()
     }
 
-    /// Bytes that go with the filters which it interleaves next, if there are any.
-    pub fn bytes_of_next(&self, periods: &[Period]) -> Option<u64> {
-        let next = self.next(periods)?;
-        let (with_group, with_eight) = Group::bytes_beside(next.geometry);
-        let is_alone = next.group == self.all.len();
-        Some(with_eight + if is_alone { with_group } else { 0 })
-    }
-
     /// What it interleaves next: filters of the size that the newest has, if there are eight.
-    fn next(&self, periods: &[Period]) -> Option<Next> {
+    pub fn next(&self, periods: &[Period]) -> Option<Next> {
         let mut newest_first = periods.iter().rev().filter(|period| period.is_apart());
         let geometry = newest_first.next()?.first_geometry();
         let alike = newest_first.filter(|period| period.first_geometry() == geometry);
-        let takes = |group: &Group| group.is_full() && group.filters.takes(geometry);
-        let group = self.all.iter().position(takes);
         let is_worth_it = geometry.cell_bytes >= LEAST_BYTES && alike.count() >= LANES - 1;
-        is_worth_it.then(|| Next {
+        if !is_worth_it {
+            return None;
+        }
+        let takes = |group: &Group| group.is_full() && group.filters.takes(geometry);
+        let (with_group, with_eight) = Group::bytes_beside(geometry);
+        let (group, bytes) = match self.all.iter().position(takes) {
+            Some(group) => (group, with_eight),
+            None => (self.all.len(), with_group + with_eight),
+        };
+        Some(Next {
             geometry,
-            group: group.unwrap_or(self.all.len()),
+            group,
+            bytes,
         })
     }
 
-    /// Begins with what is next, if there is room for what goes with it, or else is settled.
-    pub fn begin(&mut self, periods: &mut [Period], has_room: bool) {
-        let begun = has_room.then(|| self.interleave(periods)).flatten();
+    /// Begins with what is next, or else is settled.
+    pub fn begin(&mut self, periods: &mut [Period], next: Option<&Next>) {
+        let begun = next.and_then(|next| self.interleave(periods, next));
         self.settled = begun.is_none();
     }
 
     /// Begins to interleave the oldest eight filters of those that are next.
-    fn interleave(&mut self, periods: &mut [Period]) -> Option<()> {
-        let next = self.next(periods)?;
+    fn interleave(&mut self, periods: &mut [Period], next: &Next) -> Option<()> {
         let alike = periods.iter_mut().filter(|period| period.is_apart());
         let alike = alike.filter(|period| period.first_geometry() == next.geometry);
         let mut of: Vec<&mut Period> = alike.take(LANES).collect();

@@ -12,7 +12,7 @@ use crate::bloom::law::{Growth, Limits, Refusal};
 use crate::bloom::stack::{self, Added, Known, ROW, Row, Stack};
 
 use super::ids::Ids;
-use super::lanes::{Begin, Lanes};
+use super::lanes::{Begin, Lanes, Next};
 use super::period::{Lane, Period};
 use super::shape::Shape;
 use super::view::View;
@@ -414,10 +414,11 @@ impl Timeline {
         let room = limits.object_bytes.saturating_sub(self.memory_bytes());
         // The capacity that it was said to grow to is kept.
         let reach = |limits| self.reach(|| now_ms, limits);
-        let bytes = self.lanes.bytes_of_next(&self.periods);
-        let has_room = bytes
-            .is_some_and(|bytes| bytes <= room && reach(limits) == reach(limits.beside(bytes)));
-        self.lanes.begin(&mut self.periods, has_room);
+        let next = self.lanes.next(&self.periods);
+        let has_room =
+            |next: &&Next| next.bytes <= room && reach(limits) == reach(limits.beside(next.bytes));
+        let next = next.as_ref().filter(has_room);
+        self.lanes.begin(&mut self.periods, next);
         self.count_own();
     }
 

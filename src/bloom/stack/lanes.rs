@@ -40,28 +40,27 @@ pub fn narrow(all: &[&Interleaved], lanes: &mut [u32], probe: Probe) {
 /// Lanes of some filters, for each item of a batch.
 pub type LanesOfBatch = [u32; BATCH];
 
-/// The same of each item of a batch; `lanes` has those of each item, for each of these filters. Filters of one size
-/// are looked up in together.
+/// So many of them at most are looked up in together.
+pub const TOGETHER: usize = 8;
+
+/// The same of each item of a batch; `lanes` has those of each item, for each of these filters, [`TOGETHER`] at most.
+/// Filters of one size are looked up in together.
 pub fn narrow_batch(all: &[&Interleaved], lanes: &mut [LanesOfBatch], batch: &Batch) {
+    debug_assert!(all.len() <= TOGETHER);
     let mut begin = 0;
     for alike in all.chunk_by(|one, other| one.geometry() == other.geometry()) {
         let lanes = &mut lanes[begin..begin + alike.len()];
-        for (alike, lanes) in alike.chunks(GROUP).zip(lanes.chunks_mut(GROUP)) {
-            words::run(NarrowBatch {
-                alike,
-                lanes,
-                batch,
-            });
-        }
+        words::run(NarrowBatch {
+            alike,
+            lanes,
+            batch,
+        });
         begin += alike.len();
     }
 }
 
 /// How many positions of each item of a batch are looked up at once, at most.
 const MOST_ROUNDS: usize = 4;
-
-/// How many interleaved filters a batch is looked up in together.
-const GROUP: usize = 8;
 
 struct NarrowBatch<'n> {
     alike: &'n [&'n Interleaved],
@@ -80,7 +79,7 @@ impl Task for NarrowBatch<'_> {
         };
         let (modulus, hashes) = (first.modulus(), first.geometry().hashes);
         // The items that a lane may claim still.
-        let mut left = [0_u64; GROUP];
+        let mut left = [0_u64; TOGETHER];
         for (left, lanes) in left.iter_mut().zip(&*self.lanes) {
             for (item, lanes) in lanes[..self.batch.len()].iter().enumerate() {
                 *left |= u64::from(*lanes != 0) << item;

@@ -9,7 +9,7 @@ use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
 use crate::bloom::law::{Growth, Law, Limits, Refusal, Standing, Step};
 use crate::bloom::number::{MAX_CAPACITY, Sums, either};
 
-pub use lanes::{LanesOfBatch, narrow, narrow_batch};
+pub use lanes::{LanesOfBatch, TOGETHER, narrow, narrow_batch};
 pub use lookup::{
     ROW, Row, any_apart_contains, any_contains, claims, claims_of_any, contains_each,
 };

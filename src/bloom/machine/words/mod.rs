@@ -9,7 +9,7 @@ mod x86;
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-pub use word::{MAX_WORDS, Task, Use, Words, byte_of, each_bit, groups, is_used};
+pub use word::{MAX_WORDS, Task, Use, Words, begun_with, byte_of, each_bit, groups, is_used};
 
 /// How many words a processor handles at once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

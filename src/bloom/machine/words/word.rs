@@ -103,6 +103,14 @@ impl Iterator for Groups {
     }
 }
 
+/// The word that fewer bytes than it has begin with, followed by zeros.
+#[cold]
+pub fn begun_with(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}
+
 /// The byte that the cell of 1 or 4 bits at a position is in.
 #[inline(always)]
 pub const fn byte_of<const CELL_BITS: u64>(position: u64) -> usize {
