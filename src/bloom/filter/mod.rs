@@ -139,6 +139,14 @@ impl Filter {
         })
     }
 
+    /// Takes back its bits, in the blob that its lane had.
+    pub(crate) fn leave_lane(&mut self, blob: Box<[u8]>) {
+        if let Layout::Interleaved { hashes } = self.layout {
+            self.layout = Layout::Bits { hashes };
+            self.blob = blob;
+        }
+    }
+
     /// Whether its bits are in a lane, and not here.
     pub(crate) const fn is_in_lane(&self) -> bool {
         matches!(self.layout, Layout::Interleaved { .. })

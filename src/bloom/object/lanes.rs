@@ -5,11 +5,13 @@
 //!      │                    are there                         its group go on
 //!      ▼                        ▼                                 ▼
 //!   a filter of its own ──► a lane, some bytes at a time ──► an empty lane ──► the next period's
+//!      ▲                        │
+//!      └────────────────────────┘ more than half of its group have passed
 //! ```
 //!
 //! Eight make a group, which the next eight join if all of its lanes are in use, up to 32. A lane takes as much
-//! memory as a filter. A group is freed once all of its lanes are empty. Where more than half are, no period begins in
-//! it, so that all soon are, unless there is no room for a filter of its own.
+//! memory as a filter. A group of which more than half are empty, as after a gap, is taken apart, eight lanes at a time,
+//! so that the empty ones are freed. No period begins in it meanwhile, unless there is no room for a filter of its own.
 
 use crate::bloom::filter::{Filter, Geometry, Interleaved, LANES};
 use crate::bloom::hash::{BATCH, Batch, Probe};
@@ -89,14 +91,32 @@ impl Group {
             })
     }
 
+    /// Whether more than half of its lanes are empty.
+    fn is_sparse(&self) -> bool {
+        2 * (self.in_use.count_ones() as usize) < self.filters.lanes()
+    }
+
+    /// Goes on so many times with what was begun, or begins to take apart the newest eight. Returns whether there was
+    /// something to do.
+    fn go_on(&mut self, times: usize) -> bool {
+        if self.is_sparse() && !self.filters.is_apart() {
+            self.filters.go_back(times);
+            return true;
+        }
+        let goes_on = !self.is_sparse() && !self.filters.is_done();
+        if goes_on {
+            self.filters.go_on(times);
+        }
+        goes_on
+    }
+
     fn is_full(&self) -> bool {
         self.in_use.count_ones() as usize == self.filters.lanes()
     }
 
     /// The number of an empty lane for a filter of this size.
     fn free_lane(&self, geometry: Geometry, at: Begin) -> Option<u8> {
-        let used = self.in_use.count_ones() as usize;
-        let takes = at == Begin::Anywhere || 2 * used >= self.filters.lanes();
+        let takes = at == Begin::Anywhere || !self.is_sparse();
         let is_free = takes && !self.is_full() && self.filters.geometry() == geometry;
         let lane = is_free.then(|| self.in_use.trailing_ones())?;
         u8::try_from(lane).ok()
@@ -155,9 +175,32 @@ impl Lanes {
 
     /// Goes on so many times with what was begun. Returns false if nothing is left of that.
     pub fn go_on(&mut self, times: usize) -> bool {
-        let filters = self.all.iter_mut().map(|group| &mut group.filters);
-        let begun = filters.rev().find(|filters| !filters.is_done());
-        begun.map(|filters| filters.go_on(times)).is_some()
+        self.all.iter_mut().rev().any(|group| group.go_on(times))
+    }
+
+    /// Has periods take back the bits of lanes that are apart, and frees the others of these. Returns whether there were
+    /// any.
+    pub fn part(&mut self, periods: &mut [Period]) -> bool {
+        let is_apart = |group: &Group| group.is_sparse() && group.filters.is_apart();
+        let Some(index) = self.all.iter().position(is_apart) else {
+            return false;
+        };
+        let group = &mut self.all[index];
+        let mut blobs = group.filters.part();
+        let kept = group.filters.lanes();
+        for period in &mut *periods {
+            let Some(lane) = period.lane.filter(|lane| lane.group as usize == index) else {
+                continue;
+            };
+            if let Some(own) = usize::from(lane.number).checked_sub(kept) {
+                period.take_back(std::mem::take(&mut blobs[own]));
+            }
+        }
+        group.in_use &= !(u32::MAX << kept);
+        group.periods.truncate(kept);
+        group.periods.shrink_to_fit();
+        self.tidy(periods);
+        true
     }
 
     /// What it interleaves next: filters of the size that the newest has, if there are eight.

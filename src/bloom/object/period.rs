@@ -35,6 +35,13 @@ impl Period {
         }
     }
 
+    /// Has its first filter take back its bits, in the blob that its lane had.
+    pub(super) fn take_back(&mut self, blob: Box<[u8]>) {
+        self.stack.filters_mut()[0].leave_lane(blob);
+        self.stack.settle_bytes();
+        self.lane = None;
+    }
+
     /// Whether all filters have their own bits.
     pub const fn is_apart(&self) -> bool {
         self.lane.is_none()

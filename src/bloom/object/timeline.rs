@@ -411,6 +411,9 @@ impl Timeline {
 
     #[cold]
     fn interleave_next(&mut self, now_ms: u64, limits: Limits) {
+        if self.lanes.part(&mut self.periods) {
+            return self.count_own();
+        }
         let room = limits.object_bytes.saturating_sub(self.memory_bytes());
         // The capacity that it was said to grow to is kept.
         let reach = |limits| self.reach(|| now_ms, limits);

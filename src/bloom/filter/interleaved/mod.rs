@@ -11,7 +11,9 @@
 //!
 //! Bytes `i` and `i + 1` of all blobs have the same bits as those bytes of the filters had, turned: lines become
 //! columns. So filters are interleaved where they are, some bytes at a time, and take no more memory: eight, and then
-//! eight others that come to those.
+//! eight others that come to those. The last that came are taken apart the same way.
+
+mod steps;
 
 use std::ops::Range;
 
@@ -22,7 +24,7 @@ use crate::bloom::machine::words;
 use super::cells::HEADER_BYTES;
 use super::geometry::Geometry;
 use super::positions::{Modulus, Positions};
-use super::transpose::{LANES, MOST_EIGHTS, PARTS, PIECE_BYTES, Pick, Turn, exchange, of_blob};
+use super::transpose::{LANES, MOST_EIGHTS, PARTS, PIECE_BYTES, Pick, of_blob};
 
 /// Filters, interleaved. Each is a *lane*; a lane may be given to another filter when its own is gone.
 #[derive(Debug)]
@@ -33,7 +35,7 @@ pub struct Interleaved {
     reciprocal: u64,
     /// 2⁶³ divided by the bytes in a word, rounded up.
     reciprocal_of_eights: u64,
-    /// So many bytes of each blob's cells are in words of this size. The others are as they were before the last eight
+    /// So many bytes of each blob's cells are in words of this size. The others are as they were before the newest eight
     /// filters came: those have their own bits, the others words without them.
     done: usize,
     /// The lanes, of each piece, whose bits are in use there. Those of the others were left by a filter that is gone.
@@ -78,25 +80,6 @@ impl Interleaved {
             done: 0,
             in_use: in_use.into_boxed_slice(),
         })
-    }
-
-    /// Whether it takes eight more filters of a size.
-    pub fn takes(&self, geometry: Geometry) -> bool {
-        self.geometry == geometry && self.eights() < MOST_EIGHTS && self.is_done()
-    }
-
-    /// Begins to interleave the filters that `lend` gives the blobs of, where it [`takes`](Self::takes) them. If there is
-    /// no memory for what goes with them, returns `None`, and asks for none.
-    pub fn take(&mut self, lend: impl FnOnce() -> Option<[Box<[u8]>; LANES]>) -> Option<()> {
-        self.blobs.try_reserve_exact(LANES).ok()?;
-        let blobs = lend()?;
-        for lanes in &mut self.in_use {
-            *lanes |= u32::from(u8::MAX) << self.blobs.len();
-        }
-        self.blobs.extend(blobs);
-        self.reciprocal_of_eights = (1_u64 << 63).div_ceil(self.eights() as u64);
-        self.done = 0;
-        Some(())
     }
 
     pub fn try_clone(&self) -> Option<Self> {
@@ -155,36 +138,6 @@ impl Interleaved {
         } else {
             1
         }
-    }
-
-    /// Interleaves so many times some bytes more, each in about a microsecond.
-    pub fn go_on(&mut self, times: usize) {
-        for _ in 0..times {
-            if self.is_done() {
-                break;
-            }
-            self.interleave_some();
-        }
-    }
-
-    fn interleave_some(&mut self) {
-        let (eights, before) = (self.eights(), self.eights_before());
-        let (unit, all) = (eights * before, self.filled_by(eights));
-        let end = self.done + (PIECE_BYTES / eights).next_multiple_of(unit);
-        // At the end come the bytes that do not fill a word.
-        let (end_before, end, last) = if end + unit > all {
-            (self.filled_by(before), all, self.cell_bytes())
-        } else {
-            (end, end, end)
-        };
-        let newest = &mut self.blobs[(eights - 1) * LANES..];
-        if let Ok(newest) = <&mut [_; LANES]>::try_from(newest) {
-            let bytes = of_blob(&(self.done..last));
-            words::run(Turn(newest.each_mut().map(|blob| &mut blob[bytes.clone()])));
-        }
-        exchange(&mut self.blobs, before, self.done..end_before);
-        exchange(&mut self.blobs, eights, self.done..end);
-        self.done = end;
     }
 
     /// The number of the word that has a byte of the filters in it, and which part of it that is.

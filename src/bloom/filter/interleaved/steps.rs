@@ -1,0 +1,172 @@
+//! How filters come to be interleaved, and are taken apart: some bytes at a time, because others wait meanwhile.
+
+use std::ops::Range;
+
+use crate::bloom::machine::words;
+
+use super::super::geometry::Geometry;
+use super::super::transpose::{LANES, MOST_EIGHTS, PIECE_BYTES, Turn, exchange, of_blob};
+use super::Interleaved;
+
+/// Bytes of each blob that are interleaved together.
+struct Step {
+    begin: usize,
+    /// Up to here there were words without the newest eight.
+    end_before: usize,
+    /// Up to here there are words with them.
+    end: usize,
+    /// Up to here they have their bits turned.
+    last: usize,
+}
+
+impl Step {
+    const fn before(&self) -> Range<usize> {
+        self.begin..self.end_before
+    }
+
+    const fn words(&self) -> Range<usize> {
+        self.begin..self.end
+    }
+}
+
+impl Interleaved {
+    /// Whether it takes eight more filters of a size.
+    pub fn takes(&self, geometry: Geometry) -> bool {
+        self.geometry == geometry && self.eights() < MOST_EIGHTS && self.is_done()
+    }
+
+    /// Begins to interleave the filters that `lend` gives the blobs of, where it [`takes`](Self::takes) them. If there is
+    /// no memory for what goes with them, returns `None`, and asks for none.
+    pub fn take(&mut self, lend: impl FnOnce() -> Option<[Box<[u8]>; LANES]>) -> Option<()> {
+        self.blobs.try_reserve_exact(LANES).ok()?;
+        let blobs = lend()?;
+        for lanes in &mut self.in_use {
+            *lanes |= u32::from(u8::MAX) << self.blobs.len();
+        }
+        self.blobs.extend(blobs);
+        self.count_eights();
+        self.done = 0;
+        Some(())
+    }
+
+    /// Whether the newest eight have their own bits, all of them.
+    pub const fn is_apart(&self) -> bool {
+        self.done == 0
+    }
+
+    /// Gives back the blobs of the newest eight, which [are apart](Self::is_apart), in order of their lanes. Those lanes
+    /// are gone.
+    pub fn part(&mut self) -> Vec<Box<[u8]>> {
+        debug_assert!(self.is_apart());
+        let kept = self.blobs.len().saturating_sub(LANES);
+        let parted = self.blobs.split_off(kept);
+        self.blobs.shrink_to_fit();
+        for lanes in &mut self.in_use {
+            *lanes &= !(u32::MAX << kept);
+        }
+        self.count_eights();
+        self.done = match self.eights() {
+            0 => 0,
+            eights => self.filled_by(eights),
+        };
+        parted
+    }
+
+    fn count_eights(&mut self) {
+        self.reciprocal_of_eights = (1_u64 << 63).div_ceil(self.eights().max(1) as u64);
+    }
+
+    /// Interleaves so many times some bytes more, each in about a microsecond.
+    pub fn go_on(&mut self, times: usize) {
+        for _ in 0..times {
+            if self.is_done() {
+                break;
+            }
+            let (eights, before) = (self.eights(), self.eights_before());
+            let step = self.step(self.done);
+            self.turn_newest(&step);
+            exchange(&mut self.blobs, before, step.before());
+            exchange(&mut self.blobs, eights, step.words());
+            self.done = step.end;
+        }
+    }
+
+    /// Takes the newest eight so many times some bytes further apart, each in about a microsecond.
+    pub fn go_back(&mut self, times: usize) {
+        for _ in 0..times {
+            if self.is_apart() {
+                break;
+            }
+            let (eights, before) = (self.eights(), self.eights_before());
+            let step = self.step_to(self.done);
+            exchange(&mut self.blobs, eights, step.words());
+            exchange(&mut self.blobs, before, step.before());
+            self.turn_newest(&step);
+            self.done = step.begin;
+            self.clear_newest(step.begin..step.last);
+        }
+    }
+
+    /// The bytes that are interleaved together, from the first one on.
+    fn step(&self, begin: usize) -> Step {
+        let (eights, before) = (self.eights(), self.eights_before());
+        let (unit, all) = (eights * before, self.filled_by(eights));
+        let end = begin + self.step_bytes();
+        // At the end come the bytes that do not fill a word.
+        let (end_before, end, last) = if end + unit > all {
+            (self.filled_by(before), all, self.cell_bytes())
+        } else {
+            (end, end, end)
+        };
+        Step {
+            begin,
+            end_before,
+            end,
+            last,
+        }
+    }
+
+    /// The same, up to the end.
+    fn step_to(&self, end: usize) -> Step {
+        let unit = self.eights() * self.eights_before();
+        let last_begin = if self.is_done() {
+            end.saturating_sub(unit)
+        } else {
+            end - 1
+        };
+        self.step(last_begin - last_begin % self.step_bytes())
+    }
+
+    /// How many bytes of each blob are interleaved together.
+    const fn step_bytes(&self) -> usize {
+        let unit = self.eights() * self.eights_before();
+        (PIECE_BYTES / self.eights()).next_multiple_of(unit)
+    }
+
+    fn newest(&mut self) -> &mut [Box<[u8]>] {
+        let begin = self.blobs.len().saturating_sub(LANES);
+        &mut self.blobs[begin..]
+    }
+
+    fn turn_newest(&mut self, step: &Step) {
+        let bytes = of_blob(&(step.begin..step.last));
+        if let Ok(newest) = <&mut [_; LANES]>::try_from(self.newest()) {
+            words::run(Turn(newest.each_mut().map(|blob| &mut blob[bytes.clone()])));
+        }
+    }
+
+    /// Clears what other filters left in bytes of the newest eight, which have their own bits there.
+    fn clear_newest(&mut self, bytes: Range<usize>) {
+        let first = self.blobs.len().saturating_sub(LANES);
+        for piece in bytes.start / PIECE_BYTES..bytes.end.div_ceil(PIECE_BYTES) {
+            let (begin, end) = (piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES);
+            let left = of_blob(&(bytes.start.max(begin)..bytes.end.min(end)));
+            let in_use = self.in_use[piece] >> first;
+            for (lane, blob) in self.newest().iter_mut().enumerate() {
+                if in_use >> lane & 1 == 0 {
+                    blob[left.clone()].fill(0);
+                }
+            }
+        }
+    }
+}
