@@ -154,6 +154,22 @@ pub fn either(events: impl Iterator<Item = f64>) -> f64 {
     events.fold(0.0, |any, event| any + event * (1.0 - any))
 }
 
+/// A whole number, rounded.
+#[allow(clippy::cast_precision_loss, reason = "an estimate needs no more")]
+pub const fn to_double(number: u64) -> f64 {
+    number as f64
+}
+
+/// A number without its fraction, from 0 to the largest.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from a double saturates"
+)]
+pub const fn to_whole(number: f64) -> u64 {
+    number as u64
+}
+
 /// Sums over filters, none of which passes [`MAX_CAPACITY`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {

@@ -148,3 +148,8 @@ impl Task for InUseInUnion<'_> {
                 .sum::<u64>()
     }
 }
+
+/// A number of counters, as it is kept.
+pub fn saturated(in_use: u64) -> u32 {
+    u32::try_from(in_use).unwrap_or(u32::MAX)
+}

@@ -11,7 +11,7 @@
 
 use std::f64::consts::LN_2;
 
-use crate::bloom::number::{Fraction, exp, ln, rounded_ln};
+use crate::bloom::number::{Fraction, exp, ln, rounded_ln, to_double};
 
 use super::cells::Cells;
 use super::rate;
@@ -116,10 +116,6 @@ impl Geometry {
     pub const fn is_large(&self) -> bool {
         self.blob_bytes() >= LARGE_BYTES as u64
     }
-}
-
-fn to_double(number: u64) -> f64 {
-    number as f64
 }
 
 /// The most hash functions of a filter for this rate.

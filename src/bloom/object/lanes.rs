@@ -198,7 +198,6 @@ impl Lanes {
         }
         group.in_use &= !(u32::MAX << kept);
         group.periods.truncate(kept);
-        group.periods.shrink_to_fit();
         self.tidy(periods);
         true
     }

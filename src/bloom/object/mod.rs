@@ -1,5 +1,6 @@
 //! What a key holds.
 
+mod additions;
 mod check;
 mod estimate;
 mod ids;
@@ -8,6 +9,7 @@ mod merge;
 mod outline;
 mod overlap;
 mod period;
+mod plan;
 mod shape;
 mod timeline;
 mod view;
@@ -23,14 +25,14 @@ use crate::bloom::number::{MAX_CAPACITY, either};
 use crate::bloom::stack::{Added, Stack};
 
 use check::Check;
-use lanes::Lanes;
 use timeline::Timeline;
 
 pub use ids::{Ids, Interval};
 pub use merge::MergeError;
 pub use outline::{FilterOutline, Outline, PeriodOutline};
 pub use period::Period;
-pub use shape::{Kind, Plan, Shape};
+pub use plan::Plan;
+pub use shape::{Kind, Shape};
 use view::Blobs;
 pub use view::View;
 pub use window::{Time, Window};
@@ -585,49 +587,4 @@ fn views<'o>(
 /// A sum over periods; only files can claim so many that it is cut.
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add).min(MAX_CAPACITY)
-}
-
-impl Shape {
-    /// The capacity that an object of this shape can grow to, in a period if it has any, and what stops it:
-    /// nothing, if that is [`MAX_CAPACITY`](crate::bloom::MAX_CAPACITY).
-    pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
-        let (base, period) = self.base_bytes();
-        self.reach_beside(base + period, limits)
-    }
-
-    /// The filters that an object of this shape has once it takes `items`, in a period if it has any, and its
-    /// memory.
-    ///
-    /// # Errors
-    /// Any [`Refusal`]: [`Refusal::Full`] where it is not to grow and its capacity is smaller.
-    pub fn plan(&self, items: u64, limits: Limits) -> Result<Plan, Refusal> {
-        let (base, period) = self.base_bytes();
-        let (_, first_bytes) = self.stack_beside(base + period, 0, limits)?;
-        let (filters, bytes) = self.stack_beside(base + period, items, limits)?;
-        let periods = (bytes - base).saturating_mul(self.most_periods());
-        let lanes = match self.kind {
-            Kind::Windowed(_) => Lanes::bytes_beside(self.first_geometry()?, self.most_periods()),
-            Kind::Plain | Kind::Counting => 0,
-        };
-        let full_bytes = base.saturating_add(periods).saturating_add(lanes);
-        if full_bytes > limits.object_bytes {
-            return Err(Refusal::MemoryLimit);
-        }
-        Ok(Plan {
-            filters,
-            first_bytes,
-            full_bytes,
-        })
-    }
-
-    /// Bytes of an object without periods, and of a period without filters.
-    const fn base_bytes(&self) -> (u64, u64) {
-        match self.kind {
-            Kind::Plain => (Object::BASE_BYTES, 0),
-            Kind::Windowed(_) | Kind::Counting => {
-                let base = Object::BASE_BYTES + Timeline::BASE_BYTES;
-                (base, size_of::<Period>() as u64)
-            }
-        }
-    }
 }

@@ -26,25 +26,6 @@ pub struct Shape {
     pub kind: Kind,
 }
 
-/// What an object takes, before there is one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// The filters of one stack, oldest first: what each takes, and its size.
-    pub filters: Vec<(u64, Geometry)>,
-    /// Bytes of the object as it is made, with one filter.
-    pub first_bytes: u64,
-    /// Bytes of the object with all of these filters; with a window, in each of the periods that may take memory
-    /// at a time.
-    pub full_bytes: u64,
-}
-
-impl Plan {
-    /// Sum of the filters' capacities; with a window, of one period.
-    pub fn capacity(&self) -> u64 {
-        self.filters.iter().map(|(capacity, _)| capacity).sum()
-    }
-}
-
 impl Shape {
     /// An object of bits that stay.
     pub const fn plain(params: Params) -> Self {

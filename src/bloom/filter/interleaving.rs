@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use crate::bloom::machine::words;
 
-use super::super::geometry::Geometry;
-use super::super::transpose::{LANES, MOST_EIGHTS, PIECE_BYTES, Turn, exchange, of_blob};
-use super::Interleaved;
+use super::geometry::Geometry;
+use super::interleaved::Interleaved;
+use super::transpose::{LANES, MOST_EIGHTS, PIECE_BYTES, Turn, exchange, of_blob};
 
 /// Bytes of each blob that are interleaved together.
 struct Step {
@@ -60,7 +60,6 @@ impl Interleaved {
         debug_assert!(self.is_apart());
         let kept = self.blobs.len().saturating_sub(LANES);
         let parted = self.blobs.split_off(kept);
-        self.blobs.shrink_to_fit();
         for lanes in &mut self.in_use {
             *lanes &= !(u32::MAX << kept);
         }
@@ -110,10 +109,9 @@ impl Interleaved {
     /// The bytes that are interleaved together, from the first one on.
     fn step(&self, begin: usize) -> Step {
         let (eights, before) = (self.eights(), self.eights_before());
-        let (unit, all) = (eights * before, self.filled_by(eights));
-        let end = begin + self.step_bytes();
+        let (end, all) = (begin + self.step_bytes(), self.filled_by(eights));
         // At the end come the bytes that do not fill a word.
-        let (end_before, end, last) = if end + unit > all {
+        let (end_before, end, last) = if end >= all {
             (self.filled_by(before), all, self.cell_bytes())
         } else {
             (end, end, end)
@@ -128,13 +126,8 @@ impl Interleaved {
 
     /// The same, up to the end.
     fn step_to(&self, end: usize) -> Step {
-        let unit = self.eights() * self.eights_before();
-        let last_begin = if self.is_done() {
-            end.saturating_sub(unit)
-        } else {
-            end - 1
-        };
-        self.step(last_begin - last_begin % self.step_bytes())
+        let last = end - 1;
+        self.step(last - last % self.step_bytes())
     }
 
     /// How many bytes of each blob are interleaved together.

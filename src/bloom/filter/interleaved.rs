@@ -13,8 +13,6 @@
 //! columns. So filters are interleaved where they are, some bytes at a time, and take no more memory: eight, and then
 //! eight others that come to those. The last that came are taken apart the same way.
 
-mod steps;
-
 use std::ops::Range;
 
 use crate::bloom::hash::Probe;
@@ -30,16 +28,16 @@ use super::transpose::{LANES, MOST_EIGHTS, PARTS, PIECE_BYTES, Pick, of_blob};
 #[derive(Debug)]
 pub struct Interleaved {
     /// One for each lane. Each begins with the header of a filter; the filters' headers are all the same.
-    blobs: Vec<Box<[u8]>>,
-    geometry: Geometry,
+    pub(super) blobs: Vec<Box<[u8]>>,
+    pub(super) geometry: Geometry,
     reciprocal: u64,
     /// 2⁶³ divided by the bytes in a word, rounded up.
-    reciprocal_of_eights: u64,
+    pub(super) reciprocal_of_eights: u64,
     /// So many bytes of each blob's cells are in words of this size. The others are as they were before the newest eight
     /// filters came: those have their own bits, the others words without them.
-    done: usize,
+    pub(super) done: usize,
     /// The lanes, of each piece, whose bits are in use there. Those of the others were left by a filter that is gone.
-    in_use: Box<[u32]>,
+    pub(super) in_use: Box<[u32]>,
 }
 
 /// Where some bytes of eight filters are.
@@ -107,7 +105,7 @@ impl Interleaved {
 
     /// Bytes in a word.
     #[inline(always)]
-    const fn eights(&self) -> usize {
+    pub(super) const fn eights(&self) -> usize {
         self.blobs.len() / LANES
     }
 
@@ -117,12 +115,12 @@ impl Interleaved {
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "they are in memory")]
-    const fn cell_bytes(&self) -> usize {
+    pub(super) const fn cell_bytes(&self) -> usize {
         self.geometry.cell_bytes as usize
     }
 
     /// How many bytes of each blob words of so many bytes fill. Behind them each eight lanes have their own bytes.
-    const fn filled_by(&self, eights: usize) -> usize {
+    pub(super) const fn filled_by(&self, eights: usize) -> usize {
         self.cell_bytes() - self.cell_bytes() % eights
     }
 
@@ -132,7 +130,7 @@ impl Interleaved {
     }
 
     /// How many eights there were before the last came, but 1 where there were none.
-    const fn eights_before(&self) -> usize {
+    pub(super) const fn eights_before(&self) -> usize {
         if self.eights() > 1 {
             self.eights() - 1
         } else {

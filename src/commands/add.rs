@@ -1,0 +1,260 @@
+//! BF.ADD, MADD, INSERT, and RESERVE.
+
+use std::ops::Range;
+
+use crate::args::{Insert, Reserve};
+use crate::bloom::{Added, Kind, Object, Refusal, Seed, Shape, Time};
+use crate::config;
+use crate::ffi::{Argv, Ctx, Keyspace, Str};
+use crate::keyspace::{self, Moment, Writer};
+use crate::reply::{Error, Reply, send, send_error};
+
+use super::request::{expiry, items, key, origin};
+
+/// BF.ADD key item
+pub fn add<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    if args.len() != 3 {
+        return ctx.reply_wrong_arity();
+    }
+    let mut writer = Writer::open(keys, key(&args));
+    let item = args.string(2);
+    let added = writer.update(|object| {
+        let limits = || keyspace::limits_for(ctx);
+        let plain = object.is_plain();
+        plain.then(|| object.add(item.bytes(), Time::default(), None, limits))
+    });
+    match added {
+        Ok(Ok(Some(Ok(Added::New)))) => {
+            writer.added_all();
+            ctx.reply_bool(true);
+        }
+        Ok(Ok(Some(Ok(Added::Present | Added::Again)))) => ctx.reply_bool(false),
+        Ok(Ok(Some(Err(refusal)))) => send_error(ctx, refusal.into()),
+        Err(error) => send_error(ctx, error),
+        // No object yet, or one that is not plain.
+        Ok(Ok(None) | Err(_)) => match write(ctx, writer, args, &Addition::of_items(2..3)) {
+            Ok(outcomes) => match outcomes[0] {
+                Ok(added) => ctx.reply_bool(added == Added::New),
+                Err(refusal) => send_error(ctx, refusal.into()),
+            },
+            Err(error) => send_error(ctx, error),
+        },
+    }
+}
+
+/// BF.MADD key item [item ...]
+pub fn madd<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    if args.len() < 3 {
+        return ctx.reply_wrong_arity();
+    }
+    let addition = Addition::of_items(2..args.len());
+    let writer = Writer::open(keys, key(&args));
+    reply_outcomes(ctx, write(ctx, writer, args, &addition));
+}
+
+/// BF.INSERT key [option ...] [ITEMS item ...]
+pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    let outcome = Insert::parse(&args, config::defaults(), origin(ctx)).and_then(|request| {
+        if let (Some(wanted), Some(shape)) = (request.scale_to, &request.create) {
+            require_reach(shape, wanted)?;
+        }
+        let addition = Addition {
+            create: request.create,
+            seed: request.seed,
+            moment: Moment {
+                at_ms: replicated_time(ctx, request.at_ms)?,
+                ttl_ms: request.ttl_ms,
+                id: request.id,
+            },
+            items: request.items,
+            only_items: false,
+        };
+        write(ctx, Writer::open(keys, key(&args)), args, &addition)
+    });
+    reply_outcomes(ctx, outcome);
+}
+
+/// The time in a command from a primary or an AOF. A client must not give one.
+fn replicated_time(ctx: Ctx, at_ms: Option<u64>) -> Result<Option<u64>, Error> {
+    match at_ms {
+        Some(_) if !ctx.must_obey() => Err(Error::UnknownOption),
+        at_ms => Ok(at_ms),
+    }
+}
+
+/// Refuses an object that could not grow to this capacity.
+fn require_reach(shape: &Shape, wanted: u64) -> Result<(), Error> {
+    match shape.reach(keyspace::limits()) {
+        (reached, _) if reached >= wanted => Ok(()),
+        (_, Some(Refusal::RateTooSmall)) => Err(Error::ScaleToRate),
+        _ => Err(Error::ScaleToMemory),
+    }
+}
+
+/// The outcome for each item of a command, in order. A refusal ends the list.
+type Outcomes = Vec<Result<Added, Refusal>>;
+
+fn reply_outcomes(ctx: Ctx, outcomes: Result<Outcomes, Error>) {
+    let outcomes = match outcomes {
+        Ok(outcomes) => outcomes,
+        Err(error) => return send_error(ctx, error),
+    };
+    ctx.reply_array(outcomes.len());
+    for outcome in outcomes {
+        match outcome {
+            Ok(added) => ctx.reply_bool(added == Added::New),
+            Err(refusal) => send_error(ctx, refusal.into()),
+        }
+    }
+}
+
+/// Items to add.
+struct Addition {
+    /// The object to create if there is none.
+    create: Option<Shape>,
+    seed: Option<Seed>,
+    /// The time of the write, and the items' time to live and id.
+    moment: Moment,
+    /// The indices of the items among the words.
+    items: Range<usize>,
+    /// Whether the command has nothing but items after its key.
+    only_items: bool,
+}
+
+impl Addition {
+    fn of_items(items: Range<usize>) -> Self {
+        Self {
+            create: Some(Shape::plain(config::defaults())),
+            seed: None,
+            moment: Moment::default(),
+            items,
+            only_items: true,
+        }
+    }
+
+    /// Requires that an object of this kind can take the items' time to live and id.
+    #[inline]
+    fn require_suits(&self, kind: Kind) -> Result<(), Error> {
+        match kind {
+            Kind::Plain | Kind::Counting if self.moment.ttl_ms.is_some() => Err(Error::NoWindow),
+            Kind::Plain | Kind::Windowed(_) if self.moment.id.is_some() => Err(Error::NoCounters),
+            _ => Ok(()),
+        }
+    }
+
+    /// The time and the moment for an object of this shape, if it can take the items.
+    fn moment_for(&self, ctx: Ctx, shape: &Shape) -> Result<(Time, Moment), Error> {
+        self.require_suits(shape.kind)?;
+        let Moment { at_ms, ttl_ms, id } = self.moment;
+        let window = shape.window();
+        if window.is_some_and(|window| ttl_ms > Some(window.ms())) && !ctx.must_obey() {
+            return Err(Error::LongTtl);
+        }
+        // Without periods no time matters, and none is read.
+        let at_ms = window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
+        let now_ms = at_ms.unwrap_or(0);
+        Ok((Time { now_ms, ttl_ms }, Moment { at_ms, ttl_ms, id }))
+    }
+}
+
+/// Adds items to the object under the command's key, or to a new one.
+fn write<'a>(
+    ctx: Ctx<'a>,
+    mut writer: Writer<'_, 'a>,
+    args: Argv<'a>,
+    addition: &Addition,
+) -> Result<Outcomes, Error> {
+    let range = addition.items.clone();
+    let (first, count) = (range.start, range.len());
+    let limits = || keyspace::limits_for(ctx);
+    let written = writer.update(|object| {
+        let mut outcomes = Outcomes::with_capacity(count);
+        let items = items(args, range.clone());
+        let (mut time, mut moment) = (Time::default(), None);
+        if object.is_plain() {
+            addition.require_suits(Kind::Plain)?;
+        } else {
+            let (now, of_items) = addition.moment_for(ctx, &object.shape())?;
+            (time, moment) = (now, Some(of_items));
+        }
+        let tidied = object.tidy(time.now_ms);
+        let id = addition.moment.id;
+        object.add_each(items, time, id, limits, |outcome| outcomes.push(outcome));
+        Ok::<_, Error>((outcomes, moment.map(|moment| (tidied, moment))))
+    })?;
+    let Ok(written) = written else {
+        let shape = addition.create.as_ref().ok_or(Error::NotFound)?;
+        return create(ctx, writer, shape, addition, args, None);
+    };
+    let (outcomes, tidied) = written?;
+    let changed = || changed_items(args, first, &outcomes);
+    match tidied {
+        Some((tidied, moment)) => {
+            let changed = changed();
+            if tidied || !changed.is_empty() {
+                writer.added_at(&changed, &moment);
+            }
+        }
+        None if addition.only_items && outcomes.iter().all(|o| *o == Ok(Added::New)) => {
+            writer.added_all();
+        }
+        None => {
+            let changed = changed();
+            if !changed.is_empty() {
+                writer.added(&changed);
+            }
+        }
+    }
+    Ok(outcomes)
+}
+
+/// The items that changed the object.
+fn changed_items<'a>(args: Argv<'a>, first: usize, outcomes: &Outcomes) -> Vec<Str<'a>> {
+    let indexed = outcomes.iter().enumerate();
+    let changed = indexed.filter(|(_, o)| matches!(o, Ok(Added::New | Added::Again)));
+    changed
+        .map(|(index, _)| args.string(first + index))
+        .collect()
+}
+
+/// Creates an object with items in it, under a key with this time to live. On an error there is no key.
+fn create<'a>(
+    ctx: Ctx<'a>,
+    writer: Writer<'_, 'a>,
+    shape: &Shape,
+    addition: &Addition,
+    args: Argv<'a>,
+    ttl_ms: Option<u64>,
+) -> Result<Outcomes, Error> {
+    let expires_ms = ttl_ms.map(expiry).transpose()?;
+    let limits = keyspace::limits_for(ctx);
+    let seed = addition.seed.unwrap_or_else(config::new_seed);
+    let (time, moment) = addition.moment_for(ctx, shape)?;
+    let mut object = Object::new(shape, seed, time, limits)?;
+    let range = addition.items.clone();
+    let first = range.start;
+    let mut outcomes = Outcomes::with_capacity(range.len());
+    let items = items(args, range);
+    object.add_each(items, time, moment.id, || limits, |o| outcomes.push(o));
+    let changed = changed_items(args, first, &outcomes);
+    writer.create(object, &changed, &moment, expires_ms);
+    Ok(outcomes)
+}
+
+/// BF.RESERVE key rate capacity [option ...]
+pub fn reserve<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    let reserved = Reserve::parse(&args, config::defaults()).and_then(|request| {
+        let mut writer = Writer::open(keys, key(&args));
+        if writer.exists()? {
+            return if request.unless_exists {
+                Ok(Reply::Null)
+            } else {
+                Err(Error::Exists)
+            };
+        }
+        let addition = Addition::of_items(0..0);
+        create(ctx, writer, &request.shape, &addition, args, request.ttl_ms)?;
+        Ok(Reply::Ok)
+    });
+    send(ctx, reserved);
+}

@@ -1,0 +1,17 @@
+//! One function per command: parse, open, act, publish, reply.
+
+mod add;
+mod describe;
+mod lookup;
+mod merge;
+mod remove;
+mod request;
+mod transfer;
+
+pub use add::{add, insert, madd, reserve};
+pub use describe::{debug, info};
+pub use lookup::{card, count, exists, mexists, missing};
+pub use merge::merge;
+pub use remove::{del, mdel};
+pub use request::{items, key, origin};
+pub use transfer::{load, loadchunk, scandump};

@@ -1,0 +1,61 @@
+//! BF.DEL and MDEL.
+
+use std::ops::Range;
+
+use crate::args::Delete;
+use crate::ffi::{Argv, Ctx, Keyspace, Str};
+use crate::keyspace::Writer;
+use crate::reply::{Error, send_error};
+
+use super::request::{items, key, require_counters};
+
+/// BF.DEL key item [ID id]
+pub fn del<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    let removed = Delete::parse(&args).and_then(|request| remove(keys, args, 2..3, request.id));
+    match removed {
+        Ok(removed) => ctx.reply_bool(removed[0]),
+        Err(error) => send_error(ctx, error),
+    }
+}
+
+/// BF.MDEL key item [item ...]
+pub fn mdel<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    if args.len() < 3 {
+        return ctx.reply_wrong_arity();
+    }
+    match remove(keys, args, 2..args.len(), None) {
+        Ok(removed) => {
+            ctx.reply_array(removed.len());
+            for removed in removed {
+                ctx.reply_bool(removed);
+            }
+        }
+        Err(error) => send_error(ctx, error),
+    }
+}
+
+/// Removes items from the object under the command's key. Returns for each whether it was removed.
+fn remove<'a>(
+    keys: &mut Keyspace<'a>,
+    args: Argv<'a>,
+    range: Range<usize>,
+    id: Option<u64>,
+) -> Result<Vec<bool>, Error> {
+    let mut writer = Writer::open(keys, key(&args));
+    let removed = writer.update(|object| {
+        require_counters(object)?;
+        let items = items(args, range.clone());
+        let of_each = items.map(|item| object.remove(item, id));
+        Ok::<_, Error>(of_each.collect::<Vec<_>>())
+    })?;
+    let Ok(removed) = removed else {
+        return Ok(vec![false; range.len()]);
+    };
+    let removed = removed?;
+    let indexed = range.zip(&removed).filter(|(_, removed)| **removed);
+    let gone: Vec<Str> = indexed.map(|(index, _)| args.string(index)).collect();
+    if !gone.is_empty() {
+        writer.removed(&gone, id);
+    }
+    Ok(removed)
+}
