@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::acl::has_categories;
 use crate::foreign::{hex, on_log_of};
+use crate::forged::{Rdb, Refusing, rdb_version, seal};
 use crate::harness::{
     Client, Plugin, Reply, Server, array, bulk, digest, error, int, ok, simple, supported_servers,
     wait_until,
 };
-use crate::hostile::{Rdb, Refusing, rdb_version, seal};
 use crate::ledger::{self, nothing_is_being_freed};
 use crate::persistence::{rewrite_aof, with_command_log};
 use crate::replies::in_both_protocols;

@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use crate::acl::COMMANDS;
 use crate::carried;
 use crate::cuckoo;
+use crate::forged::{Forged, ForgedFilter};
 use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id, meet, node};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::hostile::{Forged, ForgedFilter};
 use crate::ledger;
 use crate::persistence::{LASTING_WINDOW, Population, load_chunks};
 

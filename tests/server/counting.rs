@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::hostile::Random;
 use crate::ledger;
 use crate::persistence::{LASTING_WINDOW, rewrite_aof, with_command_log};
+use crate::random::Random;
 use crate::replication::{Log, other_settings};
 use crate::windows::{Command, Retold, command};
 

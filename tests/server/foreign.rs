@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::forged::{rdb_version, seal};
 use crate::harness::{
     Builder, Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::hostile::{rdb_version, seal};
 use crate::ledger::{self, played_primary};
 
 /// Who wrote the files.

@@ -12,6 +12,7 @@ mod docs;
 mod events;
 mod example;
 mod foreign;
+mod forged;
 mod forkless;
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -28,6 +29,7 @@ mod pages;
 mod persistence;
 mod plan;
 mod pulled;
+mod random;
 mod recipes;
 mod refusals;
 mod releases;
@@ -42,4 +44,5 @@ mod soak;
 #[cfg(feature = "cli")]
 mod tool;
 mod travel;
+mod usage;
 mod windows;

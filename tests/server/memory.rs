@@ -5,10 +5,11 @@ use std::process::Command;
 use std::{env, fs};
 
 use crate::carried;
+use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_until};
-use crate::hostile::{Forged, ForgedFilter, memory};
 use crate::ledger;
 use crate::persistence::{LASTING_WINDOW, Population};
+use crate::usage::memory;
 
 fn size(client: &mut Client, key: &str) -> i64 {
     client.cmd(&format!("BF.INFO {key} SIZE")).as_array()[0].as_int()

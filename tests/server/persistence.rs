@@ -9,11 +9,12 @@ use valkeybloom::bloom::{Limits, Object};
 
 use crate::carried;
 use crate::cuckoo;
+use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, array, bulk, digest, error, int, ok, simple, wait_until,
 };
-use crate::hostile::{Forged, ForgedFilter, Random};
 use crate::ledger;
+use crate::random::Random;
 
 /// What BF.SCANDUMP gives and BF.LOADCHUNK takes: cursors, and bytes.
 pub type Pieces = Vec<(u64, Vec<u8>)>;

@@ -12,9 +12,9 @@ use valkeybloom::bloom::{
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::hostile::Random;
 use crate::ledger;
 use crate::persistence::{Pieces, Population, configure, load_chunks, rewrite_aof, split};
+use crate::random::Random;
 
 /// Settings under which all objects would come out other than under a primary's.
 pub const OTHER_SETTINGS: [(&str, &str); 8] = [

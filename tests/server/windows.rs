@@ -12,10 +12,11 @@ use crate::foreign::on_log_of;
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, simple, wait_in_sync, wait_until,
 };
-use crate::hostile::{Random, memory};
 use crate::ledger;
 use crate::persistence::{LASTING_WINDOW, Pieces, pieces, with_command_log};
+use crate::random::Random;
 use crate::replication::{Log, other_settings};
+use crate::usage::memory;
 
 pub type Command = Vec<Vec<u8>>;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::events::{heard, messages};
 use crate::harness::{Client, Server, digest, int, ok, wait_in_sync};
-use crate::hostile::Random;
+use crate::random::Random;
 
 use super::{field, items, load};
 

@@ -1,8 +1,9 @@
 //! Values, headers and chunks that are no cuckoo filter: each is refused, in words, and the server goes on. Nearly
 //! all of them have crashed `RedisBloom`, or were taken by it for something else.
 
+use crate::forged::{Rdb, Refusing};
 use crate::harness::{Client, Reply, Server, digest, error, int, ok};
-use crate::hostile::{Random, Rdb, Refusing};
+use crate::random::Random;
 use crate::replies::{in_both_protocols, truth};
 
 use super::{chunks, header, load};

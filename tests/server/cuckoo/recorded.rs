@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::foreign::on_log_of;
+use crate::forged::{rdb_version, seal};
 use crate::harness::{Client, Server, array, error, int, ok, wait_in_sync};
-use crate::hostile::{rdb_version, seal};
 
 use super::{chunks, load};
 

@@ -10,8 +10,8 @@ use std::thread::{self, ScopedJoinHandle};
 
 use crate::example;
 use crate::harness::{Client, Server, error, int, ok};
-use crate::hostile;
 use crate::pages;
+use crate::random;
 use crate::soak::Random;
 
 const PAGE: &str = "docs/recipes.md";
@@ -196,7 +196,7 @@ fn a_day_is_the_union_of_its_hours() {
     let server = server();
     let mut client = server.client();
     reserve(&mut client, "hour:empty", 20_000);
-    let mut random = hostile::Random(24);
+    let mut random = random::Random(24);
     let mut day = HashSet::new();
     for hour in 0..24 {
         let key = format!("hour:{hour}");

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use valkeybloom::bloom::dump;
 
-use crate::hostile;
 use crate::persistence::object;
+use crate::random;
 
 /// How long a test goes on.
 pub struct Budget {
@@ -57,7 +57,7 @@ impl Iterator for Budget {
 }
 
 /// Random choices that can be made again.
-pub struct Random(hostile::Random);
+pub struct Random(random::Random);
 
 impl Random {
     /// From the clock, or from `SOAK_SEED`. Tells which, for the log of a test that fails.
@@ -67,12 +67,12 @@ impl Random {
             |text| text.parse().expect("SOAK_SEED is a number"),
         );
         eprintln!("{test}: SOAK_SEED={seed}");
-        Self(hostile::Random(seed))
+        Self(random::Random(seed))
     }
 
     /// Choices of its own, for a thread of its own.
     pub fn branch(&mut self) -> Self {
-        Self(hostile::Random(self.next()))
+        Self(random::Random(self.next()))
     }
 
     pub fn next(&mut self) -> u64 {

@@ -8,9 +8,9 @@ use super::{Budget, Random, dump_of};
 use crate::harness::{
     Builder, Client, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::hostile::memory;
 use crate::ledger;
 use crate::persistence::{load_chunks, pieces, rewrite_aof, split};
+use crate::usage::memory;
 
 #[derive(Default)]
 struct Known {

@@ -4,8 +4,8 @@ use super::super::{Budget, Random, dump_of};
 use super::model::{BAD_CURSOR, BAD_DATA, BAD_DUMP, BUSY, DEGRADED, FULL, LOADING, NEWER, OVER};
 use super::mutate::{RATES, Sample, cells_of, edge};
 use super::{Command, FILTER_LIMIT, Target, command};
+use crate::forged::{Forged, ForgedFilter, Rdb, rdb_version, seal};
 use crate::harness::{Client, Reply, error, ok};
-use crate::hostile::{Forged, ForgedFilter, Rdb, rdb_version, seal};
 use crate::persistence;
 
 /// So many commands go out at once.

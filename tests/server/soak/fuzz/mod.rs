@@ -13,8 +13,8 @@ mod words;
 use std::fs;
 
 use crate::harness::{Client, Server, int, ok, wait_until};
-use crate::hostile::memory;
 use crate::ledger;
+use crate::usage::memory;
 
 /// A command, and many of them.
 type Command = Vec<Vec<u8>>;

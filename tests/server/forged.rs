@@ -1,0 +1,296 @@
+//! Objects with right fields or wrong ones in each form that a server takes, and what it says of the wrong ones.
+
+use std::fs;
+
+use crate::harness::{Client, Server, error, int, ok};
+
+/// An object's fields, right ones or wrong ones, to be written in any of the three forms.
+#[derive(Clone)]
+pub struct Forged {
+    /// The number of filters that is claimed, if it is not the true one.
+    pub count: Option<u64>,
+    pub expansion: u64,
+    pub error_rate: f64,
+    pub tightening: f64,
+    pub seed_is_random: u64,
+    pub filters: Vec<ForgedFilter>,
+    /// Bytes behind the object.
+    pub trailing: Vec<u8>,
+}
+
+#[derive(Clone)]
+pub struct ForgedFilter {
+    pub version: u8,
+    /// The length of the bitmap that is claimed.
+    pub bitmap_bytes: u64,
+    pub hashes: u32,
+    pub seed: [u8; 32],
+    pub bitmap: Vec<u8>,
+    pub items: u64,
+    pub capacity: u64,
+    /// The length of the blob that is claimed, if it is not the true one.
+    pub blob_bytes: Option<u64>,
+}
+
+impl ForgedFilter {
+    pub fn new(capacity: u64, items: u64, bitmap: Vec<u8>) -> Self {
+        Self {
+            version: 1,
+            bitmap_bytes: bitmap.len() as u64,
+            hashes: 3,
+            seed: [7; 32],
+            bitmap,
+            items,
+            capacity,
+            blob_bytes: None,
+        }
+    }
+
+    fn head(&self) -> Vec<u8> {
+        let mut head = vec![self.version];
+        head.extend(self.bitmap_bytes.to_le_bytes());
+        head.extend(self.hashes.to_le_bytes());
+        head.extend(self.seed);
+        head
+    }
+
+    pub fn blob(&self) -> Vec<u8> {
+        [self.head(), self.bitmap.clone()].concat()
+    }
+}
+
+impl Forged {
+    /// A right one: a full filter, and one on it that is half full.
+    pub fn new() -> Self {
+        Self {
+            count: None,
+            expansion: 2,
+            error_rate: 0.01,
+            tightening: 0.5,
+            seed_is_random: 1,
+            filters: vec![
+                ForgedFilter::new(10, 10, vec![0x5a; 16]),
+                ForgedFilter::new(20, 10, vec![0x21; 40]),
+            ],
+            trailing: Vec::new(),
+        }
+    }
+
+    fn count(&self) -> u64 {
+        self.count.unwrap_or(self.filters.len() as u64)
+    }
+
+    /// As the fields of an RDB value.
+    pub fn rdb(&self) -> Rdb {
+        let mut out = Rdb::default()
+            .uint(self.count())
+            .uint(self.expansion)
+            .double(self.error_rate)
+            .double(self.tightening)
+            .uint(self.seed_is_random);
+        for filter in &self.filters {
+            out = out.string(&filter.blob()).uint(filter.capacity);
+        }
+        match self.filters.last() {
+            Some(newest) => out.uint(newest.items),
+            None => out,
+        }
+    }
+
+    /// As BF.LOAD takes it.
+    pub fn dump(&self) -> Vec<u8> {
+        self.flat(1, ForgedFilter::blob)
+    }
+
+    /// As BF.LOADCHUNK takes it at cursor 1.
+    pub fn header(&self) -> Vec<u8> {
+        self.flat(0x81, ForgedFilter::head)
+    }
+
+    fn flat(&self, version: u8, body: fn(&ForgedFilter) -> Vec<u8>) -> Vec<u8> {
+        let mut out = vec![version];
+        let expansion = u32::try_from(self.expansion).expect("no more in these forms");
+        out.extend(expansion.to_le_bytes());
+        out.extend(self.error_rate.to_le_bytes());
+        out.extend(self.tightening.to_le_bytes());
+        out.push(u8::try_from(self.seed_is_random).expect("no more in these forms"));
+        out.extend(self.count().to_le_bytes());
+        for filter in &self.filters {
+            let body = body(filter);
+            let length = filter.blob_bytes.unwrap_or(body.len() as u64);
+            out.extend(length.to_le_bytes());
+            out.extend(body);
+            out.extend(filter.items.to_le_bytes());
+            out.extend(filter.capacity.to_le_bytes());
+        }
+        out.extend(&self.trailing);
+        out
+    }
+}
+
+/// The fields of an RDB value of the type `bloomfltr`, as RESTORE takes them.
+#[derive(Clone)]
+pub struct Rdb(pub Vec<u8>);
+
+/// What a value starts with: a value of a module, and the module's type with its encoding version,
+/// nine characters of six bits and ten bits.
+pub const PREFIX: [u8; 10] = [7, 0x81, 0x6e, 0x5a, 0x28, 0x99, 0xf9, 0x6d, 0xac, 0x01];
+
+impl Default for Rdb {
+    fn default() -> Self {
+        Self(PREFIX.to_vec())
+    }
+}
+
+impl Rdb {
+    pub fn uint(mut self, value: u64) -> Self {
+        self.0.push(2);
+        self.length(value);
+        self
+    }
+
+    pub fn double(mut self, value: f64) -> Self {
+        self.0.push(4);
+        self.0.extend(value.to_le_bytes());
+        self
+    }
+
+    pub fn string(mut self, value: &[u8]) -> Self {
+        self.0.push(5);
+        self.length(value.len() as u64);
+        self.0.extend(value);
+        self
+    }
+
+    pub fn raw(mut self, bytes: &[u8]) -> Self {
+        self.0.extend(bytes);
+        self
+    }
+
+    fn length(&mut self, value: u64) {
+        match value {
+            0..0x40 => self.0.push(value.to_le_bytes()[0]),
+            0x40..0x4000 => {
+                let [.., high, low] = value.to_be_bytes();
+                self.0.extend([0x40 | high, low]);
+            }
+            0x4000..=0xffff_ffff => {
+                self.0.push(0x80);
+                self.0.extend(&value.to_be_bytes()[4..]);
+            }
+            _ => {
+                self.0.push(0x81);
+                self.0.extend(value.to_be_bytes());
+            }
+        }
+    }
+
+    /// The beginning of a value of a module's type: nine characters of six bits, and ten bits of encoding version.
+    pub fn of_type(id: u64) -> Self {
+        Self(vec![7, 0x81]).raw(&id.to_be_bytes())
+    }
+
+    /// A file with the value under the key `forged`.
+    fn file(&self) -> Vec<u8> {
+        let mut file = b"REDIS0009\xfe\0\x07\x06forged".to_vec();
+        file.extend(&self.0[1..]);
+        file.extend([0, 0xff]);
+        file.extend(crc64(&file).to_le_bytes());
+        file
+    }
+
+    /// With the mark that ends a value, and a footer that is right.
+    pub fn payload(mut self, version: [u8; 2]) -> Vec<u8> {
+        self.0.push(0);
+        seal(self.0, version)
+    }
+}
+
+/// Puts the footer of a DUMP behind a value: the version of the RDB form, and a checksum.
+pub fn seal(mut value: Vec<u8>, version: [u8; 2]) -> Vec<u8> {
+    value.extend(version);
+    let checksum = crc64(&value);
+    value.extend(checksum.to_le_bytes());
+    value
+}
+
+/// The version of the RDB form that a server writes, as its dumps have it.
+pub fn rdb_version(client: &mut Client) -> [u8; 2] {
+    assert_eq!(client.cmd("SET rdb-version x"), ok());
+    let dump = client.cmd("DUMP rdb-version");
+    assert_eq!(client.cmd("DEL rdb-version"), int(1));
+    let bytes = dump.as_bytes();
+    let footer = &bytes[bytes.len() - 10..];
+    [footer[0], footer[1]]
+}
+
+/// CRC-64 with the polynomial of Jones, reflected, as RDB files have it.
+pub fn crc64(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |crc: u64, byte| {
+        CRC64[usize::from(crc.to_le_bytes()[0] ^ byte)] ^ (crc >> 8)
+    })
+}
+
+/// The checksum of each byte.
+const CRC64: [u64; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let mut crc = byte as u64;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = (crc >> 1) ^ (0x95ac_9329_ac4b_c9b5 * (crc & 1));
+            bit += 1;
+        }
+        table[byte] = crc;
+        byte += 1;
+    }
+    table
+};
+
+#[track_caller]
+pub fn refuses(client: &mut Client, what: &str, args: &[&[u8]], text: &str) {
+    assert_eq!(client.call(args), error(text), "{what}");
+    assert_eq!(client.cmd("EXISTS forged"), int(0), "{what}");
+}
+
+/// Requires that a value is refused, by RESTORE and in the file that a server starts on, and that the log says so in
+/// these words.
+pub struct Refusing {
+    server: Server,
+    /// It is down, and never comes up.
+    on_file: Server,
+}
+
+impl Refusing {
+    pub fn start() -> Self {
+        let mut on_file = Server::start();
+        on_file.shutdown();
+        Self {
+            server: Server::start(),
+            on_file,
+        }
+    }
+
+    /// The server that goes on.
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    #[track_caller]
+    pub fn refuses(&mut self, what: &str, value: &Rdb, words: &str) {
+        let mut client = self.server.client();
+        let length = self.server.log().len();
+        let payload = value.clone().payload([9, 0]);
+        let restore: [&[u8]; 4] = [b"RESTORE", b"forged", b"0", &payload];
+        refuses(&mut client, what, &restore, "ERR Bad data format");
+        let log = self.server.log().split_off(length);
+        assert!(log.contains(words), "{what}: no {words:?} in {log}");
+
+        let file = self.on_file.dir().join("dump.rdb");
+        fs::write(file, value.file()).expect("the folder can be written to");
+        let log = self.on_file.try_start_again().expect_err(what);
+        assert!(log.contains(words), "{what}: no {words:?} in {log}");
+        assert!(!log.contains("BUG REPORT"), "{what}: {log}");
+    }
+}

@@ -1,0 +1,406 @@
+//! Bytes that are no object: each is refused, takes no memory, and leaves the server up.
+
+mod accepted;
+mod faults;
+mod mutated;
+
+use std::fs;
+
+use crate::forged::{Forged, PREFIX, Rdb, crc64, rdb_version, refuses, seal};
+use crate::harness::{Client, Server, error, int, ok};
+use crate::usage::{memory, peak_address_space};
+
+use faults::{DUMP, FAULTS, HEADER, RDB, TERABYTE};
+
+#[test]
+fn forged_fields_are_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    let version = rdb_version(&mut client);
+    let right = Forged::new();
+    let calls = |client: &mut Client, object: &Forged, forms: u8| {
+        let mut replies = Vec::new();
+        if forms & RDB != 0 {
+            let payload = object.rdb().payload(version);
+            replies.push(client.call(&[b"RESTORE", b"forged", b"0", &payload]));
+        }
+        if forms & DUMP != 0 {
+            replies.push(client.call(&[b"BF.LOAD", b"forged", &object.dump()]));
+        }
+        if forms & HEADER != 0 {
+            replies.push(client.call(&[b"BF.LOADCHUNK", b"forged", b"1", &object.header()]));
+        }
+        replies
+    };
+    // Each form is right but for what a fault changes in it.
+    for form in [RDB, DUMP, HEADER] {
+        assert_eq!(calls(&mut client, &right, form), [ok()], "form {form}");
+        assert_eq!(client.cmd("TYPE forged").text(), "bloomfltr");
+        assert_eq!(client.cmd("DEL forged"), int(1));
+    }
+
+    // Only what is wrong in itself is to be refused here, not what a limit forbids.
+    let most = i64::MAX.to_string();
+    let unlimited = format!("CONFIG SET bf.bloom-filter-max-memory-usage {most}");
+    assert_eq!(client.cmd(&unlimited), ok());
+    let used = memory(&server, "used_memory");
+    let peak = peak_address_space(&server);
+    for (what, forms, spoil) in FAULTS {
+        let mut object = right.clone();
+        spoil(&mut object);
+        for (form, text) in [
+            (RDB, "ERR Bad data format"),
+            (DUMP, "ERR bloom object decoding failed"),
+            (HEADER, "ERR received bad data"),
+        ] {
+            if forms & form != 0 {
+                let replies = calls(&mut client, &object, form);
+                assert_eq!(replies, [error(text)], "{what}, form {form}");
+            }
+        }
+        assert_eq!(client.cmd("EXISTS forged"), int(0), "{what}");
+    }
+    let grown = memory(&server, "used_memory") - used;
+    assert!(grown < 1 << 20, "{grown} bytes are kept");
+    let grown = peak_address_space(&server) - peak;
+    assert!(grown < 1 << 30, "{grown} bytes were asked for");
+}
+
+#[test]
+fn bytes_that_end_early_are_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    let version = rdb_version(&mut client);
+    let right = Forged::new();
+
+    let dump = right.dump();
+    for end in 0..dump.len() {
+        let what = format!("{end} bytes of a dump");
+        let args: [&[u8]; 3] = [b"BF.LOAD", b"forged", &dump[..end]];
+        refuses(
+            &mut client,
+            &what,
+            &args,
+            "ERR bloom object decoding failed",
+        );
+    }
+    let header = right.header();
+    for end in 0..header.len() {
+        let what = format!("{end} bytes of a header");
+        let args: [&[u8]; 4] = [b"BF.LOADCHUNK", b"forged", b"1", &header[..end]];
+        refuses(&mut client, &what, &args, "ERR received bad data");
+    }
+    let Rdb(fields) = right.rdb();
+    for end in PREFIX.len()..fields.len() {
+        let what = format!("{end} bytes of an RDB value");
+        let mut payloads = vec![Rdb(fields[..end].to_vec()).payload(version)];
+        // The server reads on into the footer, whose start may pass for the last number.
+        if end + 1 < fields.len() {
+            payloads.push(seal(fields[..end].to_vec(), version));
+        }
+        for payload in payloads {
+            let args: [&[u8]; 4] = [b"RESTORE", b"forged", b"0", &payload];
+            refuses(&mut client, &what, &args, "ERR Bad data format");
+        }
+    }
+    // The mark at the end is missing, or there is something before it.
+    for value in [right.rdb(), right.rdb().uint(1).raw(&[0])] {
+        let payload = seal(value.0, version);
+        let args: [&[u8]; 4] = [b"RESTORE", b"forged", b"0", &payload];
+        refuses(&mut client, "the end", &args, "ERR Bad data format");
+    }
+}
+
+#[test]
+fn other_versions_and_forms_are_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    let right = Forged::new();
+    let (dump, header) = (right.dump(), right.header());
+    for version in [0, 2, 127, 0x81, 255] {
+        let other = [&[version], &dump[1..]].concat();
+        refuses(
+            &mut client,
+            &format!("version {version}"),
+            &[b"BF.LOAD", b"forged", &other],
+            "ERR bloom object decoding failed. Unsupported version",
+        );
+    }
+    for version in [0, 1, 0x80, 0x82, 255] {
+        let other = [&[version], &header[1..]].concat();
+        refuses(
+            &mut client,
+            &format!("version {version}"),
+            &[b"BF.LOADCHUNK", b"forged", b"1", &other],
+            "ERR received bad data",
+        );
+    }
+    // Neither form passes for the other, even with its version.
+    let args: [&[u8]; 3] = [b"BF.LOAD", b"forged", &header];
+    let text = "ERR bloom object decoding failed. Unsupported version";
+    refuses(&mut client, "a header", &args, text);
+    let mistaken = [&[1], &header[1..]].concat();
+    let args: [&[u8]; 3] = [b"BF.LOAD", b"forged", &mistaken];
+    let text = "ERR bloom object decoding failed";
+    refuses(&mut client, "a header", &args, text);
+    let mistaken = [&[0x81], &dump[1..]].concat();
+    for bytes in [&dump, &mistaken] {
+        let args: [&[u8]; 4] = [b"BF.LOADCHUNK", b"forged", b"1", bytes];
+        refuses(&mut client, "a dump", &args, "ERR received bad data");
+    }
+
+    let version = rdb_version(&mut client);
+    // The type's encoding version is the last ten bits of its id.
+    let mut newer = right.rdb();
+    newer.0[9] = 2;
+    let payload = newer.payload(version);
+    let args: [&[u8]; 4] = [b"RESTORE", b"forged", b"0", &payload];
+    refuses(&mut client, "a newer type", &args, "ERR Bad data format");
+}
+
+#[test]
+fn forged_half_loaded_objects_are_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    let version = rdb_version(&mut client);
+    let right = Forged::new();
+    let header = right.header();
+    let partial = |bitmaps: &[&[u8]]| {
+        let begun = Rdb::default().uint(0).string(&header);
+        bitmaps
+            .iter()
+            .fold(begun, |value, bitmap| value.string(bitmap))
+    };
+    let (first, second) = (&right.filters[0].bitmap, &right.filters[1].bitmap);
+
+    // So that a dump can be compared with what was forged.
+    assert_eq!(client.cmd("CONFIG SET rdbcompression no"), ok());
+    for (stage, value) in [
+        partial(&[b""]),
+        partial(&[&first[..7]]),
+        partial(&[first, b""]),
+        partial(&[first, &second[..39]]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let payload = value.payload(version);
+        let reply = client.call(&[b"RESTORE", b"forged", b"0", &payload]);
+        assert_eq!(reply, ok(), "stage {stage}");
+        let loading = error("ERR bloom object is still being loaded");
+        assert_eq!(client.cmd("BF.CARD forged"), loading, "stage {stage}");
+        assert_eq!(client.cmd("DUMP forged").as_bytes(), payload);
+        assert_eq!(client.cmd("DEL forged"), int(1));
+    }
+
+    let mut other = right.clone();
+    other.filters[1].hashes = 0;
+    for (what, value) in [
+        ("nothing behind the 0", Rdb::default().uint(0)),
+        ("no header", Rdb::default().uint(0).string(b"").string(b"")),
+        (
+            "a dump as header",
+            Rdb::default().uint(0).string(&right.dump()).string(b""),
+        ),
+        (
+            "a header that is wrong",
+            Rdb::default().uint(0).string(&other.header()).string(b""),
+        ),
+        ("no bitmap", partial(&[])),
+        ("no second bitmap", partial(&[first])),
+        ("a complete object", partial(&[first, second])),
+        (
+            "a bitmap that is too long",
+            partial(&[&[first.as_slice(), b"x"].concat()]),
+        ),
+        (
+            "a second bitmap that is too long",
+            partial(&[first, &[second.as_slice(), b"x"].concat()]),
+        ),
+        ("a bitmap too many", partial(&[&first[..3], &first[3..]])),
+        ("a number for a bitmap", partial(&[]).uint(1)),
+        ("a number for a header", Rdb::default().uint(0).uint(1)),
+    ] {
+        let payload = value.payload(version);
+        let args: [&[u8]; 4] = [b"RESTORE", b"forged", b"0", &payload];
+        refuses(&mut client, what, &args, "ERR Bad data format");
+    }
+}
+
+#[test]
+fn a_claim_takes_no_memory() {
+    let server = Server::start();
+    let mut client = server.client();
+    let version = rdb_version(&mut client);
+    let mut object = Forged::new();
+    object.filters.truncate(1);
+    let header = |object: &mut Forged, bytes: u64| {
+        object.filters[0].bitmap_bytes = bytes;
+        object.header()
+    };
+
+    let terabyte = header(&mut object, TERABYTE);
+    let limit = error("ERR operation exceeds bloom object memory limit");
+    let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"forged", b"1", &terabyte];
+    assert_eq!(client.call(&begin), limit);
+    assert_eq!(client.cmd("EXISTS forged"), int(0));
+
+    let unlimited = format!("CONFIG SET bf.bloom-filter-max-memory-usage {}", i64::MAX);
+    assert_eq!(client.cmd(&unlimited), ok());
+    let used = memory(&server, "used_memory");
+    let peak = peak_address_space(&server);
+    assert_eq!(client.call(&begin), ok());
+    assert_eq!(client.cmd("BF.LOADCHUNK forged 2 x"), ok());
+    assert_eq!(client.cmd("BF.LOADCHUNK forged 7 abcde"), ok());
+
+    // The same state from an RDB, with the most that can be claimed.
+    let most = header(&mut object, u64::MAX / 16);
+    let value = Rdb::default().uint(0).string(&most).string(b"xabcde");
+    let payload = value.payload(version);
+    let reply = client.call(&[b"RESTORE", b"restored", b"0", &payload]);
+    assert_eq!(reply, ok());
+    assert_eq!(client.cmd("COPY restored copied"), int(1));
+    for key in ["forged", "restored", "copied"] {
+        let usage = client.cmd(&format!("MEMORY USAGE {key}")).as_int();
+        assert!(usage < 1000, "{key} takes {usage} bytes");
+    }
+
+    let grown = memory(&server, "used_memory") - used;
+    assert!(grown < 1 << 20, "{grown} bytes are kept");
+    let grown = peak_address_space(&server) - peak;
+    assert!(grown < 1 << 30, "{grown} bytes were asked for");
+
+    // What a string of the server's own framing claims fails in the server, which may have asked
+    // for it.
+    let value = Rdb::default()
+        .uint(0)
+        .raw(&[5, 0x81, 0, 0, 1, 0, 0, 0, 0, 0]);
+    let payload = value.payload(version);
+    let args: [&[u8]; 4] = [b"RESTORE", b"again", b"0", &payload];
+    assert_eq!(client.call(&args), error("ERR Bad data format"));
+    let grown = memory(&server, "used_memory") - used;
+    assert!(grown < 1 << 20, "{grown} bytes are kept");
+    assert_eq!(client.cmd("DEL forged restored copied"), int(3));
+}
+
+#[test]
+fn chunks_out_of_order_change_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    let right = Forged::new();
+    let bits: Vec<u8> = right
+        .filters
+        .iter()
+        .flat_map(|filter| filter.bitmap.clone())
+        .collect();
+    let bad = error("ERR received bad data");
+    let chunk = |client: &mut Client, cursor: &str, bytes: &[u8]| {
+        client.call(&[b"BF.LOADCHUNK", b"k", cursor.as_bytes(), bytes])
+    };
+    // Nothing is being loaded.
+    assert_eq!(chunk(&mut client, "5", b"abcd"), bad);
+    assert_eq!(chunk(&mut client, "0", b""), bad);
+    assert_eq!(client.cmd("EXISTS k"), int(0));
+
+    assert_eq!(chunk(&mut client, "1", &right.header()), ok());
+    let busy = error("BUSYKEY Target key name already exists.");
+    assert_eq!(chunk(&mut client, "1", &right.header()), busy);
+    assert_eq!(chunk(&mut client, "5", &bits[..4]), ok());
+    let digest = client.cmd("DEBUG DIGEST-VALUE k");
+    let past = i64::MAX.to_string();
+    for (what, cursor, bytes) in [
+        ("again", "5", &bits[..4]),
+        ("a gap", "10", &bits[5..9]),
+        ("an overlap", "8", &bits[3..7]),
+        ("nothing", "5", &bits[..0]),
+        ("across a filter's end", "21", &bits[4..20]),
+        ("cursor 0", "0", &bits[4..8]),
+        ("a cursor below 0", "-9", &bits[4..8]),
+        ("a cursor within the chunk", "4", &bits[4..8]),
+        ("the last cursor of all", &past, &bits[4..8]),
+    ] {
+        assert_eq!(chunk(&mut client, cursor, bytes), bad, "{what}");
+        assert_eq!(client.cmd("DEBUG DIGEST-VALUE k"), digest, "{what}");
+    }
+    for cursor in ["", "x", "9223372036854775808", "1.5", " 5"] {
+        let reply = chunk(&mut client, cursor, &bits[4..8]);
+        assert_eq!(reply, error("ERR bad cursor"), "{cursor:?}");
+    }
+    assert_eq!(chunk(&mut client, "17", &bits[4..16]), ok());
+    assert_eq!(chunk(&mut client, "57", &bits[16..]), ok());
+    assert_eq!(client.cmd("BF.CARD k"), int(20));
+    assert_eq!(chunk(&mut client, "58", b"x"), bad);
+
+    assert_eq!(client.cmd("SET s x"), ok());
+    for cursor in ["1", "2"] {
+        let reply = client.call(&[b"BF.LOADCHUNK", b"s", cursor.as_bytes(), b"x"]);
+        assert!(reply.text().starts_with("WRONGTYPE "), "{reply:?}");
+    }
+}
+
+#[test]
+fn a_corrupt_file_is_refused_in_words() {
+    let mut server = Server::start();
+    let mut client = server.client();
+    let seed = b"a seed of thirty-two plain bytes";
+    let create: [&[u8]; 6] = [b"BF.INSERT", b"k", b"SEED", seed, b"CAPACITY", b"10"];
+    assert!(!client.call(&create).is_error());
+    // The bits are compressed otherwise, the header with them.
+    assert_eq!(client.cmd("CONFIG SET rdbcompression no"), ok());
+    server.shutdown_save();
+
+    let file = server.dir().join("dump.rdb");
+    let mut bytes = fs::read(&file).unwrap();
+    let found = bytes.windows(32).position(|window| window == seed);
+    let seed_at = found.expect("the seed is in the file");
+    // The number of hash functions stands before the seed.
+    bytes[seed_at - 4..seed_at].copy_from_slice(&[0; 4]);
+    let end = bytes.len() - 8;
+    let checksum = crc64(&bytes[..end]);
+    bytes[end..].copy_from_slice(&checksum.to_le_bytes());
+    fs::write(&file, &bytes).unwrap();
+
+    let log = server.try_start_again().unwrap_err();
+    assert!(
+        log.contains("number of hash functions out of range"),
+        "{log}"
+    );
+    assert!(!log.contains("BUG REPORT"), "{log}");
+}
+
+#[test]
+fn a_log_of_nonsense_breaks_nothing() {
+    let mut server = Server::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")]);
+    server.shutdown();
+    let mut forged = Forged::new();
+    forged.filters[0].hashes = 0;
+    let (dump, header) = (forged.dump(), forged.header());
+    let right = Forged::new().header();
+    let commands: [&[&[u8]]; 8] = [
+        &[b"SELECT", b"0"],
+        &[b"BF.ADD", b"first", b"item"],
+        &[b"BF.LOAD", b"bad", &dump],
+        &[b"BF.LOADCHUNK", b"bad", b"1", &header],
+        &[b"BF.LOADCHUNK", b"half", b"1", &right],
+        &[b"BF.LOADCHUNK", b"half", b"9", b"abc"],
+        &[b"BF.INSERT", b"bad", b"CAPACITY", b"0", b"ITEMS", b"a"],
+        &[b"BF.ADD", b"last", b"item"],
+    ];
+    let mut log = Vec::new();
+    for command in commands {
+        log.extend(format!("*{}\r\n", command.len()).bytes());
+        for word in command {
+            log.extend(format!("${}\r\n", word.len()).bytes());
+            log.extend(*word);
+            log.extend(b"\r\n");
+        }
+    }
+    let file = "appendonlydir/appendonly.aof.1.incr.aof";
+    fs::write(server.dir().join(file), log).unwrap();
+    server.start_again();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.EXISTS first item"), int(1));
+    assert_eq!(client.cmd("BF.EXISTS last item"), int(1));
+    assert_eq!(client.cmd("BF.LOADCHUNK half 4 abc"), ok());
+    assert_eq!(client.cmd("DBSIZE"), int(3));
+}

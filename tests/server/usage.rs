@@ -1,0 +1,23 @@
+//! What a server takes of memory.
+
+use std::fs;
+
+use crate::harness::Server;
+
+/// A field of INFO memory.
+pub fn memory(server: &Server, field: &str) -> i64 {
+    server.info("memory")[field].parse().expect("a number")
+}
+
+/// The most address space that the server has ever had, in bytes: what a claim makes it ask for
+/// shows here, even if it gives it back at once and never touches it.
+pub fn peak_address_space(server: &Server) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", server.pid()));
+    let status = status.expect("the tests run on Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmPeak:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kilobytes
+        .and_then(|text| text.parse::<u64>().ok())
+        .expect("a size")
+        * 1024
+}
