@@ -1,7 +1,7 @@
 //! Keyspace notifications.
 
+use crate::blobs::{blobs, send};
 use crate::harness::{Client, Server, array, bulk, int, ok, simple, wait_in_sync, wait_until};
-use crate::refusals::{blobs, send};
 use crate::replication::other_settings;
 use crate::replies::with_fixed_seed;
 

@@ -1,10 +1,10 @@
 //! A server that saves without a fork. There is none yet: forkless.c lends the module the API of one, calls its
 //! `rdb_save` on a thread, and refuses to open what is being saved for writing.
 
+use crate::blobs::{blobs, send};
 use crate::harness::{Plugin, Server, error, int, ok};
 use crate::ledger;
 use crate::persistence::Population;
-use crate::refusals::{blobs, send};
 use crate::replies::in_both_protocols;
 
 /// All options that a server with `1 << 6` knows.

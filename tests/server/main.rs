@@ -3,6 +3,7 @@
 
 mod acl;
 mod adversary;
+mod blobs;
 mod carried;
 mod cluster;
 mod counting;

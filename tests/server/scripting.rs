@@ -1,11 +1,11 @@
 //! Scripts, functions, transactions, and clients that keep copies.
 
+use crate::blobs::{Blobs, blobs, send, send_words};
 use crate::cuckoo;
 use crate::harness::{
     Client, Reply, Server, array, bulk, double, error, int, map, nil, ok, simple,
 };
 use crate::pages;
-use crate::refusals::{Blobs, blobs, send, send_words};
 use crate::replies::{in_both_protocols, truth, truths, with_fixed_seed};
 
 fn eval(client: &mut Client, script: &str, words: &str) -> Reply {

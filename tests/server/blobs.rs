@@ -1,0 +1,59 @@
+//! Commands in one line of which some words stand for bytes.
+
+use std::collections::HashMap;
+
+use crate::cuckoo;
+use crate::harness::{Client, Reply};
+use crate::replies::{dump, pieces, truths};
+
+/// What words in angle brackets stand for.
+pub type Blobs = HashMap<&'static str, Vec<u8>>;
+
+pub fn blobs(client: &mut Client) -> Blobs {
+    assert_eq!(
+        client.cmd("BF.INSERT src CAPACITY 100 ITEMS a b"),
+        truths(false, &[true, true])
+    );
+    let pieces = pieces(client, "src");
+    let dump = dump(&pieces);
+    let header = pieces[0].1.clone();
+    let of_version = |version: u8| {
+        let mut dump = dump.clone();
+        dump[0] = version;
+        dump
+    };
+    let longer = |bytes: &[u8]| [bytes, b"\0"].concat();
+    let shorter = |bytes: &[u8]| bytes[..bytes.len() - 1].to_vec();
+    HashMap::from([
+        ("<newer>", of_version(2)),
+        ("<newest>", of_version(255)),
+        ("<one>", vec![1]),
+        ("<cut>", shorter(&dump)),
+        ("<long>", longer(&dump)),
+        ("<cutheader>", shorter(&header)),
+        ("<longheader>", longer(&header)),
+        ("<header>", header),
+        ("<cfheader>", cuckoo::header([1, 32, 0, 1], [2, 20, 1])),
+        // All of the bits, and the cursor behind them.
+        ("<bits>", pieces[1].1.clone()),
+        ("<end>", pieces[1].0.to_string().into_bytes()),
+        ("<dump>", dump),
+        ("<seed>", vec![0xff; 32]),
+        ("<seed31>", vec![0xff; 31]),
+        ("<seed33>", vec![0xff; 33]),
+    ])
+}
+
+/// Calls a command whose words in angle brackets stand for bytes.
+pub fn send(client: &mut Client, line: &str, blobs: &Blobs) -> Reply {
+    send_words(client, line.split(' '), blobs)
+}
+
+pub fn send_words<'w>(
+    client: &mut Client,
+    words: impl Iterator<Item = &'w str>,
+    blobs: &Blobs,
+) -> Reply {
+    let args = words.map(|word| blobs.get(word).map_or(word.as_bytes(), Vec::as_slice));
+    client.call(&args.collect::<Vec<_>>())
+}

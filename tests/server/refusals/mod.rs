@@ -1,0 +1,195 @@
+//! What is refused, in which words, and that a refusal changes nothing: the contract's table of
+//! situations, row by row.
+
+mod families;
+mod given;
+mod impossible;
+mod rows;
+
+use crate::blobs::{Blobs, blobs, send};
+use crate::harness::{Client, Reply, ok};
+use crate::replies::{in_both_protocols, with_fixed_seed};
+
+use families::{ARITY, EACH_COMMAND, FAMILIES, ON_MISSING_KEYS};
+use given::NONE;
+use rows::ROWS;
+
+/// A situation: commands that bring it about, a command, and the reply as [`told`] writes it.
+/// Words in angle brackets stand for bytes, see [`Blobs`].
+type Row<'a> = (&'a [&'a str], &'a str, &'a str);
+
+const DEFAULTS: &str = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb \
+    bf.bloom-memory-usage-limit 0 bf.bloom-saturate-nonscaling no";
+
+/// A reply in one line, the same in both protocols. A map is told by its values.
+fn told(reply: &Reply) -> String {
+    let list = |replies: Vec<String>| format!("[{}]", replies.join(", "));
+    match reply {
+        Reply::Int(number) => number.to_string(),
+        Reply::Bool(value) => u8::from(*value).to_string(),
+        Reply::Double(number) => format!("{number:?}"),
+        Reply::Nil => "null".to_owned(),
+        Reply::Array(replies) => list(replies.iter().map(told).collect()),
+        Reply::Map(pairs) => list(pairs.iter().map(|(_, value)| told(value)).collect()),
+        text => text.text(),
+    }
+}
+
+fn check(client: &mut Client, resp3: bool, (given, command, reply): Row, blobs: &Blobs) {
+    assert_eq!(client.cmd("FLUSHALL"), ok());
+    for line in given {
+        let done = send(client, line, blobs);
+        assert!(!done.is_error(), "{line}: {done:?}");
+    }
+    let (data, keys) = (client.cmd("DEBUG DIGEST"), client.cmd("DBSIZE"));
+    // Options are read in either case; keys and items here are in lower case anyway.
+    let command = if resp3 {
+        command.to_lowercase()
+    } else {
+        command.to_owned()
+    };
+    assert_eq!(
+        told(&send(client, &command, blobs)),
+        reply,
+        "{given:?} {command}"
+    );
+    let begins = |code| reply.trim_start_matches('[').starts_with(code);
+    if ["ERR ", "WRONGTYPE ", "BUSYKEY "].into_iter().any(begins) {
+        let after = (client.cmd("DEBUG DIGEST"), client.cmd("DBSIZE"));
+        assert_eq!(after, (data, keys), "{given:?} {command}");
+    }
+    if given.iter().any(|line| line.starts_with("CONFIG")) {
+        assert_eq!(client.cmd(DEFAULTS), ok());
+    }
+}
+
+#[test]
+fn every_situation_has_its_reply() {
+    let server = with_fixed_seed();
+    let blobs = blobs(&mut server.client());
+    in_both_protocols(&server, |client, resp3| {
+        let mut check = |row: Row| check(client, resp3, row, &blobs);
+        for row in ROWS {
+            check(*row);
+        }
+        for command in ARITY {
+            let name = command.split(' ').next().unwrap().to_lowercase();
+            let reply = format!("ERR wrong number of arguments for '{name}' command");
+            check((NONE, command, &reply));
+        }
+        for (given, command) in [&["SET k v"], &["RPUSH k a b"], &["XADD k 1-1 f v"]]
+            .into_iter()
+            .flat_map(|given| EACH_COMMAND.iter().map(move |command| (given, command)))
+        {
+            let reply = "WRONGTYPE Operation against a key holding the wrong kind of value";
+            check((given, command, reply));
+        }
+        for (commands, words, reply) in FAMILIES {
+            for (command, word) in commands
+                .iter()
+                .flat_map(|command| words.iter().map(move |word| (command, word)))
+            {
+                let command = command.replace("{}", word);
+                // What is malformed is refused whether there is an object or not.
+                check((NONE, &command, reply));
+                if !ON_MISSING_KEYS.contains(reply) {
+                    check((&["BF.INSERT k CAPACITY 100 ITEMS a"], &command, reply));
+                }
+            }
+        }
+    });
+}
+
+/// Words that are a number, and words that look like one.
+const ODD_NUMBERS: &[&[u8]] = &[
+    b"0",
+    b"1",
+    b"-1",
+    b"10",
+    b"",
+    b"-",
+    b"+",
+    b"-0",
+    b"+0",
+    b"00",
+    b"01",
+    b"-01",
+    b"+1",
+    b"--1",
+    b"-+1",
+    b"00000000000000000001",
+    b"000000000000000000000000000001",
+    b" 1",
+    b"1 ",
+    b"\t1",
+    b"1\n",
+    b"1\r\n",
+    b"1\0",
+    b"\x001",
+    b"1x",
+    b"0x1",
+    b"1_0",
+    b"1,0",
+    b"1.",
+    b"1.0",
+    b"1e1",
+    b"\xff",
+    "\u{661}".as_bytes(),
+    "\u{ff11}".as_bytes(),
+];
+
+const WIDEST: &[&[u8]] = &[
+    b"9223372036854775807",
+    b"9223372036854775808",
+    b"-9223372036854775808",
+    b"-9223372036854775809",
+    b"09223372036854775807",
+    b"18446744073709551615",
+    b"99999999999999999999",
+];
+
+#[test]
+fn a_number_is_what_the_servers_own_commands_take_for_one() {
+    let server = with_fixed_seed();
+    let blobs = blobs(&mut server.client());
+    in_both_protocols(&server, |client, _| {
+        let mut is_bad = |line: &str, number: &[u8]| {
+            assert!(!client.cmd("DEL k n").is_error());
+            let words = line.split(' ').map(|word| match word {
+                "{}" => number,
+                word => blobs.get(word).map_or(word.as_bytes(), Vec::as_slice),
+            });
+            match client.call(&words.collect::<Vec<_>>()) {
+                Reply::Error(text) if text.starts_with("ERR value is not an integer") => true,
+                Reply::Error(text) => text.starts_with("ERR bad "),
+                _ => false,
+            }
+        };
+        for number in ODD_NUMBERS.iter().chain(WIDEST) {
+            let bad = is_bad("INCRBY n {}", number);
+            for line in ["BF.SCANDUMP k {}", "BF.LOADCHUNK k {} x"] {
+                assert_eq!(is_bad(line, number), bad, "{line} {number:?}");
+            }
+        }
+        for number in ODD_NUMBERS {
+            let bad = is_bad("INCRBY n {}", number) || number.starts_with(b"-");
+            for line in [
+                "BF.RESERVE k 0.01 {}",
+                "BF.RESERVE k 0.01 100 EXPANSION {}",
+                "BF.RESERVE k 0.01 100 WINDOW {} PERIODS 3",
+                "BF.RESERVE k 0.01 100 PERIODS {} WINDOW 1000",
+                "BF.RESERVE k 0.01 100 EX {}",
+                "BF.RESERVE k 0.01 100 PX {}",
+                "BF.INSERT k CAPACITY {}",
+                "BF.INSERT k EXPANSION {} ITEMS a",
+                "BF.INSERT k VALIDATESCALETO {}",
+                "BF.INSERT k WINDOW 1000 PERIODS 3 TTL {}",
+                "BF.INSERT k COUNTING ID {} ITEMS a",
+                "BF.DEL k a ID {}",
+                "BF.LOAD k <dump> {}",
+            ] {
+                assert_eq!(is_bad(line, number), bad, "{line} {number:?}");
+            }
+        }
+    });
+}
