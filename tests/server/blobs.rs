@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use crate::cuckoo;
 use crate::harness::{Client, Reply};
-use crate::replies::{dump, pieces, truths};
+use crate::pieces::{dump, pieces};
+use crate::protocols::truths;
 
 /// What words in angle brackets stand for.
 pub type Blobs = HashMap<&'static str, Vec<u8>>;

@@ -15,7 +15,7 @@ use crate::harness::{
 };
 use crate::ledger::{self, nothing_is_being_freed};
 use crate::persistence::{rewrite_aof, with_command_log};
-use crate::replies::in_both_protocols;
+use crate::protocols::in_both_protocols;
 
 const REFUSAL: &str = "ERR this server keeps sketches but does not serve their commands";
 pub const TYPES: [&str; 3] = ["CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];

@@ -368,8 +368,8 @@ fn what_takes_away_needs_no_memory_and_may_write() {
 #[test]
 fn a_removal_answers_in_each_protocol() {
     let server = Server::start();
-    crate::replies::in_both_protocols(&server, |client, resp3| {
-        let truth = |value| crate::replies::truth(resp3, value);
+    crate::protocols::in_both_protocols(&server, |client, resp3| {
+        let truth = |value| crate::protocols::truth(resp3, value);
         let create = "BF.INSERT k ERROR 0.000001 COUNTING ITEMS a b";
         assert_eq!(client.cmd(create).as_array().len(), 2);
         assert_eq!(client.cmd("BF.DEL k a"), truth(true));
@@ -377,7 +377,7 @@ fn a_removal_answers_in_each_protocol() {
         let replies = client.cmd("bf.mdel k a b b");
         assert_eq!(
             replies,
-            crate::replies::truths(resp3, &[false, true, false])
+            crate::protocols::truths(resp3, &[false, true, false])
         );
         assert_eq!(client.cmd("BF.DEL none a"), truth(false));
         assert_eq!(client.cmd("BF.COUNT k a"), int(0));
@@ -409,7 +409,7 @@ fn a_removal_answers_in_each_protocol() {
 /// Every item that is asked for is told of as it is, of a hundred thousand at once too.
 #[test]
 fn a_hundred_thousand_items_are_counted_as_missing_once() {
-    let server = crate::replies::with_fixed_seed();
+    let server = crate::protocols::with_fixed_seed();
     let replica = Server::replica_of(&server).start();
     let mut client = server.client();
     let mut random = Random(9);

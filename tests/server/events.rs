@@ -2,8 +2,8 @@
 
 use crate::blobs::{blobs, send};
 use crate::harness::{Client, Server, array, bulk, int, ok, simple, wait_in_sync, wait_until};
+use crate::protocols::with_fixed_seed;
 use crate::replication::other_settings;
-use crate::replies::with_fixed_seed;
 
 pub const RESERVE: &str = "bloom.reserve";
 pub const ADD: &str = "bloom.add";

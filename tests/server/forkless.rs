@@ -5,7 +5,7 @@ use crate::blobs::{blobs, send};
 use crate::harness::{Plugin, Server, error, int, ok};
 use crate::ledger;
 use crate::persistence::Population;
-use crate::replies::in_both_protocols;
+use crate::protocols::in_both_protocols;
 
 /// All options that a server with `1 << 6` knows.
 const ALL_KNOWN: u32 = 0x7f;

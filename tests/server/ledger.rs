@@ -10,8 +10,8 @@ use crate::cuckoo;
 use crate::forged::{Forged, seal};
 use crate::harness::{Client, Reply, Server, error, int, ok, simple, wait_in_sync, wait_until};
 use crate::persistence::{Pieces, Population, load_chunks, object, pieces, split};
+use crate::protocols::with_fixed_seed;
 use crate::random::Random;
-use crate::replies::with_fixed_seed;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sums {

@@ -10,7 +10,7 @@ use crate::foreign::{hex, on_log};
 use crate::harness::{Client, Reply, Server, error, int, ok};
 use crate::ledger;
 use crate::persistence::{load_chunks, rewrite_aof, split, with_command_log};
-use crate::replies::{dump, pieces};
+use crate::pieces::{dump, pieces};
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
@@ -158,7 +158,7 @@ fn all_are_there(server: &Server, objects: &Map<String, Value>) {
     let pieces = recorded_pieces(&objects[whole]);
     let chunks = in_small_chunks(&pieces);
     load_chunks(&mut client, half, &chunks[chunks.len() / 2..]);
-    let rebuilt = crate::replies::pieces(&mut client, half);
+    let rebuilt = crate::pieces::pieces(&mut client, half);
     assert_eq!(dump(&rebuilt), hex(&objects[whole]["dump"]));
     ledger::is_balanced(&mut client);
 }

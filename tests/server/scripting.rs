@@ -6,7 +6,7 @@ use crate::harness::{
     Client, Reply, Server, array, bulk, double, error, int, map, nil, ok, simple,
 };
 use crate::pages;
-use crate::replies::{in_both_protocols, truth, truths, with_fixed_seed};
+use crate::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
 
 fn eval(client: &mut Client, script: &str, words: &str) -> Reply {
     call_script(client, "EVAL", script, words)

@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use bloomfilter::Bloom;
 
 use crate::harness::{Client, Reply, Server, array, bulk, error, int, nil, ok};
-use crate::replies::{field, pieces, truths, with_fixed_seed};
+use crate::pieces::pieces;
+use crate::protocols::{field, truths, with_fixed_seed};
 
 struct Setting {
     name: &'static str,

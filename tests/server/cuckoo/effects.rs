@@ -362,6 +362,6 @@ fn defragmentation_changes_nothing() {
     assert_eq!(after[1..], before[1..]);
     assert_eq!(
         client.cmd(&format!("CF.MEXISTS k3999 {}", items("i", 150))),
-        crate::replies::truths(false, &[true; 150])
+        crate::protocols::truths(false, &[true; 150])
     );
 }

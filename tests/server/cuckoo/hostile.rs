@@ -3,8 +3,8 @@
 
 use crate::forged::{Rdb, Refusing};
 use crate::harness::{Client, Reply, Server, digest, error, int, ok};
+use crate::protocols::{in_both_protocols, truth};
 use crate::random::Random;
-use crate::replies::{in_both_protocols, truth};
 
 use super::{chunks, header, load};
 

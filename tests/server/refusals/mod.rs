@@ -8,7 +8,7 @@ mod rows;
 
 use crate::blobs::{Blobs, blobs, send};
 use crate::harness::{Client, Reply, ok};
-use crate::replies::{in_both_protocols, with_fixed_seed};
+use crate::protocols::{in_both_protocols, with_fixed_seed};
 
 use families::{ARITY, EACH_COMMAND, FAMILIES, ON_MISSING_KEYS};
 use given::NONE;

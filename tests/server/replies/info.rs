@@ -1,0 +1,255 @@
+//! Sizes, as BF.INFO, BF.DEBUG and MEMORY USAGE tell them.
+
+use std::fmt::Write as _;
+
+use crate::harness::{Client, Reply, Server, array, bulk, error, int, map, nil, ok, simple};
+use crate::protocols::{field, in_both_protocols, rate, table, truth, with_fixed_seed};
+
+use super::{debug_bytes, filter_rate, size};
+
+#[test]
+fn info_tells_all_fields_in_order_and_each_alone() {
+    let server = Server::start();
+    in_both_protocols(&server, |client, resp3| {
+        assert_eq!(client.cmd("BF.RESERVE s 0.01 100 EXPANSION 3"), ok());
+        assert_eq!(client.cmd("BF.RESERVE f 0.02 100 NONSCALING"), ok());
+        assert_eq!(client.cmd("BF.ADD s a"), truth(resp3, true));
+        assert_eq!(client.cmd("BF.ADD f a"), truth(resp3, true));
+
+        // Up to where a filter would pass the limit of 64 MiB.
+        let (mut reach, mut capacity, mut index) = (0, 100, 0);
+        while size(capacity, filter_rate(0.01, index)).blob_bytes() <= 64 << 20 {
+            reach += i64::from(capacity);
+            capacity *= 3;
+            index += 1;
+        }
+        let size = |client: &mut Client, key| int(field(client, key, "SIZE"));
+        // With one item of a hundred, very little; how much is a matter of the core's tests.
+        let mut estimated = |key: &str, made_at| {
+            let told = match client.cmd(&format!("BF.INFO {key} ESTIMATEDERROR")) {
+                Reply::Map(pairs) => match pairs[0].1 {
+                    Reply::Double(told) => told,
+                    ref other => panic!("not a double: {other:?}"),
+                },
+                other => other.as_array()[0].text().parse().expect("a number"),
+            };
+            assert!((0.0..made_at / 10.0).contains(&told), "{told}");
+            rate(resp3, told)
+        };
+        let (of_scaling, of_fixed) = (estimated("s", filter_rate(0.01, 0)), estimated("f", 0.02));
+        let scaling = vec![
+            ("CAPACITY", "Capacity", int(100)),
+            ("SIZE", "Size", size(client, "s")),
+            ("FILTERS", "Number of filters", int(1)),
+            ("ITEMS", "Number of items inserted", int(1)),
+            ("EXPANSION", "Expansion rate", int(3)),
+            ("ERROR", "Error rate", rate(resp3, 0.01)),
+            ("TIGHTENING", "Tightening ratio", rate(resp3, 0.5)),
+            ("MAXSCALEDCAPACITY", "Max scaled capacity", int(reach)),
+            ("ESTIMATEDERROR", "Estimated error rate", of_scaling),
+        ];
+        let fixed = vec![
+            ("CAPACITY", "Capacity", int(100)),
+            ("SIZE", "Size", size(client, "f")),
+            ("FILTERS", "Number of filters", int(1)),
+            ("ITEMS", "Number of items inserted", int(1)),
+            ("EXPANSION", "Expansion rate", nil()),
+            ("ERROR", "Error rate", rate(resp3, 0.02)),
+            ("ESTIMATEDERROR", "Estimated error rate", of_fixed),
+        ];
+        for (key, rows) in [("s", scaling), ("f", fixed)] {
+            for (word, title, value) in &rows {
+                let alone = if resp3 {
+                    map([(simple(title), value.clone())])
+                } else {
+                    array([value.clone()])
+                };
+                assert_eq!(client.cmd(&format!("BF.INFO {key} {word}")), alone);
+                let lower = word.to_lowercase();
+                assert_eq!(client.cmd(&format!("bf.info {key} {lower}")), alone);
+            }
+            let rows = rows.into_iter().map(|(_, title, value)| (title, value));
+            assert_eq!(
+                client.cmd(&format!("BF.INFO {key}")),
+                table(resp3, rows.collect())
+            );
+        }
+    });
+}
+
+#[test]
+fn max_scaled_capacity_is_where_growth_ends() {
+    let server = Server::start();
+    let mut client = server.client();
+    let limit = "CONFIG SET bf.bloom-memory-usage-limit";
+    assert_eq!(client.cmd(&format!("{limit} 100000")), ok());
+    let create = "BF.INSERT full CAPACITY 100 EXPANSION 1";
+    assert_eq!(client.cmd(create), array([]));
+    let within = field(&mut client, "full", "MAXSCALEDCAPACITY");
+    // Each filter takes 138 bytes and more for a hundred items. Sixteen have the same capacity, and then
+    // they are larger and larger.
+    assert!((1600..100_000 / 138 * 100).contains(&within), "{within}");
+    let to = |n: i64| create.replace("full", &format!("v{n} VALIDATESCALETO {n}"));
+    assert_eq!(client.cmd(&to(within)), array([]));
+    let beyond = "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
+    assert_eq!(client.cmd(&to(within + 1)), error(beyond));
+    // What is told is what is had.
+    let refusal = error("ERR operation exceeds bloom object memory limit");
+    let mut item = 0;
+    loop {
+        let mut add = "BF.MADD full".to_owned();
+        for _ in 0..1000 {
+            write!(add, " {item}").unwrap();
+            item += 1;
+        }
+        if client.cmd(&add).as_array().last() == Some(&refusal) {
+            break;
+        }
+        assert!(item < 10 * within);
+    }
+    assert_eq!(client.cmd("BF.CARD full"), int(within));
+    assert_eq!(field(&mut client, "full", "MAXSCALEDCAPACITY"), within);
+    assert!(field(&mut client, "full", "SIZE") <= 100_000);
+    assert_eq!(client.cmd(&format!("{limit} 0")), ok());
+
+    // A steep ratio soon makes filters that no limit admits.
+    let steep = "BF.INSERT steep CAPACITY 1 EXPANSION 1 TIGHTENING 0.1";
+    assert_eq!(client.cmd(steep), array([]));
+    let within = field(&mut client, "steep", "MAXSCALEDCAPACITY");
+    assert!((5..30).contains(&within), "{within}");
+    let to = |n: i64| steep.replace("steep", &format!("v{n} VALIDATESCALETO {n}"));
+    assert_eq!(client.cmd(&to(within)), array([]));
+    assert_eq!(client.cmd(&to(within + 1)), error(beyond));
+
+    // The widest numbers that an object can be made of.
+    let widest = "BF.RESERVE wide 0.9999999999999999 9223372036854775807";
+    assert_eq!(client.cmd(widest), refusal);
+    let widest = "BF.RESERVE wide 0.01 1 EXPANSION 4294967295";
+    assert_eq!(client.cmd(widest), ok());
+    assert_eq!(field(&mut client, "wide", "MAXSCALEDCAPACITY"), 1);
+    assert_eq!(field(&mut client, "wide", "EXPANSION"), i64::from(u32::MAX));
+}
+
+#[test]
+fn max_scaled_capacity_is_all_where_nothing_ends_growth() {
+    let server = Server::start();
+    let mut client = server.client();
+    // No limit on the object, nor on a filter.
+    let limit = "CONFIG SET bf.bloom-filter-max-memory-usage 9223372036854775807";
+    assert_eq!(client.cmd(limit), ok());
+    let reserve = "BF.RESERVE k 0.01 1 EXPANSION 1";
+    assert_eq!(client.cmd(reserve), ok());
+    assert_eq!(field(&mut client, "k", "MAXSCALEDCAPACITY"), i64::MAX);
+    for capacity in [1, 1000, 100_000] {
+        let create = format!("BF.INSERT v{capacity} CAPACITY {capacity} EXPANSION 1");
+        let validate = format!("{create} VALIDATESCALETO 9223372036854775807");
+        assert_eq!(client.cmd(&validate), array([]));
+        let key = format!("v{capacity}");
+        assert_eq!(field(&mut client, &key, "MAXSCALEDCAPACITY"), i64::MAX);
+    }
+}
+
+#[test]
+fn debug_tells_the_sizes_of_every_filter() {
+    let server = with_fixed_seed();
+    in_both_protocols(&server, |client, resp3| {
+        assert_eq!(client.cmd("BF.RESERVE f 0.01 100 NONSCALING"), ok());
+        assert_eq!(client.cmd("BF.ADD f item"), truth(resp3, true));
+        let line = "bytes:122 bits:976 hashes:6 hashwidth:64 capacity:100 size:1 ratio:0.01";
+        assert_eq!(
+            client.cmd("BF.DEBUG f"),
+            array([bulk("size:1"), bulk(line)])
+        );
+
+        let rate = 0.000_001;
+        assert_eq!(client.cmd("BF.RESERVE s 0.000001 10 EXPANSION 2"), ok());
+        for i in 0..65 {
+            assert_eq!(client.cmd(&format!("BF.ADD s {i}")), truth(resp3, true));
+        }
+        let told = client.cmd("BF.DEBUG s");
+        let [total, lines @ ..] = told.as_array() else {
+            panic!("nothing in {told:?}");
+        };
+        assert_eq!(*total, bulk("size:65"));
+        let stack = [(10, 10), (20, 20), (40, 35)];
+        assert_eq!(lines.len(), stack.len());
+        for (index, ((capacity, items), line)) in (0..).zip(stack.iter().zip(lines)) {
+            let rate = filter_rate(rate, index);
+            let made = size(*capacity, rate);
+            let (bytes, bits, hashes) = (made.cell_bytes, made.positions, made.hashes);
+            let line = line.text();
+            let (sizes, ratio) = line.split_once(" ratio:").unwrap();
+            assert_eq!(
+                sizes,
+                format!(
+                    "bytes:{bytes} bits:{bits} hashes:{hashes} hashwidth:64 capacity:{capacity} size:{items}"
+                )
+            );
+            assert!(
+                (ratio.parse::<f64>().unwrap() / rate - 1.0).abs() < 1e-9,
+                "{line}"
+            );
+        }
+        let counted = [("FILTERS", 3), ("CAPACITY", 70), ("ITEMS", 65)];
+        for (name, count) in counted {
+            assert_eq!(field(client, "s", name), count, "{name}");
+        }
+    });
+}
+
+#[test]
+fn size_is_what_the_object_takes() {
+    let server = with_fixed_seed();
+    let mut client = server.client();
+    let usage = |client: &mut Client, key: &str| {
+        let told = client
+            .cmd(&format!("MEMORY USAGE {key} SAMPLES 0"))
+            .as_int();
+        (field(client, key, "SIZE"), told)
+    };
+    // 122 and 1203 bytes of bitmap, and all else the same.
+    assert_eq!(client.cmd("BF.RESERVE a 0.01 100 NONSCALING"), ok());
+    assert_eq!(client.cmd("BF.RESERVE b 0.01 1000 NONSCALING"), ok());
+    let (small, large) = (usage(&mut client, "a"), usage(&mut client, "b"));
+    assert_eq!(large.0 - small.0, 1203 - 122);
+    assert!(small.0 > 122 + 45);
+    // The server adds what the key takes.
+    let per_key = small.1 - small.0;
+    assert!(per_key > 0);
+    assert_eq!(large.1 - large.0, per_key);
+
+    // A filter more is its blob, and as much for each.
+    assert_eq!(client.cmd("BF.RESERVE c 0.000001 10"), ok());
+    let mut sizes = vec![usage(&mut client, "c")];
+    let mut items = 0;
+    for capacity in [10, 20, 40, 80] {
+        for _ in 0..capacity {
+            assert_eq!(client.cmd(&format!("BF.ADD c {items}")), int(1));
+            items += 1;
+        }
+        sizes.push(usage(&mut client, "c"));
+    }
+    let grown = sizes.windows(2).map(|pair| pair[1].0 - pair[0].0);
+    let blobs: Vec<i64> = debug_bytes(&mut client, "c")
+        .iter()
+        .map(|bytes| bytes + 45)
+        .collect();
+    // The first step filled the first filter only.
+    let overheads: Vec<i64> = grown
+        .skip(1)
+        .zip(&blobs[1..])
+        .map(|(grown, blob)| grown - blob)
+        .collect();
+    assert_eq!(sizes[0].0, sizes[1].0);
+    assert_eq!(overheads, [overheads[0]; 3]);
+    assert!((0..256).contains(&overheads[0]), "{overheads:?}");
+    assert!(sizes.iter().all(|(size, told)| told - size == per_key));
+    let sum: i64 = ["a", "b", "c"]
+        .map(|key| field(&mut client, key, "SIZE"))
+        .iter()
+        .sum();
+    assert_eq!(
+        server.info("bf")["bf_bloom_total_memory_bytes"],
+        sum.to_string()
+    );
+}
