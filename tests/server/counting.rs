@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use crate::aof::Log;
 use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
 use crate::persistence::{LASTING_WINDOW, rewrite_aof, with_command_log};
 use crate::random::Random;
-use crate::replication::{Log, other_settings};
+use crate::replication::other_settings;
 use crate::windows::{Command, Retold, command};
 
 /// What clients have added and not removed, and what the server has to say of it.

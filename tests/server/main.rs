@@ -3,6 +3,7 @@
 
 mod acl;
 mod adversary;
+mod aof;
 mod blobs;
 mod carried;
 mod cluster;

@@ -1,11 +1,12 @@
 //! One filter made of several.
 
+use crate::aof::Log;
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
 use crate::persistence::{LASTING_WINDOW, object, pieces, rewrite_aof, with_command_log};
-use crate::replication::{Log, other_settings};
+use crate::replication::other_settings;
 use crate::windows::clock;
 
 /// Its halves differ: they are the keys of the two hashes, which would be one otherwise.

@@ -8,6 +8,7 @@ use valkeybloom::bloom::{
     Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, Window, chunks,
 };
 
+use crate::aof::Log;
 use crate::foreign::on_log_of;
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, simple, wait_in_sync, wait_until,
@@ -15,7 +16,7 @@ use crate::harness::{
 use crate::ledger;
 use crate::persistence::{LASTING_WINDOW, Pieces, pieces, with_command_log};
 use crate::random::Random;
-use crate::replication::{Log, other_settings};
+use crate::replication::other_settings;
 use crate::usage::memory;
 
 pub type Command = Vec<Vec<u8>>;

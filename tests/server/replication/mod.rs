@@ -1,0 +1,325 @@
+//! Replicas and logs are told what happened, and hold the same whatever their own settings.
+
+mod logged;
+mod workload;
+
+use std::collections::BTreeMap;
+
+use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tightening, dump};
+
+use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
+use crate::ledger;
+use crate::persistence::{Population, configure, load_chunks, rewrite_aof};
+use crate::random::Random;
+
+use workload::Workload;
+
+/// Settings under which all objects would come out other than under a primary's.
+pub const OTHER_SETTINGS: [(&str, &str); 8] = [
+    ("bf.bloom-capacity", "7"),
+    ("bf.bloom-expansion", "0"),
+    ("bf.bloom-fp-rate", "0.2"),
+    ("bf.bloom-tightening-ratio", "0.9"),
+    ("bf.bloom-filter-max-memory-usage", "1"),
+    ("bf.bloom-memory-usage-limit", "1"),
+    ("bf.bloom-saturate-nonscaling", "no"),
+    ("bf.bloom-use-random-seed", "no"),
+];
+
+/// What a primary of these tests is set to: objects that grow soon, and limits that are met.
+const SETTINGS: [(&str, &str); 4] = [
+    ("bf.bloom-capacity", "40"),
+    ("bf.bloom-filter-max-memory-usage", "4kb"),
+    ("bf.bloom-memory-usage-limit", "12kb"),
+    ("bf.bloom-saturate-nonscaling", "yes"),
+];
+
+/// Every key of the first two databases, with its digest and the time at which it expires.
+pub fn state(server: &Server) -> BTreeMap<(u8, String), (String, i64)> {
+    let mut client = server.client();
+    let mut state = BTreeMap::new();
+    for database in 0..2 {
+        assert_eq!(client.cmd(&format!("SELECT {database}")), ok());
+        for key in client.cmd("KEYS *").as_array() {
+            let key = key.text();
+            let digest = digest(&mut client, &key);
+            let expires_ms = client.cmd(&format!("PEXPIRETIME {key}")).as_int();
+            state.insert((database, key), (digest, expires_ms));
+        }
+    }
+    state
+}
+
+/// Awaits that no key is left that expires while a test looks at it.
+fn settle(server: &Server) {
+    let mut client = server.client();
+    wait_until("the short times are over", || {
+        (0..2).all(|database| {
+            client.cmd(&format!("SELECT {database}"));
+            let keys = client.cmd("KEYS *");
+            keys.as_array().iter().all(|key| {
+                let ttl = client.cmd(&format!("PTTL {}", key.text())).as_int();
+                ttl == -1 || ttl > 60_000
+            }) && keys.as_array().len() == usize::try_from(client.cmd("DBSIZE").as_int()).unwrap()
+        })
+    });
+}
+
+#[track_caller]
+fn hold_the_same(servers: &[&Server]) {
+    let [primary, replicas @ ..] = servers else {
+        panic!("no primary");
+    };
+    settle(primary);
+    for replica in replicas {
+        wait_in_sync(primary, replica);
+    }
+    let expected = state(primary);
+    assert!(expected.len() > 20, "{expected:?}");
+    for replica in replicas {
+        let state = state(replica);
+        for (key, value) in &expected {
+            assert_eq!(state.get(key), Some(value), "{key:?}");
+        }
+        assert_eq!(state.len(), expected.len());
+        is_balanced(replica);
+    }
+    is_balanced(primary);
+}
+
+/// INFO leaves out what was renamed while the server frees something else, see info.rs.
+#[track_caller]
+fn is_balanced(server: &Server) {
+    wait_until("nothing is being freed", || {
+        server.info("memory")["lazyfree_pending_objects"] == "0"
+    });
+    ledger::is_balanced(&mut server.client());
+}
+
+pub fn other_settings(mut builder: crate::harness::Builder) -> crate::harness::Builder {
+    for (name, value) in OTHER_SETTINGS {
+        builder = builder.config(name, value);
+    }
+    builder
+}
+
+#[test]
+fn replicas_with_other_settings_hold_the_same() {
+    let primary = Server::with(&SETTINGS);
+    let replica = other_settings(Server::replica_of(&primary)).start();
+    let behind = other_settings(Server::replica_of(&replica))
+        .config("bf.bloom-capacity", "3")
+        .start();
+    wait_in_sync(&primary, &replica);
+    wait_in_sync(&replica, &behind);
+    let full_syncs = |server: &Server| server.info("stats")["sync_full"].clone();
+    let before = [&primary, &replica].map(full_syncs);
+    let mut workload = Workload::new(0x7265_706c_6963_6131);
+    for _ in 0..4 {
+        workload.run(&mut primary.client(), 1500);
+        settle(&primary);
+        wait_in_sync(&primary, &replica);
+        wait_in_sync(&replica, &behind);
+        hold_the_same(&[&primary, &replica, &behind]);
+    }
+    let after = [&primary, &replica].map(full_syncs);
+    assert_eq!(after, before, "all came over the wire");
+}
+
+#[test]
+fn a_log_is_replayed_whatever_the_settings() {
+    let mut server = SETTINGS
+        .iter()
+        .fold(Server::builder(), |b, (name, value)| b.config(name, value))
+        .config("appendonly", "yes")
+        .config("aof-use-rdb-preamble", "no")
+        .start();
+    let mut workload = Workload::new(0x6c6f_6773);
+    workload.run(&mut server.client(), 2500);
+    settle(&server);
+    for rewritten in [false, true] {
+        if rewritten {
+            rewrite_aof(&server);
+            workload.run(&mut server.client(), 500);
+            settle(&server);
+        }
+        let before = state(&server);
+        server.shutdown();
+        let lines = OTHER_SETTINGS.map(|(name, value)| format!("{name} {value}\n"));
+        configure(&server, &lines.concat());
+        server.start_again();
+        assert_eq!(state(&server), before);
+        is_balanced(&server);
+    }
+}
+
+/// The ways of a full resync: whether the primary writes a file first, and whether the replica
+/// does, empties itself, or loads beside what it has.
+const WAYS: [(&str, &str); 4] = [
+    ("no", "disabled"),
+    ("yes", "disabled"),
+    ("yes", "swapdb"),
+    ("yes", "on-empty-db"),
+];
+
+#[test]
+fn a_full_resync_brings_the_same() {
+    let primary = Server::with(&SETTINGS);
+    let mut client = primary.client();
+    Workload::new(0x6675_6c6c).run(&mut client, 1500);
+    settle(&primary);
+    for (without_file, load) in WAYS {
+        let set = format!("CONFIG SET repl-diskless-sync {without_file}");
+        assert_eq!(client.cmd(&set), ok());
+        let replica = other_settings(Server::builder())
+            .config("repl-diskless-load", load)
+            .start();
+        // It has data of its own, which goes; one of its keys is one of the primary's.
+        let mut own = replica.client();
+        assert_eq!(own.cmd("CONFIG SET bf.bloom-memory-usage-limit 0"), ok());
+        let unlimited = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb";
+        assert_eq!(own.cmd(unlimited), ok());
+        Workload::new(0x006f_776e).run(&mut own, 500);
+        assert_eq!(own.cmd("BF.MADD own a b c").as_array().len(), 3);
+        let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
+        assert_eq!(own.cmd(&follow), ok());
+        hold_the_same(&[&primary, &replica]);
+
+        // The same again, with data of the same history: the replica missed more than the
+        // primary kept. A replica that loads beside it goes on serving.
+        let full = primary.info("stats")["sync_full"].clone();
+        assert_eq!(client.cmd("CONFIG SET repl-backlog-size 16384"), ok());
+        client.send("MULTI");
+        client.send("CLIENT KILL TYPE replica");
+        let value = "v".repeat(100_000);
+        for _ in 0..4 {
+            client.send(&format!("SET padding {value}"));
+        }
+        client.send("DEL padding");
+        client.send("EXEC");
+        for _ in 0..8 {
+            assert!(!client.read().is_error());
+        }
+        wait_until("the primary has begun a full resync", || {
+            primary.info("stats")["sync_full"] != full
+        });
+        hold_the_same(&[&primary, &replica]);
+        assert_eq!(client.cmd("BF.ADD key-new item"), int(1));
+        hold_the_same(&[&primary, &replica]);
+        assert_eq!(client.cmd("DEL key-new"), int(1));
+    }
+}
+
+#[test]
+fn a_replica_that_takes_over_goes_on() {
+    for (without_file, load) in WAYS {
+        let primary = Server::with(&[("repl-diskless-sync", without_file)]);
+        let mut client = primary.client();
+        // Some objects come by a full resync, some by commands.
+        let population = Population::new(&mut client);
+        let replica = other_settings(Server::replica_of(&primary))
+            .config("repl-diskless-load", load)
+            .start();
+        wait_in_sync(&primary, &replica);
+        assert_eq!(client.cmd("COPY half-2 half-by-command"), int(1));
+        let mut workload = Workload::new(0x6661_696c);
+        for pieces in &mut workload.chunked {
+            pieces.truncate(4);
+        }
+        for (index, pieces) in workload.chunked.iter().enumerate() {
+            load_chunks(&mut client, &format!("chunks-{index}"), pieces);
+        }
+        wait_in_sync(&primary, &replica);
+        drop(primary);
+
+        let mut client = replica.client();
+        let refused = client.cmd("BF.ADD new item").text();
+        assert!(refused.starts_with("READONLY "), "{refused}");
+        assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
+        // Its own settings count now: BF.INFO tells how far objects can still grow.
+        let settings = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb \
+            bf.bloom-memory-usage-limit 0";
+        let limit = error("ERR operation exceeds bloom object memory limit");
+        assert_eq!(client.cmd("BF.ADD new item"), limit);
+        assert_eq!(client.cmd(settings), ok());
+        population.is_unchanged(&mut client);
+        population.finish_loading(&mut client, str::to_owned);
+
+        let whole = Workload::new(0x6661_696c);
+        for (index, (pieces, dump)) in whole.chunked.iter().zip(&whole.dumps).enumerate() {
+            let key = format!("chunks-{index}");
+            if pieces.len() > 4 {
+                load_chunks(&mut client, &key, &pieces[4..]);
+            }
+            let load: [&[u8]; 3] = [b"BF.LOAD", b"whole", dump];
+            assert_eq!(client.call(&load), ok());
+            let (loaded, whole) = (digest(&mut client, &key), digest(&mut client, "whole"));
+            assert_eq!(loaded, whole, "{key}");
+            assert_eq!(client.cmd("DEL whole"), int(1));
+        }
+        ledger::is_balanced(&mut client);
+    }
+}
+
+/// The C library works out logarithms in another way without these instructions, and then their last digits
+/// differ. Nothing that decides a size may follow from them.
+#[test]
+fn a_replica_on_another_processor_has_the_same_bits() {
+    let server = Server::start();
+    let replica = Server::replica_of(&server)
+        .launched_by(&["env", "GLIBC_TUNABLES=glibc.cpu.hwcaps=-FMA,-AVX2"])
+        .start();
+    wait_in_sync(&server, &replica);
+    let mut client = server.client();
+    // By the classic formula, a byte longer with these instructions than without.
+    let mut shapes = vec![(19_068_649, 0.057_771_945, "NONSCALING".to_owned())];
+    let mut random = Random(11);
+    for index in 0..400_u32 {
+        let capacity = 1 + random.next() % [50, 2000, 100_000][index as usize % 3];
+        // Six digits, as people write them, from a half to some millionths.
+        let digits = 100_000 + random.next() % 400_000;
+        let rate = f64::from(u32::try_from(digits).unwrap()) / 1e6 / f64::from(1 << (index % 17));
+        let growth = match index % 4 {
+            0 => "NONSCALING".to_owned(),
+            factor => format!("EXPANSION {factor}"),
+        };
+        shapes.push((capacity, rate, growth));
+    }
+    for (index, (capacity, rate, growth)) in shapes.iter().enumerate() {
+        let create = format!("BF.RESERVE key{index} {rate} {capacity} {growth}");
+        assert_eq!(client.cmd(&create), ok(), "{create}");
+        // So that small ones are stacked.
+        for round in 0..3 {
+            let items: Vec<String> = (0..70).map(|n| format!("{round}-{n}")).collect();
+            client.cmd(&format!("BF.MADD key{index} {}", items.join(" ")));
+        }
+    }
+    // Objects of valkey-bloom go on by its formula.
+    for index in 0..60 {
+        let capacity = 1 + random.next() % 300;
+        let rate = f64::from(u32::try_from(1 + random.next() % 300_000).unwrap()) / 1e6;
+        let params = Params {
+            capacity,
+            error_rate: Fraction::new(rate).expect("a rate"),
+            tightening: Tightening::of_valkey_bloom(Fraction::HALF),
+            growth: Growth::from_expansion(1 + index % 3),
+        };
+        let object = Object::plain(&params, Seed::FIXED, Limits::NONE).expect("room");
+        let dump = dump::encode(&object).expect("it has a dump");
+        let key = format!("key{}", shapes.len());
+        let load: [&[u8]; 3] = [b"BF.LOAD", key.as_bytes(), &dump];
+        assert_eq!(client.call(&load), ok());
+        for round in 0..8 {
+            let items: Vec<String> = (0..100).map(|n| format!("{round}-{n}")).collect();
+            client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
+        }
+        shapes.push((capacity, rate, "by valkey-bloom".to_owned()));
+    }
+    wait_in_sync(&server, &replica);
+    let mut there = replica.client();
+    for (index, shape) in shapes.iter().enumerate() {
+        let key = format!("key{index}");
+        let digests = [digest(&mut client, &key), digest(&mut there, &key)];
+        assert_eq!(digests[0], digests[1], "{shape:?}");
+    }
+}
