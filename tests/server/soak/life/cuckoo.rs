@@ -1,6 +1,7 @@
 //! The part of cuckoo filters in the life: every answer and every slot is foretold.
 
-use super::{Entry, Held, Life, WRONG_TYPE};
+use super::Life;
+use super::model::{Entry, Held, WRONG_TYPE};
 use crate::cuckoo::{self, field};
 use crate::harness::{Client, Reply, array, error, int, nil, ok};
 use crate::naive::Naive;
