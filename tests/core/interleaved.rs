@@ -22,6 +22,7 @@ struct Model {
     window: Window,
     seed: Seed,
     now: u64,
+    limits: Limits,
     /// The filters of each period, oldest first.
     periods: BTreeMap<u64, Vec<Crates>>,
 }
@@ -34,6 +35,7 @@ impl Model {
             window: shape.window().unwrap(),
             seed,
             now,
+            limits: ROOMY,
             periods: BTreeMap::new(),
         };
         let first = model.window.period_at(now);
@@ -81,16 +83,16 @@ impl Model {
             now_ms: self.now,
             ttl_ms: ttl,
         };
-        let target = self.window.target(time);
+        let (target, limits) = (self.window.target(time), self.limits);
         let mut outcomes = Vec::new();
         if alone {
             for item in items {
-                outcomes.push(self.object.add(item, time, None, || ROOMY));
+                outcomes.push(self.object.add(item, time, None, || limits));
             }
         } else {
             let items = items.iter().map(Vec::as_slice);
             self.object
-                .add_each(items, time, None, || ROOMY, |o| outcomes.push(o));
+                .add_each(items, time, None, || limits, |o| outcomes.push(o));
         }
         assert_eq!(outcomes.len(), items.len());
         for (item, outcome) in items.iter().zip(outcomes) {
@@ -340,6 +342,44 @@ fn they_have_the_crates_bits_while_they_are_taken_apart() {
             assert_eq!(model.object.check(), Ok(()));
             model.compare();
         }
+    }
+}
+
+/// What a period left in a lane is not taken back by the next one, wherever the others were when that got the lane.
+#[test]
+fn they_have_the_crates_bits_after_others_left_theirs() {
+    let mut rng = Rng::new(8);
+    let mut items = |count: usize| -> Vec<Vec<u8>> { (0..count).map(|_| rng.bytes(9)).collect() };
+    for steps in 0..24 {
+        // While they are interleaved.
+        let mut model = Model::new(shape_of(8000, 8), 1 << 40, &mut Rng::new(9));
+        let period = model.window.period_ms();
+        for _ in 0..7 {
+            model.add_each(&items(50), None, false);
+            model.now += period;
+        }
+        model.add_each(&items(steps), None, true);
+        model.now += period;
+        model.add_each(&items(1), None, true);
+        model.now += 6 * period;
+        model.add_each(&items(40), None, true);
+        model.compare();
+
+        // While they are taken apart, where there is no room for a filter of its own.
+        let mut model = Model::new(shape_of(8000, 8), 1 << 40, &mut Rng::new(9));
+        for _ in 0..11 {
+            model.add_each(&items(70), None, false);
+            model.now += period;
+        }
+        model.now += 5 * period;
+        model.tidy();
+        model.limits.object_bytes = model.object.memory_bytes() + 4000;
+        model.add_each(&items(1 + steps), None, true);
+        model.now += period;
+        model.add_each(&items(1), None, true);
+        model.limits = ROOMY;
+        model.add_each(&items(40), None, true);
+        model.compare();
     }
 }
 

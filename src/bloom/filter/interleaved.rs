@@ -38,6 +38,8 @@ pub struct Interleaved {
     pub(super) done: usize,
     /// The lanes, of each piece, whose bits are in use there. Those of the others were left by a filter that is gone.
     pub(super) in_use: Box<[u32]>,
+    /// So many pieces are in use by all of the newest eight. Those behind them need not be.
+    pub(super) clean: usize,
 }
 
 /// Where some bytes of eight filters are.
@@ -77,6 +79,7 @@ impl Interleaved {
             reciprocal_of_eights: 0,
             done: 0,
             in_use: in_use.into_boxed_slice(),
+            clean: 0,
         })
     }
 
@@ -251,9 +254,7 @@ impl Interleaved {
         let (eight, lane_bit) = (usize::from(lane) / LANES, 1 << (usize::from(lane) % LANES));
         positions.for_each(|position| {
             let byte = (position / 8) as usize;
-            if self.in_use[byte / PIECE_BYTES] >> lane & 1 == 0 {
-                self.clear(byte / PIECE_BYTES, lane);
-            }
+            self.clear_unused(byte / PIECE_BYTES, lane);
             let (blob, byte, bit) = if byte < self.done {
                 let (blob, begin) = self.place_of(position);
                 (blob, begin + eight, lane_bit)
@@ -284,11 +285,20 @@ impl Interleaved {
         for lanes in &mut self.in_use {
             *lanes &= !(1 << lane);
         }
+        self.clean = 0;
     }
 
     fn piece(&self, piece: usize) -> Range<usize> {
         let begin = piece * PIECE_BYTES;
         begin..self.cell_bytes().min(begin + PIECE_BYTES)
+    }
+
+    /// Clears what another filter left in a piece of a lane.
+    #[inline(always)]
+    pub(super) fn clear_unused(&mut self, piece: usize, lane: u8) {
+        if self.in_use[piece] >> lane & 1 == 0 {
+            self.clear(piece, lane);
+        }
     }
 
     #[cold]

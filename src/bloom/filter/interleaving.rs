@@ -46,12 +46,13 @@ impl Interleaved {
         self.blobs.extend(blobs);
         self.count_eights();
         self.done = 0;
+        self.clean = self.in_use.len();
         Some(())
     }
 
-    /// Whether the newest eight have their own bits, all of them.
+    /// Whether the newest eight have their own bits, all of them, and no others.
     pub const fn is_apart(&self) -> bool {
-        self.done == 0
+        self.done == 0 && self.clean == self.in_use.len()
     }
 
     /// Gives back the blobs of the newest eight, which [are apart](Self::is_apart), in order of their lanes. Those lanes
@@ -64,6 +65,7 @@ impl Interleaved {
             *lanes &= !(u32::MAX << kept);
         }
         self.count_eights();
+        self.clean = 0;
         self.done = match self.eights() {
             0 => 0,
             eights => self.filled_by(eights),
@@ -90,11 +92,17 @@ impl Interleaved {
         }
     }
 
-    /// Takes the newest eight so many times some bytes further apart, each in about a microsecond.
+    /// Takes the newest eight so many times some bytes further apart, each in about a microsecond, and then clears what
+    /// other filters left in them.
     pub fn go_back(&mut self, times: usize) {
         for _ in 0..times {
             if self.is_apart() {
                 break;
+            }
+            if self.done == 0 {
+                self.clear_newest(self.clean);
+                self.clean += 1;
+                continue;
             }
             let (eights, before) = (self.eights(), self.eights_before());
             let step = self.step_to(self.done);
@@ -102,7 +110,6 @@ impl Interleaved {
             exchange(&mut self.blobs, before, step.before());
             self.turn_newest(&step);
             self.done = step.begin;
-            self.clear_newest(step.begin..step.last);
         }
     }
 
@@ -148,18 +155,10 @@ impl Interleaved {
         }
     }
 
-    /// Clears what other filters left in bytes of the newest eight, which have their own bits there.
-    fn clear_newest(&mut self, bytes: Range<usize>) {
-        let first = self.blobs.len().saturating_sub(LANES);
-        for piece in bytes.start / PIECE_BYTES..bytes.end.div_ceil(PIECE_BYTES) {
-            let (begin, end) = (piece * PIECE_BYTES, (piece + 1) * PIECE_BYTES);
-            let left = of_blob(&(bytes.start.max(begin)..bytes.end.min(end)));
-            let in_use = self.in_use[piece] >> first;
-            for (lane, blob) in self.newest().iter_mut().enumerate() {
-                if in_use >> lane & 1 == 0 {
-                    blob[left.clone()].fill(0);
-                }
-            }
+    /// Clears a piece of those of the newest eight that do not use it.
+    fn clear_newest(&mut self, piece: usize) {
+        for lane in (0..).take(self.lanes()).skip(self.lanes() - LANES) {
+            self.clear_unused(piece, lane);
         }
     }
 }
