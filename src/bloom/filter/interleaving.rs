@@ -66,10 +66,7 @@ impl Interleaved {
         }
         self.count_eights();
         self.clean = 0;
-        self.done = match self.eights() {
-            0 => 0,
-            eights => self.filled_by(eights),
-        };
+        self.done = self.filled_by(self.eights().max(1));
         parted
     }
 
@@ -77,8 +74,9 @@ impl Interleaved {
         self.reciprocal_of_eights = (1_u64 << 63).div_ceil(self.eights().max(1) as u64);
     }
 
-    /// Interleaves so many times some bytes more, each in about a microsecond.
-    pub fn go_on(&mut self, times: usize) {
+    /// Interleaves so many times some bytes more, each in about a microsecond. Returns false if all are.
+    pub fn go_on(&mut self, times: usize) -> bool {
+        let begun = !self.is_done();
         for _ in 0..times {
             if self.is_done() {
                 break;
@@ -90,11 +88,13 @@ impl Interleaved {
             exchange(&mut self.blobs, eights, step.words());
             self.done = step.end;
         }
+        begun
     }
 
     /// Takes the newest eight so many times some bytes further apart, each in about a microsecond, and then clears what
-    /// other filters left in them.
-    pub fn go_back(&mut self, times: usize) {
+    /// other filters left in them. Returns false if they [are apart](Self::is_apart).
+    pub fn go_back(&mut self, times: usize) -> bool {
+        let begun = !self.is_apart();
         for _ in 0..times {
             if self.is_apart() {
                 break;
@@ -111,6 +111,7 @@ impl Interleaved {
             self.turn_newest(&step);
             self.done = step.begin;
         }
+        begun
     }
 
     /// The bytes that are interleaved together, from the first one on.

@@ -96,18 +96,13 @@ impl Group {
         2 * (self.in_use.count_ones() as usize) < self.filters.lanes()
     }
 
-    /// Goes on so many times with what was begun, or begins to take apart the newest eight. Returns whether there was
-    /// something to do.
+    /// Goes on so many times with interleaving, or with taking apart. Returns whether there was something to do.
     fn go_on(&mut self, times: usize) -> bool {
-        if self.is_sparse() && !self.filters.is_apart() {
-            self.filters.go_back(times);
-            return true;
+        if self.is_sparse() {
+            self.filters.go_back(times)
+        } else {
+            self.filters.go_on(times)
         }
-        let goes_on = !self.is_sparse() && !self.filters.is_done();
-        if goes_on {
-            self.filters.go_on(times);
-        }
-        goes_on
     }
 
     fn is_full(&self) -> bool {
