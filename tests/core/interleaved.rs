@@ -340,6 +340,9 @@ fn they_have_the_crates_bits_while_they_are_taken_apart() {
             assert!(takes < after_gap, "nothing was freed");
             assert_eq!(model.object.check(), Ok(()));
             model.compare();
+            // What is left of them is joined by others again.
+            model.go_through(2 * lanes, 3, &mut rng);
+            model.compare();
         }
     }
 }
