@@ -170,6 +170,7 @@ run_tests() {
     cargo check --locked --no-default-features
     cargo check --locked --no-default-features --features client
     cargo check --locked --no-default-features --features cli
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib --features cli
     build
     # A filter that matches nothing is no failure to cargo, so a mistyped name would go unnoticed.
     [ $# = 0 ] || for tests in core_tests examples server_tests; do $tests --list "$@"; done |

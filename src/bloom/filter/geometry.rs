@@ -44,12 +44,12 @@ pub struct Geometry {
 
 impl Geometry {
     /// The least size at which a filter that has taken `capacity` items (at least 1) as new claims others at
-    /// this rate at most, by the equations of [`rate`]; of sizes in whole bytes that are equal, the one with
+    /// this rate at most, by the equations of `filter/rate.rs`; of sizes in whole bytes that are equal, the one with
     /// fewest hash functions. There are no more of these than a filter without coincidences has, and one: very
     /// many would take somewhat less memory at rates below 10⁻¹², and much more time. Sizes beyond memory saturate
     /// at about 2⁶⁰ bytes of bits, which no limit admits.
     ///
-    /// Counters have room for more items than they are said to hold, by [`DRIFT`] standard deviations.
+    /// Counters have room for more items than they are said to hold, by five standard deviations.
     pub fn for_rate(capacity: u64, rate: Fraction, cells: Cells) -> Self {
         Self::for_rate_near(capacity, rate, cells, u32::MAX)
     }

@@ -489,7 +489,7 @@ impl Object {
         views(one, timeline, self.periods())
     }
 
-    /// The blobs of all of them, as [`View::blob`] has them.
+    /// The blobs of all of them: the forms in which they are stored. Copies, where filters are interleaved.
     pub fn blobs(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
         Blobs::new(self.views())
     }
