@@ -167,7 +167,7 @@ impl Life {
             self.is_ok(&select);
         }
         let (mut key, mut other) = (self.key(), self.key());
-        let kind = match self.random.below(124) {
+        let kind = match self.random.below(130) {
             0..18 => {
                 self.add(&key);
                 "add"
@@ -246,6 +246,10 @@ impl Life {
             100..120 => {
                 self.cuckoo(&mut key, &other);
                 "cuckoo filter"
+            }
+            120..126 => {
+                self.add_to_periods(&mut key);
+                "periods"
             }
             _ => {
                 self.restore_sketch(&key);

@@ -33,7 +33,7 @@ pub enum Kind {
 }
 
 /// The windows of those kinds: length of a period in milliseconds, and number of periods.
-pub const WINDOW: (u64, u64) = (1_000_000_000_000, 3);
+pub const WINDOW: (u64, u64) = (100_000_000_000, 12);
 pub const SHORT: (u64, u64) = (1000, 4);
 
 impl Kind {

@@ -79,8 +79,8 @@ impl Life {
                 count = count.max(1);
                 format!("BF.INSERT {key} NOCREATE ID {id}")
             }
-            (Some((Kind::Window, _)), 3) => {
-                let ttl = *self.random.pick(&[1, WINDOW.0, WINDOW.0 * WINDOW.1]);
+            (Some((Kind::Window, _)), 2 | 3) => {
+                let ttl = 1 + self.random.next() % (WINDOW.0 * WINDOW.1);
                 format!("BF.INSERT {key} NOCREATE TTL {ttl}")
             }
             (_, 0) => {
@@ -142,6 +142,14 @@ impl Life {
             self.is_written(key, object);
         }
         self.put(key, entry);
+    }
+
+    /// Adds often where there is a window: filters of eight periods and more are interleaved.
+    pub(super) fn add_to_periods(&mut self, key: &mut String) {
+        *key = self.key_of(key.clone(), |object| object.kind == Kind::Window);
+        for _ in 0..self.random.below(40) {
+            self.add(key);
+        }
     }
 
     /// Takes what is told of filters that are not foretold, after a write.
