@@ -13,7 +13,8 @@ use crate::harness::{
     Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::{LASTING_WINDOW, Population, load_chunks};
+use crate::persistence::{LASTING_WINDOW, Population};
+use crate::pieces::load_chunks;
 
 /// Two primaries, all slots with the first.
 fn pair() -> (Server, Server) {

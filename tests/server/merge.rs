@@ -5,7 +5,8 @@ use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::{LASTING_WINDOW, object, pieces, rewrite_aof, with_command_log};
+use crate::persistence::{LASTING_WINDOW, rewrite_aof, with_command_log};
+use crate::pieces::{object, pieces};
 use crate::replication::other_settings;
 use crate::windows::clock;
 

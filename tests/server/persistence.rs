@@ -4,9 +4,6 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use valkeybloom::bloom::chunks::{self, Value};
-use valkeybloom::bloom::{Limits, Object};
-
 use crate::carried;
 use crate::cuckoo;
 use crate::forged::{Forged, ForgedFilter};
@@ -14,10 +11,8 @@ use crate::harness::{
     Client, PATIENCE, Reply, Server, array, bulk, digest, error, int, ok, simple, wait_until,
 };
 use crate::ledger;
+use crate::pieces::{Pieces, load_chunks, pieces, split};
 use crate::random::Random;
-
-/// What BF.SCANDUMP gives and BF.LOADCHUNK takes: cursors, and bytes.
-pub type Pieces = Vec<(u64, Vec<u8>)>;
 
 /// Objects of every kind in a server, and what they were when they were made.
 pub struct Population {
@@ -120,60 +115,6 @@ fn fill(client: &mut Client, key: &str, create: &[&[u8]], count: usize) -> Vec<V
     let replies = client.call(&args);
     assert!(replies.as_array().iter().all(|r| !r.is_error()), "{key}");
     items
-}
-
-/// The pairs of BF.SCANDUMP.
-pub fn pieces(client: &mut Client, key: &str) -> Pieces {
-    let mut pieces = Vec::new();
-    let mut cursor = 0;
-    loop {
-        let pair = client.cmd(&format!("BF.SCANDUMP {key} {cursor}"));
-        let pair = pair.as_array();
-        cursor = pair[0].as_int().cast_unsigned();
-        if cursor == 0 {
-            return pieces;
-        }
-        pieces.push((cursor, pair[1].as_bytes().to_vec()));
-    }
-}
-
-#[track_caller]
-pub fn load_chunks(client: &mut Client, key: &str, pieces: &[(u64, Vec<u8>)]) {
-    for (cursor, bytes) in pieces {
-        let cursor = cursor.to_string();
-        let args: [&[u8]; 4] = [b"BF.LOADCHUNK", key.as_bytes(), cursor.as_bytes(), bytes];
-        assert_eq!(client.call(&args), ok(), "{key} at {cursor}");
-    }
-}
-
-/// The same chunks in pieces of at most so many bytes; the header stays whole.
-pub fn split(pieces: &[(u64, Vec<u8>)], bytes: usize) -> Pieces {
-    let mut cursor = 1;
-    let mut finer = vec![pieces[0].clone()];
-    for chunk in pieces[1..]
-        .iter()
-        .flat_map(|(_, chunk)| chunk.chunks(bytes))
-    {
-        cursor += chunk.len() as u64;
-        finer.push((cursor, chunk.to_vec()));
-    }
-    finer
-}
-
-/// The object that these pieces are of.
-#[track_caller]
-pub fn object(pieces: &[(u64, Vec<u8>)]) -> Object {
-    let (header, chunks) = pieces.split_first().expect("a header");
-    let mut partial = match chunks::begin(&header.1, Limits::NONE).expect("a header") {
-        Value::Partial(partial) => partial,
-        Value::Complete(object) => return object,
-    };
-    for (cursor, chunk) in chunks {
-        if let Some(object) = partial.load(*cursor, chunk).expect("a chunk") {
-            return object;
-        }
-    }
-    panic!("chunks are missing");
 }
 
 /// A window of two periods of thirty years each, so that none ends while a test looks.

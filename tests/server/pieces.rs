@@ -1,9 +1,18 @@
-//! The pieces that BF.SCANDUMP hands out, and the dump that they make, put together here and not by the module's code.
+//! The pieces that BF.SCANDUMP hands out, how they are loaded, and what they make: a dump, put together here and not
+//! by the module's code, and an object of the core.
 
-use crate::harness::{Client, Reply, bulk};
+use std::fmt::Display;
+
+use valkeybloom::bloom::chunks::{self, Value};
+use valkeybloom::bloom::{Limits, Object};
+
+use crate::harness::{Client, Reply, bulk, ok};
+
+/// What BF.SCANDUMP gives and BF.LOADCHUNK takes: cursors, and bytes.
+pub type Pieces = Vec<(u64, Vec<u8>)>;
 
 /// The pairs that BF.SCANDUMP hands out, all but the last, empty one.
-pub fn pieces(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
+pub fn pieces(client: &mut Client, key: &str) -> Pieces {
     let mut pieces = Vec::new();
     let mut cursor = 0;
     loop {
@@ -11,7 +20,7 @@ pub fn pieces(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
         let [next, bytes] = reply.as_array() else {
             panic!("not a pair: {reply:?}");
         };
-        cursor = next.as_int();
+        cursor = next.as_int().cast_unsigned();
         if cursor == 0 {
             assert_eq!(*bytes, bulk(""));
             return pieces;
@@ -20,13 +29,34 @@ pub fn pieces(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
     }
 }
 
-pub fn load_piece(client: &mut Client, key: &str, piece: &(i64, Vec<u8>)) -> Reply {
+pub fn load_piece(client: &mut Client, key: &str, piece: &(impl Display, Vec<u8>)) -> Reply {
     let cursor = piece.0.to_string();
     client.call(&[b"BF.LOADCHUNK", key.as_bytes(), cursor.as_bytes(), &piece.1])
 }
 
+#[track_caller]
+pub fn load_chunks(client: &mut Client, key: &str, pieces: &[(u64, Vec<u8>)]) {
+    for piece in pieces {
+        assert_eq!(load_piece(client, key, piece), ok(), "{key} at {}", piece.0);
+    }
+}
+
+/// The same chunks in pieces of at most so many bytes; the header stays whole.
+pub fn split(pieces: &[(u64, Vec<u8>)], bytes: usize) -> Pieces {
+    let mut cursor = 1;
+    let mut finer = vec![pieces[0].clone()];
+    for chunk in pieces[1..]
+        .iter()
+        .flat_map(|(_, chunk)| chunk.chunks(bytes))
+    {
+        cursor += chunk.len() as u64;
+        finer.push((cursor, chunk.to_vec()));
+    }
+    finer
+}
+
 /// The dump that BF.LOAD takes, made of the pieces: every bitmap goes back behind its header.
-pub fn dump(pieces: &[(i64, Vec<u8>)]) -> Vec<u8> {
+pub fn dump(pieces: &[(u64, Vec<u8>)]) -> Vec<u8> {
     const PREFIX: usize = 1 + 4 + 8 + 8 + 1 + 8;
     const HEADER: usize = 45;
     let (header, filters) = pieces[0].1.split_at(PREFIX);
@@ -44,4 +74,20 @@ pub fn dump(pieces: &[(i64, Vec<u8>)]) -> Vec<u8> {
     }
     assert_eq!(bitmaps.next(), None);
     dump
+}
+
+/// The object that these pieces are of.
+#[track_caller]
+pub fn object(pieces: &[(u64, Vec<u8>)]) -> Object {
+    let (header, chunks) = pieces.split_first().expect("a header");
+    let mut partial = match chunks::begin(&header.1, Limits::NONE).expect("a header") {
+        Value::Partial(partial) => partial,
+        Value::Complete(object) => return object,
+    };
+    for (cursor, chunk) in chunks {
+        if let Some(object) = partial.load(*cursor, chunk).expect("a chunk") {
+            return object;
+        }
+    }
+    panic!("chunks are missing");
 }

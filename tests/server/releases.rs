@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::foreign::{hex, on_log};
 use crate::harness::{Client, Reply, Server, error, int, ok};
 use crate::ledger;
-use crate::persistence::{load_chunks, rewrite_aof, split, with_command_log};
-use crate::pieces::{dump, pieces};
+use crate::persistence::{rewrite_aof, with_command_log};
+use crate::pieces::{Pieces, dump, load_chunks, pieces, split};
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
@@ -110,18 +110,11 @@ fn recorded(release: &Path) -> Map<String, Value> {
     objects
 }
 
-fn recorded_pieces(object: &Value) -> Vec<(i64, Vec<u8>)> {
+/// The pieces of an object, cut small.
+fn recorded_pieces(object: &Value) -> Pieces {
     let pieces = object["scandump"].as_array().unwrap().iter();
-    pieces
-        .map(|piece| (piece[0].as_i64().unwrap(), hex(&piece[1])))
-        .collect()
-}
-
-fn in_small_chunks(pieces: &[(i64, Vec<u8>)]) -> Vec<(u64, Vec<u8>)> {
-    let pieces = pieces
-        .iter()
-        .map(|(cursor, bytes)| (u64::try_from(*cursor).unwrap(), bytes.clone()));
-    split(&pieces.collect::<Vec<_>>(), 40)
+    let pieces = pieces.map(|piece| (piece[0].as_u64().unwrap(), hex(&piece[1])));
+    split(&pieces.collect::<Pieces>(), 40)
 }
 
 /// An object is what it was, false positives included; and this program writes the same bytes of it.
@@ -155,10 +148,9 @@ fn all_are_there(server: &Server, objects: &Map<String, Value>) {
     }
     let (half, whole) = HALF;
     assert_eq!(client.cmd(&format!("BF.CARD {half}")), error(STILL_LOADING));
-    let pieces = recorded_pieces(&objects[whole]);
-    let chunks = in_small_chunks(&pieces);
+    let chunks = recorded_pieces(&objects[whole]);
     load_chunks(&mut client, half, &chunks[chunks.len() / 2..]);
-    let rebuilt = crate::pieces::pieces(&mut client, half);
+    let rebuilt = pieces(&mut client, half);
     assert_eq!(dump(&rebuilt), hex(&objects[whole]["dump"]));
     ledger::is_balanced(&mut client);
 }
@@ -219,8 +211,7 @@ fn a_dump_of_every_release_is_loaded() {
             is_there(&mut client, key, object);
             assert_eq!(client.cmd(&format!("DEL {key}")), int(1));
 
-            let pieces = recorded_pieces(object);
-            load_chunks(&mut client, key, &in_small_chunks(&pieces));
+            load_chunks(&mut client, key, &recorded_pieces(object));
             is_there(&mut client, key, object);
         }
         ledger::is_balanced(&mut client);
@@ -264,7 +255,7 @@ fn write_the_files_of_this_release() {
         objects.insert(key.to_owned(), object);
     }
     let (half, whole) = HALF;
-    let chunks = in_small_chunks(&recorded_pieces(&objects[whole]));
+    let chunks = recorded_pieces(&objects[whole]);
     load_chunks(&mut client, half, &chunks[..chunks.len() / 2]);
 
     let log = |kind: &str| {

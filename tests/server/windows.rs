@@ -14,7 +14,8 @@ use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, simple, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::{LASTING_WINDOW, Pieces, pieces, with_command_log};
+use crate::persistence::{LASTING_WINDOW, with_command_log};
+use crate::pieces::{Pieces, pieces};
 use crate::random::Random;
 use crate::replication::other_settings;
 use crate::usage::memory;

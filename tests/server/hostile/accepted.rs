@@ -4,7 +4,8 @@ use valkeybloom::bloom::dump;
 
 use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok};
-use crate::persistence::{load_chunks, object, pieces, rewrite_aof, with_command_log};
+use crate::persistence::{rewrite_aof, with_command_log};
+use crate::pieces::{load_chunks, object, pieces};
 
 /// Dumps of objects that no command makes, each with a write and its reply.
 fn odd() -> Vec<(&'static str, Vec<u8>, &'static str, Reply)> {

@@ -9,7 +9,8 @@ use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tighten
 
 use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
 use crate::ledger;
-use crate::persistence::{Population, configure, load_chunks, rewrite_aof};
+use crate::persistence::{Population, configure, rewrite_aof};
+use crate::pieces::load_chunks;
 use crate::random::Random;
 
 use workload::Workload;

@@ -8,7 +8,7 @@ use valkeybloom::bloom::{
 };
 
 use crate::harness::{Client, Reply, ok};
-use crate::persistence::{Pieces, split};
+use crate::pieces::{Pieces, split};
 use crate::random::Random;
 
 /// A fixed sequence of writes of every kind.

@@ -23,7 +23,7 @@ fn an_object_travels_in_chunks() {
         for (piece, length) in walk[1..].iter().zip(lengths) {
             cursor += length;
             assert_eq!(
-                (piece.0, piece.1.len()),
+                (piece.0.cast_signed(), piece.1.len()),
                 (cursor, usize::try_from(length).unwrap())
             );
         }
@@ -31,7 +31,10 @@ fn an_object_travels_in_chunks() {
         assert_eq!(header, array([int(1), bulk(&walk[0].1)]));
         // A cursor may stand inside a bitmap, and a chunk ends with it.
         let inside = client.cmd("BF.SCANDUMP k 3");
-        assert_eq!(inside, array([int(walk[1].0), bulk(&walk[1].1[2..])]));
+        assert_eq!(
+            inside,
+            array([int(walk[1].0.cast_signed()), bulk(&walk[1].1[2..])])
+        );
         for past in [cursor, cursor + 1, i64::MAX] {
             let end = client.cmd(&format!("BF.SCANDUMP k {past}"));
             assert_eq!(end, array([int(0), bulk("")]));
@@ -60,7 +63,7 @@ fn an_object_travels_in_chunks() {
         assert_eq!(load_piece(client, "bits", &walk[0]), ok());
         let mut cursor = 1;
         for part in walk[1..].iter().flat_map(|(_, bytes)| bytes.chunks(17)) {
-            cursor += i64::try_from(part.len()).unwrap();
+            cursor += part.len() as u64;
             assert_eq!(load_piece(client, "bits", &(cursor, part.to_vec())), ok());
         }
         assert_eq!(answers(client, "bits"), expected);
@@ -109,12 +112,14 @@ fn a_half_loaded_object_answers_nothing() {
             assert!(client.cmd("MEMORY USAGE half").as_int() > 0);
             // What does not continue it changes nothing.
             let before = digest(client, "half");
+            let (next, later) = (&walk[index + 1], &walk[(index + 2) % walk.len()]);
+            let [at, at_next, at_later] = [piece, next, later].map(|of| of.0.cast_signed());
             let wrong = [
-                (piece.0, piece.1.clone()),
-                walk[(index + 2) % walk.len()].clone(),
-                (walk[index + 1].0 - 1, walk[index + 1].1.clone()),
-                (walk[index + 1].0 + 1, walk[index + 1].1.clone()),
-                (piece.0, Vec::new()),
+                (at, piece.1.clone()),
+                (at_later, later.1.clone()),
+                (at_next - 1, next.1.clone()),
+                (at_next + 1, next.1.clone()),
+                (at, Vec::new()),
                 (0, walk[0].1.clone()),
                 (-1, b"x".to_vec()),
                 (i64::MAX, b"x".to_vec()),

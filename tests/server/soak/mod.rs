@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use valkeybloom::bloom::dump;
 
-use crate::persistence::object;
+use crate::pieces::object;
 use crate::random;
 
 /// How long a test goes on.

@@ -9,7 +9,8 @@ use crate::harness::{
     Builder, Client, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::{load_chunks, pieces, rewrite_aof, split};
+use crate::persistence::rewrite_aof;
+use crate::pieces::{load_chunks, pieces, split};
 use crate::usage::memory;
 
 #[derive(Default)]

@@ -6,7 +6,7 @@ use super::mutate::{RATES, Sample, cells_of, edge};
 use super::{Command, FILTER_LIMIT, Target, command};
 use crate::forged::{Forged, ForgedFilter, Rdb, rdb_version, seal};
 use crate::harness::{Client, Reply, error, ok};
-use crate::persistence;
+use crate::pieces;
 
 /// So many commands go out at once.
 const BATCH: usize = 128;
@@ -63,15 +63,15 @@ impl Samples {
                 // What an object can't take it refuses.
                 client.cmd(addition);
             }
-            let pieces = persistence::pieces(client, "key");
+            let pieces = pieces::pieces(client, "key");
             samples.take_payload(client);
             samples.dumps.push(Sample::flat(dump_of(&pieces)));
             samples.headers.push(Sample::flat(pieces[0].1.clone()));
             // Half loaded: nothing but the header, and some of the bits.
-            let pieces = persistence::split(&pieces, 3);
+            let pieces = pieces::split(&pieces, 3);
             client.cmd("DEL key");
             for stage in [1, pieces.len() / 2, pieces.len() - 1] {
-                persistence::load_chunks(client, "key", &pieces[..stage]);
+                pieces::load_chunks(client, "key", &pieces[..stage]);
                 samples.take_payload(client);
                 client.cmd("DEL key");
             }

@@ -16,7 +16,7 @@ use super::parse::{
 };
 use super::{Command, Target, command};
 use crate::harness::{Client, Reply};
-use crate::persistence::pieces;
+use crate::pieces::pieces;
 
 /// So many commands go out at once.
 const BATCH: usize = 256;

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use crate::harness::{Reply, error, int, nil, ok, wait_until};
-use crate::persistence::{Pieces, pieces, split};
+use crate::pieces::{Pieces, pieces, split};
 use crate::soak::dump_of;
 
 use super::model::{BUSY, Entry, Held, Object};

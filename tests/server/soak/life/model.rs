@@ -6,7 +6,7 @@ use std::rc::Rc;
 use crate::carried::Sketch;
 use crate::harness::{Client, Reply, error, int, nil};
 use crate::naive::Naive;
-use crate::persistence::Pieces;
+use crate::pieces::Pieces;
 use crate::soak::{Random, clock};
 
 use super::cuckoo;
