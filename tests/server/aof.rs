@@ -1,9 +1,33 @@
-//! What a server has written to its AOF.
+//! AOFs: servers that write them, what these wrote, and servers that are started on one.
 
 use std::fs;
 use std::path::PathBuf;
 
-use crate::harness::Server;
+use crate::harness::{Builder, Server, wait_until};
+
+/// A server whose AOF holds commands only, each of them on the disk before it is answered.
+pub fn with_command_log() -> Server {
+    Server::with(&[
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+        ("aof-use-rdb-preamble", "no"),
+        ("auto-aof-rewrite-percentage", "0"),
+    ])
+}
+
+#[track_caller]
+pub fn rewrite_aof(server: &Server) {
+    let started = server.client().cmd("BGREWRITEAOF");
+    assert!(!started.is_error(), "{started:?}");
+    wait_until("the AOF is rewritten", || {
+        let info = server.info("persistence");
+        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+    });
+    assert_eq!(
+        server.info("persistence")["aof_last_bgrewrite_status"],
+        "ok"
+    );
+}
 
 /// The commands that a server has written to its AOF.
 pub struct Log {
@@ -49,4 +73,42 @@ fn number(rest: &mut &[u8], kind: u8) -> usize {
     assert_eq!(line[0], kind);
     let text = std::str::from_utf8(&line[1..]).expect("digits");
     text.parse().expect("a number")
+}
+
+/// Commands as they stand in a log and on the wire.
+pub fn wire(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for command in commands {
+        bytes.extend(format!("*{}\r\n", command.len()).bytes());
+        for word in command {
+            bytes.extend(format!("${}\r\n", word.len()).bytes());
+            bytes.extend(word);
+            bytes.extend(b"\r\n");
+        }
+    }
+    bytes
+}
+
+/// A server that is started on a log: a base, and what was written since.
+pub fn on_log(base: &[u8], since: &[u8]) -> Server {
+    on_log_of(Server::builder(), base, since)
+}
+
+pub fn on_log_of(builder: Builder, base: &[u8], since: &[u8]) -> Server {
+    let mut server = builder
+        .config("appendonly", "yes")
+        .config("aof-use-rdb-preamble", "no")
+        .start();
+    server.shutdown();
+    let folder = server.dir().join("appendonlydir");
+    fs::remove_dir_all(&folder).unwrap();
+    fs::create_dir(&folder).unwrap();
+    let (old, new) = ("appendonly.aof.1.base.aof", "appendonly.aof.1.incr.aof");
+    for (bytes, file) in [(base, old), (since, new)] {
+        fs::write(folder.join(file), bytes).unwrap();
+    }
+    let manifest = format!("file {old} seq 1 type b\nfile {new} seq 1 type i\n");
+    fs::write(folder.join("appendonly.aof.manifest"), manifest).unwrap();
+    server.start_again();
+    server
 }

@@ -7,14 +7,14 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::acl::has_categories;
-use crate::foreign::{hex, on_log_of};
+use crate::aof::{on_log_of, rewrite_aof, with_command_log};
+use crate::foreign::hex;
 use crate::forged::{Rdb, Refusing, rdb_version, seal};
 use crate::harness::{
     Client, Plugin, Reply, Server, array, bulk, digest, error, int, ok, simple, supported_servers,
     wait_until,
 };
 use crate::ledger::{self, nothing_is_being_freed};
-use crate::persistence::{rewrite_aof, with_command_log};
 use crate::protocols::in_both_protocols;
 
 const REFUSAL: &str = "ERR this server keeps sketches but does not serve their commands";

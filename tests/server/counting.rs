@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::aof::Log;
+use crate::aof::{Log, rewrite_aof, with_command_log};
 use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::{LASTING_WINDOW, rewrite_aof, with_command_log};
+use crate::persistence::LASTING_WINDOW;
 use crate::random::Random;
 use crate::replication::other_settings;
 use crate::windows::{Command, Retold, command};

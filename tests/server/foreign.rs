@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use crate::aof::on_log;
 use crate::forged::{rdb_version, seal};
 use crate::harness::{
-    Builder, Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
+    Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger::{self, played_primary};
 
@@ -172,30 +173,6 @@ fn all_are_there(server: &Server, recorded: &[Recorded]) {
         object.is_there(&mut client);
     }
     ledger::is_balanced(&mut client);
-}
-
-/// A server that is started on a log: a base, and what was written since.
-pub fn on_log(base: &[u8], since: &[u8]) -> Server {
-    on_log_of(Server::builder(), base, since)
-}
-
-pub fn on_log_of(builder: Builder, base: &[u8], since: &[u8]) -> Server {
-    let mut server = builder
-        .config("appendonly", "yes")
-        .config("aof-use-rdb-preamble", "no")
-        .start();
-    server.shutdown();
-    let folder = server.dir().join("appendonlydir");
-    fs::remove_dir_all(&folder).unwrap();
-    fs::create_dir(&folder).unwrap();
-    let (old, new) = ("appendonly.aof.1.base.aof", "appendonly.aof.1.incr.aof");
-    for (bytes, file) in [(base, old), (since, new)] {
-        fs::write(folder.join(file), bytes).unwrap();
-    }
-    let manifest = format!("file {old} seq 1 type b\nfile {new} seq 1 type i\n");
-    fs::write(folder.join("appendonly.aof.manifest"), manifest).unwrap();
-    server.start_again();
-    server
 }
 
 #[test]

@@ -1,11 +1,11 @@
 //! One filter made of several.
 
-use crate::aof::Log;
+use crate::aof::{Log, rewrite_aof, with_command_log};
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::{LASTING_WINDOW, rewrite_aof, with_command_log};
+use crate::persistence::LASTING_WINDOW;
 use crate::pieces::{object, pieces};
 use crate::replication::other_settings;
 use crate::windows::clock;

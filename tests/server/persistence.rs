@@ -4,6 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::aof::{rewrite_aof, with_command_log};
 use crate::carried;
 use crate::cuckoo;
 use crate::forged::{Forged, ForgedFilter};
@@ -421,30 +422,6 @@ impl Seen {
 
 fn same_name(key: &str) -> String {
     key.to_owned()
-}
-
-/// A server whose AOF holds commands only, each of them on the disk before it is answered.
-pub fn with_command_log() -> Server {
-    Server::with(&[
-        ("appendonly", "yes"),
-        ("appendfsync", "always"),
-        ("aof-use-rdb-preamble", "no"),
-        ("auto-aof-rewrite-percentage", "0"),
-    ])
-}
-
-#[track_caller]
-pub fn rewrite_aof(server: &Server) {
-    let started = server.client().cmd("BGREWRITEAOF");
-    assert!(!started.is_error(), "{started:?}");
-    wait_until("the AOF is rewritten", || {
-        let info = server.info("persistence");
-        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
-    });
-    assert_eq!(
-        server.info("persistence")["aof_last_bgrewrite_status"],
-        "ok"
-    );
 }
 
 #[test]

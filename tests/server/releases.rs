@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::foreign::{hex, on_log};
+use crate::aof::{on_log, rewrite_aof, with_command_log};
+use crate::foreign::hex;
 use crate::harness::{Client, Reply, Server, error, int, ok};
 use crate::ledger;
-use crate::persistence::{rewrite_aof, with_command_log};
 use crate::pieces::{Pieces, dump, load_chunks, pieces, split};
 
 fn data() -> PathBuf {

@@ -8,13 +8,12 @@ use valkeybloom::bloom::{
     Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, Window, chunks,
 };
 
-use crate::aof::Log;
-use crate::foreign::on_log_of;
+use crate::aof::{Log, on_log_of, rewrite_aof, wire, with_command_log};
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, simple, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::{LASTING_WINDOW, with_command_log};
+use crate::persistence::LASTING_WINDOW;
 use crate::pieces::{Pieces, pieces};
 use crate::random::Random;
 use crate::replication::other_settings;
@@ -187,20 +186,6 @@ fn pieces_of(object: &Object) -> Pieces {
     pieces
         .map(|(next, piece)| (next, piece.bytes().to_vec()))
         .collect()
-}
-
-/// Commands as they stand in a log and on the wire.
-pub fn wire(commands: &[Command]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for command in commands {
-        bytes.extend(format!("*{}\r\n", command.len()).bytes());
-        for word in command {
-            bytes.extend(format!("${}\r\n", word.len()).bytes());
-            bytes.extend(word);
-            bytes.extend(b"\r\n");
-        }
-    }
-    bytes
 }
 
 /// How objects are made that the tests write to; two keys of each.
@@ -730,7 +715,7 @@ fn an_object_without_filters_is_kept() {
     same(&mut client, "restored");
     assert_eq!(client.cmd("DEBUG RELOAD"), ok());
     same(&mut client, "k");
-    crate::persistence::rewrite_aof(&server);
+    rewrite_aof(&server);
     server.kill();
     server.start_again();
     let mut client = server.client();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::foreign::on_log_of;
+use crate::aof::on_log_of;
 use crate::forged::{rdb_version, seal};
 use crate::harness::{Client, Server, array, error, int, ok, wait_in_sync};
 
@@ -229,7 +229,7 @@ fn its_logs_are_replayed() {
         all_are_there(&server, &recorded);
         server.restart();
         all_are_there(&server, &recorded);
-        crate::persistence::rewrite_aof(&server);
+        crate::aof::rewrite_aof(&server);
         server.restart();
         all_are_there(&server, &recorded);
     }

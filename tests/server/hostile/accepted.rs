@@ -2,9 +2,9 @@
 
 use valkeybloom::bloom::dump;
 
+use crate::aof::{rewrite_aof, with_command_log};
 use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok};
-use crate::persistence::{rewrite_aof, with_command_log};
 use crate::pieces::{load_chunks, object, pieces};
 
 /// Dumps of objects that no command makes, each with a write and its reply.

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tightening, dump};
 
+use crate::aof::rewrite_aof;
 use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
 use crate::ledger;
-use crate::persistence::{Population, configure, rewrite_aof};
+use crate::persistence::{Population, configure};
 use crate::pieces::load_chunks;
 use crate::random::Random;
 

@@ -5,11 +5,11 @@ use std::fs;
 use std::process::Command;
 
 use super::{Budget, Random, dump_of};
+use crate::aof::rewrite_aof;
 use crate::harness::{
     Builder, Client, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::rewrite_aof;
 use crate::pieces::{load_chunks, pieces, split};
 use crate::usage::memory;
 
