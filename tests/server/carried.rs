@@ -1,5 +1,5 @@
 //! Values of RedisBloom's sketches: kept as they came, counted, and not served. What persistence and replication
-//! do with them is tested with the population of `persistence`, of which they are.
+//! do with them is tested with the `population`, of which they are.
 
 use std::fs;
 use std::path::Path;

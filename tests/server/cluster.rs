@@ -13,8 +13,9 @@ use crate::harness::{
     Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::{LASTING_WINDOW, Population};
+use crate::periods::LASTING_WINDOW;
 use crate::pieces::load_chunks;
+use crate::population::Population;
 
 /// Two primaries, all slots with the first.
 fn pair() -> (Server, Server) {

@@ -8,7 +8,7 @@ use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::LASTING_WINDOW;
+use crate::periods::LASTING_WINDOW;
 use crate::random::Random;
 use crate::replication::other_settings;
 use crate::windows::{Command, Retold, command};

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crate::harness::{Client, Reply, Server, array, digest, int, ok, wait_until};
-use crate::persistence::{LASTING_WINDOW, Population};
+use crate::periods::LASTING_WINDOW;
+use crate::population::Population;
 
 /// Lets the server defragment as much as it can. Only one that is built with its own jemalloc takes
 /// the setting; another's refusal is all that there is to see.

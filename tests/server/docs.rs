@@ -7,7 +7,7 @@ use crate::acl::has_categories;
 use crate::carried;
 use crate::cuckoo;
 use crate::harness::{Reply, Server, array, bulk, int, ok, simple};
-use crate::persistence::Population;
+use crate::population::Population;
 
 /// What a command is told to be.
 pub struct Told {

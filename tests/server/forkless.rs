@@ -4,7 +4,7 @@
 use crate::blobs::{blobs, send};
 use crate::harness::{Plugin, Server, error, int, ok};
 use crate::ledger;
-use crate::persistence::Population;
+use crate::population::Population;
 use crate::protocols::in_both_protocols;
 
 /// All options that a server with `1 << 6` knows.

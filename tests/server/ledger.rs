@@ -9,8 +9,8 @@ use crate::carried;
 use crate::cuckoo;
 use crate::forged::{Forged, seal};
 use crate::harness::{Client, Reply, Server, error, int, ok, simple, wait_in_sync, wait_until};
-use crate::persistence::Population;
 use crate::pieces::{Pieces, load_chunks, object, pieces, split};
+use crate::population::Population;
 use crate::protocols::with_fixed_seed;
 use crate::random::Random;
 

@@ -28,9 +28,11 @@ mod murmur;
 #[path = "../core/cuckoo/naive.rs"]
 mod naive;
 mod pages;
+mod periods;
 mod persistence;
 mod pieces;
 mod plan;
+mod population;
 mod protocols;
 mod pulled;
 mod random;

@@ -8,7 +8,8 @@ use crate::carried;
 use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_until};
 use crate::ledger;
-use crate::persistence::{LASTING_WINDOW, Population};
+use crate::periods::LASTING_WINDOW;
+use crate::population::Population;
 use crate::usage::memory;
 
 fn size(client: &mut Client, key: &str) -> i64 {

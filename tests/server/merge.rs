@@ -5,10 +5,9 @@ use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::LASTING_WINDOW;
+use crate::periods::{LASTING_WINDOW, clock};
 use crate::pieces::{object, pieces};
 use crate::replication::other_settings;
-use crate::windows::clock;
 
 /// Its halves differ: they are the keys of the two hashes, which would be one otherwise.
 const SEED: &str = "0123456789abcdefghijklmnopqrstuv";

@@ -6,7 +6,7 @@ use std::fs;
 use crate::aof::{on_log_of, rewrite_aof, with_command_log};
 use crate::harness::{Server, int, ok, supported_servers, wait_in_sync, wait_until};
 use crate::ledger;
-use crate::persistence::Population;
+use crate::population::Population;
 
 /// The version of the RDB that a server writes, which it saves for that.
 fn rdb_version(server: &Server) -> u32 {

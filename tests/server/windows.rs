@@ -13,7 +13,7 @@ use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, simple, wait_in_sync, wait_until,
 };
 use crate::ledger;
-use crate::persistence::LASTING_WINDOW;
+use crate::periods::{LASTING_WINDOW, clock};
 use crate::pieces::{Pieces, pieces};
 use crate::random::Random;
 use crate::replication::other_settings;
@@ -748,16 +748,6 @@ fn an_object_without_filters_is_kept() {
     same(&mut client, "both");
     ledger::is_balanced(&mut client);
     assert_eq!(client.cmd("BF.ADD chunked a"), int(1));
-}
-
-/// The server's clock, in milliseconds.
-pub fn clock(client: &mut Client) -> u64 {
-    let time = client.cmd("TIME");
-    let part = |index: usize| -> u64 {
-        let text = time.as_array()[index].text();
-        text.parse().expect("a number")
-    };
-    part(0) * 1000 + part(1) / 1000
 }
 
 #[test]

@@ -10,8 +10,9 @@ use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tighten
 use crate::aof::rewrite_aof;
 use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
 use crate::ledger;
-use crate::persistence::{Population, configure};
+use crate::persistence::configure;
 use crate::pieces::load_chunks;
+use crate::population::Population;
 use crate::random::Random;
 
 use workload::Workload;

@@ -10,7 +10,7 @@ use crate::carried;
 use crate::foreign::stand_ins;
 use crate::harness::cluster::{Cluster, nodes};
 use crate::harness::{Plugin, Server, array, bulk, digest, int, ok, supported_servers};
-use crate::persistence::Population;
+use crate::population::Population;
 
 use super::{Way, add, found, kill, left, numbered, run, url};
 

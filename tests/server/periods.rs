@@ -1,0 +1,16 @@
+//! Periods of windows, and the clock by which they pass.
+
+use crate::harness::Client;
+
+/// A window of two periods of thirty years each, so that none ends while a test looks.
+pub const LASTING_WINDOW: &str = "WINDOW 1000000000000 PERIODS 2";
+
+/// The server's clock, in milliseconds.
+pub fn clock(client: &mut Client) -> u64 {
+    let time = client.cmd("TIME");
+    let part = |index: usize| -> u64 {
+        let text = time.as_array()[index].text();
+        text.parse().expect("a number")
+    };
+    part(0) * 1000 + part(1) / 1000
+}
