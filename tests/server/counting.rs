@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::aof::{Log, rewrite_aof, with_command_log};
+use crate::configured::other_settings;
 use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
 use crate::ledger;
 use crate::periods::LASTING_WINDOW;
 use crate::random::Random;
-use crate::replication::other_settings;
 use crate::windows::{Command, Retold, command};
 
 /// What clients have added and not removed, and what the server has to say of it.

@@ -1,9 +1,9 @@
 //! Keyspace notifications.
 
 use crate::blobs::{blobs, send};
+use crate::configured::other_settings;
 use crate::harness::{Client, Server, array, bulk, int, ok, simple, wait_in_sync, wait_until};
 use crate::protocols::with_fixed_seed;
-use crate::replication::other_settings;
 
 pub const RESERVE: &str = "bloom.reserve";
 pub const ADD: &str = "bloom.add";

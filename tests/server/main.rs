@@ -7,6 +7,7 @@ mod aof;
 mod blobs;
 mod carried;
 mod cluster;
+mod configured;
 mod counting;
 mod cuckoo;
 mod defrag;

@@ -1,10 +1,10 @@
 //! An object is the same after every way of keeping, copying and moving it.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
+use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::aof::{rewrite_aof, with_command_log};
+use crate::configured::configure;
 use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, array, bulk, digest, error, int, ok, wait_until,
@@ -103,16 +103,6 @@ fn objects_survive_in_a_log_behind_an_rdb() {
     assert!(Seen::of(&mut client, "twenty-filters-2", &items) == late);
     assert_eq!(client.cmd("PERSIST half-2-2"), int(1));
     assert_eq!(digest(&mut client, "half-2-2"), population.whole("half-2"));
-}
-
-/// Appends to the config file of a server that is down.
-pub fn configure(server: &Server, lines: &str) {
-    let file = OpenOptions::new()
-        .append(true)
-        .open(server.dir().join("server.conf"));
-    file.expect("the server has a config file")
-        .write_all(lines.as_bytes())
-        .expect("the file can be written to");
 }
 
 #[test]

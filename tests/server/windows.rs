@@ -9,6 +9,7 @@ use valkeybloom::bloom::{
 };
 
 use crate::aof::{Log, on_log_of, rewrite_aof, wire, with_command_log};
+use crate::configured::other_settings;
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, simple, wait_in_sync, wait_until,
 };
@@ -16,7 +17,6 @@ use crate::ledger;
 use crate::periods::{LASTING_WINDOW, clock};
 use crate::pieces::{Pieces, pieces};
 use crate::random::Random;
-use crate::replication::other_settings;
 use crate::usage::memory;
 
 pub type Command = Vec<Vec<u8>>;

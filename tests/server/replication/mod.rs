@@ -8,26 +8,14 @@ use std::collections::BTreeMap;
 use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tightening, dump};
 
 use crate::aof::rewrite_aof;
+use crate::configured::{OTHER_SETTINGS, configure, other_settings};
 use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
 use crate::ledger;
-use crate::persistence::configure;
 use crate::pieces::load_chunks;
 use crate::population::Population;
 use crate::random::Random;
 
 use workload::Workload;
-
-/// Settings under which all objects would come out other than under a primary's.
-pub const OTHER_SETTINGS: [(&str, &str); 8] = [
-    ("bf.bloom-capacity", "7"),
-    ("bf.bloom-expansion", "0"),
-    ("bf.bloom-fp-rate", "0.2"),
-    ("bf.bloom-tightening-ratio", "0.9"),
-    ("bf.bloom-filter-max-memory-usage", "1"),
-    ("bf.bloom-memory-usage-limit", "1"),
-    ("bf.bloom-saturate-nonscaling", "no"),
-    ("bf.bloom-use-random-seed", "no"),
-];
 
 /// What a primary of these tests is set to: objects that grow soon, and limits that are met.
 const SETTINGS: [(&str, &str); 4] = [
@@ -97,13 +85,6 @@ fn is_balanced(server: &Server) {
         server.info("memory")["lazyfree_pending_objects"] == "0"
     });
     ledger::is_balanced(&mut server.client());
-}
-
-pub fn other_settings(mut builder: crate::harness::Builder) -> crate::harness::Builder {
-    for (name, value) in OTHER_SETTINGS {
-        builder = builder.config(name, value);
-    }
-    builder
 }
 
 #[test]

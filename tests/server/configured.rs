@@ -1,0 +1,35 @@
+//! Servers whose settings are others than those under which their objects were made.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+
+use crate::harness::{Builder, Server};
+
+/// Settings under which all objects would come out other than under a primary's.
+pub const OTHER_SETTINGS: [(&str, &str); 8] = [
+    ("bf.bloom-capacity", "7"),
+    ("bf.bloom-expansion", "0"),
+    ("bf.bloom-fp-rate", "0.2"),
+    ("bf.bloom-tightening-ratio", "0.9"),
+    ("bf.bloom-filter-max-memory-usage", "1"),
+    ("bf.bloom-memory-usage-limit", "1"),
+    ("bf.bloom-saturate-nonscaling", "no"),
+    ("bf.bloom-use-random-seed", "no"),
+];
+
+pub fn other_settings(mut builder: Builder) -> Builder {
+    for (name, value) in OTHER_SETTINGS {
+        builder = builder.config(name, value);
+    }
+    builder
+}
+
+/// Appends to the config file of a server that is down.
+pub fn configure(server: &Server, lines: &str) {
+    let file = OpenOptions::new()
+        .append(true)
+        .open(server.dir().join("server.conf"));
+    file.expect("the server has a config file")
+        .write_all(lines.as_bytes())
+        .expect("the file can be written to");
+}
