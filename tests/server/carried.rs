@@ -14,8 +14,9 @@ use crate::harness::{
     Client, Plugin, Reply, Server, array, bulk, digest, error, int, ok, simple, supported_servers,
     wait_until,
 };
-use crate::ledger::{self, nothing_is_being_freed};
 use crate::protocols::in_both_protocols;
+use crate::sums;
+use crate::usage::nothing_is_being_freed;
 
 const REFUSAL: &str = "ERR this server keeps sketches but does not serve their commands";
 pub const TYPES: [&str; 3] = ["CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
@@ -177,7 +178,7 @@ fn a_file_with_everything_is_loaded() {
         let cuckoo = i64::try_from(cuckoo.as_array()[1].as_array().len()).expect("few");
         assert!(cuckoo > 15);
         assert_eq!(client.cmd("DBSIZE"), int(9 + cuckoo));
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
     }
 }
 
@@ -247,7 +248,7 @@ fn info_counts_what_there_is() {
         assert_eq!(counted(&mut client).0, *values, "{command}");
     }
     assert_eq!(counted(&mut client), (0, 0));
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 /// One of 8 MiB: freed in the background, and nothing of it stays.

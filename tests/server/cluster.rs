@@ -12,10 +12,10 @@ use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id, meet, node};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::ledger;
 use crate::periods::LASTING_WINDOW;
 use crate::pieces::load_chunks;
 use crate::population::Population;
+use crate::sums;
 
 /// Two primaries, all slots with the first.
 fn pair() -> (Server, Server) {
@@ -42,8 +42,8 @@ impl Cluster {
                 assert_eq!(digest(&mut from, &key), digest(&mut to, &key), "{key}");
             }
             assert_eq!(to.cmd("DBSIZE"), from.cmd("DBSIZE"));
-            ledger::is_balanced(&mut from);
-            ledger::is_balanced(&mut to);
+            sums::is_balanced(&mut from);
+            sums::is_balanced(&mut to);
         }
     }
 
@@ -284,11 +284,11 @@ fn slots_migrate_at_one_go() {
         );
     }
     population.finish_loading(&mut far, str::to_owned);
-    ledger::is_balanced(&mut far);
+    sums::is_balanced(&mut far);
     wait_until("the first has let go of the keys", || {
         near.cmd("DBSIZE") == int(0)
     });
-    ledger::is_balanced(&mut near);
+    sums::is_balanced(&mut near);
 }
 
 #[test]
@@ -319,8 +319,8 @@ fn keys_migrate_one_by_one() {
     population.is_copied(&mut far, str::to_owned);
     population.finish_loading(&mut far, str::to_owned);
     assert_eq!(near.cmd("DBSIZE"), int(0));
-    ledger::is_balanced(&mut far);
-    ledger::is_balanced(&mut near);
+    sums::is_balanced(&mut far);
+    sums::is_balanced(&mut near);
 }
 
 /// Asks a node for a key by all commands of one key, and for another key of the slot, in the same state, by

@@ -8,9 +8,9 @@ use crate::configured::other_settings;
 use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::ledger;
 use crate::periods::LASTING_WINDOW;
 use crate::random::Random;
+use crate::sums;
 use crate::windows::{Command, Retold, command};
 
 /// What clients have added and not removed, and what the server has to say of it.
@@ -217,7 +217,7 @@ fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
         let before = keys.map(|key| digest(&mut client, key));
         assert_eq!(keys.map(|key| digest(&mut replica.client(), key)), before);
         set.is_told(&mut replica.client());
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         match round {
             0 => assert_eq!(client.cmd("DEBUG RELOAD"), ok()),
             1 => {
@@ -290,7 +290,7 @@ fn objects_larger_than_one_dump_survive_a_rewrite() {
     let log = log.expect("a rewrite makes the second base file");
     let chunks = log.windows(12).filter(|bytes| *bytes == b"BF.LOADCHUNK");
     assert!(chunks.count() > 30);
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 #[test]

@@ -257,7 +257,7 @@ fn objects_are_moved_unchanged_under_traffic() {
     }
     population.is_unchanged(&mut client);
     population.finish_loading(&mut client, str::to_owned);
-    crate::ledger::is_balanced(&mut client);
+    crate::sums::is_balanced(&mut client);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn objects_of_many_filters_are_moved_in_steps() {
         assert_eq!(digest(&mut client, &format!("deep-{number}")), copy);
         assert_eq!(client.cmd(&format!("DEL deep-{number}")), int(1));
     }
-    crate::ledger::is_balanced(&mut client);
+    crate::sums::is_balanced(&mut client);
 }
 
 #[test]

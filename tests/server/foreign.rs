@@ -10,7 +10,9 @@ use crate::forged::{rdb_version, seal};
 use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::ledger::{self, played_primary};
+use crate::primary::played_primary;
+use crate::sums;
+use crate::usage::nothing_is_being_freed;
 
 /// Who wrote the files.
 struct Program {
@@ -172,7 +174,7 @@ fn all_are_there(server: &Server, recorded: &[Recorded]) {
     for object in recorded {
         object.is_there(&mut client);
     }
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 #[test]
@@ -245,7 +247,7 @@ fn their_server_is_followed() {
         assert_eq!(client.cmd("BF.CARD grown"), int(grown.card + 1));
         assert_eq!(client.cmd("TYPE grown").text(), program.type_name);
         assert_eq!(client.cmd("TYPE late").text(), "bloomfltr");
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
     }
 }
 
@@ -324,7 +326,7 @@ fn their_logs_of_commands_are_replayed() {
             let server = on_log(base, since);
             let mut client = server.client();
             assert_eq!(client.cmd("DBSIZE"), int(8));
-            ledger::is_balanced(&mut client);
+            sums::is_balanced(&mut client);
             for object in &recorded {
                 if object.type_name == "bloomfltr" {
                     // What was executed there is done here by its law, and makes the same object.
@@ -431,7 +433,7 @@ fn their_stream_is_followed_to_the_last_bit() {
         let had = client.call(&[b"DUMP", key.as_bytes()]);
         assert!(had.as_bytes() == expected, "{key} has another dump");
     }
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 #[test]
@@ -616,8 +618,8 @@ fn an_object_of_redisbloom_is_a_value_like_others() {
     for gone in ["DEL copy", "UNLINK one", "RENAME wide narrow", "DEL narrow"] {
         assert!(!client.cmd(gone).is_error());
         // What was renamed is left out meanwhile.
-        ledger::nothing_is_being_freed(&server);
-        ledger::is_balanced(&mut client);
+        nothing_is_being_freed(&server);
+        sums::is_balanced(&mut client);
     }
     wait_until("they are freed", || told(&server, number) == "6");
     assert_eq!(client.cmd("FLUSHALL"), ok());

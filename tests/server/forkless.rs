@@ -3,9 +3,9 @@
 
 use crate::blobs::{blobs, send};
 use crate::harness::{Plugin, Server, error, int, ok};
-use crate::ledger;
 use crate::population::Population;
 use crate::protocols::in_both_protocols;
+use crate::sums;
 
 /// All options that a server with `1 << 6` knows.
 const ALL_KNOWN: u32 = 0x7f;
@@ -74,7 +74,7 @@ fn a_thread_saves_what_is_being_read() {
     }
     assert!(seen > 10, "one of each kind");
     population.is_unchanged(&mut client);
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 /// What would write to `k`, or would find it not to be empty.
@@ -122,6 +122,6 @@ fn what_is_being_saved_is_not_written_to() {
             assert_ne!(send("DEBUG DIGEST"), digest);
             assert_eq!(send("DEL k like other"), int(3));
         }
-        ledger::is_balanced(client);
+        sums::is_balanced(client);
     });
 }

@@ -34,6 +34,7 @@ mod persistence;
 mod pieces;
 mod plan;
 mod population;
+mod primary;
 mod protocols;
 mod pulled;
 mod random;
@@ -48,6 +49,7 @@ mod settings;
 mod sharded;
 mod smoke;
 mod soak;
+mod sums;
 #[cfg(feature = "cli")]
 mod tool;
 mod travel;

@@ -7,9 +7,9 @@ use std::{env, fs};
 use crate::carried;
 use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_until};
-use crate::ledger;
 use crate::periods::LASTING_WINDOW;
 use crate::population::Population;
+use crate::sums;
 use crate::usage::memory;
 
 fn size(client: &mut Client, key: &str) -> i64 {
@@ -276,7 +276,7 @@ fn objects_are_evicted() {
             if number % 10 == 0 {
                 // Without a limit, since any command under one may evict a key.
                 assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
-                ledger::is_balanced(&mut client);
+                sums::is_balanced(&mut client);
                 assert_eq!(client.cmd(&limited), ok());
             }
             let create = format!("BF.INSERT key-{number} CAPACITY 50000 ITEMS a b c");
@@ -288,7 +288,7 @@ fn objects_are_evicted() {
             });
         }
         assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         let evicted: i64 = server.info("stats")["evicted_keys"].parse().unwrap();
         assert!(evicted > 100, "{evicted}");
         assert_eq!(client.cmd("DBSIZE"), int(200 - evicted));
@@ -396,7 +396,7 @@ fn what_can_not_be_allocated_is_refused() {
     let last = client.cmd("BF.INSERT full ITEMS 0 none-of-them-1 none-of-them-2 none-of-them-3");
     assert_eq!(last.as_array().last(), Some(&oom));
     assert_eq!(digest(&mut client, "full"), before);
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 /// Of an object that comes in chunks the memory is taken as they come, by growing what is there.
@@ -445,7 +445,7 @@ fn chunks_that_do_not_fit_in_memory_are_refused() {
     assert_eq!(load(come), oom);
     assert_eq!(client.cmd("DEL k"), int(1));
     assert_eq!(client.cmd("BF.ADD k a"), int(1));
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 /// The size of a process's address space, in bytes.

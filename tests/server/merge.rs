@@ -5,9 +5,9 @@ use crate::configured::other_settings;
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::ledger;
 use crate::periods::{LASTING_WINDOW, clock};
 use crate::pieces::{object, pieces};
+use crate::sums;
 
 /// Its halves differ: they are the keys of the two hashes, which would be one otherwise.
 const SEED: &str = "0123456789abcdefghijklmnopqrstuv";
@@ -129,8 +129,8 @@ fn a_union_is_the_same_on_replicas_and_in_logs() {
     assert_eq!(before.len(), 5 * KINDS.len());
     wait_in_sync(&server, &replica);
     assert_eq!(state(&mut replica.client()), before);
-    ledger::is_balanced(&mut client);
-    ledger::is_balanced(&mut replica.client());
+    sums::is_balanced(&mut client);
+    sums::is_balanced(&mut replica.client());
     assert_eq!(client.cmd("DEBUG RELOAD"), ok());
     assert_eq!(state(&mut client), before);
     server.restart();
@@ -138,7 +138,7 @@ fn a_union_is_the_same_on_replicas_and_in_logs() {
     rewrite_aof(&server);
     server.restart();
     assert_eq!(state(&mut server.client()), before);
-    ledger::is_balanced(&mut server.client());
+    sums::is_balanced(&mut server.client());
 }
 
 #[test]
@@ -242,14 +242,14 @@ fn a_merge_frees_what_has_passed() {
     for key in ["one", "new"] {
         assert_eq!(pieces(&mut client, key).len(), 1, "{key} has filters");
     }
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
     let before = ["one", "two", "three", "new"].map(|key| digest(&mut client, key));
     server.kill();
     server.start_again();
     let mut client = server.client();
     let after = ["one", "two", "three", "new"].map(|key| digest(&mut client, key));
     assert_eq!(after, before);
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 #[test]

@@ -9,10 +9,10 @@ use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, array, bulk, digest, error, int, ok, wait_until,
 };
-use crate::ledger;
 use crate::pieces::load_chunks;
 use crate::population::{Population, Seen};
 use crate::random::Random;
+use crate::sums;
 
 fn same_name(key: &str) -> String {
     key.to_owned()
@@ -28,7 +28,7 @@ fn objects_survive_in_an_rdb() {
     population.is_unchanged(&mut server.client());
     server.restart_saving();
     population.is_unchanged(&mut server.client());
-    ledger::is_balanced(&mut server.client());
+    sums::is_balanced(&mut server.client());
     population.finish_loading(&mut server.client(), same_name);
 }
 
@@ -39,7 +39,7 @@ fn objects_survive_a_reload() {
     let population = Population::new(&mut client);
     assert_eq!(client.cmd("DEBUG RELOAD"), ok());
     population.is_unchanged(&mut client);
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
     population.finish_loading(&mut client, same_name);
 }
 
@@ -51,10 +51,10 @@ fn objects_survive_in_a_log_of_commands() {
     server.start_again();
     let mut client = server.client();
     population.is_unchanged(&mut client);
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
     assert_eq!(client.cmd("DEBUG LOADAOF"), ok());
     population.is_unchanged(&mut client);
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
     population.finish_loading(&mut client, same_name);
 }
 
@@ -66,7 +66,7 @@ fn objects_survive_in_a_rewritten_log() {
     server.kill();
     server.start_again();
     population.is_unchanged(&mut server.client());
-    ledger::is_balanced(&mut server.client());
+    sums::is_balanced(&mut server.client());
     // What a rewrite makes of what a rewrite has made.
     rewrite_aof(&server);
     server.kill();
@@ -262,8 +262,8 @@ fn objects_migrate() {
     keeps_times(&mut far);
     population.is_copied(&mut far, same_name);
     assert_eq!(near.cmd("DBSIZE"), int(0));
-    ledger::is_balanced(&mut near);
-    ledger::is_balanced(&mut far);
+    sums::is_balanced(&mut near);
+    sums::is_balanced(&mut far);
     population.finish_loading(&mut far, same_name);
 }
 

@@ -3,7 +3,7 @@
 use crate::blobs::{Blobs, blobs, send};
 use crate::events::{ADD, DEL, EXPIRE, RESERVE};
 use crate::harness::{Client, Plugin, Reply, Server, error, int, ok, simple, wait_until};
-use crate::ledger;
+use crate::sums;
 
 /// What is there before each command, besides what its row says.
 const GIVEN: &[&str] = &[
@@ -169,7 +169,7 @@ impl Stage {
             let memory = self.client.cmd("INFO memory").text();
             memory.contains("lazyfree_pending_objects:0\r")
         });
-        ledger::is_balanced(&mut self.client);
+        sums::is_balanced(&mut self.client);
         self.client.cmd("DEBUG DIGEST")
     }
 

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 use crate::aof::{on_log, rewrite_aof, with_command_log};
 use crate::foreign::hex;
 use crate::harness::{Client, Reply, Server, error, int, ok};
-use crate::ledger;
 use crate::pieces::{Pieces, dump, load_chunks, pieces, split};
+use crate::sums;
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
@@ -152,7 +152,7 @@ fn all_are_there(server: &Server, objects: &Map<String, Value>) {
     load_chunks(&mut client, half, &chunks[chunks.len() / 2..]);
     let rebuilt = pieces(&mut client, half);
     assert_eq!(dump(&rebuilt), hex(&objects[whole]["dump"]));
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 /// Commands make objects anew, whose sizes are those of this program: what was added is there.
@@ -168,7 +168,7 @@ fn all_are_made_again(server: &Server, objects: &Map<String, Value>) {
         // One that does not grow is full after another number of items.
         assert!(there * 20 >= added * 19, "{there} of {added} in {key}");
     }
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_dump_of_every_release_is_loaded() {
             load_chunks(&mut client, key, &recorded_pieces(object));
             is_there(&mut client, key, object);
         }
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
     }
 }
 

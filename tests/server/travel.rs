@@ -5,8 +5,8 @@ use std::fs;
 
 use crate::aof::{on_log_of, rewrite_aof, with_command_log};
 use crate::harness::{Server, int, ok, supported_servers, wait_in_sync, wait_until};
-use crate::ledger;
 use crate::population::Population;
+use crate::sums;
 
 /// The version of the RDB that a server writes, which it saves for that.
 fn rdb_version(server: &Server) -> u32 {
@@ -29,7 +29,7 @@ fn has_all(server: &Server, population: &Population) {
     let mut client = server.client();
     population.is_unchanged(&mut client);
     population.finish_loading(&mut client, str::to_owned);
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn one_server_follows_another() {
             });
             assert_eq!(far.cmd("REPLICAOF NO ONE"), ok());
             assert_eq!(far.cmd("DBSIZE"), int(0));
-            ledger::is_balanced(&mut far);
+            sums::is_balanced(&mut far);
             continue;
         }
         wait_in_sync(&from, &to);

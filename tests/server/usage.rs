@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::harness::Server;
+use crate::harness::{Server, wait_until};
 
 /// A field of INFO memory.
 pub fn memory(server: &Server, field: &str) -> i64 {
@@ -20,4 +20,10 @@ pub fn peak_address_space(server: &Server) -> u64 {
         .and_then(|text| text.parse::<u64>().ok())
         .expect("a size")
         * 1024
+}
+
+pub fn nothing_is_being_freed(server: &Server) {
+    wait_until("nothing is being freed", || {
+        server.info("memory")["lazyfree_pending_objects"] == "0"
+    });
 }

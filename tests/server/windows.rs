@@ -13,10 +13,11 @@ use crate::configured::other_settings;
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, simple, wait_in_sync, wait_until,
 };
-use crate::ledger;
 use crate::periods::{LASTING_WINDOW, clock};
 use crate::pieces::{Pieces, pieces};
+use crate::primary::played_primary;
 use crate::random::Random;
+use crate::sums;
 use crate::usage::memory;
 
 pub type Command = Vec<Vec<u8>>;
@@ -269,7 +270,7 @@ fn a_log_gives_the_objects_of_its_time() {
         let mut server = on_log_of(builder, &wire(&history[..1000]), &wire(&history[1000..]));
         let mut client = server.client();
         expected.is_held_by(&mut client);
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         // So it is with all that is made of them.
         assert_eq!(client.cmd("DEBUG RELOAD"), ok());
         expected.is_held_by(&mut client);
@@ -316,12 +317,12 @@ fn logs_and_primaries_do_not_combine_windows_with_counters() {
     let replica = other_settings(Server::builder()).start();
     let mut stream = stream;
     stream.insert(0, command("SELECT 0"));
-    let port = ledger::played_primary(empty_rdb(), Some(wire(&stream)));
+    let port = played_primary(empty_rdb(), Some(wire(&stream)));
     let mut client = replica.client();
     assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
     wait_until("all has come", || client.cmd("DBSIZE") == int(2));
     expected.is_held_by(&mut client);
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
     // The words that a client would read.
     for server in [&server, &replica] {
         let log = server.log();
@@ -348,14 +349,14 @@ fn a_primary_tells_the_time() {
         history.insert(0, command("SELECT 0"));
         history.push(command("SET end here"));
         let replica = other_settings(Server::builder()).start();
-        let port = ledger::played_primary(rdb.clone(), Some(wire(&history)));
+        let port = played_primary(rdb.clone(), Some(wire(&history)));
         let mut client = replica.client();
         assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
         wait_until("all has come", || {
             client.cmd("GET end") == crate::harness::bulk("here")
         });
         expected.is_held_by(&mut client);
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         // As a primary it goes by its own clock: all of this was long ago, or is to come.
         assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
         let settings = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb \
@@ -372,7 +373,7 @@ fn a_primary_tells_the_time() {
             assert!(!client.cmd(&format!("BF.ADD {twin} now")).is_error());
             assert_eq!(client.cmd(&format!("BF.EXISTS {twin} now")), int(1));
         }
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
     }
 }
 
@@ -479,10 +480,10 @@ fn items_pass_and_those_that_are_added_again_stay() {
         let lines = client.cmd(&format!("BF.DEBUG {key}"));
         assert_eq!(lines, array([crate::harness::bulk("size:0")]));
         let held = info(&mut client, key, "SIZE");
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         assert_eq!(client.cmd(&format!("BF.INSERT {key} NOCREATE")), array([]));
         assert!(info(&mut client, key, "SIZE") < held, "{held}");
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
     }
 }
 
@@ -526,7 +527,7 @@ fn a_write_that_changes_nothing_frees_what_has_passed() {
         let there = digest(&mut replica.client(), &key);
         assert_eq!(there, digest(&mut client, &key), "{line}");
     }
-    ledger::is_balanced(&mut replica.client());
+    sums::is_balanced(&mut replica.client());
 }
 
 /// Writes of clients, to objects of which periods pass all the time.
@@ -610,8 +611,8 @@ fn replicas_and_logs_hold_the_same_while_periods_pass() {
         wait_in_sync(&primary, &replica);
         let before = digests(&mut client);
         assert_eq!(digests(&mut replica.client()), before, "round {round}");
-        ledger::is_balanced(&mut client);
-        ledger::is_balanced(&mut replica.client());
+        sums::is_balanced(&mut client);
+        sums::is_balanced(&mut replica.client());
         // Wherever a filter's bits are.
         for line in &client.cmd("BF.DEBUG w4").as_array()[1..] {
             let line = line.text();
@@ -679,7 +680,7 @@ fn a_file_is_loaded_after_its_windows_have_passed() {
         assert_eq!(client.cmd(&format!("BF.CARD {key}")), int(0));
         assert_eq!(info(&mut client, key, "LIVEPERIODS"), 0);
         // It is held still, and INFO says so.
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         let told = &server.info("bf")["bf_bloom_num_items_across_objects"];
         assert_ne!(told, "0");
         let held = info(&mut client, key, "SIZE");
@@ -687,7 +688,7 @@ fn a_file_is_loaded_after_its_windows_have_passed() {
         assert_eq!(same, array([]));
         assert!(info(&mut client, key, "SIZE") < held);
         assert_eq!(client.cmd(&format!("BF.ADD {key} a")), int(1));
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
     }
 }
 
@@ -720,7 +721,7 @@ fn an_object_without_filters_is_kept() {
     server.start_again();
     let mut client = server.client();
     same(&mut client, "k");
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
     assert_eq!(client.cmd("BF.ADD k a"), int(1));
     let header = &pieces(&mut client, "restored")[0].1;
     let load: [&[u8]; 4] = [b"BF.LOADCHUNK", b"chunked", b"1", header];
@@ -746,7 +747,7 @@ fn an_object_without_filters_is_kept() {
     let load: [&[u8]; 3] = [b"BF.LOAD", b"both", &both];
     assert_eq!(client.call(&load), ok());
     same(&mut client, "both");
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
     assert_eq!(client.cmd("BF.ADD chunked a"), int(1));
 }
 
@@ -783,7 +784,7 @@ fn memory_stays_level_however_many_periods_pass() {
     let (first, rest) = used.split_at(used.len() / 4);
     let most = |used: &[i64]| *used.iter().max().expect("some");
     assert!(most(rest) < most(first) + 256 * 1024, "{used:?}");
-    ledger::is_balanced(&mut client);
+    sums::is_balanced(&mut client);
 }
 
 /// Filters of periods that went on without a gap share memory, and yet what passes in a gap is freed.
@@ -829,7 +830,7 @@ fn memory_follows_after_a_gap() {
         // Less than half is kept of what has passed, and one may pass meanwhile.
         let size = info(&mut client, "k", "SIZE");
         assert!(size <= (2 * live + 2) * filter, "{size} bytes of {live}");
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
     }
 }
 

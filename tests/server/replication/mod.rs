@@ -10,10 +10,10 @@ use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tighten
 use crate::aof::rewrite_aof;
 use crate::configured::{OTHER_SETTINGS, configure, other_settings};
 use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
-use crate::ledger;
 use crate::pieces::load_chunks;
 use crate::population::Population;
 use crate::random::Random;
+use crate::sums;
 
 use workload::Workload;
 
@@ -84,7 +84,7 @@ fn is_balanced(server: &Server) {
     wait_until("nothing is being freed", || {
         server.info("memory")["lazyfree_pending_objects"] == "0"
     });
-    ledger::is_balanced(&mut server.client());
+    sums::is_balanced(&mut server.client());
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_replica_that_takes_over_goes_on() {
             assert_eq!(loaded, whole, "{key}");
             assert_eq!(client.cmd("DEL whole"), int(1));
         }
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
     }
 }
 

@@ -9,8 +9,8 @@ use crate::aof::rewrite_aof;
 use crate::harness::{
     Builder, Client, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::ledger;
 use crate::pieces::{load_chunks, pieces, split};
+use crate::sums;
 use crate::usage::memory;
 
 #[derive(Default)]
@@ -211,7 +211,7 @@ fn every_policy_of_eviction() {
             scripts_are_refused(&mut client);
         }
         assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         let keys = client.cmd("KEYS *");
         let keys: HashSet<String> = keys.as_array().iter().map(Reply::text).collect();
         let created = lasting.len() + volatile.len();
@@ -309,7 +309,7 @@ fn saves_that_fail() {
         }
         assert_eq!(client.cmd("EXISTS new"), int(0));
         known.is_there_perhaps_with(&mut client, 0);
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         let go_on = "CONFIG SET stop-writes-on-bgsave-error no";
         assert_eq!(client.cmd(go_on), ok());
         assert_eq!(known.write(&mut client, &mut random, 200), None);
@@ -339,7 +339,7 @@ fn saves_that_fail() {
         let mut client = server.client();
         known.is_there(&mut client);
         assert_eq!(known.digests(&mut client), digests);
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
     }
     eprintln!("{} rounds, {} items", budget.done(), known.items());
 }
@@ -386,7 +386,7 @@ fn a_log_that_can_not_grow() {
         refused += 1;
         let mut buffered = None;
         known.is_there(&mut client);
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         // It may fail, or make room. While a server syncs it puts writes off, more of them perhaps than
         // there will be room for in the log that the rewrite begins; see below.
         if !syncs && random.one_in(2) {
@@ -418,7 +418,7 @@ fn a_log_that_can_not_grow() {
         known.is_there(&mut client);
         let digests = known.digests(&mut client);
         assert!(expected.contains(&digests), "{digests:?} {expected:?}");
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         if known.items() > 200_000 {
             known = Known::default();
             assert_eq!(client.cmd("FLUSHALL"), ok());
@@ -462,7 +462,7 @@ fn a_log_that_can_not_grow_ends_a_server_that_promised_to_sync() {
         let mut client = server.client();
         // The write without a reply is not to be found: it was not in the log as a whole.
         known.is_there(&mut client);
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         rewrite_aof(&server);
     }
     eprintln!("{} ends, {} items", budget.done(), known.items());
@@ -482,8 +482,8 @@ fn hold_the_same(primary: &Server, replica: &Server, known: &Known) {
     known.is_there(&mut one);
     known.is_there(&mut two);
     assert_eq!(known.digests(&mut one), known.digests(&mut two));
-    ledger::is_balanced(&mut one);
-    ledger::is_balanced(&mut two);
+    sums::is_balanced(&mut one);
+    sums::is_balanced(&mut two);
 }
 
 #[test]
@@ -563,7 +563,7 @@ fn a_replica_with_less_memory_follows() {
         let key = known.objects.keys().next().expect("there are some");
         let answers = own.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
         assert_eq!(answers.as_array().last(), Some(&limit));
-        ledger::is_balanced(&mut own);
+        sums::is_balanced(&mut own);
         assert_eq!(own.cmd(&format!("DEL {key}")), int(1));
     }
     eprintln!("{} replicas, {} items", budget.done(), known.items());
@@ -652,7 +652,7 @@ fn a_reply_larger_than_its_buffer() {
         assert!(dropped.is_err(), "{round}");
         assert_eq!(client.cmd("CONFIG SET maxmemory-clients 0"), ok());
         memory_is_freed();
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
     }
     let more = memory(&server, "used_memory") - before;
     eprintln!("{} rounds, {more} bytes more than before", budget.done());
@@ -710,7 +710,7 @@ fn arguments_larger_than_the_protocol_may_carry() {
         for key in ["key", "chunked", "loaded"] {
             assert_eq!(digest(client, key), expected, "{key}");
         }
-        ledger::is_balanced(client);
+        sums::is_balanced(client);
     };
     hold(&mut replica.client());
     for rewritten in [false, true] {

@@ -6,7 +6,7 @@ use std::thread;
 use super::Budget;
 use super::life::settings;
 use crate::harness::{Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
-use crate::ledger;
+use crate::sums;
 
 /// The port of what the sentinels take for the primary.
 fn primary_port(sentinel: &mut Client) -> u16 {
@@ -144,7 +144,7 @@ fn sentinels_lose_nothing_that_was_waited_for() {
         }
         let denied = safe.iter().filter(|_| client.read() != int(1)).count();
         assert_eq!(denied, 0, "of {}", safe.len());
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         // The old one may know of writes that nobody waited for. They go.
         replica.start_again();
         let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
@@ -156,7 +156,7 @@ fn sentinels_lose_nothing_that_was_waited_for() {
             assert_eq!(digest(&mut client, &key), digest(&mut other, &key), "{key}");
         }
         assert_eq!(client.cmd("DBSIZE"), other.cmd("DBSIZE"));
-        ledger::is_balanced(&mut other);
+        sums::is_balanced(&mut other);
     }
     eprintln!("{} failovers, {} items safe", budget.done(), safe.len());
 }

@@ -598,7 +598,7 @@ fn payloads_of_restore() {
     assert!(totals.refused > totals.accepted / 10, "few are refused");
     // The unchanged ones are as they were.
     let kept: Vec<&Command> = unchanged.iter().collect();
-    crate::ledger::is_balanced(&mut client);
+    crate::sums::is_balanced(&mut client);
     act_as_objects(&mut client, &mut totals, &kept);
     target.ends_unharmed(client);
 }

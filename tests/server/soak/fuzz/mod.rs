@@ -13,7 +13,7 @@ mod words;
 use std::fs;
 
 use crate::harness::{Client, Server, int, ok, wait_until};
-use crate::ledger;
+use crate::sums;
 use crate::usage::memory;
 
 /// A command, and many of them.
@@ -74,10 +74,10 @@ impl Target {
     /// The server is as it was, but for what it holds, and nothing of that remains.
     #[track_caller]
     fn ends_unharmed(self, mut client: Client) {
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         assert_eq!(client.cmd("FLUSHALL SYNC"), ok());
         assert_eq!(client.cmd("DBSIZE"), int(0));
-        ledger::is_balanced(&mut client);
+        sums::is_balanced(&mut client);
         drop(client);
         wait_until("the memory is given back", || {
             (memory(&self.server, "used_memory") - self.used).abs() < NOISE

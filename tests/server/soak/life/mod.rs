@@ -13,7 +13,7 @@ use std::thread;
 use super::{Budget, Random};
 use crate::carried::{self, Sketch};
 use crate::harness::{Builder, Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
-use crate::ledger;
+use crate::sums;
 
 use model::{Entry, Held, Object, Questions, check};
 
@@ -296,7 +296,7 @@ impl Life {
                 info.contains("lazyfree_pending_objects:0\r")
             });
         }
-        ledger::is_balanced(&mut self.client);
+        sums::is_balanced(&mut self.client);
         let database = self.database;
         assert_eq!(self.client.cmd(&format!("SELECT {database}")), ok());
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::harness::{Server, digest, int, ok, wait_in_sync, wait_until};
-use crate::ledger;
+use crate::sums;
 
 use super::{DATABASES, KEYS, Life};
 
@@ -103,7 +103,7 @@ impl Life {
                     own.cmd(&format!("BF.MADD key-{number} own-1 own-2 own-3"));
                     own.cmd(&format!("RENAME key-{number} own-{number}"));
                 }
-                ledger::is_balanced(&mut own);
+                sums::is_balanced(&mut own);
                 self.attach();
                 self.are_the_same();
                 "own way"
@@ -156,7 +156,7 @@ impl Life {
             let info = two.cmd("INFO memory").text();
             info.contains("lazyfree_pending_objects:0\r")
         });
-        ledger::is_balanced(&mut two);
+        sums::is_balanced(&mut two);
     }
 
     fn fail_over(&mut self) {

@@ -1,0 +1,62 @@
+//! A primary that is played, so that a replica gets what no server would send.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+/// Plays a primary that sends so much of an RDB file and breaks off; or, with commands to send after
+/// it, all of it, these, and nothing more. Gives its port.
+pub fn played_primary(rdb: Vec<u8>, then: Option<Vec<u8>>) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+    let port = listener.local_addr().expect("it is bound").port();
+    thread::spawn(move || {
+        let first = listener.accept();
+        // A replica tries again; it finds nobody then.
+        drop(listener);
+        if let Ok((stream, _)) = first {
+            let _ = resync(&stream, &rdb, then.as_deref());
+        }
+    });
+    port
+}
+
+fn resync(mut stream: &TcpStream, rdb: &[u8], then: Option<&[u8]>) -> std::io::Result<()> {
+    let mut commands = BufReader::new(stream.try_clone()?);
+    loop {
+        let mut line = String::new();
+        commands.read_line(&mut line)?;
+        let Some(count) = line.strip_prefix('*').and_then(|n| n.trim().parse().ok()) else {
+            return Ok(());
+        };
+        let mut words: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..count {
+            let mut line = String::new();
+            commands.read_line(&mut line)?;
+            let length: usize = line[1..].trim().parse().expect("a length");
+            let mut word = vec![0; length + 2];
+            commands.read_exact(&mut word)?;
+            word.truncate(length);
+            words.push(word);
+        }
+        match words[0].as_slice() {
+            b"PING" => stream.write_all(b"+PONG\r\n")?,
+            b"PSYNC" => {
+                let (history, end) = ("a".repeat(40), "b".repeat(40));
+                let start = format!("+FULLRESYNC {history} 0\r\n$EOF:{end}\r\n");
+                stream.write_all(start.as_bytes())?;
+                stream.write_all(rdb)?;
+                if then.is_none() {
+                    return Ok(());
+                }
+                stream.write_all(end.as_bytes())?;
+            }
+            // The file has been loaded.
+            b"REPLCONF" if words[1] == b"ACK" => {
+                stream.write_all(then.unwrap_or_default())?;
+                // Until the replica goes away.
+                return commands.read_to_end(&mut Vec::new()).map(|_| ());
+            }
+            _ => stream.write_all(b"+OK\r\n")?,
+        }
+    }
+}
