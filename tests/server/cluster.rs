@@ -5,7 +5,6 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use crate::acl::COMMANDS;
-use crate::carried;
 use crate::cuckoo;
 use crate::forged::{Forged, ForgedFilter};
 use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id, meet, node};
@@ -15,6 +14,7 @@ use crate::harness::{
 use crate::periods::LASTING_WINDOW;
 use crate::pieces::load_chunks;
 use crate::population::Population;
+use crate::sketches;
 use crate::sums;
 
 /// Two primaries, all slots with the first.
@@ -339,7 +339,7 @@ fn answers_alike(
         let line = told.example.replacen(" k", " {}", 1);
         (line, told.write)
     });
-    let refused_lines = carried::COMMANDS
+    let refused_lines = sketches::COMMANDS
         .iter()
         .map(|(name, rest)| (format!("{name} {{}} {rest}").trim_end().to_owned(), false));
     let lines = bloom_lines.into_iter().chain(cuckoo_lines);

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use crate::acl::has_categories;
-use crate::carried;
 use crate::cuckoo;
 use crate::harness::{Reply, Server, array, bulk, int, ok, simple};
 use crate::population::Population;
+use crate::sketches;
 
 /// What a command is told to be.
 pub struct Told {
@@ -430,7 +430,7 @@ fn the_module_has_these_commands_and_this_version() {
     let mut client = server.client3();
     let names: BTreeSet<String> = commands().map(|told| told.name.to_owned()).collect();
     let mut names_served = words(&client.cmd("COMMAND LIST FILTERBY MODULE bf"));
-    names_served.retain(|name| carried::is_served(name));
+    names_served.retain(|name| sketches::is_served(name));
     assert_eq!(names_served, names);
     let listed = words(&client.cmd("COMMAND LIST"));
     assert_eq!(
@@ -468,7 +468,7 @@ fn every_type_is_told_alike() {
     }
     let types: BTreeSet<String> = by_type.keys().cloned().collect();
     let own = ["bloomfltr", "bloomfltx", "MBbloom--", cuckoo::TYPE];
-    assert_eq!(types, set(&[&own[..], &carried::TYPES].concat()));
+    assert_eq!(types, set(&[&own[..], &sketches::TYPES].concat()));
     for text in ["text", "bloomfltr-text"] {
         assert_eq!(client.cmd(&format!("SET {text} x")), ok());
     }

@@ -1,181 +1,20 @@
 //! Files that valkey-bloom 1.0 and RedisBloom 8.8 wrote on Valkey 9.1.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::aof::on_log;
 use crate::forged::{rdb_version, seal};
 use crate::harness::{
-    Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
+    Client, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
+use crate::pieces::pieces;
 use crate::primary::played_primary;
+use crate::recordings::{PROGRAMS, REDISBLOOM, VALKEY_BLOOM, all_are_there, hex, restore};
 use crate::sums;
 use crate::usage::nothing_is_being_freed;
-
-/// Who wrote the files.
-struct Program {
-    folder: &'static str,
-    /// The type of its objects.
-    type_name: &'static str,
-}
-
-const VALKEY_BLOOM: Program = Program {
-    folder: "tests/data/valkey-bloom-1.0",
-    type_name: "bloomfltr",
-};
-
-const REDISBLOOM: Program = Program {
-    folder: "tests/data/redisbloom-8.8",
-    type_name: "MBbloom--",
-};
-
-const PROGRAMS: [&Program; 2] = [&VALKEY_BLOOM, &REDISBLOOM];
-
-/// An object as the program had it.
-struct Recorded {
-    key: String,
-    type_name: &'static str,
-    /// The rate that was asked for.
-    rate: f64,
-    /// Cursors and chunks; RedisBloom's only.
-    chunks: Vec<(i64, Vec<u8>)>,
-    info: Value,
-    card: i64,
-    dump: Vec<u8>,
-    /// The items that it was given, and then others.
-    probe: Vec<Vec<u8>>,
-    added: usize,
-    /// What it answered for each, a digit an item.
-    answers: String,
-}
-
-impl Program {
-    fn data(&self, name: &str) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join(self.folder)
-            .join(name)
-    }
-
-    fn objects(&self) -> Vec<Recorded> {
-        recorded(self)
-    }
-}
-
-pub fn hex(text: &Value) -> Vec<u8> {
-    let text = text.as_str().expect("a text");
-    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).expect("two digits");
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
-fn recorded(program: &Program) -> Vec<Recorded> {
-    let text = fs::read_to_string(program.data("objects.json")).expect("the file is there");
-    let objects: Value = serde_json::from_str(&text).expect("the file is JSON");
-    let objects = objects.as_object().expect("an object per key");
-    let objects: Vec<Recorded> = objects
-        .iter()
-        .map(|(key, object)| Recorded {
-            key: key.clone(),
-            type_name: program.type_name,
-            rate: asked_rate(object),
-            chunks: chunks(object),
-            info: object["info"].clone(),
-            card: object["card"].as_i64().expect("a number"),
-            dump: hex(&object["dump"]),
-            probe: object["probe"]
-                .as_array()
-                .expect("items")
-                .iter()
-                .map(hex)
-                .collect(),
-            added: usize::try_from(object["added"].as_u64().expect("a number")).expect("few"),
-            answers: object["answers"].as_str().expect("digits").to_owned(),
-        })
-        .collect();
-    assert_eq!(objects.len(), 8);
-    objects
-}
-
-/// The rate that the object was reserved with; both programs' default is 0.01.
-fn asked_rate(object: &Value) -> f64 {
-    let rate = object["reserve"][0].as_str();
-    rate.map_or(0.01, |rate| rate.parse().expect("a number"))
-}
-
-fn chunks(object: &Value) -> Vec<(i64, Vec<u8>)> {
-    let pairs = object["scandump"].as_array().into_iter().flatten();
-    let pairs = pairs.map(|pair| (pair[0].as_i64().expect("a cursor"), hex(&pair[1])));
-    pairs.filter(|(cursor, _)| *cursor != 0).collect()
-}
-
-impl Recorded {
-    fn answers_of(&self, client: &mut Client) -> String {
-        let mut ask: Vec<&[u8]> = vec![b"BF.MEXISTS", self.key.as_bytes()];
-        ask.extend(self.probe.iter().map(Vec::as_slice));
-        let answers = client.call(&ask);
-        let digits = answers.as_array().iter().map(|a| a.as_int().to_string());
-        digits.collect()
-    }
-
-    /// The object is there, and answers as it did, false positives included.
-    #[track_caller]
-    fn is_there(&self, client: &mut Client) {
-        let key = &self.key;
-        assert_eq!(client.cmd(&format!("TYPE {key}")).text(), self.type_name);
-        assert_eq!(client.cmd(&format!("BF.CARD {key}")), int(self.card));
-        assert_eq!(self.answers_of(client), self.answers, "{key}");
-        self.has_its_info(client, true);
-    }
-
-    /// Its DUMP is the recorded one, but for the RDB version.
-    #[track_caller]
-    fn has_its_dump(&self, client: &mut Client) {
-        let version = rdb_version(client);
-        let value = self.dump[..self.dump.len() - 10].to_vec();
-        let had = client.call(&[b"DUMP", self.key.as_bytes()]);
-        assert!(
-            had.as_bytes() == seal(value, version),
-            "{} has another dump",
-            self.key
-        );
-    }
-
-    /// BF.INFO tells what the program told, but for what depends on the program: the memory, and
-    /// how far an object can still grow.
-    #[track_caller]
-    fn has_its_info(&self, client: &mut Client, exact: bool) {
-        let key = &self.key;
-        let reply = client.cmd(&format!("BF.INFO {key}"));
-        let fields = reply.as_array();
-        let told = |name: &str| {
-            let pair = fields.chunks_exact(2).find(|pair| pair[0].text() == name);
-            pair.map(|pair| pair[1].clone())
-        };
-        for (name, value) in self.info.as_object().expect("fields") {
-            let told = told(name).unwrap_or_else(|| panic!("{key} has no {name}"));
-            match (name.as_str(), value) {
-                ("Size" | "Max scaled capacity", _) => assert!(told.as_int() > 0),
-                ("Capacity" | "Number of filters" | "Number of items inserted", _) if !exact => {}
-                (_, Value::Null) => assert_eq!(told, Reply::Nil, "{key}: {name}"),
-                (_, Value::Number(number)) => {
-                    assert_eq!(Some(told.as_int()), number.as_i64(), "{key}: {name}");
-                }
-                (_, text) => assert_eq!(Some(told.text().as_str()), text.as_str(), "{key}: {name}"),
-            }
-        }
-    }
-}
-
-/// Reads the data set, and goes on using it.
-fn all_are_there(server: &Server, recorded: &[Recorded]) {
-    let mut client = server.client();
-    assert_eq!(client.cmd("DBSIZE"), int(8));
-    for object in recorded {
-        object.is_there(&mut client);
-    }
-    sums::is_balanced(&mut client);
-}
 
 #[test]
 fn their_rdb_is_loaded() {
@@ -249,34 +88,6 @@ fn their_server_is_followed() {
         assert_eq!(client.cmd("TYPE late").text(), "bloomfltr");
         sums::is_balanced(&mut client);
     }
-}
-
-/// Restores a recorded payload under the RDB version of this server.
-fn restore(client: &mut Client, object: &Recorded) -> Vec<u8> {
-    let version = rdb_version(client);
-    let value = object.dump[..object.dump.len() - 10].to_vec();
-    let payload = seal(value, version);
-    if version == [object.dump[object.dump.len() - 10], 0] {
-        assert_eq!(payload, object.dump, "the checksum is right");
-    }
-    let args: [&[u8]; 4] = [b"RESTORE", object.key.as_bytes(), b"0", &payload];
-    assert_eq!(client.call(&args), ok(), "{}", object.key);
-    payload
-}
-
-/// A server for each program, with what that wrote, and a check that another one has all of it.
-#[cfg(feature = "cli")]
-pub fn stand_ins() -> Vec<(Server, impl Fn(&Server))> {
-    let stand_in = |program: &'static Program| {
-        let recorded = program.objects();
-        let server = Server::start();
-        let mut client = server.client();
-        for object in &recorded {
-            restore(&mut client, object);
-        }
-        (server, move |to: &Server| all_are_there(to, &recorded))
-    };
-    PROGRAMS.into_iter().map(stand_in).collect()
 }
 
 #[test]
@@ -476,16 +287,7 @@ fn redisblooms_chunks_are_loaded_and_come_out_again() {
     all_are_there(&server, &recorded);
     let mut client = server.client();
     for object in &recorded {
-        let mut cursor = 0;
-        let mut had = Vec::new();
-        loop {
-            let pair = client.cmd(&format!("BF.SCANDUMP {} {cursor}", object.key));
-            cursor = pair.as_array()[0].as_int();
-            if cursor == 0 {
-                break;
-            }
-            had.push((cursor, pair.as_array()[1].as_bytes().to_vec()));
-        }
+        let had = pieces(&mut client, &object.key);
         assert_eq!(had, object.chunks, "{}", object.key);
     }
 }

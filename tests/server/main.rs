@@ -39,6 +39,7 @@ mod protocols;
 mod pulled;
 mod random;
 mod recipes;
+mod recordings;
 mod refusals;
 mod releases;
 mod replication;
@@ -47,6 +48,7 @@ mod scripting;
 mod settings;
 #[cfg(feature = "client")]
 mod sharded;
+mod sketches;
 mod smoke;
 mod soak;
 mod sums;

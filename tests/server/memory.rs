@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::{env, fs};
 
-use crate::carried;
 use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_until};
 use crate::periods::LASTING_WINDOW;
 use crate::population::Population;
+use crate::sketches;
 use crate::sums;
 use crate::usage::memory;
 
@@ -100,7 +100,7 @@ fn the_size_is_exact() {
     let mut client = server.client();
     let population = Population::new(&mut client);
     population.finish_loading(&mut client, str::to_owned);
-    let is_other = |key: &&str| carried::is_one(key) || key.starts_with("cuckoo");
+    let is_other = |key: &&str| sketches::is_one(key) || key.starts_with("cuckoo");
     let (others, keys): (Vec<&str>, Vec<&str>) = population.keys().partition(is_other);
     let keys: Vec<String> = keys.into_iter().map(str::to_owned).collect();
     for key in others {

@@ -1,10 +1,10 @@
 //! Objects of every kind in a server, and whether they are what they were.
 
-use crate::carried;
 use crate::cuckoo;
 use crate::harness::{Client, Reply, array, digest, error, int, ok, simple};
 use crate::periods::LASTING_WINDOW;
 use crate::pieces::{Pieces, load_chunks, pieces, split};
+use crate::sketches;
 
 /// Objects of every kind in a server, and what they were when they were made.
 pub struct Population {
@@ -91,7 +91,7 @@ impl Population {
         assert_eq!(client.cmd("DEL {merged}2"), int(1));
         add("merged", merged);
 
-        for sketch in carried::restore_all(client) {
+        for sketch in sketches::restore_all(client) {
             add(&sketch.key, vec![]);
         }
         for (key, items) in cuckoos(client) {
@@ -164,7 +164,7 @@ impl Population {
             };
             assert_eq!(specimen.seen.kind, simple(kind));
             assert_eq!(specimen.seen.info, specimen.lasting.info);
-            let silent = !specimen.rest.is_empty() || carried::is_one(&specimen.key);
+            let silent = !specimen.rest.is_empty() || sketches::is_one(&specimen.key);
             assert_eq!(specimen.seen.info.is_error(), silent, "{}", specimen.key);
         }
         let filters = |key: &str| {

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use crate::aof::{on_log, rewrite_aof, with_command_log};
-use crate::foreign::hex;
 use crate::harness::{Client, Reply, Server, error, int, ok};
 use crate::pieces::{Pieces, dump, load_chunks, pieces, split};
+use crate::recordings::hex;
 use crate::sums;
 
 fn data() -> PathBuf {

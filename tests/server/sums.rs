@@ -1,9 +1,9 @@
 //! What INFO bf tells, and the sums over the keyspace that it must equal.
 
-use crate::carried;
 use crate::cuckoo;
 use crate::harness::{Client, Reply, ok, simple};
 use crate::pieces::{object, pieces};
+use crate::sketches;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
@@ -130,7 +130,7 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
         for key in keys {
             let [info, cuckoo_info, usage, kind] = [(); 4].map(|()| client.read());
             match info {
-                _ if carried::TYPES.contains(&kind.text().as_str()) => {
+                _ if sketches::TYPES.contains(&kind.text().as_str()) => {
                     sums.carried += 1;
                     sums.carried_bytes += usage.as_int();
                 }

@@ -8,20 +8,13 @@ use serde_json::Value;
 use crate::aof::on_log_of;
 use crate::forged::{rdb_version, seal};
 use crate::harness::{Client, Server, array, error, int, ok, wait_in_sync};
+use crate::recordings::hex;
 
 use super::{chunks, load};
 
 fn file(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     root.join("tests/data/redisbloom-8.8-cuckoo").join(name)
-}
-
-fn hex(text: &Value) -> Vec<u8> {
-    let text = text.as_str().unwrap();
-    let pairs = (0..text.len()).step_by(2);
-    pairs
-        .map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap())
-        .collect()
 }
 
 struct Recorded {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use rcgen::{CertificateParams, Issuer, KeyPair};
 use serde_json::Value;
 
-use crate::carried;
-use crate::foreign::stand_ins;
 use crate::harness::cluster::{Cluster, nodes};
 use crate::harness::{Plugin, Server, array, bulk, digest, int, ok, supported_servers};
 use crate::population::Population;
+use crate::recordings::stand_ins;
+use crate::sketches;
 
 use super::{Way, add, found, kill, left, numbered, run, url};
 
@@ -91,7 +91,7 @@ fn every_kind_of_filter_comes_over() {
             )));
             let told: Value = serde_json::from_str(&told.out).expect("it is JSON");
             for (key, outcome) in outcomes(&told) {
-                let by_dump_alone = carried::is_one(&key) || key.starts_with("cuckoo");
+                let by_dump_alone = sketches::is_one(&key) || key.starts_with("cuckoo");
                 if key.starts_with("half") || !by_dump && by_dump_alone {
                     assert_eq!(outcome, "refused");
                     assert_eq!(far.cmd(&format!("EXISTS {key}")), int(0));
@@ -312,7 +312,7 @@ fn what_the_target_does_not_read_is_listed() {
 fn values_of_other_types_come_over() {
     let (from, to) = (Server::start(), Server::start());
     let (mut near, mut far) = (from.client(), to.client());
-    let mut keys: Vec<String> = carried::restore_all(&mut near)
+    let mut keys: Vec<String> = sketches::restore_all(&mut near)
         .into_iter()
         .map(|sketch| sketch.key)
         .collect();

@@ -11,8 +11,8 @@ use std::rc::Rc;
 use std::thread;
 
 use super::{Budget, Random};
-use crate::carried::{self, Sketch};
 use crate::harness::{Builder, Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
+use crate::sketches::{self, Sketch};
 use crate::sums;
 
 use model::{Entry, Held, Object, Questions, check};
@@ -69,7 +69,7 @@ impl Life {
         let mut client = primary.client();
         let mut life = Self {
             cuckoo_settings: cuckoo::Settings::of(&mut client),
-            sketches: carried::recorded().into_iter().map(Rc::new).collect(),
+            sketches: sketches::recorded().into_iter().map(Rc::new).collect(),
             client,
             primary,
             replica,

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::carried::Sketch;
 use crate::harness::{Client, Reply, error, int, nil};
 use crate::naive::Naive;
 use crate::pieces::Pieces;
+use crate::sketches::Sketch;
 use crate::soak::{Random, clock};
 
 use super::cuckoo;
