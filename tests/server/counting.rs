@@ -10,8 +10,8 @@ use crate::harness::{
 };
 use crate::periods::LASTING_WINDOW;
 use crate::random::Random;
+use crate::retold::{Command, Retold, command};
 use crate::sums;
-use crate::windows::{Command, Retold, command};
 
 /// What clients have added and not removed, and what the server has to say of it.
 struct Multiset {

@@ -44,6 +44,7 @@ mod refusals;
 mod releases;
 mod replication;
 mod replies;
+mod retold;
 mod scripting;
 mod settings;
 #[cfg(feature = "client")]
