@@ -1,0 +1,117 @@
+//! INFO bloom, which is INFO bf where the settings say so.
+
+use crate::harness::{Client, Server, bulk, ok};
+use crate::protocols::{field, with_fixed_seed};
+
+use super::set;
+
+#[test]
+fn info_bloom_is_info_bf() {
+    let server = with_fixed_seed();
+    for mut client in [server.client(), server.client3()] {
+        assert_eq!(client.cmd("FLUSHALL"), ok());
+        assert_eq!(client.cmd("BF.RESERVE k 0.01 100"), ok());
+        assert!(!client.cmd("BF.MADD k a b c").is_error());
+        let own = client.cmd("INFO bf");
+        let size = field(&mut client, "k", "SIZE");
+        let sections = format!(
+            "# bf_bloom_core_metrics\r\n\
+             bf_bloom_total_memory_bytes:{size}\r\n\
+             bf_bloom_num_objects:1\r\n\
+             bf_bloom_num_filters_across_objects:1\r\n\
+             bf_bloom_num_items_across_objects:3\r\n\
+             bf_bloom_capacity_across_objects:100\r\n\
+             bf_bloom_num_redisbloom_objects:0\r\n\
+             bf_bloom_num_half_loaded_objects:0\r\n\
+             bf_bloom_max_filters_in_object:1\r\n\
+             \r\n\
+             # bf_bloom_defrag_metrics\r\n\
+             bf_bloom_defrag_hits:0\r\n\
+             bf_bloom_defrag_misses:0\r\n\
+             \r\n\
+             # bf_cuckoo_core_metrics\r\n\
+             bf_cuckoo_total_memory_bytes:0\r\n\
+             bf_cuckoo_num_objects:0\r\n\
+             bf_cuckoo_num_filters_across_objects:0\r\n\
+             bf_cuckoo_num_items_across_objects:0\r\n\
+             bf_cuckoo_num_slots_across_objects:0\r\n\
+             bf_cuckoo_max_filters_in_object:0\r\n\
+             \r\n\
+             # bf_carried_metrics\r\n\
+             bf_carried_num_values:0\r\n\
+             bf_carried_memory_bytes:0\r\n"
+        );
+        assert_eq!(own.text(), sections);
+        for command in [
+            "INFO bloom",
+            "info BLOOM",
+            "Info Bloom",
+            "INFO bf bloom",
+            "INFO bloom bloom",
+        ] {
+            assert_eq!(client.cmd(command), own, "{command}");
+        }
+        for command in [
+            "INFO modules",
+            "INFO everything",
+            "INFO server bloom",
+            "INFO bloom server",
+            "INFO all bloom",
+            "INFO default bloom keyspace",
+            "INFO everything bloom",
+        ] {
+            let told = client.cmd(command).text();
+            assert!(told.contains(&sections), "{command}: {told}");
+            let others = told.contains("# Server\r\n");
+            assert_eq!(others, command != "INFO modules", "{command}");
+        }
+        for command in ["INFO blooms", "INFO bloo", "INFO bloom_"] {
+            assert_eq!(client.cmd(command).text(), "", "{command}");
+        }
+
+        assert_eq!(client.cmd("MULTI"), ok());
+        client.cmd("INFO bloom");
+        client.cmd("INFO server bloom");
+        let told = client.cmd("EXEC");
+        assert_eq!(told.as_array()[0], own);
+        assert!(told.as_array()[1].text().contains(&sections));
+        let script: [&[u8]; 3] = [b"EVAL", b"return redis.call('info', 'Bloom')", b"0"];
+        assert_eq!(client.call(&script).text(), sections);
+    }
+}
+
+#[test]
+fn info_bloom_is_nothing_where_the_settings_say_so() {
+    let server = Server::with(&[("bf.bloom-info-alias", "no")]);
+    let mut client = server.client();
+    let script: [&[u8]; 3] = [b"EVAL", b"return redis.call('INFO', 'bloom')", b"0"];
+    // The server says how many filters a module has.
+    let filters = |client: &mut Client| {
+        let told = client.cmd("INFO modules").text();
+        let own = told
+            .lines()
+            .find(|line| line.starts_with("module:name=bf,"))
+            .unwrap();
+        let count = own.split("filters=").nth(1).unwrap().split(',').next();
+        count.unwrap().to_owned()
+    };
+    for on in [false, true, false, true, true, false] {
+        set(
+            &mut client,
+            "bf.bloom-info-alias",
+            if on { "yes" } else { "no" },
+        );
+        let own = client.cmd("INFO bf");
+        assert!(own.text().contains("# bf_bloom_core_metrics\r\n"));
+        let expected = if on { own } else { bulk("") };
+        assert_eq!(client.cmd("INFO bloom"), expected);
+        assert_eq!(client.cmd("INFO BLOOM"), expected);
+        assert_eq!(client.call(&script), expected);
+        assert_eq!(filters(&mut client), u8::from(on).to_string());
+    }
+    // Nothing but INFO reads the word.
+    set(&mut client, "bf.bloom-info-alias", "yes");
+    assert_eq!(client.cmd("SET bloom bloom"), ok());
+    assert_eq!(client.cmd("GET bloom"), bulk("bloom"));
+    assert_eq!(client.cmd("ECHO bloom"), bulk("bloom"));
+}
