@@ -3,6 +3,7 @@
 
 mod answers;
 mod bytes;
+mod errors;
 mod grammar;
 mod model;
 mod mutate;

@@ -7,7 +7,7 @@ use valkeybloom::bloom::{Cells, Fraction, Geometry};
 use super::super::clock;
 use super::FILTER_LIMIT;
 use super::answers::truth;
-use super::model::{DEGRADED, FULL, OVER};
+use super::errors::{DEGRADED, FULL, OVER};
 use crate::harness::Reply;
 
 /// The settings of the server under test.

@@ -2,7 +2,7 @@
 
 use valkeybloom::bloom::{Fraction, Tightening};
 
-use super::model::{BAD_CURSOR, BAD_TTL, Errors};
+use super::errors::{BAD_CURSOR, BAD_TTL, Errors};
 use super::object::{CAPACITY, ERROR_RATE, EXPANSION, Shape, TIGHTENING, Window};
 
 pub const BAD_CAPACITY: &str = "ERR bad capacity";

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use super::super::{Budget, Random, dump_of};
-use super::grammar::{Grammar, KEYS, Library, OTHERS};
-use super::model::{
+use super::errors::{
     BAD_CURSOR, BAD_DATA, BAD_DUMP, BAD_TTL, BUSY, DEGRADED, EXISTS, FULL, INVALID_FIELD, KINDS,
-    LOADING, LONG_TTL, Model, NEWER, NO_COUNTERS, NO_WINDOW, NOT_FOUND, OVER, RATES, SEEDS,
-    TOO_FINE, TOO_LARGE, WRONGTYPE,
+    LOADING, LONG_TTL, NEWER, NO_COUNTERS, NO_WINDOW, NOT_FOUND, OVER, RATES, SEEDS, TOO_FINE,
+    TOO_LARGE, WRONGTYPE,
 };
+use super::grammar::{Grammar, KEYS, Library, OTHERS};
+use super::model::Model;
 use super::parse::{
     BAD_CAPACITY, BAD_EXPANSION, BAD_ID, BAD_PERIODS, BAD_RATE, BAD_SEED, BAD_TIGHTENING,
     BAD_WINDOW, COMBINED, FIXED_EXPANSION, FIXED_VALIDATION, HALF_WINDOW, NEEDLESS, NO_CAPACITY,
