@@ -1,0 +1,165 @@
+//! Replies and arguments that are larger than what the server has for them.
+
+use crate::aof::rewrite_aof;
+use crate::harness::{Client, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until};
+use crate::pieces::{load_chunks, pieces, split};
+use crate::soak::{Budget, dump_of};
+use crate::sums;
+use crate::usage::memory;
+
+#[track_caller]
+fn limit_replies(client: &mut Client, limit: &str) {
+    let name = b"client-output-buffer-limit";
+    let set: [&[u8]; 4] = [b"CONFIG", b"SET", name, limit.as_bytes()];
+    assert_eq!(client.call(&set), ok());
+}
+
+const MANY: usize = 100_000;
+
+#[test]
+fn a_reply_larger_than_its_buffer() {
+    let server = Server::start();
+    let mut client = server.client();
+    let items: Vec<String> = (0..MANY).map(|i| format!("item-{i}")).collect();
+    let command = |name: &'static str, key: &'static str| {
+        let mut args: Vec<&[u8]> = vec![name.as_bytes(), key.as_bytes()];
+        args.extend(items.iter().map(String::as_bytes));
+        args
+    };
+    let ones = |answers: &Reply| {
+        let answers = answers.as_array();
+        answers.iter().filter(|answer| **answer == int(1)).count()
+    };
+    assert_eq!(client.cmd("BF.RESERVE large 0.01 20000000"), ok());
+    let added = client.call(&command("BF.MADD", "key"));
+    assert_eq!(added.as_array().len(), MANY);
+    let most = i64::try_from(MANY).expect("it fits");
+    let new = i64::try_from(ones(&added)).expect("it fits");
+    assert_eq!(client.cmd("BF.CARD key"), int(new));
+    // Nothing is to be kept of commands that are slow or large; some servers keep the slow ones only.
+    for log in [
+        "slowlog-log-slower-than",
+        "commandlog-request-larger-than",
+        "commandlog-reply-larger-than",
+    ] {
+        client.cmd(&format!("CONFIG SET {log} -1"));
+    }
+    let before = memory(&server, "used_memory");
+    let memory_is_freed = || {
+        wait_until("the memory is given back", || {
+            memory(&server, "used_memory") < before + (512 << 10)
+        });
+    };
+    let mut budget = Budget::rounds(2);
+    for round in budget.by_ref() {
+        limit_replies(&mut client, "normal 200kb 0 0");
+        for name in ["BF.MEXISTS", "BF.INSERT", "BF.MADD", "BF.SCANDUMP"] {
+            let args = match name {
+                "BF.SCANDUMP" => vec![b"BF.SCANDUMP".as_slice(), b"large", b"1"],
+                "BF.INSERT" => {
+                    let mut args = command(name, "key");
+                    args.insert(2, b"ITEMS");
+                    args
+                }
+                "BF.MADD" => command(name, "other"),
+                name => command(name, "key"),
+            };
+            let dropped = server.client().try_call(&args);
+            assert!(dropped.is_err(), "{name} of round {round}");
+        }
+        // What was done stands, though nobody was told.
+        let other = client.cmd("BF.CARD other").as_int();
+        assert!((most - most / 20..=most).contains(&other), "{other}");
+        limit_replies(&mut client, "normal 0 0 0");
+        for key in ["key", "other"] {
+            let answers = server.client().call(&command("BF.MEXISTS", key));
+            assert_eq!(ones(&answers), MANY);
+        }
+        let answers = server.client3().call(&command("BF.MEXISTS", "key"));
+        let yes = answers
+            .as_array()
+            .iter()
+            .filter(|a| **a == Reply::Bool(true));
+        assert_eq!(yes.count(), MANY);
+        assert_eq!(client.cmd("DEL other"), int(1));
+        memory_is_freed();
+
+        // All connections together.
+        assert_eq!(client.cmd("CONFIG SET maxmemory-clients 1mb"), ok());
+        let dropped = server.client().try_call(&command("BF.MEXISTS", "key"));
+        assert!(dropped.is_err(), "{round}");
+        assert_eq!(client.cmd("CONFIG SET maxmemory-clients 0"), ok());
+        memory_is_freed();
+        sums::is_balanced(&mut client);
+    }
+    let more = memory(&server, "used_memory") - before;
+    eprintln!("{} rounds, {more} bytes more than before", budget.done());
+}
+
+#[test]
+fn arguments_larger_than_the_protocol_may_carry() {
+    let too_large = "ERR Protocol error: invalid bulk length";
+    let mut server = Server::with(&[
+        ("appendonly", "yes"),
+        ("appendfsync", "always"),
+        ("aof-use-rdb-preamble", "no"),
+        ("proto-max-bulk-len", "1mb"),
+    ]);
+    let replica = Server::replica_of(&server)
+        .config("proto-max-bulk-len", "1mb")
+        .start();
+    wait_in_sync(&server, &replica);
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE key 0.01 20000000"), ok());
+    let items: Vec<String> = (0..20_000).map(|i| i.to_string()).collect();
+    assert!(
+        !client
+            .cmd(&format!("BF.MADD key {}", items.join(" ")))
+            .is_error()
+    );
+    let expected = digest(&mut client, "key");
+
+    // One chunk is as large as ever, and does not fit into an argument.
+    let chunks = pieces(&mut client, "key");
+    assert_eq!(chunks[1].1.len(), 4 << 20);
+    load_chunks(&mut client, "chunked", &chunks[..1]);
+    let cursor = chunks[1].0.to_string();
+    let mut sender = server.client();
+    let header = format!(
+        "*4\r\n$12\r\nBF.LOADCHUNK\r\n$7\r\nchunked\r\n${}\r\n",
+        cursor.len()
+    );
+    let begun = format!("{header}{cursor}\r\n${}\r\n", chunks[1].1.len());
+    assert_eq!(sender.raw(begun.as_bytes()), error(too_large));
+    let finer = split(&chunks, 1 << 20);
+    load_chunks(&mut client, "chunked", &finer[1..]);
+    assert_eq!(digest(&mut client, "chunked"), expected);
+
+    let dump = dump_of(&chunks);
+    let load: [&[u8]; 3] = [b"BF.LOAD", b"loaded", &dump];
+    let begun = format!("*3\r\n$7\r\nBF.LOAD\r\n$6\r\nloaded\r\n${}\r\n", dump.len());
+    assert_eq!(server.client().raw(begun.as_bytes()), error(too_large));
+    assert_eq!(client.cmd("EXISTS loaded"), int(0));
+    // The primary's word counts, and the log's.
+    assert_eq!(client.cmd("CONFIG SET proto-max-bulk-len 512mb"), ok());
+    assert_eq!(client.call(&load), ok());
+    wait_in_sync(&server, &replica);
+    let hold = |client: &mut Client| {
+        for key in ["key", "chunked", "loaded"] {
+            assert_eq!(digest(client, key), expected, "{key}");
+        }
+        sums::is_balanced(client);
+    };
+    hold(&mut replica.client());
+    for rewritten in [false, true] {
+        if rewritten {
+            rewrite_aof(&server);
+        }
+        server.kill();
+        server.start_again();
+        let mut client = server.client();
+        let limit = client.cmd("CONFIG GET proto-max-bulk-len");
+        assert_eq!(limit.as_array()[1].text(), "1048576");
+        hold(&mut client);
+    }
+}

@@ -1,0 +1,242 @@
+//! Files that can't grow, or whose folder has gone.
+
+use std::fs;
+use std::process::Command;
+
+use super::known::Known;
+use crate::aof::rewrite_aof;
+use crate::harness::{Builder, Server, int, ok, wait_until};
+use crate::soak::{Budget, Random};
+use crate::sums;
+
+/// A server that is told of a file that may not grow, as of a full disk: by default it would end.
+fn builder() -> Builder {
+    Server::builder().launched_by(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
+}
+
+/// Lets no file of the server grow beyond so many bytes, its log among them.
+#[track_caller]
+fn limit_files(server: &Server, bytes: &str) {
+    let limit = format!("--fsize={bytes}:");
+    let pid = server.pid().to_string();
+    let status = Command::new("prlimit")
+        .args(["--pid", &pid, &limit])
+        .status();
+    assert!(status.expect("prlimit is there").success());
+}
+
+#[track_caller]
+fn save(server: &Server, status: &str) {
+    let started = server.client().cmd("BGSAVE");
+    assert!(!started.is_error(), "{started:?}");
+    wait_until("the RDB is saved, or is not", || {
+        server.info("persistence")["rdb_bgsave_in_progress"] == "0"
+    });
+    let info = server.info("persistence");
+    assert_eq!(info["rdb_last_bgsave_status"], status);
+}
+
+#[test]
+fn saves_that_fail() {
+    let mut random = Random::new("saves_that_fail");
+    let mut server = builder()
+        .config("save", "1000000 1")
+        .config("enable-protected-configs", "yes")
+        .start();
+    let mut known = Known::default();
+    let home = server.dir().to_path_buf();
+    let mut budget = Budget::rounds(6);
+    for round in budget.by_ref() {
+        let mut client = server.client();
+        for _ in 0..10 {
+            assert_eq!(known.write(&mut client, &mut random, 200), None);
+        }
+        let compression = random.pick(&["yes", "no"]);
+        let set = format!("CONFIG SET rdbcompression {compression}");
+        assert_eq!(client.cmd(&set), ok());
+        let full = random.one_in(2);
+        if full {
+            // Bytes that can't be made fewer, and more of them than are allowed.
+            assert_eq!(client.cmd("CONFIG SET rdbcompression no"), ok());
+            assert_eq!(client.cmd("BF.RESERVE large 0.01 1000000"), ok());
+            limit_files(&server, "1000000");
+        } else {
+            let gone = home.join(format!("gone-{round}"));
+            fs::create_dir(&gone).expect("the folder can be written to");
+            let set = format!("CONFIG SET dir {}", gone.display());
+            assert_eq!(client.cmd(&set), ok());
+            fs::remove_dir(&gone).expect("it is empty");
+        }
+        save(&server, "err");
+        assert!(client.cmd("SAVE").is_error());
+        for line in [
+            "BF.ADD new x",
+            "BF.MADD key-0 x y",
+            "BF.INSERT new ITEMS x",
+            "BF.RESERVE new 0.01 10",
+            "BF.LOADCHUNK new 1 x",
+            "BF.LOAD new x",
+        ] {
+            let refused = client.cmd(line).text();
+            assert!(refused.starts_with("MISCONF "), "{line}: {refused}");
+        }
+        assert_eq!(client.cmd("EXISTS new"), int(0));
+        known.is_there_perhaps_with(&mut client, 0);
+        sums::is_balanced(&mut client);
+        let go_on = "CONFIG SET stop-writes-on-bgsave-error no";
+        assert_eq!(client.cmd(go_on), ok());
+        assert_eq!(known.write(&mut client, &mut random, 200), None);
+        let stop = "CONFIG SET stop-writes-on-bgsave-error yes";
+        assert_eq!(client.cmd(stop), ok());
+        let refused = known.write(&mut client, &mut random, 1);
+        assert!(refused.is_some_and(|text| text.starts_with("MISCONF ")));
+
+        limit_files(&server, "unlimited");
+        let set = format!("CONFIG SET dir {}", home.display());
+        assert_eq!(client.cmd(&set), ok());
+        assert_eq!(
+            client.cmd("CONFIG SET stop-writes-on-bgsave-error no"),
+            ok()
+        );
+        assert_eq!(client.cmd("DEL large"), int(i64::from(full)));
+        assert_eq!(
+            client.cmd("CONFIG SET stop-writes-on-bgsave-error yes"),
+            ok()
+        );
+        save(&server, "ok");
+        assert_eq!(known.write(&mut client, &mut random, 200), None);
+        save(&server, "ok");
+        let digests = known.digests(&mut client);
+        server.kill();
+        server.start_again();
+        let mut client = server.client();
+        known.is_there(&mut client);
+        assert_eq!(known.digests(&mut client), digests);
+        sums::is_balanced(&mut client);
+    }
+    eprintln!("{} rounds, {} items", budget.done(), known.items());
+}
+
+/// The bytes of the largest file of the AOF whose name ends so.
+fn log_bytes(server: &Server, end: &str) -> u64 {
+    let files = fs::read_dir(server.dir().join("appendonlydir")).expect("the server has an AOF");
+    let files = files.filter_map(Result::ok);
+    let files = files.filter(|file| file.file_name().to_string_lossy().ends_with(end));
+    let sizes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
+    sizes.max().expect("it has a file")
+}
+
+/// What was acknowledged stands, but a counter may have counted it twice. A server whose log is full keeps
+/// its last write in a buffer. A rewrite that begins then puts this write into the new base file, and the
+/// buffer into the new log behind it, so a restart applies it again (Valkey 9.1 does so with INCR and APPEND).
+/// Bits do not change by that, nor does BF.CARD; counters do. Hence an object is what it was, or what it was
+/// with that one write repeated.
+#[test]
+fn a_log_that_can_not_grow() {
+    let mut random = Random::new("a_log_that_can_not_grow");
+    let mut server = builder()
+        .config("appendonly", "yes")
+        .config("auto-aof-rewrite-percentage", "0")
+        .start();
+    let mut known = Known::default();
+    let (mut refused, mut rewritten) = (0, 0);
+    let mut budget = Budget::rounds(3);
+    for _ in budget.by_ref() {
+        let mut client = server.client();
+        let syncs = random.one_in(2);
+        let fsync = if syncs { "everysec" } else { "no" };
+        let set = format!("CONFIG SET appendfsync {fsync}");
+        assert_eq!(client.cmd(&set), ok());
+        let room = 20_000 + random.below(100_000) as u64;
+        limit_files(&server, &(log_bytes(&server, ".aof") + room).to_string());
+        let refusal = loop {
+            let count = 1 + random.below(400);
+            if let Some(text) = known.write(&mut client, &mut random, count) {
+                break text;
+            }
+        };
+        assert!(refusal.starts_with("MISCONF "), "{refusal}");
+        refused += 1;
+        let mut buffered = None;
+        known.is_there(&mut client);
+        sums::is_balanced(&mut client);
+        // It may fail, or make room. While a server syncs it puts writes off, more of them perhaps than
+        // there will be room for in the log that the rewrite begins; see below.
+        if !syncs && random.one_in(2) {
+            assert!(!client.cmd("BGREWRITEAOF").is_error());
+            wait_until("the rewrite ends", || {
+                server.info("persistence")["aof_rewrite_in_progress"] == "0"
+            });
+            rewritten += 1;
+            buffered = Some(known.last.clone());
+        }
+        limit_files(&server, "unlimited");
+        wait_until("the server writes again", || {
+            let count = 1 + random.below(400);
+            known.write(&mut client, &mut random, count).is_none()
+        });
+        for _ in 0..10 {
+            assert_eq!(known.write(&mut client, &mut random, 50), None);
+        }
+        let mut expected = vec![known.digests(&mut client)];
+        if let Some(command) = &buffered {
+            expected.push(known.digests_with_a_repeat(&mut client, command));
+        }
+        wait_until("the server has written all", || {
+            server.info("persistence")["aof_buffer_length"] == "0"
+        });
+        server.kill();
+        server.start_again();
+        let mut client = server.client();
+        known.is_there(&mut client);
+        let digests = known.digests(&mut client);
+        assert!(expected.contains(&digests), "{digests:?} {expected:?}");
+        sums::is_balanced(&mut client);
+        if known.items() > 200_000 {
+            known = Known::default();
+            assert_eq!(client.cmd("FLUSHALL"), ok());
+        }
+        // To a log that a rewrite has begun servers do not append: after a write that failed half way
+        // they leave a hole in it, and no server starts with that. To a log opened at their start they do.
+        rewrite_aof(&server);
+        server.restart();
+    }
+    let rounds = budget.done();
+    eprintln!("{rounds} rounds, {refused} times full, {rewritten} rewrites of a full log");
+}
+
+#[test]
+fn a_log_that_can_not_grow_ends_a_server_that_promised_to_sync() {
+    let mut random = Random::new("a_log_that_can_not_grow_ends_a_server_that_promised_to_sync");
+    let mut server = builder()
+        .config("appendonly", "yes")
+        .config("appendfsync", "always")
+        .config("auto-aof-rewrite-percentage", "0")
+        .start();
+    let mut known = Known::default();
+    let mut budget = Budget::rounds(5);
+    for _ in budget.by_ref() {
+        let mut client = server.client();
+        let room = 20_000 + random.below(100_000) as u64;
+        limit_files(
+            &server,
+            &(log_bytes(&server, ".incr.aof") + room).to_string(),
+        );
+        loop {
+            let count = 1 + random.below(400);
+            match known.try_write(&mut client, &mut random, count) {
+                Ok(refusal) => assert_eq!(refusal, None),
+                Err(_) => break,
+            }
+        }
+        // It has ended by itself.
+        server.kill();
+        server.start_again();
+        let mut client = server.client();
+        // The write without a reply is not to be found: it was not in the log as a whole.
+        known.is_there(&mut client);
+        sums::is_balanced(&mut client);
+        rewrite_aof(&server);
+    }
+    eprintln!("{} ends, {} items", budget.done(), known.items());
+}
