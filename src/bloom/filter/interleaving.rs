@@ -144,21 +144,16 @@ impl Interleaved {
         (PIECE_BYTES / self.eights()).next_multiple_of(unit)
     }
 
-    fn newest(&mut self) -> &mut [Box<[u8]>] {
-        let begin = self.blobs.len().saturating_sub(LANES);
-        &mut self.blobs[begin..]
-    }
-
     fn turn_newest(&mut self, step: &Step) {
         let bytes = of_blob(&(step.begin..step.last));
-        if let Ok(newest) = <&mut [_; LANES]>::try_from(self.newest()) {
+        if let Some(newest) = self.blobs.last_chunk_mut::<LANES>() {
             words::run(Turn(newest.each_mut().map(|blob| &mut blob[bytes.clone()])));
         }
     }
 
     /// Clears a piece of those of the newest eight that do not use it.
     fn clear_newest(&mut self, piece: usize) {
-        for lane in (0..).take(self.lanes()).skip(self.lanes() - LANES) {
+        for lane in (0..).skip(self.lanes() - LANES).take(LANES) {
             self.clear_unused(piece, lane);
         }
     }

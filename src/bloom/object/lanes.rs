@@ -79,6 +79,22 @@ impl Group {
         Some(())
     }
 
+    /// Has periods take back the bits of the newest eight lanes of this group, whose number is `index`, once they
+    /// [are apart](Self::is_apart). Those of the others are freed.
+    fn part(&mut self, index: usize, periods: &mut [Period]) {
+        let mut blobs = self.filters.part();
+        let kept = self.filters.lanes();
+        for period in periods {
+            let lane = period.lane.filter(|lane| lane.group as usize == index);
+            let newest = lane.and_then(|lane| usize::from(lane.number).checked_sub(kept));
+            if let Some(newest) = newest {
+                period.take_back(std::mem::take(&mut blobs[newest]));
+            }
+        }
+        self.in_use &= !(u32::MAX << kept);
+        self.periods.truncate(kept);
+    }
+
     /// The lanes of periods from this one on.
     fn since(&self, period: u64) -> u32 {
         if period <= self.oldest {
@@ -94,6 +110,11 @@ impl Group {
     /// Whether more than half of its lanes are empty.
     fn is_sparse(&self) -> bool {
         2 * (self.in_use.count_ones() as usize) < self.filters.lanes()
+    }
+
+    /// Whether its newest eight lanes were taken apart.
+    fn is_apart(&self) -> bool {
+        self.is_sparse() && self.filters.is_apart()
     }
 
     /// Goes on so many times with interleaving, or with taking apart. Returns whether there was something to do.
@@ -173,26 +194,12 @@ impl Lanes {
         self.all.iter_mut().rev().any(|group| group.go_on(times))
     }
 
-    /// Has periods take back the bits of lanes that are apart, and frees the others of these. Returns whether there were
-    /// any.
+    /// Has periods take back the bits of lanes that were taken apart. Returns whether there were any.
     pub fn part(&mut self, periods: &mut [Period]) -> bool {
-        let is_apart = |group: &Group| group.is_sparse() && group.filters.is_apart();
-        let Some(index) = self.all.iter().position(is_apart) else {
+        let Some(index) = self.all.iter().position(Group::is_apart) else {
             return false;
         };
-        let group = &mut self.all[index];
-        let mut blobs = group.filters.part();
-        let kept = group.filters.lanes();
-        for period in &mut *periods {
-            let Some(lane) = period.lane.filter(|lane| lane.group as usize == index) else {
-                continue;
-            };
-            if let Some(own) = usize::from(lane.number).checked_sub(kept) {
-                period.take_back(std::mem::take(&mut blobs[own]));
-            }
-        }
-        group.in_use &= !(u32::MAX << kept);
-        group.periods.truncate(kept);
+        self.all[index].part(index, periods);
         self.tidy(periods);
         true
     }
