@@ -14,7 +14,7 @@
 //! that it made goes on so here, bit for bit.
 
 use crate::bloom::filter::{Cells, Filter, Geometry};
-use crate::bloom::number::{Fraction, power};
+use crate::bloom::number::{Fraction, power, to_double};
 
 use super::limits::Refusal;
 use super::params::{Growth, Params};
@@ -55,7 +55,6 @@ impl Series {
     }
 
     /// The rate of filter `index`, or `None` where growth ends because it is too small for a double.
-    #[allow(clippy::cast_precision_loss, reason = "the law needs no exact index")]
     pub fn rate(&self, index: u64) -> Option<Fraction> {
         let (p, r) = (self.error_rate.get(), self.tightening.ratio());
         let rate = if self.growth == Growth::Fixed {
@@ -65,7 +64,8 @@ impl Series {
             return Fraction::new(p * power(r, index))
                 .filter(|rate| rate.get() > f64::MIN_POSITIVE);
         } else if self.tightening == Tightening::HALF {
-            p / ((index as f64 + 1.0) * (index as f64 + 2.0))
+            let index = to_double(index);
+            p / ((index + 1.0) * (index + 2.0))
         } else {
             p * (1.0 - r) * power(r, index)
         };
@@ -73,12 +73,12 @@ impl Series {
     }
 
     /// The share of the error rate that the first filters use up, so many of them.
-    #[allow(clippy::cast_precision_loss, reason = "the law needs no exact index")]
     pub fn share_of(&self, filters: u64) -> f64 {
         if self.growth == Growth::Fixed {
             1.0
         } else if self.tightening == Tightening::HALF {
-            filters as f64 / (filters as f64 + 1.0)
+            let filters = to_double(filters);
+            filters / (filters + 1.0)
         } else {
             1.0 - power(self.tightening.ratio(), filters)
         }

@@ -5,7 +5,7 @@
 
 use crate::bloom::filter::{Filter, Likely};
 use crate::bloom::hash::Batch;
-use crate::bloom::number::{expm1, ln_1p};
+use crate::bloom::number::{expm1, ln_1p, to_double};
 use crate::bloom::stack::claims;
 
 use super::overlap;
@@ -79,8 +79,7 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f
         }
         few.pop();
     };
-    #[allow(clippy::cast_precision_loss, reason = "there are few filters")]
-    let most_compared = COMPARED / few.len() as f64;
+    let most_compared = COMPARED / to_double(few.len() as u64);
     // The share of items that any of these filters claims; and that none of them would if they were independent,
     // by what was found of each, and by the equations.
     let (mut found, mut free, mut expected) = (0.0, 1.0, 1.0);

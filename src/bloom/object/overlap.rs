@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use crate::bloom::number::exp;
+use crate::bloom::number::{exp, to_double};
 
 use super::view::View;
 
@@ -38,15 +38,13 @@ pub fn factor(all: &[View]) -> f64 {
     } else {
         ITEMS
     };
-    #[allow(clippy::cast_precision_loss, reason = "there are few items")]
-    let items = items as f64;
+    let items = to_double(items as u64);
     let rates: Vec<f64> = filters
         .iter()
         .map(|filter| filter.filter().estimated_rate())
         .collect();
     let sum: f64 = rates.iter().sum();
-    #[allow(clippy::cast_precision_loss, reason = "there are few filters")]
-    let stride = stride as f64;
+    let stride = to_double(stride as u64);
     let (mut found, mut expected) = (0.0, 0.0);
     let (mut random, mut passed, mut next) = (0, 0.0, 0.5);
     for (index, filter) in filters.iter().enumerate() {
@@ -63,8 +61,7 @@ pub fn factor(all: &[View]) -> f64 {
                 continue;
             };
             let claims = |at: &&usize| positions.iter().all(|p| filters[**at].is_in_use(*p));
-            #[allow(clippy::cast_precision_loss, reason = "there are few filters")]
-            let claiming = others().filter(claims).count() as f64 * stride;
+            let claiming = to_double(others().filter(claims).count() as u64) * stride;
             found += 1.0 / (1.0 + claiming);
             expected += if chance > 1e-9 {
                 (1.0 - exp(-chance)) / chance

@@ -2,7 +2,7 @@
 
 use crate::bloom::filter::{Cells, Geometry};
 use crate::bloom::law::{Growth, Law, Limits, Params, Refusal, Standing, Tightening};
-use crate::bloom::number::Fraction;
+use crate::bloom::number::{Fraction, to_double};
 
 use super::window::Window;
 
@@ -70,9 +70,8 @@ impl Shape {
     }
 
     /// Into how many parts the error rate is divided.
-    #[allow(clippy::cast_precision_loss, reason = "there are few periods")]
     pub fn parts(&self) -> f64 {
-        self.most_periods() as f64
+        to_double(self.most_periods())
     }
 
     /// The law of growth of one period, or `None` where a double can't hold its rate.
