@@ -14,6 +14,7 @@ use crate::pieces::load_chunks;
 use crate::population::Population;
 use crate::random::Random;
 use crate::sums;
+use crate::usage::nothing_is_being_freed;
 
 use workload::Workload;
 
@@ -81,9 +82,7 @@ fn hold_the_same(servers: &[&Server]) {
 /// INFO leaves out what was renamed while the server frees something else, see info.rs.
 #[track_caller]
 fn is_balanced(server: &Server) {
-    wait_until("nothing is being freed", || {
-        server.info("memory")["lazyfree_pending_objects"] == "0"
-    });
+    nothing_is_being_freed(server);
     sums::is_balanced(&mut server.client());
 }
 

@@ -2,9 +2,10 @@
 
 use bloomfilter::Bloom;
 
-use crate::harness::{Client, Server, array, bulk, error, int, nil, ok, wait_until};
+use crate::harness::{Client, Server, array, bulk, error, int, nil, ok};
 use crate::pieces::pieces;
 use crate::protocols::{field, truths};
+use crate::usage::nothing_is_being_freed;
 
 use super::set;
 
@@ -116,9 +117,7 @@ fn large_objects_are_freed_in_the_background() {
         set(&mut client, "bf.bloom_large_item_threshold", threshold);
         assert_eq!(client.cmd(reserve), ok());
         assert_eq!(client.cmd("UNLINK k"), int(1));
-        wait_until("nothing is left to be freed", || {
-            server.info("memory")["lazyfree_pending_objects"] == "0"
-        });
+        nothing_is_being_freed(&server);
         assert_eq!(freed(&server), expected, "{threshold}");
     }
 }

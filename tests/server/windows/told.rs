@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::aof::{on_log_of, wire};
+use crate::aof::{on_log_of, rewrite_aof, wire};
 use crate::configured::other_settings;
 use crate::harness::{
     Server, array, bulk, digest, error, int, ok, simple, wait_in_sync, wait_until,
@@ -98,10 +98,7 @@ fn a_log_gives_the_objects_of_its_time() {
         // So it is with all that is made of them.
         assert_eq!(client.cmd("DEBUG RELOAD"), ok());
         expected.is_held_by(&mut client);
-        assert!(!client.cmd("BGREWRITEAOF").is_error());
-        wait_until("the log is rewritten", || {
-            server.info("persistence")["aof_rewrite_in_progress"] == "0"
-        });
+        rewrite_aof(&server);
         server.kill();
         server.start_again();
         expected.is_held_by(&mut server.client());

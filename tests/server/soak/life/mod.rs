@@ -11,9 +11,10 @@ use std::rc::Rc;
 use std::thread;
 
 use super::{Budget, Random};
-use crate::harness::{Builder, Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
+use crate::harness::{Builder, Client, Reply, Server, digest, int, ok, wait_in_sync};
 use crate::sketches::{self, Sketch};
 use crate::sums;
+use crate::usage::nothing_is_being_freed;
 
 use model::{Entry, Held, Object, Questions, check};
 
@@ -291,10 +292,7 @@ impl Life {
 
     fn is_balanced(&mut self) {
         if self.renamed {
-            wait_until("nothing is being freed", || {
-                let info = self.client.cmd("INFO memory").text();
-                info.contains("lazyfree_pending_objects:0\r")
-            });
+            nothing_is_being_freed(&self.primary);
         }
         sums::is_balanced(&mut self.client);
         let database = self.database;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::harness::{Server, digest, int, ok, wait_in_sync, wait_until};
 use crate::sums;
+use crate::usage::nothing_is_being_freed;
 
 use super::{DATABASES, KEYS, Life};
 
@@ -152,10 +153,7 @@ impl Life {
             }
         }
         self.check_all(true);
-        wait_until("nothing is being freed", || {
-            let info = two.cmd("INFO memory").text();
-            info.contains("lazyfree_pending_objects:0\r")
-        });
+        nothing_is_being_freed(self.replica());
         sums::is_balanced(&mut two);
     }
 
