@@ -42,7 +42,7 @@ pub struct Build {
     /// The error rate
     #[arg(long, value_name = "P", value_parser = options::rate, required_unless_present = "add")]
     rate: Option<Fraction>,
-    /// Number of items, like 100M; without it they are counted first
+    /// Number of items, like 100M or 2.5k; without it they are counted first
     #[arg(long, value_name = "N", value_parser = options::items)]
     items: Option<u64>,
     #[command(flatten)]
@@ -53,8 +53,11 @@ pub struct Build {
     /// Time to live of the filter, like 30d
     #[arg(long, value_name = "TIME", value_parser = options::duration_ms)]
     ttl: Option<u64>,
+    /// Build an empty filter if the files hold no items
+    #[arg(long)]
+    allow_empty: bool,
     /// Add to the filter that is there, with BF.INSERT
-    #[arg(long, conflicts_with_all = ["rate", "items", "nonscaling", "expansion", "ttl"])]
+    #[arg(long, conflicts_with_all = ["rate", "items", "nonscaling", "expansion", "ttl", "allow_empty"])]
     add: bool,
     /// Spread it over N keys: KEY:0 and so on, as docs/sharded.md says
     #[arg(long, value_name = "N")]
@@ -111,8 +114,7 @@ impl Build {
         report.number("new", counts.new);
         let seconds = start.elapsed().as_secs_f64();
         report.hidden("seconds", seconds);
-        report.print(json);
-        Ok(())
+        report.end(json, Ok(()))
     }
 
     /// The key, or those of the shards.
@@ -163,11 +165,17 @@ impl Build {
         };
         // What the server refuses is known before the files are read.
         for (key, object) in keys.iter().zip(&objects) {
-            let (_, header) = chunks::piece(object, 0);
+            let header = chunks::piece(object, 0);
+            let (_, header) = header.ok_or_else(|| no_filter(Refusal::OutOfMemory))?;
             let upload = Upload::begin(server, key.as_bytes(), header.bytes());
             upload.map_err(|fault| failed(key, &fault))?;
         }
         let counts = fill(&mut objects, shards, input, bytes, show)?;
+        if counts.items == 0 && !self.allow_empty {
+            return Err(Failure::new(
+                "there are no items: to build an empty filter, add --allow-empty",
+            ));
+        }
 
         let sum = objects.iter().map(Object::memory_bytes).sum();
         let mut progress = Progress::new(show, "sending", "bytes", Some(sum));

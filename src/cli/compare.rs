@@ -1,10 +1,11 @@
-//! Whether two servers hold the same filter under a key: its parameters, its items and every bit.
+//! Whether two servers hold the same value under a key: its parameters, its items, every bit and its time to live.
 
 use redis::Value;
 
 use super::dump;
+use super::expiry::Expiry;
 use super::failure::Fault;
-use super::server::Server;
+use super::server::{Server, is_filter};
 use super::size::Info;
 
 /// Fields of BF.INFO that say something of the server, or follow from the others.
@@ -16,8 +17,34 @@ pub enum End {
     To(Fault),
 }
 
-/// What differs, in words; `None` if nothing does.
-pub fn difference(from: &Server, to: &Server, key: &[u8]) -> Result<Option<String>, End> {
+/// What differs at the target, in words; `None` if nothing does.
+pub fn difference(
+    from: &Server,
+    to: &Server,
+    key: &[u8],
+    kind: &str,
+) -> Result<Option<String>, End> {
+    let compare = if is_filter(kind) { by_chunks } else { by_dump };
+    match compare(from, to, key)? {
+        None => by_expiry(from, to, key),
+        different => Ok(different),
+    }
+}
+
+/// Compares the times to live.
+fn by_expiry(from: &Server, to: &Server, key: &[u8]) -> Result<Option<String>, End> {
+    let here = Expiry::of(from, key).map_err(End::From)?;
+    let there = Expiry::of(to, key).map_err(End::To)?;
+    Ok(match (here, there) {
+        // It has expired since its bits were compared.
+        (None, _) => None,
+        (Some(_), None) => Some("it is gone there".to_owned()),
+        (Some(here), Some(there)) => here.difference(&there),
+    })
+}
+
+/// Compares what BF.INFO and BF.SCANDUMP show.
+fn by_chunks(from: &Server, to: &Server, key: &[u8]) -> Result<Option<String>, End> {
     let here = Info::of(from, key).map_err(End::From)?;
     let there = Info::of(to, key).map_err(End::To)?;
     for (name, value) in here.fields() {
@@ -65,8 +92,8 @@ pub fn difference(from: &Server, to: &Server, key: &[u8]) -> Result<Option<Strin
     }
 }
 
-/// The same of values that only DUMP shows.
-pub fn by_dump(from: &Server, to: &Server, key: &[u8]) -> Result<Option<String>, End> {
+/// Compares the payloads of DUMP.
+fn by_dump(from: &Server, to: &Server, key: &[u8]) -> Result<Option<String>, End> {
     let ours = dump::payload(from, key).map_err(End::From)?;
     let theirs = dump::payload(to, key).map_err(End::To)?;
     let same = ours.as_deref().map(dump::value) == theirs.as_deref().map(dump::value);

@@ -24,6 +24,24 @@ pub fn payload(server: &Server, key: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
     server.get(key, cmd("DUMP").arg(key))
 }
 
+/// Whether a payload's value is of this type of a module, as TYPE names it.
+pub fn is_of_type(payload: &[u8], type_name: &str) -> bool {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    // A byte for a module's value, one for a number of 64 bits, and the number: six bits for each of nine letters, then
+    // ten for the version of the encoding.
+    let Some((&[7, 0x81], rest)) = payload.split_first_chunk() else {
+        return false;
+    };
+    let Some(id) = rest.first_chunk() else {
+        return false;
+    };
+    let bits = |letter| LETTERS.iter().position(|l| *l == letter).unwrap_or(0) as u64;
+    let of_name = type_name
+        .bytes()
+        .fold(0, |id, letter| id << 6 | bits(letter));
+    u64::from_be_bytes(*id) >> 10 == of_name
+}
+
 /// The value in a payload.
 pub fn value(payload: &[u8]) -> &[u8] {
     &payload[..payload.len().saturating_sub(FOOTER_BYTES)]

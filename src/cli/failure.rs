@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use serde_json::{Map, Value};
+
 /// Why the program ends without having done its work.
 #[derive(Debug)]
 pub struct Failure {
     /// Its status.
     pub status: u8,
     text: String,
+    /// What was found out before it failed.
+    found: Map<String, Value>,
 }
 
 /// The result of a subcommand, or of a step of one.
@@ -20,6 +24,7 @@ impl Failure {
         Self {
             status: 2,
             text: text.into(),
+            found: Map::new(),
         }
     }
 
@@ -28,7 +33,20 @@ impl Failure {
         Self {
             status: 1,
             text: text.into(),
+            found: Map::new(),
         }
+    }
+
+    /// Adds what was found out before it failed, which belongs to the same JSON object.
+    pub fn after(self, found: Map<String, Value>) -> Self {
+        Self { found, ..self }
+    }
+
+    /// The object of `--json` for a run that failed: what was found out, and `error`.
+    pub fn into_json(mut self) -> Value {
+        let text = self.to_string();
+        self.found.insert("error".to_owned(), text.into());
+        Value::Object(self.found)
     }
 }
 
@@ -71,10 +89,17 @@ impl Fault {
 
     /// Whether the server does not have such a command, or not for this user.
     pub fn lacks_command(&self) -> bool {
-        let Self::Refused(text) = self else {
-            return false;
-        };
-        text.starts_with("ERR unknown command") || text.starts_with("NOPERM ")
+        self.is_unknown_command() || self.is_forbidden()
+    }
+
+    /// Whether the server does not have such a command.
+    pub fn is_unknown_command(&self) -> bool {
+        matches!(self, Self::Refused(text) if text.starts_with("ERR unknown command"))
+    }
+
+    /// Whether the user lacks a permission.
+    pub fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Refused(text) if text.starts_with("NOPERM "))
     }
 
     /// Whether it will pass: a slot is on its way to another node.
@@ -99,7 +124,15 @@ impl Fault {
             ("READONLY ", "this is a replica: name its primary"),
             ("OOM ", "raise maxmemory, or free memory"),
             ("LOADING ", "wait until it has loaded its data"),
+            (
+                "ERR unknown command 'BF.LOADCHUNK'",
+                "the module there takes no filters in chunks: load valkeybloom instead",
+            ),
             ("ERR unknown command", "load the module there"),
+            (
+                "MOVED ",
+                "this is a node of a cluster: grant INFO and CLUSTER SLOTS, which tell its nodes",
+            ),
             (
                 "ERR operation exceeds bloom object memory limit",
                 "raise bf.bloom-filter-max-memory-usage there, or use more shards",
@@ -123,6 +156,11 @@ const PASSWORD: &str = "check user and password: redis://user:password@host:port
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Refused(text) | Self::Lost(text)) = self;
+        // Of an unknown command, servers repeat the words behind it, too.
+        let text = text
+            .split(", with args beginning with")
+            .next()
+            .unwrap_or(text);
         f.write_str(text.trim_end_matches('.'))?;
         match self.advice() {
             Some(advice) => write!(f, "; {advice}"),
@@ -138,6 +176,16 @@ impl From<redis::RedisError> for Fault {
             return Self::Refused("WRONGPASS user or password is wrong".to_owned());
         }
         let text = error.to_string();
+        if let Some(detail) = error.detail()
+            && text.starts_with("Redis server refused to switch database")
+        {
+            let code = if detail.contains("has no permissions") {
+                "NOPERM"
+            } else {
+                "ERR"
+            };
+            return Self::Refused(format!("{code} {detail}"));
+        }
         let errors = error.into_server_errors();
         match errors.as_deref().and_then(<[_]>::first) {
             Some((_, error)) => Self::from(error.clone()),
@@ -149,7 +197,10 @@ impl From<redis::RedisError> for Fault {
 impl From<redis::ServerError> for Fault {
     fn from(error: redis::ServerError) -> Self {
         let details = error.details().unwrap_or_default();
-        Self::Refused(format!("{} {details}", error.code()).trim_end().to_owned())
+        let text = format!("{} {details}", error.code());
+        // This is how a refused EXEC is answered.
+        let reason = text.strip_prefix("EXECABORT Transaction discarded because of: ");
+        Self::Refused(reason.unwrap_or(&text).trim_end().to_owned())
     }
 }
 

@@ -19,6 +19,7 @@
 mod build;
 mod compare;
 mod dump;
+mod expiry;
 mod failure;
 mod lines;
 mod moving;
@@ -32,8 +33,10 @@ mod size;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
+use failure::{Failure, Result};
 use progress::Show;
 use server::Tls;
 
@@ -91,12 +94,21 @@ Status: 0 if all is at the target, 1 if something is not, 2 for words that make 
 pub fn main() -> ExitCode {
     // It fails only where one is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
+    let options = match Options::try_parse() {
+        Ok(options) => options,
+        Err(error) if is_help(&error) => error.exit(),
+        Err(error) => {
+            // What cannot be read may well ask for JSON.
+            let json = std::env::args_os().any(|word| word == "--json");
+            return ended(Err(Failure::usage(in_one_line(&error))), json);
+        }
+    };
     let Options {
         command,
         quiet,
         json,
         tls,
-    } = Options::parse();
+    } = options;
     let show = Show::on(quiet);
     let done = match command {
         Command::Size(size) => size.run(&tls, json),
@@ -104,11 +116,54 @@ pub fn main() -> ExitCode {
         Command::Move(moving) => moving.run(&tls, show, json),
         Command::Pages(pages) => pages.run(Options::command()),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => {
-            eprintln!("valkeybloom: {failure}");
-            ExitCode::from(failure.status)
-        }
+    ended(done, json)
+}
+
+/// Reports a failure, and returns the status.
+fn ended(done: Result<()>, json: bool) -> ExitCode {
+    let Err(failure) = done else {
+        return ExitCode::SUCCESS;
+    };
+    eprintln!("valkeybloom: {failure}");
+    let status = ExitCode::from(failure.status);
+    if json {
+        println!("{}", failure.into_json());
     }
+    status
+}
+
+/// Whether it is what was asked for, or the help for a line without words.
+fn is_help(error: &clap::Error) -> bool {
+    !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+}
+
+/// What is wrong with the words, without the usage that clap adds, and without passwords.
+fn in_one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let ends = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more information");
+    let lines = text.lines().take_while(|line| !ends(line)).map(str::trim);
+    let mut line = String::new();
+    for part in lines.filter(|line| !line.is_empty()) {
+        match line.chars().last() {
+            None => {}
+            Some(':') => line.push(' '),
+            Some(_) if part.starts_with('[') => line.push(' '),
+            Some(_) if part.starts_with("tip:") => line.push_str("; "),
+            Some(_) => line.push_str(", "),
+        }
+        line.push_str(part);
+    }
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    format!("{}; see --help", without_passwords(line))
+}
+
+/// A text in which addresses are shown without users and passwords.
+fn without_passwords(text: &str) -> String {
+    let mut parts = text.split("://");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let word = part.split([' ', '\'']).next().unwrap_or_default();
+        let secret = word.rfind('@').map_or(0, |at| at + 1);
+        text + "://" + &part[secret..]
+    })
 }

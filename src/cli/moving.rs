@@ -11,24 +11,28 @@ use std::collections::{BTreeMap, HashSet};
 
 use clap::Args;
 use redis::{Cmd, Value, cmd};
-use serde_json::json;
+use serde_json::{Map, json};
 
 use crate::bloom::Dialect;
 
-use super::compare::{End, by_dump, difference};
+use super::compare::{End, difference};
 use super::dump;
+use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result, shown};
-use super::place::{Place, Upload, is_beside, now_ms};
+use super::place::{Place, Upload, is_beside};
 use super::progress::{Progress, Show};
-use super::report::grouped;
+use super::report::{grouped, print_json};
 use super::server::{Server, Tls, is_filter};
 use super::size::Info;
 
 /// The most bytes of a filter that goes by DUMP: a few chunks.
 const DUMP_BYTES: u64 = 16 << 20;
 
-/// How often a filter is begun again that changes on the way.
+/// The most attempts at a key that changes on the way.
 const ATTEMPTS: u32 = 3;
+
+/// Why a key is refused that changed in every attempt.
+const CHANGES: &str = "it changes while it is copied: stop its writers, or run this again";
 
 /// RedisBloom's other types.
 const OTHERS: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
@@ -54,7 +58,7 @@ pub struct Move {
     /// Only tell what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Compare parameters, items and every bit afterwards
+    /// Compare parameters, items, every bit and the time to live afterwards
     #[arg(long)]
     verify: bool,
 }
@@ -101,6 +105,8 @@ enum Stop {
     Skipped(String),
     /// It could not be brought.
     Refused(String),
+    /// It is not what it was when this attempt began.
+    Changed,
     /// No other could, either.
     All(Failure),
 }
@@ -120,6 +126,7 @@ impl Move {
 
         let mut moving = Moving {
             options: self,
+            kinds: &kinds,
             from: &from,
             to: &to,
             by_dump: true,
@@ -134,12 +141,13 @@ impl Move {
         };
         let mut outcomes = Vec::new();
         let mut ended = Ok(());
-        for found in filters {
+        for mut found in filters {
             let before = moving.bytes;
-            let (fate, reason) = match moving.bring(&found) {
+            let (fate, reason) = match moving.bring(&mut found) {
                 Ok(fate) => (fate, None),
                 Err(Stop::Skipped(reason)) => (Fate::Skipped, Some(reason)),
                 Err(Stop::Refused(reason)) => (Fate::Refused, Some(reason)),
+                Err(Stop::Changed) => (Fate::Refused, Some(CHANGES.to_owned())),
                 Err(Stop::All(failure)) => {
                     ended = Err(failure);
                     break;
@@ -156,21 +164,19 @@ impl Move {
             });
         }
         moving.progress.end(moving.bytes);
-        if json {
-            self.print_json(&outcomes);
-        } else {
-            self.print(&outcomes, show);
-        }
-        ended?;
         let refused = outcomes
             .iter()
             .filter(|of| of.fate == Fate::Refused)
             .count();
-        if refused > 0 {
+        if ended.is_ok() && refused > 0 {
             let text = format!("{refused} of {} keys could not be moved", outcomes.len());
-            return Err(Failure::new(text));
+            ended = Err(Failure::new(text));
         }
-        Ok(())
+        if json {
+            return print_json(self.in_json(&outcomes), ended);
+        }
+        self.print(&outcomes, show);
+        ended
     }
 
     /// The keys of these types, of each node.
@@ -251,7 +257,7 @@ impl Move {
         }
     }
 
-    fn print_json(&self, outcomes: &[Outcome]) {
+    fn in_json(&self, outcomes: &[Outcome]) -> Map<String, serde_json::Value> {
         let keys = outcomes.iter().map(|outcome| {
             json!({
                 "key": shown(&outcome.found.key),
@@ -261,14 +267,18 @@ impl Move {
                 "reason": outcome.reason,
             })
         });
-        let keys: Vec<_> = keys.collect();
-        println!("{}", json!({ "dry_run": self.dry_run, "keys": keys }));
+        Map::from_iter([
+            ("dry_run".to_owned(), self.dry_run.into()),
+            ("keys".to_owned(), keys.collect()),
+        ])
     }
 }
 
 /// A run.
 struct Moving<'m> {
     options: &'m Move,
+    /// The types of the keys that are moved.
+    kinds: &'m [&'m str],
     from: &'m Server,
     to: &'m Server,
     /// Whether the target reads what the source dumps, as far as is known.
@@ -280,8 +290,35 @@ struct Moving<'m> {
 }
 
 impl Moving<'_> {
-    /// Brings a filter, and returns whether it is new there.
-    fn bring(&mut self, found: &Found) -> Result<Fate, Stop> {
+    /// Brings a key, as what it is by then if it changes on the way, and returns whether it is new there.
+    fn bring(&mut self, found: &mut Found) -> Result<Fate, Stop> {
+        let before = self.bytes;
+        for _ in 1..ATTEMPTS {
+            match self.attempt(found) {
+                Err(Stop::Changed) => {
+                    self.bytes = before;
+                    found.kind = self.kind_now(&found.key)?;
+                }
+                outcome => return outcome,
+            }
+        }
+        self.attempt(found)
+    }
+
+    /// The type that a key has now, which has to be one of those that are moved.
+    fn kind_now(&self, key: &[u8]) -> Result<String, Stop> {
+        let kind: Result<String, Fault> = self.from.get(key, cmd("TYPE").arg(key));
+        match kind.map_err(|fault| self.source(&fault))? {
+            kind if self.kinds.contains(&kind.as_str()) => Ok(kind),
+            kind if kind == "none" => Err(gone()),
+            kind => Err(Stop::Refused(format!(
+                "it changed while it was moved: its type is {kind} now"
+            ))),
+        }
+    }
+
+    /// Brings a key as what it was found to be.
+    fn attempt(&mut self, found: &Found) -> Result<Fate, Stop> {
         let key = &found.key[..];
         if is_beside(key) {
             return Err(Stop::Skipped(
@@ -331,73 +368,56 @@ impl Moving<'_> {
         size.map_err(|fault| self.source(&fault))?.ok_or_else(gone)
     }
 
-    fn transfer(&mut self, Found { key, kind }: &Found, bytes: u64) -> Result<(), Stop> {
-        let expires_ms = self.expiry(key)?;
-        if !is_filter(kind) {
-            return self.in_one_piece(key, expires_ms, bytes);
+    fn transfer(&mut self, found: &Found, bytes: u64) -> Result<(), Stop> {
+        let expiry = Expiry::of(self.from, &found.key).map_err(|fault| self.source(&fault))?;
+        let expires_ms = expiry.ok_or_else(gone)?.ms;
+        if !is_filter(&found.kind) {
+            return self.in_one_piece(found, expires_ms, bytes);
         }
         if self.by_dump && bytes <= DUMP_BYTES {
-            if self.restore(key, expires_ms, <[u8]>::to_vec)? {
+            if self.restore(found, expires_ms, <[u8]>::to_vec)?.is_none() {
                 self.bytes += bytes;
                 return Ok(());
             }
             self.by_dump = false;
         }
-        for _ in 0..ATTEMPTS {
-            let before = self.bytes;
-            match self.by_chunks(key, expires_ms) {
-                Ok(true) => return Ok(()),
-                // The source has no chunks.
-                Ok(false) => return self.in_one_piece(key, expires_ms, bytes),
-                Err(Some(stop)) => return Err(stop),
-                Err(None) => self.bytes = before,
-            }
+        if self.by_chunks(found, expires_ms)? {
+            return Ok(());
         }
-        Err(Stop::Refused(
-            "it changes while it is copied: stop its writers, or run this again".to_owned(),
-        ))
+        // The source has no chunks.
+        self.in_one_piece(found, expires_ms, bytes)
     }
 
     /// Brings what its server dumps, which is read whatever the version says.
     fn in_one_piece(
         &mut self,
-        key: &[u8],
+        found: &Found,
         expires_ms: Option<u64>,
         bytes: u64,
     ) -> Result<(), Stop> {
-        if !self.restore(key, expires_ms, dump::for_any_server)? {
-            return Err(Stop::Refused("the server there can't read it".to_owned()));
+        match self.restore(found, expires_ms, dump::for_any_server)? {
+            None => self.bytes += bytes,
+            Some(obstacle) => return Err(obstacle),
         }
-        self.bytes += bytes;
         Ok(())
     }
 
-    /// When it expires, in milliseconds since the epoch.
-    fn expiry(&self, key: &[u8]) -> Result<Option<u64>, Stop> {
-        let ask = |command| self.from.get::<i64>(key, cmd(command).arg(key));
-        let (time, from_now) = match ask("PEXPIRETIME") {
-            // Redis 6.2 and older.
-            Err(fault) if fault.lacks_command() => (ask("PTTL"), now_ms()),
-            time => (time, 0),
-        };
-        match time.map_err(|fault| self.source(&fault))? {
-            -2 => Err(gone()),
-            ms => Ok(u64::try_from(ms).ok().map(|ms| ms.saturating_add(from_now))),
-        }
-    }
-
-    /// Brings it in one step. Returns false if that can't be.
+    /// Brings it in one step. Returns the obstacle if a server does not do that, so that another way is left.
     fn restore(
         &self,
-        key: &[u8],
+        Found { key, kind }: &Found,
         expires_ms: Option<u64>,
         seal: impl Fn(&[u8]) -> Vec<u8>,
-    ) -> Result<bool, Stop> {
+    ) -> Result<Option<Stop>, Stop> {
         let payload = match dump::payload(self.from, key) {
-            Err(fault) if fault.lacks_command() => return Ok(false),
+            Err(fault) if fault.lacks_command() => return Ok(Some(self.source(&fault))),
             payload => payload.map_err(|fault| self.source(&fault))?,
         };
         let payload = payload.ok_or_else(gone)?;
+        // The payload says itself what it holds: asked by a command of its own, the type could change in between.
+        if !dump::is_of_type(&payload, kind) {
+            return Err(Stop::Changed);
+        }
         let mut restore = Cmd::new();
         restore.arg("RESTORE").arg(key).arg(expires_ms.unwrap_or(0));
         restore.arg(seal(&payload)).arg("ABSTTL");
@@ -405,16 +425,22 @@ impl Moving<'_> {
             restore.arg("REPLACE");
         }
         match self.to.call(key, &restore) {
-            Ok(_) => Ok(true),
-            Err(fault) if dump::is_unreadable(&fault) || fault.lacks_command() => Ok(false),
+            Ok(_) => Ok(None),
+            Err(fault) if dump::is_unreadable(&fault) => Ok(Some(Stop::Refused(
+                "the server there can't read it".to_owned(),
+            ))),
+            Err(fault) if fault.lacks_command() => Ok(Some(self.target(&fault))),
             Err(Fault::Refused(text)) if text.starts_with("BUSYKEY") => Err(taken()),
             Err(fault) => Err(self.target(&fault)),
         }
     }
 
-    /// Brings it in chunks. Returns false if the source has none; `None` is an error that another attempt may
-    /// not have.
-    fn by_chunks(&mut self, key: &[u8], expires_ms: Option<u64>) -> Result<bool, Option<Stop>> {
+    /// Brings it in chunks. Returns false if the source has none.
+    fn by_chunks(
+        &mut self,
+        Found { key, kind }: &Found,
+        expires_ms: Option<u64>,
+    ) -> Result<bool, Stop> {
         let scan = |cursor| dump::scan(self.from, key, cursor);
         let (mut cursor, header) = match scan(0) {
             Err(fault) if fault.lacks_command() => return Ok(false),
@@ -423,8 +449,8 @@ impl Moving<'_> {
         let to = self.to;
         let again = |fault| match fault {
             // The chunks are not those of the header: the filter has grown since, or is another one.
-            Fault::Refused(text) if text == "ERR received bad data" => None,
-            fault => Some(target(to, &fault)),
+            Fault::Refused(text) if text == "ERR received bad data" => Stop::Changed,
+            fault => target(to, &fault),
         };
         let mut upload = Upload::begin(self.to, key, &header).map_err(again)?;
         loop {
@@ -440,7 +466,10 @@ impl Moving<'_> {
         // Of a window, periods come and go: then these chunks are of no one moment.
         let (_, header_now) = scan(0).map_err(|fault| self.source(&fault))?;
         if header_now != header && self.is_windowed(key)? {
-            return Err(None);
+            return Err(Stop::Changed);
+        }
+        if upload.type_name().map_err(|fault| self.target(&fault))? != *kind {
+            return Err(Stop::Changed);
         }
         let place = if self.options.replace {
             Place::Replace
@@ -449,9 +478,9 @@ impl Moving<'_> {
         };
         match upload.finish(expires_ms, place) {
             Ok(true) => Ok(true),
-            Ok(false) => Err(Some(taken())),
-            Err(Fault::Refused(text)) if text.contains("still being loaded") => Err(None),
-            Err(fault) => Err(Some(self.target(&fault))),
+            Ok(false) => Err(taken()),
+            Err(Fault::Refused(text)) if text.contains("still being loaded") => Err(Stop::Changed),
+            Err(fault) => Err(self.target(&fault)),
         }
     }
 
@@ -461,11 +490,14 @@ impl Moving<'_> {
     }
 
     fn verify(&self, Found { key, kind }: &Found) -> Result<(), Stop> {
-        let compare = if is_filter(kind) { difference } else { by_dump };
-        match compare(self.from, self.to, key) {
+        match difference(self.from, self.to, key, kind) {
             Ok(None) => Ok(()),
             Ok(Some(difference)) => Err(Stop::Refused(difference)),
-            Err(End::From(fault)) => Err(self.source(&fault)),
+            Err(End::From(fault)) => Err(match self.source(&fault) {
+                // It was brought: begun again, it would only be in its own way.
+                Stop::Changed => Stop::Refused("it changed after it was moved".to_owned()),
+                stop => stop,
+            }),
             Err(End::To(fault)) => Err(self.target(&fault)),
         }
     }
@@ -473,6 +505,7 @@ impl Moving<'_> {
     fn source(&self, fault: &Fault) -> Stop {
         match fault {
             Fault::Refused(text) if text == "ERR not found" => gone(),
+            Fault::Refused(text) if text.starts_with("WRONGTYPE ") => Stop::Changed,
             fault => stop(self.from, "could not read from", fault),
         }
     }

@@ -37,18 +37,29 @@ impl FilterOptions {
     }
 }
 
-/// Reads a number of items, which may have a unit: `100M`.
+/// Reads a number of items: `1000000`, `1_000_000`, `1M` or `1.5M`.
 pub fn items(word: &str) -> Result<u64, String> {
     let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &word[digits.len()..] {
-        "" => 1,
-        "k" | "K" => 1000,
-        "m" | "M" => 1_000_000,
-        "g" | "G" => 1_000_000_000_u64,
+    let zeros = match &word[digits.len()..] {
+        "" => 0,
+        "k" | "K" => 3,
+        "m" | "M" => 6,
+        "g" | "G" => 9,
         _ => return Err("the units are k, M and G".to_owned()),
     };
-    let number: u64 = digits.parse().map_err(|_| "not a whole number")?;
-    let number = number.checked_mul(unit);
+    let is_digit = |c: char| c.is_ascii_digit();
+    let between_digits = |mark| {
+        let mut parts = digits.split(mark);
+        parts.all(|part| part.starts_with(is_digit) && part.ends_with(is_digit))
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let fraction = fraction.trim_end_matches('0');
+    let number = format!("{whole}{fraction:0<zeros$}").replace('_', "");
+    let is_whole = fraction.len() <= zeros && number.chars().all(is_digit);
+    if !is_whole || !between_digits('_') || !between_digits('.') {
+        return Err("not a whole number".to_owned());
+    }
+    let number = number.parse().ok();
     let number = number.filter(|number| (1..=i64::MAX.unsigned_abs()).contains(number));
     number.ok_or_else(|| "not between 1 and 2⁶³−1".to_owned())
 }

@@ -44,6 +44,12 @@ pub struct Upload<'s> {
 impl<'s> Upload<'s> {
     /// Begins a filter with its header, the first of its chunks.
     pub fn begin(server: &'s Server, key: &[u8], header: &[u8]) -> Result<Self, Fault> {
+        // Without words: a server that lacks the command repeats them in its reply, which the bytes of a chunk make
+        // unreadable.
+        match server.call(key, &cmd("BF.LOADCHUNK")) {
+            Err(fault) if fault.is_unknown_command() => return Err(fault),
+            _ => {}
+        }
         let upload = Self {
             server,
             key: key.to_vec(),
@@ -63,6 +69,11 @@ impl<'s> Upload<'s> {
         }
         self.server.call(&self.key, &self.load(cursor, chunk))?;
         Ok(())
+    }
+
+    /// The type of what has come so far, as TYPE names it.
+    pub fn type_name(&self) -> Result<String, Fault> {
+        self.server.get(&self.key, cmd("TYPE").arg(&self.beside))
     }
 
     /// Puts the filter, complete now, into its place, to expire at a time in milliseconds since the epoch, if

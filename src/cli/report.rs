@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use indicatif::HumanCount;
 use serde_json::{Map, Value};
 
+use super::failure::Result;
+
 /// Rows of a name and a value, in their order.
 #[derive(Default)]
 pub struct Report {
@@ -28,10 +30,10 @@ impl Report {
         self.row(name, grouped(number), number);
     }
 
-    pub fn print(self, json: bool) {
+    /// Shows it for a run that ended like this.
+    pub fn end(self, json: bool, ended: Result<()>) -> Result<()> {
         if json {
-            println!("{}", Value::Object(self.json));
-            return;
+            return print_json(self.json, ended);
         }
         let name_width = self.rows.iter().map(|(name, _)| name.len()).max();
         let name_width = name_width.unwrap_or(0);
@@ -40,7 +42,17 @@ impl Report {
             writeln!(text, "{name:<name_width$}  {value}").expect("a String takes all");
         }
         print!("{text}");
+        ended
     }
+}
+
+/// Prints what a run found out. The object of one that failed is printed with its error, where that is.
+pub fn print_json(found: Map<String, Value>, ended: Result<()>) -> Result<()> {
+    match ended {
+        Ok(()) => println!("{}", Value::Object(found)),
+        Err(failure) => return Err(failure.after(found)),
+    }
+    Ok(())
 }
 
 /// A number in groups of three digits.

@@ -187,9 +187,10 @@ impl Server {
     /// Tries again while a slot is on its way to another node, where the commands will be obeyed.
     fn patiently<T>(&self, key: &[u8], call: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
         let start = Instant::now();
+        let in_cluster = matches!(self.connection, Connection::Cluster(_));
         loop {
             match call() {
-                Err(fault) if fault.is_passing() && start.elapsed() < PASSING => {
+                Err(fault) if in_cluster && fault.is_passing() && start.elapsed() < PASSING => {
                     std::thread::sleep(Duration::from_millis(50));
                     // A pipeline that is sent elsewhere does not teach the client where the slot is now.
                     let mut ask = redis::cmd("EXISTS");
@@ -249,11 +250,10 @@ impl Server {
         read(accepted(self.runtime.block_on(reply)?)?)
     }
 
-    /// Requires that the module is there. Without it the server's replies to chunks may not even be read: they
-    /// repeat the bytes.
+    /// Requires that a module with filters is there. Any user may ask: whether there is a command is looked at first.
     pub fn require_module(&self) -> Result<()> {
-        match self.call(b"", redis::cmd("BF.INFO").arg("")) {
-            Err(fault) if fault.lacks_command() => {
+        match self.call(b"", &redis::cmd("BF.INFO")) {
+            Err(fault) if fault.is_unknown_command() => {
                 Err(self.failure("could not find filters at", &fault))
             }
             Err(fault @ Fault::Lost(_)) => Err(self.failure("could not talk to", &fault)),

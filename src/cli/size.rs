@@ -26,7 +26,7 @@ const MOST_SHARDS: u32 = 16_384;
 /// Tell what a filter takes
 #[derive(Args)]
 pub struct Size {
-    /// Number of items, like 100M; with a window, in one period
+    /// Number of items, like 100M or 2.5k; with a window, in one period
     #[arg(long, value_name = "N", value_parser = options::items, required_unless_present = "of")]
     items: Option<u64>,
     /// The error rate
@@ -67,8 +67,7 @@ impl Size {
         match (&self.of, self.items, self.rate) {
             (Some(of), _, _) => {
                 let server = Server::connect(&of[0], tls)?;
-                existing(&server, of[1].as_bytes(), self.rate)?.print(json);
-                Ok(())
+                existing(&server, of[1].as_bytes(), self.rate)?.end(json, Ok(()))
             }
             (None, Some(items), Some(rate)) => self.planned(items, rate, json),
             _ => Err(Failure::usage("--items and --rate are needed")),
@@ -126,14 +125,11 @@ impl Size {
             shards => format!("   (and so on, up to key:{})", shards - 1),
         };
         report.row("command", command.clone() + &others, command);
-        report.print(json);
-        if !admitted {
-            return Err(Failure::new(format!(
-                "a server with these limits refuses it: {}",
-                self.way_out(&plan)
-            )));
-        }
-        Ok(())
+        let refused = || {
+            let way_out = self.way_out(&plan);
+            Failure::new(format!("a server with these limits refuses it: {way_out}"))
+        };
+        report.end(json, admitted.then_some(()).ok_or_else(refused))
     }
 
     /// What a shard is to be, and how many items it takes; `None` for a window that can't be.

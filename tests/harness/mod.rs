@@ -3,6 +3,7 @@
 
 mod client;
 pub mod cluster;
+pub mod worst;
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -58,7 +59,7 @@ pub fn digest(client: &mut Client, key: &str) -> String {
 /// What a server is to be started with.
 pub struct Builder {
     program: PathBuf,
-    module: bool,
+    module: Option<PathBuf>,
     module_args: String,
     before_module: Vec<String>,
     after_module: Vec<String>,
@@ -109,7 +110,13 @@ impl Builder {
     }
 
     pub fn without_module(mut self) -> Self {
-        self.module = false;
+        self.module = None;
+        self
+    }
+
+    /// With the module's debug assertions, which count its work.
+    pub fn checked(mut self) -> Self {
+        self.module = Some(given("VALKEYBLOOM_CHECKED_SO"));
         self
     }
 
@@ -148,8 +155,7 @@ impl Builder {
         {
             add(line);
         }
-        if self.module {
-            let module = given("VALKEYBLOOM_SO");
+        if let Some(module) = &self.module {
             add(&format!(
                 "loadmodule \"{}\" {}",
                 module.display(),
@@ -211,7 +217,7 @@ impl Server {
     pub fn builder() -> Builder {
         Builder {
             program: given("VALKEY_SERVER"),
-            module: true,
+            module: Some(given("VALKEYBLOOM_SO")),
             module_args: String::new(),
             before_module: Vec::new(),
             after_module: Vec::new(),

@@ -161,7 +161,7 @@ fn items_are_bytes_of_any_length() {
     for item in odd {
         assert_eq!(client.call(&[b"BF.EXISTS", b"odd", item]), int(1));
     }
-    // Of no items at all there is a filter all the same.
+    // Of no items at all there is a filter all the same, if that is wanted.
     let path = file(&server, "none", "\n");
     run(&[
         "build",
@@ -172,6 +172,7 @@ fn items_are_bytes_of_any_length() {
         "none",
         "--rate",
         "0.01",
+        "--allow-empty",
     ])
     .done();
     assert_eq!(client.cmd("BF.CARD none"), int(0));

@@ -1,6 +1,8 @@
 //! The program `valkeybloom`, on real servers.
 
 mod build;
+mod changing;
+mod grants;
 mod manual;
 mod moving;
 mod refused;
@@ -121,14 +123,45 @@ fn left(client: &mut Client) -> Vec<(String, i64)> {
     .collect()
 }
 
-/// A way to a server on which something happens once so many bytes have gone there: what comes after them does
-/// not arrive until that is done.
+/// A way to a server on which something happens once, at a moment: what comes then does not arrive until that is
+/// done.
 struct Way {
     port: u16,
 }
 
 impl Way {
+    /// The moment at which this many bytes have gone there.
     fn new(server: &Server, bytes: usize, then: impl FnOnce() + Send + 'static) -> Self {
+        let mut gone = 0;
+        let moment = move |sent: &[u8]| {
+            gone += sent.len();
+            gone >= bytes
+        };
+        Self::at(server, moment, then)
+    }
+
+    /// The moment just before a command with this word arrives for the nth time, from 1.
+    fn before(
+        server: &Server,
+        word: &'static str,
+        nth: usize,
+        then: impl FnOnce() + Send + 'static,
+    ) -> Self {
+        let mut times = 0;
+        let word = format!("\r\n{word}\r\n").into_bytes();
+        let moment = move |sent: &[u8]| {
+            // A short command, whose reply is awaited before the next, comes in one piece.
+            times += usize::from(sent.windows(word.len()).any(|part| part == word));
+            times >= nth
+        };
+        Self::at(server, moment, then)
+    }
+
+    fn at(
+        server: &Server,
+        mut moment: impl FnMut(&[u8]) -> bool + Send + 'static,
+        then: impl FnOnce() + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let port = listener.local_addr().expect("it is bound").port();
         let to = server.port();
@@ -141,11 +174,11 @@ impl Way {
                 let _ = near.shutdown(Shutdown::Both);
             });
             let (mut from, mut to) = (from, to);
-            let (mut gone, mut then) = (0, Some(then));
+            let mut then = Some(then);
             let mut buffer = vec![0; 1 << 16];
             while let Ok(count @ 1..) = from.read(&mut buffer) {
-                gone += count;
-                if gone >= bytes
+                if then.is_some()
+                    && moment(&buffer[..count])
                     && let Some(then) = then.take()
                 {
                     then();

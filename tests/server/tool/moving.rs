@@ -344,6 +344,85 @@ fn values_of_other_types_come_over() {
     assert!(told.err.contains(line), "{}", told.err);
 }
 
+/// With PEXPIRETIME to the millisecond, with PTTL nearly so.
+#[test]
+fn times_to_live_are_compared() {
+    let (from, to) = (Server::start(), Server::start());
+    let (mut near, mut far) = (from.client(), to.client());
+    let ordinary = "ACL SETUSER older on >secret ~* +@all -pexpiretime";
+    assert_eq!(near.cmd(ordinary), ok());
+    let older = format!("redis://older:secret@127.0.0.1:{}", from.port());
+    assert_eq!(
+        near.cmd("BF.INSERT seen CAPACITY 100 ITEMS a"),
+        array([int(1)])
+    );
+    assert_eq!(near.cmd("CF.ADD cuckoo a"), int(1));
+    let now = near.cmd("TIME").as_array()[0].text();
+    let now: i64 = now.parse().expect("a number");
+    let at = (now + 1000) * 1000;
+    for key in ["seen", "cuckoo"] {
+        for (here, there, exact, roughly) in [
+            (Some(at), Some(at), None, None),
+            (
+                Some(at),
+                Some(at + 1),
+                Some("it expires 1 ms later there"),
+                None,
+            ),
+            (
+                Some(at),
+                Some(at - 600_000),
+                Some("it expires 600000 ms earlier there"),
+                Some(" ms earlier there"),
+            ),
+            (None, None, None, None),
+            (
+                Some(at),
+                None,
+                Some("it has no time to live there"),
+                Some("no time to live"),
+            ),
+            (
+                None,
+                Some(at),
+                Some("it has a time to live there"),
+                Some("a time to live"),
+            ),
+        ] {
+            far.cmd("FLUSHALL");
+            let expire = |time: Option<i64>| match time {
+                Some(time) => format!("PEXPIREAT {key} {time}"),
+                None => format!("PERSIST {key}"),
+            };
+            near.cmd(&expire(here));
+            run(&["move", &url(&from), &url(&to), "--match", key, "--verify"]).done();
+            far.cmd(&expire(there));
+            for (source, expected) in [(&url(&from), exact), (&older, roughly)] {
+                let run = run(&[
+                    "move",
+                    source,
+                    &url(&to),
+                    "--match",
+                    key,
+                    "--verify",
+                    "--json",
+                ]);
+                let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
+                let told = &told["keys"][0];
+                let reason = told["reason"].as_str().expect("a reason");
+                let case = format!("{key} {here:?} {there:?} {told}");
+                match expected {
+                    None => assert_eq!(reason, "it is there already, and the same", "{case}"),
+                    Some(expected) => {
+                        assert_eq!(told["outcome"], "refused", "{case}");
+                        assert!(reason.contains(expected), "{case}");
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// From a cluster to one server, and to another cluster while its slots move.
 #[test]
 fn clusters_are_read_and_written_node_by_node() {

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use flate2::{Compression, write::GzEncoder};
+use serde_json::Value;
 
-use crate::harness::{Server, int, ok, wait_in_sync};
+use crate::harness::{Plugin, Server, int, ok, wait_in_sync};
 
-use super::{add, command, ended, numbered, run, url};
+use super::{Run, add, command, ended, numbered, run, url};
 
 fn list(server: &Server, name: &str, bytes: &[u8]) -> PathBuf {
     let path = server.dir().join(name);
@@ -33,6 +34,14 @@ fn words_that_make_no_sense() {
         ("size", "--rate <P>"),
         ("size --items 0 --rate 0.01", "not between 1 and 2⁶³−1"),
         ("size --items 1T --rate 0.01", "the units are k, M and G"),
+        ("size --items 1.5 --rate 0.01", "not a whole number"),
+        ("size --items 1.2345k --rate 0.01", "not a whole number"),
+        ("size --items .5M --rate 0.01", "not a whole number"),
+        ("size --items 1.M --rate 0.01", "not a whole number"),
+        ("size --items 1,5M --rate 0.01", "not a whole number"),
+        ("size --items 1__0 --rate 0.01", "not a whole number"),
+        ("size --items 1.5_M --rate 0.01", "not a whole number"),
+        ("size --items 1e6 --rate 0.01", "not a whole number"),
         (
             "size --items 99999999999G --rate 0.01",
             "not between 1 and 2⁶³−1",
@@ -81,6 +90,23 @@ fn words_that_make_no_sense() {
             "that is no address of a server: write redis://user:password@host:port/database",
         ),
         ("move x y --cert f", "--cert-key <FILE>"),
+        (
+            "build f --itms 1",
+            "'--itms' found; tip: to pass '--itms' as a value, use '-- --itms'; see --help",
+        ),
+        ("move x y --type a", "'--type <TYPE>' [possible values: "),
+        (
+            "build f",
+            "were not provided: --to <URL>, --key <KEY>, --rate <P>; see --help",
+        ),
+        (
+            "move x y redis://u:secret@z/",
+            "unexpected argument 'redis://z/' found",
+        ),
+        (
+            "build f --to x --key k --add --allow-empty",
+            "cannot be used with",
+        ),
     ] {
         let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
         let run = run(&words);
@@ -88,7 +114,113 @@ fn words_that_make_no_sense() {
         assert!(run.err.contains(why), "{line}: {}", run.err);
         assert!(!run.err.contains("secret"), "{line}: {}", run.err);
         assert_eq!(run.out, "", "{line}");
+        // Without words there is help; all else is one line.
+        if !words.is_empty() {
+            let line = run.failed(2);
+            let run = super::run(&[&words[..], &["--json"]].concat());
+            assert_eq!(error_of(&run), line);
+            assert_eq!(run.failed(2), line);
+        }
     }
+}
+
+/// The error in the object of `--json`, which is alone on its stream.
+fn error_of(run: &Run) -> String {
+    let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
+    told["error"].as_str().expect("a text").to_owned()
+}
+
+/// Whenever a run fails, `--json` has what it found out by then, and the error.
+#[test]
+fn json_has_the_error() {
+    let server = Server::start();
+    let list = list(&server, "list", b"item");
+    let to = url(&server);
+    for line in [
+        "size --items 100M --rate 0.01",
+        "size --of TO none",
+        "build LIST --to 127.0.0.1:1 --key k --rate 0.01",
+        "build none --to TO --key k --rate 0.01",
+        "move 127.0.0.1:1 TO",
+    ] {
+        let line = format!("{line} --json");
+        let run = run(&words(&line, list.to_str().expect("ASCII"), &to));
+        let error = error_of(&run);
+        assert_eq!(run.err, format!("valkeybloom: {error}\n"), "{line}");
+        assert_eq!(run.status, 1, "{line}");
+        if line.contains("100M") {
+            let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
+            assert_eq!(told["command"], "BF.RESERVE key 0.01 100000000");
+        }
+    }
+    // Of keys that are refused there are both.
+    let (from, mut far) = (Server::start(), server.client());
+    add(&mut from.client(), "seen", &numbered("item", 0..10));
+    assert_eq!(far.cmd("CONFIG SET maxmemory 1"), ok());
+    let run = run(&["move", &url(&from), &to, "--json"]);
+    assert_eq!(error_of(&run), "1 of 1 keys could not be moved");
+    let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
+    assert_eq!(told["keys"][0]["outcome"], "refused");
+}
+
+/// A list that came out empty must not cost the filter that is there.
+#[test]
+fn an_input_without_items_replaces_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    add(&mut client, "seen", &numbered("item", 0..10));
+    let to = url(&server);
+    for (name, bytes, options) in [
+        ("empty", &b""[..], ""),
+        ("lines", b"\n\r\n\n", ""),
+        ("told", b"", " --items 5"),
+        ("zeros", b"\0\0", " --zero"),
+        ("sharded", b"", " --shards 2"),
+    ] {
+        let list = list(&server, name, bytes);
+        let line = format!("build LIST --to TO --key seen --rate 0.01{options}");
+        let words = words(&line, list.to_str().expect("ASCII"), &to);
+        let why = run(&words).failed(1);
+        assert_eq!(
+            why,
+            "there are no items: to build an empty filter, add --allow-empty"
+        );
+        assert_eq!(client.cmd("BF.CARD seen"), int(10));
+        assert_eq!(client.cmd("DBSIZE"), int(1));
+    }
+    let list = list(&server, "empty", b"");
+    let line = "build LIST --to TO --key seen --rate 0.01 --allow-empty";
+    run(&words(line, list.to_str().expect("ASCII"), &to)).done();
+    assert_eq!(client.cmd("BF.CARD seen"), int(0));
+}
+
+/// As valkey-bloom: it has filters, and takes no chunks.
+#[test]
+fn a_module_that_takes_no_chunks_is_named() {
+    let chunkless = Plugin::build("chunkless.c");
+    let bare = Server::builder()
+        .without_module()
+        .before_module(&chunkless.line())
+        .start();
+    let from = Server::start();
+    add(&mut from.client(), "seen", &numbered("item", 0..10));
+    let list = list(&from, "list", b"item");
+    let at = format!("127.0.0.1:{}", bare.port());
+    let lacks = "ERR unknown command 'BF.LOADCHUNK'; \
+        the module there takes no filters in chunks: load valkeybloom instead";
+    let line = "build LIST --to TO --key seen --rate 0.01";
+    let why = run(&words(line, list.to_str().expect("ASCII"), &at)).failed(1);
+    assert_eq!(why, format!("could not build seen at {at}: {lacks}"));
+    let run = run(&["move", &url(&from), &at]);
+    assert_eq!(
+        run.err.lines().next_back(),
+        Some("valkeybloom: 1 of 1 keys could not be moved")
+    );
+    assert!(
+        run.err.contains(&format!("refused seen: {at}: {lacks}\n")),
+        "{}",
+        run.err
+    );
 }
 
 #[test]

@@ -1,0 +1,432 @@
+//! The worst objects that are accepted, and every command on each of them: what the rule of docs/speed.md is held
+//! against, in counted work by a test and in time by a benchmark.
+//!
+//! Forged filters have all bits set but a few, so that a lookup of any item looks at hundreds of positions in each.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use valkeybloom::bloom::{
+    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, dump,
+};
+
+use super::{Client, Reply};
+
+/// The key of the object, and that of a copy for commands that change it.
+pub const KEY: &str = "deep";
+const COPY: &str = "copy";
+
+/// The number of items in a command with many.
+pub const ITEMS: u64 = 10_000;
+
+/// An object.
+pub struct Worst {
+    /// What it is.
+    pub name: &'static str,
+    /// What its commands begin with.
+    pub prefix: &'static str,
+    make: Make,
+}
+
+/// How an object is made.
+enum Make {
+    /// From this dump.
+    Dump(fn() -> Vec<u8>),
+    /// By commands.
+    Commands(fn(&mut Client)),
+}
+
+impl Worst {
+    const fn of_dump(name: &'static str, dump: fn() -> Vec<u8>) -> Self {
+        let (prefix, make) = ("bf.", Make::Dump(dump));
+        Self { name, prefix, make }
+    }
+
+    const fn of_commands(
+        prefix: &'static str,
+        name: &'static str,
+        commands: fn(&mut Client),
+    ) -> Self {
+        let make = Make::Commands(commands);
+        Self { name, prefix, make }
+    }
+
+    /// Makes it under [`KEY`].
+    pub fn make(&self, client: &mut Client) {
+        match self.make {
+            Make::Dump(dump) => done(&client.call(&[b"BF.LOAD", KEY.as_bytes(), &dump()])),
+            Make::Commands(commands) => commands(client),
+        }
+    }
+}
+
+/// All of them.
+pub const OBJECTS: [Worst; 12] = [
+    Worst::of_commands("bf.", "1,440 periods, reserved for 1 item, of 60", adapted),
+    Worst::of_commands("bf.", "4,096 filters of a window, by a client", unadapted),
+    Worst::of_dump("16 forged filters, 1,100 hashes", || plain(16, 970)),
+    Worst::of_dump("1,100 forged filters, 1,100 hashes", || plain(1_100, 250)),
+    Worst::of_dump("valkey-bloom's deepest", deepest),
+    Worst::of_dump("1,440 forged periods, 700 hashes", || window(1_440, 2, 700)),
+    Worst::of_dump("4,096 forged periods", || window(4_096, 1, 20)),
+    Worst::of_dump("32 forged counters, 1,024 hashes", || counters(32, 1_024)),
+    Worst::of_commands("bf.", "1,100 forged links of RedisBloom", linked),
+    Worst::of_commands("cf.", "65,535 claimed cuckoo filters", claimed),
+    Worst::of_commands("cf.", "32 full cuckoo filters of 0 items", miscounted),
+    Worst::of_commands("cf.", "32 cuckoo filters, grown", grown),
+];
+
+#[track_caller]
+fn done(reply: &Reply) {
+    assert!(!reply.is_error(), "{reply:?}");
+}
+
+/// A command on [`KEY`], or on its copy. `*` stands for many items, `@dump` and `@header` for what the object's own
+/// commands return.
+pub struct Call {
+    /// Its words.
+    pub line: &'static str,
+    /// Whether it is an exception of the rule that the pages name: it compacts cuckoo filters, or adds to a full one.
+    pub is_named: bool,
+}
+
+const fn call(line: &'static str) -> Call {
+    Call {
+        line,
+        is_named: false,
+    }
+}
+
+const fn named(line: &'static str) -> Call {
+    Call {
+        line,
+        is_named: true,
+    }
+}
+
+/// All commands of the module that are served, and those of the server that pass over a value.
+pub const CALLS: [Call; 39] = [
+    call("bf.add copy stranger"),
+    call("bf.madd copy *"),
+    call("bf.exists deep stranger"),
+    call("bf.mexists deep *"),
+    call("bf.card deep"),
+    call("bf.reserve deep 0.01 1000"),
+    call("bf.insert copy ITEMS *"),
+    call("bf.info deep"),
+    call("bf.load new @dump"),
+    call("bf.scandump deep 0"),
+    call("bf.scandump deep 1"),
+    call("bf.loadchunk new 1 @header"),
+    call("bf.debug deep"),
+    call("bf.del copy stranger"),
+    call("bf.mdel copy *"),
+    call("bf.count deep stranger"),
+    call("bf.missing deep *"),
+    call("bf.merge copy deep"),
+    call("bf.merge new deep copy"),
+    call("cf.reserve deep 1000"),
+    named("cf.add copy stranger"),
+    named("cf.addnx copy stranger"),
+    named("cf.insert copy ITEMS *"),
+    named("cf.insertnx copy ITEMS *"),
+    call("cf.exists deep stranger"),
+    call("cf.mexists deep *"),
+    call("cf.count deep stranger"),
+    named("cf.del copy stranger"),
+    call("cf.info deep"),
+    call("cf.scandump deep 0"),
+    call("cf.scandump deep 1"),
+    call("cf.loadchunk new 1 @header"),
+    named("cf.compact copy"),
+    call("cf.debug deep"),
+    call("dump deep"),
+    call("restore new 0 @payload"),
+    call("copy deep new"),
+    call("debug digest-value deep"),
+    call("memory usage deep"),
+];
+
+/// The name of the command.
+pub fn name_of(call: &Call) -> &'static str {
+    call.line.split(' ').next().unwrap_or_default()
+}
+
+/// Whether the command is for the type of the object.
+pub fn suits(call: &Call, object: &Worst) -> bool {
+    let name = name_of(call);
+    name.starts_with(object.prefix) || !name.contains('.')
+}
+
+/// Makes what the command needs beside the object. Returns its words; `None` if the object has no dump, or no header.
+pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<Vec<u8>>> {
+    client.cmd("DEL copy new");
+    if call.line.contains(COPY) && name_of(call) != "copy" {
+        assert_eq!(client.cmd("COPY deep copy"), Reply::Int(1));
+        if call.line.contains("merge") {
+            client.cmd("BF.MADD copy one another");
+        }
+    }
+    let mut words: Vec<Vec<u8>> = Vec::new();
+    for word in call.line.split(' ') {
+        match word {
+            "*" => words.extend((0..ITEMS).map(|item| format!("stranger:{item}").into_bytes())),
+            "@dump" => match object.make {
+                Make::Dump(dump) => words.push(dump()),
+                Make::Commands(_) => return None,
+            },
+            "@header" => {
+                let pair = client.call(&[
+                    format!("{}scandump", object.prefix).as_bytes(),
+                    KEY.as_bytes(),
+                    b"0",
+                ]);
+                // A cuckoo filter without items has no chunks.
+                match &pair.as_array()[1] {
+                    Reply::Nil => return None,
+                    header => words.push(header.as_bytes().to_vec()),
+                }
+            }
+            "@payload" => words.push(client.cmd("DUMP deep").as_bytes().to_vec()),
+            _ => words.push(word.as_bytes().to_vec()),
+        }
+    }
+    Some(words)
+}
+
+/// All bits set but eight.
+fn nearly_full(bytes: usize) -> Vec<u8> {
+    let mut cells = vec![0xff; bytes];
+    cells[bytes / 2] = 0;
+    cells
+}
+
+fn blob(version: u8, hashes: u32, bytes: usize) -> Vec<u8> {
+    let mut blob = vec![version];
+    blob.extend((bytes as u64).to_le_bytes());
+    blob.extend(hashes.to_le_bytes());
+    blob.extend([7; 32]);
+    let cells = if version == 2 { 4 * bytes } else { bytes };
+    blob.extend(nearly_full(cells));
+    blob
+}
+
+/// Fields as a dump has them.
+#[derive(Default)]
+struct Fields(Vec<u8>);
+
+impl Fields {
+    fn uint(&mut self, value: u64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.uint(value.len() as u64);
+        self.0.extend(value);
+    }
+
+    fn filter(&mut self, version: u8, hashes: u32, bytes: usize) {
+        self.bytes(&blob(version, hashes, bytes));
+        self.uint(1);
+        self.uint(1);
+    }
+}
+
+/// A dump of a plain object, of a tightening ratio of valkey-bloom's.
+fn plain(filters: u64, bytes: usize) -> Vec<u8> {
+    let mut fields = Fields(vec![1]);
+    fields.0.extend(2_u32.to_le_bytes());
+    fields.0.extend(0.01_f64.to_le_bytes());
+    fields.0.extend(0.6_f64.to_le_bytes());
+    fields.0.push(1);
+    fields.uint(filters);
+    for _ in 0..filters {
+        fields.filter(1, 1_100, bytes);
+    }
+    fields.0
+}
+
+/// What a dump of an object with a window or with counters begins with.
+fn of_family(options: u64) -> Fields {
+    let mut fields = Fields(vec![2]);
+    fields.uint(1);
+    fields.uint(options);
+    fields.uint(2);
+    fields.0.extend(0.01_f64.to_le_bytes());
+    fields.0.extend(0.5_f64.to_le_bytes());
+    fields.uint(1);
+    fields.bytes(&[7; 32]);
+    fields
+}
+
+const PERIOD_MS: u64 = 3_600_000;
+
+fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(now.expect("after 1970").as_millis()).expect("before long")
+}
+
+fn window(periods: u64, filters: u64, hashes: u32) -> Vec<u8> {
+    let mut fields = of_family(1);
+    fields.uint(PERIOD_MS);
+    fields.uint(1_440);
+    fields.uint(periods);
+    // The oldest does not pass soon; further ones are in the future.
+    let first = now_ms() / PERIOD_MS - 1_400;
+    for period in first..first + periods {
+        fields.uint(period);
+        fields.uint(filters);
+        for _ in 0..filters {
+            fields.filter(1, hashes, 250);
+        }
+    }
+    fields.0
+}
+
+fn counters(filters: u64, hashes: u32) -> Vec<u8> {
+    let mut fields = of_family(2);
+    fields.uint(1);
+    fields.uint(0);
+    fields.uint(0);
+    fields.uint(filters);
+    for _ in 0..filters {
+        fields.filter(2, hashes, 250);
+    }
+    fields.0
+}
+
+/// The header that RedisBloom writes, and then the bits of each link.
+fn linked(client: &mut Client) {
+    const LINKS: u32 = 1_100;
+    let bits = nearly_full(248);
+    let mut header = Fields::default();
+    header.uint(u64::from(LINKS));
+    header.0.extend(LINKS.to_le_bytes());
+    // Hashes of 64 bits, sizes that are not rounded.
+    header.0.extend(5_u32.to_le_bytes());
+    header.0.extend(2_u32.to_le_bytes());
+    for _ in 0..LINKS {
+        header.uint(bits.len() as u64);
+        header.uint(8 * bits.len() as u64);
+        header.uint(1);
+        header.0.extend(1e-300_f64.to_le_bytes());
+        header.0.extend(1_400_f64.to_le_bytes());
+        header.0.extend(1_100_u32.to_le_bytes());
+        header.uint(1);
+        header.0.push(0);
+    }
+    let mut cursor = 1_u64;
+    let begun = client.call(&[b"BF.LOADCHUNK", KEY.as_bytes(), b"1", &header.0]);
+    done(&begun);
+    for _ in 0..LINKS {
+        cursor += bits.len() as u64;
+        let cursor = cursor.to_string();
+        let loaded = client.call(&[b"BF.LOADCHUNK", KEY.as_bytes(), cursor.as_bytes(), &bits]);
+        done(&loaded);
+    }
+}
+
+fn made(kind: Kind, tightening: Tightening, capacity: u64, time: Time) -> Object {
+    let shape = Shape {
+        params: Params {
+            capacity,
+            error_rate: Fraction::new(0.01).expect("a rate"),
+            tightening,
+            growth: Growth::from_expansion(1),
+        },
+        kind,
+    };
+    Object::new(&shape, Seed::FIXED, time, Limits::NONE).expect("there is memory")
+}
+
+/// It ends where its rate becomes too small for a double.
+fn deepest() -> Vec<u8> {
+    let tightening = Tightening::of_valkey_bloom(Fraction::HALF);
+    let mut object = made(Kind::Plain, tightening, 1, Time::default());
+    let items: Vec<_> = (0..4_000_u64).map(u64::to_le_bytes).collect();
+    let items = items.iter().map(<[u8; 8]>::as_slice);
+    object.add_each(items, Time::default(), None, || Limits::NONE, |_| ());
+    dump::encode(&object).expect("there is memory")
+}
+
+fn adapted(client: &mut Client) {
+    fill_window(client, |_| 60);
+}
+
+/// Every other period takes one item, so that none begins with room for more.
+fn unadapted(client: &mut Client) {
+    fill_window(client, |period| if period % 2 == 0 { 60 } else { 1 });
+}
+
+fn fill_window(client: &mut Client, items: fn(u64) -> u64) {
+    let made = client.cmd("BF.RESERVE deep 0.01 1 WINDOW 3600000 PERIODS 1440 EXPANSION 1");
+    done(&made);
+    for period in 1..=1_440_u64 {
+        let mut words = vec![
+            b"BF.INSERT".to_vec(),
+            KEY.into(),
+            b"TTL".to_vec(),
+            (period * PERIOD_MS).to_string().into_bytes(),
+            b"ITEMS".to_vec(),
+        ];
+        let items = (0..items(period)).map(|item| format!("{period}:{item}").into_bytes());
+        words.extend(items);
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        client.call(&words);
+    }
+}
+
+fn cuckoo_header(items: u64, buckets: u64, filters: u64, bucket_size: u16) -> Vec<u8> {
+    let mut header = Fields::default();
+    for number in [items, buckets, 0, filters] {
+        header.uint(number);
+    }
+    for number in [bucket_size, 20, 1] {
+        header.0.extend(number.to_le_bytes());
+    }
+    header.0
+}
+
+/// A client's header may claim as many where the settings allow it; a primary's always.
+fn claimed(client: &mut Client) {
+    client.cmd("CONFIG SET bf.cf-max-expansions 65535");
+    let header = cuckoo_header(0, 2, 65_535, 255);
+    let begun = client.call(&[b"CF.LOADCHUNK", KEY.as_bytes(), b"1", &header]);
+    client.cmd("CONFIG SET bf.cf-max-expansions 32");
+    done(&begun);
+}
+
+fn miscounted(client: &mut Client) {
+    const BYTES: usize = 1 << 16;
+    let header = cuckoo_header(0, BYTES as u64 / 2, 32, 2);
+    let begun = client.call(&[b"CF.LOADCHUNK", KEY.as_bytes(), b"1", &header]);
+    done(&begun);
+    let mut cursor = 1;
+    for filter in 0..32_usize {
+        let slot = |at: usize| u8::try_from(1 + (at * 31 + filter * 7) % 255).unwrap_or(1);
+        let slots: Vec<u8> = (0..BYTES)
+            .map(|at| if at % 64 == 0 { 0 } else { slot(at) })
+            .collect();
+        cursor += BYTES;
+        let cursor = cursor.to_string();
+        let loaded = client.call(&[b"CF.LOADCHUNK", KEY.as_bytes(), cursor.as_bytes(), &slots]);
+        done(&loaded);
+    }
+}
+
+fn grown(client: &mut Client) {
+    client.cmd("CF.RESERVE deep 4096 EXPANSION 1");
+    let mut item = 0_u64;
+    loop {
+        let mut words = vec![b"CF.INSERT".to_vec(), KEY.into(), b"ITEMS".to_vec()];
+        words.extend((0..4_096).map(|_| {
+            item += 1;
+            item.to_string().into_bytes()
+        }));
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let reply = client.call(&words);
+        let took_all = |added: &[Reply]| added.iter().all(|added| *added == Reply::Int(1));
+        if reply.is_error() || !took_all(reply.as_array()) {
+            return;
+        }
+    }
+}

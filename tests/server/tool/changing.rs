@@ -1,0 +1,223 @@
+//! Keys that become something else while they are brought to another server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use serde_json::Value;
+
+use crate::harness::{Client, Server, array, int, ok, simple};
+
+use super::{Way, add, left, numbered, run, url};
+
+/// What became of the only key of a run: its type, its outcome, and the reason.
+fn told(run: &super::Run) -> [String; 3] {
+    let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
+    let [key] = &told["keys"].as_array().expect("a list")[..] else {
+        panic!("{told}")
+    };
+    ["type", "outcome", "reason"].map(|name| key[name].as_str().unwrap_or_default().to_owned())
+}
+
+const MAKE_BLOOM: &str = "BF.INSERT k CAPACITY 100 ITEMS old";
+const MAKE_CUCKOO: &str = "CF.ADD k old";
+const TO_STRING: &str = "SET k text";
+const TO_COUNTING: &str = "BF.RESERVE k 0.01 100 COUNTING";
+
+/// The key changes just before a command arrives, whatever came before that: with each of the commands that look at
+/// it, in turn.
+#[test]
+fn a_key_that_changes_its_type_on_the_way_arrives_as_what_it_is_or_not_at_all() {
+    for (make, change, by_dump, moments) in [
+        (
+            MAKE_BLOOM,
+            TO_STRING,
+            true,
+            &["BF.INFO", "PEXPIRETIME", "DUMP"][..],
+        ),
+        (
+            MAKE_BLOOM,
+            TO_COUNTING,
+            true,
+            &["BF.INFO", "PEXPIRETIME", "DUMP"],
+        ),
+        (
+            MAKE_CUCKOO,
+            TO_STRING,
+            true,
+            &["MEMORY", "PEXPIRETIME", "DUMP"],
+        ),
+        (
+            MAKE_CUCKOO,
+            TO_COUNTING,
+            true,
+            &["MEMORY", "PEXPIRETIME", "DUMP"],
+        ),
+        (MAKE_BLOOM, TO_STRING, false, &["BF.SCANDUMP"]),
+        (MAKE_BLOOM, TO_COUNTING, false, &["BF.SCANDUMP"]),
+    ] {
+        // Whatever is to be replaced has to be of the same kind.
+        let is_bloom = make == MAKE_BLOOM;
+        let cases = moments
+            .iter()
+            .flat_map(|word| [(*word, true), (*word, false)]);
+        for (moment, is_free) in cases.filter(|(_, is_free)| *is_free || is_bloom) {
+            let [from, to] = [(); 2].map(|()| Server::start());
+            let (mut near, mut far) = (from.client(), to.client());
+            assert!(!near.cmd(make).is_error());
+            if !is_free {
+                assert_eq!(
+                    far.cmd("BF.INSERT k CAPACITY 50 ITEMS theirs"),
+                    array([int(1)])
+                );
+            }
+            if !by_dump {
+                assert_eq!(far.cmd("ACL SETUSER default -restore"), ok());
+            }
+            let mut writer = from.client();
+            let way = Way::before(&from, moment, 1, move || {
+                writer.cmd("DEL k");
+                assert_eq!(writer.cmd(change), ok());
+            });
+            let run = run(&["move", &way.url(), &url(&to), "--replace", "--json"]);
+            let case = format!(
+                "{make}, then {change}, before {moment}: {}{}",
+                run.out, run.err
+            );
+            let [kind, outcome, reason] = told(&run);
+            // What was there stays unless a filter has come.
+            if change == TO_STRING {
+                assert_eq!(run.status, 1, "{case}");
+                assert_eq!(outcome, "refused", "{case}");
+                assert_eq!(
+                    reason,
+                    "it changed while it was moved: its type is string now"
+                );
+                assert_eq!(
+                    far.cmd("BF.EXISTS k theirs"),
+                    int(i64::from(!is_free)),
+                    "{case}"
+                );
+            } else {
+                assert_eq!(run.status, 0, "{case}");
+                assert_eq!(kind, "bloomfltx", "{case}");
+                assert_eq!(
+                    outcome,
+                    if is_free { "moved" } else { "replaced" },
+                    "{case}"
+                );
+                assert_eq!(far.cmd("TYPE k"), near.cmd("TYPE k"), "{case}");
+            }
+            assert_eq!(left(&mut far), []);
+        }
+    }
+}
+
+/// Who asks for one type gets no other.
+#[test]
+fn a_key_that_becomes_another_filter_than_was_asked_for_is_refused() {
+    let [from, to] = [(); 2].map(|()| Server::start());
+    assert_eq!(from.client().cmd(MAKE_BLOOM), array([int(1)]));
+    let mut writer = from.client();
+    let way = Way::before(&from, "DUMP", 1, move || {
+        writer.cmd("DEL k");
+        assert_eq!(writer.cmd(TO_COUNTING), ok());
+    });
+    let run = run(&[
+        "move",
+        &way.url(),
+        &url(&to),
+        "--type",
+        "bloomfltr",
+        "--json",
+    ]);
+    let reason = "it changed while it was moved: its type is bloomfltx now";
+    assert_eq!(told(&run), ["bloomfltr", "refused", reason]);
+    assert_eq!(to.client().cmd("DBSIZE"), int(0));
+}
+
+/// A change after the last look is found by the comparison.
+#[test]
+fn a_key_that_changes_after_it_was_moved_is_found_by_verify() {
+    let [from, to] = [(); 2].map(|()| Server::start());
+    assert_eq!(from.client().cmd(MAKE_BLOOM), array([int(1)]));
+    let mut writer = from.client();
+    // The first is for its size.
+    let way = Way::before(&from, "BF.INFO", 2, move || {
+        assert_eq!(writer.cmd(TO_STRING), ok());
+    });
+    let run = run(&["move", &way.url(), &url(&to), "--verify", "--json"]);
+    assert_eq!(
+        told(&run),
+        ["bloomfltr", "refused", "it changed after it was moved"]
+    );
+}
+
+/// A writer that makes each key something else, over and over.
+#[test]
+fn nothing_but_filters_comes_over_under_a_writer_that_churns() {
+    const KEYS: usize = 200;
+    let [from, to] = [(); 2].map(|()| Server::start());
+    let (mut near, mut far) = (from.client(), to.client());
+    let make = |client: &mut Client, key: usize, round: usize| {
+        let key = format!("key{key}");
+        client.cmd(&format!("DEL {key}"));
+        let made = match round % 4 {
+            0 => client.cmd(&format!("BF.INSERT {key} CAPACITY 100 ITEMS item")),
+            1 => client.cmd(&format!("SET {key} text")),
+            2 => client.cmd(&format!("CF.ADD {key} item")),
+            _ => client.cmd(&format!("BF.INSERT {key} CAPACITY 100 COUNTING ITEMS item")),
+        };
+        assert!(!made.is_error(), "{made:?}");
+    };
+    for key in 0..KEYS {
+        make(&mut near, key, 0);
+    }
+    let over = Arc::new(AtomicBool::new(false));
+    // If this test fails, the writer ends with the server.
+    let writer = thread::spawn({
+        let (over, mut client) = (Arc::clone(&over), from.client());
+        move || {
+            for round in 1.. {
+                for key in 0..KEYS {
+                    if over.load(Relaxed) {
+                        return;
+                    }
+                    make(&mut client, key, key + round);
+                }
+            }
+        }
+    });
+    let mut came = 0;
+    for _ in 0..5 {
+        let run = run(&["move", &url(&from), &url(&to), "--replace", "--json"]);
+        let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
+        let keys = told["keys"].as_array().expect("a list");
+        assert!(keys.len() <= KEYS);
+        for key in keys {
+            let name = key["key"].as_str().expect("a name");
+            let kind = far.cmd(&format!("TYPE {name}")).text();
+            assert_ne!(kind, "string", "{key}");
+            if ["moved", "replaced"]
+                .iter()
+                .any(|fate| key["outcome"] == *fate)
+            {
+                assert_eq!(key["type"], kind, "{key}");
+                came += 1;
+            }
+        }
+    }
+    over.store(true, Relaxed);
+    writer.join().expect("it wrote");
+    assert!(came > 0);
+    assert_eq!(left(&mut far), []);
+    // In peace, all that are filters come.
+    for key in 0..KEYS {
+        make(&mut near, key, 0);
+        far.cmd(&format!("DEL key{key}"));
+    }
+    add(&mut near, "key0", &numbered("item", 0..10));
+    run(&["move", &url(&from), &url(&to), "--verify"]).done();
+    assert_eq!(far.cmd("DBSIZE"), int(i64::try_from(KEYS).expect("few")));
+    assert_eq!(far.cmd("TYPE key0"), simple("bloomfltr"));
+}

@@ -1,0 +1,297 @@
+//! The permissions of docs/tool.md: with them a user can do each thing, and with one less the error names it and the
+//! server.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::Duration;
+
+use crate::harness::cluster::nodes;
+use crate::harness::{Client, Server, array, int, ok};
+
+use super::{Way, add, left, numbered, run};
+
+const MANUAL: &str = include_str!("../../../docs/tool.md");
+
+/// What is granted for each line of the manual.
+fn documented() -> BTreeMap<&'static str, Vec<&'static str>> {
+    let (_, rest) = MANUAL
+        .split_once("<!-- grants: held against servers by a test -->\n```text\n")
+        .expect("the mark");
+    let (lines, _) = rest.split_once("```").expect("the block ends");
+    let lines = lines.lines().map(|line| {
+        let at = line.find(" +").expect("a permission");
+        (line[..at].trim(), line[at..].split_whitespace().collect())
+    });
+    lines.collect()
+}
+
+/// The permissions of some lines of the manual.
+fn grants(of: &[&str]) -> Vec<&'static str> {
+    let all = documented();
+    of.iter().flat_map(|line| all[line].clone()).collect()
+}
+
+/// All but one of them.
+fn without(grants: &[&'static str], grant: &str) -> Vec<&'static str> {
+    let rest = grants.iter().copied().filter(|other| *other != grant);
+    rest.collect()
+}
+
+fn set_user(client: &mut Client, grants: &[&str]) {
+    let rules = format!("reset on >secret ~app:* -@all {}", grants.join(" "));
+    assert_eq!(
+        client.cmd(&format!("ACL SETUSER u {rules}")),
+        ok(),
+        "{rules}"
+    );
+}
+
+fn url(server: &Server) -> String {
+    format!("redis://u:secret@127.0.0.1:{}", server.port())
+}
+
+/// The words in which a server refuses a command to a user.
+fn refusal(grant: &str) -> String {
+    format!("'{}' command", grant.trim_start_matches('+'))
+}
+
+/// Requires that an error names the permission and the server.
+#[track_caller]
+fn assert_names(run: &super::Run, grant: &str, server: &Server) {
+    let at = format!("127.0.0.1:{}: NOPERM ", server.port());
+    let lines = run.err.lines();
+    let named = lines
+        .filter(|line| line.contains(&at) && line.contains(&refusal(grant)))
+        .count();
+    assert!(
+        run.status == 1 && named > 0,
+        "without {grant}: {}{}",
+        run.out,
+        run.err
+    );
+}
+
+#[test]
+fn a_user_can_size_and_build_with_what_is_documented_and_not_with_less() {
+    let server = Server::start();
+    let mut client = server.client();
+    let list = server.dir().join("list");
+    fs::write(&list, numbered("item", 0..10).join("\n")).expect("the folder can be written to");
+    let (list, to) = (list.to_str().expect("ASCII"), url(&server));
+    let build = ["build", list, "--to", &to, "--key", "app:seen"];
+    for (lines, words) in [
+        (&["build"][..], [&build[..], &["--rate", "0.01"]].concat()),
+        (
+            &["build", "build --ttl, also"],
+            [&build[..], &["--rate", "0.01", "--ttl", "1h"]].concat(),
+        ),
+        (&["build --add"], [&build[..], &["--add"]].concat()),
+        (&["size --of"], vec!["size", "--of", &to, "app:seen"]),
+    ] {
+        let all = grants(lines);
+        set_user(&mut client, &all);
+        run(&words).done();
+        assert_eq!(client.cmd("BF.CARD app:seen"), int(10));
+        for grant in &all {
+            set_user(&mut client, &without(&all, grant));
+            let run = run(&words);
+            let expiring = words.contains(&"--ttl");
+            match *grant {
+                // Without it, what was only tried stays for its time.
+                "+unlink" => {
+                    run.done();
+                    for (key, _) in left(&mut client) {
+                        assert_eq!(client.cmd(&format!("DEL {key}")), int(1));
+                    }
+                }
+                // A time to live makes one of the two needless.
+                "+persist" if expiring => drop(run.done()),
+                grant => assert_names(&run, grant, &server),
+            }
+        }
+        // Nothing else has come in place of the filter, nor beside it.
+        assert_eq!(client.cmd("BF.CARD app:seen"), int(10));
+        assert_eq!(left(&mut client), []);
+    }
+}
+
+/// Two servers, and a source with every kind of key: small and large, Bloom filters and others, expiring or not.
+struct Pair {
+    from: Server,
+    to: Server,
+    source: Vec<&'static str>,
+    target: Vec<&'static str>,
+    options: Vec<&'static str>,
+}
+
+impl Pair {
+    fn new(options: &[&'static str]) -> Self {
+        let [from, to] = [(); 2].map(|()| Server::start());
+        let mut near = from.client();
+        add(&mut near, "app:small", &numbered("item", 0..10));
+        assert_eq!(near.cmd("CF.ADD app:cuckoo item"), int(1));
+        assert_eq!(near.cmd("BF.RESERVE other 0.01 100"), ok());
+        // Above 16 MiB a filter goes by chunks.
+        for key in ["app:large", "app:expires"] {
+            let reserve = format!("BF.RESERVE {key} 0.01 15000000 NONSCALING");
+            assert_eq!(near.cmd(&reserve), ok());
+        }
+        assert_eq!(near.cmd("EXPIRE app:expires 10000"), int(1));
+        let mut lines = vec!["move, target"];
+        for (option, line) in [
+            ("--replace", "--replace, target also"),
+            ("--verify", "--verify, target also"),
+        ] {
+            if options.contains(&option) {
+                lines.push(line);
+            }
+        }
+        Self {
+            from,
+            to,
+            source: grants(&["move, source"]),
+            target: grants(&lines),
+            options: [options, &["--match", "app:*"]].concat(),
+        }
+    }
+
+    fn run(&self, source: &[&str], target: &[&str]) -> super::Run {
+        set_user(&mut self.from.client(), source);
+        set_user(&mut self.to.client(), target);
+        let mut far = self.to.client();
+        far.cmd("FLUSHALL");
+        run(&[
+            &["move", &url(&self.from), &url(&self.to)],
+            &self.options[..],
+        ]
+        .concat())
+    }
+
+    #[track_caller]
+    fn came(&self, run: super::Run) {
+        run.done();
+        assert_eq!(self.to.client().cmd("DBSIZE"), int(4));
+    }
+}
+
+#[test]
+fn a_user_can_move_with_what_is_documented_and_not_with_less() {
+    for options in [&[][..], &["--replace"], &["--verify"]] {
+        let pair = Pair::new(options);
+        pair.came(pair.run(&pair.source, &pair.target));
+        for grant in &pair.source {
+            let run = pair.run(&without(&pair.source, grant), &pair.target);
+            match *grant {
+                // No key has changed; and DUMP takes filters of any size.
+                "+type" | "+bf.scandump" => pair.came(run),
+                grant => assert_names(&run, grant, &pair.from),
+            }
+        }
+        for grant in &pair.target {
+            let run = pair.run(&pair.source, &without(&pair.target, grant));
+            match *grant {
+                "+unlink" => pair.came(run),
+                "+renamenx" if options.contains(&"--replace") => pair.came(run),
+                grant => assert_names(&run, grant, &pair.to),
+            }
+        }
+    }
+}
+
+/// PTTL does for PEXPIRETIME; and Bloom filters can do without DUMP or RESTORE, other values can't.
+#[test]
+fn what_does_for_a_permission_is_as_documented() {
+    let pair = Pair::new(&["--verify"]);
+    let source = [without(&pair.source, "+pexpiretime"), vec!["+pttl"]].concat();
+    let target = [without(&pair.target, "+pexpiretime"), vec!["+pttl"]].concat();
+    pair.came(pair.run(&source, &target));
+    let source = without(&pair.source, "+dump");
+    let target = without(&pair.target, "+restore");
+    for (source, target, grant, refuses) in [
+        (&source, &pair.target, "+dump", &pair.from),
+        (&pair.source, &target, "+restore", &pair.to),
+    ] {
+        let run = pair.run(source, target);
+        assert_names(&run, grant, refuses);
+        assert_eq!(run.failed(1), "1 of 4 keys could not be moved");
+        assert_eq!(pair.to.client().cmd("EXISTS app:cuckoo"), int(0));
+        assert_eq!(pair.to.client().cmd("DBSIZE"), int(3));
+    }
+    let source = without(&pair.source, "+bf.scandump");
+    let target = without(&pair.target, "+bf.loadchunk");
+    pair.came(pair.run(&source, &target));
+}
+
+/// TYPE at the source is for a key that changes on the way.
+#[test]
+fn a_key_that_changes_needs_its_type() {
+    let pair = Pair::new(&[]);
+    set_user(&mut pair.from.client(), &without(&pair.source, "+type"));
+    set_user(&mut pair.to.client(), &pair.target);
+    let mut writer = pair.from.client();
+    let way = Way::before(&pair.from, "DUMP", 1, move || {
+        assert_eq!(writer.cmd("SET app:cuckoo text"), ok());
+    });
+    let from = way.url().replace("redis://", "redis://u:secret@");
+    let run = run(&["move", &from, &url(&pair.to), "--match", "app:cuckoo"]);
+    assert!(run.err.contains(&refusal("+type")), "{}", run.err);
+    assert_eq!(run.failed(1), "1 of 1 keys could not be moved");
+}
+
+#[test]
+fn databases_and_clusters_need_what_is_documented() {
+    let from = Server::start();
+    let mut near = from.client();
+    assert_eq!(near.cmd("SELECT 3"), ok());
+    assert_eq!(
+        near.cmd("BF.INSERT app:seen CAPACITY 100 ITEMS a"),
+        array([int(1)])
+    );
+    let to = nodes(2, 2, Duration::from_secs(30));
+    let source = grants(&["move, source", "database not 0, also"]);
+    let target = grants(&["move, target", "cluster, also"]);
+    let source_url = url(&from) + "/3";
+    let owner = to
+        .iter()
+        .position(|node| !node.client().cmd("TYPE app:seen").is_error());
+    // A node that the key is not on.
+    let entry = &to[1 - owner.expect("one of them has it")];
+    let words = ["move", &source_url, &url(entry)];
+    let all = |target: &[&str]| {
+        for node in &to {
+            set_user(&mut node.client(), target);
+        }
+    };
+    set_user(&mut near, &source);
+    for grant in grants(&["cluster, also"]) {
+        all(&without(&target, grant));
+        let why = run(&words);
+        let name = grant
+            .trim_start_matches('+')
+            .replace('|', " ")
+            .to_uppercase();
+        assert!(
+            why.err.to_uppercase().replace('|', " ").contains(&name),
+            "{grant}: {}",
+            why.err
+        );
+        assert!(
+            why.err.contains(&format!("127.0.0.1:{}", entry.port())),
+            "{}",
+            why.err
+        );
+        assert_eq!(why.status, 1);
+    }
+    all(&target);
+    set_user(&mut near, &without(&source, "+select"));
+    let why = run(&words);
+    assert_names(&why, "+select", &from);
+    set_user(&mut near, &source);
+    run(&words).done();
+    // A cluster as a source.
+    all(&grants(&["move, source", "cluster, also"]));
+    let one = Server::start();
+    set_user(&mut one.client(), &grants(&["move, target"]));
+    run(&["move", &url(entry), &url(&one)]).done();
+    assert_eq!(one.client().cmd("DBSIZE"), int(1));
+}
