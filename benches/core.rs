@@ -319,36 +319,48 @@ fn cuckoo_add_1000_batches_of_100(bencher: Bencher, capacity: u64) {
         .bench_local_refs(|object| add_each_to_cuckoo(object, &items));
 }
 
-/// Removes an item from two filters of 64 MiB when it is time to compact them. The older is five sixths full, and of the
-/// newest's slots one in so many is taken.
-#[divan::bench(args = [1_000_000, 100, 2], sample_count = 5, sample_size = 1)]
-fn cuckoo_remove_and_compact(bencher: Bencher, one_in: u64) {
-    const SIZE: usize = 64 << 20;
-    let mut number = 1_u64;
-    let mut filled = |is_taken: &dyn Fn(u64) -> bool| {
-        let slots = (0..SIZE).map(|_| {
-            number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ number >> 29;
-            let fingerprint = number.to_le_bytes()[0].max(1);
-            if is_taken(number >> 32) {
-                fingerprint
-            } else {
-                0
-            }
-        });
-        slots.collect::<Vec<u8>>()
-    };
-    let filters = [filled(&|n| n % 6 > 0), filled(&|n| n % one_in == 0)];
+/// Bytes of each filter that is compacted: as many as one may take by default.
+const COMPACTED: usize = 64 << 20;
+
+/// Fingerprints in the slots for whose random number it is said.
+fn fingerprints(number: &mut u64, is_taken: impl Fn(u64) -> bool) -> Vec<u8> {
+    let slots = (0..COMPACTED).map(|_| {
+        *number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ *number >> 29;
+        let fingerprint = number.to_le_bytes()[0].max(1);
+        if is_taken(*number >> 32) {
+            fingerprint
+        } else {
+            0
+        }
+    });
+    slots.collect()
+}
+
+fn compactable(filters: &[Vec<u8>], bucket_size: u64) -> Cuckoo {
     let stored = cuckoo::StoredOutline {
-        filters: 2,
-        first_buckets: SIZE as u64 / 2,
-        items: SIZE as u64,
-        deletes: SIZE as u64 / 10,
-        bucket_size: 2,
+        filters: filters.len() as u64,
+        first_buckets: COMPACTED as u64 / bucket_size,
+        items: COMPACTED as u64,
+        deletes: (COMPACTED * filters.len()) as u64 / 10,
+        bucket_size,
         max_iterations: 20,
         expansion: 1,
     };
     let outline = stored.check().expect("a valid outline");
-    let object = || Cuckoo::from_outline(&outline, filters.to_vec()).expect("such filters");
+    let object = Cuckoo::from_outline(&outline, filters.to_vec());
+    object.expect("such filters").expect("there is memory")
+}
+
+/// Removes an item from two filters when it is time to compact them. The older is five sixths full, and of the newest's
+/// slots one in so many is taken.
+#[divan::bench(args = [1_000_000, 100, 2], sample_count = 5, sample_size = 1)]
+fn cuckoo_remove_and_compact(bencher: Bencher, one_in: u64) {
+    let number = &mut 1;
+    let filters = [
+        fingerprints(number, |n| n % 6 > 0),
+        fingerprints(number, |n| n % one_in == 0),
+    ];
+    let object = || compactable(&filters, 2);
     let known = object();
     let mut items = items(1000, 1).into_iter();
     let item = items.find(|item| known.contains(item)).expect("one in");
@@ -358,6 +370,72 @@ fn cuckoo_remove_and_compact(bencher: Bencher, one_in: u64) {
             assert!(object.remove(&item) && object.deletes() == 0);
             object
         });
+}
+
+/// Compacts eight filters that are nearly full, the newest half full, by bucket size.
+#[divan::bench(args = [1, 2, 64], sample_count = 2, sample_size = 1)]
+fn cuckoo_compact_eight(bencher: Bencher, bucket_size: u64) {
+    let number = &mut 1;
+    let nearly_full = (0..7).map(|_| fingerprints(number, |n| n % 1000 > 0));
+    let mut filters: Vec<_> = nearly_full.collect();
+    filters.push(fingerprints(number, |n| n % 2 == 0));
+    bencher
+        .with_inputs(|| compactable(&filters, bucket_size))
+        .bench_local_values(|mut object| {
+            assert!(object.compact());
+            object
+        });
+}
+
+/// Adds 1,000 items to a filter that is full, with the most iterations that a client may ask for.
+#[divan::bench(sample_count = 3, sample_size = 1)]
+fn cuckoo_add_1000_to_full(bencher: Bencher) {
+    let params = cuckoo::Params {
+        capacity: 65_536,
+        bucket_size: 4,
+        max_iterations: u16::MAX,
+        expansion: 0,
+    };
+    let full = || {
+        let shape = cuckoo::Shape::new(&params).expect("valid parameters");
+        let mut object = Cuckoo::new(shape, &cuckoo::Limits::NONE).expect("memory");
+        let mut items = (0_u64..).map(u64::to_le_bytes);
+        while let Some(item) = items.next()
+            && object.add(&item, false, || cuckoo::Limits::NONE).is_ok()
+        {}
+        object
+    };
+    let items = items(1000, 1);
+    bencher.with_inputs(full).bench_local_values(|mut object| {
+        let slices = items.iter().map(Vec::as_slice);
+        object.add_each(slices, false, || cuckoo::Limits::NONE, |_| ());
+        object
+    });
+}
+
+/// Looks up 10,000 items in an object of as many filters as there may be, none of which is empty.
+#[divan::bench(args = [(1, 1), (512, 2), (510, 255)], sample_count = 3, sample_size = 1)]
+fn cuckoo_contains_10000_in_the_deepest(bencher: Bencher, (size, bucket_size): (u64, u64)) {
+    let stored = cuckoo::StoredOutline {
+        filters: cuckoo::FILTERS_MAX,
+        first_buckets: size / bucket_size,
+        items: cuckoo::FILTERS_MAX * size,
+        deletes: 0,
+        bucket_size,
+        max_iterations: 20,
+        expansion: 1,
+    };
+    let outline = stored.check().expect("a valid outline");
+    let filters = (0..cuckoo::FILTERS_MAX).map(|_| vec![7; usize::try_from(size).expect("few")]);
+    let object = Cuckoo::from_outline(&outline, filters.collect());
+    let object = object.expect("such filters").expect("there is memory");
+    let items = items(10_000, 1);
+    bencher.bench_local(|| {
+        let mut found = 0;
+        let slices = items.iter().map(Vec::as_slice);
+        object.contains_each(slices, |yes| found += u32::from(yes));
+        found
+    });
 }
 
 fn each(bencher: Bencher, items: &[Vec<u8>], ask: impl Fn(&[u8]) -> bool) {

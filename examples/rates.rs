@@ -64,7 +64,7 @@ fn main() {
                 let stranger = u128::from(stranger).to_le_bytes();
                 found += u64::from(object.contains(&stranger, || 0));
             }
-            (filters, bytes) = (object.all_filters().count(), object.memory_bytes());
+            (filters, bytes) = (object.views().count(), object.memory_bytes());
             estimated += object.estimated_rate(|| 0) / f64::from(seeds);
         }
         let measured = found as f64 / (u64::from(seeds) * strangers) as f64;

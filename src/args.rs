@@ -256,6 +256,9 @@ pub struct Insert {
     pub id: Option<u64>,
     /// AT: the time of the write, in milliseconds since the epoch. Only a primary or an AOF may send it.
     pub at_ms: Option<u64>,
+    /// ROOM: the capacity with which the items' period begins, if not with the one that was reserved. Only a primary or an
+    /// AOF may send it.
+    pub room: Option<u64>,
     /// The indices of the items among the words.
     pub items: Range<usize>,
 }
@@ -276,7 +279,7 @@ impl Insert {
         let mut from = Cursor::after_key(words);
         let (mut capacity, mut error_rate, mut tightening) = (None, None, defaults.tightening);
         let (mut nocreate, mut seed, mut scale_to) = (false, None, None);
-        let (mut ttl_ms, mut id, mut at_ms) = (None, None, None);
+        let (mut ttl_ms, mut id, mut at_ms, mut room) = (None, None, None, None);
         let mut shape = ShapeWords::default();
         let mut items = 0..0;
         while let Some(option) = from.take() {
@@ -303,6 +306,8 @@ impl Insert {
                 id = Some(from.id()?);
             } else if option.eq_ignore_ascii_case(b"AT") {
                 at_ms = Some(from.time()?);
+            } else if option.eq_ignore_ascii_case(b"ROOM") {
+                room = Some(from.positive(Field::Capacity)?);
             } else if option.eq_ignore_ascii_case(b"NOCREATE") {
                 nocreate = true;
             } else if !shape.take(option, &mut from)? {
@@ -328,6 +333,7 @@ impl Insert {
             ttl_ms,
             id,
             at_ms,
+            room,
             items,
         })
     }

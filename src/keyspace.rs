@@ -50,11 +50,18 @@ pub struct Moment {
     pub ttl_ms: Option<u64>,
     /// The items' id.
     pub id: Option<u64>,
+    /// The capacity with which the write began their period, if not with the one that was reserved.
+    pub room: Option<u64>,
 }
 
 impl Moment {
     fn add_to(&self, pieces: &mut Vec<Piece>) {
-        let words = [(c"AT", self.at_ms), (c"TTL", self.ttl_ms), (c"ID", self.id)];
+        let words = [
+            (c"AT", self.at_ms),
+            (c"TTL", self.ttl_ms),
+            (c"ID", self.id),
+            (c"ROOM", self.room),
+        ];
         for (word, number) in words {
             if let Some(number) = number {
                 pieces.extend([Piece::Word(word), Piece::Text(number.to_string())]);

@@ -21,6 +21,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use crate::bloom::work;
 use crate::ffi::{Ctx, DatabaseEvent, InfoWriter};
 
 /// A value's share of the sums.
@@ -382,4 +383,11 @@ pub fn write_info(to: &mut InfoWriter, crashing: bool) {
     to.section(c"carried_metrics");
     to.field(c"carried_num_values", carried.all.objects);
     to.field(c"carried_memory_bytes", carried.all.bytes);
+    if cfg!(debug_assertions) {
+        // For tests, which assert on work instead of on time.
+        let work = work::take();
+        to.section(c"work");
+        to.field(c"work_steps", work.steps);
+        to.field(c"work_bytes", work.bytes);
+    }
 }

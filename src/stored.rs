@@ -12,6 +12,9 @@ use crate::reply::Error;
 /// command may exceed 512 MiB.
 const DUMP_BYTES_MAX: usize = 64 << 20;
 
+/// Why a digest ends the server: its callback cannot fail, and a digest of less would be another.
+const NO_MEMORY: &str = "no memory for a digest";
+
 /// What a key holds, and the ledger in which it is entered.
 pub type Stored = Entered<Value>;
 
@@ -157,6 +160,7 @@ impl NativeType for Stored {
         match self.value() {
             Value::Complete(object) => {
                 let small = dump::encoded_len(object).filter(|bytes| *bytes <= DUMP_BYTES_MAX);
+                // In chunks, too, where there is no memory for a dump.
                 if let Some(dump) = small.and_then(|_| dump::encode(object)) {
                     return to.emit(c"BF.LOAD", &dump);
                 }
@@ -185,12 +189,13 @@ impl NativeType for Stored {
                 to.add(params.tightening.to_stored().to_bits());
                 if Dialect::of(object) != Dialect::Bloomfltr {
                     // Everything but the filters.
-                    to.add_bytes(chunks::piece(object, 0).1.bytes());
+                    let header = chunks::piece(object, 0);
+                    to.add_bytes(header.expect(NO_MEMORY).1.bytes());
                 }
-                for (filter, blob) in object.all_filters().zip(object.blobs()) {
-                    to.add_bytes(&blob);
-                    to.add(filter.capacity());
-                    to.add(filter.items());
+                for (view, blob) in object.views().zip(object.blobs()) {
+                    to.add_bytes(&blob.expect(NO_MEMORY));
+                    to.add(view.capacity());
+                    to.add(view.items());
                 }
             }
             Value::Partial(partial) => {

@@ -32,13 +32,15 @@ mod object;
 mod stack;
 mod wire;
 
-pub use filter::{Cells, Filter, Geometry, HEADER_BYTES, MAX_HASHES};
+pub use filter::{Cells, Geometry, HEADER_BYTES, MAX_HASHES};
 pub use hash::{Hasher, Probe, Seed};
 pub use law::{Growth, Limits, MAX_FILTERS, Params, Refusal, Tightening};
 pub use machine::memory::Relocate;
 pub use machine::words::Width;
+#[doc(hidden)]
+pub use machine::work;
 pub use number::{Fraction, MAX_CAPACITY};
-pub use object::{Kind, MergeError, Object, Plan, Shape, Time, Window};
+pub use object::{Kind, MergeError, Object, Plan, Shape, Time, View, Window};
 pub use stack::Added;
 pub use wire::{
     DecodeError, Dialect, RdbRead, RdbWrite, carried, chunks, cuckoo as cuckoo_wire, dump, rdb,

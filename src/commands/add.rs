@@ -9,7 +9,7 @@ use crate::ffi::{Argv, Ctx, Keyspace, Str};
 use crate::keyspace::{self, Moment, Writer};
 use crate::reply::{Error, Reply, send, send_error};
 
-use super::request::{expiry, items, key, origin};
+use super::request::{expiry, items, key, origin, reserved};
 
 /// BF.ADD key item
 pub fn add<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
@@ -62,9 +62,10 @@ pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
             create: request.create,
             seed: request.seed,
             moment: Moment {
-                at_ms: replicated_time(ctx, request.at_ms)?,
+                at_ms: replicated(ctx, request.at_ms)?,
                 ttl_ms: request.ttl_ms,
                 id: request.id,
+                room: replicated(ctx, request.room)?,
             },
             items: request.items,
             only_items: false,
@@ -74,11 +75,11 @@ pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     reply_outcomes(ctx, outcome);
 }
 
-/// The time in a command from a primary or an AOF. A client must not give one.
-fn replicated_time(ctx: Ctx, at_ms: Option<u64>) -> Result<Option<u64>, Error> {
-    match at_ms {
+/// A number that only commands from a primary or an AOF give. A client must not.
+fn replicated(ctx: Ctx, number: Option<u64>) -> Result<Option<u64>, Error> {
+    match number {
         Some(_) if !ctx.must_obey() => Err(Error::UnknownOption),
-        at_ms => Ok(at_ms),
+        number => Ok(number),
     }
 }
 
@@ -145,7 +146,7 @@ impl Addition {
     /// The time and the moment for an object of this shape, if it can take the items.
     fn moment_for(&self, ctx: Ctx, shape: &Shape) -> Result<(Time, Moment), Error> {
         self.require_suits(shape.kind)?;
-        let Moment { at_ms, ttl_ms, id } = self.moment;
+        let Moment { at_ms, ttl_ms, .. } = self.moment;
         let window = shape.window();
         if window.is_some_and(|window| ttl_ms > Some(window.ms())) && !ctx.must_obey() {
             return Err(Error::LongTtl);
@@ -153,7 +154,13 @@ impl Addition {
         // Without periods no time matters, and none is read.
         let at_ms = window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
         let now_ms = at_ms.unwrap_or(0);
-        Ok((Time { now_ms, ttl_ms }, Moment { at_ms, ttl_ms, id }))
+        Ok((
+            Time { now_ms, ttl_ms },
+            Moment {
+                at_ms,
+                ..self.moment
+            },
+        ))
     }
 }
 
@@ -168,7 +175,6 @@ fn write<'a>(
     let (first, count) = (range.start, range.len());
     let limits = || keyspace::limits_for(ctx);
     let written = writer.update(|object| {
-        let mut outcomes = Outcomes::with_capacity(count);
         let items = items(args, range.clone());
         let (mut time, mut moment) = (Time::default(), None);
         if object.is_plain() {
@@ -177,20 +183,34 @@ fn write<'a>(
             let (now, of_items) = addition.moment_for(ctx, &object.shape())?;
             (time, moment) = (now, Some(of_items));
         }
+        // What was changed can't be refused any more.
+        let (mut outcomes, changed) = (reserved(count)?, reserved(count)?);
         let tidied = object.tidy(time.now_ms);
+        let room = object.room(time);
+        if let Some(of_items) = &moment
+            && ctx.must_obey()
+            && count > 0
+        {
+            // What a primary chose depends on its limits, so replicas do not choose.
+            let reserved = object.shape().params.capacity;
+            object.begin_period(time, of_items.room.unwrap_or(reserved), limits())?;
+        }
         let id = addition.moment.id;
         object.add_each(items, time, id, limits, |outcome| outcomes.push(outcome));
-        Ok::<_, Error>((outcomes, moment.map(|moment| (tidied, moment))))
+        if let (Some(of_items), None) = (&mut moment, room) {
+            let reserved = object.shape().params.capacity;
+            of_items.room = object.room(time).filter(|room| *room != reserved);
+        }
+        Ok::<_, Error>((outcomes, changed, moment.map(|moment| (tidied, moment))))
     })?;
     let Ok(written) = written else {
         let shape = addition.create.as_ref().ok_or(Error::NotFound)?;
         return create(ctx, writer, shape, addition, args, None);
     };
-    let (outcomes, tidied) = written?;
-    let changed = || changed_items(args, first, &outcomes);
+    let (outcomes, mut changed, tidied) = written?;
     match tidied {
         Some((tidied, moment)) => {
-            let changed = changed();
+            list_changed(&mut changed, args, first, &outcomes);
             if tidied || !changed.is_empty() {
                 writer.added_at(&changed, &moment);
             }
@@ -199,7 +219,7 @@ fn write<'a>(
             writer.added_all();
         }
         None => {
-            let changed = changed();
+            list_changed(&mut changed, args, first, &outcomes);
             if !changed.is_empty() {
                 writer.added(&changed);
             }
@@ -208,13 +228,11 @@ fn write<'a>(
     Ok(outcomes)
 }
 
-/// The items that changed the object.
-fn changed_items<'a>(args: Argv<'a>, first: usize, outcomes: &Outcomes) -> Vec<Str<'a>> {
+/// Lists the items that changed the object.
+fn list_changed<'a>(list: &mut Vec<Str<'a>>, args: Argv<'a>, first: usize, outcomes: &Outcomes) {
     let indexed = outcomes.iter().enumerate();
     let changed = indexed.filter(|(_, o)| matches!(o, Ok(Added::New | Added::Again)));
-    changed
-        .map(|(index, _)| args.string(first + index))
-        .collect()
+    list.extend(changed.map(|(index, _)| args.string(first + index)));
 }
 
 /// Creates an object with items in it, under a key with this time to live. On an error there is no key.
@@ -230,13 +248,13 @@ fn create<'a>(
     let limits = keyspace::limits_for(ctx);
     let seed = addition.seed.unwrap_or_else(config::new_seed);
     let (time, moment) = addition.moment_for(ctx, shape)?;
-    let mut object = Object::new(shape, seed, time, limits)?;
     let range = addition.items.clone();
-    let first = range.start;
-    let mut outcomes = Outcomes::with_capacity(range.len());
+    let (first, count) = (range.start, range.len());
+    let (mut outcomes, mut changed) = (reserved(count)?, reserved(count)?);
+    let mut object = Object::new(shape, seed, time, limits)?;
     let items = items(args, range);
     object.add_each(items, time, moment.id, || limits, |o| outcomes.push(o));
-    let changed = changed_items(args, first, &outcomes);
+    list_changed(&mut changed, args, first, &outcomes);
     writer.create(object, &changed, &moment, expires_ms);
     Ok(outcomes)
 }

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use crate::args::InfoField;
-use crate::bloom::{Filter, Growth, Object, Shape};
+use crate::bloom::{Growth, Object, Shape, View};
 use crate::ffi::{Argv, Ctx, Keyspace};
 use crate::keyspace::{self, Reader};
 use crate::numerals::double_text;
@@ -85,23 +85,31 @@ pub fn debug<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
         return ctx.reply_wrong_arity();
     }
     let reader = Reader::open(keys, key(&args));
-    let reply = reader.object().and_then(|object| {
-        let object = object.ok_or(Error::NotFound)?;
-        let items = object.items(Ctx::now_ms);
-        let mut lines = vec![Reply::Text(format!("size:{items}"))];
-        let counting = object.shape().is_counting();
-        for (period, filter, rate) in object.filters(Ctx::now_ms) {
-            let line = debug_line(filter, object.hasher().bits(), rate);
-            let period = period.map(|period| format!(" period:{period}"));
-            let cell = if counting { " cell:4" } else { "" };
-            lines.push(Reply::Text(line + &period.unwrap_or_default() + cell));
-        }
-        Ok(Reply::List(lines))
-    });
-    send(ctx, reply);
+    let object = reader
+        .object()
+        .and_then(|object| object.ok_or(Error::NotFound));
+    let object = match object {
+        Ok(object) => object,
+        Err(error) => return send_error(ctx, error),
+    };
+    // Line by line: there may be thousands of filters.
+    let now_ms = Ctx::now_ms();
+    let filters = usize::try_from(object.filter_count(|| now_ms));
+    ctx.reply_array(1 + filters.unwrap_or(usize::MAX - 1));
+    ctx.reply_bytes(format!("size:{}", object.items(|| now_ms)).as_bytes());
+    let cell = if object.shape().is_counting() {
+        " cell:4"
+    } else {
+        ""
+    };
+    for (period, filter, rate) in object.filters(|| now_ms) {
+        let line = debug_line(&filter, object.hasher().bits(), rate);
+        let period = period.map(|period| format!(" period:{period}"));
+        ctx.reply_bytes((line + &period.unwrap_or_default() + cell).as_bytes());
+    }
 }
 
-fn debug_line(filter: &Filter, hash_bits: u32, rate: f64) -> String {
+fn debug_line(filter: &View, hash_bits: u32, rate: f64) -> String {
     format!(
         "bytes:{} bits:{} hashes:{} hashwidth:{hash_bits} capacity:{} size:{} ratio:{}",
         filter.geometry().cell_bytes,

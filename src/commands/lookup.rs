@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
-use crate::bloom::Object;
+use crate::bloom::{Object, Refusal};
 use crate::ffi::{Argv, Ctx, Keyspace};
 use crate::keyspace::Reader;
-use crate::reply::{Reply, send, send_error};
+use crate::reply::{Error, Reply, send, send_error};
 
 use super::request::{items, key, require_counters};
 
@@ -50,34 +50,47 @@ pub fn missing<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
         return ctx.reply_wrong_arity();
     }
     let reader = Reader::open(keys, key(&args));
-    let missing = reader.object().map(|object| match object {
+    let missing = reader.object().and_then(|object| match object {
         Some(object) => missing_of(object, args),
-        None => items(args, 2..args.len()).collect::<HashSet<_>>().len() as u64,
+        None => different(items(args, 2..args.len()), args.len() - 2),
     });
     send(ctx, missing.map(Reply::Count));
 }
 
 /// How many different items an object does not claim. Few are missing, or none, of what is asked for most often,
 /// and two are hardly ever the same; so those that are missing are sorted by the hashes that they have anyway.
-fn missing_of(object: &Object, args: Argv) -> u64 {
-    let (mut missing, mut index) = (Vec::new(), 2);
+fn missing_of(object: &Object, args: Argv) -> Result<u64, Error> {
+    let (mut missing, mut index, mut room) = (Vec::new(), 2, Ok(()));
     let given = items(args, 2..args.len());
     object.contains_each_hashed(given, Ctx::now_ms, |hash, found| {
-        if !found {
-            missing.push((hash, index));
+        if !found && room.is_ok() {
+            room = missing.try_reserve(1);
+            if room.is_ok() {
+                missing.push((hash, index));
+            }
         }
         index += 1;
     });
+    room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
     missing.sort_unstable_by_key(|(hash, _)| *hash);
-    let different = |of_one: &[(u64, usize)]| {
+    let of_each_hash = missing.chunk_by(|(one, _), (other, _)| one == other);
+    let each = of_each_hash.map(|of_one| {
         if let [_] = of_one {
-            return 1;
+            return Ok(1);
         }
         let items = of_one.iter().map(|(_, index)| args.string(*index).bytes());
-        items.collect::<HashSet<_>>().len() as u64
-    };
-    let of_each_hash = missing.chunk_by(|(one, _), (other, _)| one == other);
-    of_each_hash.map(different).sum()
+        different(items, of_one.len())
+    });
+    each.sum()
+}
+
+/// How many different items there are among `count` of them.
+fn different<'i>(items: impl Iterator<Item = &'i [u8]>, count: usize) -> Result<u64, Error> {
+    let mut different = HashSet::new();
+    let room = different.try_reserve(count);
+    room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
+    different.extend(items);
+    Ok(different.len() as u64)
 }
 
 /// BF.COUNT key item

@@ -7,7 +7,7 @@ use crate::ffi::{Argv, Ctx, Keyspace, Str};
 use crate::keyspace::{self, Moment, Readers, Writer};
 use crate::reply::{Error, Reply, send};
 
-use super::request::key;
+use super::request::{key, reserved};
 
 /// BF.MERGE key source [source ...]
 pub fn merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
@@ -32,9 +32,12 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
         return Err(Error::Arity);
     }
     // Merging a filter with itself changes nothing, so each name counts once.
-    let mut names = HashSet::from([key(&args).bytes()]);
-    let others = (2..args.len()).map(|index| args.string(index));
-    let others: Vec<Str> = others.filter(|name| names.insert(name.bytes())).collect();
+    let (mut names, mut others) = (HashSet::new(), reserved::<Str>(args.len() - 2)?);
+    let room = names.try_reserve(args.len() - 1);
+    room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
+    names.insert(key(&args).bytes());
+    let sources = (2..args.len()).map(|index| args.string(index));
+    others.extend(sources.filter(|name| names.insert(name.bytes())));
     // An existing destination is a source, and the only one that may be missing.
     let mut readers = Readers::new(keys);
     let existed = readers.open(key(&args))?.is_some();

@@ -13,5 +13,5 @@ pub use describe::{debug, info};
 pub use lookup::{card, count, exists, mexists, missing};
 pub use merge::merge;
 pub use remove::{del, mdel};
-pub use request::{items, key, origin};
+pub use request::{items, key, origin, reserved};
 pub use transfer::{load, loadchunk, scandump};

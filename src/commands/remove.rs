@@ -7,7 +7,7 @@ use crate::ffi::{Argv, Ctx, Keyspace, Str};
 use crate::keyspace::Writer;
 use crate::reply::{Error, send_error};
 
-use super::request::{items, key, require_counters};
+use super::request::{items, key, require_counters, reserved};
 
 /// BF.DEL key item [ID id]
 pub fn del<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
@@ -44,16 +44,19 @@ fn remove<'a>(
     let mut writer = Writer::open(keys, key(&args));
     let removed = writer.update(|object| {
         require_counters(object)?;
-        let items = items(args, range.clone());
-        let of_each = items.map(|item| object.remove(item, id));
-        Ok::<_, Error>(of_each.collect::<Vec<_>>())
+        // What was removed can't be refused any more.
+        let (mut removed, gone) = (reserved(range.len())?, reserved::<Str>(range.len())?);
+        removed.extend(items(args, range.clone()).map(|item| object.remove(item, id)));
+        Ok::<_, Error>((removed, gone))
     })?;
     let Ok(removed) = removed else {
-        return Ok(vec![false; range.len()]);
+        let mut none = reserved(range.len())?;
+        none.resize(range.len(), false);
+        return Ok(none);
     };
-    let removed = removed?;
+    let (removed, mut gone) = removed?;
     let indexed = range.zip(&removed).filter(|(_, removed)| **removed);
-    let gone: Vec<Str> = indexed.map(|(index, _)| args.string(index)).collect();
+    gone.extend(indexed.map(|(index, _)| args.string(index)));
     if !gone.is_empty() {
         writer.removed(&gone, id);
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::args::{Origin, Words};
-use crate::bloom::Object;
+use crate::bloom::{Object, Refusal};
 use crate::ffi::{Argv, Ctx, Str};
 use crate::reply::{Error, Field};
 
@@ -20,6 +20,14 @@ impl Words for Argv<'_> {
 /// The items among the words.
 pub fn items(args: Argv<'_>, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
     args.bytes_in(range)
+}
+
+/// An empty list with room for exactly `count` values, which the number of a command's items decides on.
+pub fn reserved<T>(count: usize) -> Result<Vec<T>, Error> {
+    let mut list = Vec::new();
+    let room = list.try_reserve_exact(count);
+    room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
+    Ok(list)
 }
 
 /// The command's key: always its first argument.

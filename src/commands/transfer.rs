@@ -59,14 +59,14 @@ pub fn scandump<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
         Err(error) => return send_error(ctx, error),
     };
     let reader = Reader::open(keys, key(&args));
-    let object = reader
-        .object()
-        .and_then(|object| object.ok_or(Error::NotFound));
-    match object {
-        Ok(object) => {
-            // A negative cursor is past the end, as one above all bitmaps is.
-            let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
-            let (next, piece) = chunks::piece(object, cursor);
+    let piece = reader.object().and_then(|object| {
+        // A negative cursor is past the end, as one above all bitmaps is.
+        let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
+        let piece = chunks::piece(object.ok_or(Error::NotFound)?, cursor);
+        piece.ok_or(Error::Refused(Refusal::OutOfMemory))
+    });
+    match piece {
+        Ok((next, piece)) => {
             let pair = vec![Reply::Count(next), Reply::Bytes(piece.bytes())];
             send(ctx, Ok(Reply::List(pair)));
         }
@@ -93,6 +93,7 @@ fn try_loadchunk<'a>(
         let begun = chunks::begin(data, keyspace::limits_for(ctx));
         let begun = begun.map_err(|error| match error {
             None => Error::Refused(Refusal::MemoryLimit),
+            Some(DecodeError::NoMemory) => Error::Refused(Refusal::OutOfMemory),
             Some(_) => Error::BadChunk,
         })?;
         writer.begin(begun);

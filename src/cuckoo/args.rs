@@ -7,15 +7,6 @@ use crate::bloom::cuckoo::Params;
 use crate::numerals::integer;
 use crate::reply::{CuckooError, CuckooOption, Error};
 
-/// The parameters of a new object that a command does not name: what is obeyed means those of `RedisBloom`, which
-/// sends on what it was asked for. This module names them all.
-pub fn defaults(origin: Origin, own: Params) -> Params {
-    match origin {
-        Origin::Client => own,
-        Origin::Elsewhere => Params::REDISBLOOM,
-    }
-}
-
 /// CF.RESERVE.
 ///
 /// # Errors

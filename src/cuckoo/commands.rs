@@ -5,13 +5,13 @@ use std::ops::Range;
 use crate::args::Words;
 use crate::bloom::cuckoo::{Cuckoo, Params, Refusal, Shape};
 use crate::bloom::cuckoo_wire::{self as wire, HeaderError};
-use crate::commands::{items, key, origin};
+use crate::commands::{items, key, origin, reserved};
 use crate::config;
 use crate::ffi::{Argv, Ctx, Keyspace, Str};
 use crate::numerals::integer;
 use crate::reply::{CuckooError, Error, Reply, send, send_error};
 
-use super::args::{Insert, defaults, reserve as parse_reserve};
+use super::args::{Insert, reserve as parse_reserve};
 use super::keys::{Reader, Writer, limits_for};
 
 /// CF.EXISTS key item
@@ -64,8 +64,7 @@ pub fn count<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// CF.RESERVE key capacity [option value ...]
 pub fn reserve<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let origin = origin(ctx);
-    let params = parse_reserve(&args, defaults(origin, config::cuckoo_defaults()), origin);
+    let params = parse_reserve(&args, config::cuckoo_defaults(), origin(ctx));
     let reserved = params.and_then(|params| {
         let mut writer = Writer::open(keys, key(&args));
         if writer.exists()? {
@@ -123,7 +122,7 @@ fn try_add_one<'a>(
         added.map_err(CuckooError::Refused)
     })?;
     let Some(added) = added else {
-        let params = defaults(origin(ctx), config::cuckoo_defaults());
+        let params = config::cuckoo_defaults();
         let outcomes = add_to_new(ctx, writer, args, 2..3, unless_known, &params)?;
         return Ok(outcomes[0].map_err(CuckooError::Refused)?);
     };
@@ -147,6 +146,9 @@ fn require_room_for_filters(ctx: Ctx, object: &Cuckoo) -> Result<(), CuckooError
 
 /// The outcome for each item of a command, in order.
 type Outcomes = Vec<Result<bool, Refusal>>;
+
+/// The items that were added.
+type Items<'a> = Vec<Str<'a>>;
 
 /// CF.INSERT key [CAPACITY n] [NOCREATE] ITEMS item [item ...]
 pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
@@ -182,20 +184,18 @@ fn try_insert<'a>(
     args: Argv<'a>,
     unless_known: bool,
 ) -> Result<Outcomes, Error> {
-    let origin = origin(ctx);
-    let request = Insert::parse(&args, defaults(origin, config::cuckoo_defaults()), origin)?;
+    let request = Insert::parse(&args, config::cuckoo_defaults(), origin(ctx))?;
     let range = request.items;
     let mut writer = Writer::open(keys, key(&args));
     let outcomes = writer.update(|object| {
         require_room_for_filters(ctx, object)?;
-        Ok::<_, Error>(add_each(ctx, object, args, range.clone(), unless_known))
+        add_each(ctx, object, args, range.clone(), unless_known)
     })?;
     let Some(outcomes) = outcomes else {
         let params = request.create.ok_or(Error::NotFound)?;
         return add_to_new(ctx, writer, args, range, unless_known, &params);
     };
-    let outcomes = outcomes?;
-    let added = added_items(args, range.start, &outcomes);
+    let (outcomes, added) = outcomes?;
     if !added.is_empty() {
         writer.added(&added);
     }
@@ -208,13 +208,19 @@ fn add_each<'a>(
     args: Argv<'a>,
     range: Range<usize>,
     unless_known: bool,
-) -> Outcomes {
-    let mut outcomes = Outcomes::with_capacity(range.len());
-    let limits = || limits_for(ctx);
+) -> Result<(Outcomes, Items<'a>), Error> {
+    // What was added can't be refused any more.
+    let lists = reserved(range.len()).and_then(|list| Ok((list, reserved(range.len())?)));
+    let (mut outcomes, mut added) =
+        lists.map_err(|_| CuckooError::Refused(Refusal::OutOfMemory))?;
+    let (first, limits) = (range.start, || limits_for(ctx));
     object.add_each(items(args, range), unless_known, limits, |outcome| {
+        if outcome == Ok(true) {
+            added.push(args.string(first + outcomes.len()));
+        }
         outcomes.push(outcome);
     });
-    outcomes
+    Ok((outcomes, added))
 }
 
 /// Creates an object with items in it. On an error there is no key.
@@ -228,18 +234,9 @@ fn add_to_new<'a>(
 ) -> Result<Outcomes, Error> {
     let mut object = create(ctx, params)?;
     require_room_for_filters(ctx, &object)?;
-    let first = range.start;
-    let outcomes = add_each(ctx, &mut object, args, range, unless_known);
-    let added = added_items(args, first, &outcomes);
+    let (outcomes, added) = add_each(ctx, &mut object, args, range, unless_known)?;
     writer.create(object, params, &added);
     Ok(outcomes)
-}
-
-/// The items that were added.
-fn added_items<'a>(args: Argv<'a>, first: usize, outcomes: &Outcomes) -> Vec<Str<'a>> {
-    let indexed = outcomes.iter().enumerate();
-    let added = indexed.filter(|(_, outcome)| **outcome == Ok(true));
-    added.map(|(index, _)| args.string(first + index)).collect()
 }
 
 /// CF.DEL key item

@@ -88,7 +88,7 @@ fn add_some(object: &mut Object, from_ms: u64, name: &str, rng: &mut Rng) -> u64
 fn live(mut object: Object, from_ms: u64, name: &str, rng: &mut Rng) -> Object {
     valid(&object, name, "making");
     let now_ms = add_some(&mut object, from_ms, name, rng);
-    let is_saturated = object.all_filters().any(|f| f.items() > f.capacity());
+    let is_saturated = object.views().any(|f| f.items() > f.capacity());
     assert!(is_saturated || opens(&object), "{name} is not full");
 
     let mut removed = 0;

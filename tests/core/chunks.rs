@@ -1,11 +1,11 @@
 //! Objects piece by piece: what SCANDUMP returns, LOADCHUNK takes, and what lies between.
 
 use valkeybloom::bloom::chunks::{self, CHUNK_BYTES, Partial, Piece, Value};
-use valkeybloom::bloom::{DecodeError, Dialect, Filter, Limits, Object, Seed};
+use valkeybloom::bloom::{DecodeError, Dialect, Limits, Object, Seed};
 
 use crate::support::{
-    Field, Rng, Stream, begin_partial, blob, dump_of, filters, grow, header_of, object, of_filters,
-    params, partial, read_value,
+    Field, Rng, Stream, begin_partial, bitmap, bitmaps, blob, dump_of, filters, grow, header_of,
+    object, of_filters, params, partial, read_value,
 };
 
 /// The pairs that SCANDUMP answers, from cursor 0 to the last one that holds anything.
@@ -13,7 +13,7 @@ fn dumped(object: &Object) -> Vec<(u64, Vec<u8>)> {
     let mut pairs = Vec::new();
     let mut cursor = 0;
     loop {
-        let (next, piece) = chunks::piece(object, cursor);
+        let (next, piece) = chunks::piece(object, cursor).unwrap();
         if next == 0 {
             assert!(piece.bytes().is_empty());
             return pairs;
@@ -27,15 +27,6 @@ fn dumped(object: &Object) -> Vec<(u64, Vec<u8>)> {
 
 fn begun(object: &Object) -> Partial {
     begin_partial(&header_of(object)).unwrap()
-}
-
-/// All bitmaps end to end.
-fn bitmaps(object: &Object) -> Vec<u8> {
-    object
-        .all_filters()
-        .flat_map(Filter::bitmap)
-        .copied()
-        .collect()
 }
 
 /// An object whose bitmaps are of these lengths, of random bits. (To have filters of many megabytes
@@ -80,17 +71,17 @@ fn a_small_object_is_a_header_and_a_chunk_for_each_filter() {
     let pairs = dumped(&object);
     assert_eq!(pairs.len(), 1 + 3);
     let mut cursor = 1;
-    for (filter, (next, chunk)) in object.all_filters().zip(&pairs[1..]) {
-        cursor += filter.bitmap().len() as u64;
+    for (filter, (next, chunk)) in object.views().zip(&pairs[1..]) {
+        cursor += bitmap(&filter).len() as u64;
         assert_eq!(*next, cursor);
-        assert_eq!(chunk, filter.bitmap());
+        assert_eq!(chunk, &*bitmap(&filter));
     }
     let loaded = load(&pairs);
     assert!(dump_of(&loaded) == dump_of(&object));
     assert_eq!(loaded.memory_bytes(), object.memory_bytes());
     // The least one: a filter of one byte, nothing in it.
     let least = crate::support::object(&params(1, 0.5, 0), Seed::FIXED);
-    assert_eq!(filters(&least)[0].bitmap().len(), 1);
+    assert_eq!(bitmap(&filters(&least)[0]).len(), 1);
     let pairs = dumped(&least);
     assert_eq!(pairs[1..], [(2, vec![0])]);
     assert!(dump_of(&load(&pairs)) == dump_of(&least));
@@ -159,18 +150,18 @@ fn any_cursor_gives_what_lies_behind_it_up_to_the_filters_end() {
     let object = small();
     let all = bitmaps(&object);
     let mut ends = Vec::new();
-    for filter in object.all_filters() {
-        ends.push(ends.last().unwrap_or(&0) + filter.bitmap().len());
+    for filter in object.views() {
+        ends.push(ends.last().unwrap_or(&0) + bitmap(&filter).len());
     }
     for offset in 0..all.len() {
         let end = *ends.iter().find(|end| **end > offset).unwrap();
-        let (next, piece) = chunks::piece(&object, offset as u64 + 1);
+        let (next, piece) = chunks::piece(&object, offset as u64 + 1).unwrap();
         assert_eq!(next, end as u64 + 1);
         assert_eq!(piece.bytes(), &all[offset..end]);
     }
     let past = all.len() as u64 + 1;
     for cursor in [past, past + 1, 1 << 32, 1 << 63, u64::MAX - 1, u64::MAX] {
-        let (next, piece) = chunks::piece(&object, cursor);
+        let (next, piece) = chunks::piece(&object, cursor).unwrap();
         assert_eq!(next, 0);
         assert!(piece.bytes().is_empty());
     }
@@ -183,8 +174,8 @@ fn chunks_of_any_size_load() {
     for size in [1, 2, 3, 7, 1000] {
         let mut pairs = vec![(1, header_of(&object))];
         let mut cursor = 1;
-        for filter in object.all_filters() {
-            for chunk in filter.bitmap().chunks(size) {
+        for filter in object.views() {
+            for chunk in bitmap(&filter).chunks(size) {
                 cursor += chunk.len() as u64;
                 pairs.push((cursor, chunk.to_vec()));
             }
@@ -206,9 +197,9 @@ fn a_chunk_that_does_not_continue_changes_nothing() {
     let object = small();
     let all = bitmaps(&object);
     let ends: Vec<usize> = object
-        .all_filters()
+        .views()
         .scan(0, |end, filter| {
-            *end += filter.bitmap().len();
+            *end += bitmap(&filter).len();
             Some(*end)
         })
         .collect();
@@ -418,12 +409,9 @@ fn no_more_room_is_taken_than_a_filter_lacks() {
 fn limits_admit_a_header_where_they_would_admit_its_object() {
     let object = small();
     let header = header_of(&object);
-    let newest = object.all_filters().last().unwrap().blob().len() as u64;
-    assert!(
-        object
-            .all_filters()
-            .all(|f| f.blob().len() as u64 <= newest)
-    );
+    let sizes = || object.views().map(|f| f.geometry().blob_bytes());
+    let newest = sizes().last().unwrap();
+    assert!(sizes().all(|bytes| bytes <= newest));
     let total = object.memory_bytes();
     let admitted = |filter_bytes, object_bytes| {
         let limits = Limits {

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use valkeybloom::bloom::{Added, Cells, Filter, Limits, MergeError, Object, Refusal, Seed, Time};
+use valkeybloom::bloom::{Added, Cells, Limits, MergeError, Object, Refusal, Seed, Time};
 
 use crate::support::{
-    NO_CLOCK, ROOMY, Rng, counting, dump_of, grow, has_each, object, object_of, params,
-    through_every_form, windowed,
+    NO_CLOCK, ROOMY, Rng, bitmap, bitmaps, counting, dump_of, grow, has_each, object, object_of,
+    params, through_every_form, windowed,
 };
 
 fn bytes(item: u64) -> [u8; 8] {
@@ -31,15 +31,13 @@ fn count(object: &Object, item: u64) -> u64 {
 }
 
 fn is_zero(object: &Object) -> bool {
-    let mut cells = object.all_filters().flat_map(Filter::bitmap);
-    cells.all(|cells| *cells == 0)
+    bitmaps(object).iter().all(|cells| *cells == 0)
 }
 
 /// Whether no counter is in use, but for those that are full, which stay. (An item whose positions are all the
 /// same fills one alone.)
 fn is_zero_or_full(object: &Object) -> bool {
-    let mut cells = object.all_filters().flat_map(Filter::bitmap);
-    cells.all(|cells| {
+    bitmaps(object).iter().all(|cells| {
         [cells & 15, cells >> 4]
             .iter()
             .all(|cell| [0, 15].contains(cell))
@@ -193,20 +191,22 @@ fn an_item_that_shares_full_counters_is_removed() {
     for item in 2..4000 {
         if !has(&object, item) {
             let full = |object: &Object| -> u32 {
-                let cells = object.all_filters().flat_map(Filter::bitmap);
+                let cells = bitmaps(object);
                 cells
+                    .iter()
                     .map(|c| u32::from(c & 15 == 15) + u32::from(c >> 4 == 15))
                     .sum()
             };
             let in_use = |object: &Object| -> usize {
-                let cells = object.all_filters().flat_map(Filter::bitmap);
+                let cells = bitmaps(object);
                 cells
+                    .iter()
                     .map(|c| usize::from(c & 15 > 0) + usize::from(c >> 4 > 0))
                     .sum()
             };
             let before = (full(&object), in_use(&object), dump_of(&object));
             add(&mut object, item, None).unwrap();
-            let hashes = object.all_filters().map(Filter::hashes).sum::<u32>() as usize;
+            let hashes = object.views().map(|f| f.hashes()).sum::<u32>() as usize;
             shared += u32::from(in_use(&object) < before.1 + hashes);
             assert!(remove(&mut object, item, None), "item {item}");
             assert!(dump_of(&object) == before.2 && full(&object) == before.0);
@@ -339,13 +339,13 @@ fn counters_take_four_times_the_memory_of_bits() {
     }
     let times = counters.memory_bytes() as f64 / bits.memory_bytes() as f64;
     assert!((3.9..4.1).contains(&times), "{times} times");
-    for (counters, bits) in counters.all_filters().zip(bits.all_filters()) {
+    for (counters, bits) in counters.views().zip(bits.views()) {
         // Somewhat more, for what their number of items may be wrong by.
         let more = counters.positions() as f64 / bits.positions() as f64;
         assert!((1.0..1.01).contains(&more), "{more}");
         assert_eq!(counters.hashes(), bits.hashes());
         assert_eq!(
-            counters.bitmap().len() as u64 * 8 / counters.positions(),
+            bitmap(&counters).len() as u64 * 8 / counters.positions(),
             Cells::Counters.bits()
         );
     }

@@ -4,10 +4,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use valkeybloom::bloom::{Added, Filter, Limits, Object, Refusal, Seed, Time, chunks, dump};
+use valkeybloom::bloom::{Added, Limits, Object, Refusal, Seed, Time, chunks, dump};
 
 use crate::support::{
-    NO_CLOCK, ROOMY, Rng, counting, dump_of, header_of, object_of, params, through_every_form,
+    FILTER_BYTES, NO_CLOCK, ROOMY, Rng, bitmaps, counting, dump_of, header_of, object_of, params,
+    through_every_form,
 };
 
 fn add(object: &mut Object, item: u64, id: Option<u64>) -> Result<Added, Refusal> {
@@ -28,7 +29,7 @@ fn count(object: &Object, item: u64) -> u64 {
 
 /// Items and capacity of each filter.
 fn fill(object: &Object) -> Vec<(u64, u64)> {
-    let filters = object.all_filters();
+    let filters = object.views();
     filters.map(|f| (f.items(), f.capacity())).collect()
 }
 
@@ -212,8 +213,8 @@ fn every_order_of_ids_keeps_the_rate_and_the_items() {
             assert!(refused <= most, "{refused} at {rate}, {order:?}");
             let left = model.held.len() as f64;
             assert!(left.total_cmp(&refused).is_eq(), "{left} of {refused}");
-            let used = model.object.all_filters().flat_map(Filter::bitmap);
-            assert_eq!(used.filter(|c| **c > 0).count() == 0, model.held.is_empty());
+            let used = bitmaps(&model.object);
+            assert_eq!(used.iter().all(|c| *c == 0), model.held.is_empty());
         }
     }
 }
@@ -499,8 +500,8 @@ fn limits_count_the_ids() {
         assert_eq!(object.memory_bytes(), needed);
         let (more, ..) = object.totals();
         let entries = if item == 6 { more } else { more - filters };
-        let opened = object.all_filters().skip(usize::try_from(filters).unwrap());
-        let opened = opened.map(|f| (f.blob().len() + size_of::<Filter>()) as u64);
+        let opened = object.views().skip(usize::try_from(filters).unwrap());
+        let opened = opened.map(|f| f.geometry().blob_bytes() + FILTER_BYTES);
         assert_eq!(needed, bytes + 24 * entries + opened.sum::<u64>());
         filters = more;
     }

@@ -4,14 +4,14 @@
 use std::collections::{HashMap, HashSet};
 
 use valkeybloom::bloom::{
-    Added, Dialect, Filter, Kind, Limits, MAX_FILTERS, MergeError, Object, Params, Refusal, Seed,
-    Shape, Time, dump,
+    Added, Dialect, Kind, Limits, MAX_FILTERS, MergeError, Object, Params, Refusal, Seed, Shape,
+    Time, dump,
 };
 
 use crate::support::{
-    NO_CLOCK, ROOMY, Rng, add, add_at, blob, counting, dump_of, filters, fraction, grow, has,
-    has_at, is_full, items, object, object_of, of_filters, params, through_every_form, tightening,
-    windowed,
+    NO_CLOCK, ROOMY, Rng, add, add_at, bitmaps, blob, counting, dump_of, filters, fraction, grow,
+    has, has_at, is_full, items, object, object_of, of_filters, params, through_every_form,
+    tightening, windowed,
 };
 
 fn merged(sources: &[Object], limits: Limits) -> Result<Object, MergeError> {
@@ -103,7 +103,7 @@ fn an_object_of_several_holds_what_any_of_them_held() {
             Ok(object) => object,
             Err(error) => {
                 assert_eq!(error, MergeError::Rates);
-                let mut filters = sources.iter().flat_map(Object::all_filters);
+                let mut filters = sources.iter().flat_map(Object::views);
                 let over = filters.any(|filter| filter.items() > filter.capacity());
                 assert!(over || rates > 0.5, "{rates} is a rate");
                 continue;
@@ -156,16 +156,13 @@ fn equal_filters_become_one_where_there_is_room() {
     assert_eq!((count, capacity), (1, 100));
     // Of 70 different ones, by the bits.
     assert!((65..=75).contains(&items), "{items} items");
-    assert!(filters(&both)[0].bitmap() == filters(&make(0..70, seed))[0].bitmap());
+    assert!(bitmaps(&both) == bitmaps(&make(0..70, seed)));
     // As BF.INFO says it: no more than was requested.
     assert_eq!(both.shape().params.error_rate, fraction(0.01));
     // Too many for one of them: the fuller is full, and the other takes what comes.
     let more = make(100..180, seed);
     let stacked = merged(&[more, left], ROOMY).unwrap();
-    let filters: Vec<_> = stacked
-        .all_filters()
-        .map(|f| (f.items(), f.capacity()))
-        .collect();
+    let filters: Vec<_> = stacked.views().map(|f| (f.items(), f.capacity())).collect();
     assert_eq!(filters, [(80, 80), (40, 100)]);
     reloaded(&stacked);
 }
@@ -207,7 +204,7 @@ fn what_can_not_be_one_object_is_refused() {
     assert_eq!(refused(&sources, within(bytes - 1)), full);
     let filter = sources
         .iter()
-        .map(|s| filters(s)[0].blob().len() as u64)
+        .map(|s| filters(s)[0].geometry().blob_bytes())
         .max();
     let of_filters = |filter_bytes| Limits {
         filter_bytes,
@@ -245,9 +242,9 @@ fn what_can_not_be_one_object_is_refused() {
         );
         assert!(
             single
-                .all_filters()
-                .map(Filter::blob)
-                .eq(sources[0].all_filters().map(Filter::blob))
+                .views()
+                .map(|filter| filter.blob())
+                .eq(sources[0].views().map(|filter| filter.blob()))
         );
         let expected = if one.kind == Kind::Plain {
             Dialect::Bloomfltr

@@ -4,14 +4,15 @@
 use std::collections::HashSet;
 
 use valkeybloom::bloom::{
-    Added, Dialect, Filter, Growth, Limits, MAX_CAPACITY, Object, Params, Refusal, Seed, Shape,
-    Tightening, Time, dump,
+    Added, Dialect, Growth, Limits, MAX_CAPACITY, Object, Params, Refusal, Seed, Shape, Tightening,
+    Time, View, dump,
 };
 
 use crate::sizes::{next_capacity, size};
 use crate::support::{
-    Field, NO_CLOCK, Rng, add_each, capacity, dump_of, fields_of, filters, has, has_each, items,
-    of_valkey_bloom, params, rate_of, read_fields, relocate, through_chunks, tightening,
+    FILTER_BYTES, Field, NO_CLOCK, Rng, add_each, capacity, dump_of, fields_of, filters, has,
+    has_each, items, of_valkey_bloom, params, rate_of, read_fields, relocate, through_chunks,
+    tightening,
 };
 
 /// An object and what is known of it.
@@ -42,7 +43,7 @@ impl Model {
     /// What the next add of an item that is not claimed must answer, worked out from the parameters
     /// and the filters alone.
     fn expected_for_new(&self) -> Result<Added, Refusal> {
-        let newest = self.object.all_filters().last().unwrap();
+        let newest = self.object.views().last().unwrap();
         if newest.items() < newest.capacity() {
             return Ok(Added::New);
         }
@@ -64,7 +65,7 @@ impl Model {
         let total = capacity(&self.object);
         let capacity = next_capacity(&self.params, newest.capacity(), total).unwrap();
         let blob = size(&self.params, self.object.totals().0, capacity).0 + 45;
-        let total = bytes_of(&self.object) + blob + size_of::<Filter>() as u64;
+        let total = bytes_of(&self.object) + blob + FILTER_BYTES;
         if blob > filter_bytes || total > object_bytes {
             Err(Refusal::MemoryLimit)
         } else {
@@ -128,10 +129,12 @@ impl Model {
     fn check_sums(&self) {
         let object = &self.object;
         let filters = filters(object);
-        let sum = |of: fn(&Filter) -> u64| filters.iter().map(|filter| of(filter)).sum::<u64>();
         assert_eq!(items(object), self.new);
-        assert_eq!(items(object), sum(Filter::items));
-        assert_eq!(capacity(object), sum(Filter::capacity));
+        assert_eq!(items(object), filters.iter().map(View::items).sum::<u64>());
+        assert_eq!(
+            capacity(object),
+            filters.iter().map(View::capacity).sum::<u64>()
+        );
         let totals = (filters.len() as u64, items(object), capacity(object));
         assert_eq!(object.totals(), totals);
         assert_eq!(object.memory_bytes(), bytes_of(object));
@@ -160,9 +163,9 @@ impl Model {
 
 /// What an object takes, from what its parts take.
 fn bytes_of(object: &Object) -> u64 {
-    let blobs: usize = object.all_filters().map(|f| f.blob().len()).sum();
-    let table = object.all_filters().count() * size_of::<Filter>();
-    (size_of::<Object>() + table + blobs) as u64
+    let blobs: u64 = object.views().map(|f| f.geometry().blob_bytes()).sum();
+    let table = object.views().count() as u64 * FILTER_BYTES;
+    size_of::<Object>() as u64 + table + blobs
 }
 
 fn through_rdb(object: &Object) -> Object {
@@ -333,7 +336,7 @@ fn growth_ends_at_the_last_filter_that_the_limits_admit() {
     let params = params(100, 0.01, 2);
     let blob = |index, capacity| size(&params, index, capacity).0 + 45;
     let (first, second) = (blob(0, 100), blob(1, 200));
-    let filter = size_of::<Filter>() as u64;
+    let filter = FILTER_BYTES;
     let both = Object::BASE_BYTES + first + second + 2 * filter;
     for (filter_bytes, object_bytes, filters) in [
         (second, u64::MAX, 2),
@@ -368,7 +371,7 @@ fn growth_ends_at_the_last_filter_that_the_limits_admit() {
 fn an_object_that_the_limits_do_not_admit_is_not_made() {
     let params = params(100, 0.01, 2);
     let bytes = size(&params, 0, 100).0 + 45;
-    let total = Object::BASE_BYTES + bytes + size_of::<Filter>() as u64;
+    let total = Object::BASE_BYTES + bytes + FILTER_BYTES;
     let made = |filter_bytes, object_bytes| {
         let limits = Limits {
             filter_bytes,

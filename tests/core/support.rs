@@ -1,12 +1,13 @@
 //! What the tests have in common.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use valkeybloom::bloom::chunks::{self, Partial, Piece, Value};
 use valkeybloom::bloom::{
-    Added, DecodeError, Dialect, Filter, Fraction, Growth, Kind, Limits, Object, Params, RdbRead,
-    RdbWrite, Refusal, Relocate, Seed, Shape, Tightening, Time, Width, Window, dump, rdb,
+    Added, DecodeError, Dialect, Fraction, Growth, Kind, Limits, Object, Params, RdbRead, RdbWrite,
+    Refusal, Relocate, Seed, Shape, Tightening, Time, View, Width, Window, dump, rdb,
 };
 
 /// Runs a test with words of every width that this processor has; other tests, which run at the same
@@ -230,9 +231,28 @@ pub fn capacity(object: &Object) -> u64 {
 }
 
 /// The filters of an object, oldest first, whether they answer or not.
-pub fn filters(object: &Object) -> Vec<&Filter> {
-    object.all_filters().collect()
+pub fn filters(object: &Object) -> Vec<View<'_>> {
+    object.views().collect()
 }
+
+/// The cells of a filter.
+pub fn bitmap<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
+    filter.bitmap().expect("there is memory")
+}
+
+/// The cells of all filters of an object, one after another.
+pub fn bitmaps(object: &Object) -> Vec<u8> {
+    let bitmaps = object.views().map(|filter| bitmap(&filter));
+    bitmaps.collect::<Vec<_>>().concat()
+}
+
+/// The stored form of a filter.
+pub fn blob_of<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
+    filter.blob().expect("there is memory")
+}
+
+/// What a filter takes in the table of a stack, in bytes.
+pub const FILTER_BYTES: u64 = 48;
 
 /// The rate that a filter of an object without a window was made for.
 pub fn filter_rate(object: &Object, index: usize) -> f64 {
@@ -264,8 +284,8 @@ pub fn is_full(object: &Object, filters: u64) -> bool {
 
 /// Whether an object has so many filters, the newest of them half full.
 pub fn is_half_full(object: &Object, filters: usize) -> bool {
-    let newest = object.all_filters().last().unwrap();
-    object.all_filters().count() == filters && newest.items() * 2 >= newest.capacity()
+    let newest = object.views().last().unwrap();
+    object.views().count() == filters && newest.items() * 2 >= newest.capacity()
 }
 
 /// A blob of bits, by the description of its form.
@@ -328,7 +348,7 @@ pub fn read_fields(dialect: Dialect, stream: Stream) -> Result<Object, DecodeErr
 }
 
 pub fn header_of(object: &Object) -> Vec<u8> {
-    let (next, piece) = chunks::piece(object, 0);
+    let (next, piece) = chunks::piece(object, 0).unwrap();
     assert_eq!(next, 1);
     assert!(matches!(piece, Piece::Header(_)));
     piece.bytes().to_vec()
@@ -366,18 +386,18 @@ pub fn through_chunks(object: &Object) -> Object {
     let mut partial = match begin(&header_of(object)).unwrap() {
         Value::Partial(partial) => partial,
         Value::Complete(copy) => {
-            assert_eq!(chunks::piece(object, 1).0, 0, "chunks are lacking");
+            assert_eq!(chunks::piece(object, 1).unwrap().0, 0, "chunks are lacking");
             return copy;
         }
     };
     let mut cursor = 1;
     loop {
-        let (next, piece) = chunks::piece(object, cursor);
+        let (next, piece) = chunks::piece(object, cursor).unwrap();
         assert!(matches!(piece, Piece::Chunk(_)));
         assert_ne!(next, 0, "more was expected than there is");
         cursor = next;
         if let Some(copy) = partial.load(cursor, piece.bytes()).unwrap() {
-            assert_eq!(chunks::piece(object, cursor).0, 0);
+            assert_eq!(chunks::piece(object, cursor).unwrap().0, 0);
             return copy;
         }
     }
@@ -486,7 +506,7 @@ pub fn relocate(
     }
 
     // Of each period a table and, where filters are interleaved, up to 32 blobs.
-    let parts = object.all_filters().count() + 33 * object.periods().len().max(1);
+    let parts = object.views().count() + 33 * object.periods().len().max(1);
     let mut moving = Moving {
         left: steps(),
         change,

@@ -5,6 +5,7 @@ mod acl;
 mod adversary;
 mod aof;
 mod blobs;
+mod blocking;
 mod carried;
 mod cluster;
 mod configured;

@@ -50,7 +50,7 @@ impl Retold {
         let (mut capacity, mut error_rate, mut tightening) = (0, 0.0, 0.0);
         let (mut seed, mut expansion, mut counting) = (Seed::FIXED, 0, false);
         let (mut period_ms, mut periods, mut create) = (0, 0, true);
-        let (mut at_ms, mut ttl_ms, mut id) = (None, None, None);
+        let (mut at_ms, mut ttl_ms, mut id, mut room) = (None, None, None, None);
         let mut items: &[Vec<u8>] = &[];
         while let Some(option) = words.next() {
             match option {
@@ -70,6 +70,7 @@ impl Retold {
                 b"AT" => at_ms = Some(number(words.next())),
                 b"TTL" => ttl_ms = Some(number(words.next())),
                 b"ID" => id = Some(number(words.next())),
+                b"ROOM" => room = Some(number(words.next())),
                 b"ITEMS" => {
                     items = &command[command.len() - words.len()..];
                     break;
@@ -112,6 +113,12 @@ impl Retold {
         // What has periods is never written to without a time, and nothing else with one.
         assert_eq!(at_ms.is_some(), object.shape().window().is_some());
         object.tidy(time.now_ms);
+        if !create && !items.is_empty() {
+            // Only what is said of it enlarges a period.
+            let room = room.unwrap_or(object.shape().params.capacity);
+            let begun = object.begin_period(time, room, Limits::NONE);
+            begun.expect("there is memory");
+        }
         add_each(object, items, time, id);
     }
 

@@ -1,8 +1,6 @@
 //! One filter: an array of buckets, each of some slots of one byte. A slot is empty, 0, or holds a fingerprint.
 
-use crate::bloom::hash::BATCH;
-use crate::bloom::machine::memory;
-use crate::bloom::machine::words;
+use crate::bloom::machine::{memory, work};
 
 use super::place::{Place, Places, other_bucket};
 
@@ -63,7 +61,7 @@ impl Buckets {
         self.occupied
     }
 
-    const fn empty_slots(&self) -> u64 {
+    pub(super) const fn empty_slots(&self) -> u64 {
         self.size() - self.occupied
     }
 
@@ -90,11 +88,17 @@ impl Buckets {
     #[inline]
     pub(super) fn prefetch_each(&self, places: &Places, wanted: u64) {
         if self.slots.len() >= LARGE_BYTES {
-            places.each(wanted, |_, place| {
-                for bucket in [place.first, place.second] {
-                    memory::prefetch(&self.slots, self.start(bucket));
-                }
-            });
+            places.each(wanted, |_, place| self.prefetch(place));
+        }
+    }
+
+    /// Asks for the memory of both buckets of a place.
+    #[inline]
+    pub(super) fn prefetch(&self, place: Place) {
+        for bucket in [place.first, place.second] {
+            for line in (0..self.bucket_size.into()).step_by(64) {
+                memory::prefetch(&self.slots, self.start(bucket) + line);
+            }
         }
     }
 
@@ -105,11 +109,31 @@ impl Buckets {
         (bucket & self.mask) as usize * self.bucket_size as usize
     }
 
+    /// The slots of a bucket; none, if they take no memory.
     #[inline]
-    fn bucket(&self, bucket: u64) -> &[u8] {
+    pub(super) fn bucket(&self, bucket: u64) -> &[u8] {
         let start = self.start(bucket);
         let end = start + usize::from(self.bucket_size);
         self.slots.get(start..end).unwrap_or_default()
+    }
+
+    /// Whether a bucket has no empty slot.
+    #[inline]
+    pub(super) fn is_bucket_full(&self, bucket: u64) -> bool {
+        match self.bucket_size {
+            1 => self.is_full_of::<1>(bucket),
+            2 => self.is_full_of::<2>(bucket),
+            4 => self.is_full_of::<4>(bucket),
+            _ => !self.slots.is_empty() && !self.bucket(bucket).contains(&0),
+        }
+    }
+
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, reason = "as in `start`")]
+    fn is_full_of<const SIZE: usize>(&self, bucket: u64) -> bool {
+        let (buckets, _) = self.slots.as_chunks::<SIZE>();
+        let bucket = buckets.get((bucket & self.mask) as usize);
+        bucket.is_some_and(|slots| slots.iter().all(|slot| *slot != 0))
     }
 
     #[inline]
@@ -122,6 +146,7 @@ impl Buckets {
     /// Whether one of the two buckets holds the fingerprint.
     #[inline]
     pub(super) fn contains(&self, place: Place) -> bool {
+        work::steps(2);
         match self.bucket_size {
             1 => self.either_holds::<1>(place),
             2 => self.either_holds::<2>(place),
@@ -133,6 +158,10 @@ impl Buckets {
     /// Of which of these places, those whose bits are set, it is so.
     #[inline]
     pub(super) fn contains_each(&self, places: &Places, wanted: u64) -> u64 {
+        if self.occupied == 0 {
+            return 0;
+        }
+        work::steps(2 * wanted.count_ones() as usize);
         let mut found = 0;
         let mut report = |index, holds| found |= u64::from(holds) << index;
         // Each bucket size has a loop of its own.
@@ -148,7 +177,9 @@ impl Buckets {
     #[inline]
     fn one_holds(&self, place: Place) -> bool {
         let mut buckets = [place.first, place.second].into_iter();
-        buckets.any(|bucket| self.bucket(bucket).contains(&place.fingerprint))
+        // Without a branch for each slot the compiler compares many at once.
+        let holds = |held: u8, slot: &u8| held | u8::from(*slot == place.fingerprint);
+        buckets.any(|bucket| self.bucket(bucket).iter().fold(0, holds) != 0)
     }
 
     /// The same for buckets of a fixed size: without a branch between them, neither waits for the other.
@@ -167,9 +198,14 @@ impl Buckets {
     /// Slots with the fingerprint in the first bucket, and those in the second; all of them twice where the two
     /// are one.
     pub(super) fn count(&self, place: Place) -> u64 {
-        let buckets = [place.first, place.second].into_iter();
-        let slots = buckets.flat_map(|bucket| self.bucket(bucket));
-        slots.filter(|slot| **slot == place.fingerprint).count() as u64
+        work::steps(2);
+        let of = |bucket| {
+            let slots = self.bucket(bucket).iter();
+            slots
+                .map(|slot| u64::from(*slot == place.fingerprint))
+                .sum::<u64>()
+        };
+        of(place.first) + of(place.second)
     }
 
     /// Puts the fingerprint into the first empty slot of its first bucket, or else of its second. Returns whether
@@ -180,12 +216,17 @@ impl Buckets {
             return Ok(false);
         }
         self.allocate()?;
+        work::steps(2);
         Ok(self.fill(place.first, place.fingerprint) || self.fill(place.second, place.fingerprint))
     }
 
     /// Puts a fingerprint into the first empty slot of a bucket, if there is one.
     #[inline]
     fn fill(&mut self, bucket: u64, fingerprint: u8) -> bool {
+        // Quicker than slot by slot in a large bucket that is full.
+        if self.bucket_size >= 16 && self.is_bucket_full(bucket) {
+            return false;
+        }
         let slot = self.bucket_mut(bucket).iter_mut().find(|slot| **slot == 0);
         let Some(slot) = slot else {
             return false;
@@ -196,19 +237,20 @@ impl Buckets {
     }
 
     /// Makes room by moving fingerprints to their other bucket, at most so many one after another, beginning
-    /// in the first bucket of `place`, both of whose buckets are full. Returns whether room was found; if not,
-    /// nothing has changed.
-    pub(super) fn kick(&mut self, place: Place, max_iterations: u16) -> bool {
+    /// in the first bucket of `place`, both of whose buckets are full. Returns the fingerprint that found room, in
+    /// its bucket; without room, nothing has changed.
+    pub(super) fn kick(&mut self, place: Place, max_iterations: u16) -> Option<Place> {
         if self.is_full() || self.slots.is_empty() {
-            return false;
+            return None;
         }
         let size = usize::from(self.bucket_size);
         let (mut bucket, mut fingerprint, mut slot) = (place.first, place.fingerprint, 0);
         for _ in 0..max_iterations {
+            work::steps(1);
             std::mem::swap(&mut self.bucket_mut(bucket)[slot], &mut fingerprint);
             bucket = other_bucket(bucket, fingerprint);
             if self.fill(bucket, fingerprint) {
-                return true;
+                return Some(Place::in_bucket(bucket, fingerprint));
             }
             slot = (slot + 1) % size;
         }
@@ -218,13 +260,14 @@ impl Buckets {
             bucket = other_bucket(bucket, fingerprint);
             std::mem::swap(&mut self.bucket_mut(bucket)[slot], &mut fingerprint);
         }
-        false
+        None
     }
 
     /// Empties the first slot with the fingerprint, in the first bucket or else in the second. Returns whether
     /// there was one.
     #[inline]
     pub(super) fn remove(&mut self, place: Place) -> bool {
+        work::steps(2);
         for bucket in [place.first, place.second] {
             let mut slots = self.bucket_mut(bucket).iter_mut();
             if let Some(slot) = slots.find(|slot| **slot == place.fingerprint) {
@@ -236,86 +279,25 @@ impl Buckets {
         false
     }
 
-    /// Moves fingerprints, in order, to the first of the older filters with an empty slot for them. Returns
-    /// whether any was moved.
-    pub(super) fn move_to(&mut self, older: &mut [Self], room: &mut Room) -> bool {
-        let before = self.occupied;
-        let (mut places, mut indices) = (Places::new(), [0; BATCH]);
-        let (mut start, mut to_come) = (0, self.occupied);
-        // What is full stays full meanwhile, and nothing is left to do once all are.
-        while to_come > 0 && room.slots > 0 {
-            start = self.collect(start, &mut places, &mut indices);
-            to_come -= places.count() as u64;
-            let mut left = places.mask();
-            let mut full = older.len();
-            places.each(left, |_, place| full = full.min(room.full_for(place)));
-            // A filter gets all that those before it left, in order. So each may get a whole batch at once.
-            for (number, filter) in older.iter_mut().enumerate().skip(full) {
-                if left == 0 {
-                    break;
-                }
-                filter.prefetch_each(&places, left);
-                places.each(left, |item, place| {
-                    // A filter that has no memory has no room.
-                    if filter.put(place) == Ok(true) {
-                        left &= !(1 << item);
-                        self.slots[indices[item]] = 0;
-                        self.occupied -= 1;
-                        room.slots -= 1;
-                        room.learn(place, number);
-                    }
-                });
-            }
-            places.each(left, |_, place| room.learn(place, older.len()));
-        }
-        self.occupied != before
+    /// Empties a slot that holds a fingerprint.
+    pub(super) fn empty(&mut self, index: usize) {
+        self.slots[index] = 0;
+        self.occupied -= 1;
     }
 
-    /// Collects the next fingerprints from the slot `start` on, and the indices of their slots, until there may be no
-    /// room for more. Returns where to go on.
-    fn collect(
-        &self,
-        mut start: usize,
-        places: &mut Places,
-        indices: &mut [usize; BATCH],
-    ) -> usize {
-        const WORD: usize = size_of::<u64>();
-        const LINE: usize = 8 * WORD;
-        places.clear();
-        while start < self.slots.len() && places.count() + WORD <= BATCH {
-            let slots = &self.slots[start..];
-            if start.is_multiple_of(LINE) && slots.first_chunk() == Some(&[0; LINE]) {
-                start += LINE;
-                continue;
-            }
-            let mut used = match slots.first_chunk() {
-                Some(word) => u64::from_le_bytes(*word),
-                None => words::begun_with(slots),
-            };
-            while used != 0 {
-                let byte = used.trailing_zeros() / 8;
-                let index = start + byte as usize;
-                let bucket = index as u64 / u64::from(self.bucket_size);
-                indices[places.count()] = index;
-                places.push(Place::in_bucket(bucket, self.slots[index]));
-                used &= !(0xff << (8 * byte));
-            }
-            start += WORD;
-        }
-        start
-    }
-
-    /// Writes slots over those from this index on. They must be there.
-    pub(super) fn write(&mut self, index: usize, slots: &[u8]) -> Result<(), NoMemory> {
+    /// Writes slots over those from this index on. They must be there. Returns whether a fingerprint was lost.
+    pub(super) fn write(&mut self, index: usize, slots: &[u8]) -> Result<bool, NoMemory> {
         let occupied = count_occupied(slots);
         if occupied == 0 && self.slots.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         self.allocate()?;
         let place = &mut self.slots[index..index + slots.len()];
         self.occupied = self.occupied - count_occupied(place) + occupied;
+        let mut both = place.iter().zip(slots);
+        let lost = both.any(|(old, new)| *old != 0 && old != new);
         place.copy_from_slice(slots);
-        Ok(())
+        Ok(lost)
     }
 
     /// A copy in memory of its own.
@@ -324,6 +306,7 @@ impl Buckets {
         copy.occupied = self.occupied;
         if !self.slots.is_empty() {
             copy.allocate()?;
+            work::bytes(self.slots.len());
             copy.slots.copy_from_slice(&self.slots);
         }
         Ok(copy)
@@ -341,65 +324,9 @@ impl Buckets {
     }
 }
 
-/// The room in older filters during a compaction, in which they only fill.
-pub(super) struct Room {
-    /// Empty slots of all of them.
-    slots: u64,
-    /// Of each bucket, how many of the oldest filters have no empty slot in it, as far as was seen. Kept where filters
-    /// are many, tens of thousands of a few bytes perhaps, so that none is asked in vain again and again.
-    full: Vec<u16>,
-}
-
-impl Room {
-    /// Filters that are so many are of one size.
-    const MANY: usize = 64;
-
-    /// The room in all filters.
-    pub(super) fn of(filters: &[Buckets]) -> Self {
-        let mut full = Vec::new();
-        if let [oldest, .., newest] = filters
-            && filters.len() >= Self::MANY
-            && oldest.mask == newest.mask
-            && let Ok(buckets) = usize::try_from(oldest.buckets())
-            && full.try_reserve_exact(buckets).is_ok()
-        {
-            full.resize(buckets, 0);
-        }
-        let slots = filters.iter().map(Buckets::empty_slots).sum();
-        Self { slots, full }
-    }
-
-    /// Takes out the newest filter.
-    pub(super) fn without(&mut self, newest: &Buckets) {
-        self.slots -= newest.empty_slots();
-    }
-
-    /// How many of the oldest filters are known to have no room for a fingerprint.
-    fn full_for(&self, place: Place) -> usize {
-        let of = |index| self.full.get(index).copied().unwrap_or(0);
-        let [first, second] = self.indices(place).map(of);
-        first.min(second).into()
-    }
-
-    /// Notes that so many of the oldest have none.
-    fn learn(&mut self, place: Place, filters: usize) {
-        let filters = u16::try_from(filters).unwrap_or(u16::MAX);
-        for index in self.indices(place) {
-            if let Some(full) = self.full.get_mut(index) {
-                *full = filters.max(*full);
-            }
-        }
-    }
-
-    #[allow(clippy::cast_possible_truncation, reason = "an index of the table")]
-    fn indices(&self, place: Place) -> [usize; 2] {
-        let mask = (self.full.len() as u64).saturating_sub(1);
-        [place.first, place.second].map(|bucket| (bucket & mask) as usize)
-    }
-}
-
 /// Slots that are not empty. In sums of a byte the compiler handles many slots at once.
 fn count_occupied(slots: &[u8]) -> u64 {
+    work::bytes(slots.len());
     let of_chunk = |slots: &[u8]| slots.iter().map(|slot| u8::from(*slot != 0)).sum::<u8>();
     slots
         .chunks(255)

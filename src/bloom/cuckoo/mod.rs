@@ -18,7 +18,9 @@
 mod buckets;
 mod outline;
 mod place;
+mod room;
 mod shape;
+mod summary;
 
 pub use buckets::{Buckets, NoMemory};
 pub use outline::{Outline, StoredOutline};
@@ -26,9 +28,11 @@ pub use place::Place;
 pub use shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Params, Refusal, Shape, ranges};
 
 use crate::bloom::machine::memory::Relocate;
+use crate::bloom::machine::work;
 
-use buckets::Room;
 use place::Places;
+use room::Room;
+use summary::{Summaries, group_size};
 
 impl From<NoMemory> for Refusal {
     fn from(NoMemory: NoMemory) -> Self {
@@ -50,6 +54,9 @@ pub struct Cuckoo {
     size: u64,
     /// Bytes of the slots that take memory.
     slot_bytes: u64,
+    /// Where filters are many: each that has memory, and is not of the first group, is in there. `None` where they are
+    /// few, or where memory was refused, so that all have to be searched.
+    summaries: Option<Box<Summaries>>,
 }
 
 impl Cuckoo {
@@ -68,27 +75,31 @@ impl Cuckoo {
             deletes: 0,
             size: 0,
             slot_bytes: 0,
+            summaries: None,
         };
         object.grow(limits)?;
         Ok(object)
     }
 
-    /// The object that an outline claims, with nothing in it: a filter takes memory with the first byte that is
-    /// written to it. Returns `None` if the limits do not admit it, once all of it is there, or there is no memory
-    /// for its table.
+    /// Makes the object that an outline claims, with nothing in it: a filter takes memory with the first byte that is
+    /// written to it. Returns `None` if the limits do not admit all that is claimed, or there is no memory for the
+    /// table.
     pub fn claimed(outline: &Outline, limits: &Limits) -> Option<Self> {
         let filters = outline.claim(Self::BASE_BYTES, limits)?;
         Some(Self::from_filters(outline, filters))
     }
 
     /// The object of this outline that has these slots in its filters, oldest first; no slots stand for empty ones,
-    /// which take no memory.
+    /// which take no memory. Returns `None` if there is no memory for its table.
     ///
     /// # Errors
     /// What is wrong with them, in words for a log.
-    pub fn from_outline(outline: &Outline, slots: Vec<Vec<u8>>) -> Result<Self, &'static str> {
+    pub fn from_outline(
+        outline: &Outline,
+        slots: Vec<Vec<u8>>,
+    ) -> Result<Option<Self>, &'static str> {
         let filters = outline.fill(slots)?;
-        Ok(Self::from_filters(outline, filters))
+        Ok(filters.map(|filters| Self::from_filters(outline, filters)))
     }
 
     fn from_filters(outline: &Outline, filters: Vec<Buckets>) -> Self {
@@ -99,6 +110,7 @@ impl Cuckoo {
             deletes: outline.deletes,
             size: 0,
             slot_bytes: 0,
+            summaries: None,
         };
         object.sum_up();
         object.assert_valid();
@@ -152,7 +164,8 @@ impl Cuckoo {
     /// The exact sum of the object's allocations in bytes, including itself.
     pub fn memory_bytes(&self) -> u64 {
         let table = self.filters.capacity() * size_of::<Buckets>();
-        Self::BASE_BYTES + table as u64 + self.slot_bytes
+        let summaries = self.summaries.as_ref().map_or(0, |s| s.memory_bytes());
+        Self::BASE_BYTES + table as u64 + self.slot_bytes + summaries
     }
 
     /// Whether an item is in, or seems to be.
@@ -164,7 +177,18 @@ impl Cuckoo {
     /// Newest first: it is the largest.
     #[inline]
     fn holds(&self, place: Place) -> bool {
-        self.filters.iter().rev().any(|f| f.contains(place))
+        let summaries = self.summaries.as_ref();
+        summaries.is_some_and(|summaries| summaries.holds(place))
+            || self.searched().iter().rev().any(|f| f.contains(place))
+    }
+
+    /// The filters without a summary.
+    #[inline]
+    fn searched(&self) -> &[Buckets] {
+        match self.summaries {
+            Some(_) => &self.filters[..group_size(self.shape.bucket_size)],
+            None => &self.filters,
+        }
     }
 
     /// Reports for each item whether it is in, or seems to be.
@@ -178,7 +202,13 @@ impl Cuckoo {
         while places.take(&mut items) {
             // A bit for each item.
             let (mut found, mut left) = (0, places.mask());
-            for filter in self.filters.iter().rev() {
+            if let Some(summaries) = &self.summaries {
+                let mut report = |index, holds| found |= u64::from(holds) << index;
+                places.each(left, |index, place| report(index, summaries.holds(place)));
+                left &= !found;
+            }
+            for filter in self.searched().iter().rev() {
+                work::steps(1);
                 filter.prefetch_each(&places, left);
                 found |= filter.contains_each(&places, left);
                 left &= !found;
@@ -223,7 +253,7 @@ impl Cuckoo {
     ) {
         let (mut items, mut places) = (items.fuse(), Places::new());
         while places.take(&mut items) {
-            for filter in self.filters.iter().rev() {
+            for filter in self.searched().iter().rev() {
                 filter.prefetch_each(&places, places.mask());
             }
             places.each(places.mask(), |_, place| {
@@ -253,17 +283,46 @@ impl Cuckoo {
     /// in the newest. Returns whether there was one.
     #[inline]
     fn put_in_slot(&mut self, place: Place) -> Result<bool, Refusal> {
-        for filter in self.filters.iter_mut().rev() {
+        let filters = self.filters.len();
+        let summaries = self.summaries.as_ref();
+        let end = summaries.map_or(filters, |summaries| summaries.end_of_room(place, filters));
+        for (index, filter) in self.filters[..end].iter_mut().enumerate().rev() {
+            work::steps(1);
             let unallocated = filter.slots().is_empty();
             if filter.put(place)? {
                 if unallocated {
                     self.slot_bytes += filter.size();
                 }
+                self.summarize(index, |summaries, filters| {
+                    summaries.learn(index, &filters[index], place);
+                });
                 return Ok(true);
             }
         }
+        let max_iterations = self.shape.max_iterations;
         let newest = self.filters.last_mut();
-        Ok(newest.is_some_and(|newest| newest.kick(place, self.shape.max_iterations)))
+        let moved = newest.and_then(|newest| newest.kick(place, max_iterations));
+        if let Some(moved) = moved {
+            let index = filters - 1;
+            self.summarize(index, |summaries, filters| {
+                summaries.learn(index, &filters[index], place);
+                summaries.learn(index, &filters[index], moved);
+            });
+        }
+        Ok(moved.is_some())
+    }
+
+    /// Notes in the summaries what was changed in a filter that has memory, if it has one. Without memory for that there
+    /// are no summaries any more.
+    fn summarize(&mut self, index: usize, note: impl FnOnce(&mut Summaries, &[Buckets])) {
+        if index >= group_size(self.shape.bucket_size)
+            && let Some(summaries) = &mut self.summaries
+        {
+            match summaries.admit(index) {
+                Some(()) => note(summaries, &self.filters),
+                None => self.summaries = None,
+            }
+        }
     }
 
     /// Makes the next filter.
@@ -278,7 +337,9 @@ impl Cuckoo {
         }
         let buckets = self.shape.buckets_of(index).ok_or(Refusal::MemoryLimit)?;
         let mut filter = Buckets::unallocated(buckets, self.shape.bucket_size);
-        let total = self.memory_bytes() + size_of::<Buckets>() as u64 + filter.size();
+        let summaries = |filters| Summaries::most_bytes(filters, buckets, self.shape.bucket_size);
+        let summaries = summaries(index + 1) - summaries(index);
+        let total = self.memory_bytes() + size_of::<Buckets>() as u64 + filter.size() + summaries;
         if filter.size() > limits.filter_bytes || total > limits.object_bytes {
             return Err(Refusal::MemoryLimit);
         }
@@ -288,6 +349,12 @@ impl Cuckoo {
         self.size += filter.size();
         self.slot_bytes += filter.size();
         self.filters.push(filter);
+        let index = self.filters.len() - 1;
+        if index == group_size(self.shape.bucket_size) {
+            self.summaries = Summaries::of(&self.filters, self.shape.bucket_size);
+        } else {
+            self.summarize(index, |_, _| ());
+        }
         Ok(())
     }
 
@@ -295,16 +362,32 @@ impl Cuckoo {
     /// another item.
     pub fn remove(&mut self, item: &[u8]) -> bool {
         let place = Place::of(item);
-        if !self.filters.iter_mut().rev().any(|f| f.remove(place)) {
+        let summaries = self.summaries.as_ref();
+        let end = summaries.map_or(usize::MAX, |summaries| summaries.end_of_holders(place));
+        let end = end.min(self.filters.len());
+        let taken_from = self.filters[..end]
+            .iter_mut()
+            .rposition(|f| f.remove(place));
+        let Some(index) = taken_from else {
             return false;
-        }
+        };
+        self.summarize(index, |summaries, filters| {
+            summaries.forget(index, filters, place);
+        });
         self.items = self.items.saturating_sub(1);
         self.deletes = self.deletes.saturating_add(1);
-        if self.filters.len() > 1 && self.deletes.saturating_mul(10) > self.items {
+        if self.filters.len() > 1 && self.is_due() {
             self.compact_filters(Stop::WhereSomethingStays);
         }
         self.assert_valid();
         true
+    }
+
+    /// Whether more than a tenth of what is in was removed. Where a header claimed too few items, the occupied slots
+    /// decide, so that not each removal is followed by a compaction.
+    fn is_due(&self) -> bool {
+        let removed = self.deletes.saturating_mul(10);
+        removed > self.items && removed > self.filters.iter().map(Buckets::occupied).sum()
     }
 
     /// Moves what it can to older filters, and drops the newest ones that are empty then. Returns whether
@@ -320,8 +403,8 @@ impl Cuckoo {
         let mut room = Room::of(&self.filters);
         for index in (1..self.filters.len()).rev() {
             let (older, newer) = self.filters.split_at_mut(index);
-            room.without(&newer[0]);
-            changed |= newer[0].move_to(older, &mut room);
+            room.exclude(&newer[0], older);
+            changed |= room.fill_from(&mut newer[0], older);
             if newer[0].occupied() > 0 {
                 if stop == Stop::WhereSomethingStays {
                     break;
@@ -333,6 +416,7 @@ impl Cuckoo {
         }
         self.filters.shrink_to_fit();
         self.deletes = 0;
+        self.summaries = None;
         self.sum_up();
         changed
     }
@@ -351,9 +435,21 @@ impl Cuckoo {
             return Ok(false);
         }
         let unallocated = filter.slots().is_empty();
-        filter.write(usize::try_from(within).map_err(|_| NoMemory)?, slots)?;
+        let start = usize::try_from(within).map_err(|_| NoMemory)?;
+        let lost = filter.write(start, slots)?;
         if unallocated {
             self.slot_bytes += filter.slots().len() as u64;
+        }
+        if !filter.slots().is_empty() {
+            let bucket_size = u64::from(self.shape.bucket_size);
+            let end = (within + slots.len() as u64).div_ceil(bucket_size);
+            self.summarize(index, |summaries, filters| {
+                if lost {
+                    summaries.renew(index, filters);
+                } else {
+                    summaries.learn_all(index, &filters[index], within / bucket_size..end);
+                }
+            });
         }
         self.assert_valid();
         Ok(true)
@@ -384,26 +480,39 @@ impl Cuckoo {
         for filter in &self.filters {
             filters.push(filter.try_clone().ok()?);
         }
-        Some(Self { filters, ..*self })
+        let summaries = self.summaries.as_ref();
+        let summaries = summaries.and_then(|summaries| summaries.try_clone());
+        Some(Self {
+            filters,
+            summaries,
+            ..*self
+        })
     }
 
     /// Has the allocations moved to other memory, from step number `begin` on. Returns the number of the step at
     /// which to go on, or `None` at the end.
     pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
-        for step in begin..=self.filters.len() {
+        let filters = self.filters.len();
+        let summaries = self.summaries.as_ref().map_or(0, |s| s.movable());
+        for step in begin..=filters + summaries {
             if step > begin && by.has_enough() {
                 return Some(step);
             }
-            match step.checked_sub(1) {
-                None => self.filters = by.table(std::mem::take(&mut self.filters)),
-                Some(index) => self.filters[index].relocate(|slots| by.blob(slots)),
+            match (step.checked_sub(1), &mut self.summaries) {
+                (None, _) => self.filters = by.table(std::mem::take(&mut self.filters)),
+                (Some(index), Some(summaries)) if index >= filters => {
+                    summaries.relocate(index - filters, by);
+                }
+                (Some(index), _) => self.filters[index].relocate(|slots| by.blob(slots)),
             }
         }
         self.assert_valid();
         None
     }
 
+    /// Derives from the filters what is kept of them.
     fn sum_up(&mut self) {
+        self.summaries = Summaries::of(&self.filters, self.shape.bucket_size);
         self.size = self.filters.iter().map(Buckets::size).sum();
         let bytes = self.filters.iter().map(|f| f.slots().len() as u64);
         self.slot_bytes = bytes.sum();
@@ -420,6 +529,10 @@ impl Cuckoo {
             for (index, filter) in self.filters.iter().enumerate() {
                 assert_eq!(self.shape.bytes_of(index as u64), Some(filter.size()));
                 assert!(filter.is_valid(), "filter {index}");
+            }
+            if let Some(summaries) = &self.summaries {
+                let anew = Summaries::of(&self.filters, self.shape.bucket_size).expect("memory");
+                assert!(summaries.are(&anew));
             }
         }
     }

@@ -1,7 +1,10 @@
 //! What an object is without its slots, and what a valid one is. Bytes from outside become an [`Outline`] first.
 
+use crate::bloom::machine::{memory, work};
+
 use super::buckets::Buckets;
 use super::shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Shape, ranges};
+use super::summary::Summaries;
 
 /// The numbers of an object as they were read.
 #[derive(Clone, Copy, Debug)]
@@ -89,40 +92,52 @@ impl Outline {
         (0..self.filters).filter_map(move |index| shape.buckets_of(index))
     }
 
-    /// The filters, with nothing in them, and no memory until something is. Returns `None` if the limits do not
-    /// admit them, once all are there, in an object that takes `own_bytes` itself, or if there is no memory for
-    /// the table.
+    /// Makes the filters, empty and without memory for their slots. Returns `None` if the limits do not admit them,
+    /// once all slots have memory, in an object that takes `own_bytes` itself, or if there is no memory for
+    /// their table.
     ///
-    /// Nothing stands behind what is claimed here, so that limits on the size of one filter and on how many
-    /// there may be limit the whole, too. The number alone is not limited: small filters may be many.
+    /// A claim is backed by no data, so the limits come first: it may be as large as an object that grew within them.
     pub(super) fn claim(&self, own_bytes: u64, limits: &Limits) -> Option<Vec<Buckets>> {
-        let (mut filters, mut total) = (Vec::new(), own_bytes);
-        let count = usize::try_from(self.filters).ok()?;
-        filters.try_reserve_exact(count).ok()?;
+        if self.filters > limits.filters {
+            return None;
+        }
+        let mut total = own_bytes
+            + Summaries::most_bytes(
+                self.filters,
+                self.shape.first_buckets,
+                self.shape.bucket_size,
+            );
         for buckets in self.buckets() {
-            let filter = Buckets::unallocated(buckets, self.shape.bucket_size);
-            if filter.size() > limits.filter_bytes {
+            work::steps(1);
+            let bytes = buckets * u64::from(self.shape.bucket_size);
+            total += bytes + size_of::<Buckets>() as u64;
+            if bytes > limits.filter_bytes || total > limits.object_bytes {
                 return None;
             }
-            total += filter.size() + size_of::<Buckets>() as u64;
-            filters.push(filter);
         }
-        let most = limits.filter_bytes.saturating_mul(limits.filters);
-        (total <= limits.object_bytes.min(most)).then_some(filters)
+        let mut filters = Vec::new();
+        let count = usize::try_from(self.filters).ok()?;
+        filters.try_reserve_exact(count).ok()?;
+        let empty = |buckets| Buckets::unallocated(buckets, self.shape.bucket_size);
+        filters.extend(self.buckets().map(empty));
+        Some(filters)
     }
 
-    /// The filters that have these slots, oldest first.
-    pub(super) fn fill(&self, slots: Vec<Vec<u8>>) -> Result<Vec<Buckets>, &'static str> {
+    /// The filters that have these slots, oldest first, or `None` if there is no memory for their table.
+    pub(super) fn fill(&self, slots: Vec<Vec<u8>>) -> Result<Option<Vec<Buckets>>, &'static str> {
         if slots.len() as u64 != self.filters {
             return Err("filters that are not as many as they should be");
         }
-        let mut filters = Vec::new();
-        filters.reserve_exact(slots.len());
+        let Some(mut filters) = memory::reserved(slots.len()) else {
+            return Ok(None);
+        };
         for (slots, buckets) in slots.into_iter().zip(self.buckets()) {
-            let slots = slots.into_boxed_slice();
+            let Some(slots) = memory::boxed(slots) else {
+                return Ok(None);
+            };
             let filter = Buckets::from_slots(slots, buckets, self.shape.bucket_size);
             filters.push(filter.ok_or("filter of another size than it should be")?);
         }
-        Ok(filters)
+        Ok(Some(filters))
     }
 }

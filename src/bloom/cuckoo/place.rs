@@ -77,19 +77,6 @@ impl Places {
         self.count > 0
     }
 
-    /// None again.
-    pub const fn clear(&mut self) {
-        self.count = 0;
-    }
-
-    /// One more.
-    pub fn push(&mut self, place: Place) {
-        self.first[self.count] = place.first;
-        self.second[self.count] = place.second;
-        self.fingerprints[self.count] = place.fingerprint.into();
-        self.count += 1;
-    }
-
     /// How many.
     pub const fn count(&self) -> usize {
         self.count

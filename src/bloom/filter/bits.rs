@@ -21,9 +21,33 @@ pub fn set_all(bitmap: &mut [u8], positions: impl Iterator<Item = u64>) -> bool 
     changed != 0
 }
 
-/// Whether all bits that are set in another bitmap of this length are set in this one.
-pub fn hold(bitmap: &[u8], other: &[u8]) -> bool {
-    words::run(Hold { bitmap, other })
+/// The bits of a byte that another has and this one lacks.
+#[inline(always)]
+pub const fn lacks(own: u8, other: u8) -> u8 {
+    other & !own
+}
+
+/// Returns the first byte in which another bitmap of this length has a bit that this one lacks.
+pub fn lacking(bitmap: &[u8], other: &[u8]) -> Option<usize> {
+    words::run(Lacking { bitmap, other })
+}
+
+/// Returns the first place at which `lacks` of two bytes is not 0. The slices have one length.
+#[inline(always)]
+pub fn first_lacking(own: &[u8], other: &[u8], lacks: impl Fn(u8, u8) -> u8) -> Option<usize> {
+    let (pieces, _) = own.as_chunks::<PIECE>();
+    let (other_pieces, _) = other.as_chunks::<PIECE>();
+    let piece = pieces.iter().zip(other_pieces).position(|(own, other)| {
+        let lacked = own
+            .iter()
+            .zip(other)
+            .map(|(own, other)| lacks(*own, *other));
+        lacked.fold(0, |all, bits| all | bits) != 0
+    });
+    let begin = piece.unwrap_or(pieces.len()) * PIECE;
+    let mut rest = own[begin..].iter().zip(&other[begin..]);
+    let within = rest.position(|(own, other)| lacks(*own, *other) != 0);
+    within.map(|at| begin + at)
 }
 
 /// How many bits are set.
@@ -44,26 +68,18 @@ pub fn unite(bitmap: &mut [u8], other: &[u8]) -> u64 {
 /// Bytes that are handled together, so that the compiler uses words as wide as it is allowed to.
 const PIECE: usize = 512;
 
-struct Hold<'b> {
+struct Lacking<'b> {
     bitmap: &'b [u8],
     other: &'b [u8],
 }
 
-impl Task for Hold<'_> {
+impl Task for Lacking<'_> {
     const USE: Use = Use::Passes;
-    type Output = bool;
+    type Output = Option<usize>;
 
     #[inline(always)]
-    fn run<W: Words>(self) -> bool {
-        let (pieces, rest) = self.bitmap.as_chunks::<PIECE>();
-        let (other_pieces, other_rest) = self.other.as_chunks::<PIECE>();
-        pieces.iter().zip(other_pieces).all(|(own, other)| {
-            let missing = own.iter().zip(other).map(|(own, other)| other & !own);
-            missing.fold(0, |all, bits| all | bits) == 0
-        }) && rest
-            .iter()
-            .zip(other_rest)
-            .all(|(own, other)| other & !own == 0)
+    fn run<W: Words>(self) -> Option<usize> {
+        first_lacking(self.bitmap, self.other, lacks)
     }
 }
 

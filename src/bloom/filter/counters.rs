@@ -2,6 +2,9 @@
 //! low half of byte `i/2`, or the high half where `i` is odd.
 
 use crate::bloom::machine::words::{self, Task, Use, Words};
+use crate::bloom::machine::work;
+
+use super::bits;
 
 /// A counter that reaches this stays there: how often it was passed is unknown.
 pub const SATURATED: u8 = 15;
@@ -69,10 +72,20 @@ pub fn unite(cells: &mut [u8], other: &[u8]) -> u64 {
     words::run(Unite { cells, other })
 }
 
-/// Whether no counter of another filter of the same size is larger than its own here.
-pub fn hold(cells: &[u8], other: &[u8]) -> bool {
-    let mut pairs = cells.iter().zip(other);
-    pairs.all(|(two, other)| two & 15 >= other & 15 && two >> 4 >= other >> 4)
+/// Returns 0 if neither counter of a byte is smaller than another's.
+#[inline(always)]
+pub fn lacks(two: u8, other: u8) -> u8 {
+    u8::from(two & 15 < other & 15) | u8::from(two >> 4 < other >> 4)
+}
+
+/// Returns the first byte in which another filter of the same size has a counter that is larger than its own here.
+pub fn lacking(cells: &[u8], other: &[u8]) -> Option<usize> {
+    words::run(Lacking { cells, other })
+}
+
+/// The sum of all counters.
+pub fn sum(cells: &[u8]) -> u64 {
+    words::run(Sum { cells })
 }
 
 /// How many counters are not 0.
@@ -121,6 +134,41 @@ impl Task for Unite<'_> {
             + rest
                 .map(|(two, other)| u64::from(unite(two, *other)))
                 .sum::<u64>()
+    }
+}
+
+struct Sum<'c> {
+    cells: &'c [u8],
+}
+
+impl Task for Sum<'_> {
+    const USE: Use = Use::Passes;
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        work::bytes(self.cells.len());
+        // No more than 8 bytes of two counters each: the sum of their halves fits a byte.
+        let sum = |eight: &[u8]| eight.iter().map(|two| (two & 15) + (two >> 4)).sum::<u8>();
+        self.cells
+            .chunks(8)
+            .map(|eight| u64::from(sum(eight)))
+            .sum()
+    }
+}
+
+struct Lacking<'c> {
+    cells: &'c [u8],
+    other: &'c [u8],
+}
+
+impl Task for Lacking<'_> {
+    const USE: Use = Use::Passes;
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> Option<usize> {
+        bits::first_lacking(self.cells, self.other, lacks)
     }
 }
 

@@ -40,10 +40,43 @@ impl Filter {
         let gone = self.count(probe) == 0;
         self.items = self.items.saturating_sub(u64::from(gone));
         self.settle(|in_use| in_use.saturating_sub(fewer));
+        if let Layout::Counters { is_surely_full, .. } = &mut self.layout {
+            *is_surely_full = false;
+        }
         if self.is_unused() {
             self.items = 0;
         }
         true
+    }
+
+    /// Finds out whether a full filter of counters has room, and if so, lowers its number of items.
+    ///
+    /// That number drifts up while items come and go, because a false positive on removal stays counted. But each item
+    /// counts once for each hash function, so that the sum of the counters tells how many there can be: exactly, unless
+    /// some were added more than once or counters are saturated. It takes a pass over the counters, once after each
+    /// removal at most.
+    pub(crate) fn make_room(&mut self) -> bool {
+        let Layout::Counters {
+            hashes,
+            in_use,
+            is_surely_full,
+        } = self.layout
+        else {
+            return false;
+        };
+        // What saturated is not known any more.
+        if is_surely_full || in_use == u32::MAX {
+            return false;
+        }
+        let most = counters::sum(self.bitmap()).div_ceil(hashes.into());
+        if most < self.items {
+            self.items = most;
+            self.settle(|in_use| in_use);
+        }
+        if let Layout::Counters { is_surely_full, .. } = &mut self.layout {
+            *is_surely_full = self.items >= self.capacity;
+        }
+        !self.is_full()
     }
 
     /// Whether it is a filter of counters of which none is in use, so that it claims nothing.
@@ -58,7 +91,7 @@ impl Filter {
     #[inline(always)]
     fn settle(&mut self, change: impl Fn(u32) -> u32) {
         let positions = to_double(self.positions());
-        if let Layout::Counters { hashes, in_use } = &mut self.layout {
+        if let Layout::Counters { hashes, in_use, .. } = &mut self.layout {
             // What saturated is not known any more.
             if *in_use == u32::MAX {
                 return;

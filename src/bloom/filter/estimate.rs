@@ -1,8 +1,10 @@
 //! What is known of a filter's error rate, and of the items that it claims.
 
+use crate::bloom::hash::Probe;
 use crate::bloom::number::to_double;
 
 use super::asked::{self, Likely};
+use super::cells::Cells;
 use super::single::{Filter, Layout};
 use super::{bits, rate};
 
@@ -59,6 +61,19 @@ impl Filter {
             })
         };
         (0..self.hashes()).map(|_| position()).collect()
+    }
+
+    /// How many of an item's positions are in use before the first that is not: all of them, if the filter claims the item.
+    pub(crate) fn leading_in_use(&self, probe: Probe) -> u32 {
+        let in_use = |position: &u64| self.is_in_use(*position);
+        let leading =
+            |positions: &mut dyn Iterator<Item = u64>| positions.take_while(in_use).count();
+        let count = match self.cells() {
+            Cells::Bits => leading(&mut self.bits_of::<false>(probe)),
+            Cells::BareBits => leading(&mut self.bits_of::<true>(probe)),
+            Cells::Counters => leading(&mut self.counters_of(probe)),
+        };
+        u32::try_from(count).unwrap_or(u32::MAX)
     }
 
     /// The positions of cells that are set, or count.

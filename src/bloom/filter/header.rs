@@ -13,9 +13,9 @@ use crate::bloom::hash::Seed;
 use super::cells::{Cells, HEADER_BYTES};
 use super::geometry::Geometry;
 
-/// The most hash functions that a filter may have. The tightest rate that a double can hold needs
-/// 1,075; a larger number in a file is a mistake or an attack.
-pub const MAX_HASHES: u32 = 4096;
+/// The most hash functions of a filter. The smallest rate that a double can hold needs 1,075, and some more where a
+/// size is rounded up to whole bytes.
+pub const MAX_HASHES: u32 = 1100;
 
 /// What a header says.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -8,6 +8,7 @@
 
 use crate::bloom::hash::Probe;
 use crate::bloom::machine::words::Words;
+use crate::bloom::machine::work;
 
 /// The largest prime below 2⁶⁴.
 const P: u64 = 0xFFFF_FFFF_FFFF_FFC5;
@@ -41,6 +42,7 @@ impl<const BARE: bool> Positions<BARE> {
     fn next_like(&mut self, round: u32) -> Option<u64> {
         let is_there = self.round < self.hashes;
         is_there.then(|| {
+            work::steps(1);
             let point = point::<u64, BARE>(round, self.sum, self.probe.b);
             self.round += 1;
             self.sum = self.sum.wrapping_add(self.probe.b);

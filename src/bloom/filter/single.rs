@@ -32,8 +32,13 @@ pub struct Filter {
 pub(super) enum Layout {
     /// A header, then bits.
     Bits { hashes: u16 },
-    /// A header, then counters; and how many of them are not 0.
-    Counters { hashes: u16, in_use: u32 },
+    /// A header, then counters; how many of them are not 0; and whether nothing was removed since it was found to be full
+    /// by the sum of its counters.
+    Counters {
+        is_surely_full: bool,
+        hashes: u16,
+        in_use: u32,
+    },
     /// Bits alone; and how many at the end are unused.
     BareBits { hashes: u16, unused: u16 },
     /// A header. The bits are in one of the lanes of an [`Interleaved`].
@@ -135,7 +140,11 @@ impl Filter {
         let hashes = u16::try_from(geometry.hashes).unwrap_or(u16::MAX);
         let layout = match geometry.cells {
             Cells::Bits => Layout::Bits { hashes },
-            Cells::Counters => Layout::Counters { hashes, in_use },
+            Cells::Counters => Layout::Counters {
+                hashes,
+                in_use,
+                is_surely_full: false,
+            },
             Cells::BareBits => Layout::BareBits {
                 hashes,
                 unused: Self::unused(geometry).ok_or("more bytes than bits")?,
@@ -271,7 +280,7 @@ impl Filter {
 
     /// The positions of an item's bits.
     #[inline(always)]
-    fn bits_of<const BARE: bool>(&self, probe: Probe) -> Positions<BARE> {
+    pub(super) fn bits_of<const BARE: bool>(&self, probe: Probe) -> Positions<BARE> {
         Positions::new(probe, self.modulus::<BARE, 1>(), self.hashes())
     }
 

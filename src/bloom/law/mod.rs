@@ -17,9 +17,10 @@ mod step;
 mod tightening;
 
 use crate::bloom::filter::{Cells, Filter};
+use crate::bloom::machine::memory;
 use crate::bloom::number::{Fraction, MAX_CAPACITY};
 
-pub use limits::{Limits, MAX_FILTERS, MAX_HASHES_OF_STACK, Refusal};
+pub use limits::{Allowance, Depth, Limits, MAX_FILTERS, Refusal};
 pub use link::Link;
 pub use params::{Growth, Params};
 pub use redisbloom::Links;
@@ -40,6 +41,17 @@ impl Law {
     /// The law of an object that this module makes.
     pub const fn of(params: &Params) -> Self {
         Self::Series(Series::of(params))
+    }
+
+    /// A copy in memory of its own, or `None` if there is none.
+    pub fn try_clone(&self) -> Option<Self> {
+        Some(match self {
+            Self::Series(series) => Self::Series(*series),
+            Self::RedisBloom(links) => Self::RedisBloom(Box::new(Links {
+                all: memory::copied(&links.all)?.into_vec(),
+                ..**links
+            })),
+        })
     }
 
     /// What the rates sum to, their ratio, and the growth of capacities, for every law.
@@ -107,35 +119,35 @@ impl Law {
         Ok(())
     }
 
-    pub fn step(&self, at: &Standing, limits: Limits) -> Result<Step, Refusal> {
-        let step = self.next(at)?;
-        step.admit(at, limits)?;
+    pub fn step(&self, at: &Standing, allowance: Allowance) -> Result<Step, Refusal> {
+        let step = self.next(at, allowance)?;
+        step.admit(at, allowance)?;
         Ok(step)
     }
 
     /// The next filter, whether limits admit it or not.
-    fn next(&self, at: &Standing) -> Result<Step, Refusal> {
+    fn next(&self, at: &Standing, allowance: Allowance) -> Result<Step, Refusal> {
         match self {
-            Self::Series(series) => series.step(at),
+            Self::Series(series) => series.step(at, allowance.rest),
             Self::RedisBloom(links) => links.step(at),
         }
     }
 
     /// The capacity that growth reaches before something stops it, and what does: nothing, where that is
     /// [`MAX_CAPACITY`].
-    pub fn reach(&self, mut at: Standing, limits: Limits) -> (u64, Option<Refusal>) {
+    pub fn reach(&self, mut at: Standing, allowance: Allowance) -> (u64, Option<Refusal>) {
         loop {
             if at.filters > 0 && self.growth() == Growth::Fixed {
                 return (at.capacity, Some(Refusal::Full));
             }
-            let step = match self.next(&at) {
+            let step = match self.next(&at, allowance) {
                 Ok(step) => step,
                 Err(refusal) => return (at.capacity, Some(refusal)),
             };
-            match step.admit(&at, limits) {
+            match step.admit(&at, allowance) {
                 Ok(()) => at.push(&step),
                 // If only the number's width stops it, nothing does.
-                Err(_) if !step.fits_number(&at) && step.is_within(&at, limits) => {
+                Err(_) if !step.fits_number(&at) && step.is_within(&at, allowance) => {
                     return (MAX_CAPACITY, None);
                 }
                 Err(refusal) => return (at.capacity, Some(refusal)),

@@ -8,7 +8,8 @@
 //!
 //! The next filter takes as many items as the newest one times the expansion, and at least a sixteenth of what
 //! the stack takes already. So its depth is logarithmic, also where the expansion is 1: no more than
-//! some 700 filters for 2⁶³ items.
+//! some 700 filters for 2⁶³ items. Once the object has half of the filters, or of the hash functions, that it may have,
+//! the next filter takes at least as many items as all before it.
 //!
 //! valkey-bloom makes filter `i` for `p·rⁱ`, by the classic formula, and takes the expansion alone. An object
 //! that it made goes on so here, bit for bit.
@@ -16,7 +17,7 @@
 use crate::bloom::filter::{Cells, Filter, Geometry};
 use crate::bloom::number::{Fraction, power, to_double};
 
-use super::limits::Refusal;
+use super::limits::{Depth, Refusal};
 use super::params::{Growth, Params};
 use super::step::{Standing, Step};
 use super::tightening::Tightening;
@@ -104,22 +105,24 @@ impl Series {
         }
     }
 
-    /// The capacity of the next filter; what overflows is at least as large as the largest.
-    fn next_capacity(&self, at: &Standing) -> u64 {
+    /// The capacity of the next filter; what overflows is at least as large as the largest. The rest of the object is
+    /// this deep.
+    fn next_capacity(&self, at: &Standing, rest: Depth) -> u64 {
         if at.filters == 0 {
             return at.newest;
         }
         let next = at.newest.saturating_mul(self.growth.expansion().into());
-        if self.tightening.is_ours() {
-            next.max(at.capacity.div_ceil(LEAST_GROWTH))
-        } else {
-            next
+        if !self.tightening.is_ours() {
+            return next;
         }
+        let is_deep = rest.and(at.depth()).is_past_half_of(Depth::most(at.cells));
+        let part = if is_deep { 1 } else { LEAST_GROWTH };
+        next.max(at.capacity.div_ceil(part))
     }
 
-    pub fn step(&self, at: &Standing) -> Result<Step, Refusal> {
+    pub fn step(&self, at: &Standing, rest: Depth) -> Result<Step, Refusal> {
         let rate = self.rate(at.filters).ok_or(Refusal::RateTooSmall)?;
-        let capacity = self.next_capacity(at);
+        let capacity = self.next_capacity(at, rest);
         Ok(Step {
             capacity,
             geometry: self.size(capacity, rate, at.cells, at.hashes),

@@ -3,7 +3,7 @@
 use crate::bloom::filter::{Cells, Filter, Geometry};
 use crate::bloom::number::MAX_CAPACITY;
 
-use super::limits::{Limits, MAX_FILTERS, Refusal};
+use super::limits::{Allowance, Depth, MAX_FILTERS, Refusal};
 use super::link::Link;
 
 /// The state of a stack before its next filter.
@@ -15,6 +15,8 @@ pub struct Standing {
     pub newest: u64,
     /// Number of hash functions of the newest filter; while there is none, more than any has.
     pub hashes: u32,
+    /// Number of hash functions of all filters so far.
+    pub all_hashes: u64,
     /// Capacity of the filters so far.
     pub capacity: u64,
     /// Bytes of the object so far.
@@ -42,14 +44,21 @@ impl Step {
     }
 
     /// Whether limits admit it and the object with it.
-    pub fn is_within(&self, at: &Standing, limits: Limits) -> bool {
+    pub fn is_within(&self, at: &Standing, allowance: Allowance) -> bool {
+        let limits = allowance.limits;
+        let own = Depth {
+            filters: 1,
+            hashes: self.geometry.hashes.into(),
+        };
+        let depth = allowance.rest.and(at.depth()).and(own);
         self.geometry.blob_bytes() <= limits.filter_bytes
             && at.bytes.saturating_add(self.cost()) <= limits.object_bytes
+            && depth.is_within(Depth::most(at.cells))
     }
 
     /// Requires that the stack can take it within limits.
-    pub fn admit(&self, at: &Standing, limits: Limits) -> Result<(), Refusal> {
-        if self.fits_number(at) && at.filters < MAX_FILTERS && self.is_within(at, limits) {
+    pub fn admit(&self, at: &Standing, allowance: Allowance) -> Result<(), Refusal> {
+        if self.fits_number(at) && at.filters < MAX_FILTERS && self.is_within(at, allowance) {
             Ok(())
         } else {
             Err(Refusal::MemoryLimit)
@@ -64,11 +73,20 @@ impl Step {
 }
 
 impl Standing {
+    /// The depth of the stack.
+    pub const fn depth(&self) -> Depth {
+        Depth {
+            filters: self.filters,
+            hashes: self.all_hashes,
+        }
+    }
+
     /// The state after one more filter, whose capacity is known to fit.
     pub fn push(&mut self, step: &Step) {
         self.filters += 1;
         self.newest = step.capacity;
         self.hashes = step.geometry.hashes;
+        self.all_hashes += u64::from(step.geometry.hashes);
         self.capacity += step.capacity;
         self.bytes = self.bytes.saturating_add(step.cost());
     }

@@ -1,4 +1,4 @@
-//! Zeroed memory, moving what was allocated, and prefetching.
+//! Memory that may be refused, moving what was allocated, and prefetching.
 
 /// Moves what an object allocated.
 pub trait Relocate {
@@ -29,10 +29,32 @@ pub fn zeroed(len: usize) -> Option<Box<[u8]>> {
     Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(block, len)) })
 }
 
+/// An empty table with room for exactly `len` values, or `None` if there is no memory for it.
+pub fn reserved<T>(len: usize) -> Option<Vec<T>> {
+    let mut table = Vec::new();
+    table.try_reserve_exact(len).ok()?;
+    Some(table)
+}
+
+/// Frees a table's spare room. The table keeps the room if there is no memory for an exact copy.
+pub fn fit<T>(table: &mut Vec<T>) {
+    if table.capacity() > table.len()
+        && let Some(mut exact) = reserved(table.len())
+    {
+        exact.append(table);
+        *table = exact;
+    }
+}
+
+/// Boxes the values of a table, or returns `None` if it has spare room and there is no memory for an exact copy.
+pub fn boxed<T>(mut table: Vec<T>) -> Option<Box<[T]>> {
+    fit(&mut table);
+    (table.capacity() == table.len()).then(|| table.into_boxed_slice())
+}
+
 /// A copy of values, with no room to spare, or `None` if there is no memory for it.
 pub fn copied<T: Copy>(values: &[T]) -> Option<Box<[T]>> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(values.len()).ok()?;
+    let mut copy = reserved(values.len())?;
     copy.extend_from_slice(values);
     Some(copy.into_boxed_slice())
 }

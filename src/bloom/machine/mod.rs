@@ -2,3 +2,4 @@
 
 pub mod memory;
 pub mod words;
+pub mod work;

@@ -2,11 +2,12 @@
 
 use crate::bloom::filter::Interleaved;
 use crate::bloom::hash::{BATCH, Batch, Probe};
-use crate::bloom::law::{Growth, Limits, Refusal};
-use crate::bloom::stack::{self, Added, Known, ROW, Row, Stack};
+use crate::bloom::law::{Allowance, Growth, Refusal};
+use crate::bloom::stack::{self, Added, Known, ROW, Row, Stack, ToTheEnd};
 
+use super::lanes::Claims;
 use super::period::Period;
-use super::timeline::{Timeline, any_contains, newest_first};
+use super::timeline::{Timeline, any_contains, depth_of, newest_first};
 use super::window::Time;
 
 /// So many times interleaving goes on with each item that is added, and with each batch: some microseconds.
@@ -14,33 +15,32 @@ const TIMES_OF_ITEM: usize = 1;
 const TIMES_OF_BATCH: usize = 16;
 
 impl Timeline {
-    /// Adds an item, after [`tidy`](Self::tidy); to counters, with its id if it has one. Calls `limits` only
+    /// Adds an item, after [`tidy`](Self::tidy); to counters, with its id if it has one. Calls `allowance` only
     /// if the object has to grow.
     pub fn add(
         &mut self,
         probe: Probe,
         time: Time,
         id: Option<u64>,
-        limits: impl Fn() -> Limits,
+        allowance: impl Fn() -> Allowance,
     ) -> Result<Added, Refusal> {
         let target = self.target(time);
         let mut renews = false;
         if !self.shape.is_counting() {
-            self.interleave(TIMES_OF_ITEM, time.now_ms, &limits);
-            let (since, earlier, later) = self.around(target, time.now_ms);
-            let claims = self.lanes.claims(probe, since, target);
+            self.interleave(TIMES_OF_ITEM, time.now_ms, &allowance);
+            let claims = self.claims_around(probe, target, time.now_ms);
             // A later period keeps it for as long as requested.
-            if claims.from != 0 || any_contains(later, probe) {
+            if claims.from != 0 {
                 return Ok(Added::Present);
             }
-            renews = claims.before != 0 || any_contains(earlier, probe);
+            renews = claims.before != 0;
         }
         let index = self.period_of(target);
         let added = if let Some(index) = index {
-            self.add_to(index, probe, id, limits)
+            self.add_to(index, probe, id, allowance)
         } else {
-            let index = self.open(target, limits())?;
-            let added = self.add_to(index, probe, id, limits);
+            let index = self.open(target, allowance())?;
+            let added = self.add_to(index, probe, id, allowance);
             if added.is_err() {
                 let period = self.periods.remove(index);
                 if let Some(lane) = period.lane {
@@ -53,6 +53,41 @@ impl Timeline {
         if renews { renewed(added) } else { added }
     }
 
+    /// Which periods claim an item: those from `target` on, or if none of them does, those before.
+    fn claims_around(&self, probe: Probe, target: u64, now_ms: u64) -> Claims {
+        let (since, earlier, later) = self.around(target, now_ms);
+        if self.is_deep {
+            let batch = Batch::of_probes(&mut std::iter::once(probe));
+            return self.claims_patiently(&batch, 1, (since, earlier, later), target);
+        }
+        let mut claims = self.lanes.claims(probe, since, target);
+        claims.from |= u64::from(claims.from == 0 && any_contains(later, probe));
+        if claims.from == 0 && claims.before == 0 {
+            claims.before = any_contains(earlier, probe).into();
+        }
+        claims
+    }
+
+    /// Which periods claim each item of a batch whose bit in `items` is set, likewise.
+    fn claims_of_batch_around(
+        &self,
+        batch: &Batch,
+        items: u64,
+        target: u64,
+        now_ms: u64,
+    ) -> Claims {
+        let (since, earlier, later) = self.around(target, now_ms);
+        if self.is_deep {
+            return self.claims_patiently(batch, items, (since, earlier, later), target);
+        }
+        let lanes = &self.lanes;
+        let mut claims = lanes.claims_of_batch(batch, items, since, target, &mut ToTheEnd);
+        claims.from |= stack::claims_of_any(batch, newest_first(later), items & !claims.from);
+        let left = items & !(claims.from | claims.before);
+        claims.before |= stack::claims_of_any(batch, newest_first(earlier), left);
+        claims
+    }
+
     /// Adds each item in turn, and passes the result of [`add`](Self::add) to `outcome`. Stops after the first
     /// refusal.
     #[inline(never)]
@@ -61,12 +96,12 @@ impl Timeline {
         mut items: impl Iterator<Item = &'i [u8]>,
         time: Time,
         id: Option<u64>,
-        limits: impl Fn() -> Limits,
+        allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
         let mut row = Row::new();
         loop {
-            self.interleave(TIMES_OF_BATCH, time.now_ms, &limits);
+            self.interleave(TIMES_OF_BATCH, time.now_ms, &allowance);
             let batch = Batch::of(&self.hasher, &mut items);
             let mut each = |added: Result<_, _>| {
                 outcome(added);
@@ -77,14 +112,14 @@ impl Timeline {
                 if self.shape.is_counting() {
                     first = self.count_batch(&batch, first, id, &mut row, &mut each);
                 } else {
-                    match self.add_batch(&batch, first, time, &mut row, &limits, &mut each) {
+                    match self.add_batch(&batch, first, time, &mut row, &allowance, &mut each) {
                         Some(next) => first = next,
                         None => return,
                     }
                 }
                 // The object has to grow for the next item, or may have to.
                 if first < batch.len() {
-                    if !each(self.add(batch.probe(first), time, id, &limits)) {
+                    if !each(self.add(batch.probe(first), time, id, &allowance)) {
                         return;
                     }
                     first += 1;
@@ -105,7 +140,7 @@ impl Timeline {
         first: usize,
         time: Time,
         row: &mut Row,
-        limits: impl Fn() -> Limits,
+        allowance: impl Fn() -> Allowance,
         mut each: impl FnMut(Result<Added, Refusal>) -> bool,
     ) -> Option<usize> {
         let target = self.target(time);
@@ -113,14 +148,9 @@ impl Timeline {
             return Some(first);
         };
         let items = batch.mask_from(first);
-        let (since, earlier, later) = self.around(target, time.now_ms);
-        let in_lanes = self.lanes.claims_of_batch(batch, items, since, target);
-        let present = in_lanes.from;
-        let present = present | stack::claims_of_any(batch, newest_first(later), items & !present);
-        let renewed_items = in_lanes.before & !present;
-        let unclaimed = items & !(present | renewed_items);
-        let renewed_items =
-            renewed_items | stack::claims_of_any(batch, newest_first(earlier), unclaimed);
+        let claims = self.claims_of_batch_around(batch, items, target, time.now_ms);
+        let present = claims.from;
+        let renewed_items = claims.before & !present;
         let mut item = first;
         let each = |added| {
             let renews = renewed_items >> item & 1 == 1;
@@ -131,17 +161,19 @@ impl Timeline {
         if let (Some(lane), [_]) = (*lane, stack.filters()) {
             let (filters, lane) = self.lanes.filters_of_mut(lane);
             let place = (stack, filters, lane);
-            return add_batch_to_lane(batch, first, present, row, place, limits, each);
+            return add_batch_to_lane(batch, first, present, row, place, allowance, each);
         }
         let base = self.base_bytes();
-        let (period, limits) = beside_others(&mut self.periods, base, index, limits);
+        let (period, allowance) = beside_others(&mut self.periods, base, index, allowance);
         let known = Known {
             present,
             asked: period.stack.filters().len() - 1,
         };
         let stack = &mut period.stack;
-        let all = stack.add_batch(batch, first, known, row, limits, each);
-        self.own_filters += stack.filters().len() - 1 - known.asked;
+        let all = stack.add_batch(batch, first, known, row, allowance, each);
+        if stack.filters().len() - 1 > known.asked {
+            self.count_own();
+        }
         all.then_some(batch.len())
     }
 
@@ -220,11 +252,11 @@ impl Timeline {
         index: usize,
         probe: Probe,
         id: Option<u64>,
-        limits: impl Fn() -> Limits,
+        allowance: impl Fn() -> Allowance,
     ) -> Result<Added, Refusal> {
         let is_counting = self.shape.is_counting();
         let base = self.base_bytes();
-        let (period, limits) = beside_others(&mut self.periods, base, index, limits);
+        let (period, allowance) = beside_others(&mut self.periods, base, index, allowance);
         let Period {
             stack, ids, lane, ..
         } = period;
@@ -232,39 +264,46 @@ impl Timeline {
         let added = match (*lane, stack.filters()) {
             _ if is_counting => {
                 let claimant = stack.claimants(probe).next();
-                ids.place(stack, probe, claimant, id, limits).map(|index| {
-                    stack.count_up(index, probe);
-                    claimant.map_or(Added::New, |_| Added::Again)
-                })
+                ids.place(stack, probe, claimant, id, allowance)
+                    .map(|index| {
+                        stack.count_up(index, probe);
+                        claimant.map_or(Added::New, |_| Added::Again)
+                    })
             }
             (Some(lane), [_]) => {
                 let (filters, lane) = self.lanes.filters_of_mut(lane);
-                add_to_lane(probe, stack, (filters, lane), limits)
+                add_to_lane(probe, stack, (filters, lane), allowance)
             }
-            _ => stack.add_unclaimed(probe, limits),
+            _ => stack.add_unclaimed(probe, allowance),
         };
-        self.own_filters += stack.filters().len() - before;
+        if stack.filters().len() > before {
+            self.count_own();
+        }
         added
     }
 }
 
-/// A period, and the limits for its stack: what the rest of the object, which takes so many bytes beside its
+/// A period, and the allowance for its stack: what the rest of the object, which takes so many bytes beside its
 /// periods, leaves.
 fn beside_others(
     periods: &mut [Period],
     base: u64,
     index: usize,
-    limits: impl Fn() -> Limits,
-) -> (&mut Period, impl Fn() -> Limits) {
+    allowance: impl Fn() -> Allowance,
+) -> (&mut Period, impl Fn() -> Allowance) {
     let (older, from) = periods.split_at_mut(index);
     let (period, newer) = from.split_at_mut(1);
     let period = &mut period[0];
     let beside = base + period.ids.memory_bytes() - Stack::BASE_BYTES;
-    let limits = move || {
-        let others = older.iter().chain(&*newer).map(Period::memory_bytes);
-        limits().beside(beside + others.sum::<u64>())
+    let allowance = move || {
+        let others = || older.iter().chain(&*newer);
+        let bytes = others().map(Period::memory_bytes).sum::<u64>();
+        Allowance {
+            rest: depth_of(others()),
+            ..allowance().beside(beside + bytes)
+        }
     };
-    (period, limits)
+    (period, allowance)
 }
 
 /// Adds an item that no period from this one on claims to a stack of one filter, whose bits are in a lane.
@@ -272,14 +311,14 @@ fn add_to_lane(
     probe: Probe,
     stack: &mut Stack,
     (filters, lane): (&mut Interleaved, u8),
-    limits: impl Fn() -> Limits,
+    allowance: impl Fn() -> Allowance,
 ) -> Result<Added, Refusal> {
     if stack.is_full() {
-        stack.make_room_for_one(limits())?;
+        stack.make_room_for_one(allowance())?;
     }
     match stack.filters() {
         [_] => Ok(stack.count_in_lane(filters.insert(lane, probe))),
-        _ => stack.add_unclaimed(probe, limits),
+        _ => stack.add_unclaimed(probe, allowance),
     }
 }
 
@@ -291,7 +330,7 @@ fn add_batch_to_lane(
     present: u64,
     row: &mut Row,
     (stack, filters, lane): (&mut Stack, &mut Interleaved, u8),
-    limits: impl Fn() -> Limits,
+    allowance: impl Fn() -> Allowance,
     mut each: impl FnMut(Result<Added, Refusal>) -> bool,
 ) -> Option<usize> {
     let mut located = None;
@@ -306,7 +345,7 @@ fn add_batch_to_lane(
                     return Some(item);
                 }
                 // It takes more, or refuses, and does not grow.
-                if let Err(refusal) = stack.make_room_for_one(limits()) {
+                if let Err(refusal) = stack.make_room_for_one(allowance()) {
                     if !each(Err(refusal)) {
                         return None;
                     }

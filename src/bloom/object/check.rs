@@ -4,7 +4,7 @@
 
 use crate::bloom::filter::{Cells, Geometry, Header};
 use crate::bloom::hash::Hasher;
-use crate::bloom::law::{Growth, Law, MAX_FILTERS, MAX_HASHES_OF_STACK};
+use crate::bloom::law::{Depth, Growth, Law, MAX_FILTERS};
 use crate::bloom::number::{MAX_CAPACITY, Sums};
 
 use super::ids::Ids;
@@ -17,23 +17,21 @@ use super::shape::{Kind, Shape};
 /// - Each has a capacity of at least 1. In a stack of bits of ours all but the newest are full, and the
 ///   newest exceeds its capacity only if the stack does not scale. Of counters any may have room, since items
 ///   are removed, and any may exceed it in a file: earlier builds overfilled them. Such a one takes no more.
-/// - Its periods are in order.
+/// - Its periods are numbered in strictly rising order.
 /// - Only counters have ids: none at all, or of each filter the lowest and the highest, or none.
-/// - Sums over a stack's filters fit, and no stack has more of them, or more hash functions in all, than any program
-///   makes.
+/// - Sums over a stack's filters fit. No stack has more filters than any program makes, and no object more filters, or
+///   more hash functions in all: they bound the time that a command takes.
 pub struct Check<'c> {
     shape: &'c Shape,
     hasher: &'c Hasher,
     law: &'c Law,
     cells: Cells,
     sums: Sums,
-    filters: usize,
+    depth: Depth,
     periods: usize,
-    last_period: u64,
+    last_period: Option<u64>,
     /// Filters of the period that are still to come.
     to_come: usize,
-    /// Hash functions of the period's filters so far.
-    hashes: u64,
 }
 
 impl<'c> Check<'c> {
@@ -57,18 +55,17 @@ impl<'c> Check<'c> {
             law,
             cells,
             sums: Sums::default(),
-            filters: 0,
+            depth: Depth::default(),
             periods: 0,
-            last_period: 0,
+            last_period: None,
             to_come: 0,
-            hashes: 0,
         })
     }
 
     /// Checks what belongs to the next period, of so many filters.
     pub fn period(&mut self, number: u64, ids: &Ids, filters: usize) -> Result<(), &'static str> {
         let windowed = self.shape.window().is_some();
-        if number < self.last_period || !windowed && number != 0 {
+        if self.last_period.is_some_and(|last| number <= last) || !windowed && number != 0 {
             return Err("periods out of order");
         }
         if !self.shape.is_counting() && *ids != Ids::default() {
@@ -81,10 +78,9 @@ impl<'c> Check<'c> {
         if filters as u64 > MAX_FILTERS {
             return Err("more filters than any program stacks");
         }
-        self.last_period = number;
+        self.last_period = Some(number);
         self.periods += 1;
         self.to_come = filters;
-        self.hashes = 0;
         self.sums = Sums::default();
         Ok(())
     }
@@ -98,11 +94,13 @@ impl<'c> Check<'c> {
         blob: &[u8],
     ) -> Result<(), &'static str> {
         self.to_come = self.to_come.saturating_sub(1);
-        self.hashes += u64::from(geometry.hashes);
-        if self.hashes > MAX_HASHES_OF_STACK {
-            return Err("more hash functions than any program uses");
+        self.depth = self.depth.and(Depth {
+            filters: 1,
+            hashes: geometry.hashes.into(),
+        });
+        if !self.depth.is_within(Depth::most(self.cells)) {
+            return Err("more filters or hash functions than any program makes");
         }
-        self.filters += 1;
         if geometry.cells != self.cells {
             return Err("filter of other cells");
         }
@@ -135,11 +133,11 @@ impl<'c> Check<'c> {
         let links = self
             .law
             .links()
-            .map_or(self.filters, |links| links.all.len());
+            .map_or(self.depth.filters, |links| links.all.len() as u64);
         match self.shape.kind {
             Kind::Plain | Kind::Counting if self.periods == 0 => Err("no filters"),
             Kind::Plain | Kind::Counting if self.periods > 1 => Err("periods out of order"),
-            _ if links != self.filters => Err("links that are not the filters'"),
+            _ if links != self.depth.filters => Err("links that are not the filters'"),
             _ => Ok(()),
         }
     }

@@ -6,7 +6,7 @@
 use crate::bloom::filter::{Filter, Likely};
 use crate::bloom::hash::Batch;
 use crate::bloom::number::{expm1, ln_1p, to_double};
-use crate::bloom::stack::claims;
+use crate::bloom::stack::{Effort, claims_counted};
 
 use super::overlap;
 use super::view::View;
@@ -16,6 +16,10 @@ const FILTERS: usize = 64;
 
 /// For so many items is asked at most, about.
 const MOST_QUESTIONS: f64 = 65_536.0;
+
+/// The most positions that an estimate looks at. Where they do not suffice, as for forged filters of very many hash
+/// functions, the equations alone serve.
+const POSITIONS: u64 = 1 << 20;
 
 /// The standard deviation of what is found, as a share of it: asked for less, as there is no need for more;
 /// and the largest that is better than what the equations tell.
@@ -59,6 +63,7 @@ impl<'f> Asked<'f> {
 /// The error rate of filters, given what it is by the equations if they hold different items.
 pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f64 {
     let all: Vec<View> = filters.collect();
+    let mut effort = Effort::of(POSITIONS);
     // Those of few items have their own bits.
     let few = all
         .iter()
@@ -68,7 +73,7 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f
     let many = few.len() == FILTERS;
     let questions = loop {
         if few.is_empty() {
-            return together(by_equations, overlap::factor(&all));
+            return together(by_equations, overlap::factor(&all, &effort));
         }
         // Asked in proportion to the deviations of their answers, they tell the most (Neyman 1934).
         let deviations: f64 = few.iter().map(Asked::deviation).sum();
@@ -100,7 +105,8 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f
             if batch.len() == 0 {
                 break;
             }
-            let claimed = claims(&batch, asked.filter, batch.mask_from(0));
+            let candidates = batch.mask_from(0);
+            let claimed = claims_counted(&batch, asked.filter, candidates, &mut effort);
             claims_of_it += f64::from(claimed.count_ones());
             for item in (0..batch.len()).filter(|item| claimed >> item & 1 == 1) {
                 if compared >= most_compared {
@@ -108,9 +114,17 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f
                 }
                 let probe = batch.probe(item);
                 let others = few.iter().enumerate().filter(|(other, _)| *other != index);
-                let claiming = others.filter(|(_, other)| other.filter.contains(probe));
+                let mut claiming = 1.0_f64;
+                for (_, other) in others {
+                    let in_use = other.filter.leading_in_use(probe);
+                    effort.spend(u64::from(in_use) + 1);
+                    claiming += f64::from(u8::from(in_use == other.filter.hashes()));
+                }
                 compared += 1.0;
-                parts += claiming.fold(1.0, |count, _| count + 1.0_f64).recip();
+                parts += claiming.recip();
+            }
+            if effort.is_spent() {
+                return by_equations;
             }
         }
         let alone = asked.share / questions * claims_of_it;
@@ -130,8 +144,8 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f
             .map(|asked| View::new(asked.filter, None))
             .collect();
         let off = ln_1p(free - 1.0) / ln_1p(expected - 1.0);
-        let shared = ln_1p(-found) / ln_1p(free - 1.0) / overlap::factor(&asked);
-        return together(by_equations, off * shared * overlap::factor(&all));
+        let shared = ln_1p(-found) / ln_1p(free - 1.0) / overlap::factor(&asked, &effort);
+        return together(by_equations, off * shared * overlap::factor(&all, &effort));
     }
     let asked = |view: &View| {
         few.iter()
@@ -139,7 +153,7 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f
     };
     let others: Vec<View> = all.into_iter().filter(|view| !asked(view)).collect();
     let of_others = (1.0 - (1.0 - by_equations) / expected).clamp(0.0, 1.0);
-    1.0 - (1.0 - found) * (1.0 - together(of_others, overlap::factor(&others)))
+    1.0 - (1.0 - found) * (1.0 - together(of_others, overlap::factor(&others, &effort)))
 }
 
 /// The rate where the logarithm of the share that is not claimed is so many times what the rate has.

@@ -7,7 +7,8 @@
 //! positive leaves an item in place now and then, as it does without ids.
 
 use crate::bloom::hash::Probe;
-use crate::bloom::law::{Growth, Limits, Refusal};
+use crate::bloom::law::{Allowance, Growth, Refusal};
+use crate::bloom::machine::memory;
 use crate::bloom::stack::Stack;
 
 /// The lowest and the highest id that a filter took.
@@ -52,7 +53,7 @@ impl Ids {
         interval.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&id))
     }
 
-    /// The filter to count an item in, which is recorded as that of its id, if it has one. Calls `limits`
+    /// The filter to count an item in, which is recorded as that of its id, if it has one. Calls `allowance`
     /// only if the stack, or this table, has to grow.
     ///
     /// `claimant` is the newest filter that claims the item.
@@ -62,7 +63,7 @@ impl Ids {
         probe: Probe,
         claimant: Option<usize>,
         id: Option<u64>,
-        limits: impl FnOnce() -> Limits,
+        allowance: impl FnOnce() -> Allowance,
     ) -> Result<usize, Refusal> {
         let found = match id {
             Some(id) => self.choose(stack, probe, id),
@@ -83,11 +84,11 @@ impl Ids {
         let index = match found {
             Some(index) if more == 0 => index,
             _ => {
-                let limits = limits().beside(more);
-                if more > 0 && stack.memory_bytes() > limits.object_bytes {
+                let allowance = allowance().beside(more);
+                if more > 0 && stack.memory_bytes() > allowance.limits.object_bytes {
                     return Err(Refusal::MemoryLimit);
                 }
-                found.map_or_else(|| stack.make_room(limits), Ok)?
+                found.map_or_else(|| stack.make_room(allowance), Ok)?
             }
         };
         if let Some(table) = table {
@@ -202,8 +203,7 @@ impl Ids {
 
     /// A copy with so many entries, at least as many as there are.
     fn copy(&self, entries: usize) -> Option<Self> {
-        let mut intervals = Vec::new();
-        intervals.try_reserve_exact(entries).ok()?;
+        let mut intervals = memory::reserved(entries)?;
         intervals.extend_from_slice(&self.intervals);
         intervals.resize(entries, None);
         Some(Self { intervals })

@@ -16,7 +16,7 @@
 use crate::bloom::filter::{Filter, Geometry, Interleaved, LANES};
 use crate::bloom::hash::{BATCH, Batch, Probe};
 use crate::bloom::machine::memory::{self, Relocate};
-use crate::bloom::stack::{LanesOfBatch, TOGETHER, narrow, narrow_batch};
+use crate::bloom::stack::{LanesOfBatch, TOGETHER, Tally, narrow, narrow_batch};
 
 use super::period::{Lane, Period};
 
@@ -161,6 +161,13 @@ pub struct Claims {
     pub from: u64,
 }
 
+impl Claims {
+    /// Those of any period.
+    pub const fn any(self) -> u64 {
+        self.before | self.from
+    }
+}
+
 /// Periods' first filters, interleaved.
 #[derive(Debug, Default)]
 pub struct Lanes {
@@ -269,6 +276,12 @@ impl Lanes {
         self.all.is_empty()
     }
 
+    /// The hash functions that a lookup in all of them takes.
+    pub fn hashes(&self) -> u64 {
+        let hashes = |group: &Group| u64::from(group.filters.geometry().hashes);
+        self.all.iter().map(hashes).sum()
+    }
+
     /// Bytes of the cells of a lane, if there is one.
     pub fn bytes_of_lane(&self, lane: Option<Lane>) -> u64 {
         lane.map_or(0, |lane| self.filters_of(lane).0.geometry().cell_bytes)
@@ -313,7 +326,7 @@ impl Lanes {
             })
             .collect();
         self.all.retain(|group| group.in_use != 0);
-        self.all.shrink_to_fit();
+        memory::fit(&mut self.all);
         self.unsettle();
         for group in &mut self.all {
             group.oldest = u64::MAX;
@@ -355,8 +368,15 @@ impl Lanes {
         claims
     }
 
-    /// The same of each item of a batch whose bit in `candidates` is set.
-    pub fn claims_of_batch(&self, batch: &Batch, candidates: u64, since: u64, from: u64) -> Claims {
+    /// Which periods claim each item of a batch whose bit in `candidates` is set, of those since one.
+    pub fn claims_of_batch(
+        &self,
+        batch: &Batch,
+        candidates: u64,
+        since: u64,
+        from: u64,
+        tally: &mut impl Tally,
+    ) -> Claims {
         let mut claims = Claims::default();
         for all in self.all.chunks(TOGETHER) {
             let candidates = candidates & !claims.from;
@@ -372,7 +392,7 @@ impl Lanes {
                     *lanes = since * (candidates >> item & 1) as u32;
                 }
             }
-            narrow_batch(&filters[..all.len()], &mut lanes[..all.len()], batch);
+            narrow_batch(&filters[..all.len()], &mut lanes[..all.len()], batch, tally);
             for (group, lanes) in all.iter().zip(&lanes) {
                 let later = group.since(from);
                 for (item, lanes) in lanes.iter().enumerate() {

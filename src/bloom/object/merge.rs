@@ -3,15 +3,21 @@
 //! A filter that holds all bits of another one of its size has the items of that. Where two of one size
 //! overlap, they are laid over each other, if one has room for the items of both; how many these are, the bits
 //! tell. All others are stacked. So merging again what was merged before changes nothing.
+//!
+//! It is decided which filters the union has, and whether limits and rates admit them, before any are copied. That and
+//! the copying pass over each filter a small number of times (`holder.rs`).
 
 use std::collections::HashMap;
 
 use crate::bloom::filter::{Cells, Filter};
-use crate::bloom::law::{Law, Limits, Link, MAX_FILTERS, Refusal};
+use crate::bloom::law::{Law, Limits, MAX_FILTERS, Refusal};
+use crate::bloom::machine::work;
 use crate::bloom::number::Fraction;
 use crate::bloom::stack::Stack;
 
-use super::ids::{Ids, Interval, hull};
+use super::holder::{Alike, Search};
+use super::ids::Ids;
+use super::part::Part;
 use super::period::Period;
 use super::timeline::Timeline;
 
@@ -31,6 +37,9 @@ pub enum MergeError {
 pub const NO_MEMORY: MergeError = MergeError::Refused(Refusal::OutOfMemory);
 pub const TOO_LARGE: MergeError = MergeError::Refused(Refusal::MemoryLimit);
 
+/// A sum of rates that is above 1 in whatever order it is summed up.
+const CERTAINLY_ALL: f64 = 1.001;
+
 /// How much memory the union may take. It is asked before the memory is.
 pub struct Budget {
     limits: Limits,
@@ -44,7 +53,7 @@ impl Budget {
     }
 
     fn take(&mut self, filter: &Filter) -> Result<(), MergeError> {
-        let blob = filter.blob().len() as u64;
+        let blob = filter.geometry().blob_bytes();
         let bytes = self.bytes.saturating_add(blob + size_of::<Filter>() as u64);
         if blob > self.limits.filter_bytes || bytes > self.limits.object_bytes {
             return Err(TOO_LARGE);
@@ -54,114 +63,32 @@ impl Budget {
     }
 }
 
-/// A filter of the union.
-struct Part<'s> {
-    cells: Held<'s>,
-    capacity: u64,
-    items: u64,
-    /// What `RedisBloom` keeps of it.
-    link: Option<Link>,
-    /// The ids that it took.
-    interval: Option<Interval>,
-    /// The number of the last source that it has something of.
-    source: usize,
-}
-
-/// A source's filter is copied only when it changes, or in the end.
-enum Held<'s> {
-    Source(&'s Filter),
-    Union(Filter),
-}
-
-impl Held<'_> {
-    const fn filter(&self) -> &Filter {
-        match self {
-            Self::Source(filter) => filter,
-            Self::Union(filter) => filter,
-        }
-    }
-}
-
-impl<'s> Part<'s> {
-    fn room(&self) -> u64 {
-        self.capacity.saturating_sub(self.items)
-    }
-
-    /// Whether it can have what another filter has because both were merged before. Counts of one source that
-    /// are in two filters are to be added up.
-    fn may_hold(&self, other: &Self) -> bool {
-        self.source != other.source || self.cells.filter().cells() != Cells::Counters
-    }
-
-    fn holds(&self, other: &Self) -> bool {
-        self.may_hold(other) && self.cells.filter().holds(other.cells.filter())
-    }
-
-    /// Takes what another filter of its size has, if either holds the other or there is room for both; `holds` is
-    /// whether this one does. Returns whether that changed anything, or `None` if there is no room.
-    fn unite(
-        &mut self,
-        other: &Self,
-        filter: &'s Filter,
-        holds: bool,
-    ) -> Result<Option<bool>, MergeError> {
-        let interval = hull(self.interval, other.interval);
-        let known = interval == self.interval;
-        let capacity = self.capacity.max(other.capacity);
-        if holds {
-            self.interval = interval;
-            self.source = other.source;
-            return Ok(Some(!known));
-        }
-        let own = self.cells.filter();
-        if self.may_hold(other) && filter.holds(own) {
-            self.cells = Held::Source(filter);
-            self.items = self.items.max(other.items);
-        } else {
-            let (least, most) = (
-                self.items.max(other.items),
-                self.items.saturating_add(other.items),
-            );
-            // Where there is room for both, they need not be counted before they are united.
-            if most > capacity && own.items_of_union(filter).clamp(least, most) > capacity {
-                return Ok(None);
-            }
-            let items = match &mut self.cells {
-                Held::Source(own) => {
-                    let (union, items) = own.united(filter).ok_or(NO_MEMORY)?;
-                    self.cells = Held::Union(union);
-                    items
-                }
-                Held::Union(own) => own.absorb(filter),
-            };
-            self.items = items.clamp(least, most);
-        }
-        self.capacity = capacity;
-        self.interval = interval;
-        self.source = other.source;
-        Ok(Some(true))
-    }
-
-    fn into_filter(self) -> Result<Filter, MergeError> {
-        let filter = match self.cells {
-            Held::Source(filter) => filter.try_clone().ok_or(NO_MEMORY)?,
-            Held::Union(filter) => filter,
-        };
-        Ok(filter.with_items(self.items, self.capacity))
-    }
-}
-
 /// The union of these stacks, at least one, or `None` if the first one is that already.
-pub fn stacks(sources: &[&Stack], budget: &mut Budget) -> Result<Option<Stack>, MergeError> {
+pub fn stacks(
+    sources: &[&Stack],
+    budget: &mut Budget,
+    search: &mut Search,
+) -> Result<Option<Stack>, MergeError> {
     let no_ids = Ids::default();
-    let sources: Vec<_> = sources.iter().map(|stack| (*stack, &no_ids)).collect();
-    Ok(stacks_with_ids(&sources, budget)?.map(|(stack, _)| stack))
+    let mut with_ids = reserved(sources.len())?;
+    with_ids.extend(sources.iter().map(|stack| (*stack, &no_ids)));
+    Ok(stacks_with_ids(&with_ids, 1.0, budget, search)?.map(|(stack, _)| stack))
 }
 
-/// The same of stacks with the ids that they took.
+/// An empty list with room for this many.
+fn reserved<T>(count: usize) -> Result<Vec<T>, MergeError> {
+    let mut list = Vec::new();
+    let room = list.try_reserve_exact(count);
+    room.map_err(|_| NO_MEMORY)?;
+    Ok(list)
+}
+
+/// The union of stacks with the ids that they took, if its rate is below 1 when it is multiplied by `times`.
 fn stacks_with_ids(
     sources: &[(&Stack, &Ids)],
+    times: f64,
     budget: &mut Budget,
+    search: &mut Search,
 ) -> Result<Option<(Stack, Ids)>, MergeError> {
     let ((first, _), others) = sources.split_first().ok_or(MergeError::Kinds)?;
     for (other, _) in others {
@@ -172,48 +99,59 @@ fn stacks_with_ids(
             return Err(MergeError::Kinds);
         }
     }
-    let Some(mut parts) = unite(sources, budget)? else {
+    let Some(mut parts) = unite(sources, budget, search)? else {
         return Ok(None);
     };
+    let law = first.law();
+    // Links have rates of their own.
+    let is_rated = law.links().is_none();
+    if is_rated {
+        let mut least = 0.0;
+        for part in &mut parts {
+            part.rate = part.filter().rate_at(part.capacity.max(part.items));
+            // What is empty may be left out.
+            least += if part.items > 0 { part.rate } else { 0.0 };
+        }
+        if least * times > CERTAINLY_ALL {
+            return Err(MergeError::Rates);
+        }
+    }
+    for part in &mut parts {
+        part.settle().ok_or(NO_MEMORY)?;
+    }
     // The one with most room is the newest; what is empty is left out.
-    parts.sort_by_key(Part::room);
+    parts.sort_unstable_by_key(|part| (part.room(), part.number));
     let mut left = parts.len();
     parts.retain(|part| {
         left -= 1;
-        left == 0 || !part.cells.filter().is_empty()
+        left == 0 || !part.filter().is_empty()
     });
     let count = parts.len();
     let mut rates = 0.0;
     for (index, part) in parts.iter_mut().enumerate() {
-        let full = part.capacity.max(part.items);
-        rates += part.cells.filter().rate_at(full);
+        rates += part.rate;
         // In a stack of our bits, every filter but the newest is full: files imply it.
         if index + 1 < count && first.cells() == Cells::Bits {
             part.items = part.items.max(1);
             part.capacity = part.items;
         }
     }
-    // The rate that the first one has, and at least what the law needs to go on from here.
-    let law = first.law();
-    let share = law.series().share_of(count as u64);
-    let requested = law.requested_rate().max(rates / share);
-    let error_rate = match law.links() {
-        // Those have the rates.
-        Some(_) => Fraction::HALF,
-        None => Fraction::new(requested).ok_or(MergeError::Rates)?,
+    let error_rate = if is_rated {
+        // The rate that the first one has, and at least what the law needs to go on from here.
+        let share = law.series().share_of(count as u64);
+        let requested = law.requested_rate().max(rates / share);
+        Fraction::new(requested * times).ok_or(MergeError::Rates)?;
+        Fraction::new(requested).ok_or(MergeError::Rates)?
+    } else {
+        Fraction::HALF
     };
-    let mut filters = Vec::new();
-    let room = filters.try_reserve_exact(count);
-    room.map_err(|_| NO_MEMORY)?;
-    let (mut links, mut intervals) = (Vec::new(), Vec::new());
-    let room = links.try_reserve_exact(parts.iter().filter(|part| part.link.is_some()).count());
-    room.map_err(|_| NO_MEMORY)?;
-    let room = intervals.try_reserve_exact(count);
-    room.map_err(|_| NO_MEMORY)?;
+    let mut filters = reserved(count)?;
+    let mut links = reserved(parts.iter().filter(|part| part.link.is_some()).count())?;
+    let mut intervals = reserved(count)?;
     for part in parts {
         links.extend(part.link);
         intervals.push(part.interval);
-        filters.push(part.into_filter()?);
+        filters.push(part.into_filter().ok_or(NO_MEMORY)?);
     }
     let law = law.of_union(error_rate, links);
     let mut merged =
@@ -226,36 +164,34 @@ fn stacks_with_ids(
 fn unite<'s>(
     sources: &[(&'s Stack, &Ids)],
     budget: &mut Budget,
+    search: &mut Search,
 ) -> Result<Option<Vec<Part<'s>>>, MergeError> {
     let mut parts: Vec<Part> = Vec::new();
     let mut changed = false;
-    // Numbers of the parts of each size.
-    let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
-    for (number, (stack, ids)) in sources.iter().enumerate() {
+    // The parts of each size.
+    let mut alike: HashMap<_, Alike> = HashMap::new();
+    for (source, (stack, ids)) in sources.iter().enumerate() {
         for (index, filter) in stack.filters().iter().enumerate() {
+            work::steps(1);
             let link = stack.law().links();
             let link = link.and_then(|links| links.all.get(index).copied());
-            let part = Part {
-                cells: Held::Source(filter),
-                capacity: filter.capacity(),
-                items: filter.items(),
-                link,
-                interval: ids.interval(index),
-                source: number,
-            };
+            let part = Part::new(filter, link, ids.interval(index), source, parts.len());
             alike.try_reserve(1).map_err(|_| NO_MEMORY)?;
             let key = (filter.merge_key(), link.map(|link| link.merge_key()));
             let alike = alike.entry(key).or_default();
-            if number > 0 {
+            if source > 0 {
                 if filter.is_empty() {
+                    work::bytes(filter.bitmap().len());
                     continue;
                 }
+                alike.settle(&mut parts).ok_or(NO_MEMORY)?;
                 // One that has it already, before one that has room for it.
-                let holder = alike.iter().copied().find(|at| parts[*at].holds(&part));
-                let widest = || alike.iter().copied().max_by_key(|at| parts[*at].room());
-                if let Some(at) = holder.or_else(widest)
-                    && let Some(change) = parts[at].unite(&part, filter, holder.is_some())?
+                let holder = alike.holder(&parts, &part, search);
+                let holder = holder.map_err(|_| NO_MEMORY)?;
+                if let Some(at) = holder.or_else(|| alike.widest())
+                    && let Some(change) = parts[at].unite(&part, filter, holder.is_some())
                 {
+                    alike.record(at).map_err(|_| NO_MEMORY)?;
                     changed |= change;
                     continue;
                 }
@@ -265,9 +201,8 @@ fn unite<'s>(
                 return Err(TOO_LARGE);
             }
             budget.take(filter)?;
-            alike.try_reserve(1).map_err(|_| NO_MEMORY)?;
+            alike.push(&part).map_err(|_| NO_MEMORY)?;
             parts.try_reserve(1).map_err(|_| NO_MEMORY)?;
-            alike.push(parts.len());
             parts.push(part);
         }
     }
@@ -280,6 +215,7 @@ pub fn timelines(
     sources: &[&Timeline],
     now_ms: Option<u64>,
     budget: &mut Budget,
+    search: &mut Search,
 ) -> Result<Option<Timeline>, MergeError> {
     let (first, others) = sources.split_first().ok_or(MergeError::Kinds)?;
     for other in others {
@@ -290,11 +226,13 @@ pub fn timelines(
             return Err(MergeError::Kinds);
         }
     }
-    let numbered = sources.iter().enumerate();
-    let mut sorted: Vec<(usize, &Period)> = numbered
-        .flat_map(|(number, source)| source.periods.iter().map(move |period| (number, period)))
-        .collect();
-    sorted.sort_by_key(|(_, period)| period.number);
+    // With the numbers of their sources, and their places there.
+    let mut sorted = reserved(sources.iter().map(|source| source.periods.len()).sum())?;
+    for (number, source) in sources.iter().enumerate() {
+        let periods = source.periods.iter().enumerate();
+        sorted.extend(periods.map(|(place, period)| (period, number, place)));
+    }
+    sorted.sort_unstable_by_key(|(period, number, place)| (period.number, *number, *place));
     let now = first.shape.window().zip(now_ms);
     let has_passed = |period: &Period| {
         now.is_some_and(|(window, now_ms)| {
@@ -302,40 +240,76 @@ pub fn timelines(
         })
     };
     let mut changed = false;
-    let mut merged: Vec<Period> = Vec::new();
-    let room = merged.try_reserve_exact(sorted.len());
-    room.map_err(|_| NO_MEMORY)?;
-    for of_one in sorted.chunk_by(|(_, one), (_, other)| one.number == other.number) {
-        // What is interleaved is copied apart.
-        let mut copies = Vec::new();
-        for (number, period) in of_one {
-            let copy = || sources[*number].separate(period).ok_or(NO_MEMORY);
-            copies.push((!period.is_apart()).then(copy).transpose()?);
-        }
-        let apart = of_one.iter().zip(&copies);
-        let apart = apart.map(|((_, period), copy)| copy.as_ref().unwrap_or(period));
-        let parts: Vec<_> = apart.map(|period| (&period.stack, &period.ids)).collect();
-        let mut unlimited = Budget::new(Limits::NONE, 0);
-        let Some((source, oldest)) = of_one.first() else {
+    // What is not changed is copied when it is known that anything is.
+    let mut merged = reserved(sorted.len())?;
+    for of_one in sorted.chunk_by(|(one, ..), (other, ..)| one.number == other.number) {
+        let Some((oldest, source, _)) = of_one.first() else {
             continue;
         };
         let passed = has_passed(oldest);
+        let mut unlimited = Budget::new(Limits::NONE, 0);
         let budget = if passed { &mut unlimited } else { &mut *budget };
-        let united = stacks_with_ids(&parts, budget)?;
+        // The rate of a union that lasts is that of all periods.
+        let times = if passed { 1.0 } else { first.shape.parts() };
+        let united = periods(sources, of_one, times, budget, search)?;
         changed |= !passed && (united.is_some() || *source > 0);
-        merged.push(match united {
-            Some((stack, ids)) => Period::new(oldest.number, stack, ids),
-            None => match copies.swap_remove(0) {
-                Some(copy) => copy,
-                None => oldest.try_clone().ok_or(NO_MEMORY)?,
-            },
-        });
+        merged.push((united, *oldest, sources[*source]));
     }
     if !changed {
         return Ok(None);
     }
-    merged.shrink_to_fit();
-    with_one_law(first, merged).map(Some)
+    let mut periods = reserved(merged.len())?;
+    for (united, oldest, source) in merged {
+        let copy = || {
+            work::bytes(2 * cell_bytes(oldest));
+            if oldest.is_apart() {
+                oldest.try_clone()
+            } else {
+                source.separate(oldest)
+            }
+        };
+        periods.push(united.or_else(copy).ok_or(NO_MEMORY)?);
+    }
+    with_one_law(first, periods).map(Some)
+}
+
+/// The union of periods with one number, each with the number of its source and its place there, or `None` if the
+/// first one is that already.
+fn periods(
+    sources: &[&Timeline],
+    of_one: &[(&Period, usize, usize)],
+    times: f64,
+    budget: &mut Budget,
+    search: &mut Search,
+) -> Result<Option<Period>, MergeError> {
+    if let [(only, ..)] = of_one {
+        for filter in only.stack.filters() {
+            budget.take(filter)?;
+        }
+        return Ok(None);
+    }
+    // What is interleaved is copied apart.
+    let mut copies = reserved(of_one.len())?;
+    for (period, number, _) in of_one {
+        let copy = || {
+            work::bytes(2 * cell_bytes(period));
+            sources[*number].separate(period).ok_or(NO_MEMORY)
+        };
+        copies.push((!period.is_apart()).then(copy).transpose()?);
+    }
+    let mut stacks = reserved(of_one.len())?;
+    let apart = of_one.iter().zip(&copies);
+    let apart = apart.map(|((period, ..), copy)| copy.as_ref().unwrap_or(period));
+    stacks.extend(apart.map(|period| (&period.stack, &period.ids)));
+    let united = stacks_with_ids(&stacks, times, budget, search)?;
+    Ok(united.map(|(stack, ids)| Period::new(of_one[0].0.number, stack, ids)))
+}
+
+/// Bytes of the cells of a period's filters.
+fn cell_bytes(period: &Period) -> usize {
+    let filters = period.stack.filters().iter();
+    let bytes: u64 = filters.map(|filter| filter.geometry().cell_bytes).sum();
+    usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
 /// Periods that all grow by one law, whose rate is stored once: the first object's, or as much as any of

@@ -3,11 +3,13 @@
 mod additions;
 mod check;
 mod estimate;
+mod holder;
 mod ids;
 mod lanes;
 mod merge;
 mod outline;
 mod overlap;
+mod part;
 mod period;
 mod plan;
 mod shape;
@@ -16,6 +18,7 @@ mod view;
 mod window;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::hash::{Hasher, Probe, Seed};
@@ -25,6 +28,7 @@ use crate::bloom::number::{MAX_CAPACITY, either};
 use crate::bloom::stack::{Added, Stack};
 
 use check::Check;
+use holder::Search;
 use timeline::Timeline;
 
 pub use ids::{Ids, Interval};
@@ -95,7 +99,10 @@ impl Object {
         let mut shape = *shape;
         shape.params.tightening = shape.tightening();
         let mut timeline = Timeline::new(shape, Hasher::Sip(seed));
-        timeline.open(timeline.target(time), limits.beside(Self::BASE_BYTES))?;
+        timeline.open(
+            timeline.target(time),
+            limits.beside(Self::BASE_BYTES).into(),
+        )?;
         Self(Body::Timeline(Box::new(timeline))).checked()
     }
 
@@ -105,36 +112,29 @@ impl Object {
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
     pub fn plain(params: &Params, seed: Seed, limits: Limits) -> Result<Self, Refusal> {
         let (law, hasher) = (Law::of(params), Hasher::Sip(seed));
-        let stack = Stack::new(law, hasher, Cells::Bits, params.capacity, limits)?;
+        let stack = Stack::new(law, hasher, Cells::Bits, params.capacity, limits.into())?;
         Self(Body::Stack(stack)).checked()
     }
 
-    /// The object of an outline whose cells are complete: the one way in from outside.
+    /// The object of an outline whose cells are complete: the one way in from outside. `None`, and the outline is as
+    /// it was, if there is no memory for the object's tables.
     ///
     /// # Errors
     /// What is wrong with it, in words for a log.
-    pub fn from_outline(outline: Outline) -> Result<Self, &'static str> {
+    pub fn from_outline(outline: &mut Outline) -> Result<Option<Self>, &'static str> {
         outline.check()?;
-        let Outline {
-            shape,
-            hasher,
-            law,
-            periods,
-        } = outline;
-        let object = if shape.kind == Kind::Plain {
+        let Some(periods) = outline.finish()? else {
+            return Ok(None);
+        };
+        let object = if outline.shape.kind == Kind::Plain {
             let period = periods.into_iter().next().ok_or("no filters")?;
-            Self(Body::Stack(period.finish(hasher, law)?.stack))
+            Self(Body::Stack(period.stack))
         } else {
-            let mut finished = Vec::new();
-            finished.reserve_exact(periods.len());
-            for period in periods {
-                finished.push(period.finish(hasher, law.clone())?);
-            }
-            let timeline = Timeline::new(shape, hasher).with_periods(finished);
+            let timeline = Timeline::new(outline.shape, outline.hasher).with_periods(periods);
             Self(Body::Timeline(Box::new(timeline)))
         };
         object.check()?;
-        Ok(object)
+        Ok(Some(object))
     }
 
     /// The union of these objects, at least one.
@@ -166,6 +166,9 @@ impl Object {
         limits: Limits,
     ) -> Result<Option<Self>, MergeError> {
         let (mut stacks, mut timelines) = (Vec::new(), Vec::new());
+        let room = stacks.try_reserve_exact(sources.len());
+        let room = room.and_then(|()| timelines.try_reserve_exact(sources.len()));
+        room.map_err(|_| merge::NO_MEMORY)?;
         for source in sources {
             match &source.0 {
                 Body::Stack(stack) => stacks.push(stack),
@@ -173,9 +176,11 @@ impl Object {
             }
         }
         let mut budget = merge::Budget::new(limits, Self::BASE_BYTES);
+        let filters = sources.iter().flat_map(|source| source.all_filters());
+        let mut search = Search::among(filters.map(|f| f.geometry().cell_bytes).sum());
         let merged = match (stacks.is_empty(), timelines.is_empty()) {
-            (false, true) => merge::stacks(&stacks, &mut budget)?.map(Body::Stack),
-            (true, false) => merge::timelines(&timelines, now_ms, &mut budget)?
+            (false, true) => merge::stacks(&stacks, &mut budget, &mut search)?.map(Body::Stack),
+            (true, false) => merge::timelines(&timelines, now_ms, &mut budget, &mut search)?
                 .map(|timeline| Body::Timeline(Box::new(timeline))),
             _ => return Err(MergeError::Kinds),
         };
@@ -252,12 +257,37 @@ impl Object {
 
     /// The stacks that answer now, oldest first, each with the number of its period where there is a window.
     fn live(&self, now_ms: impl FnOnce() -> u64) -> impl Iterator<Item = (Option<u64>, &Stack)> {
+        self.stacks_of(self.answering(now_ms))
+    }
+
+    /// The periods that answer now, oldest first; none, of a plain object.
+    fn answering(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
+        let timeline = self.parts().1;
+        timeline.map_or(&[], |timeline| timeline.live(now_ms))
+    }
+
+    /// The stacks of a plain object, or of these periods, each with the number of its period if there is a window.
+    fn stacks_of<'o>(
+        &'o self,
+        periods: &'o [Period],
+    ) -> impl Iterator<Item = (Option<u64>, &'o Stack)> {
         let (one, timeline) = self.parts();
         let windowed = timeline.is_some_and(|timeline| timeline.shape.window().is_some());
-        let periods = timeline.map_or(&[][..], |timeline| timeline.live(now_ms));
-        let periods = periods.iter();
         let one = one.into_iter().map(|stack| (None, stack));
-        one.chain(periods.map(move |p| (windowed.then_some(p.number), &p.stack)))
+        one.chain(
+            periods
+                .iter()
+                .map(move |p| (windowed.then_some(p.number), &p.stack)),
+        )
+    }
+
+    /// The filters of a plain object, or of these periods, with their bits.
+    fn views_of<'o>(&'o self, periods: &'o [Period]) -> impl Iterator<Item = View<'o>> {
+        let (one, timeline) = self.parts();
+        let own = one.map_or(&[][..], Stack::filters).iter();
+        let own = own.map(|filter| View::new(filter, None));
+        let of_periods = timeline.into_iter();
+        own.chain(of_periods.flat_map(move |t| periods.iter().flat_map(|p| t.views(p))))
     }
 
     /// All stacks that take memory, whether they answer or not.
@@ -362,10 +392,10 @@ impl Object {
         limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
         let added = match &mut self.0 {
-            Body::Stack(stack) => stack.add(stack.hasher().probe(item), limits),
+            Body::Stack(stack) => stack.add(stack.hasher().probe(item), || limits().into()),
             Body::Timeline(timeline) => {
-                let limits = || limits().beside(Self::BASE_BYTES);
-                timeline.add(timeline.hasher.probe(item), time, id, limits)
+                let allowance = || limits().beside(Self::BASE_BYTES).into();
+                timeline.add(timeline.hasher.probe(item), time, id, allowance)
             }
         };
         self.assert_valid();
@@ -383,10 +413,10 @@ impl Object {
         outcome: impl FnMut(Result<Added, Refusal>),
     ) {
         match &mut self.0 {
-            Body::Stack(stack) => stack.add_each(items, limits, outcome),
+            Body::Stack(stack) => stack.add_each(items, || limits().into(), outcome),
             Body::Timeline(timeline) => {
-                let limits = || limits().beside(Self::BASE_BYTES);
-                timeline.add_each(items, time, id, limits, outcome);
+                let allowance = || limits().beside(Self::BASE_BYTES).into();
+                timeline.add_each(items, time, id, allowance, outcome);
             }
         }
         self.assert_valid();
@@ -401,6 +431,34 @@ impl Object {
         };
         self.assert_valid();
         tidied
+    }
+
+    /// Returns the capacity with which the period of this time began; `None` without such a period, or without a window.
+    pub fn room(&self, time: Time) -> Option<u64> {
+        self.parts().1?.room(time)
+    }
+
+    /// Begins the period of this time with this capacity, unless it exists. Otherwise [`add`](Self::add) begins it, with
+    /// room for what the periods before it took.
+    ///
+    /// # Errors
+    /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
+    pub fn begin_period(
+        &mut self,
+        time: Time,
+        capacity: u64,
+        limits: Limits,
+    ) -> Result<(), Refusal> {
+        let Body::Timeline(timeline) = &mut self.0 else {
+            return Ok(());
+        };
+        let target = timeline.target(time);
+        if timeline.period_of(target).is_none() {
+            let allowance = limits.beside(Self::BASE_BYTES).into();
+            timeline.open_with(target, capacity, allowance)?;
+        }
+        self.assert_valid();
+        Ok(())
     }
 
     /// Removes one count of an item, and returns whether it did: only counters can, and only if a single
@@ -439,16 +497,16 @@ impl Object {
     /// The error rate now, estimated from what is in each filter.
     pub fn estimated_rate(&self, now_ms: impl Fn() -> u64) -> f64 {
         let by_equations = either(self.live(&now_ms).map(|(_, stack)| stack.estimated_rate()));
-        let (one, timeline) = self.parts();
-        let live = timeline.map_or(&[][..], |timeline| timeline.live(&now_ms));
-        estimate::rate(by_equations, views(one, timeline, live))
+        estimate::rate(by_equations, self.views_of(self.answering(&now_ms)))
     }
 
     /// The capacity that the object can grow to before a limit stops it; with a window, in the current period.
     pub fn reach(&self, now_ms: impl FnOnce() -> u64, limits: Limits) -> u64 {
         match &self.0 {
-            Body::Stack(stack) => stack.reach(limits),
-            Body::Timeline(timeline) => timeline.reach(now_ms, limits.beside(Self::BASE_BYTES)),
+            Body::Stack(stack) => stack.reach(limits.into()),
+            Body::Timeline(timeline) => {
+                timeline.reach(now_ms, limits.beside(Self::BASE_BYTES).into())
+            }
         }
     }
 
@@ -457,10 +515,19 @@ impl Object {
     pub fn filters(
         &self,
         now_ms: impl FnOnce() -> u64,
-    ) -> impl Iterator<Item = (Option<u64>, &Filter, f64)> {
-        self.live(now_ms).flat_map(|(period, stack)| {
-            let filters = stack.filters().iter().enumerate();
-            filters.map(move |(index, filter)| (period, filter, stack.filter_rate(index)))
+    ) -> impl Iterator<Item = (Option<u64>, View<'_>, f64)> {
+        // The same for the filters of most periods, and found by solving equations.
+        let mut rates = HashMap::new();
+        let periods = self.answering(now_ms);
+        let places = self.stacks_of(periods).flat_map(|(period, stack)| {
+            let indices = 0..stack.filters().len();
+            indices.map(move |index| (period, stack, index))
+        });
+        let views = places.zip(self.views_of(periods));
+        views.map(move |((period, stack, index), view)| {
+            let of = (index, view.capacity(), view.filter().merge_key());
+            let rate = rates.entry(of).or_insert_with(|| stack.filter_rate(index));
+            (period, view, *rate)
         })
     }
 
@@ -473,9 +540,10 @@ impl Object {
     /// Number of periods that answer now, of an object with a window.
     pub fn live_periods(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
         self.shape().window()?;
-        let mut numbers: Vec<_> = self.live(now_ms).map(|(number, _)| number).collect();
-        numbers.dedup();
-        Some(numbers.len() as u64)
+        let mut newest = None;
+        let periods = self.live(now_ms);
+        let begun = periods.filter(|(number, _)| newest.replace(*number) != Some(*number));
+        Some(begun.count() as u64)
     }
 
     /// All periods that take memory, whether they answer or not; none, of a plain object.
@@ -485,18 +553,18 @@ impl Object {
 
     /// All filters that take memory, whether they answer or not, with their bits.
     pub fn views(&self) -> impl Iterator<Item = View<'_>> {
-        let (one, timeline) = self.parts();
-        views(one, timeline, self.periods())
+        self.views_of(self.periods())
     }
 
-    /// The blobs of all of them: the forms in which they are stored. Copies, where filters are interleaved.
-    pub fn blobs(&self) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    /// The blobs of all filters that take memory: the forms in which they are stored. Filters that are interleaved are
+    /// copied; `None` for one that there is no memory to copy.
+    pub fn blobs(&self) -> impl Iterator<Item = Option<Cow<'_, [u8]>>> {
         Blobs::new(self.views())
     }
 
     /// All filters that take memory, whether they answer or not. Their bits may be elsewhere, unless it is a plain
     /// object: [`views`](Self::views) have them.
-    pub fn all_filters(&self) -> impl Iterator<Item = &Filter> {
+    pub(crate) fn all_filters(&self) -> impl Iterator<Item = &Filter> {
         self.all_stacks().flat_map(Stack::filters)
     }
 
@@ -570,18 +638,6 @@ impl Object {
         filters.all(|bytes| bytes <= limits.filter_bytes)
             && self.memory_bytes() <= limits.object_bytes
     }
-}
-
-/// The filters of a plain object, or of some periods, with their bits.
-fn views<'o>(
-    one: Option<&'o Stack>,
-    timeline: Option<&'o Timeline>,
-    periods: &'o [Period],
-) -> impl Iterator<Item = View<'o>> {
-    let one = one.map_or(&[][..], Stack::filters).iter();
-    let one = one.map(|filter| View::new(filter, None));
-    let of_periods = timeline.into_iter();
-    one.chain(of_periods.flat_map(move |timeline| periods.iter().flat_map(|p| timeline.views(p))))
 }
 
 /// A sum over periods; only files can claim so many that it is cut.

@@ -3,6 +3,7 @@
 use crate::bloom::filter::{Filter, Geometry, Header};
 use crate::bloom::hash::Hasher;
 use crate::bloom::law::Law;
+use crate::bloom::machine::memory;
 use crate::bloom::stack::Stack;
 
 use super::check::Check;
@@ -61,13 +62,12 @@ impl FilterOutline {
 }
 
 impl PeriodOutline {
-    /// The period, once all of its cells were read.
-    pub fn finish(self, hasher: Hasher, law: Law) -> Result<Period, &'static str> {
+    /// The period, once all of its cells were read. Its filters go into a table that [has room](Outline::room) for
+    /// them.
+    fn finish(self, hasher: Hasher, law: Law, table: Vec<Filter>) -> Result<Period, &'static str> {
         let first = self.filters.first().ok_or("no filters")?;
         let cells = first.geometry.cells;
-        let mut filters = Vec::new();
-        // The allocation is as large as the filters that were read, never as a claimed number.
-        filters.reserve_exact(self.filters.len());
+        let mut filters = table;
         for filter in self.filters {
             let blob = filter.blob.into_boxed_slice();
             let (capacity, items) = (filter.capacity, filter.items);
@@ -77,6 +77,9 @@ impl PeriodOutline {
         Ok(Period::new(self.number, stack, self.ids))
     }
 }
+
+/// What the periods of an object are put into: their table, and the law and the table of filters of each.
+type Room = (Vec<Period>, Vec<(Law, Vec<Filter>)>);
 
 impl Outline {
     /// An object of one stack of bits of ours, with the capacity and the seed of its first filter.
@@ -93,6 +96,38 @@ impl Outline {
             }],
             shape,
         })
+    }
+
+    /// Returns the periods, once all of their cells were read, and takes them from the outline; or `None`, and the
+    /// outline keeps them, if there is no memory for their tables.
+    pub fn finish(&mut self) -> Result<Option<Vec<Period>>, &'static str> {
+        let Some((mut finished, stacks)) = self.room() else {
+            return Ok(None);
+        };
+        for (period, (law, table)) in std::mem::take(&mut self.periods).into_iter().zip(stacks) {
+            finished.push(period.finish(self.hasher, law, table)?);
+        }
+        Ok(Some(finished))
+    }
+
+    /// Reserves as much as the filters that were read take, never a claimed number, and frees the spare room of their
+    /// blobs.
+    fn room(&mut self) -> Option<Room> {
+        let finished = memory::reserved(self.periods.len())?;
+        let mut stacks = memory::reserved(self.periods.len())?;
+        for period in &mut self.periods {
+            for FilterOutline { blob, .. } in &mut period.filters {
+                memory::fit(blob);
+                if blob.capacity() > blob.len() {
+                    return None;
+                }
+            }
+            stacks.push((
+                self.law.try_clone()?,
+                memory::reserved(period.filters.len())?,
+            ));
+        }
+        Some((finished, stacks))
     }
 
     /// All filters.

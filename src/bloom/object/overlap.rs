@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::bloom::number::{exp, to_double};
+use crate::bloom::stack::Effort;
 
 use super::view::View;
 
@@ -18,9 +19,14 @@ const ITEMS: usize = 64;
 /// So many lookups in small filters take no longer than fewer in large ones.
 const LOOKUPS: usize = 24_576;
 
+/// A position of a large filter, which is likely to miss the caches, counts as so many others.
+const OF_LARGE: u64 = 16;
+
 /// By how much the logarithm of the share of items that no filter claims is smaller than if they held different
 /// items: 1 where they do, `1/n` where all `n` hold the same.
-pub fn factor(all: &[View]) -> f64 {
+///
+/// 1 as well where more positions would have to be looked at than `effort` has left.
+pub fn factor(all: &[View], effort: &Effort) -> f64 {
     // Of a period's filters, which are few, all are among those that are looked at.
     let stride = (all.len() / FILTERS) | 1;
     let filters: Vec<View> = all.iter().copied().step_by(stride).collect();
@@ -55,13 +61,21 @@ pub fn factor(all: &[View]) -> f64 {
         // Each filter is asked for items in proportion to its rate.
         while next < passed {
             next += 1.0;
-            let is_in_use = |position| filter.is_in_use(position);
-            let positions = filter.filter().claimed_positions(is_in_use, &mut random);
+            let is_in_use = |view: &View, position| {
+                effort.spend(if view.is_large() { OF_LARGE } else { 1 });
+                view.is_in_use(position)
+            };
+            let positions = filter
+                .filter()
+                .claimed_positions(|position| is_in_use(filter, position), &mut random);
             let Some(positions) = positions else {
                 continue;
             };
-            let claims = |at: &&usize| positions.iter().all(|p| filters[**at].is_in_use(*p));
+            let claims = |at: &&usize| positions.iter().all(|p| is_in_use(&filters[**at], *p));
             let claiming = to_double(others().filter(claims).count() as u64) * stride;
+            if effort.is_spent() {
+                return 1.0;
+            }
             found += 1.0 / (1.0 + claiming);
             expected += if chance > 1e-9 {
                 (1.0 - exp(-chance)) / chance

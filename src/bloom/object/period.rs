@@ -1,9 +1,11 @@
 //! One period of an object: what was added in it.
 
 use crate::bloom::filter::{Filter, Geometry};
+use crate::bloom::machine::memory;
 use crate::bloom::stack::Stack;
 
 use super::ids::Ids;
+use super::view::View;
 
 /// Where the bits of a period's first filter are: in which group, and in which of its lanes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +19,7 @@ pub struct Lane {
 pub struct Period {
     /// Its number: periods are numbered since the epoch. 0, without a window.
     pub number: u64,
-    pub stack: Stack,
+    pub(crate) stack: Stack,
     /// Which ids went into which filter of counters.
     pub ids: Ids,
     /// Where the bits of its first filter are, if they are interleaved with others'.
@@ -60,6 +62,17 @@ impl Period {
     /// Bytes beside the entry in the table of periods.
     pub fn memory_bytes(&self) -> u64 {
         self.stack.memory_bytes() - Stack::BASE_BYTES + self.ids.memory_bytes()
+    }
+
+    /// A copy whose filters, which are those of these views, have their own bits; or `None` if there is no memory
+    /// for it.
+    pub fn separate<'o>(&self, views: impl Iterator<Item = View<'o>>) -> Option<Self> {
+        let mut filters = memory::reserved(self.stack.filters().len())?;
+        for view in views {
+            filters.push(view.separate()?);
+        }
+        let stack = self.stack.with_filters(filters)?;
+        Some(Self::new(self.number, stack, self.ids.try_clone()?))
     }
 
     pub fn try_clone(&self) -> Option<Self> {

@@ -33,11 +33,11 @@ impl Shape {
     /// nothing, if that is [`MAX_CAPACITY`](crate::bloom::MAX_CAPACITY).
     pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
         let (base, period) = self.base_bytes();
-        self.reach_beside(base + period, limits)
+        self.reach_beside(base + period, self.params.capacity, limits.into())
     }
 
-    /// The filters that an object of this shape has once it takes `items`, in a period if it has any, and its
-    /// memory.
+    /// The filters that an object of this shape has once it takes `items`, in a period if it has any, and its memory. A
+    /// window is planned as it is once it has adapted: before, its first periods stack filters.
     ///
     /// # Errors
     /// Any [`Refusal`]: [`Refusal::Full`] where it is not to grow and its capacity is smaller.
@@ -47,7 +47,10 @@ impl Shape {
         let (filters, bytes) = self.stack_beside(base + period, items, limits)?;
         let periods = (bytes - base).saturating_mul(self.most_periods());
         let lanes = match self.kind {
-            Kind::Windowed(_) => Lanes::bytes_beside(self.first_geometry()?, self.most_periods()),
+            Kind::Windowed(_) => Lanes::bytes_beside(
+                self.first_geometry(self.params.capacity)?,
+                self.most_periods(),
+            ),
             Kind::Plain | Kind::Counting => 0,
         };
         let full_bytes = base.saturating_add(periods).saturating_add(lanes);

@@ -1,8 +1,8 @@
 //! What a new object is requested to be.
 
 use crate::bloom::filter::{Cells, Geometry};
-use crate::bloom::law::{Growth, Law, Limits, Params, Refusal, Standing, Tightening};
-use crate::bloom::number::{Fraction, to_double};
+use crate::bloom::law::{Allowance, Growth, Law, Limits, Params, Refusal, Standing, Tightening};
+use crate::bloom::number::{Fraction, MAX_CAPACITY, to_double};
 
 use super::window::Window;
 
@@ -83,13 +83,29 @@ impl Shape {
         }))
     }
 
-    /// The capacity that one more period can grow to, in an object that takes this many bytes before that
-    /// period's first filter, and what stops it.
-    pub fn reach_beside(&self, bytes: u64, limits: Limits) -> (u64, Option<Refusal>) {
+    /// The capacity that one more period can grow to which begins with this one, in an object that takes this many bytes
+    /// before that period's first filter, and what stops it.
+    pub fn reach_beside(
+        &self,
+        bytes: u64,
+        capacity: u64,
+        allowance: Allowance,
+    ) -> (u64, Option<Refusal>) {
         let Some(law) = self.law() else {
             return (0, Some(Refusal::RateTooSmall));
         };
-        law.reach(self.before_first(bytes), limits)
+        law.reach(self.before_first(bytes, capacity), allowance)
+    }
+
+    /// Returns the capacity of a period that is to take `items`: the reserved one, or the least of its doublings that is
+    /// enough. The periods of a window then have few sizes, and those of one size are interleaved.
+    pub(super) fn room_for(&self, items: u64) -> u64 {
+        let mut room = self.params.capacity;
+        let adapts = self.window().is_some() && self.params.growth != Growth::Fixed;
+        while adapts && room < items.min(MAX_CAPACITY) {
+            room = room.saturating_mul(2).min(MAX_CAPACITY);
+        }
+        room
     }
 
     /// The filters of a stack that takes `items`, and the bytes of an object with that stack that takes this many
@@ -101,33 +117,35 @@ impl Shape {
         limits: Limits,
     ) -> Result<(Vec<(u64, Geometry)>, u64), Refusal> {
         let law = self.law().ok_or(Refusal::RateTooSmall)?;
-        let (mut at, mut filters) = (self.before_first(bytes), Vec::new());
+        let first = self.before_first(bytes, self.room_for(items));
+        let (mut at, mut filters) = (first, Vec::new());
         while at.filters == 0 || at.capacity < items {
             if at.filters > 0 && law.growth() == Growth::Fixed {
                 return Err(Refusal::Full);
             }
-            let step = law.step(&at, limits)?;
+            let step = law.step(&at, limits.into())?;
+            let room = filters.try_reserve(1);
+            room.map_err(|_| Refusal::OutOfMemory)?;
             filters.push((step.capacity, step.geometry));
             at.push(&step);
         }
         Ok((filters, at.bytes))
     }
 
-    /// The size of a stack's first filter.
-    pub(super) fn first_geometry(&self) -> Result<Geometry, Refusal> {
-        let (filters, _) = self.stack_beside(0, 0, Limits::NONE)?;
-        filters
-            .first()
-            .map(|(_, size)| *size)
-            .ok_or(Refusal::MemoryLimit)
+    /// The size of the first filter of a stack that begins with this capacity.
+    pub(super) fn first_geometry(&self, capacity: u64) -> Result<Geometry, Refusal> {
+        let law = self.law().ok_or(Refusal::RateTooSmall)?;
+        let step = law.step(&self.before_first(0, capacity), Limits::NONE.into())?;
+        Ok(step.geometry)
     }
 
-    /// The state of a stack without filters, in an object of this many bytes.
-    fn before_first(&self, bytes: u64) -> Standing {
+    /// The state of a stack without filters, in an object of this many bytes, that begins with this capacity.
+    fn before_first(&self, bytes: u64, capacity: u64) -> Standing {
         Standing {
             filters: 0,
-            newest: self.params.capacity,
+            newest: capacity,
             hashes: u32::MAX,
+            all_hashes: 0,
             capacity: 0,
             bytes,
             cells: self.cells(),

@@ -8,15 +8,16 @@
 
 use crate::bloom::filter::Filter;
 use crate::bloom::hash::{Batch, Hasher, Probe};
-use crate::bloom::law::{Limits, Refusal};
-use crate::bloom::stack::{self, Stack};
+use crate::bloom::law::{Allowance, Depth, Refusal};
+use crate::bloom::machine::memory;
+use crate::bloom::stack::{self, PATIENCE, Patience, Stack, ToTheEnd};
 
 use super::ids::Ids;
-use super::lanes::{Begin, Lanes, Next};
+use super::lanes::{Begin, Claims, Lanes, Next};
 use super::period::{Lane, Period};
 use super::shape::Shape;
 use super::view::View;
-use super::window::Time;
+use super::window::{Time, Window};
 
 /// A list of periods.
 #[derive(Debug)]
@@ -24,11 +25,13 @@ pub struct Timeline {
     pub shape: Shape,
     /// How items are hashed.
     pub hasher: Hasher,
-    /// In order of their numbers; with equal numbers, the newest last.
+    /// Numbered in strictly rising order.
     pub periods: Vec<Period>,
     pub(super) lanes: Lanes,
     /// Number of filters that have their own bits.
     pub(super) own_filters: usize,
+    /// Whether lookups take more than [`PATIENCE`] hash functions.
+    pub(super) is_deep: bool,
 }
 
 impl Timeline {
@@ -40,6 +43,7 @@ impl Timeline {
             periods: Vec::new(),
             lanes: Lanes::default(),
             own_filters: 0,
+            is_deep: false,
         }
     }
 
@@ -50,8 +54,11 @@ impl Timeline {
         timeline
     }
 
+    /// Counts the filters that have their own bits, and the hash functions of a lookup.
     pub(super) fn count_own(&mut self) {
         self.own_filters = own_filters(&self.periods);
+        let own = newest_first(&self.periods).map(|filter| u64::from(filter.hashes()));
+        self.is_deep = own.sum::<u64>() + self.lanes.hashes() > u64::from(PATIENCE);
     }
 
     /// Requires that lanes are those of periods, and that filters with their own bits are counted.
@@ -88,9 +95,7 @@ impl Timeline {
 
     /// A copy of a period whose filters have their own bits, or `None` if there is no memory for it.
     pub fn separate(&self, period: &Period) -> Option<Period> {
-        let filters: Option<_> = self.views(period).map(|view| view.separate()).collect();
-        let stack = period.stack.with_filters(filters?);
-        Some(Period::new(period.number, stack, period.ids.try_clone()?))
+        period.separate(self.views(period))
     }
 
     /// The periods that answer, oldest first. Reads the time only if there is a window.
@@ -138,6 +143,13 @@ impl Timeline {
     #[inline(never)]
     fn contains_in_window(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
         let (since, own) = self.since(now_ms);
+        if self.is_deep {
+            let batch = Batch::of_probes(&mut std::iter::once(probe));
+            return self
+                .claims_patiently(&batch, 1, (since, own, &[]), since)
+                .any()
+                != 0;
+        }
         any_contains(own, probe) || self.lanes.claims(probe, since, since).from != 0
     }
 
@@ -149,34 +161,53 @@ impl Timeline {
     ) {
         let (since, own) = self.since(now_ms);
         let claims = |batch: &Batch, all: u64| {
-            let claimed = self.lanes.claims_of_batch(batch, all, since, since).from;
+            if self.is_deep {
+                return self
+                    .claims_patiently(batch, all, (since, own, &[]), since)
+                    .any();
+            }
+            let claimed = self
+                .lanes
+                .claims_of_batch(batch, all, since, since, &mut ToTheEnd);
+            let claimed = claimed.from;
             claimed | stack::claims_of_any(batch, newest_first(own), all & !claimed)
         };
         stack::contains_each(&self.hasher, items, claims, answer);
     }
 
-    /// Frees the periods that have passed, and sets the others back with the clock, if that was. Returns whether
-    /// anything changed.
+    /// Which items of a batch, of those whose bit in `items` is set, periods claim, of a window that is deep: periods
+    /// since one, with filters of their own in two parts, or in lanes; from `target` on, or before. Items that were
+    /// looked for long enough count as claimed by an earlier one, since that may expire soon.
+    pub(super) fn claims_patiently(
+        &self,
+        batch: &Batch,
+        items: u64,
+        (since, earlier, later): (u64, &[Period], &[Period]),
+        target: u64,
+    ) -> Claims {
+        let mut patience = Patience::new();
+        let lanes = &self.lanes;
+        let mut claims = lanes.claims_of_batch(batch, items, since, target, &mut patience);
+        let left = items & !(claims.from | patience.exhausted());
+        let found = stack::claims_patiently(batch, newest_first(later), left, &mut patience);
+        claims.from |= found & !patience.exhausted();
+        let left = left & !(found | claims.before);
+        claims.before |= stack::claims_patiently(batch, newest_first(earlier), left, &mut patience);
+        claims.before |= patience.exhausted();
+        claims
+    }
+
+    /// Frees the periods that have expired, and sets the others back with the clock, if that was set back. Returns
+    /// whether anything changed.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
-        let Some(window) = self.shape.window() else {
+        let Some((window, (oldest, newest))) = self.shape.window().zip(self.ends()) else {
             return false;
         };
         let current = window.period_at(now_ms);
-        let mut changed = false;
-        // The newest period of a clock, and how far that was set back. What lies a window before it was merged in,
-        // and is of another clock.
-        let (mut newest, mut back) = (None, 0);
-        for period in self.periods.iter_mut().rev() {
-            let before = |newest: u64| window.has_passed(period.number, newest.saturating_sub(1));
-            if newest.is_none_or(before) {
-                newest = Some(period.number);
-                back = period.number.saturating_sub(current.saturating_add(1));
-            }
-            period.number = period.number.saturating_sub(back);
-            changed |= back > 0;
-        }
         let has_passed = |period: &Period| window.has_passed(period.number, current);
-        if !changed && !self.periods.iter().any(has_passed) {
+        let ahead = current.saturating_add(1);
+        let is_set_back = newest > ahead && self.set_back(window, ahead);
+        if !is_set_back && !window.has_passed(oldest, current) {
             return false;
         }
         for lane in self
@@ -188,41 +219,86 @@ impl Timeline {
             self.lanes.release(lane);
         }
         self.periods.retain(|period| !has_passed(period));
-        self.periods.shrink_to_fit();
-        self.periods.sort_by_key(|period| period.number);
+        memory::fit(&mut self.periods);
         self.lanes.tidy(&mut self.periods);
         self.count_own();
         true
     }
 
+    /// The numbers of the oldest and the newest period.
+    fn ends(&self) -> Option<(u64, u64)> {
+        let (oldest, newest) = (self.periods.first()?, self.periods.last()?);
+        Some((oldest.number, newest.number))
+    }
+
+    /// Sets periods back with the clock, so that none is after `ahead`. Returns whether any number changed.
+    ///
+    /// Periods keep their distances. So they do not go back beyond number 0, and then the newest stay after `ahead`:
+    /// until the clock reaches them, items are added to periods that are there already. Periods that are more than a
+    /// window apart follow different clocks: they were merged. The later ones stay after the earlier ones.
+    fn set_back(&mut self, window: Window, ahead: u64) -> bool {
+        let numbers: Vec<u64> = self.periods.iter().map(|period| period.number).collect();
+        let mut end = self.periods.len();
+        while end > 0 {
+            let newest = numbers[end - 1];
+            let is_of_other_clock = |number: &u64| newest - number > window.periods();
+            let begin = numbers[..end].partition_point(is_of_other_clock);
+            let back = newest.saturating_sub(ahead).min(numbers[begin]);
+            for period in &mut self.periods[begin..end] {
+                period.number -= back;
+            }
+            end = begin;
+        }
+        let mut least = 0;
+        for period in &mut self.periods {
+            period.number = period.number.max(least);
+            least = period.number.saturating_add(1);
+        }
+        let periods = self.periods.iter().zip(numbers);
+        periods
+            .into_iter()
+            .any(|(period, before)| period.number != before)
+    }
+
     /// Goes on so many times with interleaving filters, if there are any to be interleaved.
     #[inline]
-    pub(super) fn interleave(&mut self, times: usize, now_ms: u64, limits: impl Fn() -> Limits) {
+    pub(super) fn interleave(
+        &mut self,
+        times: usize,
+        now_ms: u64,
+        allowance: impl Fn() -> Allowance,
+    ) {
         let idle = self.lanes.is_settled() || self.shape.is_counting();
         if !idle && !self.lanes.go_on(times) {
-            self.interleave_next(now_ms, limits());
+            self.interleave_next(now_ms, allowance());
         }
     }
 
     #[cold]
-    fn interleave_next(&mut self, now_ms: u64, limits: Limits) {
+    fn interleave_next(&mut self, now_ms: u64, allowance: Allowance) {
         if self.lanes.part(&mut self.periods) {
             return self.count_own();
         }
-        let room = limits.object_bytes.saturating_sub(self.memory_bytes());
+        let room = allowance
+            .limits
+            .object_bytes
+            .saturating_sub(self.memory_bytes());
         // The capacity that it was said to grow to is kept.
-        let reach = |limits| self.reach(|| now_ms, limits);
+        let reach = |allowance| self.reach(|| now_ms, allowance);
         let next = self.lanes.next(&self.periods);
-        let has_room =
-            |next: &&Next| next.bytes <= room && reach(limits) == reach(limits.beside(next.bytes));
+        let has_room = |next: &&Next| {
+            next.bytes <= room && reach(allowance) == reach(allowance.beside(next.bytes))
+        };
         let next = next.as_ref().filter(has_room);
         self.lanes.begin(&mut self.periods, next);
         self.count_own();
     }
 
-    /// The newest period with this number.
+    /// The index of the period with this number.
     pub(super) fn period_of(&self, number: u64) -> Option<usize> {
-        self.periods.iter().rposition(|p| p.number == number)
+        self.periods
+            .binary_search_by_key(&number, |p| p.number)
+            .ok()
     }
 
     /// The period that items added at a time go into.
@@ -235,16 +311,54 @@ impl Timeline {
         Self::BASE_BYTES + self.table_bytes() + self.lanes.memory_bytes()
     }
 
+    /// Returns the capacity with which the period of a time began.
+    pub fn room(&self, time: Time) -> Option<u64> {
+        self.shape.window()?;
+        let index = self.period_of(self.target(time))?;
+        self.periods[index]
+            .stack
+            .filters()
+            .first()
+            .map(Filter::capacity)
+    }
+
     /// Opens a period that does not exist. Returns its index.
-    pub fn open(&mut self, number: u64, limits: Limits) -> Result<usize, Refusal> {
+    pub fn open(&mut self, number: u64, allowance: Allowance) -> Result<usize, Refusal> {
+        let (room, reserved) = (self.room_for(number), self.shape.params.capacity);
+        match self.open_with(number, room, allowance) {
+            Err(Refusal::MemoryLimit) if room > reserved => {
+                self.open_with(number, reserved, allowance)
+            }
+            opened => opened,
+        }
+    }
+
+    /// The capacity that a period begins with: enough for the items of each of the two periods before, or of the one that
+    /// had fewer. So a window that was reserved too small adapts, and one burst does not enlarge all periods that follow.
+    fn room_for(&self, number: u64) -> u64 {
+        let before = self
+            .periods
+            .partition_point(|period| period.number < number);
+        let last_two = self.periods[..before].iter().rev().take(2);
+        let items = last_two.map(|period| period.stack.items()).min();
+        self.shape.room_for(items.unwrap_or(0))
+    }
+
+    /// Opens a period that does not exist, with a first filter of this capacity. Returns its index.
+    pub fn open_with(
+        &mut self,
+        number: u64,
+        capacity: u64,
+        allowance: Allowance,
+    ) -> Result<usize, Refusal> {
         // The stack's own base is part of its entry in the table.
-        let rest = self.memory_bytes() + self.entry_bytes() - Stack::BASE_BYTES;
+        let bytes = self.memory_bytes() + self.entry_bytes() - Stack::BASE_BYTES;
+        let rest = depth_of(&self.periods);
         let shape = &self.shape;
         let law = shape.law().ok_or(Refusal::RateTooSmall)?;
-        let capacity = shape.params.capacity;
         let begin = |lane: Option<Lane>| {
             // What a lane takes is there already.
-            let limits = limits.beside(rest - self.lanes.bytes_of_lane(lane));
+            let beside = allowance.beside(bytes - self.lanes.bytes_of_lane(lane));
             let first = if lane.is_some() {
                 Filter::in_lane
             } else {
@@ -255,17 +369,17 @@ impl Timeline {
                 self.hasher,
                 shape.cells(),
                 capacity,
-                limits,
+                Allowance { rest, ..beside },
                 first,
             )
         };
-        let mut lane = self.free_lane(Begin::InUse);
+        let mut lane = self.free_lane(capacity, Begin::InUse);
         let mut stack = begin(lane);
         if stack
             .as_ref()
             .is_err_and(|refusal| *refusal == Refusal::MemoryLimit)
         {
-            lane = self.free_lane(Begin::Anywhere);
+            lane = self.free_lane(capacity, Begin::Anywhere);
             stack = begin(lane);
         }
         let stack = stack?;
@@ -280,17 +394,17 @@ impl Timeline {
             lane,
             ..Period::new(number, stack, Ids::default())
         };
-        self.own_filters += period.own_filters().len();
         self.periods.insert(index, period);
+        self.count_own();
         Ok(index)
     }
 
-    /// An empty lane for the next period.
-    fn free_lane(&self, at: Begin) -> Option<Lane> {
+    /// An empty lane for a period that begins with this capacity.
+    fn free_lane(&self, capacity: u64, at: Begin) -> Option<Lane> {
         // Most windows have none, and need not know the size.
         let is_free = !self.lanes.are_none() && !self.shape.is_counting();
         let geometry = is_free
-            .then(|| self.shape.first_geometry().ok())
+            .then(|| self.shape.first_geometry(capacity).ok())
             .flatten()?;
         self.lanes.free_lane(geometry, at)
     }
@@ -317,21 +431,37 @@ impl Timeline {
 
     /// The capacity that the object can grow to, in the current period if it has a window, before a limit
     /// stops it.
-    pub fn reach(&self, now_ms: impl FnOnce() -> u64, limits: Limits) -> u64 {
+    pub fn reach(&self, now_ms: impl FnOnce() -> u64, allowance: Allowance) -> u64 {
         let window = self.shape.window();
         let current = window.map_or(0, |window| window.period_at(now_ms()));
-        let rest = |period: &Period| self.memory_bytes() - period.stack.memory_bytes();
-        if let Some(period) = self.periods.iter().rfind(|p| p.number == current) {
-            return period.stack.reach(limits.beside(rest(period)));
+        if let Some(index) = self.period_of(current) {
+            let stack = &self.periods[index].stack;
+            let beside = allowance.beside(self.memory_bytes() - stack.memory_bytes());
+            let others = self.periods[..index]
+                .iter()
+                .chain(&self.periods[index + 1..]);
+            let rest = depth_of(others);
+            return stack.reach(Allowance { rest, ..beside });
         }
+        let (room, reserved) = (self.room_for(current), self.shape.params.capacity);
+        match self.reach_from(room, allowance) {
+            0 => self.reach_from(reserved, allowance),
+            reach => reach,
+        }
+    }
+
+    /// The capacity that a period grows to that begins with this one.
+    fn reach_from(&self, capacity: u64, allowance: Allowance) -> u64 {
         let bytes = self.memory_bytes() + self.entry_bytes();
+        let rest = depth_of(&self.periods);
         let reach = |lane| {
-            let in_lane = self.lanes.bytes_of_lane(lane);
-            self.shape.reach_beside(bytes - in_lane, limits).0
+            let beside = bytes - self.lanes.bytes_of_lane(lane);
+            let allowance = Allowance { rest, ..allowance };
+            self.shape.reach_beside(beside, capacity, allowance).0
         };
         // As a period is opened.
-        match (self.free_lane(Begin::InUse), reach(None)) {
-            (None, 0) => reach(self.free_lane(Begin::Anywhere)),
+        match (self.free_lane(capacity, Begin::InUse), reach(None)) {
+            (None, 0) => reach(self.free_lane(capacity, Begin::Anywhere)),
             (None, own) => own,
             (lane, _) => reach(lane),
         }
@@ -358,6 +488,12 @@ impl Timeline {
             size_of::<Period>() as u64
         }
     }
+}
+
+/// How deep these periods are together.
+pub(super) fn depth_of<'p>(periods: impl IntoIterator<Item = &'p Period>) -> Depth {
+    let depths = periods.into_iter().map(|period| period.stack.depth());
+    depths.fold(Depth::default(), Depth::and)
 }
 
 /// How many filters of these periods have their own bits.

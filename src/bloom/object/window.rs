@@ -1,8 +1,8 @@
 //! How time passes for an object with a window.
 //!
-//! Time is an argument, in milliseconds since the epoch. If the clock is set forward, periods pass as if one
-//! had waited. If it is set back, the next write sets all periods back with it, so that they pass one after
-//! another as before. So there are never more of them than the error rate was divided by.
+//! Time is an argument, in milliseconds since the epoch. If the clock is set forward, periods expire as if that time
+//! had gone by. If it is set back, the next write sets all periods back with it, and they expire one by one as before.
+//! Either way there are never more periods than the error rate was divided by.
 
 /// How long items are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,12 +45,12 @@ impl Window {
 
     /// Whether a period has passed out of the window when another one is current.
     pub const fn has_passed(self, period: u64, current: u64) -> bool {
-        period.saturating_add(self.periods) <= current
+        current.saturating_sub(period) >= self.periods
     }
 
     /// The number of the oldest period that has not passed when one is current.
     pub const fn oldest(self, current: u64) -> u64 {
-        current.saturating_add(1).saturating_sub(self.periods)
+        current.saturating_sub(self.periods - 1)
     }
 
     /// The period that an item with such a time to live goes into: the first that passes at its end or

@@ -3,6 +3,9 @@
 use crate::bloom::filter::{Interleaved, point, point_of};
 use crate::bloom::hash::{BATCH, Batch, Probe};
 use crate::bloom::machine::words::{self, Task, Use, Words, each_bit, groups};
+use crate::bloom::machine::work;
+
+use super::patience::Tally;
 
 /// So many positions of one item are looked up at once: most items need no more, and time is lost by waiting rather than
 /// by what is looked up for nothing.
@@ -28,6 +31,7 @@ pub fn narrow(all: &[&Interleaved], lanes: &mut [u32], probe: Probe) {
                 positions = points.map(|point| modulus.reduce(point));
             }
             let wanted = &positions[..WIDTH.min(hashes - first) as usize];
+            work::steps(wanted.len());
             *lanes = wanted
                 .iter()
                 .fold(*lanes, |lanes, at| lanes & filters.at(*at));
@@ -45,7 +49,12 @@ pub const TOGETHER: usize = 8;
 
 /// The same of each item of a batch; `lanes` has those of each item, for each of these filters, [`TOGETHER`] at most.
 /// Filters of one size are looked up in together.
-pub fn narrow_batch(all: &[&Interleaved], lanes: &mut [LanesOfBatch], batch: &Batch) {
+pub fn narrow_batch(
+    all: &[&Interleaved],
+    lanes: &mut [LanesOfBatch],
+    batch: &Batch,
+    tally: &mut impl Tally,
+) {
     debug_assert!(all.len() <= TOGETHER);
     let mut begin = 0;
     for alike in all.chunk_by(|one, other| one.geometry() == other.geometry()) {
@@ -54,6 +63,7 @@ pub fn narrow_batch(all: &[&Interleaved], lanes: &mut [LanesOfBatch], batch: &Ba
             alike,
             lanes,
             batch,
+            tally,
         });
         begin += alike.len();
     }
@@ -62,13 +72,14 @@ pub fn narrow_batch(all: &[&Interleaved], lanes: &mut [LanesOfBatch], batch: &Ba
 /// How many positions of each item of a batch are looked up at once, at most.
 const MOST_ROUNDS: usize = 4;
 
-struct NarrowBatch<'n> {
+struct NarrowBatch<'n, T> {
     alike: &'n [&'n Interleaved],
     lanes: &'n mut [LanesOfBatch],
     batch: &'n Batch,
+    tally: &'n mut T,
 }
 
-impl Task for NarrowBatch<'_> {
+impl<T: Tally> Task for NarrowBatch<'_, T> {
     const USE: Use = Use::Lookups;
     type Output = ();
 
@@ -110,8 +121,12 @@ impl Task for NarrowBatch<'_> {
             for (_, positions) in rounds.zip(&positions) {
                 let lanes = self.lanes.iter_mut().zip(&mut left);
                 for (filters, (lanes, left)) in self.alike.iter().zip(lanes) {
+                    work::steps(left.count_ones() as usize);
                     each_bit(*left, |item| {
                         lanes[item] &= filters.at(positions[item]);
+                        if self.tally.count_in_lanes(item, lanes[item]) {
+                            lanes[item] = 0;
+                        }
                         *left &= !(u64::from(lanes[item] == 0) << item);
                     });
                 }

@@ -8,6 +8,9 @@ use crate::bloom::filter::{Cells, Filter, Interleaved, Modulus, point, point_of}
 use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
 use crate::bloom::machine::memory;
 use crate::bloom::machine::words::{self, Task, Use, Words};
+use crate::bloom::machine::work;
+
+use super::patience::{Patience, Tally, ToTheEnd};
 
 /// Whether any filter of a stack claims the item.
 #[inline(always)]
@@ -74,6 +77,7 @@ fn apart_contain<const BARE: bool>(group: &[&Filter], probe: Probe) -> bool {
         while candidates != 0 {
             let index = candidates.trailing_zeros();
             candidates &= candidates - 1;
+            work::steps(width as usize);
             let filter = group[index as usize];
             let set = if round + width <= filter.hashes() {
                 let positions = &located.within(filter)[..width as usize];
@@ -142,6 +146,7 @@ fn fill<'f>(group: &mut [&'f Filter], next: &mut impl Iterator<Item = &'f Filter
 #[inline]
 fn group_contains<const BARE: bool>(group: &[Filter], probe: Probe) -> bool {
     let mut claims = [0_u64; GROUP / 64];
+    work::steps(group.len());
     for (claims, filters) in claims.iter_mut().zip(group.chunks(64)) {
         for (index, filter) in filters.iter().enumerate() {
             *claims |= filter.bit::<BARE>(point_of::<BARE>(probe, 0)) << index;
@@ -152,6 +157,7 @@ fn group_contains<const BARE: bool>(group: &[Filter], probe: Probe) -> bool {
         let mut left = 0;
         for (claims, filters) in claims.iter_mut().zip(group.chunks(64)) {
             let mut candidates = std::mem::take(claims);
+            work::steps(1 + candidates.count_ones() as usize);
             while candidates != 0 {
                 let index = candidates.trailing_zeros();
                 let filter = &filters[index as usize];
@@ -251,35 +257,71 @@ fn claims_of_group(batch: &Batch, group: &[&Filter], candidates: u64) -> u64 {
     }
 }
 
+/// Which items of a batch any of these filters claims, of those whose bit in `candidates` is set, and which were looked
+/// for long enough.
+#[inline(never)]
+pub fn claims_patiently<'f>(
+    batch: &Batch,
+    filters: impl Iterator<Item = &'f Filter>,
+    candidates: u64,
+    patience: &mut Patience,
+) -> u64 {
+    let mut claimed = 0;
+    for filter in filters {
+        let left = candidates & !claimed;
+        if left == 0 {
+            break;
+        }
+        claimed |= claims_counted(batch, filter, left, patience);
+    }
+    claimed
+}
+
 /// Which items of a batch a filter claims, of those whose bit in `candidates` is set.
 #[inline]
 pub fn claims(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
+    claims_counted(batch, filter, candidates, &mut ToTheEnd)
+}
+
+/// Which items of a batch a filter claims, of those whose bit in `candidates` is set, and which were looked for long
+/// enough.
+#[inline(always)]
+pub fn claims_counted<T: Tally>(
+    batch: &Batch,
+    filter: &Filter,
+    candidates: u64,
+    tally: &mut T,
+) -> u64 {
     match filter.cells() {
-        Cells::BareBits => words::run(Claims::<true, 1> {
+        Cells::BareBits => words::run(Claims::<true, 1, T> {
             batch,
             filter,
             candidates,
+            tally,
         }),
-        Cells::Counters => words::run(Claims::<false, 4> {
+        Cells::Counters => words::run(Claims::<false, 4, T> {
             batch,
             filter,
             candidates,
+            tally,
         }),
-        Cells::Bits => words::run(Claims::<false, 1> {
+        Cells::Bits => words::run(Claims::<false, 1, T> {
             batch,
             filter,
             candidates,
+            tally,
         }),
     }
 }
 
-struct Claims<'c, const BARE: bool, const CELL_BITS: u64> {
+struct Claims<'c, const BARE: bool, const CELL_BITS: u64, T> {
     batch: &'c Batch,
     filter: &'c Filter,
     candidates: u64,
+    tally: &'c mut T,
 }
 
-impl<const BARE: bool, const CELL_BITS: u64> Task for Claims<'_, BARE, CELL_BITS> {
+impl<const BARE: bool, const CELL_BITS: u64, T: Tally> Task for Claims<'_, BARE, CELL_BITS, T> {
     const USE: Use = Use::Lookups;
     type Output = u64;
 
@@ -293,12 +335,13 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for Claims<'_, BARE, CELL_BITS
             kept: [0; MAX_PACKINGS],
             packings: 0,
         };
-        let mut claims = self.candidates;
+        let (mut claims, mut exhausted) = (self.candidates, 0);
         for round in 0..self.filter.hashes() {
             let asked = std::mem::take(&mut claims);
             if asked == 0 {
                 break;
             }
+            work::steps(asked.count_ones() as usize);
             let steps = left.steps.as_ref().unwrap_or(&self.batch.b);
             for (start, wanted) in words::groups::<W>(asked) {
                 let sum = W::load(&left.sums[start..]);
@@ -307,13 +350,15 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for Claims<'_, BARE, CELL_BITS
                 let position = modulus.reduce(point::<W, BARE>(round, sum, step));
                 claims |= position.are_used_in::<CELL_BITS>(cells, wanted) << start;
             }
+            exhausted |= self.tally.count(claims);
+            claims &= !exhausted;
             let (before, now) = (asked.count_ones(), claims.count_ones());
-            // One word at a time is asked for claims alone, gaps or not.
-            if W::COUNT > 1 && now as usize > W::COUNT && 4 * now <= 3 * before {
+            // One word at a time is asked for claims alone, gaps or not; and items are counted in their places.
+            if !T::COUNTS && W::COUNT > 1 && now as usize > W::COUNT && 4 * now <= 3 * before {
                 claims = left.pack::<W>(claims, &self.batch.b);
             }
         }
-        left.unpack::<W>(claims)
+        left.unpack::<W>(claims) | exhausted
     }
 }
 
@@ -391,6 +436,7 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for ClaimsOfGroup<'_, BARE, CE
                     claimed |= std::mem::take(&mut claims[index]);
                 }
                 left |= claims[index];
+                work::steps(1 + claims[index].count_ones() as usize);
                 let modulus = filter.modulus::<BARE, CELL_BITS>();
                 if modulus.cells() != of {
                     (last, of, known) = (index, modulus.cells(), 0);

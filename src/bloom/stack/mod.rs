@@ -3,16 +3,20 @@
 
 mod lanes;
 mod lookup;
+mod patience;
 
 use crate::bloom::filter::{Cells, Filter, Geometry};
 use crate::bloom::hash::{BATCH, Batch, Hasher, Probe};
-use crate::bloom::law::{Growth, Law, Limits, Refusal, Standing, Step};
+use crate::bloom::law::{Allowance, Depth, Growth, Law, Refusal, Standing, Step};
+use crate::bloom::machine::memory;
 use crate::bloom::number::{MAX_CAPACITY, Sums, either};
 
 pub use lanes::{LanesOfBatch, TOGETHER, narrow, narrow_batch};
 pub use lookup::{
-    ROW, Row, any_apart_contains, any_contains, claims, claims_of_any, contains_each,
+    ROW, Row, any_apart_contains, any_contains, claims, claims_counted, claims_of_any,
+    claims_patiently, contains_each,
 };
+pub use patience::{Effort, PATIENCE, Patience, Tally, ToTheEnd};
 
 /// What an add did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +46,8 @@ pub struct Stack {
     hasher: Hasher,
     law: Law,
     cells: Cells,
+    /// Whether its filters have more than [`PATIENCE`] hash functions in all.
+    is_deep: bool,
     // Over the filters, kept because a stack may be deep.
     items: u64,
     capacity: u64,
@@ -60,9 +66,9 @@ impl Stack {
         hasher: Hasher,
         cells: Cells,
         capacity: u64,
-        limits: Limits,
+        allowance: Allowance,
     ) -> Result<Self, Refusal> {
-        Self::with_first(law, hasher, cells, capacity, limits, Filter::new)
+        Self::with_first(law, hasher, cells, capacity, allowance, Filter::new)
     }
 
     /// The same, whose first filter is made by `make`.
@@ -71,7 +77,7 @@ impl Stack {
         hasher: Hasher,
         cells: Cells,
         capacity: u64,
-        limits: Limits,
+        allowance: Allowance,
         make: fn(u64, Geometry, &Hasher) -> Option<Filter>,
     ) -> Result<Self, Refusal> {
         let mut stack = Self::empty(law, hasher, cells);
@@ -79,7 +85,7 @@ impl Stack {
             newest: capacity,
             ..stack.standing()
         };
-        let step = stack.law.step(&first, limits)?;
+        let step = stack.law.step(&first, allowance)?;
         stack.push(&step, make(step.capacity, step.geometry, &hasher))?;
         Ok(stack)
     }
@@ -90,6 +96,7 @@ impl Stack {
             hasher,
             law,
             cells,
+            is_deep: false,
             items: 0,
             capacity: 0,
             blob_bytes: 0,
@@ -107,6 +114,7 @@ impl Stack {
         let sums = sums_of(&filters)?;
         let older = filters.split_last().map_or(&[][..], |(_, older)| older);
         Ok(Self {
+            is_deep: hashes_of(&filters) > u64::from(PATIENCE),
             older_rate: rate_of(older),
             filters,
             items: sums.items,
@@ -117,23 +125,22 @@ impl Stack {
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        let mut filters = Vec::new();
-        filters.try_reserve_exact(self.filters.len()).ok()?;
+        let mut filters = memory::reserved(self.filters.len())?;
         for filter in &self.filters {
             filters.push(filter.try_clone()?);
         }
-        Some(self.with_filters(filters))
+        self.with_filters(filters)
     }
 
-    /// This stack, with copies of its filters.
-    pub fn with_filters(&self, filters: Vec<Filter>) -> Self {
+    /// This stack with copies of its filters, or `None` if there is no memory for its law.
+    pub fn with_filters(&self, filters: Vec<Filter>) -> Option<Self> {
         let mut stack = Self {
             filters,
-            law: self.law.clone(),
+            law: self.law.try_clone()?,
             ..*self
         };
         stack.settle_bytes();
-        stack
+        Some(stack)
     }
 
     /// The filters, oldest first. There is at least one.
@@ -207,8 +214,16 @@ impl Stack {
     }
 
     /// The capacity that the stack can grow to before a limit stops it; [`MAX_CAPACITY`] if none does.
-    pub fn reach(&self, limits: Limits) -> u64 {
-        self.law.reach(self.standing(), limits).0
+    pub fn reach(&self, allowance: Allowance) -> u64 {
+        self.law.reach(self.standing(), allowance).0
+    }
+
+    /// How deep the stack is.
+    pub fn depth(&self) -> Depth {
+        Depth {
+            filters: self.filters.len() as u64,
+            hashes: hashes_of(&self.filters),
+        }
     }
 
     fn standing(&self) -> Standing {
@@ -216,6 +231,7 @@ impl Stack {
             filters: self.filters.len() as u64,
             newest: self.filters.last().map_or(0, Filter::capacity),
             hashes: self.filters.last().map_or(u32::MAX, Filter::hashes),
+            all_hashes: self.depth().hashes,
             capacity: self.capacity,
             bytes: self.memory_bytes(),
             cells: self.cells,
@@ -224,7 +240,7 @@ impl Stack {
 
     #[inline]
     pub fn contains(&self, probe: Probe) -> bool {
-        lookup::any_contains(&self.filters, probe)
+        contains_in(&self.filters, self.is_deep, probe)
     }
 
     pub fn contains_each<'i>(
@@ -232,7 +248,13 @@ impl Stack {
         items: impl Iterator<Item = &'i [u8]>,
         answer: impl FnMut(Probe, bool),
     ) {
-        let claims = |batch: &Batch, all| claims_of_any(batch, self.filters.iter().rev(), all);
+        let claims = |batch: &Batch, all| {
+            let filters = self.filters.iter().rev();
+            if self.is_deep {
+                return claims_patiently(batch, filters, all, &mut Patience::new());
+            }
+            claims_of_any(batch, filters, all)
+        };
         contains_each(&self.hasher, items, claims, answer);
     }
 
@@ -242,14 +264,18 @@ impl Stack {
         indices.filter(move |index| self.filters[*index].contains(probe))
     }
 
-    /// Adds an item to a stack of bits. Calls `limits` only if the stack has to grow.
+    /// Adds an item to a stack of bits. Calls `allowance` only if the stack has to grow.
     #[inline]
-    pub fn add(&mut self, probe: Probe, limits: impl FnOnce() -> Limits) -> Result<Added, Refusal> {
+    pub fn add(
+        &mut self,
+        probe: Probe,
+        allowance: impl FnOnce() -> Allowance,
+    ) -> Result<Added, Refusal> {
         // Alone, a filter tests and sets in one pass.
-        if self.filters.len() > 1 && lookup::any_contains(&self.filters, probe) {
+        if self.filters.len() > 1 && self.contains(probe) {
             return Ok(Added::Present);
         }
-        self.add_to_newest(probe, |newest| newest.insert(probe), limits)
+        self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
     }
 
     /// Adds each item in turn to a stack of bits, and passes the result of [`add`](Self::add) to `outcome`.
@@ -257,7 +283,7 @@ impl Stack {
     pub fn add_each<'i>(
         &mut self,
         mut items: impl Iterator<Item = &'i [u8]>,
-        limits: impl Fn() -> Limits,
+        allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
         let mut row = Row::new();
@@ -267,7 +293,7 @@ impl Stack {
                 outcome(added);
                 added.is_ok()
             };
-            let all = self.add_batch(&batch, 0, Known::default(), &mut row, &limits, each);
+            let all = self.add_batch(&batch, 0, Known::default(), &mut row, &allowance, each);
             if !all || batch.len() < BATCH {
                 return;
             }
@@ -283,20 +309,31 @@ impl Stack {
         first: usize,
         known: Known,
         row: &mut Row,
-        limits: impl Fn() -> Limits,
+        allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>) -> bool,
     ) -> bool {
         let Known {
             mut present,
             mut asked,
         } = known;
+        let mut patience = None;
         // The first item of the row whose positions are known.
         let mut located = None;
         for index in first..batch.len() {
             let newest = self.filters.len().saturating_sub(1);
             if asked < newest {
                 let filters = self.filters[asked..newest].iter().rev();
-                present |= claims_of_any(batch, filters, batch.mask_from(index) & !present);
+                let items = batch.mask_from(index) & !present;
+                present |= if self.is_deep {
+                    claims_patiently(
+                        batch,
+                        filters,
+                        items,
+                        patience.get_or_insert_with(Patience::new),
+                    )
+                } else {
+                    claims_of_any(batch, filters, items)
+                };
                 asked = newest;
                 located = None;
             }
@@ -313,7 +350,7 @@ impl Stack {
                     Some(positions) => newest.insert_at(positions),
                     None => newest.insert_slowly(probe),
                 };
-                self.add_to_newest(probe, insert, &limits)
+                self.add_to_newest(probe, insert, &allowance)
             };
             if !outcome(added) {
                 return false;
@@ -326,9 +363,9 @@ impl Stack {
     pub fn add_unclaimed(
         &mut self,
         probe: Probe,
-        limits: impl FnOnce() -> Limits,
+        allowance: impl FnOnce() -> Allowance,
     ) -> Result<Added, Refusal> {
-        self.add_to_newest(probe, |newest| newest.insert(probe), limits)
+        self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
     }
 
     /// Whether the newest filter takes no more items.
@@ -349,14 +386,14 @@ impl Stack {
         &mut self,
         probe: Probe,
         insert: impl FnOnce(&mut Filter) -> bool,
-        limits: impl FnOnce() -> Limits,
+        allowance: impl FnOnce() -> Allowance,
     ) -> Result<Added, Refusal> {
         let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
         if newest.is_full() || self.items >= MAX_CAPACITY {
             if newest.contains(probe) {
                 return Ok(Added::Present);
             }
-            return self.add_to_full(probe, limits());
+            return self.add_to_full(probe, allowance());
         }
         let new = insert(newest);
         self.items += u64::from(new);
@@ -364,8 +401,8 @@ impl Stack {
     }
 
     #[cold]
-    fn add_to_full(&mut self, probe: Probe, limits: Limits) -> Result<Added, Refusal> {
-        self.make_room_for_one(limits)?;
+    fn add_to_full(&mut self, probe: Probe, allowance: Allowance) -> Result<Added, Refusal> {
+        self.make_room_for_one(allowance)?;
         if let Some(newest) = self.filters.last_mut() {
             newest.insert_slowly(probe);
             self.items += 1;
@@ -375,12 +412,12 @@ impl Stack {
 
     /// Makes the newest filter take items when all are full: stacks a new one, or lets that of a non-scaling
     /// stack saturate.
-    fn grow_or_saturate(&mut self, limits: Limits) -> Result<(), Refusal> {
+    fn grow_or_saturate(&mut self, allowance: Allowance) -> Result<(), Refusal> {
         if self.law.growth() != Growth::Fixed {
-            let step = self.law.step(&self.standing(), limits)?;
+            let step = self.law.step(&self.standing(), allowance)?;
             let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
             self.push(&step, filter)
-        } else if limits.saturate {
+        } else if allowance.limits.saturate {
             Ok(())
         } else {
             Err(Refusal::Full)
@@ -399,11 +436,12 @@ impl Stack {
         self.capacity += filter.capacity();
         self.blob_bytes += filter.blob().len() as u64;
         self.filters.push(filter);
+        self.is_deep = hashes_of(&self.filters) > u64::from(PATIENCE);
         Ok(())
     }
 
     /// Makes the newest filter take an item when all are full.
-    pub fn make_room_for_one(&mut self, limits: Limits) -> Result<(), Refusal> {
+    pub fn make_room_for_one(&mut self, allowance: Allowance) -> Result<(), Refusal> {
         // Only a file can claim so many.
         if self.items >= MAX_CAPACITY {
             let fixed = self.law.growth() == Growth::Fixed;
@@ -413,12 +451,16 @@ impl Stack {
                 Refusal::MemoryLimit
             });
         }
-        self.grow_or_saturate(limits)
+        self.grow_or_saturate(allowance)
     }
 
-    /// The newest filter, which takes items from now on, when all are full.
-    pub fn make_room(&mut self, limits: Limits) -> Result<usize, Refusal> {
-        self.grow_or_saturate(limits)?;
+    /// Makes the newest filter of counters take items when all are full. Returns its index.
+    pub fn make_room(&mut self, allowance: Allowance) -> Result<usize, Refusal> {
+        let newest = self.filters.len() - 1;
+        if self.law.growth() == Growth::Fixed && self.recount(newest, Filter::make_room) {
+            return Ok(newest);
+        }
+        self.grow_or_saturate(allowance)?;
         Ok(self.filters.len() - 1)
     }
 
@@ -475,6 +517,24 @@ impl Stack {
             newest.seal();
         }
     }
+}
+
+/// The hash functions of all of these filters.
+fn hashes_of(filters: &[Filter]) -> u64 {
+    filters
+        .iter()
+        .map(|filter| u64::from(filter.hashes()))
+        .sum()
+}
+
+/// Whether any of these filters claims the item, in a stack that is deep or not.
+#[inline(always)]
+fn contains_in(filters: &[Filter], is_deep: bool, probe: Probe) -> bool {
+    if is_deep {
+        let batch = Batch::of_probes(&mut std::iter::once(probe));
+        return claims_patiently(&batch, filters.iter().rev(), 1, &mut Patience::new()) != 0;
+    }
+    lookup::any_contains(filters, probe)
 }
 
 /// Rounded after each filter, as where they are stacked one by one.

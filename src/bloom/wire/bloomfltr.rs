@@ -12,9 +12,10 @@
 
 use crate::bloom::hash::Seed;
 use crate::bloom::law::Params;
+use crate::bloom::machine::memory;
 use crate::bloom::object::{FilterOutline, Object, Outline, Shape};
 
-use super::fields::{Cursor, DecodeError, Extent, RdbRead, RdbWrite, read_blob};
+use super::fields::{Cursor, DecodeError, Extent, RdbRead, RdbWrite, Written, push, read_blob};
 
 /// The encoding version in RDB.
 pub const RDB_VERSION: i32 = 1;
@@ -43,12 +44,11 @@ struct Stored {
 }
 
 impl Stored {
-    fn outline(self) -> Result<Outline, &'static str> {
+    fn outline(self) -> Result<Outline, DecodeError> {
         let (error_rate, tightening) = (self.error_rate, self.tightening);
         // The capacity is the first filter's.
         let params = Params::from_stored(0, error_rate, tightening, self.expansion)?;
-        let mut filters = Vec::new();
-        filters.reserve_exact(self.filters.len());
+        let mut filters = memory::reserved(self.filters.len()).ok_or(DecodeError::NoMemory)?;
         for (blob, capacity, items) in self.filters {
             filters.push(FilterOutline::headed(blob, capacity, items)?);
         }
@@ -60,7 +60,7 @@ impl Stored {
             _ => "seed flag out of range",
         };
         // Whatever is wrong with the filters comes first, as seeds that differ.
-        Err(outline.check().err().unwrap_or(wrong))
+        Err(outline.check().err().unwrap_or(wrong).into())
     }
 }
 
@@ -81,9 +81,9 @@ pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError>
         let blob = read_blob(from)?;
         let capacity = from.uint()?;
         let items = if left == 0 { from.uint()? } else { capacity };
-        stored.filters.push((blob, capacity, items));
+        push(&mut stored.filters, (blob, capacity, items))?;
     }
-    Ok(Some(stored.outline()?))
+    stored.outline().map(Some)
 }
 
 pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
@@ -102,22 +102,24 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     to.uint(newest_items);
 }
 
-pub fn write(object: &Object, extent: Extent) -> Vec<u8> {
+/// Writes a dump, or a header, unless there is no memory for it.
+pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
     let params = object.shape().params;
-    let mut out = vec![version(extent)];
-    out.extend(params.growth.expansion().to_le_bytes());
-    out.extend(params.error_rate.get().to_le_bytes());
-    out.extend(params.tightening.to_stored().to_le_bytes());
-    out.push(u8::from(object.hasher().seed().is_some_and(is_random)));
-    out.extend(object.totals().0.to_le_bytes());
+    let mut out = Written::new();
+    out.put(&[version(extent)]);
+    out.put(&params.growth.expansion().to_le_bytes());
+    out.put(&params.error_rate.get().to_le_bytes());
+    out.put(&params.tightening.to_stored().to_le_bytes());
+    out.put(&[object.hasher().seed().is_some_and(is_random).into()]);
+    out.put(&object.totals().0.to_le_bytes());
     for filter in object.all_filters() {
         let blob = extent.of(filter.blob());
-        out.extend((blob.len() as u64).to_le_bytes());
-        out.extend(blob);
-        out.extend(filter.items().to_le_bytes());
-        out.extend(filter.capacity().to_le_bytes());
+        out.put(&(blob.len() as u64).to_le_bytes());
+        out.put(blob);
+        out.put(&filter.items().to_le_bytes());
+        out.put(&filter.capacity().to_le_bytes());
     }
-    out
+    out.end()
 }
 
 /// Reads a dump, or a header, all of it.
@@ -137,11 +139,11 @@ pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
         let blob = from.bytes()?;
         // Signed in the format: what is negative there is out of range here.
         let items = from.uint()?;
-        stored.filters.push((blob, from.uint()?, items));
+        push(&mut stored.filters, (blob, from.uint()?, items))?;
     }
     from.end()?;
     for (blob, ..) in &stored.filters {
         extent.check(blob)?;
     }
-    Ok(stored.outline()?)
+    stored.outline()
 }

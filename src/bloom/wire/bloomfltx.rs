@@ -15,13 +15,17 @@
 //! of all, and of each range its first id and the number of its filter. Counters are one stack, where
 //! earlier builds wrote several after a merge: these are read as one.
 
+use crate::bloom::filter::HEADER_BYTES;
 use crate::bloom::hash::{Hasher, Seed};
 use crate::bloom::law::Params;
+use crate::bloom::machine::memory;
 use crate::bloom::object::{
     FilterOutline, Ids, Interval, Kind, Object, Outline, PeriodOutline, Shape, Window,
 };
 
-use super::fields::{Bytes, Cursor, DecodeError, Extent, RdbRead, RdbWrite, read_blob};
+use super::fields::{
+    Bytes, Cursor, DecodeError, Extent, RdbRead, RdbWrite, Written, push, read_blob,
+};
 
 /// The encoding version in RDB.
 pub const RDB_VERSION: i32 = 1;
@@ -102,16 +106,16 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
         };
         match periods.last_mut() {
             Some(before) if form == WITHOUT_IDS && kind == Kind::Counting && number == 0 => {
-                append(before, period);
+                append(before, period).ok_or(DecodeError::NoMemory)?;
             }
-            _ => periods.push(period),
+            _ => push(&mut periods, period)?,
         }
     }
     if let (Kind::Counting, Some(one)) = (kind, periods.last_mut()) {
-        one.filters.shrink_to_fit();
-        one.ids.intervals.shrink_to_fit();
+        memory::fit(&mut one.filters);
+        memory::fit(&mut one.ids.intervals);
     }
-    periods.shrink_to_fit();
+    memory::fit(&mut periods);
     let params = Params::from_stored(capacity, error_rate, tightening, expansion)?;
     let mut shape = Shape { params, kind };
     // At first ours were not marked.
@@ -125,11 +129,14 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
     })
 }
 
-/// Puts a stack of counters on another.
-fn append(before: &mut PeriodOutline, period: PeriodOutline) {
+/// Puts a stack of counters on another, or returns `None` if there is no memory for both.
+fn append(before: &mut PeriodOutline, period: PeriodOutline) -> Option<()> {
     let intervals = &mut before.ids.intervals;
     let has_ids = !(intervals.is_empty() && period.ids.is_empty());
+    before.filters.try_reserve(period.filters.len()).ok()?;
     if has_ids {
+        let filters = before.filters.len() + period.filters.len();
+        intervals.try_reserve(filters - intervals.len()).ok()?;
         intervals.resize(before.filters.len(), None);
         intervals.extend(period.ids.intervals);
     }
@@ -137,14 +144,15 @@ fn append(before: &mut PeriodOutline, period: PeriodOutline) {
     if has_ids {
         intervals.resize(before.filters.len(), None);
     }
+    Some(())
 }
 
 fn read_filters(from: &mut impl RdbRead) -> Result<Vec<FilterOutline>, DecodeError> {
     let mut filters = Vec::new();
     for _ in 0..from.uint()? {
-        filters.push(read_filter(from)?);
+        push(&mut filters, read_filter(from)?)?;
     }
-    filters.shrink_to_fit();
+    memory::fit(&mut filters);
     require_filters(&filters)?;
     Ok(filters)
 }
@@ -167,12 +175,13 @@ fn read_filters_with_ids(
 ) -> Result<(Ids, Vec<FilterOutline>), DecodeError> {
     let (mut intervals, mut filters) = (Vec::new(), Vec::new());
     for _ in 0..from.uint()? {
-        filters.push(read_filter(from)?);
-        intervals.push(match from.uint()? {
+        push(&mut filters, read_filter(from)?)?;
+        let interval = match from.uint()? {
             0 => None,
             1 => Some((from.uint()?, from.uint()?)),
             _ => return Err("ids flag out of range".into()),
-        });
+        };
+        push(&mut intervals, interval)?;
     }
     require_filters(&filters)?;
     Ok((Ids { intervals }, filters))
@@ -192,7 +201,7 @@ fn read_ranges_and_filters(
     };
     let mut ranges = Vec::new();
     for _ in 0..count {
-        ranges.push((from.uint()?, from.uint()?));
+        push(&mut ranges, (from.uint()?, from.uint()?))?;
     }
     let filters = read_filters(from)?;
     let ids = match seen {
@@ -207,17 +216,18 @@ fn ids_of_ranges(
     (lowest, highest): Interval,
     ranges: &[Range],
     filters: usize,
-) -> Result<Ids, &'static str> {
+) -> Result<Ids, DecodeError> {
     if lowest > highest {
-        return Err("ids out of order");
+        return Err("ids out of order".into());
     }
     let begins = ranges.first().is_some_and(|(first, _)| *first == 0);
     let mut pairs = ranges.windows(2);
     let rising = pairs.all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
     if !(begins && rising) {
-        return Err("ranges out of order");
+        return Err("ranges out of order".into());
     }
-    let mut intervals = vec![None; filters];
+    let mut intervals = memory::reserved(filters).ok_or(DecodeError::NoMemory)?;
+    intervals.resize(filters, None);
     let ends = ranges.iter().skip(1).map(|(first, _)| *first - 1);
     for ((first, index), end) in ranges.iter().zip(ends.chain([u64::MAX])) {
         let index = usize::try_from(*index).ok();
@@ -257,7 +267,8 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
         }
         to.uint(period.stack.filters().len() as u64);
         for (index, filter) in period.stack.filters().iter().enumerate() {
-            to.filter(filter, || blobs.next().unwrap_or_default());
+            // The header is the filter's own, wherever its bits are.
+            to.filter(&filter.blob()[..HEADER_BYTES], || blobs.next().flatten());
             to.uint(filter.capacity());
             to.uint(filter.items());
             if !with_ids {
@@ -272,11 +283,13 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
     }
 }
 
-pub fn write(object: &Object, extent: Extent) -> Vec<u8> {
+/// Writes a dump, or a header, unless there is no memory for it.
+pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
     let mut out = Bytes {
-        bytes: vec![version(extent)],
+        written: Written::new(),
         extent,
     };
+    out.written.put(&[version(extent)]);
     write_fields(object, &mut out);
-    out.bytes
+    out.written.end()
 }

@@ -15,7 +15,7 @@ use crc::{CRC_64_REDIS, Crc};
 
 use crate::bloom::machine::memory::{self, Relocate};
 
-use super::fields::{DecodeError, RdbRead, RdbWrite};
+use super::fields::{DecodeError, RdbRead, RdbWrite, push};
 
 /// Which of the types a value has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -167,9 +167,9 @@ impl Carried {
         go_over(sketch, &mut kept)?;
         Ok(Self {
             sketch,
-            numbers: kept.numbers.into_boxed_slice(),
+            numbers: memory::boxed(kept.numbers).ok_or(DecodeError::NoMemory)?,
             string_bytes: kept.strings.iter().map(|string| string.len() as u64).sum(),
-            strings: kept.strings.into_boxed_slice(),
+            strings: memory::boxed(kept.strings).ok_or(DecodeError::NoMemory)?,
         })
     }
 
@@ -184,7 +184,8 @@ impl Carried {
         debug_assert_eq!(written, Ok(()), "the same fields were read");
     }
 
-    /// What RESTORE takes, in a form that any server reads from Redis 5 on.
+    /// What RESTORE takes, in a form that any server reads from Redis 5 on. It goes into a log that cannot do without
+    /// it, so the program ends if there is no memory for it.
     pub fn payload(&self) -> Vec<u8> {
         const MODULE_VALUE: u8 = 7;
         const END_OF_VALUE: u8 = 0;
@@ -249,22 +250,31 @@ struct Keeping<'r, R> {
     strings: Vec<Box<[u8]>>,
 }
 
+impl<R> Keeping<'_, R> {
+    fn keep(&mut self, number: [u8; 8]) -> Result<(), DecodeError> {
+        let room = self.numbers.try_reserve(number.len());
+        room.map_err(|_| DecodeError::NoMemory)?;
+        self.numbers.extend(number);
+        Ok(())
+    }
+}
+
 impl<R: RdbRead> Fields for Keeping<'_, R> {
     fn uint(&mut self) -> Result<u64, DecodeError> {
         let value = self.from.uint()?;
-        self.numbers.extend(value.to_le_bytes());
+        self.keep(value.to_le_bytes())?;
         Ok(value)
     }
 
     fn double(&mut self) -> Result<f64, DecodeError> {
         let value = self.from.double()?;
-        self.numbers.extend(value.to_le_bytes());
+        self.keep(value.to_le_bytes())?;
         Ok(value)
     }
 
     fn string(&mut self) -> Result<&[u8], DecodeError> {
-        let string = self.from.bytes()?.into_boxed_slice();
-        self.strings.push(string);
+        let string = memory::boxed(self.from.bytes()?).ok_or(DecodeError::NoMemory)?;
+        push(&mut self.strings, string)?;
         Ok(self.strings.last().map_or(&[], |string| &**string))
     }
 }

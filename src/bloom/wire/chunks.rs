@@ -14,6 +14,7 @@
 use std::borrow::Cow;
 
 use crate::bloom::law::Limits;
+use crate::bloom::machine::memory;
 use crate::bloom::object::{Object, Outline, View};
 
 use super::dialect::{self, Dialect};
@@ -42,43 +43,63 @@ impl Piece<'_> {
     }
 }
 
-/// Returns the cursor of the next piece, and the piece at this one.
-pub fn piece(object: &Object, cursor: u64) -> (u64, Piece<'_>) {
+/// Returns the cursor of the next piece, and the piece at this one, or `None` if there is no memory for it.
+pub fn piece(object: &Object, cursor: u64) -> Option<(u64, Piece<'_>)> {
     let Some(offset) = cursor.checked_sub(1) else {
-        return (1, Piece::Header(dialect::write_header(object)));
+        return Some((1, Piece::Header(dialect::write_header(object)?)));
     };
     let mut start = 0;
     for view in object.views() {
         let skipped = offset - start;
         if skipped < view.cell_bytes() {
-            let chunk = chunk(&view, skipped);
-            return (cursor + chunk.len() as u64, Piece::Chunk(chunk));
+            let chunk = chunk(&view, skipped, CHUNK_BYTES)?;
+            return Some((cursor + chunk.len() as u64, Piece::Chunk(chunk)));
         }
         start += view.cell_bytes();
     }
-    (0, Piece::Chunk(Cow::default()))
+    Some((0, Piece::Chunk(Cow::default())))
 }
 
-/// The chunk of a filter's cells that begins at this byte.
-fn chunk<'o>(view: &View<'o>, begin: u64) -> Cow<'o, [u8]> {
+/// Returns the chunk of a filter's cells that begins at this byte and has at most this many, or `None` if there is
+/// no memory for it.
+fn chunk<'o>(view: &View<'o>, begin: u64, most: usize) -> Option<Cow<'o, [u8]>> {
     let index = |byte| usize::try_from(byte).unwrap_or(usize::MAX);
-    let end = view.cell_bytes().min(begin + CHUNK_BYTES as u64);
-    view.cells(index(begin)..index(end))
+    let end = view.cell_bytes().min(begin + most as u64);
+    view.bitmap_part(index(begin)..index(end))
+}
+
+/// The chunks of a filter's cells. Each is shorter while there is no memory for a longer one.
+fn chunks_of_view(view: View<'_>) -> impl Iterator<Item = Cow<'_, [u8]>> {
+    let longest =
+        usize::try_from(view.cell_bytes()).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES));
+    let (mut begin, mut most) = (0, longest);
+    std::iter::from_fn(move || {
+        while begin < view.cell_bytes() {
+            assert_ne!(most, 0, "no memory to write a chunk");
+            if let Some(chunk) = chunk(&view, begin, most) {
+                begin += chunk.len() as u64;
+                return Some(chunk);
+            }
+            most /= 2;
+        }
+        None
+    })
 }
 
 /// All pieces of an object, each with the cursor of the next: what [`piece`] returns cursor by cursor, in a
-/// single pass.
+/// single pass. Chunks are shorter while there is no memory for longer ones.
+///
+/// # Panics
+/// There is no memory for the header, or for a chunk of one byte: the log that pieces are written to cannot do
+/// without them.
 pub fn pieces(object: &Object) -> impl Iterator<Item = (u64, Piece<'_>)> {
-    let chunks = object.views().flat_map(|view| {
-        let begins = (0..view.cell_bytes()).step_by(CHUNK_BYTES);
-        begins.map(move |begin| chunk(&view, begin))
-    });
     let mut cursor = 1;
-    let chunks = chunks.map(move |chunk| {
+    let chunks = object.views().flat_map(chunks_of_view).map(move |chunk| {
         cursor += chunk.len() as u64;
         (cursor, Piece::Chunk(chunk))
     });
-    std::iter::once(piece(object, 0)).chain(chunks)
+    let header = piece(object, 0).expect("no memory to write a header");
+    std::iter::once(header).chain(chunks)
 }
 
 /// The chunks of bitmaps, each with the cursor of the next.
@@ -105,7 +126,7 @@ pub enum Value {
 /// # Errors
 /// Any [`DecodeError`], or `None` where the limits do not admit such an object.
 pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>> {
-    let (dialect, outline) = dialect::read_header(header)?;
+    let (dialect, mut outline) = dialect::read_header(header)?;
     outline.check().map_err(DecodeError::from)?;
     let filters = || outline.filters().map(|filter| filter.geometry.blob_bytes());
     let total = outline.overhead() + Object::BASE_BYTES;
@@ -116,11 +137,11 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>
         return Err(None);
     }
     if outline.filters().next().is_none() {
-        let object = Object::from_outline(outline).map_err(DecodeError::from)?;
-        return Ok(Value::Complete(object));
+        let object = Object::from_outline(&mut outline).map_err(DecodeError::from)?;
+        return Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?));
     }
     Ok(Value::Partial(Box::new(Partial {
-        header: header.to_vec(),
+        header: memory::copied(header).ok_or(DecodeError::NoMemory)?,
         dialect,
         blob_bytes: outline.filters().map(|f| f.blob.capacity()).sum(),
         table_bytes: outline.table_bytes(),
@@ -135,7 +156,7 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>
 /// An object of which the header is loaded, and some of the cells.
 #[derive(Debug)]
 pub struct Partial {
-    header: Vec<u8>,
+    header: Box<[u8]>,
     dialect: Dialect,
     /// Its filters' blobs start with their headers, and grow as chunks arrive.
     outline: Outline,
@@ -143,7 +164,7 @@ pub struct Partial {
     blob_bytes: usize,
     /// Bytes of the outline's tables.
     table_bytes: u64,
-    /// Number of filters whose cells are complete.
+    /// Number of filters whose cells are complete, and that are not the last one.
     complete: usize,
     /// Where the next one is: its period, and its number there.
     period: usize,
@@ -173,7 +194,6 @@ impl Partial {
         }
         let period = self.outline.periods.get_mut(self.period);
         let filters = period.map_or(&mut [][..], |period| &mut period.filters);
-        let last = filters.len();
         let filter = filters.get_mut(self.filter);
         let filter = filter.ok_or("chunk behind the last one")?;
         let lacking = filter.geometry.blob_bytes() - filter.blob.len() as u64;
@@ -196,20 +216,29 @@ impl Partial {
         if length < lacking {
             return Ok(None);
         }
-        self.complete += 1;
-        self.filter += 1;
-        if self.filter == last {
+        if self.filter + 1 < filters.len() {
+            self.filter += 1;
+        } else if self.period + 1 < self.outline.periods.len() {
             (self.period, self.filter) = (self.period + 1, 0);
+        } else {
+            let object = Object::from_outline(&mut self.outline).map_err(DecodeError::from);
+            let object = object.and_then(|object| object.ok_or(DecodeError::NoMemory));
+            if object.is_err() {
+                self.undo(chunk.len());
+            }
+            return object.map(Some);
         }
-        if self.period < self.outline.periods.len() {
-            return Ok(None);
+        self.complete += 1;
+        Ok(None)
+    }
+
+    /// Removes the last bytes that were loaded, all of the current filter.
+    fn undo(&mut self, bytes: usize) {
+        let period = self.outline.periods.get_mut(self.period);
+        if let Some(filter) = period.and_then(|period| period.filters.get_mut(self.filter)) {
+            filter.blob.truncate(filter.blob.len() - bytes);
+            self.loaded -= bytes as u64;
         }
-        let outline = Outline {
-            periods: std::mem::take(&mut self.outline.periods),
-            law: self.outline.law.clone(),
-            ..self.outline
-        };
-        Ok(Some(Object::from_outline(outline)?))
     }
 
     /// The pairs that rebuild this state, the header first.
@@ -237,7 +266,7 @@ impl Partial {
 
     /// The sum of its allocations in bytes, including itself.
     pub fn memory_bytes(&self) -> u64 {
-        let own = size_of::<Self>() + self.header.capacity() + self.blob_bytes;
+        let own = size_of::<Self>() + self.header.len() + self.blob_bytes;
         own as u64 + self.table_bytes
     }
 

@@ -8,10 +8,11 @@
 //! Chunks go by cursors as those of the [other objects](super::chunks), but may be loaded in any order, again and
 //! again, and nothing says whether all have come: in `RedisBloom`'s files there are objects that lack some.
 
-use crate::bloom::cuckoo::{Cuckoo, Limits, NoMemory, StoredOutline};
+use crate::bloom::cuckoo::{Buckets, Cuckoo, Limits, NoMemory, StoredOutline};
+use crate::bloom::machine::{memory, work};
 
 use super::chunks::CHUNK_BYTES;
-use super::fields::{Cursor, DecodeError, RdbRead, RdbWrite};
+use super::fields::{Cursor, DecodeError, RdbRead, RdbWrite, push};
 
 /// The name of the type in a server.
 pub const TYPE_NAME: &std::ffi::CStr = c"MBbloomCF";
@@ -54,12 +55,15 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeE
         if slots.iter().all(|slot| *slot == 0) {
             slots = Vec::new();
         }
-        filters.push(slots);
+        push(&mut filters, slots)?;
     }
-    Ok(Cuckoo::from_outline(&outline, filters)?)
+    Cuckoo::from_outline(&outline, filters)?.ok_or(DecodeError::NoMemory)
 }
 
 /// Writes the fields in RDB.
+///
+/// # Panics
+/// There is no memory for the zeros of a filter that takes none itself: a server's callback cannot fail.
 pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
     let stored = object.outline();
     to.uint(stored.filters);
@@ -69,15 +73,22 @@ pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
     to.uint(stored.bucket_size);
     to.uint(stored.max_iterations);
     to.uint(stored.expansion);
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a filter's size fits an allocation, or it could not have been claimed"
+    )]
+    let size = |filter: &Buckets| filter.size() as usize;
+    // Filters without memory share a buffer. Filters never shrink, so the newest of them needs the most.
+    let mut without_memory = object.filters().iter().filter(|f| f.slots().is_empty());
+    let largest = without_memory.next_back().map_or(0, size);
+    work::bytes(largest);
+    // Memory that nobody writes to is not backed by any.
+    let zeros = memory::zeroed(largest).expect("no memory for an empty filter");
     for filter in object.filters() {
         to.uint(filter.buckets());
+        work::bytes(size(filter));
         if filter.slots().is_empty() {
-            // As much as fits a file fits memory that nobody writes to.
-            #[allow(
-                clippy::cast_possible_truncation,
-                reason = "a filter's size fits an allocation, or it could not have been claimed"
-            )]
-            to.bytes(&vec![0; filter.size() as usize]);
+            to.bytes(&zeros[..size(filter)]);
         } else {
             to.bytes(filter.slots());
         }

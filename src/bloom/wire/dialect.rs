@@ -97,12 +97,12 @@ pub fn read_dump(dump: &[u8]) -> Result<Outline, DecodeError> {
     }
 }
 
-/// Writes a dump. Objects of `RedisBloom` have none.
+/// Writes a dump, unless there is no memory for it. Objects of `RedisBloom` have none.
 pub fn write_dump(object: &Object) -> Option<Vec<u8>> {
     match Dialect::of(object) {
-        Dialect::Bloomfltr => Some(bloomfltr::write(object, Extent::Whole)),
+        Dialect::Bloomfltr => bloomfltr::write(object, Extent::Whole),
         Dialect::RedisBloom => None,
-        Dialect::Bloomfltx => Some(bloomfltx::write(object, Extent::Whole)),
+        Dialect::Bloomfltx => bloomfltx::write(object, Extent::Whole),
     }
 }
 
@@ -115,11 +115,13 @@ pub fn read_header(header: &[u8]) -> Result<(Dialect, Outline), DecodeError> {
     // RedisBloom's begins with a number, which may look like a version of ours.
     ours.or_else(|error| match redisbloom::read_header(header) {
         Ok(outline) => Ok((Dialect::RedisBloom, outline)),
+        Err(DecodeError::NoMemory) => Err(DecodeError::NoMemory),
         Err(_) => Err(error),
     })
 }
 
-pub fn write_header(object: &Object) -> Vec<u8> {
+/// Writes the header of chunks, unless there is no memory for it.
+pub fn write_header(object: &Object) -> Option<Vec<u8>> {
     match Dialect::of(object) {
         Dialect::Bloomfltr => bloomfltr::write(object, Extent::Header),
         Dialect::RedisBloom => redisbloom::write_header(object),

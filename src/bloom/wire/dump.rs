@@ -33,18 +33,22 @@ use super::fields::DecodeError;
 /// # Errors
 /// Any [`DecodeError`].
 pub fn decode(dump: &[u8]) -> Result<Object, DecodeError> {
-    Ok(Object::from_outline(dialect::read_dump(dump)?)?)
+    let object = Object::from_outline(&mut dialect::read_dump(dump)?)?;
+    object.ok_or(DecodeError::NoMemory)
 }
 
-/// Writes an object's dump; `None` for one of `RedisBloom`, which has no dump.
+/// Writes an object's dump; `None` for one of `RedisBloom`, which has no dump, and if there is no memory for it.
 pub fn encode(object: &Object) -> Option<Vec<u8>> {
     dialect::write_dump(object)
 }
 
-/// Length in bytes of the dump that [`encode`] writes.
+/// Length in bytes of the dump that [`encode`] writes, if there is memory to work it out.
 pub fn encoded_len(object: &Object) -> Option<usize> {
     let cells: u64 = object.views().map(|view| view.cell_bytes()).sum();
-    let header = || dialect::write_header(object).len();
-    let bytes = || header().saturating_add(usize::try_from(cells).unwrap_or(usize::MAX));
-    Dialect::of(object).has_dump().then(bytes)
+    let header = if Dialect::of(object).has_dump() {
+        dialect::write_header(object)?.len()
+    } else {
+        return None;
+    };
+    Some(header.saturating_add(usize::try_from(cells).unwrap_or(usize::MAX)))
 }

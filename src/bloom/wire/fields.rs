@@ -4,7 +4,8 @@
 
 use std::borrow::Cow;
 
-use crate::bloom::filter::{Filter, HEADER_BYTES};
+use crate::bloom::filter::HEADER_BYTES;
+use crate::bloom::machine::memory;
 
 /// Why bytes can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,10 +67,21 @@ pub trait RdbWrite {
     fn double(&mut self, value: f64);
     /// Writes a string.
     fn bytes(&mut self, value: &[u8]);
-    /// Writes a filter as a string: its header and its cells, which `blob` has.
-    fn filter<'b>(&mut self, _: &Filter, blob: impl FnOnce() -> Cow<'b, [u8]>) {
-        self.bytes(&blob());
+    /// Writes a filter as a string: its header and its cells. `blob` returns both, or `None` if there is no memory for a
+    /// copy; `header` is the header alone.
+    ///
+    /// # Panics
+    /// There is no memory for a copy: a server's callbacks cannot fail, and half a value must not be stored.
+    fn filter<'b>(&mut self, _header: &[u8], blob: impl FnOnce() -> Option<Cow<'b, [u8]>>) {
+        self.bytes(&blob().expect("no memory to write an interleaved filter"));
     }
+}
+
+/// Appends a value to a table that grows with the input.
+pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<(), DecodeError> {
+    to.try_reserve(1).map_err(|_| DecodeError::NoMemory)?;
+    to.push(value);
+    Ok(())
 }
 
 /// The next string, which is a filter with its header. If it is not, it is refused at once: its few bytes in
@@ -109,34 +121,63 @@ impl Extent {
     }
 }
 
+/// Bytes written one after another; none, once there was no memory for some of them.
+pub struct Written(Option<Vec<u8>>);
+
+impl Written {
+    /// Begins with no bytes.
+    pub const fn new() -> Self {
+        Self(Some(Vec::new()))
+    }
+
+    /// Appends bytes.
+    pub fn put(&mut self, bytes: &[u8]) {
+        if let Some(written) = &mut self.0 {
+            if written.try_reserve(bytes.len()).is_ok() {
+                written.extend_from_slice(bytes);
+            } else {
+                self.0 = None;
+            }
+        }
+    }
+
+    /// Returns all the bytes, or `None` if there was no memory for them.
+    pub fn end(self) -> Option<Vec<u8>> {
+        self.0
+    }
+}
+
 /// Fields written as bytes: numbers of eight bytes, little endian, strings after their length.
 pub struct Bytes {
     /// What was written.
-    pub bytes: Vec<u8>,
+    pub written: Written,
     /// How much of strings that are filters is written; the seed is shorter than any of them.
     pub extent: Extent,
 }
 
 impl RdbWrite for Bytes {
     fn uint(&mut self, value: u64) {
-        self.bytes.extend(value.to_le_bytes());
+        self.written.put(&value.to_le_bytes());
     }
 
     fn double(&mut self, value: f64) {
-        self.bytes.extend(value.to_le_bytes());
+        self.written.put(&value.to_le_bytes());
     }
 
     fn bytes(&mut self, value: &[u8]) {
         let value = self.extent.of(value);
         self.uint(value.len() as u64);
-        self.bytes.extend(value);
+        self.written.put(value);
     }
 
-    fn filter<'b>(&mut self, filter: &Filter, blob: impl FnOnce() -> Cow<'b, [u8]>) {
-        match self.extent {
-            Extent::Whole => self.bytes(&blob()),
-            // Wherever its bits are, the header is its own.
-            Extent::Header => self.bytes(filter.blob()),
+    fn filter<'b>(&mut self, header: &[u8], blob: impl FnOnce() -> Option<Cow<'b, [u8]>>) {
+        let blob = match self.extent {
+            Extent::Whole => blob(),
+            Extent::Header => Some(header.into()),
+        };
+        match blob {
+            Some(blob) => self.bytes(&blob),
+            None => self.written.0 = None,
         }
     }
 }
@@ -183,6 +224,7 @@ impl RdbRead for Cursor<'_> {
 
     fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
         let length = self.uint()?;
-        Ok(self.slice(length)?.to_vec())
+        let copy = memory::copied(self.slice(length)?);
+        Ok(copy.ok_or(DecodeError::NoMemory)?.into_vec())
     }
 }

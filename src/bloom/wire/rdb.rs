@@ -11,8 +11,9 @@ use super::fields::{DecodeError, RdbRead, RdbWrite};
 /// # Errors
 /// Any [`DecodeError`].
 pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<Value, DecodeError> {
-    if let Some(outline) = dialect::read_rdb(dialect, version, from)? {
-        return Ok(Value::Complete(Object::from_outline(outline)?));
+    if let Some(mut outline) = dialect::read_rdb(dialect, version, from)? {
+        let object = Object::from_outline(&mut outline)?;
+        return Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?));
     }
     let partial = Partial::read_rdb(from)?;
     if partial.dialect() != dialect {
@@ -22,6 +23,9 @@ pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<V
 }
 
 /// Writes the fields of an object.
+///
+/// # Panics
+/// There is no memory for a copy of a filter whose bits are interleaved with others.
 pub fn write(object: &Object, to: &mut impl RdbWrite) {
     dialect::write_rdb(object, to);
 }

@@ -12,9 +12,10 @@
 use crate::bloom::filter::Filter;
 use crate::bloom::hash::Hasher;
 use crate::bloom::law::{Law, Link, Links};
+use crate::bloom::machine::memory;
 use crate::bloom::object::{FilterOutline, Ids, Object, Outline, PeriodOutline, Shape};
 
-use super::fields::{DecodeError, RdbRead, RdbWrite};
+use super::fields::{DecodeError, RdbRead, RdbWrite, Written, push};
 
 /// The encoding version that is written, and the highest that is read.
 pub const RDB_VERSION: i32 = 4;
@@ -40,11 +41,12 @@ struct Stored {
 }
 
 impl Stored {
-    fn outline(self) -> Result<Outline, &'static str> {
-        let links = self.links.iter().map(|stored| stored.link).collect();
+    fn outline(self) -> Result<Outline, DecodeError> {
+        let count = self.links.len();
+        let mut links = memory::reserved(count).ok_or(DecodeError::NoMemory)?;
+        links.extend(self.links.iter().map(|stored| stored.link));
         let links = Links::from_stored(self.options, self.growth, links)?;
-        let mut filters = Vec::new();
-        filters.reserve_exact(self.links.len());
+        let mut filters = memory::reserved(count).ok_or(DecodeError::NoMemory)?;
         let mut items = 0_u64;
         for stored in self.links {
             items = items.saturating_add(stored.items);
@@ -56,14 +58,15 @@ impl Stored {
             });
         }
         if items != self.items {
-            return Err("items of the filters are not the object's");
+            return Err("items of the filters are not the object's".into());
         }
         let hasher = if links.is_wide() {
             Hasher::Murmur64
         } else {
             Hasher::Murmur32
         };
-        let capacity = filters.first().ok_or("no filters")?.capacity;
+        let first: &FilterOutline = filters.first().ok_or("no filters")?;
+        let capacity = first.capacity;
         Ok(Outline {
             shape: Shape::plain(links.series().params(capacity)),
             hasher,
@@ -90,7 +93,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Option<Outline>
     let growth = if version >= 4 { from.uint()? } else { 2 };
     let mut links = Vec::new();
     for _ in 0..count {
-        links.push(read_link(version, from)?);
+        push(&mut links, read_link(version, from)?)?;
     }
     let stored = Stored {
         items,
@@ -98,7 +101,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Option<Outline>
         growth,
         links,
     };
-    Ok(Some(stored.outline()?))
+    stored.outline().map(Some)
 }
 
 fn read_link(version: i32, from: &mut impl RdbRead) -> Result<StoredLink, DecodeError> {
@@ -170,25 +173,26 @@ const PREFIX_BYTES: usize = 8 + 4 + 4 + 4;
 /// Bytes, bits, items, error rate, bits per entry, hash functions, entries, exponent.
 const PER_LINK_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 1;
 
-pub fn write_header(object: &Object) -> Vec<u8> {
+/// Writes the header of chunks, unless there is no memory for it.
+pub fn write_header(object: &Object) -> Option<Vec<u8>> {
     let (count, items, _) = object.totals();
     let (options, growth) = options_and_growth(object);
-    let mut out = Vec::new();
-    out.extend(items.to_le_bytes());
-    out.extend(u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
-    out.extend(options.to_le_bytes());
-    out.extend(growth.to_le_bytes());
+    let mut out = Written::new();
+    out.put(&items.to_le_bytes());
+    out.put(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+    out.put(&options.to_le_bytes());
+    out.put(&growth.to_le_bytes());
     for (link, filter) in linked(object) {
-        out.extend((filter.bitmap().len() as u64).to_le_bytes());
-        out.extend(link.bits.to_le_bytes());
-        out.extend(filter.items().to_le_bytes());
-        out.extend(link.error_rate.to_le_bytes());
-        out.extend(link.bits_per_entry.to_le_bytes());
-        out.extend(filter.hashes().to_le_bytes());
-        out.extend(filter.capacity().to_le_bytes());
-        out.push(link.exponent);
+        out.put(&(filter.bitmap().len() as u64).to_le_bytes());
+        out.put(&link.bits.to_le_bytes());
+        out.put(&filter.items().to_le_bytes());
+        out.put(&link.error_rate.to_le_bytes());
+        out.put(&link.bits_per_entry.to_le_bytes());
+        out.put(&filter.hashes().to_le_bytes());
+        out.put(&filter.capacity().to_le_bytes());
+        out.put(&[link.exponent]);
     }
-    out
+    out.end()
 }
 
 /// Reads the header of chunks; the bitmaps follow.
@@ -201,7 +205,8 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
     if !behind.is_empty() || links.len() as u64 != count {
         return Err("header's length is not that of its links".into());
     }
-    let links = links.iter().map(|link| StoredLink {
+    let mut stored = memory::reserved(links.len()).ok_or(DecodeError::NoMemory)?;
+    stored.extend(links.iter().map(|link| StoredLink {
         bytes: number(&link[..8]),
         items: number(&link[16..24]),
         hashes: number(&link[40..44]),
@@ -213,14 +218,14 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
             bits_per_entry: f64::from_bits(number(&link[32..40])),
             exponent: link[52],
         },
-    });
+    }));
     let stored = Stored {
         items: number(&prefix[..8]),
         options: number(&prefix[12..16]),
         growth: number(&prefix[16..20]),
-        links: links.collect(),
+        links: stored,
     };
-    Ok(stored.outline()?)
+    stored.outline()
 }
 
 /// A little-endian number of up to eight bytes.

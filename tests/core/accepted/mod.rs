@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use valkeybloom::bloom::chunks::{self, Partial, Value};
 use valkeybloom::bloom::{
-    Added, Dialect, Filter, Growth, Limits, Object, Params, Refusal, Seed, Shape, Tightening, Time,
-    dump, rdb,
+    Added, Dialect, Growth, Limits, Object, Params, Refusal, Seed, Shape, Tightening, Time, dump,
+    rdb,
 };
 
 use crate::redisbloom::draft::{Draft, Link, drafts};
 use crate::support::{
-    Field, Rng, Stream, counting, fields_of, fraction, header_of, object_of, read_value, said_of,
-    through_every_form, windowed,
+    Field, Rng, Stream, bitmaps, counting, fields_of, fraction, header_of, object_of, read_value,
+    said_of, through_every_form, windowed,
 };
 use changes::{EDGES, change_bytes, change_fields, numbers, other_number};
 
@@ -46,8 +46,7 @@ impl Stored {
             (1, _) => {
                 let mut header = header_of(object);
                 change_bytes(rng, &mut header, &fields);
-                let cells = object.all_filters().flat_map(Filter::bitmap);
-                Self::Pieces(header, cells.copied().collect())
+                Self::Pieces(header, bitmaps(object))
             }
             _ => {
                 change_fields(rng, &mut fields);

@@ -254,6 +254,7 @@ fn insert_takes_the_defaults_where_nothing_is_said() {
         ttl_ms: None,
         id: None,
         at_ms: None,
+        room: None,
         items: 0..0,
     };
     assert_eq!(insert("BF.INSERT k"), Ok(expected));

@@ -119,7 +119,7 @@ fn wrong_filters_are_refused() {
             );
             let error = "number of hash functions out of range";
             refused(error, draft.clone(), with(|f| f.hashes = 0));
-            refused(error, draft.clone(), with(|f| f.hashes = 4097));
+            refused(error, draft.clone(), with(|f| f.hashes = 1101));
             refused("capacity of zero", draft.clone(), with(|f| f.capacity = 0));
         }
     }

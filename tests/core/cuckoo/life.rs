@@ -6,7 +6,7 @@ use valkeybloom::bloom::{Relocate, cuckoo_wire as wire};
 use crate::support::Rng;
 
 use super::naive::Naive;
-use super::{assert_same, fields_of, object, read, slots};
+use super::{assert_same, fields_of, object, read};
 
 /// Through one of the stored forms, a copy or a move.
 fn somewhere_else(mut object: Cuckoo, rng: &mut Rng) -> Cuckoo {
@@ -136,65 +136,6 @@ fn a_random_life_goes_by_the_rules() {
     assert!(most_filters >= 7, "{most_filters} filters");
     assert!(shrank > 20, "{shrank} times fewer filters");
     assert!(refused > 100, "{refused} times no room");
-}
-
-/// Hundreds of filters, of slots as only chunks can bring them.
-#[test]
-fn many_filters_are_compacted_as_few() {
-    let mut rng = Rng::new(73);
-    for round in 0..20 {
-        let size = *rng.pick(&[1_u8, 2, 3]);
-        let capacity = u64::from(size) << (1 + rng.below(4));
-        let mut naive = Naive::new(capacity, size.into(), 20, 1);
-        // Rather full ones and rather empty ones.
-        let emptiness = 1 + rng.below(8);
-        let empty = naive.filters[0].clone();
-        naive.filters.resize(60 + rng.below(200), empty);
-        for slot in naive.filters.iter_mut().flatten() {
-            if rng.below(8) >= emptiness {
-                *slot = u8::try_from(1 + rng.next() % 255).unwrap();
-                naive.items += 1;
-            }
-        }
-        let mut header = wire::write_header(&object(capacity, size, 20, 1));
-        header[..8].copy_from_slice(&naive.items.to_le_bytes());
-        header[24..32].copy_from_slice(&(naive.filters.len() as u64).to_le_bytes());
-        let mut object = wire::begin(&header, &Limits::NONE).unwrap();
-        let mut cursor = 1;
-        for slots in &naive.filters {
-            cursor += slots.len() as u64;
-            assert_eq!(wire::load(&mut object, cursor, slots), Ok(true));
-        }
-        assert_same(&object, &naive);
-        for number in 0..100_u32 {
-            let item = number.to_le_bytes();
-            assert_eq!(object.remove(&item), naive.remove(&item), "{round}");
-        }
-        assert_same(&object, &naive);
-        naive.compact(false);
-        object.compact();
-        assert_same(&object, &naive);
-    }
-}
-
-/// As many filters as there may be, each with room that nothing fits in: to ask all of them for each fingerprint took
-/// 20 seconds.
-#[test]
-fn filters_without_fitting_room_are_asked_once() {
-    let filters = 65_535_u64;
-    let mut header = wire::write_header(&object(4, 2, 20, 1));
-    header[24..32].copy_from_slice(&filters.to_le_bytes());
-    let mut object = wire::begin(&header, &Limits::NONE).unwrap();
-    for filter in 1..=filters {
-        // An even fingerprint has one bucket, of two.
-        assert_eq!(
-            wire::load(&mut object, 4 * filter + 1, &[2, 2, 0, 0]),
-            Ok(true)
-        );
-    }
-    let before = slots(&object);
-    assert!(!object.compact());
-    assert_eq!(slots(&object), before);
 }
 
 /// Batches prefetch in filters that do not fit the caches, and answer the same there.

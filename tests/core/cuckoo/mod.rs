@@ -1,6 +1,8 @@
 //! Cuckoo filters: against what RedisBloom recorded, against its rules written down once more, and against bytes
 //! that mean harm.
 
+mod compaction;
+mod deep;
 mod life;
 mod naive;
 mod recorded;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use valkeybloom::bloom::cuckoo::{Cuckoo, Limits};
-use valkeybloom::bloom::{DecodeError, cuckoo_wire as wire};
+use valkeybloom::bloom::{DecodeError, cuckoo_wire as wire, work};
 use wire::HeaderError;
 
 use crate::support::{Field, Rng, Stream};
@@ -157,14 +157,59 @@ fn limits_hold_claims() {
     assert!(begin(limits(4, 128, u64::MAX)));
     assert!(!begin(limits(4, 127, u64::MAX)), "one filter");
     assert!(!begin(limits(4, 128, 250)), "the object");
-    assert!(
-        !begin(limits(1, 128, u64::MAX)),
-        "more than one filter may take"
-    );
-    assert!(
-        begin(limits(1, 1000, u64::MAX)),
-        "small filters may be many"
-    );
+    assert!(begin(limits(2, 128, u64::MAX)));
+    assert!(!begin(limits(1, 1000, u64::MAX)), "the number of filters");
+}
+
+/// A header of 38 bytes made a table of 65,535 filters before the limits were read.
+#[test]
+fn limits_come_before_the_table_of_filters() {
+    let mut header = wire::write_header(&sample());
+    header[24..32].copy_from_slice(&65_535_u64.to_le_bytes());
+    header[36..38].copy_from_slice(&1_u16.to_le_bytes());
+    for limits in [
+        Limits {
+            filters: 65_534,
+            ..Limits::NONE
+        },
+        Limits {
+            object_bytes: 1000,
+            ..Limits::NONE
+        },
+        Limits {
+            filter_bytes: 63,
+            ..Limits::NONE
+        },
+    ] {
+        work::take();
+        let refused = wire::begin(&header, &limits).map(|_| ());
+        assert_eq!(refused, Err(HeaderError::Numbers), "{limits:?}");
+        let steps = work::take().steps;
+        assert!(steps < 20, "{steps} steps: {limits:?}");
+    }
+    assert!(wire::begin(&header, &Limits::NONE).is_ok());
+}
+
+/// The sample takes a removal more before it is compacted if a tenth of what it holds was not yet removed: whatever
+/// its number of items is.
+#[test]
+fn no_items_do_not_compact_at_each_removal() {
+    let mut right = sample();
+    let mut fields = fields_of(&right);
+    fields.0[ITEMS] = Field::Uint(0);
+    let mut forged = read(fields).unwrap();
+    let mut compactions = 0;
+    for number in 0..90_u8 {
+        assert!(forged.remove(&[number]) && right.remove(&[number]));
+        assert_eq!(forged.deletes(), right.deletes(), "after {number}");
+        compactions += usize::from(right.deletes() == 0);
+    }
+    assert!((1..20).contains(&compactions), "{compactions}");
+    let slots = |object: &Cuckoo| -> Vec<_> {
+        let filters = object.filters().iter();
+        filters.map(|filter| filter.slots().to_vec()).collect()
+    };
+    assert_eq!(slots(&forged), slots(&right));
 }
 
 /// Damaged files claim items that are not there.

@@ -6,11 +6,11 @@ mod room;
 use std::collections::BTreeMap;
 
 use bloomfilter::Bloom;
-use valkeybloom::bloom::{Added, Limits, Object, Seed, Shape, Time, Window};
+use valkeybloom::bloom::{Added, Cells, HEADER_BYTES, Limits, Object, Seed, Shape, Time, Window};
 
 use crate::sizes::crates;
 use crate::support::{
-    ROOMY, Rng, at_each_width, has_at, params, relocate, through_every_form, windowed,
+    ROOMY, Rng, at_each_width, filters, has_at, params, relocate, through_every_form, windowed,
 };
 
 struct Crates {
@@ -140,11 +140,41 @@ impl Model {
         assert_eq!(views.count(), crates.clone().count());
         for (view, of) in self.object.views().zip(crates) {
             let blob = of.bloom.as_slice();
-            assert!(view.blob() == blob, "other bits");
+            assert!(view.blob().unwrap() == blob, "other bits");
             let middle = blob.len() / 3..blob.len() / 2;
             let cells = &blob[blob.len() - usize::try_from(view.cell_bytes()).unwrap()..];
-            assert!(*view.cells(middle.clone()) == cells[middle], "other bits");
-            assert_eq!(view.filter().items(), of.items);
+            assert!(
+                *view.bitmap_part(middle.clone()).unwrap() == cells[middle],
+                "other bits"
+            );
+            assert_eq!(view.items(), of.items);
+        }
+    }
+
+    /// Asks each filter that the object hands out, for all of its bits and for items.
+    fn ask_each_filter(&self, items: &[Vec<u8>]) {
+        let answering = || self.object.filters(|| self.now).map(|(_, view, _)| view);
+        assert_eq!(answering().count(), self.object.views().count());
+        let crates = self.periods.values().flatten();
+        for views in [answering().collect::<Vec<_>>(), filters(&self.object)] {
+            assert_eq!(views.len(), crates.clone().count());
+            for (view, of) in views.iter().zip(crates.clone()) {
+                let bits = &of.bloom.as_slice()[HEADER_BYTES..];
+                assert!(*view.bitmap().unwrap() == *bits, "other bits");
+                assert_eq!(view.geometry().cell_bytes, bits.len() as u64);
+                assert_eq!(view.positions(), bits.len() as u64 * 8);
+                assert_eq!(view.hashes(), of.bloom.number_of_hash_functions());
+                assert_eq!((view.cells(), view.items()), (Cells::Bits, of.items));
+                for (byte, first) in bits.iter().zip((0..).step_by(8)) {
+                    let in_use = (0..8).map(|bit| u8::from(view.is_in_use(first + bit)) << bit);
+                    assert_eq!(in_use.sum::<u8>(), *byte);
+                }
+                assert!(!view.is_in_use(view.positions()) && !view.is_in_use(u64::MAX));
+                for item in items {
+                    let claimed = view.contains(self.object.probe(item));
+                    assert_eq!(claimed, of.bloom.check(item));
+                }
+            }
         }
     }
 
@@ -261,6 +291,32 @@ fn what_is_half_done_is_given_to_no_other() {
     let mut model = Model::new(shape, 1 << 40, &mut rng);
     model.go_through(30, 200, &mut rng);
     model.compare();
+}
+
+/// Filters are handed out with their bits while they are being interleaved, and once they are.
+#[test]
+fn each_filter_that_is_handed_out_has_its_bits() {
+    let mut rng = Rng::new(10);
+    let shape = windowed(params(1501, 0.01, 2), 1000, 12);
+    let mut model = Model::new(shape, 1 << 40, &mut rng);
+    let mut items = Vec::new();
+    let mut shared = [0; 2];
+    for _ in 0..24 {
+        for _ in 0..6 {
+            let more: Vec<Vec<u8>> = (0..20).map(|_| rng.bytes(9)).collect();
+            model.add_each(&more, None, false);
+            items.extend(more);
+            model.ask_each_filter(&items);
+            for period in model.object.periods() {
+                shared[usize::from(!period.is_apart())] += 1;
+            }
+        }
+        model.object = through_every_form(&model.object);
+        model.now += model.window.period_ms();
+        model.tidy();
+    }
+    let [apart, interleaved] = shared;
+    assert!(apart > 0 && interleaved > 0, "{shared:?}");
 }
 
 /// The shape of a window whose filters are of so many bytes.
@@ -442,7 +498,7 @@ fn a_window_of_very_many_periods_has_them_all() {
 
 fn blob_bytes(object: &Object) -> u64 {
     object
-        .all_filters()
+        .views()
         .map(|filter| filter.geometry().blob_bytes())
         .sum()
 }

@@ -1,6 +1,6 @@
 //! What interleaving takes, and what it leaves room for.
 
-use valkeybloom::bloom::{Added, Filter, Limits, Object, Refusal, Seed, Time};
+use valkeybloom::bloom::{Added, Limits, Object, Refusal, Seed, Time};
 
 use crate::support::{ROOMY, add_at, dump_of, params, relocate, windowed};
 
@@ -163,8 +163,8 @@ fn it_is_interleaved_from_some_size_on() {
                 add_at(&mut object, &(now << 32 | item).to_le_bytes(), now).unwrap();
             }
         }
-        let own = object.all_filters().map(Filter::bitmap);
-        assert_eq!(own.map(<[u8]>::len).sum::<usize>() == 0, interleaved);
+        let none_is_apart = object.periods().iter().all(|period| !period.is_apart());
+        assert_eq!(none_is_apart, interleaved);
     }
 }
 
@@ -217,7 +217,7 @@ fn a_lane_beside_few_is_given_away_only_where_there_is_no_room() {
         object.tidy(hour);
         assert_eq!(object.periods().len() as u64, left);
         let bytes = object.memory_bytes();
-        let cells = object.all_filters().next().unwrap().geometry().cell_bytes;
+        let cells = object.views().next().unwrap().geometry().cell_bytes;
         let limits = Limits {
             object_bytes: bytes + cells / 2,
             ..ROOMY
@@ -239,7 +239,7 @@ fn each_of_their_blobs_is_moved_once() {
     let mut object = of_hours(40, |_| 30);
     // One is left of 32, and eight that were interleaved after those.
     object.tidy(70);
-    let cells = object.all_filters().next().unwrap().geometry().cell_bytes;
+    let cells = object.views().next().unwrap().geometry().cell_bytes;
     let dump = dump_of(&object);
     let mut large = 0;
     let count = |blob: &mut Vec<u8>| large += usize::from(blob.len() as u64 > cells);

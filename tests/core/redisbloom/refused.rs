@@ -33,7 +33,7 @@ fn what_can_not_be_is_refused() {
         ("rate NaN", |d| d.links[0].error = f64::NAN),
         ("rate infinite", |d| d.links[0].error = f64::INFINITY),
         ("no hashes", |d| d.links[0].hashes = 0),
-        ("hashes", |d| d.links[0].hashes = 4097),
+        ("hashes", |d| d.links[0].hashes = 1101),
         ("hashes of 2^31", |d| d.links[1].hashes = 1 << 31),
         ("hashes of 2^32 + 8", |d| d.links[1].hashes = (1 << 32) + 8),
         ("bits per entry NaN", |d| d.links[0].bpe = f64::NAN),

@@ -58,13 +58,6 @@ fn odd() -> Vec<(&'static str, Vec<u8>, &'static str, Reply)> {
     );
     let write = "TTL 3000000000000 ITEMS x";
     all.push(("window", window, write, new()));
-    // Two stacks of one period, as no write makes them.
-    let mut twice = extended(1, &[1_000_000_000_000, 3]);
-    let filter = [ForgedFilter::new(1, 1, vec![0x21; 8])];
-    add(&mut twice, &[2, 1, 1], &filter);
-    add(&mut twice, &[1, 1], &filter);
-    all.push(("twice", twice, "ITEMS x", new()));
-
     let plain = |expansion, capacity, items| Forged {
         expansion,
         filters: vec![ForgedFilter::new(capacity, items, vec![0x21; 8])],

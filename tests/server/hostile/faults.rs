@@ -85,7 +85,7 @@ pub const FAULTS: &[Fault] = &[
         o.filters[0].blob_bytes = Some(u64::MAX);
     }),
     ("no hash functions", ALL, |o| o.filters[0].hashes = 0),
-    ("4097 hash functions", ALL, |o| o.filters[1].hashes = 4097),
+    ("1101 hash functions", ALL, |o| o.filters[1].hashes = 1101),
     ("2^32 - 1 hash functions", ALL, |o| {
         o.filters[0].hashes = u32::MAX;
     }),

@@ -320,7 +320,7 @@ fn mutations_of_periods_and_counters_never_break_the_server() {
         let bytes = payload.as_bytes();
         forms[0].push(bytes[..bytes.len() - 10].to_vec());
         acts_as_extended(&mut client, &dump);
-        let header = chunks::piece(object, 0).1.bytes().to_vec();
+        let header = chunks::piece(object, 0).unwrap().1.bytes().to_vec();
         let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"k", b"1", &header];
         assert_eq!(client.call(&begin), ok());
         assert_eq!(client.cmd("BF.LOADCHUNK k 2 x"), ok());

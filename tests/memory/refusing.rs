@@ -1,0 +1,80 @@
+//! An allocator that refuses, and what runs under it.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// Smaller requests are served: a table of small things may end the program.
+const LEAST_BYTES: usize = 512;
+
+thread_local! {
+    /// Number of requests until the refused one; none is refused at 0.
+    static LEFT: Cell<usize> = const { Cell::new(0) };
+}
+
+struct Refusing;
+
+#[global_allocator]
+static ALLOCATOR: Refusing = Refusing;
+
+/// Whether this is the request to refuse.
+fn refuses(bytes: usize) -> bool {
+    let left = LEFT.get();
+    if bytes < LEAST_BYTES || left == 0 {
+        return false;
+    }
+    LEFT.set(left - 1);
+    left == 1
+}
+
+// SAFETY: what is not refused goes to the system's allocator, unchanged; null means refused.
+unsafe impl GlobalAlloc for Refusing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if refuses(layout.size()) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: our caller guarantees what the system's allocator requires.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if refuses(layout.size()) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: our caller guarantees what the system's allocator requires.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: all blocks are the system's.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if refuses(size) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: all blocks are the system's, and our caller guarantees the rest.
+        unsafe { System.realloc(block, layout, size) }
+    }
+}
+
+/// Runs an operation with its first request for memory refused, then with its second one, and so on until it makes no
+/// more. Each run is on what `prepare` returns; what it returns goes to `check`, with whether memory was refused. Returns
+/// how often that was.
+pub fn each_refused<P, T>(
+    mut prepare: impl FnMut() -> P,
+    mut operation: impl FnMut(P) -> T,
+    mut check: impl FnMut(T, bool),
+) -> usize {
+    for refused in 1.. {
+        let prepared = prepare();
+        LEFT.set(refused);
+        let result = operation(prepared);
+        let was_refused = LEFT.replace(0) == 0;
+        check(result, was_refused);
+        if !was_refused {
+            return refused - 1;
+        }
+    }
+    unreachable!("an operation ends")
+}

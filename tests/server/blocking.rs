@@ -1,0 +1,80 @@
+//! No command takes the main thread for long, on any object: the rule of docs/speed.md, in counted work.
+//!
+//! It runs on the module with debug assertions, which counts the positions, buckets and filters that it looks at, and the
+//! bytes that it passes over.
+
+use std::collections::BTreeSet;
+
+use crate::harness::worst::{CALLS, ITEMS, OBJECTS, name_of, prepare, suits};
+use crate::harness::{Client, Reply, Server};
+
+/// The most steps of a command beside those of its items: 10 ms, at some nanoseconds each.
+const STEPS: u64 = 4_000_000;
+
+/// The most steps for an item: 25 µs, at two thirds of a nanosecond each, as in lookups of many items.
+const STEPS_OF_ITEM: u64 = 38_000;
+
+/// How often a command passes over the bytes of its object at most, and over how many beside them.
+const PASSES: u64 = 16;
+const BYTES: u64 = 16 << 20;
+
+/// The types that are carried: their commands only answer that they are not served.
+const CARRIED: [&str; 3] = ["cms.", "topk.", "tdigest."];
+
+/// The work since the last call: steps, and bytes.
+fn work(server: &Server) -> [u64; 2] {
+    let info = server.info("bf");
+    ["bf_work_steps", "bf_work_bytes"].map(|field| info[field].parse().expect("a number"))
+}
+
+#[test]
+fn every_command_has_a_row() {
+    let server = Server::start();
+    let names = server.client().cmd("COMMAND LIST FILTERBY MODULE bf");
+    let names: BTreeSet<String> = names.as_array().iter().map(Reply::text).collect();
+    let is_served = |name: &&String| !CARRIED.iter().any(|prefix| name.starts_with(prefix));
+    let expected: BTreeSet<&str> = names.iter().filter(is_served).map(String::as_str).collect();
+    let rows = CALLS.iter().map(name_of).filter(|name| name.contains('.'));
+    assert_eq!(rows.collect::<BTreeSet<_>>(), expected);
+}
+
+#[test]
+fn no_command_takes_long_on_the_worst_objects() {
+    let server = Server::builder().checked().start();
+    let mut client = server.client();
+    let mut calls = 0;
+    for object in &OBJECTS {
+        client.cmd("FLUSHALL");
+        object.make(&mut client);
+        let bytes = client.cmd("MEMORY USAGE deep SAMPLES 0").as_int();
+        let bytes = u64::try_from(bytes).expect("a size");
+        for call in CALLS.iter().filter(|call| suits(call, object)) {
+            let Some(words) = prepare(&mut client, call, object) else {
+                continue;
+            };
+            work(&server);
+            answered(&mut client, &words);
+            let [steps, passed] = work(&server);
+            let items = if call.line.contains('*') { ITEMS } else { 1 };
+            let name = format!(
+                "{} on {}: {steps} steps, {passed} bytes",
+                call.line, object.name
+            );
+            calls += 1;
+            if call.is_named {
+                // Bounded by what the object holds, however the work is done.
+                assert!(steps <= STEPS + items * (4 << 20), "{name}");
+                continue;
+            }
+            assert!(steps <= STEPS + items * STEPS_OF_ITEM, "{name}");
+            assert!(passed <= BYTES + PASSES * bytes, "{name} of {bytes}");
+        }
+    }
+    assert!(calls > 200, "{calls} calls");
+}
+
+/// Calls a command, which may be refused: that has to be quick, too.
+fn answered(client: &mut Client, words: &[Vec<u8>]) {
+    let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+    client.call(&words);
+}
