@@ -250,7 +250,8 @@ pub fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random)
     let (own, others) = answers.as_array().split_at(object.items.len());
     let own = own.iter().zip(&object.items);
     let denied = own.filter(|(answer, number)| **answer != int(1) && object.is_certain(**number));
-    assert_eq!(denied.count(), 0, "items of {key} are denied");
+    let denied: Vec<&usize> = denied.map(|(_, number)| number).collect();
+    assert!(denied.is_empty(), "{key} denies {denied:?}: {object:?}");
     if let Some((number, ids)) = object.counts.iter().next() {
         let count = client.cmd(&format!("BF.COUNT {key} {}", item(*number)));
         let least = i64::try_from(ids.len().min(15)).expect("a few");

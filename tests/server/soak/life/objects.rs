@@ -199,7 +199,9 @@ impl Life {
             if object.kind.counts() {
                 object.counts.entry(*number).or_default().push(id);
             }
-            if object.kind == Kind::Short {
+            // Where there is no room to keep it for longer, an item passes with its older period.
+            let is_kept = *answer == int(1) || object.expansion > 0;
+            if object.kind == Kind::Short && is_kept {
                 object.added_ms.insert(*number, before_ms);
             }
         }
