@@ -19,7 +19,7 @@ const STEPS_OF_ITEM: u64 = 38_000;
 const STEPS_OF_COMMAND: u64 = 3_000_000;
 
 /// The most hash functions of an object of which each item is looked for to the end.
-const PATIENCE: u32 = 1 << 15;
+const PATIENCE: u32 = 6 << 10;
 
 const ITEMS: u64 = 200;
 
@@ -68,10 +68,11 @@ fn lookups_end_where_patience_does() {
     let seed = Seed::new(SEED);
     for (filters, hashes, bytes, deep) in [
         (1100, 1100, 400, true),
-        (33, 1000, 400, true),
-        (32, 1024, 400, false),
-        (1100, 29, 16, false),
-        (1100, 31, 16, true),
+        (7, 1000, 400, true),
+        (6, 1024, 400, false),
+        (1100, 5, 16, false),
+        (1100, 6, 16, true),
+        (1100, 7, 16, true),
     ] {
         let (item, cells) = nearly_held(bytes, hashes, &seed, &mut rng).unwrap();
         let mut object = plain(filters, hashes, &cells);

@@ -3,13 +3,14 @@
 //! Two positions of a filter rule a stranger out, on average. In a forged object, every filter may lack nothing but the
 //! last position of an item, and a stack of valkey-bloom's may have half a million positions to look at. So lookups in
 //! an object of more than [`PATIENCE`] hash functions count the positions of an item that are in use, over all filters.
-//! They stop after as many, and the item counts as claimed. In what programs make, a lookup finds no more than an eighth
-//! of that; an item that was added is always claimed; and which filter is asked first makes no difference.
+//! They stop after as many, and the item counts as claimed. A stranger finds fewer in what programs make: 1.3 a filter, on
+//! average, and 5,300 in 4,096 filters. An item that was added is always claimed; and which filter is asked first makes no
+//! difference.
 
 use std::cell::Cell;
 
 /// Up to this number of hash functions, an object is looked through to the end. It takes some 25 µs for an item.
-pub const PATIENCE: u32 = 1 << 15;
+pub const PATIENCE: u32 = 6 << 10;
 
 /// What a lookup does with positions that are in use.
 pub trait Tally {
@@ -86,15 +87,22 @@ pub struct Patience {
     digits: [u64; DIGITS],
 }
 
-/// The last digit is set once a count reaches [`PATIENCE`]. Nothing is counted from then on.
-const DIGITS: usize = PATIENCE.ilog2() as usize + 1;
+/// Where counts begin: so the last digit is set once as many as [`PATIENCE`] were counted. Nothing is counted from then on.
+const BEGIN: u32 = PATIENCE.next_power_of_two() - PATIENCE;
+const DIGITS: usize = PATIENCE.next_power_of_two().ilog2() as usize + 1;
 
 impl Patience {
     /// Nothing counted yet.
     pub const fn new() -> Self {
-        Self {
-            digits: [0; DIGITS],
+        let mut digits = [0; DIGITS];
+        let mut digit = 0;
+        while digit < DIGITS {
+            if BEGIN >> digit & 1 == 1 {
+                digits[digit] = u64::MAX;
+            }
+            digit += 1;
         }
+        Self { digits }
     }
 
     /// The items that were looked for long enough.
