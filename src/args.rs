@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use crate::bloom::{Fraction, Growth, Kind, Params, Seed, Shape, Tightening, Window};
+use crate::bloom::{Fraction, Growth, Kind, New, Params, Seed, Shape, Tightening, Window};
 use crate::numerals::{integer, natural};
 use crate::reply::{Error, Field};
 
@@ -166,11 +166,127 @@ impl ShapeWords {
     }
 }
 
+/// Whose filters are made by commands that do not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// This module's own.
+    Own,
+    /// Those that valkey-bloom 1.0 makes of the same words.
+    ValkeyBloom,
+    /// Those that `RedisBloom` 8.8 makes of the same words.
+    RedisBloom,
+}
+
+impl Maker {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Own, Self::ValkeyBloom, Self::RedisBloom];
+
+    /// The name, as the setting has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::ValkeyBloom => "valkey-bloom",
+            Self::RedisBloom => "redisbloom",
+        }
+    }
+}
+
+/// What words that are missing stand for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Defaults {
+    /// The parameters of a new object.
+    pub params: Params,
+    /// Whose it is.
+    pub maker: Maker,
+}
+
+impl Defaults {
+    /// A plain object, by a command that says nothing of it.
+    ///
+    /// # Errors
+    /// [`Error::NotMade`]: this maker makes none with these parameters.
+    pub fn plain(self, origin: Origin) -> Result<New, Error> {
+        let wanted = Wanted {
+            shape: Shape::plain(self.params),
+            expansion: None,
+            tightening: None,
+            seeded: false,
+        };
+        wanted.by(self, origin)
+    }
+}
+
+/// What a creation asks for.
+struct Wanted {
+    shape: Shape,
+    /// EXPANSION, if it was given.
+    expansion: Option<u32>,
+    /// TIGHTENING, if it was given.
+    tightening: Option<Fraction>,
+    /// Whether SEED was given.
+    seeded: bool,
+}
+
+impl Wanted {
+    /// The object to create: what the words say, or one of the maker's.
+    ///
+    /// # Errors
+    /// [`Error::NotMade`]: a client asks for what this maker does not make.
+    fn by(self, defaults: Defaults, origin: Origin) -> Result<New, Error> {
+        let Self {
+            mut shape,
+            expansion,
+            tightening,
+            seeded,
+        } = self;
+        let own = New::Own(shape);
+        // What this module replicates says all.
+        let says_own = seeded
+            || tightening.is_some()
+            || shape.kind != Kind::Plain
+            || defaults.maker == Maker::Own;
+        if origin == Origin::Elsewhere && says_own {
+            return Ok(own);
+        }
+        let refused = match defaults.maker {
+            Maker::Own => return Ok(own),
+            maker if shape.window().is_some() => Some((maker, "WINDOW")),
+            maker if shape.is_counting() => Some((maker, "COUNTING")),
+            Maker::ValkeyBloom => None,
+            maker if tightening.is_some() => Some((maker, "TIGHTENING")),
+            maker if seeded => Some((maker, "SEED")),
+            maker if shape.params.capacity > New::REDISBLOOM_CAPACITY => {
+                Some((maker, "a capacity above 1073741824"))
+            }
+            maker if shape.params.growth.expansion() > New::REDISBLOOM_EXPANSION => {
+                Some((maker, "an expansion above 32768"))
+            }
+            Maker::RedisBloom => None,
+        };
+        match (refused, origin) {
+            (Some((maker, what)), Origin::Client) => Err(Error::NotMade(maker.name(), what)),
+            (Some(_), Origin::Elsewhere) => Ok(own),
+            (None, _) if defaults.maker == Maker::RedisBloom => Ok(New::RedisBloom {
+                params: shape.params,
+                factor: expansion.unwrap_or(defaults.params.growth.expansion()),
+            }),
+            (None, _) => {
+                let params = &mut shape.params;
+                params.tightening = match tightening {
+                    Some(ratio) => Tightening::like_valkey_bloom(ratio.get()),
+                    None => Tightening::like_valkey_bloom(params.tightening.ratio()),
+                };
+                Ok(New::Own(shape))
+            }
+        }
+    }
+}
+
 /// BF.RESERVE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserve {
-    /// The object to create.
-    pub shape: Shape,
+    /// The object to create, or why there is none such.
+    pub create: Result<New, Error>,
     /// The key's time to live in milliseconds.
     pub ttl_ms: Option<u64>,
     /// NX: an existing filter is not an error.
@@ -182,7 +298,11 @@ impl Reserve {
     ///
     /// # Errors
     /// The error of the first argument that is wrong.
-    pub fn parse<W: Words + ?Sized>(words: &W, defaults: Params) -> Result<Self, Error> {
+    pub fn parse<W: Words + ?Sized>(
+        words: &W,
+        defaults: Defaults,
+        origin: Origin,
+    ) -> Result<Self, Error> {
         if words.count() < 4 {
             return Err(Error::Arity);
         }
@@ -206,14 +326,19 @@ impl Reserve {
         let params = Params {
             capacity,
             error_rate,
-            ..defaults
+            ..defaults.params
         };
-        let shape = shape.into_shape(params)?;
+        let wanted = Wanted {
+            expansion: shape.expansion,
+            shape: shape.into_shape(params)?,
+            tightening: None,
+            seeded: false,
+        };
         if seconds_ms.is_some() && ms.is_some() {
             return Err(Error::TwoTtls);
         }
         Ok(Self {
-            shape,
+            create: wanted.by(defaults, origin),
             ttl_ms: seconds_ms.or(ms),
             unless_exists,
         })
@@ -244,8 +369,8 @@ impl Origin {
 /// BF.INSERT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Insert {
-    /// The object to create if there is none; `None` with NOCREATE.
-    pub create: Option<Shape>,
+    /// The object to create if there is none, or why there is none such; `None` with NOCREATE.
+    pub create: Option<Result<New, Error>>,
     /// Its seed, if given.
     pub seed: Option<Seed>,
     /// The capacity that it has to be able to grow to.
@@ -270,14 +395,14 @@ impl Insert {
     /// The error of the first argument that is wrong.
     pub fn parse<W: Words + ?Sized>(
         words: &W,
-        defaults: Params,
+        defaults: Defaults,
         origin: Origin,
     ) -> Result<Self, Error> {
         if words.count() < 2 {
             return Err(Error::Arity);
         }
         let mut from = Cursor::after_key(words);
-        let (mut capacity, mut error_rate, mut tightening) = (None, None, defaults.tightening);
+        let (mut capacity, mut error_rate, mut tightening) = (None, None, None);
         let (mut nocreate, mut seed, mut scale_to) = (false, None, None);
         let (mut ttl_ms, mut id, mut at_ms, mut room) = (None, None, None, None);
         let mut shape = ShapeWords::default();
@@ -295,7 +420,7 @@ impl Insert {
             } else if option.eq_ignore_ascii_case(b"ERROR") {
                 error_rate = Some(from.fraction(Field::ErrorRate)?);
             } else if option.eq_ignore_ascii_case(b"TIGHTENING") {
-                tightening = origin.tightening(from.fraction(Field::Tightening)?);
+                tightening = Some(from.fraction(Field::Tightening)?);
             } else if option.eq_ignore_ascii_case(b"SEED") {
                 seed = Some(from.seed()?);
             } else if option.eq_ignore_ascii_case(b"VALIDATESCALETO") {
@@ -317,17 +442,25 @@ impl Insert {
         if nocreate && (capacity.is_some() || error_rate.is_some()) {
             return Err(Error::NoCreate);
         }
+        let params = defaults.params;
+        let expansion = shape.expansion;
         let shape = shape.into_shape(Params {
-            capacity: capacity.unwrap_or(defaults.capacity),
-            error_rate: error_rate.unwrap_or(defaults.error_rate),
-            tightening,
-            growth: defaults.growth,
+            capacity: capacity.unwrap_or(params.capacity),
+            error_rate: error_rate.unwrap_or(params.error_rate),
+            tightening: tightening.map_or(params.tightening, |ratio| origin.tightening(ratio)),
+            growth: params.growth,
         })?;
         if scale_to.is_some() && shape.params.growth == Growth::Fixed {
             return Err(Error::FixedScaleTo);
         }
+        let wanted = Wanted {
+            shape,
+            expansion,
+            tightening,
+            seeded: seed.is_some(),
+        };
         Ok(Self {
-            create: (!nocreate).then_some(shape),
+            create: (!nocreate).then(|| wanted.by(defaults, origin)),
             seed,
             scale_to,
             ttl_ms,

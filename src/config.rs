@@ -13,6 +13,7 @@ use std::ffi::CStr;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
+use crate::args::{Defaults, Maker};
 use crate::bloom::cuckoo::{self, ranges};
 use crate::bloom::{Fraction, Growth, Limits, Params, Seed, Tightening};
 use crate::ffi::{self, Ctx, Registration, Settable, Setting, TextSlot, Value};
@@ -24,7 +25,7 @@ struct Entry {
     /// The specification's name.
     alias: Option<&'static CStr>,
     kind: Kind,
-    /// Encoded: a number as it is, a fraction as the bits of a double, a switch as 0 or 1.
+    /// Encoded: a number as it is, a fraction as the bits of a double, a switch as 0 or 1, a maker as its place in the list.
     value: AtomicI64,
     default: AtomicI64,
     /// Whether a valid value suits the other settings.
@@ -36,6 +37,7 @@ enum Kind {
     Number { min: i64, max: i64, memory: bool },
     Fraction,
     Switch,
+    Maker,
 }
 
 impl Entry {
@@ -98,6 +100,10 @@ impl Entry {
         self.value.load(Relaxed).cast_unsigned()
     }
 
+    fn maker(&self) -> Maker {
+        maker(self.value.load(Relaxed))
+    }
+
     fn fraction(&self) -> Fraction {
         Fraction::new(to_double(self.value.load(Relaxed))).unwrap_or(Fraction::HALF)
     }
@@ -116,6 +122,9 @@ impl Entry {
             },
             Kind::Switch => Setting::Switch {
                 default: default != 0,
+            },
+            Kind::Maker => Setting::Text {
+                default: maker(default).name().to_owned(),
             },
         }
     }
@@ -139,6 +148,16 @@ impl Entry {
                 .map(|fraction| to_bits(fraction.get()))
                 .ok_or_else(|| "argument must be a number between 0 and 1 exclusive".to_owned()),
             (Kind::Switch, Value::Switch(on)) => Ok(i64::from(*on)),
+            (Kind::Maker, Value::Text(text)) => {
+                let is_named = |maker: &Maker| maker.name().eq_ignore_ascii_case(text);
+                let place = Maker::ALL.iter().position(is_named);
+                place
+                    .and_then(|place| i64::try_from(place).ok())
+                    .ok_or_else(|| {
+                        let [own, valkey_bloom, redisbloom] = Maker::ALL.map(Maker::name);
+                        format!("argument must be '{own}', '{valkey_bloom}' or '{redisbloom}'")
+                    })
+            }
             _ => Err("argument is of the wrong kind".to_owned()),
         }
     }
@@ -156,7 +175,7 @@ impl Entry {
                 let wrong = || "argument must be a number".to_owned();
                 number.map(Value::Number).ok_or_else(wrong)
             }
-            Kind::Fraction => Ok(Value::Text(text.into_owned())),
+            Kind::Fraction | Kind::Maker => Ok(Value::Text(text.into_owned())),
             Kind::Switch if word.eq_ignore_ascii_case(b"yes") => Ok(Value::Switch(true)),
             Kind::Switch if word.eq_ignore_ascii_case(b"no") => Ok(Value::Switch(false)),
             Kind::Switch => Err("argument must be 'yes' or 'no'".to_owned()),
@@ -182,6 +201,7 @@ impl Settable for Entry {
             Kind::Number { .. } => Value::Number(value),
             Kind::Fraction => Value::Text(double_text(to_double(value))),
             Kind::Switch => Value::Switch(value != 0),
+            Kind::Maker => Value::Text(maker(value).name().to_owned()),
         }
     }
 
@@ -202,6 +222,13 @@ impl Settable for Entry {
     fn text(&self) -> &TextSlot {
         &self.text
     }
+}
+
+/// The maker at a place in the list.
+fn maker(place: i64) -> Maker {
+    let place = usize::try_from(place).ok();
+    let maker = place.and_then(|place| Maker::ALL.get(place));
+    maker.copied().unwrap_or(Maker::Own)
 }
 
 const fn to_bits(value: f64) -> i64 {
@@ -242,6 +269,7 @@ static LARGE: Entry = Entry::memory(
     0,
 );
 static SATURATE: Entry = Entry::switch(c"bloom-saturate-nonscaling", false);
+static NEW_FILTERS: Entry = Entry::new(c"bloom-new-filters", None, Kind::Maker, 0);
 static RANDOM_SEED: Entry = Entry::switch(c"bloom-use-random-seed", true);
 static DEFRAG: Entry = Entry::switch(c"bloom-defrag-enabled", true);
 static INFO_ALIAS: Entry = Entry::switch(c"bloom-info-alias", true);
@@ -259,7 +287,7 @@ static CF_MAX_ITERATIONS: Entry =
 static CF_EXPANSION: Entry = Entry::of_range(c"cf-expansion-factor", 1, &ranges::EXPANSION);
 static CF_MAX_FILTERS: Entry = Entry::of_range(c"cf-max-expansions", 32, &(1..=65_536));
 
-static ENTRIES: [&Entry; 16] = [
+static ENTRIES: [&Entry; 17] = [
     &CAPACITY,
     &EXPANSION,
     &FP_RATE,
@@ -268,6 +296,7 @@ static ENTRIES: [&Entry; 16] = [
     &OBJECT_MEMORY,
     &LARGE,
     &SATURATE,
+    &NEW_FILTERS,
     &RANDOM_SEED,
     &DEFRAG,
     &INFO_ALIAS,
@@ -345,13 +374,16 @@ fn apply() {
     ffi::set_info_alias(INFO_ALIAS.is_on());
 }
 
-/// The parameters of a new object that its command does not name.
-pub fn defaults() -> Params {
-    Params {
-        capacity: CAPACITY.unsigned(),
-        error_rate: FP_RATE.fraction(),
-        tightening: Tightening::ours(TIGHTENING.fraction()),
-        growth: Growth::from_expansion(u32::try_from(EXPANSION.unsigned()).unwrap_or(u32::MAX)),
+/// What a new object is where its command does not say it.
+pub fn defaults() -> Defaults {
+    Defaults {
+        params: Params {
+            capacity: CAPACITY.unsigned(),
+            error_rate: FP_RATE.fraction(),
+            tightening: Tightening::ours(TIGHTENING.fraction()),
+            growth: Growth::from_expansion(u32::try_from(EXPANSION.unsigned()).unwrap_or(u32::MAX)),
+        },
+        maker: NEW_FILTERS.maker(),
     }
 }
 

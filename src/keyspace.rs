@@ -6,7 +6,7 @@
 use std::ffi::CStr;
 
 use crate::bloom::carried::Carried;
-use crate::bloom::chunks::Value;
+use crate::bloom::chunks::{self, Value};
 use crate::bloom::cuckoo::Cuckoo;
 use crate::bloom::{DecodeError, Growth, Limits, Object, Refusal, Seed, Shape};
 use crate::config;
@@ -172,12 +172,28 @@ impl<'k, 'a> Writer<'k, 'a> {
     }
 
     /// Stores a new object, which already holds the items `new`, under the empty key. The key expires at
-    /// `expires_ms`, if given.
-    pub fn create(self, object: Object, new: &[Str], moment: &Moment, expires_ms: Option<i64>) {
+    /// `expires_ms`, if given. An object of `RedisBloom` comes with the header of its chunks when it was empty.
+    pub fn create(
+        self,
+        object: Object,
+        header: Option<&[u8]>,
+        new: &[Str],
+        moment: &Moment,
+        expires_ms: Option<i64>,
+    ) {
         let shape = object.shape();
         let seed = object.hasher().seed().copied().unwrap_or(Seed::FIXED);
         let mut change = self.store(Value::Complete(object), expires_ms);
-        change.replicate(c"BF.INSERT", &creation(&shape, &seed, new, moment));
+        match header {
+            None => change.replicate(c"BF.INSERT", &creation(&shape, &seed, new, moment)),
+            // Without items, it is the whole object here and there.
+            Some(header) => {
+                change.replicate(c"BF.LOADCHUNK", &[Piece::Word(c"1"), Piece::Bytes(header)]);
+                if !new.is_empty() {
+                    change.replicate(c"BF.MADD", &[Piece::Items(new)]);
+                }
+            }
+        }
         change.replicate_expiry(expires_ms);
         let events = [
             Some(CREATED),
@@ -274,16 +290,23 @@ impl<'k, 'a> Writer<'k, 'a> {
         self.store(value, None).loaded(complete);
     }
 
-    /// Loads the next chunk of an object whose header was loaded.
+    /// Loads the next chunk of an object whose header was loaded. An object of `RedisBloom` without items is complete with
+    /// its header, and takes chunks all the same; with items it does if `obeys`: they were loaded elsewhere.
     ///
     /// # Errors
     /// [`Error::WrongType`], [`Error::Saving`], [`Error::BadChunk`] or a [`Refusal::OutOfMemory`]; what was loaded stays.
-    pub fn load_chunk(mut self, cursor: u64, chunk: &[u8]) -> Result<(), Error> {
+    pub fn load_chunk(mut self, cursor: u64, chunk: &[u8], obeys: bool) -> Result<(), Error> {
         let stored: Option<&mut Stored> = held(&mut self.0)?;
         let stored = stored.ok_or(Error::BadChunk)?;
         let complete = stored.update(|value| {
-            let Value::Partial(partial) = value else {
-                return Err(Error::BadChunk);
+            let partial = match value {
+                Value::Partial(partial) => partial,
+                Value::Complete(object) => {
+                    let (_, items, _) = object.totals();
+                    let takes = obeys || items == 0;
+                    let loaded = takes.then(|| chunks::overwrite(object, cursor, chunk).ok());
+                    return loaded.flatten().map(|()| false).ok_or(Error::BadChunk);
+                }
             };
             let object = partial.load(cursor, chunk).map_err(|error| match error {
                 DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),

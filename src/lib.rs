@@ -50,7 +50,7 @@ mod unserved;
 #[cfg(feature = "server")]
 #[doc(hidden)]
 pub mod internal {
-    pub use crate::args::{Delete, InfoField, Insert, Origin, Reserve, Words};
+    pub use crate::args::{Defaults, Delete, InfoField, Insert, Maker, Origin, Reserve, Words};
     pub use crate::cuckoo::args as cuckoo;
     pub use crate::numerals::integer;
     pub use crate::reply::Error;

@@ -95,6 +95,8 @@ pub enum Error {
     Cuckoo(CuckooError),
     /// A command of sketches.
     Unserved,
+    /// What filters of this maker can't have, while new ones are to be its.
+    NotMade(&'static str, &'static str),
 }
 
 /// Why a command for cuckoo filters failed.
@@ -282,6 +284,12 @@ impl fmt::Display for Error {
             Self::BadChunk => "ERR received bad data",
             Self::Unserved => "ERR this server keeps sketches but does not serve their commands",
             Self::StillLoading => "ERR bloom object is still being loaded",
+            Self::NotMade(maker, what) => {
+                return write!(
+                    f,
+                    "ERR {what} is not possible with bf.bloom-new-filters {maker}"
+                );
+            }
             Self::Cuckoo(error) => return error.fmt(f),
         })
     }

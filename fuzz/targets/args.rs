@@ -2,9 +2,13 @@
 //! is read again when it is written out.
 
 use valkeybloom::bloom::cuckoo;
-use valkeybloom::bloom::{Fraction, Growth, Kind, MAX_CAPACITY, Params, Shape, Tightening, Window};
+use valkeybloom::bloom::{
+    Fraction, Growth, Kind, MAX_CAPACITY, New, Params, Shape, Tightening, Window,
+};
 use valkeybloom::internal::cuckoo as cuckoo_words;
-use valkeybloom::internal::{Delete, Error, InfoField, Insert, Origin, Reserve, Words, integer};
+use valkeybloom::internal::{
+    Defaults, Delete, Error, InfoField, Insert, Maker, Origin, Reserve, Words, integer,
+};
 
 /// What stands between two words: the unit separator, which is rarely part of one.
 const BETWEEN: u8 = 0x1f;
@@ -14,7 +18,7 @@ pub fn run(bytes: &[u8]) {
     let Some((choice, rest)) = bytes.split_first() else {
         return;
     };
-    let defaults = Params {
+    let params = Params {
         capacity: 77,
         error_rate: Fraction::new(0.07).expect("in range"),
         tightening: Tightening::HALF,
@@ -26,10 +30,17 @@ pub fn run(bytes: &[u8]) {
     let cased: Vec<Vec<u8>> = words.iter().map(|word| swapped(word)).collect();
     let cased: Vec<&[u8]> = cased.iter().map(Vec::as_slice).collect();
 
-    let reserve = Reserve::parse(words, defaults);
-    assert_eq!(Reserve::parse(&cased[..], defaults), reserve);
+    of_a_peer(words, &cased, params);
+    let defaults = Defaults {
+        params,
+        maker: Maker::Own,
+    };
+    let parse = |words: &[&[u8]]| Reserve::parse(words, defaults, Origin::Client);
+    let reserve = parse(words);
+    assert_eq!(parse(&cased), reserve);
     if let Ok(reserve) = &reserve {
-        let params = in_range(&reserve.shape);
+        let shape = own(reserve.create);
+        let params = in_range(&shape);
         let mut line = vec![
             Vec::new(),
             Vec::new(),
@@ -45,9 +56,7 @@ pub fn run(bytes: &[u8]) {
             line.push(b"NX".to_vec());
         }
         assert!(reserve.ttl_ms.is_none_or(|ms| ms > 0));
-        read_again(line, &reserve.shape, reserve, |words| {
-            Reserve::parse(words, defaults)
-        });
+        read_again(line, &shape, reserve, parse);
     }
     for origin in [Origin::Client, Origin::Elsewhere] {
         insert(words, &cased, defaults, origin);
@@ -59,6 +68,46 @@ pub fn run(bytes: &[u8]) {
     for word in words {
         if let Some(number) = integer(word) {
             assert_eq!(number.to_string().as_bytes(), *word);
+        }
+    }
+}
+
+/// The object that is asked for, of this module's own kind.
+fn own(create: Result<New, Error>) -> Shape {
+    match create {
+        Ok(New::Own(shape)) => shape,
+        other => panic!("not of this module: {other:?}"),
+    }
+}
+
+/// Words that ask for an object of a peer's kind: it is in range, or refused.
+fn of_a_peer(words: &[&[u8]], cased: &[&[u8]], params: Params) {
+    for maker in [Maker::ValkeyBloom, Maker::RedisBloom] {
+        let defaults = Defaults { params, maker };
+        for origin in [Origin::Client, Origin::Elsewhere] {
+            let reserve = Reserve::parse(words, defaults, origin);
+            assert_eq!(Reserve::parse(cased, defaults, origin), reserve);
+            let insert = Insert::parse(words, defaults, origin);
+            let wanted = [
+                reserve.map(|reserve| Some(reserve.create)),
+                insert.map(|insert| insert.create),
+            ];
+            for new in wanted.into_iter().flatten().flatten() {
+                match new {
+                    Ok(new) => {
+                        in_range(&new.shape());
+                        let is_theirs = match (new, maker) {
+                            (New::RedisBloom { .. }, maker) => maker == Maker::RedisBloom,
+                            (New::Own(shape), Maker::ValkeyBloom) => {
+                                !shape.params.tightening.is_ours()
+                            }
+                            (New::Own(_), _) => false,
+                        };
+                        assert!(is_theirs || origin == Origin::Elsewhere, "{new:?}");
+                    }
+                    Err(error) => assert_eq!(origin, Origin::Client, "{error:?}"),
+                }
+            }
         }
     }
 }
@@ -106,7 +155,7 @@ fn of_cuckoo_filters(words: &[&[u8]], cased: &[&[u8]], origin: Origin) {
     }
 }
 
-fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params, origin: Origin) {
+fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Origin) {
     let insert = Insert::parse(words, defaults, origin);
     let other = Insert::parse(cased, defaults, origin);
     // A seed is bytes, whatever they look like.
@@ -150,9 +199,10 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Params, origin: Origin) {
             .is_none_or(|items| (1..=MAX_CAPACITY).contains(&items))
     );
     assert!(insert.ttl_ms.is_none_or(|ms| ms > 0));
-    let Some(shape) = insert.create else {
+    let Some(create) = insert.create else {
         return;
     };
+    let shape = own(create);
     let params = in_range(&shape);
     // Elsewhere, the ratio tells whose law it is; a client always means ours.
     let tightening = match origin {

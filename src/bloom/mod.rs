@@ -40,7 +40,7 @@ pub use machine::words::Width;
 #[doc(hidden)]
 pub use machine::work;
 pub use number::{Fraction, MAX_CAPACITY};
-pub use object::{Kind, MergeError, Object, Plan, Shape, Time, View, Window};
+pub use object::{Kind, MergeError, New, Object, Plan, Shape, Time, View, Window};
 pub use stack::Added;
 pub use wire::{
     DecodeError, Dialect, RdbRead, RdbWrite, carried, chunks, cuckoo as cuckoo_wire, dump, rdb,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::args::{Insert, Reserve};
-use crate::bloom::{Added, Kind, Object, Refusal, Seed, Shape, Time};
+use crate::bloom::{Added, Kind, New, Object, Refusal, Seed, Shape, Time, chunks};
 use crate::config;
 use crate::ffi::{Argv, Ctx, Keyspace, Str};
 use crate::keyspace::{self, Moment, Writer};
@@ -55,8 +55,8 @@ pub fn madd<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 /// BF.INSERT key [option ...] [ITEMS item ...]
 pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     let outcome = Insert::parse(&args, config::defaults(), origin(ctx)).and_then(|request| {
-        if let (Some(wanted), Some(shape)) = (request.scale_to, &request.create) {
-            require_reach(shape, wanted)?;
+        if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
+            require_reach(new, wanted)?;
         }
         let addition = Addition {
             create: request.create,
@@ -84,8 +84,8 @@ fn replicated(ctx: Ctx, number: Option<u64>) -> Result<Option<u64>, Error> {
 }
 
 /// Refuses an object that could not grow to this capacity.
-fn require_reach(shape: &Shape, wanted: u64) -> Result<(), Error> {
-    match shape.reach(keyspace::limits()) {
+fn require_reach(new: &New, wanted: u64) -> Result<(), Error> {
+    match new.reach(keyspace::limits()) {
         (reached, _) if reached >= wanted => Ok(()),
         (_, Some(Refusal::RateTooSmall)) => Err(Error::ScaleToRate),
         _ => Err(Error::ScaleToMemory),
@@ -111,8 +111,9 @@ fn reply_outcomes(ctx: Ctx, outcomes: Result<Outcomes, Error>) {
 
 /// Items to add.
 struct Addition {
-    /// The object to create if there is none.
-    create: Option<Shape>,
+    /// The object to create if there is none, or why there is none such; for a command that has only items, see
+    /// [`wanted`](Self::wanted).
+    create: Option<Result<New, Error>>,
     seed: Option<Seed>,
     /// The time of the write, and the items' time to live and id.
     moment: Moment,
@@ -125,11 +126,20 @@ struct Addition {
 impl Addition {
     fn of_items(items: Range<usize>) -> Self {
         Self {
-            create: Some(Shape::plain(config::defaults())),
+            create: None,
             seed: None,
             moment: Moment::default(),
             items,
             only_items: true,
+        }
+    }
+
+    /// The object to create if there is none.
+    fn wanted(&self, ctx: Ctx) -> Result<New, Error> {
+        if self.only_items {
+            config::defaults().plain(origin(ctx))
+        } else {
+            self.create.ok_or(Error::NotFound)?
         }
     }
 
@@ -204,8 +214,7 @@ fn write<'a>(
         Ok::<_, Error>((outcomes, changed, moment.map(|moment| (tidied, moment))))
     })?;
     let Ok(written) = written else {
-        let shape = addition.create.as_ref().ok_or(Error::NotFound)?;
-        return create(ctx, writer, shape, addition, args, None);
+        return create(ctx, writer, &addition.wanted(ctx)?, addition, args, None);
     };
     let (outcomes, mut changed, tidied) = written?;
     match tidied {
@@ -239,7 +248,7 @@ fn list_changed<'a>(list: &mut Vec<Str<'a>>, args: Argv<'a>, first: usize, outco
 fn create<'a>(
     ctx: Ctx<'a>,
     writer: Writer<'_, 'a>,
-    shape: &Shape,
+    new: &New,
     addition: &Addition,
     args: Argv<'a>,
     ttl_ms: Option<u64>,
@@ -247,21 +256,28 @@ fn create<'a>(
     let expires_ms = ttl_ms.map(expiry).transpose()?;
     let limits = keyspace::limits_for(ctx);
     let seed = addition.seed.unwrap_or_else(config::new_seed);
-    let (time, moment) = addition.moment_for(ctx, shape)?;
+    let (time, moment) = addition.moment_for(ctx, &new.shape())?;
     let range = addition.items.clone();
     let (first, count) = (range.start, range.len());
     let (mut outcomes, mut changed) = (reserved(count)?, reserved(count)?);
-    let mut object = Object::new(shape, seed, time, limits)?;
+    let mut object = Object::make(new, seed, time, limits)?;
+    let header = match new {
+        New::Own(_) => None,
+        New::RedisBloom { .. } => {
+            let header = chunks::header(&object);
+            Some(header.ok_or(Error::Refused(Refusal::OutOfMemory))?)
+        }
+    };
     let items = items(args, range);
     object.add_each(items, time, moment.id, || limits, |o| outcomes.push(o));
     list_changed(&mut changed, args, first, &outcomes);
-    writer.create(object, &changed, &moment, expires_ms);
+    writer.create(object, header.as_deref(), &changed, &moment, expires_ms);
     Ok(outcomes)
 }
 
 /// BF.RESERVE key rate capacity [option ...]
 pub fn reserve<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let reserved = Reserve::parse(&args, config::defaults()).and_then(|request| {
+    let reserved = Reserve::parse(&args, config::defaults(), origin(ctx)).and_then(|request| {
         let mut writer = Writer::open(keys, key(&args));
         if writer.exists()? {
             return if request.unless_exists {
@@ -271,7 +287,14 @@ pub fn reserve<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
             };
         }
         let addition = Addition::of_items(0..0);
-        create(ctx, writer, &request.shape, &addition, args, request.ttl_ms)?;
+        create(
+            ctx,
+            writer,
+            &request.create?,
+            &addition,
+            args,
+            request.ttl_ms,
+        )?;
         Ok(Reply::Ok)
     });
     send(ctx, reserved);

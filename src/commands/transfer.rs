@@ -99,7 +99,7 @@ fn try_loadchunk<'a>(
         writer.begin(begun);
     } else {
         let cursor = u64::try_from(cursor).map_err(|_| Error::BadChunk)?;
-        writer.load_chunk(cursor, data)?;
+        writer.load_chunk(cursor, data, ctx.must_obey())?;
     }
     Ok(Reply::Ok)
 }

@@ -385,8 +385,11 @@ pub fn partial(value: Value) -> Partial {
 pub fn through_chunks(object: &Object) -> Object {
     let mut partial = match begin(&header_of(object)).unwrap() {
         Value::Partial(partial) => partial,
-        Value::Complete(copy) => {
-            assert_eq!(chunks::piece(object, 1).unwrap().0, 0, "chunks are lacking");
+        // Without filters, or without items in the one of RedisBloom.
+        Value::Complete(mut copy) => {
+            for (cursor, piece) in chunks::pieces(object).skip(1) {
+                chunks::overwrite(&mut copy, cursor, piece.bytes()).unwrap();
+            }
             return copy;
         }
     };

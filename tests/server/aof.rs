@@ -45,25 +45,32 @@ impl Log {
     #[track_caller]
     pub fn since(&mut self) -> Vec<Vec<Vec<u8>>> {
         let bytes = fs::read(&self.file).expect("the server has an AOF");
-        let mut rest = &bytes[self.read..];
+        let new = commands(&bytes[self.read..]);
         self.read = bytes.len();
-        let mut commands = Vec::new();
-        while !rest.is_empty() {
-            let count = number(&mut rest, b'*');
-            let command: Vec<Vec<u8>> = (0..count)
-                .map(|_| {
-                    let length = number(&mut rest, b'$');
-                    let (arg, behind) = rest.split_at(length);
-                    rest = behind.strip_prefix(b"\r\n").expect("the end of a line");
-                    arg.to_vec()
-                })
-                .collect();
-            if command != [b"SELECT".to_vec(), b"0".to_vec()] {
-                commands.push(command);
-            }
-        }
-        commands
+        new
     }
+}
+
+/// The commands of a log; the choice of the first database is left out.
+#[track_caller]
+pub fn commands(log: &[u8]) -> Vec<Vec<Vec<u8>>> {
+    let mut rest = log;
+    let mut commands = Vec::new();
+    while !rest.is_empty() {
+        let count = number(&mut rest, b'*');
+        let command: Vec<Vec<u8>> = (0..count)
+            .map(|_| {
+                let length = number(&mut rest, b'$');
+                let (arg, behind) = rest.split_at(length);
+                rest = behind.strip_prefix(b"\r\n").expect("the end of a line");
+                arg.to_vec()
+            })
+            .collect();
+        if command != [b"SELECT".to_vec(), b"0".to_vec()] {
+            commands.push(command);
+        }
+    }
+    commands
 }
 
 fn number(rest: &mut &[u8], kind: u8) -> usize {

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use crate::harness::{Builder, Server};
 
 /// Settings under which all objects would come out other than under a primary's.
-pub const OTHER_SETTINGS: [(&str, &str); 8] = [
+pub const OTHER_SETTINGS: [(&str, &str); 9] = [
     ("bf.bloom-capacity", "7"),
     ("bf.bloom-expansion", "0"),
     ("bf.bloom-fp-rate", "0.2"),
@@ -15,6 +15,7 @@ pub const OTHER_SETTINGS: [(&str, &str); 8] = [
     ("bf.bloom-memory-usage-limit", "1"),
     ("bf.bloom-saturate-nonscaling", "no"),
     ("bf.bloom-use-random-seed", "no"),
+    ("bf.bloom-new-filters", "redisbloom"),
 ];
 
 pub fn other_settings(mut builder: Builder) -> Builder {

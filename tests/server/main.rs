@@ -23,6 +23,7 @@ mod harness;
 mod hostile;
 mod http;
 mod ledger;
+mod makers;
 mod memory;
 mod merge;
 #[path = "../core/murmur.rs"]

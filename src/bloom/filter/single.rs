@@ -224,7 +224,7 @@ impl Filter {
     }
 
     #[inline(always)]
-    pub(super) fn bitmap_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bitmap_mut(&mut self) -> &mut [u8] {
         let header_bytes = self.header_bytes();
         &mut self.blob[header_bytes..]
     }

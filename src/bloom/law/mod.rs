@@ -23,7 +23,7 @@ use crate::bloom::number::{Fraction, MAX_CAPACITY};
 pub use limits::{Allowance, Depth, Limits, MAX_FILTERS, Refusal};
 pub use link::Link;
 pub use params::{Growth, Params};
-pub use redisbloom::Links;
+pub use redisbloom::{Links, bits_per_entry, hashes_of};
 pub use series::Series;
 pub use step::{Standing, Step};
 pub use tightening::Tightening;

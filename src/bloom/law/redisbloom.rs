@@ -8,7 +8,7 @@ use crate::bloom::number::{Fraction, MAX_CAPACITY, log2, power, rounded_ln};
 
 use super::limits::Refusal;
 use super::link::Link;
-use super::params::Growth;
+use super::params::{Growth, Params};
 use super::series::Series;
 use super::step::{Standing, Step};
 use super::tightening::Tightening;
@@ -21,6 +21,9 @@ const WIDE: u32 = 4;
 const NO_SCALING: u32 = 8;
 /// All options that there are; 2 says that a capacity was given as an exponent of two.
 const OPTIONS: u32 = 15;
+
+/// The largest rate that an object is made for; a larger one counts as this.
+const LARGEST_RATE: f64 = 0.25;
 
 /// What an object of `RedisBloom` has besides its filters.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +46,24 @@ impl Links {
             factor: u32::try_from(growth).map_err(|_| "growth factor out of range")?,
             all: links,
         })
+    }
+
+    /// What `RedisBloom` 8.8 makes of these parameters: no links yet, and the first. `factor` is recorded also where
+    /// nothing grows.
+    pub fn begin(params: &Params, factor: u32) -> Result<(Self, Step), Refusal> {
+        let rate = params.error_rate.get().min(LARGEST_RATE);
+        // Filters that are to follow halve the rate again.
+        let (scaling, before) = match params.growth {
+            Growth::Fixed => (NO_SCALING, 2.0 * rate),
+            Growth::By(_) => (0, rate),
+        };
+        let links = Self {
+            options: NO_ROUND | WIDE | scaling,
+            factor,
+            all: Vec::new(),
+        };
+        let first = links.behind(Some(params.capacity), before)?;
+        Ok((links, first))
     }
 
     /// Whether hashes have 64 bits, and not 32.
@@ -105,8 +126,7 @@ impl Links {
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        clippy::approx_constant,
-        reason = "the formulas are in doubles, of so many digits; a cast from a double saturates"
+        reason = "the formulas are in doubles; a cast from a double saturates"
     )]
     fn behind(&self, entries: Option<u64>, error_rate: f64) -> Result<Step, Refusal> {
         let mut entries = entries
@@ -115,9 +135,8 @@ impl Links {
         let error_rate = error_rate * 0.5;
         let rate = Fraction::new(error_rate).filter(|_| error_rate.is_normal());
         let rate = rate.ok_or(Refusal::RateTooSmall)?.get();
-        // ln 2 and its square, with the digits that RedisBloom uses.
-        let bits_per_entry = -rounded_ln(rate) / 0.480_453_013_918_201;
-        let hashes = (0.693_147_180_559_945 * bits_per_entry).ceil() as u32;
+        let bits_per_entry = bits_per_entry(rate);
+        let hashes = hashes_of(bits_per_entry);
         let least = entries as f64 * bits_per_entry;
         // More than memory: no limit admits it.
         if least >= (1_u64 << 60) as f64 {
@@ -149,6 +168,26 @@ impl Links {
             link: Some(link),
         })
     }
+}
+
+/// Bits per entry of a filter with this error rate.
+#[allow(
+    clippy::approx_constant,
+    reason = "ln²2 with the digits that RedisBloom uses"
+)]
+pub fn bits_per_entry(error_rate: f64) -> f64 {
+    -rounded_ln(error_rate) / 0.480_453_013_918_201
+}
+
+/// The number of hash functions of a filter with these bits per entry.
+#[allow(
+    clippy::approx_constant,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ln 2 with the digits that RedisBloom uses; the cast saturates"
+)]
+pub fn hashes_of(bits_per_entry: f64) -> u32 {
+    (0.693_147_180_559_945 * bits_per_entry).ceil() as u32
 }
 
 #[cfg(test)]

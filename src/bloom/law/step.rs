@@ -73,6 +73,19 @@ impl Step {
 }
 
 impl Standing {
+    /// The state of a stack without filters, in an object of this many bytes, that begins with this capacity.
+    pub const fn before_first(bytes: u64, capacity: u64, cells: Cells) -> Self {
+        Self {
+            filters: 0,
+            newest: capacity,
+            hashes: u32::MAX,
+            all_hashes: 0,
+            capacity: 0,
+            bytes,
+            cells,
+        }
+    }
+
     /// The depth of the stack.
     pub const fn depth(&self) -> Depth {
         Depth {

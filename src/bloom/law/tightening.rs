@@ -34,6 +34,13 @@ impl Tightening {
         Self(-ratio.get())
     }
 
+    /// The ratio of an object that is to be like one of valkey-bloom's. One that would tell that it is ours is cut to 15
+    /// digits.
+    pub fn like_valkey_bloom(ratio: f64) -> Self {
+        let told = Self::from_stored(ratio).unwrap_or(Self::HALF);
+        Self(-told.ratio())
+    }
+
     /// The ratio, as files and commands from a primary hold it; `None` if it does not lie strictly between
     /// 0 and 1.
     pub fn from_stored(stored: f64) -> Option<Self> {

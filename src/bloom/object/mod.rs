@@ -7,6 +7,7 @@ mod holder;
 mod ids;
 mod lanes;
 mod merge;
+mod new;
 mod outline;
 mod overlap;
 mod part;
@@ -33,6 +34,7 @@ use timeline::Timeline;
 
 pub use ids::{Ids, Interval};
 pub use merge::MergeError;
+pub use new::New;
 pub use outline::{FilterOutline, Outline, PeriodOutline};
 pub use period::Period;
 pub use plan::Plan;
@@ -87,6 +89,23 @@ const _: () = assert!(size_of::<Object>() == size_of::<Stack>() && size_of::<Obj
 impl Object {
     /// Bytes of an object without filters, including itself.
     pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+
+    /// An empty object, ready for items added at this time. `RedisBloom`'s have no seed.
+    ///
+    /// # Errors
+    /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
+    pub fn make(new: &New, seed: Seed, time: Time, limits: Limits) -> Result<Self, Refusal> {
+        match new {
+            New::Own(shape) => Self::new(shape, seed, time, limits),
+            New::RedisBloom { params, factor } => {
+                let (links, first) = Links::begin(params, *factor)?;
+                let law = Law::RedisBloom(Box::new(links));
+                let (hasher, cells) = (Hasher::Murmur64, Cells::BareBits);
+                let stack = Stack::begin(law, hasher, cells, &first, limits.into())?;
+                Self(Body::Stack(stack)).checked()
+            }
+        }
+    }
 
     /// An empty object of a shape, ready for items added at this time.
     ///
@@ -420,6 +439,15 @@ impl Object {
             }
         }
         self.assert_valid();
+    }
+
+    /// Writes these bytes over the cells of a plain object's filters, from this byte of all of them end to end. Returns
+    /// whether all of them lie in one filter; nothing is written otherwise.
+    pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {
+        match &mut self.0 {
+            Body::Stack(stack) => stack.overwrite(begin, bytes),
+            Body::Timeline(_) => false,
+        }
     }
 
     /// Frees the periods that have passed, and sets the others back with the clock, if that was. Returns whether

@@ -94,7 +94,10 @@ impl Shape {
         let Some(law) = self.law() else {
             return (0, Some(Refusal::RateTooSmall));
         };
-        law.reach(self.before_first(bytes, capacity), allowance)
+        law.reach(
+            Standing::before_first(bytes, capacity, self.cells()),
+            allowance,
+        )
     }
 
     /// Returns the capacity of a period that is to take `items`: the reserved one, or the least of its doublings that is
@@ -117,7 +120,7 @@ impl Shape {
         limits: Limits,
     ) -> Result<(Vec<(u64, Geometry)>, u64), Refusal> {
         let law = self.law().ok_or(Refusal::RateTooSmall)?;
-        let first = self.before_first(bytes, self.room_for(items));
+        let first = Standing::before_first(bytes, self.room_for(items), self.cells());
         let (mut at, mut filters) = (first, Vec::new());
         while at.filters == 0 || at.capacity < items {
             if at.filters > 0 && law.growth() == Growth::Fixed {
@@ -135,20 +138,10 @@ impl Shape {
     /// The size of the first filter of a stack that begins with this capacity.
     pub(super) fn first_geometry(&self, capacity: u64) -> Result<Geometry, Refusal> {
         let law = self.law().ok_or(Refusal::RateTooSmall)?;
-        let step = law.step(&self.before_first(0, capacity), Limits::NONE.into())?;
+        let step = law.step(
+            &Standing::before_first(0, capacity, self.cells()),
+            Limits::NONE.into(),
+        )?;
         Ok(step.geometry)
-    }
-
-    /// The state of a stack without filters, in an object of this many bytes, that begins with this capacity.
-    fn before_first(&self, bytes: u64, capacity: u64) -> Standing {
-        Standing {
-            filters: 0,
-            newest: capacity,
-            hashes: u32::MAX,
-            all_hashes: 0,
-            capacity: 0,
-            bytes,
-            cells: self.cells(),
-        }
     }
 }

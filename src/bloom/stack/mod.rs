@@ -90,6 +90,20 @@ impl Stack {
         Ok(stack)
     }
 
+    /// A stack whose first filter was decided on already, under a law that has entered none.
+    pub fn begin(
+        law: Law,
+        hasher: Hasher,
+        cells: Cells,
+        first: &Step,
+        allowance: Allowance,
+    ) -> Result<Self, Refusal> {
+        let mut stack = Self::empty(law, hasher, cells);
+        first.admit(&stack.standing(), allowance)?;
+        stack.push(first, Filter::new(first.capacity, first.geometry, &hasher))?;
+        Ok(stack)
+    }
+
     fn empty(law: Law, hasher: Hasher, cells: Cells) -> Self {
         Self {
             filters: Vec::new(),
@@ -211,6 +225,24 @@ impl Stack {
         };
         let newest = self.filters.last().map_or(0.0, Filter::estimated_rate);
         either([f64::from(older), newest].into_iter())
+    }
+
+    /// Writes these bytes over the cells of its filters, from this byte of all of them end to end. Returns whether all of
+    /// them lie in one filter; nothing is written otherwise.
+    pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {
+        let mut begin = begin;
+        for filter in &mut self.filters {
+            let cells = filter.bitmap_mut();
+            let length = cells.len() as u64;
+            if begin < length {
+                let begin = usize::try_from(begin).unwrap_or(usize::MAX);
+                let end = begin.checked_add(bytes.len());
+                let place = end.and_then(|end| cells.get_mut(begin..end));
+                return place.map(|place| place.copy_from_slice(bytes)).is_some();
+            }
+            begin -= length;
+        }
+        false
     }
 
     /// The capacity that the stack can grow to before a limit stops it; [`MAX_CAPACITY`] if none does.

@@ -19,6 +19,7 @@ use crate::bloom::object::{Object, Outline, View};
 
 use super::dialect::{self, Dialect};
 use super::fields::{DecodeError, RdbRead, RdbWrite};
+use super::redisbloom;
 
 /// The most bytes of a chunk that is written; one that is loaded may have any size. The protocol allows
 /// 16 MiB: copying so much into a reply would keep the server from everything else for 8 ms.
@@ -46,7 +47,7 @@ impl Piece<'_> {
 /// Returns the cursor of the next piece, and the piece at this one, or `None` if there is no memory for it.
 pub fn piece(object: &Object, cursor: u64) -> Option<(u64, Piece<'_>)> {
     let Some(offset) = cursor.checked_sub(1) else {
-        return Some((1, Piece::Header(dialect::write_header(object)?)));
+        return Some((1, Piece::Header(header(object)?)));
     };
     let mut start = 0;
     for view in object.views() {
@@ -58,6 +59,11 @@ pub fn piece(object: &Object, cursor: u64) -> Option<(u64, Piece<'_>)> {
         start += view.cell_bytes();
     }
     Some((0, Piece::Chunk(Cow::default())))
+}
+
+/// Returns the header, the first of an object's pieces, or `None` if there is no memory for it.
+pub fn header(object: &Object) -> Option<Vec<u8>> {
+    dialect::write_header(object)
 }
 
 /// Returns the chunk of a filter's cells that begins at this byte and has at most this many, or `None` if there is
@@ -121,13 +127,14 @@ pub enum Value {
     Partial(Box<Partial>),
 }
 
-/// Loads an object's header, the first of its pieces. Memory for the cells is allocated as they arrive.
+/// Loads an object's header, the first of its pieces. Memory for the cells is allocated as they arrive; but an object of
+/// `RedisBloom` with one filter and no items is complete with its header: so it is created.
 ///
 /// # Errors
 /// Any [`DecodeError`], or `None` where the limits do not admit such an object.
 pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>> {
-    let (dialect, mut outline) = dialect::read_header(header)?;
-    outline.check().map_err(DecodeError::from)?;
+    let mut partial = Partial::new(header)?;
+    let outline = &mut partial.outline;
     let filters = || outline.filters().map(|filter| filter.geometry.blob_bytes());
     let total = outline.overhead() + Object::BASE_BYTES;
     let total = filters().try_fold(total, u64::checked_add);
@@ -136,21 +143,39 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>
     if !admitted {
         return Err(None);
     }
-    if outline.filters().next().is_none() {
-        let object = Object::from_outline(&mut outline).map_err(DecodeError::from)?;
-        return Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?));
+    let mut filters = outline
+        .periods
+        .iter_mut()
+        .flat_map(|period| &mut period.filters);
+    match (filters.next(), filters.next()) {
+        (None, _) => {}
+        (Some(only), None) if partial.dialect == Dialect::RedisBloom && only.items == 0 => {
+            let bytes = usize::try_from(only.geometry.cell_bytes).ok();
+            let zeros = bytes
+                .and_then(memory::zeroed)
+                .ok_or(DecodeError::NoMemory)?;
+            only.blob = zeros.into_vec();
+        }
+        _ => return Ok(Value::Partial(Box::new(partial))),
     }
-    Ok(Value::Partial(Box::new(Partial {
-        header: memory::copied(header).ok_or(DecodeError::NoMemory)?,
-        dialect,
-        blob_bytes: outline.filters().map(|f| f.blob.capacity()).sum(),
-        table_bytes: outline.table_bytes(),
-        outline,
-        complete: 0,
-        period: 0,
-        filter: 0,
-        loaded: 0,
-    })))
+    let object = Object::from_outline(outline).map_err(DecodeError::from)?;
+    Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?))
+}
+
+/// Loads a chunk of a complete object of `RedisBloom`, as is done there: the bytes whose end lies at `cursor` are
+/// replaced.
+///
+/// # Errors
+/// The chunk is empty, or does not lie in one filter, or the object is not of `RedisBloom`.
+pub fn overwrite(object: &mut Object, cursor: u64, chunk: &[u8]) -> Result<(), DecodeError> {
+    let end = cursor.checked_sub(1);
+    let begin = end.and_then(|end| end.checked_sub(chunk.len() as u64));
+    let begin = begin.filter(|_| !chunk.is_empty() && Dialect::of(object) == Dialect::RedisBloom);
+    if begin.is_some_and(|begin| object.overwrite(begin, chunk)) {
+        Ok(())
+    } else {
+        Err("chunk outside of the filters".into())
+    }
 }
 
 /// An object of which the header is loaded, and some of the cells.
@@ -174,6 +199,26 @@ pub struct Partial {
 }
 
 impl Partial {
+    /// An object of which only the header is loaded.
+    ///
+    /// # Errors
+    /// Any [`DecodeError`].
+    pub fn new(header: &[u8]) -> Result<Self, DecodeError> {
+        let (dialect, outline) = dialect::read_header(header)?;
+        outline.check()?;
+        Ok(Self {
+            header: memory::copied(header).ok_or(DecodeError::NoMemory)?,
+            dialect,
+            blob_bytes: outline.filters().map(|f| f.blob.capacity()).sum(),
+            table_bytes: outline.table_bytes(),
+            outline,
+            complete: 0,
+            period: 0,
+            filter: 0,
+            loaded: 0,
+        })
+    }
+
     /// The dialect of the object that it will be.
     pub const fn dialect(&self) -> Dialect {
         self.dialect
@@ -255,13 +300,11 @@ impl Partial {
 
     /// A copy in memory of its own, or `None` where there is none.
     pub fn try_clone(&self) -> Option<Self> {
-        let Ok(Value::Partial(mut copy)) = begin(&self.header, Limits::NONE) else {
-            return None;
-        };
+        let mut copy = Self::new(&self.header).ok()?;
         for (cursor, chunk) in self.pieces().skip(1) {
             copy.load(cursor, chunk).ok()?;
         }
-        Some(*copy)
+        Some(copy)
     }
 
     /// The sum of its allocations in bytes, including itself.
@@ -270,9 +313,15 @@ impl Partial {
         own as u64 + self.table_bytes
     }
 
-    /// Writes it as RDB fields: a mark that no complete object has, the header, and the cells of each filter
-    /// loaded so far.
+    /// Writes it as RDB fields. Those of `RedisBloom`'s are the fields of an object there, whose missing bytes are zeros,
+    /// [marked](redisbloom::Unfinished); of others, a mark that no complete object has, the header, and the cells of each
+    /// filter loaded so far.
     pub fn write_rdb(&self, to: &mut impl RdbWrite) {
+        if self.dialect == Dialect::RedisBloom
+            && redisbloom::write_partial(&self.outline, self.filter, to)
+        {
+            return;
+        }
         for _ in 0..self.dialect.zeros_before_partial() {
             to.uint(0);
         }
@@ -282,30 +331,44 @@ impl Partial {
         }
     }
 
-    /// Reads what [`write_rdb`](Self::write_rdb) wrote after the mark.
+    /// Reads the header and the cells that [`write_rdb`](Self::write_rdb) wrote after its mark.
     ///
     /// # Errors
     /// Any [`DecodeError`].
     pub fn read_rdb(from: &mut impl RdbRead) -> Result<Self, DecodeError> {
         let header = from.bytes()?;
-        let begun = begin(&header, Limits::NONE);
-        let mut partial = match begun.map_err(|error| error.unwrap_or(DecodeError::Truncated))? {
-            Value::Partial(partial) => *partial,
-            Value::Complete(_) => return Err("no filters".into()),
-        };
+        let mut partial = Self::new(&header)?;
+        if partial.outline.filters().next().is_none() {
+            return Err("no filters".into());
+        }
         loop {
             let index = partial.complete;
-            let chunk = from.bytes()?;
-            if !chunk.is_empty() {
-                let cursor = partial.loaded.saturating_add(chunk.len() as u64 + 1);
-                if partial.load(cursor, &chunk)?.is_some() {
-                    return Err("complete object among the half loaded".into());
-                }
-            }
+            partial.load_next(&from.bytes()?)?;
             // A filter that is not complete is the last one that was written.
             if partial.complete == index {
                 return Ok(partial);
             }
         }
+    }
+
+    /// An object with this header, and the first bytes of its filters' cells.
+    ///
+    /// # Errors
+    /// Any [`DecodeError`].
+    pub fn resumed(header: &[u8], cells: &[Vec<u8>]) -> Result<Self, DecodeError> {
+        let mut partial = Self::new(header)?;
+        for cells in cells {
+            partial.load_next(cells)?;
+        }
+        Ok(partial)
+    }
+
+    /// Loads the bytes behind those that are loaded, which do not complete the object.
+    fn load_next(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
+        let cursor = self.loaded.saturating_add(chunk.len() as u64 + 1);
+        if !chunk.is_empty() && self.load(cursor, chunk)?.is_some() {
+            return Err("complete object among the half loaded".into());
+        }
+        Ok(())
     }
 }

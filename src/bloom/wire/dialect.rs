@@ -5,7 +5,8 @@ use std::ffi::CStr;
 use crate::bloom::object::{Object, Outline};
 
 use super::fields::{DecodeError, Extent, RdbRead, RdbWrite};
-use super::{bloomfltr, bloomfltx, redisbloom};
+use super::redisbloom::{self, Fields};
+use super::{bloomfltr, bloomfltx};
 
 /// Which of the stored forms an object has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +69,18 @@ impl Dialect {
     }
 }
 
-/// Reads the fields in RDB, or returns `None` if a partly loaded object follows.
+/// Reads the fields in RDB.
 pub fn read_rdb(
     dialect: Dialect,
     version: i32,
     from: &mut impl RdbRead,
-) -> Result<Option<Outline>, DecodeError> {
-    match dialect {
+) -> Result<Fields, DecodeError> {
+    let whole = match dialect {
+        Dialect::RedisBloom => return redisbloom::read_rdb(version, from),
         Dialect::Bloomfltr => bloomfltr::read_rdb(from),
-        Dialect::RedisBloom => redisbloom::read_rdb(version, from),
         Dialect::Bloomfltx => bloomfltx::read_rdb(from),
-    }
+    };
+    Ok(whole?.map_or(Fields::Before, Fields::Whole))
 }
 
 pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {

@@ -5,17 +5,21 @@ use crate::bloom::object::Object;
 use super::chunks::{Partial, Value};
 use super::dialect::{self, Dialect};
 use super::fields::{DecodeError, RdbRead, RdbWrite};
+use super::redisbloom::Fields;
 
 /// Reads the fields of a value of this dialect, in this encoding version.
 ///
 /// # Errors
 /// Any [`DecodeError`].
 pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<Value, DecodeError> {
-    if let Some(mut outline) = dialect::read_rdb(dialect, version, from)? {
-        let object = Object::from_outline(&mut outline)?;
-        return Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?));
-    }
-    let partial = Partial::read_rdb(from)?;
+    let partial = match dialect::read_rdb(dialect, version, from)? {
+        Fields::Whole(mut outline) => {
+            let object = Object::from_outline(&mut outline)?;
+            return Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?));
+        }
+        Fields::Unfinished(header, cells) => Partial::resumed(&header, &cells)?,
+        Fields::Before => Partial::read_rdb(from)?,
+    };
     if partial.dialect() != dialect {
         return Err("object of another dialect".into());
     }

@@ -9,9 +9,11 @@
 //!
 //! Numbers are little endian. The bits of a link are numbered as in a filter of ours.
 
+use std::cmp::Ordering;
+
 use crate::bloom::filter::Filter;
 use crate::bloom::hash::Hasher;
-use crate::bloom::law::{Law, Link, Links};
+use crate::bloom::law::{Law, Link, Links, bits_per_entry, hashes_of};
 use crate::bloom::machine::memory;
 use crate::bloom::object::{FilterOutline, Ids, Object, Outline, PeriodOutline, Shape};
 
@@ -41,6 +43,15 @@ struct Stored {
 }
 
 impl Stored {
+    /// The header of its chunks.
+    fn header(self) -> Result<Vec<u8>, DecodeError> {
+        let narrow = |number: u64| u32::try_from(number).map_err(|_| "number out of range");
+        let (options, growth) = (narrow(self.options)?, narrow(self.growth)?);
+        let count = self.links.len() as u64;
+        let header = header(self.items, options, growth, count, self.links.into_iter());
+        header.ok_or(DecodeError::NoMemory)
+    }
+
     fn outline(self) -> Result<Outline, DecodeError> {
         let count = self.links.len();
         let mut links = memory::reserved(count).ok_or(DecodeError::NoMemory)?;
@@ -80,11 +91,142 @@ impl Stored {
     }
 }
 
-/// Reads the fields in RDB, or returns `None` if a partly loaded object follows.
-pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError> {
+/// Where the loading of an object's chunks stopped: the number of the first filter that lacks bytes, and how many of its
+/// own it has.
+///
+/// `RedisBloom` has no form for such an object: there, missing bytes are zeros. It reads the bits per entry of a filter
+/// for the record, and requires only that they give its number of hash functions. So the lowest 40 of their 64 bits tell
+/// where the loading stopped: a mark of eight bits, and a number of bytes. What was there is worked out again from the
+/// error rate.
+#[derive(Clone, Copy)]
+pub struct Unfinished {
+    filter: usize,
+    loaded: usize,
+}
+
+/// The most bytes that may be missing of an object for its fields to be written: a header of a few bytes claims as many.
+const MOST_MISSING: u64 = 1 << 30;
+
+/// The mark, and the bits that it and the number of bytes take.
+const MARK: u64 = 0xA7;
+const MARKED: u64 = (1 << 40) - 1;
+
+impl Unfinished {
+    /// What is told by the links of an object, if anything is.
+    fn told_by(links: &[StoredLink]) -> Option<Self> {
+        let (filter, loaded) = links
+            .iter()
+            .enumerate()
+            .find_map(|(index, stored)| Some((index, Self::marked_in(&stored.link)?)))?;
+        let rest = links[filter].bitmap.get(loaded..)?;
+        let behind = links[filter + 1..].iter().flat_map(|stored| &stored.bitmap);
+        // Only where there is something left to load, and nothing of it is there.
+        let is_missing = !rest.is_empty() && rest.iter().chain(behind).all(|byte| *byte == 0);
+        is_missing.then_some(Self { filter, loaded })
+    }
+
+    fn marked_in(link: &Link) -> Option<usize> {
+        let marked = link.bits_per_entry.to_bits();
+        let own = bits_per_entry(link.error_rate).to_bits();
+        let is_near = own.abs_diff(marked) <= 2 * MARKED;
+        // No program is so far off that computes it.
+        let is_computed = own.abs_diff(marked) < 1 << 16;
+        let is_marked = marked >> 32 & 0xff == MARK && is_near && !is_computed;
+        is_marked
+            .then_some(marked & u64::from(u32::MAX))
+            .and_then(|bytes| bytes.try_into().ok())
+    }
+
+    /// A link with the mark, if it can have one.
+    fn mark(self, link: &Link, hashes: u32) -> Option<Link> {
+        let loaded = u32::try_from(self.loaded).ok()?;
+        let own = bits_per_entry(link.error_rate).to_bits();
+        // Of what was computed in another way, the number would be lost.
+        if own.abs_diff(link.bits_per_entry.to_bits()) > 16 {
+            return None;
+        }
+        let own = own & !MARKED;
+        let marked = |high: u64| f64::from_bits(high | MARK << 32 | u64::from(loaded));
+        let near = [own, own - MARKED - 1, own + MARKED + 1].map(marked);
+        let fits = |value: &f64| hashes_of(*value) == hashes;
+        Some(Link {
+            bits_per_entry: near.into_iter().find(fits)?,
+            ..*link
+        })
+    }
+}
+
+/// Writes an object whose loading stopped in a filter as the fields of an object whose missing bytes are zeros, with that
+/// marked. Returns whether it could: nothing is written otherwise.
+pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -> bool {
+    let Some(links) = outline.law.links() else {
+        return false;
+    };
+    let filters: Vec<&FilterOutline> = outline.filters().collect();
+    let (Some(current), Some(link)) = (filters.get(filter), links.all.get(filter)) else {
+        return false;
+    };
+    let missing = filters
+        .iter()
+        .map(|filter| filter.geometry.cell_bytes - filter.blob.len() as u64);
+    if missing.fold(0, u64::saturating_add) > MOST_MISSING {
+        return false;
+    }
+    let loaded = current.blob.len();
+    let stopped = Unfinished { filter, loaded };
+    let longest = filters[filter..]
+        .iter()
+        .map(|filter| filter.geometry.cell_bytes)
+        .max();
+    let zeros = longest.and_then(|bytes| memory::zeroed(usize::try_from(bytes).ok()?));
+    let (Some(marked), Some(mut zeros)) = (stopped.mark(link, current.geometry.hashes), zeros)
+    else {
+        return false;
+    };
+    to.uint(filters.iter().map(|filter| filter.items).sum());
+    to.uint(filters.len() as u64);
+    to.uint(links.options.into());
+    to.uint(links.factor.into());
+    for (index, (link, outline)) in links.all.iter().zip(filters).enumerate() {
+        let bytes = usize::try_from(outline.geometry.cell_bytes).unwrap_or(usize::MAX);
+        let (link, bitmap) = match index.cmp(&filter) {
+            Ordering::Less => (link, &outline.blob[..]),
+            Ordering::Equal => {
+                zeros[..loaded].copy_from_slice(&outline.blob);
+                (&marked, &zeros[..bytes])
+            }
+            Ordering::Greater => {
+                zeros[..loaded.min(bytes)].fill(0);
+                (link, &zeros[..bytes])
+            }
+        };
+        write_link(
+            link,
+            outline.capacity,
+            outline.geometry.hashes,
+            bitmap,
+            outline.items,
+            to,
+        );
+    }
+    true
+}
+
+/// What the fields in RDB are.
+pub enum Fields {
+    /// Those of an object.
+    Whole(Outline),
+    /// Those of an object that lacks chunks: its header, and the cells that were loaded.
+    Unfinished(Vec<u8>, Vec<Vec<u8>>),
+    /// None: a header and cells follow.
+    Before,
+}
+
+/// Reads the fields in RDB.
+pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeError> {
     let (items, count) = (from.uint()?, from.uint()?);
     if count == 0 {
-        return Ok(None);
+        return Ok(Fields::Before);
     }
     if !(0..=RDB_VERSION).contains(&version) {
         return Err(DecodeError::UnsupportedVersion);
@@ -95,13 +237,26 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Option<Outline>
     for _ in 0..count {
         push(&mut links, read_link(version, from)?)?;
     }
-    let stored = Stored {
+    let mut stored = Stored {
         items,
         options,
         growth,
         links,
     };
-    stored.outline().map(Some)
+    let Some(Unfinished { filter, loaded }) = Unfinished::told_by(&stored.links) else {
+        return stored.outline().map(Fields::Whole);
+    };
+    let mut cells = memory::reserved(filter + 1).ok_or(DecodeError::NoMemory)?;
+    for stored in &mut stored.links {
+        cells.push(std::mem::take(&mut stored.bitmap));
+        if cells.len() > filter {
+            break;
+        }
+    }
+    cells[filter].truncate(loaded);
+    let link = &mut stored.links[filter].link;
+    link.bits_per_entry = bits_per_entry(link.error_rate);
+    Ok(Fields::Unfinished(stored.header()?, cells))
 }
 
 fn read_link(version: i32, from: &mut impl RdbRead) -> Result<StoredLink, DecodeError> {
@@ -156,15 +311,27 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     to.uint(u64::from(options));
     to.uint(u64::from(growth));
     for (link, filter) in linked(object) {
-        to.uint(filter.capacity());
-        to.double(link.error_rate);
-        to.uint(u64::from(filter.hashes()));
-        to.double(link.bits_per_entry);
-        to.uint(link.bits);
-        to.uint(u64::from(link.exponent));
-        to.bytes(filter.bitmap());
-        to.uint(filter.items());
+        let (entries, hashes, items) = (filter.capacity(), filter.hashes(), filter.items());
+        write_link(link, entries, hashes, filter.bitmap(), items, to);
     }
+}
+
+fn write_link(
+    link: &Link,
+    entries: u64,
+    hashes: u32,
+    bitmap: &[u8],
+    items: u64,
+    to: &mut impl RdbWrite,
+) {
+    to.uint(entries);
+    to.double(link.error_rate);
+    to.uint(u64::from(hashes));
+    to.double(link.bits_per_entry);
+    to.uint(link.bits);
+    to.uint(u64::from(link.exponent));
+    to.bytes(bitmap);
+    to.uint(items);
 }
 
 /// Items, number of links, options, growth factor.
@@ -177,19 +344,43 @@ const PER_LINK_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 1;
 pub fn write_header(object: &Object) -> Option<Vec<u8>> {
     let (count, items, _) = object.totals();
     let (options, growth) = options_and_growth(object);
+    let links = linked(object).map(|(link, filter)| StoredLink {
+        entries: filter.capacity(),
+        hashes: u64::from(filter.hashes()),
+        items: filter.items(),
+        bytes: filter.bitmap().len() as u64,
+        bitmap: Vec::new(),
+        link: *link,
+    });
+    header(items, options, growth, count, links)
+}
+
+/// The header of chunks of these links, or `None` if there is no memory for it.
+fn header(
+    items: u64,
+    options: u32,
+    growth: u32,
+    count: u64,
+    links: impl Iterator<Item = StoredLink>,
+) -> Option<Vec<u8>> {
     let mut out = Written::new();
     out.put(&items.to_le_bytes());
     out.put(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
     out.put(&options.to_le_bytes());
     out.put(&growth.to_le_bytes());
-    for (link, filter) in linked(object) {
-        out.put(&(filter.bitmap().len() as u64).to_le_bytes());
+    for stored in links {
+        let link = stored.link;
+        out.put(&stored.bytes.to_le_bytes());
         out.put(&link.bits.to_le_bytes());
-        out.put(&filter.items().to_le_bytes());
+        out.put(&stored.items.to_le_bytes());
         out.put(&link.error_rate.to_le_bytes());
         out.put(&link.bits_per_entry.to_le_bytes());
-        out.put(&filter.hashes().to_le_bytes());
-        out.put(&filter.capacity().to_le_bytes());
+        out.put(
+            &u32::try_from(stored.hashes)
+                .unwrap_or(u32::MAX)
+                .to_le_bytes(),
+        );
+        out.put(&stored.entries.to_le_bytes());
         out.put(&[link.exponent]);
     }
     out.end()

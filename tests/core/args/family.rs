@@ -1,11 +1,11 @@
 //! Windows, counters, times and ids.
 
 use valkeybloom::bloom::Window;
-use valkeybloom::internal::{Delete, Error, InfoField, Reserve};
+use valkeybloom::internal::{Delete, Error, InfoField, Origin, Reserve};
 
 use super::{
-    ARITY, CANNOT_EXPAND, NO_COUNTS, NO_NUMBERS, NOCREATE, UNKNOWN, defaults, insert,
-    insert_refused, reserve_refused, words,
+    ARITY, CANNOT_EXPAND, NO_COUNTS, NO_NUMBERS, NOCREATE, UNKNOWN, created, defaults, insert,
+    insert_refused, own, reserve_refused, words,
 };
 
 const BAD_WINDOW: &str = "ERR bad window";
@@ -20,12 +20,13 @@ const COUNTING_WINDOW: &str = "ERR WINDOW and COUNTING cannot be combined";
 fn shapes(options: &str, window: Option<(u64, u64)>, counting: bool) {
     let window = window.map(|(period_ms, periods)| Window::new(period_ms, periods).unwrap());
     let line = format!("BF.RESERVE k 0.01 100 {options}");
-    let request = Reserve::parse(&words(&line)[..], defaults()).unwrap();
-    assert_eq!(request.shape.window(), window, "{line}");
-    assert_eq!(request.shape.is_counting(), counting, "{line}");
+    let request = Reserve::parse(&words(&line)[..], own(defaults()), Origin::Client).unwrap();
+    let shape = created(request.create);
+    assert_eq!(shape.window(), window, "{line}");
+    assert_eq!(shape.is_counting(), counting, "{line}");
     assert_eq!((request.ttl_ms, request.unless_exists), (None, false));
     let line = format!("BF.INSERT k {options} ITEMS a");
-    let shape = insert(&line).unwrap().create.unwrap();
+    let shape = created(insert(&line).unwrap().create.unwrap());
     assert_eq!(
         (shape.window(), shape.is_counting()),
         (window, counting),
@@ -151,14 +152,14 @@ fn windows_do_not_combine_with_counters() {
     );
     // The same words behind ITEMS are items.
     let request = insert("BF.INSERT k COUNTING ITEMS WINDOW 5 PERIODS 5").unwrap();
-    assert_eq!(request.create.unwrap().window(), None);
+    assert_eq!(created(request.create.unwrap()).window(), None);
 }
 
 #[test]
 fn reserve_takes_a_time_to_live_and_a_condition() {
     let parse = |options: &str| {
         let line = format!("BF.RESERVE k 0.01 100 {options}");
-        Reserve::parse(&words(&line)[..], defaults())
+        Reserve::parse(&words(&line)[..], own(defaults()), Origin::Client)
             .map(|request| (request.ttl_ms, request.unless_exists))
             .map_err(|error| error.to_string())
     };

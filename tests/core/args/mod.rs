@@ -2,8 +2,8 @@
 
 mod family;
 
-use valkeybloom::bloom::{Growth, Params, Seed, Shape};
-use valkeybloom::internal::{Error, Insert, Origin, Reserve};
+use valkeybloom::bloom::{Growth, New, Params, Seed, Shape};
+use valkeybloom::internal::{Defaults, Error, Insert, Maker, Origin, Reserve};
 
 use crate::support::{fraction, of_valkey_bloom, tightening};
 
@@ -17,17 +17,33 @@ fn defaults() -> Params {
     }
 }
 
+/// Where filters are to be this module's own.
+fn own(params: Params) -> Defaults {
+    let maker = Maker::Own;
+    Defaults { params, maker }
+}
+
+/// The object of this module that is to be created.
+#[track_caller]
+fn created(create: Result<New, Error>) -> Shape {
+    match create {
+        Ok(New::Own(shape)) => shape,
+        other => panic!("not of this module: {other:?}"),
+    }
+}
+
 /// Words between single spaces; two spaces have an empty word between them.
 fn words(line: &str) -> Vec<&[u8]> {
     line.split(' ').map(str::as_bytes).collect()
 }
 
 fn reserve(line: &str) -> Result<Params, Error> {
-    Reserve::parse(&words(line)[..], defaults()).map(|request| request.shape.params)
+    let request = Reserve::parse(&words(line)[..], own(defaults()), Origin::Client);
+    request.map(|request| created(request.create).params)
 }
 
 fn insert(line: &str) -> Result<Insert, Error> {
-    Insert::parse(&words(line)[..], defaults(), Origin::Client)
+    Insert::parse(&words(line)[..], own(defaults()), Origin::Client)
 }
 
 #[track_caller]
@@ -58,7 +74,7 @@ fn inserts(line: &str, change: impl FnOnce(&mut Params)) {
     change(&mut expected);
     assert_eq!(
         insert(line).unwrap().create,
-        Some(Shape::plain(expected)),
+        Some(Ok(New::Own(Shape::plain(expected)))),
         "{line}"
     );
 }
@@ -223,7 +239,7 @@ fn numbers_with_anything_beside_them_are_refused() {
     for [before, behind] in beside {
         let wrong = |number: &[u8]| [before, number, behind].concat();
         let refused = |words: &[&[u8]], text: &str| {
-            let error = Reserve::parse(words, defaults()).unwrap_err();
+            let error = Reserve::parse(words, own(defaults()), Origin::Client).unwrap_err();
             assert_eq!(error.to_string(), text, "{words:?}");
         };
         refused(&[b"BF.RESERVE", b"k", &wrong(b"0.1"), b"5"], BAD_RATE);
@@ -240,7 +256,7 @@ fn numbers_with_anything_beside_them_are_refused() {
         let line: [&[u8]; 5] = [b"BF.RESERVE", b"k", b"0.1", b"5", &wrong(b"NONSCALING")];
         refused(&line, UNKNOWN);
         let line: [&[u8]; 4] = [b"BF.INSERT", b"k", b"TIGHTENING", &wrong(b"0.1")];
-        let error = Insert::parse(&line[..], defaults(), Origin::Client).unwrap_err();
+        let error = Insert::parse(&line[..], own(defaults()), Origin::Client).unwrap_err();
         assert_eq!(error.to_string(), BAD_RATIO);
     }
 }
@@ -248,7 +264,7 @@ fn numbers_with_anything_beside_them_are_refused() {
 #[test]
 fn insert_takes_the_defaults_where_nothing_is_said() {
     let expected = Insert {
-        create: Some(Shape::plain(defaults())),
+        create: Some(Ok(New::Own(Shape::plain(defaults())))),
         seed: None,
         scale_to: None,
         ttl_ms: None,
@@ -283,8 +299,8 @@ fn insert_takes_the_defaults_where_nothing_is_said() {
 #[test]
 fn an_insert_from_elsewhere_tells_the_law_by_its_ratio() {
     let parse = |line: &str| {
-        let parsed = Insert::parse(&words(line)[..], defaults(), Origin::Elsewhere);
-        parsed.unwrap().create.unwrap().params.tightening
+        let parsed = Insert::parse(&words(line)[..], own(defaults()), Origin::Elsewhere);
+        created(parsed.unwrap().create.unwrap()).params.tightening
     };
     for (ratio, expected) in [
         ("0.5", of_valkey_bloom(0.5)),
@@ -336,7 +352,7 @@ fn insert_takes_options_in_any_case_and_order() {
     let request = insert(&line).unwrap();
     assert_eq!(request.seed, Some(Seed::new([b's'; 32])));
     assert_eq!(request.scale_to, Some(9));
-    assert_eq!(request.create, Some(Shape::plain(defaults())));
+    assert_eq!(request.create, Some(Ok(New::Own(Shape::plain(defaults())))));
 }
 
 #[test]
@@ -433,7 +449,7 @@ fn insert_refusals() {
 fn insert_takes_a_seed_of_any_32_bytes() {
     let parse = |seed: &[u8]| {
         let line: [&[u8]; 6] = [b"BF.INSERT", b"k", b"SEED", seed, b"ITEMS", b"a"];
-        Insert::parse(&line[..], defaults(), Origin::Client).map(|request| request.seed)
+        Insert::parse(&line[..], own(defaults()), Origin::Client).map(|request| request.seed)
     };
     let mut bytes = [0; 32];
     assert_eq!(parse(&bytes), Ok(Some(Seed::new(bytes))));
@@ -459,7 +475,7 @@ fn items_are_all_that_stands_behind_the_word() {
         let request = insert(line).unwrap();
         assert_eq!(request.items, items, "{line}");
         assert_eq!(
-            request.create.map(|shape| shape.params.capacity == 5),
+            request.create.map(|new| created(new).params.capacity == 5),
             Some(line.contains("CAPACITY 5"))
         );
     }
@@ -472,9 +488,9 @@ fn items_are_all_that_stands_behind_the_word() {
         b"\0\xff",
         b"NOCREATE\0",
     ];
-    let request = Insert::parse(&line[..], defaults(), Origin::Client).unwrap();
+    let request = Insert::parse(&line[..], own(defaults()), Origin::Client).unwrap();
     assert_eq!(request.items, 3..6);
-    assert_eq!(request.create, Some(Shape::plain(defaults())));
+    assert_eq!(request.create, Some(Ok(New::Own(Shape::plain(defaults())))));
 }
 
 #[test]
@@ -483,12 +499,15 @@ fn defaults_that_do_not_scale_are_overruled_by_an_expansion() {
         growth: Growth::Fixed,
         ..defaults()
     };
-    let reserve = |line| Reserve::parse(&words(line)[..], fixed).map(|r| r.shape.params.growth);
+    let reserve = |line| {
+        let request = Reserve::parse(&words(line)[..], own(fixed), Origin::Client);
+        request.map(|request| created(request.create).params.growth)
+    };
     assert_eq!(reserve("BF.RESERVE k 0.1 5"), Ok(Growth::Fixed));
     assert_eq!(reserve("BF.RESERVE k 0.1 5 NONSCALING"), Ok(Growth::Fixed));
     let scaling = Ok(Growth::from_expansion(2));
     assert_eq!(reserve("BF.RESERVE k 0.1 5 EXPANSION 2"), scaling);
-    let insert = |line| Insert::parse(&words(line)[..], fixed, Origin::Client);
+    let insert = |line| Insert::parse(&words(line)[..], own(fixed), Origin::Client);
     let request = insert("BF.INSERT k EXPANSION 2 VALIDATESCALETO 9").unwrap();
     assert_eq!(request.scale_to, Some(9));
     let error = insert("BF.INSERT k VALIDATESCALETO 9").unwrap_err();

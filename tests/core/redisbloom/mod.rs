@@ -3,6 +3,7 @@
 //! What RedisBloom itself wrote, and how its objects grow, is tested on servers.
 
 pub mod draft;
+mod made;
 mod refused;
 
 use valkeybloom::bloom::{Added, Dialect, Hasher, Limits, Object, Refusal, Time};

@@ -19,7 +19,8 @@ use rows::ROWS;
 type Row<'a> = (&'a [&'a str], &'a str, &'a str);
 
 const DEFAULTS: &str = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb \
-    bf.bloom-memory-usage-limit 0 bf.bloom-saturate-nonscaling no";
+    bf.bloom-memory-usage-limit 0 bf.bloom-saturate-nonscaling no bf.bloom-new-filters own \
+    bf.bloom-capacity 100000";
 
 /// A reply in one line, the same in both protocols. A map is told by its values.
 fn told(reply: &Reply) -> String {

@@ -507,6 +507,124 @@ pub const ROWS: &[Row] = &[
         "BF.MADD k d e",
         "[0, ERR non scaling filter is full]",
     ),
+    // Filters of a peer's kind.
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 4",
+        "ERR WINDOW is not possible with bf.bloom-new-filters redisbloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.INSERT k WINDOW 1000 PERIODS 4 ITEMS a",
+        "ERR WINDOW is not possible with bf.bloom-new-filters redisbloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.RESERVE k 0.01 100 COUNTING",
+        "ERR COUNTING is not possible with bf.bloom-new-filters redisbloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.INSERT k COUNTING ID 1 ITEMS a",
+        "ERR COUNTING is not possible with bf.bloom-new-filters redisbloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters valkey-bloom"],
+        "BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 4",
+        "ERR WINDOW is not possible with bf.bloom-new-filters valkey-bloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters valkey-bloom"],
+        "BF.INSERT k WINDOW 1000 PERIODS 4 ITEMS a",
+        "ERR WINDOW is not possible with bf.bloom-new-filters valkey-bloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters valkey-bloom"],
+        "BF.RESERVE k 0.01 100 COUNTING",
+        "ERR COUNTING is not possible with bf.bloom-new-filters valkey-bloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters valkey-bloom"],
+        "BF.INSERT k COUNTING ID 1 ITEMS a",
+        "ERR COUNTING is not possible with bf.bloom-new-filters valkey-bloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.INSERT k TIGHTENING 0.5 ITEMS a",
+        "ERR TIGHTENING is not possible with bf.bloom-new-filters redisbloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.INSERT k SEED 0123456789abcdef0123456789abcdef ITEMS a",
+        "ERR SEED is not possible with bf.bloom-new-filters redisbloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.RESERVE k 0.01 1073741825",
+        "ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.INSERT k CAPACITY 1073741825",
+        "ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.RESERVE k 0.01 10 EXPANSION 32769",
+        "ERR an expansion above 32768 is not possible with bf.bloom-new-filters redisbloom",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom bf.bloom-capacity 1073741825"],
+        "BF.ADD k a",
+        "ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom",
+    ),
+    // What is there already takes what it can have.
+    (
+        &[
+            "BF.RESERVE k 0.01 10 WINDOW 100000000 PERIODS 4",
+            "CONFIG SET bf.bloom-new-filters redisbloom",
+        ],
+        "BF.INSERT k WINDOW 100000000 PERIODS 4 TTL 1000 ITEMS a",
+        "[1]",
+    ),
+    (
+        &[
+            "BF.RESERVE k 0.01 10 COUNTING",
+            "CONFIG SET bf.bloom-new-filters redisbloom",
+        ],
+        "BF.RESERVE k 0.01 10 COUNTING",
+        "ERR item exists",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.RESERVE k 0.01 1000 EX 100",
+        "OK",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.INSERT k NOCREATE ITEMS a",
+        "ERR not found",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.INSERT k VALIDATESCALETO 1000 CAPACITY 10 ITEMS a",
+        "[1]",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.INSERT k VALIDATESCALETO 100000000000 CAPACITY 10 ITEMS a",
+        "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit",
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters redisbloom"],
+        "BF.RESERVE k 0.01 1000000000",
+        OVER,
+    ),
+    (
+        &["CONFIG SET bf.bloom-new-filters valkey-bloom"],
+        "BF.INSERT k TIGHTENING 0.25 SEED 0123456789abcdef0123456789abcdef ITEMS a",
+        "[1]",
+    ),
     // Memory.
     (NONE, "BF.RESERVE k 0.01 9223372036854775807", OVER),
     (

@@ -24,6 +24,7 @@ struct Setting {
 const NO_INTEGER: &str = "argument couldn't be parsed into an integer";
 const NO_MEMORY: &str = "argument must be a memory value";
 const NO_SWITCH: &str = "argument must be 'yes' or 'no'";
+const MAKERS: &str = "argument must be 'own', 'valkey-bloom' or 'redisbloom'";
 const NO_RATE: &str = "argument must be a number between 0 and 1 exclusive";
 const FROM_0: &str = "argument must be between 0 and 9223372036854775807 inclusive";
 const FROM_1: &str = "argument must be between 1 and 9223372036854775807 inclusive";
@@ -43,7 +44,7 @@ const RATES: &[&str] = &["1e-300", "0.9999999999999999", "0.25"];
 const WRONG_SWITCHES: &[(&str, &str)] = &[("maybe", NO_SWITCH), ("1", NO_SWITCH), ("", NO_SWITCH)];
 const SWITCHES: &[&str] = &["yes", "no"];
 
-const SETTINGS: [Setting; 11] = [
+const SETTINGS: [Setting; 12] = [
     Setting {
         name: "bf.bloom-capacity",
         alias: Some("bf.bloom_capacity"),
@@ -123,6 +124,14 @@ const SETTINGS: [Setting; 11] = [
         other: ("yes", "yes"),
         wrong: WRONG_SWITCHES,
         edges: SWITCHES,
+    },
+    Setting {
+        name: "bf.bloom-new-filters",
+        alias: None,
+        default: "own",
+        other: ("RedisBloom", "redisbloom"),
+        wrong: &[("mine", MAKERS), ("", MAKERS)],
+        edges: &["own", "valkey-bloom", "redisbloom"],
     },
     Setting {
         name: "bf.bloom-use-random-seed",

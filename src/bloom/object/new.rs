@@ -1,0 +1,56 @@
+//! Objects to be made.
+
+use crate::bloom::filter::Cells;
+use crate::bloom::law::{Law, Limits, Links, Params, Refusal, Standing};
+use crate::bloom::stack::Stack;
+
+use super::shape::Shape;
+
+/// An object to be made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum New {
+    /// One of this module's own types. A plain one grows by valkey-bloom's law if its tightening ratio is of valkey-bloom.
+    Own(Shape),
+    /// One that has the bits which `RedisBloom` 8.8 would give it.
+    RedisBloom {
+        /// Its parameters. The tightening ratio does not count: each filter has half the rate of the one before.
+        params: Params,
+        /// The growth factor to record, also where nothing grows.
+        factor: u32,
+    },
+}
+
+impl New {
+    /// The largest capacity of a filter of `RedisBloom`.
+    pub const REDISBLOOM_CAPACITY: u64 = 1 << 30;
+    /// The largest expansion of a filter of `RedisBloom`.
+    pub const REDISBLOOM_EXPANSION: u32 = 32_768;
+
+    /// What it does, and its parameters.
+    pub const fn shape(&self) -> Shape {
+        match self {
+            Self::Own(shape) => *shape,
+            Self::RedisBloom { params, .. } => Shape::plain(*params),
+        }
+    }
+
+    /// The capacity that the object can grow to, in a period if it has any, and what stops it: nothing, if that is
+    /// [`MAX_CAPACITY`](crate::bloom::MAX_CAPACITY).
+    pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
+        match self {
+            Self::Own(shape) => shape.reach(limits),
+            Self::RedisBloom { params, factor } => {
+                let reach = || {
+                    let (mut links, first) = Links::begin(params, *factor)?;
+                    let empty = Stack::BASE_BYTES + size_of::<Links>() as u64;
+                    let mut at = Standing::before_first(empty, params.capacity, Cells::BareBits);
+                    first.admit(&at, limits.into())?;
+                    at.push(&first);
+                    links.all.extend(first.link);
+                    Ok(Law::RedisBloom(Box::new(links)).reach(at, limits.into()))
+                };
+                reach().unwrap_or_else(|refusal| (0, Some(refusal)))
+            }
+        }
+    }
+}

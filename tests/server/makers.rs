@@ -1,0 +1,438 @@
+//! `bf.bloom-new-filters`: what it makes has the bits that valkey-bloom 1.0 and RedisBloom 8.8 gave theirs.
+
+use std::fs;
+
+use valkeybloom::bloom::Seed;
+
+use crate::aof::{Log, commands, on_log_of, wire};
+use crate::harness::{Builder, Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};
+use crate::pieces::{load_chunks, pieces, split};
+use crate::recordings::{PROGRAMS, REDISBLOOM, Recorded, VALKEY_BLOOM, all_are_there};
+use crate::sums;
+
+const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
+
+/// A server of a maker, with the capacity that both peers have by default.
+fn of(maker: &str) -> Builder {
+    Server::builder()
+        .config("bf.bloom-new-filters", maker)
+        .config("bf.bloom-capacity", "100")
+}
+
+fn call(client: &mut Client, command: &[Vec<u8>]) -> Reply {
+    let words: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
+    client.call(&words)
+}
+
+#[track_caller]
+fn has_all(client: &mut Client, recorded: &[Recorded]) {
+    for object in recorded {
+        object.is_there(client);
+        object.has_its_dump(client);
+    }
+    assert_eq!(client.cmd("DBSIZE"), int(8));
+    sums::is_balanced(client);
+}
+
+/// RedisBloom logs commands as they come: from a client, and from a log or a primary.
+#[test]
+fn a_log_of_redisbloom_makes_its_objects() {
+    let recorded = REDISBLOOM.objects();
+    let log = fs::read(REDISBLOOM.data("commands.aof")).expect("the file is there");
+    let replayed = on_log_of(of("redisbloom"), &[], &log);
+    has_all(&mut replayed.client(), &recorded);
+
+    let server = of("redisbloom").start();
+    let mut client = server.client();
+    for command in commands(&log) {
+        let reply = call(&mut client, &command);
+        assert!(!reply.is_error(), "{reply:?}");
+    }
+    has_all(&mut client, &recorded);
+    for object in &recorded {
+        assert_eq!(pieces(&mut client, &object.key), object.chunks);
+    }
+}
+
+/// The same commands from a client, without the ratio, which only a primary sends so.
+#[test]
+fn the_commands_of_valkey_bloom_make_its_objects() {
+    let recorded = VALKEY_BLOOM.objects();
+    let log = fs::read(VALKEY_BLOOM.data("commands.aof")).expect("the file is there");
+    let server = of("valkey-bloom").start();
+    let mut client = server.client();
+    for mut command in commands(&log) {
+        if let Some(at) = command.iter().position(|word| word == b"TIGHTENING") {
+            command.drain(at..at + 2);
+        }
+        let reply = call(&mut client, &command);
+        assert!(!reply.is_error(), "{reply:?}");
+    }
+    has_all(&mut client, &recorded);
+}
+
+/// What a node is set to does not change what the commands of another made: valkey-bloom's say all.
+#[test]
+fn a_log_that_says_all_makes_the_same_under_every_setting() {
+    let log = fs::read(VALKEY_BLOOM.data("commands.aof")).expect("the file is there");
+    for maker in MAKERS {
+        let replayed = on_log_of(of(maker), &[], &log);
+        has_all(&mut replayed.client(), &VALKEY_BLOOM.objects());
+    }
+    // Nor what is in files.
+    for program in PROGRAMS {
+        let log = fs::read(program.data("rewritten.aof")).expect("the file is there");
+        for maker in MAKERS {
+            all_are_there(&on_log_of(of(maker), &[], &log), &program.objects());
+        }
+    }
+}
+
+/// What BF.RESERVE, ADD, MADD and INSERT make is what the words make that valkey-bloom sends for them.
+#[test]
+fn every_command_makes_what_valkey_bloom_sends() {
+    let fixed = of("valkey-bloom").config("bf.bloom-use-random-seed", "no");
+    let server = fixed.config("bf.bloom-fp-rate", "0.02").start();
+    let mut client = server.client();
+    let told = [
+        (
+            "BF.RESERVE a 0.001 50",
+            "CAPACITY 50 ERROR 0.001 TIGHTENING 0.5 EXPANSION 2",
+            "",
+        ),
+        (
+            "BF.RESERVE b 0.3 7 EXPANSION 5",
+            "CAPACITY 7 ERROR 0.3 TIGHTENING 0.5 EXPANSION 5",
+            "",
+        ),
+        (
+            "BF.RESERVE c 0.02 30 NONSCALING",
+            "CAPACITY 30 ERROR 0.02 TIGHTENING 0.5 NONSCALING",
+            "",
+        ),
+        (
+            "BF.ADD d x",
+            "CAPACITY 100 ERROR 0.02 TIGHTENING 0.5 EXPANSION 2",
+            " ITEMS x",
+        ),
+        (
+            "BF.MADD e x y x",
+            "CAPACITY 100 ERROR 0.02 TIGHTENING 0.5 EXPANSION 2",
+            " ITEMS x y",
+        ),
+        (
+            "BF.INSERT f TIGHTENING 0.3 ITEMS x",
+            "CAPACITY 100 ERROR 0.02 TIGHTENING 0.3 EXPANSION 2",
+            " ITEMS x",
+        ),
+        (
+            "BF.INSERT g ERROR 0.5 EXPANSION 1",
+            "CAPACITY 100 ERROR 0.5 TIGHTENING 0.5 EXPANSION 1",
+            "",
+        ),
+    ];
+    let mut log = Vec::new();
+    for (command, words, items) in told {
+        assert!(!client.cmd(command).is_error(), "{command}");
+        let key = command.split(' ').nth(1).expect("a key");
+        let line = format!("BF.INSERT {key} {words} SEED <seed>{items}");
+        let words = line.split(' ').map(|word| match word {
+            "<seed>" => Seed::FIXED.as_bytes().to_vec(),
+            word => word.as_bytes().to_vec(),
+        });
+        log.push(words.collect::<Vec<_>>());
+        // Far into the next filters, if there are any.
+        let count = if key == "c" { 30 } else { 700 };
+        let items: Vec<String> = (0..count).map(|item| format!("{key}-{item}")).collect();
+        let add = format!("BF.MADD {key} {}", items.join(" "));
+        client.cmd(&add);
+        log.push(
+            add.split(' ')
+                .map(|word| word.as_bytes().to_vec())
+                .collect(),
+        );
+    }
+    let replayed = on_log_of(of("own"), &[], &wire(&log));
+    let mut other = replayed.client();
+    for key in ["a", "b", "c", "d", "e", "f", "g"] {
+        assert_eq!(digest(&mut client, key), digest(&mut other, key), "{key}");
+    }
+}
+
+/// The header of an empty object of RedisBloom with one filter, by the page on its bytes.
+fn header(options: u32, factor: u32, bytes: u64, link: (f64, u64, u32, u64)) -> Vec<u8> {
+    let (rate, bits_per_entry, hashes, entries) = link;
+    let mut header = vec![0; 8];
+    for number in [1, options, factor] {
+        header.extend(number.to_le_bytes());
+    }
+    for number in [bytes, bytes * 8, 0, rate.to_bits(), bits_per_entry] {
+        header.extend(number.to_le_bytes());
+    }
+    header.extend(hashes.to_le_bytes());
+    header.extend(entries.to_le_bytes());
+    header.push(0);
+    header
+}
+
+/// Commands, and what is sent on: `<first>` and the like are headers.
+const SENT: &[(&str, &[&str])] = &[
+    (
+        "BF.RESERVE reserved 0.01 100",
+        &["BF.LOADCHUNK reserved 1 <first>"],
+    ),
+    (
+        "BF.ADD added a",
+        &[
+            "MULTI",
+            "BF.LOADCHUNK added 1 <first>",
+            "BF.MADD added a",
+            "EXEC",
+        ],
+    ),
+    (
+        "BF.MADD many a b a",
+        &[
+            "MULTI",
+            "BF.LOADCHUNK many 1 <first>",
+            "BF.MADD many a b",
+            "EXEC",
+        ],
+    ),
+    (
+        "BF.INSERT inserted EXPANSION 3 ITEMS a",
+        &[
+            "MULTI",
+            "BF.LOADCHUNK inserted 1 <wider>",
+            "BF.MADD inserted a",
+            "EXEC",
+        ],
+    ),
+    (
+        "BF.RESERVE fixed 0.02 500 NONSCALING",
+        &["BF.LOADCHUNK fixed 1 <fixed>"],
+    ),
+    // What is there gets what was new.
+    ("BF.MADD added a b", &["BF.MADD added b"]),
+    ("BF.ADD added c", &["BF.ADD added c"]),
+    ("BF.ADD added a", &[]),
+    ("BF.INSERT added ITEMS a d", &["BF.MADD added d"]),
+    ("BF.RESERVE refused 0.01 100 COUNTING", &[]),
+    (
+        "BF.RESERVE passing 0.01 100 EX 1000",
+        &[
+            "MULTI",
+            "BF.LOADCHUNK passing 1 <first>",
+            "PEXPIREAT passing <time>",
+            "EXEC",
+        ],
+    ),
+    (
+        "CONFIG SET bf.bloom-new-filters valkey-bloom bf.bloom-use-random-seed no",
+        &[],
+    ),
+    (
+        "BF.MADD theirs a b a",
+        &[
+            "BF.INSERT theirs CAPACITY 100 ERROR 0.01 TIGHTENING 0.5 SEED <seed> EXPANSION 2 ITEMS a b",
+        ],
+    ),
+    (
+        "BF.RESERVE stays 0.02 500 NONSCALING",
+        &["BF.INSERT stays CAPACITY 500 ERROR 0.02 TIGHTENING 0.5 SEED <seed> NONSCALING"],
+    ),
+];
+
+/// What is sent on, byte for byte.
+#[test]
+fn creations_are_sent_in_the_peers_words() {
+    let server = of("redisbloom")
+        .config("appendonly", "yes")
+        .config("appendfsync", "always")
+        .config("aof-use-rdb-preamble", "no")
+        .start();
+    let mut client = server.client();
+    let mut log = Log::of(&server);
+    // These numbers stand in what RedisBloom wrote.
+    let first = |factor| header(5, factor, 144, (0.005, 0x4026_0e35_b22f_86e9, 8, 100));
+    for (command, expected) in SENT {
+        client.cmd(command);
+        let word = |word: &str| match word {
+            "<first>" => first(2),
+            "<wider>" => first(3),
+            "<fixed>" => header(13, 2, 512, (0.02, 0x4020_48e3_d8e4_a628, 6, 500)),
+            "<seed>" => Seed::FIXED.as_bytes().to_vec(),
+            "<time>" => {
+                let at = server.client().cmd("PEXPIRETIME passing").as_int();
+                at.to_string().into_bytes()
+            }
+            word => word.as_bytes().to_vec(),
+        };
+        let expected = expected
+            .iter()
+            .map(|line| line.split(' ').map(word).collect::<Vec<_>>());
+        assert_eq!(log.since(), expected.collect::<Vec<_>>(), "{command}");
+    }
+}
+
+/// A primary of each kind, and replicas of each other kind behind it, which take over in turn.
+#[test]
+fn nodes_of_all_kinds_hold_the_same_whoever_leads() {
+    let mut nodes: Vec<Server> = vec![of("redisbloom").config("appendonly", "yes").start()];
+    for maker in ["valkey-bloom", "own"] {
+        let behind = nodes.last().expect("one before it");
+        let node = Server::replica_of(behind)
+            .config("bf.bloom-new-filters", maker)
+            .config("bf.bloom-capacity", "30")
+            .start();
+        wait_in_sync(behind, &node);
+        nodes.push(node);
+    }
+    let mut made = Vec::new();
+    for lead in [0, 1, 2, 1, 0, 2] {
+        for (index, node) in nodes.iter().enumerate() {
+            // Each follows the next one towards the leader.
+            let next = index.max(lead) - usize::from(index > lead);
+            let of = match index.cmp(&lead) {
+                std::cmp::Ordering::Equal => "NO ONE".to_owned(),
+                std::cmp::Ordering::Less => format!("127.0.0.1 {}", nodes[index + 1].port()),
+                std::cmp::Ordering::Greater => format!(
+                    "127.0.0.1 {}",
+                    nodes[next - usize::from(next == index)].port()
+                ),
+            };
+            let told = node.client().cmd(&format!("REPLICAOF {of}"));
+            assert!(!told.is_error(), "{told:?}");
+        }
+        let mut client = nodes[lead].client();
+        for round in 0..3 {
+            let key = format!("key-{lead}-{}-{round}", made.len());
+            assert_eq!(client.cmd(&format!("BF.RESERVE {key} 0.01 20")), ok());
+            made.push(key);
+            for key in &made {
+                let items: Vec<String> = (0..40)
+                    .map(|item| format!("{round}-{}-{item}", made.len()))
+                    .collect();
+                let added = client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
+                assert!(!added.is_error());
+                let there = client.cmd(&format!("BF.MEXISTS {key} {}", items.join(" ")));
+                assert_eq!(there, array(vec![int(1); items.len()]));
+            }
+        }
+        for (index, node) in nodes.iter().enumerate().filter(|(index, _)| *index != lead) {
+            let towards = if index < lead { index + 1 } else { index - 1 };
+            wait_in_sync(&nodes[towards], node);
+        }
+        for key in &made {
+            let kind = client.cmd(&format!("TYPE {key}"));
+            let dump = client.cmd(&format!("DUMP {key}"));
+            for node in &nodes {
+                let mut other = node.client();
+                assert_eq!(other.cmd(&format!("TYPE {key}")), kind, "{key}");
+                assert_eq!(other.cmd(&format!("DUMP {key}")), dump, "{key}");
+            }
+        }
+    }
+    let kinds = |kind: &str| {
+        let mut client = nodes[2].client();
+        made.iter()
+            .filter(|key| client.cmd(&format!("TYPE {key}")).text() == kind)
+            .count()
+    };
+    assert_eq!((kinds("MBbloom--"), kinds("bloomfltr")), (6, 12));
+}
+
+/// An empty object of RedisBloom is whole with its header, and takes the chunks that follow, as there.
+#[test]
+fn an_empty_object_is_whole_with_its_header() {
+    let recorded = REDISBLOOM.objects();
+    let empty = recorded
+        .iter()
+        .find(|object| object.key == "empty")
+        .expect("it is recorded");
+    let server = Server::start();
+    let mut client = server.client();
+    let load = |client: &mut Client, cursor: u64, bytes: &[u8]| {
+        let cursor = cursor.to_string();
+        client.call(&[b"BF.LOADCHUNK", b"empty", cursor.as_bytes(), bytes])
+    };
+    assert_eq!(load(&mut client, 1, &empty.chunks[0].1), ok());
+    empty.is_there(&mut client);
+    empty.has_its_dump(&mut client);
+    // Of a live copy the bits may be newer than the header: they come in any order, within the filter.
+    let bits = vec![0xff; 100];
+    assert_eq!(load(&mut client, 1 + 2584, &bits), ok());
+    assert_eq!(load(&mut client, 1 + 100, &bits), ok());
+    for (cursor, bytes) in [(2586, &bits[..]), (100, &bits), (101, &[]), (0, &bits)] {
+        assert_eq!(
+            load(&mut client, cursor, bytes),
+            error("ERR received bad data")
+        );
+    }
+    let expected: Vec<u8> = [vec![0xff; 100], vec![0; 2384], vec![0xff; 100]].concat();
+    let had: Vec<u8> = pieces(&mut client, "empty")
+        .into_iter()
+        .skip(1)
+        .flat_map(|(_, bytes)| bytes)
+        .collect();
+    assert_eq!(had, expected);
+    // What holds items takes no more chunks.
+    assert_eq!(client.cmd("BF.ADD empty item"), int(1));
+    assert_eq!(
+        load(&mut client, 101, &bits),
+        error("ERR received bad data")
+    );
+    sums::is_balanced(&mut client);
+}
+
+/// A half loaded object is saved as an object of RedisBloom whose missing bytes are zeros, and is half loaded here.
+#[test]
+fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
+    let (server, replica) = (Server::start(), Server::start());
+    let mut client = server.client();
+    for object in REDISBLOOM.objects().iter().filter(|object| object.card > 1) {
+        let chunks = split(&object.chunks, 100);
+        for loaded in [1, 2, chunks.len() / 2, chunks.len() - 1] {
+            let key = &object.key;
+            assert_eq!(client.cmd("FLUSHALL"), ok());
+            load_chunks(&mut client, key, &chunks[..loaded]);
+            let before = digest(&mut client, key);
+            // The payload has the length of a whole object: it begins with numbers of items and filters, not with zeros.
+            let payload = client.cmd(&format!("DUMP {key}"));
+            assert_eq!(payload.as_bytes()[..14], object.dump[..14], "{key}");
+            for way in ["DEBUG RELOAD", "RESTORE", "REPLICA"] {
+                let mut other = match way {
+                    "RESTORE" => {
+                        let restore: [&[u8]; 5] = [
+                            b"RESTORE",
+                            key.as_bytes(),
+                            b"0",
+                            payload.as_bytes(),
+                            b"REPLACE",
+                        ];
+                        assert_eq!(client.call(&restore), ok());
+                        server.client()
+                    }
+                    "REPLICA" => {
+                        let told = format!("REPLICAOF 127.0.0.1 {}", server.port());
+                        assert_eq!(replica.client().cmd(&told), ok());
+                        wait_in_sync(&server, &replica);
+                        replica.client()
+                    }
+                    way => {
+                        assert_eq!(client.cmd(way), ok());
+                        server.client()
+                    }
+                };
+                assert_eq!(digest(&mut other, key), before, "{way}");
+            }
+            load_chunks(&mut client, key, &chunks[loaded..]);
+            wait_in_sync(&server, &replica);
+            assert_eq!(replica.client().cmd("REPLICAOF NO ONE"), ok());
+            object.is_there(&mut replica.client());
+            object.has_its_dump(&mut replica.client());
+            object.is_there(&mut client);
+            object.has_its_dump(&mut client);
+        }
+    }
+}
