@@ -2,9 +2,9 @@
 //!
 //! | law | file | objects |
 //! |---|---|---|
-//! | our own, and the geometric one | `series.rs` | those that this module makes |
-//! | valkey-bloom's | `series.rs` | those that valkey-bloom made |
-//! | `RedisBloom`'s | `redisbloom.rs` | those that came from `RedisBloom` |
+//! | our own, and the geometric one | `series.rs` | those that this module makes of its own kind |
+//! | valkey-bloom's | `series.rs` | those that valkey-bloom made, or that are made for it |
+//! | `RedisBloom`'s | `redisbloom.rs` | those that came from `RedisBloom`, or that are made for it |
 //!
 //! A further law is a file here, a variant of [`Law`], and a row above.
 

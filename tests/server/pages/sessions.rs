@@ -149,6 +149,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/http.md", "text", 1, "http"),
     ("docs/in-process.md", "text", 1, "plan"),
     ("docs/in-process.md", "toml", 1, "pages"),
+    ("docs/moving-in.md", "console", 7, "tool::rehearsed"),
     ("docs/recipes.md", "python", 4, "recipes"),
     ("docs/recipes.md", "text", 1, "recipes"),
     ("docs/sharded.md", "js", 1, ""),

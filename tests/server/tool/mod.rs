@@ -6,6 +6,7 @@ mod grants;
 mod manual;
 mod moving;
 mod refused;
+mod rehearsed;
 mod size;
 mod terminal;
 

@@ -1,0 +1,230 @@
+//! The plan of docs/moving-in.md, step by step, under load, with a server of this module in the peer's place.
+
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::harness::{Builder, Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
+
+use super::run;
+
+const PAGE: &str = include_str!("../../../docs/moving-in.md");
+
+/// Keys that are written to all the time.
+const KEYS: usize = 6;
+/// How many items a write adds.
+const BATCH: usize = 20;
+
+/// What was acknowledged: how many batches each key got.
+type Acknowledged = Arc<Mutex<[usize; KEYS]>>;
+
+fn items(key: usize, batch: usize) -> String {
+    let numbers = batch * BATCH..(batch + 1) * BATCH;
+    let items: Vec<String> = numbers
+        .map(|number| format!("item-{key}-{number}"))
+        .collect();
+    items.join(" ")
+}
+
+/// Clients of the server that leads, which write until they are told to end.
+struct Load {
+    leader: Arc<AtomicU16>,
+    ended: Arc<AtomicBool>,
+    acknowledged: Acknowledged,
+    writer: Option<thread::JoinHandle<()>>,
+}
+
+impl Load {
+    fn on(port: u16) -> Self {
+        let leader = Arc::new(AtomicU16::new(port));
+        let ended = Arc::new(AtomicBool::new(false));
+        let acknowledged = Acknowledged::default();
+        let shared = (leader.clone(), ended.clone(), acknowledged.clone());
+        let writer = thread::spawn(move || {
+            let (leader, ended, acknowledged) = shared;
+            let mut client = Client::connect(port).expect("it is there");
+            let (mut of, mut key) = (port, 0);
+            while !ended.load(SeqCst) {
+                let now = leader.load(SeqCst);
+                if now != of {
+                    (client, of) = (Client::connect(now).expect("it is there"), now);
+                }
+                key = (key + 1) % KEYS;
+                let batch = acknowledged.lock().expect("it is whole")[key];
+                let added = client.cmd(&format!("BF.MADD key-{key} {}", items(key, batch)));
+                // A server that no longer leads says so.
+                if let Reply::Array(answers) = added {
+                    assert_eq!(answers.len(), BATCH);
+                    acknowledged.lock().expect("it is whole")[key] += 1;
+                } else {
+                    assert!(added.text().starts_with("READONLY "), "{added:?}");
+                }
+            }
+        });
+        Self {
+            leader,
+            ended,
+            acknowledged,
+            writer: Some(writer),
+        }
+    }
+
+    /// Points the clients to another server.
+    fn go_to(&self, port: u16) {
+        self.leader.store(port, SeqCst);
+    }
+
+    fn sum(&self) -> usize {
+        self.acknowledged.lock().expect("it is whole").iter().sum()
+    }
+
+    fn goes_on(&self) {
+        let before = self.sum();
+        wait_until("more is written", || self.sum() > before + KEYS);
+    }
+
+    /// Nothing that was acknowledged is denied.
+    #[track_caller]
+    fn is_held(&self, server: &Server) {
+        let mut client = server.client();
+        let acknowledged = *self.acknowledged.lock().expect("it is whole");
+        for (key, batches) in acknowledged.into_iter().enumerate() {
+            for batch in 0..batches {
+                let held = client.cmd(&format!("BF.MEXISTS key-{key} {}", items(key, batch)));
+                assert!(
+                    held.as_array().iter().all(|answer| *answer == int(1)),
+                    "key-{key}"
+                );
+            }
+        }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.ended.store(true, SeqCst);
+        if let Some(writer) = self.writer.take() {
+            let ended = writer.join();
+            assert!(ended.is_ok() || thread::panicking(), "the writer failed");
+        }
+    }
+}
+
+/// The commands of each step.
+fn steps() -> Vec<Vec<&'static str>> {
+    let blocks = PAGE.split("```console\n").skip(1);
+    blocks
+        .map(|block| {
+            block
+                .split("```")
+                .next()
+                .expect("the block ends")
+                .lines()
+                .collect()
+        })
+        .collect()
+}
+
+fn keys_of(server: &Server) -> Vec<String> {
+    let mut keys: Vec<String> = server
+        .client()
+        .cmd("KEYS *")
+        .as_array()
+        .iter()
+        .map(Reply::text)
+        .collect();
+    keys.sort();
+    keys
+}
+
+#[track_caller]
+fn are_the_same(one: &Server, other: &Server) {
+    let keys = keys_of(one);
+    assert_eq!(keys_of(other), keys);
+    let (mut first, mut second) = (one.client(), other.client());
+    for key in keys {
+        assert_eq!(digest(&mut first, &key), digest(&mut second, &key), "{key}");
+        let dump = format!("DUMP {key}");
+        assert_eq!(first.cmd(&dump), second.cmd(&dump), "{key}");
+    }
+}
+
+fn plan_from(peer: &str, kind: &str) {
+    let of_peer = |builder: Builder| builder.config("bf.bloom-new-filters", peer);
+    let old = of_peer(Server::builder())
+        .config("bf.bloom-capacity", "100")
+        .start();
+    let new = Server::start();
+    let mut client = old.client();
+    assert_eq!(client.cmd("BF.RESERVE reserved 0.001 50 EX 100000"), ok());
+    assert!(!client.cmd("BF.MADD reserved a b c").is_error());
+    assert_eq!(client.cmd("CF.ADD cuckoo a"), int(1));
+    let load = Load::on(old.port());
+    let (mut leader, mut replica) = (&old, None);
+
+    let named = |line: &str| {
+        line.replace("old:6379", &format!("127.0.0.1:{}", old.port()))
+            .replace("new:6379", &format!("127.0.0.1:{}", new.port()))
+            .replace("old 6379", &format!("127.0.0.1 {}", old.port()))
+            .replace("new 6379", &format!("127.0.0.1 {}", new.port()))
+            .replace("new-filters redisbloom", &format!("new-filters {peer}"))
+    };
+    let steps = steps();
+    assert_eq!(steps.len(), 7);
+    // Who went back may lead again, and let go then.
+    for number in [1, 2, 3, 4, 5, 6, 4, 5, 7] {
+        for line in &steps[number - 1] {
+            let line = named(line);
+            if let Some(words) = line.strip_prefix("$ valkeybloom ") {
+                let words: Vec<&str> = words.split(' ').collect();
+                run(&words).done();
+                continue;
+            }
+            let (server, other, command) =
+                match (line.strip_prefix("old> "), line.strip_prefix("new> ")) {
+                    (Some(command), _) => (&old, &new, command),
+                    (_, Some(command)) => (&new, &old, command),
+                    _ => panic!("who is told? {line}"),
+                };
+            let told = server.client().cmd(command);
+            assert!(!told.is_error(), "{line}: {told:?}");
+            if command == "REPLICAOF NO ONE" {
+                replica = None;
+                if number < 7 {
+                    leader = server;
+                    load.go_to(server.port());
+                }
+            } else if command.starts_with("REPLICAOF ") {
+                replica = Some(server);
+                wait_in_sync(other, server);
+            } else if command.starts_with("CLIENT PAUSE") {
+                // What the step says to wait for.
+                wait_in_sync(server, other);
+                are_the_same(server, other);
+            }
+        }
+        load.goes_on();
+        if let Some(replica) = replica {
+            assert_eq!(leader.client().cmd("CLIENT PAUSE 100000 WRITE"), ok());
+            wait_in_sync(leader, replica);
+            are_the_same(leader, replica);
+            load.is_held(replica);
+            assert_eq!(leader.client().cmd("CLIENT UNPAUSE"), ok());
+        }
+        load.is_held(leader);
+    }
+    // What was made on the way is the peer's.
+    let mut client = old.client();
+    assert_eq!(client.cmd("TYPE key-0").text(), kind);
+    assert!(load.sum() > 7 * KEYS);
+}
+
+#[test]
+fn the_plan_from_redisbloom_leads_there_and_back() {
+    plan_from("redisbloom", "MBbloom--");
+}
+
+#[test]
+fn the_plan_from_valkey_bloom_leads_there_and_back() {
+    plan_from("valkey-bloom", "bloomfltr");
+}
