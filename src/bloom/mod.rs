@@ -43,5 +43,6 @@ pub use number::{Fraction, MAX_CAPACITY};
 pub use object::{Kind, MergeError, New, Object, Plan, Shape, Time, View, Window};
 pub use stack::Added;
 pub use wire::{
-    DecodeError, Dialect, RdbRead, RdbWrite, carried, chunks, cuckoo as cuckoo_wire, dump, rdb,
+    DecodeError, Dialect, RdbRead, RdbWrite, Stage, carried, chunks, cuckoo as cuckoo_wire, dump,
+    rdb,
 };

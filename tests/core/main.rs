@@ -27,6 +27,7 @@ mod reach;
 mod redisbloom;
 mod saving;
 mod sizes;
+mod stages;
 mod support;
 mod unions;
 mod windows;

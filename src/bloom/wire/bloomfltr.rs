@@ -10,6 +10,7 @@
 //! hand: the format is frozen, and a cursor that refuses before it allocates is shorter than a
 //! guard around a general decoder.
 
+use crate::bloom::filter::HEADER_BYTES;
 use crate::bloom::hash::Seed;
 use crate::bloom::law::Params;
 use crate::bloom::machine::memory;
@@ -146,4 +147,24 @@ pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
         extent.check(blob)?;
     }
     stored.outline()
+}
+
+/// Version, expansion, error rate, tightening ratio, whether the seed is random.
+const PARAMETER_BYTES: usize = 1 + 4 + 8 + 8 + 1;
+
+/// Splits a valid header into the parameters of the object and those of each filter: all but the number of filters and
+/// the items.
+pub fn parameters(header: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+    const NUMBER_BYTES: usize = 8;
+    /// The length of a filter's header, and that header.
+    const FRONT_BYTES: usize = NUMBER_BYTES + HEADER_BYTES;
+    let (own, rest) = header.split_at_checked(PARAMETER_BYTES)?;
+    let filters = rest.get(NUMBER_BYTES..)?;
+    // Then come the items and the capacity.
+    let filters = filters.chunks_exact(FRONT_BYTES + 2 * NUMBER_BYTES);
+    let filters = filters.map(|filter| {
+        let (front, numbers) = filter.split_at(FRONT_BYTES);
+        [front, &numbers[NUMBER_BYTES..]].concat()
+    });
+    Some((own.to_vec(), filters.collect()))
 }

@@ -20,6 +20,7 @@ mod dialect;
 pub mod dump;
 mod fields;
 pub mod rdb;
+mod stage;
 
 mod bloomfltr;
 mod bloomfltx;
@@ -27,3 +28,4 @@ mod redisbloom;
 
 pub use dialect::Dialect;
 pub use fields::{DecodeError, RdbRead, RdbWrite};
+pub use stage::Stage;

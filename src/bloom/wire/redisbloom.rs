@@ -425,6 +425,15 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
     stored.outline()
 }
 
+/// Splits a valid header into the parameters of the object and those of each filter: all but the number of filters and
+/// the items.
+pub fn parameters(header: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+    let (prefix, rest) = header.split_first_chunk::<PREFIX_BYTES>()?;
+    let (links, _) = rest.as_chunks::<PER_LINK_BYTES>();
+    let filters = links.iter().map(|link| [&link[..16], &link[24..]].concat());
+    Some((prefix[12..].to_vec(), filters.collect()))
+}
+
 /// A little-endian number of up to eight bytes.
 fn number(bytes: &[u8]) -> u64 {
     let digits = bytes.iter().rev();
