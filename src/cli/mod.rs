@@ -1,9 +1,10 @@
-//! The program `valkeybloom`: sizes, builds and moves filters.
+//! The program `valkeybloom`: sizes, builds, moves and compares filters.
 //!
 //! ```text
-//!   size    Shape::plan                       → rows, or JSON
-//!   build   files → lines → Object → chunks ┐
-//!   move    a server → its filters → chunks ┴→ a key beside → its place
+//!   size     Shape::plan                       → rows, or JSON
+//!   build    files → lines → Object → chunks ┐
+//!   move     a server → its filters → chunks ┴→ a key beside → its place
+//!   compare  two servers → their filters       → what differs
 //! ```
 //!
 //! Arithmetic, hashing and bytes are the core's ([`crate::bloom`]); which shard an item is in is
@@ -18,13 +19,16 @@
 
 mod build;
 mod compare;
+mod difference;
 mod dump;
 mod expiry;
 mod failure;
+mod keys;
 mod lines;
 mod moving;
 mod options;
 mod pages;
+mod payload;
 mod place;
 mod progress;
 mod report;
@@ -40,7 +44,7 @@ use failure::{Failure, Result};
 use progress::Show;
 use server::Tls;
 
-/// Size, build and move Bloom filters of Valkey and Redis
+/// Size, build, move and compare Bloom filters of Valkey and Redis
 #[derive(Parser)]
 #[command(
     name = "valkeybloom",
@@ -69,6 +73,8 @@ enum Command {
     Build(build::Build),
     #[command(after_help = MOVE_EXAMPLES)]
     Move(moving::Move),
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(compare::Compare),
     Pages(pages::Pages),
 }
 
@@ -87,6 +93,12 @@ const MOVE_EXAMPLES: &str = "Examples:
   valkeybloom move redis://old:6379 rediss://user:password@new:6380/2 --match 'app:*' --verify
 
 Status: 0 if all is at the target, 1 if something is not, 2 for words that make no sense.";
+
+const COMPARE_EXAMPLES: &str = "Examples:
+  valkeybloom compare redis://old:6379 redis://new:6379
+  valkeybloom compare redis://old:6379 rediss://user:password@new:6380/2 --match 'app:*' --json
+
+Status: 0 if both hold the same, 1 if anything differs, 2 for words that make no sense.";
 
 /// Runs the program with the words that it was started with. Its status is 0 if all was done, 1 if not all was,
 /// and 2 for words that make no sense.
@@ -114,6 +126,7 @@ pub fn main() -> ExitCode {
         Command::Size(size) => size.run(&tls, json),
         Command::Build(build) => build.run(&tls, show, json),
         Command::Move(moving) => moving.run(&tls, show, json),
+        Command::Compare(compare) => compare.run(&tls, show, json),
         Command::Pages(pages) => pages.run(Options::command()),
     };
     ended(done, json)

@@ -7,18 +7,17 @@
 //! A key is at the target whole or not at all, and the source is only read: a run that was ended by anything is
 //! finished by the next one.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use clap::Args;
 use redis::{Cmd, Value, cmd};
 use serde_json::{Map, json};
 
-use crate::bloom::Dialect;
-
-use super::compare::{End, difference};
+use super::difference::{End, Verdict, compare};
 use super::dump;
 use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result, shown};
+use super::keys::{Found, Selection};
 use super::place::{Place, Upload, is_beside};
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json};
@@ -34,9 +33,6 @@ const ATTEMPTS: u32 = 3;
 /// Why a key is refused that changed in every attempt.
 const CHANGES: &str = "it changes while it is copied: stop its writers, or run this again";
 
-/// RedisBloom's other types.
-const OTHERS: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
-
 /// Bring the filters of a server to another
 #[derive(Args)]
 pub struct Move {
@@ -44,14 +40,8 @@ pub struct Move {
     from: String,
     /// The server that is to have them
     to: String,
-    /// Only keys that match a pattern, as of KEYS
-    #[arg(long = "match", value_name = "PATTERN")]
-    pattern: Option<String>,
-    /// Only keys of a type, as of TYPE
-    #[arg(long = "type", value_name = "TYPE", value_parser = [
-        "bloomfltr", "bloomfltx", "MBbloom--", "MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE",
-    ])]
-    kind: Option<String>,
+    #[command(flatten)]
+    keys: Selection,
     /// Replace filters that are there already
     #[arg(long)]
     replace: bool,
@@ -85,12 +75,6 @@ impl Fate {
     }
 }
 
-/// A key that was found.
-struct Found {
-    key: Vec<u8>,
-    kind: String,
-}
-
 /// What became of a key, and why.
 struct Outcome {
     found: Found,
@@ -117,12 +101,8 @@ impl Move {
         let to = Server::connect(&self.to, tls)?;
         to.require_module()?;
         let could_not = |fault| from.failure("could not look for filters at", &fault);
-        let own = Dialect::ALL.map(|of| of.type_name().to_str().unwrap_or_default());
-        let kinds = match &self.kind {
-            Some(kind) => vec![kind.as_str()],
-            None => own.into_iter().chain(OTHERS).collect(),
-        };
-        let filters = self.find(&from, &kinds).map_err(could_not)?;
+        let kinds = self.keys.kinds();
+        let filters = self.keys.find(&from).map_err(could_not)?;
 
         let mut moving = Moving {
             options: self,
@@ -177,46 +157,6 @@ impl Move {
         }
         self.print(&outcomes, show);
         ended
-    }
-
-    /// The keys of these types, of each node.
-    fn find(&self, server: &Server, kinds: &[&str]) -> Result<Vec<Found>, Fault> {
-        let mut seen = HashSet::new();
-        let mut all = Vec::new();
-        for node in server.primaries()? {
-            for &kind in kinds {
-                let mut cursor = 0_u64;
-                loop {
-                    let mut scan = cmd("SCAN");
-                    scan.arg(cursor)
-                        .arg("COUNT")
-                        .arg(1000)
-                        .arg("TYPE")
-                        .arg(kind);
-                    if let Some(pattern) = &self.pattern {
-                        scan.arg("MATCH").arg(pattern);
-                    }
-                    let page = server.call_on::<(u64, Vec<Vec<u8>>)>(&node, &scan);
-                    let (next, keys) = match page {
-                        // Servers that have no such type; some say so.
-                        Err(Fault::Refused(text)) if text.contains("unknown type") => (0, vec![]),
-                        page => page?,
-                    };
-                    for key in keys {
-                        if seen.insert(key.clone()) {
-                            let kind = kind.to_owned();
-                            all.push(Found { key, kind });
-                        }
-                    }
-                    cursor = next;
-                    if cursor == 0 {
-                        break;
-                    }
-                }
-            }
-        }
-        all.sort_by(|a, b| a.key.cmp(&b.key));
-        Ok(all)
     }
 
     fn print(&self, outcomes: &[Outcome], show: Show) {
@@ -490,12 +430,16 @@ impl Moving<'_> {
     }
 
     fn verify(&self, Found { key, kind }: &Found) -> Result<(), Stop> {
-        match difference(self.from, self.to, key, kind) {
-            Ok(None) => Ok(()),
-            Ok(Some(difference)) => Err(Stop::Refused(difference)),
+        // It was brought: begun again, it would only be in its own way.
+        let changed = || Stop::Refused("it changed after it was moved".to_owned());
+        // The target was written before: there is nothing to wait for.
+        match compare(self.from, self.to, key, kind, &[]) {
+            Ok(Verdict::Same) => Ok(()),
+            Ok(Verdict::Different(difference)) => Err(Stop::Refused(difference)),
+            Ok(Verdict::Changing) => Err(changed()),
+            Ok(Verdict::Gone) => Err(gone()),
             Err(End::From(fault)) => Err(match self.source(&fault) {
-                // It was brought: begun again, it would only be in its own way.
-                Stop::Changed => Stop::Refused("it changed after it was moved".to_owned()),
+                Stop::Changed => changed(),
                 stop => stop,
             }),
             Err(End::To(fault)) => Err(self.target(&fault)),

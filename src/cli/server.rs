@@ -153,6 +153,27 @@ impl Server {
         self.runtime.block_on(join_all(calls))
     }
 
+    /// Calls a command on each of these keys, side by side, for replies of a known type. The command may be two words.
+    pub fn get_all<T: FromRedisValue>(
+        &self,
+        keys: &[&[u8]],
+        command: &str,
+    ) -> Vec<Result<T, Fault>> {
+        let commands = keys.iter().map(|key| {
+            let mut call = Cmd::new();
+            for word in command.split(' ') {
+                call.arg(word);
+            }
+            call.arg(*key);
+            (key.to_vec(), call)
+        });
+        let replies = self.call_all(&commands.collect::<Vec<_>>());
+        replies
+            .into_iter()
+            .map(|reply| reply.and_then(read))
+            .collect()
+    }
+
     /// Calls commands on keys of one slot, all or none.
     pub fn atomically(&self, key: &[u8], commands: &[Cmd]) -> Result<Vec<Value>, Fault> {
         let count = commands.len() + 2;

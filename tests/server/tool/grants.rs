@@ -190,7 +190,8 @@ fn a_user_can_move_with_what_is_documented_and_not_with_less() {
         for grant in &pair.target {
             let run = pair.run(&pair.source, &without(&pair.target, grant));
             match *grant {
-                "+unlink" => pair.came(run),
+                // What is compared in chunks can be compared by DUMP.
+                "+unlink" | "+bf.scandump" => pair.came(run),
                 "+renamenx" if options.contains(&"--replace") => pair.came(run),
                 grant => assert_names(&run, grant, &pair.to),
             }
@@ -220,6 +221,61 @@ fn what_does_for_a_permission_is_as_documented() {
     let source = without(&pair.source, "+bf.scandump");
     let target = without(&pair.target, "+bf.loadchunk");
     pair.came(pair.run(&source, &target));
+}
+
+/// Keys of every kind at both servers, and one that only the source has: it is told as that, and it alone.
+#[test]
+fn a_user_can_compare_with_what_is_documented_and_not_with_less() {
+    let mut pair = Pair::new(&[]);
+    pair.came(pair.run(&pair.source, &pair.target));
+    add(&mut pair.from.client(), "app:new", &numbered("item", 0..10));
+    pair.source = grants(&["compare, source"]);
+    pair.target = grants(&["compare, target"]);
+    let compare = |source: &[&str], target: &[&str]| {
+        set_user(&mut pair.from.client(), source);
+        set_user(&mut pair.to.client(), target);
+        let words = ["compare", &url(&pair.from), &url(&pair.to), "--quiet"];
+        run(&[&words[..], &pair.options].concat())
+    };
+    let works = |run: super::Run| {
+        assert_eq!(run.out, "only at source app:new\n", "{}", run.err);
+        assert_eq!(run.failed(1), "1 of 5 keys are not the same");
+    };
+    works(compare(&pair.source, &pair.target));
+    for grant in &pair.source {
+        let run = compare(&without(&pair.source, grant), &pair.target);
+        match *grant {
+            // Each does for the other, and a key whose size is unknown is compared by itself.
+            "+bf.scandump" | "+memory|usage" => works(run),
+            grant => assert_names(&run, grant, &pair.from),
+        }
+    }
+    for grant in &pair.target {
+        let run = compare(&pair.source, &without(&pair.target, grant));
+        match *grant {
+            "+bf.scandump" => works(run),
+            grant => assert_names(&run, grant, &pair.to),
+        }
+    }
+    let [source, target] = [&pair.source, &pair.target]
+        .map(|all| [without(all, "+pexpiretime"), vec!["+pttl"]].concat());
+    works(compare(&source, &target));
+    // BF.INFO names the parameter that differs.
+    add(&mut pair.to.client(), "app:small", &numbered("other", 0..1));
+    for (more, reason) in [
+        (&[][..], "its header differs there"),
+        (
+            &["+bf.info"],
+            "Number of items inserted is 11 there, not 10",
+        ),
+    ] {
+        let run = compare(
+            &[&pair.source, more].concat(),
+            &[&pair.target, more].concat(),
+        );
+        let lines = format!("only at source app:new\ndifferent app:small: {reason}\n");
+        assert_eq!(run.out, lines, "{}", run.err);
+    }
 }
 
 /// TYPE at the source is for a key that changes on the way.

@@ -27,6 +27,7 @@ fn shown(line: &str, folder: &Path) -> String {
         "sending: ",
         "adding: ",
         "moving: ",
+        "comparing: ",
     ];
     let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
     let errors = text(output.stderr);

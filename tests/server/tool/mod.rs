@@ -2,6 +2,7 @@
 
 mod build;
 mod changing;
+mod comparing;
 mod grants;
 mod manual;
 mod moving;

@@ -244,7 +244,7 @@ fn each_key_is_told_with_what_became_of_it() {
     assert!(
         differs
             .err
-            .contains("refused app:there: its header is another there\n"),
+            .contains("refused app:there: its header differs there\n"),
         "{}",
         differs.err
     );
@@ -330,7 +330,7 @@ fn values_of_other_types_come_over() {
     assert_eq!(count(&same, "skipped"), 10);
     assert_eq!(near.cmd("CF.ADD cuckoo other"), int(1));
     let told = bring(&from, &to, &["--verify"]);
-    let line = "refused cuckoo: its DUMP is another there\n";
+    let line = "refused cuckoo: its DUMP differs there\n";
     assert!(told.err.contains(line), "{}", told.err);
     assert_eq!(told.failed(1), "1 of 10 keys could not be moved");
     let told = bring(&from, &to, &["--replace", "--type", "MBbloomCF", "--json"]).json();

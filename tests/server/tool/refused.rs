@@ -89,6 +89,12 @@ fn words_that_make_no_sense() {
             "move http://u:secret@x/ y",
             "that is no address of a server: write redis://user:password@host:port/database",
         ),
+        ("compare redis://x", "<TARGET>"),
+        ("compare x y --replace", "unexpected argument '--replace'"),
+        (
+            "compare http://u:secret@x/ y",
+            "that is no address of a server: write redis://user:password@host:port/database",
+        ),
         ("move x y --cert f", "--cert-key <FILE>"),
         (
             "build f --itms 1",

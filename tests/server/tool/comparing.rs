@@ -1,0 +1,710 @@
+//! Whether two servers hold the same, at rest and while they are written to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::harness::cluster::{Cluster, nodes};
+use crate::harness::{Client, Server, array, error, int, ok, wait_in_sync, wait_until};
+use crate::pieces::{load_chunks, pieces};
+use crate::population::Population;
+use crate::recordings::stand_ins;
+use crate::sketches;
+
+use super::{Run, Way, add, numbered, run, url};
+
+fn compare(from: &Server, to: &Server, options: &[&str]) -> Run {
+    run(&[&["compare", &url(from), &url(to)], options].concat())
+}
+
+fn bring(from: &Server, to: &Server) {
+    run(&["move", &url(from), &url(to)]).done();
+}
+
+/// The object of `--json`, of a run that found differences or not.
+#[track_caller]
+fn told(run: &Run) -> Value {
+    serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("no JSON: {}{}", run.out, run.err))
+}
+
+/// The keys that are not the same, each with its outcome and the reason.
+fn outcomes(told: &Value) -> Vec<[String; 3]> {
+    let keys = told["keys"].as_array().expect("a list").iter();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    keys.map(|key| ["key", "outcome", "reason"].map(|name| text(&key[name])))
+        .collect()
+}
+
+/// Requires that one key differs, and nothing else, and returns the reason.
+#[track_caller]
+fn only(run: &Run, key: &str, outcome: &str) -> String {
+    assert_eq!(run.status, 1, "{}{}", run.out, run.err);
+    let [[name, fate, reason]] = &outcomes(&told(run))[..] else {
+        panic!("not one key: {}", run.out)
+    };
+    assert_eq!((&name[..], &fate[..]), (key, outcome), "{}", run.out);
+    reason.clone()
+}
+
+/// The number of keys of a type that came to this.
+fn count(told: &Value, kind: &str, outcome: &str) -> u64 {
+    let count = &told["types"][kind][outcome];
+    count.as_u64().unwrap_or_else(|| panic!("{told}"))
+}
+
+fn changes(server: &Server) -> String {
+    server.info("persistence")["rdb_changes_since_last_save"].clone()
+}
+
+/// Objects of every kind, those that are half loaded too; nothing is written at either server.
+#[test]
+fn what_a_replica_holds_is_the_same() {
+    let from = Server::start();
+    let mut near = from.client();
+    let population = Population::new(&mut near);
+    let to = Server::replica_of(&from).start();
+    wait_in_sync(&from, &to);
+    let before = [&from, &to].map(changes);
+    let told = compare(&from, &to, &["--json"]).json();
+    assert_eq!(outcomes(&told), Vec::<[String; 3]>::new());
+    let types = told["types"].as_object().expect("an object");
+    let same: u64 = types.keys().map(|kind| count(&told, kind, "same")).sum();
+    assert_eq!(same, population.keys().count() as u64);
+    assert_eq!(types.len(), 7, "{told}");
+    assert_eq!([&from, &to].map(changes), before);
+    population.is_unchanged(&mut near);
+}
+
+/// Periods pass at both servers, whoever frees them.
+#[test]
+fn a_window_whose_periods_pass_is_the_same() {
+    let from = Server::start();
+    let mut near = from.client();
+    let to = Server::replica_of(&from).start();
+    assert_eq!(near.cmd("BF.RESERVE k 0.01 100 WINDOW 50 PERIODS 3"), ok());
+    for item in numbered("item", 0..5) {
+        add(&mut near, "k", &[item]);
+        wait_in_sync(&from, &to);
+        compare(&from, &to, &[]).done();
+        wait_until("all periods are over", || {
+            super::info(&mut near, "k", "Live periods") == int(0)
+        });
+        compare(&from, &to, &[]).done();
+    }
+}
+
+/// In chunks, and as one DUMP each where a server has no chunks; by PTTL, too.
+#[test]
+fn what_was_moved_is_the_same() {
+    for (from, _) in stand_ins() {
+        let to = Server::start();
+        assert_eq!(from.client().cmd("EXPIRE deep 1000"), int(1));
+        bring(&from, &to);
+        compare(&from, &to, &[]).done();
+        for less in ["-bf.scandump", "-dump", "-pexpiretime", "-memory"] {
+            let user = format!("ACL SETUSER less reset on >secret ~* +@all {less}");
+            for (server, at) in [(&from, 1), (&to, 2)] {
+                assert_eq!(server.client().cmd(&user), ok());
+                let less = format!("redis://less:secret@127.0.0.1:{}", server.port());
+                let mut words = ["compare", &url(&from), &url(&to)].map(str::to_owned);
+                words[at] = less;
+                run(&words.each_ref().map(|word| &word[..])).done();
+            }
+        }
+    }
+}
+
+/// Servers compress what they dump, or not: the values are equal.
+#[test]
+fn forms_of_payloads_are_no_differences() {
+    let from = Server::start();
+    let mut near = from.client();
+    sketches::restore_all(&mut near);
+    add(&mut near, "seen", &numbered("item", 0..10));
+    for item in numbered("item", 0..100) {
+        near.call(&[b"CF.ADD", b"cuckoo", item.as_bytes()]);
+    }
+    let to = Server::with(&[("rdbcompression", "no")]);
+    bring(&from, &to);
+    let mut far = to.client();
+    for key in ["cuckoo", "seen"] {
+        let dump = format!("DUMP {key}");
+        assert_ne!(near.cmd(&dump), far.cmd(&dump), "{key}");
+    }
+    compare(&from, &to, &[]).done();
+    // One that is not equal is found all the same.
+    assert_eq!(far.cmd("CF.ADD cuckoo other"), int(1));
+    let reason = only(&compare(&from, &to, &["--json"]), "cuckoo", "different");
+    assert_eq!(reason, "its DUMP differs there");
+}
+
+/// Two servers with the same filters of each kind, and a copy of `plain` under `chunked` that came in chunks.
+fn pair() -> [Server; 2] {
+    let [from, to] = [(); 2].map(|()| Server::start());
+    let mut near = from.client();
+    let seed = [7; 32];
+    for (key, words) in [
+        ("plain", &["CAPACITY", "100"][..]),
+        ("counting", &["CAPACITY", "100", "COUNTING"]),
+        (
+            "window",
+            &["CAPACITY", "100", "WINDOW", "3600000", "PERIODS", "3"],
+        ),
+    ] {
+        let mut insert: Vec<&[u8]> = vec![b"BF.INSERT", key.as_bytes(), b"SEED", &seed];
+        insert.extend(words.iter().map(|word| word.as_bytes()));
+        insert.extend([&b"ITEMS"[..], b"a", b"b"]);
+        assert_eq!(near.call(&insert), array([int(1), int(1)]), "{key}");
+    }
+    assert_eq!(near.cmd("CF.ADD cuckoo a"), int(1));
+    let of_plain = pieces(&mut near, "plain");
+    load_chunks(&mut near, "chunked", &of_plain);
+    bring(&from, &to);
+    [from, to]
+}
+
+#[test]
+fn each_difference_is_found() {
+    let [from, to] = pair();
+    let (mut near, mut far) = (from.client(), to.client());
+    compare(&from, &to, &[]).done();
+    // One item each, and the same parameters: only bits differ.
+    let seed = [7; 32];
+    for (client, item) in [(&mut near, b"a"), (&mut far, b"b")] {
+        let insert: [&[u8]; 6] = [b"BF.INSERT", b"bits", b"SEED", &seed, b"ITEMS", item];
+        assert_eq!(client.call(&insert), array([int(1)]));
+    }
+    let reason = only(&compare(&from, &to, &["--json"]), "bits", "different");
+    assert!(
+        reason.starts_with("its bits differ there, from byte "),
+        "{reason}"
+    );
+    assert_eq!(near.cmd("DEL bits"), int(1));
+    assert_eq!(far.cmd("DEL bits"), int(1));
+
+    for (key, change, undo, outcome, expected) in [
+        (
+            "plain",
+            "BF.ADD plain c",
+            "",
+            "different",
+            "Number of items inserted is 3 there, not 2",
+        ),
+        (
+            "chunked",
+            "BF.RESERVE chunked 0.01 200",
+            "DEL chunked",
+            "different",
+            "Capacity is 200 there, not 100",
+        ),
+        (
+            "counting",
+            "BF.ADD counting c",
+            "",
+            "different",
+            "Number of items inserted is 3 there, not 2",
+        ),
+        (
+            "window",
+            "BF.ADD window c",
+            "",
+            "different",
+            "Number of items inserted is 3 there, not 2",
+        ),
+        (
+            "cuckoo",
+            "CF.ADD cuckoo c",
+            "",
+            "different",
+            "its DUMP differs there",
+        ),
+        (
+            "plain",
+            "PEXPIREAT plain 4102444800000",
+            "",
+            "different",
+            "it has a time to live there",
+        ),
+        (
+            "plain",
+            "BF.RESERVE plain 0.01 100 COUNTING",
+            "DEL plain",
+            "different",
+            "its type is bloomfltx there, not bloomfltr",
+        ),
+        (
+            "plain",
+            "SET plain text",
+            "DEL plain",
+            "different",
+            "its type is string there, not bloomfltr",
+        ),
+        ("plain", "DEL plain", "", "only at source", ""),
+        ("new", "BF.RESERVE new 0.01 100", "", "only at target", ""),
+    ] {
+        if !undo.is_empty() {
+            assert_eq!(far.cmd(undo), int(1));
+        }
+        assert!(!far.cmd(change).is_error(), "{change}");
+        let run = compare(&from, &to, &["--json"]);
+        assert_eq!(only(&run, key, outcome), expected, "{change}");
+        let all = 5 + u64::from(key == "new");
+        let text = format!("1 of {all} keys are not the same");
+        assert_eq!(told(&run)["error"], *text);
+        assert_eq!(run.failed(1), text);
+        far.cmd(&format!("DEL {key}"));
+        if key != "new" {
+            bring(&from, &to);
+        }
+        compare(&from, &to, &[]).done();
+    }
+}
+
+/// To the millisecond.
+#[test]
+fn differences_of_times_and_types_are_found_at_either_server() {
+    let [from, to] = pair();
+    let (mut near, mut far) = (from.client(), to.client());
+    near.cmd("PEXPIREAT plain 4102444800000");
+    far.cmd("PEXPIREAT plain 4102444800001");
+    let reason = only(&compare(&from, &to, &["--json"]), "plain", "different");
+    assert_eq!(reason, "it expires 1 ms later there");
+    far.cmd("PERSIST plain");
+    let reason = only(&compare(&from, &to, &["--json"]), "plain", "different");
+    assert_eq!(reason, "it has no time to live there");
+    near.cmd("PERSIST plain");
+    assert_eq!(near.cmd("DEL plain"), int(1));
+    assert_eq!(near.cmd("SET plain text"), ok());
+    let reason = only(&compare(&from, &to, &["--json"]), "plain", "different");
+    assert_eq!(reason, "its type is bloomfltr there, not string");
+}
+
+/// Of 48 MB, a bit near the end; and of counters and cuckoo filters that no DUMP takes with others.
+#[test]
+fn large_values_are_compared_to_the_last_bit() {
+    let [from, to] = [(); 2].map(|()| Server::start());
+    let (mut near, mut far) = (from.client(), to.client());
+    let seed = [7; 32];
+    let reserve = |client: &mut Client, key: &str, words: &[&str], item: &[u8]| {
+        let mut insert: Vec<&[u8]> = vec![b"BF.INSERT", key.as_bytes(), b"SEED", &seed];
+        insert.extend(words.iter().map(|word| word.as_bytes()));
+        insert.extend([&b"ITEMS"[..], item]);
+        assert_eq!(client.call(&insert), array([int(1)]), "{key}");
+    };
+    let words = ["NONSCALING", "CAPACITY", "40000000"];
+    reserve(&mut near, "bits", &words, b"a");
+    let words = ["COUNTING", "CAPACITY", "1000000"];
+    reserve(&mut near, "counts", &words, b"a");
+    assert_eq!(near.cmd("CF.RESERVE cuckoo 1000000"), ok());
+    assert_eq!(near.cmd("CF.ADD cuckoo a"), int(1));
+    bring(&from, &to);
+    let told = compare(&from, &to, &["--json"]).json();
+    assert_eq!(count(&told, "bloomfltr", "same"), 1);
+
+    // Its bits but for the last byte of the largest offset that is set.
+    let chunks = pieces(&mut near, "bits");
+    let mut others = chunks.clone();
+    let (_, last) = others
+        .iter_mut()
+        .rfind(|(_, chunk)| chunk.iter().any(|byte| *byte != 0))
+        .expect("a bit is set");
+    let at = last
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .expect("one is set");
+    last[at] = 0;
+    let header = others[0].1.len();
+    let bytes: Vec<u8> = chunks[1..]
+        .iter()
+        .flat_map(|(_, chunk)| chunk)
+        .copied()
+        .collect();
+    let offset = bytes
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .expect("one is set");
+    assert!(header < 1000 && offset > 20 << 20, "{offset}");
+    assert_eq!(far.cmd("DEL bits"), int(1));
+    load_chunks(&mut far, "bits", &others);
+    let reason = only(&compare(&from, &to, &["--json"]), "bits", "different");
+    assert_eq!(reason, format!("its bits differ there, from byte {offset}"));
+    // A bit that only the target has.
+    let reason = only(&compare(&to, &from, &["--json"]), "bits", "different");
+    assert_eq!(reason, format!("its bits differ there, from byte {offset}"));
+    assert_eq!(far.cmd("DEL bits"), int(1));
+    load_chunks(&mut far, "bits", &chunks);
+    compare(&from, &to, &[]).done();
+
+    assert_eq!(far.cmd("CF.ADD cuckoo b"), int(1));
+    let reason = only(&compare(&from, &to, &["--json"]), "cuckoo", "different");
+    assert_eq!(reason, "its DUMP differs there");
+    assert_eq!(far.cmd("CF.DEL cuckoo b"), int(1));
+    assert_eq!(far.cmd("BF.DEL counts a"), int(1));
+    assert_eq!(far.cmd("BF.ADD counts b"), int(1));
+    let run = compare(&from, &to, &["--json", "--type", "bloomfltx"]);
+    let reason = only(&run, "counts", "different");
+    assert!(
+        reason.starts_with("its bits differ there, from byte "),
+        "{reason}"
+    );
+}
+
+/// A thread that adds items to keys, over and over, until it is joined.
+struct Writer {
+    over: Arc<AtomicBool>,
+    rounds: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    fn start(mut client: Client, keys: &'static [&'static str]) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let rounds = Arc::new(AtomicU64::new(0));
+        let thread = thread::spawn({
+            let (over, rounds) = (Arc::clone(&over), Arc::clone(&rounds));
+            move || {
+                // If the test fails, the writer ends with the server.
+                while !over.load(Relaxed) {
+                    let round = rounds.fetch_add(1, Relaxed);
+                    for key in keys {
+                        let items = format!("{round} {round}a {round}b {round}c");
+                        let added = client.cmd(&format!("BF.MADD {key} {items}"));
+                        assert!(!added.is_error(), "{added:?}");
+                    }
+                }
+            }
+        });
+        Self {
+            over,
+            rounds,
+            thread,
+        }
+    }
+
+    /// Awaits some more rounds.
+    fn goes_on(&self) {
+        let round = self.rounds.load(Relaxed);
+        wait_until("the writer writes", || {
+            self.rounds.load(Relaxed) > round + 2
+        });
+    }
+
+    fn end(self) {
+        self.over.store(true, Relaxed);
+        self.thread.join().expect("it wrote");
+    }
+}
+
+const WRITTEN: &[&str] = &["small", "growing", "redisbloom", "large"];
+
+/// Filters that are small and large, of ours and of RedisBloom, growing all the time; the rest is at rest.
+#[test]
+fn a_replica_under_constant_writes_is_the_same() {
+    let from = Server::start();
+    let mut near = from.client();
+    assert_eq!(near.cmd("BF.RESERVE small 0.01 100000"), ok());
+    assert_eq!(near.cmd("BF.RESERVE growing 0.01 10 EXPANSION 1"), ok());
+    assert_eq!(near.cmd("BF.RESERVE large 0.01 15000000"), ok());
+    let (source, _) = stand_ins().pop().expect("RedisBloom's");
+    run(&["move", &url(&source), &url(&from)]).done();
+    let kind = "MBbloom--";
+    let deep = near.cmd("TYPE deep").text();
+    assert_eq!(deep, kind);
+    assert_eq!(near.cmd("RENAME deep redisbloom"), ok());
+    for (key, words) in [
+        ("counting", "COUNTING"),
+        ("window", "WINDOW 3600000 PERIODS 3"),
+    ] {
+        assert_eq!(
+            near.cmd(&format!("BF.RESERVE {key} 0.01 100 {words}")),
+            ok()
+        );
+        add(&mut near, key, &numbered("item", 0..10));
+    }
+    sketches::restore_all(&mut near);
+    let to = Server::replica_of(&from).start();
+    wait_in_sync(&from, &to);
+    // valkey-bloom has no BF.SCANDUMP: its server is played by a user who may not call it.
+    let user = "ACL SETUSER plain on >secret ~* +@all -bf.scandump";
+    assert_eq!(near.cmd(user), ok());
+    let plain = format!("redis://plain:secret@127.0.0.1:{}", from.port());
+    let writer = Writer::start(from.client(), WRITTEN);
+    for source in [&url(&from), &plain] {
+        for _ in 0..4 {
+            writer.goes_on();
+            run(&["compare", source, &url(&to)]).done();
+        }
+    }
+    // The same for the way back.
+    run(&["compare", &url(&from), &url(&to), "--type", "bloomfltr"]).done();
+
+    // Nothing that is missing hides behind the writes.
+    assert_eq!(to.client().cmd("CONFIG SET replica-read-only no"), ok());
+    let seen = near.cmd("BF.EXISTS small elsewhere");
+    assert_eq!(seen, int(0));
+    assert_eq!(to.client().cmd("BF.ADD small elsewhere"), int(1));
+    writer.goes_on();
+    let run = compare(&from, &to, &["--json", "--match", "small"]);
+    only(&run, "small", "different");
+    writer.end();
+}
+
+/// One that follows no more has what it had.
+#[test]
+fn what_a_stopped_replica_lacks_is_found() {
+    let from = Server::start();
+    let mut near = from.client();
+    for key in ["a", "b", "c"] {
+        add(&mut near, key, &numbered("item", 0..10));
+    }
+    let to = Server::replica_of(&from).start();
+    wait_in_sync(&from, &to);
+    compare(&from, &to, &[]).done();
+    assert_eq!(to.client().cmd("REPLICAOF NO ONE"), ok());
+    add(&mut near, "b", &numbered("other", 0..1));
+    add(&mut near, "d", &numbered("item", 0..10));
+    assert_eq!(near.cmd("DEL c"), int(1));
+    let run = compare(&from, &to, &["--json"]);
+    let expected = [
+        [
+            "b",
+            "different",
+            "Number of items inserted is 10 there, not 11",
+        ],
+        ["c", "only at target", ""],
+        ["d", "only at source", ""],
+    ];
+    assert_eq!(outcomes(&told(&run)), expected);
+    assert_eq!(run.failed(1), "3 of 4 keys are not the same");
+    // Under writes, too.
+    let writer = Writer::start(from.client(), &["a"]);
+    writer.goes_on();
+    let run = compare(&from, &to, &["--json", "--match", "a"]);
+    only(&run, "a", "different");
+    writer.end();
+}
+
+/// The moment at which keys that differ are looked at again: TYPE comes for them, after a SCAN for each of seven types.
+const LOOKS_AGAIN: usize = 7 + 1;
+
+/// The target has it only after the first look.
+#[test]
+fn what_arrives_late_is_the_same() {
+    for made in [
+        "BF.INSERT k CAPACITY 100 ITEMS a",
+        "BF.INSERT k CAPACITY 100 COUNTING ITEMS a",
+        "CF.ADD k a",
+    ] {
+        for had in ["", "BF.INSERT k CAPACITY 10 ITEMS z"] {
+            let [from, to] = [(); 2].map(|()| Server::start());
+            assert!(!from.client().cmd(made).is_error());
+            if !had.is_empty() {
+                assert!(!to.client().cmd(had).is_error());
+            }
+            let (source, target) = (url(&from), url(&to));
+            let way = Way::before(&to, "TYPE", LOOKS_AGAIN, move || {
+                run(&["move", &source, &target, "--replace"]);
+            });
+            // A value is replaced by one of its own kind alone.
+            let is_cuckoo = made.starts_with("CF") && !had.is_empty();
+            let run = run(&["compare", &url(&from), &way.url(), "--json"]);
+            assert_eq!(run.status, i32::from(is_cuckoo), "{made} {had} {}", run.out);
+        }
+    }
+}
+
+/// Just before a command arrives, the key goes, or becomes something else.
+#[test]
+fn keys_that_go_meanwhile_are_told_as_what_they_are_then() {
+    const TEXT: &str = "SET k text";
+    for moment in ["DUMP", "PEXPIRETIME"] {
+        for (here, there, expected) in [
+            ("DEL k", "DEL k", None),
+            (TEXT, TEXT, None),
+            ("DEL k", "EXISTS k", Some("only at target")),
+            ("EXISTS k", "DEL k", Some("only at source")),
+            (TEXT, "EXISTS k", Some("different")),
+            ("EXISTS k", TEXT, Some("different")),
+        ] {
+            let [from, to] = [(); 2].map(|()| Server::start());
+            for server in [&from, &to] {
+                let made = server.client().cmd("BF.RESERVE k 0.01 100");
+                assert_eq!(made, ok());
+            }
+            let (mut near, mut far) = (from.client(), to.client());
+            let way = Way::before(&from, moment, 1, move || {
+                near.cmd(here);
+                far.cmd(there);
+            });
+            let run = run(&["compare", &way.url(), &url(&to), "--json"]);
+            let case = format!("{here}, {there}, before {moment}: {}{}", run.out, run.err);
+            match expected {
+                None => {
+                    assert_eq!(run.status, 0, "{case}");
+                    assert_eq!(told(&run), json!({"types": {}, "keys": []}), "{case}");
+                }
+                Some(expected) => {
+                    only(&run, "k", expected);
+                }
+            }
+        }
+    }
+}
+
+/// Each command that arrives at the source finds another value there.
+#[test]
+fn a_value_that_always_changes_is_told_as_changing() {
+    for (make, change) in [
+        ("BF.RESERVE k 0.01 100000 COUNTING", "BF.ADD"),
+        ("CF.RESERVE k 100000", "CF.ADD"),
+        // No DUMP takes these with others.
+        ("BF.RESERVE k 0.01 1000000 COUNTING", "BF.ADD"),
+        ("CF.RESERVE k 1000000", "CF.ADD"),
+    ] {
+        let [from, to] = [(); 2].map(|()| Server::start());
+        assert_eq!(from.client().cmd(make), ok());
+        bring(&from, &to);
+        let (mut writer, mut number) = (from.client(), 0);
+        let moment = move |_: &[u8]| {
+            number += 1;
+            let added = writer.cmd(&format!("{change} k {number}"));
+            assert!(!added.is_error(), "{added:?}");
+            false
+        };
+        let way = Way::at(&from, moment, || {});
+        let run = run(&["compare", &way.url(), &url(&to), "--json"]);
+        let reason = only(&run, "k", "changing");
+        let expected = "it changes at the source: stop its writers, and compare again";
+        assert_eq!(reason, expected, "{make}");
+        assert_eq!(run.failed(1), "1 of 1 keys are not the same");
+    }
+}
+
+#[test]
+fn clusters_are_compared_node_by_node() {
+    let cluster = Cluster::start(Duration::from_secs(30));
+    for node in &cluster.nodes[..3] {
+        let mut client = node.client();
+        for key in 0..60 {
+            client.cmd(&format!("BF.INSERT key{key} CAPACITY 100 ITEMS a {key}"));
+        }
+    }
+    let one = Server::start();
+    let others = nodes(2, 2, Duration::from_secs(30));
+    bring(&cluster.nodes[1], &one);
+    bring(&one, &others[1]);
+    for (from, to) in [
+        (&cluster.nodes[1], &one),
+        (&one, &others[0]),
+        (&cluster.nodes[0], &others[1]),
+    ] {
+        let told = compare(from, to, &["--json"]).json();
+        assert_eq!(count(&told, "bloomfltr", "same"), 60);
+    }
+    for (number, node) in others.iter().enumerate() {
+        let mut client = node.client();
+        let mut keys = (0..60).map(|key| format!("key{key}"));
+        let own = keys.find(|key| client.cmd(&format!("BF.CARD {key}")) == int(2));
+        let own = own.unwrap_or_else(|| panic!("none on node {number}"));
+        assert_eq!(client.cmd(&format!("BF.ADD {own} b")), int(1));
+        let run = compare(&cluster.nodes[2], &others[0], &["--json", "--match", &own]);
+        only(&run, &own, "different");
+    }
+}
+
+/// Lines and a table for people, an object for programs, nothing but differences for those who want quiet.
+#[test]
+fn what_is_shown() {
+    let [from, to] = pair();
+    let (mut near, mut far) = (from.client(), to.client());
+    assert_eq!(far.cmd("BF.ADD plain c"), int(1));
+    assert_eq!(far.cmd("DEL window"), int(1));
+    assert_eq!(far.cmd("BF.RESERVE new 0.01 100"), ok());
+    let lines = "only at target new\n\
+        different plain: Number of items inserted is 3 there, not 2\n\
+        only at source window\n";
+    let table = "type            same  different  changing  only at source  only at target  refused\n\
+        MBbloomCF          1          0         0               0               0        0\n\
+        bloomfltr          1          1         0               0               1        0\n\
+        bloomfltx          1          0         0               1               0        0\n";
+    let run = compare(&from, &to, &[]);
+    assert_eq!(run.out, lines.to_owned() + table);
+    assert!(run.err.starts_with("comparing: 6 keys, "), "{}", run.err);
+    assert_eq!(run.failed(1), "3 of 6 keys are not the same");
+    let quiet = compare(&from, &to, &["--quiet"]);
+    assert_eq!(quiet.out, lines);
+    assert_eq!(quiet.err, "valkeybloom: 3 of 6 keys are not the same\n");
+    let run = compare(&from, &to, &["--json", "--type", "bloomfltx"]);
+    let none = json!({
+        "same": 1, "different": 0, "changing": 0, "only at source": 1, "only at target": 0,
+        "refused": 0,
+    });
+    assert_eq!(
+        told(&run),
+        json!({
+            "types": {"bloomfltx": none},
+            "keys": [{
+                "key": "window", "type": "bloomfltx", "outcome": "only at source", "reason": null,
+            }],
+            "error": "1 of 2 keys are not the same",
+        })
+    );
+    // What matches is the same.
+    let quiet = compare(&from, &to, &["--quiet", "--match", "c*"]);
+    assert_eq!((quiet.status, &quiet.out[..], &quiet.err[..]), (0, "", ""));
+    // Other types are no concern of this, and what a run left beside a key isn't, either.
+    assert_eq!(near.cmd("SET text text"), ok());
+    let beside = "BF.RESERVE k:valkeybloom-unfinished-0 0.01 100";
+    assert_eq!(far.cmd(beside), ok());
+    compare(&from, &to, &["--match", "[ckt]*"]).done();
+}
+
+#[test]
+fn servers_that_can_not_be_compared_are_named() {
+    let [from, to] = pair();
+    let bare = Server::builder().without_module().start();
+    let why = compare(&from, &bare, &[]).failed(1);
+    assert!(why.ends_with("; load the module there"), "{why}");
+    let why = run(&["compare", "127.0.0.1:1", &url(&to)]).failed(1);
+    assert!(
+        why.starts_with("could not connect to 127.0.0.1:1: "),
+        "{why}"
+    );
+
+    // What is half loaded at one server can't be told to be the same.
+    let (mut near, mut far) = (from.client(), to.client());
+    let chunks = pieces(&mut near, "plain");
+    load_chunks(&mut near, "half", &chunks);
+    load_chunks(&mut far, "half", &chunks[..1]);
+    let loading = "ERR bloom object is still being loaded";
+    assert_eq!(far.cmd("BF.INFO half"), error(loading));
+    let reason = only(&compare(&from, &to, &["--json"]), "half", "refused");
+    let at = format!("127.0.0.1:{}: {loading}", to.port());
+    assert_eq!(reason, at);
+    let run = compare(&from, &to, &["--quiet"]);
+    assert_eq!(run.out, "");
+    assert!(
+        run.err.contains(&format!("refused half: {at}\n")),
+        "{}",
+        run.err
+    );
+    assert_eq!(run.failed(1), "1 of 6 keys are not the same");
+
+    // The target goes away before the last key: what was found out by then is told.
+    let pid = to.pid();
+    let way = Way::before(&to, "TYPE", LOOKS_AGAIN, move || super::kill(pid));
+    assert_eq!(near.cmd("DEL half"), int(1));
+    let run = super::run(&["compare", &url(&from), &way.url(), "--json"]);
+    let found = told(&run);
+    assert_eq!(count(&found, "MBbloomCF", "same"), 1);
+    let why = run.failed(1);
+    assert!(why.starts_with("could not read from 127.0.0.1:"), "{why}");
+    assert!(
+        why.ends_with("; when the server is up again, run this again"),
+        "{why}"
+    );
+    assert_eq!(found["error"], *why);
+}
