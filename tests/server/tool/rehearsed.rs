@@ -1,6 +1,6 @@
 //! The plan of docs/moving-in.md, step by step, under load, with a server of this module in the peer's place.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -12,6 +12,8 @@ const PAGE: &str = include_str!("../../../docs/moving-in.md");
 
 /// Keys that are written to all the time.
 const KEYS: usize = 6;
+/// How many writes begin with each line of the plan.
+const WRITES: usize = 300;
 /// How many items a write adds.
 const BATCH: usize = 20;
 
@@ -26,8 +28,9 @@ fn items(key: usize, batch: usize) -> String {
     items.join(" ")
 }
 
-/// Clients of the server that leads, which write until they are told to end.
+/// A client of the server that leads, which writes as often as it is asked to.
 struct Load {
+    asked: Arc<AtomicUsize>,
     leader: Arc<AtomicU16>,
     ended: Arc<AtomicBool>,
     acknowledged: Acknowledged,
@@ -39,12 +42,17 @@ impl Load {
         let leader = Arc::new(AtomicU16::new(port));
         let ended = Arc::new(AtomicBool::new(false));
         let acknowledged = Acknowledged::default();
-        let shared = (leader.clone(), ended.clone(), acknowledged.clone());
+        let asked = Arc::new(AtomicUsize::new(0));
+        let shared = (asked.clone(), leader.clone(), ended.clone(), acknowledged.clone());
         let writer = thread::spawn(move || {
-            let (leader, ended, acknowledged) = shared;
+            let (asked, leader, ended, acknowledged) = shared;
             let mut client = Client::connect(port).expect("it is there");
             let (mut of, mut key) = (port, 0);
             while !ended.load(SeqCst) {
+                if asked.load(SeqCst) <= acknowledged.lock().expect("it is whole").iter().sum() {
+                    thread::park();
+                    continue;
+                }
                 let now = leader.load(SeqCst);
                 if now != of {
                     (client, of) = (Client::connect(now).expect("it is there"), now);
@@ -62,6 +70,7 @@ impl Load {
             }
         });
         Self {
+            asked,
             leader,
             ended,
             acknowledged,
@@ -78,9 +87,16 @@ impl Load {
         self.acknowledged.lock().expect("it is whole").iter().sum()
     }
 
-    fn goes_on(&self) {
-        let before = self.sum();
-        wait_until("more is written", || self.sum() > before + KEYS);
+    /// Asks for so many more writes.
+    fn go_on(&self, writes: usize) {
+        self.asked.fetch_add(writes, SeqCst);
+        if let Some(writer) = &self.writer {
+            writer.thread().unpark();
+        }
+    }
+
+    fn is_done(&self) {
+        wait_until("all is written", || self.sum() >= self.asked.load(SeqCst));
     }
 
     /// Nothing that was acknowledged is denied.
@@ -104,6 +120,7 @@ impl Drop for Load {
     fn drop(&mut self) {
         self.ended.store(true, SeqCst);
         if let Some(writer) = self.writer.take() {
+            writer.thread().unpark();
             let ended = writer.join();
             assert!(ended.is_ok() || thread::panicking(), "the writer failed");
         }
@@ -175,7 +192,12 @@ fn plan_from(peer: &str, kind: &str) {
     for number in [1, 2, 3, 4, 5, 6, 4, 5, 7] {
         for line in &steps[number - 1] {
             let line = named(line);
+            load.go_on(WRITES);
             if let Some(words) = line.strip_prefix("$ valkeybloom ") {
+                // What the step before says to wait for.
+                if let Some(replica) = replica {
+                    wait_in_sync(leader, replica);
+                }
                 let words: Vec<&str> = words.split(' ').collect();
                 run(&words).done();
                 continue;
@@ -196,14 +218,13 @@ fn plan_from(peer: &str, kind: &str) {
                 }
             } else if command.starts_with("REPLICAOF ") {
                 replica = Some(server);
-                wait_in_sync(other, server);
             } else if command.starts_with("CLIENT PAUSE") {
                 // What the step says to wait for.
                 wait_in_sync(server, other);
                 are_the_same(server, other);
             }
         }
-        load.goes_on();
+        load.is_done();
         if let Some(replica) = replica {
             assert_eq!(leader.client().cmd("CLIENT PAUSE 100000 WRITE"), ok());
             wait_in_sync(leader, replica);
@@ -216,7 +237,7 @@ fn plan_from(peer: &str, kind: &str) {
     // What was made on the way is the peer's.
     let mut client = old.client();
     assert_eq!(client.cmd("TYPE key-0").text(), kind);
-    assert!(load.sum() > 7 * KEYS);
+    assert!(load.sum() > 30 * WRITES);
 }
 
 #[test]
