@@ -376,7 +376,8 @@ impl Comparing<'_> {
                     let (server, fault) = self.place(end);
                     stop(server, &fault)?;
                     let reason = format!("{}: {fault}", server.address());
-                    (!is_of_another_value(&fault)).then_some((Fate::Refused, Some(reason)))
+                    let is_another_value = fault.is_missing_key() || fault.is_wrong_type();
+                    (!is_another_value).then_some((Fate::Refused, Some(reason)))
                 }
             };
             match (ended, pauses.next()) {
@@ -460,11 +461,6 @@ fn stop(server: &Server, fault: &Fault) -> Result<()> {
 
 fn failure(server: &Server, fault: &Fault) -> Failure {
     server.failure("could not read from", fault)
-}
-
-/// Whether a server refuses a command because the key is gone, or holds a value of another type.
-fn is_of_another_value(fault: &Fault) -> bool {
-    matches!(fault, Fault::Refused(text) if text == "ERR not found" || text.starts_with("WRONGTYPE "))
 }
 
 /// What a server has under keys; `None` for a key that it refuses to tell about.

@@ -102,6 +102,16 @@ impl Fault {
         matches!(self, Self::Refused(text) if text.starts_with("NOPERM "))
     }
 
+    /// Whether the key is not there.
+    pub fn is_missing_key(&self) -> bool {
+        matches!(self, Self::Refused(text) if text == "ERR not found")
+    }
+
+    /// Whether the key holds a value of another type than the command works on.
+    pub fn is_wrong_type(&self) -> bool {
+        matches!(self, Self::Refused(text) if text.starts_with("WRONGTYPE "))
+    }
+
     /// Whether it will pass: a slot is on its way to another node.
     pub fn is_passing(&self) -> bool {
         let Self::Refused(text) = self else {

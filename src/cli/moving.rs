@@ -448,8 +448,8 @@ impl Moving<'_> {
 
     fn source(&self, fault: &Fault) -> Stop {
         match fault {
-            Fault::Refused(text) if text == "ERR not found" => gone(),
-            Fault::Refused(text) if text.starts_with("WRONGTYPE ") => Stop::Changed,
+            fault if fault.is_missing_key() => gone(),
+            fault if fault.is_wrong_type() => Stop::Changed,
             fault => stop(self.from, "could not read from", fault),
         }
     }

@@ -43,7 +43,12 @@ impl Load {
         let ended = Arc::new(AtomicBool::new(false));
         let acknowledged = Acknowledged::default();
         let asked = Arc::new(AtomicUsize::new(0));
-        let shared = (asked.clone(), leader.clone(), ended.clone(), acknowledged.clone());
+        let shared = (
+            asked.clone(),
+            leader.clone(),
+            ended.clone(),
+            acknowledged.clone(),
+        );
         let writer = thread::spawn(move || {
             let (asked, leader, ended, acknowledged) = shared;
             let mut client = Client::connect(port).expect("it is there");
