@@ -216,7 +216,7 @@ impl Defaults {
     }
 }
 
-/// What a creation asks for.
+/// A creation, as its words describe it.
 struct Wanted {
     shape: Shape,
     /// EXPANSION, if it was given.
@@ -228,10 +228,10 @@ struct Wanted {
 }
 
 impl Wanted {
-    /// The object to create: what the words say, or one of the maker's.
+    /// The object to create: the one that the words describe, or the maker's.
     ///
     /// # Errors
-    /// [`Error::NotMade`]: a client asks for what this maker does not make.
+    /// [`Error::NotMade`]: a client wants an object that this maker does not make.
     fn by(self, defaults: Defaults, origin: Origin) -> Result<New, Error> {
         let Self {
             mut shape,
@@ -240,7 +240,7 @@ impl Wanted {
             seeded,
         } = self;
         let own = New::Own(shape);
-        // What this module replicates says all.
+        // This module replicates every parameter.
         let says_own = seeded
             || tightening.is_some()
             || shape.kind != Kind::Plain
@@ -285,7 +285,7 @@ impl Wanted {
 /// BF.RESERVE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserve {
-    /// The object to create, or why there is none such.
+    /// The object to create, or why it can't be created.
     pub create: Result<New, Error>,
     /// The key's time to live in milliseconds.
     pub ttl_ms: Option<u64>,
@@ -369,7 +369,7 @@ impl Origin {
 /// BF.INSERT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Insert {
-    /// The object to create if there is none, or why there is none such; `None` with NOCREATE.
+    /// The object to create under an empty key, or why it can't be created; `None` with NOCREATE.
     pub create: Option<Result<New, Error>>,
     /// Its seed, if given.
     pub seed: Option<Seed>,

@@ -111,8 +111,8 @@ fn reply_outcomes(ctx: Ctx, outcomes: Result<Outcomes, Error>) {
 
 /// Items to add.
 struct Addition {
-    /// The object to create if there is none, or why there is none such; for a command that has only items, see
-    /// [`wanted`](Self::wanted).
+    /// The object to create under an empty key, or why it can't be created; not used by commands that have only items
+    /// ([`wanted`](Self::wanted)).
     create: Option<Result<New, Error>>,
     seed: Option<Seed>,
     /// The time of the write, and the items' time to live and id.
@@ -134,7 +134,7 @@ impl Addition {
         }
     }
 
-    /// The object to create if there is none.
+    /// The object to create under an empty key.
     fn wanted(&self, ctx: Ctx) -> Result<New, Error> {
         if self.only_items {
             config::defaults().plain(origin(ctx))

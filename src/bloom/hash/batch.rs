@@ -45,6 +45,11 @@ impl Batch {
         batch
     }
 
+    /// One probe alone.
+    pub fn of_one(probe: Probe) -> Self {
+        Self::of_probes(&mut std::iter::once(probe))
+    }
+
     /// The next of these probes, as many as fit.
     pub fn of_probes(probes: &mut impl Iterator<Item = Probe>) -> Self {
         let mut batch = Self {

@@ -34,8 +34,7 @@ impl Tightening {
         Self(-ratio.get())
     }
 
-    /// The ratio of an object that is to be like one of valkey-bloom's. One that would tell that it is ours is cut to 15
-    /// digits.
+    /// The ratio of an object that grows by valkey-bloom's law. A ratio that marks an object as ours is cut to 15 digits.
     pub fn like_valkey_bloom(ratio: f64) -> Self {
         let told = Self::from_stored(ratio).unwrap_or(Self::HALF);
         Self(-told.ratio())

@@ -57,7 +57,7 @@ impl Timeline {
     fn claims_around(&self, probe: Probe, target: u64, now_ms: u64) -> Claims {
         let (since, earlier, later) = self.around(target, now_ms);
         if self.is_deep {
-            let batch = Batch::of_probes(&mut std::iter::once(probe));
+            let batch = Batch::of_one(probe);
             return self.claims_patiently(&batch, 1, (since, earlier, later), target);
         }
         let mut claims = self.lanes.claims(probe, since, target);

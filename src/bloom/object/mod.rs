@@ -568,10 +568,7 @@ impl Object {
     /// Number of periods that answer now, of an object with a window.
     pub fn live_periods(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
         self.shape().window()?;
-        let mut newest = None;
-        let periods = self.live(now_ms);
-        let begun = periods.filter(|(number, _)| newest.replace(*number) != Some(*number));
-        Some(begun.count() as u64)
+        Some(self.answering(now_ms).len() as u64)
     }
 
     /// All periods that take memory, whether they answer or not; none, of a plain object.

@@ -144,7 +144,7 @@ impl Timeline {
     fn contains_in_window(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
         let (since, own) = self.since(now_ms);
         if self.is_deep {
-            let batch = Batch::of_probes(&mut std::iter::once(probe));
+            let batch = Batch::of_one(probe);
             return self
                 .claims_patiently(&batch, 1, (since, own, &[]), since)
                 .any()

@@ -272,7 +272,11 @@ impl Stack {
 
     #[inline]
     pub fn contains(&self, probe: Probe) -> bool {
-        contains_in(&self.filters, self.is_deep, probe)
+        if self.is_deep {
+            let (batch, filters) = (Batch::of_one(probe), self.filters.iter().rev());
+            return claims_patiently(&batch, filters, 1, &mut Patience::new()) != 0;
+        }
+        lookup::any_contains(&self.filters, probe)
     }
 
     pub fn contains_each<'i>(
@@ -557,16 +561,6 @@ fn hashes_of(filters: &[Filter]) -> u64 {
         .iter()
         .map(|filter| u64::from(filter.hashes()))
         .sum()
-}
-
-/// Whether any of these filters claims the item, in a stack that is deep or not.
-#[inline(always)]
-fn contains_in(filters: &[Filter], is_deep: bool, probe: Probe) -> bool {
-    if is_deep {
-        let batch = Batch::of_probes(&mut std::iter::once(probe));
-        return claims_patiently(&batch, filters.iter().rev(), 1, &mut Patience::new()) != 0;
-    }
-    lookup::any_contains(filters, probe)
 }
 
 /// Rounded after each filter, as where they are stacked one by one.

@@ -199,7 +199,7 @@ pub struct Partial {
 }
 
 impl Partial {
-    /// An object of which only the header is loaded.
+    /// An object whose header is loaded, and nothing else.
     ///
     /// # Errors
     /// Any [`DecodeError`].
@@ -314,7 +314,7 @@ impl Partial {
     }
 
     /// Writes it as RDB fields. Those of `RedisBloom`'s are the fields of an object there, whose missing bytes are zeros,
-    /// [marked](redisbloom::Unfinished); of others, a mark that no complete object has, the header, and the cells of each
+    /// marked; of others, a mark that no complete object has, the header, and the cells of each
     /// filter loaded so far.
     pub fn write_rdb(&self, to: &mut impl RdbWrite) {
         if self.dialect == Dialect::RedisBloom

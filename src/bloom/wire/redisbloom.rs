@@ -96,7 +96,7 @@ impl Stored {
 ///
 /// `RedisBloom` has no form for such an object: there, missing bytes are zeros. It reads the bits per entry of a filter
 /// for the record, and requires only that they give its number of hash functions. So the lowest 40 of their 64 bits tell
-/// where the loading stopped: a mark of eight bits, and a number of bytes. What was there is worked out again from the
+/// where the loading stopped: a mark of eight bits, and a number of bytes. The original number is computed again from the
 /// error rate.
 #[derive(Clone, Copy)]
 pub struct Unfinished {
@@ -112,7 +112,7 @@ const MARK: u64 = 0xA7;
 const MARKED: u64 = (1 << 40) - 1;
 
 impl Unfinished {
-    /// What is told by the links of an object, if anything is.
+    /// Reads the mark in the links of an object. Returns `None` if there is none.
     fn told_by(links: &[StoredLink]) -> Option<Self> {
         let (filter, loaded) = links
             .iter()

@@ -89,7 +89,7 @@ fn limits_are_kept_by_what_is_made() {
     assert_eq!(made(tiny, Limits::NONE).unwrap_err(), Refusal::RateTooSmall);
 }
 
-/// What RedisBloom's loader asks of the fields of an object, and how many bytes of its bitmaps are set.
+/// Requires that RedisBloom's loader accepts the fields of an object.
 #[track_caller]
 fn redisbloom_reads(fields: &Stream) {
     let mut fields = fields.0.iter();

@@ -280,9 +280,10 @@ impl Workload {
                 // The primary's own settings change as it goes.
                 let yes = self.random.pick(&["yes", "no"]);
                 let capacity = self.random.pick(&["10", "40", "300"]);
+                let maker = self.random.pick(&["own", "valkey-bloom", "redisbloom"]);
                 let set = format!(
                     "CONFIG SET bf.bloom-saturate-nonscaling {yes} bf.bloom-capacity {capacity} \
-                     bf.bloom-use-random-seed {yes}"
+                     bf.bloom-use-random-seed {yes} bf.bloom-new-filters {maker}"
                 );
                 assert_eq!(client.cmd(&set), ok());
             }

@@ -92,7 +92,7 @@ impl Load {
         self.acknowledged.lock().expect("it is whole").iter().sum()
     }
 
-    /// Asks for so many more writes.
+    /// Lets the client write this many more times.
     fn go_on(&self, writes: usize) {
         self.asked.fetch_add(writes, SeqCst);
         if let Some(writer) = &self.writer {
