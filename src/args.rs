@@ -268,7 +268,13 @@ impl Wanted {
             (Some(_), Origin::Elsewhere) => Ok(own),
             (None, _) if defaults.maker == Maker::RedisBloom => Ok(New::RedisBloom {
                 params: shape.params,
-                factor: expansion.unwrap_or(defaults.params.growth.expansion()),
+                factor: expansion.unwrap_or(
+                    defaults
+                        .params
+                        .growth
+                        .expansion()
+                        .min(New::REDISBLOOM_EXPANSION),
+                ),
             }),
             (None, _) => {
                 let params = &mut shape.params;

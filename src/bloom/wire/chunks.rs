@@ -127,8 +127,9 @@ pub enum Value {
     Partial(Box<Partial>),
 }
 
-/// Loads an object's header, the first of its pieces. Memory for the cells is allocated as they arrive; but an object of
-/// `RedisBloom` with one filter and no items is complete with its header: so it is created.
+/// Loads an object's header, the first of its pieces. Memory for the cells is allocated as they arrive. An object of
+/// `RedisBloom` takes its memory at once, since its missing bytes are written as zeros; and with one filter and no items it
+/// is complete: so it is created.
 ///
 /// # Errors
 /// Any [`DecodeError`], or `None` where the limits do not admit such an object.
@@ -156,7 +157,10 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>
                 .ok_or(DecodeError::NoMemory)?;
             only.blob = zeros.into_vec();
         }
-        _ => return Ok(Value::Partial(Box::new(partial))),
+        _ => {
+            partial.reserve().ok_or(DecodeError::NoMemory)?;
+            return Ok(Value::Partial(Box::new(partial)));
+        }
     }
     let object = Object::from_outline(outline).map_err(DecodeError::from)?;
     Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?))
@@ -217,6 +221,25 @@ impl Partial {
             filter: 0,
             loaded: 0,
         })
+    }
+
+    /// Takes the memory for all cells of an object of `RedisBloom`, or returns `None` if there is not enough. So the bytes
+    /// that it lacks count against limits before they are written as zeros. Others are written without.
+    fn reserve(&mut self) -> Option<()> {
+        if self.dialect != Dialect::RedisBloom {
+            return Some(());
+        }
+        let periods = self.outline.periods.iter_mut();
+        for filter in periods.flat_map(|period| &mut period.filters) {
+            let missing = filter.geometry.blob_bytes() - filter.blob.len() as u64;
+            let before = filter.blob.capacity();
+            let room = filter
+                .blob
+                .try_reserve_exact(usize::try_from(missing).ok()?);
+            room.ok()?;
+            self.blob_bytes += filter.blob.capacity() - before;
+        }
+        Some(())
     }
 
     /// The dialect of the object that it will be.
@@ -301,6 +324,7 @@ impl Partial {
     /// A copy in memory of its own, or `None` where there is none.
     pub fn try_clone(&self) -> Option<Self> {
         let mut copy = Self::new(&self.header).ok()?;
+        copy.reserve()?;
         for (cursor, chunk) in self.pieces().skip(1) {
             copy.load(cursor, chunk).ok()?;
         }
@@ -341,6 +365,7 @@ impl Partial {
         if partial.outline.filters().next().is_none() {
             return Err("no filters".into());
         }
+        partial.reserve().ok_or(DecodeError::NoMemory)?;
         loop {
             let index = partial.complete;
             partial.load_next(&from.bytes()?)?;
@@ -357,6 +382,7 @@ impl Partial {
     /// Any [`DecodeError`].
     pub fn resumed(header: &[u8], cells: &[Vec<u8>]) -> Result<Self, DecodeError> {
         let mut partial = Self::new(header)?;
+        partial.reserve().ok_or(DecodeError::NoMemory)?;
         for cells in cells {
             partial.load_next(cells)?;
         }

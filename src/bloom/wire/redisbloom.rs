@@ -95,9 +95,9 @@ impl Stored {
 /// own it has.
 ///
 /// `RedisBloom` has no form for such an object: there, missing bytes are zeros. It reads the bits per entry of a filter
-/// for the record, and requires only that they give its number of hash functions. So the lowest 40 of their 64 bits tell
-/// where the loading stopped: a mark of eight bits, and a number of bytes. The original number is computed again from the
-/// error rate.
+/// for the record, and requires only that they give its number of hash functions. So the lowest 45 of their 64 bits tell
+/// where the loading stopped: how much the number was off from what is computed here, a mark of eight bits, and a number of
+/// bytes.
 #[derive(Clone, Copy)]
 pub struct Unfinished {
     filter: usize,
@@ -107,9 +107,12 @@ pub struct Unfinished {
 /// The most bytes that may be missing of an object for its fields to be written: a header of a few bytes claims as many.
 const MOST_MISSING: u64 = 1 << 30;
 
-/// The mark, and the bits that it and the number of bytes take.
+/// The mark, and the bits that all of it takes.
 const MARK: u64 = 0xA7;
-const MARKED: u64 = (1 << 40) - 1;
+const MARKED: u64 = (1 << 45) - 1;
+
+/// By how many units in the last place bits per entry may be off: logarithms are not rounded alike everywhere.
+const OFF_MOST: u64 = 15;
 
 impl Unfinished {
     /// Reads the mark in the links of an object. Returns `None` if there is none.
@@ -117,7 +120,7 @@ impl Unfinished {
         let (filter, loaded) = links
             .iter()
             .enumerate()
-            .find_map(|(index, stored)| Some((index, Self::marked_in(&stored.link)?)))?;
+            .find_map(|(index, stored)| Some((index, Self::marked_in(&stored.link)?.0)))?;
         let rest = links[filter].bitmap.get(loaded..)?;
         let mut behind = links[filter + 1..].iter().map(|stored| &stored.bitmap[..]);
         // Only where there is something left to load, and nothing of it is there.
@@ -125,32 +128,36 @@ impl Unfinished {
         is_missing.then_some(Self { filter, loaded })
     }
 
-    fn marked_in(link: &Link) -> Option<usize> {
+    /// The number of bytes that a link says were loaded, if it has a mark, and its original bits per entry.
+    fn marked_in(link: &Link) -> Option<(usize, f64)> {
         let marked = link.bits_per_entry.to_bits();
         let own = bits_per_entry(link.error_rate).to_bits();
         let is_near = own.abs_diff(marked) <= 2 * MARKED;
         // No program is so far off that computes it.
         let is_computed = own.abs_diff(marked) < 1 << 16;
-        let is_marked = marked >> 32 & 0xff == MARK && is_near && !is_computed;
-        is_marked
-            .then_some(marked & u64::from(u32::MAX))
-            .and_then(|bytes| bytes.try_into().ok())
+        if marked >> 32 & 0xff != MARK || !is_near || is_computed {
+            return None;
+        }
+        let off = marked >> 40 & 31;
+        let original = (own + off).checked_sub(OFF_MOST + 1)?;
+        let loaded = usize::try_from(marked & u64::from(u32::MAX)).ok()?;
+        Some((loaded, f64::from_bits(original)))
     }
 
     /// A link with the mark, if it can have one.
     fn mark(self, link: &Link, hashes: u32) -> Option<Link> {
         let loaded = u32::try_from(self.loaded).ok()?;
-        let own = bits_per_entry(link.error_rate).to_bits();
-        // Of what was computed in another way, the number would be lost.
-        if own.abs_diff(link.bits_per_entry.to_bits()) > 16 {
+        let (own, original) = (bits_per_entry(link.error_rate), link.bits_per_entry);
+        let (own, original) = (own.to_bits(), original.to_bits());
+        if own.abs_diff(original) > OFF_MOST {
             return None;
         }
-        let own = own & !MARKED;
-        let marked = |high: u64| f64::from_bits(high | MARK << 32 | u64::from(loaded));
-        let near = [own, own - MARKED - 1, own + MARKED + 1].map(marked);
-        let fits = |value: &f64| hashes_of(*value) == hashes;
+        let told = (original + OFF_MOST + 1 - own) << 40 | MARK << 32 | u64::from(loaded);
+        let high = own & !MARKED;
+        let near = [high, high - MARKED - 1, high + MARKED + 1];
+        let near = near.map(|high| f64::from_bits(high | told));
         Some(Link {
-            bits_per_entry: near.into_iter().find(fits)?,
+            bits_per_entry: near.into_iter().find(|value| hashes_of(*value) == hashes)?,
             ..*link
         })
     }
@@ -261,7 +268,9 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeE
     }
     cells[filter].truncate(loaded);
     let link = &mut stored.links[filter].link;
-    link.bits_per_entry = bits_per_entry(link.error_rate);
+    if let Some((_, original)) = Unfinished::marked_in(link) {
+        link.bits_per_entry = original;
+    }
     Ok(Fields::Unfinished(stored.header()?, cells))
 }
 
@@ -416,6 +425,13 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
             exponent: link[52],
         },
     }));
+    // In a file, its object would be taken for one that lacks chunks.
+    if stored
+        .iter()
+        .any(|stored| Unfinished::marked_in(&stored.link).is_some())
+    {
+        return Err("bits per entry with the mark of a half loaded filter".into());
+    }
     let stored = Stored {
         items: number(&prefix[..8]),
         options: number(&prefix[12..16]),
@@ -425,12 +441,14 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
     stored.outline()
 }
 
-/// Splits a valid header into the parameters of the object and those of each filter: all but the number of filters and
-/// the items.
+/// Splits a valid header into the parameters of the object and those of each filter: all but the number of filters, the
+/// items, and the bits per entry, whose last digit depends on the program.
 pub fn parameters(header: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let (prefix, rest) = header.split_first_chunk::<PREFIX_BYTES>()?;
     let (links, _) = rest.as_chunks::<PER_LINK_BYTES>();
-    let filters = links.iter().map(|link| [&link[..16], &link[24..]].concat());
+    let filters = links
+        .iter()
+        .map(|link| [&link[..16], &link[24..32], &link[40..]].concat());
     Some((prefix[12..].to_vec(), filters.collect()))
 }
 

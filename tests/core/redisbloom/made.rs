@@ -219,6 +219,32 @@ fn whole_objects_are_not_taken_for_half_loaded_ones() {
     assert!(matches!(read(fields), Value::Complete(_)));
 }
 
+/// Bits per entry that were computed with another logarithm are kept, and a header that has the mark already is refused.
+#[test]
+fn the_last_digits_of_the_record_are_kept() {
+    let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
+    add(&mut object, b"item").unwrap();
+    let header = header_of(&object);
+    let record = u64::from_le_bytes(header[52..60].try_into().unwrap());
+    for off in -15_i64..=15 {
+        let mut header = header.clone();
+        header[52..60].copy_from_slice(&record.wrapping_add_signed(off).to_le_bytes());
+        let mut partial = begin_partial(&header).unwrap();
+        let _ = partial.load(4, &[1, 2, 3]).unwrap();
+        let fields = written(&partial);
+        redisbloom_reads(&fields);
+        let Value::Partial(again) = read(fields.clone()) else {
+            panic!("complete");
+        };
+        assert!(again.pieces().eq(partial.pieces()), "{off}");
+        let Some(Field::Double(marked)) = fields.0.get(7) else {
+            panic!("no record: {:?}", fields.0.get(7));
+        };
+        header[52..60].copy_from_slice(&marked.to_le_bytes());
+        assert!(begin_partial(&header).is_err(), "{off}");
+    }
+}
+
 /// The form of earlier releases, behind two zeros, is read as before.
 #[test]
 fn the_earlier_form_of_what_lacks_chunks_is_read() {

@@ -1,6 +1,6 @@
 //! What is no object of RedisBloom.
 
-use valkeybloom::bloom::chunks::{self, Value};
+use valkeybloom::bloom::chunks;
 use valkeybloom::bloom::{Added, DecodeError, Dialect, Limits, Time};
 
 use crate::support::{
@@ -85,28 +85,30 @@ fn what_can_not_be_is_refused() {
 
 /// A header claims sizes; memory is taken for what comes.
 #[test]
-fn a_claim_takes_no_memory() {
-    let mut draft = drafts().into_iter().rfind(|d| d.options == 5).unwrap();
+fn a_claim_takes_its_memory_within_limits() {
+    let draft = drafts().into_iter().rfind(|d| d.options == 5).unwrap();
     let mut header = draft.header();
-    header[20..28].copy_from_slice(&(1_u64 << 40).to_le_bytes());
-    header[28..36].copy_from_slice(&(1_u64 << 43).to_le_bytes());
+    let claim = |header: &mut Vec<u8>, bytes: u64| {
+        header[20..28].copy_from_slice(&bytes.to_le_bytes());
+        header[28..36].copy_from_slice(&(8 * bytes).to_le_bytes());
+    };
+    claim(&mut header, 1 << 20);
     let mut partial = begin_partial(&header).unwrap();
     assert_eq!(partial.dialect(), Dialect::RedisBloom);
-    assert!(partial.memory_bytes() < 2000);
+    let taken = partial.memory_bytes();
+    assert!(taken > 1 << 20);
     assert!(matches!(partial.load(6, b"bytes"), Ok(None)));
-    assert!(partial.memory_bytes() < 2000);
-    // A client's limits hold before anything is taken.
-    assert!(matches!(
-        chunks::begin(&header, ROOMY),
-        Ok(Value::Partial(_))
-    ));
+    assert_eq!(partial.memory_bytes(), taken);
+    assert_eq!(partial.try_clone().unwrap().memory_bytes(), taken);
+    // A client's limits hold before anything is taken, and no machine has all that can be claimed.
+    claim(&mut header, 1 << 50);
     let small = Limits {
-        filter_bytes: 100,
-        object_bytes: u64::MAX,
-        saturate: false,
+        filter_bytes: 1 << 20,
+        ..ROOMY
     };
-    draft.links[0].entries = 100;
-    assert!(matches!(chunks::begin(&draft.header(), small), Err(None)));
+    assert!(matches!(chunks::begin(&header, small), Err(None)));
+    let refused = chunks::begin(&header, ROOMY).err().unwrap();
+    assert_eq!(refused, Some(DecodeError::NoMemory));
 }
 
 /// Its bytes at random: refused, or an object that works.
