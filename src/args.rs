@@ -233,58 +233,59 @@ impl Wanted {
     /// # Errors
     /// [`Error::NotMade`]: a client wants an object that this maker does not make.
     fn by(self, defaults: Defaults, origin: Origin) -> Result<New, Error> {
-        let Self {
-            mut shape,
-            expansion,
-            tightening,
-            seeded,
-        } = self;
-        let own = New::Own(shape);
+        let Defaults { params, maker } = defaults;
+        let own = New::Own(self.shape);
         // This module replicates every parameter.
-        let says_own = seeded
-            || tightening.is_some()
-            || shape.kind != Kind::Plain
-            || defaults.maker == Maker::Own;
-        if origin == Origin::Elsewhere && says_own {
+        let says_all = self.seeded || self.tightening.is_some() || self.shape.kind != Kind::Plain;
+        if maker == Maker::Own || origin == Origin::Elsewhere && says_all {
             return Ok(own);
         }
-        let refused = match defaults.maker {
-            Maker::Own => return Ok(own),
-            maker if shape.window().is_some() => Some((maker, "WINDOW")),
-            maker if shape.is_counting() => Some((maker, "COUNTING")),
-            Maker::ValkeyBloom => None,
-            maker if tightening.is_some() => Some((maker, "TIGHTENING")),
-            maker if seeded => Some((maker, "SEED")),
-            maker if shape.params.capacity > New::REDISBLOOM_CAPACITY => {
-                Some((maker, "a capacity above 1073741824"))
-            }
-            maker if shape.params.growth.expansion() > New::REDISBLOOM_EXPANSION => {
-                Some((maker, "an expansion above 32768"))
-            }
-            Maker::RedisBloom => None,
-        };
-        match (refused, origin) {
-            (Some((maker, what)), Origin::Client) => Err(Error::NotMade(maker.name(), what)),
+        match (self.not_made_by(maker), origin) {
+            (Some(what), Origin::Client) => Err(Error::NotMade(maker.name(), what)),
             (Some(_), Origin::Elsewhere) => Ok(own),
-            (None, _) if defaults.maker == Maker::RedisBloom => Ok(New::RedisBloom {
-                params: shape.params,
-                factor: expansion.unwrap_or(
-                    defaults
-                        .params
-                        .growth
-                        .expansion()
-                        .min(New::REDISBLOOM_EXPANSION),
-                ),
-            }),
+            (None, _) if maker == Maker::RedisBloom => {
+                let default = params.growth.expansion().min(New::REDISBLOOM_EXPANSION);
+                Ok(New::RedisBloom {
+                    params: self.shape.params,
+                    factor: self.expansion.unwrap_or(default),
+                })
+            }
             (None, _) => {
-                let params = &mut shape.params;
-                params.tightening = match tightening {
-                    Some(ratio) => Tightening::like_valkey_bloom(ratio.get()),
-                    None => Tightening::like_valkey_bloom(params.tightening.ratio()),
-                };
+                let mut shape = self.shape;
+                let default = shape.params.tightening.ratio();
+                let ratio = self.tightening.map_or(default, Fraction::get);
+                shape.params.tightening = Tightening::like_valkey_bloom(ratio);
                 Ok(New::Own(shape))
             }
         }
+    }
+
+    /// What a peer's filters can't have of this, if anything.
+    fn not_made_by(&self, peer: Maker) -> Option<&'static str> {
+        let Params {
+            capacity, growth, ..
+        } = self.shape.params;
+        let of_both = [
+            (self.shape.window().is_some(), "WINDOW"),
+            (self.shape.is_counting(), "COUNTING"),
+        ];
+        let of_redisbloom = [
+            (self.tightening.is_some(), "TIGHTENING"),
+            (self.seeded, "SEED"),
+            (
+                capacity > New::REDISBLOOM_CAPACITY,
+                "a capacity above 1073741824",
+            ),
+            (
+                growth.expansion() > New::REDISBLOOM_EXPANSION,
+                "an expansion above 32768",
+            ),
+        ];
+        let of_redisbloom = of_redisbloom
+            .into_iter()
+            .filter(|_| peer == Maker::RedisBloom);
+        let mut all = of_both.into_iter().chain(of_redisbloom);
+        all.find_map(|(is_wanted, what)| is_wanted.then_some(what))
     }
 }
 

@@ -72,7 +72,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// The object that is asked for, of this module's own kind.
+/// The object to create, which is of this module's own kind.
 fn own(create: Result<New, Error>) -> Shape {
     match create {
         Ok(New::Own(shape)) => shape,

@@ -26,7 +26,7 @@ use super::payload;
 use super::place::is_beside;
 use super::progress::{Progress, Show};
 use super::report::print_json;
-use super::server::{Server, Tls};
+use super::server::{Server, Tls, dialect_of};
 
 /// The most bytes of a value that is compared by DUMP together with others.
 const SMALL_BYTES: u64 = 256 << 10;
@@ -447,8 +447,10 @@ impl Comparing<'_> {
 
 /// Whether the values of a type are plain Bloom filters: their bits are only ever set.
 fn is_plain(kind: &str) -> bool {
-    let mut plain = [Dialect::Bloomfltr, Dialect::RedisBloom].into_iter();
-    plain.any(|of| of.type_name().to_bytes() == kind.as_bytes())
+    matches!(
+        dialect_of(kind),
+        Some(Dialect::Bloomfltr | Dialect::RedisBloom)
+    )
 }
 
 /// Ends the run if the same would happen with every other key.

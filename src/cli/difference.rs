@@ -349,8 +349,7 @@ fn payload_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
 
 /// The header and all cells of a plain filter.
 fn plain(object: &Object) -> Option<(Vec<u8>, Vec<u8>)> {
-    let (_, header) = chunks::piece(object, 0)?;
-    let header = header.bytes().to_vec();
+    let header = chunks::header(object)?;
     Stage::of_header(&header)?;
     let cells = object.views().map(|view| view.bitmap());
     let cells = cells.collect::<Option<Vec<_>>>()?;

@@ -79,10 +79,15 @@ enum Connection {
     Cluster(ClusterConnection),
 }
 
-/// Whether the values of a type, as TYPE tells it, are Bloom filters.
+/// The dialect of the values of a type, as TYPE names it, if these are Bloom filters.
+pub fn dialect_of(kind: &str) -> Option<Dialect> {
+    let mut dialects = Dialect::ALL.into_iter();
+    dialects.find(|of| of.type_name().to_bytes() == kind.as_bytes())
+}
+
+/// Whether the values of a type, as TYPE names it, are Bloom filters.
 pub fn is_filter(kind: &str) -> bool {
-    let mut dialects = Dialect::ALL.iter();
-    dialects.any(|of| of.type_name().to_bytes() == kind.as_bytes())
+    dialect_of(kind).is_some()
 }
 
 /// A server, or a cluster.

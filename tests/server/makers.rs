@@ -1,5 +1,6 @@
 //! `bf.bloom-new-filters`: what it makes has the bits that valkey-bloom 1.0 and RedisBloom 8.8 gave theirs.
 
+use std::cmp::Ordering;
 use std::fs;
 
 use valkeybloom::bloom::Seed;
@@ -290,17 +291,16 @@ fn nodes_of_all_kinds_hold_the_same_whoever_leads() {
     }
     let mut made = Vec::new();
     for lead in [0, 1, 2, 1, 0, 2] {
+        // Each follows the next one towards the leader.
+        let followed = |index: usize| match index.cmp(&lead) {
+            Ordering::Less => Some(&nodes[index + 1]),
+            Ordering::Equal => None,
+            Ordering::Greater => Some(&nodes[index - 1]),
+        };
         for (index, node) in nodes.iter().enumerate() {
-            // Each follows the next one towards the leader.
-            let next = index.max(lead) - usize::from(index > lead);
-            let of = match index.cmp(&lead) {
-                std::cmp::Ordering::Equal => "NO ONE".to_owned(),
-                std::cmp::Ordering::Less => format!("127.0.0.1 {}", nodes[index + 1].port()),
-                std::cmp::Ordering::Greater => format!(
-                    "127.0.0.1 {}",
-                    nodes[next - usize::from(next == index)].port()
-                ),
-            };
+            let of = followed(index).map_or("NO ONE".to_owned(), |node| {
+                format!("127.0.0.1 {}", node.port())
+            });
             let told = node.client().cmd(&format!("REPLICAOF {of}"));
             assert!(!told.is_error(), "{told:?}");
         }
@@ -319,9 +319,10 @@ fn nodes_of_all_kinds_hold_the_same_whoever_leads() {
                 assert_eq!(there, array(vec![int(1); items.len()]));
             }
         }
-        for (index, node) in nodes.iter().enumerate().filter(|(index, _)| *index != lead) {
-            let towards = if index < lead { index + 1 } else { index - 1 };
-            wait_in_sync(&nodes[towards], node);
+        for (index, node) in nodes.iter().enumerate() {
+            if let Some(before) = followed(index) {
+                wait_in_sync(before, node);
+            }
         }
         for key in &made {
             let kind = client.cmd(&format!("TYPE {key}"));

@@ -207,7 +207,7 @@ impl Partial {
     ///
     /// # Errors
     /// Any [`DecodeError`].
-    pub fn new(header: &[u8]) -> Result<Self, DecodeError> {
+    fn new(header: &[u8]) -> Result<Self, DecodeError> {
         let (dialect, outline) = dialect::read_header(header)?;
         outline.check()?;
         Ok(Self {
@@ -223,6 +223,13 @@ impl Partial {
         })
     }
 
+    /// The same with the memory that it takes at once.
+    fn with_room(header: &[u8]) -> Result<Self, DecodeError> {
+        let mut partial = Self::new(header)?;
+        partial.reserve().ok_or(DecodeError::NoMemory)?;
+        Ok(partial)
+    }
+
     /// Takes the memory for all cells of an object of `RedisBloom`, or returns `None` if there is not enough. So the bytes
     /// that it lacks count against limits before they are written as zeros. Others are written without.
     fn reserve(&mut self) -> Option<()> {
@@ -232,12 +239,7 @@ impl Partial {
         let periods = self.outline.periods.iter_mut();
         for filter in periods.flat_map(|period| &mut period.filters) {
             let missing = filter.geometry.blob_bytes() - filter.blob.len() as u64;
-            let before = filter.blob.capacity();
-            let room = filter
-                .blob
-                .try_reserve_exact(usize::try_from(missing).ok()?);
-            room.ok()?;
-            self.blob_bytes += filter.blob.capacity() - before;
+            self.blob_bytes += grown(&mut filter.blob, missing)?;
         }
         Some(())
     }
@@ -273,11 +275,7 @@ impl Partial {
         let blob = &mut filter.blob;
         if blob.capacity() - blob.len() < chunk.len() {
             let room = lacking.min(length.max(blob.len() as u64));
-            let room = usize::try_from(room).map_err(|_| DecodeError::Truncated)?;
-            let before = blob.capacity();
-            let reserved = blob.try_reserve_exact(room);
-            reserved.map_err(|_| DecodeError::NoMemory)?;
-            self.blob_bytes += blob.capacity() - before;
+            self.blob_bytes += grown(blob, room).ok_or(DecodeError::NoMemory)?;
         }
         blob.extend_from_slice(chunk);
         self.loaded += length;
@@ -323,8 +321,7 @@ impl Partial {
 
     /// A copy in memory of its own, or `None` where there is none.
     pub fn try_clone(&self) -> Option<Self> {
-        let mut copy = Self::new(&self.header).ok()?;
-        copy.reserve()?;
+        let mut copy = Self::with_room(&self.header).ok()?;
         for (cursor, chunk) in self.pieces().skip(1) {
             copy.load(cursor, chunk).ok()?;
         }
@@ -361,11 +358,10 @@ impl Partial {
     /// Any [`DecodeError`].
     pub fn read_rdb(from: &mut impl RdbRead) -> Result<Self, DecodeError> {
         let header = from.bytes()?;
-        let mut partial = Self::new(&header)?;
+        let mut partial = Self::with_room(&header)?;
         if partial.outline.filters().next().is_none() {
             return Err("no filters".into());
         }
-        partial.reserve().ok_or(DecodeError::NoMemory)?;
         loop {
             let index = partial.complete;
             partial.load_next(&from.bytes()?)?;
@@ -381,8 +377,7 @@ impl Partial {
     /// # Errors
     /// Any [`DecodeError`].
     pub fn resumed(header: &[u8], cells: &[Vec<u8>]) -> Result<Self, DecodeError> {
-        let mut partial = Self::new(header)?;
-        partial.reserve().ok_or(DecodeError::NoMemory)?;
+        let mut partial = Self::with_room(header)?;
         for cells in cells {
             partial.load_next(cells)?;
         }
@@ -397,4 +392,11 @@ impl Partial {
         }
         Ok(())
     }
+}
+
+/// Gives a blob room for this many more bytes. Returns by how many its capacity grew, or `None` if there is no memory.
+fn grown(blob: &mut Vec<u8>, room: u64) -> Option<usize> {
+    let before = blob.capacity();
+    blob.try_reserve_exact(usize::try_from(room).ok()?).ok()?;
+    Some(blob.capacity() - before)
 }

@@ -91,17 +91,19 @@ impl Stored {
     }
 }
 
-/// Where the loading of an object's chunks stopped: the number of the first filter that lacks bytes, and how many of its
-/// own it has.
+/// Where the loading of an object's chunks stopped, as the mark in its links has it.
 ///
 /// `RedisBloom` has no form for such an object: there, missing bytes are zeros. It reads the bits per entry of a filter
 /// for the record, and requires only that they give its number of hash functions. So the lowest 45 of their 64 bits tell
 /// where the loading stopped: how much the number was off from what is computed here, a mark of eight bits, and a number of
 /// bytes.
-#[derive(Clone, Copy)]
-pub struct Unfinished {
+struct Unfinished {
+    /// The number of the first filter that lacks bytes.
     filter: usize,
+    /// How many bytes it has.
     loaded: usize,
+    /// Its bits per entry without the mark.
+    bits_per_entry: f64,
 }
 
 /// The most bytes that may be missing of an object for its fields to be written: a header of a few bytes claims as many.
@@ -117,50 +119,56 @@ const OFF_MOST: u64 = 15;
 impl Unfinished {
     /// Reads the mark in the links of an object. Returns `None` if there is none.
     fn told_by(links: &[StoredLink]) -> Option<Self> {
-        let (filter, loaded) = links
+        let mut marks = links
             .iter()
-            .enumerate()
-            .find_map(|(index, stored)| Some((index, Self::marked_in(&stored.link)?.0)))?;
+            .map(|stored| marked_in(&stored.link))
+            .enumerate();
+        let (filter, (loaded, bits_per_entry)) =
+            marks.find_map(|(filter, mark)| Some((filter, mark?)))?;
         let rest = links[filter].bitmap.get(loaded..)?;
         let mut behind = links[filter + 1..].iter().map(|stored| &stored.bitmap[..]);
         // Only where there is something left to load, and nothing of it is there.
         let is_missing = !rest.is_empty() && is_zero(rest) && behind.all(is_zero);
-        is_missing.then_some(Self { filter, loaded })
-    }
-
-    /// The number of bytes that a link says were loaded, if it has a mark, and its original bits per entry.
-    fn marked_in(link: &Link) -> Option<(usize, f64)> {
-        let marked = link.bits_per_entry.to_bits();
-        let own = bits_per_entry(link.error_rate).to_bits();
-        let is_near = own.abs_diff(marked) <= 2 * MARKED;
-        // No program is so far off that computes it.
-        let is_computed = own.abs_diff(marked) < 1 << 16;
-        if marked >> 32 & 0xff != MARK || !is_near || is_computed {
-            return None;
-        }
-        let off = marked >> 40 & 31;
-        let original = (own + off).checked_sub(OFF_MOST + 1)?;
-        let loaded = usize::try_from(marked & u64::from(u32::MAX)).ok()?;
-        Some((loaded, f64::from_bits(original)))
-    }
-
-    /// A link with the mark, if it can have one.
-    fn mark(self, link: &Link, hashes: u32) -> Option<Link> {
-        let loaded = u32::try_from(self.loaded).ok()?;
-        let (own, original) = (bits_per_entry(link.error_rate), link.bits_per_entry);
-        let (own, original) = (own.to_bits(), original.to_bits());
-        if own.abs_diff(original) > OFF_MOST {
-            return None;
-        }
-        let told = (original + OFF_MOST + 1 - own) << 40 | MARK << 32 | u64::from(loaded);
-        let high = own & !MARKED;
-        let near = [high, high - MARKED - 1, high + MARKED + 1];
-        let near = near.map(|high| f64::from_bits(high | told));
-        Some(Link {
-            bits_per_entry: near.into_iter().find(|value| hashes_of(*value) == hashes)?,
-            ..*link
+        is_missing.then_some(Self {
+            filter,
+            loaded,
+            bits_per_entry,
         })
     }
+}
+
+/// The number of bytes that a link says were loaded, if it has a mark, and its original bits per entry.
+fn marked_in(link: &Link) -> Option<(usize, f64)> {
+    let marked = link.bits_per_entry.to_bits();
+    let own = bits_per_entry(link.error_rate).to_bits();
+    let is_near = own.abs_diff(marked) <= 2 * MARKED;
+    // No program is so far off that computes it.
+    let is_computed = own.abs_diff(marked) < 1 << 16;
+    if marked >> 32 & 0xff != MARK || !is_near || is_computed {
+        return None;
+    }
+    let off = marked >> 40 & 31;
+    let original = (own + off).checked_sub(OFF_MOST + 1)?;
+    let loaded = usize::try_from(marked & u64::from(u32::MAX)).ok()?;
+    Some((loaded, f64::from_bits(original)))
+}
+
+/// A link with the mark that this many bytes were loaded, if it can have one.
+fn mark(link: &Link, hashes: u32, loaded: usize) -> Option<Link> {
+    let loaded = u32::try_from(loaded).ok()?;
+    let (own, original) = (bits_per_entry(link.error_rate), link.bits_per_entry);
+    let (own, original) = (own.to_bits(), original.to_bits());
+    if own.abs_diff(original) > OFF_MOST {
+        return None;
+    }
+    let told = (original + OFF_MOST + 1 - own) << 40 | MARK << 32 | u64::from(loaded);
+    let high = own & !MARKED;
+    let near = [high, high - MARKED - 1, high + MARKED + 1];
+    let near = near.map(|high| f64::from_bits(high | told));
+    Some(Link {
+        bits_per_entry: near.into_iter().find(|value| hashes_of(*value) == hashes)?,
+        ..*link
+    })
 }
 
 /// Whether all bytes are 0. The compiler compares many of them at once.
@@ -186,13 +194,12 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
         return false;
     }
     let loaded = current.blob.len();
-    let stopped = Unfinished { filter, loaded };
     let longest = filters[filter..]
         .iter()
         .map(|filter| filter.geometry.cell_bytes)
         .max();
     let zeros = longest.and_then(|bytes| memory::zeroed(usize::try_from(bytes).ok()?));
-    let (Some(marked), Some(mut zeros)) = (stopped.mark(link, current.geometry.hashes), zeros)
+    let (Some(marked), Some(mut zeros)) = (mark(link, current.geometry.hashes, loaded), zeros)
     else {
         return false;
     };
@@ -256,21 +263,19 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeE
         growth,
         links,
     };
-    let Some(Unfinished { filter, loaded }) = Unfinished::told_by(&stored.links) else {
+    let Some(stopped) = Unfinished::told_by(&stored.links) else {
         return stored.outline().map(Fields::Whole);
     };
+    let filter = stopped.filter;
     let mut cells = memory::reserved(filter + 1).ok_or(DecodeError::NoMemory)?;
-    for stored in &mut stored.links {
-        cells.push(std::mem::take(&mut stored.bitmap));
-        if cells.len() > filter {
-            break;
-        }
-    }
-    cells[filter].truncate(loaded);
-    let link = &mut stored.links[filter].link;
-    if let Some((_, original)) = Unfinished::marked_in(link) {
-        link.bits_per_entry = original;
-    }
+    let links = &mut stored.links[..=filter];
+    cells.extend(
+        links
+            .iter_mut()
+            .map(|link| std::mem::take(&mut link.bitmap)),
+    );
+    cells[filter].truncate(stopped.loaded);
+    links[filter].link.bits_per_entry = stopped.bits_per_entry;
     Ok(Fields::Unfinished(stored.header()?, cells))
 }
 
@@ -428,7 +433,7 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
     // In a file, its object would be taken for one that lacks chunks.
     if stored
         .iter()
-        .any(|stored| Unfinished::marked_in(&stored.link).is_some())
+        .any(|stored| marked_in(&stored.link).is_some())
     {
         return Err("bits per entry with the mark of a half loaded filter".into());
     }
