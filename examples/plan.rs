@@ -22,8 +22,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use redis::{Connection, RedisResult};
-use valkeybloom::bloom::chunks::{self, Value};
-use valkeybloom::bloom::{Limits, Object, Time, dump};
+use valkeybloom_sketches::bloom::chunks::{self, Value};
+use valkeybloom_sketches::bloom::{Limits, Object, Time, dump};
 
 /// Counts the addresses of a list that are not in a filter.
 #[derive(Parser)]

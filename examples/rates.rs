@@ -4,7 +4,8 @@
 //! cargo run --release --no-default-features --example rates
 //! ```
 
-use valkeybloom::bloom::{Added, Fraction, Growth, Limits, Object, Params, Seed, Tightening, Time};
+use valkeybloom_sketches::bloom::{Added, Growth, Limits, Object, Params, Tightening, Time};
+use valkeybloom_sketches::{Fraction, Seed};
 
 #[allow(
     clippy::cast_precision_loss,

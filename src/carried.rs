@@ -1,6 +1,5 @@
 //! Values of sketches, as the server has them: saved, copied, moved and freed, and never looked into.
 
-use crate::bloom::carried::{Carried, Sketch};
 use crate::config;
 use crate::ffi::{
     AofWriter, Ctx, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
@@ -8,6 +7,7 @@ use crate::ffi::{
 };
 use crate::ledger::{self, Entered, Family, Footprint, Weighed};
 use crate::mover;
+use valkeybloom_sketches::carried::{Carried, Sketch};
 
 /// A value that is carried, and the ledger in which it is entered.
 pub type Kept = Entered<Carried>;

@@ -13,11 +13,12 @@ use std::ffi::CStr;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
-use crate::args::{Defaults, Maker};
-use crate::bloom::cuckoo::{self, ranges};
-use crate::bloom::{Fraction, Growth, Limits, Params, Seed, Tightening};
 use crate::ffi::{self, Ctx, Registration, Settable, Setting, TextSlot, Value};
-use crate::numerals::{double_text, integer, memory_amount};
+use valkeybloom_protocol::bloom::{Defaults, Maker};
+use valkeybloom_protocol::numerals::{double_text, integer, memory_amount};
+use valkeybloom_sketches::bloom::{Growth, Limits, Params, Tightening};
+use valkeybloom_sketches::cuckoo::{self, ranges};
+use valkeybloom_sketches::{Fraction, Seed};
 
 /// A setting: its names, its value, and which values are valid.
 struct Entry {

@@ -21,8 +21,8 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::bloom::work;
 use crate::ffi::{Ctx, DatabaseEvent, InfoWriter};
+use valkeybloom_sketches::work;
 
 /// A value's share of the sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

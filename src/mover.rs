@@ -2,10 +2,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::bloom::Relocate;
 use crate::config;
 use crate::ffi::Defrag;
 use crate::ledger::{self, Entered, Weighed};
+use valkeybloom_sketches::Relocate;
 
 /// Moves what is not large.
 pub struct Mover<'d>(pub &'d Defrag);

@@ -6,7 +6,8 @@
 use std::ffi::CStr;
 
 use crate::ffi::{Argv, Command, Ctx, Effect, Group, Keyspace, entry};
-use crate::reply::{Error, send_error};
+use crate::reply::send_error;
+use valkeybloom_protocol::error::Error;
 
 /// Refuses a command.
 fn refuse<'a>(ctx: Ctx<'a>, _keys: &mut Keyspace<'a>, _args: Argv<'a>) {

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use valkeybloom::bloom::{Cells, Fraction, Geometry};
+use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::bloom::{Cells, Geometry};
 
 use super::chart::{Axis, Curve, Row, curves, dots};
 

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use redis::cluster::ClusterClient;
 use tokio::runtime::Runtime;
-use valkeybloom::bloom::{Fraction, Growth};
-use valkeybloom::sharded::ShardedFilter;
+use valkeybloom_client::ShardedFilter;
+use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::bloom::Growth;
 
 use crate::harness::Server;
 use crate::harness::cluster::nodes;

@@ -6,7 +6,7 @@ mod batch;
 mod source;
 
 use libfuzzer_sys::fuzz_target;
-use valkeybloom::bloom::Width;
+use valkeybloom_sketches::Width;
 
 fuzz_target!(|bytes: &[u8]| {
     for width in Width::ALL {

@@ -1,14 +1,14 @@
 //! The words of a command. What is read is in range, does not depend on how its words are cased, and
 //! is read again when it is written out.
 
-use valkeybloom::bloom::cuckoo;
-use valkeybloom::bloom::{
-    Fraction, Growth, Kind, MAX_CAPACITY, New, Params, Shape, Tightening, Window,
-};
-use valkeybloom::internal::cuckoo as cuckoo_words;
-use valkeybloom::internal::{
-    Defaults, Delete, Error, InfoField, Insert, Maker, Origin, Reserve, Words, integer,
-};
+use valkeybloom_protocol::bloom::{Defaults, Delete, InfoField, Insert, Maker, Reserve};
+use valkeybloom_protocol::cuckoo as cuckoo_words;
+use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::numerals::integer;
+use valkeybloom_protocol::words::{Origin, Words};
+use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
+use valkeybloom_sketches::cuckoo;
+use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
 /// What stands between two words: the unit separator, which is rarely part of one.
 const BETWEEN: u8 = 0x1f;

@@ -1,6 +1,7 @@
 //! Many items at once, and each of them alone: the same answers, and the same bits.
 
-use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tightening, Time, dump};
+use valkeybloom_sketches::bloom::{Growth, Limits, Object, Params, Tightening, Time, dump};
+use valkeybloom_sketches::{Fraction, Seed};
 
 use super::source::Source;
 

@@ -1,7 +1,8 @@
 //! Bytes that may be a cuckoo filter.
 
-use valkeybloom::bloom::cuckoo::{Buckets, Cuckoo, Limits};
-use valkeybloom::bloom::{RdbWrite, cuckoo_wire as wire};
+use valkeybloom_sketches::RdbWrite;
+use valkeybloom_sketches::cuckoo::wire;
+use valkeybloom_sketches::cuckoo::{Buckets, Cuckoo, Limits};
 
 use super::bounded;
 use super::source::Source;

@@ -4,12 +4,13 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use valkeybloom::bloom::carried::{Carried, Sketch};
-use valkeybloom::bloom::chunks::{self, Partial, Value};
-use valkeybloom::bloom::{
-    Added, DecodeError, Dialect, Fraction, Growth, HEADER_BYTES, Kind, Limits, MAX_CAPACITY,
-    Object, Params, RdbWrite, Relocate, Seed, Shape, Tightening, Time, Window, dump, rdb,
+use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
+use valkeybloom_sketches::bloom::{
+    Added, Dialect, Growth, HEADER_BYTES, Kind, Limits, Object, Params, Shape, Tightening, Time,
+    Window, dump, rdb,
 };
+use valkeybloom_sketches::carried::{Carried, Sketch};
+use valkeybloom_sketches::{DecodeError, Fraction, MAX_CAPACITY, RdbWrite, Relocate, Seed};
 
 use super::cuckoo;
 use super::source::{Parts, Source};

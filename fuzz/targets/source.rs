@@ -1,6 +1,6 @@
 //! What the targets make of an input's bytes.
 
-use valkeybloom::bloom::{DecodeError, RdbRead, Seed};
+use valkeybloom_sketches::{DecodeError, RdbRead, Seed};
 
 /// What a plain object is made of, as its dump says it.
 pub struct Parts {

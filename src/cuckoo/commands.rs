@@ -2,17 +2,19 @@
 
 use std::ops::Range;
 
-use crate::args::Words;
-use crate::bloom::cuckoo::{Cuckoo, Params, Refusal, Shape};
-use crate::bloom::cuckoo_wire::{self as wire, HeaderError};
-use crate::commands::{items, key, origin, reserved};
+use crate::bloom::commands::{items, key, origin, reserved};
 use crate::config;
 use crate::ffi::{Argv, Ctx, Keyspace, Str};
-use crate::numerals::integer;
-use crate::reply::{CuckooError, Error, Reply, send, send_error};
+use crate::reply::{Reply, send, send_error};
+use valkeybloom_protocol::error::{CuckooError, Error};
+use valkeybloom_protocol::numerals::integer;
+use valkeybloom_protocol::words::Words;
+use valkeybloom_sketches::cuckoo::wire;
+use valkeybloom_sketches::cuckoo::wire::HeaderError;
+use valkeybloom_sketches::cuckoo::{Cuckoo, Params, Refusal, Shape};
 
-use super::args::{Insert, reserve as parse_reserve};
 use super::keys::{Reader, Writer, limits_for};
+use valkeybloom_protocol::cuckoo::{Insert, reserve as parse_reserve};
 
 /// CF.EXISTS key item
 pub fn exists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {

@@ -2,12 +2,12 @@
 
 use std::ffi::CStr;
 
-use crate::bloom::cuckoo::{Cuckoo, Limits, Params, StoredOutline};
-use crate::bloom::cuckoo_wire;
+use crate::bloom::keys::{Change, found, held};
 use crate::config;
 use crate::ffi::{Access, Ctx, Key, Keyspace, Piece, Str};
-use crate::keyspace::{Change, found, held};
-use crate::reply::{CuckooOption, Error};
+use valkeybloom_protocol::error::{CuckooOption, Error};
+use valkeybloom_sketches::cuckoo::wire as cuckoo_wire;
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Params, StoredOutline};
 
 use super::stored::Stored;
 

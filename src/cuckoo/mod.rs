@@ -1,6 +1,5 @@
 //! Cuckoo filters in a server: their commands, keys and values, and how the words of the commands are read.
 
-pub mod args;
 mod commands;
 mod keys;
 mod stored;

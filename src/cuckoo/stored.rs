@@ -1,11 +1,11 @@
 //! What a key holds, and what the server does with it: save, load, copy, move, free.
 
-use crate::bloom::cuckoo::Cuckoo;
-use crate::bloom::cuckoo_wire as wire;
 use crate::config;
 use crate::ffi::{AofWriter, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle};
 use crate::ledger::{self, Entered, Family, Footprint, Weighed};
 use crate::mover;
+use valkeybloom_sketches::cuckoo::Cuckoo;
+use valkeybloom_sketches::cuckoo::wire;
 
 /// What a key holds, and the ledger in which it is entered.
 pub type Stored = Entered<Cuckoo>;

@@ -5,9 +5,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use valkeybloom::bloom::{
-    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, dump,
+use valkeybloom_sketches::bloom::{
+    Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, dump,
 };
+use valkeybloom_sketches::{Fraction, Seed};
 
 use super::{Client, Reply};
 

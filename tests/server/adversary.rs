@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
 
 use siphasher::sip::SipHasher13;
-use valkeybloom::bloom::Seed;
+use valkeybloom_sketches::Seed;
 
 use crate::harness::{Client, Reply, Server, int, ok};
 use crate::protocols::field;

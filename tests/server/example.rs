@@ -1,21 +1,23 @@
 //! The examples as programs, built from the sources of this run: `cargo test --test server` alone
 //! would leave them as they are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
 pub fn program(name: &str) -> PathBuf {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(build).join(name)
+    folder().join("examples").join(name)
 }
 
-/// Those of the tests.
-const FEATURES: &str = if cfg!(feature = "cli") {
-    "cli"
-} else {
-    "client"
-};
+/// The program `valkeybloom`.
+pub fn valkeybloom() -> PathBuf {
+    folder().join("valkeybloom")
+}
+
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(build)
+}
 
 fn build() -> PathBuf {
     // This is target/profile/deps/server-….
@@ -26,8 +28,8 @@ fn build() -> PathBuf {
         .expect("it lies in the target folder");
     // With the profile and the features of the tests, so that nothing is built twice.
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--locked", "--profile", "test"])
-        .args(["--features", FEATURES])
+        .args(["build", "--quiet", "--locked", "--workspace"])
+        .args(["--profile", "test", "--bin", "valkeybloom"])
         .args([
             "--example",
             "mneme",
@@ -44,5 +46,5 @@ fn build() -> PathBuf {
         status.is_ok_and(|status| status.success()),
         "the examples can't be built"
     );
-    target.join("debug/examples")
+    target.join("debug")
 }

@@ -26,9 +26,9 @@ mod ledger;
 mod makers;
 mod memory;
 mod merge;
-#[path = "../core/murmur.rs"]
+#[path = "../../crates/sketches/tests/core/murmur.rs"]
 mod murmur;
-#[path = "../core/cuckoo/naive.rs"]
+#[path = "../../crates/sketches/tests/core/cuckoo/naive.rs"]
 mod naive;
 mod pages;
 mod periods;
@@ -49,13 +49,11 @@ mod replies;
 mod retold;
 mod scripting;
 mod settings;
-#[cfg(feature = "client")]
 mod sharded;
 mod sketches;
 mod smoke;
 mod soak;
 mod sums;
-#[cfg(feature = "cli")]
 mod tool;
 mod travel;
 mod usage;

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::fs;
 
-use valkeybloom::bloom::Seed;
+use valkeybloom_sketches::Seed;
 
 use crate::aof::{Log, commands, on_log_of, wire};
 use crate::harness::{Builder, Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};

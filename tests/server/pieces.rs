@@ -3,8 +3,8 @@
 
 use std::fmt::Display;
 
-use valkeybloom::bloom::chunks::{self, Value};
-use valkeybloom::bloom::{Limits, Object};
+use valkeybloom_sketches::bloom::chunks::{self, Value};
+use valkeybloom_sketches::bloom::{Limits, Object};
 
 use crate::harness::{Client, Reply, bulk, ok};
 

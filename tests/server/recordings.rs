@@ -187,7 +187,6 @@ pub fn restore(client: &mut Client, object: &Recorded) -> Vec<u8> {
 }
 
 /// A server for each program, with what that wrote, and a check that another one has all of it.
-#[cfg(feature = "cli")]
 pub fn stand_ins() -> Vec<(Server, impl Fn(&Server))> {
     let stand_in = |program: &'static Program| {
         let recorded = program.objects();

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use valkeybloom::bloom::{
-    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, Window, chunks,
+use valkeybloom_sketches::bloom::{
+    Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window, chunks,
 };
+use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::harness::Client;
 use crate::pieces::{Pieces, pieces};

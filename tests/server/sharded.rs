@@ -10,8 +10,9 @@ use redis::ProtocolVersion;
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use tokio::runtime::Runtime;
-use valkeybloom::bloom::{Fraction, Growth};
-use valkeybloom::sharded::{Error, ShardedFilter, shard_of};
+use valkeybloom_client::{Error, ShardedFilter, shard_of};
+use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::bloom::Growth;
 
 use crate::cluster::{migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS as PRIMARIES, SLOTS, id, is_primary};

@@ -1,6 +1,6 @@
 //! Bytes that no command makes, and that are an object all the same.
 
-use valkeybloom::bloom::dump;
+use valkeybloom_sketches::bloom::dump;
 
 use crate::aof::{rewrite_aof, with_command_log};
 use crate::forged::{Forged, ForgedFilter};

@@ -1,9 +1,9 @@
 //! Mutated bytes, most of which are no object: whatever is accepted acts as one.
 
-use valkeybloom::bloom::{
-    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, Window, chunks,
-    dump,
+use valkeybloom_sketches::bloom::{
+    Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window, chunks, dump,
 };
+use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::forged::{Forged, ForgedFilter, PREFIX, Rdb, rdb_version, refuses, seal};
 use crate::harness::{Client, Reply, Server, error, int, ok, simple, wait_until};

@@ -239,7 +239,7 @@ fn errors_are_those_of_the_server() {
 /// The texts in the source, of which some have gaps.
 #[test]
 fn no_error_is_missing() {
-    let source = include_str!("../../../src/reply.rs");
+    let source = include_str!("../../../crates/protocol/src/error.rs");
     let codes = ["ERR ", "OOM ", "WRONGTYPE ", "BUSYKEY "];
     let texts = source.split('"').skip(1).step_by(2);
     let texts: Vec<&str> = texts

@@ -1,6 +1,6 @@
 //! What a log holds of each command.
 
-use valkeybloom::bloom::Seed;
+use valkeybloom_sketches::Seed;
 
 use crate::aof::Log;
 use crate::harness::{Reply, Server, array, error, int, ok, wait_until};

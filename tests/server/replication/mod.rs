@@ -5,7 +5,8 @@ mod workload;
 
 use std::collections::BTreeMap;
 
-use valkeybloom::bloom::{Fraction, Growth, Limits, Object, Params, Seed, Tightening, dump};
+use valkeybloom_sketches::bloom::{Growth, Limits, Object, Params, Tightening, dump};
+use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::aof::rewrite_aof;
 use crate::configured::{OTHER_SETTINGS, configure, other_settings};

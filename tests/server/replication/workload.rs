@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use valkeybloom::bloom::{
-    Fraction, Growth, Kind, Limits, Object, Params, Seed, Shape, Tightening, Time, Window, chunks,
-    dump,
+use valkeybloom_sketches::bloom::{
+    Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window, chunks, dump,
 };
+use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::harness::{Client, Reply, ok};
 use crate::pieces::{Pieces, split};

@@ -8,7 +8,8 @@ mod keys;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use valkeybloom::bloom::{Cells, Fraction, Geometry};
+use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::bloom::{Cells, Geometry};
 
 use crate::harness::{Client, Reply, Server, array, bulk, digest, error, int, ok};
 use crate::protocols::{field, in_both_protocols, truth, truths, with_fixed_seed};

@@ -12,7 +12,7 @@ mod sentinels;
 use std::env;
 use std::time::{Duration, Instant};
 
-use valkeybloom::bloom::dump;
+use valkeybloom_sketches::bloom::dump;
 
 use crate::pieces::object;
 use crate::random;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use flate2::{Compression, write::GzEncoder};
 use tokio::runtime::Runtime;
-use valkeybloom::sharded::ShardedFilter;
+use valkeybloom_client::ShardedFilter;
 
 use crate::cluster::slot;
 use crate::harness::cluster::{Cluster, id, nodes};

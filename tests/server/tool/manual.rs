@@ -4,15 +4,15 @@ use std::env;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use crate::example::valkeybloom;
 use crate::harness::{Reply, Server};
 
 const MANUAL: &str = include_str!("../../../docs/tool.md");
 
 /// What a terminal shows of a command, but for how far it is.
 fn shown(line: &str, folder: &Path) -> String {
-    let program = Path::new(env!("CARGO_BIN_EXE_valkeybloom"))
-        .parent()
-        .expect("it is in a folder");
+    let file = valkeybloom();
+    let program = file.parent().expect("it is in a folder");
     let path = env::var("PATH").expect("there is a path");
     let output = Command::new("sh")
         .args(["-c", line])

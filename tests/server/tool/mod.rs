@@ -18,6 +18,7 @@ use std::thread;
 
 use serde_json::Value;
 
+use crate::example::valkeybloom;
 use crate::harness::{Client, Reply, Server};
 
 /// What a run of the program came to.
@@ -28,7 +29,7 @@ struct Run {
 }
 
 fn command(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_valkeybloom"));
+    let mut command = Command::new(valkeybloom());
     command.args(args).stdin(Stdio::null());
     command
 }

@@ -3,13 +3,14 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use crate::example::valkeybloom;
 use crate::harness::Server;
 
 use super::{command, ended, numbered, run, url};
 
 /// What a terminal gets to see.
 fn on_terminal(words: &[&str], no_color: bool) -> String {
-    let line = format!("{} {}", env!("CARGO_BIN_EXE_valkeybloom"), words.join(" "));
+    let line = format!("{} {}", valkeybloom().display(), words.join(" "));
     let mut script = Command::new("script");
     script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
     script

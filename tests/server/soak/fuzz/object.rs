@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use valkeybloom::bloom::{Cells, Fraction, Geometry};
+use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::bloom::{Cells, Geometry};
 
 use super::super::clock;
 use super::FILTER_LIMIT;

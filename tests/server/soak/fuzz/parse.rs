@@ -1,6 +1,7 @@
 //! The words of a command as the contract reads them.
 
-use valkeybloom::bloom::{Fraction, Tightening};
+use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::bloom::Tightening;
 
 use super::errors::{BAD_CURSOR, BAD_TTL, Errors};
 use super::object::{CAPACITY, ERROR_RATE, EXPANSION, Shape, TIGHTENING, Window};

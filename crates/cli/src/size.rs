@@ -1,0 +1,371 @@
+//! `valkeybloom size`: what a filter takes, before there is one, or of one that is there.
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+
+use clap::Args;
+use redis::{FromRedisValue, Value, cmd};
+use serde_json::json;
+
+use valkeybloom_client::shard_capacity;
+use valkeybloom_sketches::bloom::{Kind, Limits, Params, Plan, Refusal, Shape, Tightening, Window};
+use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
+
+use super::failure::{Failure, Result, shown};
+use super::options::{self, FilterOptions};
+use super::report::{Report, grouped, ratio};
+use super::server::{Server, Tls};
+
+/// What a server keeps of each object besides, and counts.
+const STORED_BYTES: u64 = 8;
+
+/// The most shards that are tried: a cluster has as many slots.
+const MOST_SHARDS: u32 = 16_384;
+
+/// Tell what a filter takes
+#[derive(Args)]
+pub struct Size {
+    /// Number of items, like 100M or 2.5k; with a window, in one period
+    #[arg(long, value_name = "N", value_parser = options::items, required_unless_present = "of")]
+    items: Option<u64>,
+    /// The error rate
+    #[arg(long, value_name = "P", value_parser = options::rate, required_unless_present = "of")]
+    rate: Option<Fraction>,
+    /// Start with a filter for N items, and let it grow
+    #[arg(long, value_name = "N", value_parser = options::items, conflicts_with = "nonscaling")]
+    growing_from: Option<u64>,
+    #[command(flatten)]
+    filter: FilterOptions,
+    /// Length of a period, like 1h: items expire
+    #[arg(long, value_name = "TIME", value_parser = options::duration_ms, requires = "periods")]
+    window: Option<u64>,
+    /// Number of periods that an item is found for
+    #[arg(long, value_name = "N", requires = "window")]
+    periods: Option<u64>,
+    /// Items can be removed
+    #[arg(long, conflicts_with = "window")]
+    counting: bool,
+    /// Spread it over N keys; without N, or with 0, over the fewest that the limits admit
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
+    shards: Option<u32>,
+    /// bf.bloom-filter-max-memory-usage of the server
+    #[arg(long, value_name = "BYTES", value_parser = options::bytes, default_value = "64mb")]
+    filter_limit: u64,
+    /// bf.bloom-memory-usage-limit of the server; 0: none
+    #[arg(long, value_name = "BYTES", value_parser = options::bytes, default_value = "0")]
+    object_limit: u64,
+    /// Tell it of a filter that is there
+    #[arg(long, num_args = 2, value_names = ["URL", "KEY"],
+        conflicts_with_all = ["items", "growing_from", "nonscaling", "expansion", "window", "counting", "shards",
+            "filter_limit", "object_limit"])]
+    of: Option<Vec<String>>,
+}
+
+impl Size {
+    pub fn run(&self, tls: &Tls, json: bool) -> Result<()> {
+        match (&self.of, self.items, self.rate) {
+            (Some(of), _, _) => {
+                let server = Server::connect(&of[0], tls)?;
+                existing(&server, of[1].as_bytes(), self.rate)?.end(json, Ok(()))
+            }
+            (None, Some(items), Some(rate)) => self.planned(items, rate, json),
+            _ => Err(Failure::usage("--items and --rate are needed")),
+        }
+    }
+
+    fn planned(&self, items: u64, rate: Fraction, json: bool) -> Result<()> {
+        let limits = self.limits();
+        let fewest = || {
+            let all = (1..=MOST_SHARDS).filter_map(NonZeroU32::new);
+            let mut fit = all.filter(|&shards| {
+                let of_shard = self.shape(items, rate, shards);
+                of_shard.is_some_and(|(shape, items)| shape.plan(items, limits).is_ok())
+            });
+            fit.next()
+        };
+        let shards = match self.shards.map(NonZeroU32::new) {
+            None => NonZeroU32::MIN,
+            Some(Some(shards)) => shards,
+            Some(None) => fewest().ok_or_else(|| {
+                Failure::new(format!("more than {MOST_SHARDS} shards would be needed"))
+            })?,
+        };
+        let window = || Failure::usage("a window has 1 to 1440 periods");
+        let (shape, items_of_shard) = self.shape(items, rate, shards).ok_or_else(window)?;
+        let planned = shape.plan(items_of_shard, limits);
+        let admitted = planned.is_ok();
+        let unlimited = || shape.plan(items_of_shard, Limits::NONE);
+        let plan = planned.or_else(|refusal| match refusal {
+            Refusal::MemoryLimit => unlimited(),
+            other => Err(other),
+        });
+        let plan = plan.map_err(|refusal| Failure::new(refused(refusal)))?;
+
+        let mut report = Report::default();
+        report.number("items", items);
+        report.row("error rate", rate.get().to_string(), rate.get());
+        if self.shards.is_some() {
+            report.number("shards", shards.get().into());
+            report.number("capacity of a shard", shape.params.capacity);
+        }
+        let held = items.saturating_mul(shape.most_periods());
+        describe(&mut report, &plan, held, shards);
+        let (reach, refusal) = shape.reach(limits);
+        let (text, limit) = self.limit(&shape, reach, refusal);
+        report.row("limit", text, limit);
+        let key = if self.shards.is_some() {
+            "key:0"
+        } else {
+            "key"
+        };
+        let command = self.command(key, &shape);
+        let others = match shards.get() {
+            1 => String::new(),
+            shards => format!("   (and so on, up to key:{})", shards - 1),
+        };
+        report.row("command", command.clone() + &others, command);
+        let refused = || {
+            let way_out = self.way_out(&plan);
+            Failure::new(format!("a server with these limits refuses it: {way_out}"))
+        };
+        report.end(json, admitted.then_some(()).ok_or_else(refused))
+    }
+
+    /// What a shard is to be, and how many items it takes; `None` for a window that can't be.
+    fn shape(&self, items: u64, rate: Fraction, shards: NonZeroU32) -> Option<(Shape, u64)> {
+        let kind = match (self.window, self.periods) {
+            (Some(ms), Some(periods)) => Kind::Windowed(Window::new(ms, periods)?),
+            _ if self.counting => Kind::Counting,
+            _ => Kind::Plain,
+        };
+        let capacity = self.growing_from.unwrap_or(items);
+        let params = self.filter.params(shard_capacity(capacity, shards), rate);
+        Some((Shape { params, kind }, shard_capacity(items, shards)))
+    }
+
+    fn limits(&self) -> Limits {
+        Limits {
+            filter_bytes: self.filter_limit,
+            object_bytes: match self.object_limit {
+                0 => u64::MAX,
+                bytes => bytes.saturating_sub(STORED_BYTES),
+            },
+            saturate: false,
+        }
+    }
+
+    /// What stops its growth, and at how many items.
+    fn limit(
+        &self,
+        shape: &Shape,
+        reach: u64,
+        refusal: Option<Refusal>,
+    ) -> (String, serde_json::Value) {
+        let (name, bytes) = match refusal {
+            None => return ("none".to_owned(), serde_json::Value::Null),
+            Some(Refusal::Full) => ("NONSCALING", None),
+            Some(Refusal::RateTooSmall) => ("error rate", None),
+            Some(Refusal::MemoryLimit | Refusal::OutOfMemory) => {
+                let of_object = Limits {
+                    filter_bytes: u64::MAX,
+                    ..self.limits()
+                };
+                if shape.reach(of_object).0 > reach {
+                    ("bf.bloom-filter-max-memory-usage", Some(self.filter_limit))
+                } else {
+                    ("bf.bloom-memory-usage-limit", Some(self.object_limit))
+                }
+            }
+        };
+        let size = bytes.map_or(String::new(), |bytes| format!(" {}", grouped(bytes)));
+        let text = format!("{name}{size}, at {} items", grouped(reach));
+        (
+            text,
+            json!({ "name": name, "bytes": bytes, "items": reach }),
+        )
+    }
+
+    fn command(&self, key: &str, shape: &Shape) -> String {
+        let Params {
+            capacity,
+            error_rate,
+            ..
+        } = shape.params;
+        let kind = match shape.kind {
+            Kind::Plain => String::new(),
+            Kind::Windowed(window) => {
+                format!(
+                    " WINDOW {} PERIODS {}",
+                    window.period_ms(),
+                    window.periods()
+                )
+            }
+            Kind::Counting => " COUNTING".to_owned(),
+        };
+        let words = self.filter.words();
+        format!(
+            "BF.RESERVE {key} {} {capacity}{words}{kind}",
+            error_rate.get()
+        )
+    }
+
+    fn way_out(&self, plan: &Plan) -> String {
+        let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
+        match largest {
+            Some(bytes) if bytes > self.filter_limit => {
+                format!("set bf.bloom-filter-max-memory-usage to {bytes} there, or use --shards")
+            }
+            _ => format!(
+                "set bf.bloom-memory-usage-limit to {} there, or use --shards",
+                plan.full_bytes + STORED_BYTES
+            ),
+        }
+    }
+}
+
+fn refused(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::RateTooSmall => "that rate is too small for the last filters of its stack",
+        Refusal::Full | Refusal::MemoryLimit | Refusal::OutOfMemory => {
+            "no memory is large enough for that"
+        }
+    }
+}
+
+/// What a plan takes, in all shards, for so many items that it holds at most.
+fn describe(report: &mut Report, plan: &Plan, items: u64, shards: NonZeroU32) {
+    let shards = u64::from(shards.get());
+    let of_shards = |bytes: u64| bytes.saturating_add(STORED_BYTES).saturating_mul(shards);
+    report.number("bytes when made", of_shards(plan.first_bytes));
+    let full = of_shards(plan.full_bytes);
+    report.number("bytes when full", full);
+    let each = ratio(full, items);
+    report.row("bytes an item", format!("{each:.2}"), each);
+    report.number("filters", plan.filters.len() as u64 * shards);
+    let hashes: Vec<u32> = plan.filters.iter().map(|(_, size)| size.hashes).collect();
+    let text: Vec<String> = hashes.iter().map(u32::to_string).collect();
+    report.row("hash functions", text.join(" "), hashes);
+}
+
+/// What other modules do not tell.
+const UNKNOWN: &str = "unknown to this server";
+
+/// An estimate, in two digits.
+fn two_digits(rate: f64) -> String {
+    let rounded = format!("{rate:.1e}").parse().unwrap_or(rate);
+    f64::to_string(&rounded)
+}
+
+/// What is to say of a filter on a server.
+fn existing(server: &Server, key: &[u8], rate: Option<Fraction>) -> Result<Report> {
+    let what = || format!("could not ask for {} at", shown(key));
+    let failed = |fault| server.failure(&what(), &fault);
+    let kind: String = server.get(key, cmd("TYPE").arg(key)).map_err(failed)?;
+    let info = Info::of(server, key).map_err(failed)?;
+    let (items, capacity, bytes) = info.sums();
+
+    let mut report = Report::default();
+    report.row("type", &kind, kind.clone());
+    report.number("items", items);
+    report.number("capacity", capacity);
+    let full = ratio(items, capacity) * 100.0;
+    report.row("full", format!("{full:.1} %"), full / 100.0);
+    report.number("bytes", bytes);
+    let each = ratio(bytes, items);
+    report.row("bytes an item", format!("{each:.2}"), each);
+    report.number("filters", info.get("Number of filters").unwrap_or(0));
+    let requested: Option<f64> = info.get("Error rate");
+    let now: Option<f64> = info.get("Estimated error rate");
+    for (name, text, value) in [
+        (
+            "error rate",
+            requested.map(|rate| rate.to_string()),
+            requested,
+        ),
+        ("error rate now", now.map(two_digits), now),
+    ] {
+        let text = text.unwrap_or_else(|| UNKNOWN.to_owned());
+        report.row(name, text, value);
+    }
+    let reach: Option<u64> = match info.get::<u64>("Expansion rate") {
+        None => Some(capacity),
+        Some(_) => info.get("Max scaled capacity"),
+    };
+    let text = match reach {
+        None => UNKNOWN.to_owned(),
+        Some(MAX_CAPACITY) => "any number of items".to_owned(),
+        Some(reach) => format!("{} items", grouped(reach)),
+    };
+    report.row("can grow to", text, reach);
+    if let Some(rate) = rate.or(requested.and_then(Fraction::new)) {
+        anew(&mut report, &info, &kind, rate)?;
+    }
+    Ok(report)
+}
+
+/// What the same items would take in a filter that is reserved for them.
+fn anew(report: &mut Report, info: &Info, kind: &str, rate: Fraction) -> Result<()> {
+    let (items, _, bytes) = info.sums();
+    let window = info.get("Window").zip(info.get("Periods"));
+    let window = window.and_then(|(ms, periods)| Window::new(ms, periods));
+    let periods = info.get("Live periods").unwrap_or(1).max(1);
+    let filter = FilterOptions {
+        nonscaling: info.get::<u64>("Expansion rate").is_none(),
+        expansion: info.get("Expansion rate").unwrap_or(2),
+    };
+    let shape = Shape {
+        params: Params {
+            tightening: Tightening::HALF,
+            ..filter.params(items.div_ceil(periods).max(1), rate)
+        },
+        kind: match window {
+            Some(window) => Kind::Windowed(window),
+            None if kind == "bloomfltx" => Kind::Counting,
+            None => Kind::Plain,
+        },
+    };
+    let plan = shape.plan(shape.params.capacity, Limits::NONE);
+    let plan = plan.map_err(|refusal| Failure::new(refused(refusal)))?;
+    // Of a window, as many periods as there are now.
+    let bytes_anew = match window {
+        Some(_) => plan.full_bytes / shape.most_periods() * periods,
+        None => plan.full_bytes + STORED_BYTES,
+    };
+    report.number("bytes if reserved for its items", bytes_anew);
+    let saved = bytes.saturating_sub(bytes_anew);
+    let percent = ratio(saved, bytes) * 100.0;
+    report.row(
+        "saved by that",
+        format!("{} ({percent:.1} %)", grouped(saved)),
+        saved,
+    );
+    Ok(())
+}
+
+/// A reply to BF.INFO, of whichever module.
+pub struct Info(HashMap<String, Value>);
+
+impl Info {
+    pub fn of(server: &Server, key: &[u8]) -> Result<Self, super::failure::Fault> {
+        Ok(Self(server.get(key, cmd("BF.INFO").arg(key))?))
+    }
+
+    pub fn get<T: FromRedisValue>(&self, name: &str) -> Option<T> {
+        let value = self.0.get(name).filter(|value| **value != Value::Nil)?;
+        T::from_redis_value(value.clone()).ok()
+    }
+
+    pub fn fields(&self) -> &HashMap<String, Value> {
+        &self.0
+    }
+
+    /// Items, capacity and bytes.
+    pub fn sums(&self) -> (u64, u64, u64) {
+        let number = |name| self.get(name).unwrap_or(0);
+        (
+            number("Number of items inserted"),
+            number("Capacity"),
+            number("Size"),
+        )
+    }
+}

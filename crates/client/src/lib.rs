@@ -1,0 +1,602 @@
+//! One logical filter over N keys of a cluster, for more items than one key or machine can hold.
+//!
+//! The filter `name` is the keys `name:0` … `name:N-1`, and an item is in the shard whose number is
+//! its CRC-32 (IEEE) modulo N. Any language's standard library has that checksum, and it shares nothing
+//! with the filters' hash, so the items of a shard look random to its filter. N is part of the data: it
+//! can't be changed without adding every item again.
+//!
+//! A lookup goes to one shard, so the error rate of the whole is that of a shard; there is nothing to
+//! tighten. The shards divide the capacity: see [`shard_capacity`].
+//!
+//! ```no_run
+//! use std::num::NonZeroU32;
+//! use std::time::Duration;
+//! use valkeybloom_client::ShardedFilter;
+//! use valkeybloom_sketches::Fraction;
+//! use valkeybloom_sketches::bloom::Growth;
+//!
+//! # async fn crawl() -> Result<(), Box<dyn std::error::Error>> {
+//! let nodes = ["redis://10.0.0.1/", "redis://10.0.0.2/", "redis://10.0.0.3/"];
+//! let connection = redis::cluster::ClusterClient::new(nodes)?.get_async_connection().await?;
+//! let (shards, one) = (NonZeroU32::new(24).unwrap(), NonZeroU32::MIN);
+//! let seen = ShardedFilter::new(connection, "seen", shards)?
+//!     .acknowledged_by(one, Duration::from_secs(1));
+//!
+//! // A billion items at 1 %, 50 MB a shard.
+//! let rate = Fraction::new(0.01).unwrap();
+//! seen.create(1_000_000_000, rate, Growth::Fixed).await?;
+//! let items = ["https://example.org/", "https://example.org/elsewhere"];
+//! for (item, added) in items.iter().zip(seen.add(&items).await) {
+//!     match added {
+//!         Ok(new) => println!("{item}: {}", if new { "new" } else { "known" }),
+//!         Err(error) => println!("{item}: try again: {error}"),
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
+use redis::{Cmd, FromRedisValue, Pipeline, RedisError, ServerError, Value};
+
+use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::bloom::Growth;
+
+/// The most items in one command: some milliseconds in which the server serves nobody else.
+const COMMAND_ITEMS: usize = 10_000;
+/// The most bytes of items in one command with more than one item.
+const COMMAND_BYTES: usize = 16 << 20;
+/// How long a command may take by default.
+const TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Why something failed, or is not known to have succeeded.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name holds a brace. The part of a key in braces alone chooses its slot, so all shards would
+    /// be on one node.
+    Name,
+    /// The shard's node can't be reached, or refused: `ERR not found` for a shard that was never
+    /// created, `ERR non scaling filter is full`.
+    Node(RedisError),
+    /// The shard's node has not answered in time. The command may still take effect.
+    Timeout,
+    /// The shard's primary has it, but only this many replicas acknowledged it in time.
+    Unacknowledged {
+        /// Number of replicas.
+        replicas: u64,
+    },
+    /// Not tried, because something before it in its shard failed.
+    NotTried,
+    /// The shard's node gave a reply that this module does not give.
+    Unexpected,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name => f.write_str("the name of a sharded filter can't hold braces"),
+            Self::Node(error) => error.fmt(f),
+            Self::Timeout => f.write_str("the shard's node did not answer in time"),
+            Self::Unacknowledged { replicas } => {
+                write!(f, "acknowledged by {replicas} replicas only")
+            }
+            Self::NotTried => f.write_str("not tried, since an item before it failed"),
+            Self::Unexpected => f.write_str("the shard's node gave an unexpected answer"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Node(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<RedisError> for Error {
+    fn from(error: RedisError) -> Self {
+        Self::Node(error)
+    }
+}
+
+impl From<ServerError> for Error {
+    fn from(error: ServerError) -> Self {
+        Self::Node(error.into())
+    }
+}
+
+/// The number of the shard that an item is in, from 0.
+#[must_use]
+pub fn shard_of(item: impl AsRef<[u8]>, shards: NonZeroU32) -> u32 {
+    crc32fast::hash(item.as_ref()) % shards
+}
+
+/// Capacity of each shard of a filter for `capacity` items: an even share *s*, and 5·√(*s*·(1−1/N)) more.
+///
+/// Shares are not even: a shard's is binomial, with a standard deviation of √(*s*·(1−1/N)). One shard in
+/// three million exceeds five of them when all `capacity` items are in, so that a non-scaling filter does
+/// not refuse items and a scaling one need not grow. At a million items a shard that costs 0.5 % of memory.
+#[must_use]
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a few digits of the square root are enough"
+)]
+pub fn shard_capacity(capacity: u64, shards: NonZeroU32) -> u64 {
+    let share = capacity.div_ceil(u64::from(shards.get()));
+    let variance = share as f64 * (1.0 - 1.0 / f64::from(shards.get()));
+    share.saturating_add((5.0 * variance.sqrt()).ceil() as u64)
+}
+
+/// Sums over all shards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    /// Capacity of the shards: more than was requested, see [`shard_capacity`].
+    pub capacity: u64,
+    /// Bytes of memory.
+    pub bytes: u64,
+    /// Number of filters, at least one per shard.
+    pub filters: u64,
+    /// Number of items that were new when they were added.
+    pub items: u64,
+}
+
+/// How many replicas have to acknowledge a write, and within what time.
+#[derive(Clone, Copy)]
+struct Acknowledgement {
+    replicas: NonZeroU32,
+    timeout: Duration,
+}
+
+/// A filter spread over keys of a cluster. A clone is another handle to the same filter, and cheap.
+///
+/// A batch becomes one command per shard, or one for each 10,000 items of it; shards are queried in
+/// parallel. The larger the batches, the better: a few thousand items per shard. The task that awaits a
+/// batch assembles it; more than one task keeps more than one processor busy.
+#[derive(Clone)]
+pub struct ShardedFilter {
+    connection: ClusterConnection,
+    keys: Arc<[String]>,
+    timeout: Duration,
+    acknowledgement: Option<Acknowledgement>,
+}
+
+impl fmt::Debug for ShardedFilter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardedFilter")
+            .field("keys", &self.keys)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ShardedFilter {
+    /// The filter with this name and number of shards. Sends nothing to the cluster yet.
+    ///
+    /// Queries go to primaries. A connection that reads from replicas uses one in place of a primary that
+    /// is gone; it may not know the latest items.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Name`].
+    pub fn new(
+        connection: ClusterConnection,
+        name: &str,
+        shards: NonZeroU32,
+    ) -> Result<Self, Error> {
+        if name.contains(['{', '}']) {
+            return Err(Error::Name);
+        }
+        Ok(Self {
+            connection,
+            keys: (0..shards.get()).map(|at| format!("{name}:{at}")).collect(),
+            timeout: TIMEOUT,
+            acknowledgement: None,
+        })
+    }
+
+    /// Sets how long one command may take, including the time in which the connection finds its node
+    /// again: 5 seconds by default. The connection's own timeouts and retries end it earlier if they are
+    /// shorter; by default they are minutes.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Lets a write succeed only when this many replicas of its shard's primary acknowledge it (`WAIT`)
+    /// within the timeout, at least a millisecond, which is added to that of the command.
+    ///
+    /// An acknowledged item then outlives the primary, if one of those replicas takes its place. The
+    /// server prefers the most up-to-date replica; it is certain if `replicas` is all that there are.
+    /// Everything else on this connection waits as well.
+    ///
+    /// After a command that changed nothing `WAIT` does not wait, although the items found may still be on
+    /// their way to replicas. Then a key `{name:i}:sync` is set, for a millisecond, to wait for that.
+    #[must_use]
+    pub fn acknowledged_by(mut self, replicas: NonZeroU32, timeout: Duration) -> Self {
+        self.acknowledgement = Some(Acknowledgement {
+            replicas,
+            timeout: timeout.max(Duration::from_millis(1)),
+        });
+        self
+    }
+
+    /// Creates the shards that do not exist, for a total of `capacity` items (1 to 2⁶³−1) at this error
+    /// rate. Existing ones stay as they are, so several clients may create the same filter at once, and
+    /// may try again after a failure.
+    ///
+    /// # Errors
+    ///
+    /// That of the first shard that was not created.
+    pub async fn create(
+        &self,
+        capacity: u64,
+        error_rate: Fraction,
+        growth: Growth,
+    ) -> Result<(), Error> {
+        let capacity = shard_capacity(capacity, self.shards());
+        let created = self.keys.iter().map(|key| {
+            let mut reserve = redis::cmd("BF.RESERVE");
+            reserve.arg(key).arg(error_rate.get()).arg(capacity);
+            match growth {
+                Growth::Fixed => reserve.arg("NONSCALING"),
+                Growth::By(factor) => reserve.arg("EXPANSION").arg(factor.get()),
+            };
+            self.write(key, reserve)
+        });
+        let created = join_all(created).await;
+        created.into_iter().try_for_each(|reply| reply.map(drop))
+    }
+
+    /// Adds items, and returns for each, in order, whether it was new. Of equal items only the first one
+    /// is. A false positive counts as not new.
+    ///
+    /// If a shard fails, each of its items gets an error, and the others their answers. An item with an
+    /// error may have been added all the same; adding it again does no harm, except that it is then not
+    /// new. The connection itself also retries if a node is lost or a slot moves.
+    ///
+    /// Shards are not created: a missing one is `ERR not found`.
+    pub async fn add(&self, items: &[impl AsRef<[u8]>]) -> Vec<Result<bool, Error>> {
+        self.each(items, true).await
+    }
+
+    /// Returns for each item, in order, whether it was added: `true` for all that were, and for others at
+    /// the error rate.
+    ///
+    /// If a shard fails, each of its items gets an error, and the others their answers. A missing shard has
+    /// no items.
+    pub async fn ask(&self, items: &[impl AsRef<[u8]>]) -> Vec<Result<bool, Error>> {
+        self.each(items, false).await
+    }
+
+    /// Number of items that were new when they were added. A missing shard has none.
+    ///
+    /// # Errors
+    ///
+    /// That of the first shard that failed: a sum without it would be wrong.
+    pub async fn card(&self) -> Result<u64, Error> {
+        let cards = self.on_all("BF.CARD").await;
+        cards.into_iter().map(|card| read::<u64>(card?)).sum()
+    }
+
+    /// The shards' `BF.INFO`, summed.
+    ///
+    /// # Errors
+    ///
+    /// That of the first shard that failed; `ERR not found` for one that was never created.
+    pub async fn info(&self) -> Result<Info, Error> {
+        let mut sum = Info::default();
+        for fields in self.on_all("BF.INFO").await {
+            let fields: HashMap<String, Value> = read(fields?)?;
+            for (name, total) in [
+                ("Capacity", &mut sum.capacity),
+                ("Size", &mut sum.bytes),
+                ("Number of filters", &mut sum.filters),
+                ("Number of items inserted", &mut sum.items),
+            ] {
+                let field = fields.get(name).ok_or(Error::Unexpected)?;
+                *total += read::<u64>(field.clone())?;
+            }
+        }
+        Ok(sum)
+    }
+
+    fn shards(&self) -> NonZeroU32 {
+        let shards = u32::try_from(self.keys.len())
+            .ok()
+            .and_then(NonZeroU32::new);
+        shards.expect("`new` took a number of shards")
+    }
+
+    async fn on_all(&self, command: &str) -> Vec<Result<Value, Error>> {
+        let replies = self.keys.iter().map(|key| async move {
+            let mut words = redis::cmd(command);
+            words.arg(key);
+            let [reply] = self.call(key, [words]).await?;
+            Ok(reply.extract_error()?)
+        });
+        join_all(replies).await
+    }
+
+    async fn each(&self, items: &[impl AsRef<[u8]>], add: bool) -> Vec<Result<bool, Error>> {
+        let shards = self.shards();
+        let mut positions = vec![Vec::new(); self.keys.len()];
+        for (at, item) in items.iter().enumerate() {
+            positions[shard_of(item, shards) as usize].push(at);
+        }
+        let of_shards = self.keys.iter().zip(&positions);
+        let of_shards = of_shards.map(|(key, own)| self.each_of_shard(key, items, own, add));
+        let mut answers = vec![Err(Error::NotTried); items.len()];
+        for (own, of_shard) in positions.iter().zip(join_all(of_shards).await) {
+            for (&at, answer) in own.iter().zip(of_shard) {
+                answers[at] = answer;
+            }
+        }
+        answers
+    }
+
+    /// The answers for a shard's items, as far as they were tried. Its commands go one after another, so
+    /// that only the first of equal items is new, and a lost node costs one timeout.
+    async fn each_of_shard(
+        &self,
+        key: &str,
+        items: &[impl AsRef<[u8]>],
+        mut positions: &[usize],
+        add: bool,
+    ) -> Vec<Result<bool, Error>> {
+        let mut answers = Vec::with_capacity(positions.len());
+        while !positions.is_empty() {
+            let lengths = positions.iter().map(|&at| items[at].as_ref().len());
+            let (count, bytes) = command_size(lengths);
+            let (now, later) = positions.split_at(count);
+            positions = later;
+
+            let mut words = Cmd::with_capacity(count + 4, bytes + key.len() + 32);
+            if add {
+                // Not BF.MADD, which would create a missing shard from the server's settings.
+                words.arg("BF.INSERT").arg(key).arg("NOCREATE").arg("ITEMS");
+            } else {
+                words.arg("BF.MEXISTS").arg(key);
+            }
+            for &at in now {
+                words.arg(items[at].as_ref());
+            }
+            let reply = if add {
+                self.write(key, words).await
+            } else {
+                let reply = self.call(key, [words]).await;
+                reply.and_then(|[reply]| accepted(reply))
+            };
+            match reply {
+                Ok(reply) => answers.extend(answers_of(reply, count)),
+                Err(error) => {
+                    answers.extend(vec![Err(error); count]);
+                    break;
+                }
+            }
+        }
+        answers
+    }
+
+    /// Sends a command that writes to a shard, and waits until it is acknowledged. That the shard exists
+    /// already is not an error.
+    async fn write(&self, key: &str, command: Cmd) -> Result<Value, Error> {
+        let Some(Acknowledgement { replicas, timeout }) = self.acknowledgement else {
+            let [reply] = self.call(key, [command]).await?;
+            return accepted(reply);
+        };
+        let mut wait = redis::cmd("WAIT");
+        let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        wait.arg(replicas.get()).arg(timeout);
+        // WAIT covers what its own connection wrote, so both go in one pipeline.
+        let [reply, mut acknowledged] = self.call(key, [command, wait.clone()]).await?;
+        let changed = match &reply {
+            Value::Okay => true,
+            Value::Array(answers) => answers.iter().any(|answer| is_yes(answer) == Some(true)),
+            _ => false,
+        };
+        let reply = accepted(reply)?;
+        if !changed {
+            let mut sync = redis::cmd("SET");
+            sync.arg(format!("{{{key}}}:sync")).arg("").arg("PX").arg(1);
+            let [set, waited] = self.call(key, [sync, wait]).await?;
+            accepted(set)?;
+            acknowledged = waited;
+        }
+        match read::<u64>(acknowledged)? {
+            enough if enough >= u64::from(replicas.get()) => Ok(reply),
+            replicas => Err(Error::Unacknowledged { replicas }),
+        }
+    }
+
+    /// Sends commands to a shard's primary as one pipeline.
+    async fn call<const N: usize>(
+        &self,
+        key: &str,
+        commands: [Cmd; N],
+    ) -> Result<[Value; N], Error> {
+        let mut pipeline = Pipeline::with_capacity(N);
+        for command in commands {
+            pipeline.add_command(command);
+        }
+        let route = SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
+        let mut connection = self.connection.clone();
+        let replies = connection.route_pipeline(pipeline, 0, N, route);
+        let acknowledgement = self.acknowledgement.map_or(Duration::ZERO, |a| a.timeout);
+        let replies = tokio::time::timeout(self.timeout + acknowledgement, replies).await;
+        let replies = replies.map_err(|_| Error::Timeout)??;
+        replies.try_into().map_err(|_| Error::Unexpected)
+    }
+}
+
+/// How many of these items go into one command, and their bytes.
+fn command_size(lengths: impl Iterator<Item = usize>) -> (usize, usize) {
+    let (mut count, mut bytes) = (0, 0);
+    for length in lengths.take(COMMAND_ITEMS) {
+        if count > 0 && bytes + length > COMMAND_BYTES {
+            break;
+        }
+        count += 1;
+        bytes += length;
+    }
+    (count, bytes)
+}
+
+/// A reply that is not an error; that the shard exists already is not one.
+fn accepted(reply: Value) -> Result<Value, Error> {
+    match reply {
+        Value::ServerError(error) if error.details() == Some("item exists") => Ok(Value::Okay),
+        Value::ServerError(error) => Err(error.into()),
+        reply => Ok(reply),
+    }
+}
+
+fn read<T: FromRedisValue>(reply: Value) -> Result<T, Error> {
+    let read = T::from_redis_value(reply.extract_error()?);
+    read.map_err(|_| Error::Unexpected)
+}
+
+/// A boolean of RESP3, or an integer of RESP2.
+fn is_yes(answer: &Value) -> Option<bool> {
+    match answer {
+        Value::Int(number) => Some(*number != 0),
+        Value::Boolean(yes) => Some(*yes),
+        _ => None,
+    }
+}
+
+/// The answers for `count` items. An error ends a reply: the items after it were not tried.
+fn answers_of(reply: Value, count: usize) -> impl Iterator<Item = Result<bool, Error>> {
+    let answers = match reply {
+        Value::Array(answers) => answers,
+        other => vec![other],
+    };
+    let answers = answers.into_iter().map(|answer| match answer {
+        Value::ServerError(error) => Err(error.into()),
+        answer => is_yes(&answer).ok_or(Error::Unexpected),
+    });
+    let not_tried = std::iter::repeat_with(|| Err(Error::NotTried));
+    answers.chain(not_tried).take(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use super::*;
+    use valkeybloom_sketches::bloom::{Cells, Geometry};
+
+    fn of(shards: u32) -> NonZeroU32 {
+        NonZeroU32::new(shards).unwrap()
+    }
+
+    /// As in zlib, which the documentation names for other languages.
+    #[test]
+    fn an_item_is_where_every_language_puts_it() {
+        let all: Vec<u8> = (0..=255).collect();
+        for (item, sum) in [
+            (&b"123456789"[..], 3_421_780_262),
+            (b"", 0),
+            (b"https://example.org/", 3_437_926_341),
+            (&all, 688_229_491),
+        ] {
+            for shards in [1, 2, 12, 1000, u32::MAX] {
+                assert_eq!(shard_of(item, of(shards)), sum % shards);
+            }
+        }
+    }
+
+    /// Realistic items, many of which differ in few bits.
+    #[test]
+    fn shares_stay_within_the_capacity_of_a_shard() {
+        const ITEMS: u64 = 200_000;
+        let kinds: [fn(u64) -> Vec<u8>; 4] = [
+            |n| n.to_le_bytes().to_vec(),
+            |n| n.to_string().into_bytes(),
+            |n| format!("{:064x}", n << 40).into_bytes(),
+            |n| format!("https://www.site{}.example/{n}?ref=feed", n % 977).into_bytes(),
+        ];
+        for kind in kinds {
+            for shards in [1, 2, 3, 7, 12, 64, 100, 1000] {
+                let mut counts = vec![0; shards as usize];
+                for n in 0..ITEMS {
+                    counts[shard_of(kind(n), of(shards)) as usize] += 1;
+                }
+                let most = counts.into_iter().max().unwrap();
+                assert!(
+                    most <= shard_capacity(ITEMS, of(shards)),
+                    "{shards}: {most}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn capacities_at_the_ends_of_their_range() {
+        assert_eq!(shard_capacity(0, of(5)), 0);
+        assert_eq!(shard_capacity(1, of(1)), 1);
+        assert_eq!(shard_capacity(1_000_000, of(1)), 1_000_000);
+        assert_eq!(shard_capacity(1_000_000, of(4)), 250_000 + 2166);
+        assert_eq!(shard_capacity(u64::MAX, of(1)), u64::MAX);
+        assert!(shard_capacity(u64::MAX, of(2)) > u64::MAX / 2);
+    }
+
+    #[test]
+    fn commands_are_cut_at_their_bounds() {
+        let size = |lengths: &[usize]| command_size(lengths.iter().copied());
+        assert_eq!(size(&[0, 5, 7]), (3, 12));
+        assert_eq!(size(&[COMMAND_BYTES + 1, 1]), (1, COMMAND_BYTES + 1));
+        assert_eq!(size(&[COMMAND_BYTES - 1, 1, 1]), (2, COMMAND_BYTES));
+        assert_eq!(size(&vec![1; 12_345]), (COMMAND_ITEMS, COMMAND_ITEMS));
+    }
+
+    /// The table of `docs/sharded.md`: the fewest shards of which none has a filter of more than 64
+    /// MiB, the default of `bf.bloom-filter-max-memory-usage`.
+    #[test]
+    #[allow(clippy::cast_precision_loss, reason = "gigabytes with two digits")]
+    fn the_table_of_sizes() {
+        let mut table = String::new();
+        for (name, items) in [
+            ("10⁸", 10_u64.pow(8)),
+            ("10⁹", 10_u64.pow(9)),
+            ("10¹⁰", 10_u64.pow(10)),
+        ] {
+            for rate in [0.01, 0.001] {
+                for (growth, filter_rate) in [("`NONSCALING`", rate), ("may grow", rate / 2.0)] {
+                    let filter_rate = Fraction::new(filter_rate).unwrap();
+                    let bytes = |shards| {
+                        Geometry::for_rate(
+                            shard_capacity(items, of(shards)),
+                            filter_rate,
+                            Cells::Bits,
+                        )
+                        .blob_bytes()
+                    };
+                    let shards = (1..1000).find(|&shards| bytes(shards) <= 64 << 20).unwrap();
+                    let (each, percent) = (bytes(shards), rate * 100.0);
+                    let total = (each * u64::from(shards)) as f64 / 1e9;
+                    let capacity = shard_capacity(items, of(shards));
+                    writeln!(
+                        table,
+                        "| {name} | {percent} % | {growth} | {shards} | {capacity} | {each} | {total:.2} GB |"
+                    )
+                    .unwrap();
+                }
+            }
+        }
+        let docs = include_str!("../../../docs/sharded.md");
+        assert!(docs.contains(&table), "expected:\n{table}");
+    }
+}

@@ -1,0 +1,494 @@
+//! Arguments to requests: a cursor over the words of a command, and a type for each command with
+//! options. Malformed arguments are refused here, before a key is opened.
+
+use std::ops::Range;
+
+use crate::error::{Error, Field};
+use crate::words::{Cursor, Origin, Words};
+use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
+use valkeybloom_sketches::{Fraction, Seed};
+
+/// The options for an object's kind and growth, in any order.
+#[derive(Default)]
+struct ShapeWords {
+    expansion: Option<u32>,
+    nonscaling: bool,
+    period_ms: Option<u64>,
+    periods: Option<u64>,
+    counting: bool,
+}
+
+impl ShapeWords {
+    /// Takes an option with its values. Returns `false` if it is not one of these.
+    fn take<W: Words + ?Sized>(
+        &mut self,
+        option: &[u8],
+        from: &mut Cursor<W>,
+    ) -> Result<bool, Error> {
+        if option.eq_ignore_ascii_case(b"EXPANSION") {
+            self.expansion = Some(from.expansion()?);
+        } else if option.eq_ignore_ascii_case(b"NONSCALING") {
+            self.nonscaling = true;
+        } else if option.eq_ignore_ascii_case(b"WINDOW") {
+            self.period_ms = Some(from.positive(Field::Window)?);
+        } else if option.eq_ignore_ascii_case(b"PERIODS") {
+            let periods = from.positive(Field::Periods)?;
+            let few = periods <= Window::MAX_PERIODS;
+            self.periods = Some(few.then_some(periods).ok_or(Error::Bad(Field::Periods))?);
+        } else if option.eq_ignore_ascii_case(b"COUNTING") {
+            self.counting = true;
+        } else {
+            return Ok(false);
+        }
+        Ok(true)
+    }
+
+    fn into_shape(self, params: Params) -> Result<Shape, Error> {
+        let growth = match (self.nonscaling, self.expansion) {
+            (true, None | Some(0)) => Growth::Fixed,
+            (true, Some(_)) => return Err(Error::FixedExpansion),
+            (false, Some(expansion)) => Growth::from_expansion(expansion),
+            (false, None) => params.growth,
+        };
+        let window = match (self.period_ms, self.periods) {
+            (None, None) => None,
+            (Some(period_ms), Some(periods)) => {
+                let window = Window::new(period_ms, periods);
+                Some(window.ok_or(Error::Bad(Field::Window))?)
+            }
+            _ => return Err(Error::HalfWindow),
+        };
+        let kind = match (window, self.counting) {
+            (None, false) => Kind::Plain,
+            (None, true) => Kind::Counting,
+            (Some(window), false) => Kind::Windowed(window),
+            (Some(_), true) => return Err(Error::CountingWindow),
+        };
+        // Nobody else makes objects with periods or counters, and at first the ratio of ours was not marked.
+        let tightening = match kind {
+            Kind::Plain => params.tightening,
+            Kind::Windowed(_) | Kind::Counting => params.tightening.as_ours(),
+        };
+        Ok(Shape {
+            params: Params {
+                tightening,
+                growth,
+                ..params
+            },
+            kind,
+        })
+    }
+}
+
+/// Whose filters are made by commands that do not say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Maker {
+    /// This module's own.
+    Own,
+    /// Those that valkey-bloom 1.0 makes of the same words.
+    ValkeyBloom,
+    /// Those that `RedisBloom` 8.8 makes of the same words.
+    RedisBloom,
+}
+
+impl Maker {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Own, Self::ValkeyBloom, Self::RedisBloom];
+
+    /// The name, as the setting has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::ValkeyBloom => "valkey-bloom",
+            Self::RedisBloom => "redisbloom",
+        }
+    }
+}
+
+/// What words that are missing stand for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Defaults {
+    /// The parameters of a new object.
+    pub params: Params,
+    /// Whose it is.
+    pub maker: Maker,
+}
+
+impl Defaults {
+    /// A plain object, by a command that says nothing of it.
+    ///
+    /// # Errors
+    /// [`Error::NotMade`]: this maker makes none with these parameters.
+    pub fn plain(self, origin: Origin) -> Result<New, Error> {
+        let wanted = Wanted {
+            shape: Shape::plain(self.params),
+            expansion: None,
+            tightening: None,
+            seeded: false,
+        };
+        wanted.by(self, origin)
+    }
+}
+
+/// A creation, as its words describe it.
+struct Wanted {
+    shape: Shape,
+    /// EXPANSION, if it was given.
+    expansion: Option<u32>,
+    /// TIGHTENING, if it was given.
+    tightening: Option<Fraction>,
+    /// Whether SEED was given.
+    seeded: bool,
+}
+
+impl Wanted {
+    /// The object to create: the one that the words describe, or the maker's.
+    ///
+    /// # Errors
+    /// [`Error::NotMade`]: a client wants an object that this maker does not make.
+    fn by(self, defaults: Defaults, origin: Origin) -> Result<New, Error> {
+        let Defaults { params, maker } = defaults;
+        let own = New::Own(self.shape);
+        // This module replicates every parameter.
+        let says_all = self.seeded || self.tightening.is_some() || self.shape.kind != Kind::Plain;
+        if maker == Maker::Own || origin == Origin::Elsewhere && says_all {
+            return Ok(own);
+        }
+        match (self.not_made_by(maker), origin) {
+            (Some(what), Origin::Client) => Err(Error::NotMade(maker.name(), what)),
+            (Some(_), Origin::Elsewhere) => Ok(own),
+            (None, _) if maker == Maker::RedisBloom => {
+                let default = params.growth.expansion().min(New::REDISBLOOM_EXPANSION);
+                Ok(New::RedisBloom {
+                    params: self.shape.params,
+                    factor: self.expansion.unwrap_or(default),
+                })
+            }
+            (None, _) => {
+                let mut shape = self.shape;
+                let default = shape.params.tightening.ratio();
+                let ratio = self.tightening.map_or(default, Fraction::get);
+                shape.params.tightening = Tightening::like_valkey_bloom(ratio);
+                Ok(New::Own(shape))
+            }
+        }
+    }
+
+    /// What a peer's filters can't have of this, if anything.
+    fn not_made_by(&self, peer: Maker) -> Option<&'static str> {
+        let Params {
+            capacity, growth, ..
+        } = self.shape.params;
+        let of_both = [
+            (self.shape.window().is_some(), "WINDOW"),
+            (self.shape.is_counting(), "COUNTING"),
+        ];
+        let of_redisbloom = [
+            (self.tightening.is_some(), "TIGHTENING"),
+            (self.seeded, "SEED"),
+            (
+                capacity > New::REDISBLOOM_CAPACITY,
+                "a capacity above 1073741824",
+            ),
+            (
+                growth.expansion() > New::REDISBLOOM_EXPANSION,
+                "an expansion above 32768",
+            ),
+        ];
+        let of_redisbloom = of_redisbloom
+            .into_iter()
+            .filter(|_| peer == Maker::RedisBloom);
+        let mut all = of_both.into_iter().chain(of_redisbloom);
+        all.find_map(|(is_wanted, what)| is_wanted.then_some(what))
+    }
+}
+
+/// BF.RESERVE.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reserve {
+    /// The object to create, or why it can't be created.
+    pub create: Result<New, Error>,
+    /// The key's time to live in milliseconds.
+    pub ttl_ms: Option<u64>,
+    /// NX: an existing filter is not an error.
+    pub unless_exists: bool,
+}
+
+impl Reserve {
+    /// Reads the words; options that are missing take the defaults.
+    ///
+    /// # Errors
+    /// The error of the first argument that is wrong.
+    pub fn parse<W: Words + ?Sized>(
+        words: &W,
+        defaults: Defaults,
+        origin: Origin,
+    ) -> Result<Self, Error> {
+        if words.count() < 4 {
+            return Err(Error::Arity);
+        }
+        let mut from = Cursor::after_key(words);
+        let error_rate = from.fraction(Field::ErrorRate)?;
+        let capacity = from.positive(Field::Capacity)?;
+        let (mut seconds_ms, mut ms, mut unless_exists) = (None, None, false);
+        let mut shape = ShapeWords::default();
+        while let Some(option) = from.take() {
+            if option.eq_ignore_ascii_case(b"EX") {
+                let seconds = from.positive(Field::Ttl)?.checked_mul(1000);
+                seconds_ms = Some(seconds.ok_or(Error::Bad(Field::Ttl))?);
+            } else if option.eq_ignore_ascii_case(b"PX") {
+                ms = Some(from.positive(Field::Ttl)?);
+            } else if option.eq_ignore_ascii_case(b"NX") {
+                unless_exists = true;
+            } else if !shape.take(option, &mut from)? {
+                return Err(Error::UnknownOption);
+            }
+        }
+        let params = Params {
+            capacity,
+            error_rate,
+            ..defaults.params
+        };
+        let wanted = Wanted {
+            expansion: shape.expansion,
+            shape: shape.into_shape(params)?,
+            tightening: None,
+            seeded: false,
+        };
+        if seconds_ms.is_some() && ms.is_some() {
+            return Err(Error::TwoTtls);
+        }
+        Ok(Self {
+            create: wanted.by(defaults, origin),
+            ttl_ms: seconds_ms.or(ms),
+            unless_exists,
+        })
+    }
+}
+
+/// The ratio that a word means. A client's is for our own law; elsewhere, the ratio tells which law it is for.
+fn tightening(ratio: Fraction, origin: Origin) -> Tightening {
+    match origin {
+        Origin::Client => Tightening::ours(ratio),
+        Origin::Elsewhere => {
+            Tightening::from_stored(ratio.get()).unwrap_or(Tightening::ours(ratio))
+        }
+    }
+}
+
+/// BF.INSERT.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Insert {
+    /// The object to create under an empty key, or why it can't be created; `None` with NOCREATE.
+    pub create: Option<Result<New, Error>>,
+    /// Its seed, if given.
+    pub seed: Option<Seed>,
+    /// The capacity that it has to be able to grow to.
+    pub scale_to: Option<u64>,
+    /// The items' time to live in milliseconds.
+    pub ttl_ms: Option<u64>,
+    /// The items' id.
+    pub id: Option<u64>,
+    /// AT: the time of the write, in milliseconds since the epoch. Only a primary or an AOF may send it.
+    pub at_ms: Option<u64>,
+    /// ROOM: the capacity with which the items' period begins, if not with the one that was reserved. Only a primary or an
+    /// AOF may send it.
+    pub room: Option<u64>,
+    /// The indices of the items among the words.
+    pub items: Range<usize>,
+}
+
+impl Insert {
+    /// Reads the words; options that are missing take the defaults.
+    ///
+    /// # Errors
+    /// The error of the first argument that is wrong.
+    pub fn parse<W: Words + ?Sized>(
+        words: &W,
+        defaults: Defaults,
+        origin: Origin,
+    ) -> Result<Self, Error> {
+        if words.count() < 2 {
+            return Err(Error::Arity);
+        }
+        let mut from = Cursor::after_key(words);
+        let (mut capacity, mut error_rate, mut tightening) = (None, None, None);
+        let (mut nocreate, mut seed, mut scale_to) = (false, None, None);
+        let (mut ttl_ms, mut id, mut at_ms, mut room) = (None, None, None, None);
+        let mut shape = ShapeWords::default();
+        let mut items = 0..0;
+        while let Some(option) = from.take() {
+            if option.eq_ignore_ascii_case(b"ITEMS") {
+                items = from.rest();
+                if items.is_empty() {
+                    return Err(Error::Arity);
+                }
+                break;
+            }
+            if option.eq_ignore_ascii_case(b"CAPACITY") {
+                capacity = Some(from.positive(Field::Capacity)?);
+            } else if option.eq_ignore_ascii_case(b"ERROR") {
+                error_rate = Some(from.fraction(Field::ErrorRate)?);
+            } else if option.eq_ignore_ascii_case(b"TIGHTENING") {
+                tightening = Some(from.fraction(Field::Tightening)?);
+            } else if option.eq_ignore_ascii_case(b"SEED") {
+                seed = Some(from.seed()?);
+            } else if option.eq_ignore_ascii_case(b"VALIDATESCALETO") {
+                scale_to = Some(from.positive(Field::Capacity)?);
+            } else if option.eq_ignore_ascii_case(b"TTL") {
+                ttl_ms = Some(from.positive(Field::Ttl)?);
+            } else if option.eq_ignore_ascii_case(b"ID") {
+                id = Some(from.id()?);
+            } else if option.eq_ignore_ascii_case(b"AT") {
+                at_ms = Some(from.time()?);
+            } else if option.eq_ignore_ascii_case(b"ROOM") {
+                room = Some(from.positive(Field::Capacity)?);
+            } else if option.eq_ignore_ascii_case(b"NOCREATE") {
+                nocreate = true;
+            } else if !shape.take(option, &mut from)? {
+                return Err(Error::UnknownOption);
+            }
+        }
+        if nocreate && (capacity.is_some() || error_rate.is_some()) {
+            return Err(Error::NoCreate);
+        }
+        let params = defaults.params;
+        let expansion = shape.expansion;
+        let shape = shape.into_shape(Params {
+            capacity: capacity.unwrap_or(params.capacity),
+            error_rate: error_rate.unwrap_or(params.error_rate),
+            tightening: tightening
+                .map_or(params.tightening, |ratio| self::tightening(ratio, origin)),
+            growth: params.growth,
+        })?;
+        if scale_to.is_some() && shape.params.growth == Growth::Fixed {
+            return Err(Error::FixedScaleTo);
+        }
+        let wanted = Wanted {
+            shape,
+            expansion,
+            tightening,
+            seeded: seed.is_some(),
+        };
+        Ok(Self {
+            create: (!nocreate).then(|| wanted.by(defaults, origin)),
+            seed,
+            scale_to,
+            ttl_ms,
+            id,
+            at_ms,
+            room,
+            items,
+        })
+    }
+}
+
+/// BF.DEL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delete {
+    /// The id with which the item was added.
+    pub id: Option<u64>,
+}
+
+impl Delete {
+    /// Reads the words.
+    ///
+    /// # Errors
+    /// [`Error::Arity`], [`Error::Bad`] or [`Error::UnknownOption`].
+    pub fn parse<W: Words + ?Sized>(words: &W) -> Result<Self, Error> {
+        if words.count() < 3 {
+            return Err(Error::Arity);
+        }
+        let mut from = Cursor { words, next: 3 };
+        let mut id = None;
+        while let Some(option) = from.take() {
+            if !option.eq_ignore_ascii_case(b"ID") {
+                return Err(Error::UnknownOption);
+            }
+            id = Some(from.id()?);
+        }
+        Ok(Self { id })
+    }
+}
+
+/// A field of BF.INFO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InfoField {
+    /// Sum of the filters' capacities.
+    Capacity,
+    /// Bytes of memory.
+    Size,
+    /// Filters in the stack.
+    Filters,
+    /// Items inserted.
+    Items,
+    /// The growth factor.
+    Expansion,
+    /// The requested error rate.
+    Error,
+    /// The ratio of successive rates.
+    Tightening,
+    /// The capacity that it can grow to.
+    MaxScaledCapacity,
+    /// The error rate estimated from the fill of its filters.
+    EstimatedError,
+    /// Length of a period.
+    Window,
+    /// Number of periods.
+    Periods,
+    /// Number of periods that answer.
+    LivePeriods,
+}
+
+impl InfoField {
+    /// All fields, in the order of the reply.
+    pub const ALL: [Self; 12] = [
+        Self::Capacity,
+        Self::Size,
+        Self::Filters,
+        Self::Items,
+        Self::Expansion,
+        Self::Error,
+        Self::Tightening,
+        Self::MaxScaledCapacity,
+        Self::EstimatedError,
+        Self::Window,
+        Self::Periods,
+        Self::LivePeriods,
+    ];
+
+    fn word(self) -> &'static [u8] {
+        match self {
+            Self::Capacity => b"CAPACITY",
+            Self::Size => b"SIZE",
+            Self::Filters => b"FILTERS",
+            Self::Items => b"ITEMS",
+            Self::Expansion => b"EXPANSION",
+            Self::Error => b"ERROR",
+            Self::Tightening => b"TIGHTENING",
+            Self::MaxScaledCapacity => b"MAXSCALEDCAPACITY",
+            Self::EstimatedError => b"ESTIMATEDERROR",
+            Self::Window => b"WINDOW",
+            Self::Periods => b"PERIODS",
+            Self::LivePeriods => b"LIVEPERIODS",
+        }
+    }
+
+    /// Reads the words of BF.INFO: the requested field, or `None` for all.
+    ///
+    /// # Errors
+    /// [`Error::Arity`] or [`Error::UnknownField`].
+    pub fn parse<W: Words + ?Sized>(words: &W) -> Result<Option<Self>, Error> {
+        if !(2..=3).contains(&words.count()) {
+            return Err(Error::Arity);
+        }
+        let mut from = Cursor::after_key(words);
+        let Some(word) = from.take() else {
+            return Ok(None);
+        };
+        let field = Self::ALL
+            .into_iter()
+            .find(|f| word.eq_ignore_ascii_case(f.word()));
+        field.map(Some).ok_or(Error::UnknownField)
+    }
+}

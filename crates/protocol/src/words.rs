@@ -1,0 +1,104 @@
+//! The words of a command: a cursor over them, and the values that commands of every family share.
+
+use std::ops::Range;
+
+use valkeybloom_sketches::{Fraction, Seed};
+
+use crate::error::{Error, Field};
+use crate::numerals::{integer, natural};
+
+/// The words of a command, its name first.
+pub trait Words {
+    /// Number of words.
+    fn count(&self) -> usize;
+    /// The word at an index below the count.
+    fn word(&self, index: usize) -> &[u8];
+}
+
+impl Words for [&[u8]] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn word(&self, index: usize) -> &[u8] {
+        self[index]
+    }
+}
+
+/// The words not yet taken.
+pub struct Cursor<'a, W: ?Sized> {
+    pub(crate) words: &'a W,
+    pub(crate) next: usize,
+}
+
+impl<'a, W: Words + ?Sized> Cursor<'a, W> {
+    /// The words after the command's name and key.
+    pub fn after_key(words: &'a W) -> Self {
+        Self { words, next: 2 }
+    }
+
+    /// The next one.
+    pub fn take(&mut self) -> Option<&'a [u8]> {
+        let word = (self.next < self.words.count()).then(|| self.words.word(self.next))?;
+        self.next += 1;
+        Some(word)
+    }
+
+    /// The indices of those that are left.
+    pub fn rest(self) -> Range<usize> {
+        self.next..self.words.count()
+    }
+
+    pub(crate) fn fraction(&mut self, field: Field) -> Result<Fraction, Error> {
+        let number = self
+            .take()
+            .and_then(text)
+            .and_then(|text| text.parse().ok());
+        Fraction::new(number.ok_or(Error::Bad(field))?).ok_or(Error::Range(field))
+    }
+
+    pub(crate) fn expansion(&mut self) -> Result<u32, Error> {
+        let expansion = self.take().and_then(integer).map(u32::try_from);
+        expansion
+            .and_then(Result::ok)
+            .ok_or(Error::Bad(Field::Expansion))
+    }
+
+    /// A whole number above 0.
+    pub(crate) fn positive(&mut self, field: Field) -> Result<u64, Error> {
+        match self.take().and_then(integer).map(u64::try_from) {
+            Some(Ok(0)) => Err(Error::Range(field)),
+            Some(Ok(number)) => Ok(number),
+            _ => Err(Error::Bad(field)),
+        }
+    }
+
+    pub(crate) fn id(&mut self) -> Result<u64, Error> {
+        let id = self.take().and_then(natural);
+        id.ok_or(Error::Bad(Field::Id))
+    }
+
+    /// A time since the epoch, in milliseconds.
+    pub(crate) fn time(&mut self) -> Result<u64, Error> {
+        let time = self.take().and_then(integer).map(u64::try_from);
+        time.and_then(Result::ok).ok_or(Error::UnknownOption)
+    }
+
+    pub(crate) fn seed(&mut self) -> Result<Seed, Error> {
+        let bytes = self.take().and_then(|word| word.try_into().ok());
+        bytes.map(Seed::new).ok_or(Error::Seed)
+    }
+}
+
+fn text(word: &[u8]) -> Option<&str> {
+    std::str::from_utf8(word).ok()
+}
+
+/// Where a command comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A client of this server.
+    Client,
+    /// A primary, an AOF or a slot import: it was executed elsewhere.
+    Elsewhere,
+}

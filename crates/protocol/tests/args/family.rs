@@ -1,0 +1,367 @@
+//! Windows, counters, times and ids.
+
+use valkeybloom_protocol::bloom::{Delete, InfoField, Reserve};
+use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::words::Origin;
+use valkeybloom_sketches::bloom::Window;
+
+use super::{
+    ARITY, CANNOT_EXPAND, NO_COUNTS, NO_NUMBERS, NOCREATE, UNKNOWN, created, defaults, insert,
+    insert_refused, own, reserve_refused, words,
+};
+
+const BAD_WINDOW: &str = "ERR bad window";
+const BAD_PERIODS: &str = "ERR bad periods";
+const BAD_TTL: &str = "ERR bad ttl";
+const BAD_ID: &str = "ERR bad id";
+const HALF_WINDOW: &str = "ERR WINDOW and PERIODS have to be given together";
+const COUNTING_WINDOW: &str = "ERR WINDOW and COUNTING cannot be combined";
+
+/// The shape that these words ask for behind a RESERVE and in an INSERT.
+#[track_caller]
+fn shapes(options: &str, window: Option<(u64, u64)>, counting: bool) {
+    let window = window.map(|(period_ms, periods)| Window::new(period_ms, periods).unwrap());
+    let line = format!("BF.RESERVE k 0.01 100 {options}");
+    let request = Reserve::parse(&words(&line)[..], own(defaults()), Origin::Client).unwrap();
+    let shape = created(request.create);
+    assert_eq!(shape.window(), window, "{line}");
+    assert_eq!(shape.is_counting(), counting, "{line}");
+    assert_eq!((request.ttl_ms, request.unless_exists), (None, false));
+    let line = format!("BF.INSERT k {options} ITEMS a");
+    let shape = created(insert(&line).unwrap().create.unwrap());
+    assert_eq!(
+        (shape.window(), shape.is_counting()),
+        (window, counting),
+        "{line}"
+    );
+    assert_eq!(shape.params.capacity, defaults().capacity);
+}
+
+#[track_caller]
+fn shape_refused(options: &str, text: &str) {
+    reserve_refused(&format!("BF.RESERVE k 0.01 100 {options}"), text);
+    insert_refused(&format!("BF.INSERT k {options}"), text);
+}
+
+#[test]
+fn windows_and_counters_are_asked_for_in_any_case_and_order() {
+    for (options, window, counting) in [
+        ("COUNTING", None, true),
+        ("counting COUNTING EXPANSION 3", None, true),
+        ("WINDOW 60000 PERIODS 5", Some((60_000, 5)), false),
+        (
+            "periods 5 NONSCALING window 60000",
+            Some((60_000, 5)),
+            false,
+        ),
+        ("Window 1 Periods 1", Some((1, 1)), false),
+        ("WINDOW 2 PERIODS 1440", Some((2, 1_440)), false),
+        // The last of the same option wins.
+        ("WINDOW 9 PERIODS 8 WINDOW 7 PERIODS 6", Some((7, 6)), false),
+        (
+            "WINDOW 9223372036854775807 PERIODS 1",
+            Some((i64::MAX as u64, 1)),
+            false,
+        ),
+        (
+            "WINDOW 4611686018427387903 PERIODS 2",
+            Some((i64::MAX as u64 / 2, 2)),
+            false,
+        ),
+    ] {
+        shapes(options, window, counting);
+    }
+}
+
+#[test]
+fn windows_that_can_not_be_are_refused() {
+    for word in NO_NUMBERS.into_iter().chain(NO_COUNTS) {
+        shape_refused(&format!("WINDOW {word} PERIODS 5"), BAD_WINDOW);
+        shape_refused(&format!("PERIODS {word} WINDOW 5"), BAD_PERIODS);
+    }
+    for options in ["WINDOW", "PERIODS 5 WINDOW", "WINDOW PERIODS 5"] {
+        shape_refused(options, BAD_WINDOW);
+    }
+    for options in [
+        "PERIODS",
+        "WINDOW 5 PERIODS COUNTING",
+        "WINDOW 5 PERIODS 1441",
+        "WINDOW 5 PERIODS 65535",
+        "WINDOW 5 PERIODS 9223372036854775807",
+    ] {
+        shape_refused(options, BAD_PERIODS);
+    }
+    shape_refused("WINDOW 0 PERIODS 5", "ERR (window should be larger than 0)");
+    shape_refused(
+        "WINDOW 5 PERIODS 0",
+        "ERR (periods should be larger than 0)",
+    );
+    for options in [
+        "WINDOW 5",
+        "PERIODS 5",
+        "WINDOW 5 COUNTING",
+        "COUNTING PERIODS 5",
+    ] {
+        shape_refused(options, HALF_WINDOW);
+    }
+    for options in [
+        "WINDOW 9223372036854775807 PERIODS 2",
+        "WINDOW 4611686018427387904 PERIODS 2",
+        "WINDOW 6405119470038039 PERIODS 1440",
+    ] {
+        shape_refused(options, BAD_WINDOW);
+    }
+    for options in ["WINDOW 5 PERIODS 5 5", "COUNTING 1", "COUNTERS", "PERIOD 5"] {
+        shape_refused(options, UNKNOWN);
+    }
+}
+
+#[test]
+fn windows_do_not_combine_with_counters() {
+    for options in [
+        "WINDOW 5 PERIODS 5 COUNTING",
+        "COUNTING WINDOW 5 PERIODS 5",
+        "window 5 Counting PERIODS 5",
+        "PERIODS 5 COUNTING NONSCALING WINDOW 5 COUNTING",
+        "WINDOW 5 PERIODS 1440 EXPANSION 1 COUNTING",
+    ] {
+        shape_refused(options, COUNTING_WINDOW);
+    }
+    // A word that is wrong by itself is refused first, wherever it stands.
+    shape_refused("COUNTING WINDOW 5 PERIODS 1441", BAD_PERIODS);
+    shape_refused("WINDOW 5 PERIODS 5 COUNTING WINDOW x", BAD_WINDOW);
+    shape_refused("WINDOW 5 PERIODS 5 COUNTING 1", UNKNOWN);
+    shape_refused("COUNTING WINDOW 9223372036854775807 PERIODS 2", BAD_WINDOW);
+    shape_refused(
+        "WINDOW 5 PERIODS 5 COUNTING EXPANSION 2 NONSCALING",
+        CANNOT_EXPAND,
+    );
+    reserve_refused(
+        "BF.RESERVE k 0.01 100 WINDOW 5 PERIODS 5 COUNTING EX 0",
+        "ERR (ttl should be larger than 0)",
+    );
+    insert_refused(
+        "BF.INSERT k WINDOW 5 PERIODS 5 COUNTING NOCREATE ITEMS a",
+        COUNTING_WINDOW,
+    );
+    insert_refused(
+        "BF.INSERT k WINDOW 5 PERIODS 5 COUNTING NOCREATE CAPACITY 5",
+        NOCREATE,
+    );
+    insert_refused(
+        "BF.INSERT k WINDOW 5 PERIODS 5 COUNTING NONSCALING VALIDATESCALETO 5",
+        COUNTING_WINDOW,
+    );
+    // The same words behind ITEMS are items.
+    let request = insert("BF.INSERT k COUNTING ITEMS WINDOW 5 PERIODS 5").unwrap();
+    assert_eq!(created(request.create.unwrap()).window(), None);
+}
+
+#[test]
+fn reserve_takes_a_time_to_live_and_a_condition() {
+    let parse = |options: &str| {
+        let line = format!("BF.RESERVE k 0.01 100 {options}");
+        Reserve::parse(&words(&line)[..], own(defaults()), Origin::Client)
+            .map(|request| (request.ttl_ms, request.unless_exists))
+            .map_err(|error| error.to_string())
+    };
+    for (options, ttl_ms, unless_exists) in [
+        ("EX 1", Some(1_000), false),
+        ("px 1", Some(1), false),
+        ("NX", None, true),
+        ("nx Ex 60 NX", Some(60_000), true),
+        // The last of the same option wins.
+        ("EX 60 COUNTING EX 5", Some(5_000), false),
+        ("PX 60 px 5", Some(5), false),
+        ("PX 9223372036854775807", Some(i64::MAX as u64), false),
+        (
+            "EX 9223372036854775",
+            Some(9_223_372_036_854_775_000),
+            false,
+        ),
+    ] {
+        assert_eq!(parse(options), Ok((ttl_ms, unless_exists)), "{options}");
+    }
+    let refused = |options: &str, text: &str| {
+        assert_eq!(parse(options), Err(text.to_owned()), "{options}");
+    };
+    for option in ["EX", "PX"] {
+        refused(option, BAD_TTL);
+        refused(&format!("{option} NX"), BAD_TTL);
+        refused(&format!("{option} 0"), "ERR (ttl should be larger than 0)");
+        for word in NO_NUMBERS.into_iter().chain(NO_COUNTS) {
+            refused(&format!("{option} {word}"), BAD_TTL);
+        }
+    }
+    refused("EX 9223372036854775807", BAD_TTL);
+    for options in [
+        "EX 60 PX 5",
+        "PX 5 EX 60",
+        "px 60000 COUNTING ex 60 NX",
+        "EX 1 PX 1 EX 2",
+    ] {
+        refused(options, "ERR EX and PX cannot be combined");
+    }
+    // A word that is wrong by itself is refused first.
+    refused("EX 60 PX 0", "ERR (ttl should be larger than 0)");
+    refused("EX 60 PX 5 PX x", BAD_TTL);
+    refused("EX 60 PX 5 XX", UNKNOWN);
+    for options in ["TTL 5", "ID 5", "AT 5", "XX", "NX 1", "EXAT 5"] {
+        refused(options, UNKNOWN);
+    }
+}
+
+#[test]
+fn insert_takes_times_and_ids() {
+    for (line, ttl_ms, id, at_ms) in [
+        ("BF.INSERT k TTL 5 ITEMS a", Some(5), None, None),
+        ("BF.INSERT k ID 5 ITEMS a", None, Some(5), None),
+        ("BF.INSERT k AT 5 ITEMS a", None, None, Some(5)),
+        (
+            "BF.INSERT k at 3 id 0 TTL 4 ttl 1 ID 2 NOCREATE ITEMS TTL",
+            Some(1),
+            Some(2),
+            Some(3),
+        ),
+        (
+            "BF.INSERT k TTL 9223372036854775807 ID 18446744073709551615 AT 9223372036854775807",
+            Some(i64::MAX as u64),
+            Some(u64::MAX),
+            Some(i64::MAX as u64),
+        ),
+        ("BF.INSERT k AT 0 ID 0", None, Some(0), Some(0)),
+    ] {
+        let request = insert(line).unwrap();
+        assert_eq!(
+            (request.ttl_ms, request.id, request.at_ms),
+            (ttl_ms, id, at_ms),
+            "{line}"
+        );
+    }
+    for (option, text) in [("TTL", BAD_TTL), ("ID", BAD_ID), ("AT", UNKNOWN)] {
+        insert_refused(&format!("BF.INSERT k {option}"), text);
+        insert_refused(&format!("BF.INSERT k {option} ITEMS a"), text);
+        for word in NO_NUMBERS.into_iter().chain(NO_COUNTS) {
+            let fits = word.parse::<u64>().is_ok_and(|id| id.to_string() == word);
+            if option != "ID" || !fits {
+                insert_refused(&format!("BF.INSERT k {option} {word} ITEMS a"), text);
+            }
+        }
+    }
+    insert_refused("BF.INSERT k TTL 0", "ERR (ttl should be larger than 0)");
+    insert_refused("BF.INSERT k ID 18446744073709551616", BAD_ID);
+    for line in ["BF.INSERT k EX 5", "BF.INSERT k PX 5", "BF.INSERT k NX"] {
+        insert_refused(line, UNKNOWN);
+    }
+}
+
+#[test]
+fn del_takes_an_id() {
+    let parse = |line: &str| {
+        Delete::parse(&words(line)[..])
+            .map(|request| request.id)
+            .map_err(|error| error.to_string())
+    };
+    for (line, id) in [
+        ("BF.DEL k item", None),
+        ("BF.DEL k ID", None),
+        ("BF.DEL ID AT", None),
+        ("BF.DEL k item ID 0", Some(0)),
+        ("BF.DEL k item id 18446744073709551615", Some(u64::MAX)),
+        ("BF.DEL k ID ID 4 Id 3", Some(3)),
+    ] {
+        assert_eq!(parse(line), Ok(id), "{line}");
+    }
+    let refused = |line: &str, text: &str| {
+        assert_eq!(parse(line), Err(text.to_owned()), "{line}");
+    };
+    for line in ["", "BF.DEL", "BF.DEL k"] {
+        refused(line, ARITY);
+    }
+    for word in [
+        "",
+        "x",
+        "-1",
+        "-0",
+        "+1",
+        "01",
+        "00",
+        "1.0",
+        "18446744073709551616",
+        "½",
+    ] {
+        refused(&format!("BF.DEL k item ID {word}"), BAD_ID);
+    }
+    refused("BF.DEL k item ID", BAD_ID);
+    for line in [
+        "BF.DEL k item AT",
+        "BF.DEL k item AT 5",
+        "BF.DEL k item ID 5 AT 5",
+        "BF.DEL k item other",
+        "BF.DEL k item ID 5 6",
+        "BF.DEL k item TTL 5",
+    ] {
+        refused(line, UNKNOWN);
+    }
+}
+
+#[test]
+fn info_takes_one_field_or_none() {
+    let parse = |line: &str| InfoField::parse(&words(line)[..]);
+    assert_eq!(parse("BF.INFO k"), Ok(None));
+    for (word, field) in [
+        ("CAPACITY", InfoField::Capacity),
+        ("SIZE", InfoField::Size),
+        ("FILTERS", InfoField::Filters),
+        ("ITEMS", InfoField::Items),
+        ("EXPANSION", InfoField::Expansion),
+        ("ERROR", InfoField::Error),
+        ("TIGHTENING", InfoField::Tightening),
+        ("MAXSCALEDCAPACITY", InfoField::MaxScaledCapacity),
+        ("ESTIMATEDERROR", InfoField::EstimatedError),
+        ("WINDOW", InfoField::Window),
+        ("PERIODS", InfoField::Periods),
+        ("LIVEPERIODS", InfoField::LivePeriods),
+    ] {
+        for word in [word.to_owned(), word.to_lowercase(), mixed(word)] {
+            assert_eq!(
+                parse(&format!("BF.INFO k {word}")),
+                Ok(Some(field)),
+                "{word}"
+            );
+        }
+    }
+    for line in ["BF.INFO", "BF.INFO k SIZE SIZE", "BF.INFO k SIZE "] {
+        assert_eq!(parse(line).unwrap_err().to_string(), ARITY, "{line}");
+    }
+    for word in [
+        "",
+        "SIZES",
+        "SIZ",
+        "Number of filters",
+        "SIZE\0",
+        "WINDOWS",
+        "ESTIMATED",
+        "*",
+    ] {
+        let line: [&[u8]; 3] = [b"BF.INFO", b"k", word.as_bytes()];
+        let error = InfoField::parse(&line[..]).unwrap_err();
+        assert_eq!(error.to_string(), "ERR invalid information value", "{word}");
+    }
+    let line: [&[u8]; 3] = [b"BF.INFO", b"k", b"\xff"];
+    assert_eq!(InfoField::parse(&line[..]), Err(Error::UnknownField));
+}
+
+/// Every other letter small.
+fn mixed(word: &str) -> String {
+    let letters = word.chars().enumerate();
+    letters
+        .map(|(index, letter)| {
+            if index % 2 == 0 {
+                letter
+            } else {
+                letter.to_ascii_lowercase()
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,449 @@
+//! Micro-benchmarks of the core: what a lookup and an add cost, by size and depth, one by one and in
+//! batches, beside the crate whose bits they share.
+//!
+//! `cargo bench` runs all, `cargo bench -- contains` those whose name holds that word.
+
+use bloomfilter::Bloom;
+use divan::{Bencher, black_box, counter::ItemsCount};
+use valkeybloom_sketches::bloom::{
+    Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window,
+};
+use valkeybloom_sketches::cuckoo::{self, Cuckoo};
+use valkeybloom_sketches::{Fraction, Seed, Width};
+
+fn main() {
+    divan::main();
+}
+
+/// Items of the length of a short address.
+fn items(count: u64, salt: u64) -> Vec<Vec<u8>> {
+    let mix = |n: u64| (n ^ salt << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (0..count)
+        .map(|n| format!("item:{:016x}", mix(n)).into_bytes())
+        .collect()
+}
+
+fn object(capacity: u64, rate: f64, expansion: u32) -> Object {
+    let params = Params {
+        capacity,
+        error_rate: Fraction::new(rate).expect("a rate"),
+        tightening: Tightening::HALF,
+        growth: Growth::from_expansion(expansion),
+    };
+    Object::plain(&params, Seed::FIXED, Limits::NONE).expect("memory")
+}
+
+/// A plain object does not look at the time.
+fn never() -> u64 {
+    unreachable!("a plain object asks for the time")
+}
+
+fn add(object: &mut Object, item: &[u8]) {
+    let added = object.add(item, Time::default(), None, || Limits::NONE);
+    added.expect("room");
+}
+
+fn add_each(object: &mut Object, items: &[Vec<u8>]) {
+    let items = items.iter().map(Vec::as_slice);
+    object.add_each(items, Time::default(), None, || Limits::NONE, |_| ());
+}
+
+fn filled(capacity: u64, rate: f64, expansion: u32, count: u64) -> Object {
+    let mut object = object(capacity, rate, expansion);
+    for item in items(count, 1) {
+        add(&mut object, &item);
+    }
+    object
+}
+
+/// A filter in the cache, one in the second level, one in memory.
+const SIZES: [u64; 3] = [100_000, 1_000_000, 45_000_000];
+const DEPTHS: [u64; 4] = [1, 10, 100, 1000];
+
+#[divan::bench(args = [5, 21, 100])]
+fn probe(bencher: Bencher, length: usize) {
+    let object = object(1000, 0.01, 0);
+    let item = vec![b'x'; length];
+    bencher.bench(|| object.probe(black_box(&item)));
+}
+
+#[divan::bench(args = SIZES)]
+fn contains_hit(bencher: Bencher, capacity: u64) {
+    let count = capacity.min(1_000_000);
+    let object = filled(capacity, 0.01, 2, count);
+    each(bencher, &items(count, 1), |item| {
+        object.contains(item, never)
+    });
+}
+
+#[divan::bench(args = SIZES)]
+fn contains_miss(bencher: Bencher, capacity: u64) {
+    let object = filled(capacity, 0.01, 2, capacity.min(1_000_000));
+    each(bencher, &items(100_000, 2), |item| {
+        object.contains(item, never)
+    });
+}
+
+#[divan::bench(args = SIZES)]
+fn contains_miss_of_the_crate(bencher: Bencher, capacity: u64) {
+    let size = usize::try_from(capacity).expect("64 bits");
+    let mut bloom = Bloom::<[u8]>::new_for_fp_rate_with_seed(size, 0.005, &[7; 32]).expect("sizes");
+    for item in items(capacity.min(1_000_000), 1) {
+        bloom.set(&item);
+    }
+    each(bencher, &items(100_000, 2), |item| bloom.check(item));
+}
+
+/// With words of each width; one that the processor lacks is the widest that it has.
+#[divan::bench(args = Width::ALL)]
+fn contains_batches_of_100_hits_by_width(bencher: Bencher, width: Width) {
+    width.limit_to();
+    let object = filled(100_000, 0.01, 2, 100_000);
+    batches(bencher, &object, &items(100_000, 1));
+    Width::choose();
+}
+
+/// What hashing takes of a batch of 100, item by item.
+#[divan::bench]
+fn probe_100(bencher: Bencher) {
+    let (object, items) = (object(1000, 0.01, 0), items(100, 1));
+    bencher.counter(ItemsCount::new(100_u32)).bench(|| {
+        for item in &items {
+            black_box(object.probe(black_box(item)));
+        }
+    });
+}
+
+#[divan::bench(args = SIZES)]
+fn contains_batches_of_100(bencher: Bencher, capacity: u64) {
+    let object = filled(capacity, 0.01, 2, capacity.min(1_000_000));
+    batches(bencher, &object, &items(100_000, 2));
+}
+
+fn batches(bencher: Bencher, object: &Object, items: &[Vec<u8>]) {
+    let mut start = 0;
+    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
+        let batch = &items[start..start + 100];
+        start = (start + 100) % items.len();
+        let mut found = 0;
+        object.contains_each(
+            batch.iter().map(Vec::as_slice),
+            || HOUR,
+            |yes| {
+                found += u32::from(yes);
+            },
+        );
+        found
+    });
+}
+
+#[divan::bench(args = DEPTHS)]
+fn contains_miss_in_a_stack_of(bencher: Bencher, depth: u64) {
+    let mut object = object(1000, 0.001, 1);
+    // Some items are taken for known, so it needs a few more than the capacity says.
+    for item in items(1010 * depth, 1) {
+        if object.capacity(never) == 1000 * depth && object.items(never) == object.capacity(never) {
+            break;
+        }
+        add(&mut object, &item);
+    }
+    assert_eq!(object.filter_count(never), depth);
+    each(bencher, &items(100_000, 2), |item| {
+        object.contains(item, never)
+    });
+}
+
+#[divan::bench(args = SIZES)]
+fn add_new(bencher: Bencher, capacity: u64) {
+    let mut object = object(capacity, 0.01, 0);
+    let items = items(1_000_000, 3);
+    let mut next = 0;
+    bencher.counter(ItemsCount::new(1_u32)).bench_local(|| {
+        let item = &items[next];
+        next = (next + 1) % items.len();
+        object.add(item, Time::default(), None, || Limits::NONE)
+    });
+}
+
+#[divan::bench(sample_count = 3, sample_size = 1)]
+fn add_a_million_growing_from_1000(bencher: Bencher) {
+    let items = items(1_000_000, 4);
+    bencher
+        .counter(ItemsCount::new(items.len()))
+        .bench_local(|| {
+            let mut object = object(1000, 0.01, 2);
+            for batch in items.chunks(50) {
+                add_each(&mut object, batch);
+            }
+            object.items(never)
+        });
+}
+
+#[divan::bench(sample_count = 3, sample_size = 1)]
+fn add_a_million_to_one_of_the_right_size(bencher: Bencher) {
+    let items = items(1_000_000, 4);
+    bencher
+        .counter(ItemsCount::new(items.len()))
+        .bench_local(|| {
+            let mut object = object(1_000_000, 0.01, 2);
+            for batch in items.chunks(50) {
+                add_each(&mut object, batch);
+            }
+            object.items(never)
+        });
+}
+
+/// The current period of a day of 24.
+const HOUR: u64 = 23;
+
+/// An object of 24 periods, the newest of them half full.
+fn window(capacity: u64) -> Object {
+    let window = Window::new(1, 24).expect("a window");
+    let mut object = shaped(capacity, Kind::Windowed(window));
+    for hour in 0..=HOUR {
+        let count = if hour == HOUR { capacity / 2 } else { capacity };
+        for batch in items(count, hour + 10).chunks(50) {
+            let batch = batch.iter().map(Vec::as_slice);
+            object.add_each(batch, Time::at(hour), None, || Limits::NONE, |_| ());
+        }
+    }
+    object
+}
+
+fn counters(capacity: u64) -> Object {
+    let mut object = shaped(capacity, Kind::Counting);
+    add_each(&mut object, &items(capacity / 2, 1));
+    object
+}
+
+fn shaped(capacity: u64, kind: Kind) -> Object {
+    let params = self::object(capacity, 0.01, 2).shape().params;
+    let shape = Shape { params, kind };
+    Object::new(&shape, Seed::FIXED, Time::at(0), Limits::NONE).expect("memory")
+}
+
+/// Filters in the cache, and in memory.
+const PERIODS: [u64; 2] = [1000, 1_000_000];
+
+#[divan::bench(args = PERIODS)]
+fn contains_miss_in_a_window(bencher: Bencher, capacity: u64) {
+    let object = window(capacity);
+    each(bencher, &items(100_000, 2), |item| {
+        object.contains(item, || HOUR)
+    });
+}
+
+#[divan::bench(args = PERIODS)]
+fn contains_batches_of_100_in_a_window(bencher: Bencher, capacity: u64) {
+    batches(bencher, &window(capacity), &items(100_000, 2));
+}
+
+#[divan::bench(args = PERIODS, sample_count = 3, sample_size = 1)]
+fn add_1000_batches_of_100_to_a_window(bencher: Bencher, capacity: u64) {
+    add_batches(bencher, &window(capacity));
+}
+
+#[divan::bench(args = PERIODS)]
+fn contains_batches_of_100_hits_in_counters(bencher: Bencher, capacity: u64) {
+    batches(
+        bencher,
+        &counters(capacity),
+        &items(capacity / 2 / 100 * 100, 1),
+    );
+}
+
+#[divan::bench(args = PERIODS, sample_count = 3, sample_size = 1)]
+fn add_1000_batches_of_100_to_counters(bencher: Bencher, capacity: u64) {
+    add_batches(bencher, &counters(capacity));
+}
+
+fn add_batches(bencher: Bencher, object: &Object) {
+    let items = items(100_000, 5);
+    bencher
+        .counter(ItemsCount::new(items.len()))
+        .bench_local(|| {
+            let mut object = object.try_clone().expect("memory");
+            for batch in items.chunks(100) {
+                let batch = batch.iter().map(Vec::as_slice);
+                object.add_each(batch, Time::at(HOUR), None, || Limits::NONE, |_| ());
+            }
+            object.items(|| HOUR)
+        });
+}
+
+fn cuckoo(capacity: u64) -> Cuckoo {
+    let params = cuckoo::Params {
+        capacity,
+        ..cuckoo::Params::REDISBLOOM
+    };
+    let shape = cuckoo::Shape::new(&params).expect("valid parameters");
+    Cuckoo::new(shape, &cuckoo::Limits::NONE).expect("memory")
+}
+
+fn add_each_to_cuckoo(object: &mut Cuckoo, items: &[Vec<u8>]) {
+    for batch in items.chunks(100) {
+        let batch = batch.iter().map(Vec::as_slice);
+        object.add_each(
+            batch,
+            false,
+            || cuckoo::Limits::NONE,
+            |added| {
+                added.expect("room");
+            },
+        );
+    }
+}
+
+/// A cuckoo filter in the second level of the cache, and one in memory.
+const CUCKOOS: [u64; 2] = [100_000, 1 << 26];
+
+#[divan::bench(args = CUCKOOS)]
+fn cuckoo_contains_batches_of_100_hits(bencher: Bencher, capacity: u64) {
+    let items = items(100_000, 1);
+    let mut object = cuckoo(capacity);
+    add_each_to_cuckoo(&mut object, &items);
+    let mut batches = items.chunks(100).cycle();
+    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
+        let batch = batches.next().into_iter().flatten();
+        let mut found = 0;
+        object.contains_each(batch.map(Vec::as_slice), |yes| found += u32::from(yes));
+        found
+    });
+}
+
+#[divan::bench(args = CUCKOOS, sample_count = 5, sample_size = 1)]
+fn cuckoo_add_1000_batches_of_100(bencher: Bencher, capacity: u64) {
+    let items = items(100_000, 5);
+    bencher
+        .counter(ItemsCount::new(items.len()))
+        .with_inputs(|| cuckoo(capacity))
+        .bench_local_refs(|object| add_each_to_cuckoo(object, &items));
+}
+
+/// Bytes of each filter that is compacted: as many as one may take by default.
+const COMPACTED: usize = 64 << 20;
+
+/// Fingerprints in the slots for whose random number it is said.
+fn fingerprints(number: &mut u64, is_taken: impl Fn(u64) -> bool) -> Vec<u8> {
+    let slots = (0..COMPACTED).map(|_| {
+        *number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ *number >> 29;
+        let fingerprint = number.to_le_bytes()[0].max(1);
+        if is_taken(*number >> 32) {
+            fingerprint
+        } else {
+            0
+        }
+    });
+    slots.collect()
+}
+
+fn compactable(filters: &[Vec<u8>], bucket_size: u64) -> Cuckoo {
+    let stored = cuckoo::StoredOutline {
+        filters: filters.len() as u64,
+        first_buckets: COMPACTED as u64 / bucket_size,
+        items: COMPACTED as u64,
+        deletes: (COMPACTED * filters.len()) as u64 / 10,
+        bucket_size,
+        max_iterations: 20,
+        expansion: 1,
+    };
+    let outline = stored.check().expect("a valid outline");
+    let object = Cuckoo::from_outline(&outline, filters.to_vec());
+    object.expect("such filters").expect("there is memory")
+}
+
+/// Removes an item from two filters when it is time to compact them. The older is five sixths full, and of the newest's
+/// slots one in so many is taken.
+#[divan::bench(args = [1_000_000, 100, 2], sample_count = 5, sample_size = 1)]
+fn cuckoo_remove_and_compact(bencher: Bencher, one_in: u64) {
+    let number = &mut 1;
+    let filters = [
+        fingerprints(number, |n| n % 6 > 0),
+        fingerprints(number, |n| n % one_in == 0),
+    ];
+    let object = || compactable(&filters, 2);
+    let known = object();
+    let mut items = items(1000, 1).into_iter();
+    let item = items.find(|item| known.contains(item)).expect("one in");
+    bencher
+        .with_inputs(object)
+        .bench_local_values(|mut object| {
+            assert!(object.remove(&item) && object.deletes() == 0);
+            object
+        });
+}
+
+/// Compacts eight filters that are nearly full, the newest half full, by bucket size.
+#[divan::bench(args = [1, 2, 64], sample_count = 2, sample_size = 1)]
+fn cuckoo_compact_eight(bencher: Bencher, bucket_size: u64) {
+    let number = &mut 1;
+    let nearly_full = (0..7).map(|_| fingerprints(number, |n| n % 1000 > 0));
+    let mut filters: Vec<_> = nearly_full.collect();
+    filters.push(fingerprints(number, |n| n % 2 == 0));
+    bencher
+        .with_inputs(|| compactable(&filters, bucket_size))
+        .bench_local_values(|mut object| {
+            assert!(object.compact());
+            object
+        });
+}
+
+/// Adds 1,000 items to a filter that is full, with the most iterations that a client may ask for.
+#[divan::bench(sample_count = 3, sample_size = 1)]
+fn cuckoo_add_1000_to_full(bencher: Bencher) {
+    let params = cuckoo::Params {
+        capacity: 65_536,
+        bucket_size: 4,
+        max_iterations: u16::MAX,
+        expansion: 0,
+    };
+    let full = || {
+        let shape = cuckoo::Shape::new(&params).expect("valid parameters");
+        let mut object = Cuckoo::new(shape, &cuckoo::Limits::NONE).expect("memory");
+        let mut items = (0_u64..).map(u64::to_le_bytes);
+        while let Some(item) = items.next()
+            && object.add(&item, false, || cuckoo::Limits::NONE).is_ok()
+        {}
+        object
+    };
+    let items = items(1000, 1);
+    bencher.with_inputs(full).bench_local_values(|mut object| {
+        let slices = items.iter().map(Vec::as_slice);
+        object.add_each(slices, false, || cuckoo::Limits::NONE, |_| ());
+        object
+    });
+}
+
+/// Looks up 10,000 items in an object of as many filters as there may be, none of which is empty.
+#[divan::bench(args = [(1, 1), (512, 2), (510, 255)], sample_count = 3, sample_size = 1)]
+fn cuckoo_contains_10000_in_the_deepest(bencher: Bencher, (size, bucket_size): (u64, u64)) {
+    let stored = cuckoo::StoredOutline {
+        filters: cuckoo::FILTERS_MAX,
+        first_buckets: size / bucket_size,
+        items: cuckoo::FILTERS_MAX * size,
+        deletes: 0,
+        bucket_size,
+        max_iterations: 20,
+        expansion: 1,
+    };
+    let outline = stored.check().expect("a valid outline");
+    let filters = (0..cuckoo::FILTERS_MAX).map(|_| vec![7; usize::try_from(size).expect("few")]);
+    let object = Cuckoo::from_outline(&outline, filters.collect());
+    let object = object.expect("such filters").expect("there is memory");
+    let items = items(10_000, 1);
+    bencher.bench_local(|| {
+        let mut found = 0;
+        let slices = items.iter().map(Vec::as_slice);
+        object.contains_each(slices, |yes| found += u32::from(yes));
+        found
+    });
+}
+
+fn each(bencher: Bencher, items: &[Vec<u8>], ask: impl Fn(&[u8]) -> bool) {
+    let mut next = 0;
+    bencher.counter(ItemsCount::new(1_u32)).bench_local(|| {
+        let answer = ask(&items[next]);
+        next = (next + 1) % items.len();
+        answer
+    });
+}

@@ -1,0 +1,133 @@
+//! Cells that are bits: bit `i` is byte `i/8`, value `1 << i%8`.
+
+use crate::machine::words::{self, Task, Use, Words};
+
+/// Whether the bits at all of these positions are set.
+#[inline(always)]
+pub fn all_set(bitmap: &[u8], mut positions: impl Iterator<Item = u64>) -> bool {
+    positions.all(|position| bitmap[(position / 8) as usize] & 1 << (position % 8) != 0)
+}
+
+/// Sets the bits at these positions. Returns whether one of them was clear.
+#[inline(always)]
+pub fn set_all(bitmap: &mut [u8], positions: impl Iterator<Item = u64>) -> bool {
+    let mut changed = 0;
+    positions.for_each(|position| {
+        let byte = &mut bitmap[(position / 8) as usize];
+        let before = *byte;
+        *byte |= 1 << (position % 8);
+        changed |= before ^ *byte;
+    });
+    changed != 0
+}
+
+/// The bits of a byte that another has and this one lacks.
+#[inline(always)]
+pub const fn lacks(own: u8, other: u8) -> u8 {
+    other & !own
+}
+
+/// Returns the first byte in which another bitmap of this length has a bit that this one lacks.
+pub fn lacking(bitmap: &[u8], other: &[u8]) -> Option<usize> {
+    words::run(Lacking { bitmap, other })
+}
+
+/// Returns the first place at which `lacks` of two bytes is not 0. The slices have one length.
+#[inline(always)]
+pub fn first_lacking(own: &[u8], other: &[u8], lacks: impl Fn(u8, u8) -> u8) -> Option<usize> {
+    let (pieces, _) = own.as_chunks::<PIECE>();
+    let (other_pieces, _) = other.as_chunks::<PIECE>();
+    let piece = pieces.iter().zip(other_pieces).position(|(own, other)| {
+        let lacked = own
+            .iter()
+            .zip(other)
+            .map(|(own, other)| lacks(*own, *other));
+        lacked.fold(0, |all, bits| all | bits) != 0
+    });
+    let begin = piece.unwrap_or(pieces.len()) * PIECE;
+    let mut rest = own[begin..].iter().zip(&other[begin..]);
+    let within = rest.position(|(own, other)| lacks(*own, *other) != 0);
+    within.map(|at| begin + at)
+}
+
+/// How many bits are set.
+pub fn ones(bitmap: &[u8]) -> u64 {
+    ones_of_union(bitmap, bitmap)
+}
+
+/// How many bits are set in either of two bitmaps of one length.
+pub fn ones_of_union(bitmap: &[u8], other: &[u8]) -> u64 {
+    words::run(OnesOfUnion { bitmap, other })
+}
+
+/// Sets the bits that are set in another bitmap of this length. Returns how many are set now.
+pub fn unite(bitmap: &mut [u8], other: &[u8]) -> u64 {
+    words::run(Unite { bitmap, other })
+}
+
+/// Bytes that are handled together, so that the compiler uses words as wide as it is allowed to.
+const PIECE: usize = 512;
+
+struct Lacking<'b> {
+    bitmap: &'b [u8],
+    other: &'b [u8],
+}
+
+impl Task for Lacking<'_> {
+    const USE: Use = Use::Passes;
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> Option<usize> {
+        first_lacking(self.bitmap, self.other, lacks)
+    }
+}
+
+struct OnesOfUnion<'b> {
+    bitmap: &'b [u8],
+    other: &'b [u8],
+}
+
+impl Task for OnesOfUnion<'_> {
+    const USE: Use = Use::Passes;
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        let ((words, bytes), (other_words, other_bytes)) =
+            (self.bitmap.as_chunks(), self.other.as_chunks());
+        let words = words.iter().zip(other_words).map(|(own, other)| {
+            let either = u64::from_le_bytes(*own) | u64::from_le_bytes(*other);
+            u64::from(either.count_ones())
+        });
+        let bytes = bytes.iter().zip(other_bytes);
+        let bytes = bytes.map(|(own, other)| u64::from((own | other).count_ones()));
+        words.sum::<u64>() + bytes.sum::<u64>()
+    }
+}
+
+struct Unite<'b> {
+    bitmap: &'b mut [u8],
+    other: &'b [u8],
+}
+
+impl Task for Unite<'_> {
+    const USE: Use = Use::Passes;
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        let (words, bytes) = self.bitmap.as_chunks_mut();
+        let (other_words, other_bytes) = self.other.as_chunks();
+        let words = words.iter_mut().zip(other_words).map(|(own, other)| {
+            let either = u64::from_le_bytes(*own) | u64::from_le_bytes(*other);
+            *own = either.to_le_bytes();
+            u64::from(either.count_ones())
+        });
+        let bytes = bytes.iter_mut().zip(other_bytes).map(|(own, other)| {
+            *own |= other;
+            u64::from(own.count_ones())
+        });
+        words.sum::<u64>() + bytes.sum::<u64>()
+    }
+}

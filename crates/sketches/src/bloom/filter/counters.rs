@@ -1,0 +1,203 @@
+//! Cells that are counters of 4 bits (Fan, Cao, Almeida and Broder 2000): the counter at position `i` is the
+//! low half of byte `i/2`, or the high half where `i` is odd.
+
+use crate::machine::words::{self, Task, Use, Words};
+use crate::machine::work;
+
+use super::bits;
+
+/// A counter that reaches this stays there: how often it was passed is unknown.
+pub const SATURATED: u8 = 15;
+
+/// The least of the counters at these positions.
+pub fn least(cells: &[u8], positions: impl Iterator<Item = u64>) -> u8 {
+    let counter = |position: u64| cells[(position / 2) as usize] >> (position % 2 * 4) & 15;
+    let mut least = SATURATED;
+    for position in positions {
+        least = least.min(counter(position));
+        if least == 0 {
+            break;
+        }
+    }
+    least
+}
+
+/// Whether none of the counters at these positions is 0.
+#[inline(always)]
+pub fn all_used(cells: &[u8], mut positions: impl Iterator<Item = u64>) -> bool {
+    positions.all(|position| cells[(position / 2) as usize] & 15 << (position % 2 * 4) != 0)
+}
+
+/// Counts up at these positions. Returns how many counters left 0.
+#[inline(always)]
+pub fn raise(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
+    let (mut left_zero, raised) = (0, |counter: u8| (counter + 1).min(SATURATED));
+    change(cells, positions, raised, |before, _| {
+        left_zero += u32::from(before == 0);
+    });
+    left_zero
+}
+
+/// Counts down at these positions, where counters are neither 0 nor saturated. Returns how many reached 0.
+pub fn lower(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
+    let lowered = |counter: u8| match counter {
+        SATURATED => SATURATED,
+        counter => counter.saturating_sub(1),
+    };
+    let mut came_to_zero = 0;
+    change(cells, positions, lowered, |before, after| {
+        came_to_zero += u32::from(before > 0 && after == 0);
+    });
+    came_to_zero
+}
+
+#[inline(always)]
+fn change(
+    cells: &mut [u8],
+    positions: impl Iterator<Item = u64>,
+    change: impl Fn(u8) -> u8,
+    mut changed: impl FnMut(u8, u8),
+) {
+    positions.for_each(|position| {
+        let (cell, shift) = (&mut cells[(position / 2) as usize], position % 2 * 4);
+        let before = *cell >> shift & 15;
+        let after = change(before);
+        *cell = *cell & !(15 << shift) | after << shift;
+        changed(before, after);
+    });
+}
+
+/// Adds the counters of another filter of the same size. Returns how many are not 0 now.
+pub fn unite(cells: &mut [u8], other: &[u8]) -> u64 {
+    words::run(Unite { cells, other })
+}
+
+/// Returns 0 if neither counter of a byte is smaller than another's.
+#[inline(always)]
+pub fn lacks(two: u8, other: u8) -> u8 {
+    u8::from(two & 15 < other & 15) | u8::from(two >> 4 < other >> 4)
+}
+
+/// Returns the first byte in which another filter of the same size has a counter that is larger than its own here.
+pub fn lacking(cells: &[u8], other: &[u8]) -> Option<usize> {
+    words::run(Lacking { cells, other })
+}
+
+/// The sum of all counters.
+pub fn sum(cells: &[u8]) -> u64 {
+    words::run(Sum { cells })
+}
+
+/// How many counters are not 0.
+pub fn in_use(cells: &[u8]) -> u64 {
+    in_use_in_union(cells, cells)
+}
+
+/// How many counters are not 0 in either of two filters of one size.
+pub fn in_use_in_union(cells: &[u8], other: &[u8]) -> u64 {
+    words::run(InUseInUnion { cells, other })
+}
+
+/// So many bytes have no more counters than a byte can count.
+const PIECE: usize = 64;
+
+#[inline(always)]
+fn used(two: u8) -> u8 {
+    u8::from(two & 15 != 0) + u8::from(two >> 4 != 0)
+}
+
+struct Unite<'c> {
+    cells: &'c mut [u8],
+    other: &'c [u8],
+}
+
+impl Task for Unite<'_> {
+    const USE: Use = Use::Passes;
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        #[inline(always)]
+        fn unite(two: &mut u8, other: u8) -> u8 {
+            let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
+            *two = low.min(SATURATED) | high.min(SATURATED) << 4;
+            used(*two)
+        }
+        let (pieces, rest) = self.cells.as_chunks_mut::<PIECE>();
+        let (other_pieces, other_rest) = self.other.as_chunks::<PIECE>();
+        let in_pieces = pieces.iter_mut().zip(other_pieces).map(|(own, other)| {
+            let pairs = own.iter_mut().zip(other);
+            u64::from(pairs.map(|(two, other)| unite(two, *other)).sum::<u8>())
+        });
+        let rest = rest.iter_mut().zip(other_rest);
+        in_pieces.sum::<u64>()
+            + rest
+                .map(|(two, other)| u64::from(unite(two, *other)))
+                .sum::<u64>()
+    }
+}
+
+struct Sum<'c> {
+    cells: &'c [u8],
+}
+
+impl Task for Sum<'_> {
+    const USE: Use = Use::Passes;
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        work::bytes(self.cells.len());
+        // No more than 8 bytes of two counters each: the sum of their halves fits a byte.
+        let sum = |eight: &[u8]| eight.iter().map(|two| (two & 15) + (two >> 4)).sum::<u8>();
+        self.cells
+            .chunks(8)
+            .map(|eight| u64::from(sum(eight)))
+            .sum()
+    }
+}
+
+struct Lacking<'c> {
+    cells: &'c [u8],
+    other: &'c [u8],
+}
+
+impl Task for Lacking<'_> {
+    const USE: Use = Use::Passes;
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> Option<usize> {
+        bits::first_lacking(self.cells, self.other, lacks)
+    }
+}
+
+struct InUseInUnion<'c> {
+    cells: &'c [u8],
+    other: &'c [u8],
+}
+
+impl Task for InUseInUnion<'_> {
+    const USE: Use = Use::Passes;
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        let (pieces, rest) = self.cells.as_chunks::<PIECE>();
+        let (other_pieces, other_rest) = self.other.as_chunks::<PIECE>();
+        let in_pieces = pieces.iter().zip(other_pieces).map(|(own, other)| {
+            let pairs = own.iter().zip(other);
+            u64::from(pairs.map(|(two, other)| used(two | other)).sum::<u8>())
+        });
+        let rest = rest.iter().zip(other_rest);
+        in_pieces.sum::<u64>()
+            + rest
+                .map(|(two, other)| u64::from(used(two | other)))
+                .sum::<u64>()
+    }
+}
+
+/// A number of counters, as it is kept.
+pub fn saturated(in_use: u64) -> u32 {
+    u32::try_from(in_use).unwrap_or(u32::MAX)
+}

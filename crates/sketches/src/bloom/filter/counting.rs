@@ -1,0 +1,134 @@
+//! Filters of counters: items that are counted, and removed.
+
+use crate::hash::Probe;
+use crate::number::{to_double, to_whole};
+
+use super::cells::HEADER_BYTES;
+use super::geometry::DRIFT;
+use super::single::{Filter, Layout};
+use super::{counters, rate};
+
+impl Filter {
+    /// How often an item was counted, at most, or if it is 15 at least: the least of its counters.
+    pub(crate) fn count(&self, probe: Probe) -> u8 {
+        counters::least(self.bitmap(), self.counters_of(probe))
+    }
+
+    /// Counts an item, and returns whether one of its counters was 0.
+    pub(crate) fn count_up(&mut self, probe: Probe) -> bool {
+        self.count_up_at(self.counters_of(probe))
+    }
+
+    /// [`count_up`](Self::count_up) an item whose positions are known.
+    #[inline(always)]
+    pub(crate) fn count_up_at(&mut self, positions: impl Iterator<Item = u64>) -> bool {
+        let more = counters::raise(&mut self.blob[HEADER_BYTES..], positions);
+        let new = more > 0;
+        self.items += u64::from(new);
+        self.settle(|in_use| in_use.saturating_add(more));
+        new
+    }
+
+    /// Removes one count of an item that a filter of counters claims, and returns whether it did: how often
+    /// one was counted whose counters are all saturated is unknown, so it stays.
+    pub(crate) fn count_down(&mut self, probe: Probe) -> bool {
+        if self.count(probe) == counters::SATURATED {
+            return false;
+        }
+        let positions = self.counters_of(probe);
+        let fewer = counters::lower(self.bitmap_mut(), positions);
+        let gone = self.count(probe) == 0;
+        self.items = self.items.saturating_sub(u64::from(gone));
+        self.settle(|in_use| in_use.saturating_sub(fewer));
+        if let Layout::Counters { is_surely_full, .. } = &mut self.layout {
+            *is_surely_full = false;
+        }
+        if self.is_unused() {
+            self.items = 0;
+        }
+        true
+    }
+
+    /// Finds out whether a full filter of counters has room, and if so, lowers its number of items.
+    ///
+    /// That number drifts up while items come and go, because a false positive on removal stays counted. But each item
+    /// counts once for each hash function, so that the sum of the counters tells how many there can be: exactly, unless
+    /// some were added more than once or counters are saturated. It takes a pass over the counters, once after each
+    /// removal at most.
+    pub(crate) fn make_room(&mut self) -> bool {
+        let Layout::Counters {
+            hashes,
+            in_use,
+            is_surely_full,
+        } = self.layout
+        else {
+            return false;
+        };
+        // What saturated is not known any more.
+        if is_surely_full || in_use == u32::MAX {
+            return false;
+        }
+        let most = counters::sum(self.bitmap()).div_ceil(hashes.into());
+        if most < self.items {
+            self.items = most;
+            self.settle(|in_use| in_use);
+        }
+        if let Layout::Counters { is_surely_full, .. } = &mut self.layout {
+            *is_surely_full = self.items >= self.capacity;
+        }
+        !self.is_full()
+    }
+
+    /// Whether it is a filter of counters of which none is in use, so that it claims nothing.
+    pub(crate) const fn is_unused(&self) -> bool {
+        matches!(self.layout, Layout::Counters { in_use: 0, .. })
+    }
+
+    /// Records a change of the number of counters in use, and keeps the number of items within what that
+    /// makes plausible. The number of items alone drifts as items come and go: a false positive on insert is
+    /// not counted, and one on removal stays counted. An estimate never lifts it above the capacity: a filter
+    /// takes no more there.
+    #[inline(always)]
+    fn settle(&mut self, change: impl Fn(u32) -> u32) {
+        let positions = to_double(self.positions());
+        if let Layout::Counters { hashes, in_use, .. } = &mut self.layout {
+            // What saturated is not known any more.
+            if *in_use == u32::MAX {
+                return;
+            }
+            *in_use = change(*in_use);
+            let fill = (f64::from(*in_use) / positions).min(1.0);
+            let hashes = u32::from(*hashes);
+            if !is_plausible(self.items, positions, hashes, fill) {
+                self.clamp_items(positions, hashes, fill);
+            } else if cfg!(debug_assertions) {
+                let before = self.items;
+                self.clamp_items(positions, hashes, fill);
+                assert_eq!(self.items, before, "plausible at {fill} of {positions}");
+            }
+        }
+    }
+
+    #[cold]
+    fn clamp_items(&mut self, positions: f64, hashes: u32, fill: f64) {
+        let (items, deviation) = rate::items_of_fill(positions, hashes, fill);
+        let least = to_whole((items - DRIFT * deviation).floor());
+        let most = to_whole((items + DRIFT * deviation).ceil()).saturating_add(1);
+        self.items = self.items.clamp(least.min(self.capacity).min(most), most);
+    }
+}
+
+/// Whether a number of items is certainly within the bounds that [`rate::items_of_fill`] sets for a share of
+/// counters in use. A square root, a logarithm and a division are saved by comparing squares, with
+/// `u·t ≤ u·(x + x²/2) + x³/3` in the deviation, which makes it too small by at most a twentieth where up to
+/// half of the counters are in use.
+#[inline(always)]
+fn is_plausible(items: u64, positions: f64, hashes: u32, fill: f64) -> bool {
+    let (per_position, power) = rate::items_per_position(fill, hashes);
+    let hashes = f64::from(hashes);
+    let off = (to_double(items) - positions * per_position) * hashes;
+    let spread = fill * (1.0 - power);
+    // Rounding is far below the thousandth by which the bound is below as many deviations.
+    let most = 0.999 * DRIFT * DRIFT;
+    off * off * (1.0 - fill) < most * positions * spread * spread * (0.5 + fill / 6.0)
+}

@@ -1,0 +1,218 @@
+//! The size of a filter, for a capacity and an error rate.
+//!
+//! All of it is computed from doubles by operations that are the same on every processor: a replica has to
+//! come to the same size.
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the equations are in doubles; a cast from a double saturates"
+)]
+
+use std::f64::consts::LN_2;
+
+use crate::number::{Fraction, exp, ln, rounded_ln, to_double};
+
+use super::cells::Cells;
+use super::rate;
+
+/// The most bytes of bits: more than memory.
+const MOST_BYTES: u64 = 1 << 60;
+
+/// The same in positions.
+const MOST_POSITIONS: f64 = (1_u64 << 63) as f64;
+
+/// From this size on, in bytes, a filter's cells are likely not to be in the caches.
+pub const LARGE_BYTES: usize = 256 * 1024;
+
+/// How far the number of items in counters may fall behind what the counters in use stand for, in standard
+/// deviations.
+pub const DRIFT: f64 = 5.0;
+
+/// The size of a filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Number of positions, at least 1: of cells that are in use.
+    pub positions: u64,
+    /// Length of all cells in bytes.
+    pub cell_bytes: u64,
+    /// Number of hash functions, at least 1.
+    pub hashes: u32,
+    /// What is at a position.
+    pub cells: Cells,
+}
+
+impl Geometry {
+    /// The least size at which a filter that has taken `capacity` items (at least 1) as new claims others at
+    /// this rate at most, by the equations of `filter/rate.rs`; of sizes in whole bytes that are equal, the one with
+    /// fewest hash functions. There are no more of these than a filter without coincidences has, and one: very
+    /// many would take somewhat less memory at rates below 10⁻¹², and much more time. Sizes beyond memory saturate
+    /// at about 2⁶⁰ bytes of bits, which no limit admits.
+    ///
+    /// Counters have room for more items than they are said to hold, by five standard deviations.
+    pub fn for_rate(capacity: u64, rate: Fraction, cells: Cells) -> Self {
+        Self::for_rate_near(capacity, rate, cells, u32::MAX)
+    }
+
+    /// The same, sooner found if the best number of hash functions is near this one: it is looked for from there.
+    pub fn for_rate_near(capacity: u64, rate: Fraction, cells: Cells, hashes: u32) -> Self {
+        let (items, rate) = (to_double(capacity.max(1)), rate.get());
+        let exact = Self::for_items(items, rate, cells, hashes);
+        if cells != Cells::Counters {
+            return exact;
+        }
+        let positions = to_double(exact.positions);
+        let fill = rate::fill_after(items / positions, exact.hashes);
+        let (_, deviation) = rate::items_of_fill(positions, exact.hashes, fill);
+        Self::for_items(items + DRIFT * deviation, rate, cells, exact.hashes)
+    }
+
+    fn for_items(items: f64, rate: f64, cells: Cells, near: u32) -> Self {
+        let most = most_hashes(rate);
+        let near = near.clamp(1, most);
+        // Coincidences alone need so many positions, whatever the number of hash functions.
+        if 0.25 * items / rate > MOST_POSITIONS * MOST_POSITIONS {
+            return Self::of_bytes(MOST_BYTES, near, cells);
+        }
+        let positions = |hashes| positions_for(items, rate, hashes);
+        let (mut hashes, least) = least(near, most, positions);
+        let mut bytes = whole_bytes(least, hashes);
+        // Fewer, where whole bytes allow it.
+        while hashes > 1 {
+            let of_fewer = whole_bytes(positions(hashes - 1), hashes - 1);
+            if of_fewer > bytes {
+                break;
+            }
+            (hashes, bytes) = (hashes - 1, of_fewer);
+        }
+        Self::of_bytes(bytes, hashes, cells)
+    }
+
+    /// The size that valkey-bloom gives a filter, by the formulas of the `bloomfilter` crate: `n·ln p / −ln²2`
+    /// bits, rounded up to bytes, and `m/n·ln 2` hash functions, rounded (Bloom 1970).
+    pub fn by_formula(capacity: u64, rate: Fraction, cells: Cells) -> Self {
+        let items = to_double(capacity.max(1));
+        let bytes = (items * rounded_ln(rate.get()) / (-8.0 * (LN_2 * LN_2))).ceil() as u64;
+        let bytes = bytes.clamp(1, MOST_BYTES);
+        let hashes = (to_double(bytes * 8) / items * LN_2).round() as u32;
+        Self::of_bytes(bytes, hashes.max(1), cells)
+    }
+
+    fn of_bytes(bytes: u64, hashes: u32, cells: Cells) -> Self {
+        Self {
+            positions: bytes * 8,
+            cell_bytes: bytes * cells.bits(),
+            hashes,
+            cells,
+        }
+    }
+
+    /// Length of the whole blob in bytes.
+    pub const fn blob_bytes(self) -> u64 {
+        self.cell_bytes + self.cells.header_bytes() as u64
+    }
+
+    /// Whether its cells are worth prefetching: those of a smaller filter are in the caches anyway.
+    pub const fn is_large(&self) -> bool {
+        self.blob_bytes() >= LARGE_BYTES as u64
+    }
+}
+
+/// The most hash functions of a filter for this rate.
+fn most_hashes(rate: f64) -> u32 {
+    (-ln(rate) / LN_2).ceil() as u32 + 1
+}
+
+/// The whole number from 1 to `most` at which a function that falls, then rises, is least, and its value there: in
+/// steps from `near` that double until it gets worse, then between.
+fn least(near: u32, most: u32, function: impl Fn(u32) -> f64) -> (u32, f64) {
+    let at = |number| (number, function(number));
+    let mut best = at(near);
+    // What the least one lies strictly between.
+    let (mut low, mut high) = (0, most + 1);
+    let mut step = 1;
+    while best.0 > 1 {
+        let fewer = at(best.0.saturating_sub(step).max(1));
+        if fewer.1 > best.1 {
+            low = fewer.0;
+            break;
+        }
+        (high, best, step) = (best.0, fewer, step * 2);
+    }
+    if best.0 == near {
+        step = 1;
+        while best.0 < most {
+            let more = at((best.0 + step).min(most));
+            if more.1 >= best.1 {
+                high = more.0;
+                break;
+            }
+            (low, best, step) = (best.0, more, step * 2);
+        }
+    }
+    while high - low > 2 {
+        let (below, above) = (best.0 - low, high - best.0);
+        let other = if below > above {
+            at(low + below / 2)
+        } else {
+            at(best.0 + above / 2)
+        };
+        match (other.0 < best.0, other.1 < best.1) {
+            (true, true) => (high, best) = (best.0, other),
+            (true, false) => low = other.0,
+            (false, true) => (low, best) = (best.0, other),
+            (false, false) => high = other.0,
+        }
+    }
+    best
+}
+
+/// The number of positions of a filter for so many items at this rate, with this many hash functions.
+fn positions_for(items: f64, rate: f64, hashes: u32) -> f64 {
+    items / items_per_position_for(items, rate, hashes)
+}
+
+/// So many positions in whole bytes.
+fn whole_bytes(positions: f64, hashes: u32) -> u64 {
+    let bytes = ((positions / 8.0).ceil() as u64).clamp(1, MOST_BYTES);
+    // Where the number of positions is a power of two, many more of them coincide.
+    if bytes.is_power_of_two() && hashes > 2 {
+        bytes + 1
+    } else {
+        bytes
+    }
+}
+
+/// `A(x)` where a filter that holds so many items has this rate: at the `x` that solves `xᵏ + c·A(x)²/n = q`, by
+/// Newton's method within bounds.
+fn items_per_position_for(items: f64, rate: f64, hashes: u32) -> f64 {
+    let (mut low, mut high) = (0.0, exp(ln(rate) / f64::from(hashes)));
+    let mut fill = high;
+    let mut found = 0.0;
+    for _ in 0..60 {
+        let (per_position, power_of_fill) = rate::items_per_position(fill, hashes);
+        let (c, slope_of_c) = rate::coincidences_and_slope(hashes, fill, items);
+        let floor = c * per_position * per_position / items;
+        let excess = power_of_fill + floor - rate;
+        let slope_of_items = rate::slope(fill, power_of_fill, hashes);
+        let slope_of_floor =
+            (2.0 * c * slope_of_items + slope_of_c * per_position) * per_position / items;
+        let slope = f64::from(hashes) * power_of_fill / fill + slope_of_floor;
+        let step = excess / slope;
+        found = per_position - slope_of_items * step;
+        // What is off after this step is the square of what was.
+        if excess.abs() <= 1e-8 * rate {
+            break;
+        }
+        if excess > 0.0 {
+            high = fill;
+        } else {
+            low = fill;
+        }
+        fill -= step;
+        if !(low < fill && fill < high) {
+            fill = f64::midpoint(low, high);
+        }
+    }
+    found
+}

@@ -1,0 +1,418 @@
+//! Filters of bits of one size, interleaved: what stands in each of them at one position is in one word, so that
+//! all are asked at the price of one (Dadi et al. 2018). A word has a byte for each eight filters; of 16:
+//!
+//! ```text
+//!               bytes 0 and 1              bytes 2 and 3
+//!   blob 0      position 0 of all lanes    position 16 of all lanes    …
+//!   blob 1      position 1 of all lanes    position 17 of all lanes    …
+//!   …
+//!   blob 15     position 15 of all lanes   position 31 of all lanes    …
+//! ```
+//!
+//! Bytes `i` and `i + 1` of all blobs have the same bits as those bytes of the filters had, turned: lines become
+//! columns. So filters are interleaved where they are, some bytes at a time, and take no more memory: eight, and then
+//! eight others that come to those. The last that came are taken apart the same way.
+
+use std::ops::Range;
+
+use crate::hash::Probe;
+use crate::machine::memory::{self, Relocate};
+use crate::machine::words;
+
+use super::cells::HEADER_BYTES;
+use super::geometry::Geometry;
+use super::positions::{Modulus, Positions};
+use super::transpose::{LANES, MOST_EIGHTS, PARTS, PIECE_BYTES, Pick, of_blob};
+
+/// Filters, interleaved. Each is a *lane*; a lane may be given to another filter when its own is gone.
+#[derive(Debug)]
+pub struct Interleaved {
+    /// One for each lane. Each begins with the header of a filter; the filters' headers are all the same.
+    pub(super) blobs: Vec<Box<[u8]>>,
+    pub(super) geometry: Geometry,
+    reciprocal: u64,
+    /// 2⁶³ divided by the bytes in a word, rounded up.
+    pub(super) reciprocal_of_eights: u64,
+    /// So many bytes of each blob's cells are in words of this size. The others are as they were before the newest eight
+    /// filters came: those have their own bits, the others words without them.
+    pub(super) done: usize,
+    /// The lanes, of each piece, whose bits are in use there. Those of the others were left by a filter that is gone.
+    pub(super) in_use: Box<[u32]>,
+    /// So many pieces are in use by all of the newest eight. Those behind them need not be.
+    pub(super) clean: usize,
+}
+
+/// Where some bytes of eight filters are.
+#[derive(Clone, Copy)]
+enum Layout {
+    /// Each filter has its own, in the blob of its lane.
+    Apart,
+    /// Byte `i`, bit `j` is in blob `first + i % stride * 8 + j`.
+    Words {
+        /// Bytes in a word there.
+        stride: usize,
+        first: usize,
+        /// Which of them has these eight.
+        byte: usize,
+    },
+}
+
+impl Interleaved {
+    /// The memory in bytes that goes with filters of this size, and that goes with eight of them.
+    pub const fn bytes_beside(geometry: Geometry) -> (u64, u64) {
+        let in_use = geometry.cell_bytes.div_ceil(PIECE_BYTES as u64) * size_of::<u32>() as u64;
+        let of_eight = LANES * (HEADER_BYTES + size_of::<Box<[u8]>>());
+        (in_use, of_eight as u64)
+    }
+
+    /// No filters yet, of this size; or `None` if there is no memory for what goes with them.
+    pub fn new(geometry: Geometry) -> Option<Self> {
+        let pieces = geometry.cell_bytes.div_ceil(PIECE_BYTES as u64);
+        let pieces = usize::try_from(pieces).ok()?;
+        let mut in_use = Vec::new();
+        in_use.try_reserve_exact(pieces).ok()?;
+        in_use.resize(pieces, 0);
+        Some(Self {
+            blobs: Vec::new(),
+            geometry,
+            reciprocal: Modulus::reciprocal(geometry.positions),
+            reciprocal_of_eights: 0,
+            done: 0,
+            in_use: in_use.into_boxed_slice(),
+            clean: 0,
+        })
+    }
+
+    pub fn try_clone(&self) -> Option<Self> {
+        let mut blobs = Vec::new();
+        blobs.try_reserve_exact(self.blobs.len()).ok()?;
+        for blob in &self.blobs {
+            blobs.push(memory::copied(blob)?);
+        }
+        Some(Self {
+            blobs,
+            in_use: memory::copied(&self.in_use)?,
+            ..*self
+        })
+    }
+
+    /// The size of each filter.
+    pub const fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// Number of lanes.
+    pub const fn lanes(&self) -> usize {
+        self.blobs.len()
+    }
+
+    /// Bytes in a word.
+    #[inline(always)]
+    pub(super) const fn eights(&self) -> usize {
+        self.blobs.len() / LANES
+    }
+
+    #[inline(always)]
+    pub(crate) const fn modulus(&self) -> Modulus {
+        Modulus::new(self.geometry.positions, self.reciprocal)
+    }
+
+    #[allow(clippy::cast_possible_truncation, reason = "they are in memory")]
+    pub(super) const fn cell_bytes(&self) -> usize {
+        self.geometry.cell_bytes as usize
+    }
+
+    /// How many bytes of each blob words of so many bytes fill. Behind them each eight lanes have their own bytes.
+    pub(super) const fn filled_by(&self, eights: usize) -> usize {
+        self.cell_bytes() - self.cell_bytes() % eights
+    }
+
+    /// Whether all bytes are interleaved, or there are none.
+    pub const fn is_done(&self) -> bool {
+        self.eights() == 0 || self.done == self.filled_by(self.eights())
+    }
+
+    /// How many eights there were before the last came, but 1 where there were none.
+    pub(super) const fn eights_before(&self) -> usize {
+        if self.eights() > 1 {
+            self.eights() - 1
+        } else {
+            1
+        }
+    }
+
+    /// The number of the word that has a byte of the filters in it, and which part of it that is.
+    #[inline(always)]
+    fn divided(&self, byte: usize) -> (usize, usize) {
+        let product = byte as u128 * u128::from(self.reciprocal_of_eights);
+        let word = (product >> 63) as usize;
+        (word, byte - word * self.eights())
+    }
+
+    /// The blob of the word at a position that is done, and where the word begins in it.
+    #[inline(always)]
+    fn place_of(&self, position: u64) -> (usize, usize) {
+        let (word, part) = self.divided((position / 8) as usize);
+        let blob = part * LANES + (position % 8) as usize;
+        (blob, HEADER_BYTES + word * self.eights())
+    }
+
+    /// The lanes in which the bit at a position is set.
+    #[inline(always)]
+    pub(crate) fn at(&self, position: u64) -> u32 {
+        let byte = (position / 8) as usize;
+        let lanes = if byte < self.done {
+            let (blob, begin) = self.place_of(position);
+            word_at(&self.blobs[blob][begin..])
+        } else {
+            self.not_done_at(position)
+        };
+        // What follows a word is in no lane that is in use.
+        lanes & self.in_use[byte / PIECE_BYTES]
+    }
+
+    #[cold]
+    fn not_done_at(&self, position: u64) -> u32 {
+        let (byte, bit) = ((position / 8) as usize, (position % 8) as usize);
+        let mut word = [0; MOST_EIGHTS];
+        for (eight, (lanes, own)) in word.iter_mut().zip(self.blobs.chunks(LANES)).enumerate() {
+            *lanes = if let Some((blob, byte)) = self.layout(eight, byte).place(byte, bit) {
+                self.blobs[blob][byte]
+            } else {
+                let bits = own.iter().map(|blob| blob[HEADER_BYTES + byte] >> bit & 1);
+                (0..)
+                    .zip(bits)
+                    .fold(0, |all, (lane, bit)| all | bit << lane)
+            };
+        }
+        u32::from_le_bytes(word)
+    }
+
+    /// Prefetches the memory of the bits at a position.
+    #[inline(always)]
+    pub(crate) fn prefetch_at(&self, position: u64) {
+        let (blob, byte) = self.place_of(position);
+        memory::prefetch(&self.blobs[blob], byte);
+        memory::prefetch(&self.blobs[blob], byte + self.eights() - 1);
+    }
+
+    /// Where a byte of eight of the filters is.
+    const fn layout(&self, eight: usize, byte: usize) -> Layout {
+        let newest = self.eights() - 1;
+        let stride = if byte < self.done {
+            self.eights()
+        } else if !self.is_done() && eight == newest {
+            return Layout::Apart;
+        } else if !self.is_done() && byte < self.filled_by(newest) {
+            newest
+        } else {
+            return Layout::Words {
+                stride: 1,
+                first: eight * LANES,
+                byte: 0,
+            };
+        };
+        Layout::Words {
+            stride,
+            first: 0,
+            byte: eight,
+        }
+    }
+
+    /// The same of several bytes, as ranges that have one layout each.
+    fn layouts(&self, eight: usize, bytes: Range<usize>) -> [(Range<usize>, Layout); 3] {
+        let mut begin = bytes.start;
+        [self.done, self.filled_by(self.eights_before()), bytes.end].map(|end| {
+            let range = begin..end.min(bytes.end).max(begin);
+            begin = range.end;
+            let layout = self.layout(eight, range.start);
+            (range, layout)
+        })
+    }
+
+    /// The positions of an item, the same in all lanes.
+    #[inline(always)]
+    fn positions(&self, probe: Probe) -> Positions<false> {
+        Positions::new(probe, self.modulus(), self.geometry.hashes)
+    }
+
+    /// Whether a lane claims an item.
+    pub fn contains(&self, lane: u8, probe: Probe) -> bool {
+        self.positions(probe)
+            .all(|position| self.at(position) >> lane & 1 == 1)
+    }
+
+    /// Sets an item's bits in a lane. Returns whether one of them was clear.
+    pub fn insert(&mut self, lane: u8, probe: Probe) -> bool {
+        self.insert_at(lane, self.positions(probe))
+    }
+
+    /// The same of an item whose positions are known.
+    #[inline(always)]
+    pub fn insert_at(&mut self, lane: u8, positions: impl Iterator<Item = u64>) -> bool {
+        let mut changed = 0;
+        let (eight, lane_bit) = (usize::from(lane) / LANES, 1 << (usize::from(lane) % LANES));
+        positions.for_each(|position| {
+            let byte = (position / 8) as usize;
+            self.clear_unused(byte / PIECE_BYTES, lane);
+            let (blob, byte, bit) = if byte < self.done {
+                let (blob, begin) = self.place_of(position);
+                (blob, begin + eight, lane_bit)
+            } else {
+                self.place_not_done(lane, position)
+            };
+            let cell = &mut self.blobs[blob][byte];
+            let before = *cell;
+            *cell |= bit;
+            changed |= before ^ *cell;
+        });
+        changed != 0
+    }
+
+    /// The blob, the byte and the bit that have the bit of a lane at a position.
+    #[cold]
+    fn place_not_done(&self, lane: u8, position: u64) -> (usize, usize, u8) {
+        let (byte, bit) = ((position / 8) as usize, (position % 8) as usize);
+        let lane = usize::from(lane);
+        match self.layout(lane / LANES, byte).place(byte, bit) {
+            Some((blob, byte)) => (blob, byte, 1 << (lane % LANES)),
+            None => (lane, HEADER_BYTES + byte, 1 << bit),
+        }
+    }
+
+    /// Empties a lane whose filter is gone. Its bits are cleared piece by piece, as other items come there.
+    pub fn empty(&mut self, lane: u8) {
+        for lanes in &mut self.in_use {
+            *lanes &= !(1 << lane);
+        }
+        self.clean = 0;
+    }
+
+    fn piece(&self, piece: usize) -> Range<usize> {
+        let begin = piece * PIECE_BYTES;
+        begin..self.cell_bytes().min(begin + PIECE_BYTES)
+    }
+
+    /// Clears what another filter left in a piece of a lane.
+    #[inline(always)]
+    pub(super) fn clear_unused(&mut self, piece: usize, lane: u8) {
+        if self.in_use[piece] >> lane & 1 == 0 {
+            self.clear(piece, lane);
+        }
+    }
+
+    #[cold]
+    fn clear(&mut self, piece: usize, lane: u8) {
+        self.in_use[piece] |= 1 << lane;
+        let lane = usize::from(lane);
+        for (bytes, layout) in self.layouts(lane / LANES, self.piece(piece)) {
+            let mut kept = [0; PIECE_BYTES];
+            let blobs = match layout {
+                Layout::Apart => lane..lane + 1,
+                Layout::Words {
+                    stride,
+                    first,
+                    byte,
+                } => {
+                    kept.fill(u8::MAX);
+                    for kept in kept.iter_mut().skip(byte).step_by(stride) {
+                        *kept = !(1 << (lane % LANES));
+                    }
+                    first..first + stride * LANES
+                }
+            };
+            for blob in &mut self.blobs[blobs] {
+                for (lanes, kept) in blob[of_blob(&bytes)].iter_mut().zip(&kept) {
+                    *lanes &= kept;
+                }
+            }
+        }
+    }
+
+    /// Appends these bytes of a lane's cells, as its filter would have them.
+    pub fn copy_cells(&self, lane: u8, range: Range<usize>, to: &mut Vec<u8>) {
+        for piece in range.start / PIECE_BYTES..range.end.div_ceil(PIECE_BYTES) {
+            let bytes = self.piece(piece);
+            let mut cells = [0; PIECE_BYTES];
+            if self.in_use[piece] >> lane & 1 == 1 {
+                self.copy_piece(usize::from(lane), bytes.clone(), &mut cells);
+            }
+            let wanted = range.start.max(bytes.start)..range.end.min(bytes.end);
+            to.extend_from_slice(&cells[wanted.start - bytes.start..wanted.end - bytes.start]);
+        }
+    }
+
+    fn copy_piece(&self, lane: usize, piece: Range<usize>, cells: &mut [u8; PIECE_BYTES]) {
+        for (bytes, layout) in self.layouts(lane / LANES, piece.clone()) {
+            let cells = &mut cells[bytes.start - piece.start..bytes.end - piece.start];
+            let bytes = of_blob(&bytes);
+            let Layout::Words {
+                stride,
+                first,
+                byte,
+            } = layout
+            else {
+                cells.copy_from_slice(&self.blobs[lane][bytes]);
+                continue;
+            };
+            let blobs = &self.blobs[first..first + stride * LANES];
+            let mut picked = [0; PIECE_BYTES / 8];
+            for (part, blobs) in blobs.chunks_exact(LANES).enumerate() {
+                // What is to come to this part is in another one.
+                let begin = bytes.start + byte - part;
+                let of_bits = std::array::from_fn(|bit| {
+                    let blob: &[u8] = &blobs[bit];
+                    &blob[begin..blob.len().min(begin + cells.len())]
+                });
+                words::run(Pick {
+                    of_bits,
+                    lane: lane % LANES,
+                    parts: &PARTS[stride - 1][part],
+                    to: &mut picked,
+                });
+            }
+            let picked = picked.map(u64::to_le_bytes);
+            cells.copy_from_slice(&picked.as_flattened()[..cells.len()]);
+        }
+    }
+
+    /// Bytes of all blobs, and of what goes with them.
+    pub fn memory_bytes(&self) -> u64 {
+        let blobs = self.blobs.iter().map(|blob| blob.len() as u64);
+        let table = self.blobs.capacity() * size_of::<Box<[u8]>>();
+        let in_use = size_of_val(&*self.in_use);
+        blobs.sum::<u64>() + (table + in_use) as u64
+    }
+
+    /// Lets `by` move the blob of a lane.
+    pub fn relocate(&mut self, lane: usize, by: &mut impl Relocate) {
+        self.blobs[lane] = by.blob(std::mem::take(&mut self.blobs[lane]));
+    }
+}
+
+impl Layout {
+    /// The blob that has a bit of a byte of all eight, and where in it; `None` if they are apart.
+    const fn place(self, byte: usize, bit: usize) -> Option<(usize, usize)> {
+        let Self::Words {
+            stride,
+            first,
+            byte: of_eight,
+        } = self
+        else {
+            return None;
+        };
+        let (word, part) = (byte / stride, byte % stride);
+        let begin = HEADER_BYTES + word * stride;
+        Some((first + part * LANES + bit, begin + of_eight))
+    }
+}
+
+/// The word that some bytes begin with, and what follows it.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "they are fewer then")]
+fn word_at(bytes: &[u8]) -> u32 {
+    match bytes.first_chunk() {
+        Some(word) => u32::from_le_bytes(*word),
+        None => words::begun_with(bytes) as u32,
+    }
+}

@@ -1,0 +1,413 @@
+//! One Bloom filter of fixed size.
+//!
+//! Its cells are in a *blob*, in the form in which they are stored and sent, so that saving a filter is
+//! a write and loading one is a read, without a copy. A blob of our own begins with a [`Header`]; one of
+//! `RedisBloom` is bare.
+
+use crate::hash::{Hasher, Probe};
+use crate::machine::{memory, words};
+
+use super::cells::{Cells, HEADER_BYTES};
+use super::geometry::{self, Geometry};
+use super::header::Header;
+use super::interleaved::Interleaved;
+use super::positions::{Modulus, Positions};
+use super::transpose::LANES;
+use super::{bits, counters};
+
+/// One Bloom filter: a fixed number of cells, its capacity, and the number of items in it.
+#[derive(Debug)]
+pub struct Filter {
+    pub(super) blob: Box<[u8]>,
+    pub(super) reciprocal: u64,
+    pub(super) capacity: u64,
+    pub(super) items: u64,
+    pub(super) layout: Layout,
+}
+
+/// What the blob contains. The number of hash functions is always at the same offset, so that it is read
+/// without a look at the kind.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub(super) enum Layout {
+    /// A header, then bits.
+    Bits { hashes: u16 },
+    /// A header, then counters; how many of them are not 0; and whether nothing was removed since it was found to be full
+    /// by the sum of its counters.
+    Counters {
+        is_surely_full: bool,
+        hashes: u16,
+        in_use: u32,
+    },
+    /// Bits alone; and how many at the end are unused.
+    BareBits { hashes: u16, unused: u16 },
+    /// A header. The bits are in one of the lanes of an [`Interleaved`].
+    Interleaved { hashes: u16 },
+}
+
+// A deep stack is walked on every miss; what a lookup reads of a filter should stay in one line.
+const _: () = assert!(size_of::<Filter>() == 48);
+
+impl Filter {
+    /// An empty filter, or `None` if there is no memory for it.
+    pub(crate) fn new(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
+        let bytes = usize::try_from(geometry.blob_bytes()).ok()?;
+        let mut blob = memory::zeroed(bytes)?;
+        if geometry.cells != Cells::BareBits {
+            let seed = *hasher.seed()?;
+            Header { geometry, seed }.write(&mut blob);
+        }
+        Self::over(blob, geometry, capacity, 0, 0).ok()
+    }
+
+    /// A filter over a blob of this size.
+    ///
+    /// # Errors
+    /// The blob is not of this size, in words for a log.
+    pub(crate) fn from_blob(
+        blob: Box<[u8]>,
+        geometry: Geometry,
+        capacity: u64,
+        items: u64,
+    ) -> Result<Self, &'static str> {
+        if blob.len() as u64 != geometry.blob_bytes() {
+            return Err("filter's length is not what its header says");
+        }
+        let in_use = match geometry.cells {
+            Cells::Counters => counters::saturated(counters::in_use(&blob[HEADER_BYTES..])),
+            Cells::Bits | Cells::BareBits => 0,
+        };
+        Self::over(blob, geometry, capacity, items, in_use)
+    }
+
+    /// An empty filter whose bits are in an empty lane of filters of this size.
+    pub(crate) fn in_lane(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
+        let mut blob = memory::zeroed(HEADER_BYTES)?;
+        let seed = *hasher.seed()?;
+        Header { geometry, seed }.write(&mut blob);
+        let mut filter = Self::over(blob, geometry, capacity, 0, 0).ok()?;
+        filter.enter_lane();
+        Some(filter)
+    }
+
+    /// Has its bits in a lane from now on.
+    const fn enter_lane(&mut self) {
+        if let Layout::Bits { hashes } = self.layout {
+            self.layout = Layout::Interleaved { hashes };
+        }
+    }
+
+    /// Interleaves filters of bits of one size with others; they have no bits of their own from now on. `None`, and
+    /// they are as they were, if there is no memory for what goes with that.
+    pub(crate) fn interleave(
+        mut filters: [&mut Self; LANES],
+        with: &mut Interleaved,
+    ) -> Option<()> {
+        with.take(|| {
+            let mut headers = [const { None }; LANES];
+            for (header, filter) in headers.iter_mut().zip(&filters) {
+                let bytes = header.insert(memory::zeroed(HEADER_BYTES)?);
+                bytes.copy_from_slice(&filter.blob[..HEADER_BYTES]);
+            }
+            let mut headers = headers.into_iter().flatten();
+            Some(filters.each_mut().map(|filter| {
+                filter.enter_lane();
+                std::mem::replace(&mut filter.blob, headers.next().unwrap_or_default())
+            }))
+        })
+    }
+
+    /// Takes back its bits, in the blob that its lane had.
+    pub(crate) fn leave_lane(&mut self, blob: Box<[u8]>) {
+        if let Layout::Interleaved { hashes } = self.layout {
+            self.layout = Layout::Bits { hashes };
+            self.blob = blob;
+        }
+    }
+
+    /// Whether its bits are in a lane, and not here.
+    pub(crate) const fn is_in_lane(&self) -> bool {
+        matches!(self.layout, Layout::Interleaved { .. })
+    }
+
+    fn over(
+        blob: Box<[u8]>,
+        geometry: Geometry,
+        capacity: u64,
+        items: u64,
+        in_use: u32,
+    ) -> Result<Self, &'static str> {
+        let hashes = u16::try_from(geometry.hashes).unwrap_or(u16::MAX);
+        let layout = match geometry.cells {
+            Cells::Bits => Layout::Bits { hashes },
+            Cells::Counters => Layout::Counters {
+                hashes,
+                in_use,
+                is_surely_full: false,
+            },
+            Cells::BareBits => Layout::BareBits {
+                hashes,
+                unused: Self::unused(geometry).ok_or("more bytes than bits")?,
+            },
+        };
+        Ok(Self {
+            blob,
+            reciprocal: Modulus::reciprocal(geometry.positions),
+            capacity,
+            items,
+            layout,
+        })
+    }
+
+    /// How many bits at the end of a bare filter are unused, if few enough for a valid one.
+    pub(crate) fn unused(geometry: Geometry) -> Option<u16> {
+        let bits = geometry.cell_bytes.checked_mul(8)?;
+        u16::try_from(bits.checked_sub(geometry.positions)?).ok()
+    }
+
+    /// What stands in the blob.
+    #[inline(always)]
+    pub const fn cells(&self) -> Cells {
+        match self.layout {
+            Layout::Bits { .. } | Layout::Interleaved { .. } => Cells::Bits,
+            Layout::Counters { .. } => Cells::Counters,
+            Layout::BareBits { .. } => Cells::BareBits,
+        }
+    }
+
+    /// The size of the filter.
+    pub fn geometry(&self) -> Geometry {
+        let cell_bytes = match self.layout {
+            Layout::Interleaved { .. } => self.positions() / 8,
+            _ => self.bitmap().len() as u64,
+        };
+        Geometry {
+            positions: self.positions(),
+            cell_bytes,
+            hashes: self.hashes(),
+            cells: self.cells(),
+        }
+    }
+
+    pub(crate) fn try_clone(&self) -> Option<Self> {
+        Some(Self {
+            blob: memory::copied(&self.blob)?,
+            ..*self
+        })
+    }
+
+    /// The filter in its stored form.
+    pub fn blob(&self) -> &[u8] {
+        &self.blob
+    }
+
+    #[inline(always)]
+    pub(super) const fn is_bare(&self) -> bool {
+        matches!(self.layout, Layout::BareBits { .. })
+    }
+
+    #[inline(always)]
+    pub(super) fn header_bytes(&self) -> usize {
+        if self.is_bare() { 0 } else { HEADER_BYTES }
+    }
+
+    /// The cells alone.
+    #[inline(always)]
+    pub fn bitmap(&self) -> &[u8] {
+        &self.blob[self.header_bytes()..]
+    }
+
+    /// The same, of a filter that is known to be bare or not.
+    #[inline(always)]
+    pub(crate) fn bitmap_as<const BARE: bool>(&self) -> &[u8] {
+        &self.blob[if BARE { 0 } else { HEADER_BYTES }..]
+    }
+
+    #[inline(always)]
+    pub(crate) fn bitmap_mut(&mut self) -> &mut [u8] {
+        let header_bytes = self.header_bytes();
+        &mut self.blob[header_bytes..]
+    }
+
+    /// Number of positions: of bits, or of counters.
+    pub fn positions(&self) -> u64 {
+        match self.layout {
+            Layout::Bits { .. } => self.bitmap().len() as u64 * 8,
+            Layout::Counters { .. } => self.bitmap().len() as u64 * 2,
+            Layout::BareBits { unused, .. } => self.bitmap().len() as u64 * 8 - u64::from(unused),
+            Layout::Interleaved { .. } => {
+                Header::parse(&self.blob).map_or(0, |header| header.geometry.positions)
+            }
+        }
+    }
+
+    /// Number of hash functions.
+    #[inline(always)]
+    pub const fn hashes(&self) -> u32 {
+        match self.layout {
+            Layout::Bits { hashes }
+            | Layout::Counters { hashes, .. }
+            | Layout::BareBits { hashes, .. }
+            | Layout::Interleaved { hashes } => hashes as u32,
+        }
+    }
+
+    /// The capacity.
+    pub const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    /// Number of items in it.
+    pub const fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// Whether it holds as many items as its capacity, or more.
+    pub const fn is_full(&self) -> bool {
+        self.items >= self.capacity
+    }
+
+    /// What positions are reduced by, of a filter that is known to be bare or not, with cells of so many bits.
+    #[inline(always)]
+    pub(crate) fn modulus<const BARE: bool, const CELL_BITS: u64>(&self) -> Modulus {
+        let cells = self.bitmap_as::<BARE>().len() as u64 * (8 / CELL_BITS);
+        let unused = match self.layout {
+            Layout::BareBits { unused, .. } if BARE => u64::from(unused),
+            _ => 0,
+        };
+        Modulus::new(cells - unused, self.reciprocal)
+    }
+
+    /// The positions of an item's bits.
+    #[inline(always)]
+    pub(super) fn bits_of<const BARE: bool>(&self, probe: Probe) -> Positions<BARE> {
+        Positions::new(probe, self.modulus::<BARE, 1>(), self.hashes())
+    }
+
+    /// The positions of an item's counters.
+    #[inline(always)]
+    pub(super) fn counters_of(&self, probe: Probe) -> Positions<false> {
+        Positions::new(probe, self.modulus::<false, 4>(), self.hashes())
+    }
+
+    /// Whether the filter claims an item: false is certain, true is probable.
+    #[inline]
+    pub fn contains(&self, probe: Probe) -> bool {
+        match self.layout {
+            Layout::Bits { .. } | Layout::Interleaved { .. } => self.contains_as::<false>(probe),
+            Layout::BareBits { .. } => self.contains_as::<true>(probe),
+            Layout::Counters { .. } => self.counts_item(probe),
+        }
+    }
+
+    #[inline(always)]
+    fn contains_as<const BARE: bool>(&self, probe: Probe) -> bool {
+        bits::all_set(self.bitmap_as::<BARE>(), self.bits_of::<BARE>(probe))
+    }
+
+    #[inline(never)]
+    fn counts_item(&self, probe: Probe) -> bool {
+        counters::all_used(self.bitmap_as::<false>(), self.counters_of(probe))
+    }
+
+    /// The bit that a point of a probe falls on: 0 or 1, without a branch.
+    #[inline(always)]
+    pub(crate) fn bit<const BARE: bool>(&self, point: u64) -> u64 {
+        self.bit_at::<BARE>(self.modulus::<BARE, 1>().reduce(point))
+    }
+
+    /// The bit at a position: 0 or 1, without a branch.
+    #[inline(always)]
+    pub(crate) fn bit_at<const BARE: bool>(&self, position: u64) -> u64 {
+        words::is_used::<1>(self.bitmap_as::<BARE>(), position)
+    }
+
+    /// Prefetches that bit's memory.
+    #[inline(always)]
+    pub(crate) fn prefetch_at<const BARE: bool>(&self, position: u64) {
+        memory::prefetch(self.bitmap_as::<BARE>(), words::byte_of::<1>(position));
+    }
+
+    /// Whether its bits are worth prefetching: those of a smaller filter are in the cache anyway.
+    #[inline]
+    pub(crate) fn is_large(&self) -> bool {
+        self.blob.len() >= geometry::LARGE_BYTES
+    }
+
+    /// Sets an item's bits, and counts the item if one of them was clear. Returns whether one was.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, probe: Probe) -> bool {
+        if self.is_bare() {
+            self.insert_as::<true>(self.bits_of::<true>(probe))
+        } else {
+            self.insert_as::<false>(self.bits_of::<false>(probe))
+        }
+    }
+
+    /// [`insert`](Self::insert), for what is rare.
+    #[cold]
+    pub(crate) fn insert_slowly(&mut self, probe: Probe) -> bool {
+        self.insert(probe)
+    }
+
+    /// [`insert`](Self::insert) an item whose positions are known.
+    #[inline(always)]
+    pub(crate) fn insert_at(&mut self, positions: impl Iterator<Item = u64>) -> bool {
+        if self.is_bare() {
+            self.insert_as::<true>(positions)
+        } else {
+            self.insert_as::<false>(positions)
+        }
+    }
+
+    #[inline(always)]
+    fn insert_as<const BARE: bool>(&mut self, positions: impl Iterator<Item = u64>) -> bool {
+        let bitmap = &mut self.blob[if BARE { 0 } else { HEADER_BYTES }..];
+        let new = bits::set_all(bitmap, positions);
+        self.count_if(new)
+    }
+
+    /// Counts an item if it is new, which is returned.
+    #[inline(always)]
+    pub(crate) fn count_if(&mut self, new: bool) -> bool {
+        self.items += u64::from(new);
+        new
+    }
+
+    /// Lets it have at most so many items.
+    pub(crate) fn cut_items(&mut self, most: u64) {
+        self.items = self.items.min(most);
+    }
+
+    /// The same filter, with another number of items and another capacity.
+    pub(crate) const fn with_items(mut self, items: u64, capacity: u64) -> Self {
+        self.items = items;
+        self.capacity = capacity;
+        self
+    }
+
+    /// Whether it claims nothing. Its number of items alone can't tell: false positives on insert are not
+    /// counted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.items == 0 && self.bitmap().iter().all(|cells| *cells == 0)
+    }
+
+    pub(crate) fn seal(&mut self) {
+        self.items = self.items.max(1);
+        self.capacity = self.items;
+    }
+
+    /// Whether the cell at a position is set, or counts.
+    pub fn is_in_use(&self, position: u64) -> bool {
+        let used = match self.cells() {
+            Cells::Counters => words::is_used::<4>(self.bitmap(), position),
+            Cells::Bits | Cells::BareBits => words::is_used::<1>(self.bitmap(), position),
+        };
+        used == 1
+    }
+
+    /// Lets `place` move the blob. It returns the same bytes, perhaps elsewhere.
+    pub fn relocate(&mut self, place: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
+        self.blob = place(std::mem::take(&mut self.blob));
+    }
+}

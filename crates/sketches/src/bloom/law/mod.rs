@@ -1,0 +1,172 @@
+//! The laws of growth: what the next filter of a stack is, and how far growth can go.
+//!
+//! | law | file | objects |
+//! |---|---|---|
+//! | our own, and the geometric one | `series.rs` | those that this module makes of its own kind |
+//! | valkey-bloom's | `series.rs` | those that valkey-bloom made, or that are made for it |
+//! | `RedisBloom`'s | `redisbloom.rs` | those that came from `RedisBloom`, or that are made for it |
+//!
+//! A further law is a file here, a variant of [`Law`], and a row above.
+
+mod limits;
+mod link;
+mod params;
+mod redisbloom;
+mod series;
+mod step;
+mod tightening;
+
+use crate::bloom::filter::{Cells, Filter};
+use crate::machine::memory;
+use crate::number::{Fraction, MAX_CAPACITY};
+
+pub use limits::{Allowance, Depth, Limits, MAX_FILTERS, Refusal};
+pub use link::Link;
+pub use params::{Growth, Params};
+pub use redisbloom::{Links, bits_per_entry, hashes_of};
+pub use series::Series;
+pub use step::{Standing, Step};
+pub use tightening::Tightening;
+
+/// How a stack grows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Law {
+    /// By a series of rates.
+    Series(Series),
+    /// As `RedisBloom` does.
+    RedisBloom(Box<Links>),
+}
+
+impl Law {
+    /// The law of an object that this module makes.
+    pub const fn of(params: &Params) -> Self {
+        Self::Series(Series::of(params))
+    }
+
+    /// A copy in memory of its own, or `None` if there is none.
+    pub fn try_clone(&self) -> Option<Self> {
+        Some(match self {
+            Self::Series(series) => Self::Series(*series),
+            Self::RedisBloom(links) => Self::RedisBloom(Box::new(Links {
+                all: memory::copied(&links.all)?.into_vec(),
+                ..**links
+            })),
+        })
+    }
+
+    /// What the rates sum to, their ratio, and the growth of capacities, for every law.
+    pub fn series(&self) -> Series {
+        match self {
+            Self::Series(series) => *series,
+            Self::RedisBloom(links) => links.series(),
+        }
+    }
+
+    pub const fn growth(&self) -> Growth {
+        match self {
+            Self::Series(series) => series.growth,
+            Self::RedisBloom(links) => links.growth(),
+        }
+    }
+
+    /// What filters under this law contain, where those of ours would contain this.
+    pub const fn cells(&self, ours: Cells) -> Cells {
+        match self {
+            Self::Series(_) => ours,
+            Self::RedisBloom(_) => Cells::BareBits,
+        }
+    }
+
+    /// The error rate that was requested for the whole stack, by a law that keeps to it; else 0.
+    pub const fn requested_rate(&self) -> f64 {
+        match self {
+            Self::Series(series) if series.tightening.is_ours() => series.error_rate.get(),
+            Self::Series(_) | Self::RedisBloom(_) => 0.0,
+        }
+    }
+
+    /// The law by which a union of such stacks grows, with these links and, if it is not RedisBloom's, by our
+    /// own law at this error rate.
+    pub fn of_union(&self, error_rate: Fraction, links: Vec<Link>) -> Self {
+        match self {
+            Self::Series(own) => Self::Series(Series {
+                error_rate,
+                tightening: own.tightening.as_ours(),
+                ..*own
+            }),
+            Self::RedisBloom(own) => Self::RedisBloom(Box::new(Links {
+                all: links,
+                ..**own
+            })),
+        }
+    }
+
+    /// What `RedisBloom` keeps besides its filters, under its law.
+    pub const fn links(&self) -> Option<&Links> {
+        match self {
+            Self::Series(_) => None,
+            Self::RedisBloom(links) => Some(links),
+        }
+    }
+
+    /// Enters what `RedisBloom` keeps of a filter that is about to be stacked.
+    pub fn enter(&mut self, step: &Step) -> Result<(), Refusal> {
+        if let (Self::RedisBloom(links), Some(link)) = (self, step.link) {
+            let room = links.all.try_reserve_exact(1);
+            room.map_err(|_| Refusal::OutOfMemory)?;
+            links.all.push(link);
+        }
+        Ok(())
+    }
+
+    pub fn step(&self, at: &Standing, allowance: Allowance) -> Result<Step, Refusal> {
+        let step = self.next(at, allowance)?;
+        step.admit(at, allowance)?;
+        Ok(step)
+    }
+
+    /// The next filter, whether limits admit it or not.
+    fn next(&self, at: &Standing, allowance: Allowance) -> Result<Step, Refusal> {
+        match self {
+            Self::Series(series) => series.step(at, allowance.rest),
+            Self::RedisBloom(links) => links.step(at),
+        }
+    }
+
+    /// The capacity that growth reaches before something stops it, and what does: nothing, where that is
+    /// [`MAX_CAPACITY`].
+    pub fn reach(&self, mut at: Standing, allowance: Allowance) -> (u64, Option<Refusal>) {
+        loop {
+            if at.filters > 0 && self.growth() == Growth::Fixed {
+                return (at.capacity, Some(Refusal::Full));
+            }
+            let step = match self.next(&at, allowance) {
+                Ok(step) => step,
+                Err(refusal) => return (at.capacity, Some(refusal)),
+            };
+            match step.admit(&at, allowance) {
+                Ok(()) => at.push(&step),
+                // If only the number's width stops it, nothing does.
+                Err(_) if !step.fits_number(&at) && step.is_within(&at, allowance) => {
+                    return (MAX_CAPACITY, None);
+                }
+                Err(refusal) => return (at.capacity, Some(refusal)),
+            }
+        }
+    }
+
+    pub fn filter_rate(&self, index: usize, filter: &Filter) -> f64 {
+        match self {
+            Self::Series(series) => series.filter_rate(index as u64, filter),
+            Self::RedisBloom(links) => links.all.get(index).map_or(0.0, |l| l.error_rate),
+        }
+    }
+
+    /// Bytes of memory outside the stack itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        self.links().map_or(0, |links| {
+            (size_of_val(links) + links.all.capacity() * size_of::<Link>()) as u64
+        })
+    }
+}

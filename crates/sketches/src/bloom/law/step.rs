@@ -1,0 +1,106 @@
+//! One step of growth: from the state of a stack to its next filter.
+
+use crate::bloom::filter::{Cells, Filter, Geometry};
+use crate::number::MAX_CAPACITY;
+
+use super::limits::{Allowance, Depth, MAX_FILTERS, Refusal};
+use super::link::Link;
+
+/// The state of a stack before its next filter.
+#[derive(Clone, Copy)]
+pub struct Standing {
+    /// Number of filters so far.
+    pub filters: u64,
+    /// Capacity of the newest filter; while there is none, the one that the first is to have.
+    pub newest: u64,
+    /// Number of hash functions of the newest filter; while there is none, more than any has.
+    pub hashes: u32,
+    /// Number of hash functions of all filters so far.
+    pub all_hashes: u64,
+    /// Capacity of the filters so far.
+    pub capacity: u64,
+    /// Bytes of the object so far.
+    pub bytes: u64,
+    /// What stands in the filters.
+    pub cells: Cells,
+}
+
+/// The next filter of a stack.
+#[derive(Clone, Copy)]
+pub struct Step {
+    /// Its capacity.
+    pub capacity: u64,
+    /// Its size.
+    pub geometry: Geometry,
+    /// What `RedisBloom` keeps of it, under its law.
+    pub link: Option<Link>,
+}
+
+impl Step {
+    /// The bytes that it adds to the object.
+    pub fn cost(&self) -> u64 {
+        let link = self.link.map_or(0, |_| size_of::<Link>());
+        self.geometry.blob_bytes() + (size_of::<Filter>() + link) as u64
+    }
+
+    /// Whether limits admit it and the object with it.
+    pub fn is_within(&self, at: &Standing, allowance: Allowance) -> bool {
+        let limits = allowance.limits;
+        let own = Depth {
+            filters: 1,
+            hashes: self.geometry.hashes.into(),
+        };
+        let depth = allowance.rest.and(at.depth()).and(own);
+        self.geometry.blob_bytes() <= limits.filter_bytes
+            && at.bytes.saturating_add(self.cost()) <= limits.object_bytes
+            && depth.is_within(Depth::most(at.cells))
+    }
+
+    /// Requires that the stack can take it within limits.
+    pub fn admit(&self, at: &Standing, allowance: Allowance) -> Result<(), Refusal> {
+        if self.fits_number(at) && at.filters < MAX_FILTERS && self.is_within(at, allowance) {
+            Ok(())
+        } else {
+            Err(Refusal::MemoryLimit)
+        }
+    }
+
+    /// Whether the sum of capacities fits in a number with it.
+    pub fn fits_number(&self, at: &Standing) -> bool {
+        let total = at.capacity.checked_add(self.capacity);
+        total.is_some_and(|total| total <= MAX_CAPACITY)
+    }
+}
+
+impl Standing {
+    /// The state of a stack without filters, in an object of this many bytes, that begins with this capacity.
+    pub const fn before_first(bytes: u64, capacity: u64, cells: Cells) -> Self {
+        Self {
+            filters: 0,
+            newest: capacity,
+            hashes: u32::MAX,
+            all_hashes: 0,
+            capacity: 0,
+            bytes,
+            cells,
+        }
+    }
+
+    /// The depth of the stack.
+    pub const fn depth(&self) -> Depth {
+        Depth {
+            filters: self.filters,
+            hashes: self.all_hashes,
+        }
+    }
+
+    /// The state after one more filter, whose capacity is known to fit.
+    pub fn push(&mut self, step: &Step) {
+        self.filters += 1;
+        self.newest = step.capacity;
+        self.hashes = step.geometry.hashes;
+        self.all_hashes += u64::from(step.geometry.hashes);
+        self.capacity += step.capacity;
+        self.bytes = self.bytes.saturating_add(step.cost());
+    }
+}

@@ -1,0 +1,30 @@
+//! The core: Bloom objects, and the bytes that they are read from and written to.
+//!
+//! An *object* is a stack of *filters* that acts as one scalable Bloom filter. An item is hashed
+//! once, into a *probe*, which is then looked up in every filter; the newest filter takes new items
+//! until it reaches its capacity, and then a larger one with a tighter rate is stacked on it.
+//!
+//! ```text
+//!   item ──Hasher──▶ Probe ──▶ filter n−1 (newest, takes the adds)     capacity c·xⁿ⁻¹, rate pₙ₋₁
+//!                         ──▶ …                                        x = expansion
+//!                         ──▶ filter 0                                 capacity c,      rate p₀
+//! ```
+//!
+//! Bytes from outside are decoded in [`dump`], [`chunks`] and [`rdb`], and become an object in one constructor that checks.
+//!
+//! The folders are floors, each of which uses only those below it; ARCHITECTURE.md lists them.
+//!
+//! Credits: Bloom 1970; double hashing, Kirsch and Mitzenmacher 2006; scalable filters, Almeida,
+//! Baquero, Preguiça and Hutchison 2007; the blob's form, Frank Denis' `bloomfilter` crate.
+
+mod filter;
+mod law;
+mod object;
+mod stack;
+mod wire;
+
+pub use filter::{Cells, Geometry, HEADER_BYTES, MAX_HASHES};
+pub use law::{Growth, Limits, MAX_FILTERS, Params, Refusal, Tightening};
+pub use object::{Kind, MergeError, New, Object, Plan, Shape, Time, View, Window};
+pub use stack::Added;
+pub use wire::{Dialect, Stage, chunks, dump, rdb};

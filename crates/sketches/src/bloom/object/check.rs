@@ -1,0 +1,144 @@
+//! What a valid object is, over what an outline and an object have in common: an outline is checked before it
+//! is taken for an object, and an object after any change. What a single field may be is checked where it is
+//! read.
+
+use crate::bloom::filter::{Cells, Geometry, Header};
+use crate::bloom::law::{Depth, Growth, Law, MAX_FILTERS};
+use crate::hash::Hasher;
+use crate::number::{MAX_CAPACITY, Sums};
+
+use super::ids::Ids;
+use super::shape::{Kind, Shape};
+
+/// What a valid object is.
+///
+/// - It has at least one filter in each period, and one period; with a window any number, since they pass.
+/// - Its filters share one seed and one kind of cells, and each has the size that its header says.
+/// - Each has a capacity of at least 1. In a stack of bits of ours all but the newest are full, and the
+///   newest exceeds its capacity only if the stack does not scale. Of counters any may have room, since items
+///   are removed, and any may exceed it in a file: earlier builds overfilled them. Such a one takes no more.
+/// - Its periods are numbered in strictly rising order.
+/// - Only counters have ids: none at all, or of each filter the lowest and the highest, or none.
+/// - Sums over a stack's filters fit. No stack has more filters than any program makes, and no object more filters, or
+///   more hash functions in all: they bound the time that a command takes.
+pub struct Check<'c> {
+    shape: &'c Shape,
+    hasher: &'c Hasher,
+    law: &'c Law,
+    cells: Cells,
+    sums: Sums,
+    depth: Depth,
+    periods: usize,
+    last_period: Option<u64>,
+    /// Filters of the period that are still to come.
+    to_come: usize,
+}
+
+impl<'c> Check<'c> {
+    /// Checks what belongs to the whole object.
+    pub fn begin(shape: &'c Shape, hasher: &'c Hasher, law: &'c Law) -> Result<Self, &'static str> {
+        let cells = law.cells(shape.cells());
+        if let Some(links) = law.links() {
+            links.check()?;
+        }
+        if (cells == Cells::BareBits) != hasher.seed().is_none() {
+            return Err("filters hashed as none of their kind are");
+        }
+        // That of a plain object is its first filter's.
+        let own_capacity = shape.kind != Kind::Plain;
+        if own_capacity && !(1..=MAX_CAPACITY).contains(&shape.params.capacity) {
+            return Err("capacity out of range");
+        }
+        Ok(Self {
+            shape,
+            hasher,
+            law,
+            cells,
+            sums: Sums::default(),
+            depth: Depth::default(),
+            periods: 0,
+            last_period: None,
+            to_come: 0,
+        })
+    }
+
+    /// Checks what belongs to the next period, of so many filters.
+    pub fn period(&mut self, number: u64, ids: &Ids, filters: usize) -> Result<(), &'static str> {
+        let windowed = self.shape.window().is_some();
+        if self.last_period.is_some_and(|last| number <= last) || !windowed && number != 0 {
+            return Err("periods out of order");
+        }
+        if !self.shape.is_counting() && *ids != Ids::default() {
+            return Err("ids out of order");
+        }
+        ids.check(filters)?;
+        if filters == 0 {
+            return Err("no filters");
+        }
+        if filters as u64 > MAX_FILTERS {
+            return Err("more filters than any program stacks");
+        }
+        self.last_period = Some(number);
+        self.periods += 1;
+        self.to_come = filters;
+        self.sums = Sums::default();
+        Ok(())
+    }
+
+    /// Checks the next filter of the period, whose blob begins with these bytes.
+    pub fn filter(
+        &mut self,
+        geometry: Geometry,
+        capacity: u64,
+        items: u64,
+        blob: &[u8],
+    ) -> Result<(), &'static str> {
+        self.to_come = self.to_come.saturating_sub(1);
+        self.depth = self.depth.and(Depth {
+            filters: 1,
+            hashes: geometry.hashes.into(),
+        });
+        if !self.depth.is_within(Depth::most(self.cells)) {
+            return Err("more filters or hash functions than any program makes");
+        }
+        if geometry.cells != self.cells {
+            return Err("filter of other cells");
+        }
+        if let Hasher::Sip(seed) = self.hasher {
+            let header = Header::parse(blob)?;
+            if header.seed != *seed {
+                return Err("filters of different seeds");
+            }
+            if header.geometry != geometry {
+                return Err("filter's length is not what its header says");
+            }
+        }
+        if capacity == 0 {
+            return Err("capacity of zero");
+        }
+        if self.cells == Cells::Bits {
+            if self.to_come > 0 && items != capacity {
+                return Err("filter stacked on one that is not full");
+            }
+            if items > capacity && self.law.growth() != Growth::Fixed {
+                return Err("more items than capacity");
+            }
+        }
+        self.sums.add(capacity, items, geometry.cell_bytes)?;
+        Ok(())
+    }
+
+    /// Checks what needs all filters.
+    pub fn end(self) -> Result<(), &'static str> {
+        let links = self
+            .law
+            .links()
+            .map_or(self.depth.filters, |links| links.all.len() as u64);
+        match self.shape.kind {
+            Kind::Plain | Kind::Counting if self.periods == 0 => Err("no filters"),
+            Kind::Plain | Kind::Counting if self.periods > 1 => Err("periods out of order"),
+            _ if links != self.depth.filters => Err("links that are not the filters'"),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! The periods' first filters, interleaved in groups.
+//!
+//! ```text
+//!   opened                  8 of one size                     passed, and at least half of
+//!      │                    are there                         its group go on
+//!      ▼                        ▼                                 ▼
+//!   a filter of its own ──► a lane, some bytes at a time ──► an empty lane ──► the next period's
+//!      ▲                        │
+//!      └────────────────────────┘ more than half of its group have passed
+//! ```
+//!
+//! Eight make a group, which the next eight join if all of its lanes are in use, up to 32. A lane takes as much
+//! memory as a filter. A group of which more than half are empty, as after a gap, is taken apart, eight lanes at a time,
+//! so that the empty ones are freed. No period begins in it meanwhile, unless there is no room for a filter of its own.
+
+use crate::bloom::filter::{Filter, Geometry, Interleaved, LANES};
+use crate::bloom::stack::{LanesOfBatch, TOGETHER, Tally, narrow, narrow_batch};
+use crate::hash::{BATCH, Batch, Probe};
+use crate::machine::memory::{self, Relocate};
+
+use super::period::{Lane, Period};
+
+/// Filters below this size in bytes have their own bits, which are counted to estimate their rates.
+const LEAST_BYTES: u64 = 2048;
+
+/// In which lanes a period may begin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Begin {
+    /// In those of a group of which at least half are in use.
+    InUse,
+    /// In any.
+    Anywhere,
+}
+
+#[derive(Debug)]
+struct Group {
+    filters: Interleaved,
+    /// A bit for each lane that a period has.
+    in_use: u32,
+    /// The number of each lane's period.
+    periods: Vec<u64>,
+    /// None of those in use is before this one.
+    oldest: u64,
+}
+
+impl Group {
+    /// Without lanes yet.
+    fn new(geometry: Geometry) -> Option<Self> {
+        Some(Self {
+            filters: Interleaved::new(geometry)?,
+            in_use: 0,
+            periods: Vec::new(),
+            oldest: u64::MAX,
+        })
+    }
+
+    /// The memory in bytes that goes with a group, and that goes with eight lanes.
+    const fn bytes_beside(geometry: Geometry) -> (u64, u64) {
+        let (group, eight) = Interleaved::bytes_beside(geometry);
+        let periods = LANES * size_of::<u64>();
+        (group + size_of::<Self>() as u64, eight + periods as u64)
+    }
+
+    /// Begins to interleave these periods' filters with the others of this group, whose number is `index`.
+    fn take(&mut self, index: usize, periods: &mut [&mut Period; LANES]) -> Option<()> {
+        let (group, first) = (u32::try_from(index).ok()?, self.periods.len());
+        self.periods.try_reserve_exact(LANES).ok()?;
+        let filters = periods
+            .each_mut()
+            .map(|period| &mut period.stack.filters_mut()[0]);
+        Filter::interleave(filters, &mut self.filters)?;
+        for (number, period) in (u8::try_from(first).ok()?..).zip(periods) {
+            period.stack.settle_bytes();
+            period.lane = Some(Lane { group, number });
+            self.periods.push(period.number);
+            self.oldest = self.oldest.min(period.number);
+        }
+        self.in_use |= u32::from(u8::MAX) << first;
+        Some(())
+    }
+
+    /// Has periods take back the bits of the newest eight lanes of this group, whose number is `index`, once they
+    /// [are apart](Self::is_apart). Those of the others are freed.
+    fn part(&mut self, index: usize, periods: &mut [Period]) {
+        let mut blobs = self.filters.part();
+        let kept = self.filters.lanes();
+        for period in periods {
+            let lane = period.lane.filter(|lane| lane.group as usize == index);
+            let newest = lane.and_then(|lane| usize::from(lane.number).checked_sub(kept));
+            if let Some(newest) = newest {
+                period.take_back(std::mem::take(&mut blobs[newest]));
+            }
+        }
+        self.in_use &= !(u32::MAX << kept);
+        self.periods.truncate(kept);
+    }
+
+    /// The lanes of periods from this one on.
+    fn since(&self, period: u64) -> u32 {
+        if period <= self.oldest {
+            return self.in_use;
+        }
+        let of = (0..).zip(&self.periods);
+        self.in_use
+            & of.fold(0, |lanes, (lane, number)| {
+                lanes | u32::from(*number >= period) << lane
+            })
+    }
+
+    /// Whether more than half of its lanes are empty.
+    fn is_sparse(&self) -> bool {
+        2 * (self.in_use.count_ones() as usize) < self.filters.lanes()
+    }
+
+    /// Whether its newest eight lanes were taken apart.
+    fn is_apart(&self) -> bool {
+        self.is_sparse() && self.filters.is_apart()
+    }
+
+    /// Goes on so many times with interleaving, or with taking apart. Returns whether there was something to do.
+    fn go_on(&mut self, times: usize) -> bool {
+        if self.is_sparse() {
+            self.filters.go_back(times)
+        } else {
+            self.filters.go_on(times)
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.in_use.count_ones() as usize == self.filters.lanes()
+    }
+
+    /// The number of an empty lane for a filter of this size.
+    fn free_lane(&self, geometry: Geometry, at: Begin) -> Option<u8> {
+        let takes = at == Begin::Anywhere || !self.is_sparse();
+        let is_free = takes && !self.is_full() && self.filters.geometry() == geometry;
+        let lane = is_free.then(|| self.in_use.trailing_ones())?;
+        u8::try_from(lane).ok()
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        let periods = self.periods.capacity() * size_of::<u64>();
+        (size_of::<Self>() + periods) as u64 + self.filters.memory_bytes()
+    }
+}
+
+/// Filters that are to be interleaved.
+pub struct Next {
+    geometry: Geometry,
+    /// The number of their group, which may not be there yet.
+    group: usize,
+    /// What goes with them in memory.
+    pub bytes: u64,
+}
+
+/// What the lanes of an item claim, of periods before one and from that on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Claims {
+    /// For a batch, a bit for each item.
+    pub before: u64,
+    pub from: u64,
+}
+
+impl Claims {
+    /// Those of any period.
+    pub const fn any(self) -> u64 {
+        self.before | self.from
+    }
+}
+
+/// Periods' first filters, interleaved.
+#[derive(Debug, Default)]
+pub struct Lanes {
+    all: Vec<Group>,
+    /// Whether there is nothing to interleave.
+    settled: bool,
+}
+
+impl Lanes {
+    pub fn try_clone(&self) -> Option<Self> {
+        let mut all = Vec::new();
+        all.try_reserve_exact(self.all.len()).ok()?;
+        for group in &self.all {
+            all.push(Group {
+                filters: group.filters.try_clone()?,
+                periods: memory::copied(&group.periods)?.into_vec(),
+                ..*group
+            });
+        }
+        Some(Self { all, ..*self })
+    }
+
+    /// Whether there is nothing to interleave.
+    #[inline]
+    pub const fn is_settled(&self) -> bool {
+        self.settled
+    }
+
+    /// Goes on so many times with what was begun. Returns false if nothing is left of that.
+    pub fn go_on(&mut self, times: usize) -> bool {
+        self.all.iter_mut().rev().any(|group| group.go_on(times))
+    }
+
+    /// Has periods take back the bits of lanes that were taken apart. Returns whether there were any.
+    pub fn part(&mut self, periods: &mut [Period]) -> bool {
+        let Some(index) = self.all.iter().position(Group::is_apart) else {
+            return false;
+        };
+        self.all[index].part(index, periods);
+        self.tidy(periods);
+        true
+    }
+
+    /// What it interleaves next: filters of the size that the newest has, if there are eight.
+    pub fn next(&self, periods: &[Period]) -> Option<Next> {
+        let mut newest_first = periods.iter().rev().filter(|period| period.is_apart());
+        let geometry = newest_first.next()?.first_geometry();
+        let alike = newest_first.filter(|period| period.first_geometry() == geometry);
+        let is_worth_it = geometry.cell_bytes >= LEAST_BYTES && alike.count() >= LANES - 1;
+        if !is_worth_it {
+            return None;
+        }
+        let takes = |group: &Group| group.is_full() && group.filters.takes(geometry);
+        let (with_group, with_eight) = Group::bytes_beside(geometry);
+        let (group, bytes) = match self.all.iter().position(takes) {
+            Some(group) => (group, with_eight),
+            None => (self.all.len(), with_group + with_eight),
+        };
+        Some(Next {
+            geometry,
+            group,
+            bytes,
+        })
+    }
+
+    /// Begins with what is next, or else is settled.
+    pub fn begin(&mut self, periods: &mut [Period], next: Option<&Next>) {
+        let begun = next.and_then(|next| self.interleave(periods, next));
+        self.settled = begun.is_none();
+    }
+
+    /// Begins to interleave the oldest eight filters of those that are next.
+    fn interleave(&mut self, periods: &mut [Period], next: &Next) -> Option<()> {
+        let alike = periods.iter_mut().filter(|period| period.is_apart());
+        let alike = alike.filter(|period| period.first_geometry() == next.geometry);
+        let mut of: Vec<&mut Period> = alike.take(LANES).collect();
+        let of = (&mut of[..]).try_into().ok()?;
+        if let Some(group) = self.all.get_mut(next.group) {
+            return group.take(next.group, of);
+        }
+        let mut all = Vec::new();
+        all.try_reserve_exact(self.all.len() + 1).ok()?;
+        let mut group = Group::new(next.geometry)?;
+        group.take(next.group, of)?;
+        all.append(&mut self.all);
+        all.push(group);
+        self.all = all;
+        Some(())
+    }
+
+    /// Has it look for something to interleave.
+    pub const fn unsettle(&mut self) {
+        self.settled = false;
+    }
+
+    /// An empty lane for the first filter of another period.
+    pub fn free_lane(&self, geometry: Geometry, at: Begin) -> Option<Lane> {
+        (0..).zip(&self.all).find_map(|(group, of)| {
+            let number = of.free_lane(geometry, at)?;
+            Some(Lane { group, number })
+        })
+    }
+
+    /// Whether nothing is interleaved.
+    pub const fn are_none(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// The hash functions that a lookup in all of them takes.
+    pub fn hashes(&self) -> u64 {
+        let hashes = |group: &Group| u64::from(group.filters.geometry().hashes);
+        self.all.iter().map(hashes).sum()
+    }
+
+    /// Bytes of the cells of a lane, if there is one.
+    pub fn bytes_of_lane(&self, lane: Option<Lane>) -> u64 {
+        lane.map_or(0, |lane| self.filters_of(lane).0.geometry().cell_bytes)
+    }
+
+    /// The most bytes beside the filters of so many periods, whose first have this size.
+    pub const fn bytes_beside(geometry: Geometry, periods: u64) -> u64 {
+        if geometry.cell_bytes < LEAST_BYTES {
+            0
+        } else {
+            let (group, eight) = Group::bytes_beside(geometry);
+            periods / LANES as u64 * (group + eight)
+        }
+    }
+
+    /// Gives a lane that is free to a period.
+    pub fn take(&mut self, lane: Lane, period: u64) {
+        let group = &mut self.all[lane.group as usize];
+        group.in_use |= 1 << lane.number;
+        group.periods[usize::from(lane.number)] = period;
+        group.oldest = group.oldest.min(period);
+        self.unsettle();
+    }
+
+    /// Empties a lane whose period is gone.
+    pub fn release(&mut self, lane: Lane) {
+        let group = &mut self.all[lane.group as usize];
+        group.in_use &= !(1 << lane.number);
+        group.filters.empty(lane.number);
+    }
+
+    /// Frees what no period has a lane of, and takes over the numbers of periods.
+    pub fn tidy(&mut self, periods: &mut [Period]) {
+        let mut kept = 0;
+        let places: Vec<u32> = self
+            .all
+            .iter()
+            .map(|group| {
+                let place = kept;
+                kept += u32::from(group.in_use != 0);
+                place
+            })
+            .collect();
+        self.all.retain(|group| group.in_use != 0);
+        memory::fit(&mut self.all);
+        self.unsettle();
+        for group in &mut self.all {
+            group.oldest = u64::MAX;
+        }
+        for period in periods {
+            if let Some(lane) = &mut period.lane {
+                lane.group = places[lane.group as usize];
+                let group = &mut self.all[lane.group as usize];
+                group.periods[usize::from(lane.number)] = period.number;
+                group.oldest = group.oldest.min(period.number);
+            }
+        }
+    }
+
+    /// Which periods claim an item, of those since one. Where one from `from` on does, not all before it may be told.
+    pub fn claims(&self, probe: Probe, since: u64, from: u64) -> Claims {
+        let mut claims = Claims::default();
+        for all in self.all.chunks(TOGETHER) {
+            let Some(first) = all.first() else {
+                break;
+            };
+            let mut filters = [&first.filters; TOGETHER];
+            let mut lanes = [0; TOGETHER];
+            for (index, group) in all.iter().enumerate() {
+                filters[index] = &group.filters;
+                lanes[index] = group.since(since);
+            }
+            narrow(&filters[..all.len()], &mut lanes[..all.len()], probe);
+            // Most items are claimed nowhere.
+            for (group, lanes) in all.iter().zip(lanes).filter(|(_, lanes)| *lanes != 0) {
+                let later = lanes & group.since(from);
+                claims.from |= u64::from(later != 0);
+                claims.before |= u64::from(lanes & !later != 0);
+            }
+            if claims.from != 0 {
+                break;
+            }
+        }
+        claims
+    }
+
+    /// Which periods claim each item of a batch whose bit in `candidates` is set, of those since one.
+    pub fn claims_of_batch(
+        &self,
+        batch: &Batch,
+        candidates: u64,
+        since: u64,
+        from: u64,
+        tally: &mut impl Tally,
+    ) -> Claims {
+        let mut claims = Claims::default();
+        for all in self.all.chunks(TOGETHER) {
+            let candidates = candidates & !claims.from;
+            let Some(first) = all.first().filter(|_| candidates != 0) else {
+                break;
+            };
+            let mut filters = [&first.filters; TOGETHER];
+            let mut lanes: [LanesOfBatch; TOGETHER] = [[0; BATCH]; TOGETHER];
+            for (index, group) in all.iter().enumerate() {
+                filters[index] = &group.filters;
+                let since = group.since(since);
+                for (item, lanes) in lanes[index].iter_mut().enumerate() {
+                    *lanes = since * (candidates >> item & 1) as u32;
+                }
+            }
+            narrow_batch(&filters[..all.len()], &mut lanes[..all.len()], batch, tally);
+            for (group, lanes) in all.iter().zip(&lanes) {
+                let later = group.since(from);
+                for (item, lanes) in lanes.iter().enumerate() {
+                    claims.from |= u64::from(lanes & later != 0) << item;
+                    claims.before |= u64::from(lanes & !later != 0) << item;
+                }
+            }
+        }
+        claims
+    }
+
+    pub fn filters_of(&self, lane: Lane) -> (&Interleaved, u8) {
+        (&self.all[lane.group as usize].filters, lane.number)
+    }
+
+    pub fn filters_of_mut(&mut self, lane: Lane) -> (&mut Interleaved, u8) {
+        (&mut self.all[lane.group as usize].filters, lane.number)
+    }
+
+    /// Requires that each lane in use is that of one period.
+    pub fn check(&self, periods: &[Period]) -> Result<(), &'static str> {
+        let mut seen = vec![0_u32; self.all.len()];
+        for period in periods {
+            let first = &period.stack.filters()[0];
+            if first.is_in_lane() != period.lane.is_some() {
+                return Err("a lane without its filter");
+            }
+            let Some(lane) = period.lane else {
+                continue;
+            };
+            let group = self.all.get(lane.group as usize).ok_or("no such lane")?;
+            let number = usize::from(lane.number);
+            let is_its = group.periods.get(number) == Some(&period.number)
+                && group.oldest <= period.number
+                && group.filters.geometry() == first.geometry()
+                && seen[lane.group as usize] >> number & 1 == 0;
+            if !is_its {
+                return Err("a lane of another period");
+            }
+            seen[lane.group as usize] |= 1 << number;
+        }
+        let all_seen = self
+            .all
+            .iter()
+            .zip(seen)
+            .all(|(group, seen)| group.in_use == seen);
+        if all_seen {
+            Ok(())
+        } else {
+            Err("a lane of no period")
+        }
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        let spare = (self.all.capacity() - self.all.len()) * size_of::<Group>();
+        spare as u64 + self.all.iter().map(Group::memory_bytes).sum::<u64>()
+    }
+
+    /// Number of blobs.
+    pub fn blobs(&self) -> usize {
+        self.all.iter().map(|group| group.filters.lanes()).sum()
+    }
+
+    /// Lets `by` move one of them.
+    pub fn relocate(&mut self, mut index: usize, by: &mut impl Relocate) {
+        for group in &mut self.all {
+            let blobs = group.filters.lanes();
+            if index < blobs {
+                return group.filters.relocate(index, by);
+            }
+            index -= blobs;
+        }
+    }
+}

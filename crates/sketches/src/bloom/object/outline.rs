@@ -1,0 +1,183 @@
+//! What an object is without its cells. Bytes from outside become an [`Outline`] first.
+
+use crate::bloom::filter::{Filter, Geometry, Header};
+use crate::bloom::law::Law;
+use crate::bloom::stack::Stack;
+use crate::hash::Hasher;
+use crate::machine::memory;
+
+use super::check::Check;
+use super::ids::Ids;
+use super::period::Period;
+use super::shape::{Kind, Shape};
+use super::timeline::Timeline;
+
+/// An object as it was read, not checked yet.
+#[derive(Debug)]
+pub struct Outline {
+    /// The requested shape.
+    pub shape: Shape,
+    /// How items are hashed.
+    pub hasher: Hasher,
+    /// How each period's stack grows.
+    pub law: Law,
+    /// The periods, in order; of a plain object, one.
+    pub periods: Vec<PeriodOutline>,
+}
+
+/// A period as it was read.
+#[derive(Debug)]
+pub struct PeriodOutline {
+    /// Its number; 0, without a window.
+    pub number: u64,
+    /// Which ids went into which filter.
+    pub ids: Ids,
+    /// The filters, oldest first.
+    pub filters: Vec<FilterOutline>,
+}
+
+/// A filter as it was read.
+#[derive(Debug)]
+pub struct FilterOutline {
+    /// Its size.
+    pub geometry: Geometry,
+    /// Its capacity.
+    pub capacity: u64,
+    /// Number of items in it.
+    pub items: u64,
+    /// Its header, if it has one, and the cells read so far.
+    pub blob: Vec<u8>,
+}
+
+impl FilterOutline {
+    /// A filter that begins with its header.
+    pub fn headed(blob: Vec<u8>, capacity: u64, items: u64) -> Result<Self, &'static str> {
+        Ok(Self {
+            geometry: Header::parse(&blob)?.geometry,
+            capacity,
+            items,
+            blob,
+        })
+    }
+}
+
+impl PeriodOutline {
+    /// The period, once all of its cells were read. Its filters go into a table that [has room](Outline::room) for
+    /// them.
+    fn finish(self, hasher: Hasher, law: Law, table: Vec<Filter>) -> Result<Period, &'static str> {
+        let first = self.filters.first().ok_or("no filters")?;
+        let cells = first.geometry.cells;
+        let mut filters = table;
+        for filter in self.filters {
+            let blob = filter.blob.into_boxed_slice();
+            let (capacity, items) = (filter.capacity, filter.items);
+            filters.push(Filter::from_blob(blob, filter.geometry, capacity, items)?);
+        }
+        let stack = Stack::from_filters(law, hasher, cells, filters)?;
+        Ok(Period::new(self.number, stack, self.ids))
+    }
+}
+
+/// What the periods of an object are put into: their table, and the law and the table of filters of each.
+type Room = (Vec<Period>, Vec<(Law, Vec<Filter>)>);
+
+impl Outline {
+    /// An object of one stack of bits of ours, with the capacity and the seed of its first filter.
+    pub fn plain(mut shape: Shape, filters: Vec<FilterOutline>) -> Result<Self, &'static str> {
+        let first = filters.first().ok_or("no filters")?;
+        shape.params.capacity = first.capacity;
+        Ok(Self {
+            hasher: Hasher::Sip(Header::parse(&first.blob)?.seed),
+            law: Law::of(&shape.params),
+            periods: vec![PeriodOutline {
+                number: 0,
+                ids: Ids::default(),
+                filters,
+            }],
+            shape,
+        })
+    }
+
+    /// Returns the periods, once all of their cells were read, and takes them from the outline; or `None`, and the
+    /// outline keeps them, if there is no memory for their tables.
+    pub fn finish(&mut self) -> Result<Option<Vec<Period>>, &'static str> {
+        let Some((mut finished, stacks)) = self.room() else {
+            return Ok(None);
+        };
+        for (period, (law, table)) in std::mem::take(&mut self.periods).into_iter().zip(stacks) {
+            finished.push(period.finish(self.hasher, law, table)?);
+        }
+        Ok(Some(finished))
+    }
+
+    /// Reserves as much as the filters that were read take, never a claimed number, and frees the spare room of their
+    /// blobs.
+    fn room(&mut self) -> Option<Room> {
+        let finished = memory::reserved(self.periods.len())?;
+        let mut stacks = memory::reserved(self.periods.len())?;
+        for period in &mut self.periods {
+            for FilterOutline { blob, .. } in &mut period.filters {
+                memory::fit(blob);
+                if blob.capacity() > blob.len() {
+                    return None;
+                }
+            }
+            stacks.push((
+                self.law.try_clone()?,
+                memory::reserved(period.filters.len())?,
+            ));
+        }
+        Some((finished, stacks))
+    }
+
+    /// All filters.
+    pub fn filters(&self) -> impl Iterator<Item = &FilterOutline> {
+        self.periods.iter().flat_map(|period| &period.filters)
+    }
+
+    /// Requires that this is a valid object, whatever its cells hold.
+    pub fn check(&self) -> Result<(), &'static str> {
+        let mut check = Check::begin(&self.shape, &self.hasher, &self.law)?;
+        for period in &self.periods {
+            check.period(period.number, &period.ids, period.filters.len())?;
+            for filter in &period.filters {
+                let FilterOutline {
+                    geometry,
+                    capacity,
+                    items,
+                    ref blob,
+                } = *filter;
+                check.filter(geometry, capacity, items, blob)?;
+            }
+        }
+        check.end()
+    }
+
+    /// Bytes of its tables, without itself and the filters' blobs.
+    pub fn table_bytes(&self) -> u64 {
+        let of_period = |period: &PeriodOutline| {
+            let filters = period.filters.capacity() * size_of::<FilterOutline>();
+            filters as u64 + period.ids.memory_bytes()
+        };
+        let table = self.periods.capacity() * size_of::<PeriodOutline>();
+        let periods = self.periods.iter().map(of_period).sum::<u64>();
+        table as u64 + periods + self.law.memory_bytes()
+    }
+
+    /// Bytes that the object will take, without itself and its filters' blobs.
+    pub fn overhead(&self) -> u64 {
+        let per_filter = size_of::<Filter>() * self.filters().count();
+        let links = self.law.links();
+        let links = links.map_or(0, |links| size_of_val(links) + size_of_val(&links.all[..]));
+        let timeline = match self.shape.kind {
+            Kind::Plain => 0,
+            Kind::Windowed(_) | Kind::Counting => {
+                let ids = self.periods.iter().map(|p| size_of_val(&*p.ids.intervals));
+                size_of::<Timeline>()
+                    + self.periods.len() * size_of::<Period>()
+                    + ids.sum::<usize>()
+            }
+        };
+        (per_filter + links + timeline) as u64
+    }
+}

@@ -1,0 +1,520 @@
+//! Objects with a window, or with counters: a list of stacks, one for each *period* in which something was
+//! added. A lookup covers those of the last `n` periods. Counters have no window: their one period lasts.
+//!
+//! ```text
+//!   period    c−n      c−n+1   …   c−1       c        c+1
+//!             passed   oldest                now      made ahead, for a time to live of the whole window
+//! ```
+
+use crate::bloom::filter::Filter;
+use crate::bloom::law::{Allowance, Depth, Refusal};
+use crate::bloom::stack::{self, PATIENCE, Patience, Stack, ToTheEnd};
+use crate::hash::{Batch, Hasher, Probe};
+use crate::machine::memory;
+
+use super::ids::Ids;
+use super::lanes::{Begin, Claims, Lanes, Next};
+use super::period::{Lane, Period};
+use super::shape::Shape;
+use super::view::View;
+use super::window::{Time, Window};
+
+/// A list of periods.
+#[derive(Debug)]
+pub struct Timeline {
+    pub shape: Shape,
+    /// How items are hashed.
+    pub hasher: Hasher,
+    /// Numbered in strictly rising order.
+    pub periods: Vec<Period>,
+    pub(super) lanes: Lanes,
+    /// Number of filters that have their own bits.
+    pub(super) own_filters: usize,
+    /// Whether lookups take more than [`PATIENCE`] hash functions.
+    pub(super) is_deep: bool,
+}
+
+impl Timeline {
+    /// A list without periods.
+    pub fn new(shape: Shape, hasher: Hasher) -> Self {
+        Self {
+            shape,
+            hasher,
+            periods: Vec::new(),
+            lanes: Lanes::default(),
+            own_filters: 0,
+            is_deep: false,
+        }
+    }
+
+    /// The same with periods whose filters have their own bits.
+    pub fn with_periods(self, periods: Vec<Period>) -> Self {
+        let mut timeline = Self { periods, ..self };
+        timeline.count_own();
+        timeline
+    }
+
+    /// Counts the filters that have their own bits, and the hash functions of a lookup.
+    pub(super) fn count_own(&mut self) {
+        self.own_filters = own_filters(&self.periods);
+        let own = newest_first(&self.periods).map(|filter| u64::from(filter.hashes()));
+        self.is_deep = own.sum::<u64>() + self.lanes.hashes() > u64::from(PATIENCE);
+    }
+
+    /// Requires that lanes are those of periods, and that filters with their own bits are counted.
+    pub fn check(&self) -> Result<(), &'static str> {
+        self.lanes.check(&self.periods)?;
+        if self.own_filters == own_filters(&self.periods) {
+            Ok(())
+        } else {
+            Err("filters that are not counted")
+        }
+    }
+
+    pub fn try_clone(&self) -> Option<Self> {
+        let mut periods = Vec::new();
+        periods.try_reserve_exact(self.periods.len()).ok()?;
+        for period in &self.periods {
+            periods.push(period.try_clone()?);
+        }
+        let lanes = self.lanes.try_clone()?;
+        Some(Self {
+            periods,
+            lanes,
+            ..*self
+        })
+    }
+
+    /// The filters of a period, with their bits.
+    pub fn views<'t>(&'t self, period: &'t Period) -> impl Iterator<Item = View<'t>> {
+        let first = period.lane.map(|lane| self.lanes.filters_of(lane));
+        let lanes = std::iter::once(first).chain(std::iter::repeat(None));
+        let filters = period.stack.filters().iter().zip(lanes);
+        filters.map(|(filter, lane)| View::new(filter, lane))
+    }
+
+    /// A copy of a period whose filters have their own bits, or `None` if there is no memory for it.
+    pub fn separate(&self, period: &Period) -> Option<Period> {
+        period.separate(self.views(period))
+    }
+
+    /// The periods that answer, oldest first. Reads the time only if there is a window.
+    pub fn live(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
+        let Some(window) = self.shape.window() else {
+            return &self.periods;
+        };
+        let current = window.period_at(now_ms());
+        let passed = |period: &Period| window.has_passed(period.number, current);
+        &self.periods[self.periods.partition_point(passed)..]
+    }
+
+    /// What [`since`](Self::since) has, with its periods in two parts: those before one, and that with those after it.
+    pub(super) fn around(&self, number: u64, now_ms: u64) -> (u64, &[Period], &[Period]) {
+        let (since, own) = self.since(|| now_ms);
+        let (earlier, later) = own.split_at(own.partition_point(|p| p.number < number));
+        (since, earlier, later)
+    }
+
+    /// The oldest period that answers, if there is a window, and the periods that answer with filters of their own.
+    pub(super) fn since(&self, now_ms: impl FnOnce() -> u64) -> (u64, &[Period]) {
+        let Some(window) = self.shape.window() else {
+            return (0, &self.periods);
+        };
+        let now_ms = now_ms();
+        let own = if self.own_filters > 0 {
+            self.live(|| now_ms)
+        } else {
+            &[]
+        };
+        (window.oldest(window.period_at(now_ms)), own)
+    }
+
+    #[inline(never)]
+    pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
+        if self.shape.is_counting() {
+            return self
+                .periods
+                .first()
+                .is_some_and(|only| only.stack.contains(probe));
+        }
+        self.contains_in_window(probe, now_ms)
+    }
+
+    #[inline(never)]
+    fn contains_in_window(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
+        let (since, own) = self.since(now_ms);
+        if self.is_deep {
+            let batch = Batch::of_one(probe);
+            return self
+                .claims_patiently(&batch, 1, (since, own, &[]), since)
+                .any()
+                != 0;
+        }
+        any_contains(own, probe) || self.lanes.claims(probe, since, since).from != 0
+    }
+
+    pub fn contains_each<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        now_ms: impl FnOnce() -> u64,
+        answer: impl FnMut(Probe, bool),
+    ) {
+        let (since, own) = self.since(now_ms);
+        let claims = |batch: &Batch, all: u64| {
+            if self.is_deep {
+                return self
+                    .claims_patiently(batch, all, (since, own, &[]), since)
+                    .any();
+            }
+            let claimed = self
+                .lanes
+                .claims_of_batch(batch, all, since, since, &mut ToTheEnd);
+            let claimed = claimed.from;
+            claimed | stack::claims_of_any(batch, newest_first(own), all & !claimed)
+        };
+        stack::contains_each(&self.hasher, items, claims, answer);
+    }
+
+    /// Which items of a batch, of those whose bit in `items` is set, periods claim, of a window that is deep: periods
+    /// since one, with filters of their own in two parts, or in lanes; from `target` on, or before. Items that were
+    /// looked for long enough count as claimed by an earlier one, since that may expire soon.
+    pub(super) fn claims_patiently(
+        &self,
+        batch: &Batch,
+        items: u64,
+        (since, earlier, later): (u64, &[Period], &[Period]),
+        target: u64,
+    ) -> Claims {
+        let mut patience = Patience::new();
+        let lanes = &self.lanes;
+        let mut claims = lanes.claims_of_batch(batch, items, since, target, &mut patience);
+        let left = items & !(claims.from | patience.exhausted());
+        let found = stack::claims_patiently(batch, newest_first(later), left, &mut patience);
+        claims.from |= found & !patience.exhausted();
+        let left = left & !(found | claims.before);
+        claims.before |= stack::claims_patiently(batch, newest_first(earlier), left, &mut patience);
+        claims.before |= patience.exhausted();
+        claims
+    }
+
+    /// Frees the periods that have expired, and sets the others back with the clock, if that was set back. Returns
+    /// whether anything changed.
+    pub fn tidy(&mut self, now_ms: u64) -> bool {
+        let Some((window, (oldest, newest))) = self.shape.window().zip(self.ends()) else {
+            return false;
+        };
+        let current = window.period_at(now_ms);
+        let has_passed = |period: &Period| window.has_passed(period.number, current);
+        let ahead = current.saturating_add(1);
+        let is_set_back = newest > ahead && self.set_back(window, ahead);
+        if !is_set_back && !window.has_passed(oldest, current) {
+            return false;
+        }
+        for lane in self
+            .periods
+            .iter()
+            .filter(|p| has_passed(p))
+            .filter_map(|p| p.lane)
+        {
+            self.lanes.release(lane);
+        }
+        self.periods.retain(|period| !has_passed(period));
+        memory::fit(&mut self.periods);
+        self.lanes.tidy(&mut self.periods);
+        self.count_own();
+        true
+    }
+
+    /// The numbers of the oldest and the newest period.
+    fn ends(&self) -> Option<(u64, u64)> {
+        let (oldest, newest) = (self.periods.first()?, self.periods.last()?);
+        Some((oldest.number, newest.number))
+    }
+
+    /// Sets periods back with the clock, so that none is after `ahead`. Returns whether any number changed.
+    ///
+    /// Periods keep their distances. So they do not go back beyond number 0, and then the newest stay after `ahead`:
+    /// until the clock reaches them, items are added to periods that are there already. Periods that are more than a
+    /// window apart follow different clocks: they were merged. The later ones stay after the earlier ones.
+    fn set_back(&mut self, window: Window, ahead: u64) -> bool {
+        let numbers: Vec<u64> = self.periods.iter().map(|period| period.number).collect();
+        let mut end = self.periods.len();
+        while end > 0 {
+            let newest = numbers[end - 1];
+            let is_of_other_clock = |number: &u64| newest - number > window.periods();
+            let begin = numbers[..end].partition_point(is_of_other_clock);
+            let back = newest.saturating_sub(ahead).min(numbers[begin]);
+            for period in &mut self.periods[begin..end] {
+                period.number -= back;
+            }
+            end = begin;
+        }
+        let mut least = 0;
+        for period in &mut self.periods {
+            period.number = period.number.max(least);
+            least = period.number.saturating_add(1);
+        }
+        let periods = self.periods.iter().zip(numbers);
+        periods
+            .into_iter()
+            .any(|(period, before)| period.number != before)
+    }
+
+    /// Goes on so many times with interleaving filters, if there are any to be interleaved.
+    #[inline]
+    pub(super) fn interleave(
+        &mut self,
+        times: usize,
+        now_ms: u64,
+        allowance: impl Fn() -> Allowance,
+    ) {
+        let idle = self.lanes.is_settled() || self.shape.is_counting();
+        if !idle && !self.lanes.go_on(times) {
+            self.interleave_next(now_ms, allowance());
+        }
+    }
+
+    #[cold]
+    fn interleave_next(&mut self, now_ms: u64, allowance: Allowance) {
+        if self.lanes.part(&mut self.periods) {
+            return self.count_own();
+        }
+        let room = allowance
+            .limits
+            .object_bytes
+            .saturating_sub(self.memory_bytes());
+        // The capacity that it was said to grow to is kept.
+        let reach = |allowance| self.reach(|| now_ms, allowance);
+        let next = self.lanes.next(&self.periods);
+        let has_room = |next: &&Next| {
+            next.bytes <= room && reach(allowance) == reach(allowance.beside(next.bytes))
+        };
+        let next = next.as_ref().filter(has_room);
+        self.lanes.begin(&mut self.periods, next);
+        self.count_own();
+    }
+
+    /// The index of the period with this number.
+    pub(super) fn period_of(&self, number: u64) -> Option<usize> {
+        self.periods
+            .binary_search_by_key(&number, |p| p.number)
+            .ok()
+    }
+
+    /// The period that items added at a time go into.
+    pub fn target(&self, time: Time) -> u64 {
+        self.shape.window().map_or(0, |window| window.target(time))
+    }
+
+    /// Bytes of the object beside its periods.
+    pub(super) fn base_bytes(&self) -> u64 {
+        Self::BASE_BYTES + self.table_bytes() + self.lanes.memory_bytes()
+    }
+
+    /// Returns the capacity with which the period of a time began.
+    pub fn room(&self, time: Time) -> Option<u64> {
+        self.shape.window()?;
+        let index = self.period_of(self.target(time))?;
+        self.periods[index]
+            .stack
+            .filters()
+            .first()
+            .map(Filter::capacity)
+    }
+
+    /// Opens a period that does not exist. Returns its index.
+    pub fn open(&mut self, number: u64, allowance: Allowance) -> Result<usize, Refusal> {
+        let (room, reserved) = (self.room_for(number), self.shape.params.capacity);
+        match self.open_with(number, room, allowance) {
+            Err(Refusal::MemoryLimit) if room > reserved => {
+                self.open_with(number, reserved, allowance)
+            }
+            opened => opened,
+        }
+    }
+
+    /// The capacity that a period begins with: enough for the items of each of the two periods before, or of the one that
+    /// had fewer. So a window that was reserved too small adapts, and one burst does not enlarge all periods that follow.
+    fn room_for(&self, number: u64) -> u64 {
+        let before = self
+            .periods
+            .partition_point(|period| period.number < number);
+        let last_two = self.periods[..before].iter().rev().take(2);
+        let items = last_two.map(|period| period.stack.items()).min();
+        self.shape.room_for(items.unwrap_or(0))
+    }
+
+    /// Opens a period that does not exist, with a first filter of this capacity. Returns its index.
+    pub fn open_with(
+        &mut self,
+        number: u64,
+        capacity: u64,
+        allowance: Allowance,
+    ) -> Result<usize, Refusal> {
+        // The stack's own base is part of its entry in the table.
+        let bytes = self.memory_bytes() + self.entry_bytes() - Stack::BASE_BYTES;
+        let rest = depth_of(&self.periods);
+        let shape = &self.shape;
+        let law = shape.law().ok_or(Refusal::RateTooSmall)?;
+        let begin = |lane: Option<Lane>| {
+            // What a lane takes is there already.
+            let beside = allowance.beside(bytes - self.lanes.bytes_of_lane(lane));
+            let first = if lane.is_some() {
+                Filter::in_lane
+            } else {
+                Filter::new
+            };
+            Stack::with_first(
+                law.clone(),
+                self.hasher,
+                shape.cells(),
+                capacity,
+                Allowance { rest, ..beside },
+                first,
+            )
+        };
+        let mut lane = self.free_lane(capacity, Begin::InUse);
+        let mut stack = begin(lane);
+        if stack
+            .as_ref()
+            .is_err_and(|refusal| *refusal == Refusal::MemoryLimit)
+        {
+            lane = self.free_lane(capacity, Begin::Anywhere);
+            stack = begin(lane);
+        }
+        let stack = stack?;
+        let room = self.periods.try_reserve_exact(1);
+        room.map_err(|_| Refusal::OutOfMemory)?;
+        let index = self.periods.partition_point(|p| p.number <= number);
+        match lane {
+            Some(lane) => self.lanes.take(lane, number),
+            None => self.lanes.unsettle(),
+        }
+        let period = Period {
+            lane,
+            ..Period::new(number, stack, Ids::default())
+        };
+        self.periods.insert(index, period);
+        self.count_own();
+        Ok(index)
+    }
+
+    /// An empty lane for a period that begins with this capacity.
+    fn free_lane(&self, capacity: u64, at: Begin) -> Option<Lane> {
+        // Most windows have none, and need not know the size.
+        let is_free = !self.lanes.are_none() && !self.shape.is_counting();
+        let geometry = is_free
+            .then(|| self.shape.first_geometry(capacity).ok())
+            .flatten()?;
+        self.lanes.free_lane(geometry, at)
+    }
+
+    /// Removes one count of an item from counters, and returns whether it did: if a single filter claims the
+    /// item, of those whose interval holds its id, if it has one. Removing what was never added takes a count
+    /// from other items, which may then be missing.
+    pub fn remove(&mut self, probe: Probe, id: Option<u64>) -> bool {
+        let Some(Period { stack, ids, .. }) = self.periods.last_mut() else {
+            return false;
+        };
+        let may_hold = |index: &usize| ids.may_hold(*index, id);
+        let mut claimants = stack.claimants(probe).filter(may_hold);
+        let (Some(index), None) = (claimants.next(), claimants.next()) else {
+            return false;
+        };
+        drop(claimants);
+        let removed = stack.count_down(index, probe);
+        if stack.filters()[index].is_unused() {
+            ids.forget(index);
+        }
+        removed
+    }
+
+    /// The capacity that the object can grow to, in the current period if it has a window, before a limit
+    /// stops it.
+    pub fn reach(&self, now_ms: impl FnOnce() -> u64, allowance: Allowance) -> u64 {
+        let window = self.shape.window();
+        let current = window.map_or(0, |window| window.period_at(now_ms()));
+        if let Some(index) = self.period_of(current) {
+            let stack = &self.periods[index].stack;
+            let beside = allowance.beside(self.memory_bytes() - stack.memory_bytes());
+            let others = self.periods[..index]
+                .iter()
+                .chain(&self.periods[index + 1..]);
+            let rest = depth_of(others);
+            return stack.reach(Allowance { rest, ..beside });
+        }
+        let (room, reserved) = (self.room_for(current), self.shape.params.capacity);
+        match self.reach_from(room, allowance) {
+            0 => self.reach_from(reserved, allowance),
+            reach => reach,
+        }
+    }
+
+    /// The capacity that a period grows to that begins with this one.
+    fn reach_from(&self, capacity: u64, allowance: Allowance) -> u64 {
+        let bytes = self.memory_bytes() + self.entry_bytes();
+        let rest = depth_of(&self.periods);
+        let reach = |lane| {
+            let beside = bytes - self.lanes.bytes_of_lane(lane);
+            let allowance = Allowance { rest, ..allowance };
+            self.shape.reach_beside(beside, capacity, allowance).0
+        };
+        // As a period is opened.
+        match (self.free_lane(capacity, Begin::InUse), reach(None)) {
+            (None, 0) => reach(self.free_lane(capacity, Begin::Anywhere)),
+            (None, own) => own,
+            (lane, _) => reach(lane),
+        }
+    }
+
+    /// Bytes of an object without periods.
+    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+
+    /// The exact sum of the object's allocations in bytes, including itself.
+    pub fn memory_bytes(&self) -> u64 {
+        let periods = self.periods.iter().map(Period::memory_bytes);
+        self.base_bytes() + periods.sum::<u64>()
+    }
+
+    fn table_bytes(&self) -> u64 {
+        (self.periods.capacity() * size_of::<Period>()) as u64
+    }
+
+    /// Bytes by which one more period enlarges the table.
+    fn entry_bytes(&self) -> u64 {
+        if self.periods.capacity() > self.periods.len() {
+            0
+        } else {
+            size_of::<Period>() as u64
+        }
+    }
+}
+
+/// How deep these periods are together.
+pub(super) fn depth_of<'p>(periods: impl IntoIterator<Item = &'p Period>) -> Depth {
+    let depths = periods.into_iter().map(|period| period.stack.depth());
+    depths.fold(Depth::default(), Depth::and)
+}
+
+/// How many filters of these periods have their own bits.
+fn own_filters(periods: &[Period]) -> usize {
+    periods
+        .iter()
+        .map(|period| period.own_filters().len())
+        .sum()
+}
+
+/// The filters of some periods that have their own bits.
+pub(super) fn newest_first(periods: &[Period]) -> impl Iterator<Item = &Filter> {
+    let periods = periods.iter().rev();
+    periods.flat_map(|period| period.own_filters().iter().rev())
+}
+
+/// Whether any of the filters of these periods that have their own bits claims the item.
+pub(super) fn any_contains(periods: &[Period], probe: Probe) -> bool {
+    let Some((newest, older)) = periods.split_last() else {
+        return false;
+    };
+    stack::any_contains(newest.own_filters(), probe)
+        || !older.is_empty() && stack::any_apart_contains(newest_first(older), probe)
+}

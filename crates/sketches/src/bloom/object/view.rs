@@ -1,0 +1,227 @@
+//! Filters to be read, wherever their bits are.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::bloom::filter::{Cells, Filter, Geometry, Interleaved, LANES, PIECE_BYTES};
+use crate::hash::Probe;
+use crate::machine::memory;
+
+/// A filter of an [`Object`](super::Object), to be read. A view finds the filter's bits both in memory of their own and
+/// interleaved with the bits of other filters.
+#[derive(Clone, Copy)]
+pub struct View<'o> {
+    filter: &'o Filter,
+    lane: Option<(&'o Interleaved, u8)>,
+}
+
+impl<'o> View<'o> {
+    pub(super) const fn new(filter: &'o Filter, lane: Option<(&'o Interleaved, u8)>) -> Self {
+        Self { filter, lane }
+    }
+
+    /// Returns the filter without its bits, which may be elsewhere.
+    pub(super) const fn filter(&self) -> &'o Filter {
+        self.filter
+    }
+
+    /// Returns the size of the filter.
+    pub fn geometry(&self) -> Geometry {
+        self.filter.geometry()
+    }
+
+    /// Returns the number of positions: of bits, or of counters.
+    pub fn positions(&self) -> u64 {
+        self.filter.positions()
+    }
+
+    /// Returns the number of hash functions.
+    pub const fn hashes(&self) -> u32 {
+        self.filter.hashes()
+    }
+
+    /// Returns the kind of the filter's cells.
+    pub const fn cells(&self) -> Cells {
+        self.filter.cells()
+    }
+
+    /// Returns the capacity.
+    pub const fn capacity(&self) -> u64 {
+        self.filter.capacity()
+    }
+
+    /// Returns the number of items in the filter.
+    pub const fn items(&self) -> u64 {
+        self.filter.items()
+    }
+
+    /// Returns whether the filter holds at least as many items as its capacity.
+    pub const fn is_full(&self) -> bool {
+        self.filter.is_full()
+    }
+
+    /// Returns the error rate that the filter has once it holds `items`, each of which was new.
+    pub fn rate_at(&self, items: u64) -> f64 {
+        self.filter.rate_at(items)
+    }
+
+    /// Returns whether the filter claims an item: false is certain, true is probable.
+    pub fn contains(&self, probe: Probe) -> bool {
+        match self.lane {
+            None => self.filter.contains(probe),
+            Some((filters, lane)) => filters.contains(lane, probe),
+        }
+    }
+
+    /// Returns whether the cell at a position is set, or counts; `false` at positions past the cells.
+    pub fn is_in_use(&self, position: u64) -> bool {
+        match self.lane {
+            None => self.filter.is_in_use(position),
+            Some((filters, lane)) => {
+                position < filters.geometry().positions && filters.at(position) >> lane & 1 == 1
+            }
+        }
+    }
+
+    /// Returns the header, if there is one, and the cells: the stored form of the filter. An interleaved filter is
+    /// copied; the result is `None` if there is no memory for the copy.
+    pub fn blob(&self) -> Option<Cow<'o, [u8]>> {
+        if self.lane.is_none() {
+            return Some(self.filter.blob().into());
+        }
+        self.copied().map(Cow::Owned)
+    }
+
+    /// Returns all bytes of the cells. Those of an interleaved filter are copied; the result is `None` if there is no
+    /// memory for the copy.
+    pub fn bitmap(&self) -> Option<Cow<'o, [u8]>> {
+        self.bitmap_part(0..usize::try_from(self.cell_bytes()).ok()?)
+    }
+
+    /// Returns these bytes of the cells. Those of an interleaved filter are copied; the result is `None` if there is no
+    /// memory for the copy.
+    ///
+    /// # Panics
+    /// If there are no such bytes.
+    pub fn bitmap_part(&self, range: Range<usize>) -> Option<Cow<'o, [u8]>> {
+        let Some((filters, lane)) = self.lane else {
+            return Some(self.filter.bitmap()[range].into());
+        };
+        let mut cells = memory::reserved(range.len())?;
+        filters.copy_cells(lane, range, &mut cells);
+        Some(cells.into())
+    }
+
+    /// A copy of header and cells of a filter that is interleaved, or `None` if there is no memory for it.
+    fn copied(&self) -> Option<Vec<u8>> {
+        let mut blob = [memory::reserved(self.blob_bytes())?];
+        copy(&[*self], &mut blob);
+        let [blob] = blob;
+        Some(blob)
+    }
+
+    /// Length of header and cells in bytes, which are in memory.
+    fn blob_bytes(&self) -> usize {
+        usize::try_from(self.filter.geometry().blob_bytes()).unwrap_or(usize::MAX)
+    }
+
+    /// Returns the length of the cells in bytes.
+    pub fn cell_bytes(&self) -> u64 {
+        self.filter.geometry().cell_bytes
+    }
+
+    /// Whether lookups in it are likely to miss the caches.
+    pub(super) fn is_large(&self) -> bool {
+        self.filter.geometry().is_large()
+    }
+
+    /// The filter with bits of its own, or `None` if there is no memory for them.
+    pub(super) fn separate(&self) -> Option<Filter> {
+        if self.lane.is_none() {
+            return self.filter.try_clone();
+        }
+        let (blob, filter) = (self.copied()?.into_boxed_slice(), self.filter);
+        Filter::from_blob(blob, filter.geometry(), filter.capacity(), filter.items()).ok()
+    }
+}
+
+/// Appends header and cells of each filter whose bits are interleaved, some bytes of each at a time.
+fn copy(views: &[View], to: &mut [Vec<u8>]) {
+    let mut most = 0;
+    for (view, to) in views.iter().zip(&mut *to) {
+        if view.lane.is_some() {
+            // Its cells are elsewhere.
+            to.extend_from_slice(view.filter.blob());
+            most = most.max(view.blob_bytes() - to.len());
+        }
+    }
+    for begin in (0..most).step_by(PIECE_BYTES) {
+        for (view, to) in views.iter().zip(&mut *to) {
+            let end = view.blob_bytes() - view.filter.blob().len();
+            let end = end.min(begin + PIECE_BYTES);
+            if let (Some((filters, lane)), true) = (view.lane, begin < end) {
+                filters.copy_cells(lane, begin..end, to);
+            }
+        }
+    }
+}
+
+/// The blobs of filters, one after another; `None` for one that there is no memory to copy.
+pub struct Blobs<'o, V> {
+    views: V,
+    /// Those that are copied together, unless there is no memory for so many copies.
+    waiting: std::vec::IntoIter<View<'o>>,
+    ready: std::vec::IntoIter<Cow<'o, [u8]>>,
+}
+
+/// So many bytes of filters that are interleaved are copied together, because their bits are picked out of the same
+/// memory; but at least one filter is, and at most eight are.
+const TOGETHER_BYTES: usize = 16 << 20;
+
+impl<V> Blobs<'_, V> {
+    pub(super) fn new(views: V) -> Self {
+        Self {
+            views,
+            waiting: Vec::new().into_iter(),
+            ready: Vec::new().into_iter(),
+        }
+    }
+}
+
+impl<'o, V: Iterator<Item = View<'o>>> Iterator for Blobs<'o, V> {
+    type Item = Option<Cow<'o, [u8]>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let ready = self.ready.next();
+        if ready.is_some() {
+            return Some(ready);
+        }
+        if self.waiting.as_slice().is_empty() {
+            let first = self.views.next()?;
+            if first.lane.is_none() {
+                return Some(first.blob());
+            }
+            let together = (TOGETHER_BYTES / first.blob_bytes()).clamp(1, LANES);
+            let others = self.views.by_ref().take(together - 1);
+            let together: Vec<_> = std::iter::once(first).chain(others).collect();
+            self.waiting = together.into_iter();
+        }
+        let room = |view: &View| match view.lane {
+            None => Some(Vec::new()),
+            Some(_) => memory::reserved(view.blob_bytes()),
+        };
+        let mut copies: Vec<_> = self.waiting.as_slice().iter().map_while(room).collect();
+        if copies.is_empty() {
+            self.waiting.next();
+            return Some(None);
+        }
+        copy(self.waiting.as_slice(), &mut copies);
+        let views = self.waiting.by_ref().take(copies.len());
+        let blobs = views.zip(copies).map(|(view, copy)| match view.lane {
+            None => view.filter.blob().into(),
+            Some(_) => copy.into(),
+        });
+        self.ready = blobs.collect::<Vec<_>>().into_iter();
+        Some(self.ready.next())
+    }
+}

@@ -1,0 +1,136 @@
+//! Lookups in interleaved filters: of one item, and of a batch, in all of them at once.
+
+use crate::bloom::filter::{Interleaved, point, point_of};
+use crate::hash::{BATCH, Batch, Probe};
+use crate::machine::words::{self, Task, Use, Words, each_bit, groups};
+use crate::machine::work;
+
+use super::patience::Tally;
+
+/// So many positions of one item are looked up at once: most items need no more, and time is lost by waiting rather than
+/// by what is looked up for nothing.
+const WIDTH: u32 = 8;
+
+/// Which lanes of each of these filters claim an item, of those that are set in `lanes`, which says it then.
+pub fn narrow(all: &[&Interleaved], lanes: &mut [u32], probe: Probe) {
+    let (mut first, mut left) = (0, true);
+    while left {
+        left = false;
+        // For how many bits the positions are.
+        let (mut bits, mut positions) = (0, [0; WIDTH as usize]);
+        for (filters, lanes) in all.iter().zip(&mut *lanes) {
+            let hashes = filters.geometry().hashes;
+            if *lanes == 0 || first >= hashes {
+                continue;
+            }
+            let modulus = filters.modulus();
+            if modulus.cells() != bits {
+                bits = modulus.cells();
+                let points = [0, 1, 2, 3, 4, 5, 6, 7];
+                let points = points.map(|next| point_of::<false>(probe, first + next));
+                positions = points.map(|point| modulus.reduce(point));
+            }
+            let wanted = &positions[..WIDTH.min(hashes - first) as usize];
+            work::steps(wanted.len());
+            *lanes = wanted
+                .iter()
+                .fold(*lanes, |lanes, at| lanes & filters.at(*at));
+            left |= *lanes != 0;
+        }
+        first += WIDTH;
+    }
+}
+
+/// Lanes of some filters, for each item of a batch.
+pub type LanesOfBatch = [u32; BATCH];
+
+/// So many of them at most are looked up in together.
+pub const TOGETHER: usize = 8;
+
+/// The same of each item of a batch; `lanes` has those of each item, for each of these filters, [`TOGETHER`] at most.
+/// Filters of one size are looked up in together.
+pub fn narrow_batch(
+    all: &[&Interleaved],
+    lanes: &mut [LanesOfBatch],
+    batch: &Batch,
+    tally: &mut impl Tally,
+) {
+    debug_assert!(all.len() <= TOGETHER);
+    let mut begin = 0;
+    for alike in all.chunk_by(|one, other| one.geometry() == other.geometry()) {
+        let lanes = &mut lanes[begin..begin + alike.len()];
+        words::run(NarrowBatch {
+            alike,
+            lanes,
+            batch,
+            tally,
+        });
+        begin += alike.len();
+    }
+}
+
+/// How many positions of each item of a batch are looked up at once, at most.
+const MOST_ROUNDS: usize = 4;
+
+struct NarrowBatch<'n, T> {
+    alike: &'n [&'n Interleaved],
+    lanes: &'n mut [LanesOfBatch],
+    batch: &'n Batch,
+    tally: &'n mut T,
+}
+
+impl<T: Tally> Task for NarrowBatch<'_, T> {
+    const USE: Use = Use::Lookups;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<W: Words>(self) {
+        let Some(first) = self.alike.first() else {
+            return;
+        };
+        let (modulus, hashes) = (first.modulus(), first.geometry().hashes);
+        // The items that a lane may claim still.
+        let mut left = [0_u64; TOGETHER];
+        for (left, lanes) in left.iter_mut().zip(&*self.lanes) {
+            for (item, lanes) in lanes[..self.batch.len()].iter().enumerate() {
+                *left |= u64::from(*lanes != 0) << item;
+            }
+        }
+        let mut positions = [[0; BATCH]; MOST_ROUNDS];
+        // Those before the last of them leave more than one of so many lanes.
+        let lanes = self.alike.iter().map(|filters| filters.lanes()).max();
+        let at_once = lanes.map_or(1, |lanes| (lanes - 1).ilog2());
+        for first in (0..hashes).step_by(at_once as usize) {
+            let all_left = left.iter().fold(0, |all, left| all | left);
+            if all_left == 0 {
+                break;
+            }
+            let rounds = first..hashes.min(first + at_once);
+            for (round, positions) in rounds.clone().zip(&mut positions) {
+                for (start, _) in groups::<W>(all_left) {
+                    let step = W::load(&self.batch.b[start..]);
+                    let sum = W::load(&self.batch.a[start..]);
+                    let sum = sum.add(step.mul(W::splat(round.into())));
+                    let point = point::<W, false>(round, sum, step);
+                    modulus.reduce(point).store(&mut positions[start..]);
+                }
+                for (filters, left) in self.alike.iter().zip(left) {
+                    each_bit(left, |item| filters.prefetch_at(positions[item]));
+                }
+            }
+            for (_, positions) in rounds.zip(&positions) {
+                let lanes = self.lanes.iter_mut().zip(&mut left);
+                for (filters, (lanes, left)) in self.alike.iter().zip(lanes) {
+                    work::steps(left.count_ones() as usize);
+                    each_bit(*left, |item| {
+                        lanes[item] &= filters.at(positions[item]);
+                        if self.tally.count_in_lanes(item, lanes[item]) {
+                            lanes[item] = 0;
+                        }
+                        *left &= !(u64::from(lanes[item] == 0) << item);
+                    });
+                }
+            }
+        }
+    }
+}

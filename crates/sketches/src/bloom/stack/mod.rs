@@ -1,0 +1,589 @@
+//! A stack of filters that acts as one scalable Bloom filter (Almeida, Baquero, Preguiça and Hutchison
+//! 2007): the newest filter takes new items until it is full, and then its law stacks another on it.
+
+mod lanes;
+mod lookup;
+mod patience;
+
+use crate::bloom::filter::{Cells, Filter, Geometry};
+use crate::bloom::law::{Allowance, Depth, Growth, Law, Refusal, Standing, Step};
+use crate::hash::{BATCH, Batch, Hasher, Probe};
+use crate::machine::memory;
+use crate::number::{MAX_CAPACITY, Sums, either};
+
+pub use lanes::{LanesOfBatch, TOGETHER, narrow, narrow_batch};
+pub use lookup::{
+    ROW, Row, any_apart_contains, any_contains, claims, claims_counted, claims_of_any,
+    claims_patiently, contains_each,
+};
+pub use patience::{Effort, PATIENCE, Patience, Tally, ToTheEnd};
+
+/// What an add did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The item was new, and is in the object now.
+    New,
+    /// The object claimed the item already, and is unchanged.
+    Present,
+    /// The object claimed the item already, and added it once more: an object with periods or counters.
+    Again,
+}
+
+/// What is known of a batch before it is added.
+#[derive(Clone, Copy, Default)]
+pub struct Known {
+    /// A bit for each item that is there already.
+    pub present: u64,
+    /// How many filters, oldest first, have been looked up in for that.
+    pub asked: usize,
+}
+
+/// A stack of filters.
+#[derive(Debug)]
+pub struct Stack {
+    /// Oldest first; never empty.
+    filters: Vec<Filter>,
+    hasher: Hasher,
+    law: Law,
+    cells: Cells,
+    /// Whether its filters have more than [`PATIENCE`] hash functions in all.
+    is_deep: bool,
+    // Over the filters, kept because a stack may be deep.
+    items: u64,
+    capacity: u64,
+    blob_bytes: u64,
+    /// The error rate of all filters but the newest, if they are filters of bits: these change no more.
+    older_rate: f32,
+}
+
+impl Stack {
+    /// Bytes of a stack without filters.
+    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+
+    /// A stack of one empty filter with this capacity.
+    pub fn new(
+        law: Law,
+        hasher: Hasher,
+        cells: Cells,
+        capacity: u64,
+        allowance: Allowance,
+    ) -> Result<Self, Refusal> {
+        Self::with_first(law, hasher, cells, capacity, allowance, Filter::new)
+    }
+
+    /// The same, whose first filter is made by `make`.
+    pub fn with_first(
+        law: Law,
+        hasher: Hasher,
+        cells: Cells,
+        capacity: u64,
+        allowance: Allowance,
+        make: fn(u64, Geometry, &Hasher) -> Option<Filter>,
+    ) -> Result<Self, Refusal> {
+        let mut stack = Self::empty(law, hasher, cells);
+        let first = Standing {
+            newest: capacity,
+            ..stack.standing()
+        };
+        let step = stack.law.step(&first, allowance)?;
+        stack.push(&step, make(step.capacity, step.geometry, &hasher))?;
+        Ok(stack)
+    }
+
+    /// A stack whose first filter was decided on already, under a law that has entered none.
+    pub fn begin(
+        law: Law,
+        hasher: Hasher,
+        cells: Cells,
+        first: &Step,
+        allowance: Allowance,
+    ) -> Result<Self, Refusal> {
+        let mut stack = Self::empty(law, hasher, cells);
+        first.admit(&stack.standing(), allowance)?;
+        stack.push(first, Filter::new(first.capacity, first.geometry, &hasher))?;
+        Ok(stack)
+    }
+
+    fn empty(law: Law, hasher: Hasher, cells: Cells) -> Self {
+        Self {
+            filters: Vec::new(),
+            hasher,
+            law,
+            cells,
+            is_deep: false,
+            items: 0,
+            capacity: 0,
+            blob_bytes: 0,
+            older_rate: 0.0,
+        }
+    }
+
+    /// A stack of these filters, oldest first.
+    pub fn from_filters(
+        law: Law,
+        hasher: Hasher,
+        cells: Cells,
+        filters: Vec<Filter>,
+    ) -> Result<Self, &'static str> {
+        let sums = sums_of(&filters)?;
+        let older = filters.split_last().map_or(&[][..], |(_, older)| older);
+        Ok(Self {
+            is_deep: hashes_of(&filters) > u64::from(PATIENCE),
+            older_rate: rate_of(older),
+            filters,
+            items: sums.items,
+            capacity: sums.capacity,
+            blob_bytes: sums.bytes,
+            ..Self::empty(law, hasher, cells)
+        })
+    }
+
+    pub fn try_clone(&self) -> Option<Self> {
+        let mut filters = memory::reserved(self.filters.len())?;
+        for filter in &self.filters {
+            filters.push(filter.try_clone()?);
+        }
+        self.with_filters(filters)
+    }
+
+    /// This stack with copies of its filters, or `None` if there is no memory for its law.
+    pub fn with_filters(&self, filters: Vec<Filter>) -> Option<Self> {
+        let mut stack = Self {
+            filters,
+            law: self.law.try_clone()?,
+            ..*self
+        };
+        stack.settle_bytes();
+        Some(stack)
+    }
+
+    /// The filters, oldest first. There is at least one.
+    pub fn filters(&self) -> &[Filter] {
+        &self.filters
+    }
+
+    /// Sums up the bytes of blobs again.
+    pub fn settle_bytes(&mut self) {
+        let bytes = self.filters.iter().map(|filter| filter.blob().len() as u64);
+        self.blob_bytes = bytes.sum();
+    }
+
+    /// The filters, to be moved. Where a blob changes its size, [`settle_bytes`](Self::settle_bytes) is to follow.
+    pub fn filters_mut(&mut self) -> &mut [Filter] {
+        &mut self.filters
+    }
+
+    #[inline(always)]
+    pub const fn hasher(&self) -> &Hasher {
+        &self.hasher
+    }
+
+    pub const fn law(&self) -> &Law {
+        &self.law
+    }
+
+    pub const fn cells(&self) -> Cells {
+        self.cells
+    }
+
+    /// Number of items that were new when they were added.
+    pub const fn items(&self) -> u64 {
+        self.items
+    }
+
+    /// Sum of the filters' capacities.
+    pub const fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
+    pub fn has_right_sums(&self) -> bool {
+        let kept = Sums {
+            capacity: self.capacity,
+            items: self.items,
+            bytes: self.blob_bytes,
+        };
+        sums_of(&self.filters) == Ok(kept)
+    }
+
+    /// The exact sum of the stack's allocations in bytes, including itself.
+    #[inline]
+    pub fn memory_bytes(&self) -> u64 {
+        let table = self.filters.capacity() * size_of::<Filter>();
+        Self::BASE_BYTES + table as u64 + self.blob_bytes + self.law.memory_bytes()
+    }
+
+    pub fn filter_rate(&self, index: usize) -> f64 {
+        let filter = self.filters.get(index);
+        filter.map_or(0.0, |filter| self.law.filter_rate(index, filter))
+    }
+
+    /// The error rate now, estimated from what is in each filter.
+    pub fn estimated_rate(&self) -> f64 {
+        let older = match self.filters.split_last() {
+            Some((_, older)) if self.cells == Cells::Counters => rate_of(older),
+            _ => self.older_rate,
+        };
+        let newest = self.filters.last().map_or(0.0, Filter::estimated_rate);
+        either([f64::from(older), newest].into_iter())
+    }
+
+    /// Writes these bytes over the cells of its filters, from this byte of all of them end to end. Returns whether all of
+    /// them lie in one filter; nothing is written otherwise.
+    pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {
+        let mut begin = begin;
+        for filter in &mut self.filters {
+            let cells = filter.bitmap_mut();
+            let length = cells.len() as u64;
+            if begin < length {
+                let begin = usize::try_from(begin).unwrap_or(usize::MAX);
+                let end = begin.checked_add(bytes.len());
+                let place = end.and_then(|end| cells.get_mut(begin..end));
+                return place.map(|place| place.copy_from_slice(bytes)).is_some();
+            }
+            begin -= length;
+        }
+        false
+    }
+
+    /// The capacity that the stack can grow to before a limit stops it; [`MAX_CAPACITY`] if none does.
+    pub fn reach(&self, allowance: Allowance) -> u64 {
+        self.law.reach(self.standing(), allowance).0
+    }
+
+    /// How deep the stack is.
+    pub fn depth(&self) -> Depth {
+        Depth {
+            filters: self.filters.len() as u64,
+            hashes: hashes_of(&self.filters),
+        }
+    }
+
+    fn standing(&self) -> Standing {
+        Standing {
+            filters: self.filters.len() as u64,
+            newest: self.filters.last().map_or(0, Filter::capacity),
+            hashes: self.filters.last().map_or(u32::MAX, Filter::hashes),
+            all_hashes: self.depth().hashes,
+            capacity: self.capacity,
+            bytes: self.memory_bytes(),
+            cells: self.cells,
+        }
+    }
+
+    #[inline]
+    pub fn contains(&self, probe: Probe) -> bool {
+        if self.is_deep {
+            let (batch, filters) = (Batch::of_one(probe), self.filters.iter().rev());
+            return claims_patiently(&batch, filters, 1, &mut Patience::new()) != 0;
+        }
+        lookup::any_contains(&self.filters, probe)
+    }
+
+    pub fn contains_each<'i>(
+        &self,
+        items: impl Iterator<Item = &'i [u8]>,
+        answer: impl FnMut(Probe, bool),
+    ) {
+        let claims = |batch: &Batch, all| {
+            let filters = self.filters.iter().rev();
+            if self.is_deep {
+                return claims_patiently(batch, filters, all, &mut Patience::new());
+            }
+            claims_of_any(batch, filters, all)
+        };
+        contains_each(&self.hasher, items, claims, answer);
+    }
+
+    /// Numbers of the filters that claim an item, newest first.
+    pub fn claimants(&self, probe: Probe) -> impl Iterator<Item = usize> {
+        let indices = (0..self.filters.len()).rev();
+        indices.filter(move |index| self.filters[*index].contains(probe))
+    }
+
+    /// Adds an item to a stack of bits. Calls `allowance` only if the stack has to grow.
+    #[inline]
+    pub fn add(
+        &mut self,
+        probe: Probe,
+        allowance: impl FnOnce() -> Allowance,
+    ) -> Result<Added, Refusal> {
+        // Alone, a filter tests and sets in one pass.
+        if self.filters.len() > 1 && self.contains(probe) {
+            return Ok(Added::Present);
+        }
+        self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
+    }
+
+    /// Adds each item in turn to a stack of bits, and passes the result of [`add`](Self::add) to `outcome`.
+    /// Stops after the first refusal: the items after it are not tried.
+    pub fn add_each<'i>(
+        &mut self,
+        mut items: impl Iterator<Item = &'i [u8]>,
+        allowance: impl Fn() -> Allowance,
+        mut outcome: impl FnMut(Result<Added, Refusal>),
+    ) {
+        let mut row = Row::new();
+        loop {
+            let batch = Batch::of(&self.hasher, &mut items);
+            let each = |added: Result<_, _>| {
+                outcome(added);
+                added.is_ok()
+            };
+            let all = self.add_batch(&batch, 0, Known::default(), &mut row, &allowance, each);
+            if !all || batch.len() < BATCH {
+                return;
+            }
+        }
+    }
+
+    /// Adds the items of a batch from `first` on, and passes each result to `outcome`, until that returns false.
+    /// Returns whether all were tried.
+    #[inline(always)]
+    pub fn add_batch(
+        &mut self,
+        batch: &Batch,
+        first: usize,
+        known: Known,
+        row: &mut Row,
+        allowance: impl Fn() -> Allowance,
+        mut outcome: impl FnMut(Result<Added, Refusal>) -> bool,
+    ) -> bool {
+        let Known {
+            mut present,
+            mut asked,
+        } = known;
+        let mut patience = None;
+        // The first item of the row whose positions are known.
+        let mut located = None;
+        for index in first..batch.len() {
+            let newest = self.filters.len().saturating_sub(1);
+            if asked < newest {
+                let filters = self.filters[asked..newest].iter().rev();
+                let items = batch.mask_from(index) & !present;
+                present |= if self.is_deep {
+                    claims_patiently(
+                        batch,
+                        filters,
+                        items,
+                        patience.get_or_insert_with(Patience::new),
+                    )
+                } else {
+                    claims_of_any(batch, filters, items)
+                };
+                asked = newest;
+                located = None;
+            }
+            let added = if present >> index & 1 == 1 {
+                Ok(Added::Present)
+            } else {
+                let of_row = index / ROW * ROW;
+                if located != Some(of_row) {
+                    row.locate(batch, of_row, &self.filters[newest]);
+                    located = Some(of_row);
+                }
+                let probe = batch.probe(index);
+                let insert = |newest: &mut Filter| match row.positions(index % ROW) {
+                    Some(positions) => newest.insert_at(positions),
+                    None => newest.insert_slowly(probe),
+                };
+                self.add_to_newest(probe, insert, &allowance)
+            };
+            if !outcome(added) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Adds an item that no older filter claims to the newest one.
+    pub fn add_unclaimed(
+        &mut self,
+        probe: Probe,
+        allowance: impl FnOnce() -> Allowance,
+    ) -> Result<Added, Refusal> {
+        self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
+    }
+
+    /// Whether the newest filter takes no more items.
+    pub fn is_full(&self) -> bool {
+        self.items >= MAX_CAPACITY || self.filters.last().is_none_or(Filter::is_full)
+    }
+
+    /// Counts an item that was set in the lane of the first filter, the newest, if it was new there.
+    pub fn count_in_lane(&mut self, new: bool) -> Added {
+        self.filters[0].count_if(new);
+        self.items += u64::from(new);
+        if new { Added::New } else { Added::Present }
+    }
+
+    /// Adds an item that no older filter claims to the newest one, as `insert` does.
+    #[inline(always)]
+    fn add_to_newest(
+        &mut self,
+        probe: Probe,
+        insert: impl FnOnce(&mut Filter) -> bool,
+        allowance: impl FnOnce() -> Allowance,
+    ) -> Result<Added, Refusal> {
+        let newest = self.filters.last_mut().ok_or(Refusal::MemoryLimit)?;
+        if newest.is_full() || self.items >= MAX_CAPACITY {
+            if newest.contains(probe) {
+                return Ok(Added::Present);
+            }
+            return self.add_to_full(probe, allowance());
+        }
+        let new = insert(newest);
+        self.items += u64::from(new);
+        Ok(if new { Added::New } else { Added::Present })
+    }
+
+    #[cold]
+    fn add_to_full(&mut self, probe: Probe, allowance: Allowance) -> Result<Added, Refusal> {
+        self.make_room_for_one(allowance)?;
+        if let Some(newest) = self.filters.last_mut() {
+            newest.insert_slowly(probe);
+            self.items += 1;
+        }
+        Ok(Added::New)
+    }
+
+    /// Makes the newest filter take items when all are full: stacks a new one, or lets that of a non-scaling
+    /// stack saturate.
+    fn grow_or_saturate(&mut self, allowance: Allowance) -> Result<(), Refusal> {
+        if self.law.growth() != Growth::Fixed {
+            let step = self.law.step(&self.standing(), allowance)?;
+            let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
+            self.push(&step, filter)
+        } else if allowance.limits.saturate {
+            Ok(())
+        } else {
+            Err(Refusal::Full)
+        }
+    }
+
+    fn push(&mut self, step: &Step, filter: Option<Filter>) -> Result<(), Refusal> {
+        // One more and no spare: growth is rare, and the stack's size stays a plain sum.
+        let room = self.filters.try_reserve_exact(1);
+        room.map_err(|_| Refusal::OutOfMemory)?;
+        let filter = filter.ok_or(Refusal::OutOfMemory)?;
+        self.law.enter(step)?;
+        if let (Some(newest), Cells::Bits | Cells::BareBits) = (self.filters.last(), self.cells) {
+            self.older_rate = with_rate(self.older_rate, newest);
+        }
+        self.capacity += filter.capacity();
+        self.blob_bytes += filter.blob().len() as u64;
+        self.filters.push(filter);
+        self.is_deep = hashes_of(&self.filters) > u64::from(PATIENCE);
+        Ok(())
+    }
+
+    /// Makes the newest filter take an item when all are full.
+    pub fn make_room_for_one(&mut self, allowance: Allowance) -> Result<(), Refusal> {
+        // Only a file can claim so many.
+        if self.items >= MAX_CAPACITY {
+            let fixed = self.law.growth() == Growth::Fixed;
+            return Err(if fixed {
+                Refusal::Full
+            } else {
+                Refusal::MemoryLimit
+            });
+        }
+        self.grow_or_saturate(allowance)
+    }
+
+    /// Makes the newest filter of counters take items when all are full. Returns its index.
+    pub fn make_room(&mut self, allowance: Allowance) -> Result<usize, Refusal> {
+        let newest = self.filters.len() - 1;
+        if self.law.growth() == Growth::Fixed && self.recount(newest, Filter::make_room) {
+            return Ok(newest);
+        }
+        self.grow_or_saturate(allowance)?;
+        Ok(self.filters.len() - 1)
+    }
+
+    pub fn count_up(&mut self, index: usize, probe: Probe) {
+        self.recount(index, |filter| filter.count_up(probe));
+    }
+
+    /// [`count_up`](Self::count_up) an item of a row of this filter. Returns whether that did not claim it before.
+    #[inline]
+    pub fn count_up_in(&mut self, index: usize, row: &Row, item: usize, probe: Probe) -> bool {
+        self.recount(index, |filter| match row.positions(item % ROW) {
+            Some(positions) => filter.count_up_at(positions),
+            None => filter.count_up(probe),
+        })
+    }
+
+    /// Removes one count of an item that a filter claims, and returns whether it did.
+    pub fn count_down(&mut self, index: usize, probe: Probe) -> bool {
+        self.recount(index, |filter| filter.count_down(probe))
+    }
+
+    fn recount<T>(&mut self, index: usize, change: impl FnOnce(&mut Filter) -> T) -> T {
+        let filter = &mut self.filters[index];
+        self.items -= filter.items();
+        let changed = change(filter);
+        // Only where a file claims very many is there anything to cut.
+        filter.cut_items(MAX_CAPACITY - self.items);
+        self.items += filter.items();
+        changed
+    }
+
+    /// Lets `place` move the table of filters. It returns the same filters, perhaps elsewhere.
+    pub fn relocate_table(&mut self, place: impl FnOnce(Vec<Filter>) -> Vec<Filter>) {
+        self.filters = place(std::mem::take(&mut self.filters));
+    }
+
+    /// Lets the stack grow by another law of ours from here on.
+    pub fn follow(&mut self, law: Law) {
+        self.law = law;
+        self.seal_overfull();
+    }
+
+    /// Declares the newest filter of a stack of bits of ours full at what it holds, where that is more than
+    /// its capacity and the stack scales. Only a stack that did not scale before can hold so many; files
+    /// store it this way.
+    pub fn seal_overfull(&mut self) {
+        if self.law.growth() == Growth::Fixed || self.cells != Cells::Bits {
+            return;
+        }
+        if let Some(newest) = self.filters.last_mut()
+            && newest.items() > newest.capacity()
+        {
+            self.capacity += newest.items() - newest.capacity();
+            newest.seal();
+        }
+    }
+}
+
+/// The hash functions of all of these filters.
+fn hashes_of(filters: &[Filter]) -> u64 {
+    filters
+        .iter()
+        .map(|filter| u64::from(filter.hashes()))
+        .sum()
+}
+
+/// Rounded after each filter, as where they are stacked one by one.
+fn rate_of(filters: &[Filter]) -> f32 {
+    filters.iter().fold(0.0, with_rate)
+}
+
+fn with_rate(older: f32, filter: &Filter) -> f32 {
+    as_single(either(
+        [f64::from(older), filter.estimated_rate()].into_iter(),
+    ))
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "a rate is an estimate")]
+const fn as_single(rate: f64) -> f32 {
+    rate as f32
+}
+
+fn sums_of(filters: &[Filter]) -> Result<Sums, &'static str> {
+    let mut sums = Sums::default();
+    for filter in filters {
+        let bytes = filter.blob().len() as u64;
+        sums.add(filter.capacity(), filter.items(), bytes)?;
+    }
+    Ok(sums)
+}

@@ -1,0 +1,171 @@
+//! Plain objects of ours: the type `bloomfltr`, which valkey-bloom has too.
+//!
+//! | form | fields |
+//! |---|---|
+//! | RDB, encoding version 1 | number of filters, expansion, error rate, tightening ratio, seed-is-random; per filter blob, capacity; for the last filter its items (the others are full) |
+//! | dump, version 1 | version byte, expansion u32, error rate f64, tightening ratio f64, seed-is-random u8, number of filters u64; per filter length u64, blob, items i64, capacity i64 |
+//! | header of chunks, version 129 | as the dump, with every blob cut after its own header |
+//!
+//! The widths of the dump are those of bincode 1.3's fixed form, little endian. It is written by
+//! hand: the format is frozen, and a cursor that refuses before it allocates is shorter than a
+//! guard around a general decoder.
+
+use crate::bloom::filter::HEADER_BYTES;
+use crate::bloom::law::Params;
+use crate::bloom::object::{FilterOutline, Object, Outline, Shape};
+use crate::hash::Seed;
+use crate::machine::memory;
+
+use super::extent::{Extent, read_blob};
+use crate::bytes::{Cursor, DecodeError, RdbRead, RdbWrite, Written, push};
+
+/// The encoding version in RDB.
+pub const RDB_VERSION: i32 = 1;
+
+/// The first byte of a dump, and of a header, so that neither is taken for the other.
+const fn version(extent: Extent) -> u8 {
+    match extent {
+        Extent::Whole => 0x01,
+        Extent::Header => 0x81,
+    }
+}
+
+/// Whether a seed differs from the fixed one, as files store it.
+fn is_random(seed: &Seed) -> bool {
+    *seed != Seed::FIXED
+}
+
+/// An object's fields, as they were read.
+struct Stored {
+    expansion: u64,
+    error_rate: f64,
+    tightening: f64,
+    seed_is_random: u64,
+    /// Blob, capacity and items of each filter.
+    filters: Vec<(Vec<u8>, u64, u64)>,
+}
+
+impl Stored {
+    fn outline(self) -> Result<Outline, DecodeError> {
+        let (error_rate, tightening) = (self.error_rate, self.tightening);
+        // The capacity is the first filter's.
+        let params = Params::from_stored(0, error_rate, tightening, self.expansion)?;
+        let mut filters = memory::reserved(self.filters.len()).ok_or(DecodeError::NoMemory)?;
+        for (blob, capacity, items) in self.filters {
+            filters.push(FilterOutline::headed(blob, capacity, items)?);
+        }
+        let outline = Outline::plain(Shape::plain(params), filters)?;
+        let seed = outline.hasher.seed();
+        let wrong = match (self.seed_is_random, seed.is_some_and(is_random)) {
+            (0, false) | (1, _) => return Ok(outline),
+            (0, true) => "fixed seed that is not the fixed one",
+            _ => "seed flag out of range",
+        };
+        // Whatever is wrong with the filters comes first, as seeds that differ.
+        Err(outline.check().err().unwrap_or(wrong).into())
+    }
+}
+
+/// Reads the fields in RDB, or returns `None` if a partly loaded object follows.
+pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError> {
+    let count = from.uint()?;
+    if count == 0 {
+        return Ok(None);
+    }
+    let mut stored = Stored {
+        expansion: from.uint()?,
+        error_rate: from.double()?,
+        tightening: from.double()?,
+        seed_is_random: from.uint()?,
+        filters: Vec::new(),
+    };
+    for left in (0..count).rev() {
+        let blob = read_blob(from)?;
+        let capacity = from.uint()?;
+        let items = if left == 0 { from.uint()? } else { capacity };
+        push(&mut stored.filters, (blob, capacity, items))?;
+    }
+    stored.outline().map(Some)
+}
+
+pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
+    let params = object.shape().params;
+    to.uint(object.totals().0);
+    to.uint(u64::from(params.growth.expansion()));
+    to.double(params.error_rate.get());
+    to.double(params.tightening.to_stored());
+    to.uint(u64::from(object.hasher().seed().is_some_and(is_random)));
+    let mut newest_items = 0;
+    for filter in object.all_filters() {
+        to.bytes(filter.blob());
+        to.uint(filter.capacity());
+        newest_items = filter.items();
+    }
+    to.uint(newest_items);
+}
+
+/// Writes a dump, or a header, unless there is no memory for it.
+pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
+    let params = object.shape().params;
+    let mut out = Written::new();
+    out.put(&[version(extent)]);
+    out.put(&params.growth.expansion().to_le_bytes());
+    out.put(&params.error_rate.get().to_le_bytes());
+    out.put(&params.tightening.to_stored().to_le_bytes());
+    out.put(&[object.hasher().seed().is_some_and(is_random).into()]);
+    out.put(&object.totals().0.to_le_bytes());
+    for filter in object.all_filters() {
+        let blob = extent.of(filter.blob());
+        out.put(&(blob.len() as u64).to_le_bytes());
+        out.put(blob);
+        out.put(&filter.items().to_le_bytes());
+        out.put(&filter.capacity().to_le_bytes());
+    }
+    out.end()
+}
+
+/// Reads a dump, or a header, all of it.
+pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
+    let mut from = Cursor(bytes);
+    if from.array::<1>()? != [version(extent)] {
+        return Err(DecodeError::UnsupportedVersion);
+    }
+    let mut stored = Stored {
+        expansion: u64::from(u32::from_le_bytes(from.array()?)),
+        error_rate: from.double()?,
+        tightening: from.double()?,
+        seed_is_random: u64::from(from.array::<1>()?[0]),
+        filters: Vec::new(),
+    };
+    for _ in 0..from.uint()? {
+        let blob = from.bytes()?;
+        // Signed in the format: what is negative there is out of range here.
+        let items = from.uint()?;
+        push(&mut stored.filters, (blob, from.uint()?, items))?;
+    }
+    from.end()?;
+    for (blob, ..) in &stored.filters {
+        extent.check(blob)?;
+    }
+    stored.outline()
+}
+
+/// Version, expansion, error rate, tightening ratio, whether the seed is random.
+const PARAMETER_BYTES: usize = 1 + 4 + 8 + 8 + 1;
+
+/// Splits a valid header into the parameters of the object and those of each filter: all but the number of filters and
+/// the items.
+pub fn parameters(header: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+    const NUMBER_BYTES: usize = 8;
+    /// The length of a filter's header, and that header.
+    const FRONT_BYTES: usize = NUMBER_BYTES + HEADER_BYTES;
+    let (own, rest) = header.split_at_checked(PARAMETER_BYTES)?;
+    let filters = rest.get(NUMBER_BYTES..)?;
+    // Then come the items and the capacity.
+    let filters = filters.chunks_exact(FRONT_BYTES + 2 * NUMBER_BYTES);
+    let filters = filters.map(|filter| {
+        let (front, numbers) = filter.split_at(FRONT_BYTES);
+        [front, &numbers[NUMBER_BYTES..]].concat()
+    });
+    Some((own.to_vec(), filters.collect()))
+}

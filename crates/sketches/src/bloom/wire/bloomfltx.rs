@@ -1,0 +1,294 @@
+//! Objects with a window, or with counters: the type `bloomfltx`.
+//!
+//! RDB (encoding version 1), dump (version 2) and header of chunks (version 130) have the same fields. In RDB
+//! they are the stream's; in the others they follow the version byte, every number as eight bytes and every
+//! string after its length. In a header every blob is cut after its own header.
+//!
+//! | of | fields |
+//! |---|---|
+//! | the object | form, 1 or 2; 1 with a window or 2 with counters; expansion; error rate; tightening ratio; capacity; seed; with a window length of a period in ms and number of periods; number of stacks |
+//! | each stack | number of the period; in form 1 with counters number of id ranges, 0; number of filters |
+//! | each filter | blob; capacity; items; in form 2 1, and lowest and highest id that it took, or 0 |
+//!
+//! Form 2 is that of counters that took ids. Whatever took none is written in form 1, which earlier builds
+//! read. They wrote ids in form 1 too: behind a number of ranges that is not 0, the lowest and the highest id
+//! of all, and of each range its first id and the number of its filter. Counters are one stack, where
+//! earlier builds wrote several after a merge: these are read as one.
+
+use crate::bloom::filter::HEADER_BYTES;
+use crate::bloom::law::Params;
+use crate::bloom::object::{
+    FilterOutline, Ids, Interval, Kind, Object, Outline, PeriodOutline, Shape, Window,
+};
+use crate::hash::{Hasher, Seed};
+use crate::machine::memory;
+
+use super::extent::{Bytes, Extent, read_blob};
+use crate::bytes::{Cursor, DecodeError, RdbRead, RdbWrite, Written, push};
+
+/// The encoding version in RDB.
+pub const RDB_VERSION: i32 = 1;
+
+/// The first byte of a dump, and of a header, so that neither is taken for the other.
+const fn version(extent: Extent) -> u8 {
+    match extent {
+        Extent::Whole => 0x02,
+        Extent::Header => 0x82,
+    }
+}
+
+/// The first field: the form.
+const WITHOUT_IDS: u64 = 1;
+const WITH_IDS: u64 = 2;
+
+const WINDOW: u64 = 1;
+const COUNTERS: u64 = 2;
+
+/// Whether bytes are a dump, or a header, of this dialect.
+pub fn is(bytes: &[u8], extent: Extent) -> bool {
+    bytes.first() == Some(&version(extent))
+}
+
+/// Reads the fields in RDB, or returns `None` if a partly loaded object follows.
+pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError> {
+    match from.uint()? {
+        0 => Ok(None),
+        form @ (WITHOUT_IDS | WITH_IDS) => read_fields(form, from).map(Some),
+        _ => Err(DecodeError::UnsupportedVersion),
+    }
+}
+
+/// Reads a dump, or a header, all of it.
+pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
+    let mut from = Cursor(bytes);
+    if from.array::<1>()? != [version(extent)] {
+        return Err(DecodeError::UnsupportedVersion);
+    }
+    let outline = read_rdb(&mut from)?.ok_or(DecodeError::UnsupportedVersion)?;
+    from.end()?;
+    for filter in outline.filters() {
+        extent.check(&filter.blob)?;
+    }
+    Ok(outline)
+}
+
+fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeError> {
+    let options = from.uint()?;
+    let (expansion, error_rate, tightening) = (from.uint()?, from.double()?, from.double()?);
+    let capacity = from.uint()?;
+    let seed = from.bytes()?;
+    let kind = match options {
+        WINDOW => {
+            let window = Window::new(from.uint()?, from.uint()?);
+            Kind::Windowed(window.ok_or("window out of range")?)
+        }
+        COUNTERS => Kind::Counting,
+        0 => return Err("neither window nor counters".into()),
+        3 => return Err("window with counters".into()),
+        _ => return Err("unknown options".into()),
+    };
+    if form == WITH_IDS && kind != Kind::Counting {
+        return Err("ids without counters".into());
+    }
+    let mut periods = Vec::new();
+    for _ in 0..from.uint()? {
+        let number = from.uint()?;
+        let (ids, filters) = match (form, kind) {
+            (WITH_IDS, _) => read_filters_with_ids(from)?,
+            (_, Kind::Counting) => read_ranges_and_filters(from)?,
+            _ => (Ids::default(), read_filters(from)?),
+        };
+        let period = PeriodOutline {
+            number,
+            ids,
+            filters,
+        };
+        match periods.last_mut() {
+            Some(before) if form == WITHOUT_IDS && kind == Kind::Counting && number == 0 => {
+                append(before, period).ok_or(DecodeError::NoMemory)?;
+            }
+            _ => push(&mut periods, period)?,
+        }
+    }
+    if let (Kind::Counting, Some(one)) = (kind, periods.last_mut()) {
+        memory::fit(&mut one.filters);
+        memory::fit(&mut one.ids.intervals);
+    }
+    memory::fit(&mut periods);
+    let params = Params::from_stored(capacity, error_rate, tightening, expansion)?;
+    let mut shape = Shape { params, kind };
+    // At first ours were not marked.
+    shape.params.tightening = shape.tightening();
+    let seed = seed.try_into().map_err(|_| "seed of another length")?;
+    Ok(Outline {
+        law: shape.law().ok_or("error rate out of range")?,
+        hasher: Hasher::Sip(Seed::new(seed)),
+        shape,
+        periods,
+    })
+}
+
+/// Puts a stack of counters on another, or returns `None` if there is no memory for both.
+fn append(before: &mut PeriodOutline, period: PeriodOutline) -> Option<()> {
+    let intervals = &mut before.ids.intervals;
+    let has_ids = !(intervals.is_empty() && period.ids.is_empty());
+    before.filters.try_reserve(period.filters.len()).ok()?;
+    if has_ids {
+        let filters = before.filters.len() + period.filters.len();
+        intervals.try_reserve(filters - intervals.len()).ok()?;
+        intervals.resize(before.filters.len(), None);
+        intervals.extend(period.ids.intervals);
+    }
+    before.filters.extend(period.filters);
+    if has_ids {
+        intervals.resize(before.filters.len(), None);
+    }
+    Some(())
+}
+
+fn read_filters(from: &mut impl RdbRead) -> Result<Vec<FilterOutline>, DecodeError> {
+    let mut filters = Vec::new();
+    for _ in 0..from.uint()? {
+        push(&mut filters, read_filter(from)?)?;
+    }
+    memory::fit(&mut filters);
+    require_filters(&filters)?;
+    Ok(filters)
+}
+
+fn read_filter(from: &mut impl RdbRead) -> Result<FilterOutline, DecodeError> {
+    let (blob, capacity, items) = (read_blob(from)?, from.uint()?, from.uint()?);
+    Ok(FilterOutline::headed(blob, capacity, items)?)
+}
+
+/// Requires a filter: a period without any would take many more bytes in memory than its few in a file.
+fn require_filters(filters: &[FilterOutline]) -> Result<(), DecodeError> {
+    if filters.is_empty() {
+        return Err("no filters".into());
+    }
+    Ok(())
+}
+
+fn read_filters_with_ids(
+    from: &mut impl RdbRead,
+) -> Result<(Ids, Vec<FilterOutline>), DecodeError> {
+    let (mut intervals, mut filters) = (Vec::new(), Vec::new());
+    for _ in 0..from.uint()? {
+        push(&mut filters, read_filter(from)?)?;
+        let interval = match from.uint()? {
+            0 => None,
+            1 => Some((from.uint()?, from.uint()?)),
+            _ => return Err("ids flag out of range".into()),
+        };
+        push(&mut intervals, interval)?;
+    }
+    require_filters(&filters)?;
+    Ok((Ids { intervals }, filters))
+}
+
+/// First id and number of a filter that took ids. The range ended where the next one began.
+type Range = (u64, u64);
+
+fn read_ranges_and_filters(
+    from: &mut impl RdbRead,
+) -> Result<(Ids, Vec<FilterOutline>), DecodeError> {
+    let count = from.uint()?;
+    let seen = if count > 0 {
+        Some((from.uint()?, from.uint()?))
+    } else {
+        None
+    };
+    let mut ranges = Vec::new();
+    for _ in 0..count {
+        push(&mut ranges, (from.uint()?, from.uint()?))?;
+    }
+    let filters = read_filters(from)?;
+    let ids = match seen {
+        Some(seen) => ids_of_ranges(seen, &ranges, filters.len())?,
+        None => Ids::default(),
+    };
+    Ok((ids, filters))
+}
+
+/// The intervals within these ranges and the lowest and highest id, of a stack of so many filters.
+fn ids_of_ranges(
+    (lowest, highest): Interval,
+    ranges: &[Range],
+    filters: usize,
+) -> Result<Ids, DecodeError> {
+    if lowest > highest {
+        return Err("ids out of order".into());
+    }
+    let begins = ranges.first().is_some_and(|(first, _)| *first == 0);
+    let mut pairs = ranges.windows(2);
+    let rising = pairs.all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1);
+    if !(begins && rising) {
+        return Err("ranges out of order".into());
+    }
+    let mut intervals = memory::reserved(filters).ok_or(DecodeError::NoMemory)?;
+    intervals.resize(filters, None);
+    let ends = ranges.iter().skip(1).map(|(first, _)| *first - 1);
+    for ((first, index), end) in ranges.iter().zip(ends.chain([u64::MAX])) {
+        let index = usize::try_from(*index).ok();
+        let interval = index.and_then(|index| intervals.get_mut(index));
+        let interval = interval.ok_or("ranges out of order")?;
+        let (first, last) = ((*first).max(lowest), end.min(highest));
+        *interval = (first <= last).then_some((first, last));
+    }
+    Ok(Ids { intervals })
+}
+
+/// Writes the fields, in RDB or as bytes.
+pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
+    let Shape { params, kind } = object.shape();
+    let with_ids = object.periods().iter().any(|p| !p.ids.is_empty());
+    to.uint(if with_ids { WITH_IDS } else { WITHOUT_IDS });
+    to.uint(match kind {
+        Kind::Plain => 0,
+        Kind::Windowed(_) => WINDOW,
+        Kind::Counting => COUNTERS,
+    });
+    to.uint(u64::from(params.growth.expansion()));
+    to.double(params.error_rate.get());
+    to.double(params.tightening.to_stored());
+    to.uint(params.capacity);
+    to.bytes(object.hasher().seed().unwrap_or(&Seed::FIXED).as_bytes());
+    if let Kind::Windowed(window) = kind {
+        to.uint(window.period_ms());
+        to.uint(window.periods());
+    }
+    to.uint(object.periods().len() as u64);
+    let mut blobs = object.blobs();
+    for period in object.periods() {
+        to.uint(period.number);
+        if kind == Kind::Counting && !with_ids {
+            to.uint(0);
+        }
+        to.uint(period.stack.filters().len() as u64);
+        for (index, filter) in period.stack.filters().iter().enumerate() {
+            // The header is the filter's own, wherever its bits are.
+            to.filter(&filter.blob()[..HEADER_BYTES], || blobs.next().flatten());
+            to.uint(filter.capacity());
+            to.uint(filter.items());
+            if !with_ids {
+                continue;
+            }
+            to.uint(u64::from(period.ids.interval(index).is_some()));
+            if let Some((lowest, highest)) = period.ids.interval(index) {
+                to.uint(lowest);
+                to.uint(highest);
+            }
+        }
+    }
+}
+
+/// Writes a dump, or a header, unless there is no memory for it.
+pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
+    let mut out = Bytes {
+        written: Written::new(),
+        extent,
+    };
+    out.written.put(&[version(extent)]);
+    write_fields(object, &mut out);
+    out.written.end()
+}

@@ -1,0 +1,133 @@
+//! The stored forms of objects, one file each, and which object has which.
+
+use std::ffi::CStr;
+
+use crate::bloom::object::{Object, Outline};
+
+use super::extent::Extent;
+use super::redisbloom::{self, Fields};
+use super::{bloomfltr, bloomfltx};
+use crate::bytes::{DecodeError, RdbRead, RdbWrite};
+
+/// Which of the stored forms an object has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// A plain object of ours, or of valkey-bloom.
+    Bloomfltr,
+    /// An object of `RedisBloom`.
+    RedisBloom,
+    /// An object with a window, or with counters.
+    Bloomfltx,
+}
+
+impl Dialect {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Bloomfltr, Self::RedisBloom, Self::Bloomfltx];
+
+    /// The name of the type in a server.
+    pub const fn type_name(self) -> &'static CStr {
+        match self {
+            Self::Bloomfltr => c"bloomfltr",
+            Self::RedisBloom => c"MBbloom--",
+            Self::Bloomfltx => c"bloomfltx",
+        }
+    }
+
+    /// The encoding version in RDB that is written, and the highest that is read.
+    pub const fn rdb_version(self) -> i32 {
+        match self {
+            Self::Bloomfltr => bloomfltr::RDB_VERSION,
+            Self::RedisBloom => redisbloom::RDB_VERSION,
+            Self::Bloomfltx => bloomfltx::RDB_VERSION,
+        }
+    }
+
+    /// The dialect of an object.
+    #[inline]
+    pub const fn of(object: &Object) -> Self {
+        match object.links() {
+            Some(_) => Self::RedisBloom,
+            None if object.is_plain() => Self::Bloomfltr,
+            None => Self::Bloomfltx,
+        }
+    }
+
+    /// Whether its objects have a dump.
+    pub const fn has_dump(self) -> bool {
+        match self {
+            Self::Bloomfltr | Self::Bloomfltx => true,
+            Self::RedisBloom => false,
+        }
+    }
+
+    /// Number of zeros in RDB that mark a partly loaded object: a filter count of 0, and in `RedisBloom`'s
+    /// fields an item count of 0 before it.
+    pub const fn zeros_before_partial(self) -> usize {
+        match self {
+            Self::Bloomfltr | Self::Bloomfltx => 1,
+            Self::RedisBloom => 2,
+        }
+    }
+}
+
+/// Reads the fields in RDB.
+pub fn read_rdb(
+    dialect: Dialect,
+    version: i32,
+    from: &mut impl RdbRead,
+) -> Result<Fields, DecodeError> {
+    let whole = match dialect {
+        Dialect::RedisBloom => return redisbloom::read_rdb(version, from),
+        Dialect::Bloomfltr => bloomfltr::read_rdb(from),
+        Dialect::Bloomfltx => bloomfltx::read_rdb(from),
+    };
+    Ok(whole?.map_or(Fields::Before, Fields::Whole))
+}
+
+pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
+    match Dialect::of(object) {
+        Dialect::Bloomfltr => bloomfltr::write_rdb(object, to),
+        Dialect::RedisBloom => redisbloom::write_rdb(object, to),
+        Dialect::Bloomfltx => bloomfltx::write_fields(object, to),
+    }
+}
+
+pub fn read_dump(dump: &[u8]) -> Result<Outline, DecodeError> {
+    if bloomfltx::is(dump, Extent::Whole) {
+        bloomfltx::read(dump, Extent::Whole)
+    } else {
+        bloomfltr::read(dump, Extent::Whole)
+    }
+}
+
+/// Writes a dump, unless there is no memory for it. Objects of `RedisBloom` have none.
+pub fn write_dump(object: &Object) -> Option<Vec<u8>> {
+    match Dialect::of(object) {
+        Dialect::Bloomfltr => bloomfltr::write(object, Extent::Whole),
+        Dialect::RedisBloom => None,
+        Dialect::Bloomfltx => bloomfltx::write(object, Extent::Whole),
+    }
+}
+
+pub fn read_header(header: &[u8]) -> Result<(Dialect, Outline), DecodeError> {
+    let ours = if bloomfltx::is(header, Extent::Header) {
+        bloomfltx::read(header, Extent::Header).map(|outline| (Dialect::Bloomfltx, outline))
+    } else {
+        bloomfltr::read(header, Extent::Header).map(|outline| (Dialect::Bloomfltr, outline))
+    };
+    // RedisBloom's begins with a number, which may look like a version of ours.
+    ours.or_else(|error| match redisbloom::read_header(header) {
+        Ok(outline) => Ok((Dialect::RedisBloom, outline)),
+        Err(DecodeError::NoMemory) => Err(DecodeError::NoMemory),
+        Err(_) => Err(error),
+    })
+}
+
+/// Writes the header of chunks, unless there is no memory for it.
+pub fn write_header(object: &Object) -> Option<Vec<u8>> {
+    match Dialect::of(object) {
+        Dialect::Bloomfltr => bloomfltr::write(object, Extent::Header),
+        Dialect::RedisBloom => redisbloom::write_header(object),
+        Dialect::Bloomfltx => bloomfltx::write(object, Extent::Header),
+    }
+}

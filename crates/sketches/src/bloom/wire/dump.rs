@@ -1,0 +1,54 @@
+//! An object as one string of bytes: what BF.LOAD takes and an AOF holds.
+
+use crate::bloom::object::Object;
+
+use super::dialect::{self, Dialect};
+use crate::bytes::DecodeError;
+
+/// Reads a dump, all of it.
+///
+/// ```
+/// use valkeybloom::bloom::{Limits, Time, dump};
+///
+/// # use valkeybloom::bloom::{Fraction, Growth, Object, Params, Seed, Tightening};
+/// # let params = Params {
+/// #     capacity: 100,
+/// #     error_rate: Fraction::new(0.01).unwrap(),
+/// #     tightening: Tightening::HALF,
+/// #     growth: Growth::from_expansion(2),
+/// # };
+/// # let mut on_the_server = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
+/// # on_the_server.add(b"known", Time::default(), None, || Limits::NONE).unwrap();
+/// # let bytes = dump::encode(&on_the_server).unwrap();
+/// let now = || 0; // A plain object does not ask for the time.
+/// let mut object = dump::decode(&bytes).unwrap();
+/// assert!(object.contains(b"known", now));
+///
+/// object.add(b"new", Time::default(), None, || Limits::NONE).unwrap();
+/// let again = dump::decode(&dump::encode(&object).unwrap()).unwrap();
+/// assert!(again.contains(b"new", now));
+/// assert_eq!(again.items(now), 2);
+/// ```
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn decode(dump: &[u8]) -> Result<Object, DecodeError> {
+    let object = Object::from_outline(&mut dialect::read_dump(dump)?)?;
+    object.ok_or(DecodeError::NoMemory)
+}
+
+/// Writes an object's dump; `None` for one of `RedisBloom`, which has no dump, and if there is no memory for it.
+pub fn encode(object: &Object) -> Option<Vec<u8>> {
+    dialect::write_dump(object)
+}
+
+/// Length in bytes of the dump that [`encode`] writes, if there is memory to work it out.
+pub fn encoded_len(object: &Object) -> Option<usize> {
+    let cells: u64 = object.views().map(|view| view.cell_bytes()).sum();
+    let header = if Dialect::of(object).has_dump() {
+        dialect::write_header(object)?.len()
+    } else {
+        return None;
+    };
+    Some(header.saturating_add(usize::try_from(cells).unwrap_or(usize::MAX)))
+}

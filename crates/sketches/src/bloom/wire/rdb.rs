@@ -1,0 +1,35 @@
+//! A key's value in RDB: in files, in DUMP and RESTORE, and in a full resync.
+
+use crate::bloom::object::Object;
+
+use super::chunks::{Partial, Value};
+use super::dialect::{self, Dialect};
+use super::redisbloom::Fields;
+use crate::bytes::{DecodeError, RdbRead, RdbWrite};
+
+/// Reads the fields of a value of this dialect, in this encoding version.
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<Value, DecodeError> {
+    let partial = match dialect::read_rdb(dialect, version, from)? {
+        Fields::Whole(mut outline) => {
+            let object = Object::from_outline(&mut outline)?;
+            return Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?));
+        }
+        Fields::Unfinished(header, cells) => Partial::resumed(&header, &cells)?,
+        Fields::Before => Partial::read_rdb(from)?,
+    };
+    if partial.dialect() != dialect {
+        return Err("object of another dialect".into());
+    }
+    Ok(Value::Partial(Box::new(partial)))
+}
+
+/// Writes the fields of an object.
+///
+/// # Panics
+/// There is no memory for a copy of a filter whose bits are interleaved with others.
+pub fn write(object: &Object, to: &mut impl RdbWrite) {
+    dialect::write_rdb(object, to);
+}

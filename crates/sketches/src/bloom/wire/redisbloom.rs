@@ -1,0 +1,464 @@
+//! Objects of `RedisBloom`: the type `MBbloom--`. `RedisBloom` can read what is written.
+//!
+//! A filter is called a *link* in these bytes, its capacity *entries*.
+//!
+//! | form | fields |
+//! |---|---|
+//! | RDB, encoding versions 0 to 4 | items in all, number of links, options (from 2 on), growth factor (from 4 on); per link entries, error rate, hash functions, bits per entry, bits and exponent of two (both from 1 on), bitmap, items |
+//! | header of chunks | items u64, number of links u32, options u32, growth factor u32; per link bytes u64, bits u64, items u64, error rate f64, bits per entry f64, hash functions u32, entries u64, exponent of two u8 |
+//!
+//! Numbers are little endian. The bits of a link are numbered as in a filter of ours.
+
+use std::cmp::Ordering;
+
+use crate::bloom::filter::Filter;
+use crate::bloom::law::{Law, Link, Links, bits_per_entry, hashes_of};
+use crate::bloom::object::{FilterOutline, Ids, Object, Outline, PeriodOutline, Shape};
+use crate::hash::Hasher;
+use crate::machine::memory;
+
+use crate::bytes::{DecodeError, RdbRead, RdbWrite, Written, push};
+
+/// The encoding version that is written, and the highest that is read.
+pub const RDB_VERSION: i32 = 4;
+
+/// A link as it was read.
+struct StoredLink {
+    entries: u64,
+    hashes: u64,
+    items: u64,
+    /// Length of the bitmap in bytes.
+    bytes: u64,
+    /// The bitmap; none, in a header.
+    bitmap: Vec<u8>,
+    link: Link,
+}
+
+/// An object as it was read.
+struct Stored {
+    items: u64,
+    options: u64,
+    growth: u64,
+    links: Vec<StoredLink>,
+}
+
+impl Stored {
+    /// The header of its chunks.
+    fn header(self) -> Result<Vec<u8>, DecodeError> {
+        let narrow = |number: u64| u32::try_from(number).map_err(|_| "number out of range");
+        let (options, growth) = (narrow(self.options)?, narrow(self.growth)?);
+        let count = self.links.len() as u64;
+        let header = header(self.items, options, growth, count, self.links.into_iter());
+        header.ok_or(DecodeError::NoMemory)
+    }
+
+    fn outline(self) -> Result<Outline, DecodeError> {
+        let count = self.links.len();
+        let mut links = memory::reserved(count).ok_or(DecodeError::NoMemory)?;
+        links.extend(self.links.iter().map(|stored| stored.link));
+        let links = Links::from_stored(self.options, self.growth, links)?;
+        let mut filters = memory::reserved(count).ok_or(DecodeError::NoMemory)?;
+        let mut items = 0_u64;
+        for stored in self.links {
+            items = items.saturating_add(stored.items);
+            filters.push(FilterOutline {
+                geometry: stored.link.geometry(stored.bytes, stored.hashes)?,
+                capacity: stored.entries,
+                items: stored.items,
+                blob: stored.bitmap,
+            });
+        }
+        if items != self.items {
+            return Err("items of the filters are not the object's".into());
+        }
+        let hasher = if links.is_wide() {
+            Hasher::Murmur64
+        } else {
+            Hasher::Murmur32
+        };
+        let first: &FilterOutline = filters.first().ok_or("no filters")?;
+        let capacity = first.capacity;
+        Ok(Outline {
+            shape: Shape::plain(links.series().params(capacity)),
+            hasher,
+            law: Law::RedisBloom(Box::new(links)),
+            periods: vec![PeriodOutline {
+                number: 0,
+                ids: Ids::default(),
+                filters,
+            }],
+        })
+    }
+}
+
+/// Where the loading of an object's chunks stopped, as the mark in its links has it.
+///
+/// `RedisBloom` has no form for such an object: there, missing bytes are zeros. It reads the bits per entry of a filter
+/// for the record, and requires only that they give its number of hash functions. So the lowest 45 of their 64 bits tell
+/// where the loading stopped: how much the number was off from what is computed here, a mark of eight bits, and a number of
+/// bytes.
+struct Unfinished {
+    /// The number of the first filter that lacks bytes.
+    filter: usize,
+    /// How many bytes it has.
+    loaded: usize,
+    /// Its bits per entry without the mark.
+    bits_per_entry: f64,
+}
+
+/// The most bytes that may be missing of an object for its fields to be written: a header of a few bytes claims as many.
+const MOST_MISSING: u64 = 1 << 30;
+
+/// The mark, and the bits that all of it takes.
+const MARK: u64 = 0xA7;
+const MARKED: u64 = (1 << 45) - 1;
+
+/// By how many units in the last place bits per entry may be off: logarithms are not rounded alike everywhere.
+const OFF_MOST: u64 = 15;
+
+impl Unfinished {
+    /// Reads the mark in the links of an object. Returns `None` if there is none.
+    fn told_by(links: &[StoredLink]) -> Option<Self> {
+        let mut marks = links
+            .iter()
+            .map(|stored| marked_in(&stored.link))
+            .enumerate();
+        let (filter, (loaded, bits_per_entry)) =
+            marks.find_map(|(filter, mark)| Some((filter, mark?)))?;
+        let rest = links[filter].bitmap.get(loaded..)?;
+        let mut behind = links[filter + 1..].iter().map(|stored| &stored.bitmap[..]);
+        // Only where there is something left to load, and nothing of it is there.
+        let is_missing = !rest.is_empty() && is_zero(rest) && behind.all(is_zero);
+        is_missing.then_some(Self {
+            filter,
+            loaded,
+            bits_per_entry,
+        })
+    }
+}
+
+/// The number of bytes that a link says were loaded, if it has a mark, and its original bits per entry.
+fn marked_in(link: &Link) -> Option<(usize, f64)> {
+    let marked = link.bits_per_entry.to_bits();
+    let own = bits_per_entry(link.error_rate).to_bits();
+    let is_near = own.abs_diff(marked) <= 2 * MARKED;
+    // No program is so far off that computes it.
+    let is_computed = own.abs_diff(marked) < 1 << 16;
+    if marked >> 32 & 0xff != MARK || !is_near || is_computed {
+        return None;
+    }
+    let off = marked >> 40 & 31;
+    let original = (own + off).checked_sub(OFF_MOST + 1)?;
+    let loaded = usize::try_from(marked & u64::from(u32::MAX)).ok()?;
+    Some((loaded, f64::from_bits(original)))
+}
+
+/// A link with the mark that this many bytes were loaded, if it can have one.
+fn mark(link: &Link, hashes: u32, loaded: usize) -> Option<Link> {
+    let loaded = u32::try_from(loaded).ok()?;
+    let (own, original) = (bits_per_entry(link.error_rate), link.bits_per_entry);
+    let (own, original) = (own.to_bits(), original.to_bits());
+    if own.abs_diff(original) > OFF_MOST {
+        return None;
+    }
+    let told = (original + OFF_MOST + 1 - own) << 40 | MARK << 32 | u64::from(loaded);
+    let high = own & !MARKED;
+    let near = [high, high - MARKED - 1, high + MARKED + 1];
+    let near = near.map(|high| f64::from_bits(high | told));
+    Some(Link {
+        bits_per_entry: near.into_iter().find(|value| hashes_of(*value) == hashes)?,
+        ..*link
+    })
+}
+
+/// Whether all bytes are 0. The compiler compares many of them at once.
+fn is_zero(bytes: &[u8]) -> bool {
+    let piece_is = |piece: &[u8]| piece.iter().fold(0, |all, byte| all | byte) == 0;
+    bytes.chunks(4096).all(piece_is)
+}
+
+/// Writes an object whose loading stopped in a filter as the fields of an object whose missing bytes are zeros, with that
+/// marked. Returns whether it could: nothing is written otherwise.
+pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -> bool {
+    let Some(links) = outline.law.links() else {
+        return false;
+    };
+    let filters: Vec<&FilterOutline> = outline.filters().collect();
+    let (Some(current), Some(link)) = (filters.get(filter), links.all.get(filter)) else {
+        return false;
+    };
+    let missing = filters
+        .iter()
+        .map(|filter| filter.geometry.cell_bytes - filter.blob.len() as u64);
+    if missing.fold(0, u64::saturating_add) > MOST_MISSING {
+        return false;
+    }
+    let loaded = current.blob.len();
+    let longest = filters[filter..]
+        .iter()
+        .map(|filter| filter.geometry.cell_bytes)
+        .max();
+    let zeros = longest.and_then(|bytes| memory::zeroed(usize::try_from(bytes).ok()?));
+    let (Some(marked), Some(mut zeros)) = (mark(link, current.geometry.hashes, loaded), zeros)
+    else {
+        return false;
+    };
+    to.uint(filters.iter().map(|filter| filter.items).sum());
+    to.uint(filters.len() as u64);
+    to.uint(links.options.into());
+    to.uint(links.factor.into());
+    for (index, (link, outline)) in links.all.iter().zip(filters).enumerate() {
+        let bytes = usize::try_from(outline.geometry.cell_bytes).unwrap_or(usize::MAX);
+        let (link, bitmap) = match index.cmp(&filter) {
+            Ordering::Less => (link, &outline.blob[..]),
+            Ordering::Equal => {
+                zeros[..loaded].copy_from_slice(&outline.blob);
+                (&marked, &zeros[..bytes])
+            }
+            Ordering::Greater => {
+                zeros[..loaded.min(bytes)].fill(0);
+                (link, &zeros[..bytes])
+            }
+        };
+        write_link(
+            link,
+            outline.capacity,
+            outline.geometry.hashes,
+            bitmap,
+            outline.items,
+            to,
+        );
+    }
+    true
+}
+
+/// What the fields in RDB are.
+pub enum Fields {
+    /// Those of an object.
+    Whole(Outline),
+    /// Those of an object that lacks chunks: its header, and the cells that were loaded.
+    Unfinished(Vec<u8>, Vec<Vec<u8>>),
+    /// None: a header and cells follow.
+    Before,
+}
+
+/// Reads the fields in RDB.
+pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeError> {
+    let (items, count) = (from.uint()?, from.uint()?);
+    if count == 0 {
+        return Ok(Fields::Before);
+    }
+    if !(0..=RDB_VERSION).contains(&version) {
+        return Err(DecodeError::UnsupportedVersion);
+    }
+    let options = if version >= 2 { from.uint()? } else { 0 };
+    let growth = if version >= 4 { from.uint()? } else { 2 };
+    let mut links = Vec::new();
+    for _ in 0..count {
+        push(&mut links, read_link(version, from)?)?;
+    }
+    let mut stored = Stored {
+        items,
+        options,
+        growth,
+        links,
+    };
+    let Some(stopped) = Unfinished::told_by(&stored.links) else {
+        return stored.outline().map(Fields::Whole);
+    };
+    let filter = stopped.filter;
+    let mut cells = memory::reserved(filter + 1).ok_or(DecodeError::NoMemory)?;
+    let links = &mut stored.links[..=filter];
+    cells.extend(
+        links
+            .iter_mut()
+            .map(|link| std::mem::take(&mut link.bitmap)),
+    );
+    cells[filter].truncate(stopped.loaded);
+    links[filter].link.bits_per_entry = stopped.bits_per_entry;
+    Ok(Fields::Unfinished(stored.header()?, cells))
+}
+
+fn read_link(version: i32, from: &mut impl RdbRead) -> Result<StoredLink, DecodeError> {
+    let entries = from.uint()?;
+    let error_rate = from.double()?;
+    let hashes = from.uint()?;
+    let bits_per_entry = from.double()?;
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "so it is defined; what can't be is refused later"
+    )]
+    let (bits, exponent) = if version >= 1 {
+        (from.uint()?, from.uint()?)
+    } else {
+        ((entries as f64 * bits_per_entry) as u64, 0)
+    };
+    let bitmap = from.bytes()?;
+    Ok(StoredLink {
+        entries,
+        hashes,
+        items: from.uint()?,
+        bytes: bitmap.len() as u64,
+        bitmap,
+        link: Link {
+            error_rate,
+            bits_per_entry,
+            bits,
+            exponent: u8::try_from(exponent).map_err(|_| "exponent out of range")?,
+        },
+    })
+}
+
+/// The links of an object of this dialect, each with its filter.
+fn linked(object: &Object) -> impl Iterator<Item = (&Link, &Filter)> {
+    let links = object.links().into_iter().flat_map(|links| &links.all);
+    links.zip(object.all_filters())
+}
+
+fn options_and_growth(object: &Object) -> (u32, u32) {
+    let links = object.links();
+    links.map_or((0, 0), |links| (links.options, links.factor))
+}
+
+/// Writes the fields in RDB, of [`RDB_VERSION`].
+pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
+    let (count, items, _) = object.totals();
+    let (options, growth) = options_and_growth(object);
+    to.uint(items);
+    to.uint(count);
+    to.uint(u64::from(options));
+    to.uint(u64::from(growth));
+    for (link, filter) in linked(object) {
+        let (entries, hashes, items) = (filter.capacity(), filter.hashes(), filter.items());
+        write_link(link, entries, hashes, filter.bitmap(), items, to);
+    }
+}
+
+fn write_link(
+    link: &Link,
+    entries: u64,
+    hashes: u32,
+    bitmap: &[u8],
+    items: u64,
+    to: &mut impl RdbWrite,
+) {
+    to.uint(entries);
+    to.double(link.error_rate);
+    to.uint(u64::from(hashes));
+    to.double(link.bits_per_entry);
+    to.uint(link.bits);
+    to.uint(u64::from(link.exponent));
+    to.bytes(bitmap);
+    to.uint(items);
+}
+
+/// Items, number of links, options, growth factor.
+const PREFIX_BYTES: usize = 8 + 4 + 4 + 4;
+
+/// Bytes, bits, items, error rate, bits per entry, hash functions, entries, exponent.
+const PER_LINK_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 1;
+
+/// Writes the header of chunks, unless there is no memory for it.
+pub fn write_header(object: &Object) -> Option<Vec<u8>> {
+    let (count, items, _) = object.totals();
+    let (options, growth) = options_and_growth(object);
+    let links = linked(object).map(|(link, filter)| StoredLink {
+        entries: filter.capacity(),
+        hashes: u64::from(filter.hashes()),
+        items: filter.items(),
+        bytes: filter.bitmap().len() as u64,
+        bitmap: Vec::new(),
+        link: *link,
+    });
+    header(items, options, growth, count, links)
+}
+
+/// The header of chunks of these links, or `None` if there is no memory for it.
+fn header(
+    items: u64,
+    options: u32,
+    growth: u32,
+    count: u64,
+    links: impl Iterator<Item = StoredLink>,
+) -> Option<Vec<u8>> {
+    let mut out = Written::new();
+    out.put(&items.to_le_bytes());
+    out.put(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
+    out.put(&options.to_le_bytes());
+    out.put(&growth.to_le_bytes());
+    for stored in links {
+        let link = stored.link;
+        out.put(&stored.bytes.to_le_bytes());
+        out.put(&link.bits.to_le_bytes());
+        out.put(&stored.items.to_le_bytes());
+        out.put(&link.error_rate.to_le_bytes());
+        out.put(&link.bits_per_entry.to_le_bytes());
+        out.put(
+            &u32::try_from(stored.hashes)
+                .unwrap_or(u32::MAX)
+                .to_le_bytes(),
+        );
+        out.put(&stored.entries.to_le_bytes());
+        out.put(&[link.exponent]);
+    }
+    out.end()
+}
+
+/// Reads the header of chunks; the bitmaps follow.
+pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
+    let (prefix, rest) = header
+        .split_first_chunk::<PREFIX_BYTES>()
+        .ok_or(DecodeError::Truncated)?;
+    let (links, behind) = rest.as_chunks::<PER_LINK_BYTES>();
+    let count = number(&prefix[8..12]);
+    if !behind.is_empty() || links.len() as u64 != count {
+        return Err("header's length is not that of its links".into());
+    }
+    let mut stored = memory::reserved(links.len()).ok_or(DecodeError::NoMemory)?;
+    stored.extend(links.iter().map(|link| StoredLink {
+        bytes: number(&link[..8]),
+        items: number(&link[16..24]),
+        hashes: number(&link[40..44]),
+        entries: number(&link[44..52]),
+        bitmap: Vec::new(),
+        link: Link {
+            bits: number(&link[8..16]),
+            error_rate: f64::from_bits(number(&link[24..32])),
+            bits_per_entry: f64::from_bits(number(&link[32..40])),
+            exponent: link[52],
+        },
+    }));
+    // In a file, its object would be taken for one that lacks chunks.
+    if stored
+        .iter()
+        .any(|stored| marked_in(&stored.link).is_some())
+    {
+        return Err("bits per entry with the mark of a half loaded filter".into());
+    }
+    let stored = Stored {
+        items: number(&prefix[..8]),
+        options: number(&prefix[12..16]),
+        growth: number(&prefix[16..20]),
+        links: stored,
+    };
+    stored.outline()
+}
+
+/// Splits a valid header into the parameters of the object and those of each filter: all but the number of filters, the
+/// items, and the bits per entry, whose last digit depends on the program.
+pub fn parameters(header: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
+    let (prefix, rest) = header.split_first_chunk::<PREFIX_BYTES>()?;
+    let (links, _) = rest.as_chunks::<PER_LINK_BYTES>();
+    let filters = links
+        .iter()
+        .map(|link| [&link[..16], &link[24..32], &link[40..]].concat());
+    Some((prefix[12..].to_vec(), filters.collect()))
+}
+
+/// A little-endian number of up to eight bytes.
+fn number(bytes: &[u8]) -> u64 {
+    let digits = bytes.iter().rev();
+    digits.fold(0, |number, byte| number << 8 | u64::from(*byte))
+}

@@ -1,0 +1,143 @@
+//! What an object is without its slots, and what a valid one is. Bytes from outside become an [`Outline`] first.
+
+use crate::machine::{memory, work};
+
+use super::buckets::Buckets;
+use super::shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Shape, ranges};
+use super::summary::Summaries;
+
+/// The numbers of an object as they were read.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredOutline {
+    /// Number of filters.
+    pub filters: u64,
+    /// Buckets of the first.
+    pub first_buckets: u64,
+    /// Items that are in.
+    pub items: u64,
+    /// Removals since the last compaction.
+    pub deletes: u64,
+    /// Slots of a bucket.
+    pub bucket_size: u64,
+    /// Fingerprints moved to make room for one.
+    pub max_iterations: u64,
+    /// The factor from one filter to the next.
+    pub expansion: u64,
+}
+
+/// An object without its slots, of which a valid one can be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Outline {
+    pub(super) shape: Shape,
+    pub(super) filters: u64,
+    pub(super) items: u64,
+    pub(super) deletes: u64,
+}
+
+impl StoredOutline {
+    /// Requires that each number is one that an object may have, and that the filters that follow from them can
+    /// be. The numbers of items and of removals may be any: damaged files are real, in which they are wrong.
+    ///
+    /// # Errors
+    /// What is wrong, in words for a log.
+    pub fn check(&self) -> Result<Outline, &'static str> {
+        if !(1..=FILTERS_MAX).contains(&self.filters) {
+            return Err("number of filters out of range");
+        }
+        if !self.first_buckets.is_power_of_two() || self.first_buckets > FILTER_BYTES_MAX {
+            return Err("number of buckets out of range");
+        }
+        let within = |range: std::ops::RangeInclusive<u64>, number, what| {
+            range.contains(&number).then_some(number).ok_or(what)
+        };
+        let bucket_size = within(
+            ranges::BUCKET_SIZE,
+            self.bucket_size,
+            "bucket size out of range",
+        )?;
+        let max_iterations = within(
+            ranges::MAX_ITERATIONS,
+            self.max_iterations,
+            "iterations out of range",
+        )?;
+        let expansion = within(ranges::EXPANSION, self.expansion, "expansion out of range")?;
+        if expansion > 0 && !expansion.is_power_of_two() {
+            return Err("expansion is no power of two");
+        }
+        #[allow(
+            clippy::cast_possible_truncation,
+            reason = "the ranges are those of the narrower types"
+        )]
+        let outline = Outline {
+            shape: Shape {
+                first_buckets: self.first_buckets,
+                bucket_size: bucket_size as u8,
+                max_iterations: max_iterations as u16,
+                expansion: expansion as u16,
+            },
+            filters: self.filters,
+            items: self.items,
+            deletes: self.deletes,
+        };
+        // They never shrink, so that none is too large if the last is not.
+        let last = outline.shape.buckets_of(self.filters - 1);
+        last.map(|_| outline).ok_or("filter out of range")
+    }
+}
+
+impl Outline {
+    /// The buckets that each filter has.
+    pub fn buckets(&self) -> impl Iterator<Item = u64> + use<> {
+        let shape = self.shape;
+        (0..self.filters).filter_map(move |index| shape.buckets_of(index))
+    }
+
+    /// Makes the filters, empty and without memory for their slots. Returns `None` if the limits do not admit them,
+    /// once all slots have memory, in an object that takes `own_bytes` itself, or if there is no memory for
+    /// their table.
+    ///
+    /// A claim is backed by no data, so the limits come first: it may be as large as an object that grew within them.
+    pub(super) fn claim(&self, own_bytes: u64, limits: &Limits) -> Option<Vec<Buckets>> {
+        if self.filters > limits.filters {
+            return None;
+        }
+        let mut total = own_bytes
+            + Summaries::most_bytes(
+                self.filters,
+                self.shape.first_buckets,
+                self.shape.bucket_size,
+            );
+        for buckets in self.buckets() {
+            work::steps(1);
+            let bytes = buckets * u64::from(self.shape.bucket_size);
+            total += bytes + size_of::<Buckets>() as u64;
+            if bytes > limits.filter_bytes || total > limits.object_bytes {
+                return None;
+            }
+        }
+        let mut filters = Vec::new();
+        let count = usize::try_from(self.filters).ok()?;
+        filters.try_reserve_exact(count).ok()?;
+        let empty = |buckets| Buckets::unallocated(buckets, self.shape.bucket_size);
+        filters.extend(self.buckets().map(empty));
+        Some(filters)
+    }
+
+    /// The filters that have these slots, oldest first, or `None` if there is no memory for their table.
+    pub(super) fn fill(&self, slots: Vec<Vec<u8>>) -> Result<Option<Vec<Buckets>>, &'static str> {
+        if slots.len() as u64 != self.filters {
+            return Err("filters that are not as many as they should be");
+        }
+        let Some(mut filters) = memory::reserved(slots.len()) else {
+            return Ok(None);
+        };
+        for (slots, buckets) in slots.into_iter().zip(self.buckets()) {
+            let Some(slots) = memory::boxed(slots) else {
+                return Ok(None);
+            };
+            let filter = Buckets::from_slots(slots, buckets, self.shape.bucket_size);
+            filters.push(filter.ok_or("filter of another size than it should be")?);
+        }
+        Ok(Some(filters))
+    }
+}

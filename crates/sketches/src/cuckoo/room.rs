@@ -1,0 +1,232 @@
+//! Compaction: fingerprints of a filter move to older ones.
+
+use crate::hash::BATCH;
+use crate::machine::{memory, words, work};
+
+use super::buckets::Buckets;
+use super::place::Place;
+
+/// The room in the filters that are older than the one being emptied. They only fill.
+pub(super) struct Room {
+    /// Empty slots of all of them.
+    slots: u64,
+    /// For each bucket of the largest of them, how many of the oldest were seen to have no empty slot in it. Smaller
+    /// filters have several of these buckets in one.
+    full: Counts,
+    /// Whether that was seen of every bucket.
+    is_learned: bool,
+}
+
+/// To look for a bucket somewhere in memory takes as long as to read about as many bytes in a row.
+const FINGERPRINTS_BY_SIZE: u64 = 64;
+
+impl Room {
+    /// Returns the room in all filters.
+    pub fn of(filters: &[Buckets]) -> Self {
+        let slots = filters.iter().map(Buckets::empty_slots).sum();
+        Self {
+            slots,
+            full: Counts::default(),
+            is_learned: false,
+        }
+    }
+
+    /// Excludes the newest filter, which leaves these.
+    pub fn exclude(&mut self, newest: &Buckets, older: &[Buckets]) {
+        self.slots -= newest.empty_slots();
+        let Some(largest) = older.last() else { return };
+        if older.len() == 1 && self.slots > largest.size() / 16 {
+            // Nearly everything finds room where it is first looked for.
+            self.full = Counts::default();
+            return;
+        }
+        if self.full.buckets != largest.buckets() {
+            self.full = Counts::new(largest.buckets(), older.len());
+            self.is_learned = false;
+        }
+        // One pass over the older filters takes less time than to look into them for each of many fingerprints.
+        if !self.is_learned && newest.occupied() > newest.size() / FINGERPRINTS_BY_SIZE {
+            self.is_learned = true;
+            self.full.set_each(|bucket| {
+                let full = older.iter();
+                let full = full.take_while(|filter| filter.is_bucket_full(bucket));
+                full.count() as u64
+            });
+            let bytes = older.iter().map(|filter| filter.slots().len());
+            work::bytes(bytes.sum());
+        }
+    }
+
+    /// Returns how many of the oldest filters are known to have no room for a fingerprint.
+    #[inline]
+    fn full_for(&self, place: Place) -> usize {
+        let [first, second] = [place.first, place.second].map(|bucket| self.full.get(bucket));
+        first.min(second)
+    }
+
+    /// Notes that the oldest `filters` filters have no room for a fingerprint.
+    fn learn(&mut self, place: Place, filters: usize) {
+        for bucket in [place.first, place.second] {
+            self.full.raise(bucket, filters as u64);
+        }
+    }
+
+    /// Moves the fingerprints of the newest filter, in order, to the first of the older ones with an empty slot for
+    /// them. Returns whether any was moved.
+    pub fn fill_from(&mut self, newest: &mut Buckets, older: &mut [Buckets]) -> bool {
+        let before = newest.occupied();
+        let mut batch = Movable::default();
+        let mut unread = (0, before);
+        // Nothing is left to do once all older filters are full.
+        while unread.1 > 0 && self.slots > 0 {
+            unread = self.collect(unread, newest, older, &mut batch);
+            for &(index, place) in &batch.fingerprints[..batch.count] {
+                let start = self.full_for(place).min(older.len());
+                let mut not_full = older[start..].iter_mut();
+                let taker = not_full.position(|filter| {
+                    work::steps(1);
+                    // A filter that has no memory has no room.
+                    filter.put(place) == Ok(true)
+                });
+                if taker != Some(0) {
+                    self.learn(place, taker.map_or(older.len(), |taker| start + taker));
+                }
+                if taker.is_some() {
+                    newest.empty(index);
+                    self.slots -= 1;
+                }
+            }
+        }
+        newest.occupied() != before
+    }
+
+    /// Collects the next fingerprints for which an older filter may have room, and prefetches their buckets there.
+    /// `unread` is the slot at which to begin, and the number of fingerprints from there on; returns where
+    /// to go on.
+    fn collect(
+        &self,
+        unread: (usize, u64),
+        newest: &Buckets,
+        older: &[Buckets],
+        batch: &mut Movable,
+    ) -> (usize, u64) {
+        const WORD: usize = size_of::<u64>();
+        const LINE: usize = 8 * WORD;
+        batch.count = 0;
+        let (mut start, mut left) = unread;
+        // Divides by multiplying, exactly for all indices: they are below 2^32.
+        let reciprocal = (1_u64 << 63).div_ceil(newest.size() / newest.buckets());
+        while left > 0 && batch.count + WORD <= BATCH {
+            let slots = &newest.slots()[start..];
+            if start.is_multiple_of(LINE) && slots.first_chunk() == Some(&[0; LINE]) {
+                start += LINE;
+                continue;
+            }
+            let mut used = match slots.first_chunk() {
+                Some(word) => u64::from_le_bytes(*word),
+                None => words::begun_with(slots),
+            };
+            while used != 0 {
+                let byte = used.trailing_zeros() / 8;
+                let index = start + byte as usize;
+                #[allow(clippy::cast_possible_truncation, reason = "less than the index")]
+                let bucket = ((index as u128 * u128::from(reciprocal)) >> 63) as u64;
+                let place = Place::in_bucket(bucket, newest.slots()[index]);
+                if let Some(filter) = older.get(self.full_for(place)) {
+                    filter.prefetch(place);
+                    batch.fingerprints[batch.count] = (index, place);
+                    batch.count += 1;
+                }
+                left -= 1;
+                used &= !(0xff << (8 * byte));
+            }
+            start += WORD;
+        }
+        work::bytes(start - unread.0);
+        (start, left)
+    }
+}
+
+/// Fingerprints that may be moved, each with the index of its slot.
+struct Movable {
+    fingerprints: [(usize, Place); BATCH],
+    count: usize,
+}
+
+impl Default for Movable {
+    fn default() -> Self {
+        let nothing = (0, Place::in_bucket(0, 0));
+        Self {
+            fingerprints: [nothing; BATCH],
+            count: 0,
+        }
+    }
+}
+
+/// A small number for each bucket, packed into words. All are 0 where there was no memory for them.
+#[derive(Default)]
+struct Counts {
+    words: Box<[u8]>,
+    /// The number of buckets, a power of two; 0 where nothing is counted.
+    buckets: u64,
+    /// Bits of a number: a power of two, so that none crosses a word.
+    bits: u32,
+}
+
+impl Counts {
+    /// Makes numbers of 0 for as many buckets, a power of two, which can count up to `most`.
+    fn new(buckets: u64, most: usize) -> Self {
+        let bits = (usize::BITS - most.leading_zeros()).next_power_of_two();
+        let bytes = (buckets * u64::from(bits)).div_ceil(64) * 8;
+        let words = usize::try_from(bytes).ok().and_then(memory::zeroed);
+        Self {
+            words: words.unwrap_or_default(),
+            buckets,
+            bits,
+        }
+    }
+
+    /// Returns the index of a bucket's word, and the position of its number there.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the words fit memory")]
+    const fn locate(&self, bucket: u64) -> (usize, u32) {
+        let bit = (bucket & self.buckets.wrapping_sub(1)) * self.bits as u64;
+        ((bit / 64) as usize, (bit % 64) as u32)
+    }
+
+    /// Returns the number of a bucket.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "at most 16 bits")]
+    fn get(&self, bucket: u64) -> usize {
+        let (word, position) = self.locate(bucket);
+        let (words, _) = self.words.as_chunks();
+        let word = words.get(word).map_or(0, |word| u64::from_le_bytes(*word));
+        (word >> position & ((1 << self.bits) - 1)) as usize
+    }
+
+    /// Sets the number of each bucket.
+    fn set_each(&mut self, number: impl Fn(u64) -> u64) {
+        let (words, _) = self.words.as_chunks_mut();
+        let (mut buckets, each) = (0..self.buckets, 64 / self.bits as usize);
+        for word in words {
+            let positions = (0..64).step_by(self.bits as usize);
+            let buckets = buckets.by_ref().take(each);
+            let numbers = buckets.zip(positions);
+            let all = numbers.fold(0, |all, (bucket, at)| all | (number(bucket) << at));
+            *word = u64::to_le_bytes(all);
+        }
+    }
+
+    /// Raises the number of a bucket, if it is less.
+    fn raise(&mut self, bucket: u64, to: u64) {
+        let before = self.get(bucket) as u64;
+        let (word, position) = self.locate(bucket);
+        let (words, _) = self.words.as_chunks_mut();
+        if to > before
+            && let Some(word) = words.get_mut(word)
+        {
+            let difference = (to - before) << position;
+            *word = (u64::from_le_bytes(*word) + difference).to_le_bytes();
+        }
+    }
+}

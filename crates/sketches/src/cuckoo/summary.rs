@@ -1,0 +1,257 @@
+//! Summaries of the filters in a deep stack, so that an item does not have to be looked up in each of them.
+//!
+//! Filters come in groups of [`group_size`]. The first group has no summary, and so nor have most objects. Each later
+//! group has one as soon as one of its filters has memory for its slots; nothing has to be read for it then. All filters
+//! of a stack of several groups have one size.
+//!
+//! A summary is a line of 64 bytes for each bucket:
+//!
+//! | bytes | a bit for each | set if |
+//! |---|---|---|
+//! | 0 to 31 | fingerprint | a filter of the group holds it here or in its other bucket, and this is the lower of the two |
+//! | 32 to 63 | filter of the group | its bucket is full |
+//!
+//! To move a fingerprint to its other bucket, or to an older filter of the group, changes nothing in the first half.
+
+use std::ops::Range;
+
+use crate::machine::memory::{self, Relocate};
+use crate::machine::work;
+
+use super::buckets::Buckets;
+use super::place::Place;
+
+/// Returns how many filters share a summary. Those of the first group are searched for each item, which takes longer
+/// in larger buckets.
+pub(super) const fn group_size(bucket_size: u8) -> usize {
+    if bucket_size <= 16 { 256 } else { 32 }
+}
+
+const LINE: usize = 64;
+const WORDS: usize = LINE / 2 / 8;
+
+/// The summaries of an object of several groups of filters.
+#[derive(Debug)]
+pub(super) struct Summaries {
+    /// The number of buckets of a filter, a power of two, less 1.
+    mask: u64,
+    /// Filters of a group.
+    size: usize,
+    /// The lines of each group but the first; none where no filter of the group has memory.
+    groups: Vec<Box<[u8]>>,
+}
+
+impl Summaries {
+    /// Summarizes filters. Returns `None` if they are few, or if there is no memory for it.
+    pub fn of(filters: &[Buckets], bucket_size: u8) -> Option<Box<Self>> {
+        let size = group_size(bucket_size);
+        let first = filters.first().filter(|_| filters.len() > size)?;
+        let mut summaries = Self {
+            mask: first.buckets() - 1,
+            size,
+            groups: Vec::new(),
+        };
+        for (index, filter) in filters.iter().enumerate().skip(size) {
+            if !filter.slots().is_empty() {
+                summaries.admit(index)?;
+                summaries.learn_all(index, filter, 0..filter.buckets());
+            }
+        }
+        Some(Box::new(summaries))
+    }
+
+    /// Returns the most bytes that the summaries of as many filters of this size take.
+    pub const fn most_bytes(filters: u64, buckets: u64, bucket_size: u8) -> u64 {
+        let groups = filters.saturating_sub(1) / group_size(bucket_size) as u64;
+        if groups == 0 {
+            return 0;
+        }
+        let each = size_of::<Box<[u8]>>() as u64 + buckets * LINE as u64;
+        size_of::<Self>() as u64 + groups * each
+    }
+
+    /// Returns the exact sum of their allocations in bytes, including their own.
+    pub fn memory_bytes(&self) -> u64 {
+        let table = size_of::<Self>() + self.groups.capacity() * size_of::<Box<[u8]>>();
+        let lines: usize = self.groups.iter().map(|lines| lines.len()).sum();
+        (table + lines) as u64
+    }
+
+    /// Takes memory for the summary of a filter that has memory, unless it is there. Returns `None` if there is no
+    /// memory.
+    pub fn admit(&mut self, index: usize) -> Option<()> {
+        let group = (index / self.size).checked_sub(1)?;
+        if self.groups.len() <= group {
+            let more = group + 1 - self.groups.len();
+            self.groups.try_reserve_exact(more).ok()?;
+            self.groups.resize_with(group + 1, Box::default);
+        }
+        if self.groups[group].is_empty() {
+            let buckets = usize::try_from(self.mask + 1).ok()?;
+            self.groups[group] = memory::zeroed(buckets.checked_mul(LINE)?)?;
+        }
+        Some(())
+    }
+
+    /// The byte that holds a fingerprint's bit in the lines of a group, and the bit.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the lines fit memory")]
+    fn held(&self, place: Place) -> (usize, u8) {
+        let lower = (place.first & self.mask).min(place.second & self.mask);
+        let byte = lower as usize * LINE + usize::from(place.fingerprint / 8);
+        (byte, 1 << (place.fingerprint % 8))
+    }
+
+    /// The second half of a bucket's line.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "the lines fit memory")]
+    fn full(&self, bucket: u64) -> Range<usize> {
+        let line = (bucket & self.mask) as usize * LINE;
+        line + LINE / 2..line + LINE
+    }
+
+    /// Whether a filter with a summary holds the fingerprint.
+    #[inline]
+    pub fn holds(&self, place: Place) -> bool {
+        work::steps(self.groups.len());
+        let (byte, bit) = self.held(place);
+        let mut groups = self.groups.iter();
+        groups.any(|lines| lines.get(byte).is_some_and(|byte| byte & bit != 0))
+    }
+
+    /// Returns where the filters end of which the newest ones hold the fingerprint: the end of a group, or of those
+    /// without a summary.
+    pub fn end_of_holders(&self, place: Place) -> usize {
+        work::steps(self.groups.len());
+        let (byte, bit) = self.held(place);
+        let mut groups = self.groups.iter();
+        let newest = groups.rposition(|lines| lines.get(byte).is_some_and(|byte| byte & bit != 0));
+        newest.map_or(self.size, |group| (group + 2) * self.size)
+    }
+
+    /// Returns the end of the filters, as many as `filters`, of which the newest has room for the fingerprint: or the
+    /// end of those without a summary.
+    pub fn end_of_room(&self, place: Place, filters: usize) -> usize {
+        for group in (1..filters.div_ceil(self.size)).rev() {
+            work::steps(2);
+            let start = group * self.size;
+            let count = self.size.min(filters - start);
+            let lines = self.groups.get(group - 1).filter(|lines| !lines.is_empty());
+            let Some(lines) = lines else {
+                return start + count;
+            };
+            let [first, second] = [place.first, place.second].map(|bucket| {
+                let (words, _) = lines[self.full(bucket)].as_chunks();
+                words
+            });
+            for word in (0..WORDS).rev() {
+                let below = count.saturating_sub(64 * word).min(64);
+                let there = u64::MAX.checked_shr(64 - u32::try_from(below).unwrap_or(64));
+                let full = u64::from_le_bytes(first[word]) & u64::from_le_bytes(second[word]);
+                let room = !full & there.unwrap_or(0);
+                if room != 0 {
+                    return start + 64 * word + room.ilog2() as usize + 1;
+                }
+            }
+        }
+        self.size
+    }
+
+    /// Notes that a filter, which was admitted, took a fingerprint into one of its buckets.
+    pub fn learn(&mut self, index: usize, filter: &Buckets, place: Place) {
+        let (byte, bit) = self.held(place);
+        self.groups[index / self.size - 1][byte] |= bit;
+        for bucket in [place.first, place.second] {
+            self.learn_room(index, filter, bucket);
+        }
+    }
+
+    /// Notes all fingerprints in some buckets of a filter, which was admitted.
+    pub fn learn_all(&mut self, index: usize, filter: &Buckets, buckets: Range<u64>) {
+        let mut lines = std::mem::take(&mut self.groups[index / self.size - 1]);
+        let within = index % self.size;
+        for bucket in buckets {
+            let slots = filter.bucket(bucket);
+            work::bytes(slots.len());
+            for fingerprint in slots.iter().filter(|slot| **slot != 0) {
+                let (byte, bit) = self.held(Place::in_bucket(bucket, *fingerprint));
+                lines[byte] |= bit;
+            }
+            let byte = &mut lines[self.full(bucket).start + within / 8];
+            set_bit(byte, within % 8, filter.is_bucket_full(bucket));
+        }
+        self.groups[index / self.size - 1] = lines;
+    }
+
+    fn learn_room(&mut self, index: usize, filter: &Buckets, bucket: u64) {
+        let within = index % self.size;
+        let byte = self.full(bucket).start + within / 8;
+        let byte = &mut self.groups[index / self.size - 1][byte];
+        set_bit(byte, within % 8, filter.is_bucket_full(bucket));
+    }
+
+    /// Notes that a filter lost a fingerprint.
+    pub fn forget(&mut self, index: usize, filters: &[Buckets], place: Place) {
+        for bucket in [place.first, place.second] {
+            self.learn_room(index, &filters[index], bucket);
+        }
+        if !filters[self.group_of(index, filters)]
+            .iter()
+            .any(|filter| filter.contains(place))
+        {
+            let (byte, bit) = self.held(place);
+            self.groups[index / self.size - 1][byte] &= !bit;
+        }
+    }
+
+    /// Makes the summary of a filter's group anew.
+    pub fn renew(&mut self, index: usize, filters: &[Buckets]) {
+        self.groups[index / self.size - 1].fill(0);
+        for index in self.group_of(index, filters) {
+            if !filters[index].slots().is_empty() {
+                self.learn_all(index, &filters[index], 0..self.mask + 1);
+            }
+        }
+    }
+
+    /// A copy in memory of its own, or `None` where there is none.
+    pub fn try_clone(&self) -> Option<Box<Self>> {
+        let mut groups = Vec::new();
+        groups.try_reserve_exact(self.groups.len()).ok()?;
+        for lines in &self.groups {
+            work::bytes(lines.len());
+            groups.push(memory::copied(lines)?);
+        }
+        Some(Box::new(Self { groups, ..*self }))
+    }
+
+    /// Whether these summaries are the others, perhaps with empty ones of more groups.
+    pub fn are(&self, others: &Self) -> bool {
+        let (own, more) = self.groups.split_at(others.groups.len());
+        let same = own.iter().zip(&others.groups).all(|(own, other)| {
+            own == other || other.is_empty() && own.iter().all(|byte| *byte == 0)
+        });
+        same && more.iter().flatten().all(|byte| *byte == 0)
+    }
+
+    /// Number of allocations that can be moved.
+    pub const fn movable(&self) -> usize {
+        self.groups.len()
+    }
+
+    /// Has the lines of a group moved to other memory.
+    pub fn relocate(&mut self, group: usize, by: &mut impl Relocate) {
+        self.groups[group] = by.blob(std::mem::take(&mut self.groups[group]));
+    }
+
+    /// Returns the numbers of the filters in a filter's group.
+    fn group_of(&self, index: usize, filters: &[Buckets]) -> Range<usize> {
+        let start = index / self.size * self.size;
+        start..filters.len().min(start + self.size)
+    }
+}
+
+/// Sets or clears a bit of a byte.
+fn set_bit(byte: &mut u8, bit: usize, is_set: bool) {
+    *byte = *byte & !(1 << bit) | u8::from(is_set) << bit;
+}

@@ -1,0 +1,205 @@
+//! Cuckoo filters: `RedisBloom`'s type `MBbloomCF`. `RedisBloom` can read what is written.
+//!
+//! | form | fields |
+//! |---|---|
+//! | RDB, encoding version 4 | number of filters, buckets of the first, items, removals since the last compaction, slots of a bucket, iterations, expansion; per filter, oldest first, number of buckets, slots |
+//! | header of chunks | items u64, buckets of the first u64, removals u64, number of filters u64, slots of a bucket u16, iterations u16, expansion u16; all little endian |
+//!
+//! Chunks go by cursors as those of the [other objects](super::chunks), but may be loaded in any order, again and
+//! again, and nothing says whether all have come: in `RedisBloom`'s files there are objects that lack some.
+
+use crate::cuckoo::{Buckets, Cuckoo, Limits, NoMemory, StoredOutline};
+use crate::machine::{memory, work};
+
+use crate::bytes::{CHUNK_BYTES, Cursor, DecodeError, RdbRead, RdbWrite, push};
+
+/// The name of the type in a server.
+pub const TYPE_NAME: &std::ffi::CStr = c"MBbloomCF";
+
+/// The encoding version that is written, and the only one that is read: before it items were hashed otherwise.
+pub const RDB_VERSION: i32 = 4;
+
+/// Reads the fields in RDB, in this encoding version.
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeError> {
+    if version < RDB_VERSION {
+        let older = "a cuckoo filter of RedisBloom 2.0 or older, whose hash function was another";
+        return Err(older.into());
+    }
+    if version > RDB_VERSION {
+        return Err(DecodeError::UnsupportedVersion);
+    }
+    let stored = StoredOutline {
+        filters: from.uint()?,
+        first_buckets: from.uint()?,
+        items: from.uint()?,
+        deletes: from.uint()?,
+        bucket_size: from.uint()?,
+        max_iterations: from.uint()?,
+        expansion: from.uint()?,
+    };
+    let outline = stored.check()?;
+    let mut filters = Vec::new();
+    for buckets in outline.buckets() {
+        if from.uint()? != buckets {
+            return Err("number of buckets that does not follow from the first filter's".into());
+        }
+        let mut slots = from.bytes()?;
+        if slots.len() as u64 != buckets * stored.bucket_size {
+            return Err("filter of another size than it should be".into());
+        }
+        // A file that holds what a header claimed takes no more memory than the header did.
+        if slots.iter().all(|slot| *slot == 0) {
+            slots = Vec::new();
+        }
+        push(&mut filters, slots)?;
+    }
+    Cuckoo::from_outline(&outline, filters)?.ok_or(DecodeError::NoMemory)
+}
+
+/// Writes the fields in RDB.
+///
+/// # Panics
+/// There is no memory for the zeros of a filter that takes none itself: a server's callback cannot fail.
+pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
+    let stored = object.outline();
+    to.uint(stored.filters);
+    to.uint(stored.first_buckets);
+    to.uint(stored.items);
+    to.uint(stored.deletes);
+    to.uint(stored.bucket_size);
+    to.uint(stored.max_iterations);
+    to.uint(stored.expansion);
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a filter's size fits an allocation, or it could not have been claimed"
+    )]
+    let size = |filter: &Buckets| filter.size() as usize;
+    // Filters without memory share a buffer. Filters never shrink, so the newest of them needs the most.
+    let mut without_memory = object.filters().iter().filter(|f| f.slots().is_empty());
+    let largest = without_memory.next_back().map_or(0, size);
+    work::bytes(largest);
+    // Memory that nobody writes to is not backed by any.
+    let zeros = memory::zeroed(largest).expect("no memory for an empty filter");
+    for filter in object.filters() {
+        to.uint(filter.buckets());
+        work::bytes(size(filter));
+        if filter.slots().is_empty() {
+            to.bytes(&zeros[..size(filter)]);
+        } else {
+            to.bytes(filter.slots());
+        }
+    }
+}
+
+/// Writes the header of an object's chunks.
+pub fn write_header(object: &Cuckoo) -> Vec<u8> {
+    header_of(&object.outline())
+}
+
+/// The header of these numbers, which are some object's.
+pub fn header_of(stored: &StoredOutline) -> Vec<u8> {
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    for number in [
+        stored.items,
+        stored.first_buckets,
+        stored.deletes,
+        stored.filters,
+    ] {
+        header.extend(number.to_le_bytes());
+    }
+    for number in [stored.bucket_size, stored.max_iterations, stored.expansion] {
+        header.extend(&number.to_le_bytes()[..2]);
+    }
+    header
+}
+
+const HEADER_BYTES: usize = 38;
+
+/// `RedisBloom` 2.2.0 to 2.2.10 wrote an address of its process behind the fields, in its logs too.
+const HEADER_BYTES_WITH_ADDRESS: usize = HEADER_BYTES + 8;
+
+/// Why a header is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeaderError {
+    /// It has another length.
+    Length,
+    /// No object has these numbers, or the limits do not admit it.
+    Numbers,
+}
+
+/// Makes the object of a header, with nothing in it: its filters take memory as their chunks come.
+///
+/// # Errors
+/// Why it can't.
+pub fn begin(header: &[u8], limits: &Limits) -> Result<Cuckoo, HeaderError> {
+    let stored = read_header(header).ok_or(HeaderError::Length)?;
+    let outline = stored.check().ok();
+    let object = outline.and_then(|outline| Cuckoo::claimed(&outline, limits));
+    object.ok_or(HeaderError::Numbers)
+}
+
+fn read_header(header: &[u8]) -> Option<StoredOutline> {
+    if ![HEADER_BYTES, HEADER_BYTES_WITH_ADDRESS].contains(&header.len()) {
+        return None;
+    }
+    let mut from = Cursor(header);
+    let mut long = || from.uint().ok();
+    let (items, first_buckets, deletes, filters) = (long()?, long()?, long()?, long()?);
+    let mut short = || Some(u64::from(u16::from_le_bytes(from.array().ok()?)));
+    Some(StoredOutline {
+        items,
+        first_buckets,
+        deletes,
+        filters,
+        bucket_size: short()?,
+        max_iterations: short()?,
+        expansion: short()?,
+    })
+}
+
+/// What stands in for the slots of a filter that takes no memory.
+static EMPTY: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+
+/// Returns the cursor of the next chunk, and the chunk at this one: of the slots of all filters end to end those
+/// from offset `cursor - 1` on, none beyond the filter's end. `None` past the end.
+pub fn chunk(object: &Cuckoo, cursor: u64) -> Option<(u64, &[u8])> {
+    let (index, within) = object.find(cursor.checked_sub(1)?)?;
+    let filter = &object.filters()[index];
+    let length = (filter.size() - within).min(CHUNK_BYTES as u64);
+    let (within, length) = (usize::try_from(within).ok()?, usize::try_from(length).ok()?);
+    let slots = filter.slots().get(within..within + length);
+    Some((cursor + length as u64, slots.unwrap_or(&EMPTY[..length])))
+}
+
+/// Writes a chunk, whose end lies at `cursor`, over what is there. Returns whether it lies within one filter, as
+/// it must.
+///
+/// # Errors
+/// There is no memory for it.
+pub fn load(object: &mut Cuckoo, cursor: u64, chunk: &[u8]) -> Result<bool, NoMemory> {
+    let offset = cursor.checked_sub(1);
+    match offset.and_then(|end| end.checked_sub(chunk.len() as u64)) {
+        Some(offset) => object.write(offset, chunk),
+        None => Ok(false),
+    }
+}
+
+/// The chunks that rebuild the object after its header, each with the cursor of the next. What is empty needs none.
+pub fn chunks(object: &Cuckoo) -> impl Iterator<Item = (u64, &[u8])> {
+    let mut end = 1;
+    let filters = object.filters().iter().map(move |filter| {
+        let start = end;
+        end += filter.size();
+        (start, filter.slots())
+    });
+    filters.flat_map(|(start, slots)| {
+        let mut cursor = start;
+        slots.chunks(CHUNK_BYTES).map(move |chunk| {
+            cursor += chunk.len() as u64;
+            (cursor, chunk)
+        })
+    })
+}

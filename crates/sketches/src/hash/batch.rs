@@ -1,0 +1,133 @@
+//! Many items, hashed side by side.
+
+use crate::machine::words::{self, Task, Use, Words};
+
+use super::hasher::Hasher;
+use super::murmur;
+use super::probe::Probe;
+use super::sip::OfLength;
+
+/// The most items in a batch: one bit of a word for each.
+pub const BATCH: usize = 64;
+
+/// Copied, it takes fewer stores than filled in.
+static NO_ITEMS: [&[u8]; BATCH] = [&[]; BATCH];
+
+/// Items hashed together.
+pub struct Batch {
+    /// The first hash of each item.
+    pub a: [u64; BATCH],
+    /// The second hash of each item.
+    pub b: [u64; BATCH],
+    count: usize,
+}
+
+impl Batch {
+    /// Hashes the next items, as many as fit.
+    #[inline]
+    pub fn of<'i>(hasher: &Hasher, next: &mut impl Iterator<Item = &'i [u8]>) -> Self {
+        let mut items = NO_ITEMS;
+        let mut count = 0;
+        for (slot, item) in items.iter_mut().zip(next) {
+            *slot = item;
+            count += 1;
+        }
+        let mut batch = Self {
+            a: [0; BATCH],
+            b: [0; BATCH],
+            count,
+        };
+        words::run(Hash {
+            hasher,
+            items: &items,
+            batch: &mut batch,
+        });
+        batch
+    }
+
+    /// One probe alone.
+    pub fn of_one(probe: Probe) -> Self {
+        Self::of_probes(&mut std::iter::once(probe))
+    }
+
+    /// The next of these probes, as many as fit.
+    pub fn of_probes(probes: &mut impl Iterator<Item = Probe>) -> Self {
+        let mut batch = Self {
+            a: [0; BATCH],
+            b: [0; BATCH],
+            count: 0,
+        };
+        for probe in probes.take(BATCH) {
+            (batch.a[batch.count], batch.b[batch.count]) = probe.hashes();
+            batch.count += 1;
+        }
+        batch
+    }
+
+    pub const fn len(&self) -> usize {
+        self.count
+    }
+
+    /// A word with a bit for each item from this one on.
+    pub const fn mask_from(&self, first: usize) -> u64 {
+        debug_assert!(first < self.count);
+        (u64::MAX >> (BATCH - self.count)) & (u64::MAX << first)
+    }
+
+    /// All items.
+    #[inline]
+    pub fn probes(&self) -> impl Iterator<Item = Probe> {
+        let hashes = self.a[..self.count].iter().zip(&self.b[..self.count]);
+        hashes.map(|(a, b)| Probe::new(*a, *b))
+    }
+
+    #[inline]
+    pub const fn probe(&self, index: usize) -> Probe {
+        Probe::new(self.a[index], self.b[index])
+    }
+}
+
+struct Hash<'h> {
+    hasher: &'h Hasher,
+    items: &'h [&'h [u8]; BATCH],
+    batch: &'h mut Batch,
+}
+
+impl Task for Hash<'_> {
+    const USE: Use = Use::Hashing;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<W: Words>(self) {
+        let Self {
+            hasher,
+            items,
+            batch,
+        } = self;
+        match hasher {
+            Hasher::Sip(seed) => {
+                // Items often have one length.
+                let of_first_length = OfLength::<W>::new(seed, items[0].len());
+                for start in (0..batch.count).step_by(W::COUNT) {
+                    let items = &items[start..start + W::COUNT];
+                    let hashes = of_first_length.hash(items);
+                    let [a, b] = hashes.unwrap_or_else(|| seed.hash(items));
+                    a.store(&mut batch.a[start..]);
+                    b.store(&mut batch.b[start..]);
+                }
+            }
+            Hasher::Murmur64 => {
+                for start in (0..batch.count).step_by(W::COUNT) {
+                    let [a, b]: [W; 2] = murmur::probes_64(&items[start..start + W::COUNT]);
+                    a.store(&mut batch.a[start..]);
+                    b.store(&mut batch.b[start..]);
+                }
+            }
+            Hasher::Murmur32 => {
+                for (index, item) in items[..batch.count].iter().enumerate() {
+                    (batch.a[index], batch.b[index]) = murmur::probe_32(item).hashes();
+                }
+            }
+        }
+    }
+}

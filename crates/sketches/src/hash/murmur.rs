@@ -1,0 +1,95 @@
+//! The hash functions of `RedisBloom`'s objects: `MurmurHash` (Austin Appleby, in the public domain).
+//!
+//! The seed of the first hash is fixed; the first hash is the seed of the second.
+
+use crate::machine::words::{MAX_WORDS, Words};
+
+use super::message::{block, rest, words_of};
+use super::probe::Probe;
+
+/// Both hashes of 64 bits.
+#[inline]
+pub fn probe_64(item: &[u8]) -> Probe {
+    let [a, b] = probes_64(&[item]);
+    Probe::new(a, b)
+}
+
+/// The same of as many items as there are words in a `W`.
+#[inline(always)]
+pub fn probes_64<W: Words>(items: &[&[u8]]) -> [W; 2] {
+    let a = murmur_64(items, W::splat(0xc6a4_a793_5bd1_e995));
+    [a, murmur_64(items, a)]
+}
+
+/// Both hashes of 32 bits, as `RedisBloom` used them until 2018.
+#[inline]
+pub fn probe_32(item: &[u8]) -> Probe {
+    let a = murmur_32(item, 0x9747_b28c);
+    Probe::new(u64::from(a), u64::from(murmur_32(item, a)))
+}
+
+/// `MurmurHash64A` of as many items as there are words in a `W`, each under a seed of its own. Those of one length
+/// are hashed side by side.
+#[inline(always)]
+pub fn murmur_64<W: Words>(items: &[&[u8]], seeds: W) -> W {
+    let length = items[0].len();
+    if items.iter().all(|item| item.len() == length) {
+        return of_length(items, length, seeds);
+    }
+    let (mut hashes, mut words) = ([0; MAX_WORDS], [0; MAX_WORDS]);
+    seeds.store(&mut words);
+    for ((hash, item), seed) in hashes.iter_mut().zip(items).zip(words) {
+        *hash = of_length(&[item], item.len(), seed);
+    }
+    W::load(&hashes)
+}
+
+#[inline(always)]
+fn of_length<W: Words>(items: &[&[u8]], length: usize, seeds: W) -> W {
+    const M: u64 = 0xc6a4_a793_5bd1_e995;
+    let m = W::splat(M);
+    let mut hash = seeds.xor(W::splat((length as u64).wrapping_mul(M)));
+    for index in 0..length / 8 {
+        let block: W = words_of(items, |item| block(item, index));
+        hash = hash.xor(fold(block.mul(m)).mul(m)).mul(m);
+    }
+    if !length.is_multiple_of(8) {
+        hash = hash
+            .xor(words_of(items, |item| rest(&item[..length])))
+            .mul(m);
+    }
+    fold(fold(hash).mul(m))
+}
+
+/// Lays the 17 highest bits over the lowest.
+#[inline(always)]
+fn fold<W: Words>(word: W) -> W {
+    word.xor(word.rotate::<17>().and(W::splat((1 << 17) - 1)))
+}
+
+/// `MurmurHash2`.
+#[inline]
+#[allow(
+    clippy::cast_possible_truncation,
+    reason = "the length modulo 2³² is what is mixed in"
+)]
+fn murmur_32(item: &[u8], seed: u32) -> u32 {
+    const M: u32 = 0x5bd1_e995;
+    let mut hash = seed ^ item.len() as u32;
+    let (blocks, tail) = item.as_chunks::<4>();
+    for block in blocks {
+        let mut k = u32::from_le_bytes(*block).wrapping_mul(M);
+        k ^= k >> 24;
+        hash = hash.wrapping_mul(M) ^ k.wrapping_mul(M);
+    }
+    if !tail.is_empty() {
+        let rest = tail
+            .iter()
+            .rev()
+            .fold(0, |rest, byte| rest << 8 | u32::from(*byte));
+        hash = (hash ^ rest).wrapping_mul(M);
+    }
+    hash ^= hash >> 13;
+    hash = hash.wrapping_mul(M);
+    hash ^ hash >> 15
+}

@@ -1,0 +1,264 @@
+//! The stored forms of plain objects: golden bytes, and what is refused. The bytes here are put together by
+//! a writer of this folder's own, after the description of the format and not after the code that reads it.
+
+pub mod draft;
+mod mutated;
+mod refused;
+
+use std::collections::VecDeque;
+
+use valkeybloom_sketches::bloom::{Dialect, Limits, Object, Params, Tightening, Time, dump};
+use valkeybloom_sketches::{DecodeError, Seed};
+
+use crate::sizes;
+use crate::support::{
+    Field, HALF_OF_OURS, Rng, Stream, add_new, begin_partial, bitmap, blob_of, capacity, dump_of,
+    fields_of, filters, grow, has, header_of, items, object, of_valkey_bloom, params, read_fields,
+    through_every_form, tightening,
+};
+
+use draft::{Draft, FIXED, FilterDraft};
+use mutated::survives_use;
+
+fn read(stream: Stream) -> Result<Object, DecodeError> {
+    read_fields(Dialect::Bloomfltr, stream)
+}
+
+/// The published vector, an object of valkey-bloom: 100 items at 1 %, non-scaling, the fixed seed, holding
+/// `item`.
+#[test]
+fn the_published_vector_to_the_byte() {
+    let theirs = Params {
+        tightening: of_valkey_bloom(0.5),
+        ..params(100, 0.01, 0)
+    };
+    let mut object = object(&theirs, Seed::FIXED);
+    add_new(&mut object, b"item");
+
+    let mut blob = vec![1, 0x78, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0];
+    blob.extend(FIXED);
+    let mut bitmap = [0_u8; 120];
+    for bit in [701, 8, 461, 213, 925, 677, 429] {
+        bitmap[bit / 8] |= 1 << (bit % 8);
+    }
+    blob.extend(bitmap);
+    assert!(blob_of(&filters(&object)[0]) == blob);
+
+    let prefix = |version| {
+        let mut bytes = vec![version, 0, 0, 0, 0];
+        bytes.extend([0x7b, 0x14, 0xae, 0x47, 0xe1, 0x7a, 0x84, 0x3f]);
+        bytes.extend([0, 0, 0, 0, 0, 0, 0xe0, 0x3f]);
+        bytes.push(0);
+        bytes.extend([1, 0, 0, 0, 0, 0, 0, 0]);
+        bytes
+    };
+    let counts = [1, 0, 0, 0, 0, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0];
+    let mut bytes = prefix(1);
+    bytes.extend([165, 0, 0, 0, 0, 0, 0, 0]);
+    bytes.extend(&blob);
+    bytes.extend(counts);
+    assert_eq!(bytes.len(), 219);
+    assert!(dump_of(&object) == bytes);
+    assert_eq!(dump::encoded_len(&object), Some(219));
+
+    let mut header = prefix(129);
+    header.extend([45, 0, 0, 0, 0, 0, 0, 0]);
+    header.extend(&blob[..45]);
+    header.extend(counts);
+    assert!(header_of(&object) == header);
+
+    let fields = Stream(VecDeque::from([
+        Field::Uint(1),
+        Field::Uint(0),
+        Field::Double(0.01),
+        Field::Double(0.5),
+        Field::Uint(0),
+        Field::Bytes(blob),
+        Field::Uint(100),
+        Field::Uint(1),
+    ]));
+    assert_eq!(fields_of(&object), fields);
+
+    for read in [dump::decode(&bytes).unwrap(), read(fields).unwrap()] {
+        assert!(has(&read, b"item"));
+        assert!(!has(&read, b"other"));
+        assert_eq!(read.totals(), (1, 1, 100));
+        assert_eq!((items(&read), capacity(&read)), (1, 100));
+        assert_eq!(read.hasher().seed(), Some(&Seed::FIXED));
+    }
+}
+
+#[test]
+fn sizes_of_the_default_object() {
+    // As valkey-bloom makes it, its first filter at the whole rate, and as this program does, the first
+    // filter of a scaling one at half the rate. All but the bits is 99 bytes.
+    for (tightening, expansion, rate) in [
+        (of_valkey_bloom(0.5), 0, None),
+        (of_valkey_bloom(0.5), 2, None),
+        (Tightening::HALF, 0, Some(0.01)),
+        (Tightening::HALF, 2, Some(0.005)),
+    ] {
+        let params = Params {
+            tightening,
+            ..params(100, 0.01, expansion)
+        };
+        let bits = rate.map_or(120, |rate| sizes::least(100, rate).unwrap().0);
+        let length = dump_of(&object(&params, Seed::FIXED)).len() as u64;
+        assert_eq!(length, 99 + bits, "{params:?}");
+    }
+}
+
+/// Whose law an object follows is told by the ratio's last digit, and by nothing else.
+#[test]
+fn the_ratio_tells_the_law_in_every_form() {
+    let mut rng = Rng::new(4);
+    for ratio in [0.5, 0.1, 0.3, 0.75, 0.9, 0.123_456_789_012_345] {
+        for (tightening, stored) in [
+            (tightening(ratio), ratio.next_up()),
+            (of_valkey_bloom(ratio), ratio),
+        ] {
+            for (expansion, filters) in [(0, 1), (1, 4), (2, 3)] {
+                let params = Params {
+                    tightening,
+                    ..params(5, 0.1, expansion)
+                };
+                let mut object = object(&params, rng.seed());
+                grow(&mut object, &mut rng, |object| object.totals().0 == filters);
+                let told = |bytes: &[u8]| f64::from_le_bytes(bytes[13..21].try_into().unwrap());
+                assert_eq!(told(&dump_of(&object)).to_bits(), stored.to_bits());
+                assert_eq!(told(&header_of(&object)).to_bits(), stored.to_bits());
+                assert_eq!(fields_of(&object).0[3], Field::Double(stored));
+                let mut copy = through_every_form(&object);
+                assert_eq!(copy.shape().params.tightening, tightening);
+                // And so it goes on by the same law.
+                if expansion > 0 {
+                    let mut same = Rng::new(5);
+                    grow(&mut object, &mut same, |o| o.totals().0 == filters + 3);
+                    grow(&mut copy, &mut Rng::new(5), |o| o.totals().0 == filters + 3);
+                    assert!(dump_of(&copy) == dump_of(&object), "{params:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn every_form_is_as_the_description_says() {
+    let mut rng = Rng::new(1);
+    for filters in [1, 2, 7, 30] {
+        let seed = rng.seed();
+        let mut object = object(&params(4, 0.1, 1), seed);
+        grow(&mut object, &mut rng, |object| object.totals().0 == filters);
+        let draft = Draft {
+            expansion: 1,
+            tightening: HALF_OF_OURS,
+            seed_is_random: 1,
+            filters: object
+                .views()
+                .map(|filter| FilterDraft {
+                    version: 1,
+                    bitmap_bytes: None,
+                    hashes: filter.hashes(),
+                    seed: *seed.as_bytes(),
+                    bitmap: bitmap(&filter).to_vec(),
+                    cut: None,
+                    length: None,
+                    capacity: filter.capacity(),
+                    items: filter.items(),
+                })
+                .collect(),
+            ..Draft::valid()
+        };
+        assert!(dump_of(&object) == draft.dump());
+        assert!(header_of(&object) == draft.header());
+        assert_eq!(fields_of(&object), draft.rdb());
+        // Unequal items would show if those of the last filter went to another.
+        let decoded = dump::decode(&draft.dump()).unwrap();
+        assert_eq!(items(&decoded), items(&object));
+        assert_eq!(items(&read(draft.rdb()).unwrap()), items(&object));
+    }
+}
+
+/// What is unusual and still an object: it is read, and comes out as it went in.
+#[test]
+fn what_is_odd_is_kept_as_it_is() {
+    type Change = fn(&mut Draft);
+    let odd: [(&str, Change); 11] = [
+        ("as it is", |_| ()),
+        ("one hash", |d| d.filters[1].hashes = 1),
+        ("1100 hashes", |d| d.filters[1].hashes = 1100),
+        ("no items in the newest", |d| d.filters[1].items = 0),
+        ("newest is full", |d| d.filters[1].items = 6),
+        ("smaller newest filter", |d| {
+            (d.filters[1].capacity, d.filters[1].items) = (1, 1);
+        }),
+        ("largest capacity", |d| {
+            d.filters[1].capacity = (1 << 63) - 1 - 3;
+        }),
+        ("largest expansion", |d| d.expansion = u64::from(u32::MAX)),
+        ("rates at their ends", |d| {
+            (d.error_rate, d.tightening) = (5e-324, 1.0 - f64::EPSILON / 2.0);
+        }),
+        ("another seed", |d| {
+            d.seed_is_random = 1;
+            d.filters[0].seed = [0; 32];
+            d.filters[1].seed = [0; 32];
+        }),
+        ("saturated", |d| {
+            (d.expansion, d.filters[1].items) = (0, 1_000_000);
+        }),
+    ];
+    for (name, change) in odd {
+        let draft = Draft::with(change);
+        let decoded = dump::decode(&draft.dump()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(dump_of(&decoded) == draft.dump(), "{name}");
+        let read = read(draft.rdb()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(fields_of(&read), draft.rdb(), "{name}");
+        let partial = begin_partial(&draft.header()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let pieces: Vec<_> = partial.pieces().collect();
+        assert!(pieces == [(1, &draft.header()[..])], "{name}");
+        survives_use(decoded);
+        survives_use(read);
+    }
+}
+
+/// The flag says where the seed came from; a drawn one may be the fixed one by chance or by
+/// wish, and is written as such from then on.
+#[test]
+fn a_drawn_seed_may_be_the_fixed_one() {
+    let draft = Draft::with(|d| d.seed_is_random = 1);
+    let expected = Draft::valid();
+    let decoded = dump::decode(&draft.dump()).unwrap();
+    assert!(dump_of(&decoded) == expected.dump());
+    assert_eq!(fields_of(&read(draft.rdb()).unwrap()), expected.rdb());
+}
+
+#[test]
+fn any_object_is_the_same_after_a_round_trip() {
+    let mut rng = Rng::new(3);
+    for _ in 0..200 {
+        let capacity = 1 + rng.below(50) as u64;
+        let expansion = *rng.pick(&[0, 1, 2, 5]);
+        let rate = *rng.pick(&[0.4, 0.01, 1e-7]);
+        let mut object = object(&params(capacity, rate, expansion), rng.seed());
+        let mut items = Vec::new();
+        for _ in 0..rng.below(300) {
+            let item = rng.bytes(8);
+            let added = object.add(&item, Time::default(), None, || Limits::NONE);
+            added.unwrap();
+            items.push(item);
+        }
+        let expected = dump_of(&object);
+        assert_eq!(dump::encoded_len(&object), Some(expected.len()));
+        for copy in [
+            dump::decode(&expected).unwrap(),
+            read(fields_of(&object)).unwrap(),
+        ] {
+            assert!(dump_of(&copy) == expected);
+            assert_eq!(fields_of(&copy), fields_of(&object));
+            assert_eq!(copy.shape(), object.shape());
+            assert_eq!(copy.memory_bytes(), object.memory_bytes());
+            assert!(items.iter().all(|item| has(&copy, item)));
+        }
+    }
+}

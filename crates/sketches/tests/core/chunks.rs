@@ -1,0 +1,453 @@
+//! Objects piece by piece: what SCANDUMP returns, LOADCHUNK takes, and what lies between.
+
+use valkeybloom_sketches::CHUNK_BYTES;
+use valkeybloom_sketches::bloom::chunks::{self, Partial, Piece, Value};
+use valkeybloom_sketches::bloom::{Dialect, Limits, Object};
+use valkeybloom_sketches::{DecodeError, Seed};
+
+use crate::support::{
+    Field, Rng, Stream, begin_partial, bitmap, bitmaps, blob, dump_of, filters, grow, header_of,
+    object, of_filters, params, partial, read_value,
+};
+
+/// The pairs that SCANDUMP answers, from cursor 0 to the last one that holds anything.
+fn dumped(object: &Object) -> Vec<(u64, Vec<u8>)> {
+    let mut pairs = Vec::new();
+    let mut cursor = 0;
+    loop {
+        let (next, piece) = chunks::piece(object, cursor).unwrap();
+        if next == 0 {
+            assert!(piece.bytes().is_empty());
+            return pairs;
+        }
+        assert!(matches!(piece, Piece::Header(_)) == (cursor == 0));
+        assert!(!piece.bytes().is_empty());
+        pairs.push((next, piece.bytes().to_vec()));
+        cursor = next;
+    }
+}
+
+fn begun(object: &Object) -> Partial {
+    begin_partial(&header_of(object)).unwrap()
+}
+
+/// An object whose bitmaps are of these lengths, of random bits. (To have filters of many megabytes
+/// without adding millions of items.)
+fn of_bitmaps(lengths: &[usize], rng: &mut Rng) -> Object {
+    let seed = rng.seed();
+    let filters = lengths.iter().map(|length| {
+        let items = *length as u64;
+        (blob(7, &seed, &rng.bytes(*length)), items, items)
+    });
+    of_filters(2, &filters.collect::<Vec<_>>())
+}
+
+/// A small object with some filters, none of them as large as another.
+fn small() -> Object {
+    let mut rng = Rng::new(1);
+    let mut object = object(&params(4, 0.01, 2), rng.seed());
+    grow(&mut object, &mut rng, |object| object.totals().0 == 3);
+    object
+}
+
+/// Loads pairs, of which the last must make the object complete and no other.
+#[track_caller]
+fn load(pairs: &[(u64, Vec<u8>)]) -> Object {
+    let (cursor, header) = &pairs[0];
+    assert_eq!(*cursor, 1);
+    let mut partial = begin_partial(header).unwrap();
+    let (last, chunks) = pairs[1..].split_last().unwrap();
+    for (cursor, chunk) in chunks {
+        let object = partial.load(*cursor, chunk).unwrap();
+        assert!(object.is_none(), "done at {cursor}");
+    }
+    partial
+        .load(last.0, &last.1)
+        .unwrap()
+        .expect("chunks are lacking")
+}
+
+#[test]
+fn a_small_object_is_a_header_and_a_chunk_for_each_filter() {
+    let object = small();
+    let pairs = dumped(&object);
+    assert_eq!(pairs.len(), 1 + 3);
+    let mut cursor = 1;
+    for (filter, (next, chunk)) in object.views().zip(&pairs[1..]) {
+        cursor += bitmap(&filter).len() as u64;
+        assert_eq!(*next, cursor);
+        assert_eq!(chunk, &*bitmap(&filter));
+    }
+    let loaded = load(&pairs);
+    assert!(dump_of(&loaded) == dump_of(&object));
+    assert_eq!(loaded.memory_bytes(), object.memory_bytes());
+    // The least one: a filter of one byte, nothing in it.
+    let least = crate::support::object(&params(1, 0.5, 0), Seed::FIXED);
+    assert_eq!(bitmap(&filters(&least)[0]).len(), 1);
+    let pairs = dumped(&least);
+    assert_eq!(pairs[1..], [(2, vec![0])]);
+    assert!(dump_of(&load(&pairs)) == dump_of(&least));
+}
+
+#[test]
+fn a_header_is_small_whatever_the_size() {
+    let mut rng = Rng::new(2);
+    let object = of_bitmaps(&[CHUNK_BYTES * 2, CHUNK_BYTES], &mut rng);
+    assert_eq!(header_of(&object).len(), 30 + 2 * (45 + 24));
+}
+
+#[test]
+fn chunks_are_of_4_mib_at_most_and_end_where_a_filter_ends() {
+    assert_eq!(CHUNK_BYTES, 4 * 1024 * 1024);
+    let mut rng = Rng::new(3);
+    let lengths = [
+        CHUNK_BYTES * 2 + 5,
+        1,
+        CHUNK_BYTES,
+        CHUNK_BYTES - 1,
+        7,
+        CHUNK_BYTES + 1,
+    ];
+    let object = of_bitmaps(&lengths, &mut rng);
+    let pairs = dumped(&object);
+    let sizes: Vec<usize> = pairs[1..].iter().map(|(_, chunk)| chunk.len()).collect();
+    let expected = [
+        CHUNK_BYTES,
+        CHUNK_BYTES,
+        5,
+        1,
+        CHUNK_BYTES,
+        CHUNK_BYTES - 1,
+        7,
+        CHUNK_BYTES,
+        1,
+    ];
+    assert_eq!(sizes, expected);
+    assert!(
+        pairs[1..]
+            .iter()
+            .flat_map(|(_, chunk)| chunk)
+            .eq(&bitmaps(&object))
+    );
+    let mut cursor = 1;
+    for (next, chunk) in &pairs[1..] {
+        cursor += chunk.len() as u64;
+        assert_eq!(*next, cursor);
+    }
+    let loaded = load(&pairs);
+    assert!(dump_of(&loaded) == dump_of(&object));
+    assert_eq!(loaded.memory_bytes(), object.memory_bytes());
+
+    // What has come so far lies in the same pairs.
+    let mut partial = begun(&object);
+    for (index, (cursor, chunk)) in pairs.iter().enumerate().skip(1) {
+        let so_far = pairs[..index].iter().map(|(c, chunk)| (*c, &chunk[..]));
+        assert!(partial.pieces().eq(so_far));
+        let _ = partial.load(*cursor, chunk).unwrap();
+    }
+}
+
+#[test]
+fn any_cursor_gives_what_lies_behind_it_up_to_the_filters_end() {
+    let object = small();
+    let all = bitmaps(&object);
+    let mut ends = Vec::new();
+    for filter in object.views() {
+        ends.push(ends.last().unwrap_or(&0) + bitmap(&filter).len());
+    }
+    for offset in 0..all.len() {
+        let end = *ends.iter().find(|end| **end > offset).unwrap();
+        let (next, piece) = chunks::piece(&object, offset as u64 + 1).unwrap();
+        assert_eq!(next, end as u64 + 1);
+        assert_eq!(piece.bytes(), &all[offset..end]);
+    }
+    let past = all.len() as u64 + 1;
+    for cursor in [past, past + 1, 1 << 32, 1 << 63, u64::MAX - 1, u64::MAX] {
+        let (next, piece) = chunks::piece(&object, cursor).unwrap();
+        assert_eq!(next, 0);
+        assert!(piece.bytes().is_empty());
+    }
+}
+
+/// Whoever splits a dump otherwise, into pieces of any size, is served as well.
+#[test]
+fn chunks_of_any_size_load() {
+    let object = small();
+    for size in [1, 2, 3, 7, 1000] {
+        let mut pairs = vec![(1, header_of(&object))];
+        let mut cursor = 1;
+        for filter in object.views() {
+            for chunk in bitmap(&filter).chunks(size) {
+                cursor += chunk.len() as u64;
+                pairs.push((cursor, chunk.to_vec()));
+            }
+        }
+        assert!(dump_of(&load(&pairs)) == dump_of(&object));
+    }
+}
+
+/// What a partial object holds: the pieces that would build it again.
+fn state(partial: &Partial) -> Vec<(u64, Vec<u8>)> {
+    let pieces = partial.pieces();
+    pieces
+        .map(|(cursor, bytes)| (cursor, bytes.to_vec()))
+        .collect()
+}
+
+#[test]
+fn a_chunk_that_does_not_continue_changes_nothing() {
+    let object = small();
+    let all = bitmaps(&object);
+    let ends: Vec<usize> = object
+        .views()
+        .scan(0, |end, filter| {
+            *end += bitmap(&filter).len();
+            Some(*end)
+        })
+        .collect();
+    let mut partial = begun(&object);
+    for offset in 0..all.len() {
+        let end = *ends.iter().find(|end| **end > offset).unwrap();
+        let before = state(&partial);
+        let at = offset as u64 + 1;
+        let next = &all[offset..=offset];
+        let order = DecodeError::Malformed("chunk out of order");
+        let across = DecodeError::Malformed("chunk across a filter's end");
+        let mut refused = |name: &str, expected, cursor: u64, chunk: &[u8]| {
+            let error = partial.load(cursor, chunk).err();
+            assert_eq!(error, Some(expected), "{name} at {offset}");
+            assert!(state(&partial) == before, "{name} at {offset}");
+        };
+        refused("empty", order, at, &[]);
+        refused("empty, further on", order, at + 1, &[]);
+        refused("a gap of one", order, at + 2, next);
+        refused("a gap", order, at + 1000, next);
+        refused("the last one again", order, at, next);
+        refused("cursor of its start", order, at, &all[offset..end]);
+        refused("cursor 0", order, 0, next);
+        refused("cursor 1", order, 1, next);
+        refused("cursor 1 and the header", order, 1, &header_of(&object));
+        refused("last cursor", order, u64::MAX, next);
+        refused("longer than its cursor", order, at, &vec![0; offset + 1]);
+        if offset > 0 {
+            refused("overlap", order, at + 1, &all[offset - 1..=offset]);
+            refused("from the start", order, at, &all[..offset]);
+        }
+        let mut long = all[offset..end].to_vec();
+        long.push(0);
+        refused("one too long", across, at + long.len() as u64, &long);
+        if end < all.len() {
+            let rest = &all[offset..];
+            refused("across", across, at + rest.len() as u64, rest);
+        }
+        let huge = vec![0; all.len() + 1000];
+        refused("much too long", across, at + huge.len() as u64, &huge);
+
+        // What was loaded stands, and the right one goes on from there.
+        let loaded = partial.load(at + 1, next).unwrap();
+        assert_eq!(loaded.is_some(), offset + 1 == all.len());
+        if let Some(loaded) = loaded {
+            assert!(dump_of(&loaded) == dump_of(&object));
+        }
+    }
+    let behind = all.len() as u64 + 2;
+    let error = partial.load(behind, &[0]).err();
+    assert_eq!(error, Some("chunk behind the last one".into()));
+}
+
+fn written(partial: &Partial) -> Stream {
+    let mut stream = Stream::default();
+    partial.write_rdb(&mut stream);
+    stream
+}
+
+fn read(stream: Stream) -> Result<Partial, DecodeError> {
+    let mark = stream.0.front();
+    assert_eq!(mark, Some(&Field::Uint(0)), "the count that no object has");
+    read_value(Dialect::Bloomfltr, 1, stream).map(partial)
+}
+
+#[test]
+fn a_partial_object_is_written_read_and_copied_at_every_stage() {
+    let mut rng = Rng::new(4);
+    for lengths in [&[1][..], &[5], &[3, 1, 4], &[2, 2], &[1, 1, 1, 1]] {
+        let object = of_bitmaps(lengths, &mut rng);
+        let all = bitmaps(&object);
+        let mut partial = begun(&object);
+        for (offset, byte) in all.iter().enumerate() {
+            let before = state(&partial);
+            let come: Vec<u8> = before[1..].iter().flat_map(|(_, c)| c.clone()).collect();
+            assert!(come == all[..offset]);
+            let copies = [
+                read(written(&partial)).unwrap(),
+                partial.try_clone().unwrap(),
+            ];
+            for mut copy in copies {
+                assert!(state(&copy) == before, "at {offset} of {lengths:?}");
+                assert_eq!(written(&copy), written(&partial));
+                // A copy goes on by itself to the same end.
+                for (offset, byte) in all.iter().enumerate().skip(offset) {
+                    let loaded = copy.load(offset as u64 + 2, &[*byte]).unwrap();
+                    assert_eq!(loaded.is_some(), offset + 1 == all.len());
+                    if let Some(loaded) = loaded {
+                        assert!(dump_of(&loaded) == dump_of(&object));
+                    }
+                }
+            }
+            assert!(state(&partial) == before, "a copy is not of its own");
+            let _ = partial.load(offset as u64 + 2, &[*byte]).unwrap();
+        }
+    }
+}
+
+#[test]
+fn fields_of_a_partial_object_are_the_header_and_what_came_of_each_filter() {
+    let mut rng = Rng::new(5);
+    let object = of_bitmaps(&[4, 3], &mut rng);
+    let all = bitmaps(&object);
+    let mut partial = begun(&object);
+    let fields = |chunks: &[&[u8]]| {
+        let mut fields = vec![Field::Uint(0), Field::Bytes(header_of(&object))];
+        fields.extend(chunks.iter().map(|c| Field::Bytes(c.to_vec())));
+        Stream(fields.into())
+    };
+    assert_eq!(written(&partial), fields(&[&[]]));
+    let _ = partial.load(3, &all[..2]).unwrap();
+    assert_eq!(written(&partial), fields(&[&all[..2]]));
+    let _ = partial.load(5, &all[2..4]).unwrap();
+    assert_eq!(written(&partial), fields(&[&all[..4], &[]]));
+    let _ = partial.load(6, &all[4..5]).unwrap();
+    assert_eq!(written(&partial), fields(&[&all[..4], &all[4..5]]));
+
+    // Fields that no half loaded object has.
+    let refused = |stream: Stream| read(stream).err().unwrap();
+    let truncated = DecodeError::Truncated;
+    assert_eq!(refused(Stream([Field::Uint(0)].into())), truncated);
+    assert_eq!(refused(fields(&[])), truncated);
+    assert_eq!(refused(fields(&[&all[..4]])), truncated);
+    let complete = "complete object among the half loaded".into();
+    assert_eq!(refused(fields(&[&all[..4], &all[4..]])), complete);
+    let across = "chunk across a filter's end".into();
+    assert_eq!(refused(fields(&[&all[..5]])), across);
+    assert_eq!(refused(fields(&[&all[..4], &all])), across);
+    let mut wrong = fields(&[&[]]);
+    wrong.0[1] = Field::Bytes(dump_of(&object));
+    assert_eq!(refused(wrong), DecodeError::UnsupportedVersion);
+    for index in [1, 2] {
+        let mut wrong = fields(&[&[]]);
+        wrong.0[index] = Field::Uint(7);
+        assert_eq!(refused(wrong), truncated);
+    }
+}
+
+/// The header of an object whose filters claim bitmaps of these lengths.
+fn claim(lengths: &[u64]) -> Vec<u8> {
+    let mut header = vec![0x81, 2, 0, 0, 0];
+    header.extend(0.01_f64.to_le_bytes());
+    header.extend(0.5_f64.to_le_bytes());
+    header.push(0);
+    header.extend((lengths.len() as u64).to_le_bytes());
+    for length in lengths {
+        header.extend(45_u64.to_le_bytes());
+        header.push(1);
+        header.extend(length.to_le_bytes());
+        header.extend(7_u32.to_le_bytes());
+        header.extend(Seed::FIXED.as_bytes());
+        header.extend(1_u64.to_le_bytes());
+        header.extend(1_u64.to_le_bytes());
+    }
+    header
+}
+
+/// Memory is taken for what came, never for what is claimed: this would need 2⁵⁸ bytes.
+#[test]
+fn memory_grows_with_what_came() {
+    for lengths in [
+        &[1 << 40][..],
+        &[1 << 58],
+        &[1000, 1 << 58],
+        &[1 << 32; 100],
+    ] {
+        let header = claim(lengths);
+        let mut partial = begin_partial(&header).unwrap();
+        let start = partial.memory_bytes();
+        assert!(start >= header.len() as u64);
+        assert!(start < 500 + 4 * header.len() as u64, "{start} at first");
+        let mut come = 0;
+        for chunk in [1, 10, 989, 4096, 10_000, 100, 1, 65_536] {
+            let chunk = vec![0xff; chunk];
+            come += chunk.len() as u64;
+            let _ = partial.load(come + 1, &chunk).unwrap();
+            let bytes = partial.memory_bytes();
+            assert!(bytes >= start + come, "{bytes} for {come}");
+            assert!(bytes <= start + 2 * come + 45, "{bytes} for {come}");
+        }
+        // Nor is it taken by what was written and comes back.
+        for copy in [
+            read(written(&partial)).unwrap(),
+            partial.try_clone().unwrap(),
+        ] {
+            let bytes = copy.memory_bytes();
+            assert!(bytes >= start + come, "{bytes} for {come}");
+            assert!(bytes <= start + 2 * come + 45, "{bytes} for {come}");
+        }
+    }
+}
+
+#[test]
+fn no_more_room_is_taken_than_a_filter_lacks() {
+    let header = claim(&[3000]);
+    let mut partial = begin_partial(&header).unwrap();
+    let start = partial.memory_bytes();
+    let mut come = 0;
+    for chunk in [vec![0; 2000], vec![0; 500], vec![0; 499]] {
+        come += chunk.len() as u64;
+        let _ = partial.load(come + 1, &chunk).unwrap();
+        assert!(partial.memory_bytes() <= start + 3000);
+    }
+}
+
+#[test]
+fn limits_admit_a_header_where_they_would_admit_its_object() {
+    let object = small();
+    let header = header_of(&object);
+    let sizes = || object.views().map(|f| f.geometry().blob_bytes());
+    let newest = sizes().last().unwrap();
+    assert!(sizes().all(|bytes| bytes <= newest));
+    let total = object.memory_bytes();
+    let admitted = |filter_bytes, object_bytes| {
+        let limits = Limits {
+            filter_bytes,
+            object_bytes,
+            saturate: false,
+        };
+        let admitted = match chunks::begin(&header, limits) {
+            Ok(value) => matches!(value, Value::Partial(_)),
+            // Not an error of decoding.
+            Err(None) => false,
+            Err(Some(error)) => panic!("{error}"),
+        };
+        assert_eq!(admitted, object.is_within(limits));
+        admitted
+    };
+    assert!(admitted(newest, total));
+    assert!(!admitted(newest - 1, total));
+    assert!(!admitted(newest, total - 1));
+    assert!(!admitted(0, u64::MAX));
+    assert!(!admitted(u64::MAX, 0));
+}
+
+/// What is no header is refused as such before limits are looked at.
+#[test]
+fn a_bad_header_is_an_error_of_decoding() {
+    let nothing = Limits {
+        filter_bytes: 0,
+        object_bytes: 0,
+        saturate: false,
+    };
+    let header = header_of(&small());
+    for end in 0..header.len() {
+        let error = chunks::begin(&header[..end], nothing).err().unwrap();
+        assert_eq!(error, Some(DecodeError::Truncated));
+    }
+}

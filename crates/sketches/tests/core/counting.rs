@@ -1,0 +1,353 @@
+//! Counters against a multiset: how often each item was added and not removed. Only what the multiset
+//! holds is removed, and nothing that it holds may ever be denied.
+
+use std::collections::HashMap;
+
+use valkeybloom_sketches::Seed;
+use valkeybloom_sketches::bloom::{Added, Cells, Limits, MergeError, Object, Refusal, Time};
+
+use crate::support::{
+    NO_CLOCK, ROOMY, Rng, bitmap, bitmaps, counting, dump_of, grow, has_each, object, object_of,
+    params, through_every_form, windowed,
+};
+
+fn bytes(item: u64) -> [u8; 8] {
+    item.to_le_bytes()
+}
+
+fn add(object: &mut Object, item: u64, id: Option<u64>) -> Result<Added, Refusal> {
+    object.add(&bytes(item), Time::default(), id, || Limits::NONE)
+}
+
+fn remove(object: &mut Object, item: u64, id: Option<u64>) -> bool {
+    object.remove(&bytes(item), id)
+}
+
+fn has(object: &Object, item: u64) -> bool {
+    object.contains(&bytes(item), NO_CLOCK)
+}
+
+fn count(object: &Object, item: u64) -> u64 {
+    object.count(&bytes(item))
+}
+
+fn is_zero(object: &Object) -> bool {
+    bitmaps(object).iter().all(|cells| *cells == 0)
+}
+
+/// Whether no counter is in use, but for those that are full, which stay. (An item whose positions are all the
+/// same fills one alone.)
+fn is_zero_or_full(object: &Object) -> bool {
+    bitmaps(object).iter().all(|cells| {
+        [cells & 15, cells >> 4]
+            .iter()
+            .all(|cell| [0, 15].contains(cell))
+    })
+}
+
+/// An object and how often each item is in it.
+struct Model {
+    object: Object,
+    counts: HashMap<u64, u64>,
+    refused: u64,
+    removed: u64,
+}
+
+impl Model {
+    fn new(object: Object) -> Self {
+        Self {
+            object,
+            counts: HashMap::new(),
+            refused: 0,
+            removed: 0,
+        }
+    }
+
+    fn add(&mut self, item: u64) {
+        let claimed = has(&self.object, item);
+        let before = count(&self.object, item);
+        let added = add(&mut self.object, item, None).unwrap();
+        assert_eq!(added == Added::New, !claimed);
+        assert_ne!(added, Added::Present);
+        assert!(count(&self.object, item) > before || before >= 15);
+        *self.counts.entry(item).or_insert(0) += 1;
+    }
+
+    fn remove(&mut self, item: u64) {
+        let Some(held) = self.counts.get_mut(&item).filter(|held| **held > 0) else {
+            return;
+        };
+        let before = count(&self.object, item);
+        if remove(&mut self.object, item, None) {
+            *held -= 1;
+            self.removed += 1;
+            let after = count(&self.object, item);
+            assert!(after < before, "{before}, then {after}");
+        } else {
+            self.refused += 1;
+            assert_eq!(count(&self.object, item), before);
+        }
+    }
+
+    fn check(&self) {
+        for (item, held) in &self.counts {
+            let (found, told) = (has(&self.object, *item), count(&self.object, *item));
+            assert!(found || *held == 0, "item {item} denied, {held} of it");
+            assert_eq!(found, told > 0);
+            assert!(told >= (*held).min(15), "{told} of item {item}, not {held}");
+        }
+        let keys: Vec<_> = self.counts.keys().map(|item| bytes(*item)).collect();
+        let claims = has_each(&self.object, keys.iter().map(|key| &key[..]));
+        let alone = self.counts.keys().map(|item| has(&self.object, *item));
+        assert!(alone.eq(claims));
+    }
+}
+
+#[test]
+fn random_sequences_deny_nothing_that_the_multiset_holds() {
+    let mut rng = Rng::new(1);
+    for (capacity, rate, expansion) in [
+        (1, 0.3, 1),
+        (5, 0.5, 2),
+        (20, 0.2, 1),
+        (100, 0.05, 2),
+        (100, 0.9, 0),
+        (300, 0.01, 1),
+    ] {
+        for _ in 0..4 {
+            let shape = counting(params(capacity, rate, expansion));
+            let seed = rng.seed();
+            let mut model = Model::new(object_of(&shape, seed));
+            let items = (capacity * 10).clamp(40, 1_000);
+            for step in 0..6_000 {
+                // Few items are added very often.
+                let item = match rng.below(10) {
+                    0 => rng.next() % 4,
+                    _ => rng.next() % items,
+                };
+                match rng.below(200) {
+                    0..110 => model.add(item),
+                    110..195 => model.remove(item),
+                    195 | 196 => model.object = through_every_form(&model.object),
+                    197 if step % 7 == 0 => {
+                        let mut other = Model::new(object_of(&shape, seed));
+                        for _ in 0..rng.below(100) {
+                            other.add(rng.next() % items);
+                        }
+                        let both = [&model.object, &other.object];
+                        match Object::merged(&both, ROOMY) {
+                            Ok(merged) => model.object = merged,
+                            Err(error) => {
+                                assert_eq!(error, MergeError::Rates);
+                                continue;
+                            }
+                        }
+                        // At least as often as in either of them.
+                        for (item, held) in other.counts {
+                            let both = model.counts.entry(item).or_insert(0);
+                            *both = held.max(*both);
+                        }
+                        model.object = through_every_form(&model.object);
+                    }
+                    _ => model.check(),
+                }
+            }
+            model.check();
+            assert!(model.removed > 30, "{} were removed", model.removed);
+        }
+    }
+}
+
+/// A full counter no longer knows how often it was raised: it stays, and nothing is removed.
+#[test]
+fn full_counters_stay() {
+    for adds in [14, 15, 16, 40] {
+        let mut object = object_of(&counting(params(10, 0.001, 2)), Seed::FIXED);
+        assert_eq!(add(&mut object, 1, None), Ok(Added::New));
+        for _ in 1..adds {
+            assert_eq!(add(&mut object, 1, None), Ok(Added::Again));
+        }
+        assert_eq!(object.items(NO_CLOCK), 1);
+        assert_eq!(count(&object, 1), adds.min(15));
+        let before = dump_of(&object);
+        for left in (0..adds).rev() {
+            assert_eq!(remove(&mut object, 1, None), adds < 15);
+            assert_eq!(count(&object, 1), if adds < 15 { left } else { 15 });
+        }
+        assert_eq!(dump_of(&object) == before, adds >= 15);
+        assert_eq!(has(&object, 1), adds >= 15);
+        assert_eq!(is_zero(&object), adds < 15);
+        assert!(!remove(&mut object, 1, None));
+    }
+}
+
+/// Of an item some of whose counters are full, those of others, the rest tell how often it was counted.
+#[test]
+fn an_item_that_shares_full_counters_is_removed() {
+    let mut object = object_of(&counting(params(20, 0.3, 0)), Seed::FIXED);
+    for _ in 0..20 {
+        add(&mut object, 1, None).unwrap();
+    }
+    let mut shared = 0;
+    for item in 2..4000 {
+        if !has(&object, item) {
+            let full = |object: &Object| -> u32 {
+                let cells = bitmaps(object);
+                cells
+                    .iter()
+                    .map(|c| u32::from(c & 15 == 15) + u32::from(c >> 4 == 15))
+                    .sum()
+            };
+            let in_use = |object: &Object| -> usize {
+                let cells = bitmaps(object);
+                cells
+                    .iter()
+                    .map(|c| usize::from(c & 15 > 0) + usize::from(c >> 4 > 0))
+                    .sum()
+            };
+            let before = (full(&object), in_use(&object), dump_of(&object));
+            add(&mut object, item, None).unwrap();
+            let hashes = object.views().map(|f| f.hashes()).sum::<u32>() as usize;
+            shared += u32::from(in_use(&object) < before.1 + hashes);
+            assert!(remove(&mut object, item, None), "item {item}");
+            assert!(dump_of(&object) == before.2 && full(&object) == before.0);
+        }
+    }
+    assert!(shared > 20, "{shared} shared a counter");
+    assert!(has(&object, 1));
+}
+
+#[test]
+fn what_is_not_claimed_is_not_removed() {
+    let mut object = object_of(&counting(params(10, 0.001, 2)), Seed::FIXED);
+    assert!(!remove(&mut object, 1, None));
+    add(&mut object, 1, None).unwrap();
+    assert!(!remove(&mut object, 2, None));
+    assert!(!remove(&mut object, 1, Some(1)), "no ids were given");
+    assert!(remove(&mut object, 1, None));
+    assert!(!remove(&mut object, 1, None));
+    assert_eq!(object.totals(), (1, 0, 10));
+    // Bits are not taken back.
+    let mut bits = object_of(&windowed(params(10, 0.001, 2), 10, 2), Seed::FIXED);
+    add(&mut bits, 1, None).unwrap();
+    assert!(!remove(&mut bits, 1, None));
+    assert!(bits.contains(&bytes(1), || 0));
+    assert_eq!(count(&bits, 1), 0, "bits do not count");
+}
+
+/// All that was added is removed again: what stays is what more than one filter claims, and that is
+/// no more than the rate.
+#[test]
+#[allow(clippy::cast_precision_loss, reason = "counts are small")]
+fn few_removals_are_ambiguous() {
+    for (capacity, expansion, filters, rate) in [
+        (1_000, 2, 5, 0.01),
+        (2_000, 1, 6, 0.05),
+        (500, 2, 6, 0.001),
+        (20_000, 2, 1, 0.1),
+    ] {
+        let mut rng = Rng::new(capacity);
+        let (mut asked, mut refused) = (0.0, 0.0);
+        for _ in 0..4 {
+            let shape = counting(params(capacity, rate, expansion));
+            let mut object = object_of(&shape, rng.seed());
+            let mut items = Vec::new();
+            while object.totals().0 < filters || object.totals().1 < object.totals().2 {
+                let item = rng.next();
+                add(&mut object, item, None).unwrap();
+                items.push(item);
+            }
+            let left = items
+                .iter()
+                .filter(|item| !remove(&mut object, **item, None));
+            let left = left.count();
+            assert_eq!(is_zero_or_full(&object), left == 0, "{left} are left");
+            assert!(filters > 1 || left == 0, "{left} of one filter");
+            asked += items.len() as f64;
+            refused += left as f64;
+        }
+        // Each is held by one filter, and the others claim it at their own rates.
+        let most = asked * rate;
+        let bound = most + 4.0 * (most * (1.0 - rate)).sqrt();
+        assert!(refused <= bound, "{refused} of {asked} at {rate}");
+        assert!(refused > 0.0 || filters == 1 || rate <= 0.001);
+    }
+}
+
+/// Adding and removing for ever needs no more filters than what is held at one time.
+#[test]
+fn steady_churn_does_not_grow_the_stack() {
+    for (expansion, held, filters) in [(2, 900, 1), (2, 6_000, 3), (1, 2_500, 3)] {
+        let mut rng = Rng::new(held);
+        let mut object = object_of(&counting(params(1_000, 0.01, expansion)), rng.seed());
+        let mut items: Vec<u64> = Vec::new();
+        while items.len() as u64 != held {
+            items.push(rng.next());
+            add(&mut object, items[items.len() - 1], None).unwrap();
+        }
+        assert_eq!(object.totals().0, filters);
+        for _ in 0..150_000 {
+            let place = rng.below(items.len());
+            if remove(&mut object, items[place], None) {
+                items[place] = rng.next();
+                add(&mut object, items[place], None).unwrap();
+            }
+        }
+        assert_eq!(object.totals().0, filters, "with {held} held");
+        assert!(items.iter().all(|item| has(&object, *item)));
+    }
+}
+
+/// The rate of what is held, however often it was replaced.
+#[test]
+fn steady_churn_keeps_the_rate() {
+    for (rate, held) in [(0.01, 2_500), (0.05, 9_500)] {
+        let mut rng = Rng::new(held);
+        let mut object = object_of(&counting(params(1_000, rate, 1)), rng.seed());
+        let mut items: Vec<u64> = Vec::new();
+        while items.len() as u64 != held {
+            items.push(rng.next());
+            add(&mut object, items[items.len() - 1], None).unwrap();
+        }
+        for _ in 0..600_000 {
+            let place = rng.below(items.len());
+            if remove(&mut object, items[place], None) {
+                items[place] = rng.next();
+                add(&mut object, items[place], None).unwrap();
+            }
+        }
+        let told = object.items(NO_CLOCK);
+        assert!(told.abs_diff(held) <= held / 10, "{told} of {held}");
+        let found = (0..100_000).filter(|_| has(&object, rng.next())).count();
+        let found = u32::try_from(found).unwrap();
+        assert!(
+            f64::from(found) <= 100_000.0 * rate * 1.1,
+            "{found} at {rate}"
+        );
+    }
+}
+
+#[test]
+#[allow(clippy::cast_precision_loss, reason = "sizes are small")]
+fn counters_take_four_times_the_memory_of_bits() {
+    let mut rng = Rng::new(4);
+    let params = params(50_000, 0.01, 2);
+    let mut bits = object(&params, Seed::FIXED);
+    grow(&mut bits, &mut rng, |object| object.totals().0 == 3);
+    let mut counters = object_of(&counting(params), Seed::FIXED);
+    while counters.totals().0 < 3 {
+        add(&mut counters, rng.next(), None).unwrap();
+    }
+    let times = counters.memory_bytes() as f64 / bits.memory_bytes() as f64;
+    assert!((3.9..4.1).contains(&times), "{times} times");
+    for (counters, bits) in counters.views().zip(bits.views()) {
+        // Somewhat more, for what their number of items may be wrong by.
+        let more = counters.positions() as f64 / bits.positions() as f64;
+        assert!((1.0..1.01).contains(&more), "{more}");
+        assert_eq!(counters.hashes(), bits.hashes());
+        assert_eq!(
+            bitmap(&counters).len() as u64 * 8 / counters.positions(),
+            Cells::Counters.bits()
+        );
+    }
+}

@@ -1,0 +1,183 @@
+//! Objects of hundreds of filters and more: against the rules written down once more, and the work that they take.
+
+use valkeybloom_sketches::cuckoo::wire;
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, StoredOutline};
+use valkeybloom_sketches::work;
+
+use crate::support::Rng;
+
+use super::naive::Naive;
+use super::{assert_same, fields_of, object, read};
+
+/// An object without slots, of as many filters of one size.
+fn claimed(filters: u64, buckets: u64, bucket_size: u16) -> Cuckoo {
+    let mut header = wire::write_header(&object(4, 2, 20, 1));
+    header[8..16].copy_from_slice(&buckets.to_le_bytes());
+    header[24..32].copy_from_slice(&filters.to_le_bytes());
+    header[32..34].copy_from_slice(&bucket_size.to_le_bytes());
+    wire::begin(&header, &Limits::NONE).unwrap()
+}
+
+/// Adds, removals, chunks, compaction and reloads beyond the filters that are searched one by one.
+#[test]
+fn a_deep_life_goes_by_the_rules() {
+    let mut rng = Rng::new(76);
+    let mut deepest = 0;
+    for round in 0..12 {
+        let size = *rng.pick(&[1_u8, 2, 3, 17]);
+        let capacity = u64::from(size) << rng.below(3);
+        let mut naive = Naive::new(capacity, size.into(), 20, 1);
+        let empty = naive.filters[0].clone();
+        // Just before summaries, just after, or far after.
+        let filters = *rng.pick(if size > 16 {
+            &[30, 33, 70, 100]
+        } else {
+            &[254, 257, 520, 700]
+        });
+        naive.filters.resize(filters, empty);
+        let buckets = naive.first_buckets;
+        let mut object = claimed(filters as u64, buckets, size.into());
+        let fill = rng.below(4);
+        for number in 0..filters {
+            let slots = &mut naive.filters[number];
+            for slot in slots.iter_mut() {
+                if rng.below(4) < fill {
+                    *slot = u8::try_from(1 + rng.next() % 255).unwrap();
+                    naive.items += 1;
+                }
+            }
+            let end = 1 + (number as u64 + 1) * slots.len() as u64;
+            assert_eq!(wire::load(&mut object, end, slots), Ok(true));
+        }
+        // The header said 0 items.
+        let mut right = fields_of(&object);
+        right.0[2] = crate::support::Field::Uint(naive.items);
+        object = read(right).unwrap();
+        for step in 0..600 {
+            let item = rng.below(300).to_string().into_bytes();
+            match rng.below(20) {
+                0..=9 => {
+                    let items: Vec<_> = (0..rng.below(8))
+                        .map(|_| rng.below(300).to_string().into_bytes())
+                        .collect();
+                    let slices = items.iter().map(Vec::as_slice);
+                    let unless_known = rng.below(2) == 0;
+                    object.add_each(
+                        slices,
+                        unless_known,
+                        || Limits::NONE,
+                        |added| {
+                            added.unwrap();
+                        },
+                    );
+                    for item in &items {
+                        if !unless_known || !naive.has(item) {
+                            assert!(naive.add(item, 2000));
+                        }
+                    }
+                }
+                10..=16 => assert_eq!(object.remove(&item), naive.remove(&item)),
+                17 => {
+                    // Over what is there, so that the number of items stays right.
+                    let number = rng.below(naive.filters.len());
+                    let slots = naive.filters[number].len();
+                    let slot = rng.below(slots);
+                    let before = naive.filters[number][slot];
+                    let byte = u8::try_from(1 + rng.below(255)).unwrap() * u8::from(before > 0);
+                    naive.filters[number][slot] = byte;
+                    let end = 2 + (number * slots + slot) as u64;
+                    assert_eq!(wire::load(&mut object, end, &[byte]), Ok(true));
+                }
+                18 if step % 7 == 0 => {
+                    object.compact();
+                    naive.compact(false);
+                }
+                18 => object = read(fields_of(&object)).unwrap(),
+                _ => object = object.try_clone().unwrap(),
+            }
+            let asked: Vec<_> = (0..9)
+                .map(|n| (n * step).to_string().into_bytes())
+                .collect();
+            let mut own = Vec::new();
+            object.contains_each(asked.iter().map(Vec::as_slice), |has| own.push(has));
+            for (item, own) in asked.iter().zip(own) {
+                assert_eq!(own, naive.has(item), "{round}");
+                assert_eq!(object.contains(item), own);
+                assert_eq!(object.count(item), naive.count(item));
+            }
+            if step % 50 == 0 {
+                assert_same(&object, &naive);
+            }
+            deepest = deepest.max(object.filters().len());
+        }
+        assert_same(&object, &naive);
+    }
+    assert!(deepest > 512, "{deepest} filters");
+}
+
+fn items() -> Vec<[u8; 4]> {
+    (0..10_000_u32).map(u32::to_le_bytes).collect()
+}
+
+/// What steps an item may take.
+const STEPS: u64 = 8000;
+
+/// 38 bytes claimed 65,535 filters, which every item was looked up in.
+#[test]
+fn filters_without_memory_are_not_looked_into() {
+    for bucket_size in [1, 255] {
+        let mut object = claimed(65_535, 2, bucket_size);
+        work::take();
+        object.contains_each(items().iter().map(|i| &i[..]), |has| assert!(!has));
+        let steps = work::take().steps;
+        // All filters are passed over by each batch, at most.
+        assert!(steps < 10_000 * STEPS, "{steps}");
+        object.add_each(
+            items()[..100].iter().map(|i| &i[..]),
+            true,
+            || Limits::NONE,
+            |added| assert!(added.is_ok()),
+        );
+        let steps = work::take().steps;
+        assert!(steps < 100 * STEPS + 3 * 65_535, "{steps}");
+    }
+}
+
+/// As many filters as there may be, of one or two buckets that are full.
+#[test]
+fn the_deepest_objects_are_not_searched_for_each_item() {
+    for (buckets, bucket_size) in [(1_u64, 1_u64), (2, 1), (2, 4), (2, 255)] {
+        let outline = StoredOutline {
+            filters: 65_535,
+            first_buckets: buckets,
+            items: 65_535 * buckets * bucket_size,
+            deletes: 0,
+            bucket_size,
+            max_iterations: 20,
+            expansion: 1,
+        };
+        let slots = vec![7_u8; usize::try_from(buckets * bucket_size).unwrap()];
+        let outline = outline.check().unwrap();
+        let mut object = Cuckoo::from_outline(&outline, vec![slots; 65_535])
+            .unwrap()
+            .unwrap();
+        let items = items();
+        let slices = || items.iter().map(|item| &item[..]);
+        work::take();
+        object.contains_each(slices(), |_| ());
+        let steps = work::take().steps;
+        assert!(steps < 10_000 * STEPS, "{steps} to look up");
+        let limits = || Limits {
+            filters: 65_535,
+            ..Limits::NONE
+        };
+        object.add_each(slices(), true, limits, |_| ());
+        let steps = work::take().steps;
+        assert!(steps < 10_000 * STEPS, "{steps} to add what is full");
+        let known = slices().find(|item| object.contains(item)).unwrap();
+        work::take();
+        assert!(object.remove(known));
+        let steps = work::take().steps;
+        assert!(steps < 2 * STEPS, "{steps} to remove");
+    }
+}

@@ -1,0 +1,327 @@
+//! Cuckoo filters: against what RedisBloom recorded, against its rules written down once more, and against bytes
+//! that mean harm.
+
+mod compaction;
+mod deep;
+mod life;
+mod naive;
+mod recorded;
+mod refused;
+
+use valkeybloom_sketches::DecodeError;
+use valkeybloom_sketches::cuckoo::wire;
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Params, Refusal, Shape};
+
+use crate::support::{Rng, Stream, at_each_width};
+
+use naive::{Naive, hashes};
+
+/// An empty object.
+fn object(capacity: u64, bucket_size: u8, max_iterations: u16, expansion: u16) -> Cuckoo {
+    let params = Params {
+        capacity,
+        bucket_size,
+        max_iterations,
+        expansion,
+    };
+    Cuckoo::new(Shape::new(&params).unwrap(), &Limits::NONE).unwrap()
+}
+
+/// The fields of an object in RDB.
+fn fields_of(object: &Cuckoo) -> Stream {
+    let mut fields = Stream::default();
+    wire::write_rdb(object, &mut fields);
+    fields
+}
+
+/// Reads all of the fields.
+fn read(mut fields: Stream) -> Result<Cuckoo, DecodeError> {
+    let object = wire::read_rdb(wire::RDB_VERSION, &mut fields)?;
+    assert!(fields.0.is_empty(), "nothing behind the object");
+    Ok(object)
+}
+
+/// The slots of each filter.
+fn slots(object: &Cuckoo) -> Vec<Vec<u8>> {
+    let filters = object.filters().iter();
+    let of = filters.map(|filter| match filter.slots() {
+        [] => vec![0; usize::try_from(filter.size()).unwrap()],
+        slots => slots.to_vec(),
+    });
+    of.collect()
+}
+
+fn assert_same(object: &Cuckoo, naive: &Naive) {
+    assert_eq!(slots(object), naive.filters);
+    assert_eq!(object.items(), naive.items);
+    assert_eq!(object.deletes(), naive.deletes);
+    assert_eq!(object.shape().first_buckets, naive.first_buckets);
+    assert_eq!(u64::from(object.shape().expansion), naive.expansion);
+}
+
+#[test]
+fn the_published_vectors() {
+    let seven = [255; 7];
+    for (item, hash, fingerprint, buckets) in [
+        (&b""[..], 0, 1, [0, 405]),
+        (b"a", 0x0717_17d2_d36b_6b11, 196, [273, 261]),
+        (b"foo", 0xcdde_3835_8fd2_5b01, 217, [257, 76]),
+        (b"item", 0x8fca_5725_f623_94ea, 113, [234, 47]),
+        (b"12345678", 0x758f_67d1_62b2_d202, 41, [2, 223]),
+        (b"123456789", 0x4977_4902_5167_4330, 57, [304, 285]),
+        (&seven, 0x27f9_346d_84b0_966e, 253, [110, 47]),
+    ] {
+        let (own, one, two) = hashes(item);
+        assert_eq!((own, one), (fingerprint, hash));
+        assert_eq!([one % 512, two % 512], buckets);
+        // Alone in a filter of 512 buckets it lies in the first slot of its first, and its copies beside it.
+        let mut object = object(1024, 2, 20, 0);
+        for copies in 1..=4 {
+            object.add(item, false, || Limits::NONE).unwrap();
+            assert_eq!(object.count(item), copies);
+        }
+        let mut expected = vec![0; 1024];
+        for bucket in buckets.map(|bucket| usize::try_from(bucket).unwrap()) {
+            expected[2 * bucket..2 * bucket + 2].fill(fingerprint);
+        }
+        assert_eq!(slots(&object), [expected]);
+        assert_eq!(object.add(item, false, || Limits::NONE), Err(Refusal::Full));
+    }
+}
+
+/// Many items are hashed side by side: all that have one length, and item by item where they do not.
+#[test]
+fn a_batch_puts_items_where_each_of_them_belongs() {
+    let mut rng = Rng::new(17);
+    let bytes: Vec<u8> = (0..40).map(|_| rng.next().to_le_bytes()[0]).collect();
+    let item = |salt: usize, length: usize| -> Vec<u8> {
+        let salt = salt.to_le_bytes()[0];
+        bytes[..length].iter().map(|byte| byte ^ salt).collect()
+    };
+    for length in 0..32 {
+        for count in [1, 7, 8, 9, 63, 64, 65, 130] {
+            let same = (0..count).map(|salt| item(salt, length));
+            let mixed = (0..count).map(|salt| item(salt, (length + salt * salt) % 40));
+            for items in [same.collect::<Vec<_>>(), mixed.collect()] {
+                let mut naive = Naive::new(4096, 2, 20, 1);
+                assert!(items.iter().all(|item| naive.add(item, 99)));
+                at_each_width(|width| {
+                    let mut object = object(4096, 2, 20, 1);
+                    let slices = items.iter().map(Vec::as_slice);
+                    object.add_each(
+                        slices,
+                        false,
+                        || Limits::NONE,
+                        |added| {
+                            assert_eq!(added, Ok(true));
+                        },
+                    );
+                    assert_eq!(
+                        slots(&object),
+                        naive.filters,
+                        "{length}, {count}, {width:?}"
+                    );
+                });
+            }
+        }
+    }
+}
+
+/// In `RedisBloom` 2.2.0 to 2.2.10 eight bytes followed, which say nothing.
+#[test]
+fn a_header_may_end_in_an_address() {
+    let mut object = object(64, 2, 20, 2);
+    for copies in 0..6_u8 {
+        object.add(&[copies % 2], false, || Limits::NONE).unwrap();
+    }
+    let mut header = wire::write_header(&object);
+    header.extend(0x7f12_3456_789a_bcde_u64.to_le_bytes());
+    let mut loaded = wire::begin(&header, &Limits::NONE).unwrap();
+    for (cursor, chunk) in wire::chunks(&object) {
+        assert_eq!(wire::load(&mut loaded, cursor, chunk), Ok(true));
+    }
+    assert_eq!(fields_of(&loaded).0, fields_of(&object).0);
+}
+
+#[test]
+fn sizes_follow_the_capacity() {
+    for (capacity, bucket_size, expansion, buckets) in [
+        (5, 2, 1, [2, 2, 2]),
+        (4, 2, 1, [2, 2, 2]),
+        (1024, 2, 2, [512, 1024, 2048]),
+        (777, 3, 3, [512, 2048, 8192]),
+        (600, 255, 1, [2, 2, 2]),
+        (1000, 1, 5, [1024, 8192, 65536]),
+    ] {
+        let params = Params {
+            capacity,
+            bucket_size,
+            max_iterations: 20,
+            expansion,
+        };
+        let shape = Shape::new(&params).unwrap();
+        let own = [0, 1, 2].map(|index| shape.buckets_of(index).unwrap());
+        assert_eq!(own, buckets, "{params:?}");
+    }
+    let single = *object(64, 2, 20, 0).shape();
+    assert_eq!(single.buckets_of(1), None);
+    // What 2^32 bytes can't hold can't be.
+    let steep = *object(1 << 20, 2, 20, 32768).shape();
+    assert_eq!(steep.bytes_of(0), Some(1 << 20));
+    assert_eq!(steep.bytes_of(1), None);
+    let even = *object(4, 2, 20, 1).shape();
+    assert_eq!(even.bytes_of(65_534), Some(4));
+    assert_eq!(even.bytes_of(65_535), None);
+}
+
+#[test]
+fn parameters_out_of_range_are_none() {
+    let good = Params::REDISBLOOM;
+    assert!(good.are_valid());
+    for (wrong, right) in [
+        (
+            Params {
+                capacity: 3,
+                ..good
+            },
+            Params {
+                capacity: 4,
+                ..good
+            },
+        ),
+        (
+            Params {
+                capacity: (1 << 30) + 1,
+                ..good
+            },
+            Params {
+                capacity: 1 << 30,
+                ..good
+            },
+        ),
+        (
+            Params {
+                bucket_size: 0,
+                ..good
+            },
+            Params {
+                bucket_size: 255,
+                ..good
+            },
+        ),
+        (
+            Params {
+                max_iterations: 0,
+                ..good
+            },
+            Params {
+                max_iterations: u16::MAX,
+                ..good
+            },
+        ),
+        (
+            Params {
+                expansion: 32_769,
+                ..good
+            },
+            Params {
+                expansion: 32_768,
+                ..good
+            },
+        ),
+    ] {
+        assert_eq!(Shape::new(&wrong), None, "{wrong:?}");
+        assert!(Shape::new(&right).is_some(), "{right:?}");
+    }
+}
+
+/// The limits stop growth, and what they stop changes nothing.
+#[test]
+fn limits_hold_growth() {
+    let item = b"again and again";
+    for (limits, filters, refusal) in [
+        (
+            Limits {
+                filters: 3,
+                ..Limits::NONE
+            },
+            3,
+            Refusal::MaxFilters,
+        ),
+        (
+            Limits {
+                filter_bytes: 100,
+                ..Limits::NONE
+            },
+            1,
+            Refusal::MemoryLimit,
+        ),
+        (
+            Limits {
+                object_bytes: 700,
+                ..Limits::NONE
+            },
+            3,
+            Refusal::MemoryLimit,
+        ),
+    ] {
+        let mut object = object(64, 2, 20, 2);
+        let refused = loop {
+            let before = fields_of(&object);
+            if let Err(refusal) = object.add(item, false, || limits) {
+                assert_eq!(fields_of(&object), before);
+                break refusal;
+            }
+        };
+        assert_eq!(
+            (object.filters().len(), refused),
+            (filters, refusal),
+            "{limits:?}"
+        );
+        assert!(object.memory_bytes() <= limits.object_bytes);
+        assert_eq!(object.items(), 4 * filters as u64);
+        // What comes from a primary goes on.
+        object.add(item, false, || Limits::NONE).unwrap();
+    }
+    let params = Params::REDISBLOOM;
+    let shape = Shape::new(&params).unwrap();
+    let limits = Limits {
+        filter_bytes: 1023,
+        ..Limits::NONE
+    };
+    assert_eq!(
+        Cuckoo::new(shape, &limits).unwrap_err(),
+        Refusal::MemoryLimit
+    );
+}
+
+/// Memory that an object says it takes.
+#[test]
+fn memory_is_what_was_allocated() {
+    let mut object = object(64, 2, 20, 1);
+    let of = |filters: u64, taking: u64| {
+        let table = filters * size_of::<valkeybloom_sketches::cuckoo::Buckets>() as u64;
+        Cuckoo::BASE_BYTES + table + taking * 64
+    };
+    assert_eq!(object.memory_bytes(), of(1, 1));
+    for number in 0..100_u32 {
+        object
+            .add(&number.to_le_bytes(), false, || Limits::NONE)
+            .unwrap();
+    }
+    let filters = object.filters().len() as u64;
+    assert!(filters > 1);
+    assert_eq!(object.memory_bytes(), of(filters, filters));
+    assert_eq!(
+        object.try_clone().unwrap().memory_bytes(),
+        object.memory_bytes()
+    );
+    for number in 0..100_u32 {
+        object.remove(&number.to_le_bytes());
+    }
+    object.compact();
+    assert_eq!(object.memory_bytes(), of(1, 1));
+    // A header claims, and what comes takes.
+    let claimed = wire::begin(&wire::write_header(&object), &Limits::NONE).unwrap();
+    assert_eq!(claimed.memory_bytes(), of(1, 0));
+}

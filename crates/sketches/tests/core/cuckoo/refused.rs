@@ -1,0 +1,332 @@
+//! What is no cuckoo filter.
+
+use std::collections::VecDeque;
+
+use valkeybloom_sketches::cuckoo::wire;
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits};
+use valkeybloom_sketches::{DecodeError, work};
+use wire::HeaderError;
+
+use crate::support::{Field, Rng, Stream};
+
+use super::{fields_of, object, read, recorded};
+
+/// An object of two filters.
+fn sample() -> Cuckoo {
+    let mut sample = object(64, 2, 20, 2);
+    for number in 0..90_u8 {
+        sample.add(&[number], false, || Limits::NONE).unwrap();
+    }
+    assert_eq!(sample.filters().len(), 2);
+    sample
+}
+
+/// The fields by their numbers.
+const FILTERS: usize = 0;
+const BUCKETS: usize = 1;
+const ITEMS: usize = 2;
+const DELETES: usize = 3;
+const SIZE: usize = 4;
+const ITERATIONS: usize = 5;
+const EXPANSION: usize = 6;
+const FIRST_BUCKETS: usize = 7;
+const FIRST_SLOTS: usize = 8;
+
+/// Numbers that are refused in RDB fields, and in a header where it can say them.
+#[test]
+fn numbers_out_of_range_are_refused() {
+    let fields = fields_of(&sample());
+    let header = wire::write_header(&sample());
+    for (field, number) in [
+        (FILTERS, 0),
+        (FILTERS, 65_536),
+        (FILTERS, 65_537),
+        (FILTERS, u64::MAX),
+        (BUCKETS, 0),
+        (BUCKETS, 31),
+        (BUCKETS, 1 << 32),
+        (BUCKETS, 1 << 55),
+        (BUCKETS, 1 << 56),
+        (BUCKETS, 1 << 63),
+        (BUCKETS, u64::MAX),
+        (SIZE, 0),
+        (SIZE, 256),
+        (SIZE, 65_538),
+        (ITERATIONS, 0),
+        (ITERATIONS, 65_536),
+        (EXPANSION, 0),
+        (EXPANSION, 3),
+        (EXPANSION, 32_769),
+        (EXPANSION, 65_535),
+        (EXPANSION, 65_536),
+    ] {
+        let mut forged = fields.clone();
+        forged.0[field] = Field::Uint(number);
+        let refused = read(forged).map(|_| ());
+        assert!(
+            matches!(refused, Err(DecodeError::Malformed(_))),
+            "field {field}: {number}: {refused:?}"
+        );
+        let place = match field {
+            ITEMS => 0..8,
+            BUCKETS => 8..16,
+            DELETES => 16..24,
+            FILTERS => 24..32,
+            SIZE => 32..34,
+            ITERATIONS => 34..36,
+            _ => 36..38,
+        };
+        let mut forged = header.clone();
+        let length = place.len();
+        forged[place].copy_from_slice(&number.to_le_bytes()[..length]);
+        if length == 8 || number < 1 << 16 {
+            let refused = wire::begin(&forged, &Limits::NONE).map(|_| ());
+            assert_eq!(
+                refused,
+                Err(HeaderError::Numbers),
+                "field {field}: {number}"
+            );
+        }
+    }
+    for wrong in [0, 1, 16, 31, 64, 1 << 55, u64::MAX] {
+        let mut forged = fields.clone();
+        forged.0[FIRST_BUCKETS] = Field::Uint(wrong);
+        assert!(read(forged).is_err(), "{wrong} buckets");
+    }
+    for length in [0, 1, 63, 65, 128] {
+        let mut forged = fields.clone();
+        forged.0[FIRST_SLOTS] = Field::Bytes(vec![0; length]);
+        assert!(read(forged).is_err(), "{length} bytes");
+    }
+    let mut single = fields_of(&object(64, 2, 20, 0));
+    assert!(read(single.clone()).is_ok());
+    single.0[FILTERS] = Field::Uint(2);
+    assert!(read(single).is_err(), "two filters that do not expand");
+}
+
+/// A product that overflows 64 bits, or 32.
+#[test]
+fn claims_beyond_four_gigabytes_are_refused() {
+    let mut header = wire::write_header(&sample());
+    for (buckets, filters, expansion, admitted) in [
+        (1_u64 << 31, 1_u64, 1_u16, true),
+        (1 << 31, 60_000, 1, true),
+        (1 << 32, 1, 1, false),
+        (1 << 31, 2, 2, false),
+        (1, 5, 32_768, false),
+        (1, 65_535, 2, false),
+        (1, 32, 2, true),
+    ] {
+        header[8..16].copy_from_slice(&buckets.to_le_bytes());
+        header[24..32].copy_from_slice(&filters.to_le_bytes());
+        header[36..38].copy_from_slice(&expansion.to_le_bytes());
+        let begun = wire::begin(&header, &Limits::NONE);
+        assert_eq!(begun.is_ok(), admitted, "{buckets}, {filters}, {expansion}");
+        if let Ok(begun) = begun {
+            // The table alone.
+            assert!(begun.memory_bytes() < 100 * filters + 200);
+        }
+    }
+}
+
+#[test]
+fn older_and_newer_encodings_are_refused_by_name() {
+    let fields = fields_of(&sample());
+    for version in [0, 1, 2, 3] {
+        let refused = wire::read_rdb(version, &mut fields.clone()).unwrap_err();
+        assert!(refused.to_string().contains("RedisBloom 2.0 or older"));
+    }
+    let refused = wire::read_rdb(5, &mut fields.clone()).unwrap_err();
+    assert_eq!(refused, DecodeError::UnsupportedVersion);
+    for length in [0, 1, 32, 37, 39, 45, 47] {
+        let mut header = wire::write_header(&sample());
+        header.resize(length, 0);
+        let refused = wire::begin(&header, &Limits::NONE).unwrap_err();
+        assert_eq!(refused, HeaderError::Length);
+    }
+}
+
+/// Limits on one filter, and on the whole that a client may claim.
+#[test]
+fn limits_hold_claims() {
+    let begin = |limits| wire::begin(&wire::write_header(&sample()), &limits).is_ok();
+    let limits = |filters, filter_bytes, object_bytes| Limits {
+        filters,
+        filter_bytes,
+        object_bytes,
+    };
+    assert!(begin(limits(4, 128, u64::MAX)));
+    assert!(!begin(limits(4, 127, u64::MAX)), "one filter");
+    assert!(!begin(limits(4, 128, 250)), "the object");
+    assert!(begin(limits(2, 128, u64::MAX)));
+    assert!(!begin(limits(1, 1000, u64::MAX)), "the number of filters");
+}
+
+/// A header of 38 bytes made a table of 65,535 filters before the limits were read.
+#[test]
+fn limits_come_before_the_table_of_filters() {
+    let mut header = wire::write_header(&sample());
+    header[24..32].copy_from_slice(&65_535_u64.to_le_bytes());
+    header[36..38].copy_from_slice(&1_u16.to_le_bytes());
+    for limits in [
+        Limits {
+            filters: 65_534,
+            ..Limits::NONE
+        },
+        Limits {
+            object_bytes: 1000,
+            ..Limits::NONE
+        },
+        Limits {
+            filter_bytes: 63,
+            ..Limits::NONE
+        },
+    ] {
+        work::take();
+        let refused = wire::begin(&header, &limits).map(|_| ());
+        assert_eq!(refused, Err(HeaderError::Numbers), "{limits:?}");
+        let steps = work::take().steps;
+        assert!(steps < 20, "{steps} steps: {limits:?}");
+    }
+    assert!(wire::begin(&header, &Limits::NONE).is_ok());
+}
+
+/// The sample takes a removal more before it is compacted if a tenth of what it holds was not yet removed: whatever
+/// its number of items is.
+#[test]
+fn no_items_do_not_compact_at_each_removal() {
+    let mut right = sample();
+    let mut fields = fields_of(&right);
+    fields.0[ITEMS] = Field::Uint(0);
+    let mut forged = read(fields).unwrap();
+    let mut compactions = 0;
+    for number in 0..90_u8 {
+        assert!(forged.remove(&[number]) && right.remove(&[number]));
+        assert_eq!(forged.deletes(), right.deletes(), "after {number}");
+        compactions += usize::from(right.deletes() == 0);
+    }
+    assert!((1..20).contains(&compactions), "{compactions}");
+    let slots = |object: &Cuckoo| -> Vec<_> {
+        let filters = object.filters().iter();
+        filters.map(|filter| filter.slots().to_vec()).collect()
+    };
+    assert_eq!(slots(&forged), slots(&right));
+}
+
+/// Damaged files claim items that are not there.
+#[test]
+fn a_wrong_number_of_items_never_wraps() {
+    for (items, deletes) in [(0, 0), (u64::MAX, 0), (u64::MAX, u64::MAX), (1, u64::MAX)] {
+        let mut fields = fields_of(&sample());
+        fields.0[ITEMS] = Field::Uint(items);
+        fields.0[DELETES] = Field::Uint(deletes);
+        let mut damaged = read(fields).unwrap();
+        assert_eq!((damaged.items(), damaged.deletes()), (items, deletes));
+        damaged.add(b"one more", false, || Limits::NONE).unwrap();
+        assert_eq!(damaged.items(), items.saturating_add(1));
+        for number in 0..90_u8 {
+            assert!(damaged.remove(&[number]));
+        }
+        assert_eq!(
+            damaged.items(),
+            (items.saturating_add(1)).saturating_sub(90)
+        );
+        read(fields_of(&damaged)).unwrap();
+    }
+}
+
+#[test]
+fn chunks_that_do_not_fit_change_nothing() {
+    let mut sample = sample();
+    let before = fields_of(&sample);
+    // Filters of 64 and 128 slots.
+    for (cursor, length) in [
+        (0, 1),
+        (1, 1),
+        (1, 0),
+        (2, 0),
+        (10, 10),
+        (66, 2),
+        (65, 65),
+        (100, 64),
+        (194, 1),
+        (194, 129),
+        (u64::MAX, 1),
+        (1 << 40, 16),
+    ] {
+        let loaded = wire::load(&mut sample, cursor, &vec![7; length]);
+        assert_eq!(loaded, Ok(false), "{length} bytes up to {cursor}");
+        assert_eq!(fields_of(&sample), before);
+    }
+    assert_eq!(wire::load(&mut sample, 193, &[7; 128]), Ok(true));
+    assert_eq!(wire::load(&mut sample, 2, &[0]), Ok(true));
+    assert_eq!(sample.filters()[1].occupied(), 128);
+}
+
+/// Whatever is read can be used and written; what can't be is refused.
+#[test]
+fn mutations_never_break() {
+    let mut rng = Rng::new(72);
+    let streams: Vec<Stream> = recorded::objects()
+        .iter()
+        .map(recorded::Recorded::fields)
+        .collect();
+    for fields in &streams {
+        let mut shorter = fields.clone();
+        while shorter.0.pop_back().is_some() {
+            assert!(read(shorter.clone()).is_err(), "{} fields", shorter.0.len());
+        }
+    }
+    let numbers = [
+        0,
+        1,
+        2,
+        3,
+        255,
+        256,
+        1 << 16,
+        1 << 32,
+        1 << 55,
+        1 << 63,
+        u64::MAX,
+    ];
+    let mut admitted = 0;
+    for _ in 0..20_000 {
+        let mut forged = rng.pick(&streams).clone();
+        for _ in 0..=rng.below(2) {
+            let at = rng.below(forged.0.len().min(12));
+            match (&mut forged.0[at], rng.below(4)) {
+                (Field::Uint(number), 0) => *number ^= 1 << rng.below(64),
+                (Field::Uint(number), _) => *number = *rng.pick(&numbers),
+                (Field::Bytes(slots), 0) => slots.truncate(rng.below(slots.len() + 1)),
+                (Field::Bytes(slots), _) => {
+                    for _ in 0..rng.below(50) {
+                        let at = rng.below(slots.len().max(1));
+                        if let Some(slot) = slots.get_mut(at) {
+                            *slot = u8::try_from(rng.below(256)).unwrap();
+                        }
+                    }
+                }
+                (Field::Double(_), _) => {}
+            }
+        }
+        let before: VecDeque<Field> = forged.0.clone();
+        let Ok(mut object) = wire::read_rdb(4, &mut forged) else {
+            continue;
+        };
+        admitted += 1;
+        let used = before.len() - forged.0.len();
+        assert!(fields_of(&object).0.iter().eq(before.iter().take(used)));
+        for number in 0..40_u8 {
+            let _ = object.add(&[number], false, || Limits {
+                filters: 40,
+                ..Limits::NONE
+            });
+            object.count(&[number, 1]);
+            object.remove(&[number / 2]);
+        }
+        object.compact();
+        read(fields_of(&object)).unwrap();
+    }
+    assert!(admitted > 2000, "{admitted}");
+}

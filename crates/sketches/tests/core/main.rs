@@ -1,0 +1,32 @@
+//! The core, from the outside: against independent implementations of the same thing, against its
+//! promises, and against bytes that mean it harm. All randomness has fixed seeds, so that a test
+//! that fails once fails always.
+
+mod accepted;
+
+mod bloomfltr;
+mod bloomfltx;
+mod bounds;
+mod carried;
+mod check;
+mod chunks;
+mod counting;
+mod cuckoo;
+mod floors;
+mod foreign;
+mod fuzz;
+mod ids;
+mod interleaved;
+mod merge;
+mod model;
+mod murmur;
+mod oracle;
+mod rates;
+mod reach;
+mod redisbloom;
+mod saving;
+mod sizes;
+mod stages;
+mod support;
+mod unions;
+mod windows;

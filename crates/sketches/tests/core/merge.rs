@@ -1,0 +1,551 @@
+//! Objects made one: what any of them held is held, at a rate that is no more than their sum; what was merged
+//! once changes nothing the second time; and the result is an object like others, that is stored and goes on.
+
+use std::collections::{HashMap, HashSet};
+
+use valkeybloom_sketches::Seed;
+use valkeybloom_sketches::bloom::{
+    Added, Dialect, Kind, Limits, MAX_FILTERS, MergeError, Object, Params, Refusal, Shape, Time,
+    dump,
+};
+
+use crate::support::{
+    NO_CLOCK, ROOMY, Rng, add, add_at, bitmaps, blob, counting, dump_of, filters, fraction, grow,
+    has, has_at, is_full, items, object, object_of, of_filters, params, through_every_form,
+    tightening, windowed,
+};
+
+fn merged(sources: &[Object], limits: Limits) -> Result<Object, MergeError> {
+    let sources: Vec<_> = sources.iter().collect();
+    Object::merged(&sources, limits)
+}
+
+/// What comes out of each stored form, of the same size in memory.
+#[track_caller]
+fn reloaded(object: &Object) -> Object {
+    assert_eq!(dump_of(object)[0], 1);
+    let read = through_every_form(object);
+    let decoded = dump::decode(&dump_of(object)).unwrap();
+    assert_eq!(decoded.memory_bytes(), object.memory_bytes());
+    read
+}
+
+/// An object of so many full filters of 512 bits for one item each, no two of which are alike.
+fn deep(filters: u64, rng: &mut Rng) -> Object {
+    let filters: Vec<_> = (0..filters)
+        .map(|_| {
+            let bits: Vec<u8> = rng.bytes(64).iter().map(|byte| byte & 0x11).collect();
+            (blob(20, &Seed::new([7; 32]), &bits), 1, 1)
+        })
+        .collect();
+    of_filters(1, &filters)
+}
+
+/// None of their filters has room for another, and there are as many as a stack may have, or one more.
+#[test]
+fn the_deepest_stacks_are_merged() {
+    let mut rng = Rng::new(5);
+    let half = MAX_FILTERS / 2;
+    let sources = [deep(half, &mut rng), deep(half, &mut rng)];
+    let both = merged(&sources, Limits::NONE).unwrap();
+    assert_eq!(
+        (filters(&both).len() as u64, items(&both)),
+        (2 * half, 2 * half)
+    );
+    let refused = merged(&[both, deep(1, &mut rng)], Limits::NONE).err();
+    assert_eq!(refused, Some(MergeError::Refused(Refusal::MemoryLimit)));
+}
+
+/// From rates follow the sizes of filters, which a primary and its replicas each work out for themselves.
+#[test]
+fn rates_are_the_same_on_every_machine() {
+    let object = of_filters(1, &[(blob(20, &Seed::new([7; 32]), &[0x11; 64]), 1, 1)]);
+    let filter = filters(&object)[0];
+    let rates = [1, 7, 100].map(|items| filter.rate_at(items).to_bits());
+    let expected = [
+        0x3ece_2008_9dcd_3b5b,
+        0x3f26_7512_b72f_eaca,
+        0x3ff0_0000_0000_0000,
+    ];
+    assert_eq!(rates, expected);
+}
+
+#[test]
+fn an_object_of_several_holds_what_any_of_them_held() {
+    let mut rng = Rng::new(1);
+    let (mut one, mut several) = (0, 0);
+    for _ in 0..400 {
+        let seed = rng.seed();
+        let mut held = HashSet::new();
+        let mut rates = 0.0;
+        let sources: Vec<_> = (0..=rng.below(4))
+            .map(|_| {
+                let params = Params {
+                    tightening: tightening(*rng.pick(&[0.5, 0.5, 0.8])),
+                    ..params(
+                        *rng.pick(&[1, 5, 50, 50, 50, 1_000]),
+                        *rng.pick(&[0.2, 0.05, 0.05, 0.001]),
+                        *rng.pick(&[0, 1, 2, 2]),
+                    )
+                };
+                rates += params.error_rate.get();
+                let mut source = object(&params, seed);
+                let most = *rng.pick(&[3, 60, 300]);
+                for _ in 0..rng.below(most) {
+                    let item = rng.below(2_000).to_le_bytes();
+                    let added = source.add(&item, Time::default(), None, || Limits::NONE);
+                    added.unwrap();
+                    held.insert(item);
+                }
+                source
+            })
+            .collect();
+        let mut object = match merged(&sources, ROOMY) {
+            Ok(object) => object,
+            Err(error) => {
+                assert_eq!(error, MergeError::Rates);
+                let mut filters = sources.iter().flat_map(Object::views);
+                let over = filters.any(|filter| filter.items() > filter.capacity());
+                assert!(over || rates > 0.5, "{rates} is a rate");
+                continue;
+            }
+        };
+        let rate = object.shape().params.error_rate.get();
+        assert!(rate >= sources[0].shape().params.error_rate.get());
+        let filters: u64 = sources.iter().map(|source| source.totals().0).sum();
+        let (united, ..) = object.totals();
+        assert!(united <= filters);
+        one += u32::from(sources.len() > 1 && united == 1);
+        several += u32::from(united > 1);
+        assert!(held.iter().all(|item| has(&object, item)), "denied");
+        let laws: f64 = object.filters(NO_CLOCK).map(|(.., rate)| rate).sum();
+        assert!(laws.is_finite() && object.estimated_rate(NO_CLOCK) <= 1.0);
+        // And it goes on as the one that is read again.
+        let mut copy = reloaded(&object);
+        for _ in 0..300 {
+            let item = rng.next().to_le_bytes();
+            let outcome = add(&mut object, &item);
+            assert_eq!(add(&mut copy, &item), outcome);
+            if outcome.is_ok() {
+                held.insert(item);
+            }
+        }
+        assert!(dump_of(&copy) == dump_of(&object));
+        assert!(held.iter().all(|item| has(&copy, item)), "denied later");
+        reloaded(&object);
+    }
+    assert!(
+        one > 5 && several > 50,
+        "{one} of one filter, {several} of several"
+    );
+}
+
+/// Bits of equal filters are OR-ed where the items have room, and stacked where not.
+#[test]
+fn equal_filters_become_one_where_there_is_room() {
+    let make = |items: std::ops::Range<u64>, seed| {
+        let mut object = object(&params(100, 0.01, 2), seed);
+        for item in items {
+            add(&mut object, &item.to_le_bytes()).unwrap();
+        }
+        object
+    };
+    let seed = Seed::FIXED;
+    let (left, right) = (make(0..40, seed), make(30..70, seed));
+    let both = merged(&[left.try_clone().unwrap(), right], ROOMY).unwrap();
+    let (count, items, capacity) = both.totals();
+    assert_eq!((count, capacity), (1, 100));
+    // Of 70 different ones, by the bits.
+    assert!((65..=75).contains(&items), "{items} items");
+    assert!(bitmaps(&both) == bitmaps(&make(0..70, seed)));
+    // As BF.INFO says it: no more than was requested.
+    assert_eq!(both.shape().params.error_rate, fraction(0.01));
+    // Too many for one of them: the fuller is full, and the other takes what comes.
+    let more = make(100..180, seed);
+    let stacked = merged(&[more, left], ROOMY).unwrap();
+    let filters: Vec<_> = stacked.views().map(|f| (f.items(), f.capacity())).collect();
+    assert_eq!(filters, [(80, 80), (40, 100)]);
+    reloaded(&stacked);
+}
+
+#[test]
+fn what_can_not_be_one_object_is_refused() {
+    let make = |rate, seed| object(&params(100, rate, 2), seed);
+    let (a, b) = (Seed::new([1; 32]), Seed::new([2; 32]));
+    let refused = |sources: &[Object], limits| merged(sources, limits).err();
+    assert_eq!(refused(&[], ROOMY), Some(MergeError::Kinds));
+    assert_eq!(
+        refused(&[make(0.1, a), make(0.1, b)], ROOMY),
+        Some(MergeError::Seeds)
+    );
+    let full_of = |rate, expansion, start: u64| {
+        let mut object = object(&params(100, rate, expansion), a);
+        for item in start.. {
+            if is_full(&object, 1) {
+                break;
+            }
+            add(&mut object, &item.to_le_bytes()).unwrap();
+        }
+        object
+    };
+    let loose = [full_of(0.6, 0, 0), full_of(0.6, 0, 10_000)];
+    assert_eq!(refused(&loose, ROOMY), Some(MergeError::Rates));
+    let loose = [full_of(0.5, 0, 0), full_of(0.4, 0, 10_000)];
+    assert_eq!(refused(&loose, ROOMY), None);
+    // To the byte.
+    let sources = [full_of(0.1, 2, 0), full_of(0.01, 2, 10_000)];
+    let bytes = merged(&sources, ROOMY).unwrap().memory_bytes();
+    let within = |object_bytes| Limits {
+        filter_bytes: u64::MAX,
+        object_bytes,
+        saturate: false,
+    };
+    let full = Some(MergeError::Refused(Refusal::MemoryLimit));
+    assert_eq!(refused(&sources, within(bytes)), None);
+    assert_eq!(refused(&sources, within(bytes - 1)), full);
+    let filter = sources
+        .iter()
+        .map(|s| filters(s)[0].geometry().blob_bytes())
+        .max();
+    let of_filters = |filter_bytes| Limits {
+        filter_bytes,
+        object_bytes: u64::MAX,
+        saturate: false,
+    };
+    assert_eq!(refused(&sources, of_filters(filter.unwrap())), None);
+    assert_eq!(refused(&sources, of_filters(filter.unwrap() - 1)), full);
+
+    let any = |shape: &Shape, seed| Object::new(shape, seed, Time::at(0), ROOMY).unwrap();
+    let bits = params(100, 0.1, 2);
+    let window = windowed(bits, 1_000, 3);
+    let shapes = [
+        Shape::plain(bits),
+        window,
+        windowed(bits, 1_000, 4),
+        windowed(bits, 999, 3),
+        counting(bits),
+    ];
+    for (place, one) in shapes.iter().enumerate() {
+        for (other_place, other) in shapes.iter().enumerate() {
+            let sources = [any(one, a), any(other, a)];
+            let error = merged(&sources, ROOMY).err();
+            let expected = (place != other_place).then_some(MergeError::Kinds);
+            assert_eq!(error, expected, "{one:?} and {other:?}");
+        }
+        let sources = [any(one, a), any(one, b)];
+        let error = merged(&sources, ROOMY).err();
+        assert_eq!(error, Some(MergeError::Seeds), "{one:?}");
+        let single = Object::merged(&[&sources[0]], ROOMY).unwrap();
+        let (rate, before) = (single.shape().params.error_rate, one.params.error_rate);
+        assert!(
+            (1.0..1.01).contains(&(rate.get() / before.get())),
+            "{rate:?}"
+        );
+        assert!(
+            single
+                .views()
+                .map(|filter| filter.blob())
+                .eq(sources[0].views().map(|filter| filter.blob()))
+        );
+        let expected = if one.kind == Kind::Plain {
+            Dialect::Bloomfltr
+        } else {
+            Dialect::Bloomfltx
+        };
+        assert_eq!(Dialect::of(&single), expected);
+    }
+}
+
+/// How many of so many strangers are found, at most, at a rate: four deviations more.
+fn most(asked: f64, rate: f64) -> f64 {
+    asked * rate + 4.0 * (asked * rate * (1.0 - rate)).sqrt()
+}
+
+#[test]
+fn the_rate_is_at_most_the_sum_of_the_rates() {
+    let mut rng = Rng::new(2);
+    for (expansion, filters, rates) in [
+        (2, 3, [0.01, 0.02]),
+        (1, 4, [0.02, 0.02]),
+        (0, 1, [0.01, 0.03]),
+    ] {
+        let (mut found, mut asked) = (0.0, 0.0);
+        for _ in 0..3 {
+            let seed = rng.seed();
+            let sources = rates.map(|rate| {
+                let mut source = object(&params(1_000, rate, expansion), seed);
+                grow(&mut source, &mut rng, |object| is_full(object, filters));
+                source
+            });
+            let mut object = merged(&sources, ROOMY).unwrap();
+            let rate = object.shape().params.error_rate.get();
+            assert!(
+                rate > rates[0] && rate <= 1.001 * (rates[0] + rates[1]),
+                "{rate}"
+            );
+            // Full again, after it has grown by itself.
+            let (before, ..) = object.totals();
+            if expansion > 0 {
+                grow(&mut object, &mut rng, |object| is_full(object, before + 2));
+            }
+            for _ in 0..100_000 {
+                let stranger = [rng.next().to_le_bytes(), *b"stranger"].concat();
+                found += f64::from(u8::from(has(&object, &stranger)));
+                asked += 1.0;
+            }
+        }
+        assert!(
+            found <= most(asked, rates[0] + rates[1]),
+            "{found} of {asked}"
+        );
+        assert!(found >= asked * rates[0] / 2.0, "{found} of {asked}");
+    }
+}
+
+/// A full object that scales, and one that does not and took more than it is for.
+#[test]
+fn a_saturated_filter_is_stored_in_an_object_that_scales() {
+    let mut scaling = object(&params(10, 0.01, 2), Seed::FIXED);
+    grow(&mut scaling, &mut Rng::new(3), |object| items(object) == 10);
+    let mut fixed = object(&params(10, 0.01, 0), Seed::FIXED);
+    for item in 0..30_u8 {
+        let added = fixed.add(&[item], Time::default(), None, || Limits::NONE);
+        added.unwrap();
+    }
+    for sources in [[&scaling, &fixed], [&fixed, &scaling], [&fixed, &fixed]] {
+        let object = Object::merged(&sources, ROOMY).unwrap();
+        let copy = reloaded(&object);
+        assert!((0..30_u8).all(|item| has(&copy, &[item])));
+    }
+}
+
+/// Windows: of each period what any of them put into it. Counters: one period, which lasts.
+#[test]
+fn periods_are_merged_one_by_one() {
+    let mut rng = Rng::new(4);
+    let mut made = 0;
+    for counting in [false, true] {
+        for _ in 0..150 {
+            let seed = rng.seed();
+            let periods = 1 + rng.next() % 5;
+            let mut held: HashMap<[u8; 8], u64> = HashMap::new();
+            let mut latest = 0;
+            let sources: Vec<_> = (0..=rng.below(3))
+                .map(|_| {
+                    let params = Params {
+                        tightening: tightening(*rng.pick(&[0.5, 0.5, 0.7])),
+                        ..params(*rng.pick(&[5, 20]), 0.05, *rng.pick(&[0, 1, 2]))
+                    };
+                    let shape = if counting {
+                        self::counting(params)
+                    } else {
+                        windowed(params, 100, periods)
+                    };
+                    let mut now = 1_000 + rng.next() % 500;
+                    let mut source = Object::new(&shape, seed, Time::at(now), ROOMY).unwrap();
+                    for _ in 0..rng.below(80) {
+                        now += rng.next() % 20;
+                        let item = (rng.next() % 300).to_le_bytes();
+                        source.tidy(now);
+                        let id = (counting && rng.below(4) == 0).then_some(now);
+                        source
+                            .add(&item, Time::at(now), id, || Limits::NONE)
+                            .unwrap();
+                        let newest = held.entry(item).or_insert(0);
+                        *newest = now.max(*newest);
+                    }
+                    latest = now.max(latest);
+                    source
+                })
+                .collect();
+            let sources: Vec<_> = sources.iter().collect();
+            let mut object = match Object::merged(&sources, ROOMY) {
+                Ok(object) => object,
+                Err(error) => {
+                    assert_eq!(error, MergeError::Rates);
+                    continue;
+                }
+            };
+            made += 1;
+            let check = |object: &Object, now: u64| {
+                for (item, added) in &held {
+                    let live = counting || added / 100 + periods > now / 100;
+                    let found = has_at(object, item, now);
+                    assert!(found || !live, "added at {added}, denied at {now}");
+                }
+            };
+            for now in (latest..latest + 700).step_by(50) {
+                check(&object, now);
+            }
+            // It goes on as the one that is read again.
+            let mut copy = through_every_form(&object);
+            for _ in 0..100 {
+                latest += rng.next() % 10;
+                let item = rng.next().to_le_bytes();
+                let outcome = add_at(&mut object, &item, latest);
+                assert_eq!(add_at(&mut copy, &item, latest), outcome);
+                if counting && outcome.is_ok() && rng.below(3) == 0 {
+                    let removed = object.remove(&item, None);
+                    assert_eq!(copy.remove(&item, None), removed);
+                }
+                check(&object, latest);
+            }
+            assert!(dump_of(&copy) == dump_of(&object), "other bytes");
+        }
+    }
+    assert!(made > 150, "{made} were made");
+}
+
+/// An item whose clock ran ahead is no reason to forget those of now.
+#[test]
+fn a_source_from_the_future_hides_nothing_of_the_present() {
+    let shape = windowed(params(100, 0.001, 2), 10, 3);
+    let mut future = object_of(&shape, Seed::FIXED);
+    let mut present = object_of(&shape, Seed::FIXED);
+    add_at(&mut future, b"future", 1_000).unwrap();
+    add_at(&mut present, b"present", 500).unwrap();
+    for sources in [[&future, &present], [&present, &future]] {
+        let object = Object::merged(&sources, ROOMY).unwrap();
+        for item in [&b"future"[..], b"present"] {
+            assert!(has_at(&object, item, 500), "denied");
+        }
+        // Not even when a write has set the future back to now.
+        let mut object = object;
+        assert!(object.tidy(500));
+        for item in [&b"future"[..], b"present"] {
+            assert!(has_at(&object, item, 500), "denied");
+        }
+        assert!(!has_at(&object, b"future", 550), "still there");
+    }
+}
+
+#[test]
+fn counters_are_added_up() {
+    let shape = counting(params(50, 0.001, 2));
+    let make = |adds: &[(u8, u32)]| {
+        let mut object = object_of(&shape, Seed::FIXED);
+        for (item, times) in adds {
+            for _ in 0..*times {
+                add_at(&mut object, &[*item], 0).unwrap();
+            }
+        }
+        object
+    };
+    let (left, right) = (
+        make(&[(1, 1), (2, 9), (3, 2)]),
+        make(&[(2, 9), (3, 2), (4, 1)]),
+    );
+    let mut object = Object::merged(&[&left, &right], ROOMY).unwrap();
+    assert_eq!(object.totals(), (1, 4, 50));
+    let count = |object: &Object, item| object.count(&[item]);
+    assert_eq!(
+        [1, 2, 3, 4, 5].map(|item| count(&object, item)),
+        [1, 15, 4, 1, 0]
+    );
+    for _ in 0..4 {
+        assert!(object.remove(&[3], None));
+    }
+    assert!(!has(&object, &[3]));
+    assert!(!object.remove(&[2], None), "full counters stay");
+    assert_eq!([1, 2, 4].map(|item| count(&object, item)), [1, 15, 1]);
+}
+
+/// Ids are known in the merged object too, which is one stack.
+#[test]
+fn items_with_ids_are_removed_from_what_was_merged() {
+    let shape = counting(params(5, 0.001, 1));
+    let mut sources = [
+        object_of(&shape, Seed::FIXED),
+        object_of(&shape, Seed::FIXED),
+    ];
+    for (place, source) in (0_u64..).zip(&mut sources) {
+        for item in 0..12_u64 {
+            let (item, id) = (100 * place + item, 1_000 * place + item);
+            let added = source.add(&item.to_le_bytes(), Time::at(0), Some(id), || ROOMY);
+            assert_eq!(added, Ok(Added::New));
+        }
+    }
+    let mut object = through_every_form(&merged(&sources, ROOMY).unwrap());
+    for place in 0..2_u64 {
+        for item in 0..12_u64 {
+            let (item, id) = (100 * place + item, 1_000 * place + item);
+            let bytes = item.to_le_bytes();
+            assert!(has(&object, &bytes));
+            // Of both, since the last filters were laid over one another.
+            assert!(!object.remove(&bytes, Some(id + 5_000)));
+            assert!(object.remove(&bytes, Some(id)), "item {item}, id {id}");
+            assert!(!has(&object, &bytes));
+        }
+    }
+    assert_eq!(items(&object), 0);
+    assert_eq!(object.periods().len(), 1);
+    assert!(object.shape().params.error_rate.get() < 0.002);
+}
+
+/// What was merged once changes nothing when it is merged again, in whatever order it comes.
+#[test]
+fn merging_again_changes_nothing() {
+    let mut rng = Rng::new(6);
+    let bits = params(200, 0.01, 2);
+    for shape in [
+        Shape::plain(bits),
+        Shape::plain(params(200, 0.01, 0)),
+        windowed(bits, 100, 5),
+        counting(bits),
+    ] {
+        for round in 0..20 {
+            let seed = rng.seed();
+            let mut held = HashSet::new();
+            let sources: Vec<_> = (0..3)
+                .map(|_| {
+                    let mut source = Object::new(&shape, seed, Time::at(0), ROOMY).unwrap();
+                    for now in 0..20 + rng.next() % 160 {
+                        let item = (rng.next() % 1000).to_le_bytes();
+                        source
+                            .add(&item, Time::at(now), None, || Limits::NONE)
+                            .unwrap();
+                        held.insert(item);
+                    }
+                    source
+                })
+                .collect();
+            let mut object = merged(&sources, ROOMY).unwrap();
+            assert!(held.iter().all(|item| has_at(&object, item, 0)), "denied");
+            for again in 0..10 {
+                let source = rng.pick(&sources);
+                let merged = Object::union(&[&object, source], None, ROOMY).unwrap();
+                assert!(merged.is_none(), "{shape:?}, round {round}, time {again}");
+            }
+            let once = dump_of(&object);
+            for source in &sources {
+                let merged = Object::union(&[&object, source], None, ROOMY).unwrap();
+                object = merged.unwrap_or(object);
+            }
+            assert!(dump_of(&object) == once);
+        }
+    }
+}
+
+/// Every hour the items of a day, of which some are new, become part of a total: its rate and its number of
+/// items follow what is in it, and not how often it was merged.
+#[test]
+fn a_total_of_many_merges_is_that_of_what_is_in_it() {
+    let seed = Seed::FIXED;
+    let make = || object(&params(10_000, 0.01, 2), seed);
+    let (mut total, mut day) = (make(), make());
+    for hour in 0..100_u64 {
+        for item in hour * 50..hour * 50 + 600 {
+            add(&mut day, &item.to_le_bytes()).unwrap();
+        }
+        let merged = Object::union(&[&total, &day], None, ROOMY).unwrap();
+        total = merged.unwrap_or(total);
+    }
+    let different = 99 * 50 + 600;
+    assert_eq!(total.shape().params.error_rate, fraction(0.01));
+    assert_eq!(filters(&total).len(), 1);
+    let items = items(&total);
+    assert!(
+        items.abs_diff(different) < different / 50,
+        "{items} of {different}"
+    );
+}

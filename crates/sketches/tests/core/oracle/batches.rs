@@ -1,0 +1,172 @@
+//! Batches are single calls.
+
+use valkeybloom_sketches::Seed;
+use valkeybloom_sketches::bloom::{Added, Limits, Object, Params, Time};
+
+use crate::support::{
+    ROOMY, Rng, add, add_each, add_new, at_each_width, blob_of, filters, grow, has, has_each,
+    is_half_full, items, object, of_valkey_bloom, params,
+};
+
+/// Items for a batch: new ones, members, and ones that came earlier in the same batch.
+fn batch(size: usize, members: &[Vec<u8>], rng: &mut Rng) -> Vec<Vec<u8>> {
+    let mut items: Vec<Vec<u8>> = Vec::new();
+    for _ in 0..size {
+        let item = match rng.below(4) {
+            0 if !items.is_empty() => rng.pick(&items).clone(),
+            1 if !members.is_empty() => rng.pick(members).clone(),
+            _ => {
+                let length = rng.below(40);
+                rng.bytes(length)
+            }
+        };
+        items.push(item);
+    }
+    items
+}
+
+/// Asks and adds batches of every size up to 70 and some larger ones, and compares with single calls.
+fn batches_are_single_calls(start: &Object, members: &[Vec<u8>], rng: &mut Rng) {
+    at_each_width(|_| same_batches(start, members, rng));
+}
+
+fn same_batches(start: &Object, members: &[Vec<u8>], rng: &mut Rng) {
+    for size in (0..=70).chain([127, 128, 129, 200]) {
+        let items = batch(size, members, rng);
+        let slices = || items.iter().map(Vec::as_slice);
+
+        let answers = has_each(start, slices());
+        let single: Vec<bool> = slices().map(|item| has(start, item)).collect();
+        assert_eq!(answers, single, "asking {size}");
+
+        let mut batched = start.try_clone().unwrap();
+        let outcomes = add_each(&mut batched, &items, ROOMY);
+        let mut one_by_one = start.try_clone().unwrap();
+        let single: Vec<_> = slices().map(|item| add(&mut one_by_one, item)).collect();
+        assert_eq!(outcomes, single, "adding {size}");
+        assert_eq!(batched.totals(), one_by_one.totals());
+        for (batched, single) in batched.views().zip(one_by_one.views()) {
+            assert!(
+                blob_of(&batched) == blob_of(&single),
+                "adding {size}: other bits"
+            );
+            assert_eq!(batched.items(), single.items());
+        }
+    }
+}
+
+/// An object grown to so many filters, the newest of them half full, and the items in it.
+fn grown(params: &Params, filters: usize, rng: &mut Rng) -> (Object, Vec<Vec<u8>>) {
+    let mut grown = object(params, rng.seed());
+    let members = grow(&mut grown, rng, |object| is_half_full(object, filters));
+    (grown, members)
+}
+
+#[test]
+fn a_batch_on_a_stack_is_single_calls() {
+    let mut rng = Rng::new(8);
+    for (count, capacity, expansion) in [
+        (1, 100, 2),
+        (2, 20, 2),
+        (5, 10, 1),
+        (5, 10, 2),
+        (40, 6, 1),
+        // Every few items of a batch open another filter.
+        (40, 1, 1),
+        (300, 4, 1),
+    ] {
+        // Under valkey-bloom's law filters of the same capacity go on for ever.
+        let params = Params {
+            tightening: of_valkey_bloom(0.9),
+            ..params(capacity, 0.01, expansion)
+        };
+        let (object, members) = grown(&params, count, &mut rng);
+        assert_eq!(filters(&object).len(), count);
+        batches_are_single_calls(&object, &members, &mut rng);
+    }
+}
+
+/// Filters of 256 KiB and more have their memory sent for ahead: that must change nothing, not
+/// where a batch opens the first such filter either.
+#[test]
+fn a_batch_on_big_filters_is_single_calls() {
+    let mut rng = Rng::new(9);
+    let (large, members) = grown(&params(300_000, 0.01, 2), 1, &mut rng);
+    assert!(blob_of(&filters(&large)[0]).len() > 256 * 1024);
+    batches_are_single_calls(&large, &members[..1000], &mut rng);
+
+    // More hash functions than are worked out ahead.
+    let many_hashes = Params {
+        tightening: of_valkey_bloom(0.5),
+        ..params(300, 1e-7, 2)
+    };
+    let (tight, members) = grown(&many_hashes, 3, &mut rng);
+    assert!(filters(&tight)[0].hashes() > 16);
+    batches_are_single_calls(&tight, &members, &mut rng);
+
+    // A small filter, nearly full, and behind it a large one.
+    let mut opening = object(&params(40, 0.01, 10_000), rng.seed());
+    let members: Vec<Vec<u8>> = (0..20).map(|_| rng.bytes(16)).collect();
+    for item in &members {
+        add_new(&mut opening, item);
+    }
+    batches_are_single_calls(&opening, &members, &mut rng);
+    grow(&mut opening, &mut rng, |object| object.totals().0 == 2);
+    assert!(blob_of(&filters(&opening)[1]).len() > 256 * 1024);
+    batches_are_single_calls(&opening, &members, &mut rng);
+}
+
+/// A refusal is the last outcome, wherever in a batch it falls, and nothing behind it is tried.
+#[test]
+fn a_batch_ends_at_the_first_refusal() {
+    let mut rng = Rng::new(10);
+    for room in 0..50 {
+        let mut start = object(&params(64, 1e-9, 0), rng.seed());
+        let members = grow(&mut start, &mut rng, |object| items(object) + room >= 64);
+        // Known items between the new ones, which a full object still answers.
+        let tried: Vec<Vec<u8>> = (0..60_usize)
+            .map(|index| match members.get(index) {
+                Some(member) if index % 3 == 1 => member.clone(),
+                _ => rng.bytes(12),
+            })
+            .collect();
+        let mut batched = start.try_clone().unwrap();
+        let outcomes = add_each(&mut batched, &tried, ROOMY);
+        let mut single = Vec::new();
+        for item in &tried {
+            single.push(add(&mut start, item));
+            if single.last().unwrap().is_err() {
+                break;
+            }
+        }
+        assert_eq!(outcomes, single, "room for {room}");
+        let new = outcomes.iter().filter(|o| **o == Ok(Added::New)).count();
+        assert_eq!(new as u64, room.min(new as u64), "room for {room}");
+        if let Some(Err(_)) = outcomes.last() {
+            assert_eq!(new as u64, room);
+        }
+        assert!(blob_of(&filters(&batched)[0]) == blob_of(&filters(&start)[0]));
+    }
+}
+
+/// Limits are looked up where an object has to grow, and not for every item.
+#[test]
+fn limits_are_looked_up_for_growth_only() {
+    let mut rng = Rng::new(11);
+    let mut object = object(&params(10, 1e-9, 1), Seed::FIXED);
+    let items: Vec<Vec<u8>> = (0..95).map(|_| rng.bytes(16)).collect();
+    let asked = std::cell::Cell::new(0);
+    let limits = || {
+        asked.set(asked.get() + 1);
+        Limits::NONE
+    };
+    let time = Time::default();
+    object.add_each(items.iter().map(Vec::as_slice), time, None, limits, |_| ());
+    assert_eq!(filters(&object).len(), 10);
+    assert_eq!(asked.get(), 9);
+    // Nor for items that are known, though the newest filter be full.
+    for item in items.iter().chain(&items[..5]) {
+        assert_eq!(object.add(item, time, None, limits), Ok(Added::Present));
+    }
+    assert_eq!(asked.get(), 9);
+}

@@ -1,0 +1,527 @@
+//! Against the `bloomfilter` and `siphasher` crates: the same bits and the same answers; and against the
+//! equations of a filter's size. What this project stores is readable by all who have the crate, and the other
+//! way round.
+
+mod batches;
+
+use std::hash::{Hash, Hasher};
+
+use bloomfilter::Bloom;
+use siphasher::sip::SipHasher13;
+use valkeybloom_sketches::bloom::{Added, Cells, Geometry, MAX_HASHES, Params, Refusal, dump};
+use valkeybloom_sketches::{Fraction, Seed};
+
+use crate::sizes::{self, by_crate, crates, rate_of_size};
+use crate::support::{
+    Rng, add, add_new, at_each_width, blob, blob_of, dump_of, filters, fraction, has, has_each,
+    items, object, of_filters, of_valkey_bloom, params, tightening,
+};
+
+fn seeds(rng: &mut Rng) -> [Seed; 4] {
+    [
+        Seed::FIXED,
+        Seed::new([0; 32]),
+        Seed::new([0xff; 32]),
+        rng.seed(),
+    ]
+}
+
+/// Lengths of items: all up to 300, which has every remainder by 8 and both sides of 256.
+fn length(index: usize) -> usize {
+    index % 301
+}
+
+#[test]
+fn hashes_are_siphash_of_the_length_and_the_item() {
+    let mut rng = Rng::new(1);
+    let lengths = (0..=600).chain([1023, 1024, 1025, 65_535, 65_536, 1 << 20]);
+    for length in lengths {
+        let item = rng.bytes(length);
+        for seed in seeds(&mut rng) {
+            let (left, right) = seed.as_bytes().split_first_chunk::<16>().unwrap();
+            let hash = |key: &[u8; 16]| {
+                let mut hasher = SipHasher13::new_with_key(key);
+                item[..].hash(&mut hasher);
+                hasher.finish()
+            };
+            let expected = (hash(left), hash(right.try_into().unwrap()));
+            assert_eq!(seed.probe(&item).hashes(), expected, "{length} bytes");
+        }
+    }
+}
+
+/// Fills an object's first filter beside the crate's of the same size, and compares them.
+#[track_caller]
+fn same_filter(params: &Params, seed: Seed, strangers: usize, rng: &mut Rng) {
+    let name = format!("{params:?}, {seed:?}");
+    let mut ours = object(params, seed);
+    let mut theirs = crates(sizes::size(params, 0, params.capacity), &seed);
+    assert!(
+        blob_of(&filters(&ours)[0]) == theirs.as_slice(),
+        "empty: {name}"
+    );
+
+    // Tries are bounded: one of valkey-bloom's at a rate near 1 soon claims everything, and is never full.
+    let mut members = Vec::new();
+    for index in 0..usize::try_from(10 * params.capacity).unwrap() {
+        if items(&ours) == params.capacity {
+            break;
+        }
+        let item = rng.bytes(length(index));
+        let known = theirs.check_and_set(&item);
+        assert_eq!(add_new(&mut ours, &item), !known, "{item:?}: {name}");
+        members.push(item);
+    }
+    assert_eq!(filters(&ours).len(), 1, "{name}");
+    if params.tightening.is_ours() {
+        assert_eq!(items(&ours), params.capacity, "never full: {name}");
+    }
+    assert!(
+        blob_of(&filters(&ours)[0]) == theirs.as_slice(),
+        "other bits: {name}"
+    );
+    for item in &members {
+        assert!(has(&ours, item), "{item:?} is denied: {name}");
+    }
+    for index in 0..strangers {
+        let item = rng.bytes(length(index));
+        assert_eq!(has(&ours, &item), theirs.check(&item), "{item:?}: {name}");
+    }
+}
+
+#[test]
+fn a_filter_has_the_crates_bits_and_answers() {
+    let mut rng = Rng::new(2);
+    for capacity in [1, 2, 3, 7, 50, 100, 1000, 4096, 20_000] {
+        for rate in [0.99, 0.5, 0.3, 0.1, 0.01, 0.001, 1e-6, 1e-12] {
+            for seed in seeds(&mut rng) {
+                for expansion in [0, 2] {
+                    for tightening in [tightening(0.5), tightening(0.75), of_valkey_bloom(0.5)] {
+                        let params = Params {
+                            tightening,
+                            ..params(capacity, rate, expansion)
+                        };
+                        same_filter(&params, seed, 300, &mut rng);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hundred_thousand_strangers_get_the_crates_answers() {
+    let mut rng = Rng::new(3);
+    for (capacity, rate) in [(10, 0.3), (1000, 0.1), (5000, 0.01), (100_000, 0.02)] {
+        let seed = rng.seed();
+        for expansion in [0, 2] {
+            same_filter(&params(capacity, rate, expansion), seed, 100_000, &mut rng);
+        }
+    }
+}
+
+/// What came from a file keeps its sizes, which need not be ones that this program would choose.
+#[test]
+fn any_size_and_number_of_hashes_has_the_crates_answers() {
+    let mut rng = Rng::new(4);
+    for bytes in [1, 2, 3, 5, 8, 13, 64, 100, 1021, 4096] {
+        for hashes in [1, 2, 3, 4, 7, 8, 30, 1075, MAX_HASHES] {
+            let seed = rng.seed();
+            let blob = blob(hashes, &seed, &vec![0; bytes]);
+            let mut theirs = Bloom::<[u8]>::from_bytes(blob.clone()).unwrap();
+            let mut ours = of_filters(0, &[(blob, 1000, 0)]);
+            for index in 0..50 {
+                let item = rng.bytes(length(index));
+                assert_eq!(has(&ours, &item), theirs.check(&item));
+                let known = theirs.check_and_set(&item);
+                assert_eq!(add_new(&mut ours, &item), !known);
+                assert!(
+                    blob_of(&filters(&ours)[0]) == theirs.as_slice(),
+                    "{bytes} bytes, {hashes} hashes, item {index}"
+                );
+            }
+        }
+    }
+}
+
+/// As above, for stacks of such filters, with items one by one and in batches. Their bits are random, so
+/// that some items are in none of them, some in one, and some in many.
+#[test]
+fn a_stack_of_any_filters_has_the_crates_answers() {
+    let mut rng = Rng::new(12);
+    let shallow = [1, 2, 3, 8, 9, 16, 17, 31, 33, 64, 65, 66, 130];
+    let deep = [500, 1023, 1024, 1025, 1026, 1100];
+    for count in shallow.into_iter().chain(deep) {
+        let seed = rng.seed();
+        let mut blobs: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..count {
+            let bytes = if count < 500 {
+                *rng.pick(&[1, 2, 3, 5, 7, 8, 9, 63, 64, 65, 1000, 70_000, 300_000])
+            } else {
+                *rng.pick(&[5, 8, 100, 1000])
+            };
+            let hashes = if count < 500 {
+                *rng.pick(&[1_u32, 2, 3, 4, 5, 7, 16, 17, 30])
+            } else {
+                *rng.pick(&[3_u32, 4, 5])
+            };
+            // A bit is set with probability 7/8, or 1/2, or 1/8; in a deep stack, where nearly all
+            // items would be in some filter, with 1/8.
+            let bits = rng.bytes(bytes * 3);
+            let threes = bits.chunks(3);
+            let bitmap = threes.map(|three| match (count + bytes) % 3 {
+                0 if count < 500 => three[0] | three[1] | three[2],
+                1 if count < 500 => three[0],
+                _ => three[0] & three[1] & three[2],
+            });
+            blobs.push(blob(hashes, &seed, &bitmap.collect::<Vec<_>>()));
+        }
+        let theirs: Vec<Bloom<[u8]>> = blobs
+            .iter()
+            .map(|blob| Bloom::from_bytes(blob.clone()).unwrap())
+            .collect();
+        let filters = blobs.into_iter().map(|blob| (blob, 10, 10));
+        let ours = of_filters(1, &filters.collect::<Vec<_>>());
+        let sizes = (0..=70).chain([127, 128, 129, 500]);
+        let (mut found, mut asked) = (0, 0);
+        for size in sizes.filter(|size| count < 500 || size % 8 < 2) {
+            let items: Vec<Vec<u8>> = (0..size)
+                .map(|_| {
+                    let length = rng.below(40);
+                    rng.bytes(length)
+                })
+                .collect();
+            let expected: Vec<bool> = items
+                .iter()
+                .map(|item| theirs.iter().any(|filter| filter.check(item)))
+                .collect();
+            found += expected.iter().filter(|found| **found).count();
+            asked += size;
+            at_each_width(|width| {
+                let answers = has_each(&ours, items.iter().map(Vec::as_slice));
+                assert_eq!(
+                    answers, expected,
+                    "{size} items, {count} filters, {width:?}"
+                );
+            });
+            for (item, expected) in items.iter().zip(expected) {
+                assert_eq!(has(&ours, item), expected, "{item:?}, {count} filters");
+            }
+        }
+        if count > 3 {
+            assert!(found > 0, "{count} filters claim nothing");
+        }
+        assert!(found < asked || count > 8, "{count} filters claim all");
+    }
+}
+
+/// A capacity, spread over all magnitudes below 2²⁸, with whole decimal numbers among them.
+fn any_capacity(rng: &mut Rng) -> u64 {
+    match rng.below(3) {
+        0 => rng.below(300) as u64 + 1,
+        1 => *rng.pick(&[1, 10, 100, 1000, 10_000, 100_000, 1_000_000, 10_000_000]),
+        _ => (rng.next() >> (36 + rng.below(28))).max(1),
+    }
+}
+
+#[test]
+fn sizes_by_formula_are_the_crates() {
+    let mut rng = Rng::new(5);
+    for _ in 0..300_000 {
+        let (capacity, rate) = (any_capacity(&mut rng), any_rate(&mut rng));
+        let ours = Geometry::by_formula(capacity, fraction(rate), Cells::Bits);
+        assert_eq!(
+            (ours.cell_bytes, ours.hashes),
+            by_crate(capacity, rate),
+            "{capacity} items at {rate:e}"
+        );
+    }
+    // The crate says its number of hashes of an existing filter only.
+    for _ in 0..2000 {
+        let (capacity, rate) = (rng.next() % 100_000 + 1, any_rate(&mut rng));
+        let size = usize::try_from(capacity).unwrap();
+        let theirs = Bloom::<[u8]>::new_for_fp_rate_with_seed(size, rate, &[0; 32]).unwrap();
+        let expected = (theirs.len() / 8, theirs.number_of_hash_functions());
+        assert_eq!(by_crate(capacity, rate), expected, "{capacity} at {rate:e}");
+    }
+}
+
+/// The least size, by an implementation that tries every number of hash functions.
+#[test]
+fn sizes_for_a_rate_are_the_least_that_keep_it() {
+    let mut rng = Rng::new(13);
+    let mut compared = 0;
+    while compared < 6_000 {
+        let (capacity, rate) = (any_capacity(&mut rng), any_rate(&mut rng));
+        let ours = Geometry::for_rate(capacity, fraction(rate), Cells::Bits);
+        let name = format!("{capacity} items at {rate:e}");
+        // That many hash functions take too long to try.
+        if rate < 1e-30 && rng.below(50) > 0 {
+            continue;
+        }
+        let Some((bytes, hashes)) = sizes::least(capacity, rate) else {
+            assert!(ours.cell_bytes >= sizes::MOST_BYTES, "{name}");
+            continue;
+        };
+        // Beyond a hundred million bytes the last digits of doubles show.
+        let off = ours.cell_bytes.abs_diff(bytes);
+        assert!(off <= bytes / 100_000_000, "{name}: {ours:?}, not {bytes}");
+        if off == 0 && bytes < 100_000_000 {
+            assert_eq!(ours.hashes, hashes, "{name}");
+        }
+        assert_eq!(ours.positions, ours.cell_bytes * 8, "{name}");
+
+        // What it promises holds by the equation, and not with a byte less.
+        let rate_at = |bytes, hashes| rate_of_size(capacity, bytes, hashes);
+        assert!(rate_at(bytes, ours.hashes) <= rate * (1.0 + 1e-9), "{name}");
+        let fewer = (1..=sizes::most_hashes(rate))
+            .map(|hashes| {
+                let unlucky = (bytes - 1).is_power_of_two() && hashes > 2;
+                (bytes.saturating_sub(1 + u64::from(unlucky)), hashes)
+            })
+            .filter(|(bytes, _)| bytes * 8 > capacity);
+        for (bytes, hashes) in fewer {
+            assert!(
+                rate_at(bytes, hashes) > rate * (1.0 - 1e-9),
+                "{name}, {hashes}"
+            );
+        }
+        compared += 1;
+    }
+}
+
+#[test]
+fn no_size_for_a_rate_is_a_power_of_two_where_that_would_show() {
+    let mut powers = 0;
+    for capacity in 1..3000 {
+        for rate in [0.5, 0.2, 0.1, 0.03, 0.01] {
+            let size = Geometry::for_rate(capacity, fraction(rate), Cells::Bits);
+            if size.positions.is_power_of_two() {
+                assert!(size.hashes <= 2, "{capacity} items at {rate}");
+                powers += 1;
+            }
+        }
+    }
+    assert!(powers > 0, "none would have been one");
+}
+
+/// A number strictly between 0 and 1, of any magnitude that a double has.
+fn any_rate(rng: &mut Rng) -> f64 {
+    loop {
+        let rate = match rng.below(4) {
+            0 => *rng.pick(&[0.5, 0.1, 0.03, 0.01, 0.005, 0.001, 0.0001, 1e-6, 1e-9]),
+            // All bits random: mostly tiny.
+            1 => f64::from_bits(rng.next() >> 2),
+            // Evenly between 0 and 1.
+            2 => f64::from_bits(1.0_f64.to_bits() | rng.next() >> 12) - 1.0,
+            // Near 1.
+            _ => 1.0 - f64::from_bits(0x3c00_0000_0000_0000 + (rng.next() >> 7)),
+        };
+        if Fraction::new(rate).is_some() {
+            return rate;
+        }
+    }
+}
+
+#[test]
+fn sizes_beyond_memory_saturate() {
+    let mut rng = Rng::new(6);
+    let mut beyond = 0;
+    for _ in 0..100_000 {
+        let capacity = (rng.next() >> (1 + rng.below(63))).max(1);
+        let rate = any_rate(&mut rng);
+        let size = usize::try_from(capacity).unwrap();
+        let bytes = (Bloom::<[u8]>::compute_bitmap_size(size, rate) as u64).min(1 << 60);
+        let classic = Geometry::by_formula(capacity, fraction(rate), Cells::Bits);
+        // The crate takes the C library's logarithm, whose last digit may be another. It shows beyond a terabyte.
+        let off = classic.cell_bytes.abs_diff(bytes);
+        let admitted = if bytes < 1 << 40 {
+            0
+        } else {
+            1 + (bytes >> 51)
+        };
+        assert!(off <= admitted, "{capacity} items at {rate:e}");
+        let ours = Geometry::for_rate(capacity, fraction(rate), Cells::Bits);
+        assert!((1..=1 << 60).contains(&ours.cell_bytes));
+        // A filter that takes new items alone has to have a bit for each.
+        assert!(ours.cell_bytes == 1 << 60 || ours.positions >= capacity);
+        for size in [classic, ours] {
+            assert!((1..=MAX_HASHES).contains(&size.hashes));
+            beyond += usize::from(size.cell_bytes == 1 << 60);
+        }
+    }
+    assert!(beyond > 1000, "only {beyond} sizes were beyond memory");
+}
+
+/// A stack of the crate's filters: each takes what was new in its turn.
+struct Stack {
+    params: Params,
+    seed: Seed,
+    filters: Vec<Bloom<[u8]>>,
+    /// Capacity of the newest filter, its items, and the items before it.
+    capacity: u64,
+    items: u64,
+    before: u64,
+}
+
+impl Stack {
+    fn new(params: Params, seed: Seed) -> Self {
+        let filters = vec![crates(sizes::size(&params, 0, params.capacity), &seed)];
+        Self {
+            capacity: params.capacity,
+            items: 0,
+            before: 0,
+            filters,
+            params,
+            seed,
+        }
+    }
+
+    /// What valkey-bloom writes of it.
+    fn dump(&self) -> Vec<u8> {
+        let mut out = vec![1];
+        out.extend(self.params.growth.expansion().to_le_bytes());
+        let ratio = self.params.tightening.to_stored();
+        let rates = [self.params.error_rate.get(), ratio];
+        out.extend(rates.map(f64::to_le_bytes).as_flattened());
+        out.push(1);
+        out.extend((self.filters.len() as u64).to_le_bytes());
+        let (mut capacity, mut left) = (self.params.capacity, self.before + self.items);
+        for filter in &self.filters {
+            let blob = filter.as_slice();
+            out.extend((blob.len() as u64).to_le_bytes());
+            out.extend(blob);
+            let items = left.min(capacity);
+            left -= items;
+            out.extend([items, capacity].map(u64::to_le_bytes).as_flattened());
+            capacity *= u64::from(self.params.growth.expansion());
+        }
+        out
+    }
+
+    fn contains(&self, item: &[u8]) -> bool {
+        self.filters.iter().any(|f| f.check(item))
+    }
+
+    fn add(&mut self, item: &[u8]) -> bool {
+        if self.contains(item) {
+            return false;
+        }
+        if self.items == self.capacity {
+            self.before += self.items;
+            let next = sizes::next_capacity(&self.params, self.capacity, self.before);
+            self.capacity = next.unwrap();
+            let index = self.filters.len() as u64;
+            let size = sizes::size(&self.params, index, self.capacity);
+            self.filters.push(crates(size, &self.seed));
+            self.items = 0;
+        }
+        self.filters.last_mut().unwrap().set(item);
+        self.items += 1;
+        true
+    }
+}
+
+#[test]
+fn a_stack_is_the_crates_filters_each_fed_with_what_was_new_in_its_turn() {
+    let mut rng = Rng::new(7);
+    let ratios = [0.5, 0.25, 0.75];
+    let ratios = ratios.map(|ratio| [tightening(ratio), of_valkey_bloom(ratio)]);
+    for (capacity, rate, expansion, items) in [
+        (1, 0.5, 1, 60),
+        (1, 0.01, 2, 500),
+        (5, 0.3, 1, 300),
+        (10, 0.1, 2, 3000),
+        (50, 0.001, 3, 3000),
+        (100, 0.01, 1, 4000),
+        (7, 0.9, 10, 3000),
+        (1000, 0.02, 1, 6000),
+    ] {
+        for &tightening in ratios.as_flattened() {
+            let params = Params {
+                tightening,
+                ..params(capacity, rate, expansion)
+            };
+            let seed = rng.seed();
+            let mut ours = object(&params, seed);
+            let mut theirs = Stack::new(params, seed);
+            let mut members: Vec<Vec<u8>> = Vec::new();
+            for index in 0..items {
+                // Now and then an item comes again.
+                let item = if index % 5 == 4 {
+                    rng.pick(&members).clone()
+                } else {
+                    rng.bytes(length(index))
+                };
+                assert_eq!(add_new(&mut ours, &item), theirs.add(&item));
+                members.push(item);
+            }
+            // At a rate near 1 valkey-bloom's filters are never full.
+            if tightening.is_ours() || rate < 0.5 {
+                assert!(filters(&ours).len() > 2, "{params:?} did not grow");
+            }
+            assert_eq!(filters(&ours).len(), theirs.filters.len());
+            for (index, (ours, theirs)) in ours.views().zip(&theirs.filters).enumerate() {
+                assert!(
+                    blob_of(&ours) == theirs.as_slice(),
+                    "other bits in filter {index}: {params:?}"
+                );
+            }
+            assert!(members.iter().all(|item| has(&ours, item)));
+            for index in 0..2000 {
+                let item = rng.bytes(length(index));
+                assert_eq!(has(&ours, &item), theirs.contains(&item));
+            }
+        }
+    }
+}
+
+/// An object of valkey-bloom, put together from the crate's filters, goes on as it does there to the byte; and
+/// ends where it ends there, when the next rate is no number with all its digits.
+#[test]
+fn an_object_of_valkey_bloom_goes_on_and_ends_as_there() {
+    let mut rng = Rng::new(14);
+    for (capacity, rate, expansion, ratio, filters) in [
+        (5, 0.01, 2, 0.5, 9),
+        (100, 0.001, 1, 0.5, 12),
+        (50, 0.1, 4, 0.25, 5),
+        (10, 0.3, 1, 0.9, 8),
+        // At 10⁻³⁰⁰ / 2²⁵ for the last time.
+        (2, 1e-300, 1, 0.5, 26),
+        (2, 1e-300, 1, 1e-7, 2),
+    ] {
+        let params = Params {
+            tightening: of_valkey_bloom(ratio),
+            ..params(capacity, rate, expansion)
+        };
+        let ends = rate < 1e-200;
+        let mut theirs = Stack::new(params, rng.seed());
+        // It comes by its dump, half grown, and grows here.
+        let mut ours = None;
+        for _ in 0..1_000_000 {
+            let full = theirs.items == theirs.capacity;
+            if theirs.filters.len() == filters && full {
+                break;
+            }
+            let item = rng.bytes(12);
+            let added = theirs.add(&item);
+            match &mut ours {
+                Some(ours) => assert_eq!(add_new(ours, &item), added),
+                None if theirs.filters.len() == filters.div_ceil(2) => {
+                    ours = Some(dump::decode(&theirs.dump()).unwrap());
+                }
+                None => {}
+            }
+        }
+        let mut ours = ours.unwrap();
+        assert!(dump_of(&ours) == theirs.dump(), "other bytes: {params:?}");
+        let outcomes = (0..).map(|_| add(&mut ours, &rng.bytes(12)));
+        let next = outcomes.take(1000).find(|o| *o != Ok(Added::Present));
+        let expected = if ends {
+            Err(Refusal::RateTooSmall)
+        } else {
+            Ok(Added::New)
+        };
+        assert_eq!(next, Some(expected), "{params:?}");
+    }
+}

@@ -1,0 +1,172 @@
+//! What BF.INFO tells of the rate is what is measured.
+
+use valkeybloom_sketches::bloom::{Added, Object, Params, Refusal, Time};
+
+use crate::redisbloom::draft::{Draft, Link};
+use crate::support::{ROOMY, Rng, add, counting, object, object_of, params, tightening, windowed};
+
+use super::{Cell, Until, cell, fill_to_depth, none, theirs};
+
+/// Of small objects with a low rate, of which it takes many questions to tell.
+#[test]
+fn the_estimate_for_small_objects_of_a_low_rate_is_true() {
+    let mut rng = Rng::new(10);
+    let mut wrong = Vec::new();
+    for (rate, capacity, expansion, items) in [
+        (0.001, 1, 0, 1),
+        (0.001, 3, 1, 100),
+        (0.001, 10, 2, 5),
+        (0.001, 20, 2, 5000),
+        (0.001, 23, 1, 1000),
+        (0.0002, 5, 1, 50),
+        (0.0002, 20, 0, 20),
+    ] {
+        let params = params(capacity, rate, expansion);
+        let cell = cell(&params, Until::Items(items), 3, 2_000_000, &mut rng);
+        wrong.extend(cell.untrue());
+    }
+    none(&wrong);
+}
+
+/// Filters of one size that hold the same items claim the same strangers: windows to which items come again, and
+/// what was merged and had to be stacked.
+#[test]
+fn the_estimate_for_objects_whose_filters_share_items_is_true() {
+    let mut wrong = Vec::new();
+    for (rate, capacity, periods, again) in [
+        (0.1, 1000, 5, 1000),
+        (0.1, 1000, 20, 1000),
+        (0.1, 1000, 20, 800),
+        (0.1, 1000, 12, 0),
+        (0.5, 300, 30, 200),
+        (0.5, 40, 100, 40),
+        (0.5, 30, 400, 20),
+        (0.05, 10_000, 6, 8000),
+    ] {
+        let mut rng = Rng::new(capacity + periods);
+        let shape = windowed(params(capacity, rate, 0), 1000, periods);
+        let mut object = object_of(&shape, rng.seed());
+        for period in 0..periods {
+            object.tidy(period * 1000);
+            for number in 0..capacity {
+                let item = if number < again { number } else { rng.next() };
+                let item = item.to_le_bytes();
+                let added = object.add(&item, Time::at(period * 1000), None, || ROOMY);
+                assert!(matches!(added, Ok(_) | Err(Refusal::Full)));
+            }
+        }
+        let now_ms = (periods - 1) * 1000;
+        assert_eq!(object.live_periods(|| now_ms), Some(periods));
+        let name = format!("{rate}, {periods} periods of {capacity}, {again} of them again");
+        let mut cell = Cell::new(name);
+        cell.measure(&object, 300_000, now_ms, &mut rng);
+        wrong.extend(cell.untrue());
+    }
+    for (rate, capacity, shared) in [
+        (0.05, 1000, 950),
+        (0.05, 1000, 500),
+        (0.05, 1000, 0),
+        (0.3, 128, 120),
+    ] {
+        let mut rng = Rng::new(shared);
+        let seed = rng.seed();
+        let of_items = |items: std::ops::Range<u64>| {
+            let mut object = object(&params(capacity, rate, 0), seed);
+            for item in items {
+                let added = add(&mut object, &item.to_le_bytes());
+                assert!(added.is_ok() || added == Err(Refusal::Full));
+            }
+            object
+        };
+        let one = of_items(0..capacity);
+        let other = of_items(capacity - shared..2 * capacity - shared);
+        let merged = Object::merged(&[&one, &other], ROOMY).unwrap();
+        let mut cell = Cell::new(format!("{rate}, {capacity}, {shared} shared"));
+        cell.measure(&merged, 300_000, 0, &mut rng);
+        wrong.extend(cell.untrue());
+    }
+    none(&wrong);
+}
+
+/// Filters of one size, of which one has a single hash function.
+#[test]
+fn the_estimate_for_one_hash_function_beside_two_is_true() {
+    let mut rng = Rng::new(11);
+    for _ in 0..20 {
+        let seed = rng.seed();
+        let steep = Params {
+            tightening: tightening(0.1),
+            ..params(1, 0.3, 2)
+        };
+        let sources = [steep, params(1, 0.3, 0)].map(|params| {
+            let mut object = object_of(&counting(params), seed);
+            assert_eq!(add(&mut object, b"x"), Ok(Added::New));
+            object
+        });
+        let merged = Object::merged(&[&sources[0], &sources[1]], ROOMY).unwrap();
+        let mut cell = Cell::new("one hash function beside two");
+        cell.measure(&merged, 100_000, 0, &mut rng);
+        none(&cell.untrue().into_iter().collect::<Vec<_>>());
+    }
+}
+
+/// Objects of valkey-bloom do not keep their rates. What is told of them is true.
+#[test]
+fn the_estimate_for_objects_of_valkey_bloom_is_true() {
+    let mut rng = Rng::new(8);
+    let mut wrong = Vec::new();
+    for rate in [0.1, 0.01, 0.001] {
+        for capacity in [1, 10, 100] {
+            for (expansion, depth) in [(0, 1), (1, 5), (1, 100), (2, 6)] {
+                let params = theirs(capacity, rate, expansion);
+                let cell = cell(&params, Until::Depth(depth), 8, 40_000, &mut rng);
+                wrong.extend(cell.untrue());
+            }
+        }
+    }
+    none(&wrong);
+}
+
+/// An empty object of RedisBloom, by its formulas: no rounding, hashes of 64 bits, half the rate for the first
+/// link.
+#[allow(
+    clippy::approx_constant,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
+fn of_redisbloom(capacity: u64, rate: f64, growth: u64) -> Object {
+    let mut link = Link::new(capacity, rate / 2.0, 64, 0);
+    link.hashes = (0.693_147_180_559_945 * link.bpe).ceil() as u64;
+    link.bits = ((capacity as f64 * link.bpe) as u64).max(1).div_ceil(64) * 64;
+    link.bitmap = vec![0; usize::try_from(link.bits / 8).unwrap()];
+    let draft = Draft {
+        version: 4,
+        items: 0,
+        options: 5,
+        growth,
+        links: vec![link],
+    };
+    draft.read().unwrap()
+}
+
+#[test]
+fn the_estimate_for_objects_of_redisbloom_is_true() {
+    let mut rng = Rng::new(9);
+    let mut wrong = Vec::new();
+    for rate in [0.1, 0.01, 0.001] {
+        for capacity in [1, 10, 100] {
+            for (growth, depth) in [(1, 5), (1, 100), (2, 6)] {
+                let mut cell = Cell::new(format!("{rate}, {capacity}, x{growth}, {depth} links"));
+                // They have no seed, so the items differ.
+                for _ in 0..8 {
+                    let mut object = of_redisbloom(capacity, rate, growth);
+                    fill_to_depth(&mut object, depth, 0, &mut rng);
+                    cell.measure(&object, 40_000, 0, &mut rng);
+                }
+                wrong.extend(cell.untrue());
+            }
+        }
+    }
+    none(&wrong);
+}

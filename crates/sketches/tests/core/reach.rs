@@ -1,0 +1,383 @@
+//! How far growth goes: against a loop that sizes one filter after the other.
+
+use valkeybloom_sketches::bloom::{
+    Cells, Geometry, Growth, Kind, Limits, MAX_FILTERS, Object, Params, Refusal, Shape, Tightening,
+    Time, Window,
+};
+use valkeybloom_sketches::{Fraction, MAX_CAPACITY, Seed};
+
+use crate::sizes::next_capacity;
+use crate::support::{
+    FILTER_BYTES, Rng, add_each, filters, fraction, object, of_valkey_bloom, rate_of, tightening,
+};
+
+fn params(capacity: u64, error_rate: f64, ratio: f64, expansion: u32) -> Params {
+    Params {
+        tightening: tightening(ratio),
+        ..crate::support::params(capacity, error_rate, expansion)
+    }
+}
+
+/// The same under valkey-bloom's law.
+fn theirs(capacity: u64, error_rate: f64, ratio: f64, expansion: u32) -> Params {
+    Params {
+        tightening: of_valkey_bloom(ratio),
+        ..crate::support::params(capacity, error_rate, expansion)
+    }
+}
+
+fn reach(params: &Params, limits: Limits) -> (u64, Option<Refusal>) {
+    Shape::plain(*params).reach(limits)
+}
+
+/// The size of a filter of bits.
+fn size(params: &Params, capacity: u64, rate: Fraction) -> Geometry {
+    if params.tightening.is_ours() {
+        Geometry::for_rate(capacity, rate, Cells::Bits)
+    } else {
+        Geometry::by_formula(capacity, rate, Cells::Bits)
+    }
+}
+
+fn within(filter_bytes: u64, object_bytes: u64) -> Limits {
+    Limits {
+        filter_bytes,
+        object_bytes,
+        saturate: false,
+    }
+}
+
+/// No limit.
+const NONE: u64 = u64::MAX;
+
+/// What [`Shape::reach`] means: one filter after the other is sized and added up, until
+/// something stops it. And how many there are by then.
+fn naive(params: &Params, limits: Limits) -> (u64, Option<Refusal>, u64) {
+    let Limits {
+        filter_bytes,
+        object_bytes,
+        ..
+    } = limits;
+    let over = |bytes: u128, limit| limit != NONE && bytes > u128::from(limit);
+    let mut bytes = size_of::<Object>() as u128;
+    let (mut total, mut next) = (0, Some(params.capacity));
+    for index in 0..=MAX_FILTERS {
+        if params.growth == Growth::Fixed && index == 1 {
+            return (total, Some(Refusal::Full), index);
+        }
+        let Some(rate) = rate_of(params, index) else {
+            return (total, Some(Refusal::RateTooSmall), index);
+        };
+        // A capacity that no number holds is as large as the largest one.
+        let capacity = next.unwrap_or(u64::MAX);
+        let blob = u128::from(size(params, capacity, rate).blob_bytes());
+        bytes += blob + u128::from(FILTER_BYTES);
+        if over(blob, filter_bytes) || over(bytes, object_bytes) {
+            return (total, Some(Refusal::MemoryLimit), index);
+        }
+        if capacity > MAX_CAPACITY - total {
+            return (MAX_CAPACITY, None, index);
+        }
+        if index == MAX_FILTERS {
+            break;
+        }
+        total += capacity;
+        next = next_capacity(params, capacity, total);
+    }
+    (total, Some(Refusal::MemoryLimit), MAX_FILTERS)
+}
+
+/// Compares, and returns the number of filters.
+#[track_caller]
+fn agrees(params: &Params, limits: Limits) -> u64 {
+    let (total, stop, depth) = naive(params, limits);
+    assert_eq!(
+        reach(params, limits),
+        (total, stop),
+        "{params:?}, {limits:?}"
+    );
+    depth
+}
+
+/// Every law, from one item to more than there are.
+#[test]
+fn reach_is_that_of_a_loop() {
+    for expansion in [1, 2, 3, 1000, u32::MAX] {
+        for capacity in [1, 10, 1000, 100_000, 1 << 33, 1 << 62, MAX_CAPACITY] {
+            for rate in [0.9, 0.5, 0.01, 1e-6, 1e-300, 5e-324] {
+                for ratio in [0.5, 0.1, 0.8, 0.999_999, 1e-100] {
+                    for params in [params, theirs] {
+                        let params = params(capacity, rate, ratio, expansion);
+                        agrees(&params, Limits::NONE);
+                        agrees(&params, within(NONE, 1 << 62));
+                        for filter_bytes in [100, 64 << 20, NONE] {
+                            for object_bytes in [0, 1000, 1 << 30, 1 << 46] {
+                                agrees(&params, within(filter_bytes, object_bytes));
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Around a limit one byte more or less shows.
+#[test]
+fn reach_is_that_of_a_loop_to_the_byte() {
+    for (capacity, sizes) in [
+        (1, [300, 3000, 100_000, 1_200_000]),
+        (1000, [3000, 100_000, 2_000_000, 30_000_000]),
+        (100_000, [300_000, 2_000_000, 100_000_000, 1_000_000_000]),
+    ] {
+        for rate in [0.9, 0.01, 1e-6] {
+            for ratio in [0.5, 0.1, 0.999] {
+                for params in [params, theirs] {
+                    let params = params(capacity, rate, ratio, 1);
+                    for size in sizes {
+                        for object_bytes in (size..size + 140).step_by(7) {
+                            agrees(&params, within(NONE, object_bytes));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn reach_ends_at_the_limit_of_one_filter() {
+    let mut reached = 0;
+    for capacity in [1, 10, 1000, 100_000] {
+        for rate in [0.5, 0.01, 1e-6] {
+            for ratio in [0.5, 0.1, 0.9, 0.999] {
+                for params in [params, theirs] {
+                    let params = params(capacity, rate, ratio, 1);
+                    let (mut newest, mut total) = (capacity, capacity);
+                    for index in 0..400 {
+                        let Some(rate) = rate_of(&params, index) else {
+                            break;
+                        };
+                        let bytes = size(&params, newest, rate).blob_bytes();
+                        if [0, 1, 2, 30, 399].contains(&index) {
+                            for filter_bytes in [bytes - 1, bytes, bytes + 1] {
+                                agrees(&params, within(filter_bytes, NONE));
+                                agrees(&params, within(filter_bytes, 1 << 30));
+                                reached += 1;
+                            }
+                        }
+                        newest = next_capacity(&params, newest, total).unwrap();
+                        total += newest;
+                    }
+                }
+            }
+        }
+    }
+    assert!(reached > 1000, "{reached} filters were reached");
+}
+
+/// No number holds the next capacity here. It is too large for the limits for all that, and
+/// its rate too small.
+#[test]
+fn a_capacity_beyond_64_bits_is_within_no_limit() {
+    let wide = |capacity, rate, ratio| params(capacity, rate, ratio, u32::MAX);
+    let first = 1_u64 << 33;
+    for limits in [within(1 << 40, NONE), within(NONE, 1 << 40)] {
+        let reached = reach(&wide(first, 0.01, 0.5), limits);
+        assert_eq!(reached, (first, Some(Refusal::MemoryLimit)), "{limits:?}");
+    }
+    let second = 10 * u64::from(u32::MAX);
+    let reached = reach(&wide(10, 0.01, 0.5), within(NONE, 1 << 46));
+    assert_eq!(reached, (10 + second, Some(Refusal::MemoryLimit)));
+    let reached = reach(&wide(first, 1e-200, 1e-200), Limits::NONE);
+    assert_eq!(reached, (first, Some(Refusal::RateTooSmall)));
+}
+
+#[test]
+fn reach_of_a_non_scaling_object_is_its_one_filter() {
+    for capacity in [1, 100, 1 << 40, MAX_CAPACITY] {
+        for rate in [0.9, 0.01, 5e-324] {
+            for params in [params, theirs] {
+                let params = params(capacity, rate, 0.5, 0);
+                let full = (capacity, Some(Refusal::Full));
+                assert_eq!(reach(&params, Limits::NONE), full);
+                let blob = size(&params, capacity, params.error_rate).blob_bytes();
+                let total = blob + 48 + Object::BASE_BYTES;
+                let stopped = (0, Some(Refusal::MemoryLimit));
+                assert_eq!(reach(&params, within(blob, total)), full);
+                assert_eq!(reach(&params, within(blob - 1, total)), stopped);
+                assert_eq!(reach(&params, within(blob, total - 1)), stopped);
+            }
+        }
+    }
+}
+
+/// What one more filter takes is a part of all that there is, at least. So there are never many, and what asks
+/// how far growth goes looks at no more.
+#[test]
+fn stacks_are_never_deeper_than_a_few_hundred_filters() {
+    let mut deepest = 0;
+    for expansion in [1, 2, 3, 100, u32::MAX] {
+        for capacity in [1, 2, 10, 1000, 1 << 40, MAX_CAPACITY] {
+            for rate in [1.0 - f64::EPSILON, 0.5, 0.01, 1e-6, 1e-300] {
+                for ratio in [0.5, 1.0 - f64::EPSILON, 0.999_999, 0.9, 0.3, 1e-100] {
+                    let depth = agrees(&params(capacity, rate, ratio, expansion), Limits::NONE);
+                    deepest = deepest.max(depth);
+                    // Under valkey-bloom's law it is the rate that ends growth, or the number.
+                    let theirs = theirs(capacity, rate, ratio, expansion);
+                    assert!(agrees(&theirs, Limits::NONE) <= MAX_FILTERS);
+                }
+            }
+        }
+    }
+    assert!((600..700).contains(&deepest), "{deepest} filters");
+    let (total, stop, depth) = naive(&params(1, 0.01, 0.5, 1), Limits::NONE);
+    assert_eq!((total, stop), (MAX_CAPACITY, None));
+    assert_eq!(depth, deepest, "from one item on it takes the most");
+}
+
+/// The stacks themselves grow as is said here.
+#[test]
+fn objects_are_as_deep_as_the_loop_says() {
+    let mut rng = Rng::new(1);
+    let even = Tightening::of_valkey_bloom(fraction(0.999));
+    for (first, items, expansion, tightening) in [
+        (1, 5000, 1, Tightening::HALF),
+        (10, 20_000, 1, Tightening::HALF),
+        (1, 20_000, 2, Tightening::HALF),
+        (50, 60_000, 1, even),
+    ] {
+        let params = Params {
+            tightening,
+            ..crate::support::params(first, 1e-5, expansion)
+        };
+        let mut object = object(&params, Seed::FIXED);
+        let mut refused = false;
+        while !refused && object.totals().1 < items {
+            let batch: Vec<_> = (0..1000).map(|_| rng.bytes(8)).collect();
+            let outcomes = add_each(&mut object, &batch, Limits::NONE);
+            refused = outcomes.iter().any(Result::is_err);
+        }
+        let (mut next, mut total) = (first, 0);
+        for (index, filter) in filters(&object).iter().enumerate() {
+            assert!(total < object.totals().1, "filter {index} is not needed");
+            assert_eq!(filter.capacity(), next, "filter {index}: {params:?}");
+            total += next;
+            next = next_capacity(&params, next, total).unwrap();
+        }
+        assert_eq!(object.totals().2, total);
+        let depth = filters(&object).len() as u64;
+        assert_eq!(refused, depth == MAX_FILTERS, "{depth} filters: {params:?}");
+    }
+}
+
+#[test]
+fn more_room_is_more_items_or_as_many() {
+    for expansion in [0, 1, 2, u32::MAX] {
+        for capacity in [1, 2, 1000, 1 << 31, 1 << 61, MAX_CAPACITY] {
+            for rate in [1.0 - f64::EPSILON, 0.5, 0.01, 1e-300, 5e-324] {
+                for ratio in [0.5, 1.0 - f64::EPSILON, 0.3, 5e-324] {
+                    for params in [params, theirs] {
+                        let params = params(capacity, rate, ratio, expansion);
+                        let mut last = 0;
+                        for object_bytes in [0, 1 << 20, 1 << 36, 1 << 50, 1 << 62, NONE] {
+                            let (reach, _) = reach(&params, within(NONE, object_bytes));
+                            assert!(reach <= MAX_CAPACITY);
+                            assert!(reach >= last, "{params:?}, {object_bytes}");
+                            last = reach;
+                        }
+                        assert!(reach(&params, Limits::NONE).0 >= last);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The settings of a server say "no limit" by the largest number: no sum of bytes is over it.
+#[test]
+fn what_nothing_stops_reaches_all_that_can_be_counted() {
+    for expansion in [1, 2, 3, u32::MAX] {
+        for capacity in [1, 1000, MAX_CAPACITY] {
+            for limits in [Limits::NONE, within(NONE, NONE)] {
+                let params = params(capacity, 0.01, 0.5, expansion);
+                assert_eq!(reach(&params, limits), (MAX_CAPACITY, None));
+            }
+        }
+    }
+}
+
+/// What is planned is what an object then is: at its beginning, and full, in each of its periods.
+#[test]
+fn a_plan_is_what_an_object_becomes() {
+    let hour = 3_600_000;
+    let window = Kind::Windowed(Window::new(hour, 5).unwrap());
+    for kind in [Kind::Plain, Kind::Counting, window] {
+        for (capacity, items, expansion) in [(1, 1, 2), (50, 2000, 2), (30, 700, 1), (900, 800, 0)]
+        {
+            let shape = Shape {
+                params: params(capacity, 0.01, 0.5, expansion),
+                kind,
+            };
+            let plan = shape.plan(items, Limits::NONE).unwrap();
+            let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), Limits::NONE).unwrap();
+            assert_eq!(object.memory_bytes(), plan.first_bytes);
+            // A window adapts in its first periods, and the last one is opened ahead.
+            let periods = match kind {
+                Kind::Windowed(_) => 0..=15,
+                Kind::Plain | Kind::Counting => 0..=0,
+            };
+            let mut item = 0_u64;
+            for period in periods {
+                let time = match period {
+                    15 => Time {
+                        now_ms: 14 * hour + 1,
+                        ttl_ms: Some(5 * hour),
+                    },
+                    _ => Time::at(period * hour),
+                };
+                object.tidy(time.now_ms);
+                let held = |object: &Object| object.views().map(|f| f.items()).sum::<u64>();
+                let before = held(&object);
+                while held(&object) < before + items {
+                    item += 1;
+                    let added = object.add(&item.to_le_bytes(), time, None, || Limits::NONE);
+                    assert!(added.is_ok());
+                }
+            }
+            assert_eq!(object.memory_bytes(), plan.full_bytes, "{shape:?}");
+            let sizes: Vec<_> = object
+                .views()
+                .map(|filter| (filter.capacity(), filter.geometry()))
+                .collect();
+            let planned = plan.filters.repeat(sizes.len() / plan.filters.len());
+            assert_eq!(sizes, planned, "{shape:?}");
+
+            // The least that the limits have to be.
+            let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
+            let (largest, bytes) = (largest.unwrap(), plan.full_bytes);
+            assert_eq!(shape.plan(items, within(largest, bytes)), Ok(plan));
+            for limits in [within(largest - 1, bytes), within(largest, bytes - 1)] {
+                assert_eq!(shape.plan(items, limits), Err(Refusal::MemoryLimit));
+            }
+        }
+        let shape = Shape {
+            params: params(900, 0.01, 0.5, 0),
+            kind,
+        };
+        assert_eq!(shape.plan(901, Limits::NONE), Err(Refusal::Full));
+        let shape = Shape {
+            params: params(1, f64::MIN_POSITIVE, 0.3, 2),
+            kind,
+        };
+        // A window begins its periods with one filter of that size.
+        let planned = shape
+            .plan(1 << 40, Limits::NONE)
+            .map(|plan| plan.filters.len());
+        let expected = match kind {
+            Kind::Windowed(_) => Ok(1),
+            Kind::Plain | Kind::Counting => Err(Refusal::RateTooSmall),
+        };
+        assert_eq!(planned, expected);
+    }
+}

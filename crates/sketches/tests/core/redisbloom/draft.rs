@@ -1,0 +1,223 @@
+//! Objects of RedisBloom as files hold them, and their rules written down once more.
+
+use valkeybloom_sketches::DecodeError;
+use valkeybloom_sketches::bloom::{Dialect, Object, rdb};
+
+use crate::murmur::murmur_64;
+use crate::support::{Field, Rng, Stream, complete};
+
+/// `MurmurHash2` of 32 bits by its published description.
+fn murmur_32(item: &[u8], seed: u32) -> u32 {
+    let m = 0x5bd1_e995_u32;
+    let mut hash = seed ^ u32::try_from(item.len()).unwrap();
+    let whole = item.len() / 4 * 4;
+    for start in (0..whole).step_by(4) {
+        let mut k = u32::from_le_bytes(item[start..start + 4].try_into().unwrap());
+        k = k.wrapping_mul(m);
+        k ^= k >> 24;
+        k = k.wrapping_mul(m);
+        hash = hash.wrapping_mul(m) ^ k;
+    }
+    for index in (whole..item.len()).rev() {
+        hash ^= u32::from(item[index]) << (8 * (index - whole));
+        if index == whole {
+            hash = hash.wrapping_mul(m);
+        }
+    }
+    hash ^= hash >> 13;
+    hash = hash.wrapping_mul(m);
+    hash ^ (hash >> 15)
+}
+
+/// The positions of an item in a link.
+pub fn positions(item: &[u8], wide: bool, hashes: u64, modulus: u64) -> Vec<u64> {
+    let (a, b) = if wide {
+        let a = murmur_64(item, 0xc6a4_a793_5bd1_e995);
+        (a, murmur_64(item, a))
+    } else {
+        let a = murmur_32(item, 0x9747_b28c);
+        (u64::from(a), u64::from(murmur_32(item, a)))
+    };
+    (0..hashes)
+        .map(|i| a.wrapping_add(i.wrapping_mul(b)) % modulus)
+        .collect()
+}
+
+/// A link as a file may hold it.
+#[derive(Clone, Debug)]
+pub struct Link {
+    pub entries: u64,
+    pub error: f64,
+    pub hashes: u64,
+    pub bpe: f64,
+    pub bits: u64,
+    pub n2: u64,
+    pub bitmap: Vec<u8>,
+    pub items: u64,
+}
+
+impl Link {
+    pub fn new(entries: u64, error: f64, bits: u64, n2: u64) -> Self {
+        let bpe = -error.ln() / 0.480_453_013_918_201;
+        Self {
+            entries,
+            error,
+            hashes: 7,
+            bpe,
+            bits,
+            n2,
+            bitmap: vec![0; usize::try_from(bits.div_ceil(8)).unwrap()],
+            items: 0,
+        }
+    }
+
+    fn modulus(&self) -> u64 {
+        if self.n2 > 0 { 1 << self.n2 } else { self.bits }
+    }
+
+    pub fn add(&mut self, item: &[u8], wide: bool) {
+        for position in positions(item, wide, self.hashes, self.modulus()) {
+            self.bitmap[usize::try_from(position / 8).unwrap()] |= 1 << (position % 8);
+        }
+        self.items += 1;
+    }
+
+    pub fn has(&self, item: &[u8], wide: bool) -> bool {
+        positions(item, wide, self.hashes, self.modulus())
+            .into_iter()
+            .all(|p| self.bitmap[usize::try_from(p / 8).unwrap()] >> (p % 8) & 1 == 1)
+    }
+}
+
+/// An object as a file may hold it.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    pub version: i32,
+    pub items: u64,
+    pub options: u64,
+    pub growth: u64,
+    pub links: Vec<Link>,
+}
+
+impl Draft {
+    pub fn fields(&self) -> Stream {
+        let mut fields = vec![
+            Field::Uint(self.items),
+            Field::Uint(self.links.len() as u64),
+        ];
+        if self.version >= 2 {
+            fields.push(Field::Uint(self.options));
+        }
+        if self.version >= 4 {
+            fields.push(Field::Uint(self.growth));
+        }
+        for link in &self.links {
+            fields.push(Field::Uint(link.entries));
+            fields.push(Field::Double(link.error));
+            fields.push(Field::Uint(link.hashes));
+            fields.push(Field::Double(link.bpe));
+            if self.version >= 1 {
+                fields.push(Field::Uint(link.bits));
+                fields.push(Field::Uint(link.n2));
+            }
+            fields.push(Field::Bytes(link.bitmap.clone()));
+            fields.push(Field::Uint(link.items));
+        }
+        Stream(fields.into())
+    }
+
+    pub fn read(&self) -> Result<Object, DecodeError> {
+        read(self.fields(), self.version)
+    }
+
+    /// The header of a chunked dump.
+    pub fn header(&self) -> Vec<u8> {
+        let mut header = self.items.to_le_bytes().to_vec();
+        header.extend(u32::try_from(self.links.len()).unwrap().to_le_bytes());
+        header.extend(&self.options.to_le_bytes()[..4]);
+        header.extend(&self.growth.to_le_bytes()[..4]);
+        for link in &self.links {
+            header.extend((link.bitmap.len() as u64).to_le_bytes());
+            header.extend(link.bits.to_le_bytes());
+            header.extend(link.items.to_le_bytes());
+            header.extend(link.error.to_le_bytes());
+            header.extend(link.bpe.to_le_bytes());
+            header.extend(&link.hashes.to_le_bytes()[..4]);
+            header.extend(link.entries.to_le_bytes());
+            header.push(link.n2.to_le_bytes()[0]);
+        }
+        header
+    }
+}
+
+pub fn read(mut stream: Stream, version: i32) -> Result<Object, DecodeError> {
+    rdb::read(Dialect::RedisBloom, version, &mut stream).map(complete)
+}
+
+/// An object of each encoding and option, half full.
+pub fn drafts() -> Vec<Draft> {
+    // 958 bits in 120 bytes, as the first release sized a filter for 100 at 0.01.
+    let old = Link::new(100, 0.01, 958, 0);
+    let rounded = Link::new(106, 0.01, 1024, 10);
+    let padded = Link {
+        bitmap: vec![0; 144],
+        ..Link::new(100, 0.005, 1152, 0)
+    };
+    // Two to the power of 4 are used of 64 bits.
+    let small = Link {
+        bitmap: vec![0; 8],
+        ..Link::new(2, 0.05, 64, 4)
+    };
+    let mut drafts = Vec::new();
+    for (version, options, first) in [
+        (0, 0, &old),
+        (1, 0, &rounded),
+        (1, 0, &old),
+        (2, 4, &rounded),
+        (2, 0, &small),
+        (3, 4, &rounded),
+        (3, 5, &padded),
+        (4, 5, &padded),
+        (4, 13, &padded),
+        (4, 4, &rounded),
+        (4, 7, &padded),
+    ] {
+        let mut links = vec![first.clone()];
+        if options & 8 == 0 {
+            let entries = first.entries * 2;
+            links.push(match version {
+                // The first encoding does not say how many bits there are.
+                0 => Link::new(entries, first.error, 1917, 0),
+                _ => Link {
+                    entries,
+                    ..first.clone()
+                },
+            });
+        }
+        drafts.push(Draft {
+            version,
+            items: 0,
+            options,
+            growth: 2,
+            links,
+        });
+    }
+    let mut rng = Rng::new(21);
+    for draft in &mut drafts {
+        let wide = draft.options & 4 != 0;
+        let last = draft.links.len() - 1;
+        for (index, link) in draft.links.iter_mut().enumerate() {
+            let count = if index < last {
+                link.entries
+            } else {
+                link.entries / 2
+            };
+            for _ in 0..count {
+                let length = rng.below(30);
+                link.add(&rng.bytes(length), wide);
+                draft.items += 1;
+            }
+        }
+    }
+    drafts
+}

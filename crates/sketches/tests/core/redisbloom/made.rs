@@ -1,0 +1,283 @@
+//! Objects of RedisBloom that are made here, and those that lack chunks.
+
+use valkeybloom_sketches::bloom::chunks::{Partial, Value};
+use valkeybloom_sketches::bloom::{
+    Dialect, Growth, Limits, New, Object, Params, Refusal, Time, rdb,
+};
+use valkeybloom_sketches::{MAX_CAPACITY, Seed};
+
+use crate::support::{
+    Field, ROOMY, Stream, add, begin_partial, fields_of, filters, header_of, params,
+};
+
+use super::draft::drafts;
+
+fn new(params: Params) -> New {
+    let factor = params.growth.expansion();
+    New::RedisBloom { params, factor }
+}
+
+fn made(params: Params, limits: Limits) -> Result<Object, Refusal> {
+    Object::make(&new(params), Seed::FIXED, Time::default(), limits)
+}
+
+/// Its first filter is sized by the published rules: half the rate where others follow, and 0.25 at most.
+#[test]
+fn the_first_filter_has_the_published_size() {
+    for (rate, capacity, growth, bytes, hashes, told) in [
+        (0.01, 100, 2, 144, 8, 0.005),
+        (0.001, 50_000, 2, 98_880, 11, 0.0005),
+        (0.02, 500, 0, 512, 6, 0.02),
+        (0.3, 50, 2, 32, 4, 0.125),
+        (0.9, 50, 0, 24, 3, 0.25),
+        (0.25, 50, 0, 24, 3, 0.25),
+        (0.01, 1, 2, 8, 8, 0.005),
+    ] {
+        let params = Params {
+            growth: Growth::from_expansion(growth),
+            ..params(capacity, rate, 2)
+        };
+        let object = made(params, ROOMY).unwrap();
+        assert_eq!(Dialect::of(&object), Dialect::RedisBloom);
+        let filter = &filters(&object)[0];
+        assert_eq!(filter.geometry().cell_bytes, bytes, "{rate} {capacity}");
+        assert_eq!(filter.hashes(), hashes, "{rate} {capacity}");
+        assert_eq!(filter.capacity(), capacity);
+        let link = object.links().unwrap().all[0];
+        assert_eq!(link.error_rate.to_bits(), f64::to_bits(told), "{rate}");
+    }
+}
+
+/// Limits admit an object and how far it grows, before there is one.
+#[test]
+fn limits_are_kept_by_what_is_made() {
+    let growing = params(1000, 0.01, 2);
+    let mut object = made(growing, Limits::NONE).unwrap();
+    let bytes = object.memory_bytes();
+    let exactly = |object_bytes| Limits {
+        object_bytes,
+        ..Limits::NONE
+    };
+    assert!(made(growing, exactly(bytes)).is_ok());
+    assert_eq!(
+        made(growing, exactly(bytes - 1)).unwrap_err(),
+        Refusal::MemoryLimit
+    );
+    let (limits, mut item) = (exactly(20_000), 0_u64);
+    let (reach, stopped) = new(growing).reach(limits);
+    assert_eq!(stopped, Some(Refusal::MemoryLimit));
+    let refused = loop {
+        item += 1;
+        let added = object.add(&item.to_le_bytes(), Time::default(), None, || limits);
+        if let Err(refusal) = added {
+            break refusal;
+        }
+    };
+    assert_eq!(refused, Refusal::MemoryLimit);
+    assert_eq!(object.capacity(|| 0), reach);
+    // One that does not grow reaches its capacity.
+    let fixed = Params {
+        growth: Growth::Fixed,
+        ..growing
+    };
+    assert_eq!(new(fixed).reach(Limits::NONE), (1000, Some(Refusal::Full)));
+    let too_large = params(MAX_CAPACITY, 0.01, 2);
+    assert_eq!(
+        new(too_large).reach(Limits::NONE),
+        (0, Some(Refusal::MemoryLimit))
+    );
+    let tiny = params(10, f64::MIN_POSITIVE, 2);
+    assert_eq!(made(tiny, Limits::NONE).unwrap_err(), Refusal::RateTooSmall);
+}
+
+/// Requires that RedisBloom's loader accepts the fields of an object.
+#[track_caller]
+fn redisbloom_reads(fields: &Stream) {
+    let mut fields = fields.0.iter();
+    let uint = |fields: &mut std::collections::vec_deque::Iter<Field>| match fields.next() {
+        Some(Field::Uint(number)) => *number,
+        other => panic!("no number: {other:?}"),
+    };
+    let double = |fields: &mut std::collections::vec_deque::Iter<Field>| match fields.next() {
+        Some(Field::Double(number)) => *number,
+        other => panic!("no double: {other:?}"),
+    };
+    let (items, links) = (uint(&mut fields), uint(&mut fields));
+    assert!(links > 0);
+    assert!(uint(&mut fields) < 16, "options");
+    uint(&mut fields);
+    let mut sum = 0;
+    for _ in 0..links {
+        assert!(uint(&mut fields) > 0, "entries");
+        let rate = double(&mut fields);
+        assert!(0.0 < rate && rate < 1.0);
+        let hashes = uint(&mut fields);
+        let per_entry = double(&mut fields);
+        #[allow(clippy::approx_constant, reason = "as it is checked there")]
+        let needed = (0.693_147_180_559_945 * per_entry).ceil();
+        let hashes = f64::from(u32::try_from(hashes).unwrap());
+        assert_eq!(
+            needed.to_bits(),
+            hashes.to_bits(),
+            "of {per_entry} bits per entry"
+        );
+        let (bits, exponent) = (uint(&mut fields), uint(&mut fields));
+        assert!(exponent < 64 && bits >= if exponent > 0 { 1 << exponent } else { 1 });
+        match fields.next() {
+            Some(Field::Bytes(bitmap)) => assert_eq!(bitmap.len() as u64 * 8, bits),
+            other => panic!("no bitmap: {other:?}"),
+        }
+        sum += uint(&mut fields);
+    }
+    assert_eq!((sum, fields.next()), (items, None));
+}
+
+fn written(partial: &Partial) -> Stream {
+    let mut stream = Stream::default();
+    partial.write_rdb(&mut stream);
+    stream
+}
+
+fn read(stream: Stream) -> Value {
+    let mut stream = stream;
+    let value = rdb::read(Dialect::RedisBloom, 4, &mut stream).unwrap();
+    assert_eq!(stream, Stream::default(), "fields behind it");
+    value
+}
+
+/// What lacks chunks is written as an object that RedisBloom reads, and is read as what lacks the same chunks.
+#[test]
+fn what_lacks_chunks_is_written_as_a_whole_object() {
+    for (rate, capacity, growth) in [
+        (0.01, 20, 2),
+        (0.001, 20, 1),
+        (0.02, 300, 0),
+        // Rates whose logarithm is a whole number of bits, where a digit of the record decides on the hash functions.
+        (0.25, 30, 2),
+        (0.25, 30, 0),
+        (0.5, 30, 1),
+        (0.000_976_562_5, 10, 2),
+    ] {
+        let params = Params {
+            growth: Growth::from_expansion(growth),
+            ..params(capacity, rate, 2)
+        };
+        let mut object = made(params, ROOMY).unwrap();
+        for item in 0..200_u64 {
+            let _ = add(&mut object, &item.to_le_bytes());
+        }
+        let cells: Vec<u8> = filters(&object)
+            .iter()
+            .flat_map(|filter| filter.bitmap().unwrap().to_vec())
+            .collect();
+        let mut partial = begin_partial(&header_of(&object)).unwrap();
+        for loaded in 0..cells.len() {
+            let fields = written(&partial);
+            redisbloom_reads(&fields);
+            let Value::Partial(mut again) = read(fields.clone()) else {
+                panic!("{rate}: complete after {loaded} bytes");
+            };
+            assert!(again.pieces().eq(partial.pieces()), "{rate} {loaded}");
+            assert_eq!(written(&again), fields);
+            // It goes on where it was.
+            let cursor = (loaded + 2) as u64;
+            let next = &cells[loaded..=loaded];
+            let whole = again.load(cursor, next).unwrap();
+            match partial.load(cursor, next).unwrap() {
+                None => assert!(whole.is_none() && again.pieces().eq(partial.pieces())),
+                Some(complete) => {
+                    assert_eq!(loaded + 1, cells.len());
+                    assert_eq!(fields_of(&complete), fields_of(&object));
+                    assert_eq!(fields_of(&whole.unwrap()), fields_of(&object));
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// No object that is whole is taken for one that lacks chunks, whatever its record says, if a bit is set behind the place.
+#[test]
+fn whole_objects_are_not_taken_for_half_loaded_ones() {
+    for draft in drafts() {
+        let object = draft.read().unwrap();
+        let fields = fields_of(&object);
+        assert!(matches!(read(fields), Value::Complete(_)));
+    }
+    let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
+    add(&mut object, b"item").unwrap();
+    let mut partial = begin_partial(&header_of(&object)).unwrap();
+    let _ = partial.load(3, &[0, 0]).unwrap();
+    let mut fields = written(&partial);
+    let Some(Field::Bytes(bitmap)) = fields
+        .0
+        .iter_mut()
+        .find(|field| matches!(field, Field::Bytes(_)))
+    else {
+        panic!("no bitmap");
+    };
+    *bitmap.last_mut().unwrap() = 1;
+    assert!(matches!(read(fields), Value::Complete(_)));
+}
+
+/// Bits per entry that were computed with another logarithm are kept, and a header that has the mark already is refused.
+#[test]
+fn the_last_digits_of_the_record_are_kept() {
+    let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
+    add(&mut object, b"item").unwrap();
+    let header = header_of(&object);
+    let record = u64::from_le_bytes(header[52..60].try_into().unwrap());
+    for off in -15_i64..=15 {
+        let mut header = header.clone();
+        header[52..60].copy_from_slice(&record.wrapping_add_signed(off).to_le_bytes());
+        let mut partial = begin_partial(&header).unwrap();
+        let _ = partial.load(4, &[1, 2, 3]).unwrap();
+        let fields = written(&partial);
+        redisbloom_reads(&fields);
+        let Value::Partial(again) = read(fields.clone()) else {
+            panic!("complete");
+        };
+        assert!(again.pieces().eq(partial.pieces()), "{off}");
+        let Some(Field::Double(marked)) = fields.0.get(7) else {
+            panic!("no record: {:?}", fields.0.get(7));
+        };
+        header[52..60].copy_from_slice(&marked.to_le_bytes());
+        assert!(begin_partial(&header).is_err(), "{off}");
+    }
+}
+
+/// The form of earlier releases, behind two zeros, is read as before.
+#[test]
+fn the_earlier_form_of_what_lacks_chunks_is_read() {
+    let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
+    add(&mut object, b"item").unwrap();
+    let header = header_of(&object);
+    let bytes = vec![7; 20];
+    let mut earlier = Stream::default();
+    earlier.0.extend([
+        Field::Uint(0),
+        Field::Uint(0),
+        Field::Bytes(header.clone()),
+        Field::Bytes(bytes.clone()),
+    ]);
+    let Value::Partial(partial) = read(earlier) else {
+        panic!("complete");
+    };
+    let pieces: Vec<_> = partial.pieces().collect();
+    assert_eq!(pieces, [(1, &header[..]), (21, &bytes[..])]);
+}
+
+/// A header that claims more than is worth writing as zeros is written in the earlier form, in a few bytes.
+#[test]
+fn large_claims_are_written_in_few_bytes() {
+    let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
+    add(&mut object, b"item").unwrap();
+    let mut header = header_of(&object);
+    let bytes = (1_u64 << 30) + 8;
+    header[20..28].copy_from_slice(&bytes.to_le_bytes());
+    header[28..36].copy_from_slice(&(bytes * 8).to_le_bytes());
+    let partial = begin_partial(&header).unwrap();
+    let fields = written(&partial);
+    assert_eq!(fields.0.len(), 4);
+    assert!(matches!(read(fields), Value::Partial(_)));
+}

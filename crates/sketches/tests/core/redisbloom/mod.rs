@@ -1,0 +1,228 @@
+//! Objects of RedisBloom: its encodings, old ones too, against its rules written down once more.
+//!
+//! What RedisBloom itself wrote, and how its objects grow, is tested on servers.
+
+pub mod draft;
+mod made;
+mod refused;
+
+use valkeybloom_sketches::Hasher;
+use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Refusal, Time};
+
+use crate::support::{
+    NO_CLOCK, ROOMY, Rng, add, add_each, at_each_width, capacity, fields_of, filters, has,
+    has_each, header_of, items,
+};
+
+use draft::{Draft, Link, drafts, positions};
+
+#[test]
+fn the_published_hashes() {
+    for (item, a, b) in [
+        ("foo", 0x822b_4f99_b121_f10d, 0x9d63_d52a_557f_61c2),
+        ("", 0x1ab1_1ea5_a7b2_c56e, 0xbbdd_cb5a_b56d_d547),
+        ("a", 0x4292_cee2_27b9_150a, 0x7e9b_5270_31f5_0c11),
+        ("item", 0x369c_43a9_71e0_ac3f, 0x013d_6bb1_8d1a_6a54),
+        ("12345678", 0x700b_ea34_3394_41c4, 0x94cc_ce09_94c5_c064),
+        ("123456789", 0xb791_da69_f9d3_95e3, 0xabf3_563d_45e8_173b),
+    ] {
+        let probe = Hasher::Murmur64.probe(item.as_bytes());
+        assert_eq!(probe.hashes(), (a, b), "{item}");
+    }
+    let probe = Hasher::Murmur32.probe(b"foo");
+    assert_eq!(probe.hashes(), (0x23a2_56d0, 0x9fbc_0655));
+}
+
+#[test]
+fn the_published_vectors() {
+    for (item, expected) in [
+        ("foo", [269, 847, 145, 723, 21, 599, 25, 475]),
+        ("item", [1087, 659, 231, 955, 527, 99, 823, 395]),
+        ("", [366, 1077, 764, 451, 138, 849, 536, 223]),
+        ("a", [1034, 539, 172, 829, 462, 1119, 752, 257]),
+        ("12345678", [68, 680, 12, 624, 1108, 568, 1052, 512]),
+        ("123456789", [611, 414, 217, 1044, 847, 650, 325, 128]),
+    ] {
+        assert_eq!(
+            positions(item.as_bytes(), true, 8, 1152),
+            expected,
+            "{item}"
+        );
+        // An object with these bits alone has this item.
+        let mut link = Link::new(100, 0.005, 1152, 0);
+        link.hashes = 8;
+        for position in expected {
+            link.bitmap[usize::try_from(position / 8).unwrap()] |= 1 << (position % 8);
+        }
+        link.items = 1;
+        let draft = Draft {
+            version: 4,
+            items: 1,
+            options: 5,
+            growth: 2,
+            links: vec![link],
+        };
+        let object = draft.read().unwrap();
+        assert!(has(&object, item.as_bytes()));
+        assert!(!has(&object, b"another"));
+    }
+}
+
+#[test]
+fn every_encoding_answers_by_its_rules() {
+    let mut rng = Rng::new(22);
+    for draft in drafts() {
+        let object = draft.read().unwrap();
+        let name = format!("version {}, options {}", draft.version, draft.options);
+        let wide = draft.options & 4 != 0;
+        assert_eq!(Dialect::of(&object), Dialect::RedisBloom);
+        assert_eq!(object.hasher().bits(), if wide { 64 } else { 32 }, "{name}");
+        assert_eq!(items(&object), draft.items, "{name}");
+        assert_eq!(filters(&object).len(), draft.links.len(), "{name}");
+        let asked: Vec<Vec<u8>> = (0..3000)
+            .map(|_| {
+                let length = rng.below(30);
+                rng.bytes(length)
+            })
+            .collect();
+        let expected: Vec<bool> = asked
+            .iter()
+            .map(|item| draft.links.iter().any(|link| link.has(item, wide)))
+            .collect();
+        assert!(expected.contains(&true), "{name}: nothing is claimed");
+        assert!(expected.contains(&false), "{name}: all is claimed");
+        for (item, expected) in asked.iter().zip(&expected) {
+            assert_eq!(has(&object, item), *expected, "{name}");
+        }
+        at_each_width(|width| {
+            let answers = has_each(&object, asked.iter().map(Vec::as_slice));
+            assert_eq!(answers, expected, "{name}, {width:?}");
+        });
+
+        // It is written in the newest encoding, with nothing else changed.
+        let mut newest = draft.clone();
+        newest.version = 4;
+        assert_eq!(fields_of(&object), newest.fields(), "{name}");
+        assert_eq!(header_of(&object), draft.header(), "{name}");
+        assert!(object.try_clone().unwrap().memory_bytes() <= object.memory_bytes());
+    }
+}
+
+/// Growth of what has its bits rounded up to a power of two, and of what has not.
+#[test]
+#[allow(
+    clippy::approx_constant,
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)]
+fn every_encoding_grows_by_its_rules() {
+    let mut rng = Rng::new(23);
+    for draft in drafts().into_iter().filter(|draft| draft.options & 8 == 0) {
+        let wide = draft.options & 4 != 0;
+        at_each_width(|_| {
+            let mut object = draft.read().unwrap();
+            let mut model = draft.clone();
+            while model.links.len() < draft.links.len() + 4 {
+                let items: Vec<Vec<u8>> = (0..33).map(|_| rng.bytes(9)).collect();
+                let mut expected = Vec::new();
+                for item in &items {
+                    if model.links.iter().any(|link| link.has(item, wide)) {
+                        expected.push(Ok(Added::Present));
+                        continue;
+                    }
+                    let last = model.links.last().unwrap().clone();
+                    if last.items == last.entries {
+                        let error = last.error * 0.5;
+                        let bpe = -error.ln() / 0.480_453_013_918_201;
+                        let mut entries = last.entries * model.growth;
+                        let need = entries as f64 * bpe;
+                        let (mut bits, mut n2) = (need as u64, 0);
+                        if draft.options & 1 == 0 {
+                            n2 = need.log2().floor() as u64 + 1;
+                            entries += ((2.0_f64.powi(n2 as i32) - bits as f64) / bpe) as u64;
+                            bits = 1 << n2;
+                        }
+                        let bytes = bits.div_ceil(64) * 8;
+                        model.links.push(Link {
+                            hashes: (0.693_147_180_559_945 * bpe).ceil() as u64,
+                            bitmap: vec![0; usize::try_from(bytes).unwrap()],
+                            bits: bytes * 8,
+                            n2,
+                            ..Link::new(entries, error, 8, 0)
+                        });
+                    }
+                    model.links.last_mut().unwrap().add(item, wide);
+                    model.items += 1;
+                    expected.push(Ok(Added::New));
+                }
+                assert_eq!(add_each(&mut object, &items, ROOMY), expected);
+            }
+            model.version = 4;
+            take_last_digits(&mut model, &object);
+            assert_eq!(
+                fields_of(&object),
+                model.fields(),
+                "options {}",
+                draft.options
+            );
+        });
+    }
+}
+
+/// The bits per entry, for the record, come from a logarithm whose last digit is another in the C library of
+/// this machine. They are taken over where they are off by no more.
+fn take_last_digits(model: &mut Draft, object: &Object) {
+    let links = object.links().unwrap().all.iter();
+    for (model, link) in model.links.iter_mut().zip(links) {
+        if model.bpe.to_bits().abs_diff(link.bits_per_entry.to_bits()) <= 1 {
+            model.bpe = link.bits_per_entry;
+        }
+    }
+}
+
+#[test]
+fn a_full_one_that_does_not_grow_refuses() {
+    let draft = drafts().into_iter().find(|d| d.options & 8 != 0).unwrap();
+    let mut object = draft.read().unwrap();
+    let mut rng = Rng::new(24);
+    while items(&object) < 100 {
+        add(&mut object, &rng.bytes(12)).unwrap();
+    }
+    let mut refused = 0;
+    for _ in 0..50 {
+        match add(&mut object, &rng.bytes(12)) {
+            Err(Refusal::Full) => refused += 1,
+            other => assert_eq!(other, Ok(Added::Present)),
+        }
+    }
+    assert!(refused > 0);
+    assert_eq!(items(&object), 100);
+    assert_eq!(object.reach(NO_CLOCK, ROOMY), 100);
+}
+
+#[test]
+fn limits_hold_its_growth() {
+    let draft = drafts().into_iter().rfind(|d| d.options == 5).unwrap();
+    let object = draft.read().unwrap();
+    // Twice the entries each time: 100 and 200 so far, then 400 in at most 600 bytes, then 800.
+    let within = |filter_bytes, object_bytes| Limits {
+        filter_bytes,
+        object_bytes,
+        saturate: false,
+    };
+    assert_eq!(object.reach(NO_CLOCK, within(100, u64::MAX)), 300);
+    assert_eq!(object.reach(NO_CLOCK, within(1000, u64::MAX)), 700);
+    assert_eq!(object.reach(NO_CLOCK, within(u64::MAX, 0)), 300);
+    assert!(object.reach(NO_CLOCK, Limits::NONE) > 1 << 40);
+    let mut small = draft.read().unwrap();
+    let mut rng = Rng::new(25);
+    let refusal = loop {
+        let limits = || within(1000, u64::MAX);
+        if let Err(refusal) = small.add(&rng.bytes(12), Time::default(), None, limits) {
+            break refusal;
+        }
+    };
+    assert_eq!(refusal, Refusal::MemoryLimit);
+    assert_eq!((items(&small), capacity(&small)), (700, 700));
+}

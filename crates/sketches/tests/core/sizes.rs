@@ -1,0 +1,135 @@
+//! The laws of growth by a series, written down once more: the size of every filter and what it takes. Sizes of
+//! ours are found by plain bisection over every number of hash functions, those of valkey-bloom by its crate.
+
+use bloomfilter::Bloom;
+use valkeybloom_sketches::bloom::{Growth, Params};
+use valkeybloom_sketches::{MAX_CAPACITY, Seed};
+
+use crate::support::{blob, rate_of};
+
+/// Sizes beyond this many bytes are not told: no memory has them.
+pub const MOST_BYTES: u64 = 1 << 55;
+
+/// Items that a filter has taken as new per position, when this share of its positions is set: each of `k`
+/// hash functions adds the integral of a geometric series.
+pub fn items_per_position(fill: f64, hashes: u32) -> f64 {
+    let terms = (1..=hashes).map(|j| fill.powf(j.into()) / f64::from(j));
+    terms.sum::<f64>() / f64::from(hashes)
+}
+
+/// The `c` of the floor `c·n/m²` that double hashing puts under a filter, as documented: all positions of two
+/// items coincide, or some of them.
+fn coincidences(hashes: u32, fill: f64, items: f64) -> f64 {
+    let k = f64::from(hashes);
+    if hashes == 1 {
+        return 0.0;
+    }
+    let all = if hashes == 2 {
+        0.0
+    } else {
+        2.2 / (k * (k - 1.0))
+    };
+    let some = (2.5 * fill / (1.0 - fill).powi(2)).min(1.0 + 0.75 * (k - 2.0));
+    all + some * (1.0 + 0.5 / items)
+}
+
+/// The number between 0 and `high` at which a rising function passes 0.
+fn crossing(high: f64, function: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (0.0, high);
+    // More halvings than a double has digits.
+    for _ in 0..80 {
+        let middle = f64::midpoint(low, high);
+        if function(middle) > 0.0 {
+            high = middle;
+        } else {
+            low = middle;
+        }
+    }
+    low
+}
+
+/// The rate at which a filter of this size claims what was never added, after so many new items.
+#[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵³")]
+pub fn rate_of_size(items: u64, bytes: u64, hashes: u32) -> f64 {
+    let (n, m) = (items as f64, bytes as f64 * 8.0);
+    let fill = crossing(1.0, |fill| items_per_position(fill, hashes) - n / m);
+    fill.powf(hashes.into()) + coincidences(hashes, fill, n) * n / m / m
+}
+
+/// Without a floor `−log₂ q` hash functions are best. No filter has more, but for rounding.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub fn most_hashes(rate: f64) -> u32 {
+    (-rate.log2()).ceil() as u32 + 1
+}
+
+/// The least bytes of bits, and the least number of hash functions with which they suffice, for so many items
+/// at this rate; `None` where that is more than [`MOST_BYTES`]. Below a rate of 10⁻¹² still more hash functions
+/// than are tried would take fewer bytes.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the equations are in doubles"
+)]
+pub fn least(capacity: u64, rate: f64) -> Option<(u64, u32)> {
+    let n = capacity as f64;
+    let sizes = (1..=most_hashes(rate)).map(|hashes| {
+        let fill = crossing(1.0, |fill| {
+            let per_position = items_per_position(fill, hashes);
+            let floor = coincidences(hashes, fill, n) * per_position * per_position / n;
+            fill.powf(hashes.into()) + floor - rate
+        });
+        let bytes = (n / items_per_position(fill, hashes) / 8.0).ceil();
+        // In as many positions as a power of two, an item's positions come round too soon.
+        let bytes = bytes as u64;
+        let unlucky = bytes.is_power_of_two() && hashes > 2;
+        (bytes + u64::from(unlucky), hashes)
+    });
+    sizes.min().filter(|(bytes, _)| *bytes < MOST_BYTES)
+}
+
+/// The size that valkey-bloom gives a filter: bytes of bits and hash functions.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the formula is in doubles"
+)]
+pub fn by_crate(capacity: u64, rate: f64) -> (u64, u32) {
+    let capacity = usize::try_from(capacity).unwrap();
+    let bytes = Bloom::<[u8]>::compute_bitmap_size(capacity, rate) as u64;
+    let bits_per_item = (bytes * 8) as f64 / capacity as f64;
+    let hashes = (bits_per_item * std::f64::consts::LN_2).round() as u32;
+    (bytes, hashes.max(1))
+}
+
+/// The size of filter `index`, for so many items; where no memory holds it, the largest.
+pub fn size(params: &Params, index: u64, capacity: u64) -> (u64, u32) {
+    let rate = rate_of(params, index).unwrap().get();
+    if params.tightening.is_ours() {
+        least(capacity, rate).unwrap_or((MOST_BYTES, most_hashes(rate)))
+    } else {
+        by_crate(capacity, rate)
+    }
+}
+
+/// What the next filter takes, behind filters that take so many items, the newest of them so many. `None` where
+/// there is none, or no number for it.
+pub fn next_capacity(params: &Params, newest: u64, total: u64) -> Option<u64> {
+    let Growth::By(factor) = params.growth else {
+        return None;
+    };
+    let mut next = u128::from(newest) * u128::from(factor.get());
+    if params.tightening.is_ours() {
+        next = next.max(u128::from(total).div_ceil(16));
+    }
+    u64::try_from(next)
+        .ok()
+        .filter(|next| *next <= MAX_CAPACITY)
+}
+
+/// An empty filter of the crate's of this size.
+pub fn crates((bytes, hashes): (u64, u32), seed: &Seed) -> Bloom<[u8]> {
+    let bitmap = vec![0; usize::try_from(bytes).unwrap()];
+    Bloom::from_bytes(blob(hashes, seed, &bitmap)).unwrap()
+}

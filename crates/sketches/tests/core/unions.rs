@@ -1,0 +1,295 @@
+//! Unions of many random objects: they stay what they were when a digest of all of them was recorded, since a
+//! merge is replicated as a command. And the work of a merge, whoever made the objects.
+
+use valkeybloom_sketches::bloom::{Limits, MergeError, Object, Shape, Time};
+use valkeybloom_sketches::{Seed, work};
+
+use crate::redisbloom::draft::{Draft, Link};
+use crate::support::{
+    Field, ROOMY, Rng, blob, counting, fields_of, of_filters, params, tightening, windowed,
+};
+
+/// Mixes a number into a digest.
+fn mix(digest: &mut u64, number: u64) {
+    *digest = Rng::new(*digest ^ number).next();
+}
+
+fn mix_bytes(digest: &mut u64, bytes: &[u8]) {
+    mix(digest, bytes.len() as u64);
+    for piece in bytes.chunks(8) {
+        let mut word = [0; 8];
+        word[..piece.len()].copy_from_slice(piece);
+        mix(digest, u64::from_le_bytes(word));
+    }
+}
+
+fn mix_object(digest: &mut u64, object: &Object) {
+    for field in fields_of(object).0 {
+        match field {
+            Field::Uint(number) => mix(digest, number),
+            Field::Double(number) => mix(digest, number.to_bits()),
+            Field::Bytes(bytes) => mix_bytes(digest, &bytes),
+        }
+    }
+    mix(digest, object.memory_bytes());
+}
+
+/// A digest of many merges of objects that `make` makes, and of what was merged before: the outcomes, and how many
+/// of them were unions, were nothing new, and were refused.
+fn digest_of(rounds: u64, mut make: impl FnMut(&mut Rng, Seed) -> Object) -> (u64, [u32; 3]) {
+    let (mut digest, mut outcomes) = (0, [0; 3]);
+    for round in 0..rounds {
+        let mut rng = Rng::new(round);
+        let seed = rng.seed();
+        let mut objects: Vec<_> = (0..5).map(|_| make(&mut rng, seed)).collect();
+        for _ in 0..14 {
+            let sources: Vec<_> = (0..2 + rng.below(3)).map(|_| rng.pick(&objects)).collect();
+            let now_ms = (rng.below(2) == 0).then(|| rng.next() % 400);
+            let object_bytes = *rng.pick(&[u64::MAX, u64::MAX, u64::MAX, 6_000]);
+            let limits = Limits {
+                object_bytes,
+                ..ROOMY
+            };
+            match Object::union(&sources, now_ms, limits) {
+                Ok(Some(union)) => {
+                    mix_object(&mut digest, &union);
+                    let place = rng.below(objects.len());
+                    objects[place] = union;
+                    outcomes[0] += 1;
+                }
+                Ok(None) => {
+                    mix(&mut digest, 1);
+                    outcomes[1] += 1;
+                }
+                Err(error) => {
+                    mix_bytes(&mut digest, format!("{error:?}").as_bytes());
+                    outcomes[2] += 1;
+                }
+            }
+        }
+    }
+    (digest, outcomes)
+}
+
+/// An object of items that others of its shape have as well, in time; some with ids, if it counts.
+fn filled(shape: &Shape, rng: &mut Rng, seed: Seed, most: usize) -> Object {
+    let mut now = 1_000_000 + rng.next() % 100;
+    let mut object = Object::new(shape, seed, Time::at(now), ROOMY).unwrap();
+    let begin = rng.next() % 100;
+    let ids = shape.is_counting() && rng.below(2) == 0;
+    for number in 0..rng.below(most) as u64 {
+        now += rng.next() % 4;
+        object.tidy(now);
+        let item = (begin + number + rng.next() % 3).to_le_bytes();
+        let id = (ids && rng.below(3) > 0).then_some(now);
+        let added = object.add(&item, Time::at(now), id, || Limits::NONE);
+        added.unwrap();
+        if shape.is_counting() && rng.below(5) == 0 {
+            object.remove(&(begin + rng.next() % 50).to_le_bytes(), None);
+        }
+    }
+    object
+}
+
+#[test]
+fn unions_of_plain_objects_stay_what_they_are() {
+    let digest = digest_of(300, |rng, seed| {
+        let mut params = params(
+            *rng.pick(&[5, 20, 20, 100]),
+            *rng.pick(&[0.2, 0.05, 0.01]),
+            *rng.pick(&[0, 1, 1, 2]),
+        );
+        params.tightening = tightening(*rng.pick(&[0.5, 0.5, 0.8]));
+        filled(&Shape::plain(params), rng, seed, 200)
+    });
+    assert_eq!(digest, (13_064_552_032_268_905_357, [2200, 1527, 473]));
+}
+
+#[test]
+fn unions_of_windows_stay_what_they_are() {
+    let digest = digest_of(150, |rng, seed| {
+        // No period takes more, so that all begin with this capacity.
+        let params = params(*rng.pick(&[50, 100]), 0.05, *rng.pick(&[1, 2]));
+        filled(&windowed(params, 30, 9), rng, seed, 200)
+    });
+    assert_eq!(digest, (2_291_489_180_484_031_793, [1237, 863, 0]));
+}
+
+/// Filters that are large enough are interleaved.
+#[test]
+fn unions_of_interleaved_windows_stay_what_they_are() {
+    let digest = digest_of(6, |rng, seed| {
+        filled(&windowed(params(3_000, 0.05, 2), 10, 12), rng, seed, 100)
+    });
+    assert_eq!(digest, (3_377_945_672_564_907_902, [45, 19, 20]));
+}
+
+#[test]
+fn unions_of_counters_stay_what_they_are() {
+    let digest = digest_of(300, |rng, seed| {
+        let params = params(
+            *rng.pick(&[5, 20, 20, 100]),
+            *rng.pick(&[0.05, 0.01]),
+            *rng.pick(&[1, 1, 2]),
+        );
+        filled(&counting(params), rng, seed, 200)
+    });
+    assert_eq!(digest, (16_789_037_758_069_994_398, [2709, 1361, 130]));
+}
+
+#[test]
+fn unions_of_objects_of_redisbloom_stay_what_they_are() {
+    let digest = digest_of(200, |rng, _| {
+        let mut draft = Draft {
+            version: 4,
+            items: 0,
+            options: 5,
+            growth: 2,
+            links: vec![Link::new(20, 0.05, 256, 0)],
+        };
+        let begin = rng.next() % 30;
+        for number in 0..rng.next() % 80 {
+            let newest = draft.links.last().unwrap();
+            if newest.items >= newest.entries {
+                let (entries, bits) = *rng.pick(&[(20, 256), (40, 600)]);
+                draft.links.push(Link::new(entries, 0.05, bits, 0));
+            }
+            let newest = draft.links.last_mut().unwrap();
+            newest.add(&(begin + number).to_le_bytes(), true);
+            draft.items += 1;
+        }
+        draft.read().unwrap()
+    });
+    assert_eq!(digest, (13_145_776_348_117_540_356, [1624, 1176, 0]));
+}
+
+/// Bits per item of the filters made here, which are full with half of their bits set.
+const BITS_PER_ITEM: usize = 24;
+
+const HASHES: u32 = 16;
+
+fn of_bitmaps(bitmaps: &[Vec<u8>]) -> Object {
+    let filters: Vec<_> = bitmaps
+        .iter()
+        .map(|bitmap| {
+            let items = (bitmap.len() * 8 / BITS_PER_ITEM) as u64;
+            let blob = blob(HASHES, &Seed::new([7; 32]), bitmap);
+            (blob, items, items)
+        })
+        .collect();
+    of_filters(1, &filters)
+}
+
+fn bitmap_bytes(objects: &[&Object]) -> u64 {
+    let filters = objects.iter().flat_map(|object| object.views());
+    filters.map(|filter| filter.geometry().cell_bytes).sum()
+}
+
+/// Merges two objects, and checks that merging either again changes nothing, and that all of that passes over a small
+/// number of bytes. Returns the union.
+#[track_caller]
+fn united(one: &Object, other: &Object) -> Object {
+    let merge = |sources: [&Object; 2]| {
+        work::take();
+        let union = Object::union(&sources, None, ROOMY).unwrap();
+        let (work, bytes) = (work::take(), bitmap_bytes(&sources));
+        assert!(work.bytes <= 8 * bytes, "{work:?} for {bytes} bytes");
+        let filters: u64 = sources.iter().map(|source| source.totals().0).sum();
+        let looks = (1 << 20) + 128 * filters;
+        assert!(work.steps <= looks, "{work:?} for {filters} filters");
+        union
+    };
+    let union = merge([one, other]).expect("nothing new");
+    for source in [one, other] {
+        assert!(merge([&union, source]).is_none(), "changed by itself");
+    }
+    union
+}
+
+/// Full filters of one size that are alike but for some bits of their last bytes.
+#[test]
+fn filters_that_differ_at_their_ends_are_merged_in_a_few_passes() {
+    for (filters, bytes) in [(100, 66_000), (550, 12_000), (550, 60)] {
+        let mut rng = Rng::new(7);
+        let [one, other] = [(); 2].map(|()| {
+            let bitmaps: Vec<Vec<u8>> = (0..filters)
+                .map(|_| {
+                    let mut bitmap = vec![0x55; bytes];
+                    for byte in &mut bitmap[bytes - 40..] {
+                        *byte = *rng.pick(&[0x55, 0xaa]);
+                    }
+                    bitmap
+                })
+                .collect();
+            of_bitmaps(&bitmaps)
+        });
+        assert_eq!(united(&one, &other).totals().0, 2 * filters);
+    }
+}
+
+/// Filters each two of which differ at a place of their own.
+#[test]
+fn filters_that_differ_anywhere_are_merged_in_a_few_passes() {
+    for (filters, bytes, united_filters) in [(40, 40_000, 80), (100, 40_000, 102)] {
+        let mut bitmaps = [(); 2].map(|()| vec![vec![0x55_u8; bytes]; filters]);
+        for first in 0..filters {
+            for second in 0..filters {
+                // All filters of the first object but number `first` have this bit, and only number `second` of
+                // the other's. Later pairs differ sooner.
+                let number = filters * filters - 1 - (second * filters + first);
+                let place = number * (bytes * 8 / filters / filters);
+                let (byte, bit) = (place / 8, 1 << (place % 8));
+                for (number, bitmap) in bitmaps[0].iter_mut().enumerate() {
+                    bitmap[byte] = bitmap[byte] & !bit | if number == first { 0 } else { bit };
+                }
+                for (number, bitmap) in bitmaps[1].iter_mut().enumerate() {
+                    bitmap[byte] = bitmap[byte] & !bit | if number == second { bit } else { 0 };
+                }
+            }
+        }
+        let [one, other] = bitmaps.map(|bitmaps| of_bitmaps(&bitmaps));
+        // The second object's filters are laid over each other, where that leaves room.
+        assert_eq!(united(&one, &other).totals().0, united_filters);
+    }
+}
+
+/// Makes an object with a window, with new items in each of its periods.
+fn in_periods(shape: &Shape, rng: &mut Rng, items: usize) -> Object {
+    let window = shape.window().unwrap();
+    let mut object = Object::new(shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
+    for period in 0..window.periods() {
+        for _ in 0..items {
+            let time = Time::at(period * window.period_ms());
+            if object.room(time).is_none() {
+                let capacity = shape.params.capacity;
+                object.begin_period(time, capacity, Limits::NONE).unwrap();
+            }
+            let added = object.add(&rng.bytes(16), time, None, || Limits::NONE);
+            added.unwrap();
+        }
+    }
+    object
+}
+
+/// Two windows whose union has about as many filters as an object may have.
+#[test]
+fn windows_of_many_periods_are_merged_in_a_few_passes() {
+    let mut rng = Rng::new(8);
+    let shape = windowed(params(1, 0.001, 1), 1_000, 680);
+    let [one, other] = [(); 2].map(|()| in_periods(&shape, &mut rng, 3));
+    assert_eq!(one.totals().0, 2_040);
+    assert_eq!(united(&one, &other).periods().len(), 680);
+}
+
+#[test]
+fn a_merge_that_rates_refuse_copies_nothing() {
+    let mut rng = Rng::new(9);
+    let shape = windowed(params(2_000, 0.9, 0), 1_000, 7);
+    let sources = [(); 2].map(|()| in_periods(&shape, &mut rng, 2_000));
+    work::take();
+    let refused = Object::union(&[&sources[0], &sources[1]], None, ROOMY);
+    assert_eq!(refused.err(), Some(MergeError::Rates));
+    // The first period's two filters were compared.
+    let (work, bytes) = (work::take(), bitmap_bytes(&[&sources[0], &sources[1]]));
+    assert!(work.bytes <= bytes / 2, "{work:?} for {bytes} bytes");
+}

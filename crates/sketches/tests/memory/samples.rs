@@ -1,0 +1,228 @@
+//! Objects whose tables are large, and the fields that values are written to.
+
+use valkeybloom_sketches::bloom::chunks::{self, Value};
+use valkeybloom_sketches::bloom::{
+    Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window,
+};
+use valkeybloom_sketches::carried::Sketch;
+use valkeybloom_sketches::cuckoo::{self, Cuckoo};
+use valkeybloom_sketches::{DecodeError, Fraction, RdbRead, RdbWrite, Seed};
+
+/// Milliseconds of a period.
+const PERIOD_MS: u64 = 100;
+
+/// The item of a number.
+pub const fn item(number: u64) -> [u8; 8] {
+    number.to_le_bytes()
+}
+
+fn object(capacity: u64, kind: Kind) -> Object {
+    let params = Params {
+        capacity,
+        error_rate: Fraction::new(0.01).unwrap(),
+        tightening: Tightening::HALF,
+        growth: Growth::from_expansion(1),
+    };
+    Object::new(
+        &Shape { params, kind },
+        Seed::FIXED,
+        Time::at(0),
+        Limits::NONE,
+    )
+    .unwrap()
+}
+
+/// An object of `items`, added at a rate of `per_ms`.
+fn filled(capacity: u64, kind: Kind, items: u64, per_ms: u64) -> Object {
+    let mut object = object(capacity, kind);
+    for number in 0..items {
+        let now = number / per_ms;
+        object.tidy(now);
+        let id = (kind == Kind::Counting).then_some(number);
+        let added = object.add(&item(number), Time::at(now), id, || Limits::NONE);
+        added.unwrap();
+    }
+    object
+}
+
+/// A time in the newest period of a sample.
+pub fn last_time(object: &Object) -> u64 {
+    let newest = object.periods().last();
+    newest.map_or(0, |period| period.number * PERIOD_MS)
+}
+
+/// An object of `RedisBloom` with this many links, and nothing in them.
+fn linked(links: u32) -> Object {
+    const CELLS: [u8; 64] = [0; 64];
+    let mut header = [0_u64.to_le_bytes().as_slice(), &links.to_le_bytes()].concat();
+    // 64-bit hashes, no rounding; factor 2.
+    header.extend([5_u32, 2].map(u32::to_le_bytes).as_flattened());
+    for _ in 0..links {
+        header.extend([64_u64, 512, 0].map(u64::to_le_bytes).as_flattened());
+        header.extend([0.001_f64, 14.4].map(f64::to_le_bytes).as_flattened());
+        header.extend(10_u32.to_le_bytes());
+        header.extend(30_u64.to_le_bytes());
+        header.push(0);
+    }
+    let Ok(Value::Partial(mut partial)) = chunks::begin(&header, Limits::NONE) else {
+        panic!("a header of RedisBloom")
+    };
+    let ends = (1..=u64::from(links)).map(|link| 1 + link * 64);
+    let mut loaded = ends.map(|end| partial.load(end, &CELLS).unwrap());
+    loaded.find_map(|object| object).expect("all chunks came")
+}
+
+/// Goes on with interleaving, which each item that is added does.
+fn interleaved(mut object: Object) -> Object {
+    let now = last_time(&object);
+    for number in 0..2000 {
+        let added = object.add(&item(number), Time::at(now), None, || Limits::NONE);
+        added.unwrap();
+    }
+    object
+}
+
+/// One object or more of each dialect: deep stacks, and windows of many periods, interleaved or not.
+pub fn samples() -> Vec<Object> {
+    let window = |periods| Kind::Windowed(Window::new(PERIOD_MS, periods).unwrap());
+    let all = vec![
+        filled(10, Kind::Plain, 2000, 1),
+        filled(10, Kind::Counting, 1000, 1),
+        filled(5, window(40), 400, 1),
+        interleaved(filled(3000, window(20), 2100, 1)),
+        linked(40),
+    ];
+    assert!(
+        all.iter()
+            .any(|object| object.periods().iter().any(|p| !p.is_apart()))
+    );
+    all
+}
+
+/// A cuckoo filter that has grown to hold `items`.
+pub fn cuckoo_filter(items: u64) -> Cuckoo {
+    let params = cuckoo::Params {
+        capacity: 64,
+        bucket_size: 2,
+        max_iterations: 20,
+        expansion: 1,
+    };
+    let shape = cuckoo::Shape::new(&params).unwrap();
+    let mut object = Cuckoo::new(shape, &cuckoo::Limits::NONE).unwrap();
+    for number in 0..items {
+        object
+            .add(&item(number), false, || cuckoo::Limits::NONE)
+            .unwrap();
+    }
+    object
+}
+
+/// A value of each type of sketches, in fields.
+pub fn sketches() -> Vec<(Sketch, Fields)> {
+    let count_min = fields_of(|to| {
+        to.uints(&[200, 5, 1]);
+        to.bytes(&[1; 4000]);
+    });
+    let top_k = fields_of(|to| {
+        to.uints(&[60, 20, 5]);
+        to.double(0.9);
+        to.bytes(&[1; 20 * 5 * 8]);
+        to.bytes(&[1; 60 * 24]);
+        (0..60).for_each(|_| to.bytes(b"item\0"));
+    });
+    let digest = fields_of(|to| {
+        to.doubles(&[100.0, 0.0, 1.0]);
+        to.uints(&[610, 100, 0, 1]);
+        to.doubles(&[1.0; 2 + 2 * 100]);
+    });
+    vec![
+        (Sketch::CountMin, count_min),
+        (Sketch::TopK, top_k),
+        (Sketch::TDigest, digest),
+    ]
+}
+
+#[derive(Debug, PartialEq)]
+enum Field {
+    Uint(u64),
+    Double(f64),
+    Bytes(Vec<u8>),
+}
+
+/// Fields in RDB.
+#[derive(Debug, Default, PartialEq)]
+pub struct Fields(Vec<Field>);
+
+impl Fields {
+    /// The same fields, to be read.
+    pub fn read(&self) -> Reading<'_> {
+        Reading(&self.0)
+    }
+
+    fn uints(&mut self, numbers: &[u64]) {
+        self.0.extend(numbers.iter().copied().map(Field::Uint));
+    }
+
+    fn doubles(&mut self, numbers: &[f64]) {
+        self.0.extend(numbers.iter().copied().map(Field::Double));
+    }
+}
+
+/// The fields that are written.
+pub fn fields_of(write: impl FnOnce(&mut Fields)) -> Fields {
+    let mut fields = Fields::default();
+    write(&mut fields);
+    fields
+}
+
+/// Fields that are read one after another.
+pub struct Reading<'f>(&'f [Field]);
+
+impl<'f> Reading<'f> {
+    fn next(&mut self) -> Option<&'f Field> {
+        let (next, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(next)
+    }
+}
+
+impl RdbWrite for Fields {
+    fn uint(&mut self, value: u64) {
+        self.0.push(Field::Uint(value));
+    }
+
+    fn double(&mut self, value: f64) {
+        self.0.push(Field::Double(value));
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.0.push(Field::Bytes(value.to_vec()));
+    }
+}
+
+impl RdbRead for Reading<'_> {
+    fn uint(&mut self) -> Result<u64, DecodeError> {
+        match self.next() {
+            Some(Field::Uint(value)) => Ok(*value),
+            _ => Err(DecodeError::Truncated),
+        }
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        match self.next() {
+            Some(Field::Double(value)) => Ok(*value),
+            _ => Err(DecodeError::Truncated),
+        }
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        let Some(Field::Bytes(value)) = self.next() else {
+            return Err(DecodeError::Truncated);
+        };
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(value.len())
+            .map_err(|_| DecodeError::NoMemory)?;
+        copy.extend_from_slice(value);
+        Ok(copy)
+    }
+}

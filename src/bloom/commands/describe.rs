@@ -1,0 +1,121 @@
+//! BF.INFO and DEBUG.
+
+use std::ffi::CStr;
+
+use crate::bloom::keys::{self, Reader};
+use crate::bloom::stored;
+use crate::ffi::{Argv, Ctx, Keyspace};
+use crate::reply::{Reply, send, send_error};
+use valkeybloom_protocol::bloom::InfoField;
+use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::numerals::double_text;
+use valkeybloom_sketches::bloom::{Growth, Object, Shape, View};
+
+use super::request::key;
+
+/// BF.INFO key [field]
+pub fn info<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    let field = match InfoField::parse(&args) {
+        Ok(field) => field,
+        Err(error) => return send_error(ctx, error),
+    };
+    let reader = Reader::open(keys, key(&args));
+    let reply = reader.object().and_then(|object| {
+        let object = object.ok_or(Error::NotFound)?;
+        let shape = object.shape();
+        let Some(field) = field else {
+            let rows = InfoField::ALL.into_iter();
+            let rows = rows.filter_map(|field| Some((title(field), value(object, &shape, field)?)));
+            return Ok(Reply::Table(rows.collect()));
+        };
+        let value = value(object, &shape, field).ok_or(Error::UnknownField)?;
+        Ok(if ctx.is_resp3() {
+            Reply::Table(vec![(title(field), value)])
+        } else {
+            Reply::List(vec![value])
+        })
+    });
+    send(ctx, reply);
+}
+
+fn title(field: InfoField) -> &'static CStr {
+    match field {
+        InfoField::Capacity => c"Capacity",
+        InfoField::Size => c"Size",
+        InfoField::Filters => c"Number of filters",
+        InfoField::Items => c"Number of items inserted",
+        InfoField::Expansion => c"Expansion rate",
+        InfoField::Error => c"Error rate",
+        InfoField::Tightening => c"Tightening ratio",
+        InfoField::MaxScaledCapacity => c"Max scaled capacity",
+        InfoField::EstimatedError => c"Estimated error rate",
+        InfoField::Window => c"Window",
+        InfoField::Periods => c"Periods",
+        InfoField::LivePeriods => c"Live periods",
+    }
+}
+
+/// The value of a field, or `None` for one that the object does not have.
+fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'static>> {
+    let (params, window) = (shape.params, shape.window());
+    let scaling = params.growth != Growth::Fixed;
+    let now = Ctx::now_ms;
+    Some(match field {
+        InfoField::Capacity => Reply::Count(object.capacity(now)),
+        InfoField::Size => Reply::Count(stored::memory_bytes(object)),
+        InfoField::Filters => Reply::Count(object.filter_count(now)),
+        InfoField::Items => Reply::Count(object.items(now)),
+        InfoField::Expansion if !scaling => Reply::Null,
+        InfoField::Expansion => Reply::Count(u64::from(params.growth.expansion())),
+        InfoField::Error => Reply::Rate(params.error_rate.get()),
+        InfoField::Tightening if scaling => Reply::Rate(params.tightening.ratio()),
+        InfoField::MaxScaledCapacity if scaling => Reply::Count(object.reach(now, keys::limits())),
+        InfoField::Tightening | InfoField::MaxScaledCapacity => return None,
+        InfoField::EstimatedError => Reply::Rate(object.estimated_rate(now)),
+        InfoField::Window => Reply::Count(window?.period_ms()),
+        InfoField::Periods => Reply::Count(window?.periods()),
+        InfoField::LivePeriods => Reply::Count(object.live_periods(now)?),
+    })
+}
+
+/// BF.DEBUG key
+pub fn debug<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    if args.len() != 2 {
+        return ctx.reply_wrong_arity();
+    }
+    let reader = Reader::open(keys, key(&args));
+    let object = reader
+        .object()
+        .and_then(|object| object.ok_or(Error::NotFound));
+    let object = match object {
+        Ok(object) => object,
+        Err(error) => return send_error(ctx, error),
+    };
+    // Line by line: there may be thousands of filters.
+    let now_ms = Ctx::now_ms();
+    let filters = usize::try_from(object.filter_count(|| now_ms));
+    ctx.reply_array(1 + filters.unwrap_or(usize::MAX - 1));
+    ctx.reply_bytes(format!("size:{}", object.items(|| now_ms)).as_bytes());
+    let cell = if object.shape().is_counting() {
+        " cell:4"
+    } else {
+        ""
+    };
+    for (period, filter, rate) in object.filters(|| now_ms) {
+        let line = debug_line(&filter, object.hasher().bits(), rate);
+        let period = period.map(|period| format!(" period:{period}"));
+        ctx.reply_bytes((line + &period.unwrap_or_default() + cell).as_bytes());
+    }
+}
+
+fn debug_line(filter: &View, hash_bits: u32, rate: f64) -> String {
+    format!(
+        "bytes:{} bits:{} hashes:{} hashwidth:{hash_bits} capacity:{} size:{} ratio:{}",
+        filter.geometry().cell_bytes,
+        filter.positions(),
+        filter.hashes(),
+        filter.capacity(),
+        filter.items(),
+        double_text(rate)
+    )
+}

@@ -1,0 +1,88 @@
+//! BF.MERGE.
+
+use std::collections::HashSet;
+
+use crate::bloom::keys::{self, Moment, Readers, Writer};
+use crate::ffi::{Argv, Ctx, Keyspace, Str};
+use crate::reply::{Reply, send};
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
+
+use super::request::{key, reserved};
+
+/// BF.MERGE key source [source ...]
+pub fn merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    send(ctx, try_merge(ctx, keys, args).map(|()| Reply::Ok));
+}
+
+/// Frees the periods of the object under the command's key that have passed by a time.
+fn free_passed<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, at_ms: Option<u64>) {
+    let Some(now_ms) = at_ms else { return };
+    let mut writer = Writer::open(keys, key(args));
+    if let Ok(Ok(true)) = writer.update(|object| object.tidy(now_ms)) {
+        let moment = Moment {
+            at_ms,
+            ..Moment::default()
+        };
+        writer.added_at(&[], &moment);
+    }
+}
+
+fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Result<(), Error> {
+    if args.len() < 3 {
+        return Err(Error::Arity);
+    }
+    // Merging a filter with itself changes nothing, so each name counts once.
+    let (mut names, mut others) = (HashSet::new(), reserved::<Str>(args.len() - 2)?);
+    let room = names.try_reserve(args.len() - 1);
+    room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
+    names.insert(key(&args).bytes());
+    let sources = (2..args.len()).map(|index| args.string(index));
+    others.extend(sources.filter(|name| names.insert(name.bytes())));
+    // An existing destination is a source, and the only one that may be missing.
+    let mut readers = Readers::new(keys);
+    let existed = readers.open(key(&args))?.is_some();
+    for name in &others {
+        readers.open(*name)?.ok_or(Error::NotFound)?;
+    }
+    if others.is_empty() {
+        return if existed {
+            Ok(())
+        } else {
+            Err(Error::NotFound)
+        };
+    }
+    let sources = readers.objects();
+    // Only the primary reads the clock, and replicates the time.
+    let has_window = sources
+        .iter()
+        .any(|object| object.shape().window().is_some());
+    let at_ms = (has_window && !ctx.must_obey()).then(Ctx::now_ms);
+    let limits = keys::limits_for(ctx);
+    let merged = Object::union(&sources, at_ms, limits).map_err(Error::Unlike)?;
+    let mut merged = match merged {
+        Some(merged) => merged,
+        // It has all of it. What has passed is freed, as by any write.
+        None if existed => {
+            free_passed(keys, &args, at_ms);
+            return Ok(());
+        }
+        // With what has passed, as on a replica, which doesn't know that: its rate may be another.
+        None => Object::merged(&sources, Limits::NONE).map_err(Error::Unlike)?,
+    };
+    let tidied = at_ms.filter(|at_ms| merged.tidy(*at_ms));
+    if !merged.is_within(limits) {
+        return Err(Error::Refused(Refusal::MemoryLimit));
+    }
+    let moment = tidied.map(|at_ms| Moment {
+        at_ms: Some(at_ms),
+        ..Moment::default()
+    });
+    let mut writer = Writer::open(keys, key(&args));
+    if !existed && writer.exists()? {
+        // Subscribers created it when they were told that a key is not there. It is a source, too.
+        drop(writer);
+        return try_merge(ctx, keys, args);
+    }
+    writer.merge(merged, moment)
+}

@@ -1,0 +1,69 @@
+//! What commands have in common: their words, and what is required of them.
+
+use std::ops::Range;
+
+use crate::ffi::{Argv, Ctx, Str};
+use valkeybloom_protocol::error::{Error, Field};
+use valkeybloom_protocol::words::{Origin, Words};
+use valkeybloom_sketches::bloom::{Object, Refusal};
+
+impl Words for Argv<'_> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn word(&self, index: usize) -> &[u8] {
+        self.string(index).bytes()
+    }
+}
+
+/// The items among the words.
+pub fn items(args: Argv<'_>, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+    args.bytes_in(range)
+}
+
+/// An empty list with room for exactly `count` values, which the number of a command's items decides on.
+pub fn reserved<T>(count: usize) -> Result<Vec<T>, Error> {
+    let mut list = Vec::new();
+    let room = list.try_reserve_exact(count);
+    room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
+    Ok(list)
+}
+
+/// The command's key: always its first argument.
+pub fn key<'a>(args: &Argv<'a>) -> Str<'a> {
+    args.string(1)
+}
+
+/// Whether a command comes from a client, or was already executed elsewhere.
+pub fn origin(ctx: Ctx) -> Origin {
+    if ctx.must_obey() {
+        Origin::Elsewhere
+    } else {
+        Origin::Client
+    }
+}
+
+/// Requires a number of words within a range.
+pub fn arity(args: &Argv, count: Range<usize>) -> Result<(), Error> {
+    if count.contains(&args.len()) {
+        Ok(())
+    } else {
+        Err(Error::Arity)
+    }
+}
+
+/// The point in time at which a time to live that starts now ends.
+pub fn expiry(ttl_ms: u64) -> Result<i64, Error> {
+    let at_ms = Ctx::now_ms().checked_add(ttl_ms);
+    let at_ms = at_ms.and_then(|ms| i64::try_from(ms).ok());
+    at_ms.ok_or(Error::Bad(Field::Ttl))
+}
+
+pub fn require_counters(object: &Object) -> Result<(), Error> {
+    if object.shape().is_counting() {
+        Ok(())
+    } else {
+        Err(Error::NoCounters)
+    }
+}

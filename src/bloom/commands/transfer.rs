@@ -1,0 +1,107 @@
+//! BF.LOAD, SCANDUMP, and LOADCHUNK: filters in pieces, or whole.
+
+use crate::bloom::keys::{self, Reader, Writer};
+use crate::ffi::{Argv, Ctx, Keyspace};
+use crate::reply::{Reply, send, send_error};
+use valkeybloom_protocol::error::{Error, Field};
+use valkeybloom_protocol::numerals::integer;
+use valkeybloom_protocol::words::Words;
+use valkeybloom_sketches::DecodeError;
+use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
+
+use super::request::{arity, expiry, key};
+
+/// BF.LOAD key dump [ttl-ms]
+pub fn load<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    send(ctx, try_load(ctx, keys, args));
+}
+
+fn try_load<'a>(
+    ctx: Ctx<'a>,
+    keys: &mut Keyspace<'a>,
+    args: Argv<'a>,
+) -> Result<Reply<'static>, Error> {
+    arity(&args, 3..5)?;
+    let ttl_ms = if args.len() == 4 {
+        let ttl = integer(args.word(3)).map(u64::try_from);
+        ttl.and_then(Result::ok).ok_or(Error::Bad(Field::Ttl))?
+    } else {
+        0
+    };
+    // As in RESTORE, 0 means no time to live.
+    let expires_ms = match ttl_ms {
+        0 => None,
+        ttl => Some(expiry(ttl)?),
+    };
+    let mut writer = Writer::open(keys, key(&args));
+    if writer.exists()? {
+        return Err(Error::Busy);
+    }
+    let bytes = args.string(2).bytes();
+    let object = dump::decode(bytes).map_err(|error| match error {
+        DecodeError::UnsupportedVersion => Error::UnsupportedVersion,
+        DecodeError::Truncated | DecodeError::Malformed(_) => Error::Undecodable,
+        DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),
+    })?;
+    if !object.is_within(keys::limits_for(ctx)) {
+        return Err(Error::Refused(Refusal::MemoryLimit));
+    }
+    writer.create_loaded(object, bytes, expires_ms);
+    Ok(Reply::Ok)
+}
+
+fn cursor(args: &Argv) -> Result<i64, Error> {
+    integer(args.word(2)).ok_or(Error::Bad(Field::Cursor))
+}
+
+/// BF.SCANDUMP key cursor
+pub fn scandump<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    let cursor = match arity(&args, 3..4).and_then(|()| cursor(&args)) {
+        Ok(cursor) => cursor,
+        Err(error) => return send_error(ctx, error),
+    };
+    let reader = Reader::open(keys, key(&args));
+    let piece = reader.object().and_then(|object| {
+        // A negative cursor is past the end, as one above all bitmaps is.
+        let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
+        let piece = chunks::piece(object.ok_or(Error::NotFound)?, cursor);
+        piece.ok_or(Error::Refused(Refusal::OutOfMemory))
+    });
+    match piece {
+        Ok((next, piece)) => {
+            let pair = vec![Reply::Count(next), Reply::Bytes(piece.bytes())];
+            send(ctx, Ok(Reply::List(pair)));
+        }
+        Err(error) => send_error(ctx, error),
+    }
+}
+
+/// BF.LOADCHUNK key cursor data
+pub fn loadchunk<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+    send(ctx, try_loadchunk(ctx, keys, args));
+}
+
+fn try_loadchunk<'a>(
+    ctx: Ctx<'a>,
+    keys: &mut Keyspace<'a>,
+    args: Argv<'a>,
+) -> Result<Reply<'static>, Error> {
+    arity(&args, 4..5)?;
+    let cursor = cursor(&args)?;
+    let data = args.string(3).bytes();
+    let mut writer = Writer::open(keys, key(&args));
+    if cursor == 1 {
+        writer.require_empty()?;
+        let begun = chunks::begin(data, keys::limits_for(ctx));
+        let begun = begun.map_err(|error| match error {
+            None => Error::Refused(Refusal::MemoryLimit),
+            Some(DecodeError::NoMemory) => Error::Refused(Refusal::OutOfMemory),
+            Some(_) => Error::BadChunk,
+        })?;
+        writer.begin(begun);
+    } else {
+        let cursor = u64::try_from(cursor).map_err(|_| Error::BadChunk)?;
+        writer.load_chunk(cursor, data, ctx.must_obey())?;
+    }
+    Ok(Reply::Ok)
+}
