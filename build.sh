@@ -123,19 +123,13 @@ serve() {
     exec "$server" --bind 127.0.0.1 --port "$port" --dir "$PWD/data" --appendonly yes --loadmodule "$module" "$@"
 }
 
-# The core's tests, and those in the library itself; the examples in its documentation are built as
-# another program would, without the module, and in a folder of their own: a library that has a cdylib is
-# one file in cargo's, which each build with other features or another profile would replace.
-core_tests() { cargo test --locked --features cli --lib --test core -- "$@"; }
-examples() {
-    CARGO_TARGET_DIR=$target/library cargo test --locked --no-default-features --features client --doc -- "$@"
+# The tests of crates/, which need no server, and the examples in their documentation. Every build of tests takes the
+# whole workspace, so that its dependencies are built once.
+crate_tests() {
+    cargo test --locked --workspace --lib --bins --test core --test memory --test args -- "$@"
+    cargo test --locked --workspace --doc -- "$@"
 }
-# The tests under refused memory, in the library without the module, which has an allocator of its own.
-memory_tests() {
-    CARGO_TARGET_DIR=$target/library cargo test --locked --no-default-features --features client --test memory -- "$@"
-}
-# With the program `valkeybloom`, which cargo builds for the tests of it.
-server_tests() { cargo test --locked --features cli --test server -- "$@"; }
+server_tests() { cargo test --locked --workspace --test server -- "$@"; }
 
 # Modules of tests/server about what is the same on every server: the client's side of the wire, the pages'
 # text, what only the core decides. They run on Valkey 9.1 alone. All other modules run on every server, and
@@ -176,20 +170,15 @@ run_tests() {
     # Each run also takes files to the other servers.
     servers=$(tools/servers.sh)
     { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
-    cargo fmt --check
-    cargo clippy --locked --features cli --all-targets -- -D warnings
-    cargo check --locked --no-default-features
-    cargo check --locked --no-default-features --features client
-    cargo check --locked --no-default-features --features cli
-    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --lib --features cli
+    cargo fmt --all --check
+    cargo clippy --locked --workspace --all-targets -- -D warnings
+    RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
     build
     build_checked
     # A filter that matches nothing is no failure to cargo, so a mistyped name would go unnoticed.
-    [ $# = 0 ] || for tests in core_tests examples memory_tests server_tests; do $tests --list "$@"; done |
+    [ $# = 0 ] || for tests in crate_tests server_tests; do $tests --list "$@"; done |
         grep ': test$' >/dev/null || fail "no test is named like $*"
-    core_tests "$@"
-    examples "$@"
-    memory_tests "$@"
+    crate_tests "$@"
 
     # Tests wait for servers most of the time.
     export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((4 * $(nproc)))}"
@@ -224,13 +213,13 @@ soak() { # minutes, filters...
 # With valkey-benchmark beside the server, which has jemalloc. Pictures are of what the pages say.
 bench() {
     if [ "$*" = pictures ]; then
-        cargo bench --locked --no-default-features --bench pictures
+        cargo bench --locked --bench pictures
         return
     fi
     build
     servers=$(tools/servers.sh)
     VALKEY_SERVER=$servers/valkey-9.1/valkey-server VALKEYBLOOM_SO=$module BENCH_DIR=$target/bench \
-        cargo bench --locked --features client --bench server -- "$@"
+        cargo bench --locked --bench server -- "$@"
 }
 
 host() { rustc -vV | sed -n 's/^host: //p'; }
@@ -238,7 +227,6 @@ host() { rustc -vV | sed -n 's/^host: //p'; }
 # What libFuzzer counts is put in by the compiler of any toolchain. A target that is named keeps these
 # flags from what only runs while building.
 build_target() { # target
-    ! [ "$1" = args ] || set -- "$1" --features server
     flags="-Cpasses=sancov-module --cfg fuzzing"
     for option in level=4 inline-8bit-counters pc-table trace-compares; do
         flags="$flags -Cllvm-args=-sanitizer-coverage-$option"
@@ -315,7 +303,7 @@ check_in_address_sanitizer() (  # filters...
 memcheck() { # filters...
     bring_compilers
     command -v valgrind >/dev/null || tools/packages.sh valgrind
-    [ $# -gt 0 ] || with_address_sanitizer cargo test --locked --target "$(host)" --lib --test core
+    [ $# -gt 0 ] || with_address_sanitizer cargo test --locked --target "$(host)" -p valkeybloom-sketches --lib --test core
     servers=$(tools/servers.sh address)
     check_in_address_sanitizer "$@"
     [ $# -gt 0 ] || set -- smoke:: replies:: hostile:: persistence:: scripting:: \

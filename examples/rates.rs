@@ -1,7 +1,7 @@
 //! Measures the rate of false positives of full objects, beside the one that was requested.
 //!
 //! ```text
-//! cargo run --release --no-default-features --example rates
+//! cargo run --release --example rates
 //! ```
 
 use valkeybloom_sketches::bloom::{Added, Growth, Limits, Object, Params, Tightening, Time};

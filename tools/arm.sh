@@ -31,7 +31,7 @@ core_tests() {
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
     CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true CARGO_TARGET_DIR=$target/emulated \
-        cargo test --release --locked --no-default-features --target aarch64-unknown-linux-gnu --lib --test core -- \
+        cargo test --release --locked -p valkeybloom-sketches --target aarch64-unknown-linux-gnu --lib --test core -- \
         --skip random_sequences_agree_with_a_set_and_plain_sums --skip sizes_for_a_rate_are_the_least_that_keep_it \
         --skip decode_bears_what_was_found_and_what_is_near
 }
@@ -153,4 +153,4 @@ if [ $# = 0 ]; then
 fi
 note "the server's tests: $*"
 VALKEY_SERVER=$emulated VALKEYBLOOM_SO=$arm SERVERS_DIR=$servers RUST_TEST_THREADS=4 \
-    cargo test --locked --features client --test server -- "$@"
+    cargo test --locked --workspace --test server -- "$@"

@@ -29,7 +29,7 @@ flags="$flags$tab--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 # The C of the program's libraries names its folders in assertions.
 cflags="-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 case ${2-} in
-    tool) folder=tool built=valkeybloom what="--no-default-features --features cli --bin valkeybloom" ;;
+    tool) folder=tool built=valkeybloom what="-p valkeybloom-cli" ;;
     *) folder=packaged built=libvalkeybloom.so what=--lib ;;
 esac
 # shellcheck disable=SC2086  # a list of options

@@ -202,17 +202,19 @@ fn check_shell_line(line: &str) {
             assert!(commands.contains(&format!("\n    {command}) ")), "{line}");
         }
         ["cargo", "install", ..] => {
-            let feature = behind("--features").expect("what is installed is a feature");
+            let folder = behind("--path").expect("a folder of this workspace");
             assert!(
-                page("Cargo.toml")
+                page(&format!("{folder}/Cargo.toml"))
                     .text
-                    .contains(&format!("\n{feature} = [")),
+                    .contains("[[bin]]"),
                 "{line}"
             );
         }
         ["cargo", ..] => {
             let name = behind("--example").map(|name| format!("examples/{name}.rs"));
-            let name = name.or(behind("--bench").map(|name| format!("benches/{name}.rs")));
+            let package = behind("-p").and_then(|name| name.strip_prefix("valkeybloom-"));
+            let folder = package.map_or(String::new(), |name| format!("crates/{name}/"));
+            let name = name.or(behind("--bench").map(|name| format!("{folder}benches/{name}.rs")));
             let file = name.unwrap_or_else(|| panic!("no program: {line}"));
             assert!(root().join(file).exists(), "{line}");
         }
@@ -236,9 +238,13 @@ fn the_library_is_called_so() {
     let blocks = page.blocks();
     let block = blocks.iter().find(|block| block.language == "toml");
     let line = block.expect("a block").text.lines().last().expect("a line");
-    let name = format!("{} = {{ path = ", env!("CARGO_PKG_NAME"));
-    assert!(line.starts_with(&name), "{line}");
-    assert!(line.contains("default-features = false"), "{line}");
+    let manifest = page("crates/sketches/Cargo.toml").text;
+    let (name, _) = line.split_once(" = { path = ").expect("a dependency");
+    assert!(
+        manifest.contains(&format!("\nname = \"{name}\"\n")),
+        "{line}"
+    );
+    assert!(line.contains("/crates/sketches\""), "{line}");
 }
 
 /// What stands between two fences of a section, in this language and no session of commands.
