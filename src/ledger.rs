@@ -21,196 +21,79 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
-use crate::ffi::{Ctx, DatabaseEvent, InfoWriter};
 use valkeybloom_sketches::work;
 
-/// A value's share of the sums.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Footprint {
-    /// Bytes of memory.
-    pub bytes: u64,
-    /// Objects: 1.
-    pub objects: u64,
-    /// Objects of RedisBloom: 1 or 0.
-    pub redisbloom: u64,
-    /// Objects of which chunks are still to come: 1 or 0.
-    pub half_loaded: u64,
-    /// Their filters.
-    pub filters: u64,
-    /// Items in these.
-    pub items: u64,
-    /// The capacity of these; of cuckoo filters the slots.
-    pub capacity: u64,
-}
+use crate::families::{ALL, COUNT, Info, Listed};
+use crate::ffi::{Ctx, DatabaseEvent, InfoWriter};
+use crate::mover;
 
-/// Values that INFO sums up together.
-#[derive(Clone, Copy)]
-pub enum Family {
-    /// Bloom objects.
-    Bloom,
-    /// Cuckoo filters.
-    Cuckoo,
-    /// Values that are carried.
-    Carried,
-}
+/// The most sums that a family can have.
+pub const SUMS: usize = 7;
 
-const FAMILIES: usize = 3;
+/// A value's share of its family's sums, in the order of [`Info::sums`]; zeros after the last of them.
+pub type Totals = [u64; SUMS];
 
-/// A value that INFO tells of.
-pub trait Weighed {
-    /// With which others.
-    const FAMILY: Family;
-    /// Its share of the sums.
-    fn footprint(&self) -> Footprint;
-}
-
-/// A value, and the ledger in which it is entered.
-pub struct Entered<V: Weighed> {
-    value: V,
-    ledger: Arc<Ledger>,
-}
-
-impl<V: Weighed> Entered<V> {
-    /// A value, which this enters in a ledger.
-    pub fn new(value: V, ledger: Arc<Ledger>) -> Self {
-        let footprint = value.footprint();
-        ledger.of(V::FAMILY).change(Footprint::default(), footprint);
-        Self { value, ledger }
-    }
-
-    /// The value.
-    #[inline]
-    pub fn value(&self) -> &V {
-        &self.value
-    }
-
-    /// The value, for a change that leaves its footprint as it is.
-    #[inline]
-    pub fn value_mut(&mut self) -> &mut V {
-        &mut self.value
-    }
-
-    /// Changes the value, and its entry with it.
-    #[inline]
-    pub fn update<R>(&mut self, change: impl FnOnce(&mut V) -> R) -> R {
-        let before = self.value.footprint();
-        let result = change(&mut self.value);
-        let after = self.value.footprint();
-        self.ledger.of(V::FAMILY).change(before, after);
-        result
-    }
-
-    /// Whether it is in the ledger of values that lost their keys.
-    #[inline]
-    pub fn is_unlinked(&self) -> bool {
-        Arc::ptr_eq(&self.ledger, &UNLINKED)
-    }
-
-    /// Whether it is in this ledger.
-    pub fn is_in(&self, ledger: &Arc<Ledger>) -> bool {
-        Arc::ptr_eq(&self.ledger, ledger)
-    }
-
-    /// Moves its entry to another ledger.
-    pub fn enter_in(&mut self, ledger: Arc<Ledger>) {
-        let footprint = self.value.footprint();
-        self.ledger
-            .of(V::FAMILY)
-            .change(footprint, Footprint::default());
-        ledger.of(V::FAMILY).change(Footprint::default(), footprint);
-        self.ledger = ledger;
-    }
-}
-
-impl<V: Weighed> Drop for Entered<V> {
-    fn drop(&mut self) {
-        let footprint = self.value.footprint();
-        self.ledger
-            .of(V::FAMILY)
-            .change(footprint, Footprint::default());
-    }
-}
+/// The totals of a value that is not there.
+pub const NOTHING: Totals = [0; SUMS];
 
 /// The sums over some values, for each family.
 #[derive(Debug, Default)]
-pub struct Ledger([Totals; FAMILIES]);
+pub struct Ledger([Sums; COUNT]);
 
 impl Ledger {
+    /// Replaces the totals of a value of a family.
     #[inline]
-    fn of(&self, family: Family) -> &Totals {
-        &self.0[family as usize]
+    pub fn change(&self, family: usize, info: &Info, before: &Totals, after: &Totals) {
+        let own = &self.0[family];
+        for ((sum, before), after) in own.sums.iter().zip(before).zip(after) {
+            if before != after {
+                // Sums wrap, because the change may be negative.
+                sum.fetch_add(after.wrapping_sub(*before), Relaxed);
+            }
+        }
+        if let Some((_, index)) = info.largest
+            && before[index] != after[index]
+        {
+            own.change_largest(before[index], after[index]);
+        }
     }
 
     fn is_empty(&self) -> bool {
-        let objects = self.0.iter().map(|sums| sums.objects.load(Relaxed));
-        objects.sum::<u64>() == 0
+        self.0.iter().all(|own| own.sums[0].load(Relaxed) == 0)
     }
 }
 
-/// The sums over some values.
+/// A family's sums over some values.
 #[derive(Debug, Default)]
-struct Totals {
-    bytes: AtomicU64,
-    objects: AtomicU64,
-    redisbloom: AtomicU64,
-    half_loaded: AtomicU64,
-    filters: AtomicU64,
-    items: AtomicU64,
-    capacity: AtomicU64,
-    /// How many values have how many filters: a maximum can't be taken back as a sum can.
-    depths: Mutex<BTreeMap<u64, u64>>,
+struct Sums {
+    sums: [AtomicU64; SUMS],
+    /// How many values have each number that the largest is taken of: a maximum can't be subtracted as a sum can.
+    largest: Mutex<BTreeMap<u64, u64>>,
 }
 
-impl Totals {
-    /// Replaces a value's footprint; that of a value that is not there is empty.
-    #[inline]
-    fn change(&self, before: Footprint, after: Footprint) {
-        let change = |sum: &AtomicU64, before: u64, after: u64| {
-            if before != after {
-                // Sums wrap, because the change may be negative.
-                sum.fetch_add(after.wrapping_sub(before), Relaxed);
-            }
-        };
-        change(&self.items, before.items, after.items);
-        change(&self.bytes, before.bytes, after.bytes);
-        change(&self.objects, before.objects, after.objects);
-        change(&self.redisbloom, before.redisbloom, after.redisbloom);
-        change(&self.half_loaded, before.half_loaded, after.half_loaded);
-        change(&self.filters, before.filters, after.filters);
-        change(&self.capacity, before.capacity, after.capacity);
-        if before.filters != after.filters {
-            self.change_depth(before.filters, after.filters);
-        }
-    }
-
-    /// Most writes add no filter, and don't get here. A background thread may strike values out meanwhile.
+impl Sums {
+    /// Moves a value from one number to another. Few writes get here. A background thread may do the same.
     #[cold]
-    fn change_depth(&self, before: u64, after: u64) {
-        let mut depths = self.depths.lock().unwrap_or_else(PoisonError::into_inner);
+    fn change_largest(&self, before: u64, after: u64) {
+        let mut values = self.largest.lock().unwrap_or_else(PoisonError::into_inner);
         if after > 0 {
-            *depths.entry(after).or_default() += 1;
+            *values.entry(after).or_default() += 1;
         }
-        if let Entry::Occupied(mut values) = depths.entry(before) {
-            *values.get_mut() -= 1;
-            if *values.get() == 0 {
-                values.remove();
+        if let Entry::Occupied(mut count) = values.entry(before) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
             }
         }
     }
 
-    fn add_to(&self, sums: &mut Sums, crashing: bool) {
-        let add = |to: &mut u64, sum: &AtomicU64| *to = to.wrapping_add(sum.load(Relaxed));
-        let all = &mut sums.all;
-        add(&mut all.bytes, &self.bytes);
-        add(&mut all.objects, &self.objects);
-        add(&mut all.redisbloom, &self.redisbloom);
-        add(&mut all.half_loaded, &self.half_loaded);
-        add(&mut all.filters, &self.filters);
-        add(&mut all.items, &self.items);
-        add(&mut all.capacity, &self.capacity);
-        let depths = lock(&self.depths, crashing);
-        let deepest = depths.and_then(|depths| Some(*depths.last_key_value()?.0));
-        sums.max_filters = sums.max_filters.max(deepest.unwrap_or(0));
+    fn add_to(&self, whole: &mut Whole, crashing: bool) {
+        for (to, sum) in whole.sums.iter_mut().zip(&self.sums) {
+            *to = to.wrapping_add(sum.load(Relaxed));
+        }
+        let largest =
+            lock(&self.largest, crashing).and_then(|values| Some(*values.last_key_value()?.0));
+        whole.largest = whole.largest.max(largest.unwrap_or(0));
     }
 }
 
@@ -281,6 +164,12 @@ pub fn unplaced() -> Option<Arc<Ledger>> {
     ledger.filter(|ledger| !ledger.is_empty())
 }
 
+/// Whether a ledger is that of values that lost their keys.
+#[inline]
+pub fn is_unlinked(ledger: &Arc<Ledger>) -> bool {
+    Arc::ptr_eq(ledger, &UNLINKED)
+}
+
 /// The ledger of values that lost their keys.
 pub fn unlinked() -> Arc<Ledger> {
     UNLINKED.clone()
@@ -308,17 +197,11 @@ pub fn on_database(event: DatabaseEvent) {
     }
 }
 
-/// How often defragmentation moved an allocation.
-pub static DEFRAG_HITS: AtomicU64 = AtomicU64::new(0);
-/// How often defragmentation left an allocation where it was.
-pub static DEFRAG_MISSES: AtomicU64 = AtomicU64::new(0);
-
-/// What INFO tells of the keyspace.
+/// A family's sums over the keyspace.
 #[derive(Default)]
-struct Sums {
-    all: Footprint,
-    /// Of the object that has the most.
-    max_filters: u64,
+struct Whole {
+    sums: Totals,
+    largest: u64,
 }
 
 /// What a lock guards. A crash may have interrupted its holder: then nobody waits, and there is nothing.
@@ -330,11 +213,11 @@ fn lock<T>(mutex: &Mutex<T>, crashing: bool) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-fn sums(crashing: bool) -> [Sums; FAMILIES] {
-    let mut sums = <[Sums; FAMILIES]>::default();
+fn wholes(crashing: bool) -> [Whole; COUNT] {
+    let mut wholes = <[Whole; COUNT]>::default();
     let mut add = |ledger: &Ledger| {
-        for (sums, totals) in sums.iter_mut().zip(&ledger.0) {
-            totals.add_to(sums, crashing);
+        for (whole, sums) in wholes.iter_mut().zip(&ledger.0) {
+            sums.add_to(whole, crashing);
         }
     };
     let shelf = lock(&SHELF, crashing);
@@ -347,42 +230,26 @@ fn sums(crashing: bool) -> [Sums; FAMILIES] {
     if renamed {
         add(&UNLINKED);
     }
-    sums
+    wholes
 }
 
 /// Writes the sections; `crashing` is set while the server crashes.
 pub fn write_info(to: &mut InfoWriter, crashing: bool) {
-    let [bloom, cuckoo, carried] = sums(crashing);
-    let Sums {
-        all: sum,
-        max_filters,
-    } = bloom;
-    to.section(c"bloom_core_metrics");
-    to.field(c"bloom_total_memory_bytes", sum.bytes);
-    to.field(c"bloom_num_objects", sum.objects);
-    to.field(c"bloom_num_filters_across_objects", sum.filters);
-    to.field(c"bloom_num_items_across_objects", sum.items);
-    to.field(c"bloom_capacity_across_objects", sum.capacity);
-    to.field(c"bloom_num_redisbloom_objects", sum.redisbloom);
-    to.field(c"bloom_num_half_loaded_objects", sum.half_loaded);
-    to.field(c"bloom_max_filters_in_object", max_filters);
-    to.section(c"bloom_defrag_metrics");
-    to.field(c"bloom_defrag_hits", DEFRAG_HITS.load(Relaxed));
-    to.field(c"bloom_defrag_misses", DEFRAG_MISSES.load(Relaxed));
-    let Sums {
-        all: sum,
-        max_filters,
-    } = cuckoo;
-    to.section(c"cuckoo_core_metrics");
-    to.field(c"cuckoo_total_memory_bytes", sum.bytes);
-    to.field(c"cuckoo_num_objects", sum.objects);
-    to.field(c"cuckoo_num_filters_across_objects", sum.filters);
-    to.field(c"cuckoo_num_items_across_objects", sum.items);
-    to.field(c"cuckoo_num_slots_across_objects", sum.capacity);
-    to.field(c"cuckoo_max_filters_in_object", max_filters);
-    to.section(c"carried_metrics");
-    to.field(c"carried_num_values", carried.all.objects);
-    to.field(c"carried_memory_bytes", carried.all.bytes);
+    for (number, (Listed { info, .. }, whole)) in ALL.iter().zip(wholes(crashing)).enumerate() {
+        to.section(info.section);
+        for (name, sum) in info.sums.iter().zip(whole.sums) {
+            to.field(name, sum);
+        }
+        if let Some((name, _)) = info.largest {
+            to.field(name, whole.largest);
+        }
+        if number == 0 {
+            // For all families, under the name that it had when there was one.
+            to.section(c"bloom_defrag_metrics");
+            to.field(c"bloom_defrag_hits", mover::HITS.load(Relaxed));
+            to.field(c"bloom_defrag_misses", mover::MISSES.load(Relaxed));
+        }
+    }
     if cfg!(debug_assertions) {
         // For tests, which assert on work instead of on time.
         let work = work::take();

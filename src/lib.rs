@@ -1,16 +1,53 @@
 //! The module `bf` for Valkey and Redis: Bloom filters, cuckoo filters, and sketches that are carried unread.
 //!
-//! Each family of values has a folder with its commands, keys and stored values; what families share is beside them.
+//! Each family of values has a folder with its commands, keys, settings and stored values. [`families`] lists them; what
+//! they share is beside it.
 
 #![deny(unsafe_code)]
 
 mod bloom;
 mod carried;
-mod config;
 mod cuckoo;
+mod families;
 #[allow(unsafe_code, reason = "the server's API is C")]
 mod ffi;
+mod keys;
 mod ledger;
 mod mover;
 mod reply;
-mod unserved;
+mod request;
+mod settings;
+mod values;
+
+use ffi::Module;
+
+ffi::on_load!(MODULE);
+
+static MODULE: Module = Module {
+    name: c"bf",
+    version: version(env!("CARGO_PKG_VERSION").as_bytes()),
+    parts: &families::PARTS,
+    configure: settings::configure,
+    on_configured: settings::on_configured,
+    write_info: ledger::write_info,
+    on_database: keys::on_database,
+};
+
+/// `major.minor.patch` as one number, two digits each for the last two.
+const fn version(text: &[u8]) -> i32 {
+    let (mut number, mut part, mut index) = (0, 0, 0);
+    while index < text.len() {
+        if text[index] == b'.' {
+            number = (number + part) * 100;
+            part = 0;
+        } else {
+            part = part * 10 + (text[index] - b'0') as i32;
+        }
+        index += 1;
+    }
+    number + part
+}
+
+// Clients tell modules named `bf` apart by this number: above the first they expect BF.CARD, and from the
+// second on another name of the type.
+const _: () = assert!(MODULE.version > 20404 && MODULE.version < 80000);

@@ -1,18 +1,25 @@
-//! What defragmentation moves, and how often.
+//! What defragmentation moves, and the counts of moved allocations.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::config;
-use crate::ffi::Defrag;
-use crate::ledger::{self, Entered, Weighed};
 use valkeybloom_sketches::Relocate;
 
-/// Moves what is not large.
+use crate::families::Family;
+use crate::ffi::Defrag;
+use crate::settings;
+use crate::values::Entered;
+
+/// The number of allocations that defragmentation moved.
+pub static HITS: AtomicU64 = AtomicU64::new(0);
+/// The number of allocations that defragmentation left where they were.
+pub static MISSES: AtomicU64 = AtomicU64::new(0);
+
+/// Moves allocations that are not large.
 pub struct Mover<'d>(pub &'d Defrag);
 
 impl Mover<'_> {
     fn slice<T>(&self, slice: Box<[T]>) -> Box<[T]> {
-        if size_of_val(&*slice) as u64 > config::large_bytes() {
+        if size_of_val(&*slice) as u64 > settings::large_bytes() {
             return slice;
         }
         let (slice, moved) = self.0.relocate_slice(slice);
@@ -35,14 +42,9 @@ impl Relocate for Mover<'_> {
     }
 }
 
-/// Moves a value's box, and by `relocate` the allocations within, from the step that defragmentation has come to on.
-/// `relocate` returns the step at which to go on. Returns false if it ran out of time.
-pub fn defrag<V: Weighed>(
-    mut value: Box<Entered<V>>,
-    by: &Defrag,
-    relocate: impl FnOnce(&mut V, usize, &mut Mover) -> Option<usize>,
-) -> (Box<Entered<V>>, bool) {
-    if !config::defrag_is_on() {
+/// Moves a value's box and the allocations within, resuming at the current step. Returns false if it ran out of time.
+pub fn defrag<V: Family>(mut value: Box<Entered<V>>, by: &Defrag) -> (Box<Entered<V>>, bool) {
+    if !settings::defrag_is_on() {
         return (value, true);
     }
     let begin = by.cursor();
@@ -51,19 +53,14 @@ pub fn defrag<V: Weighed>(
         (value, moved) = by.relocate(value);
         count_moved(moved);
     }
-    let next = relocate(value.value_mut(), begin, &mut Mover(by));
+    let next = value.value_mut().relocate(begin, &mut Mover(by));
     if let Some(next) = next {
         by.set_cursor(next);
     }
     (value, next.is_none())
 }
 
-/// Counts an allocation that was moved, or was not.
 fn count_moved(moved: bool) {
-    let counter = if moved {
-        &ledger::DEFRAG_HITS
-    } else {
-        &ledger::DEFRAG_MISSES
-    };
+    let counter = if moved { &HITS } else { &MISSES };
     counter.fetch_add(1, Relaxed);
 }

@@ -1,6 +1,9 @@
-//! Bloom filters in a server: their commands, keys and values.
+//! Bloom filters in a server: their commands, keys, settings and values.
 
-pub mod commands;
-pub mod keys;
-pub mod stored;
-pub mod table;
+mod commands;
+mod keys;
+mod settings;
+mod table;
+mod value;
+
+pub use value::Value;

@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use crate::bloom::commands::{items, key, origin, reserved};
-use crate::config;
 use crate::ffi::{Argv, Ctx, Keyspace, Str};
 use crate::reply::{Reply, send, send_error};
+use crate::request::{items, key, origin, reserved};
 use valkeybloom_protocol::error::{CuckooError, Error};
 use valkeybloom_protocol::numerals::integer;
 use valkeybloom_protocol::words::Words;
@@ -14,13 +13,11 @@ use valkeybloom_sketches::cuckoo::wire::HeaderError;
 use valkeybloom_sketches::cuckoo::{Cuckoo, Params, Refusal, Shape};
 
 use super::keys::{Reader, Writer, limits_for};
+use super::settings;
 use valkeybloom_protocol::cuckoo::{Insert, reserve as parse_reserve};
 
 /// CF.EXISTS key item
 pub fn exists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 3 {
-        return ctx.reply_wrong_arity();
-    }
     let reader = Reader::open(keys, key(&args));
     match reader.object() {
         Ok(object) => {
@@ -33,9 +30,6 @@ pub fn exists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// CF.MEXISTS key item [item ...]
 pub fn mexists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() < 3 {
-        return ctx.reply_wrong_arity();
-    }
     let reader = Reader::open(keys, key(&args));
     let object = match reader.object() {
         Ok(object) => object,
@@ -53,9 +47,6 @@ pub fn mexists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// CF.COUNT key item
 pub fn count<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 3 {
-        return ctx.reply_wrong_arity();
-    }
     let reader = Reader::open(keys, key(&args));
     let count = reader.object().map(|object| {
         let item = args.string(2).bytes();
@@ -66,7 +57,7 @@ pub fn count<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// CF.RESERVE key capacity [option value ...]
 pub fn reserve<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let params = parse_reserve(&args, config::cuckoo_defaults(), origin(ctx));
+    let params = parse_reserve(&args, settings::defaults(), origin(ctx));
     let reserved = params.and_then(|params| {
         let mut writer = Writer::open(keys, key(&args));
         if writer.exists()? {
@@ -101,9 +92,6 @@ pub fn addnx<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 #[inline]
 fn add_one<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>, unless_known: bool) {
-    if args.len() != 3 {
-        return ctx.reply_wrong_arity();
-    }
     match try_add_one(ctx, keys, args, unless_known) {
         Ok(added) => ctx.reply_bool(added),
         Err(error) => send_error(ctx, error),
@@ -124,7 +112,7 @@ fn try_add_one<'a>(
         added.map_err(CuckooError::Refused)
     })?;
     let Some(added) = added else {
-        let params = config::cuckoo_defaults();
+        let params = settings::defaults();
         let outcomes = add_to_new(ctx, writer, args, 2..3, unless_known, &params)?;
         return Ok(outcomes[0].map_err(CuckooError::Refused)?);
     };
@@ -139,7 +127,7 @@ fn try_add_one<'a>(
 /// is room.
 #[inline]
 fn require_room_for_filters(ctx: Ctx, object: &Cuckoo) -> Result<(), CuckooError> {
-    let most = config::cuckoo_filters_max();
+    let most = settings::max_filters();
     if object.filters().len() as u64 >= most && !ctx.must_obey() {
         return Err(CuckooError::Refused(Refusal::MaxFilters));
     }
@@ -186,7 +174,7 @@ fn try_insert<'a>(
     args: Argv<'a>,
     unless_known: bool,
 ) -> Result<Outcomes, Error> {
-    let request = Insert::parse(&args, config::cuckoo_defaults(), origin(ctx))?;
+    let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
     let range = request.items;
     let mut writer = Writer::open(keys, key(&args));
     let outcomes = writer.update(|object| {
@@ -243,9 +231,6 @@ fn add_to_new<'a>(
 
 /// CF.DEL key item
 pub fn del<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 3 {
-        return ctx.reply_wrong_arity();
-    }
     let mut writer = Writer::open(keys, key(&args));
     match writer.update(|object| object.remove(args.string(2).bytes())) {
         Ok(Some(removed)) => {
@@ -261,9 +246,6 @@ pub fn del<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// CF.COMPACT key
 pub fn compact<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 2 {
-        return ctx.reply_wrong_arity();
-    }
     let mut writer = Writer::open(keys, key(&args));
     let compacted = writer.update(Cuckoo::compact).and_then(|changed| {
         if changed.ok_or(CuckooError::NothingToCompact)? {
@@ -318,9 +300,6 @@ fn describe<'a>(
     args: Argv<'a>,
     description: impl FnOnce(&Cuckoo) -> Reply<'static>,
 ) {
-    if args.len() != 2 {
-        return ctx.reply_wrong_arity();
-    }
     let reader = Reader::open(keys, key(&args));
     let object = reader
         .object()
@@ -330,9 +309,6 @@ fn describe<'a>(
 
 /// CF.SCANDUMP key cursor
 pub fn scandump<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 3 {
-        return ctx.reply_wrong_arity();
-    }
     let cursor = integer(args.word(2)).map(u64::try_from);
     let Some(Ok(cursor)) = cursor else {
         return send_error(ctx, CuckooError::BadCursor.into());
@@ -360,9 +336,6 @@ pub fn scandump<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// CF.LOADCHUNK key cursor data
 pub fn loadchunk<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 4 {
-        return ctx.reply_wrong_arity();
-    }
     send(ctx, try_loadchunk(ctx, keys, args));
 }
 

@@ -1,9 +1,9 @@
-//! Cuckoo filters in a server: their commands, keys and values, and how the words of the commands are read.
+//! Cuckoo filters in a server: their commands, keys, settings and values.
 
 mod commands;
 mod keys;
-mod stored;
+mod settings;
 mod table;
+mod value;
 
-pub use stored::Stored;
-pub use table::COMMANDS;
+pub use value::Cuckoo;

@@ -1,183 +1,105 @@
 //! The commands for cuckoo filters and their documentation. No logic.
 
-use crate::ffi::{Arg, ArgKind, Command, Effect, entry, optional, required, token};
+use crate::ffi::{Arg, ArgKind, Command, Group, entry, optional, required, token};
 
 use super::commands;
 
 /// The commands.
-pub const COMMANDS: &[Command] = &[
+pub const GROUPS: &[Group] = &[Group {
+    category: c"cuckoo",
+    commands: COMMANDS,
+}];
+
+const COMMANDS: &[Command] = &[
     Command {
-        name: c"cf.reserve",
-        entry: entry!(commands::reserve),
-        effect: Effect::Adds,
-        reads_others: false,
         fast: false,
-        arity: -3,
         summary: c"Creates a cuckoo filter with a capacity.",
-        complexity: c"O(1)",
-        since: c"3.0.0",
         args: &[
             required(c"capacity", ArgKind::Integer),
             optional(c"bucketsize", ArgKind::Integer, Some(c"BUCKETSIZE"), &[]),
             optional(c"maxiterations", ArgKind::Integer, Some(c"MAXITERATIONS"), &[]),
             optional(c"expansion", ArgKind::Integer, Some(c"EXPANSION"), &[]),
         ],
+        ..Command::adds(c"cf.reserve", entry!(commands::reserve, -3))
     },
     Command {
-        name: c"cf.add",
-        entry: entry!(commands::add),
-        effect: Effect::Adds,
-        reads_others: false,
         fast: false,
-        arity: 3,
         summary: c"Adds an item to a cuckoo filter, once more if it is in. Creates the filter if it does not exist.",
         complexity: c"O(N + M), where N is the number of stacked filters and M the most iterations to make room.",
-        since: c"3.0.0",
         args: &[ITEM],
+        ..Command::adds(c"cf.add", entry!(commands::add, 3))
     },
     Command {
-        name: c"cf.addnx",
-        entry: entry!(commands::addnx),
-        effect: Effect::Adds,
-        reads_others: false,
         fast: false,
-        arity: 3,
         summary: c"Adds an item to a cuckoo filter unless it seems to be in. Creates the filter if it does not exist.",
         complexity: c"O(N + M), where N is the number of stacked filters and M the most iterations to make room.",
-        since: c"3.0.0",
         args: &[ITEM],
+        ..Command::adds(c"cf.addnx", entry!(commands::addnx, 3))
     },
     Command {
-        name: c"cf.insert",
-        entry: entry!(commands::insert),
-        effect: Effect::Adds,
-        reads_others: false,
         fast: false,
-        arity: -4,
         summary: c"Adds items to a cuckoo filter, once more if they are in. Creates the filter if it does not exist.",
         complexity: c"O((N + M) * K), where N is the number of stacked filters, M the most iterations to make room and K the number of items.",
-        since: c"3.0.0",
         args: INSERT,
+        ..Command::adds(c"cf.insert", entry!(commands::insert, -4))
     },
     Command {
-        name: c"cf.insertnx",
-        entry: entry!(commands::insertnx),
-        effect: Effect::Adds,
-        reads_others: false,
         fast: false,
-        arity: -4,
         summary: c"Adds items to a cuckoo filter unless they seem to be in. Creates the filter if it does not exist.",
         complexity: c"O((N + M) * K), where N is the number of stacked filters, M the most iterations to make room and K the number of items.",
-        since: c"3.0.0",
         args: INSERT,
+        ..Command::adds(c"cf.insertnx", entry!(commands::insertnx, -4))
     },
     Command {
-        name: c"cf.exists",
-        entry: entry!(commands::exists),
-        effect: Effect::Reads,
-        reads_others: false,
-        fast: true,
-        arity: 3,
         summary: c"Checks whether an item is in a cuckoo filter.",
         complexity: c"O(N), where N is the number of stacked filters.",
-        since: c"3.0.0",
         args: &[ITEM],
+        ..Command::reads(c"cf.exists", entry!(commands::exists, 3))
     },
     Command {
-        name: c"cf.mexists",
-        entry: entry!(commands::mexists),
-        effect: Effect::Reads,
-        reads_others: false,
-        fast: true,
-        arity: -3,
         summary: c"Checks for each item whether it is in a cuckoo filter.",
         complexity: c"O(N * K), where N is the number of stacked filters and K the number of items.",
-        since: c"3.0.0",
         args: &[ITEMS],
+        ..Command::reads(c"cf.mexists", entry!(commands::mexists, -3))
     },
     Command {
-        name: c"cf.count",
-        entry: entry!(commands::count),
-        effect: Effect::Reads,
-        reads_others: false,
-        fast: true,
-        arity: 3,
         summary: c"Returns how often an item was added to a cuckoo filter and not removed, or somewhat more.",
         complexity: c"O(N), where N is the number of stacked filters.",
-        since: c"3.0.0",
         args: &[ITEM],
+        ..Command::reads(c"cf.count", entry!(commands::count, 3))
     },
     Command {
-        name: c"cf.del",
-        entry: entry!(commands::del),
-        effect: Effect::Removes,
-        reads_others: false,
-        fast: true,
-        arity: 3,
         summary: c"Removes an item once from a cuckoo filter. It must have been added, or another may be removed.",
         complexity: c"O(N), where N is the number of stacked filters; at times, when many items were removed, O(S), where S is their size.",
-        since: c"3.0.0",
         args: &[ITEM],
+        ..Command::removes(c"cf.del", entry!(commands::del, 3))
     },
     Command {
-        name: c"cf.info",
-        entry: entry!(commands::info),
-        effect: Effect::Reads,
-        reads_others: false,
-        fast: true,
-        arity: 2,
         summary: c"Returns the size, fill and parameters of a cuckoo filter.",
-        complexity: c"O(1)",
-        since: c"3.0.0",
-        args: &[],
+        ..Command::reads(c"cf.info", entry!(commands::info, 2))
     },
     Command {
-        name: c"cf.scandump",
-        entry: entry!(commands::scandump),
-        effect: Effect::Reads,
-        reads_others: false,
-        fast: true,
-        arity: 3,
         summary: c"Returns one chunk of a cuckoo filter, and the cursor of the next.",
         complexity: c"O(S), where S is the size of the chunk.",
-        since: c"3.0.0",
         args: &[required(c"cursor", ArgKind::Integer)],
+        ..Command::reads(c"cf.scandump", entry!(commands::scandump, 3))
     },
     Command {
-        name: c"cf.loadchunk",
-        entry: entry!(commands::loadchunk),
-        effect: Effect::Adds,
-        reads_others: false,
         fast: false,
-        arity: 4,
         summary: c"Restores a cuckoo filter chunk by chunk.",
         complexity: c"O(S), where S is the size of the chunk.",
-        since: c"3.0.0",
         args: &[required(c"cursor", ArgKind::Integer), required(c"data", ArgKind::Text)],
+        ..Command::adds(c"cf.loadchunk", entry!(commands::loadchunk, 4))
     },
     Command {
-        name: c"cf.compact",
-        entry: entry!(commands::compact),
-        effect: Effect::Removes,
-        reads_others: false,
         fast: false,
-        arity: 2,
         summary: c"Moves items of a cuckoo filter to older stacked filters, and drops the newest ones that are empty then.",
         complexity: c"O(S * N), where N is the number of stacked filters and S their size.",
-        since: c"3.0.0",
-        args: &[],
+        ..Command::removes(c"cf.compact", entry!(commands::compact, 2))
     },
     Command {
-        name: c"cf.debug",
-        entry: entry!(commands::debug),
-        effect: Effect::Reads,
-        reads_others: false,
-        fast: true,
-        arity: 2,
         summary: c"Returns the parameters and counts of a cuckoo filter in one line.",
-        complexity: c"O(1)",
-        since: c"3.0.0",
-        args: &[],
+        ..Command::reads(c"cf.debug", entry!(commands::debug, 2))
     },
 ];
 

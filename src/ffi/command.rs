@@ -13,7 +13,7 @@ use super::string::{Argv, RawArgv};
 pub struct Command {
     /// The name, in lower case.
     pub name: &'static CStr,
-    /// Runs it.
+    /// Runs it, and says how many words it takes.
     pub entry: Entry,
     /// What it does to its key.
     pub effect: Effect,
@@ -21,8 +21,6 @@ pub struct Command {
     pub reads_others: bool,
     /// Whether its time does not grow with what the key holds.
     pub fast: bool,
-    /// The number of arguments with the name, negative if more may follow.
-    pub arity: i32,
     /// One line.
     pub summary: &'static CStr,
     /// In big-O notation.
@@ -31,6 +29,39 @@ pub struct Command {
     pub since: &'static CStr,
     /// What follows the key.
     pub args: &'static [Arg],
+}
+
+impl Command {
+    /// A fast command that reads its key.
+    pub const fn reads(name: &'static CStr, entry: Entry) -> Self {
+        Self {
+            name,
+            entry,
+            effect: Effect::Reads,
+            reads_others: false,
+            fast: true,
+            summary: c"",
+            complexity: c"O(1)",
+            since: c"3.0.0",
+            args: &[],
+        }
+    }
+
+    /// A fast command that adds to its key.
+    pub const fn adds(name: &'static CStr, entry: Entry) -> Self {
+        Self {
+            effect: Effect::Adds,
+            ..Self::reads(name, entry)
+        }
+    }
+
+    /// A fast command that removes from its key.
+    pub const fn removes(name: &'static CStr, entry: Entry) -> Self {
+        Self {
+            effect: Effect::Removes,
+            ..Self::reads(name, entry)
+        }
+    }
 }
 
 /// Commands of one ACL category.
@@ -128,32 +159,48 @@ pub enum ArgKind {
     Block,
 }
 
-/// A command's entry point; [`entry!`] makes one of a handler.
-pub type Entry = for<'a> extern "C" fn(Ctx<'a>, RawArgv<'a>, c_int) -> c_int;
+/// A command's entry point, and the number of its words; [`entry!`] makes one of a handler.
+#[derive(Clone, Copy)]
+pub struct Entry {
+    /// Runs the command.
+    pub run: EntryFn,
+    /// The number of words with the command's name; negative if more may follow.
+    pub arity: i32,
+}
 
-/// The entry point of a handler, which takes a `Ctx`, a `&mut Keyspace` and an `Argv`.
+/// What the server calls to run a command.
+pub type EntryFn = for<'a> extern "C" fn(Ctx<'a>, RawArgv<'a>, c_int) -> c_int;
+
+/// The entry point of a handler, which takes a `Ctx`, a `&mut Keyspace` and an `Argv`, for a command of this arity.
 macro_rules! entry {
-    ($handler:path) => {{
-        extern "C" fn entry<'a>(
+    ($handler:path, $arity:expr) => {{
+        extern "C" fn run<'a>(
             ctx: $crate::ffi::Ctx<'a>,
             words: $crate::ffi::RawArgv<'a>,
             count: ::std::ffi::c_int,
         ) -> ::std::ffi::c_int {
-            $crate::ffi::enter(ctx, words, count, $handler)
+            $crate::ffi::enter(ctx, words, count, $arity, $handler)
         }
-        entry as $crate::ffi::Entry
+        $crate::ffi::Entry { run, arity: $arity }
     }};
 }
 pub(crate) use entry;
 
 /// The body of every entry point. Only what [`entry!`] generates calls it.
+///
+/// A command with another number of words is refused here, because a server that loads an AOF does not check it.
 #[inline(always)]
 pub fn enter<'a>(
     ctx: Ctx<'a>,
     words: RawArgv<'a>,
     count: c_int,
+    arity: i32,
     handler: impl Fn(Ctx<'a>, &mut Keyspace<'a>, Argv<'a>),
 ) -> c_int {
+    if count != arity && (arity >= 0 || count < -arity) {
+        ctx.reply_wrong_arity();
+        return OK;
+    }
     // SAFETY: an entry point passes on what the server called it with, a command's name at least.
     let args = unsafe { Argv::new(words, count) };
     // SAFETY: the server calls an entry point once for each command, and this is all of the call.
@@ -200,7 +247,7 @@ fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
     // SAFETY: the context is alive; the server copies name and flags. The entry point's type differs from
     // the server's only in transparent wrappers around the same pointers.
     unsafe {
-        let entry = std::mem::transmute::<Entry, raw::RedisModuleCmdFunc>(command.entry);
+        let entry = std::mem::transmute::<EntryFn, raw::RedisModuleCmdFunc>(command.entry.run);
         let status = call!(RedisModule_CreateCommand(
             ctx.as_ptr(),
             name,
@@ -265,7 +312,7 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
         since: command.since.as_ptr(),
         history: ptr::null_mut(),
         tips: ptr::null(),
-        arity: command.arity,
+        arity: command.entry.arity,
         key_specs: keys.as_mut_ptr(),
         args: args.as_mut_ptr(),
     };

@@ -19,20 +19,26 @@ pub struct Module {
     pub name: &'static CStr,
     /// The version, as MODULE LIST shows it.
     pub version: i32,
-    /// Registers the types.
-    pub register_types: fn(Ctx) -> Result<(), String>,
     /// Takes the arguments behind the module's path, and returns the settings to register.
     pub configure: Configure,
     /// Called when the server has applied its config file.
     pub on_configured: fn(),
-    /// The commands.
-    pub groups: &'static [Group],
-    /// Commands that are refused, which another module may have and serve.
-    pub unserved: &'static [Group],
+    /// Its types and commands.
+    pub parts: &'static [Part],
     /// Writes the INFO sections.
     pub write_info: WriteInfo,
     /// Called when something happens to databases.
     pub on_database: OnDatabase,
+}
+
+/// Types and commands that belong together.
+pub struct Part {
+    /// Registers the types.
+    pub register_types: fn(Ctx, yields: bool) -> Result<(), String>,
+    /// The commands, by ACL category.
+    pub groups: &'static [Group],
+    /// Whether types and commands that another module has are left to that module.
+    pub yields: bool,
 }
 
 /// Takes the arguments behind the module's path, and returns the settings to register.
@@ -98,13 +104,17 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     // SAFETY: the context is alive.
     unsafe { call!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
     context::make_detached(ctx);
-    (module.register_types)(ctx)?;
-    for group in module.groups {
-        command::register(ctx, group)?;
+    for part in module.parts {
+        (part.register_types)(ctx, part.yields)?;
     }
-    for group in module.unserved {
-        if let Err(why) = command::register(ctx, group) {
-            Ctx::log_warning(&format!("left to another module: {why}"));
+    for part in module.parts {
+        for group in part.groups {
+            match command::register(ctx, group) {
+                Err(why) if part.yields => {
+                    Ctx::log_warning(&format!("left to another module: {why}"));
+                }
+                done => done?,
+            }
         }
     }
     let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();

@@ -37,7 +37,7 @@ mod value;
 
 pub(crate) use command::entry;
 pub use command::{
-    Arg, ArgKind, Command, Effect, Entry, Group, enter, optional, required, token, with_token,
+    Arg, ArgKind, Command, Entry, Group, enter, optional, required, token, with_token,
 };
 pub use context::{Ctx, Keyspace};
 pub use defrag::Defrag;
@@ -45,9 +45,9 @@ pub use events::DatabaseEvent;
 pub use info::{InfoWriter, set_info_alias};
 pub use key::{Access, Held, Key, Values, each_value};
 pub(crate) use load::on_load;
-pub use load::{Module, load_module};
-pub use replication::Piece;
-pub use setting::{Registration, Settable, Setting, TextSlot, Value};
+pub use load::{Module, Part, load_module};
+pub use replication::Argument;
+pub use setting::{Registration, Settable, SettingKind, SettingValue, TextSlot};
 pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};
 pub use string::{Argv, RawArgv, Str};
-pub use value::{Form, NativeType, TypeHandle, register_type};
+pub use value::{Form, NativeType, TypeHandle, register_types};

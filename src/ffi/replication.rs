@@ -11,15 +11,15 @@ use super::api::call;
 use super::context::Keyspace;
 use super::string::{Str, new_string};
 
-/// A piece of a replicated command.
-pub enum Piece<'p> {
+/// An argument, or several, of a replicated command.
+pub enum Argument<'p> {
     /// A word.
     Word(&'static CStr),
     /// Bytes.
     Bytes(&'p [u8]),
     /// A number as text.
     Text(String),
-    /// Arguments of the command that runs.
+    /// Words of the command that runs.
     Items(&'p [Str<'p>]),
 }
 
@@ -30,17 +30,17 @@ impl Keyspace<'_> {
         unsafe { call!(RedisModule_ReplicateVerbatim(self.ctx().as_ptr())) };
     }
 
-    /// Replicates another command, with a key and then these pieces.
-    pub fn replicate(&mut self, command: &CStr, key: Str, pieces: &[Piece]) {
+    /// Replicates another command, with a key and then these arguments.
+    pub fn replicate(&mut self, command: &CStr, key: Str, arguments: &[Argument]) {
         let mut owned = Vec::new();
-        let mut strings = Vec::with_capacity(1 + pieces.len());
+        let mut strings = Vec::with_capacity(1 + arguments.len());
         strings.push(key.as_ptr());
-        for piece in pieces {
-            let bytes = match piece {
-                Piece::Word(word) => word.to_bytes(),
-                Piece::Bytes(bytes) => bytes,
-                Piece::Text(text) => text.as_bytes(),
-                Piece::Items(items) => {
+        for argument in arguments {
+            let bytes = match argument {
+                Argument::Word(word) => word.to_bytes(),
+                Argument::Bytes(bytes) => bytes,
+                Argument::Text(text) => text.as_bytes(),
+                Argument::Items(items) => {
                     strings.extend(items.iter().map(|item| item.as_ptr()));
                     continue;
                 }

@@ -11,7 +11,7 @@ use super::context::Ctx;
 use super::string::{bytes_of, new_string};
 
 /// What the server has to know of a setting.
-pub enum Setting {
+pub enum SettingKind {
     /// A whole number.
     Number {
         /// The default.
@@ -37,7 +37,7 @@ pub enum Setting {
 
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum SettingValue {
     /// A whole number.
     Number(i64),
     /// Text.
@@ -49,12 +49,12 @@ pub enum Value {
 /// Something that the server can set and get.
 pub trait Settable: Sync {
     /// The current value.
-    fn get(&self) -> Value;
+    fn get(&self) -> SettingValue;
     /// Sets the value.
     ///
     /// # Errors
     /// Why the setting can't have this value.
-    fn set(&self, value: Value) -> Result<(), String>;
+    fn set(&self, value: SettingValue) -> Result<(), String>;
     /// Keeps the text that the server gets.
     fn text(&self) -> &TextSlot;
 }
@@ -85,7 +85,7 @@ pub struct Registration {
     /// The name, without the module's.
     pub name: &'static CStr,
     /// What the server has to know.
-    pub setting: Setting,
+    pub setting: SettingKind,
     /// Where the value is.
     pub target: &'static dyn Settable,
     /// Whether CONFIG GET shows it by its full name only, not by a pattern.
@@ -106,7 +106,7 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
     // callbacks take for a `&'static dyn Settable`, is one, and is never freed.
     let status = unsafe {
         match &registration.setting {
-            Setting::Number {
+            SettingKind::Number {
                 default,
                 min,
                 max,
@@ -130,7 +130,7 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
                     private
                 ))
             }
-            Setting::Text { default } => {
+            SettingKind::Text { default } => {
                 let default = CString::new(default.as_str()).unwrap_or_default();
                 call!(RedisModule_RegisterStringConfig(
                     ctx.as_ptr(),
@@ -143,7 +143,7 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
                     private
                 ))
             }
-            Setting::Switch { default } => call!(RedisModule_RegisterBoolConfig(
+            SettingKind::Switch { default } => call!(RedisModule_RegisterBoolConfig(
                 ctx.as_ptr(),
                 name,
                 c_int::from(*default),
@@ -190,7 +190,7 @@ unsafe fn report(result: Result<(), String>, error: *mut *mut raw::RedisModuleSt
 unsafe extern "C" fn get_number(_: *const c_char, private: *mut c_void) -> c_longlong {
     // SAFETY: the server passes the private data from `register`.
     match unsafe { settable(private) }.get() {
-        Value::Number(number) => number,
+        SettingValue::Number(number) => number,
         _ => 0,
     }
 }
@@ -202,12 +202,12 @@ unsafe extern "C" fn set_number(
     error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: the server passes the private data from `register`, and a place for an error.
-    unsafe { report(settable(private).set(Value::Number(value)), error) }
+    unsafe { report(settable(private).set(SettingValue::Number(value)), error) }
 }
 
 unsafe extern "C" fn get_switch(_: *const c_char, private: *mut c_void) -> c_int {
     // SAFETY: the server passes the private data from `register`.
-    c_int::from(unsafe { settable(private) }.get() == Value::Switch(true))
+    c_int::from(unsafe { settable(private) }.get() == SettingValue::Switch(true))
 }
 
 unsafe extern "C" fn set_switch(
@@ -217,7 +217,12 @@ unsafe extern "C" fn set_switch(
     error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: the server passes the private data from `register`, and a place for an error.
-    unsafe { report(settable(private).set(Value::Switch(value != 0)), error) }
+    unsafe {
+        report(
+            settable(private).set(SettingValue::Switch(value != 0)),
+            error,
+        )
+    }
 }
 
 unsafe extern "C" fn get_text(
@@ -227,7 +232,7 @@ unsafe extern "C" fn get_text(
     // SAFETY: the server passes the private data from `register`.
     let setting = unsafe { settable(private) };
     match setting.get() {
-        Value::Text(text) => setting.text().replace(&text),
+        SettingValue::Text(text) => setting.text().replace(&text),
         _ => ptr::null_mut(),
     }
 }
@@ -241,5 +246,5 @@ unsafe extern "C" fn set_text(
     // SAFETY: the string is alive and unchanged during the call.
     let text = String::from_utf8_lossy(unsafe { bytes_of(value) }).into_owned();
     // SAFETY: the server passes the private data from `register`, and a place for an error.
-    unsafe { report(settable(private).set(Value::Text(text)), error) }
+    unsafe { report(settable(private).set(SettingValue::Text(text)), error) }
 }

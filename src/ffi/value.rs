@@ -72,15 +72,30 @@ impl TypeHandle {
     }
 }
 
-/// Registers one of a value's types, while the module loads.
+/// Registers a value's types, while the module loads. With `yields` a type that another module has is left to that one.
 ///
 /// # Errors
-/// The server refused it.
-pub fn register_type<T: NativeType, const FORM: usize>(ctx: Ctx) -> Result<(), String> {
-    let Form { name, version } = &T::FORMS[FORM];
+/// The server refused a type.
+pub fn register_types<T: NativeType>(ctx: Ctx, yields: bool) -> Result<(), String> {
+    for form in 0..T::FORMS.len() {
+        match register_type::<T>(ctx, form) {
+            Err(why) if yields => {
+                Ctx::log_warning(&format!("values of one type are not kept: {why}"));
+            }
+            done => done?,
+        }
+    }
+    Ok(())
+}
+
+fn register_type<T: NativeType>(ctx: Ctx, form: usize) -> Result<(), String> {
+    // A callback is passed no type, so each type has a callback of its own.
+    let loads: [unsafe extern "C" fn(_, _) -> _; 3] =
+        [rdb_load::<T, 0>, rdb_load::<T, 1>, rdb_load::<T, 2>];
+    let Form { name, version } = &T::FORMS[form];
     let mut methods = raw::RedisModuleTypeMethods {
         version: 4,
-        rdb_load: Some(rdb_load::<T, FORM>),
+        rdb_load: Some(loads[form]),
         rdb_save: Some(rdb_save::<T>),
         aof_rewrite: Some(aof_rewrite::<T>),
         mem_usage: None,
@@ -111,7 +126,7 @@ pub fn register_type<T: NativeType, const FORM: usize>(ctx: Ctx) -> Result<(), S
     if handle.is_null() {
         return Err(format!("the server refused the type {name:?}"));
     }
-    T::handles()[FORM].0.store(handle, Relaxed);
+    T::handles()[form].0.store(handle, Relaxed);
     Ok(())
 }
 

@@ -92,8 +92,14 @@ pub enum Maker {
 }
 
 impl Maker {
-    /// All of them.
+    /// All makers.
     pub const ALL: [Self; 3] = [Self::Own, Self::ValkeyBloom, Self::RedisBloom];
+    /// Their names, in the same order.
+    pub const NAMES: [&str; 3] = [
+        Self::Own.name(),
+        Self::ValkeyBloom.name(),
+        Self::RedisBloom.name(),
+    ];
 
     /// The name, as the setting has it.
     pub const fn name(self) -> &'static str {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::bloom::keys::{self, Moment, Writer};
-use crate::config;
+use crate::bloom::settings;
 use crate::ffi::{Argv, Ctx, Keyspace, Str};
 use crate::reply::{Reply, send, send_error};
 use valkeybloom_protocol::bloom::{Insert, Reserve};
@@ -11,13 +11,10 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Added, Kind, New, Object, Refusal, Shape, Time, chunks};
 
-use super::request::{expiry, items, key, origin, reserved};
+use crate::request::{expiry, items, key, origin, reserved};
 
 /// BF.ADD key item
 pub fn add<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 3 {
-        return ctx.reply_wrong_arity();
-    }
     let mut writer = Writer::open(keys, key(&args));
     let item = args.string(2);
     let added = writer.update(|object| {
@@ -25,16 +22,16 @@ pub fn add<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
         let plain = object.is_plain();
         plain.then(|| object.add(item.bytes(), Time::default(), None, limits))
     });
-    match added {
-        Ok(Ok(Some(Ok(Added::New)))) => {
+    match added.map(Option::flatten) {
+        Ok(Some(Ok(Added::New))) => {
             writer.added_all();
             ctx.reply_bool(true);
         }
-        Ok(Ok(Some(Ok(Added::Present | Added::Again)))) => ctx.reply_bool(false),
-        Ok(Ok(Some(Err(refusal)))) => send_error(ctx, refusal.into()),
+        Ok(Some(Ok(Added::Present | Added::Again))) => ctx.reply_bool(false),
+        Ok(Some(Err(refusal))) => send_error(ctx, refusal.into()),
         Err(error) => send_error(ctx, error),
         // No object yet, or one that is not plain.
-        Ok(Ok(None) | Err(_)) => match write(ctx, writer, args, &Addition::of_items(2..3)) {
+        Ok(None) => match write(ctx, writer, args, &Addition::of_items(2..3)) {
             Ok(outcomes) => match outcomes[0] {
                 Ok(added) => ctx.reply_bool(added == Added::New),
                 Err(refusal) => send_error(ctx, refusal.into()),
@@ -46,9 +43,6 @@ pub fn add<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// BF.MADD key item [item ...]
 pub fn madd<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() < 3 {
-        return ctx.reply_wrong_arity();
-    }
     let addition = Addition::of_items(2..args.len());
     let writer = Writer::open(keys, key(&args));
     reply_outcomes(ctx, write(ctx, writer, args, &addition));
@@ -56,7 +50,7 @@ pub fn madd<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// BF.INSERT key [option ...] [ITEMS item ...]
 pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let outcome = Insert::parse(&args, config::defaults(), origin(ctx)).and_then(|request| {
+    let outcome = Insert::parse(&args, settings::defaults(), origin(ctx)).and_then(|request| {
         if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
             require_reach(new, wanted)?;
         }
@@ -139,7 +133,7 @@ impl Addition {
     /// The object to create under an empty key.
     fn wanted(&self, ctx: Ctx) -> Result<New, Error> {
         if self.only_items {
-            config::defaults().plain(origin(ctx))
+            settings::defaults().plain(origin(ctx))
         } else {
             self.create.ok_or(Error::NotFound)?
         }
@@ -215,7 +209,7 @@ fn write<'a>(
         }
         Ok::<_, Error>((outcomes, changed, moment.map(|moment| (tidied, moment))))
     })?;
-    let Ok(written) = written else {
+    let Some(written) = written else {
         return create(ctx, writer, &addition.wanted(ctx)?, addition, args, None);
     };
     let (outcomes, mut changed, tidied) = written?;
@@ -257,7 +251,7 @@ fn create<'a>(
 ) -> Result<Outcomes, Error> {
     let expires_ms = ttl_ms.map(expiry).transpose()?;
     let limits = keys::limits_for(ctx);
-    let seed = addition.seed.unwrap_or_else(config::new_seed);
+    let seed = addition.seed.unwrap_or_else(settings::new_seed);
     let (time, moment) = addition.moment_for(ctx, &new.shape())?;
     let range = addition.items.clone();
     let (first, count) = (range.start, range.len());
@@ -279,7 +273,7 @@ fn create<'a>(
 
 /// BF.RESERVE key rate capacity [option ...]
 pub fn reserve<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let reserved = Reserve::parse(&args, config::defaults(), origin(ctx)).and_then(|request| {
+    let reserved = Reserve::parse(&args, settings::defaults(), origin(ctx)).and_then(|request| {
         let mut writer = Writer::open(keys, key(&args));
         if writer.exists()? {
             return if request.unless_exists {

@@ -3,7 +3,7 @@
 use std::ffi::CStr;
 
 use crate::bloom::keys::{self, Reader};
-use crate::bloom::stored;
+use crate::bloom::value::memory_bytes;
 use crate::ffi::{Argv, Ctx, Keyspace};
 use crate::reply::{Reply, send, send_error};
 use valkeybloom_protocol::bloom::InfoField;
@@ -11,7 +11,7 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
 use valkeybloom_sketches::bloom::{Growth, Object, Shape, View};
 
-use super::request::key;
+use crate::request::key;
 
 /// BF.INFO key [field]
 pub fn info<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
@@ -62,7 +62,7 @@ fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'stat
     let now = Ctx::now_ms;
     Some(match field {
         InfoField::Capacity => Reply::Count(object.capacity(now)),
-        InfoField::Size => Reply::Count(stored::memory_bytes(object)),
+        InfoField::Size => Reply::Count(memory_bytes(object)),
         InfoField::Filters => Reply::Count(object.filter_count(now)),
         InfoField::Items => Reply::Count(object.items(now)),
         InfoField::Expansion if !scaling => Reply::Null,
@@ -80,9 +80,6 @@ fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'stat
 
 /// BF.DEBUG key
 pub fn debug<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 2 {
-        return ctx.reply_wrong_arity();
-    }
     let reader = Reader::open(keys, key(&args));
     let object = reader
         .object()

@@ -8,13 +8,10 @@ use crate::reply::{Reply, send, send_error};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Object, Refusal};
 
-use super::request::{items, key, require_counters};
+use crate::request::{items, key};
 
 /// BF.EXISTS key item
 pub fn exists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 3 {
-        return ctx.reply_wrong_arity();
-    }
     let reader = Reader::open(keys, key(&args));
     match reader.object() {
         Ok(None) => ctx.reply_bool(false),
@@ -27,9 +24,6 @@ pub fn exists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// BF.MEXISTS key item [item ...]
 pub fn mexists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() < 3 {
-        return ctx.reply_wrong_arity();
-    }
     let reader = Reader::open(keys, key(&args));
     let object = match reader.object() {
         Ok(object) => object,
@@ -47,9 +41,6 @@ pub fn mexists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// BF.MISSING key item [item ...]
 pub fn missing<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() < 3 {
-        return ctx.reply_wrong_arity();
-    }
     let reader = Reader::open(keys, key(&args));
     let missing = reader.object().and_then(|object| match object {
         Some(object) => missing_of(object, args),
@@ -96,13 +87,10 @@ fn different<'i>(items: impl Iterator<Item = &'i [u8]>, count: usize) -> Result<
 
 /// BF.COUNT key item
 pub fn count<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 3 {
-        return ctx.reply_wrong_arity();
-    }
     let reader = Reader::open(keys, key(&args));
     let count = reader.object().and_then(|object| {
         let Some(object) = object else { return Ok(0) };
-        require_counters(object)?;
+        super::require_counters(object)?;
         Ok(object.count(args.string(2).bytes()))
     });
     send(ctx, count.map(Reply::Count));
@@ -110,9 +98,6 @@ pub fn count<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// BF.CARD key
 pub fn card<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() != 2 {
-        return ctx.reply_wrong_arity();
-    }
     let reader = Reader::open(keys, key(&args));
     let items = reader
         .object()

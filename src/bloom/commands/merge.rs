@@ -8,7 +8,7 @@ use crate::reply::{Reply, send};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
 
-use super::request::{key, reserved};
+use crate::request::{key, reserved};
 
 /// BF.MERGE key source [source ...]
 pub fn merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
@@ -19,7 +19,7 @@ pub fn merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 fn free_passed<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, at_ms: Option<u64>) {
     let Some(now_ms) = at_ms else { return };
     let mut writer = Writer::open(keys, key(args));
-    if let Ok(Ok(true)) = writer.update(|object| object.tidy(now_ms)) {
+    if let Ok(Some(true)) = writer.update(|object| object.tidy(now_ms)) {
         let moment = Moment {
             at_ms,
             ..Moment::default()

@@ -5,13 +5,22 @@ mod describe;
 mod lookup;
 mod merge;
 mod remove;
-mod request;
 mod transfer;
+
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::bloom::Object;
 
 pub use add::{add, insert, madd, reserve};
 pub use describe::{debug, info};
 pub use lookup::{card, count, exists, mexists, missing};
 pub use merge::merge;
 pub use remove::{del, mdel};
-pub use request::{items, key, origin, reserved};
 pub use transfer::{load, loadchunk, scandump};
+
+fn require_counters(object: &Object) -> Result<(), Error> {
+    if object.shape().is_counting() {
+        Ok(())
+    } else {
+        Err(Error::NoCounters)
+    }
+}

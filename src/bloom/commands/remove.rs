@@ -8,7 +8,7 @@ use crate::reply::send_error;
 use valkeybloom_protocol::bloom::Delete;
 use valkeybloom_protocol::error::Error;
 
-use super::request::{items, key, require_counters, reserved};
+use crate::request::{items, key, reserved};
 
 /// BF.DEL key item [ID id]
 pub fn del<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
@@ -21,9 +21,6 @@ pub fn del<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
 
 /// BF.MDEL key item [item ...]
 pub fn mdel<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    if args.len() < 3 {
-        return ctx.reply_wrong_arity();
-    }
     match remove(keys, args, 2..args.len(), None) {
         Ok(removed) => {
             ctx.reply_array(removed.len());
@@ -44,13 +41,13 @@ fn remove<'a>(
 ) -> Result<Vec<bool>, Error> {
     let mut writer = Writer::open(keys, key(&args));
     let removed = writer.update(|object| {
-        require_counters(object)?;
+        super::require_counters(object)?;
         // What was removed can't be refused any more.
         let (mut removed, gone) = (reserved(range.len())?, reserved::<Str>(range.len())?);
         removed.extend(items(args, range.clone()).map(|item| object.remove(item, id)));
         Ok::<_, Error>((removed, gone))
     })?;
-    let Ok(removed) = removed else {
+    let Some(removed) = removed else {
         let mut none = reserved(range.len())?;
         none.resize(range.len(), false);
         return Ok(none);

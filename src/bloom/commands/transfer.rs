@@ -9,7 +9,7 @@ use valkeybloom_protocol::words::Words;
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 
-use super::request::{arity, expiry, key};
+use crate::request::{expiry, key};
 
 /// BF.LOAD key dump [ttl-ms]
 pub fn load<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
@@ -21,7 +21,9 @@ fn try_load<'a>(
     keys: &mut Keyspace<'a>,
     args: Argv<'a>,
 ) -> Result<Reply<'static>, Error> {
-    arity(&args, 3..5)?;
+    if args.len() > 4 {
+        return Err(Error::Arity);
+    }
     let ttl_ms = if args.len() == 4 {
         let ttl = integer(args.word(3)).map(u64::try_from);
         ttl.and_then(Result::ok).ok_or(Error::Bad(Field::Ttl))?
@@ -56,7 +58,7 @@ fn cursor(args: &Argv) -> Result<i64, Error> {
 
 /// BF.SCANDUMP key cursor
 pub fn scandump<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let cursor = match arity(&args, 3..4).and_then(|()| cursor(&args)) {
+    let cursor = match cursor(&args) {
         Ok(cursor) => cursor,
         Err(error) => return send_error(ctx, error),
     };
@@ -86,7 +88,6 @@ fn try_loadchunk<'a>(
     keys: &mut Keyspace<'a>,
     args: Argv<'a>,
 ) -> Result<Reply<'static>, Error> {
-    arity(&args, 4..5)?;
     let cursor = cursor(&args)?;
     let data = args.string(3).bytes();
     let mut writer = Writer::open(keys, key(&args));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::ffi::{Argv, Ctx, Str};
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::words::{Origin, Words};
-use valkeybloom_sketches::bloom::{Object, Refusal};
+use valkeybloom_sketches::bloom::Refusal;
 
 impl Words for Argv<'_> {
     fn count(&self) -> usize {
@@ -44,26 +44,9 @@ pub fn origin(ctx: Ctx) -> Origin {
     }
 }
 
-/// Requires a number of words within a range.
-pub fn arity(args: &Argv, count: Range<usize>) -> Result<(), Error> {
-    if count.contains(&args.len()) {
-        Ok(())
-    } else {
-        Err(Error::Arity)
-    }
-}
-
 /// The point in time at which a time to live that starts now ends.
 pub fn expiry(ttl_ms: u64) -> Result<i64, Error> {
     let at_ms = Ctx::now_ms().checked_add(ttl_ms);
     let at_ms = at_ms.and_then(|ms| i64::try_from(ms).ok());
     at_ms.ok_or(Error::Bad(Field::Ttl))
-}
-
-pub fn require_counters(object: &Object) -> Result<(), Error> {
-    if object.shape().is_counting() {
-        Ok(())
-    } else {
-        Err(Error::NoCounters)
-    }
 }

@@ -1,0 +1,74 @@
+//! The settings of Bloom filters, and what the commands need of them.
+
+use valkeybloom_protocol::bloom::{Defaults, Maker};
+use valkeybloom_sketches::Seed;
+use valkeybloom_sketches::bloom::{Growth, Limits, Params, Tightening};
+
+use crate::ffi::Ctx;
+use crate::settings::{Setting, memory_limits};
+
+static CAPACITY: Setting = Setting::whole(
+    c"bloom-capacity",
+    Some(c"bloom_capacity"),
+    100_000,
+    1,
+    i64::MAX,
+)
+.with_argument(b"INITIAL_SIZE");
+static EXPANSION: Setting = Setting::whole(
+    c"bloom-expansion",
+    Some(c"bloom_expansion_rate"),
+    2,
+    0,
+    u32::MAX as i64,
+);
+static FP_RATE: Setting =
+    Setting::ratio(c"bloom-fp-rate", Some(c"bloom_fp_rate"), 0.01).with_argument(b"ERROR_RATE");
+static TIGHTENING: Setting = Setting::ratio(c"bloom-tightening-ratio", None, 0.5);
+static SATURATE: Setting = Setting::switch(c"bloom-saturate-nonscaling", false);
+static NEW_FILTERS: Setting = Setting::choice(c"bloom-new-filters", &Maker::NAMES);
+static RANDOM_SEED: Setting = Setting::switch(c"bloom-use-random-seed", true);
+
+/// The settings of this family.
+pub const ALL: &[&Setting] = &[
+    &CAPACITY,
+    &EXPANSION,
+    &FP_RATE,
+    &TIGHTENING,
+    &SATURATE,
+    &NEW_FILTERS,
+    &RANDOM_SEED,
+];
+
+/// The defaults of a new object, for what its command does not say.
+pub fn defaults() -> Defaults {
+    let maker = usize::try_from(NEW_FILTERS.number()).unwrap_or(0);
+    Defaults {
+        params: Params {
+            capacity: CAPACITY.unsigned(),
+            error_rate: FP_RATE.fraction(),
+            tightening: Tightening::ours(TIGHTENING.fraction()),
+            growth: Growth::from_expansion(u32::try_from(EXPANSION.unsigned()).unwrap_or(u32::MAX)),
+        },
+        maker: Maker::ALL.get(maker).copied().unwrap_or(Maker::Own),
+    }
+}
+
+/// The seed of a new object.
+pub fn new_seed() -> Seed {
+    if RANDOM_SEED.is_on() {
+        Seed::new(Ctx::random_bytes())
+    } else {
+        Seed::FIXED
+    }
+}
+
+/// The limits on what clients may ask for. `overhead_bytes` of an object's memory are not its own.
+pub fn limits(overhead_bytes: u64) -> Limits {
+    let (filter_bytes, object_bytes) = memory_limits(overhead_bytes);
+    Limits {
+        filter_bytes,
+        object_bytes,
+        saturate: SATURATE.is_on(),
+    }
+}

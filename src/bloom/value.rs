@@ -1,0 +1,200 @@
+//! Bloom objects as values of keys.
+
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::DecodeError;
+use valkeybloom_sketches::bloom::{Dialect, Object, chunks, dump, rdb};
+
+pub use valkeybloom_sketches::bloom::chunks::Value;
+
+use crate::families::{Family, Info};
+use crate::ffi::{AofWriter, Digest, Form, Group, RdbReader, RdbWriter, TypeHandle};
+use crate::ledger::Totals;
+use crate::mover::Mover;
+use crate::settings::Setting;
+use crate::values::Entered;
+
+use super::{settings, table};
+
+/// A dump up to this size is written to an AOF as one BF.LOAD, a larger one in chunks: no argument of a
+/// command may exceed 512 MiB.
+const DUMP_BYTES_MAX: usize = 64 << 20;
+
+/// Why a digest ends the server: its callback cannot fail, and a digest of less would be another.
+const NO_MEMORY: &str = "no memory for a digest";
+
+/// Bytes that a key's value takes in addition to its object.
+pub const OVERHEAD_BYTES: u64 = size_of::<Entered<Value>>() as u64 - Object::BASE_BYTES;
+
+/// Bytes of a key's object in total.
+#[inline(always)]
+pub fn memory_bytes(object: &Object) -> u64 {
+    object.memory_bytes() + OVERHEAD_BYTES
+}
+
+#[inline]
+fn dialect_of(value: &Value) -> Dialect {
+    match value {
+        Value::Complete(object) => Dialect::of(object),
+        Value::Partial(partial) => partial.dialect(),
+    }
+}
+
+static HANDLES: [TypeHandle; Dialect::ALL.len()] =
+    [const { TypeHandle::new() }; Dialect::ALL.len()];
+
+const fn form(dialect: Dialect) -> Form {
+    Form {
+        name: dialect.type_name(),
+        version: dialect.rdb_version(),
+    }
+}
+
+impl Family for Value {
+    type Object = Object;
+
+    const NUMBER: usize = 0;
+    const FORMS: &'static [Form] = &{
+        let [one, two, three] = Dialect::ALL;
+        [form(one), form(two), form(three)]
+    };
+    const GROUPS: &'static [Group] = table::GROUPS;
+    const SETTINGS: &'static [&'static Setting] = settings::ALL;
+    const INFO: Info = Info {
+        section: c"bloom_core_metrics",
+        sums: &[
+            c"bloom_total_memory_bytes",
+            c"bloom_num_objects",
+            c"bloom_num_filters_across_objects",
+            c"bloom_num_items_across_objects",
+            c"bloom_capacity_across_objects",
+            c"bloom_num_redisbloom_objects",
+            c"bloom_num_half_loaded_objects",
+        ],
+        largest: Some((c"bloom_max_filters_in_object", 2)),
+    };
+
+    fn handles() -> &'static [TypeHandle] {
+        &HANDLES
+    }
+
+    fn form(&self) -> usize {
+        let dialect = dialect_of(self);
+        Dialect::ALL.iter().position(|d| *d == dialect).unwrap_or(0)
+    }
+
+    #[inline]
+    fn object(&self) -> Result<&Object, Error> {
+        match self {
+            Self::Complete(object) => Ok(object),
+            Self::Partial(_) => Err(Error::StillLoading),
+        }
+    }
+
+    #[inline]
+    fn object_mut(&mut self) -> Result<&mut Object, Error> {
+        match self {
+            Self::Complete(object) => Ok(object),
+            Self::Partial(_) => Err(Error::StillLoading),
+        }
+    }
+
+    fn load(from: &mut RdbReader, form: usize, version: i32) -> Result<Self, DecodeError> {
+        rdb::read(Dialect::ALL[form], version, from)
+    }
+
+    fn save(&self, to: &mut RdbWriter) {
+        match self {
+            Self::Complete(object) => rdb::write(object, to),
+            Self::Partial(partial) => partial.write_rdb(to),
+        }
+    }
+
+    fn rewrite(&self, to: &mut AofWriter) {
+        match self {
+            Self::Complete(object) => {
+                let small = dump::encoded_len(object).filter(|bytes| *bytes <= DUMP_BYTES_MAX);
+                // In chunks, too, where there is no memory for a dump.
+                if let Some(dump) = small.and_then(|_| dump::encode(object)) {
+                    return to.emit(c"BF.LOAD", &dump);
+                }
+                for (cursor, piece) in chunks::pieces(object) {
+                    to.emit_numbered(c"BF.LOADCHUNK", cursor, piece.bytes());
+                }
+            }
+            Self::Partial(partial) => {
+                for (cursor, piece) in partial.pieces() {
+                    to.emit_numbered(c"BF.LOADCHUNK", cursor, piece);
+                }
+            }
+        }
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        match self {
+            Self::Complete(object) => {
+                let params = object.shape().params;
+                to.add(u64::from(params.growth.expansion()));
+                to.add(params.error_rate.get().to_bits());
+                to.add(params.tightening.to_stored().to_bits());
+                if Dialect::of(object) != Dialect::Bloomfltr {
+                    // Everything but the filters.
+                    let header = chunks::piece(object, 0);
+                    to.add_bytes(header.expect(NO_MEMORY).1.bytes());
+                }
+                for (view, blob) in object.views().zip(object.blobs()) {
+                    to.add_bytes(&blob.expect(NO_MEMORY));
+                    to.add(view.capacity());
+                    to.add(view.items());
+                }
+            }
+            Self::Partial(partial) => {
+                for (cursor, piece) in partial.pieces() {
+                    to.add(cursor);
+                    to.add_bytes(piece);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn memory_bytes(&self) -> u64 {
+        match self {
+            Self::Complete(object) => memory_bytes(object),
+            Self::Partial(partial) => partial.memory_bytes() + size_of::<Entered<Self>>() as u64,
+        }
+    }
+
+    #[inline(always)]
+    fn totals(&self) -> Totals {
+        let (filters, items, capacity) = match self {
+            Self::Complete(object) => object.totals(),
+            Self::Partial(_) => (0, 0, 0),
+        };
+        let of_redisbloom = u64::from(dialect_of(self) == Dialect::RedisBloom);
+        let half_loaded = u64::from(matches!(self, Self::Partial(_)));
+        let bytes = self.memory_bytes();
+        [
+            bytes,
+            1,
+            filters,
+            items,
+            capacity,
+            of_redisbloom,
+            half_loaded,
+        ]
+    }
+
+    fn try_clone(&self) -> Option<Self> {
+        Some(match self {
+            Self::Complete(object) => Self::Complete(object.try_clone()?),
+            Self::Partial(partial) => Self::Partial(Box::new(partial.try_clone()?)),
+        })
+    }
+
+    fn relocate(&mut self, begin: usize, by: &mut Mover) -> Option<usize> {
+        match self {
+            Self::Complete(object) => object.relocate(begin, by),
+            Self::Partial(_) => None,
+        }
+    }
+}

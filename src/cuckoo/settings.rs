@@ -1,0 +1,61 @@
+//! The settings of cuckoo filters, and what the commands need of them.
+
+use valkeybloom_sketches::cuckoo::{Limits, Params, ranges};
+
+use crate::settings::{Setting, memory_limits};
+
+static BUCKET_SIZE: Setting = Setting::of_range(c"cf-bucket-size", 2, &ranges::BUCKET_SIZE)
+    .suiting(|size| require_two_buckets(INITIAL_SIZE.number(), size));
+static INITIAL_SIZE: Setting =
+    Setting::of_range(c"cf-initial-size", 1024, &(2..=ranges::CAPACITY_MAX))
+        .suiting(|size| require_two_buckets(size, BUCKET_SIZE.number()));
+static MAX_ITERATIONS: Setting =
+    Setting::of_range(c"cf-max-iterations", 20, &ranges::MAX_ITERATIONS);
+static EXPANSION: Setting = Setting::of_range(c"cf-expansion-factor", 1, &ranges::EXPANSION);
+static MAX_FILTERS: Setting =
+    Setting::of_range(c"cf-max-expansions", 32, &(1..=65_536)).with_argument(b"CF_MAX_EXPANSIONS");
+
+/// The settings of this family. The server applies its file in this order, so that the initial size is compared with
+/// the new bucket's.
+pub const ALL: &[&Setting] = &[
+    &BUCKET_SIZE,
+    &INITIAL_SIZE,
+    &MAX_ITERATIONS,
+    &EXPANSION,
+    &MAX_FILTERS,
+];
+
+/// Requires that the initial size is that of two buckets or more.
+fn require_two_buckets(initial_size: i64, bucket_size: i64) -> Result<(), String> {
+    if initial_size >= 2 * bucket_size {
+        Ok(())
+    } else {
+        Err("cf-initial-size must be at least twice cf-bucket-size".to_owned())
+    }
+}
+
+/// The parameters of a new filter that its command does not name.
+pub fn defaults() -> Params {
+    let narrow = |setting: &Setting| u16::try_from(setting.unsigned()).unwrap_or(u16::MAX);
+    Params {
+        capacity: INITIAL_SIZE.unsigned(),
+        bucket_size: u8::try_from(BUCKET_SIZE.unsigned()).unwrap_or(u8::MAX),
+        max_iterations: narrow(&MAX_ITERATIONS),
+        expansion: narrow(&EXPANSION),
+    }
+}
+
+/// The number of stacked filters at which a cuckoo filter takes no more items.
+pub fn max_filters() -> u64 {
+    MAX_FILTERS.unsigned()
+}
+
+/// The limits on what clients may ask for. `overhead_bytes` of an object's memory are not its own.
+pub fn limits(overhead_bytes: u64) -> Limits {
+    let (filter_bytes, object_bytes) = memory_limits(overhead_bytes);
+    Limits {
+        filters: max_filters(),
+        filter_bytes,
+        object_bytes,
+    }
+}

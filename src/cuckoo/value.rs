@@ -1,0 +1,107 @@
+//! Cuckoo filters as values of keys.
+
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::DecodeError;
+use valkeybloom_sketches::cuckoo::wire;
+
+pub use valkeybloom_sketches::cuckoo::Cuckoo;
+
+use crate::families::{Family, Info};
+use crate::ffi::{AofWriter, Digest, Form, Group, RdbReader, RdbWriter, TypeHandle};
+use crate::ledger::Totals;
+use crate::mover::Mover;
+use crate::settings::Setting;
+use crate::values::Entered;
+
+use super::{settings, table};
+
+/// Bytes that a key's value takes in addition to its object.
+pub const OVERHEAD_BYTES: u64 = size_of::<Entered<Cuckoo>>() as u64 - Cuckoo::BASE_BYTES;
+
+static HANDLE: [TypeHandle; 1] = [TypeHandle::new()];
+
+impl Family for Cuckoo {
+    type Object = Self;
+
+    const NUMBER: usize = 1;
+    const FORMS: &'static [Form] = &[Form {
+        name: wire::TYPE_NAME,
+        version: wire::RDB_VERSION,
+    }];
+    const GROUPS: &'static [Group] = table::GROUPS;
+    const SETTINGS: &'static [&'static Setting] = settings::ALL;
+    const INFO: Info = Info {
+        section: c"cuckoo_core_metrics",
+        sums: &[
+            c"cuckoo_total_memory_bytes",
+            c"cuckoo_num_objects",
+            c"cuckoo_num_filters_across_objects",
+            c"cuckoo_num_items_across_objects",
+            c"cuckoo_num_slots_across_objects",
+        ],
+        largest: Some((c"cuckoo_max_filters_in_object", 2)),
+    };
+
+    fn handles() -> &'static [TypeHandle] {
+        &HANDLE
+    }
+
+    #[inline]
+    fn object(&self) -> Result<&Self, Error> {
+        Ok(self)
+    }
+
+    #[inline]
+    fn object_mut(&mut self) -> Result<&mut Self, Error> {
+        Ok(self)
+    }
+
+    fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
+        wire::read_rdb(version, from)
+    }
+
+    fn save(&self, to: &mut RdbWriter) {
+        wire::write_rdb(self, to);
+    }
+
+    fn rewrite(&self, to: &mut AofWriter) {
+        let header = wire::write_header(self);
+        to.emit_numbered(c"CF.LOADCHUNK", 1, &header);
+        for (cursor, chunk) in wire::chunks(self) {
+            to.emit_numbered(c"CF.LOADCHUNK", cursor, chunk);
+        }
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        to.add_bytes(&wire::write_header(self));
+        for (index, filter) in (0..).zip(self.filters()) {
+            // Whether an empty one takes memory makes no difference.
+            if filter.occupied() > 0 {
+                to.add(index);
+                to.add_bytes(filter.slots());
+            }
+        }
+    }
+
+    #[inline]
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes() + OVERHEAD_BYTES
+    }
+
+    #[inline]
+    fn totals(&self) -> Totals {
+        // A damaged file may claim any number of items.
+        let items = self.items().min(self.size());
+        let filters = self.filters().len() as u64;
+        let bytes = Family::memory_bytes(self);
+        [bytes, 1, filters, items, self.size(), 0, 0]
+    }
+
+    fn try_clone(&self) -> Option<Self> {
+        self.try_clone()
+    }
+
+    fn relocate(&mut self, begin: usize, by: &mut Mover) -> Option<usize> {
+        self.relocate(begin, by)
+    }
+}

@@ -1,0 +1,158 @@
+//! What the server does with a value of any family: save, load, copy, move, free.
+
+use std::sync::Arc;
+
+use valkeybloom_sketches::{DecodeError, RdbRead, RdbWrite};
+
+use crate::families::Family;
+use crate::ffi::{AofWriter, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle};
+use crate::ledger::{self, Ledger, NOTHING};
+use crate::{mover, settings};
+
+/// A value, and the ledger in which it is entered.
+pub struct Entered<V: Family> {
+    value: V,
+    ledger: Arc<Ledger>,
+}
+
+impl<V: Family> Entered<V> {
+    /// Enters a value in a ledger.
+    pub fn new(value: V, ledger: Arc<Ledger>) -> Self {
+        ledger.change(V::NUMBER, &V::INFO, &NOTHING, &value.totals());
+        Self { value, ledger }
+    }
+
+    /// The value.
+    #[inline]
+    pub fn value(&self) -> &V {
+        &self.value
+    }
+
+    /// The value, for a change that leaves its totals as they are.
+    #[inline]
+    pub fn value_mut(&mut self) -> &mut V {
+        &mut self.value
+    }
+
+    /// Changes the value, and its entry with it.
+    #[inline]
+    pub fn update<R>(&mut self, change: impl FnOnce(&mut V) -> R) -> R {
+        let before = self.value.totals();
+        let result = change(&mut self.value);
+        let after = self.value.totals();
+        self.ledger.change(V::NUMBER, &V::INFO, &before, &after);
+        result
+    }
+
+    /// Whether the value is in the ledger of values that lost their keys.
+    #[inline]
+    pub fn is_unlinked(&self) -> bool {
+        ledger::is_unlinked(&self.ledger)
+    }
+
+    /// Whether the value is in this ledger.
+    pub fn is_in(&self, ledger: &Arc<Ledger>) -> bool {
+        Arc::ptr_eq(&self.ledger, ledger)
+    }
+
+    /// Moves the value's entry to another ledger.
+    pub fn enter_in(&mut self, ledger: Arc<Ledger>) {
+        let totals = self.value.totals();
+        self.ledger.change(V::NUMBER, &V::INFO, &totals, &NOTHING);
+        ledger.change(V::NUMBER, &V::INFO, &NOTHING, &totals);
+        self.ledger = ledger;
+    }
+}
+
+impl<V: Family> Drop for Entered<V> {
+    fn drop(&mut self) {
+        let totals = self.value.totals();
+        self.ledger.change(V::NUMBER, &V::INFO, &totals, &NOTHING);
+    }
+}
+
+impl<V: Family> NativeType for Entered<V> {
+    const FORMS: &'static [Form] = V::FORMS;
+
+    fn handles() -> &'static [TypeHandle] {
+        V::handles()
+    }
+
+    fn form(&self) -> usize {
+        self.value.form()
+    }
+
+    fn load(
+        from: &mut RdbReader,
+        form: usize,
+        version: i32,
+        database: i32,
+    ) -> Result<Self, String> {
+        let value = V::load(from, form, version).map_err(|error| error.to_string())?;
+        Ok(Self::new(value, ledger::of_loaded(database)))
+    }
+
+    /// Writes the fields of the value, and does not look at the ledger beside it: any thread may call this while no
+    /// other changes the value.
+    fn save(&self, to: &mut RdbWriter) {
+        self.value.save(to);
+    }
+
+    fn rewrite(&self, to: &mut AofWriter) {
+        self.value.rewrite(to);
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        self.value.memory_bytes()
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        self.value.digest(to);
+        to.end_sequence();
+    }
+
+    fn frees_in_background(&self) -> bool {
+        self.memory_bytes() > settings::large_bytes()
+    }
+
+    fn unlinked(&mut self) {
+        self.enter_in(ledger::unlinked());
+    }
+
+    fn copy(&self, database: i32) -> Option<Self> {
+        let copy = self.value.try_clone()?;
+        Some(Self::new(copy, ledger::of_database(database)))
+    }
+
+    fn defrag(value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
+        mover::defrag(value, by)
+    }
+}
+
+impl RdbRead for RdbReader {
+    fn uint(&mut self) -> Result<u64, DecodeError> {
+        self.load_uint().ok_or(DecodeError::Truncated)
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        self.load_double().ok_or(DecodeError::Truncated)
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        self.load_bytes().ok_or(DecodeError::Truncated)
+    }
+}
+
+impl RdbWrite for RdbWriter {
+    fn uint(&mut self, value: u64) {
+        self.save_uint(value);
+    }
+
+    fn double(&mut self, value: f64) {
+        self.save_double(value);
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.save_bytes(value);
+    }
+}
