@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
 
-use crate::ffi::Ctx;
+use crate::ffi::{Ctx, Failure};
 
 /// A command's reply.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,19 +20,36 @@ pub enum Reply<'r> {
     Null,
     /// A bulk string.
     Bytes(&'r [u8]),
-    /// A bulk string of text.
-    Text(String),
     /// An array.
     List(Vec<Reply<'r>>),
     /// Named replies: a map in RESP3, a flat array in RESP2.
     Table(Vec<(&'static CStr, Reply<'r>)>),
 }
 
-/// Sends a reply or an error.
-pub fn send(ctx: Ctx, reply: Result<Reply, Error>) {
-    match reply {
-        Ok(reply) => send_reply(ctx, &reply),
-        Err(error) => send_error(ctx, error),
+impl Reply<'_> {
+    /// Sends the reply.
+    pub fn send(&self, ctx: Ctx) {
+        match self {
+            Self::Ok => ctx.reply_simple(c"OK"),
+            Self::Count(count) => ctx.reply_integer(i64::try_from(*count).unwrap_or(i64::MAX)),
+            Self::Rate(rate) if ctx.is_resp3() => ctx.reply_double(*rate),
+            Self::Rate(rate) => ctx.reply_bytes(double_text(*rate).as_bytes()),
+            Self::Null => ctx.reply_null(),
+            Self::Bytes(bytes) => ctx.reply_bytes(bytes),
+            Self::List(replies) => {
+                ctx.reply_array(replies.len());
+                for reply in replies {
+                    reply.send(ctx);
+                }
+            }
+            Self::Table(rows) => {
+                ctx.reply_map(rows.len());
+                for (name, reply) in rows {
+                    ctx.reply_simple(name);
+                    reply.send(ctx);
+                }
+            }
+        }
     }
 }
 
@@ -44,27 +61,11 @@ pub fn send_error(ctx: Ctx, error: Error) {
     }
 }
 
-fn send_reply(ctx: Ctx, reply: &Reply) {
-    match reply {
-        Reply::Ok => ctx.reply_simple(c"OK"),
-        Reply::Count(count) => ctx.reply_integer(i64::try_from(*count).unwrap_or(i64::MAX)),
-        Reply::Rate(rate) if ctx.is_resp3() => ctx.reply_double(*rate),
-        Reply::Rate(rate) => ctx.reply_bytes(double_text(*rate).as_bytes()),
-        Reply::Null => ctx.reply_null(),
-        Reply::Bytes(bytes) => ctx.reply_bytes(bytes),
-        Reply::Text(text) => ctx.reply_bytes(text.as_bytes()),
-        Reply::List(replies) => {
-            ctx.reply_array(replies.len());
-            for reply in replies {
-                send_reply(ctx, reply);
-            }
-        }
-        Reply::Table(rows) => {
-            ctx.reply_map(rows.len());
-            for (name, reply) in rows {
-                ctx.reply_simple(name);
-                send_reply(ctx, reply);
-            }
-        }
+/// How a command ends: it has replied, or the error is its reply.
+pub type Done = Result<(), Error>;
+
+impl Failure for Error {
+    fn reply(self, ctx: Ctx) {
+        send_error(ctx, self);
     }
 }

@@ -1,18 +1,19 @@
-//! Commands that read sketches, whose values are kept and not served: each of them is refused, and says why.
+//! Commands that read sketches, whose values are carried and not served: each is refused, and says why.
 //!
-//! Those that write are not known at all. A server ends when it finds an unknown command in its log; one that is
-//! refused it would pass over, and so lose what the log holds.
+//! Commands that write sketches are unknown instead. A server that loads a log ends at an unknown command; it would skip
+//! a refused one and lose data.
 
-use crate::ffi::{Argv, Command, Ctx, Group, Keyspace, entry};
-use crate::reply::send_error;
 use valkeybloom_protocol::error::Error;
 
+use crate::ffi::{Call, Command, Group, entry};
+use crate::reply::Done;
+
 /// Refuses a command.
-fn refuse<'a>(ctx: Ctx<'a>, _keys: &mut Keyspace<'a>, _args: Argv<'a>) {
-    send_error(ctx, Error::Unserved);
+fn refuse(_: Call) -> Done {
+    Err(Error::Unserved)
 }
 
-/// A command that is refused, whose arity is checked before.
+/// A refused command, with its arity.
 macro_rules! refused {
     ($name:expr, $arity:expr) => {
         Command {
@@ -22,7 +23,7 @@ macro_rules! refused {
     };
 }
 
-/// All of them, in the ACL categories that they have in `RedisBloom`.
+/// The commands, in the ACL categories that they have in `RedisBloom`.
 pub const GROUPS: &[Group] = &[
     Group {
         category: c"cms",

@@ -1,40 +1,33 @@
-//! One function per command: parse, open, act, publish, reply.
+//! One function for each command: parse, open, act, publish, reply.
 
 use std::ops::Range;
 
-use crate::ffi::{Argv, Ctx, Keyspace, Str};
-use crate::reply::{Reply, send, send_error};
-use crate::request::{items, key, origin, reserved};
+use valkeybloom_protocol::cuckoo::{Insert, reserve as parse_reserve};
 use valkeybloom_protocol::error::{CuckooError, Error};
 use valkeybloom_protocol::numerals::integer;
 use valkeybloom_protocol::words::Words;
-use valkeybloom_sketches::cuckoo::wire;
-use valkeybloom_sketches::cuckoo::wire::HeaderError;
+use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
 use valkeybloom_sketches::cuckoo::{Cuckoo, Params, Refusal, Shape};
+
+use crate::ffi::{Argv, Call, Ctx, Str};
+use crate::reply::{Done, Reply};
+use crate::request::{item, items, key, origin, reserved};
 
 use super::keys::{Reader, Writer, limits_for};
 use super::settings;
-use valkeybloom_protocol::cuckoo::{Insert, reserve as parse_reserve};
 
 /// CF.EXISTS key item
-pub fn exists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn exists(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    match reader.object() {
-        Ok(object) => {
-            let item = args.string(2).bytes();
-            ctx.reply_bool(object.is_some_and(|object| object.contains(item)));
-        }
-        Err(error) => send_error(ctx, error),
-    }
+    let object = reader.object()?;
+    ctx.reply_bool(object.is_some_and(|object| object.contains(item(&args))));
+    Ok(())
 }
 
 /// CF.MEXISTS key item [item ...]
-pub fn mexists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let object = match reader.object() {
-        Ok(object) => object,
-        Err(error) => return send_error(ctx, error),
-    };
+    let object = reader.object()?;
     ctx.reply_array(args.len() - 2);
     match object {
         None => (2..args.len()).for_each(|_| ctx.reply_bool(false)),
@@ -43,30 +36,27 @@ pub fn mexists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
             object.contains_each(items, |found| ctx.reply_bool(found));
         }
     }
+    Ok(())
 }
 
 /// CF.COUNT key item
-pub fn count<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn count(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let count = reader.object().map(|object| {
-        let item = args.string(2).bytes();
-        object.map_or(0, |object| object.count(item))
-    });
-    send(ctx, count.map(Reply::Count));
+    let object = reader.object()?;
+    Reply::Count(object.map_or(0, |object| object.count(item(&args)))).send(ctx);
+    Ok(())
 }
 
 /// CF.RESERVE key capacity [option value ...]
-pub fn reserve<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let params = parse_reserve(&args, settings::defaults(), origin(ctx));
-    let reserved = params.and_then(|params| {
-        let mut writer = Writer::open(keys, key(&args));
-        if writer.exists()? {
-            return Err(Error::Exists);
-        }
-        writer.create(create(ctx, &params)?, &params, &[]);
-        Ok(Reply::Ok)
-    });
-    send(ctx, reserved);
+pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
+    let params = parse_reserve(&args, settings::defaults(), origin(ctx))?;
+    let mut writer = Writer::open(keys, key(&args));
+    if writer.exists()? {
+        return Err(Error::Exists);
+    }
+    writer.create(create(ctx, &params)?, &params, &[]);
+    Reply::Ok.send(ctx);
+    Ok(())
 }
 
 /// A new object.
@@ -81,50 +71,39 @@ fn create(ctx: Ctx, params: &Params) -> Result<Cuckoo, Error> {
 }
 
 /// CF.ADD key item
-pub fn add<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    add_one(ctx, keys, args, false);
+pub fn add(call: Call) -> Done {
+    add_one(call, false)
 }
 
 /// CF.ADDNX key item
-pub fn addnx<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    add_one(ctx, keys, args, true);
+pub fn addnx(call: Call) -> Done {
+    add_one(call, true)
 }
 
 #[inline]
-fn add_one<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>, unless_known: bool) {
-    match try_add_one(ctx, keys, args, unless_known) {
-        Ok(added) => ctx.reply_bool(added),
-        Err(error) => send_error(ctx, error),
-    }
-}
-
-#[inline]
-fn try_add_one<'a>(
-    ctx: Ctx<'a>,
-    keys: &mut Keyspace<'a>,
-    args: Argv<'a>,
-    unless_known: bool,
-) -> Result<bool, Error> {
+fn add_one(Call { ctx, keys, args }: Call, unless_known: bool) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let added = writer.update(|object| {
         require_room_for_filters(ctx, object)?;
-        let added = object.add(args.string(2).bytes(), unless_known, || limits_for(ctx));
+        let added = object.add(item(&args), unless_known, || limits_for(ctx));
         added.map_err(CuckooError::Refused)
     })?;
-    let Some(added) = added else {
+    let added = if let Some(added) = added {
+        let added = added?;
+        if added {
+            writer.added_all();
+        }
+        added
+    } else {
         let params = settings::defaults();
         let outcomes = add_to_new(ctx, writer, args, 2..3, unless_known, &params)?;
-        return Ok(outcomes[0].map_err(CuckooError::Refused)?);
+        outcomes[0].map_err(CuckooError::Refused)?
     };
-    let added = added?;
-    if added {
-        writer.added_all();
-    }
-    Ok(added)
+    ctx.reply_bool(added);
+    Ok(())
 }
 
-/// Requires that an object has fewer filters than it may; for one that has not, nothing is added even where there
-/// is room.
+/// Requires that an object has fewer filters than allowed. Otherwise nothing is added, even where there is room.
 #[inline]
 fn require_room_for_filters(ctx: Ctx, object: &Cuckoo) -> Result<(), CuckooError> {
     let most = settings::max_filters();
@@ -141,22 +120,35 @@ type Outcomes = Vec<Result<bool, Refusal>>;
 type Items<'a> = Vec<Str<'a>>;
 
 /// CF.INSERT key [CAPACITY n] [NOCREATE] ITEMS item [item ...]
-pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    insert_items(ctx, keys, args, false);
+pub fn insert(call: Call) -> Done {
+    let as_bool = call.ctx.is_resp3();
+    insert_items(call, false, as_bool)
 }
 
 /// CF.INSERTNX key [CAPACITY n] [NOCREATE] ITEMS item [item ...]
-pub fn insertnx<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    insert_items(ctx, keys, args, true);
+pub fn insertnx(call: Call) -> Done {
+    // RedisBloom replies in numbers, whatever the protocol.
+    insert_items(call, true, false)
 }
 
-fn insert_items<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>, unless_known: bool) {
-    let outcomes = match try_insert(ctx, keys, args, unless_known) {
-        Ok(outcomes) => outcomes,
-        Err(error) => return send_error(ctx, error),
+fn insert_items(Call { ctx, keys, args }: Call, unless_known: bool, as_bool: bool) -> Done {
+    let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
+    let range = request.items;
+    let mut writer = Writer::open(keys, key(&args));
+    let written = writer.update(|object| {
+        require_room_for_filters(ctx, object)?;
+        add_each(ctx, object, args, range.clone(), unless_known)
+    })?;
+    let outcomes = if let Some(written) = written {
+        let (outcomes, added) = written?;
+        if !added.is_empty() {
+            writer.added(&added);
+        }
+        outcomes
+    } else {
+        let params = request.create.ok_or(Error::NotFound)?;
+        add_to_new(ctx, writer, args, range, unless_known, &params)?
     };
-    // RedisBloom replies to CF.INSERTNX in numbers, whatever the protocol.
-    let as_bool = ctx.is_resp3() && !unless_known;
     ctx.reply_array(outcomes.len());
     for outcome in outcomes {
         if as_bool {
@@ -166,30 +158,7 @@ fn insert_items<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>, unles
             ctx.reply_integer(outcome.map_or(-1, i64::from));
         }
     }
-}
-
-fn try_insert<'a>(
-    ctx: Ctx<'a>,
-    keys: &mut Keyspace<'a>,
-    args: Argv<'a>,
-    unless_known: bool,
-) -> Result<Outcomes, Error> {
-    let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
-    let range = request.items;
-    let mut writer = Writer::open(keys, key(&args));
-    let outcomes = writer.update(|object| {
-        require_room_for_filters(ctx, object)?;
-        add_each(ctx, object, args, range.clone(), unless_known)
-    })?;
-    let Some(outcomes) = outcomes else {
-        let params = request.create.ok_or(Error::NotFound)?;
-        return add_to_new(ctx, writer, args, range, unless_known, &params);
-    };
-    let (outcomes, added) = outcomes?;
-    if !added.is_empty() {
-        writer.added(&added);
-    }
-    Ok(outcomes)
+    Ok(())
 }
 
 fn add_each<'a>(
@@ -199,7 +168,7 @@ fn add_each<'a>(
     range: Range<usize>,
     unless_known: bool,
 ) -> Result<(Outcomes, Items<'a>), Error> {
-    // What was added can't be refused any more.
+    // The lists come first: nothing can be refused once an item is added.
     let lists = reserved(range.len()).and_then(|list| Ok((list, reserved(range.len())?)));
     let (mut outcomes, mut added) =
         lists.map_err(|_| CuckooError::Refused(Refusal::OutOfMemory))?;
@@ -230,95 +199,74 @@ fn add_to_new<'a>(
 }
 
 /// CF.DEL key item
-pub fn del<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn del(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
-    match writer.update(|object| object.remove(args.string(2).bytes())) {
-        Ok(Some(removed)) => {
-            if removed {
-                writer.removed();
-            }
-            ctx.reply_bool(removed);
-        }
-        Ok(None) => send_error(ctx, CuckooError::NothingToRemoveFrom.into()),
-        Err(error) => send_error(ctx, error),
+    let removed = writer.update(|object| object.remove(item(&args)))?;
+    let removed = removed.ok_or(CuckooError::NothingToRemoveFrom)?;
+    if removed {
+        writer.removed();
     }
+    ctx.reply_bool(removed);
+    Ok(())
 }
 
 /// CF.COMPACT key
-pub fn compact<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn compact(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
-    let compacted = writer.update(Cuckoo::compact).and_then(|changed| {
-        if changed.ok_or(CuckooError::NothingToCompact)? {
-            writer.rewritten();
-        }
-        Ok(Reply::Ok)
-    });
-    send(ctx, compacted);
+    let changed = writer.update(Cuckoo::compact)?;
+    if changed.ok_or(CuckooError::NothingToCompact)? {
+        writer.rewritten();
+    }
+    Reply::Ok.send(ctx);
+    Ok(())
 }
 
 /// CF.INFO key
-pub fn info<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    describe(ctx, keys, args, |object| {
-        let stored = object.outline();
-        // RedisBloom's own overhead, so that the size is the one it tells.
-        let size = 40 + 16 * stored.filters + object.size();
-        let rows = [
-            (c"Size", size),
-            (c"Number of buckets", stored.first_buckets),
-            (c"Number of filters", stored.filters),
-            (c"Number of items inserted", stored.items),
-            (c"Number of items deleted", stored.deletes),
-            (c"Bucket size", stored.bucket_size),
-            (c"Expansion rate", stored.expansion),
-            (c"Max iterations", stored.max_iterations),
-        ];
-        let rows = rows.map(|(name, value)| (name, Reply::Count(value)));
-        Reply::Table(rows.into())
-    });
+pub fn info(Call { ctx, keys, args }: Call) -> Done {
+    let reader = Reader::open(keys, key(&args));
+    let object = reader.existing()?;
+    let stored = object.outline();
+    // With RedisBloom's own overhead, so that both report the same size.
+    let size = 40 + 16 * stored.filters + object.size();
+    let rows = [
+        (c"Size", size),
+        (c"Number of buckets", stored.first_buckets),
+        (c"Number of filters", stored.filters),
+        (c"Number of items inserted", stored.items),
+        (c"Number of items deleted", stored.deletes),
+        (c"Bucket size", stored.bucket_size),
+        (c"Expansion rate", stored.expansion),
+        (c"Max iterations", stored.max_iterations),
+    ];
+    let rows = rows.map(|(name, value)| (name, Reply::Count(value)));
+    Reply::Table(rows.into()).send(ctx);
+    Ok(())
 }
 
 /// CF.DEBUG key
-pub fn debug<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    describe(ctx, keys, args, |object| {
-        let stored = object.outline();
-        Reply::Text(format!(
-            "bktsize:{} buckets:{} items:{} deletes:{} filters:{} max_iterations:{} expansion:{}",
-            stored.bucket_size,
-            stored.first_buckets,
-            stored.items,
-            stored.deletes,
-            stored.filters,
-            stored.max_iterations,
-            stored.expansion
-        ))
-    });
-}
-
-fn describe<'a>(
-    ctx: Ctx<'a>,
-    keys: &mut Keyspace<'a>,
-    args: Argv<'a>,
-    description: impl FnOnce(&Cuckoo) -> Reply<'static>,
-) {
+pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let object = reader
-        .object()
-        .and_then(|object| object.ok_or(Error::NotFound));
-    send(ctx, object.map(description));
+    let stored = reader.existing()?.outline();
+    let line = format!(
+        "bktsize:{} buckets:{} items:{} deletes:{} filters:{} max_iterations:{} expansion:{}",
+        stored.bucket_size,
+        stored.first_buckets,
+        stored.items,
+        stored.deletes,
+        stored.filters,
+        stored.max_iterations,
+        stored.expansion
+    );
+    ctx.reply_bytes(line.as_bytes());
+    Ok(())
 }
 
 /// CF.SCANDUMP key cursor
-pub fn scandump<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let cursor = integer(args.word(2)).map(u64::try_from);
-    let Some(Ok(cursor)) = cursor else {
-        return send_error(ctx, CuckooError::BadCursor.into());
-    };
+pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
+    let cursor = integer(args.word(2)).and_then(|cursor| u64::try_from(cursor).ok());
+    let cursor = cursor.ok_or(CuckooError::BadCursor)?;
     let reader = Reader::open(keys, key(&args));
-    let object = match reader.object() {
-        Ok(Some(object)) => object,
-        Ok(None) => return send_error(ctx, Error::NotFound),
-        Err(error) => return send_error(ctx, error),
-    };
+    let object = reader.existing()?;
     let header;
     let piece = if object.items() == 0 {
         None
@@ -331,19 +279,12 @@ pub fn scandump<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
     let pair = piece.map_or([Reply::Count(0), Reply::Null], |(next, bytes)| {
         [Reply::Count(next), Reply::Bytes(bytes)]
     });
-    send(ctx, Ok(Reply::List(pair.into())));
+    Reply::List(pair.into()).send(ctx);
+    Ok(())
 }
 
 /// CF.LOADCHUNK key cursor data
-pub fn loadchunk<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    send(ctx, try_loadchunk(ctx, keys, args));
-}
-
-fn try_loadchunk<'a>(
-    ctx: Ctx<'a>,
-    keys: &mut Keyspace<'a>,
-    args: Argv<'a>,
-) -> Result<Reply<'static>, Error> {
+pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let cursor = integer(args.word(2)).filter(|cursor| *cursor != 0);
     let cursor = cursor.ok_or(CuckooError::BadCursor)?;
     let data = args.string(3).bytes();
@@ -357,15 +298,16 @@ fn try_loadchunk<'a>(
             HeaderError::Numbers => CuckooError::BadClaim,
         });
         writer.begin(begun?);
-        return Ok(Reply::Ok);
+    } else {
+        // Negative cursors are past the end of any filter.
+        let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
+        let written = writer.update(|object| wire::load(object, cursor, data))?;
+        match written.ok_or(Error::NotFound)? {
+            Ok(true) => writer.rewritten(),
+            Ok(false) => return Err(CuckooError::BadChunk.into()),
+            Err(no_memory) => return Err(CuckooError::Refused(no_memory.into()).into()),
+        }
     }
-    // What is negative lies behind any filter.
-    let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
-    let written = writer.update(|object| wire::load(object, cursor, data))?;
-    match written.ok_or(Error::NotFound)? {
-        Ok(true) => writer.rewritten(),
-        Ok(false) => return Err(CuckooError::BadChunk.into()),
-        Err(no_memory) => return Err(CuckooError::Refused(no_memory.into()).into()),
-    }
-    Ok(Reply::Ok)
+    Reply::Ok.send(ctx);
+    Ok(())
 }

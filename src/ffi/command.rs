@@ -171,7 +171,23 @@ pub struct Entry {
 /// What the server calls to run a command.
 pub type EntryFn = for<'a> extern "C" fn(Ctx<'a>, RawArgv<'a>, c_int) -> c_int;
 
-/// The entry point of a handler, which takes a `Ctx`, a `&mut Keyspace` and an `Argv`, for a command of this arity.
+/// A call of a command: what its handler gets.
+pub struct Call<'c, 'a> {
+    /// Whom the command serves.
+    pub ctx: Ctx<'a>,
+    /// The keyspace, which nobody else has during the call.
+    pub keys: &'c mut Keyspace<'a>,
+    /// The words, the command's name first; as many as its arity asks for.
+    pub args: Argv<'a>,
+}
+
+/// An error that a handler may end with.
+pub trait Failure {
+    /// Replies with the error.
+    fn reply(self, ctx: Ctx);
+}
+
+/// The entry point of a handler, which takes a [`Call`] and returns `Result<(), impl Failure>`, for a command of this arity.
 macro_rules! entry {
     ($handler:path, $arity:expr) => {{
         extern "C" fn run<'a>(
@@ -188,14 +204,14 @@ pub(crate) use entry;
 
 /// The body of every entry point. Only what [`entry!`] generates calls it.
 ///
-/// A command with another number of words is refused here, because a server that loads an AOF does not check it.
+/// A wrong number of words is refused here, because a server that loads an AOF does not check it.
 #[inline(always)]
-pub fn enter<'a>(
+pub fn enter<'a, E: Failure>(
     ctx: Ctx<'a>,
     words: RawArgv<'a>,
     count: c_int,
     arity: i32,
-    handler: impl Fn(Ctx<'a>, &mut Keyspace<'a>, Argv<'a>),
+    handler: impl Fn(Call<'_, 'a>) -> Result<(), E>,
 ) -> c_int {
     if count != arity && (arity >= 0 || count < -arity) {
         ctx.reply_wrong_arity();
@@ -205,7 +221,10 @@ pub fn enter<'a>(
     let args = unsafe { Argv::new(words, count) };
     // SAFETY: the server calls an entry point once for each command, and this is all of the call.
     let mut keyspace = unsafe { Keyspace::new(ctx) };
-    handler(ctx, &mut keyspace, args);
+    let keys = &mut keyspace;
+    if let Err(error) = handler(Call { ctx, keys, args }) {
+        error.reply(ctx);
+    }
     OK
 }
 

@@ -37,7 +37,8 @@ mod value;
 
 pub(crate) use command::entry;
 pub use command::{
-    Arg, ArgKind, Command, Entry, Group, enter, optional, required, token, with_token,
+    Arg, ArgKind, Call, Command, Entry, Failure, Group, enter, optional, required, token,
+    with_token,
 };
 pub use context::{Ctx, Keyspace};
 pub use defrag::Defrag;

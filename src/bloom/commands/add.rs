@@ -2,73 +2,69 @@
 
 use std::ops::Range;
 
-use crate::bloom::keys::{self, Moment, Writer};
-use crate::bloom::settings;
-use crate::ffi::{Argv, Ctx, Keyspace, Str};
-use crate::reply::{Reply, send, send_error};
 use valkeybloom_protocol::bloom::{Insert, Reserve};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Added, Kind, New, Object, Refusal, Shape, Time, chunks};
 
-use crate::request::{expiry, items, key, origin, reserved};
+use crate::bloom::keys::{self, Moment, Writer};
+use crate::bloom::settings;
+use crate::ffi::{Argv, Call, Ctx, Str};
+use crate::reply::{Done, Reply, send_error};
+use crate::request::{expiry, item, items, key, origin, reserved};
 
 /// BF.ADD key item
-pub fn add<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn add(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
-    let item = args.string(2);
     let added = writer.update(|object| {
         let limits = || keys::limits_for(ctx);
         let plain = object.is_plain();
-        plain.then(|| object.add(item.bytes(), Time::default(), None, limits))
-    });
-    match added.map(Option::flatten) {
-        Ok(Some(Ok(Added::New))) => {
+        plain.then(|| object.add(item(&args), Time::default(), None, limits))
+    })?;
+    let is_new = if let Some(added) = added.flatten() {
+        let is_new = added? == Added::New;
+        if is_new {
             writer.added_all();
-            ctx.reply_bool(true);
         }
-        Ok(Some(Ok(Added::Present | Added::Again))) => ctx.reply_bool(false),
-        Ok(Some(Err(refusal))) => send_error(ctx, refusal.into()),
-        Err(error) => send_error(ctx, error),
+        is_new
+    } else {
         // No object yet, or one that is not plain.
-        Ok(None) => match write(ctx, writer, args, &Addition::of_items(2..3)) {
-            Ok(outcomes) => match outcomes[0] {
-                Ok(added) => ctx.reply_bool(added == Added::New),
-                Err(refusal) => send_error(ctx, refusal.into()),
-            },
-            Err(error) => send_error(ctx, error),
-        },
-    }
+        let outcomes = write(ctx, writer, args, &Addition::of_items(2..3))?;
+        outcomes[0]? == Added::New
+    };
+    ctx.reply_bool(is_new);
+    Ok(())
 }
 
 /// BF.MADD key item [item ...]
-pub fn madd<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn madd(Call { ctx, keys, args }: Call) -> Done {
     let addition = Addition::of_items(2..args.len());
     let writer = Writer::open(keys, key(&args));
-    reply_outcomes(ctx, write(ctx, writer, args, &addition));
+    reply_outcomes(ctx, &write(ctx, writer, args, &addition)?);
+    Ok(())
 }
 
 /// BF.INSERT key [option ...] [ITEMS item ...]
-pub fn insert<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let outcome = Insert::parse(&args, settings::defaults(), origin(ctx)).and_then(|request| {
-        if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
-            require_reach(new, wanted)?;
-        }
-        let addition = Addition {
-            create: request.create,
-            seed: request.seed,
-            moment: Moment {
-                at_ms: replicated(ctx, request.at_ms)?,
-                ttl_ms: request.ttl_ms,
-                id: request.id,
-                room: replicated(ctx, request.room)?,
-            },
-            items: request.items,
-            only_items: false,
-        };
-        write(ctx, Writer::open(keys, key(&args)), args, &addition)
-    });
-    reply_outcomes(ctx, outcome);
+pub fn insert(Call { ctx, keys, args }: Call) -> Done {
+    let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
+    if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
+        require_reach(new, wanted)?;
+    }
+    let addition = Addition {
+        create: request.create,
+        seed: request.seed,
+        moment: Moment {
+            at_ms: replicated(ctx, request.at_ms)?,
+            ttl_ms: request.ttl_ms,
+            id: request.id,
+            room: replicated(ctx, request.room)?,
+        },
+        items: request.items,
+        only_items: false,
+    };
+    let writer = Writer::open(keys, key(&args));
+    reply_outcomes(ctx, &write(ctx, writer, args, &addition)?);
+    Ok(())
 }
 
 /// A number that only commands from a primary or an AOF give. A client must not.
@@ -91,23 +87,19 @@ fn require_reach(new: &New, wanted: u64) -> Result<(), Error> {
 /// The outcome for each item of a command, in order. A refusal ends the list.
 type Outcomes = Vec<Result<Added, Refusal>>;
 
-fn reply_outcomes(ctx: Ctx, outcomes: Result<Outcomes, Error>) {
-    let outcomes = match outcomes {
-        Ok(outcomes) => outcomes,
-        Err(error) => return send_error(ctx, error),
-    };
+fn reply_outcomes(ctx: Ctx, outcomes: &Outcomes) {
     ctx.reply_array(outcomes.len());
     for outcome in outcomes {
         match outcome {
-            Ok(added) => ctx.reply_bool(added == Added::New),
-            Err(refusal) => send_error(ctx, refusal.into()),
+            Ok(added) => ctx.reply_bool(*added == Added::New),
+            Err(refusal) => send_error(ctx, (*refusal).into()),
         }
     }
 }
 
 /// Items to add.
 struct Addition {
-    /// The object to create under an empty key, or why it can't be created; not used by commands that have only items
+    /// The object to create under an empty key, or why it can't be created. Commands that have only items do not use it
     /// ([`wanted`](Self::wanted)).
     create: Option<Result<New, Error>>,
     seed: Option<Seed>,
@@ -177,60 +169,87 @@ fn write<'a>(
     args: Argv<'a>,
     addition: &Addition,
 ) -> Result<Outcomes, Error> {
-    let range = addition.items.clone();
-    let (first, count) = (range.start, range.len());
-    let limits = || keys::limits_for(ctx);
-    let written = writer.update(|object| {
-        let items = items(args, range.clone());
-        let (mut time, mut moment) = (Time::default(), None);
-        if object.is_plain() {
-            addition.require_suits(Kind::Plain)?;
-        } else {
-            let (now, of_items) = addition.moment_for(ctx, &object.shape())?;
-            (time, moment) = (now, Some(of_items));
-        }
-        // What was changed can't be refused any more.
-        let (mut outcomes, changed) = (reserved(count)?, reserved(count)?);
-        let tidied = object.tidy(time.now_ms);
-        let room = object.room(time);
-        if let Some(of_items) = &moment
-            && ctx.must_obey()
-            && count > 0
-        {
-            // What a primary chose depends on its limits, so replicas do not choose.
-            let reserved = object.shape().params.capacity;
-            object.begin_period(time, of_items.room.unwrap_or(reserved), limits())?;
-        }
-        let id = addition.moment.id;
-        object.add_each(items, time, id, limits, |outcome| outcomes.push(outcome));
-        if let (Some(of_items), None) = (&mut moment, room) {
-            let reserved = object.shape().params.capacity;
-            of_items.room = object.room(time).filter(|room| *room != reserved);
-        }
-        Ok::<_, Error>((outcomes, changed, moment.map(|moment| (tidied, moment))))
-    })?;
-    let Some(written) = written else {
+    let Some(written) = writer.update(|object| add_to(ctx, object, args, addition))? else {
         return create(ctx, writer, &addition.wanted(ctx)?, addition, args, None);
     };
-    let (outcomes, mut changed, tidied) = written?;
-    match tidied {
-        Some((tidied, moment)) => {
-            list_changed(&mut changed, args, first, &outcomes);
-            if tidied || !changed.is_empty() {
-                writer.added_at(&changed, &moment);
-            }
+    let Written {
+        outcomes,
+        mut changed,
+        dated,
+    } = written?;
+    let all_new = |outcomes: &Outcomes| outcomes.iter().all(|o| *o == Ok(Added::New));
+    if dated.is_none() && addition.only_items && all_new(&outcomes) {
+        writer.added_all();
+        return Ok(outcomes);
+    }
+    list_changed(&mut changed, args, addition.items.start, &outcomes);
+    match dated {
+        Some(Dated { expired, moment }) if expired || !changed.is_empty() => {
+            writer.added_at(&changed, &moment);
         }
-        None if addition.only_items && outcomes.iter().all(|o| *o == Ok(Added::New)) => {
-            writer.added_all();
-        }
-        None => {
-            list_changed(&mut changed, args, first, &outcomes);
-            if !changed.is_empty() {
-                writer.added(&changed);
-            }
-        }
+        None if !changed.is_empty() => writer.added(&changed),
+        _ => {}
     }
     Ok(outcomes)
+}
+
+/// What a write did to an object.
+struct Written<'a> {
+    outcomes: Outcomes,
+    /// An empty list with room for the items that changed the object: nothing can be refused after the write.
+    changed: Vec<Str<'a>>,
+    /// `None` for a plain object.
+    dated: Option<Dated>,
+}
+
+/// When an object with periods or counters was written to.
+struct Dated {
+    /// Whether the write freed expired periods.
+    expired: bool,
+    moment: Moment,
+}
+
+fn add_to<'a>(
+    ctx: Ctx<'a>,
+    object: &mut Object,
+    args: Argv<'a>,
+    addition: &Addition,
+) -> Result<Written<'a>, Error> {
+    let (range, limits) = (addition.items.clone(), || keys::limits_for(ctx));
+    let of_items = if object.is_plain() {
+        addition.require_suits(Kind::Plain)?;
+        None
+    } else {
+        Some(addition.moment_for(ctx, &object.shape())?)
+    };
+    let (mut outcomes, changed) = (reserved(range.len())?, reserved(range.len())?);
+    let given = items(args, range.clone());
+    let push = |outcome| outcomes.push(outcome);
+    let dated = match of_items {
+        None => {
+            object.add_each(given, Time::default(), None, limits, push);
+            None
+        }
+        Some((time, mut moment)) => {
+            let expired = object.tidy(time.now_ms);
+            let room = object.room(time);
+            let reserved = object.shape().params.capacity;
+            if ctx.must_obey() && !range.is_empty() {
+                // The primary's choice depends on its limits, so replicas do not choose.
+                object.begin_period(time, moment.room.unwrap_or(reserved), limits())?;
+            }
+            object.add_each(given, time, moment.id, limits, push);
+            if room.is_none() {
+                moment.room = object.room(time).filter(|room| *room != reserved);
+            }
+            Some(Dated { expired, moment })
+        }
+    };
+    Ok(Written {
+        outcomes,
+        changed,
+        dated,
+    })
 }
 
 /// Lists the items that changed the object.
@@ -272,16 +291,10 @@ fn create<'a>(
 }
 
 /// BF.RESERVE key rate capacity [option ...]
-pub fn reserve<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let reserved = Reserve::parse(&args, settings::defaults(), origin(ctx)).and_then(|request| {
-        let mut writer = Writer::open(keys, key(&args));
-        if writer.exists()? {
-            return if request.unless_exists {
-                Ok(Reply::Null)
-            } else {
-                Err(Error::Exists)
-            };
-        }
+pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
+    let request = Reserve::parse(&args, settings::defaults(), origin(ctx))?;
+    let mut writer = Writer::open(keys, key(&args));
+    let reply = if !writer.exists()? {
         let addition = Addition::of_items(0..0);
         create(
             ctx,
@@ -291,7 +304,12 @@ pub fn reserve<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
             args,
             request.ttl_ms,
         )?;
-        Ok(Reply::Ok)
-    });
-    send(ctx, reserved);
+        Reply::Ok
+    } else if request.unless_exists {
+        Reply::Null
+    } else {
+        return Err(Error::Exists);
+    };
+    reply.send(ctx);
+    Ok(())
 }

@@ -2,40 +2,40 @@
 
 use std::ffi::CStr;
 
-use crate::bloom::keys::{self, Reader};
-use crate::bloom::value::memory_bytes;
-use crate::ffi::{Argv, Ctx, Keyspace};
-use crate::reply::{Reply, send, send_error};
 use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
 use valkeybloom_sketches::bloom::{Growth, Object, Shape, View};
 
+use crate::bloom::keys::{self, Reader};
+use crate::bloom::value::memory_bytes;
+use crate::ffi::{Call, Ctx};
+use crate::reply::{Done, Reply};
 use crate::request::key;
 
 /// BF.INFO key [field]
-pub fn info<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let field = match InfoField::parse(&args) {
-        Ok(field) => field,
-        Err(error) => return send_error(ctx, error),
-    };
+pub fn info(Call { ctx, keys, args }: Call) -> Done {
+    let field = InfoField::parse(&args)?;
     let reader = Reader::open(keys, key(&args));
-    let reply = reader.object().and_then(|object| {
-        let object = object.ok_or(Error::NotFound)?;
-        let shape = object.shape();
-        let Some(field) = field else {
+    let object = reader.existing()?;
+    let shape = object.shape();
+    let reply = match field {
+        None => {
             let rows = InfoField::ALL.into_iter();
             let rows = rows.filter_map(|field| Some((title(field), value(object, &shape, field)?)));
-            return Ok(Reply::Table(rows.collect()));
-        };
-        let value = value(object, &shape, field).ok_or(Error::UnknownField)?;
-        Ok(if ctx.is_resp3() {
-            Reply::Table(vec![(title(field), value)])
-        } else {
-            Reply::List(vec![value])
-        })
-    });
-    send(ctx, reply);
+            Reply::Table(rows.collect())
+        }
+        Some(field) => {
+            let value = value(object, &shape, field).ok_or(Error::UnknownField)?;
+            if ctx.is_resp3() {
+                Reply::Table(vec![(title(field), value)])
+            } else {
+                Reply::List(vec![value])
+            }
+        }
+    };
+    reply.send(ctx);
+    Ok(())
 }
 
 fn title(field: InfoField) -> &'static CStr {
@@ -79,15 +79,9 @@ fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'stat
 }
 
 /// BF.DEBUG key
-pub fn debug<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let object = reader
-        .object()
-        .and_then(|object| object.ok_or(Error::NotFound));
-    let object = match object {
-        Ok(object) => object,
-        Err(error) => return send_error(ctx, error),
-    };
+    let object = reader.existing()?;
     // Line by line: there may be thousands of filters.
     let now_ms = Ctx::now_ms();
     let filters = usize::try_from(object.filter_count(|| now_ms));
@@ -103,6 +97,7 @@ pub fn debug<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
         let period = period.map(|period| format!(" period:{period}"));
         ctx.reply_bytes((line + &period.unwrap_or_default() + cell).as_bytes());
     }
+    Ok(())
 }
 
 fn debug_line(filter: &View, hash_bits: u32, rate: f64) -> String {

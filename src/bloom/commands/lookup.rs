@@ -2,33 +2,26 @@
 
 use std::collections::HashSet;
 
-use crate::bloom::keys::Reader;
-use crate::ffi::{Argv, Ctx, Keyspace};
-use crate::reply::{Reply, send, send_error};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Object, Refusal};
 
-use crate::request::{items, key};
+use crate::bloom::keys::Reader;
+use crate::ffi::{Argv, Call, Ctx};
+use crate::reply::{Done, Reply};
+use crate::request::{item, items, key};
 
 /// BF.EXISTS key item
-pub fn exists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn exists(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    match reader.object() {
-        Ok(None) => ctx.reply_bool(false),
-        Ok(Some(object)) => {
-            ctx.reply_bool(object.contains(args.string(2).bytes(), Ctx::now_ms));
-        }
-        Err(error) => send_error(ctx, error),
-    }
+    let object = reader.object()?;
+    ctx.reply_bool(object.is_some_and(|object| object.contains(item(&args), Ctx::now_ms)));
+    Ok(())
 }
 
 /// BF.MEXISTS key item [item ...]
-pub fn mexists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let object = match reader.object() {
-        Ok(object) => object,
-        Err(error) => return send_error(ctx, error),
-    };
+    let object = reader.object()?;
     ctx.reply_array(args.len() - 2);
     match object {
         None => (2..args.len()).for_each(|_| ctx.reply_bool(false)),
@@ -37,20 +30,22 @@ pub fn mexists<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
             object.contains_each(items, Ctx::now_ms, |found| ctx.reply_bool(found));
         }
     }
+    Ok(())
 }
 
 /// BF.MISSING key item [item ...]
-pub fn missing<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn missing(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let missing = reader.object().and_then(|object| match object {
-        Some(object) => missing_of(object, args),
-        None => different(items(args, 2..args.len()), args.len() - 2),
-    });
-    send(ctx, missing.map(Reply::Count));
+    let missing = match reader.object()? {
+        Some(object) => missing_of(object, args)?,
+        None => different(items(args, 2..args.len()), args.len() - 2)?,
+    };
+    Reply::Count(missing).send(ctx);
+    Ok(())
 }
 
-/// How many different items an object does not claim. Few are missing, or none, of what is asked for most often,
-/// and two are hardly ever the same; so those that are missing are sorted by the hashes that they have anyway.
+/// The number of different items that an object does not claim. Usually few items are missing, and two are hardly ever
+/// equal, so missing items are sorted by the hashes that they have anyway.
 fn missing_of(object: &Object, args: Argv) -> Result<u64, Error> {
     let (mut missing, mut index, mut room) = (Vec::new(), 2, Ok(()));
     let given = items(args, 2..args.len());
@@ -76,7 +71,7 @@ fn missing_of(object: &Object, args: Argv) -> Result<u64, Error> {
     each.sum()
 }
 
-/// How many different items there are among `count` of them.
+/// The number of different items among `count` of them.
 fn different<'i>(items: impl Iterator<Item = &'i [u8]>, count: usize) -> Result<u64, Error> {
     let mut different = HashSet::new();
     let room = different.try_reserve(count);
@@ -86,21 +81,23 @@ fn different<'i>(items: impl Iterator<Item = &'i [u8]>, count: usize) -> Result<
 }
 
 /// BF.COUNT key item
-pub fn count<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn count(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let count = reader.object().and_then(|object| {
-        let Some(object) = object else { return Ok(0) };
-        super::require_counters(object)?;
-        Ok(object.count(args.string(2).bytes()))
-    });
-    send(ctx, count.map(Reply::Count));
+    let count = match reader.object()? {
+        None => 0,
+        Some(object) => {
+            super::require_counters(object)?;
+            object.count(item(&args))
+        }
+    };
+    Reply::Count(count).send(ctx);
+    Ok(())
 }
 
 /// BF.CARD key
-pub fn card<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
+pub fn card(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let items = reader
-        .object()
-        .map(|object| object.map_or(0, |object| object.items(Ctx::now_ms)));
-    send(ctx, items.map(Reply::Count));
+    let object = reader.object()?;
+    Reply::Count(object.map_or(0, |object| object.items(Ctx::now_ms))).send(ctx);
+    Ok(())
 }

@@ -3,19 +3,21 @@
 use std::collections::HashSet;
 
 use crate::bloom::keys::{self, Moment, Readers, Writer};
-use crate::ffi::{Argv, Ctx, Keyspace, Str};
-use crate::reply::{Reply, send};
+use crate::ffi::{Argv, Call, Ctx, Keyspace, Str};
+use crate::reply::{Done, Reply};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
 
 use crate::request::{key, reserved};
 
 /// BF.MERGE key source [source ...]
-pub fn merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    send(ctx, try_merge(ctx, keys, args).map(|()| Reply::Ok));
+pub fn merge(Call { ctx, keys, args }: Call) -> Done {
+    try_merge(ctx, keys, args)?;
+    Reply::Ok.send(ctx);
+    Ok(())
 }
 
-/// Frees the periods of the object under the command's key that have passed by a time.
+/// Frees the periods of the object under the command's key that have expired at a time.
 fn free_passed<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, at_ms: Option<u64>) {
     let Some(now_ms) = at_ms else { return };
     let mut writer = Writer::open(keys, key(args));
@@ -29,9 +31,6 @@ fn free_passed<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, at_ms: Option<u64>)
 }
 
 fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Result<(), Error> {
-    if args.len() < 3 {
-        return Err(Error::Arity);
-    }
     // Merging a filter with itself changes nothing, so each name counts once.
     let (mut names, mut others) = (HashSet::new(), reserved::<Str>(args.len() - 2)?);
     let room = names.try_reserve(args.len() - 1);
@@ -62,12 +61,12 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
     let merged = Object::union(&sources, at_ms, limits).map_err(Error::Unlike)?;
     let mut merged = match merged {
         Some(merged) => merged,
-        // It has all of it. What has passed is freed, as by any write.
+        // The destination holds every source already. Expired periods are freed, as by any write.
         None if existed => {
             free_passed(keys, &args, at_ms);
             return Ok(());
         }
-        // With what has passed, as on a replica, which doesn't know that: its rate may be another.
+        // Keep expired periods, as replicas do; the rate may differ.
         None => Object::merged(&sources, Limits::NONE).map_err(Error::Unlike)?,
     };
     let tidied = at_ms.filter(|at_ms| merged.tidy(*at_ms));
@@ -80,7 +79,7 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
     });
     let mut writer = Writer::open(keys, key(&args));
     if !existed && writer.exists()? {
-        // Subscribers created it when they were told that a key is not there. It is a source, too.
+        // Subscribers to the event of a missing key have created the destination, so it is a source too.
         drop(writer);
         return try_merge(ctx, keys, args);
     }

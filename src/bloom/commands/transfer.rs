@@ -1,34 +1,25 @@
 //! BF.LOAD, SCANDUMP, and LOADCHUNK: filters in pieces, or whole.
 
-use crate::bloom::keys::{self, Reader, Writer};
-use crate::ffi::{Argv, Ctx, Keyspace};
-use crate::reply::{Reply, send, send_error};
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::numerals::integer;
 use valkeybloom_protocol::words::Words;
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 
+use crate::bloom::keys::{self, Reader, Writer};
+use crate::ffi::{Argv, Call};
+use crate::reply::{Done, Reply};
 use crate::request::{expiry, key};
 
 /// BF.LOAD key dump [ttl-ms]
-pub fn load<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    send(ctx, try_load(ctx, keys, args));
-}
-
-fn try_load<'a>(
-    ctx: Ctx<'a>,
-    keys: &mut Keyspace<'a>,
-    args: Argv<'a>,
-) -> Result<Reply<'static>, Error> {
-    if args.len() > 4 {
-        return Err(Error::Arity);
-    }
-    let ttl_ms = if args.len() == 4 {
-        let ttl = integer(args.word(3)).map(u64::try_from);
-        ttl.and_then(Result::ok).ok_or(Error::Bad(Field::Ttl))?
-    } else {
-        0
+pub fn load(Call { ctx, keys, args }: Call) -> Done {
+    let ttl_ms = match args.len() {
+        3 => 0,
+        4 => {
+            let ttl = integer(args.word(3)).map(u64::try_from);
+            ttl.and_then(Result::ok).ok_or(Error::Bad(Field::Ttl))?
+        }
+        _ => return Err(Error::Arity),
     };
     // As in RESTORE, 0 means no time to live.
     let expires_ms = match ttl_ms {
@@ -49,7 +40,8 @@ fn try_load<'a>(
         return Err(Error::Refused(Refusal::MemoryLimit));
     }
     writer.create_loaded(object, bytes, expires_ms);
-    Ok(Reply::Ok)
+    Reply::Ok.send(ctx);
+    Ok(())
 }
 
 fn cursor(args: &Argv) -> Result<i64, Error> {
@@ -57,37 +49,18 @@ fn cursor(args: &Argv) -> Result<i64, Error> {
 }
 
 /// BF.SCANDUMP key cursor
-pub fn scandump<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    let cursor = match cursor(&args) {
-        Ok(cursor) => cursor,
-        Err(error) => return send_error(ctx, error),
-    };
+pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
+    // A negative cursor is past the end, like one above all bitmaps.
+    let cursor = u64::try_from(cursor(&args)?).unwrap_or(u64::MAX);
     let reader = Reader::open(keys, key(&args));
-    let piece = reader.object().and_then(|object| {
-        // A negative cursor is past the end, as one above all bitmaps is.
-        let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
-        let piece = chunks::piece(object.ok_or(Error::NotFound)?, cursor);
-        piece.ok_or(Error::Refused(Refusal::OutOfMemory))
-    });
-    match piece {
-        Ok((next, piece)) => {
-            let pair = vec![Reply::Count(next), Reply::Bytes(piece.bytes())];
-            send(ctx, Ok(Reply::List(pair)));
-        }
-        Err(error) => send_error(ctx, error),
-    }
+    let piece = chunks::piece(reader.existing()?, cursor);
+    let (next, piece) = piece.ok_or(Error::Refused(Refusal::OutOfMemory))?;
+    Reply::List(vec![Reply::Count(next), Reply::Bytes(piece.bytes())]).send(ctx);
+    Ok(())
 }
 
 /// BF.LOADCHUNK key cursor data
-pub fn loadchunk<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) {
-    send(ctx, try_loadchunk(ctx, keys, args));
-}
-
-fn try_loadchunk<'a>(
-    ctx: Ctx<'a>,
-    keys: &mut Keyspace<'a>,
-    args: Argv<'a>,
-) -> Result<Reply<'static>, Error> {
+pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let cursor = cursor(&args)?;
     let data = args.string(3).bytes();
     let mut writer = Writer::open(keys, key(&args));
@@ -104,5 +77,6 @@ fn try_loadchunk<'a>(
         let cursor = u64::try_from(cursor).map_err(|_| Error::BadChunk)?;
         writer.load_chunk(cursor, data, ctx.must_obey())?;
     }
-    Ok(Reply::Ok)
+    Reply::Ok.send(ctx);
+    Ok(())
 }
