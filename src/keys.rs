@@ -41,7 +41,7 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
     ///
     /// # Errors
     /// [`Error::WrongType`], or the error of [`Family::object`].
-    #[inline]
+    #[inline(always)]
     pub fn object(&self) -> Result<Option<&V::Object>, Error> {
         match found(self.0.value::<Entered<V>>())? {
             Some(entered) => entered.value().object().map(Some),

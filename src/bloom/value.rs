@@ -82,7 +82,7 @@ impl Family for Value {
         Dialect::ALL.iter().position(|d| *d == dialect).unwrap_or(0)
     }
 
-    #[inline]
+    #[inline(always)]
     fn object(&self) -> Result<&Object, Error> {
         match self {
             Self::Complete(object) => Ok(object),

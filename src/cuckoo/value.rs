@@ -46,7 +46,7 @@ impl Family for Cuckoo {
         &HANDLE
     }
 
-    #[inline]
+    #[inline(always)]
     fn object(&self) -> Result<&Self, Error> {
         Ok(self)
     }
