@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 
 use valkeybloom_protocol::error::Error;
 
-use crate::families::{ALL, Family};
-use crate::ffi::{Access, Argument, DatabaseEvent, Held, Key, Keyspace, Str, each_value};
+use crate::family::Family;
+use crate::ffi::{Access, Argument, Held, Key, Keyspace, Str, each_value};
 use crate::ledger;
 use crate::values::Entered;
 
@@ -142,16 +142,6 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         change.replicate_verbatim();
         change.publish(events);
     }
-}
-
-/// Keeps the ledgers in step with what happens to whole databases.
-pub fn on_database(event: DatabaseEvent) {
-    if let DatabaseEvent::Flush(Some(database)) = event {
-        for family in &ALL {
-            (family.place)(database);
-        }
-    }
-    ledger::on_database(event);
 }
 
 /// Moves the values of a database that are in the ledger of the unplaced to that database's own: flushed values leave

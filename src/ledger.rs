@@ -18,32 +18,45 @@
 //!   it are moved to its own.
 
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use valkeybloom_sketches::work;
 
-use crate::families::{ALL, COUNT, Info, Listed};
 use crate::ffi::{Ctx, DatabaseEvent, InfoWriter};
 use crate::mover;
+
+/// The most families.
+pub const FAMILIES: usize = 8;
 
 /// The most sums that a family can have.
 pub const SUMS: usize = 7;
 
-/// A value's share of its family's sums, in the order of [`Info::sums`]; zeros after the last of them.
+/// A value's share of its family's sums, in the order of [`InfoSection::sums`]; zeros after the last of them.
 pub type Totals = [u64; SUMS];
 
 /// The totals of a value that is not there.
 pub const NOTHING: Totals = [0; SUMS];
 
+/// A family's section of INFO. The server puts the module's name before all names.
+pub struct InfoSection {
+    /// The section.
+    pub section: &'static CStr,
+    /// The fields that are sums over all values, in the order of [`Totals`]. The first is positive for every value.
+    pub sums: &'static [&'static CStr],
+    /// The field that is the largest of the values' numbers in one of these sums.
+    pub largest: Option<(&'static CStr, usize)>,
+}
+
 /// The sums over some values, for each family.
 #[derive(Debug, Default)]
-pub struct Ledger([Sums; COUNT]);
+pub struct Ledger([FamilySums; FAMILIES]);
 
 impl Ledger {
     /// Replaces the totals of a value of a family.
     #[inline]
-    pub fn change(&self, family: usize, info: &Info, before: &Totals, after: &Totals) {
+    pub fn change(&self, family: usize, info: &InfoSection, before: &Totals, after: &Totals) {
         let own = &self.0[family];
         for ((sum, before), after) in own.sums.iter().zip(before).zip(after) {
             if before != after {
@@ -65,13 +78,13 @@ impl Ledger {
 
 /// A family's sums over some values.
 #[derive(Debug, Default)]
-struct Sums {
+struct FamilySums {
     sums: [AtomicU64; SUMS],
     /// How many values have each number that the largest is taken of: a maximum can't be subtracted as a sum can.
     largest: Mutex<BTreeMap<u64, u64>>,
 }
 
-impl Sums {
+impl FamilySums {
     /// Moves a value from one number to another. Few writes get here. A background thread may do the same.
     #[cold]
     fn change_largest(&self, before: u64, after: u64) {
@@ -213,8 +226,8 @@ fn lock<T>(mutex: &Mutex<T>, crashing: bool) -> Option<MutexGuard<'_, T>> {
     }
 }
 
-fn wholes(crashing: bool) -> [Whole; COUNT] {
-    let mut wholes = <[Whole; COUNT]>::default();
+fn wholes(crashing: bool) -> [Whole; FAMILIES] {
+    let mut wholes = <[Whole; FAMILIES]>::default();
     let mut add = |ledger: &Ledger| {
         for (whole, sums) in wholes.iter_mut().zip(&ledger.0) {
             sums.add_to(whole, crashing);
@@ -233,9 +246,9 @@ fn wholes(crashing: bool) -> [Whole; COUNT] {
     wholes
 }
 
-/// Writes the sections; `crashing` is set while the server crashes.
-pub fn write_info(to: &mut InfoWriter, crashing: bool) {
-    for (number, (Listed { info, .. }, whole)) in ALL.iter().zip(wholes(crashing)).enumerate() {
+/// Writes the sections of all families, in the order of their numbers; `crashing` is set while the server crashes.
+pub fn write_info(sections: &[InfoSection], to: &mut InfoWriter, crashing: bool) {
+    for (number, (info, whole)) in sections.iter().zip(wholes(crashing)).enumerate() {
         to.section(info.section);
         for (name, sum) in info.sums.iter().zip(whole.sums) {
             to.field(name, sum);

@@ -1,7 +1,7 @@
 //! The module `bf` for Valkey and Redis: Bloom filters, cuckoo filters, and sketches that are carried unread.
 //!
-//! Each family of values has a folder with its commands, keys, settings and stored values. [`families`] lists them; what
-//! they share is beside it.
+//! Each family of values has a folder with its commands, keys, settings and stored values. [`families`] lists them, and
+//! [`family::Family`] is what each has to say. What they share is beside these.
 
 #![deny(unsafe_code)]
 
@@ -9,6 +9,7 @@ mod bloom;
 mod carried;
 mod cuckoo;
 mod families;
+mod family;
 #[allow(unsafe_code, reason = "the server's API is C")]
 mod ffi;
 mod keys;
@@ -26,11 +27,11 @@ ffi::on_load!(MODULE);
 static MODULE: Module = Module {
     name: c"bf",
     version: version(env!("CARGO_PKG_VERSION").as_bytes()),
-    parts: &families::PARTS,
-    configure: settings::configure,
+    parts: families::PARTS,
+    configure: families::CONFIGURE,
     on_configured: settings::on_configured,
-    write_info: ledger::write_info,
-    on_database: keys::on_database,
+    write_info: families::write_info,
+    on_database: families::on_database,
 };
 
 /// `major.minor.patch` as one number, two digits each for the last two.

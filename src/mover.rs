@@ -4,10 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use valkeybloom_sketches::Relocate;
 
-use crate::families::Family;
 use crate::ffi::Defrag;
 use crate::settings;
-use crate::values::Entered;
 
 /// The number of allocations that defragmentation moved.
 pub static HITS: AtomicU64 = AtomicU64::new(0);
@@ -42,25 +40,8 @@ impl Relocate for Mover<'_> {
     }
 }
 
-/// Moves a value's box and the allocations within, resuming at the current step. Returns false if it ran out of time.
-pub fn defrag<V: Family>(mut value: Box<Entered<V>>, by: &Defrag) -> (Box<Entered<V>>, bool) {
-    if !settings::defrag_is_on() {
-        return (value, true);
-    }
-    let begin = by.cursor();
-    if begin == 0 {
-        let moved;
-        (value, moved) = by.relocate(value);
-        count_moved(moved);
-    }
-    let next = value.value_mut().relocate(begin, &mut Mover(by));
-    if let Some(next) = next {
-        by.set_cursor(next);
-    }
-    (value, next.is_none())
-}
-
-fn count_moved(moved: bool) {
+/// Counts an allocation that was moved, or was not.
+pub fn count_moved(moved: bool) {
     let counter = if moved { &HITS } else { &MISSES };
     counter.fetch_add(1, Relaxed);
 }

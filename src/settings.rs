@@ -17,7 +17,6 @@ use valkeybloom_protocol::numerals::{double_text, integer, memory_amount};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::Limits;
 
-use crate::families;
 use crate::ffi::{self, Registration, Settable, SettingKind, SettingValue, TextSlot};
 
 /// A setting: its names, its value, and which values are valid.
@@ -27,7 +26,7 @@ pub struct Setting {
     alias: Option<&'static CStr>,
     /// `RedisBloom`'s name of its argument, so that its `loadmodule` line works here.
     argument: Option<&'static [u8]>,
-    kind: Kind,
+    kind: SettingType,
     /// Encoded: a number as it is, a fraction as the bits of a double, a switch as 0 or 1, a choice as its place in
     /// the list.
     value: AtomicI64,
@@ -37,7 +36,7 @@ pub struct Setting {
     text: TextSlot,
 }
 
-enum Kind {
+enum SettingType {
     Number {
         min: i64,
         max: i64,
@@ -53,7 +52,7 @@ impl Setting {
     const fn new(
         name: &'static CStr,
         alias: Option<&'static CStr>,
-        kind: Kind,
+        kind: SettingType,
         default: i64,
     ) -> Self {
         Self {
@@ -77,7 +76,12 @@ impl Setting {
         max: i64,
     ) -> Self {
         let memory = false;
-        Self::new(name, alias, Kind::Number { min, max, memory }, default)
+        Self::new(
+            name,
+            alias,
+            SettingType::Number { min, max, memory },
+            default,
+        )
     }
 
     /// A setting with a whole number in a range as its value.
@@ -94,22 +98,27 @@ impl Setting {
         min: i64,
     ) -> Self {
         let (max, memory) = (i64::MAX, true);
-        Self::new(name, alias, Kind::Number { min, max, memory }, default)
+        Self::new(
+            name,
+            alias,
+            SettingType::Number { min, max, memory },
+            default,
+        )
     }
 
     /// A setting with a number between 0 and 1 as its value.
     pub const fn ratio(name: &'static CStr, alias: Option<&'static CStr>, default: f64) -> Self {
-        Self::new(name, alias, Kind::Fraction, to_bits(default))
+        Self::new(name, alias, SettingType::Fraction, to_bits(default))
     }
 
     /// A setting that is on or off.
     pub const fn switch(name: &'static CStr, default: bool) -> Self {
-        Self::new(name, None, Kind::Switch, default as i64)
+        Self::new(name, None, SettingType::Switch, default as i64)
     }
 
     /// A setting with one of these words as its value, the first unless set.
     pub const fn choice(name: &'static CStr, words: &'static [&'static str]) -> Self {
-        Self::new(name, None, Kind::Choice(words), 0)
+        Self::new(name, None, SettingType::Choice(words), 0)
     }
 
     /// The same setting, with `RedisBloom`'s name of its argument.
@@ -148,19 +157,19 @@ impl Setting {
     fn registered(&self) -> SettingKind {
         let default = self.default.load(Relaxed);
         match self.kind {
-            Kind::Number { min, max, memory } => SettingKind::Number {
+            SettingType::Number { min, max, memory } => SettingKind::Number {
                 default,
                 min,
                 max,
                 memory,
             },
-            Kind::Fraction => SettingKind::Text {
+            SettingType::Fraction => SettingKind::Text {
                 default: double_text(to_double(default)),
             },
-            Kind::Switch => SettingKind::Switch {
+            SettingType::Switch => SettingKind::Switch {
                 default: default != 0,
             },
-            Kind::Choice(words) => SettingKind::Text {
+            SettingType::Choice(words) => SettingKind::Text {
                 default: word_at(words, default).to_owned(),
             },
         }
@@ -169,7 +178,7 @@ impl Setting {
     /// Encodes a value, if it is valid.
     fn encode(&self, value: &SettingValue) -> Result<i64, String> {
         match (&self.kind, value) {
-            (Kind::Number { min, max, .. }, SettingValue::Number(number)) => {
+            (SettingType::Number { min, max, .. }, SettingValue::Number(number)) => {
                 if (min..=max).contains(&number) {
                     Ok(*number)
                 } else {
@@ -178,14 +187,14 @@ impl Setting {
                     ))
                 }
             }
-            (Kind::Fraction, SettingValue::Text(text)) => text
+            (SettingType::Fraction, SettingValue::Text(text)) => text
                 .parse()
                 .ok()
                 .and_then(Fraction::new)
                 .map(|fraction| to_bits(fraction.get()))
                 .ok_or_else(|| "argument must be a number between 0 and 1 exclusive".to_owned()),
-            (Kind::Switch, SettingValue::Switch(on)) => Ok(i64::from(*on)),
-            (Kind::Choice(words), SettingValue::Text(text)) => {
+            (SettingType::Switch, SettingValue::Switch(on)) => Ok(i64::from(*on)),
+            (SettingType::Choice(words), SettingValue::Text(text)) => {
                 let place = words
                     .iter()
                     .position(|word| word.eq_ignore_ascii_case(text));
@@ -200,7 +209,7 @@ impl Setting {
     fn parse(&self, word: &[u8]) -> Result<SettingValue, String> {
         let text = String::from_utf8_lossy(word);
         match self.kind {
-            Kind::Number { memory, .. } => {
+            SettingType::Number { memory, .. } => {
                 let number = if memory {
                     memory_amount(&text)
                 } else {
@@ -209,10 +218,16 @@ impl Setting {
                 let wrong = || "argument must be a number".to_owned();
                 number.map(SettingValue::Number).ok_or_else(wrong)
             }
-            Kind::Fraction | Kind::Choice(_) => Ok(SettingValue::Text(text.into_owned())),
-            Kind::Switch if word.eq_ignore_ascii_case(b"yes") => Ok(SettingValue::Switch(true)),
-            Kind::Switch if word.eq_ignore_ascii_case(b"no") => Ok(SettingValue::Switch(false)),
-            Kind::Switch => Err("argument must be 'yes' or 'no'".to_owned()),
+            SettingType::Fraction | SettingType::Choice(_) => {
+                Ok(SettingValue::Text(text.into_owned()))
+            }
+            SettingType::Switch if word.eq_ignore_ascii_case(b"yes") => {
+                Ok(SettingValue::Switch(true))
+            }
+            SettingType::Switch if word.eq_ignore_ascii_case(b"no") => {
+                Ok(SettingValue::Switch(false))
+            }
+            SettingType::Switch => Err("argument must be 'yes' or 'no'".to_owned()),
         }
     }
 
@@ -235,10 +250,10 @@ impl Settable for Setting {
     fn get(&self) -> SettingValue {
         let value = self.value.load(Relaxed);
         match self.kind {
-            Kind::Number { .. } => SettingValue::Number(value),
-            Kind::Fraction => SettingValue::Text(double_text(to_double(value))),
-            Kind::Switch => SettingValue::Switch(value != 0),
-            Kind::Choice(words) => SettingValue::Text(word_at(words, value).to_owned()),
+            SettingType::Number { .. } => SettingValue::Number(value),
+            SettingType::Fraction => SettingValue::Text(double_text(to_double(value))),
+            SettingType::Switch => SettingValue::Switch(value != 0),
+            SettingType::Choice(words) => SettingValue::Text(word_at(words, value).to_owned()),
         }
     }
 
@@ -304,12 +319,6 @@ static INFO_ALIAS: Setting = Setting::switch(c"bloom-info-alias", true);
 /// The settings that all families share; their names are from the time when there was one.
 static SHARED: [&Setting; 5] = [&FILTER_MEMORY, &OBJECT_MEMORY, &LARGE, &DEFRAG, &INFO_ALIAS];
 
-/// All settings.
-fn all() -> impl Iterator<Item = &'static Setting> {
-    let own = families::ALL.iter().flat_map(|family| family.settings);
-    SHARED.iter().chain(own).copied()
-}
-
 /// Whether the server is still applying its config file.
 static LOADING: AtomicBool = AtomicBool::new(true);
 
@@ -318,7 +327,11 @@ static LOADING: AtomicBool = AtomicBool::new(true);
 ///
 /// # Errors
 /// A name that no setting has, or a value that is not valid.
-pub fn configure(words: &[&[u8]]) -> Result<Vec<Registration>, String> {
+pub fn configure(
+    families: &[&[&'static Setting]],
+    words: &[&[u8]],
+) -> Result<Vec<Registration>, String> {
+    let all = || families.iter().copied().flatten().chain(&SHARED).copied();
     for pair in words.chunks(2) {
         let &[name, value] = pair else {
             return Err(format!("no value for {}", String::from_utf8_lossy(pair[0])));

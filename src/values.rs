@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use valkeybloom_sketches::{DecodeError, RdbRead, RdbWrite};
 
-use crate::families::Family;
+use crate::family::Family;
 use crate::ffi::{AofWriter, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle};
 use crate::ledger::{self, Ledger, NOTHING};
-use crate::{mover, settings};
+use crate::mover::{self, Mover};
+use crate::settings;
 
 /// A value, and the ledger in which it is entered.
 pub struct Entered<V: Family> {
@@ -26,12 +27,6 @@ impl<V: Family> Entered<V> {
     #[inline]
     pub fn value(&self) -> &V {
         &self.value
-    }
-
-    /// The value, for a change that leaves its totals as they are.
-    #[inline]
-    pub fn value_mut(&mut self) -> &mut V {
-        &mut self.value
     }
 
     /// Changes the value, and its entry with it.
@@ -125,7 +120,20 @@ impl<V: Family> NativeType for Entered<V> {
     }
 
     fn defrag(value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
-        mover::defrag(value, by)
+        let (mut value, begin) = (value, by.cursor());
+        if !settings::defrag_is_on() {
+            return (value, true);
+        }
+        if begin == 0 {
+            let moved;
+            (value, moved) = by.relocate(value);
+            mover::count_moved(moved);
+        }
+        let next = value.value.relocate(begin, &mut Mover(by));
+        if let Some(next) = next {
+            by.set_cursor(next);
+        }
+        (value, next.is_none())
     }
 }
 

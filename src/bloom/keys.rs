@@ -8,7 +8,7 @@ use valkeybloom_sketches::bloom::chunks;
 use valkeybloom_sketches::bloom::{Growth, Limits, Object, Refusal, Shape};
 use valkeybloom_sketches::{DecodeError, Seed};
 
-use crate::families::Family;
+use crate::family::Family;
 use crate::ffi::{Argument, Ctx, Keyspace, Str, Values};
 use crate::keys::{self, Change, found};
 use crate::values::Entered;

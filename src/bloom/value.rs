@@ -6,14 +6,14 @@ use valkeybloom_sketches::bloom::{Dialect, Object, chunks, dump, rdb};
 
 pub use valkeybloom_sketches::bloom::chunks::Value;
 
-use crate::families::{Family, Info};
-use crate::ffi::{AofWriter, Digest, Form, Group, RdbReader, RdbWriter, TypeHandle};
-use crate::ledger::Totals;
+use crate::family::Family;
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
+use crate::ledger::{InfoSection, Totals};
 use crate::mover::Mover;
 use crate::settings::Setting;
 use crate::values::Entered;
 
-use super::{settings, table};
+use super::settings;
 
 /// A dump up to this size is written to an AOF as one BF.LOAD, a larger one in chunks: no argument of a
 /// command may exceed 512 MiB.
@@ -57,9 +57,8 @@ impl Family for Value {
         let [one, two, three] = Dialect::ALL;
         [form(one), form(two), form(three)]
     };
-    const GROUPS: &'static [Group] = table::GROUPS;
     const SETTINGS: &'static [&'static Setting] = settings::ALL;
-    const INFO: Info = Info {
+    const INFO: InfoSection = InfoSection {
         section: c"bloom_core_metrics",
         sums: &[
             c"bloom_total_memory_bytes",

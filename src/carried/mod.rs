@@ -2,15 +2,17 @@
 
 mod commands;
 
+pub use commands::GROUPS;
+
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::carried::Sketch;
 
 pub use valkeybloom_sketches::carried::Carried;
 
-use crate::families::{Family, Info};
-use crate::ffi::{AofWriter, Digest, Form, Group, RdbReader, RdbWriter, TypeHandle};
-use crate::ledger::Totals;
+use crate::family::Family;
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
+use crate::ledger::{InfoSection, Totals};
 use crate::mover::Mover;
 use crate::settings::Setting;
 use crate::values::Entered;
@@ -32,10 +34,9 @@ impl Family for Carried {
         let [one, two, three] = Sketch::ALL;
         [form(one), form(two), form(three)]
     };
-    const GROUPS: &'static [Group] = commands::GROUPS;
     const YIELDS: bool = true;
     const SETTINGS: &'static [&'static Setting] = &[];
-    const INFO: Info = Info {
+    const INFO: InfoSection = InfoSection {
         section: c"carried_metrics",
         sums: &[c"carried_num_values", c"carried_memory_bytes"],
         largest: None,

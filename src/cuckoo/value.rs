@@ -6,14 +6,14 @@ use valkeybloom_sketches::cuckoo::wire;
 
 pub use valkeybloom_sketches::cuckoo::Cuckoo;
 
-use crate::families::{Family, Info};
-use crate::ffi::{AofWriter, Digest, Form, Group, RdbReader, RdbWriter, TypeHandle};
-use crate::ledger::Totals;
+use crate::family::Family;
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
+use crate::ledger::{InfoSection, Totals};
 use crate::mover::Mover;
 use crate::settings::Setting;
 use crate::values::Entered;
 
-use super::{settings, table};
+use super::settings;
 
 /// Bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = size_of::<Entered<Cuckoo>>() as u64 - Cuckoo::BASE_BYTES;
@@ -28,9 +28,8 @@ impl Family for Cuckoo {
         name: wire::TYPE_NAME,
         version: wire::RDB_VERSION,
     }];
-    const GROUPS: &'static [Group] = table::GROUPS;
     const SETTINGS: &'static [&'static Setting] = settings::ALL;
-    const INFO: Info = Info {
+    const INFO: InfoSection = InfoSection {
         section: c"cuckoo_core_metrics",
         sums: &[
             c"cuckoo_total_memory_bytes",

@@ -46,7 +46,7 @@ pub use events::DatabaseEvent;
 pub use info::{InfoWriter, set_info_alias};
 pub use key::{Access, Held, Key, Values, each_value};
 pub(crate) use load::on_load;
-pub use load::{Module, Part, load_module};
+pub use load::{Configure, Module, Part, load_module};
 pub use replication::Argument;
 pub use setting::{Registration, Settable, SettingKind, SettingValue, TextSlot};
 pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};
