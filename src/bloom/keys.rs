@@ -13,8 +13,8 @@ use crate::ffi::{Argument, Ctx, Keyspace, Str, Values};
 use crate::keys::{self, Change, found};
 use crate::values::Entered;
 
-use super::value::OVERHEAD_BYTES;
-use super::{Value, settings};
+use super::settings;
+use super::value::{OVERHEAD_BYTES, Value};
 
 /// A key opened for reading.
 pub type Reader<'k, 'a> = keys::Reader<'k, 'a, Value>;

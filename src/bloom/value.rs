@@ -31,6 +31,18 @@ pub fn memory_bytes(object: &Object) -> u64 {
     object.memory_bytes() + OVERHEAD_BYTES
 }
 
+/// Requires that an object has counters.
+///
+/// # Errors
+/// [`Error::NoCounters`]
+pub fn require_counters(object: &Object) -> Result<(), Error> {
+    if object.shape().is_counting() {
+        Ok(())
+    } else {
+        Err(Error::NoCounters)
+    }
+}
+
 #[inline]
 fn dialect_of(value: &Value) -> Dialect {
     match value {

@@ -8,8 +8,8 @@ use valkeybloom_sketches::cuckoo::{Limits, Params, StoredOutline, wire};
 use crate::ffi::{Argument, Ctx, Str};
 use crate::keys;
 
-use super::value::OVERHEAD_BYTES;
-use super::{Cuckoo, settings};
+use super::settings;
+use super::value::{Cuckoo, OVERHEAD_BYTES};
 
 /// A key opened for reading.
 pub type Reader<'k, 'a> = keys::Reader<'k, 'a, Cuckoo>;

@@ -6,6 +6,7 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Object, Refusal};
 
 use crate::bloom::keys::Reader;
+use crate::bloom::value::require_counters;
 use crate::ffi::{Argv, Call, Ctx};
 use crate::reply::{Done, Reply};
 use crate::request::{item, items, key};
@@ -86,7 +87,7 @@ pub fn count(Call { ctx, keys, args }: Call) -> Done {
     let count = match reader.object()? {
         None => 0,
         Some(object) => {
-            super::require_counters(object)?;
+            require_counters(object)?;
             object.count(item(&args))
         }
     };

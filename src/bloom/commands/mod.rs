@@ -7,20 +7,9 @@ mod merge;
 mod remove;
 mod transfer;
 
-use valkeybloom_protocol::error::Error;
-use valkeybloom_sketches::bloom::Object;
-
 pub use add::{add, insert, madd, reserve};
 pub use describe::{debug, info};
 pub use lookup::{card, count, exists, mexists, missing};
 pub use merge::merge;
 pub use remove::{del, mdel};
 pub use transfer::{load, loadchunk, scandump};
-
-fn require_counters(object: &Object) -> Result<(), Error> {
-    if object.shape().is_counting() {
-        Ok(())
-    } else {
-        Err(Error::NoCounters)
-    }
-}

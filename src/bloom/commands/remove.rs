@@ -6,6 +6,7 @@ use valkeybloom_protocol::bloom::Delete;
 use valkeybloom_protocol::error::Error;
 
 use crate::bloom::keys::Writer;
+use crate::bloom::value::require_counters;
 use crate::ffi::{Argv, Call, Keyspace, Str};
 use crate::reply::Done;
 use crate::request::{items, key, reserved};
@@ -40,7 +41,7 @@ fn remove<'a>(
     let mut gone = reserved::<Str>(range.len())?;
     let mut writer = Writer::open(keys, key(&args));
     let found = writer.update(|object| {
-        super::require_counters(object)?;
+        require_counters(object)?;
         removed.extend(items(args, range.clone()).map(|item| object.remove(item, id)));
         Ok::<_, Error>(())
     })?;

@@ -1,18 +1,27 @@
-//! The floors of the source: ARCHITECTURE.md lists them, and each file uses only what stands on its own
-//! floor or on one below, without a circle.
+//! What only reading can hold: within a crate no file uses another in a circle, and the rooms of `sketches` stand on the
+//! floors that ARCHITECTURE.md lists. The compiler holds the order of the crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Files by their path under `src`, and their text.
+/// Files by their path under a crate's `src`, and their text.
 type Sources = BTreeMap<String, String>;
 
+/// The crates, by their folders.
+const CRATES: [&str; 5] = [
+    "",
+    "crates/sketches",
+    "crates/protocol",
+    "crates/client",
+    "crates/cli",
+];
+
 fn root() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn sources() -> Sources {
+fn sources(of: &str) -> Sources {
     fn read(folder: &Path, under: &Path, into: &mut Sources) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -25,31 +34,30 @@ fn sources() -> Sources {
         }
     }
     let mut sources = Sources::new();
-    let src = root().join("src");
+    let src = root().join(of).join("src");
     read(&src, &src, &mut sources);
     sources
 }
 
-/// The rooms of each floor, the topmost first: what stands in backticks in the second column of the first
-/// table under the heading "Floors".
-fn floors(page: &str) -> Vec<Vec<String>> {
-    let (_, section) = page.split_once("\n## Floors\n").expect("a heading");
+/// The rooms of each floor of `sketches`, the topmost first: the words in backticks in the first column of the table
+/// under the heading "Rooms of sketches".
+fn floors() -> Vec<Vec<String>> {
+    let page = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, section) = page
+        .split_once("\n## Rooms of sketches\n")
+        .expect("a heading");
     let lines = section.lines().skip_while(|line| !line.starts_with('|'));
-    // Behind the heading's row and the line under it.
+    // After the heading's row and the line under it.
     let rows = lines.take_while(|line| line.starts_with('|')).skip(2);
     rows.map(|row| {
-        let rooms = row.split('|').nth(2).expect("a second column");
-        rooms
-            .split('`')
-            .skip(1)
-            .step_by(2)
-            .map(str::to_owned)
-            .collect()
+        let rooms = row.split('|').nth(1).expect("a first column");
+        let rooms = rooms.split('`').skip(1).step_by(2);
+        rooms.map(str::to_owned).collect()
     })
     .collect()
 }
 
-/// The floor that a file stands on: that of the longest room that it is, or lies in.
+/// The floor of a file: that of the longest room that it is, or lies in.
 fn floor_of(file: &str, floors: &[Vec<String>]) -> Option<usize> {
     let rooms = floors.iter().enumerate();
     let rooms = rooms.flat_map(|(floor, rooms)| rooms.iter().map(move |room| (room, floor)));
@@ -113,7 +121,7 @@ fn paths(tree: &str) -> Vec<Vec<String>> {
 fn module_of(file: &str) -> Vec<String> {
     let path = file.strip_suffix(".rs").unwrap();
     let mut module: Vec<String> = path.split('/').map(str::to_owned).collect();
-    if ["mod", "lib"].contains(&module.last().unwrap().as_str()) {
+    if ["mod", "lib", "main"].contains(&module.last().unwrap().as_str()) {
         module.pop();
     }
     module
@@ -132,7 +140,7 @@ fn file_of(path: &[String], sources: &Sources) -> Option<String> {
 fn uses(file: &str, sources: &Sources) -> BTreeSet<String> {
     let code = code(&sources[file]);
     let own = module_of(file);
-    let is_folder = file.ends_with("mod.rs") || file == "lib.rs";
+    let is_folder = file.ends_with("mod.rs") || ["lib.rs", "main.rs"].contains(&file);
     let mut named: Vec<Vec<String>> = Vec::new();
     for (start, _) in code.match_indices("use ") {
         let line = &code[code[..start].rfind('\n').map_or(0, |end| end + 1)..start];
@@ -178,125 +186,111 @@ fn uses(file: &str, sources: &Sources) -> BTreeSet<String> {
     files
 }
 
-/// All that is wrong with the floors; nothing, where they hold.
-fn faults(page: &str, sources: &Sources) -> Vec<String> {
-    let floors = floors(page);
-    let mut faults = Vec::new();
-    for room in floors.iter().flatten() {
-        if !sources
-            .keys()
-            .any(|file| file == room || room.ends_with('/') && file.starts_with(room))
-        {
-            faults.push(format!("the page names {room}, which is not there"));
-        }
-    }
+/// The files that use one another in a circle, or are used by such a file.
+fn circle(sources: &Sources) -> Vec<&str> {
     let mut graph: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+    for file in sources.keys() {
+        graph.insert(file, uses(file, sources));
+    }
+    // A file that uses none of those left is in no circle.
+    loop {
+        let free = |used: &BTreeSet<String>| !used.iter().any(|file| graph.contains_key(&**file));
+        let free: Vec<&str> = graph
+            .iter()
+            .filter(|(_, used)| free(used))
+            .map(|(file, _)| *file)
+            .collect();
+        if free.is_empty() {
+            return graph.into_keys().collect();
+        }
+        graph.retain(|file, _| !free.contains(file));
+    }
+}
+
+/// Each file of `sketches` that no room holds, and each that uses a file of a floor above its own.
+fn faults(sources: &Sources) -> Vec<String> {
+    let floors = floors();
+    let mut faults = Vec::new();
     for file in sources.keys() {
         let Some(floor) = floor_of(file, &floors) else {
             faults.push(format!("the page does not name {file}"));
             continue;
         };
-        let used = uses(file, sources);
-        for target in &used {
-            match floor_of(target, &floors) {
-                Some(of_target) if of_target < floor => {
-                    faults.push(format!("{file} uses {target}, which stands above it"));
-                }
-                _ => {}
+        for used in uses(file, sources) {
+            if floor_of(&used, &floors).is_some_and(|of_used| of_used < floor) {
+                faults.push(format!("{file} uses {used}, which stands above it"));
             }
         }
-        graph.insert(file, used);
-    }
-    // What uses nothing that is left can be in no circle.
-    loop {
-        let free: Vec<&str> = graph
-            .iter()
-            .filter(|(_, used)| {
-                used.iter()
-                    .all(|target| !graph.contains_key(target.as_str()))
-            })
-            .map(|(file, _)| *file)
-            .collect();
-        if free.is_empty() {
-            break;
-        }
-        for file in free {
-            graph.remove(file);
-        }
-    }
-    if !graph.is_empty() {
-        let files: Vec<&&str> = graph.keys().collect();
-        faults.push(format!("in a circle, or used by one: {files:?}"));
     }
     faults
 }
 
-fn page() -> String {
-    fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap()
+#[test]
+fn no_files_use_one_another_in_a_circle() {
+    for of in CRATES {
+        let sources = sources(of);
+        assert_eq!(circle(&sources), [""; 0], "{of}");
+        let arrows: usize = sources.keys().map(|file| uses(file, &sources).len()).sum();
+        assert!(
+            arrows + 1 >= sources.len(),
+            "{of}: {arrows} imports are found"
+        );
+    }
 }
 
 #[test]
-fn each_file_uses_what_stands_below_it() {
-    let sources = sources();
-    let faults = faults(&page(), &sources);
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
-    // Imports are found at all.
-    let arrows: usize = sources.keys().map(|file| uses(file, &sources).len()).sum();
-    assert!(arrows > 2 * sources.len(), "{arrows} arrows");
+fn each_room_of_sketches_uses_those_below_it() {
+    assert_eq!(faults(&sources("crates/sketches")), [""; 0]);
 }
 
-/// Each fault is one that the test finds, in the real tree.
 #[test]
 fn planted_faults_are_found() {
-    let plant = |file: &str, line: &str, fault: &str| {
-        let mut sources = sources();
+    let planted = |of: &str, file: &str, line: &str| {
+        let mut sources = sources(of);
         let text = sources.get_mut(file).unwrap();
         let place = text.find("\nuse ").or_else(|| text.find("\n\n"));
         text.insert_str(place.expect("a beginning") + 1, line);
-        let faults = faults(&page(), &sources);
-        assert!(
-            faults.iter().any(|found| found.contains(fault)),
-            "{file}: {line}{faults:?}"
-        );
+        sources
     };
-    let up = "which stands above it";
     for (file, line) in [
+        ("bloom/filter/mod.rs", "use crate::bloom::stack::Stack;\n"),
         (
-            "bloom/filter/mod.rs",
-            "use valkeybloom_sketches::bloom::stack::Stack;\n",
+            "hash/batch.rs",
+            "use crate::{\n    number::{ln, exp as e},\n    bloom::law::Law,\n};\n",
         ),
-        (
-            "bloom/hash/batch.rs",
-            "use crate::bloom::{\n    number::{ln, exp as e},\n    law::Law,\n};\n",
-        ),
-        (
-            "bloom/machine/words/mod.rs",
-            "use super::super::hash::Probe;\n",
-        ),
+        ("machine/words/mod.rs", "use super::super::hash::Probe;\n"),
         (
             "bloom/law/step.rs",
             "pub(crate) use super::super::object::{Object};\n",
         ),
         (
             "bloom/object/mod.rs",
-            "fn f(_: valkeybloom_sketches::bloom::wire::Dialect) {}\n",
+            "fn f(_: crate::bloom::wire::Dialect) {}\n",
         ),
-        ("numerals.rs", "use crate::config;\n"),
+        ("cuckoo/mod.rs", "use crate::bloom::Object;\n"),
     ] {
-        plant(file, line, up);
+        let faults = faults(&planted("crates/sketches", file, line));
+        let found = faults.iter().any(|fault| fault.contains("stands above"));
+        assert!(found, "{file}: {line}{faults:?}");
     }
-    let circle = "in a circle";
-    for (file, line) in [
-        ("bloom/object/ids.rs", "use super::timeline::Timeline;\n"),
-        ("bloom/filter/bits.rs", "use super::Filter;\n"),
-        ("reply.rs", "use crate::keyspace::Writer;\n"),
+    for (of, file, line) in [
+        (
+            "crates/sketches",
+            "bloom/object/ids.rs",
+            "use super::timeline::Timeline;\n",
+        ),
+        (
+            "crates/sketches",
+            "bloom/filter/bits.rs",
+            "use super::Filter;\n",
+        ),
+        ("", "reply.rs", "use crate::families::PARTS;\n"),
+        ("crates/protocol", "words.rs", "use crate::bloom::Insert;\n"),
     ] {
-        plant(file, line, circle);
+        assert_ne!(circle(&planted(of, file, line)), [""; 0], "{file}: {line}");
     }
-    let mut sources = sources();
-    sources.insert("bloom/other.rs".to_owned(), String::new());
-    sources.remove("numerals.rs");
-    let faults = faults(&page(), &sources);
-    assert!(faults.contains(&"the page does not name bloom/other.rs".to_owned()));
-    assert!(faults.contains(&"the page names numerals.rs, which is not there".to_owned()));
+    let mut sources = sources("crates/sketches");
+    sources.insert("other.rs".to_owned(), String::new());
+    let unnamed = "the page does not name other.rs".to_owned();
+    assert!(faults(&sources).contains(&unnamed));
 }
