@@ -25,7 +25,7 @@ pub use link::Link;
 pub use params::{Growth, Params};
 pub use redisbloom::{Links, bits_per_entry, hashes_of};
 pub use series::Series;
-pub use step::{Standing, Step};
+pub use step::{State, Step};
 pub use tightening::Tightening;
 
 /// The law by which a stack grows.
@@ -118,14 +118,14 @@ impl Law {
         Ok(())
     }
 
-    pub fn step(&self, at: &Standing, allowance: Allowance) -> Result<Step, Refusal> {
+    pub fn step(&self, at: &State, allowance: Allowance) -> Result<Step, Refusal> {
         let step = self.next(at, allowance)?;
         step.admit(at, allowance)?;
         Ok(step)
     }
 
     /// Returns the next filter, whether or not limits admit it.
-    fn next(&self, at: &Standing, allowance: Allowance) -> Result<Step, Refusal> {
+    fn next(&self, at: &State, allowance: Allowance) -> Result<Step, Refusal> {
         match self {
             Self::Series(series) => series.step(at, allowance.rest),
             Self::RedisBloom(links) => links.step(at),
@@ -134,7 +134,7 @@ impl Law {
 
     /// Returns the capacity that growth reaches, and what stops it there. Nothing does if the capacity is
     /// [`MAX_CAPACITY`].
-    pub fn reach(&self, mut at: Standing, allowance: Allowance) -> (u64, Option<Refusal>) {
+    pub fn reach(&self, mut at: State, allowance: Allowance) -> (u64, Option<Refusal>) {
         loop {
             if at.filters > 0 && self.growth() == Growth::Fixed {
                 return (at.capacity, Some(Refusal::Full));

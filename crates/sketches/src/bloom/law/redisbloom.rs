@@ -11,7 +11,7 @@ use super::limits::Refusal;
 use super::link::Link;
 use super::params::{Growth, Params};
 use super::series::Series;
-use super::step::{Standing, Step};
+use super::step::{State, Step};
 use super::tightening::Tightening;
 
 /// Option: bits are not rounded up to a power of two.
@@ -113,7 +113,7 @@ impl Links {
 
     /// Returns the next link: half the rate of the newest, and its entries times the factor. `at` may include filters
     /// that have no link yet.
-    pub fn step(&self, at: &Standing) -> Result<Step, Refusal> {
+    pub fn step(&self, at: &State) -> Result<Step, Refusal> {
         let newest = self.all.last().ok_or(Refusal::MemoryLimit)?;
         let between = at.filters.saturating_sub(self.all.len() as u64);
         self.link_after(

@@ -19,7 +19,7 @@ use crate::number::{Fraction, power, to_double};
 
 use super::limits::{Depth, Refusal};
 use super::params::{Growth, Params};
-use super::step::{Standing, Step};
+use super::step::{State, Step};
 use super::tightening::Tightening;
 
 /// The next filter's capacity is at least the whole stack's divided by this.
@@ -107,7 +107,7 @@ impl Series {
 
     /// Returns the capacity of the next filter. It saturates at or above the largest capacity. `rest` is the depth of
     /// the rest of the object.
-    fn next_capacity(&self, at: &Standing, rest: Depth) -> u64 {
+    fn next_capacity(&self, at: &State, rest: Depth) -> u64 {
         if at.filters == 0 {
             return at.newest;
         }
@@ -120,7 +120,7 @@ impl Series {
         next.max(at.capacity.div_ceil(part))
     }
 
-    pub fn step(&self, at: &Standing, rest: Depth) -> Result<Step, Refusal> {
+    pub fn step(&self, at: &State, rest: Depth) -> Result<Step, Refusal> {
         let rate = self.rate(at.filters).ok_or(Refusal::RateTooSmall)?;
         let capacity = self.next_capacity(at, rest);
         Ok(Step {

@@ -8,7 +8,7 @@ use super::link::Link;
 
 /// The state of a stack before its next filter.
 #[derive(Clone, Copy)]
-pub struct Standing {
+pub struct State {
     /// Number of filters so far.
     pub filters: u64,
     /// Capacity of the newest filter; without filters, of the first one.
@@ -44,7 +44,7 @@ impl Step {
     }
 
     /// Returns whether limits admit the filter, and the object with it.
-    pub fn is_within(&self, at: &Standing, allowance: Allowance) -> bool {
+    pub fn is_within(&self, at: &State, allowance: Allowance) -> bool {
         let limits = allowance.limits;
         let own = Depth {
             filters: 1,
@@ -57,7 +57,7 @@ impl Step {
     }
 
     /// Checks that the stack can take the filter within limits.
-    pub fn admit(&self, at: &Standing, allowance: Allowance) -> Result<(), Refusal> {
+    pub fn admit(&self, at: &State, allowance: Allowance) -> Result<(), Refusal> {
         if self.fits_number(at) && at.filters < MAX_FILTERS && self.is_within(at, allowance) {
             Ok(())
         } else {
@@ -66,13 +66,13 @@ impl Step {
     }
 
     /// Returns whether the sum of capacities, including this one, is at most [`MAX_CAPACITY`].
-    pub fn fits_number(&self, at: &Standing) -> bool {
+    pub fn fits_number(&self, at: &State) -> bool {
         let total = at.capacity.checked_add(self.capacity);
         total.is_some_and(|total| total <= MAX_CAPACITY)
     }
 }
 
-impl Standing {
+impl State {
     /// Returns the state of a stack without filters. `bytes` is the size of its object so far, `capacity` that of its
     /// first filter to come.
     pub const fn before_first(bytes: u64, capacity: u64, cells: Cells) -> Self {

@@ -1,7 +1,7 @@
 //! Requests for new objects.
 
 use crate::bloom::filter::Cells;
-use crate::bloom::law::{Law, Limits, Links, Params, Refusal, Standing};
+use crate::bloom::law::{Law, Limits, Links, Params, Refusal, State};
 use crate::bloom::stack::Stack;
 
 use super::shape::Shape;
@@ -44,7 +44,7 @@ impl New {
                 let reach = || {
                     let (mut links, first) = Links::begin(params, *factor)?;
                     let empty = Stack::BASE_BYTES + size_of::<Links>() as u64;
-                    let mut at = Standing::before_first(empty, params.capacity, Cells::BareBits);
+                    let mut at = State::before_first(empty, params.capacity, Cells::BareBits);
                     first.admit(&at, limits.into())?;
                     at.push(&first);
                     links.all.extend(first.link);

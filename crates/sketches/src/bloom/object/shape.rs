@@ -1,7 +1,7 @@
 //! Shapes: the requested parameters of objects.
 
 use crate::bloom::filter::{Cells, Geometry};
-use crate::bloom::law::{Allowance, Growth, Law, Limits, Params, Refusal, Standing, Tightening};
+use crate::bloom::law::{Allowance, Growth, Law, Limits, Params, Refusal, State, Tightening};
 use crate::number::{Fraction, MAX_CAPACITY, to_double};
 
 use super::window::Window;
@@ -95,7 +95,7 @@ impl Shape {
             return (0, Some(Refusal::RateTooSmall));
         };
         law.reach(
-            Standing::before_first(bytes, capacity, self.cells()),
+            State::before_first(bytes, capacity, self.cells()),
             allowance,
         )
     }
@@ -120,7 +120,7 @@ impl Shape {
         limits: Limits,
     ) -> Result<(Vec<(u64, Geometry)>, u64), Refusal> {
         let law = self.law().ok_or(Refusal::RateTooSmall)?;
-        let first = Standing::before_first(bytes, self.room_for(items), self.cells());
+        let first = State::before_first(bytes, self.room_for(items), self.cells());
         let (mut at, mut filters) = (first, Vec::new());
         while at.filters == 0 || at.capacity < items {
             if at.filters > 0 && law.growth() == Growth::Fixed {
@@ -139,7 +139,7 @@ impl Shape {
     pub(super) fn first_geometry(&self, capacity: u64) -> Result<Geometry, Refusal> {
         let law = self.law().ok_or(Refusal::RateTooSmall)?;
         let step = law.step(
-            &Standing::before_first(0, capacity, self.cells()),
+            &State::before_first(0, capacity, self.cells()),
             Limits::NONE.into(),
         )?;
         Ok(step.geometry)
