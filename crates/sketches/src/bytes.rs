@@ -19,7 +19,7 @@ pub enum DecodeError {
     Truncated,
     /// The bytes are invalid. The text says why, for a log.
     Malformed(&'static str),
-    /// Memory for the object is refused.
+    /// The object can't be allocated.
     NoMemory,
 }
 
@@ -70,11 +70,11 @@ pub trait RdbWrite {
     fn double(&mut self, value: f64);
     /// Writes a string.
     fn bytes(&mut self, value: &[u8]);
-    /// Writes a filter as a string: its header and its cells. `blob` returns both, or `None` if memory for a copy is
-    /// refused; `header` is the header alone.
+    /// Writes a filter as a string: its header and its cells. `blob` returns both, or `None` if a copy can't be
+    /// allocated; `header` is the header alone.
     ///
     /// # Panics
-    /// If memory for a copy is refused: a server's callbacks cannot fail, and half a value must not be stored.
+    /// If a copy can't be allocated: a server's callbacks cannot fail, and half a value must not be stored.
     fn filter<'b>(&mut self, _header: &[u8], blob: impl FnOnce() -> Option<Cow<'b, [u8]>>) {
         self.bytes(&blob().expect("no memory to write an interleaved filter"));
     }
@@ -87,11 +87,11 @@ pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Bytes written in sequence. `None` once memory for some of them was refused.
-pub struct Written(Option<Vec<u8>>);
+/// A byte buffer. `None` once an allocation failed.
+pub struct Buffer(Option<Vec<u8>>);
 
-impl Written {
-    /// Creates an empty sequence.
+impl Buffer {
+    /// Creates an empty buffer.
     pub const fn new() -> Self {
         Self(Some(Vec::new()))
     }
@@ -107,12 +107,12 @@ impl Written {
         }
     }
 
-    /// Discards the bytes, as if memory for them was refused.
+    /// Discards the bytes, as if an allocation failed.
     pub fn fail(&mut self) {
         self.0 = None;
     }
 
-    /// Returns all bytes, or `None` if memory for them was refused.
+    /// Returns all bytes, or `None` if an allocation failed.
     pub fn end(self) -> Option<Vec<u8>> {
         self.0
     }

@@ -160,7 +160,7 @@ impl Carried {
     /// # Errors
     /// Any [`DecodeError`].
     pub fn read(sketch: Sketch, from: &mut impl RdbRead) -> Result<Self, DecodeError> {
-        let mut kept = Keeping {
+        let mut kept = Reader {
             from,
             numbers: Vec::new(),
             strings: Vec::new(),
@@ -176,7 +176,7 @@ impl Carried {
 
     /// Writes the fields back in their order.
     pub fn write(&self, to: &mut impl RdbWrite) {
-        let mut kept = Writing {
+        let mut kept = Writer {
             to,
             numbers: self.numbers.as_chunks().0.iter(),
             strings: self.strings.iter(),
@@ -186,7 +186,7 @@ impl Carried {
     }
 
     /// Returns a payload for RESTORE, in a form that every server from Redis 5 on reads. A log depends on it, so the
-    /// program aborts if memory for it is refused.
+    /// program aborts if allocation fails.
     pub fn payload(&self) -> Vec<u8> {
         const MODULE_VALUE: u8 = 7;
         const END_OF_VALUE: u8 = 0;
@@ -216,7 +216,7 @@ impl Carried {
         (self.numbers.len() + size_of_val(&*self.strings)) as u64 + self.string_bytes
     }
 
-    /// Copies the sketch, or returns `None` if memory is refused.
+    /// Copies the sketch, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         let mut strings = Vec::new();
         strings.try_reserve_exact(self.strings.len()).ok()?;
@@ -245,13 +245,13 @@ impl Carried {
 }
 
 /// Fields that are read and kept.
-struct Keeping<'r, R> {
+struct Reader<'r, R> {
     from: &'r mut R,
     numbers: Vec<u8>,
     strings: Vec<Box<[u8]>>,
 }
 
-impl<R> Keeping<'_, R> {
+impl<R> Reader<'_, R> {
     fn keep(&mut self, number: [u8; 8]) -> Result<(), DecodeError> {
         let room = self.numbers.try_reserve(number.len());
         room.map_err(|_| DecodeError::NoMemory)?;
@@ -260,7 +260,7 @@ impl<R> Keeping<'_, R> {
     }
 }
 
-impl<R: RdbRead> Fields for Keeping<'_, R> {
+impl<R: RdbRead> Fields for Reader<'_, R> {
     fn uint(&mut self) -> Result<u64, DecodeError> {
         let value = self.from.uint()?;
         self.keep(value.to_le_bytes())?;
@@ -281,13 +281,13 @@ impl<R: RdbRead> Fields for Keeping<'_, R> {
 }
 
 /// Kept fields that are written.
-struct Writing<'c, W> {
+struct Writer<'c, W> {
     to: &'c mut W,
     numbers: std::slice::Iter<'c, [u8; 8]>,
     strings: std::slice::Iter<'c, Box<[u8]>>,
 }
 
-impl<W: RdbWrite> Fields for Writing<'_, W> {
+impl<W: RdbWrite> Fields for Writer<'_, W> {
     fn uint(&mut self) -> Result<u64, DecodeError> {
         let bytes = self.numbers.next().ok_or(DecodeError::Truncated)?;
         let value = u64::from_le_bytes(*bytes);

@@ -61,8 +61,9 @@ pub fn ln(number: f64) -> f64 {
 }
 
 /// Returns the natural logarithm of a positive number, correctly rounded. Other programs size their filters with their
-/// C library's logarithm, which is nearly always correctly rounded. For the number `m·2ᵉ`, this computes `2·(s + s³/3
-/// + s⁵/5 + …)` with `s = (m−1)/(m+1)`, plus `e·ln 2`, in pairs of doubles.
+/// C library's logarithm, which is nearly always correctly rounded.
+///
+/// For the number `m·2ᵉ` and `s = (m−1)/(m+1)`, this computes `2·(s + s³/3 + s⁵/5 + …) + e·ln 2` in pairs of doubles.
 #[allow(clippy::cast_precision_loss, reason = "an exponent is small")]
 pub fn rounded_ln(number: f64) -> f64 {
     // ln 2 as a double, and the rest.

@@ -1,4 +1,4 @@
-//! One filter: an array of buckets of one-byte slots. A slot is empty, 0, or holds a fingerprint.
+//! A single filter: an array of buckets of one-byte slots. A slot holds a fingerprint, or 0 if it is empty.
 
 use crate::machine::{memory, work};
 
@@ -7,7 +7,7 @@ use super::place::{Place, Places, other_bucket};
 /// Filters of at least this size are prefetched. Smaller ones stay in the processor's caches.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// Memory for a filter's slots is refused.
+/// The error that a filter's slots can't be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 

@@ -55,8 +55,8 @@ pub struct Cuckoo {
     size: u64,
     /// Bytes of the slots that take memory.
     slot_bytes: u64,
-    /// Summaries of the filters after the first group that have memory. `None` if there is only one group, or if
-    /// memory was refused and all filters have to be searched.
+    /// Summaries of the filters after the first group that have memory. `None` if there is only one group, or if an
+    /// allocation failed and all filters have to be searched.
     summaries: Option<Box<Summaries>>,
 }
 
@@ -83,17 +83,17 @@ impl Cuckoo {
     }
 
     /// Creates the empty object that an outline claims: a filter takes memory with the first byte written to it.
-    /// Returns `None` if the limits don't admit all that is claimed, or if memory for the table is refused.
+    /// Returns `None` if the limits don't admit all that is claimed, or if the table can't be allocated.
     pub fn claimed(outline: &Outline, limits: &Limits) -> Option<Self> {
         let filters = outline.claim(Self::BASE_BYTES, limits)?;
         Some(Self::from_filters(outline, filters))
     }
 
     /// Creates the object of an outline and its filters' slots, oldest first. An empty list of slots stands for a
-    /// filter that is empty and takes no memory. Returns `None` if memory for the table is refused.
+    /// filter that is empty and takes no memory. Returns `None` if the table can't be allocated.
     ///
     /// # Errors
-    /// What is wrong with the slots, in words for a log.
+    /// The reason that the slots are invalid, in words for a log.
     pub fn from_outline(
         outline: &Outline,
         slots: Vec<Vec<u8>>,
@@ -312,8 +312,8 @@ impl Cuckoo {
         Ok(moved.is_some())
     }
 
-    /// Records a change of a filter that has memory in its summary, if it has one. If memory for the summary is
-    /// refused, all summaries are dropped.
+    /// Records a change of a filter that has memory in its summary, if it has one. If the summary can't be allocated,
+    /// all summaries are dropped.
     fn summarize(&mut self, index: usize, note: impl FnOnce(&mut Summaries, &[Buckets])) {
         if index >= group_size(self.shape.bucket_size)
             && let Some(summaries) = &mut self.summaries
@@ -377,7 +377,7 @@ impl Cuckoo {
         self.items = self.items.saturating_sub(1);
         self.deletes = self.deletes.saturating_add(1);
         if self.filters.len() > 1 && self.is_due() {
-            self.compact_filters(Stop::WhereSomethingStays);
+            self.compact_filters(Stop::AtRemainder);
         }
         self.assert_valid();
         true
@@ -406,7 +406,7 @@ impl Cuckoo {
             room.exclude(&newer[0], older);
             changed |= room.fill_from(&mut newer[0], older);
             if newer[0].occupied() > 0 {
-                if stop == Stop::WhereSomethingStays {
+                if stop == Stop::AtRemainder {
                     break;
                 }
             } else if index + 1 == self.filters.len() {
@@ -425,7 +425,7 @@ impl Cuckoo {
     /// one filter, as they must be.
     ///
     /// # Errors
-    /// If memory for the slots is refused.
+    /// If the slots can't be allocated.
     pub fn write(&mut self, offset: u64, slots: &[u8]) -> Result<bool, NoMemory> {
         let Some((index, within)) = self.find(offset) else {
             return Ok(false);
@@ -473,7 +473,7 @@ impl Cuckoo {
         None
     }
 
-    /// Copies the object, or returns `None` if memory is refused.
+    /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         let mut filters = Vec::new();
         filters.try_reserve_exact(self.filters.len()).ok()?;
@@ -538,11 +538,11 @@ impl Cuckoo {
     }
 }
 
-/// The condition that ends a compaction early.
+/// The condition for ending a compaction early.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// None.
+    /// The compaction never ends early.
     Never,
-    /// A filter that can't be emptied.
-    WhereSomethingStays,
+    /// The compaction ends at the first filter that can't be emptied.
+    AtRemainder,
 }

@@ -39,7 +39,7 @@ impl StoredOutline {
     /// items and of removals may have any value: in real damaged files they are wrong.
     ///
     /// # Errors
-    /// What is wrong, in words for a log.
+    /// The reason that the numbers are invalid, in words for a log.
     pub fn check(&self) -> Result<Outline, &'static str> {
         if !(1..=FILTERS_MAX).contains(&self.filters) {
             return Err("number of filters out of range");
@@ -93,8 +93,8 @@ impl Outline {
     }
 
     /// Creates the filters, empty and without memory for their slots. `own_bytes` is the size of the object itself.
-    /// Returns `None` if the limits don't admit the object once all slots have memory, or if memory for the table is
-    /// refused.
+    /// Returns `None` if the limits don't admit the object once all slots have memory, or if the table can't be
+    /// allocated.
     ///
     /// No data backs a claim, so the limits are checked first. A claim may be as large as an object that grew within
     /// the limits.
@@ -124,7 +124,7 @@ impl Outline {
         Some(filters)
     }
 
-    /// Creates the filters of these slots, oldest first, or returns `None` if memory for the table is refused.
+    /// Creates the filters of these slots, oldest first, or returns `None` if the table can't be allocated.
     pub(super) fn fill(&self, slots: Vec<Vec<u8>>) -> Result<Option<Vec<Buckets>>, &'static str> {
         if slots.len() as u64 != self.filters {
             return Err("filters that are not as many as they should be");

@@ -67,7 +67,7 @@ impl Places {
         }
     }
 
-    /// Replaces the places by those of the next items, up to [`BATCH`]. Returns whether there are any.
+    /// Replaces the places with those of the next items, up to [`BATCH`]. Returns whether there are any.
     #[inline]
     pub fn take<'i>(&mut self, items: &mut impl Iterator<Item = &'i [u8]>) -> bool {
         words::run(Take {

@@ -18,7 +18,7 @@ pub(super) struct Room {
 }
 
 /// A lookup of a bucket at a random address takes as long as reading about this many bytes in sequence.
-const FINGERPRINTS_BY_SIZE: u64 = 64;
+const LOOKUP_BYTES: u64 = 64;
 
 impl Room {
     /// Returns the room in all filters.
@@ -31,7 +31,7 @@ impl Room {
         }
     }
 
-    /// Excludes the newest filter, which leaves these.
+    /// Excludes filter `newest`. The room is then that of `older`.
     pub fn exclude(&mut self, newest: &Buckets, older: &[Buckets]) {
         self.slots -= newest.empty_slots();
         let Some(largest) = older.last() else { return };
@@ -45,7 +45,7 @@ impl Room {
             self.is_learned = false;
         }
         // One pass over the older filters is faster than a lookup there for each of many fingerprints.
-        if !self.is_learned && newest.occupied() > newest.size() / FINGERPRINTS_BY_SIZE {
+        if !self.is_learned && newest.occupied() > newest.size() / LOOKUP_BYTES {
             self.is_learned = true;
             self.full.set_each(|bucket| {
                 let full = older.iter();
@@ -77,7 +77,7 @@ impl Room {
         let before = newest.occupied();
         let mut batch = Movable::default();
         let mut unread = (0, before);
-        // Stops once all older filters are full.
+        // The loop also ends once all older filters are full.
         while unread.1 > 0 && self.slots > 0 {
             unread = self.collect(unread, newest, older, &mut batch);
             for &(index, place) in &batch.fingerprints[..batch.count] {
@@ -163,7 +163,7 @@ impl Default for Movable {
     }
 }
 
-/// A small number for each bucket, packed into words. All numbers stay 0 if memory for them is refused.
+/// A small number for each bucket, packed into words. All numbers stay 0 if them can't be allocated.
 #[derive(Default)]
 struct Counts {
     words: Box<[u8]>,

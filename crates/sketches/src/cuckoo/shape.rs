@@ -19,7 +19,7 @@ pub mod ranges {
 /// The most filters of an object.
 pub const FILTERS_MAX: u64 = 65_535;
 
-/// The largest filter, in bytes. `RedisBloom` loses items in larger ones.
+/// The largest size of a filter in bytes. `RedisBloom` loses items in larger ones.
 pub const FILTER_BYTES_MAX: u64 = 1 << 32;
 
 /// The requested parameters of a new object.

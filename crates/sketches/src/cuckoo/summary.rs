@@ -42,7 +42,7 @@ pub(super) struct Summaries {
 }
 
 impl Summaries {
-    /// Summarizes filters. Returns `None` if there is only one group, or if memory is refused.
+    /// Summarizes filters. Returns `None` if there is only one group, or if allocation fails.
     pub fn of(filters: &[Buckets], bucket_size: u8) -> Option<Box<Self>> {
         let size = group_size(bucket_size);
         let first = filters.first().filter(|_| filters.len() > size)?;
@@ -77,7 +77,7 @@ impl Summaries {
         (table + lines) as u64
     }
 
-    /// Allocates the summary for a filter that has memory, unless it exists. Returns `None` if memory is refused.
+    /// Allocates the summary for a filter that has memory, unless it exists. Returns `None` if allocation fails.
     pub fn admit(&mut self, index: usize) -> Option<()> {
         let group = (index / self.size).checked_sub(1)?;
         if self.groups.len() <= group {
@@ -213,7 +213,7 @@ impl Summaries {
         }
     }
 
-    /// Copies the summaries, or returns `None` if memory is refused.
+    /// Copies the summaries, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Box<Self>> {
         let mut groups = Vec::new();
         groups.try_reserve_exact(self.groups.len()).ok()?;

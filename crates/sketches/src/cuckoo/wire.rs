@@ -63,7 +63,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeE
 /// Writes the fields in RDB.
 ///
 /// # Panics
-/// If memory for the zeros of an unallocated filter is refused: a server's callback cannot fail.
+/// If the zeros of an unallocated filter can't be allocated: a server's callback cannot fail.
 pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
     let stored = object.outline();
     to.uint(stored.filters);
@@ -165,7 +165,7 @@ fn read_header(header: &[u8]) -> Option<StoredOutline> {
 static EMPTY: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
 /// Returns the cursor of the next chunk, and the chunk at this cursor: slots from offset `cursor - 1` of all filters
-/// end to end, up to the end of one filter. Returns `None` past the end.
+/// end to end, up to [`CHUNK_BYTES`] and within one filter. Returns `None` past the end.
 pub fn chunk(object: &Cuckoo, cursor: u64) -> Option<(u64, &[u8])> {
     let (index, within) = object.find(cursor.checked_sub(1)?)?;
     let filter = &object.filters()[index];
@@ -178,7 +178,7 @@ pub fn chunk(object: &Cuckoo, cursor: u64) -> Option<(u64, &[u8])> {
 /// Overwrites slots with a chunk that ends at `cursor`. Returns whether the chunk is within one filter, as it must be.
 ///
 /// # Errors
-/// If memory for the slots is refused.
+/// If the slots can't be allocated.
 pub fn load(object: &mut Cuckoo, cursor: u64, chunk: &[u8]) -> Result<bool, NoMemory> {
     let offset = cursor.checked_sub(1);
     match offset.and_then(|end| end.checked_sub(chunk.len() as u64)) {

@@ -10,7 +10,7 @@ use super::sip::OfLength;
 /// The most items in a batch: a mask of them fits a word.
 pub const BATCH: usize = 64;
 
-/// An empty batch. Copying it takes fewer stores than filling an array.
+/// An array without items. Copying it takes fewer stores than filling one.
 static NO_ITEMS: [&[u8]; BATCH] = [&[]; BATCH];
 
 /// The hashes of up to [`BATCH`] items.

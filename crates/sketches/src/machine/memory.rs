@@ -10,7 +10,7 @@ pub trait Relocate {
     fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]>;
 }
 
-/// Allocates `len` zero bytes, or returns `None` if memory is refused.
+/// Allocates `len` zero bytes, or returns `None` if allocation fails.
 ///
 /// The allocator returns memory that is zero already: a fresh 64 MiB bitmap costs a mapping, not a pass over 64 MiB.
 pub fn zeroed(len: usize) -> Option<Box<[u8]>> {
@@ -28,14 +28,14 @@ pub fn zeroed(len: usize) -> Option<Box<[u8]>> {
     Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(block, len)) })
 }
 
-/// Allocates an empty table with capacity for exactly `len` values, or returns `None` if memory is refused.
+/// Allocates an empty table with capacity for exactly `len` values, or returns `None` if allocation fails.
 pub fn reserved<T>(len: usize) -> Option<Vec<T>> {
     let mut table = Vec::new();
     table.try_reserve_exact(len).ok()?;
     Some(table)
 }
 
-/// Frees a table's spare capacity. The table keeps it if memory for an exact copy is refused.
+/// Frees a table's spare capacity. The table keeps it if an exact copy can't be allocated.
 pub fn fit<T>(table: &mut Vec<T>) {
     if table.capacity() > table.len()
         && let Some(mut exact) = reserved(table.len())
@@ -45,13 +45,13 @@ pub fn fit<T>(table: &mut Vec<T>) {
     }
 }
 
-/// Boxes the values of a table, or returns `None` if it has spare capacity and memory for an exact copy is refused.
+/// Boxes the values of a table, or returns `None` if it has spare capacity and an exact copy can't be allocated.
 pub fn boxed<T>(mut table: Vec<T>) -> Option<Box<[T]>> {
     fit(&mut table);
     (table.capacity() == table.len()).then(|| table.into_boxed_slice())
 }
 
-/// Copies values without spare capacity, or returns `None` if memory is refused.
+/// Copies values without spare capacity, or returns `None` if allocation fails.
 pub fn copied<T: Copy>(values: &[T]) -> Option<Box<[T]>> {
     let mut copy = reserved(values.len())?;
     copy.extend_from_slice(values);

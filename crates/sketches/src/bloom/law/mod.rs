@@ -43,7 +43,7 @@ impl Law {
         Self::Series(Series::of(params))
     }
 
-    /// Copies the law, or returns `None` if memory is refused.
+    /// Copies the law, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         Some(match self {
             Self::Series(series) => Self::Series(*series),
@@ -54,7 +54,7 @@ impl Law {
         })
     }
 
-    /// Returns the sum of the rates, their ratio, and the growth of capacities, for every law.
+    /// Returns the law as a series: the sum of the rates, their ratio, and the growth of capacities.
     pub fn series(&self) -> Series {
         match self {
             Self::Series(series) => *series,

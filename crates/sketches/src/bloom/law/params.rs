@@ -6,12 +6,12 @@ use crate::number::Fraction;
 
 use super::tightening::Tightening;
 
-/// What happens when the newest filter of a stack is full.
+/// The growth of a stack when its newest filter is full.
 // This tag also discriminates the variants of a law, which makes every object eight bytes smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Growth {
-    /// Nothing: the object is non-scaling.
+    /// No growth: the object is non-scaling.
     Fixed,
     /// A filter of its capacity times this factor is stacked on it.
     By(NonZeroU32),
@@ -44,7 +44,7 @@ pub struct Params {
     pub error_rate: Fraction,
     /// The ratio of the rates of successive filters, and whose law they follow.
     pub tightening: Tightening,
-    /// What happens when a filter is full.
+    /// The growth of the stack when its newest filter is full.
     pub growth: Growth,
 }
 
@@ -52,7 +52,7 @@ impl Params {
     /// Checks parameters that were read from a file.
     ///
     /// # Errors
-    /// One of them is out of range, in words for a log.
+    /// The parameter that is out of range, in words for a log.
     pub fn from_stored(
         capacity: u64,
         error_rate: f64,

@@ -32,7 +32,7 @@ pub struct Series {
     pub error_rate: Fraction,
     /// The ratio of successive rates, and whose law they follow. Our 0.5 selects our own law.
     pub tightening: Tightening,
-    /// What happens when a filter is full.
+    /// The growth of the stack when its newest filter is full.
     pub growth: Growth,
 }
 

@@ -92,7 +92,8 @@ impl std::fmt::Debug for Tightening {
     }
 }
 
-/// Returns the double nearest to a number's first 15 digits, or the largest such below 1.
+/// Returns the double nearest to a number's first 15 digits. If that rounds up to 1, returns the largest such double
+/// below 1.
 fn cut(number: f64) -> f64 {
     let cut = format!("{number:.*e}", DIGITS - 1)
         .parse()

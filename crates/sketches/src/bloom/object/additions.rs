@@ -11,8 +11,8 @@ use super::timeline::{Timeline, any_contains, depth_of, newest_first};
 use super::window::Time;
 
 /// Interleaving steps per added item, and per batch. They take some microseconds.
-const TIMES_OF_ITEM: usize = 1;
-const TIMES_OF_BATCH: usize = 16;
+const STEPS_PER_ITEM: usize = 1;
+const STEPS_PER_BATCH: usize = 16;
 
 impl Timeline {
     /// Adds an item, after [`tidy`](Self::tidy). Counters record the id, if the item has one. Calls `allowance` only
@@ -27,7 +27,7 @@ impl Timeline {
         let target = self.target(time);
         let mut renews = false;
         if !self.shape.is_counting() {
-            self.interleave(TIMES_OF_ITEM, time.now_ms, &allowance);
+            self.interleave(STEPS_PER_ITEM, time.now_ms, &allowance);
             let claims = self.claims_around(probe, target, time.now_ms);
             // The target or a later period keeps the item for as long as requested.
             if claims.from != 0 {
@@ -35,7 +35,7 @@ impl Timeline {
             }
             renews = claims.before != 0;
         }
-        let index = self.period_of(target);
+        let index = self.index_of(target);
         let added = if let Some(index) = index {
             self.add_to(index, probe, id, allowance)
         } else {
@@ -102,7 +102,7 @@ impl Timeline {
     ) {
         let mut row = Row::new();
         loop {
-            self.interleave(TIMES_OF_BATCH, time.now_ms, &allowance);
+            self.interleave(STEPS_PER_BATCH, time.now_ms, &allowance);
             let batch = Batch::of(&self.hasher, &mut items);
             let mut each = |added: Result<_, _>| {
                 outcome(added);
@@ -145,7 +145,7 @@ impl Timeline {
         mut each: impl FnMut(Result<Added, Refusal>) -> bool,
     ) -> Option<usize> {
         let target = self.target(time);
-        let Some(index) = self.period_of(target) else {
+        let Some(index) = self.index_of(target) else {
             return Some(first);
         };
         let items = batch.mask_from(first);

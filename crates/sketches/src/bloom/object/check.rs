@@ -1,5 +1,5 @@
-//! The rules of a valid object, on what outlines and objects have in common. An outline is checked before it becomes
-//! an object, and an object after any change. The range of a single field is checked where it is read.
+//! The rules of a valid object, for the fields that outlines and objects share. An outline is checked before it
+//! becomes an object, and an object after any change. The range of a single field is checked where it is read.
 
 use crate::bloom::filter::{Cells, Geometry, Header};
 use crate::bloom::law::{Depth, Growth, Law, MAX_FILTERS};

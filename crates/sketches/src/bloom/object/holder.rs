@@ -4,9 +4,9 @@
 //! first words that are in use, and in full only if all of these match. Full comparisons in vain may read half as many
 //! bytes as all sources have, and no more. That bounds the work if filters were crafted to differ only elsewhere. Once
 //! it is spent, a filter is compared with a few others: one whose cells have the same hash, the one with most room,
-//! and those added last. A filter that was merged before was merged into one of the last. A filter that is not found
-//! counts as not held, and is merged into another or stacked. Then the union takes more memory than necessary, but
-//! holds the same items.
+//! and those added last, one of which contains the filter if it was merged before. A filter that is not found counts
+//! as not held, and is merged into another or stacked. Then the union takes more memory than necessary, but holds the
+//! same items.
 
 use std::collections::{BinaryHeap, HashMap, TryReserveError};
 
@@ -96,7 +96,7 @@ impl SameSize {
         self.rooms.peek().map(|(_, number)| *number)
     }
 
-    /// Merges the pending filter into the widest part, or returns `None` if memory is refused.
+    /// Merges the pending filter into the widest part, or returns `None` if allocation fails.
     pub fn merge_pending(&mut self, parts: &mut [Part]) -> Option<()> {
         if let Some(mut widest) = self.rooms.peek_mut() {
             let part = &mut parts[widest.1];
@@ -125,7 +125,7 @@ impl SameSize {
         self.likely_holder(parts, other)
     }
 
-    /// Finds the first part that holds another, unless the search is spent before.
+    /// Finds the first part that holds another, unless the search is spent first.
     fn compare(&mut self, parts: &[Part], other: &Part, search: &mut Search) -> Option<usize> {
         let filter = other.filter();
         // A comparison with a single part is faster than sampling.

@@ -201,7 +201,7 @@ impl Ids {
         self.copy(self.intervals.len())
     }
 
-    /// Copies the table, extended to `entries` entries. Returns `None` if memory is refused.
+    /// Copies the table, extended to `entries` entries. Returns `None` if allocation fails.
     fn copy(&self, entries: usize) -> Option<Self> {
         let mut intervals = memory::reserved(entries)?;
         intervals.extend_from_slice(&self.intervals);

@@ -154,7 +154,7 @@ pub struct Next {
     pub bytes: u64,
 }
 
-/// Which periods claim an item, or each item of a batch: those before a given period, or from it on.
+/// Claims on an item, or on each item of a batch, by the periods before a given one and from it on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claims {
     /// Items claimed by an earlier period: a mask for a batch, 1 for a single item.
@@ -274,7 +274,7 @@ impl Lanes {
     }
 
     /// Returns whether nothing is interleaved.
-    pub const fn are_none(&self) -> bool {
+    pub const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
@@ -343,8 +343,8 @@ impl Lanes {
         }
     }
 
-    /// Returns whether periods from number `since` on claim an item. If one from `from` on does, claims of earlier
-    /// ones may be missing.
+    /// Looks up an item in the lanes of periods from number `since` on. If a period from `from` on claims it, claims
+    /// by earlier ones may be missing.
     pub fn claims(&self, probe: Probe, since: u64, from: u64) -> Claims {
         let mut claims = Claims::default();
         for all in self.all.chunks(TOGETHER) {
@@ -358,7 +358,7 @@ impl Lanes {
                 lanes[index] = group.since(since);
             }
             narrow(&filters[..all.len()], &mut lanes[..all.len()], probe);
-            // Most items are claimed nowhere.
+            // No lane claims most items.
             for (group, lanes) in all.iter().zip(lanes).filter(|(_, lanes)| *lanes != 0) {
                 let later = lanes & group.since(from);
                 claims.from |= u64::from(later != 0);
@@ -371,8 +371,8 @@ impl Lanes {
         claims
     }
 
-    /// Returns which items of a batch, of those whose bit in `candidates` is set, periods from number `since` on
-    /// claim.
+    /// Looks up the items of a batch whose bit in `candidates` is set, in the lanes of periods from number `since` on.
+    /// If a period from `from` on claims an item, claims by earlier ones may be missing.
     pub fn claims_of_batch(
         &self,
         batch: &Batch,

@@ -26,7 +26,7 @@ use super::timeline::Timeline;
 pub enum MergeError {
     /// Their hash functions differ.
     Seeds,
-    /// They differ in kind: plain, windowed or counting, or in the cells of their filters.
+    /// Their kinds (plain, windowed or counting), or the cells of their filters, differ.
     Kinds,
     /// Their rates add up to 1 or more.
     Rates,
@@ -130,7 +130,7 @@ fn stacks_with_ids(
     let mut rates = 0.0;
     for (index, part) in parts.iter_mut().enumerate() {
         rates += part.rate;
-        // In a stack of our bits every filter but the newest is full: files rely on it.
+        // Files rely on every filter of our bits being full, except the newest of its stack.
         if index + 1 < count && first.cells() == Cells::Bits {
             part.items = part.items.max(1);
             part.capacity = part.items;
@@ -234,7 +234,7 @@ pub fn timelines(
     }
     sorted.sort_unstable_by_key(|(period, number, place)| (period.number, *number, *place));
     let now = first.shape.window().zip(now_ms);
-    let has_passed = |period: &Period| {
+    let has_expired = |period: &Period| {
         now.is_some_and(|(window, now_ms)| {
             window.has_passed(period.number, window.period_at(now_ms))
         })
@@ -246,13 +246,17 @@ pub fn timelines(
         let Some((oldest, source, _)) = of_one.first() else {
             continue;
         };
-        let passed = has_passed(oldest);
+        let expired = has_expired(oldest);
         let mut unlimited = Budget::new(Limits::NONE, 0);
-        let budget = if passed { &mut unlimited } else { &mut *budget };
+        let budget = if expired {
+            &mut unlimited
+        } else {
+            &mut *budget
+        };
         // The rate of a live period counts once for each period of the window.
-        let times = if passed { 1.0 } else { first.shape.parts() };
+        let times = if expired { 1.0 } else { first.shape.parts() };
         let united = periods(sources, of_one, times, budget, search)?;
-        changed |= !passed && (united.is_some() || *source > 0);
+        changed |= !expired && (united.is_some() || *source > 0);
         merged.push((united, *oldest, sources[*source]));
     }
     if !changed {

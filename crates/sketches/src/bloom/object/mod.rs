@@ -137,10 +137,10 @@ impl Object {
     }
 
     /// Creates the object of an outline with complete cells: the only way in from outside. Returns `None`, and leaves
-    /// the outline unchanged, if memory for the object's tables is refused.
+    /// the outline unchanged, if the object's tables can't be allocated.
     ///
     /// # Errors
-    /// What is wrong with the outline, in words for a log.
+    /// The reason that the outline is invalid, in words for a log.
     pub fn from_outline(outline: &mut Outline) -> Result<Option<Self>, &'static str> {
         outline.check()?;
         let Some(periods) = outline.finish()? else {
@@ -211,7 +211,7 @@ impl Object {
     /// Checks that the object is valid, by the rules of `Check`.
     ///
     /// # Errors
-    /// What is wrong with the object.
+    /// The reason that the object is invalid.
     pub fn check(&self) -> Result<(), &'static str> {
         let no_ids = Ids::default();
         let periods = self.all_periods();
@@ -276,12 +276,15 @@ impl Object {
     }
 
     /// Returns the live stacks, oldest first, each with the number of its period if there is a window.
-    fn live(&self, now_ms: impl FnOnce() -> u64) -> impl Iterator<Item = (Option<u64>, &Stack)> {
-        self.stacks_of(self.answering(now_ms))
+    fn live_stacks(
+        &self,
+        now_ms: impl FnOnce() -> u64,
+    ) -> impl Iterator<Item = (Option<u64>, &Stack)> {
+        self.stacks_of(self.live(now_ms))
     }
 
     /// Returns the live periods, oldest first. A plain object has no periods.
-    fn answering(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
+    fn live(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
         let timeline = self.parts().1;
         timeline.map_or(&[], |timeline| timeline.live(now_ms))
     }
@@ -316,7 +319,7 @@ impl Object {
         self.all_periods().map(|(_, stack, _)| stack)
     }
 
-    /// Copies the object, or returns `None` if memory is refused.
+    /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         let body = match &self.0 {
             Body::Stack(stack) => Body::Stack(stack.try_clone()?),
@@ -469,7 +472,7 @@ impl Object {
         self.parts().1?.room(time)
     }
 
-    /// Begins the period of this time with this capacity, unless it exists. [`add`](Self::add) would begin it with a
+    /// Opens the period of this time with this capacity, unless it exists. [`add`](Self::add) would open it with a
     /// capacity that fits the items of the periods before it.
     ///
     /// # Errors
@@ -484,7 +487,7 @@ impl Object {
             return Ok(());
         };
         let target = timeline.target(time);
-        if timeline.period_of(target).is_none() {
+        if timeline.index_of(target).is_none() {
             let allowance = limits.beside(Self::BASE_BYTES).into();
             timeline.open_with(target, capacity, allowance)?;
         }
@@ -517,18 +520,21 @@ impl Object {
 
     /// Returns the number of items that were new when they were added; with a window, summed over the live periods.
     pub fn items(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        sum(self.live(now_ms).map(|(_, stack)| stack.items()))
+        sum(self.live_stacks(now_ms).map(|(_, stack)| stack.items()))
     }
 
     /// Returns the sum of the live filters' capacities.
     pub fn capacity(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        sum(self.live(now_ms).map(|(_, stack)| stack.capacity()))
+        sum(self.live_stacks(now_ms).map(|(_, stack)| stack.capacity()))
     }
 
     /// Returns the current error rate, estimated from the contents of each filter.
     pub fn estimated_rate(&self, now_ms: impl Fn() -> u64) -> f64 {
-        let by_equations = either(self.live(&now_ms).map(|(_, stack)| stack.estimated_rate()));
-        estimate::rate(by_equations, self.views_of(self.answering(&now_ms)))
+        let by_equations = either(
+            self.live_stacks(&now_ms)
+                .map(|(_, stack)| stack.estimated_rate()),
+        );
+        estimate::rate(by_equations, self.views_of(self.live(&now_ms)))
     }
 
     /// Returns the capacity that the object can grow to before a limit stops it; with a window, that of the current
@@ -550,7 +556,7 @@ impl Object {
     ) -> impl Iterator<Item = (Option<u64>, View<'_>, f64)> {
         // Filters of most periods share their rates, which are expensive: they are found by solving equations.
         let mut rates = HashMap::new();
-        let periods = self.answering(now_ms);
+        let periods = self.live(now_ms);
         let places = self.stacks_of(periods).flat_map(|(period, stack)| {
             let indices = 0..stack.filters().len();
             indices.map(move |index| (period, stack, index))
@@ -565,14 +571,16 @@ impl Object {
 
     /// Returns the number of live filters.
     pub fn filter_count(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        let each = self.live(now_ms).map(|(_, stack)| stack.filters().len());
+        let each = self
+            .live_stacks(now_ms)
+            .map(|(_, stack)| stack.filters().len());
         each.sum::<usize>() as u64
     }
 
     /// Returns the number of live periods of an object with a window.
     pub fn live_periods(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
         self.shape().window()?;
-        Some(self.answering(now_ms).len() as u64)
+        Some(self.live(now_ms).len() as u64)
     }
 
     /// Returns all periods that take memory, live or not. A plain object has no periods.
@@ -586,7 +594,7 @@ impl Object {
     }
 
     /// Returns the blobs of all filters that take memory: their stored forms. Interleaved filters are copied; yields
-    /// `None` for a filter if memory for its copy is refused.
+    /// `None` for a filter if its copy can't be allocated.
     pub fn blobs(&self) -> impl Iterator<Item = Option<Cow<'_, [u8]>>> {
         Blobs::new(self.views())
     }

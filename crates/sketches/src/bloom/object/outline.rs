@@ -17,7 +17,7 @@ use super::timeline::Timeline;
 pub struct Outline {
     /// The requested shape.
     pub shape: Shape,
-    /// How items are hashed.
+    /// The hash function of the items.
     pub hasher: Hasher,
     /// The law by which each period's stack grows.
     pub law: Law,
@@ -30,7 +30,7 @@ pub struct Outline {
 pub struct PeriodOutline {
     /// The number of the period; 0 without a window.
     pub number: u64,
-    /// Which ids went into which filter.
+    /// The ids that each filter took.
     pub ids: Ids,
     /// The filters, oldest first.
     pub filters: Vec<FilterOutline>,
@@ -100,7 +100,7 @@ impl Outline {
     }
 
     /// Takes the periods out of the outline once all cells were read. Returns `None`, and leaves them in the outline,
-    /// if memory for their tables is refused.
+    /// if their tables can't be allocated.
     pub fn finish(&mut self) -> Result<Option<Vec<Period>>, &'static str> {
         let Some((mut finished, stacks)) = self.room() else {
             return Ok(None);

@@ -107,7 +107,7 @@ impl<'s> Part<'s> {
         (own.max(others), own.saturating_add(others))
     }
 
-    /// Merges the pending filter, or returns `None` if memory is refused.
+    /// Merges the pending filter, or returns `None` if allocation fails.
     pub fn merge_pending(&mut self) -> Option<()> {
         let Some(filter) = self.pending.take() else {
             return Some(());
@@ -125,7 +125,7 @@ impl<'s> Part<'s> {
         Some(())
     }
 
-    /// Returns the filter of a part without a pending one, or `None` if memory is refused.
+    /// Returns the filter of a part without a pending one, or `None` if allocation fails.
     pub fn into_filter(self) -> Option<Filter> {
         let filter = match self.cells {
             CowFilter::Borrowed(filter) => {

@@ -20,7 +20,7 @@ pub struct Period {
     /// The number of the period, counted since the epoch; 0 without a window.
     pub number: u64,
     pub(crate) stack: Stack,
-    /// Which ids went into which filter of counters.
+    /// The ids that each filter of counters took.
     pub ids: Ids,
     /// The location of the first filter's bits, if they are interleaved with those of other filters.
     pub(super) lane: Option<Lane>,
@@ -64,8 +64,8 @@ impl Period {
         self.stack.memory_bytes() - Stack::BASE_BYTES + self.ids.memory_bytes()
     }
 
-    /// Copies the period, whose filters are those of `views`, with bits of their own. Returns `None` if memory is
-    /// refused.
+    /// Copies the period, whose filters are those of `views`, with bits of their own. Returns `None` if allocation
+    /// fails.
     pub fn separate<'o>(&self, views: impl Iterator<Item = View<'o>>) -> Option<Self> {
         let mut filters = memory::reserved(self.stack.filters().len())?;
         for view in views {

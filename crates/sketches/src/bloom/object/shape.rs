@@ -22,7 +22,7 @@ pub enum Kind {
 pub struct Shape {
     /// Rates, capacity and growth; with a window, the capacity is that of a period.
     pub params: Params,
-    /// What it does beyond adding and looking up.
+    /// The kind of the object.
     pub kind: Kind,
 }
 

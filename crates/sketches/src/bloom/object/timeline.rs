@@ -93,7 +93,7 @@ impl Timeline {
         filters.map(|(filter, lane)| View::new(filter, lane))
     }
 
-    /// Copies a period, with filters that have their own bits. Returns `None` if memory is refused.
+    /// Copies a period, with filters that have their own bits. Returns `None` if allocation fails.
     pub fn separate(&self, period: &Period) -> Option<Period> {
         period.separate(self.views(period))
     }
@@ -104,8 +104,8 @@ impl Timeline {
             return &self.periods;
         };
         let current = window.period_at(now_ms());
-        let passed = |period: &Period| window.has_passed(period.number, current);
-        &self.periods[self.periods.partition_point(passed)..]
+        let expired = |period: &Period| window.has_passed(period.number, current);
+        &self.periods[self.periods.partition_point(expired)..]
     }
 
     /// Returns the result of [`since`](Self::since), with its periods split into those before a number and those from
@@ -207,7 +207,7 @@ impl Timeline {
             return false;
         };
         let current = window.period_at(now_ms);
-        let has_passed = |period: &Period| window.has_passed(period.number, current);
+        let has_expired = |period: &Period| window.has_passed(period.number, current);
         let ahead = current.saturating_add(1);
         let is_set_back = newest > ahead && self.set_back(window, ahead);
         if !is_set_back && !window.has_passed(oldest, current) {
@@ -216,12 +216,12 @@ impl Timeline {
         for lane in self
             .periods
             .iter()
-            .filter(|p| has_passed(p))
+            .filter(|p| has_expired(p))
             .filter_map(|p| p.lane)
         {
             self.lanes.release(lane);
         }
-        self.periods.retain(|period| !has_passed(period));
+        self.periods.retain(|period| !has_expired(period));
         memory::fit(&mut self.periods);
         self.lanes.tidy(&mut self.periods);
         self.count_own();
@@ -298,7 +298,7 @@ impl Timeline {
     }
 
     /// Returns the index of the period with this number.
-    pub(super) fn period_of(&self, number: u64) -> Option<usize> {
+    pub(super) fn index_of(&self, number: u64) -> Option<usize> {
         self.periods
             .binary_search_by_key(&number, |p| p.number)
             .ok()
@@ -317,7 +317,7 @@ impl Timeline {
     /// Returns the initial capacity of the period of this time.
     pub fn room(&self, time: Time) -> Option<u64> {
         self.shape.window()?;
-        let index = self.period_of(self.target(time))?;
+        let index = self.index_of(self.target(time))?;
         self.periods[index]
             .stack
             .filters()
@@ -406,7 +406,7 @@ impl Timeline {
     /// Returns an empty lane for a period of this initial capacity.
     fn free_lane(&self, capacity: u64, at: Begin) -> Option<Lane> {
         // Most windows have no lanes, and skip computing the size.
-        let is_free = !self.lanes.are_none() && !self.shape.is_counting();
+        let is_free = !self.lanes.is_empty() && !self.shape.is_counting();
         let geometry = is_free
             .then(|| self.shape.first_geometry(capacity).ok())
             .flatten()?;
@@ -438,7 +438,7 @@ impl Timeline {
     pub fn reach(&self, now_ms: impl FnOnce() -> u64, allowance: Allowance) -> u64 {
         let window = self.shape.window();
         let current = window.map_or(0, |window| window.period_at(now_ms()));
-        if let Some(index) = self.period_of(current) {
+        if let Some(index) = self.index_of(current) {
             let stack = &self.periods[index].stack;
             let beside = allowance.beside(self.memory_bytes() - stack.memory_bytes());
             let others = self.periods[..index]

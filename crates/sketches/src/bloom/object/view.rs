@@ -60,7 +60,7 @@ impl<'o> View<'o> {
         self.filter.is_full()
     }
 
-    /// Returns the error rate of the filter once it holds `items` distinct items.
+    /// Returns the error rate of the filter once it holds `items` items, all of them new when added.
     pub fn rate_at(&self, items: u64) -> f64 {
         self.filter.rate_at(items)
     }
@@ -84,7 +84,7 @@ impl<'o> View<'o> {
     }
 
     /// Returns the stored form of the filter: its header, if it has one, and its cells. An interleaved filter is
-    /// copied; returns `None` if memory for the copy is refused.
+    /// copied; returns `None` if the copy can't be allocated.
     pub fn blob(&self) -> Option<Cow<'o, [u8]>> {
         if self.lane.is_none() {
             return Some(self.filter.blob().into());
@@ -92,14 +92,14 @@ impl<'o> View<'o> {
         self.copied().map(Cow::Owned)
     }
 
-    /// Returns all bytes of the cells. Those of an interleaved filter are copied; returns `None` if memory for the
-    /// copy is refused.
+    /// Returns all bytes of the cells. Those of an interleaved filter are copied; returns `None` if the copy can't be
+    /// allocated.
     pub fn bitmap(&self) -> Option<Cow<'o, [u8]>> {
         self.bitmap_part(0..usize::try_from(self.cell_bytes()).ok()?)
     }
 
-    /// Returns these bytes of the cells. Those of an interleaved filter are copied; returns `None` if memory for the
-    /// copy is refused.
+    /// Returns these bytes of the cells. Those of an interleaved filter are copied; returns `None` if the copy can't
+    /// be allocated.
     ///
     /// # Panics
     /// If the range is not within the cells.
@@ -112,7 +112,7 @@ impl<'o> View<'o> {
         Some(cells.into())
     }
 
-    /// Copies header and cells of an interleaved filter, or returns `None` if memory is refused.
+    /// Copies header and cells of an interleaved filter, or returns `None` if allocation fails.
     fn copied(&self) -> Option<Vec<u8>> {
         let mut blob = [memory::reserved(self.blob_bytes())?];
         copy(&[*self], &mut blob);
@@ -135,7 +135,7 @@ impl<'o> View<'o> {
         self.filter.geometry().is_large()
     }
 
-    /// Copies the filter, with bits of its own. Returns `None` if memory is refused.
+    /// Copies the filter, with bits of its own. Returns `None` if allocation fails.
     pub(super) fn separate(&self) -> Option<Filter> {
         if self.lane.is_none() {
             return self.filter.try_clone();
@@ -166,10 +166,10 @@ fn copy(views: &[View], to: &mut [Vec<u8>]) {
     }
 }
 
-/// An iterator over the blobs of filters. Yields `None` for a filter if memory for its copy is refused.
+/// An iterator over the blobs of filters. Yields `None` for a filter if its copy can't be allocated.
 pub struct Blobs<'o, V> {
     views: V,
-    /// Filters to be copied together, as far as memory for the copies is granted.
+    /// Filters to be copied together, as far as the copies can be allocated.
     waiting: std::vec::IntoIter<View<'o>>,
     ready: std::vec::IntoIter<Cow<'o, [u8]>>,
 }

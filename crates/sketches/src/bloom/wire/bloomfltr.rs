@@ -17,7 +17,7 @@ use crate::hash::Seed;
 use crate::machine::memory;
 
 use super::extent::{Extent, read_blob};
-use crate::bytes::{Cursor, DecodeError, RdbRead, RdbWrite, Written, push};
+use crate::bytes::{Buffer, Cursor, DecodeError, RdbRead, RdbWrite, push};
 
 /// The encoding version in RDB.
 pub const RDB_VERSION: i32 = 1;
@@ -104,10 +104,10 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     to.uint(newest_items);
 }
 
-/// Writes a dump or a header, or returns `None` if memory is refused.
+/// Writes a dump or a header, or returns `None` if allocation fails.
 pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
     let params = object.shape().params;
-    let mut out = Written::new();
+    let mut out = Buffer::new();
     out.put(&[version(extent)]);
     out.put(&params.growth.expansion().to_le_bytes());
     out.put(&params.error_rate.get().to_le_bytes());

@@ -24,7 +24,7 @@ use crate::hash::{Hasher, Seed};
 use crate::machine::memory;
 
 use super::extent::{Bytes, Extent, read_blob};
-use crate::bytes::{Cursor, DecodeError, RdbRead, RdbWrite, Written, push};
+use crate::bytes::{Buffer, Cursor, DecodeError, RdbRead, RdbWrite, push};
 
 /// The encoding version in RDB.
 pub const RDB_VERSION: i32 = 1;
@@ -37,7 +37,7 @@ const fn version(extent: Extent) -> u8 {
     }
 }
 
-/// The values of the first field, the form.
+/// The values of the form, the first field.
 const WITHOUT_IDS: u64 = 1;
 const WITH_IDS: u64 = 2;
 
@@ -128,7 +128,7 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
     })
 }
 
-/// Appends a stack of counters to another. Returns `None` if memory for both is refused.
+/// Appends a stack of counters to another. Returns `None` if allocation fails.
 fn append(before: &mut PeriodOutline, period: PeriodOutline) -> Option<()> {
     let intervals = &mut before.ids.intervals;
     let has_ids = !(intervals.is_empty() && period.ids.is_empty());
@@ -283,10 +283,10 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
     }
 }
 
-/// Writes a dump or a header, or returns `None` if memory is refused.
+/// Writes a dump or a header, or returns `None` if allocation fails.
 pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
     let mut out = Bytes {
-        written: Written::new(),
+        written: Buffer::new(),
         extent,
     };
     out.written.put(&[version(extent)]);

@@ -40,7 +40,7 @@ impl Piece<'_> {
     }
 }
 
-/// Returns the cursor of the next piece and the piece at this cursor, or `None` if memory is refused.
+/// Returns the cursor of the next piece and the piece at this cursor, or `None` if allocation fails.
 pub fn piece(object: &Object, cursor: u64) -> Option<(u64, Piece<'_>)> {
     let Some(offset) = cursor.checked_sub(1) else {
         return Some((1, Piece::Header(header(object)?)));
@@ -57,19 +57,19 @@ pub fn piece(object: &Object, cursor: u64) -> Option<(u64, Piece<'_>)> {
     Some((0, Piece::Chunk(Cow::default())))
 }
 
-/// Returns the header, an object's first piece, or `None` if memory is refused.
+/// Returns the header, an object's first piece, or `None` if allocation fails.
 pub fn header(object: &Object) -> Option<Vec<u8>> {
     dialect::write_header(object)
 }
 
-/// Returns a chunk of a filter's cells, at most `most` bytes from byte `begin` on, or `None` if memory is refused.
+/// Returns a chunk of a filter's cells, at most `most` bytes from byte `begin` on, or `None` if allocation fails.
 fn chunk<'o>(view: &View<'o>, begin: u64, most: usize) -> Option<Cow<'o, [u8]>> {
     let index = |byte| usize::try_from(byte).unwrap_or(usize::MAX);
     let end = view.cell_bytes().min(begin + most as u64);
     view.bitmap_part(index(begin)..index(end))
 }
 
-/// Returns the chunks of a filter's cells. They are shorter while memory for longer ones is refused.
+/// Returns the chunks of a filter's cells. They are shorter while longer ones can't be allocated.
 fn chunks_of_view(view: View<'_>) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let longest =
         usize::try_from(view.cell_bytes()).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES));
@@ -88,11 +88,10 @@ fn chunks_of_view(view: View<'_>) -> impl Iterator<Item = Cow<'_, [u8]>> {
 }
 
 /// Returns all pieces of an object, each with the cursor of the next: those of [`piece`], in a single pass. Chunks are
-/// shorter while memory for longer ones is refused.
+/// shorter while longer ones can't be allocated.
 ///
 /// # Panics
-/// If memory for the header, or for a chunk of one byte, is refused: the log that pieces are written to depends on
-/// them.
+/// If the header, or a chunk of one byte, can't be allocated: the log that pieces are written to depends on them.
 pub fn pieces(object: &Object) -> impl Iterator<Item = (u64, Piece<'_>)> {
     let mut cursor = 1;
     let chunks = object.views().flat_map(chunks_of_view).map(move |chunk| {
@@ -226,9 +225,9 @@ impl Partial {
         Ok(partial)
     }
 
-    /// Allocates memory for all cells of an object of `RedisBloom`, or returns `None` if it is refused. So the missing
-    /// bytes count against limits before they are written as zeros. Objects of other dialects are written without
-    /// their missing bytes, and reserve nothing.
+    /// Allocates memory for all cells of an object of `RedisBloom`, or returns `None` if allocation fails. So the
+    /// missing bytes count against limits before they are written as zeros. Objects of other dialects are written
+    /// without their missing bytes, and reserve nothing.
     fn reserve(&mut self) -> Option<()> {
         if self.dialect != Dialect::RedisBloom {
             return Some(());
@@ -250,7 +249,7 @@ impl Partial {
     ///
     /// # Errors
     /// If the chunk does not continue where the last one ended, or is longer than the rest of the current filter, or
-    /// memory is refused. Nothing is changed then.
+    /// allocation fails. Nothing is changed then.
     pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Option<Object>, DecodeError> {
         let length = chunk.len() as u64;
         let here = cursor
@@ -316,7 +315,7 @@ impl Partial {
         filters.map(|filter| &filter.blob[filter.geometry.cells.header_bytes()..])
     }
 
-    /// Copies the object, or returns `None` if memory is refused.
+    /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         let mut copy = Self::with_room(&self.header).ok()?;
         for (cursor, chunk) in self.pieces().skip(1) {
@@ -391,7 +390,7 @@ impl Partial {
     }
 }
 
-/// Reserves room for more bytes in a blob. Returns by how much its capacity grew, or `None` if memory is refused.
+/// Reserves room for more bytes in a blob. Returns by how much its capacity grew, or `None` if allocation fails.
 fn grown(blob: &mut Vec<u8>, room: u64) -> Option<usize> {
     let before = blob.capacity();
     blob.try_reserve_exact(usize::try_from(room).ok()?).ok()?;

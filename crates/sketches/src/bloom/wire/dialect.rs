@@ -100,7 +100,7 @@ pub fn read_dump(dump: &[u8]) -> Result<Outline, DecodeError> {
     }
 }
 
-/// Writes a dump. Returns `None` if memory is refused, and for objects of `RedisBloom`, which have no dump.
+/// Writes a dump. Returns `None` if allocation fails, and for objects of `RedisBloom`, which have no dump.
 pub fn write_dump(object: &Object) -> Option<Vec<u8>> {
     match Dialect::of(object) {
         Dialect::Bloomfltr => bloomfltr::write(object, Extent::Whole),
@@ -123,7 +123,7 @@ pub fn read_header(header: &[u8]) -> Result<(Dialect, Outline), DecodeError> {
     })
 }
 
-/// Writes the header of chunks, or returns `None` if memory is refused.
+/// Writes the header of chunks, or returns `None` if allocation fails.
 pub fn write_header(object: &Object) -> Option<Vec<u8>> {
     match Dialect::of(object) {
         Dialect::Bloomfltr => bloomfltr::write(object, Extent::Header),

@@ -38,14 +38,14 @@ pub fn decode(dump: &[u8]) -> Result<Object, DecodeError> {
     object.ok_or(DecodeError::NoMemory)
 }
 
-/// Encodes an object as a dump. Returns `None` for an object of `RedisBloom`, which has no dump, and if memory is
-/// refused.
+/// Encodes an object as a dump. Returns `None` for an object of `RedisBloom`, which has no dump, and if allocation
+/// fails.
 pub fn encode(object: &Object) -> Option<Vec<u8>> {
     dialect::write_dump(object)
 }
 
-/// Returns the length in bytes of the dump that [`encode`] writes. Returns `None` where `encode` does, and if memory
-/// for the header is refused.
+/// Returns the length in bytes of the dump that [`encode`] writes, or `None` if the object has no dump or the header
+/// can't be allocated.
 pub fn encoded_len(object: &Object) -> Option<usize> {
     let cells: u64 = object.views().map(|view| view.cell_bytes()).sum();
     let header = if Dialect::of(object).has_dump() {

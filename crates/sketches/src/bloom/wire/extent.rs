@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::bloom::filter::HEADER_BYTES;
-use crate::bytes::{DecodeError, RdbRead, RdbWrite, Written};
+use crate::bytes::{Buffer, DecodeError, RdbRead, RdbWrite};
 
 /// Reads a string that is a filter with its header. Refuses a shorter one at once: its few bytes in a file would take
 /// many more in memory.
@@ -45,7 +45,7 @@ impl Extent {
 /// Writes fields as bytes: numbers as eight little-endian bytes, strings after their length.
 pub struct Bytes {
     /// The bytes written so far.
-    pub written: Written,
+    pub written: Buffer,
     /// The part of filters that is written. Other strings, which are seeds, are shorter than a header and written
     /// whole.
     pub extent: Extent,

@@ -29,7 +29,7 @@ pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<V
 /// Writes the fields of an object.
 ///
 /// # Panics
-/// If memory for a copy of an interleaved filter is refused.
+/// If a copy of an interleaved filter can't be allocated.
 pub fn write(object: &Object, to: &mut impl RdbWrite) {
     dialect::write_rdb(object, to);
 }

@@ -18,7 +18,7 @@ use crate::bloom::object::{FilterOutline, Ids, Object, Outline, PeriodOutline, S
 use crate::hash::Hasher;
 use crate::machine::memory;
 
-use crate::bytes::{DecodeError, RdbRead, RdbWrite, Written, push};
+use crate::bytes::{Buffer, DecodeError, RdbRead, RdbWrite, push};
 
 /// The encoding version that is written, which is also the highest that is read.
 pub const RDB_VERSION: i32 = 4;
@@ -110,8 +110,10 @@ struct Unfinished {
 /// The most missing bytes of an object that is written as fields. A header of a few bytes can claim any number.
 const MOST_MISSING: u64 = 1 << 30;
 
-/// The mark, and the mask of the bits that encode the point.
+/// The mark.
 const MARK: u64 = 0xA7;
+
+/// The mask of the bits that encode the point.
 const MARKED: u64 = (1 << 45) - 1;
 
 /// The most units in the last place by which bits per entry may differ from ours: not all programs round logarithms
@@ -362,7 +364,7 @@ const PREFIX_BYTES: usize = 8 + 4 + 4 + 4;
 /// Size of bytes, bits, items, error rate, bits per entry, hash functions, entries and exponent.
 const PER_LINK_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 1;
 
-/// Writes the header of chunks, or returns `None` if memory is refused.
+/// Writes the header of chunks, or returns `None` if allocation fails.
 pub fn write_header(object: &Object) -> Option<Vec<u8>> {
     let (count, items, _) = object.totals();
     let (options, growth) = options_and_growth(object);
@@ -377,7 +379,7 @@ pub fn write_header(object: &Object) -> Option<Vec<u8>> {
     header(items, options, growth, count, links)
 }
 
-/// Encodes the header of chunks of these links, or returns `None` if memory is refused.
+/// Encodes the header of chunks of these links, or returns `None` if allocation fails.
 fn header(
     items: u64,
     options: u32,
@@ -385,7 +387,7 @@ fn header(
     count: u64,
     links: impl Iterator<Item = StoredLink>,
 ) -> Option<Vec<u8>> {
-    let mut out = Written::new();
+    let mut out = Buffer::new();
     out.put(&items.to_le_bytes());
     out.put(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
     out.put(&options.to_le_bytes());

@@ -6,7 +6,7 @@
 use super::dialect::{self, Dialect};
 use super::{bloomfltr, redisbloom};
 
-/// A plain object at a moment, without its cells.
+/// A plain object at a point of its growth, without its cells.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stage {
     dialect: Dialect,
@@ -15,7 +15,7 @@ pub struct Stage {
     filters: Vec<StageFilter>,
 }
 
-/// A filter of a plain object at a moment.
+/// A filter of a plain object at a point of its growth.
 #[derive(Debug, PartialEq, Eq)]
 struct StageFilter {
     /// The bytes of the filter's parameters.

@@ -14,11 +14,11 @@ pub use word::{MAX_WORDS, Task, Use, Words, begun_with, byte_of, each_bit, group
 /// The number of words that a processor handles at once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Width {
-    /// One: any processor.
+    /// One word, on any processor.
     One = 1,
-    /// Four: x86-64 with AVX2, BMI2 and POPCNT.
+    /// Four words, on x86-64 with AVX2, BMI2 and POPCNT.
     Four = 4,
-    /// Eight: x86-64 with AVX-512 (F and DQ) as well.
+    /// Eight words, on x86-64 with AVX-512 (F and DQ) as well.
     Eight = 8,
 }
 
@@ -126,7 +126,8 @@ fn run_at<T: Task>(width: u8, task: T) -> T::Output {
     task.run::<u64>()
 }
 
-/// Reads the processor's time stamp counter. It only compares one width with another, so it need not be exact.
+/// Reads the time stamp counter, or returns 0 on processors without one. It only compares one width with another, so
+/// it need not be exact.
 fn cycles() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has this instruction, and no known system forbids it to programs.

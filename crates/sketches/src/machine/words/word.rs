@@ -96,7 +96,7 @@ impl Iterator for Groups {
             return None;
         }
         let lanes = u64::MAX >> (64 - self.count);
-        // The count is a power of two. Masking with it shows the compiler the bound of `start`.
+        // The count is a power of two. The mask shows the compiler how large `start` can be.
         let start = self.set.trailing_zeros() as usize & (64 - self.count);
         let of_group = self.set >> start & lanes;
         self.set &= !(lanes << start);
