@@ -218,8 +218,7 @@ impl Carried {
 
     /// Copies the sketch, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
-        let mut strings = Vec::new();
-        strings.try_reserve_exact(self.strings.len()).ok()?;
+        let mut strings = memory::reserved(self.strings.len())?;
         for string in &self.strings {
             strings.push(memory::copied(string)?);
         }

@@ -304,14 +304,9 @@ impl Buckets {
 
     /// Copies the filter.
     pub(super) fn try_clone(&self) -> Result<Self, NoMemory> {
-        let mut copy = Self::unallocated(self.mask + 1, self.bucket_size);
-        copy.occupied = self.occupied;
-        if !self.slots.is_empty() {
-            copy.allocate()?;
-            work::bytes(self.slots.len());
-            copy.slots.copy_from_slice(&self.slots);
-        }
-        Ok(copy)
+        work::bytes(self.slots.len());
+        let slots = memory::copied(&self.slots).ok_or(NoMemory)?;
+        Ok(Self { slots, ..*self })
     }
 
     /// Moves the slots to other memory.

@@ -28,7 +28,7 @@ pub use outline::{Outline, StoredOutline};
 pub use place::Place;
 pub use shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Params, Refusal, Shape, ranges};
 
-use crate::machine::memory::Relocate;
+use crate::machine::memory::{self, Relocate};
 use crate::machine::work;
 
 use place::Places;
@@ -475,8 +475,7 @@ impl Cuckoo {
 
     /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
-        let mut filters = Vec::new();
-        filters.try_reserve_exact(self.filters.len()).ok()?;
+        let mut filters = memory::reserved(self.filters.len())?;
         for filter in &self.filters {
             filters.push(filter.try_clone().ok()?);
         }

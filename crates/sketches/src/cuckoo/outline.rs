@@ -116,9 +116,7 @@ impl Outline {
                 return None;
             }
         }
-        let mut filters = Vec::new();
-        let count = usize::try_from(self.filters).ok()?;
-        filters.try_reserve_exact(count).ok()?;
+        let mut filters = memory::reserved(usize::try_from(self.filters).ok()?)?;
         let empty = |buckets| Buckets::unallocated(buckets, self.shape.bucket_size);
         filters.extend(self.buckets().map(empty));
         Some(filters)

@@ -215,8 +215,7 @@ impl Summaries {
 
     /// Copies the summaries, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Box<Self>> {
-        let mut groups = Vec::new();
-        groups.try_reserve_exact(self.groups.len()).ok()?;
+        let mut groups = memory::reserved(self.groups.len())?;
         for lines in &self.groups {
             work::bytes(lines.len());
             groups.push(memory::copied(lines)?);

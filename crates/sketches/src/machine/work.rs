@@ -23,13 +23,10 @@ std::thread_local! {
 fn add(steps: u64, bytes: u64) {
     #[cfg(debug_assertions)]
     DONE.with(|done| {
-        let Work {
-            steps: steps_before,
-            bytes: bytes_before,
-        } = done.get();
+        let before = done.get();
         done.set(Work {
-            steps: steps_before.wrapping_add(steps),
-            bytes: bytes_before.wrapping_add(bytes),
+            steps: before.steps.wrapping_add(steps),
+            bytes: before.bytes.wrapping_add(bytes),
         });
     });
 }

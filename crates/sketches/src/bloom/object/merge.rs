@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::law::{Law, Limits, MAX_FILTERS, Refusal};
 use crate::bloom::stack::Stack;
-use crate::machine::work;
+use crate::machine::{memory, work};
 use crate::number::Fraction;
 
 use super::holder::{SameSize, Search};
@@ -76,11 +76,8 @@ pub fn stacks(
 }
 
 /// Allocates an empty list with capacity for `count` values.
-fn reserved<T>(count: usize) -> Result<Vec<T>, MergeError> {
-    let mut list = Vec::new();
-    let room = list.try_reserve_exact(count);
-    room.map_err(|_| NO_MEMORY)?;
-    Ok(list)
+pub fn reserved<T>(count: usize) -> Result<Vec<T>, MergeError> {
+    memory::reserved(count).ok_or(NO_MEMORY)
 }
 
 /// Returns the union of stacks and their ids, if its rate, multiplied by `times`, is below 1.

@@ -185,10 +185,8 @@ impl Object {
         now_ms: Option<u64>,
         limits: Limits,
     ) -> Result<Option<Self>, MergeError> {
-        let (mut stacks, mut timelines) = (Vec::new(), Vec::new());
-        let room = stacks.try_reserve_exact(sources.len());
-        let room = room.and_then(|()| timelines.try_reserve_exact(sources.len()));
-        room.map_err(|_| merge::NO_MEMORY)?;
+        let mut stacks = merge::reserved(sources.len())?;
+        let mut timelines = merge::reserved(sources.len())?;
         for source in sources {
             match &source.0 {
                 Body::Stack(stack) => stacks.push(stack),

@@ -72,8 +72,7 @@ impl Timeline {
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        let mut periods = Vec::new();
-        periods.try_reserve_exact(self.periods.len()).ok()?;
+        let mut periods = memory::reserved(self.periods.len())?;
         for period in &self.periods {
             periods.push(period.try_clone()?);
         }
@@ -257,10 +256,8 @@ impl Timeline {
             period.number = period.number.max(least);
             least = period.number.saturating_add(1);
         }
-        let periods = self.periods.iter().zip(numbers);
-        periods
-            .into_iter()
-            .any(|(period, before)| period.number != before)
+        let mut pairs = self.periods.iter().zip(numbers);
+        pairs.any(|(period, before)| period.number != before)
     }
 
     /// Runs up to `times` steps of interleaving, if there are filters to interleave.

@@ -47,9 +47,8 @@ struct Stored {
 
 impl Stored {
     fn outline(self) -> Result<Outline, DecodeError> {
-        let (error_rate, tightening) = (self.error_rate, self.tightening);
         // The outline takes the capacity of the first filter.
-        let params = Params::from_stored(0, error_rate, tightening, self.expansion)?;
+        let params = Params::from_stored(0, self.error_rate, self.tightening, self.expansion)?;
         let mut filters = memory::reserved(self.filters.len()).ok_or(DecodeError::NoMemory)?;
         for (blob, capacity, items) in self.filters {
             filters.push(FilterOutline::headed(blob, capacity, items)?);

@@ -47,11 +47,10 @@ pub fn encode(object: &Object) -> Option<Vec<u8>> {
 /// Returns the length in bytes of the dump that [`encode`] writes, or `None` if the object has no dump or the header
 /// can't be allocated.
 pub fn encoded_len(object: &Object) -> Option<usize> {
-    let cells: u64 = object.views().map(|view| view.cell_bytes()).sum();
-    let header = if Dialect::of(object).has_dump() {
-        dialect::write_header(object)?.len()
-    } else {
+    if !Dialect::of(object).has_dump() {
         return None;
-    };
+    }
+    let header = dialect::write_header(object)?.len();
+    let cells: u64 = object.views().map(|view| view.cell_bytes()).sum();
     Some(header.saturating_add(usize::try_from(cells).unwrap_or(usize::MAX)))
 }
