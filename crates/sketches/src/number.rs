@@ -63,16 +63,16 @@ pub fn ln(number: f64) -> f64 {
 /// Returns the natural logarithm of a positive number, correctly rounded. Other programs size their filters with their
 /// C library's logarithm, which is nearly always correctly rounded.
 ///
-/// For the number `m·2ᵉ` and `s = (m−1)/(m+1)`, this computes `2·(s + s³/3 + s⁵/5 + …) + e·ln 2` in pairs of doubles.
+/// For the number `m·2ᵉ` and `s = (m−1)/(m+1)`, this computes `2·(s + s³/3 + s⁵/5 + …) + e·ln 2` in double-doubles.
 #[allow(clippy::cast_precision_loss, reason = "an exponent is small")]
 pub fn rounded_ln(number: f64) -> f64 {
     // ln 2 as a double, and the rest.
-    const LN_2: Pair = Pair(std::f64::consts::LN_2, 2.319_046_813_846_299_6e-17);
-    // For the largest `s`, further terms don't change a pair.
-    const ODD_RECIPROCALS: [Pair; 22] = {
-        let (mut reciprocals, mut index, mut odd) = ([Pair(1.0, 0.0); 22], 0, 1.0);
+    const LN_2: DoubleDouble = DoubleDouble(std::f64::consts::LN_2, 2.319_046_813_846_299_6e-17);
+    // For the largest `s`, further terms don't change a double-double.
+    const ODD_RECIPROCALS: [DoubleDouble; 22] = {
+        let (mut reciprocals, mut index, mut odd) = ([DoubleDouble(1.0, 0.0); 22], 0, 1.0);
         while index < reciprocals.len() {
-            reciprocals[index] = Pair(1.0, 0.0).over(Pair(odd, 0.0));
+            reciprocals[index] = DoubleDouble(1.0, 0.0).over(DoubleDouble(odd, 0.0));
             (index, odd) = (index + 1, odd + 2.0);
         }
         reciprocals
@@ -88,22 +88,22 @@ pub fn rounded_ln(number: f64) -> f64 {
     if m > std::f64::consts::SQRT_2 {
         (m, exponent) = (m / 2.0, exponent + 1.0);
     }
-    let s = Pair(m - 1.0, 0.0).over(Pair::sum(m, 1.0));
+    let s = DoubleDouble(m - 1.0, 0.0).over(DoubleDouble::sum(m, 1.0));
     let square = s.times(s);
-    let mut sum = Pair(0.0, 0.0);
+    let mut sum = DoubleDouble(0.0, 0.0);
     for reciprocal in ODD_RECIPROCALS.into_iter().rev() {
         sum = sum.times(square).plus(reciprocal);
     }
-    let of_m = s.times(sum).times(Pair(2.0, 0.0));
-    let Pair(high, low) = LN_2.times(Pair(exponent, 0.0)).plus(of_m);
+    let of_m = s.times(sum).times(DoubleDouble(2.0, 0.0));
+    let DoubleDouble(high, low) = LN_2.times(DoubleDouble(exponent, 0.0)).plus(of_m);
     high + low
 }
 
-/// An unevaluated sum of two doubles. The second is the rounding error of the first.
+/// An unevaluated sum of two doubles, for twice the precision. The second is the rounding error of the first.
 #[derive(Clone, Copy)]
-struct Pair(f64, f64);
+struct DoubleDouble(f64, f64);
 
-impl Pair {
+impl DoubleDouble {
     /// Returns the exact sum of two doubles (Knuth 1969).
     const fn sum(one: f64, other: f64) -> Self {
         let sum = one + other;
@@ -114,13 +114,13 @@ impl Pair {
     /// Returns the exact product of two doubles (Dekker 1971). A fused multiply-add is a single instruction on some
     /// processors only.
     const fn product(one: f64, other: f64) -> Self {
-        let (Self(a, b), Self(c, d)) = (Self::halves(one), Self::halves(other));
+        let (Self(a, b), Self(c, d)) = (Self::split(one), Self::split(other));
         let product = one * other;
         Self(product, ((a * c - product) + a * d + b * c) + b * d)
     }
 
     /// Splits a double into two with half as many digits, exactly (Veltkamp 1968).
-    const fn halves(number: f64) -> Self {
+    const fn split(number: f64) -> Self {
         let high = 134_217_729.0 * number;
         let high = high - (high - number);
         Self(high, number - high)

@@ -107,7 +107,7 @@ impl<W: Words> OfLength<W> {
             words_of(items, |item| rest(&item[..self.length]))
         } else {
             let last: W = words_of(items, |item| last_block(&item[..self.length]));
-            last.right(64 - 8 * u32::from(self.length.to_le_bytes()[0] % 8))
+            last.shift_right(64 - 8 * u32::from(self.length.to_le_bytes()[0] % 8))
         };
         sip.block(rest.xor(W::splat(top(self.length))));
         Some(sip.finish())

@@ -53,7 +53,7 @@ impl Timeline {
         if renews { renewed(added) } else { added }
     }
 
-    /// Returns which periods claim an item: those from `target` on, or if none of them does, those before.
+    /// Looks up an item in the periods from `target` on, and if none claims it, in those before.
     fn claims_around(&self, probe: Probe, target: u64, now_ms: u64) -> Claims {
         let (since, earlier, later) = self.around(target, now_ms);
         if self.is_deep {
@@ -68,8 +68,8 @@ impl Timeline {
         claims
     }
 
-    /// Returns which periods claim each item of a batch whose bit in `items` is set: those from `target` on, or if
-    /// none of them does, those before.
+    /// Looks up the items of a batch whose bit in `items` is set: in the periods from `target` on, and the unclaimed
+    /// ones in those before.
     fn claims_of_batch_around(
         &self,
         batch: &Batch,
@@ -284,8 +284,8 @@ impl Timeline {
     }
 }
 
-/// Returns a period and the allowance for its stack: the room that the other periods and `base`, the bytes beside all
-/// periods, leave.
+/// Returns a period, and the allowance for its stack: the room left by the other periods and by `base`, the bytes
+/// outside of all periods.
 fn beside_others(
     periods: &mut [Period],
     base: u64,

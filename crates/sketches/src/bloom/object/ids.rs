@@ -141,7 +141,7 @@ impl Ids {
         with_room(stack).filter(|index| !rises || self.overlaps(*index))
     }
 
-    /// Returns the filter for the next new item, if it is certain whatever the item is: the stack, this table and the
+    /// Returns the filter for the next new item, if it does not depend on the item: the stack, this table and the
     /// intervals stay as they are.
     pub fn next_with_room(&self, stack: &Stack, id: Option<u64>) -> Option<usize> {
         let filters = stack.filters();

@@ -52,7 +52,7 @@ impl Budget {
         Self { limits, bytes }
     }
 
-    fn take(&mut self, filter: &Filter) -> Result<(), MergeError> {
+    fn charge(&mut self, filter: &Filter) -> Result<(), MergeError> {
         let blob = filter.geometry().blob_bytes();
         let bytes = self.bytes.saturating_add(blob + size_of::<Filter>() as u64);
         if blob > self.limits.filter_bytes || bytes > self.limits.object_bytes {
@@ -197,7 +197,7 @@ fn unite<'s>(
             if parts.len() as u64 >= MAX_FILTERS {
                 return Err(TOO_LARGE);
             }
-            budget.take(filter)?;
+            budget.charge(filter)?;
             candidates.push(&part).map_err(|_| NO_MEMORY)?;
             parts.try_reserve(1).map_err(|_| NO_MEMORY)?;
             parts.push(part);
@@ -239,8 +239,8 @@ pub fn timelines(
     let mut changed = false;
     // Unchanged periods are copied later, if anything changes.
     let mut merged = reserved(sorted.len())?;
-    for of_one in sorted.chunk_by(|(one, ..), (other, ..)| one.number == other.number) {
-        let Some((oldest, source, _)) = of_one.first() else {
+    for same_number in sorted.chunk_by(|(one, ..), (other, ..)| one.number == other.number) {
+        let Some((oldest, source, _)) = same_number.first() else {
             continue;
         };
         let expired = has_expired(oldest);
@@ -252,7 +252,7 @@ pub fn timelines(
         };
         // The rate of a live period counts once for each period of the window.
         let times = if expired { 1.0 } else { first.shape.parts() };
-        let united = periods(sources, of_one, times, budget, search)?;
+        let united = periods(sources, same_number, times, budget, search)?;
         changed |= !expired && (united.is_some() || *source > 0);
         merged.push((united, *oldest, sources[*source]));
     }
@@ -278,32 +278,32 @@ pub fn timelines(
 /// `None` if the first one already equals it.
 fn periods(
     sources: &[&Timeline],
-    of_one: &[(&Period, usize, usize)],
+    same_number: &[(&Period, usize, usize)],
     times: f64,
     budget: &mut Budget,
     search: &mut Search,
 ) -> Result<Option<Period>, MergeError> {
-    if let [(only, ..)] = of_one {
+    if let [(only, ..)] = same_number {
         for filter in only.stack.filters() {
-            budget.take(filter)?;
+            budget.charge(filter)?;
         }
         return Ok(None);
     }
     // Interleaved filters are copied first.
-    let mut copies = reserved(of_one.len())?;
-    for (period, number, _) in of_one {
+    let mut copies = reserved(same_number.len())?;
+    for (period, number, _) in same_number {
         let copy = || {
             work::bytes(2 * cell_bytes(period));
             sources[*number].separate(period).ok_or(NO_MEMORY)
         };
         copies.push((!period.is_apart()).then(copy).transpose()?);
     }
-    let mut stacks = reserved(of_one.len())?;
-    let apart = of_one.iter().zip(&copies);
+    let mut stacks = reserved(same_number.len())?;
+    let apart = same_number.iter().zip(&copies);
     let apart = apart.map(|((period, ..), copy)| copy.as_ref().unwrap_or(period));
     stacks.extend(apart.map(|period| (&period.stack, &period.ids)));
     let united = stacks_with_ids(&stacks, times, budget, search)?;
-    Ok(united.map(|(stack, ids)| Period::new(of_one[0].0.number, stack, ids)))
+    Ok(united.map(|(stack, ids)| Period::new(same_number[0].0.number, stack, ids)))
 }
 
 /// Returns the size of the cells of a period's filters in bytes.

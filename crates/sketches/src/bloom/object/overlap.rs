@@ -20,7 +20,7 @@ const ITEMS: usize = 64;
 const LOOKUPS: usize = 24_576;
 
 /// The effort of a probe in a large filter, which is likely to miss the caches, relative to one in a small filter.
-const OF_LARGE: u64 = 16;
+const LARGE_EFFORT: u64 = 16;
 
 /// Returns the factor by which overlap shrinks the logarithm of the share of items that no filter claims: 1 if the
 /// filters hold different items, `1/n` if all `n` hold the same.
@@ -62,7 +62,7 @@ pub fn factor(all: &[View], effort: &Effort) -> f64 {
         while next < passed {
             next += 1.0;
             let is_in_use = |view: &View, position| {
-                effort.spend(if view.is_large() { OF_LARGE } else { 1 });
+                effort.spend(if view.is_large() { LARGE_EFFORT } else { 1 });
                 view.is_in_use(position)
             };
             let positions = filter

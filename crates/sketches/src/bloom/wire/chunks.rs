@@ -235,7 +235,7 @@ impl Partial {
         let periods = self.outline.periods.iter_mut();
         for filter in periods.flat_map(|period| &mut period.filters) {
             let missing = filter.geometry.blob_bytes() - filter.blob.len() as u64;
-            self.blob_bytes += grown(&mut filter.blob, missing)?;
+            self.blob_bytes += reserve(&mut filter.blob, missing)?;
         }
         Some(())
     }
@@ -271,7 +271,7 @@ impl Partial {
         let blob = &mut filter.blob;
         if blob.capacity() - blob.len() < chunk.len() {
             let room = lacking.min(length.max(blob.len() as u64));
-            self.blob_bytes += grown(blob, room).ok_or(DecodeError::NoMemory)?;
+            self.blob_bytes += reserve(blob, room).ok_or(DecodeError::NoMemory)?;
         }
         blob.extend_from_slice(chunk);
         self.loaded += length;
@@ -391,7 +391,7 @@ impl Partial {
 }
 
 /// Reserves room for more bytes in a blob. Returns by how much its capacity grew, or `None` if allocation fails.
-fn grown(blob: &mut Vec<u8>, room: u64) -> Option<usize> {
+fn reserve(blob: &mut Vec<u8>, room: u64) -> Option<usize> {
     let before = blob.capacity();
     blob.try_reserve_exact(usize::try_from(room).ok()?).ok()?;
     Some(blob.capacity() - before)

@@ -108,24 +108,24 @@ struct Unfinished {
 }
 
 /// The most missing bytes of an object that is written as fields. A header of a few bytes can claim any number.
-const MOST_MISSING: u64 = 1 << 30;
+const MAX_MISSING: u64 = 1 << 30;
 
 /// The mark.
 const MARK: u64 = 0xA7;
 
 /// The mask of the bits that encode the point.
-const MARKED: u64 = (1 << 45) - 1;
+const POINT_MASK: u64 = (1 << 45) - 1;
 
 /// The most units in the last place by which bits per entry may differ from ours: not all programs round logarithms
 /// alike.
-const OFF_MOST: u64 = 15;
+const MAX_OFF: u64 = 15;
 
 impl Unfinished {
     /// Finds the mark in the links of an object.
     fn find(links: &[StoredLink]) -> Option<Self> {
         let mut marks = links
             .iter()
-            .map(|stored| marked_in(&stored.link))
+            .map(|stored| decode_mark(&stored.link))
             .enumerate();
         let (filter, (loaded, bits_per_entry)) =
             marks.find_map(|(filter, mark)| Some((filter, mark?)))?;
@@ -142,32 +142,32 @@ impl Unfinished {
 }
 
 /// Decodes the mark of a link, if it has one: the number of bytes loaded, and the original bits per entry.
-fn marked_in(link: &Link) -> Option<(usize, f64)> {
+fn decode_mark(link: &Link) -> Option<(usize, f64)> {
     let marked = link.bits_per_entry.to_bits();
     let own = bits_per_entry(link.error_rate).to_bits();
-    let is_near = own.abs_diff(marked) <= 2 * MARKED;
+    let is_near = own.abs_diff(marked) <= 2 * POINT_MASK;
     // A computed number that is near ours is not a mark. No program computes one that is further off.
     let is_computed = own.abs_diff(marked) < 1 << 16;
     if marked >> 32 & 0xff != MARK || !is_near || is_computed {
         return None;
     }
     let off = marked >> 40 & 31;
-    let original = (own + off).checked_sub(OFF_MOST + 1)?;
+    let original = (own + off).checked_sub(MAX_OFF + 1)?;
     let loaded = usize::try_from(marked & u64::from(u32::MAX)).ok()?;
     Some((loaded, f64::from_bits(original)))
 }
 
 /// Returns a link with the mark that `loaded` bytes were loaded, if the link can encode it.
-fn mark(link: &Link, hashes: u32, loaded: usize) -> Option<Link> {
+fn encode_mark(link: &Link, hashes: u32, loaded: usize) -> Option<Link> {
     let loaded = u32::try_from(loaded).ok()?;
     let (own, original) = (bits_per_entry(link.error_rate), link.bits_per_entry);
     let (own, original) = (own.to_bits(), original.to_bits());
-    if own.abs_diff(original) > OFF_MOST {
+    if own.abs_diff(original) > MAX_OFF {
         return None;
     }
-    let point = (original + OFF_MOST + 1 - own) << 40 | MARK << 32 | u64::from(loaded);
-    let high = own & !MARKED;
-    let near = [high, high - MARKED - 1, high + MARKED + 1];
+    let point = (original + MAX_OFF + 1 - own) << 40 | MARK << 32 | u64::from(loaded);
+    let high = own & !POINT_MASK;
+    let near = [high, high - POINT_MASK - 1, high + POINT_MASK + 1];
     let near = near.map(|high| f64::from_bits(high | point));
     Some(Link {
         bits_per_entry: near.into_iter().find(|value| hashes_of(*value) == hashes)?,
@@ -194,7 +194,7 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
     let missing = filters
         .iter()
         .map(|filter| filter.geometry.cell_bytes - filter.blob.len() as u64);
-    if missing.fold(0, u64::saturating_add) > MOST_MISSING {
+    if missing.fold(0, u64::saturating_add) > MAX_MISSING {
         return false;
     }
     let loaded = current.blob.len();
@@ -203,7 +203,8 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
         .map(|filter| filter.geometry.cell_bytes)
         .max();
     let zeros = longest.and_then(|bytes| memory::zeroed(usize::try_from(bytes).ok()?));
-    let (Some(marked), Some(mut zeros)) = (mark(link, current.geometry.hashes, loaded), zeros)
+    let (Some(marked), Some(mut zeros)) =
+        (encode_mark(link, current.geometry.hashes, loaded), zeros)
     else {
         return false;
     };
@@ -437,7 +438,7 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
     // In a file, this object would be mistaken for one that lacks chunks.
     if stored
         .iter()
-        .any(|stored| marked_in(&stored.link).is_some())
+        .any(|stored| decode_mark(&stored.link).is_some())
     {
         return Err("bits per entry with the mark of a half loaded filter".into());
     }

@@ -47,7 +47,7 @@ pub trait Words: Copy {
         unpacked
     }
     /// Shifts right by up to 64 bits.
-    fn right(self, by: u32) -> Self;
+    fn shift_right(self, by: u32) -> Self;
     /// Subtracts `other`, or returns the word itself where the difference would be negative. Both words are below 2⁶³.
     #[inline(always)]
     fn sub_if_more(self, other: Self) -> Self {
@@ -180,7 +180,7 @@ impl Words for u64 {
         self.rotate_left(BY.unsigned_abs())
     }
     #[inline(always)]
-    fn right(self, by: u32) -> Self {
+    fn shift_right(self, by: u32) -> Self {
         self.checked_shr(by).unwrap_or(0)
     }
     #[inline(always)]

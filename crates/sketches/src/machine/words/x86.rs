@@ -101,7 +101,7 @@ impl Words for Eight {
         native!(_mm512_storeu_si512(words.as_mut_ptr().cast(), self.0));
     }
     #[inline(always)]
-    fn right(self, by: u32) -> Self {
+    fn shift_right(self, by: u32) -> Self {
         Self(native!(_mm512_srl_epi64(
             self.0,
             _mm_cvtsi64_si128(by.into())
@@ -210,7 +210,7 @@ impl Words for Four {
         })
     }
     #[inline(always)]
-    fn right(self, by: u32) -> Self {
+    fn shift_right(self, by: u32) -> Self {
         Self(native!(_mm256_srl_epi64(
             self.0,
             _mm_cvtsi64_si128(by.into())
