@@ -4,9 +4,9 @@
 //! first words that are in use, and in full only if all of these match. Full comparisons in vain may read half as many
 //! bytes as all sources have, and no more. That bounds the work if filters were crafted to differ only elsewhere. Once
 //! it is spent, a filter is compared with a few others: one whose cells have the same hash, the one with most room,
-//! and those added last, one of which contains the filter if it was merged before. A filter that is not found counts
-//! as not held, and is merged into another or stacked. Then the union takes more memory than necessary, but holds the
-//! same items.
+//! and those added last. If the filter was merged before, one of the last contains it. A filter that is not found
+//! counts as not held, and is merged into another or stacked. Then the union takes more memory than necessary, but
+//! holds the same items.
 
 use std::collections::{BinaryHeap, HashMap, TryReserveError};
 
