@@ -1,25 +1,25 @@
-//! Fields to read and to write, one after another: in an RDB stream, or in bytes.
+//! Reading and writing fields in sequence, in an RDB stream or in bytes.
 //!
-//! Nothing is allocated for a claimed size, only for bytes that are there.
+//! Memory is allocated only for bytes that are present, never for a claimed size.
 
 use std::borrow::Cow;
 
 use crate::machine::memory;
 
-/// The most bytes of a chunk that is written; one that is loaded may have any size. The protocol allows
-/// 16 MiB: copying so much into a reply would keep the server from everything else for 8 ms.
+/// The largest chunk written, in bytes. A loaded chunk may have any size. The protocol allows 16 MiB, but copying that
+/// into a reply would block the server for 8 ms.
 pub const CHUNK_BYTES: usize = 4 << 20;
 
-/// Why bytes can't be decoded.
+/// The reason that bytes can't be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
-    /// Written in a newer form than this program knows.
+    /// The bytes have a newer form than this program supports.
     UnsupportedVersion,
-    /// The bytes end before the object does, or the stream failed.
+    /// The bytes end before the object is complete, or the stream failed.
     Truncated,
-    /// Something in them is invalid, in words for a log.
+    /// The bytes are invalid. The text says why, for a log.
     Malformed(&'static str),
-    /// There is no memory for the object.
+    /// The object can't be allocated.
     NoMemory,
 }
 
@@ -42,27 +42,27 @@ impl From<&'static str> for DecodeError {
     }
 }
 
-/// A stream of fields to read from. Every method fails with [`DecodeError::Truncated`] where
-/// the stream has ended or holds a field of another kind.
+/// A stream of fields to read. Every method fails with [`DecodeError::Truncated`] if the stream has ended or its next
+/// field has another type.
 pub trait RdbRead {
-    /// The next unsigned integer.
+    /// Reads the next unsigned integer.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`]
     fn uint(&mut self) -> Result<u64, DecodeError>;
-    /// The next double.
+    /// Reads the next double.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`]
     fn double(&mut self) -> Result<f64, DecodeError>;
-    /// The next string.
+    /// Reads the next string.
     ///
     /// # Errors
     /// [`DecodeError::Truncated`]
     fn bytes(&mut self) -> Result<Vec<u8>, DecodeError>;
 }
 
-/// A stream of fields to write to.
+/// A stream of fields to write.
 pub trait RdbWrite {
     /// Writes an unsigned integer.
     fn uint(&mut self, value: u64);
@@ -70,11 +70,11 @@ pub trait RdbWrite {
     fn double(&mut self, value: f64);
     /// Writes a string.
     fn bytes(&mut self, value: &[u8]);
-    /// Writes a filter as a string: its header and its cells. `blob` returns both, or `None` if there is no memory for a
-    /// copy; `header` is the header alone.
+    /// Writes a filter as a string: its header and its cells. `blob` returns both, or `None` if a copy can't be
+    /// allocated; `header` is the header alone.
     ///
     /// # Panics
-    /// There is no memory for a copy: a server's callbacks cannot fail, and half a value must not be stored.
+    /// If a copy can't be allocated: a server's callbacks cannot fail, and half a value must not be stored.
     fn filter<'b>(&mut self, _header: &[u8], blob: impl FnOnce() -> Option<Cow<'b, [u8]>>) {
         self.bytes(&blob().expect("no memory to write an interleaved filter"));
     }
@@ -87,11 +87,11 @@ pub fn push<T>(to: &mut Vec<T>, value: T) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Bytes written one after another; none, once there was no memory for some of them.
-pub struct Written(Option<Vec<u8>>);
+/// A byte buffer. `None` once an allocation failed.
+pub struct Buffer(Option<Vec<u8>>);
 
-impl Written {
-    /// Begins with no bytes.
+impl Buffer {
+    /// Creates an empty buffer.
     pub const fn new() -> Self {
         Self(Some(Vec::new()))
     }
@@ -107,29 +107,29 @@ impl Written {
         }
     }
 
-    /// Gives up what was written, as if there was no memory for it.
+    /// Discards the bytes, as if an allocation failed.
     pub fn fail(&mut self) {
         self.0 = None;
     }
 
-    /// Returns all the bytes, or `None` if there was no memory for them.
+    /// Returns all bytes, or `None` if an allocation failed.
     pub fn end(self) -> Option<Vec<u8>> {
         self.0
     }
 }
 
-/// Bytes not yet read.
+/// The bytes not read yet.
 pub struct Cursor<'b>(pub &'b [u8]);
 
 impl<'b> Cursor<'b> {
-    /// The next bytes, this many.
+    /// Reads the next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (array, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
         self.0 = rest;
         Ok(*array)
     }
 
-    /// Requires that nothing is left.
+    /// Checks that no bytes are left.
     pub fn end(&self) -> Result<(), DecodeError> {
         if self.0.is_empty() {
             Ok(())

@@ -1,13 +1,13 @@
-//! Values of `RedisBloom`'s sketches, carried as they came: nothing reads what they mean.
+//! `RedisBloom`'s sketches as opaque values: stored and written back, never interpreted.
 //!
 //! | type | fields of encoding version 0 |
 //! |---|---|
-//! | `CMSk-TYPE` | width, depth, count; counters of four bytes, width · depth of them |
-//! | `TopK-TYPE` | k, width, depth, decay (a double); cells of eight bytes, width · depth of them; k entries of 24 bytes; k items, each with a zero byte at its end |
-//! | `TDIS-TYPE` | compression, lowest, highest (doubles); capacity, merged nodes, unmerged nodes, compressions; weight of the merged and of the unmerged (doubles); of each merged node its mean, then of each its weight (doubles) |
+//! | `CMSk-TYPE` | width, depth, count; width · depth counters of four bytes |
+//! | `TopK-TYPE` | k, width, depth, decay (a double); width · depth cells of eight bytes; k entries of 24 bytes; k items, each with a zero byte at its end |
+//! | `TDIS-TYPE` | compression, lowest, highest (doubles); capacity, merged nodes, unmerged nodes, compressions; weight of the merged nodes, weight of the unmerged nodes (doubles); the means of all merged nodes, then their weights (doubles) |
 //!
 //! An entry of `TopK-TYPE` has the length of its item, and eight bytes that were an address in the process that wrote
-//! it. Neither is looked at.
+//! it. Both are ignored.
 
 use std::ffi::CStr;
 
@@ -17,7 +17,7 @@ use crate::machine::memory::{self, Relocate};
 
 use crate::bytes::{DecodeError, RdbRead, RdbWrite, push};
 
-/// Which of the types a value has.
+/// The type of a sketch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sketch {
     /// A count-min sketch.
@@ -29,13 +29,13 @@ pub enum Sketch {
 }
 
 impl Sketch {
-    /// All of them.
+    /// All types.
     pub const ALL: [Self; 3] = [Self::CountMin, Self::TopK, Self::TDigest];
 
     /// The encoding version in RDB.
     pub const RDB_VERSION: i32 = 0;
 
-    /// The name of the type in a server.
+    /// Returns the name of the type in a server.
     pub const fn type_name(self) -> &'static CStr {
         match self {
             Self::CountMin => c"CMSk-TYPE",
@@ -44,7 +44,8 @@ impl Sketch {
         }
     }
 
-    /// What stands for the type in RDB: six bits for each letter of its name, ten for the encoding version.
+    /// Returns the number that stands for the type in RDB: six bits for each letter of its name, ten for the encoding
+    /// version.
     fn type_id(self) -> u64 {
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -54,16 +55,16 @@ impl Sketch {
     }
 }
 
-/// Appends what ends a payload of the server's DUMP: the version of RDB that it is of, and a checksum.
+/// Appends the footer of a DUMP payload: the RDB version, and a checksum of all before.
 pub fn dump_footer(payload: &mut Vec<u8>, rdb_version: u16) {
     static CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
     payload.extend(rdb_version.to_le_bytes());
     payload.extend(CHECKSUM.checksum(payload).to_le_bytes());
 }
 
-/// Goes over the fields of a value, one after another, and sees that they are those of such a value. No size that
-/// they claim is trusted: each string has to be there first.
-fn go_over(sketch: Sketch, fields: &mut impl Fields) -> Result<(), DecodeError> {
+/// Visits the fields of a value in order, and checks that they are those of its type. Claimed sizes are not trusted:
+/// each string is read before its length is compared.
+fn visit(sketch: Sketch, fields: &mut impl Fields) -> Result<(), DecodeError> {
     match sketch {
         Sketch::CountMin => {
             let (width, depth) = (fields.uint()?, fields.uint()?);
@@ -96,7 +97,7 @@ fn go_over(sketch: Sketch, fields: &mut impl Fields) -> Result<(), DecodeError> 
         }
         Sketch::TDigest => {
             let compression = fields.double()?;
-            // Beyond this a capacity would not fit.
+            // The capacity is computed from this, and must fit.
             if !(1.0..=f64::from(1_u32 << 31)).contains(&compression) {
                 return Err("compression out of range".into());
             }
@@ -114,7 +115,7 @@ fn go_over(sketch: Sketch, fields: &mut impl Fields) -> Result<(), DecodeError> 
                 return Err("nodes above the capacity".into());
             }
             let _compressions = fields.uint()?;
-            // The weight of all that is merged, and of what is not; then a mean and a weight of each node.
+            // The weights of merged and of unmerged nodes, then a mean and a weight for each merged node.
             for _ in 0..2 + 2 * merged {
                 fields.double()?;
             }
@@ -134,22 +135,22 @@ fn require_length(string: &[u8], factors: &[u64]) -> Result<(), DecodeError> {
     }
 }
 
-/// Fields in the order in which they stand.
+/// The fields of a value in order, while it is read or written.
 trait Fields {
     fn uint(&mut self) -> Result<u64, DecodeError>;
     fn double(&mut self) -> Result<f64, DecodeError>;
     fn string(&mut self) -> Result<&[u8], DecodeError>;
 }
 
-/// A value of a sketch.
+/// An opaque sketch.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Carried {
     sketch: Sketch,
-    /// The integers and doubles in their order, eight bytes each.
+    /// The integers and doubles in order, eight bytes each.
     numbers: Box<[u8]>,
-    /// The strings in their order.
+    /// The strings in order.
     strings: Box<[Box<[u8]>]>,
-    /// Their bytes.
+    /// Total length of the strings in bytes.
     string_bytes: u64,
 }
 
@@ -159,12 +160,12 @@ impl Carried {
     /// # Errors
     /// Any [`DecodeError`].
     pub fn read(sketch: Sketch, from: &mut impl RdbRead) -> Result<Self, DecodeError> {
-        let mut kept = Keeping {
+        let mut kept = Reader {
             from,
             numbers: Vec::new(),
             strings: Vec::new(),
         };
-        go_over(sketch, &mut kept)?;
+        visit(sketch, &mut kept)?;
         Ok(Self {
             sketch,
             numbers: memory::boxed(kept.numbers).ok_or(DecodeError::NoMemory)?,
@@ -173,19 +174,19 @@ impl Carried {
         })
     }
 
-    /// Writes the fields as they were read.
+    /// Writes the fields back in their order.
     pub fn write(&self, to: &mut impl RdbWrite) {
-        let mut kept = Writing {
+        let mut kept = Writer {
             to,
             numbers: self.numbers.as_chunks().0.iter(),
             strings: self.strings.iter(),
         };
-        let written = go_over(self.sketch, &mut kept);
+        let written = visit(self.sketch, &mut kept);
         debug_assert_eq!(written, Ok(()), "the same fields were read");
     }
 
-    /// What RESTORE takes, in a form that any server reads from Redis 5 on. It goes into a log that cannot do without
-    /// it, so the program ends if there is no memory for it.
+    /// Returns a payload for RESTORE, in a form that every server from Redis 5 on reads. A log depends on it, so the
+    /// program aborts if allocation fails.
     pub fn payload(&self) -> Vec<u8> {
         const MODULE_VALUE: u8 = 7;
         const END_OF_VALUE: u8 = 0;
@@ -199,26 +200,25 @@ impl Carried {
         bytes
     }
 
-    /// Which type the value has.
+    /// Returns the type of the sketch.
     pub const fn sketch(&self) -> Sketch {
         self.sketch
     }
 
-    /// All that it is made of, without its lengths: first the numbers, then each string.
+    /// Returns the contents without lengths: first the numbers, then each string.
     pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
         let strings = self.strings.iter().map(|string| &**string);
         std::iter::once(&*self.numbers).chain(strings)
     }
 
-    /// The sum of its allocations in bytes, without itself.
+    /// Returns the sum of the sketch's allocations in bytes, without `self`.
     pub fn memory_bytes(&self) -> u64 {
         (self.numbers.len() + size_of_val(&*self.strings)) as u64 + self.string_bytes
     }
 
-    /// A copy in memory of its own, or `None` where there is none.
+    /// Copies the sketch, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
-        let mut strings = Vec::new();
-        strings.try_reserve_exact(self.strings.len()).ok()?;
+        let mut strings = memory::reserved(self.strings.len())?;
         for string in &self.strings {
             strings.push(memory::copied(string)?);
         }
@@ -229,8 +229,8 @@ impl Carried {
         })
     }
 
-    /// Has its parts moved, from the one with this number on. Returns the number of the next one, if `by` has had
-    /// enough.
+    /// Moves the parts, starting with number `begin`. Returns the number of the next part if `by` stops before the
+    /// end.
     pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
         let parts = std::iter::once(&mut self.numbers).chain(&mut self.strings);
         for (number, part) in parts.enumerate().skip(begin) {
@@ -243,14 +243,14 @@ impl Carried {
     }
 }
 
-/// Fields as they are read, and kept.
-struct Keeping<'r, R> {
+/// Fields that are read and kept.
+struct Reader<'r, R> {
     from: &'r mut R,
     numbers: Vec<u8>,
     strings: Vec<Box<[u8]>>,
 }
 
-impl<R> Keeping<'_, R> {
+impl<R> Reader<'_, R> {
     fn keep(&mut self, number: [u8; 8]) -> Result<(), DecodeError> {
         let room = self.numbers.try_reserve(number.len());
         room.map_err(|_| DecodeError::NoMemory)?;
@@ -259,7 +259,7 @@ impl<R> Keeping<'_, R> {
     }
 }
 
-impl<R: RdbRead> Fields for Keeping<'_, R> {
+impl<R: RdbRead> Fields for Reader<'_, R> {
     fn uint(&mut self) -> Result<u64, DecodeError> {
         let value = self.from.uint()?;
         self.keep(value.to_le_bytes())?;
@@ -279,14 +279,14 @@ impl<R: RdbRead> Fields for Keeping<'_, R> {
     }
 }
 
-/// Fields that were kept, as they are written.
-struct Writing<'c, W> {
+/// Kept fields that are written.
+struct Writer<'c, W> {
     to: &'c mut W,
     numbers: std::slice::Iter<'c, [u8; 8]>,
     strings: std::slice::Iter<'c, Box<[u8]>>,
 }
 
-impl<W: RdbWrite> Fields for Writing<'_, W> {
+impl<W: RdbWrite> Fields for Writer<'_, W> {
     fn uint(&mut self) -> Result<u64, DecodeError> {
         let bytes = self.numbers.next().ok_or(DecodeError::Truncated)?;
         let value = u64::from_le_bytes(*bytes);
@@ -308,11 +308,11 @@ impl<W: RdbWrite> Fields for Writing<'_, W> {
     }
 }
 
-/// Fields as the server itself writes those of a module's value.
+/// Writes fields the way the server writes those of a module's value.
 struct Payload(Vec<u8>);
 
 impl Payload {
-    /// A number as RDB has lengths: in as few bytes as it needs, the highest first.
+    /// Appends a number in RDB's encoding of lengths: in as few bytes as possible, big endian.
     fn length(&mut self, value: u64) {
         match value {
             0..0x40 => self.0.push(value.to_le_bytes()[0]),

@@ -1,12 +1,12 @@
-//! What keys of the module valkeybloom hold, and the bytes that they are stored as: Bloom filters, cuckoo filters, and
-//! sketches that are carried unread. It needs no server, so programs can load a dump and query or fill it in memory.
+//! The values that keys of the module valkeybloom hold, and their stored bytes: Bloom filters, cuckoo filters, and
+//! opaque sketches. The crate needs no server: a program can load a dump, then query and fill the filter in memory.
 //!
-//! There is no clock, randomness, I/O or global state here: times, seeds, limits and defaults are arguments, so that
-//! the same calls set the same bits everywhere. (The one exception is the width of SIMD words, which is chosen by
-//! measurement and changes no result.)
+//! There is no clock, randomness, I/O or global state here. Times, seeds, limits and defaults are arguments, so the
+//! same calls set the same bits everywhere. (One exception: the width of SIMD words is chosen by measurement. It
+//! changes no result.)
 //!
-//! Each family has a module of its own, with its stored forms: [`bloom`], [`cuckoo`], [`carried`]. They stand on
-//! hashes, cursors over bytes, checked arithmetic and SIMD words, which all families share.
+//! Each family is a module with its stored forms: [`bloom`], [`cuckoo`], [`carried`]. All families share the hashes,
+//! byte cursors, checked arithmetic and SIMD words.
 
 #![deny(unsafe_code)]
 

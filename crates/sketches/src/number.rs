@@ -1,7 +1,6 @@
-//! Numbers that other floors agree on: fractions, powers, sums that can't overflow, and how large they
-//! may become.
+//! Arithmetic that the other layers share: fractions, powers, checked sums, and the largest capacity.
 
-/// The largest capacity of an object, all filters together, and the most bytes that its filters may take.
+/// The largest total capacity of an object, and the largest total size of its filters in bytes.
 pub const MAX_CAPACITY: u64 = i64::MAX as u64;
 
 /// A number strictly between 0 and 1: an error rate, or a tightening ratio.
@@ -9,10 +8,10 @@ pub const MAX_CAPACITY: u64 = i64::MAX as u64;
 pub struct Fraction(f64);
 
 impl Fraction {
-    /// 0.5.
+    /// The fraction 0.5.
     pub const HALF: Self = Self(0.5);
 
-    /// The number, or `None` if it does not lie strictly between 0 and 1 (NaN does not).
+    /// Returns the fraction, or `None` if the number is not strictly between 0 and 1 (NaN is not).
     pub const fn new(value: f64) -> Option<Self> {
         if 0.0 < value && value < 1.0 {
             Some(Self(value))
@@ -21,14 +20,14 @@ impl Fraction {
         }
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> f64 {
         self.0
     }
 }
 
-/// `base` to the power of `exponent`, by squaring. `f64::powf` may differ between machines, and then a
-/// replica's filters would.
+/// Returns `base` to the power of `exponent`, by squaring. `f64::powf` may differ between machines, and then a
+/// replica's filters would differ too.
 pub fn power(mut base: f64, mut exponent: u64) -> f64 {
     let mut result = 1.0;
     while exponent > 0 && result > 0.0 {
@@ -41,38 +40,39 @@ pub fn power(mut base: f64, mut exponent: u64) -> f64 {
     result
 }
 
-/// `e` to the power of a number: the same on every processor, as the C library's is not.
+/// Returns `e` to the power of a number. Unlike the C library's, the result is the same on every processor.
 pub fn exp(exponent: f64) -> f64 {
     libm::exp(exponent)
 }
 
-/// `e` to the power of a number, less 1: the same on every processor.
+/// Returns `e` to the power of a number, minus 1. The result is the same on every processor.
 pub fn expm1(exponent: f64) -> f64 {
     libm::expm1(exponent)
 }
 
-/// The natural logarithm of 1 and a number: the same on every processor.
+/// Returns the natural logarithm of 1 plus a number. The result is the same on every processor.
 pub fn ln_1p(number: f64) -> f64 {
     libm::log1p(number)
 }
 
-/// The natural logarithm of a number: the same on every processor, as the C library's is not.
+/// Returns the natural logarithm of a number. Unlike the C library's, the result is the same on every processor.
 pub fn ln(number: f64) -> f64 {
     libm::log(number)
 }
 
-/// The natural logarithm of a positive number, rounded correctly. Other programs size their filters by their C
-/// library's, which is nearly always that. It is the sum `2·(s + s³/3 + s⁵/5 + …)` with `s = (m−1)/(m+1)`, for
-/// the number `m·2ᵉ`, in pairs of doubles, plus `e·ln 2`.
+/// Returns the natural logarithm of a positive number, correctly rounded. Other programs size their filters with their
+/// C library's logarithm, which is nearly always correctly rounded.
+///
+/// For the number `m·2ᵉ` and `s = (m−1)/(m+1)`, this computes `2·(s + s³/3 + s⁵/5 + …) + e·ln 2` in double-doubles.
 #[allow(clippy::cast_precision_loss, reason = "an exponent is small")]
 pub fn rounded_ln(number: f64) -> f64 {
-    // ln 2, and what its double lacks.
-    const LN_2: Pair = Pair(std::f64::consts::LN_2, 2.319_046_813_846_299_6e-17);
-    // As many terms as tell two pairs apart, for the largest `s`.
-    const ODD_RECIPROCALS: [Pair; 22] = {
-        let (mut reciprocals, mut index, mut odd) = ([Pair(1.0, 0.0); 22], 0, 1.0);
+    // ln 2 as a double, and the rest.
+    const LN_2: DoubleDouble = DoubleDouble(std::f64::consts::LN_2, 2.319_046_813_846_299_6e-17);
+    // For the largest `s`, further terms don't change a double-double.
+    const ODD_RECIPROCALS: [DoubleDouble; 22] = {
+        let (mut reciprocals, mut index, mut odd) = ([DoubleDouble(1.0, 0.0); 22], 0, 1.0);
         while index < reciprocals.len() {
-            reciprocals[index] = Pair(1.0, 0.0).over(Pair(odd, 0.0));
+            reciprocals[index] = DoubleDouble(1.0, 0.0).over(DoubleDouble(odd, 0.0));
             (index, odd) = (index + 1, odd + 2.0);
         }
         reciprocals
@@ -88,38 +88,39 @@ pub fn rounded_ln(number: f64) -> f64 {
     if m > std::f64::consts::SQRT_2 {
         (m, exponent) = (m / 2.0, exponent + 1.0);
     }
-    let s = Pair(m - 1.0, 0.0).over(Pair::sum(m, 1.0));
+    let s = DoubleDouble(m - 1.0, 0.0).over(DoubleDouble::sum(m, 1.0));
     let square = s.times(s);
-    let mut sum = Pair(0.0, 0.0);
+    let mut sum = DoubleDouble(0.0, 0.0);
     for reciprocal in ODD_RECIPROCALS.into_iter().rev() {
         sum = sum.times(square).plus(reciprocal);
     }
-    let of_m = s.times(sum).times(Pair(2.0, 0.0));
-    let Pair(high, low) = LN_2.times(Pair(exponent, 0.0)).plus(of_m);
+    let of_m = s.times(sum).times(DoubleDouble(2.0, 0.0));
+    let DoubleDouble(high, low) = LN_2.times(DoubleDouble(exponent, 0.0)).plus(of_m);
     high + low
 }
 
-/// The sum of two doubles, of which the second is what the first lacks.
+/// An unevaluated sum of two doubles, for twice the precision. The second is the rounding error of the first.
 #[derive(Clone, Copy)]
-struct Pair(f64, f64);
+struct DoubleDouble(f64, f64);
 
-impl Pair {
-    /// A sum of two doubles, exactly (Knuth 1969).
+impl DoubleDouble {
+    /// Returns the exact sum of two doubles (Knuth 1969).
     const fn sum(one: f64, other: f64) -> Self {
         let sum = one + other;
         let of_other = sum - one;
         Self(sum, (one - (sum - of_other)) + (other - of_other))
     }
 
-    /// A product of two doubles, exactly (Dekker 1971). A fused operation would be one on some processors only.
+    /// Returns the exact product of two doubles (Dekker 1971). A fused multiply-add is a single instruction on some
+    /// processors only.
     const fn product(one: f64, other: f64) -> Self {
-        let (Self(a, b), Self(c, d)) = (Self::halves(one), Self::halves(other));
+        let (Self(a, b), Self(c, d)) = (Self::split(one), Self::split(other));
         let product = one * other;
         Self(product, ((a * c - product) + a * d + b * c) + b * d)
     }
 
-    /// A double as the sum of two with half as many digits, exactly (Veltkamp 1968).
-    const fn halves(number: f64) -> Self {
+    /// Splits a double into two with half as many digits, exactly (Veltkamp 1968).
+    const fn split(number: f64) -> Self {
         let high = 134_217_729.0 * number;
         let high = high - (high - number);
         Self(high, number - high)
@@ -144,23 +145,23 @@ impl Pair {
     }
 }
 
-/// The logarithm of a number to base 2: the same on every processor.
+/// Returns the logarithm of a number to base 2. The result is the same on every processor.
 pub fn log2(number: f64) -> f64 {
     libm::log2(number)
 }
 
-/// The probability that any of several independent events happens, of these probabilities.
+/// Returns the probability that at least one of several independent events happens, given their probabilities.
 pub fn either(events: impl Iterator<Item = f64>) -> f64 {
     events.fold(0.0, |any, event| any + event * (1.0 - any))
 }
 
-/// A whole number, rounded.
+/// Converts an integer to the nearest double.
 #[allow(clippy::cast_precision_loss, reason = "an estimate needs no more")]
 pub const fn to_double(number: u64) -> f64 {
     number as f64
 }
 
-/// A number without its fraction, from 0 to the largest.
+/// Truncates a number to an integer. Numbers out of range become 0 or `u64::MAX`.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -170,19 +171,19 @@ pub const fn to_whole(number: f64) -> u64 {
     number as u64
 }
 
-/// Sums over filters, none of which passes [`MAX_CAPACITY`].
+/// Sums over filters. None exceeds [`MAX_CAPACITY`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Sum of the filters' capacities.
     pub capacity: u64,
     /// Number of items in the filters.
     pub items: u64,
-    /// Bytes of the filters.
+    /// Size of the filters in bytes.
     pub bytes: u64,
 }
 
 impl Sums {
-    /// Adds a filter.
+    /// Adds a filter, or fails if a sum would exceed [`MAX_CAPACITY`].
     pub fn add(&mut self, capacity: u64, items: u64, bytes: u64) -> Result<(), &'static str> {
         let add = |sum: u64, more: u64| {
             let total = sum.checked_add(more).filter(|sum| *sum <= MAX_CAPACITY);

@@ -1,8 +1,9 @@
-//! The core: Bloom objects, and the bytes that they are read from and written to.
+//! Bloom filters that scale, expire or count, and their stored bytes.
 //!
-//! An *object* is a stack of *filters* that acts as one scalable Bloom filter. An item is hashed
-//! once, into a *probe*, which is then looked up in every filter; the newest filter takes new items
-//! until it reaches its capacity, and then a larger one with a tighter rate is stacked on it.
+//! An *object* is a stack of *filters* that acts as one scalable Bloom filter. An item is hashed once, into a *probe*,
+//! which is looked up in every filter. A filter *claims* an item if all of the item's cells, bits or counters, are in
+//! use: the item was added, or is a false positive. The newest filter takes new items until it reaches its capacity;
+//! then a larger one with a tighter rate is stacked on it.
 //!
 //! ```text
 //!   item ──Hasher──▶ Probe ──▶ filter n−1 (newest, takes the adds)     capacity c·xⁿ⁻¹, rate pₙ₋₁
@@ -10,12 +11,13 @@
 //!                         ──▶ filter 0                                 capacity c,      rate p₀
 //! ```
 //!
-//! Bytes from outside are decoded in [`dump`], [`chunks`] and [`rdb`], and become an object in one constructor that checks.
+//! Bytes from outside are decoded in [`dump`], [`chunks`] and [`rdb`]. They become an object in a single constructor,
+//! which checks them.
 //!
-//! The folders are floors, each of which uses only those below it; ARCHITECTURE.md lists them.
+//! The folders are layers: each uses only those below it. ARCHITECTURE.md lists them.
 //!
-//! Credits: Bloom 1970; double hashing, Kirsch and Mitzenmacher 2006; scalable filters, Almeida,
-//! Baquero, Preguiça and Hutchison 2007; the blob's form, Frank Denis' `bloomfilter` crate.
+//! Credits: Bloom 1970; double hashing, Kirsch and Mitzenmacher 2006; scalable filters, Almeida, Baquero, Preguiça and
+//! Hutchison 2007; the form of the blob, Frank Denis' `bloomfilter` crate.
 
 mod filter;
 mod law;

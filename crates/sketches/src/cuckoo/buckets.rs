@@ -1,31 +1,31 @@
-//! One filter: an array of buckets, each of some slots of one byte. A slot is empty, 0, or holds a fingerprint.
+//! A single filter: an array of buckets of one-byte slots. A slot holds a fingerprint, or 0 if it is empty.
 
 use crate::machine::{memory, work};
 
 use super::place::{Place, Places, other_bucket};
 
-/// From this size on memory is prefetched: smaller filters stay in the processor's caches.
+/// Filters of at least this size are prefetched. Smaller ones stay in the processor's caches.
 const LARGE_BYTES: usize = 1 << 20;
 
-/// There is no memory for a filter's slots.
+/// The error that a filter's slots can't be allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
-/// One filter.
+/// A filter of an object.
 #[derive(Debug)]
 pub struct Buckets {
-    /// Slot *j* of bucket *b* is at *b*·*s* + *j*, for *s* slots a bucket. None at all, while all are empty and
-    /// nobody has needed memory for them.
+    /// Slot *j* of bucket *b* is at *b*·*s* + *j*, for *s* slots per bucket. The array is empty while all slots are,
+    /// until they need memory.
     slots: Box<[u8]>,
-    /// The number of buckets, a power of two, less 1.
+    /// The number of buckets, a power of two, minus 1.
     mask: u64,
-    /// Slots that are not empty.
+    /// Number of slots that hold a fingerprint.
     occupied: u64,
     bucket_size: u8,
 }
 
 impl Buckets {
-    /// So many empty buckets, a power of two, which take no memory yet.
+    /// Creates empty buckets that take no memory yet. Their number is a power of two.
     pub(super) fn unallocated(buckets: u64, bucket_size: u8) -> Self {
         debug_assert!(buckets.is_power_of_two());
         Self {
@@ -36,7 +36,8 @@ impl Buckets {
         }
     }
 
-    /// The buckets that these slots are; none, if they are all empty. Returns `None` if they are not as many.
+    /// Creates the filter of these slots, or of empty ones without memory if `slots` is empty. Returns `None` if the
+    /// number of slots is wrong.
     pub(super) fn from_slots(slots: Box<[u8]>, buckets: u64, bucket_size: u8) -> Option<Self> {
         let mut filter = Self::unallocated(buckets, bucket_size);
         (slots.is_empty() || slots.len() as u64 == filter.size()).then(|| {
@@ -46,17 +47,17 @@ impl Buckets {
         })
     }
 
-    /// Number of slots, which is the size in bytes whether or not they take memory.
+    /// Returns the number of slots: the size in bytes, whether or not they take memory.
     pub const fn size(&self) -> u64 {
         (self.mask + 1) * self.bucket_size as u64
     }
 
-    /// Number of buckets.
+    /// Returns the number of buckets.
     pub const fn buckets(&self) -> u64 {
         self.mask + 1
     }
 
-    /// Slots that hold a fingerprint.
+    /// Returns the number of slots that hold a fingerprint.
     pub const fn occupied(&self) -> u64 {
         self.occupied
     }
@@ -69,12 +70,12 @@ impl Buckets {
         self.empty_slots() == 0
     }
 
-    /// The slots; none, if they are all empty and take no memory.
+    /// Returns the slots, or no slots if all are empty and take no memory.
     pub fn slots(&self) -> &[u8] {
         &self.slots
     }
 
-    /// Takes memory for the slots, unless they have it.
+    /// Allocates the slots, unless they have memory.
     #[inline]
     pub(super) fn allocate(&mut self) -> Result<(), NoMemory> {
         if self.slots.is_empty() {
@@ -84,7 +85,7 @@ impl Buckets {
         Ok(())
     }
 
-    /// Asks for the memory of both buckets of the places whose bits are set.
+    /// Prefetches both buckets of the places whose bits are set, if the filter is large.
     #[inline]
     pub(super) fn prefetch_each(&self, places: &Places, wanted: u64) {
         if self.slots.len() >= LARGE_BYTES {
@@ -92,7 +93,7 @@ impl Buckets {
         }
     }
 
-    /// Asks for the memory of both buckets of a place.
+    /// Prefetches both buckets of a place.
     #[inline]
     pub(super) fn prefetch(&self, place: Place) {
         for bucket in [place.first, place.second] {
@@ -102,14 +103,14 @@ impl Buckets {
         }
     }
 
-    /// Where a bucket begins. Whatever is allocated fits a `usize`.
+    /// Returns the index of a bucket's first slot. It fits a `usize`, as allocated slots do.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "so it is said above")]
+    #[allow(clippy::cast_possible_truncation, reason = "an index of an allocation")]
     const fn start(&self, bucket: u64) -> usize {
         (bucket & self.mask) as usize * self.bucket_size as usize
     }
 
-    /// The slots of a bucket; none, if they take no memory.
+    /// Returns the slots of a bucket, or no slots if they take no memory.
     #[inline]
     pub(super) fn bucket(&self, bucket: u64) -> &[u8] {
         let start = self.start(bucket);
@@ -117,7 +118,7 @@ impl Buckets {
         self.slots.get(start..end).unwrap_or_default()
     }
 
-    /// Whether a bucket has no empty slot.
+    /// Returns whether a bucket has no empty slot.
     #[inline]
     pub(super) fn is_bucket_full(&self, bucket: u64) -> bool {
         match self.bucket_size {
@@ -143,7 +144,7 @@ impl Buckets {
         self.slots.get_mut(start..end).unwrap_or_default()
     }
 
-    /// Whether one of the two buckets holds the fingerprint.
+    /// Returns whether one of the two buckets holds the fingerprint.
     #[inline]
     pub(super) fn contains(&self, place: Place) -> bool {
         work::steps(2);
@@ -155,7 +156,7 @@ impl Buckets {
         }
     }
 
-    /// Of which of these places, those whose bits are set, it is so.
+    /// Returns the mask of the `wanted` places whose fingerprints are in one of their buckets.
     #[inline]
     pub(super) fn contains_each(&self, places: &Places, wanted: u64) -> u64 {
         if self.occupied == 0 {
@@ -177,12 +178,13 @@ impl Buckets {
     #[inline]
     fn one_holds(&self, place: Place) -> bool {
         let mut buckets = [place.first, place.second].into_iter();
-        // Without a branch for each slot the compiler compares many at once.
+        // Without a branch per slot, the compiler vectorizes the comparison.
         let holds = |held: u8, slot: &u8| held | u8::from(*slot == place.fingerprint);
         buckets.any(|bucket| self.bucket(bucket).iter().fold(0, holds) != 0)
     }
 
-    /// The same for buckets of a fixed size: without a branch between them, neither waits for the other.
+    /// Returns whether one of two buckets of a fixed size holds the fingerprint. Without a branch between the two,
+    /// both are loaded in parallel.
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "as in `start`")]
     fn either_holds<const SIZE: usize>(&self, place: Place) -> bool {
@@ -195,8 +197,8 @@ impl Buckets {
         holds(place.first) | holds(place.second) != 0
     }
 
-    /// Slots with the fingerprint in the first bucket, and those in the second; all of them twice where the two
-    /// are one.
+    /// Returns the number of slots with the fingerprint in both buckets. If the two are the same bucket, each slot
+    /// counts twice.
     pub(super) fn count(&self, place: Place) -> u64 {
         work::steps(2);
         let of = |bucket| {
@@ -209,7 +211,7 @@ impl Buckets {
     }
 
     /// Puts the fingerprint into the first empty slot of its first bucket, or else of its second. Returns whether
-    /// there was one.
+    /// there was an empty slot.
     #[inline]
     pub(super) fn put(&mut self, place: Place) -> Result<bool, NoMemory> {
         if self.is_full() {
@@ -220,10 +222,10 @@ impl Buckets {
         Ok(self.fill(place.first, place.fingerprint) || self.fill(place.second, place.fingerprint))
     }
 
-    /// Puts a fingerprint into the first empty slot of a bucket, if there is one.
+    /// Puts a fingerprint into the first empty slot of a bucket. Returns whether there was an empty slot.
     #[inline]
     fn fill(&mut self, bucket: u64, fingerprint: u8) -> bool {
-        // Quicker than slot by slot in a large bucket that is full.
+        // In a large bucket that is full, this is faster than a search slot by slot.
         if self.bucket_size >= 16 && self.is_bucket_full(bucket) {
             return false;
         }
@@ -236,9 +238,9 @@ impl Buckets {
         true
     }
 
-    /// Makes room by moving fingerprints to their other bucket, at most so many one after another, beginning
-    /// in the first bucket of `place`, both of whose buckets are full. Returns the fingerprint that found room, in
-    /// its bucket; without room, nothing has changed.
+    /// Makes room for a fingerprint by moving others to their other bucket: at most `max_iterations`, starting in the
+    /// first bucket of `place`. Both buckets of `place` are full. Returns the last fingerprint moved, in its new
+    /// bucket, or `None` if no room was found and nothing changed.
     pub(super) fn kick(&mut self, place: Place, max_iterations: u16) -> Option<Place> {
         if self.is_full() || self.slots.is_empty() {
             return None;
@@ -254,7 +256,7 @@ impl Buckets {
             }
             slot = (slot + 1) % size;
         }
-        // Each step says where the one before it was.
+        // Undoes the moves: each step gives the bucket of the step before.
         for _ in 0..max_iterations {
             slot = (slot + size - 1) % size;
             bucket = other_bucket(bucket, fingerprint);
@@ -263,8 +265,8 @@ impl Buckets {
         None
     }
 
-    /// Empties the first slot with the fingerprint, in the first bucket or else in the second. Returns whether
-    /// there was one.
+    /// Empties the first slot with the fingerprint, in the first bucket or else in the second. Returns whether there
+    /// was such a slot.
     #[inline]
     pub(super) fn remove(&mut self, place: Place) -> bool {
         work::steps(2);
@@ -285,7 +287,7 @@ impl Buckets {
         self.occupied -= 1;
     }
 
-    /// Writes slots over those from this index on. They must be there. Returns whether a fingerprint was lost.
+    /// Overwrites slots, starting at an index. All of them must exist. Returns whether a fingerprint was lost.
     pub(super) fn write(&mut self, index: usize, slots: &[u8]) -> Result<bool, NoMemory> {
         let occupied = count_occupied(slots);
         if occupied == 0 && self.slots.is_empty() {
@@ -300,31 +302,26 @@ impl Buckets {
         Ok(lost)
     }
 
-    /// A copy in memory of its own.
+    /// Copies the filter.
     pub(super) fn try_clone(&self) -> Result<Self, NoMemory> {
-        let mut copy = Self::unallocated(self.mask + 1, self.bucket_size);
-        copy.occupied = self.occupied;
-        if !self.slots.is_empty() {
-            copy.allocate()?;
-            work::bytes(self.slots.len());
-            copy.slots.copy_from_slice(&self.slots);
-        }
-        Ok(copy)
+        work::bytes(self.slots.len());
+        let slots = memory::copied(&self.slots).ok_or(NoMemory)?;
+        Ok(Self { slots, ..*self })
     }
 
-    /// Has the slots moved to other memory.
+    /// Moves the slots to other memory.
     pub(super) fn relocate(&mut self, to: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
         self.slots = to(std::mem::take(&mut self.slots));
     }
 
-    /// Whether what is known of the slots is so.
+    /// Returns whether the derived numbers match the slots.
     pub(super) fn is_valid(&self) -> bool {
         let all = self.slots.is_empty() || self.slots.len() as u64 == self.size();
         all && self.occupied == count_occupied(&self.slots)
     }
 }
 
-/// Slots that are not empty. In sums of a byte the compiler handles many slots at once.
+/// Counts the slots that are not empty. Sums that fit a byte let the compiler vectorize the count.
 fn count_occupied(slots: &[u8]) -> u64 {
     work::bytes(slots.len());
     let of_chunk = |slots: &[u8]| slots.iter().map(|slot| u8::from(*slot != 0)).sum::<u8>();

@@ -1,9 +1,10 @@
-//! Cuckoo filters: sets of fingerprints, from which items can be removed.
+//! Cuckoo filters: sets of fingerprints that support removal.
 //!
-//! An *object* is a list of *filters*, oldest first, each an array of *buckets* of a few *slots*. An item is
-//! hashed once, into a [`Place`]: a fingerprint of one byte, and two buckets of which either may hold it. The
-//! second bucket follows from the first and the fingerprint, so that a fingerprint can be moved to its other
-//! bucket without its item. Where both are full that makes room, and where it does not the next filter is made.
+//! An *object* is a list of *filters*, oldest first. Each filter is an array of *buckets* of a few *slots*. An item is
+//! hashed once, into a [`Place`]: a fingerprint of one byte, and two buckets. Either bucket may hold the fingerprint,
+//! and the filter *claims* the item if one does. The second bucket follows from the first and the fingerprint, so a
+//! fingerprint can move to its other bucket without its item. If both buckets are full, such moves make room; if they
+//! can't, the next filter is made.
 //!
 //! ```text
 //!   item ──hash──▶ Place ──▶ filter n−1 (newest)   B·eⁿ⁻¹ buckets of s slots
@@ -11,7 +12,7 @@
 //!                        ──▶ filter 0              B buckets
 //! ```
 //!
-//! The stored slots, and so the rules by which they are filled, moved and emptied, are those of `RedisBloom`.
+//! The stored slots are those of `RedisBloom`, and so are the rules for filling, moving and emptying them.
 //!
 //! Credits: Fan, Andersen, Kaminsky and Mitzenmacher 2014.
 
@@ -28,7 +29,7 @@ pub use outline::{Outline, StoredOutline};
 pub use place::Place;
 pub use shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Params, Refusal, Shape, ranges};
 
-use crate::machine::memory::Relocate;
+use crate::machine::memory::{self, Relocate};
 use crate::machine::work;
 
 use place::Places;
@@ -47,27 +48,27 @@ pub struct Cuckoo {
     shape: Shape,
     /// Oldest first, at least one.
     filters: Vec<Buckets>,
-    /// Items that are in, as far as whoever stored it said.
+    /// Number of items. In damaged files it may be wrong.
     items: u64,
     /// Removals since the last compaction.
     deletes: u64,
-    /// Slots of all filters.
+    /// Number of slots of all filters.
     size: u64,
     /// Bytes of the slots that take memory.
     slot_bytes: u64,
-    /// Where filters are many: each that has memory, and is not of the first group, is in there. `None` where they are
-    /// few, or where memory was refused, so that all have to be searched.
+    /// Summaries of the filters after the first group that have memory. `None` if there is only one group, or if an
+    /// allocation failed and all filters have to be searched.
     summaries: Option<Box<Summaries>>,
 }
 
 impl Cuckoo {
-    /// Bytes of an object without its filters.
+    /// Size of an object without its filters, in bytes.
     pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
 
-    /// An empty object of one filter.
+    /// Creates an empty object of one filter.
     ///
     /// # Errors
-    /// Why the limits, or the memory there is, do not admit it.
+    /// The [`Refusal`] of the limits or of the allocator.
     pub fn new(shape: Shape, limits: &Limits) -> Result<Self, Refusal> {
         let mut object = Self {
             shape,
@@ -82,19 +83,18 @@ impl Cuckoo {
         Ok(object)
     }
 
-    /// Makes the object that an outline claims, with nothing in it: a filter takes memory with the first byte that is
-    /// written to it. Returns `None` if the limits do not admit all that is claimed, or there is no memory for the
-    /// table.
+    /// Creates the empty object that an outline claims: a filter takes memory with the first byte written to it.
+    /// Returns `None` if the limits don't admit all that is claimed, or if the table can't be allocated.
     pub fn claimed(outline: &Outline, limits: &Limits) -> Option<Self> {
         let filters = outline.claim(Self::BASE_BYTES, limits)?;
         Some(Self::from_filters(outline, filters))
     }
 
-    /// The object of this outline that has these slots in its filters, oldest first; no slots stand for empty ones,
-    /// which take no memory. Returns `None` if there is no memory for its table.
+    /// Creates the object of an outline and its filters' slots, oldest first. An empty list of slots stands for a
+    /// filter that is empty and takes no memory. Returns `None` if the table can't be allocated.
     ///
     /// # Errors
-    /// What is wrong with them, in words for a log.
+    /// The reason that the slots are invalid, in words for a log.
     pub fn from_outline(
         outline: &Outline,
         slots: Vec<Vec<u8>>,
@@ -118,7 +118,7 @@ impl Cuckoo {
         object
     }
 
-    /// The numbers that are stored of the object.
+    /// Returns the numbers that are stored.
     pub fn outline(&self) -> StoredOutline {
         let Shape {
             first_buckets,
@@ -137,45 +137,45 @@ impl Cuckoo {
         }
     }
 
-    /// The shape.
+    /// Returns the shape.
     pub const fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// The filters, oldest first.
+    /// Returns the filters, oldest first.
     pub fn filters(&self) -> &[Buckets] {
         &self.filters
     }
 
-    /// Items that are in. In damaged files it may be any number.
+    /// Returns the number of items. It may be any number in a damaged file.
     pub const fn items(&self) -> u64 {
         self.items
     }
 
-    /// Items removed since the last compaction.
+    /// Returns the number of items removed since the last compaction.
     pub const fn deletes(&self) -> u64 {
         self.deletes
     }
 
-    /// Slots of all filters, which is their size in bytes whether or not they take memory.
+    /// Returns the number of slots of all filters: their size in bytes, whether or not they take memory.
     pub const fn size(&self) -> u64 {
         self.size
     }
 
-    /// The exact sum of the object's allocations in bytes, including itself.
+    /// Returns the exact sum of the object's allocations in bytes, including itself.
     pub fn memory_bytes(&self) -> u64 {
         let table = self.filters.capacity() * size_of::<Buckets>();
         let summaries = self.summaries.as_ref().map_or(0, |s| s.memory_bytes());
         Self::BASE_BYTES + table as u64 + self.slot_bytes + summaries
     }
 
-    /// Whether an item is in, or seems to be.
+    /// Returns whether the filter claims an item: false is certain, true is probable.
     #[inline]
     pub fn contains(&self, item: &[u8]) -> bool {
         self.holds(Place::of(item))
     }
 
-    /// Newest first: it is the largest.
+    /// Returns whether any filter holds a fingerprint. The newest is searched first: it is the largest.
     #[inline]
     fn holds(&self, place: Place) -> bool {
         let summaries = self.summaries.as_ref();
@@ -183,7 +183,7 @@ impl Cuckoo {
             || self.searched().iter().rev().any(|f| f.contains(place))
     }
 
-    /// The filters without a summary.
+    /// Returns the filters without a summary.
     #[inline]
     fn searched(&self) -> &[Buckets] {
         match self.summaries {
@@ -192,7 +192,7 @@ impl Cuckoo {
         }
     }
 
-    /// Reports for each item whether it is in, or seems to be.
+    /// Looks up each item, and passes the result of [`contains`](Self::contains) to `report`.
     #[inline]
     pub fn contains_each<'i>(
         &self,
@@ -201,7 +201,7 @@ impl Cuckoo {
     ) {
         let (mut items, mut places) = (items.fuse(), Places::new());
         while places.take(&mut items) {
-            // A bit for each item.
+            // Masks of the items found, and of those left to look for.
             let (mut found, mut left) = (0, places.mask());
             if let Some(summaries) = &self.summaries {
                 let mut report = |index, holds| found |= u64::from(holds) << index;
@@ -221,18 +221,18 @@ impl Cuckoo {
         }
     }
 
-    /// How often an item was added and not removed, as far as fingerprints tell: items with the same one and the
-    /// same buckets count too, and a fingerprint whose two buckets are one counts twice.
+    /// Returns how often an item was added and not removed, as far as fingerprints show: items with the same
+    /// fingerprint and buckets count too, and a fingerprint whose two buckets are the same counts twice.
     pub fn count(&self, item: &[u8]) -> u64 {
         let place = Place::of(item);
         self.filters.iter().map(|f| f.count(place)).sum()
     }
 
-    /// Adds an item once more, or with `unless_known` if it is not in. Returns whether it was added. The limits are
-    /// only asked for where it needs another filter.
+    /// Adds an item; with `unless_known`, only if it is not claimed yet. Returns whether it was added. Calls `limits`
+    /// only if the item needs another filter.
     ///
     /// # Errors
-    /// Why there is no room.
+    /// The [`Refusal`] if there is no room.
     #[inline]
     pub fn add(
         &mut self,
@@ -243,7 +243,7 @@ impl Cuckoo {
         self.put(Place::of(item), unless_known, limits)
     }
 
-    /// The same for many items. Reports for each whether it was added.
+    /// Adds items in order, and passes the result of [`add`](Self::add) for each to `report`.
     #[inline]
     pub fn add_each<'i>(
         &mut self,
@@ -280,8 +280,8 @@ impl Cuckoo {
         Ok(true)
     }
 
-    /// Puts a fingerprint into an empty slot of its buckets, newest filter first, or else into one that is made
-    /// in the newest. Returns whether there was one.
+    /// Puts a fingerprint into an empty slot of its buckets, newest filter first, or else makes room in the newest.
+    /// Returns whether it found a slot.
     #[inline]
     fn put_in_slot(&mut self, place: Place) -> Result<bool, Refusal> {
         let filters = self.filters.len();
@@ -313,8 +313,8 @@ impl Cuckoo {
         Ok(moved.is_some())
     }
 
-    /// Notes in the summaries what was changed in a filter that has memory, if it has one. Without memory for that there
-    /// are no summaries any more.
+    /// Records a change of a filter that has memory in its summary, if it has one. If the summary can't be allocated,
+    /// all summaries are dropped.
     fn summarize(&mut self, index: usize, note: impl FnOnce(&mut Summaries, &[Buckets])) {
         if index >= group_size(self.shape.bucket_size)
             && let Some(summaries) = &mut self.summaries
@@ -326,7 +326,7 @@ impl Cuckoo {
         }
     }
 
-    /// Makes the next filter.
+    /// Adds the next filter.
     #[cold]
     fn grow(&mut self, limits: &Limits) -> Result<(), Refusal> {
         let index = self.filters.len() as u64;
@@ -359,8 +359,8 @@ impl Cuckoo {
         Ok(())
     }
 
-    /// Removes an item once. Returns whether it was in, or seemed to be: to remove what was never added may remove
-    /// another item.
+    /// Removes an item once. Returns whether it was claimed. Removing an item that was never added may remove another
+    /// item.
     pub fn remove(&mut self, item: &[u8]) -> bool {
         let place = Place::of(item);
         let summaries = self.summaries.as_ref();
@@ -378,21 +378,21 @@ impl Cuckoo {
         self.items = self.items.saturating_sub(1);
         self.deletes = self.deletes.saturating_add(1);
         if self.filters.len() > 1 && self.is_due() {
-            self.compact_filters(Stop::WhereSomethingStays);
+            self.compact_filters(Stop::AtRemainder);
         }
         self.assert_valid();
         true
     }
 
-    /// Whether more than a tenth of what is in was removed. Where a header claimed too few items, the occupied slots
-    /// decide, so that not each removal is followed by a compaction.
+    /// Returns whether enough was removed for a compaction: more than a tenth of the items. If a header claimed too
+    /// few items, the occupied slots decide, so that not every removal compacts.
     fn is_due(&self) -> bool {
         let removed = self.deletes.saturating_mul(10);
         removed > self.items && removed > self.filters.iter().map(Buckets::occupied).sum()
     }
 
-    /// Moves what it can to older filters, and drops the newest ones that are empty then. Returns whether
-    /// anything changed.
+    /// Moves fingerprints to older filters where there is room, and drops the newest filters that become empty.
+    /// Returns whether anything changed.
     pub fn compact(&mut self) -> bool {
         let changed = self.compact_filters(Stop::Never);
         self.assert_valid();
@@ -407,7 +407,7 @@ impl Cuckoo {
             room.exclude(&newer[0], older);
             changed |= room.fill_from(&mut newer[0], older);
             if newer[0].occupied() > 0 {
-                if stop == Stop::WhereSomethingStays {
+                if stop == Stop::AtRemainder {
                     break;
                 }
             } else if index + 1 == self.filters.len() {
@@ -422,11 +422,11 @@ impl Cuckoo {
         changed
     }
 
-    /// Writes slots as they are stored, at an offset into those of all filters end to end. Returns whether they
-    /// lie within one filter, as they must.
+    /// Overwrites stored slots, at an offset into the slots of all filters end to end. Returns whether they are within
+    /// one filter, as they must be.
     ///
     /// # Errors
-    /// There is no memory for them.
+    /// If the slots can't be allocated.
     pub fn write(&mut self, offset: u64, slots: &[u8]) -> Result<bool, NoMemory> {
         let Some((index, within)) = self.find(offset) else {
             return Ok(false);
@@ -456,28 +456,27 @@ impl Cuckoo {
         Ok(true)
     }
 
-    /// The filter at an offset into the slots of all filters end to end, and the offset into its own.
+    /// Returns the filter at an offset into the slots of all filters end to end, and the offset into its own slots.
     pub fn find(&self, offset: u64) -> Option<(usize, u64)> {
         let first = self.filters.first()?.size();
         if self.shape.expansion == 1 {
-            // There may be many.
+            // All filters have one size. There may be many, so the index is computed.
             let index = usize::try_from(offset / first).ok()?;
             return (index < self.filters.len()).then_some((index, offset % first));
         }
         let mut left = offset;
         for (index, filter) in self.filters.iter().enumerate() {
             match left.checked_sub(filter.size()) {
-                Some(behind) => left = behind,
+                Some(after) => left = after,
                 None => return Some((index, left)),
             }
         }
         None
     }
 
-    /// A copy in memory of its own, or `None` where there is none.
+    /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
-        let mut filters = Vec::new();
-        filters.try_reserve_exact(self.filters.len()).ok()?;
+        let mut filters = memory::reserved(self.filters.len())?;
         for filter in &self.filters {
             filters.push(filter.try_clone().ok()?);
         }
@@ -490,8 +489,8 @@ impl Cuckoo {
         })
     }
 
-    /// Has the allocations moved to other memory, from step number `begin` on. Returns the number of the step at
-    /// which to go on, or `None` at the end.
+    /// Moves the allocations to other memory, starting with step `begin`. Returns the step to resume at, or `None` at
+    /// the end.
     pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
         let filters = self.filters.len();
         let summaries = self.summaries.as_ref().map_or(0, |s| s.movable());
@@ -511,7 +510,7 @@ impl Cuckoo {
         None
     }
 
-    /// Derives from the filters what is kept of them.
+    /// Computes the summaries and sums from the filters.
     fn sum_up(&mut self) {
         self.summaries = Summaries::of(&self.filters, self.shape.bucket_size);
         self.size = self.filters.iter().map(Buckets::size).sum();
@@ -519,7 +518,7 @@ impl Cuckoo {
         self.slot_bytes = bytes.sum();
     }
 
-    /// With debug assertions, checks that this is a valid object, if that takes little time.
+    /// Asserts that the object is valid, in builds with debug assertions and if that takes little time.
     fn assert_valid(&self) {
         if cfg!(debug_assertions) && self.size() <= 1 << 12 {
             assert!(self.outline().check().is_ok());
@@ -533,17 +532,17 @@ impl Cuckoo {
             }
             if let Some(summaries) = &self.summaries {
                 let anew = Summaries::of(&self.filters, self.shape.bucket_size).expect("memory");
-                assert!(summaries.are(&anew));
+                assert!(summaries.matches(&anew));
             }
         }
     }
 }
 
-/// Where a compaction ends early.
+/// The condition for ending a compaction early.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stop {
-    /// Nowhere.
+    /// The compaction never ends early.
     Never,
-    /// At the first filter that can't be emptied.
-    WhereSomethingStays,
+    /// The compaction ends at the first filter that can't be emptied.
+    AtRemainder,
 }

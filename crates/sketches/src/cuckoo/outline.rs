@@ -1,4 +1,4 @@
-//! What an object is without its slots, and what a valid one is. Bytes from outside become an [`Outline`] first.
+//! Objects without their slots, and the rules of valid ones. Bytes from outside become an [`Outline`] first.
 
 use crate::machine::{memory, work};
 
@@ -6,26 +6,26 @@ use super::buckets::Buckets;
 use super::shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Shape, ranges};
 use super::summary::Summaries;
 
-/// The numbers of an object as they were read.
+/// The numbers of an object, unchecked.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredOutline {
     /// Number of filters.
     pub filters: u64,
-    /// Buckets of the first.
+    /// Number of buckets of the first filter.
     pub first_buckets: u64,
-    /// Items that are in.
+    /// Number of items.
     pub items: u64,
     /// Removals since the last compaction.
     pub deletes: u64,
-    /// Slots of a bucket.
+    /// Slots per bucket.
     pub bucket_size: u64,
-    /// Fingerprints moved to make room for one.
+    /// The most fingerprints moved to make room for one.
     pub max_iterations: u64,
-    /// The factor from one filter to the next.
+    /// The growth factor from one filter to the next.
     pub expansion: u64,
 }
 
-/// An object without its slots, of which a valid one can be made.
+/// A valid object without its slots.
 #[derive(Clone, Copy, Debug)]
 pub struct Outline {
     pub(super) shape: Shape,
@@ -35,11 +35,11 @@ pub struct Outline {
 }
 
 impl StoredOutline {
-    /// Requires that each number is one that an object may have, and that the filters that follow from them can
-    /// be. The numbers of items and of removals may be any: damaged files are real, in which they are wrong.
+    /// Checks that each number is in range, and that all filters that follow from them are possible. The numbers of
+    /// items and of removals may have any value: in real damaged files they are wrong.
     ///
     /// # Errors
-    /// What is wrong, in words for a log.
+    /// The reason that the numbers are invalid, in words for a log.
     pub fn check(&self) -> Result<Outline, &'static str> {
         if !(1..=FILTERS_MAX).contains(&self.filters) {
             return Err("number of filters out of range");
@@ -79,24 +79,25 @@ impl StoredOutline {
             items: self.items,
             deletes: self.deletes,
         };
-        // They never shrink, so that none is too large if the last is not.
+        // Filters never shrink, so none is too large if the last is not.
         let last = outline.shape.buckets_of(self.filters - 1);
         last.map(|_| outline).ok_or("filter out of range")
     }
 }
 
 impl Outline {
-    /// The buckets that each filter has.
+    /// Returns the number of buckets of each filter.
     pub fn buckets(&self) -> impl Iterator<Item = u64> + use<> {
         let shape = self.shape;
         (0..self.filters).filter_map(move |index| shape.buckets_of(index))
     }
 
-    /// Makes the filters, empty and without memory for their slots. Returns `None` if the limits do not admit them,
-    /// once all slots have memory, in an object that takes `own_bytes` itself, or if there is no memory for
-    /// their table.
+    /// Creates the filters, empty and without memory for their slots. `own_bytes` is the size of the object itself.
+    /// Returns `None` if the limits don't admit the object once all slots have memory, or if the table can't be
+    /// allocated.
     ///
-    /// A claim is backed by no data, so the limits come first: it may be as large as an object that grew within them.
+    /// No data backs a claim, so the limits are checked first. A claim may be as large as an object that grew within
+    /// the limits.
     pub(super) fn claim(&self, own_bytes: u64, limits: &Limits) -> Option<Vec<Buckets>> {
         if self.filters > limits.filters {
             return None;
@@ -115,15 +116,13 @@ impl Outline {
                 return None;
             }
         }
-        let mut filters = Vec::new();
-        let count = usize::try_from(self.filters).ok()?;
-        filters.try_reserve_exact(count).ok()?;
+        let mut filters = memory::reserved(usize::try_from(self.filters).ok()?)?;
         let empty = |buckets| Buckets::unallocated(buckets, self.shape.bucket_size);
         filters.extend(self.buckets().map(empty));
         Some(filters)
     }
 
-    /// The filters that have these slots, oldest first, or `None` if there is no memory for their table.
+    /// Creates the filters of these slots, oldest first, or returns `None` if the table can't be allocated.
     pub(super) fn fill(&self, slots: Vec<Vec<u8>>) -> Result<Option<Vec<Buckets>>, &'static str> {
         if slots.len() as u64 != self.filters {
             return Err("filters that are not as many as they should be");

@@ -1,24 +1,24 @@
-//! Where an item may lie: its fingerprint and its two buckets.
+//! The place of an item: its fingerprint and its two buckets.
 
 use crate::hash::{BATCH, murmur_64};
 use crate::machine::words::{self, MAX_WORDS, Task, Use, Words, each_bit};
 
-/// What a fingerprint is multiplied by to get from one of its buckets to the other.
+/// The factor of a fingerprint in the XOR between its two buckets.
 const STEP: u64 = 0x5bd1_e995;
 
-/// What a filter may know of an item. Made once, and then looked for in every filter.
+/// The fingerprint of an item and the buckets that may hold it. Computed once for all filters.
 #[derive(Clone, Copy)]
 pub struct Place {
-    /// The first bucket, before it is reduced to a filter's number of buckets.
+    /// The first bucket, not yet reduced modulo a filter's number of buckets.
     pub first: u64,
-    /// The second bucket, likewise.
+    /// The second bucket, not yet reduced modulo a filter's number of buckets.
     pub second: u64,
-    /// 1 to 255.
+    /// The fingerprint, 1 to 255.
     pub fingerprint: u8,
 }
 
 impl Place {
-    /// The place of an item. Stored slots depend on it, so it never changes.
+    /// Returns the place of an item. Stored slots depend on it, so it never changes.
     #[inline]
     pub fn of(item: &[u8]) -> Self {
         let hash = murmur_64(&[item], 0);
@@ -30,7 +30,7 @@ impl Place {
         Self::in_bucket(hash, fingerprint)
     }
 
-    /// The place of a fingerprint that lies in this bucket.
+    /// Returns the place of a fingerprint that is in a bucket.
     #[inline]
     pub const fn in_bucket(bucket: u64, fingerprint: u8) -> Self {
         Self {
@@ -41,14 +41,14 @@ impl Place {
     }
 }
 
-/// The other bucket of a fingerprint. The number of buckets is a power of two, so that reducing this is the
-/// same as reducing the bucket first.
+/// Returns the other bucket of a fingerprint. The number of buckets is a power of two, so reducing the result equals
+/// reducing the bucket first.
 #[inline]
 pub const fn other_bucket(bucket: u64, fingerprint: u8) -> u64 {
     bucket ^ (fingerprint as u64 * STEP)
 }
 
-/// The places of items that are looked at together.
+/// The places of up to [`BATCH`] items.
 pub struct Places {
     first: [u64; BATCH],
     second: [u64; BATCH],
@@ -57,7 +57,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// None yet.
+    /// Creates an empty batch.
     pub const fn new() -> Self {
         Self {
             first: [0; BATCH],
@@ -67,7 +67,7 @@ impl Places {
         }
     }
 
-    /// Becomes those of the next items, as many as fit. Returns whether there are any.
+    /// Replaces the places with those of the next items, up to [`BATCH`]. Returns whether there are any.
     #[inline]
     pub fn take<'i>(&mut self, items: &mut impl Iterator<Item = &'i [u8]>) -> bool {
         words::run(Take {
@@ -77,17 +77,17 @@ impl Places {
         self.count > 0
     }
 
-    /// How many.
+    /// Returns the number of places.
     pub const fn count(&self) -> usize {
         self.count
     }
 
-    /// A word with a bit for each.
+    /// Returns a mask of all places.
     pub const fn mask(&self) -> u64 {
         u64::MAX >> (BATCH - self.count)
     }
 
-    /// One of them.
+    /// Returns one of the places.
     #[inline(always)]
     pub fn place(&self, index: usize) -> Place {
         Place {
@@ -97,7 +97,7 @@ impl Places {
         }
     }
 
-    /// Visits those whose bits are set, in order.
+    /// Visits the places whose bits are set, in order.
     #[inline(always)]
     pub fn each(&self, wanted: u64, mut visit: impl FnMut(usize, Place)) {
         each_bit(wanted, |index| visit(index, self.place(index)));
@@ -122,7 +122,7 @@ impl<'i, I: Iterator<Item = &'i [u8]>> Task for Take<'_, I> {
         {
             let start = places.count;
             places.count += 1;
-            // It stands in where there are no more.
+            // The first item fills up an incomplete group.
             let mut together = [first; MAX_WORDS];
             for (slot, item) in together[1..W::COUNT].iter_mut().zip(&mut *items) {
                 *slot = item;
@@ -138,13 +138,13 @@ impl<'i, I: Iterator<Item = &'i [u8]>> Task for Take<'_, I> {
     }
 }
 
-/// The fingerprints of hashes, as in [`Place::of`]. Modulo 255 a number is the sum of its bytes, so that wide words
-/// need no division.
+/// Returns the fingerprints of hashes, as [`Place::of`] does. Modulo 255 a number equals the sum of its bytes, so wide
+/// words need no division.
 #[inline(always)]
 fn fingerprints<W: Words>(hashes: W) -> W {
     let (byte, bytes) = (W::splat(0xff), W::splat(0x00ff_00ff_00ff_00ff));
     let pairs = hashes.and(bytes).add(hashes.rotate::<56>().and(bytes));
-    // The sum of all, at most 2040, is on top of the product.
+    // The sum of all bytes, at most 2040, is at the top of the product.
     let sum = pairs.mul(W::splat(0x0001_0001_0001_0001)).rotate::<16>();
     let sum = sum.and(byte).add(sum.rotate::<56>().and(byte));
     sum.sub_if_more(byte).add(W::splat(1))

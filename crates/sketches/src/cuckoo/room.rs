@@ -1,4 +1,4 @@
-//! Compaction: fingerprints of a filter move to older ones.
+//! Compaction: moves fingerprints of a filter to older filters.
 
 use crate::hash::BATCH;
 use crate::machine::{memory, words, work};
@@ -6,19 +6,19 @@ use crate::machine::{memory, words, work};
 use super::buckets::Buckets;
 use super::place::Place;
 
-/// The room in the filters that are older than the one being emptied. They only fill.
+/// The room in the filters older than the one being emptied. They only gain fingerprints.
 pub(super) struct Room {
-    /// Empty slots of all of them.
+    /// Number of empty slots of all older filters.
     slots: u64,
-    /// For each bucket of the largest of them, how many of the oldest were seen to have no empty slot in it. Smaller
-    /// filters have several of these buckets in one.
+    /// For each bucket of the largest older filter, a lower bound of how many of the oldest filters are full there. In
+    /// smaller filters several of these buckets are the same.
     full: Counts,
-    /// Whether that was seen of every bucket.
+    /// Whether `full` was computed for every bucket.
     is_learned: bool,
 }
 
-/// To look for a bucket somewhere in memory takes as long as to read about as many bytes in a row.
-const FINGERPRINTS_BY_SIZE: u64 = 64;
+/// A lookup of a bucket at a random address takes as long as reading about this many bytes in sequence.
+const LOOKUP_BYTES: u64 = 64;
 
 impl Room {
     /// Returns the room in all filters.
@@ -31,12 +31,12 @@ impl Room {
         }
     }
 
-    /// Excludes the newest filter, which leaves these.
+    /// Excludes filter `newest`. The room is then that of `older`.
     pub fn exclude(&mut self, newest: &Buckets, older: &[Buckets]) {
         self.slots -= newest.empty_slots();
         let Some(largest) = older.last() else { return };
         if older.len() == 1 && self.slots > largest.size() / 16 {
-            // Nearly everything finds room where it is first looked for.
+            // Nearly every fingerprint finds room at the first attempt.
             self.full = Counts::default();
             return;
         }
@@ -44,8 +44,8 @@ impl Room {
             self.full = Counts::new(largest.buckets(), older.len());
             self.is_learned = false;
         }
-        // One pass over the older filters takes less time than to look into them for each of many fingerprints.
-        if !self.is_learned && newest.occupied() > newest.size() / FINGERPRINTS_BY_SIZE {
+        // One pass over the older filters is faster than a lookup there for each of many fingerprints.
+        if !self.is_learned && newest.occupied() > newest.size() / LOOKUP_BYTES {
             self.is_learned = true;
             self.full.set_each(|bucket| {
                 let full = older.iter();
@@ -64,20 +64,20 @@ impl Room {
         first.min(second)
     }
 
-    /// Notes that the oldest `filters` filters have no room for a fingerprint.
+    /// Records that the oldest `filters` filters have no room for a fingerprint.
     fn learn(&mut self, place: Place, filters: usize) {
         for bucket in [place.first, place.second] {
             self.full.raise(bucket, filters as u64);
         }
     }
 
-    /// Moves the fingerprints of the newest filter, in order, to the first of the older ones with an empty slot for
-    /// them. Returns whether any was moved.
+    /// Moves the fingerprints of the newest filter, in order, each to the first older filter with an empty slot for
+    /// it. Returns whether any was moved.
     pub fn fill_from(&mut self, newest: &mut Buckets, older: &mut [Buckets]) -> bool {
         let before = newest.occupied();
         let mut batch = Movable::default();
         let mut unread = (0, before);
-        // Nothing is left to do once all older filters are full.
+        // The loop also ends once all older filters are full.
         while unread.1 > 0 && self.slots > 0 {
             unread = self.collect(unread, newest, older, &mut batch);
             for &(index, place) in &batch.fingerprints[..batch.count] {
@@ -85,7 +85,7 @@ impl Room {
                 let mut not_full = older[start..].iter_mut();
                 let taker = not_full.position(|filter| {
                     work::steps(1);
-                    // A filter that has no memory has no room.
+                    // A filter whose slots can't be allocated has no room.
                     filter.put(place) == Ok(true)
                 });
                 if taker != Some(0) {
@@ -101,8 +101,8 @@ impl Room {
     }
 
     /// Collects the next fingerprints for which an older filter may have room, and prefetches their buckets there.
-    /// `unread` is the slot at which to begin, and the number of fingerprints from there on; returns where
-    /// to go on.
+    /// `unread` is the slot to start at and the number of fingerprints from there on. Returns the same pair for the
+    /// next call.
     fn collect(
         &self,
         unread: (usize, u64),
@@ -114,7 +114,7 @@ impl Room {
         const LINE: usize = 8 * WORD;
         batch.count = 0;
         let (mut start, mut left) = unread;
-        // Divides by multiplying, exactly for all indices: they are below 2^32.
+        // Divides by multiplying: exact for all indices, which are below 2^32.
         let reciprocal = (1_u64 << 63).div_ceil(newest.size() / newest.buckets());
         while left > 0 && batch.count + WORD <= BATCH {
             let slots = &newest.slots()[start..];
@@ -147,7 +147,7 @@ impl Room {
     }
 }
 
-/// Fingerprints that may be moved, each with the index of its slot.
+/// Fingerprints that may move, each with the index of its slot.
 struct Movable {
     fingerprints: [(usize, Place); BATCH],
     count: usize,
@@ -163,18 +163,18 @@ impl Default for Movable {
     }
 }
 
-/// A small number for each bucket, packed into words. All are 0 where there was no memory for them.
+/// A small number for each bucket, packed into words. All numbers stay 0 if them can't be allocated.
 #[derive(Default)]
 struct Counts {
     words: Box<[u8]>,
-    /// The number of buckets, a power of two; 0 where nothing is counted.
+    /// The number of buckets, a power of two, or 0 without any numbers.
     buckets: u64,
-    /// Bits of a number: a power of two, so that none crosses a word.
+    /// Bits per number: a power of two, so that no number crosses a word.
     bits: u32,
 }
 
 impl Counts {
-    /// Makes numbers of 0 for as many buckets, a power of two, which can count up to `most`.
+    /// Creates numbers from 0 to `most`, all 0, for `buckets` buckets, a power of two.
     fn new(buckets: u64, most: usize) -> Self {
         let bits = (usize::BITS - most.leading_zeros()).next_power_of_two();
         let bytes = (buckets * u64::from(bits)).div_ceil(64) * 8;

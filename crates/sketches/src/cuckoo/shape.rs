@@ -1,37 +1,37 @@
-//! How a filter is made, how the next ones follow it, and how far they may go.
+//! The parameters of objects, the sizes of their filters, and their limits.
 
 use std::ops::RangeInclusive;
 
-/// What the numbers of a new object may be.
+/// The ranges of a new object's parameters.
 pub mod ranges {
     use super::RangeInclusive;
 
-    /// Items that it is made for. The least is two buckets.
+    /// The largest capacity. The smallest is two buckets.
     pub const CAPACITY_MAX: u64 = 1 << 30;
-    /// Slots of a bucket.
+    /// Slots per bucket.
     pub const BUCKET_SIZE: RangeInclusive<u64> = 1..=255;
-    /// Fingerprints moved one after another to make room for one.
+    /// The most fingerprints moved to make room for one.
     pub const MAX_ITERATIONS: RangeInclusive<u64> = 1..=65_535;
-    /// The factor from one filter to the next; 0 for none.
+    /// The growth factor from one filter to the next; 0 for objects that do not grow.
     pub const EXPANSION: RangeInclusive<u64> = 0..=32_768;
 }
 
 /// The most filters of an object.
 pub const FILTERS_MAX: u64 = 65_535;
 
-/// The most bytes of a filter. `RedisBloom` loses items in larger ones.
+/// The largest size of a filter in bytes. `RedisBloom` loses items in larger ones.
 pub const FILTER_BYTES_MAX: u64 = 1 << 32;
 
-/// What a new object is asked for.
+/// The requested parameters of a new object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Items that the first filter is made for.
+    /// Capacity of the first filter.
     pub capacity: u64,
-    /// Slots of a bucket.
+    /// Slots per bucket.
     pub bucket_size: u8,
-    /// Fingerprints moved one after another to make room for one.
+    /// The most fingerprints moved to make room for one.
     pub max_iterations: u16,
-    /// The factor from one filter to the next, which is rounded up to a power of two; 0 for a single filter.
+    /// The growth factor from one filter to the next, to be rounded up to a power of two; 0 for a single filter.
     pub expansion: u16,
 }
 
@@ -44,7 +44,7 @@ impl Params {
         expansion: 1,
     };
 
-    /// Whether all of them are within their [`ranges`].
+    /// Returns whether all parameters are within their [`ranges`].
     pub fn are_valid(&self) -> bool {
         let least = 2 * u64::from(self.bucket_size);
         (least..=ranges::CAPACITY_MAX).contains(&self.capacity)
@@ -54,21 +54,21 @@ impl Params {
     }
 }
 
-/// What all filters of an object follow from.
+/// The numbers that determine all filters of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
     /// Buckets of the first filter, a power of two.
     pub first_buckets: u64,
-    /// Slots of a bucket, at least 1.
+    /// Slots per bucket, at least 1.
     pub bucket_size: u8,
-    /// Fingerprints moved one after another to make room for one, at least 1.
+    /// The most fingerprints moved to make room for one, at least 1.
     pub max_iterations: u16,
-    /// The factor from one filter to the next: 0 for none, or a power of two.
+    /// The growth factor from one filter to the next, a power of two; 0 for objects that do not grow.
     pub expansion: u16,
 }
 
 impl Shape {
-    /// The shape of a new object. Returns `None` if its parameters are not valid.
+    /// Returns the shape of a new object, or `None` if its parameters are not valid.
     pub fn new(params: &Params) -> Option<Self> {
         params.are_valid().then(|| {
             let buckets = params.capacity / u64::from(params.bucket_size);
@@ -84,8 +84,8 @@ impl Shape {
         })
     }
 
-    /// The buckets of a filter, which grow by the expansion from one to the next. Returns `None` for a filter
-    /// that can't be.
+    /// Returns the number of buckets of filter `index`, or `None` if there can be no such filter. The number grows by
+    /// the expansion from one filter to the next.
     pub fn buckets_of(&self, index: u64) -> Option<u64> {
         let power = u32::try_from(index).ok().filter(|_| index < FILTERS_MAX)?;
         let factor = match self.expansion {
@@ -98,14 +98,14 @@ impl Shape {
         (bytes <= FILTER_BYTES_MAX).then_some(buckets)
     }
 
-    /// The size in bytes of a filter that can be.
+    /// Returns the size of filter `index` in bytes, or `None` if there can be no such filter.
     pub fn bytes_of(&self, index: u64) -> Option<u64> {
         let buckets = self.buckets_of(index)?;
         Some(buckets * u64::from(self.bucket_size))
     }
 }
 
-/// How far the memory of an object may go: as far as the settings of this server say.
+/// Limits on the memory of an object, from the settings of this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The most filters that it may grow to.
@@ -117,7 +117,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// No limits: what comes from a primary or a file is obeyed.
+    /// No limits, for commands of a primary and for files.
     pub const NONE: Self = Self {
         filters: u64::MAX,
         filter_bytes: u64::MAX,
@@ -125,14 +125,14 @@ impl Limits {
     };
 }
 
-/// Why there is no room for an item, or an object. Nothing was changed.
+/// The reason that there is no room for an item or an object. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no room, and the object does not expand.
+    /// The filter is full, and the object does not grow.
     Full,
-    /// It has as many filters as it may.
+    /// The object already has the most filters allowed.
     MaxFilters,
-    /// The next filter would exceed a limit on memory, or can't be expressed.
+    /// The next filter would exceed a limit on memory, or its size overflows.
     MemoryLimit,
     /// The allocator has no memory for it.
     OutOfMemory,

@@ -1,8 +1,8 @@
-//! Summaries of the filters in a deep stack, so that an item does not have to be looked up in each of them.
+//! Summaries of the filters in a deep stack. They replace lookups in each filter.
 //!
-//! Filters come in groups of [`group_size`]. The first group has no summary, and so nor have most objects. Each later
-//! group has one as soon as one of its filters has memory for its slots; nothing has to be read for it then. All filters
-//! of a stack of several groups have one size.
+//! Filters form groups of [`group_size`]. The first group has no summary, so most objects have none. Each later group
+//! gets a summary when the first of its filters has memory for its slots; no slots have to be read then. All filters
+//! of a stack of several groups have the same size.
 //!
 //! A summary is a line of 64 bytes for each bucket:
 //!
@@ -11,7 +11,7 @@
 //! | 0 to 31 | fingerprint | a filter of the group holds it here or in its other bucket, and this is the lower of the two |
 //! | 32 to 63 | filter of the group | its bucket is full |
 //!
-//! To move a fingerprint to its other bucket, or to an older filter of the group, changes nothing in the first half.
+//! Moving a fingerprint to its other bucket, or to an older filter of the group, does not change the first half.
 
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ use crate::machine::work;
 use super::buckets::Buckets;
 use super::place::Place;
 
-/// Returns how many filters share a summary. Those of the first group are searched for each item, which takes longer
-/// in larger buckets.
+/// Returns how many filters share a summary. The filters of the first group are searched for each item, which takes
+/// longer with larger buckets.
 pub(super) const fn group_size(bucket_size: u8) -> usize {
     if bucket_size <= 16 { 256 } else { 32 }
 }
@@ -33,16 +33,16 @@ const WORDS: usize = LINE / 2 / 8;
 /// The summaries of an object of several groups of filters.
 #[derive(Debug)]
 pub(super) struct Summaries {
-    /// The number of buckets of a filter, a power of two, less 1.
+    /// The number of buckets of a filter, a power of two, minus 1.
     mask: u64,
-    /// Filters of a group.
+    /// Filters per group.
     size: usize,
-    /// The lines of each group but the first; none where no filter of the group has memory.
+    /// The lines of each group but the first; empty if no filter of the group has memory.
     groups: Vec<Box<[u8]>>,
 }
 
 impl Summaries {
-    /// Summarizes filters. Returns `None` if they are few, or if there is no memory for it.
+    /// Summarizes filters. Returns `None` if there is only one group, or if allocation fails.
     pub fn of(filters: &[Buckets], bucket_size: u8) -> Option<Box<Self>> {
         let size = group_size(bucket_size);
         let first = filters.first().filter(|_| filters.len() > size)?;
@@ -60,7 +60,7 @@ impl Summaries {
         Some(Box::new(summaries))
     }
 
-    /// Returns the most bytes that the summaries of as many filters of this size take.
+    /// Returns the most bytes that the summaries of `filters` filters of this size take.
     pub const fn most_bytes(filters: u64, buckets: u64, bucket_size: u8) -> u64 {
         let groups = filters.saturating_sub(1) / group_size(bucket_size) as u64;
         if groups == 0 {
@@ -70,15 +70,14 @@ impl Summaries {
         size_of::<Self>() as u64 + groups * each
     }
 
-    /// Returns the exact sum of their allocations in bytes, including their own.
+    /// Returns the exact sum of the allocations in bytes, including `self`.
     pub fn memory_bytes(&self) -> u64 {
         let table = size_of::<Self>() + self.groups.capacity() * size_of::<Box<[u8]>>();
         let lines: usize = self.groups.iter().map(|lines| lines.len()).sum();
         (table + lines) as u64
     }
 
-    /// Takes memory for the summary of a filter that has memory, unless it is there. Returns `None` if there is no
-    /// memory.
+    /// Allocates the summary for a filter that has memory, unless it exists. Returns `None` if allocation fails.
     pub fn admit(&mut self, index: usize) -> Option<()> {
         let group = (index / self.size).checked_sub(1)?;
         if self.groups.len() <= group {
@@ -93,7 +92,7 @@ impl Summaries {
         Some(())
     }
 
-    /// The byte that holds a fingerprint's bit in the lines of a group, and the bit.
+    /// Returns the index of the byte with a fingerprint's bit in the lines of a group, and the mask of the bit.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the lines fit memory")]
     fn held(&self, place: Place) -> (usize, u8) {
@@ -102,7 +101,7 @@ impl Summaries {
         (byte, 1 << (place.fingerprint % 8))
     }
 
-    /// The second half of a bucket's line.
+    /// Returns the range of the second half of a bucket's line.
     #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "the lines fit memory")]
     fn full(&self, bucket: u64) -> Range<usize> {
@@ -110,7 +109,7 @@ impl Summaries {
         line + LINE / 2..line + LINE
     }
 
-    /// Whether a filter with a summary holds the fingerprint.
+    /// Returns whether a filter with a summary holds the fingerprint.
     #[inline]
     pub fn holds(&self, place: Place) -> bool {
         work::steps(self.groups.len());
@@ -119,8 +118,8 @@ impl Summaries {
         groups.any(|lines| lines.get(byte).is_some_and(|byte| byte & bit != 0))
     }
 
-    /// Returns where the filters end of which the newest ones hold the fingerprint: the end of a group, or of those
-    /// without a summary.
+    /// Returns an upper bound of the filters that hold the fingerprint: the end of the newest group that does, or of
+    /// the group without a summary.
     pub fn end_of_holders(&self, place: Place) -> usize {
         work::steps(self.groups.len());
         let (byte, bit) = self.held(place);
@@ -129,8 +128,8 @@ impl Summaries {
         newest.map_or(self.size, |group| (group + 2) * self.size)
     }
 
-    /// Returns the end of the filters, as many as `filters`, of which the newest has room for the fingerprint: or the
-    /// end of those without a summary.
+    /// Returns the end of those of the first `filters` filters that may have room for the fingerprint: one past the
+    /// newest with room, or the end of the group without a summary.
     pub fn end_of_room(&self, place: Place, filters: usize) -> usize {
         for group in (1..filters.div_ceil(self.size)).rev() {
             work::steps(2);
@@ -157,7 +156,7 @@ impl Summaries {
         self.size
     }
 
-    /// Notes that a filter, which was admitted, took a fingerprint into one of its buckets.
+    /// Records that a filter took a fingerprint into one of its buckets. The filter was [admitted](Self::admit).
     pub fn learn(&mut self, index: usize, filter: &Buckets, place: Place) {
         let (byte, bit) = self.held(place);
         self.groups[index / self.size - 1][byte] |= bit;
@@ -166,7 +165,7 @@ impl Summaries {
         }
     }
 
-    /// Notes all fingerprints in some buckets of a filter, which was admitted.
+    /// Records all fingerprints in some buckets of a filter. The filter was [admitted](Self::admit).
     pub fn learn_all(&mut self, index: usize, filter: &Buckets, buckets: Range<u64>) {
         let mut lines = std::mem::take(&mut self.groups[index / self.size - 1]);
         let within = index % self.size;
@@ -190,7 +189,7 @@ impl Summaries {
         set_bit(byte, within % 8, filter.is_bucket_full(bucket));
     }
 
-    /// Notes that a filter lost a fingerprint.
+    /// Records that a filter lost a fingerprint.
     pub fn forget(&mut self, index: usize, filters: &[Buckets], place: Place) {
         for bucket in [place.first, place.second] {
             self.learn_room(index, &filters[index], bucket);
@@ -204,7 +203,7 @@ impl Summaries {
         }
     }
 
-    /// Makes the summary of a filter's group anew.
+    /// Recomputes the summary of a filter's group.
     pub fn renew(&mut self, index: usize, filters: &[Buckets]) {
         self.groups[index / self.size - 1].fill(0);
         for index in self.group_of(index, filters) {
@@ -214,10 +213,9 @@ impl Summaries {
         }
     }
 
-    /// A copy in memory of its own, or `None` where there is none.
+    /// Copies the summaries, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Box<Self>> {
-        let mut groups = Vec::new();
-        groups.try_reserve_exact(self.groups.len()).ok()?;
+        let mut groups = memory::reserved(self.groups.len())?;
         for lines in &self.groups {
             work::bytes(lines.len());
             groups.push(memory::copied(lines)?);
@@ -225,8 +223,8 @@ impl Summaries {
         Some(Box::new(Self { groups, ..*self }))
     }
 
-    /// Whether these summaries are the others, perhaps with empty ones of more groups.
-    pub fn are(&self, others: &Self) -> bool {
+    /// Returns whether these summaries equal `others`, which may lack groups without fingerprints.
+    pub fn matches(&self, others: &Self) -> bool {
         let (own, more) = self.groups.split_at(others.groups.len());
         let same = own.iter().zip(&others.groups).all(|(own, other)| {
             own == other || other.is_empty() && own.iter().all(|byte| *byte == 0)
@@ -234,12 +232,12 @@ impl Summaries {
         same && more.iter().flatten().all(|byte| *byte == 0)
     }
 
-    /// Number of allocations that can be moved.
+    /// Returns the number of allocations that can be moved.
     pub const fn movable(&self) -> usize {
         self.groups.len()
     }
 
-    /// Has the lines of a group moved to other memory.
+    /// Moves the lines of a group to other memory.
     pub fn relocate(&mut self, group: usize, by: &mut impl Relocate) {
         self.groups[group] = by.blob(std::mem::take(&mut self.groups[group]));
     }

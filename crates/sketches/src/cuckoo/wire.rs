@@ -1,12 +1,13 @@
-//! Cuckoo filters: `RedisBloom`'s type `MBbloomCF`. `RedisBloom` can read what is written.
+//! Stored forms of cuckoo filters: `RedisBloom`'s type `MBbloomCF`. `RedisBloom` can read the bytes that this module
+//! writes.
 //!
 //! | form | fields |
 //! |---|---|
-//! | RDB, encoding version 4 | number of filters, buckets of the first, items, removals since the last compaction, slots of a bucket, iterations, expansion; per filter, oldest first, number of buckets, slots |
-//! | header of chunks | items u64, buckets of the first u64, removals u64, number of filters u64, slots of a bucket u16, iterations u16, expansion u16; all little endian |
+//! | RDB, encoding version 4 | number of filters, buckets of the first, items, removals since the last compaction, slots per bucket, iterations, expansion; per filter, oldest first, number of buckets, slots |
+//! | header of chunks | items u64, buckets of the first u64, removals u64, number of filters u64, slots per bucket u16, iterations u16, expansion u16; all little endian |
 //!
-//! Chunks go by cursors as those of the [other objects](super::chunks), but may be loaded in any order, again and
-//! again, and nothing says whether all have come: in `RedisBloom`'s files there are objects that lack some.
+//! Chunks have the same cursors as those of [Bloom objects](crate::bloom::chunks). They may be loaded in any order and
+//! repeatedly, and nothing marks the end: some objects in `RedisBloom`'s files lack chunks.
 
 use crate::cuckoo::{Buckets, Cuckoo, Limits, NoMemory, StoredOutline};
 use crate::machine::{memory, work};
@@ -16,10 +17,10 @@ use crate::bytes::{CHUNK_BYTES, Cursor, DecodeError, RdbRead, RdbWrite, push};
 /// The name of the type in a server.
 pub const TYPE_NAME: &std::ffi::CStr = c"MBbloomCF";
 
-/// The encoding version that is written, and the only one that is read: before it items were hashed otherwise.
+/// The encoding version that is written, and the only one that is read. Older versions hashed items differently.
 pub const RDB_VERSION: i32 = 4;
 
-/// Reads the fields in RDB, in this encoding version.
+/// Reads the fields in RDB of an encoding version.
 ///
 /// # Errors
 /// Any [`DecodeError`].
@@ -50,7 +51,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeE
         if slots.len() as u64 != buckets * stored.bucket_size {
             return Err("filter of another size than it should be".into());
         }
-        // A file that holds what a header claimed takes no more memory than the header did.
+        // An empty filter that only a header claimed takes no memory after a reload either.
         if slots.iter().all(|slot| *slot == 0) {
             slots = Vec::new();
         }
@@ -62,7 +63,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeE
 /// Writes the fields in RDB.
 ///
 /// # Panics
-/// There is no memory for the zeros of a filter that takes none itself: a server's callback cannot fail.
+/// If the zeros of an unallocated filter can't be allocated: a server's callback cannot fail.
 pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
     let stored = object.outline();
     to.uint(stored.filters);
@@ -77,11 +78,11 @@ pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
         reason = "a filter's size fits an allocation, or it could not have been claimed"
     )]
     let size = |filter: &Buckets| filter.size() as usize;
-    // Filters without memory share a buffer. Filters never shrink, so the newest of them needs the most.
+    // Filters without memory share a buffer of zeros. Filters never shrink, so the newest of them needs the most.
     let mut without_memory = object.filters().iter().filter(|f| f.slots().is_empty());
     let largest = without_memory.next_back().map_or(0, size);
     work::bytes(largest);
-    // Memory that nobody writes to is not backed by any.
+    // The system does not back these pages, because nothing writes to them.
     let zeros = memory::zeroed(largest).expect("no memory for an empty filter");
     for filter in object.filters() {
         to.uint(filter.buckets());
@@ -99,7 +100,7 @@ pub fn write_header(object: &Cuckoo) -> Vec<u8> {
     header_of(&object.outline())
 }
 
-/// The header of these numbers, which are some object's.
+/// Returns the header of the numbers of an object.
 pub fn header_of(stored: &StoredOutline) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     for number in [
@@ -118,22 +119,22 @@ pub fn header_of(stored: &StoredOutline) -> Vec<u8> {
 
 const HEADER_BYTES: usize = 38;
 
-/// `RedisBloom` 2.2.0 to 2.2.10 wrote an address of its process behind the fields, in its logs too.
+/// Size of the headers of `RedisBloom` 2.2.0 to 2.2.10: they end in an address of its process, in its logs too.
 const HEADER_BYTES_WITH_ADDRESS: usize = HEADER_BYTES + 8;
 
-/// Why a header is refused.
+/// The reason that a header is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeaderError {
-    /// It has another length.
+    /// The length is wrong.
     Length,
-    /// No object has these numbers, or the limits do not admit it.
+    /// No object can have these numbers, or the limits don't admit it.
     Numbers,
 }
 
-/// Makes the object of a header, with nothing in it: its filters take memory as their chunks come.
+/// Creates the empty object of a header. Its filters take memory when their chunks arrive.
 ///
 /// # Errors
-/// Why it can't.
+/// Any [`HeaderError`].
 pub fn begin(header: &[u8], limits: &Limits) -> Result<Cuckoo, HeaderError> {
     let stored = read_header(header).ok_or(HeaderError::Length)?;
     let outline = stored.check().ok();
@@ -160,11 +161,11 @@ fn read_header(header: &[u8]) -> Option<StoredOutline> {
     })
 }
 
-/// What stands in for the slots of a filter that takes no memory.
+/// The slots of chunks from filters that take no memory.
 static EMPTY: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
-/// Returns the cursor of the next chunk, and the chunk at this one: of the slots of all filters end to end those
-/// from offset `cursor - 1` on, none beyond the filter's end. `None` past the end.
+/// Returns the cursor of the next chunk, and the chunk at this cursor: slots from offset `cursor - 1` of all filters
+/// end to end, up to [`CHUNK_BYTES`] and within one filter. Returns `None` past the end.
 pub fn chunk(object: &Cuckoo, cursor: u64) -> Option<(u64, &[u8])> {
     let (index, within) = object.find(cursor.checked_sub(1)?)?;
     let filter = &object.filters()[index];
@@ -174,11 +175,10 @@ pub fn chunk(object: &Cuckoo, cursor: u64) -> Option<(u64, &[u8])> {
     Some((cursor + length as u64, slots.unwrap_or(&EMPTY[..length])))
 }
 
-/// Writes a chunk, whose end lies at `cursor`, over what is there. Returns whether it lies within one filter, as
-/// it must.
+/// Overwrites slots with a chunk that ends at `cursor`. Returns whether the chunk is within one filter, as it must be.
 ///
 /// # Errors
-/// There is no memory for it.
+/// If the slots can't be allocated.
 pub fn load(object: &mut Cuckoo, cursor: u64, chunk: &[u8]) -> Result<bool, NoMemory> {
     let offset = cursor.checked_sub(1);
     match offset.and_then(|end| end.checked_sub(chunk.len() as u64)) {
@@ -187,7 +187,8 @@ pub fn load(object: &mut Cuckoo, cursor: u64, chunk: &[u8]) -> Result<bool, NoMe
     }
 }
 
-/// The chunks that rebuild the object after its header, each with the cursor of the next. What is empty needs none.
+/// Returns the chunks that rebuild the object after its header, each with the cursor of the next. Filters that take no
+/// memory need no chunks.
 pub fn chunks(object: &Cuckoo) -> impl Iterator<Item = (u64, &[u8])> {
     let mut end = 1;
     let filters = object.filters().iter().map(move |filter| {

@@ -1,4 +1,4 @@
-//! Many items, hashed side by side.
+//! Batches of items, hashed side by side.
 
 use crate::machine::words::{self, Task, Use, Words};
 
@@ -7,13 +7,13 @@ use super::murmur;
 use super::probe::Probe;
 use super::sip::OfLength;
 
-/// The most items in a batch: one bit of a word for each.
+/// The most items in a batch: a mask of them fits a word.
 pub const BATCH: usize = 64;
 
-/// Copied, it takes fewer stores than filled in.
+/// An array without items. Copying it takes fewer stores than filling one.
 static NO_ITEMS: [&[u8]; BATCH] = [&[]; BATCH];
 
-/// Items hashed together.
+/// The hashes of up to [`BATCH`] items.
 pub struct Batch {
     /// The first hash of each item.
     pub a: [u64; BATCH],
@@ -23,7 +23,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Hashes the next items, as many as fit.
+    /// Hashes the next items, up to [`BATCH`].
     #[inline]
     pub fn of<'i>(hasher: &Hasher, next: &mut impl Iterator<Item = &'i [u8]>) -> Self {
         let mut items = NO_ITEMS;
@@ -45,12 +45,12 @@ impl Batch {
         batch
     }
 
-    /// One probe alone.
+    /// Returns a batch of one probe.
     pub fn of_one(probe: Probe) -> Self {
         Self::of_probes(&mut std::iter::once(probe))
     }
 
-    /// The next of these probes, as many as fit.
+    /// Returns a batch of the next probes, up to [`BATCH`].
     pub fn of_probes(probes: &mut impl Iterator<Item = Probe>) -> Self {
         let mut batch = Self {
             a: [0; BATCH],
@@ -68,13 +68,13 @@ impl Batch {
         self.count
     }
 
-    /// A word with a bit for each item from this one on.
+    /// Returns a mask of the items from `first` on.
     pub const fn mask_from(&self, first: usize) -> u64 {
         debug_assert!(first < self.count);
         (u64::MAX >> (BATCH - self.count)) & (u64::MAX << first)
     }
 
-    /// All items.
+    /// Returns the probes of all items.
     #[inline]
     pub fn probes(&self) -> impl Iterator<Item = Probe> {
         let hashes = self.a[..self.count].iter().zip(&self.b[..self.count]);
@@ -106,7 +106,7 @@ impl Task for Hash<'_> {
         } = self;
         match hasher {
             Hasher::Sip(seed) => {
-                // Items often have one length.
+                // Items often have equal lengths.
                 let of_first_length = OfLength::<W>::new(seed, items[0].len());
                 for start in (0..batch.count).step_by(W::COUNT) {
                     let items = &items[start..start + W::COUNT];

@@ -4,14 +4,14 @@ use super::murmur;
 use super::probe::Probe;
 use super::sip::Seed;
 
-/// How the items of an object are hashed.
+/// The hash function of an object's items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hasher {
-    /// `SipHash` under a seed: our own objects.
+    /// `SipHash` with a seed, for our own objects.
     Sip(Seed),
-    /// `MurmurHash` of 64 bits: `RedisBloom`'s objects.
+    /// 64-bit `MurmurHash`, for `RedisBloom`'s objects.
     Murmur64,
-    /// `MurmurHash` of 32 bits: `RedisBloom`'s oldest objects.
+    /// 32-bit `MurmurHash`, for `RedisBloom`'s oldest objects.
     Murmur32,
 }
 
@@ -26,7 +26,7 @@ impl Hasher {
         }
     }
 
-    /// The number of bits of a hash.
+    /// Returns the number of bits of a hash.
     pub const fn bits(&self) -> u32 {
         match self {
             Self::Sip(_) | Self::Murmur64 => 64,
@@ -34,7 +34,7 @@ impl Hasher {
         }
     }
 
-    /// The seed of `SipHash`. `MurmurHash` has none.
+    /// Returns the seed of `SipHash`, or `None` for `MurmurHash`, which has no seed.
     pub const fn seed(&self) -> Option<&Seed> {
         match self {
             Self::Sip(seed) => Some(seed),

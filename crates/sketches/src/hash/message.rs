@@ -1,8 +1,8 @@
-//! Items as words: a word of each of several items, for hashing them side by side.
+//! Reading items as words: one word of each of several items, for hashing side by side.
 
 use crate::machine::words::{MAX_WORDS, Words};
 
-/// A word of each item, of as many items as there are words in a `W`.
+/// Collects one word of each of the first [`Words::COUNT`] items.
 #[inline(always)]
 pub fn words_of<W: Words>(items: &[&[u8]], word: impl Fn(&[u8]) -> u64) -> W {
     let mut words = [0; MAX_WORDS];
@@ -12,24 +12,24 @@ pub fn words_of<W: Words>(items: &[&[u8]], word: impl Fn(&[u8]) -> u64) -> W {
     W::load(&words)
 }
 
-/// Eight bytes of an item that has them.
+/// Returns block `index`, eight bytes, of an item that is long enough.
 #[inline(always)]
 pub fn block(item: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(item.as_chunks::<8>().0[index])
 }
 
-/// The last eight bytes of an item that has them.
+/// Returns the last eight bytes of an item that is long enough.
 #[inline(always)]
 pub fn last_block(item: &[u8]) -> u64 {
     let last = item.last_chunk::<8>();
     last.map_or(0, |last| u64::from_le_bytes(*last))
 }
 
-/// The bytes after the last whole block.
+/// Returns the bytes after the last whole block.
 #[inline(always)]
 pub fn rest(item: &[u8]) -> u64 {
     let left = item.len() % 8;
-    // Copying so few bytes would cost more than the hash, so they are read in overlapping pieces.
+    // A copy of so short a slice costs more than the hash, so overlapping pieces are read.
     if let Some(last) = item.last_chunk::<8>() {
         u64::from_le_bytes(*last) >> 8 >> (56 - 8 * left)
     } else if let (Some(first), Some(last)) = (item.first_chunk::<4>(), item.last_chunk::<4>()) {

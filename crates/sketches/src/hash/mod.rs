@@ -1,4 +1,4 @@
-//! Items to probes: hash functions, for one item and for many side by side.
+//! Hash functions from items to probes, for one item and for many side by side.
 
 mod batch;
 mod hasher;

@@ -1,35 +1,35 @@
-//! The hash functions of `RedisBloom`'s objects: `MurmurHash` (Austin Appleby, in the public domain).
+//! The hash functions of `RedisBloom`'s objects: `MurmurHash` (Austin Appleby, public domain).
 //!
-//! The seed of the first hash is fixed; the first hash is the seed of the second.
+//! The seed of the first hash is fixed. The first hash is the seed of the second.
 
 use crate::machine::words::{MAX_WORDS, Words};
 
 use super::message::{block, rest, words_of};
 use super::probe::Probe;
 
-/// Both hashes of 64 bits.
+/// Returns both 64-bit hashes of an item.
 #[inline]
 pub fn probe_64(item: &[u8]) -> Probe {
     let [a, b] = probes_64(&[item]);
     Probe::new(a, b)
 }
 
-/// The same of as many items as there are words in a `W`.
+/// Returns both 64-bit hashes of [`Words::COUNT`] items.
 #[inline(always)]
 pub fn probes_64<W: Words>(items: &[&[u8]]) -> [W; 2] {
     let a = murmur_64(items, W::splat(0xc6a4_a793_5bd1_e995));
     [a, murmur_64(items, a)]
 }
 
-/// Both hashes of 32 bits, as `RedisBloom` used them until 2018.
+/// Returns both 32-bit hashes of an item. `RedisBloom` used them until 2018.
 #[inline]
 pub fn probe_32(item: &[u8]) -> Probe {
     let a = murmur_32(item, 0x9747_b28c);
     Probe::new(u64::from(a), u64::from(murmur_32(item, a)))
 }
 
-/// `MurmurHash64A` of as many items as there are words in a `W`, each under a seed of its own. Those of one length
-/// are hashed side by side.
+/// Computes `MurmurHash64A` of [`Words::COUNT`] items, each with its own seed. Items of equal lengths are hashed side
+/// by side.
 #[inline(always)]
 pub fn murmur_64<W: Words>(items: &[&[u8]], seeds: W) -> W {
     let length = items[0].len();
@@ -61,17 +61,17 @@ fn of_length<W: Words>(items: &[&[u8]], length: usize, seeds: W) -> W {
     fold(fold(hash).mul(m))
 }
 
-/// Lays the 17 highest bits over the lowest.
+/// XORs the 17 highest bits into the lowest.
 #[inline(always)]
 fn fold<W: Words>(word: W) -> W {
     word.xor(word.rotate::<17>().and(W::splat((1 << 17) - 1)))
 }
 
-/// `MurmurHash2`.
+/// Computes `MurmurHash2`.
 #[inline]
 #[allow(
     clippy::cast_possible_truncation,
-    reason = "the length modulo 2³² is what is mixed in"
+    reason = "the hash mixes in the length modulo 2³²"
 )]
 fn murmur_32(item: &[u8], seed: u32) -> u32 {
     const M: u32 = 0x5bd1_e995;

@@ -1,22 +1,21 @@
 //! A hashed item.
 
-/// The two hashes of an item: all that a filter needs. An item is hashed once, whatever the number of filters
-/// to look it up in.
+/// The two hashes of an item: all that a filter needs. An item is hashed once, however many filters are queried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Probe {
     /// The first hash.
     pub(crate) a: u64,
-    /// The second hash: the distance between positions.
+    /// The second hash, which determines the distance between positions.
     pub(crate) b: u64,
 }
 
 impl Probe {
-    /// The probe of these hashes.
+    /// Creates the probe of these hashes.
     pub(crate) const fn new(a: u64, b: u64) -> Self {
         Self { a, b }
     }
 
-    /// The two hashes.
+    /// Returns the two hashes.
     pub const fn hashes(&self) -> (u64, u64) {
         (self.a, self.b)
     }

@@ -1,9 +1,9 @@
-//! The hash functions of our own objects: `SipHash`, under a seed.
+//! The hash functions of our own objects: `SipHash` with a seed.
 //!
-//! An item's two hashes are SipHash-1-3 under the two halves of the seed, of the message that
-//! `Hash for [u8]` feeds a hasher on a 64-bit machine: the length as eight little-endian bytes, then
-//! the bytes. That is what version 3 of the `bloomfilter` crate computes. Stored bits depend on it, so it
-//! never changes. (SipHash: Aumasson and Bernstein 2012.)
+//! An item's two hashes are SipHash-1-3, keyed with the two halves of the seed. The message is the one that `Hash for
+//! [u8]` feeds a hasher on a 64-bit machine: the length as eight little-endian bytes, then the bytes. Version 3 of the
+//! `bloomfilter` crate computes the same. Stored bits depend on it, so it never changes. (SipHash: Aumasson and
+//! Bernstein 2012.)
 
 use std::cmp::Ordering;
 
@@ -17,31 +17,31 @@ use super::probe::Probe;
 pub struct Seed([u8; 32]);
 
 impl Seed {
-    /// The seed of objects made without randomness. Whoever knows a seed can make items that
-    /// collide, so it is for reproducible tests and trusted input.
+    /// The seed of objects made without randomness, for reproducible tests and trusted input: anyone who knows a seed
+    /// can make items that collide.
     pub const FIXED: Self = Self([
         89, 15, 245, 34, 234, 120, 17, 218, 167, 20, 216, 9, 59, 62, 123, 217, 29, 137, 138, 115,
         62, 152, 136, 135, 48, 127, 151, 205, 40, 7, 51, 131,
     ]);
 
-    /// A seed of these bytes.
+    /// Creates the seed of these bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// The bytes of the seed.
+    /// Returns the bytes of the seed.
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// Hashes an item: once, whatever the number of filters to look it up in.
+    /// Hashes an item. Once is enough, however many filters are queried.
     #[inline]
     pub fn probe(&self, item: &[u8]) -> Probe {
         let [a, b] = self.hash::<u64>(&[item]);
         Probe::new(a, b)
     }
 
-    /// Both hashes of as many items as there are words in a `W`.
+    /// Returns both hashes of `Words::COUNT` items.
     #[inline(always)]
     pub fn hash<W: Words>(&self, items: &[&[u8]]) -> [W; 2] {
         let mut sip = TwinSip::<W>::new(&self.0);
@@ -56,7 +56,7 @@ impl Seed {
             sip.block(words_of(items, tail));
             return sip.finish();
         }
-        // Once an item has ended, its hashes stay as they are until the longest one has.
+        // Shorter items keep their state while the longer ones are hashed.
         for index in fewest..=most {
             let before = sip.0;
             sip.block(words_of(items, |item| match index.cmp(&(item.len() / 8)) {
@@ -79,7 +79,7 @@ impl Seed {
     }
 }
 
-/// Hashes items of one length, of which the first block of each is the same.
+/// A hasher of items of one length. Their first block, the length, is hashed once.
 pub struct OfLength<W> {
     length: usize,
     sip: TwinSip<W>,
@@ -93,7 +93,7 @@ impl<W: Words> OfLength<W> {
         Self { length, sip }
     }
 
-    /// Both hashes of as many items as there are words in a `W`, if all have this length.
+    /// Returns both hashes of [`Words::COUNT`] items, or `None` if one of them has another length.
     #[inline(always)]
     pub fn hash(&self, items: &[&[u8]]) -> Option<[W; 2]> {
         if items.iter().any(|item| item.len() != self.length) {
@@ -107,28 +107,27 @@ impl<W: Words> OfLength<W> {
             words_of(items, |item| rest(&item[..self.length]))
         } else {
             let last: W = words_of(items, |item| last_block(&item[..self.length]));
-            last.right(64 - 8 * u32::from(self.length.to_le_bytes()[0] % 8))
+            last.shift_right(64 - 8 * u32::from(self.length.to_le_bytes()[0] % 8))
         };
         sip.block(rest.xor(W::splat(top(self.length))));
         Some(sip.finish())
     }
 }
 
-/// What is hashed last: the bytes after the last whole block and, on top, the length.
+/// Returns the block that is hashed last: the bytes after the last whole block and, on top, the length.
 #[inline(always)]
 fn tail(item: &[u8]) -> u64 {
     top(item.len()) | rest(item)
 }
 
-/// The length of the message modulo 256, to which the eight bytes of the prefix count, in the highest byte.
+/// Returns the length of the message modulo 256 in the highest byte. It includes the eight bytes of the length prefix.
 #[inline(always)]
 fn top(length: usize) -> u64 {
     u64::from(length.to_le_bytes()[0].wrapping_add(8)) << 56
 }
 
-/// Two SipHash-1-3 of one message, side by side: the two chains do not depend on each other, so the
-/// processor runs them in the time of little more than one. A word of the state is as many words of
-/// 64 bits as there are messages.
+/// Two SipHash-1-3 of one message, side by side. The chains are independent, so the processor runs both in little more
+/// time than one. Each word of the state is a `W`: one 64-bit word per message.
 struct TwinSip<W>([[W; 4]; 2]);
 
 impl<W: Words> TwinSip<W> {

@@ -1,19 +1,18 @@
-//! Memory that may be refused, moving what was allocated, and prefetching.
+//! Fallible allocation, relocation of allocations, and prefetching.
 
-/// Moves what an object allocated.
+/// Moves an object's allocations.
 pub trait Relocate {
-    /// Whether to stop; asked before each step but the first.
+    /// Returns whether to stop. Callers check before each step but the first.
     fn has_enough(&mut self) -> bool;
-    /// Moves a table. It returns the same filters, perhaps elsewhere.
+    /// Moves a table: returns the same values, perhaps at another address.
     fn table<T>(&mut self, table: Vec<T>) -> Vec<T>;
-    /// Moves a blob. It returns the same bytes, perhaps elsewhere.
+    /// Moves a blob: returns the same bytes, perhaps at another address.
     fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]>;
 }
 
-/// A block of `len` zero bytes, or `None` if there is no memory for it.
+/// Allocates `len` zero bytes, or returns `None` if allocation fails.
 ///
-/// The allocator is asked for memory that is zero already: a fresh 64 MiB bitmap then costs a
-/// mapping, not a pass over 64 MiB.
+/// The allocator returns memory that is zero already: a fresh 64 MiB bitmap costs a mapping, not a pass over 64 MiB.
 pub fn zeroed(len: usize) -> Option<Box<[u8]>> {
     let layout = std::alloc::Layout::array::<u8>(len).ok()?;
     if len == 0 {
@@ -24,19 +23,19 @@ pub fn zeroed(len: usize) -> Option<Box<[u8]>> {
     if block.is_null() {
         return None;
     }
-    // SAFETY: the block is `len` initialised bytes from the global allocator, in the layout that
-    // the box gives back, and nobody else has it.
+    // SAFETY: the block is `len` initialised bytes from the global allocator, with the layout that the box will free,
+    // and it has no other owner.
     Some(unsafe { Box::from_raw(std::ptr::slice_from_raw_parts_mut(block, len)) })
 }
 
-/// An empty table with room for exactly `len` values, or `None` if there is no memory for it.
+/// Allocates an empty table with capacity for exactly `len` values, or returns `None` if allocation fails.
 pub fn reserved<T>(len: usize) -> Option<Vec<T>> {
     let mut table = Vec::new();
     table.try_reserve_exact(len).ok()?;
     Some(table)
 }
 
-/// Frees a table's spare room. The table keeps the room if there is no memory for an exact copy.
+/// Frees a table's spare capacity. The table keeps it if an exact copy can't be allocated.
 pub fn fit<T>(table: &mut Vec<T>) {
     if table.capacity() > table.len()
         && let Some(mut exact) = reserved(table.len())
@@ -46,21 +45,21 @@ pub fn fit<T>(table: &mut Vec<T>) {
     }
 }
 
-/// Boxes the values of a table, or returns `None` if it has spare room and there is no memory for an exact copy.
+/// Boxes the values of a table, or returns `None` if it has spare capacity and an exact copy can't be allocated.
 pub fn boxed<T>(mut table: Vec<T>) -> Option<Box<[T]>> {
     fit(&mut table);
     (table.capacity() == table.len()).then(|| table.into_boxed_slice())
 }
 
-/// A copy of values, with no room to spare, or `None` if there is no memory for it.
+/// Copies values without spare capacity, or returns `None` if allocation fails.
 pub fn copied<T: Copy>(values: &[T]) -> Option<Box<[T]>> {
     let mut copy = reserved(values.len())?;
     copy.extend_from_slice(values);
     Some(copy.into_boxed_slice())
 }
 
-/// Asks the processor to bring the cache line of `bytes[index]` near. A hint: it has no effect on
-/// what the program computes, and an index past the end is no error.
+/// Prefetches the cache line of `bytes[index]`. It is a hint: it does not affect results, and an index past the end is
+/// allowed.
 #[inline(always)]
 pub fn prefetch(bytes: &[u8], index: usize) {
     let address = bytes.as_ptr().wrapping_add(index);

@@ -1,4 +1,4 @@
-//! What the machine offers beyond safe Rust: the only `unsafe` of the core.
+//! The processor and the allocator beyond safe Rust: the only `unsafe` code of this crate.
 
 pub mod memory;
 pub mod words;

@@ -1,12 +1,13 @@
-//! How far an object may grow, and why growth is refused.
+//! Limits on growth, and the reasons that growth is refused.
 
 use crate::bloom::filter::Cells;
 
-/// The most filters of a stack. Stacks of valkey-bloom and of `RedisBloom` end at about as many, where their rate
-/// becomes too small for a double; ours stay below 700.
+/// The most filters of a stack. Stacks of valkey-bloom and `RedisBloom` end near this number, when their rate becomes
+/// too small for a double; ours stay below 700.
 pub const MAX_FILTERS: u64 = 1100;
 
-/// How deep an object is: its filters, and the hash functions of all of them together. That bounds the time of a lookup.
+/// The depth of an object: its filters, and the hash functions of all of them together. It bounds the time of a
+/// lookup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
     /// Number of filters.
@@ -16,20 +17,20 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// How deep an object of bits may be. Neither a stack that halves its rate with every filter until it is too small,
-    /// nor a window of 1,440 periods at the smallest rate, has as many hash functions.
+    /// The greatest depth of an object of bits. No real object has as many hash functions: neither a stack that halves
+    /// its rate with every filter until it is too small, nor a window of 1,440 periods at the smallest rate.
     const MOST_OF_BITS: Self = Self {
         filters: 4096,
         hashes: 1 << 21,
     };
 
-    /// How deep a stack of counters may be, whose lookups are not bounded otherwise.
+    /// The greatest depth of a stack of counters. Nothing else bounds its lookups.
     const MOST_OF_COUNTERS: Self = Self {
         filters: MAX_FILTERS,
         hashes: 1 << 15,
     };
 
-    /// How deep an object may be whose filters contain this.
+    /// Returns the greatest depth of an object with these cells.
     pub const fn most(cells: Cells) -> Self {
         match cells {
             Cells::Bits | Cells::BareBits => Self::MOST_OF_BITS,
@@ -37,7 +38,7 @@ impl Depth {
         }
     }
 
-    /// Both depths together.
+    /// Returns the sum of two depths.
     pub const fn and(self, other: Self) -> Self {
         Self {
             filters: self.filters + other.filters,
@@ -45,18 +46,18 @@ impl Depth {
         }
     }
 
-    /// Whether it is at most this deep.
+    /// Returns whether the depth is at most `most`.
     pub const fn is_within(self, most: Self) -> bool {
         self.filters <= most.filters && self.hashes <= most.hashes
     }
 
-    /// Whether more than half of this depth is used.
+    /// Returns whether the depth is more than half of `most`.
     pub const fn is_past_half_of(self, most: Self) -> bool {
         2 * self.filters > most.filters || 2 * self.hashes > most.hashes
     }
 }
 
-/// How far the memory of an object may go: as far as the settings of this server say.
+/// Limits on an object, from the settings of this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The most bytes that one filter may take.
@@ -68,21 +69,21 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// No limits: what comes from a primary or a file is obeyed.
+    /// No limits, for commands of a primary and for files.
     pub const NONE: Self = Self {
         filter_bytes: u64::MAX,
         object_bytes: u64::MAX,
         saturate: true,
     };
 
-    /// The limits of a server whose settings are at their defaults.
+    /// The limits of a server with default settings.
     pub const DEFAULT: Self = Self {
         filter_bytes: 64 << 20,
         object_bytes: u64::MAX,
         saturate: false,
     };
 
-    /// The same limits for a part of an object of which the rest takes so many bytes.
+    /// Returns the limits on one part of an object whose other parts take `rest` bytes.
     #[must_use]
     pub fn beside(self, rest: u64) -> Self {
         let object_bytes = match self.object_bytes {
@@ -96,10 +97,10 @@ impl Limits {
     }
 }
 
-/// What a stack may take: what limits admit, less what the rest of its object takes.
+/// The room for a stack: the limits, less what the rest of its object takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Allowance {
-    /// The limits on memory, less the bytes of the rest.
+    /// The limits, less the bytes of the rest.
     pub limits: Limits,
     /// The depth of the rest.
     pub rest: Depth,
@@ -125,7 +126,7 @@ impl From<Limits> for Allowance {
     }
 }
 
-/// Why there is no room for an item, or an object. Nothing was changed.
+/// The reason that there is no room for an item or an object. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The next filter would exceed a limit on memory, or its capacity overflows.

@@ -1,31 +1,31 @@
-//! What `RedisBloom` keeps of a filter, which it calls a *link*.
+//! The fields that `RedisBloom` keeps of a filter, which it calls a *link*.
 
 use std::hash::Hash;
 
 use crate::bloom::filter::{Cells, Filter, Geometry, MAX_HASHES};
 use crate::number::Fraction;
 
-/// What a link has besides its bits.
+/// The fields of a link besides its bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// The rate that it was made for.
+    /// The error rate that the link was made for.
     pub error_rate: f64,
-    /// Bits per entry, for the record.
+    /// Bits per entry, for information only.
     pub bits_per_entry: f64,
-    /// As written; positions may be reduced by another number.
+    /// The number of bits, as written. Positions may be reduced by another [modulus](Self::modulus).
     pub bits: u64,
-    /// If it is not 0, positions are reduced by two to the power of it.
+    /// If this is not 0, positions are reduced modulo two to the power of it.
     pub exponent: u8,
 }
 
 impl Link {
-    /// What is alike in links of one kind.
+    /// Returns a key that is equal for links whose filters can be merged.
     pub fn merge_key(&self) -> impl Eq + Hash + use<> {
         let numbers = [self.error_rate, self.bits_per_entry].map(f64::to_bits);
         (numbers, self.bits, self.exponent)
     }
 
-    /// What positions are reduced by.
+    /// Returns the modulus of positions.
     pub const fn modulus(&self) -> u64 {
         match self.exponent {
             0 => self.bits,
@@ -33,7 +33,7 @@ impl Link {
         }
     }
 
-    /// The size of its filter, if there can be such a link.
+    /// Returns the size of the link's filter, or why there can be no such link.
     pub fn geometry(&self, cell_bytes: u64, hashes: u64) -> Result<Geometry, &'static str> {
         if Fraction::new(self.error_rate).is_none() {
             return Err("error rate out of range");

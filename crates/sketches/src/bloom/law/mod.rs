@@ -1,12 +1,12 @@
-//! The laws of growth: what the next filter of a stack is, and how far growth can go.
+//! The laws of growth: the next filter of a stack, and how far growth can go.
 //!
 //! | law | file | objects |
 //! |---|---|---|
-//! | our own, and the geometric one | `series.rs` | those that this module makes of its own kind |
-//! | valkey-bloom's | `series.rs` | those that valkey-bloom made, or that are made for it |
-//! | `RedisBloom`'s | `redisbloom.rs` | those that came from `RedisBloom`, or that are made for it |
+//! | our own, and the geometric one | `series.rs` | this module's own |
+//! | valkey-bloom's | `series.rs` | made by valkey-bloom, or for it |
+//! | `RedisBloom`'s | `redisbloom.rs` | made by `RedisBloom`, or for it |
 //!
-//! A further law is a file here, a variant of [`Law`], and a row above.
+//! A new law is a file here, a variant of [`Law`], and a row above.
 
 mod limits;
 mod link;
@@ -25,25 +25,25 @@ pub use link::Link;
 pub use params::{Growth, Params};
 pub use redisbloom::{Links, bits_per_entry, hashes_of};
 pub use series::Series;
-pub use step::{Standing, Step};
+pub use step::{State, Step};
 pub use tightening::Tightening;
 
-/// How a stack grows.
+/// The law by which a stack grows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Law {
-    /// By a series of rates.
+    /// A series of rates.
     Series(Series),
-    /// As `RedisBloom` does.
+    /// `RedisBloom`'s law.
     RedisBloom(Box<Links>),
 }
 
 impl Law {
-    /// The law of an object that this module makes.
+    /// Returns the law of an object that this module makes.
     pub const fn of(params: &Params) -> Self {
         Self::Series(Series::of(params))
     }
 
-    /// A copy in memory of its own, or `None` if there is none.
+    /// Copies the law, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         Some(match self {
             Self::Series(series) => Self::Series(*series),
@@ -54,7 +54,7 @@ impl Law {
         })
     }
 
-    /// What the rates sum to, their ratio, and the growth of capacities, for every law.
+    /// Returns the law as a series: the sum of the rates, their ratio, and the growth of capacities.
     pub fn series(&self) -> Series {
         match self {
             Self::Series(series) => *series,
@@ -69,7 +69,7 @@ impl Law {
         }
     }
 
-    /// What filters under this law contain, where those of ours would contain this.
+    /// Returns the kind of cells under this law, where filters under our law have `ours`.
     pub const fn cells(&self, ours: Cells) -> Cells {
         match self {
             Self::Series(_) => ours,
@@ -77,7 +77,7 @@ impl Law {
         }
     }
 
-    /// The error rate that was requested for the whole stack, by a law that keeps to it; else 0.
+    /// Returns the error rate that was requested for the whole stack, or 0 if the law does not keep to it.
     pub const fn requested_rate(&self) -> f64 {
         match self {
             Self::Series(series) if series.tightening.is_ours() => series.error_rate.get(),
@@ -85,8 +85,7 @@ impl Law {
         }
     }
 
-    /// The law by which a union of such stacks grows, with these links and, if it is not RedisBloom's, by our
-    /// own law at this error rate.
+    /// Returns the law of a union of such stacks: RedisBloom's with these links, or else our own with this error rate.
     pub fn of_union(&self, error_rate: Fraction, links: Vec<Link>) -> Self {
         match self {
             Self::Series(own) => Self::Series(Series {
@@ -101,7 +100,7 @@ impl Law {
         }
     }
 
-    /// What `RedisBloom` keeps besides its filters, under its law.
+    /// Returns the links of `RedisBloom`'s law, or `None` for other laws.
     pub const fn links(&self) -> Option<&Links> {
         match self {
             Self::Series(_) => None,
@@ -109,7 +108,7 @@ impl Law {
         }
     }
 
-    /// Enters what `RedisBloom` keeps of a filter that is about to be stacked.
+    /// Records the link of a filter that is about to be stacked, under `RedisBloom`'s law.
     pub fn enter(&mut self, step: &Step) -> Result<(), Refusal> {
         if let (Self::RedisBloom(links), Some(link)) = (self, step.link) {
             let room = links.all.try_reserve_exact(1);
@@ -119,23 +118,23 @@ impl Law {
         Ok(())
     }
 
-    pub fn step(&self, at: &Standing, allowance: Allowance) -> Result<Step, Refusal> {
+    pub fn step(&self, at: &State, allowance: Allowance) -> Result<Step, Refusal> {
         let step = self.next(at, allowance)?;
         step.admit(at, allowance)?;
         Ok(step)
     }
 
-    /// The next filter, whether limits admit it or not.
-    fn next(&self, at: &Standing, allowance: Allowance) -> Result<Step, Refusal> {
+    /// Returns the next filter, whether or not limits admit it.
+    fn next(&self, at: &State, allowance: Allowance) -> Result<Step, Refusal> {
         match self {
             Self::Series(series) => series.step(at, allowance.rest),
             Self::RedisBloom(links) => links.step(at),
         }
     }
 
-    /// The capacity that growth reaches before something stops it, and what does: nothing, where that is
+    /// Returns the capacity that growth reaches, and what stops it there. Nothing does if the capacity is
     /// [`MAX_CAPACITY`].
-    pub fn reach(&self, mut at: Standing, allowance: Allowance) -> (u64, Option<Refusal>) {
+    pub fn reach(&self, mut at: State, allowance: Allowance) -> (u64, Option<Refusal>) {
         loop {
             if at.filters > 0 && self.growth() == Growth::Fixed {
                 return (at.capacity, Some(Refusal::Full));
@@ -146,7 +145,7 @@ impl Law {
             };
             match step.admit(&at, allowance) {
                 Ok(()) => at.push(&step),
-                // If only the number's width stops it, nothing does.
+                // Only the sum of capacities overflows, so no limit stops growth.
                 Err(_) if !step.fits_number(&at) && step.is_within(&at, allowance) => {
                     return (MAX_CAPACITY, None);
                 }
@@ -162,7 +161,7 @@ impl Law {
         }
     }
 
-    /// Bytes of memory outside the stack itself.
+    /// Returns the law's allocations in bytes, without `self`.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         self.links().map_or(0, |links| {

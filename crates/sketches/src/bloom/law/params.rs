@@ -6,19 +6,19 @@ use crate::number::Fraction;
 
 use super::tightening::Tightening;
 
-/// What happens when the newest filter of a stack is full.
-// With a tag of its own, a law needs none beside it, and every object is eight bytes smaller.
+/// The growth of a stack when its newest filter is full.
+// This tag also discriminates the variants of a law, which makes every object eight bytes smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Growth {
-    /// No filter is stacked on it: the object is non-scaling.
+    /// No growth: the object is non-scaling.
     Fixed,
-    /// A filter with this many times its capacity is stacked on it.
+    /// A filter of its capacity times this factor is stacked on it.
     By(NonZeroU32),
 }
 
 impl Growth {
-    /// The growth with this factor; 0 stands for a non-scaling object.
+    /// Returns the growth with an expansion factor; 0 stands for a non-scaling object.
     pub const fn from_expansion(expansion: u32) -> Self {
         match NonZeroU32::new(expansion) {
             None => Self::Fixed,
@@ -26,7 +26,7 @@ impl Growth {
         }
     }
 
-    /// The factor, or 0 for a non-scaling object: the form in which files hold it.
+    /// Returns the expansion factor, or 0 for a non-scaling object, as stored in files.
     pub const fn expansion(self) -> u32 {
         match self {
             Self::Fixed => 0,
@@ -42,17 +42,17 @@ pub struct Params {
     pub capacity: u64,
     /// The error rate that the whole stack must not exceed.
     pub error_rate: Fraction,
-    /// The ratio of the rates of successive filters, and by whose law they grow.
+    /// The ratio of the rates of successive filters, and whose law they follow.
     pub tightening: Tightening,
-    /// What happens when a filter is full.
+    /// The growth of the stack when its newest filter is full.
     pub growth: Growth,
 }
 
 impl Params {
-    /// Parameters as files hold them.
+    /// Checks parameters that were read from a file.
     ///
     /// # Errors
-    /// One of them is out of range, in words for a log.
+    /// The parameter that is out of range, in words for a log.
     pub fn from_stored(
         capacity: u64,
         error_rate: f64,

@@ -1,7 +1,8 @@
-//! `RedisBloom`'s law of growth: half the rate each time, and sizes by its own formulas.
+//! `RedisBloom`'s law of growth: each filter has half the rate of the one before, and sizes follow `RedisBloom`'s
+//! formulas.
 //!
-//! An object of `RedisBloom` grows as it would in `RedisBloom`, bit for bit. There, a filter is called a
-//! *link*, its capacity *entries*; the fields of a link are written back as they were read.
+//! An object of `RedisBloom` grows the way it would there, bit for bit. `RedisBloom` calls a filter a *link* and its
+//! capacity *entries*. The fields of a link are written back the way they were read.
 
 use crate::bloom::filter::{Cells, Geometry};
 use crate::number::{Fraction, MAX_CAPACITY, log2, power, rounded_ln};
@@ -10,34 +11,34 @@ use super::limits::Refusal;
 use super::link::Link;
 use super::params::{Growth, Params};
 use super::series::Series;
-use super::step::{Standing, Step};
+use super::step::{State, Step};
 use super::tightening::Tightening;
 
-/// Bits are not rounded up to a power of two.
+/// Option: bits are not rounded up to a power of two.
 const NO_ROUND: u32 = 1;
-/// Hashes of 64 bits.
+/// Option: hashes have 64 bits.
 const WIDE: u32 = 4;
-/// The object does not grow.
+/// Option: the object does not grow.
 const NO_SCALING: u32 = 8;
-/// All options that there are; 2 says that a capacity was given as an exponent of two.
+/// All options. Option 2 means that the capacity was given as a power of two.
 const OPTIONS: u32 = 15;
 
-/// The largest rate that an object is made for; a larger one counts as this.
+/// The largest rate of a new object. A larger requested rate counts as this.
 const LARGEST_RATE: f64 = 0.25;
 
-/// What an object of `RedisBloom` has besides its filters.
+/// The fields of an object of `RedisBloom` besides its filters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Links {
-    /// Its options, some of `OPTIONS`.
+    /// The options, a subset of `OPTIONS`.
     pub options: u32,
-    /// How many times the entries of the newest link the next one has; kept, also where nothing grows.
+    /// The factor from the newest link's entries to the next one's. Stored even if the object does not grow.
     pub factor: u32,
-    /// One for each filter, oldest first.
+    /// A link for each filter, oldest first.
     pub all: Vec<Link>,
 }
 
 impl Links {
-    /// The links of an object, as files hold it.
+    /// Creates links from the fields of a file.
     pub fn from_stored(options: u64, growth: u64, links: Vec<Link>) -> Result<Self, &'static str> {
         let known = |options: &u32| *options <= OPTIONS;
         let options = u32::try_from(options).ok().filter(known);
@@ -48,11 +49,11 @@ impl Links {
         })
     }
 
-    /// What `RedisBloom` 8.8 makes of these parameters: no links yet, and the first. `factor` is recorded also where
-    /// nothing grows.
+    /// Returns the empty links and the first filter that `RedisBloom` 8.8 makes for these parameters. `factor` is
+    /// recorded even if the object does not grow.
     pub fn begin(params: &Params, factor: u32) -> Result<(Self, Step), Refusal> {
         let rate = params.error_rate.get().min(LARGEST_RATE);
-        // Filters that are to follow halve the rate again.
+        // A scaling object halves the rate of its first filter too; doubling undoes that for a non-scaling one.
         let (scaling, before) = match params.growth {
             Growth::Fixed => (NO_SCALING, 2.0 * rate),
             Growth::By(_) => (0, rate),
@@ -62,11 +63,11 @@ impl Links {
             factor,
             all: Vec::new(),
         };
-        let first = links.behind(Some(params.capacity), before)?;
+        let first = links.link_after(Some(params.capacity), before)?;
         Ok((links, first))
     }
 
-    /// Whether hashes have 64 bits, and not 32.
+    /// Returns whether hashes have 64 bits rather than 32.
     pub const fn is_wide(&self) -> bool {
         self.options & WIDE != 0
     }
@@ -79,8 +80,8 @@ impl Links {
         }
     }
 
-    /// The rate of the whole object, if it has one: the links' rates, and the last one's again for all future
-    /// links, which halve it. Summed from the last link on, halved rates add up exactly.
+    /// Returns the rate of the whole object, if it is in range: the sum of the links' rates, plus the last rate once
+    /// more for all future links, which keep halving it. Starting from the last link, halved rates add up exactly.
     pub fn error_rate(&self) -> Option<Fraction> {
         let rates = self.all.iter().rev().map(|link| link.error_rate);
         let last = self.all.last()?.error_rate;
@@ -92,7 +93,7 @@ impl Links {
         Fraction::new(sum).or(Fraction::new(self.all.first()?.error_rate))
     }
 
-    /// Requires that there are links, with a rate for the whole object.
+    /// Checks that there are links, with a valid rate for the whole object.
     pub fn check(&self) -> Result<(), &'static str> {
         match self.error_rate() {
             Some(_) => Ok(()),
@@ -101,7 +102,7 @@ impl Links {
         }
     }
 
-    /// The law's parameters in BF.INFO. A link without a rate in range has been refused.
+    /// Returns the law's parameters in BF.INFO. Links without a rate in range were refused before.
     pub fn series(&self) -> Series {
         Series {
             error_rate: self.error_rate().unwrap_or(Fraction::HALF),
@@ -110,25 +111,25 @@ impl Links {
         }
     }
 
-    /// The next link: half the rate of the newest, and as many entries as that has times the factor. It may
-    /// come after others that are not there yet.
-    pub fn step(&self, at: &Standing) -> Result<Step, Refusal> {
+    /// Returns the next link: half the rate of the newest, and its entries times the factor. `at` may include filters
+    /// that have no link yet.
+    pub fn step(&self, at: &State) -> Result<Step, Refusal> {
         let newest = self.all.last().ok_or(Refusal::MemoryLimit)?;
         let between = at.filters.saturating_sub(self.all.len() as u64);
-        self.behind(
+        self.link_after(
             at.newest.checked_mul(self.factor.into()),
             newest.error_rate * power(0.5, between),
         )
     }
 
-    /// The link with this many entries after one of this rate.
+    /// Returns the link with this many entries that follows one with this rate.
     #[allow(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "the formulas are in doubles; a cast from a double saturates"
     )]
-    fn behind(&self, entries: Option<u64>, error_rate: f64) -> Result<Step, Refusal> {
+    fn link_after(&self, entries: Option<u64>, error_rate: f64) -> Result<Step, Refusal> {
         let mut entries = entries
             .filter(|entries| (1..=MAX_CAPACITY).contains(entries))
             .ok_or(Refusal::MemoryLimit)?;
@@ -138,14 +139,14 @@ impl Links {
         let bits_per_entry = bits_per_entry(rate);
         let hashes = hashes_of(bits_per_entry);
         let least = entries as f64 * bits_per_entry;
-        // More than memory: no limit admits it.
+        // This exceeds any memory, so no limit admits it.
         if least >= (1_u64 << 60) as f64 {
             return Err(Refusal::MemoryLimit);
         }
         let (mut bits, mut exponent) = ((least as u64).max(1), 0);
         if self.options & NO_ROUND == 0 {
             let rounded = log2(least.max(1.0)).floor() as u32 + 1;
-            // The surplus takes more entries.
+            // The surplus bits hold more entries.
             entries += (((1_u64 << rounded) - bits) as f64 / bits_per_entry) as u64;
             bits = 1 << rounded;
             exponent = rounded.to_le_bytes()[0];
@@ -170,7 +171,7 @@ impl Links {
     }
 }
 
-/// Bits per entry of a filter with this error rate.
+/// Returns the bits per entry of a filter with this error rate.
 #[allow(
     clippy::approx_constant,
     reason = "ln²2 with the digits that RedisBloom uses"
@@ -179,7 +180,7 @@ pub fn bits_per_entry(error_rate: f64) -> f64 {
     -rounded_ln(error_rate) / 0.480_453_013_918_201
 }
 
-/// The number of hash functions of a filter with these bits per entry.
+/// Returns the number of hash functions of a filter with these bits per entry.
 #[allow(
     clippy::approx_constant,
     clippy::cast_possible_truncation,
@@ -208,7 +209,7 @@ mod tests {
             (0.000_25, 200, 432, 12),
             (0.000_015_625, 3200, 9216, 16),
         ] {
-            let step = links.behind(Some(entries), rate * 2.0).unwrap();
+            let step = links.link_after(Some(entries), rate * 2.0).unwrap();
             let size = step.geometry;
             assert_eq!(
                 (size.cell_bytes, size.positions),

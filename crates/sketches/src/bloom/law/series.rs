@@ -1,38 +1,38 @@
 //! The laws of growth by a series of rates: our own, the geometric one, and valkey-bloom's.
 //!
-//! An item that was never added is found if any filter of the stack claims it, so at most at the sum of the
-//! filters' rates. Under our own law filter `i` (from 0) of an object of rate `p` is made for
-//! `p / ((i+1)(i+2))`. That series sums to `p`, and tightens slowly. A tightening ratio `r` other than 0.5
-//! selects the geometric series `p·(1−r)·rⁱ` (Almeida et al. 2007, with the first term scaled so that the bound
-//! is `p` itself). A non-scaling object has one filter, at `p`.
+//! An item that was never added is found if any filter of the stack claims it. So the rate of the stack is at most the
+//! sum of its filters' rates. Our own law makes filter `i` (from 0) of an object of rate `p` for `p / ((i+1)(i+2))`.
+//! That series sums to `p`, and tightens slowly. A tightening ratio `r` other than 0.5 selects the geometric series
+//! `p·(1−r)·rⁱ` (Almeida et al. 2007, with the first term scaled so that the bound is `p` itself). A non-scaling
+//! object has one filter, at `p`.
 //!
-//! The next filter takes as many items as the newest one times the expansion, and at least a sixteenth of what
-//! the stack takes already. So its depth is logarithmic, also where the expansion is 1: no more than
-//! some 700 filters for 2⁶³ items. Once the object has half of the filters, or of the hash functions, that it may have,
-//! the next filter takes at least as many items as all before it.
+//! The capacity of the next filter is the newest one's times the expansion, and at least a sixteenth of the stack's.
+//! So the depth of the stack is logarithmic even if the expansion is 1: at most about 700 filters for 2⁶³ items. Once
+//! the object has half of the filters, or of the hash functions, that it may have, the capacity of the next filter is
+//! at least the stack's.
 //!
-//! valkey-bloom makes filter `i` for `p·rⁱ`, by the classic formula, and takes the expansion alone. An object
-//! that it made goes on so here, bit for bit.
+//! valkey-bloom makes filter `i` for `p·rⁱ`, by the classic formula, and uses the expansion alone. Objects made by
+//! valkey-bloom grow the same way here, bit for bit.
 
 use crate::bloom::filter::{Cells, Filter, Geometry};
 use crate::number::{Fraction, power, to_double};
 
 use super::limits::{Depth, Refusal};
 use super::params::{Growth, Params};
-use super::step::{Standing, Step};
+use super::step::{State, Step};
 use super::tightening::Tightening;
 
-/// What the next filter takes is at least the whole stack's capacity divided by this.
+/// The next filter's capacity is at least the whole stack's divided by this.
 const LEAST_GROWTH: u64 = 16;
 
 /// A series of rates, and the growth of capacities.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Series {
-    /// What the rates sum to; under valkey-bloom's law, the first of them.
+    /// The sum of the rates; under valkey-bloom's law, the first rate.
     pub error_rate: Fraction,
-    /// The ratio of successive rates, and by whose law they are; 0.5 of ours is our own law.
+    /// The ratio of successive rates, and whose law they follow. Our 0.5 selects our own law.
     pub tightening: Tightening,
-    /// What happens when a filter is full.
+    /// The growth of the stack when its newest filter is full.
     pub growth: Growth,
 }
 
@@ -45,7 +45,7 @@ impl Series {
         }
     }
 
-    /// The parameters of such a series that begins with this capacity.
+    /// Returns the parameters of this series with a first filter of this capacity.
     pub const fn params(&self, capacity: u64) -> Params {
         Params {
             capacity,
@@ -55,13 +55,13 @@ impl Series {
         }
     }
 
-    /// The rate of filter `index`, or `None` where growth ends because it is too small for a double.
+    /// Returns the rate of filter `index`, or `None` if it is too small for a double and growth ends.
     pub fn rate(&self, index: u64) -> Option<Fraction> {
         let (p, r) = (self.error_rate.get(), self.tightening.ratio());
         let rate = if self.growth == Growth::Fixed {
             p
         } else if !self.tightening.is_ours() {
-            // There, growth ends before a double loses digits.
+            // valkey-bloom ends growth before a double loses digits.
             return Fraction::new(p * power(r, index))
                 .filter(|rate| rate.get() > f64::MIN_POSITIVE);
         } else if self.tightening == Tightening::HALF {
@@ -73,7 +73,7 @@ impl Series {
         Fraction::new(rate)
     }
 
-    /// The share of the error rate that the first filters use up, so many of them.
+    /// Returns the share of the error rate that the first `filters` filters use up.
     pub fn share_of(&self, filters: u64) -> f64 {
         if self.growth == Growth::Fixed {
             1.0
@@ -85,8 +85,8 @@ impl Series {
         }
     }
 
-    /// The rate that a filter was made for. If its size is not the one that this law gives (in a file of
-    /// another program), the rate that its own size gives when it is full.
+    /// Returns the rate that a filter was made for. If the size is not the one of this law (in a file of another
+    /// program), returns the rate of the full filter.
     pub fn filter_rate(&self, index: u64, filter: &Filter) -> f64 {
         let (capacity, size) = (filter.capacity(), filter.geometry());
         let made_at = self.rate(index).filter(|rate| {
@@ -96,7 +96,7 @@ impl Series {
         made_at.map_or_else(|| filter.rate_at(capacity), Fraction::get)
     }
 
-    /// The size of a filter; soonest found if its number of hash functions is near this one.
+    /// Returns the size of a filter. The search is fastest if the number of hash functions is near `near`.
     fn size(&self, capacity: u64, rate: Fraction, cells: Cells, near: u32) -> Geometry {
         if self.tightening.is_ours() {
             Geometry::for_rate_near(capacity, rate, cells, near)
@@ -105,9 +105,9 @@ impl Series {
         }
     }
 
-    /// The capacity of the next filter; what overflows is at least as large as the largest. The rest of the object is
-    /// this deep.
-    fn next_capacity(&self, at: &Standing, rest: Depth) -> u64 {
+    /// Returns the capacity of the next filter. It saturates at or above the largest capacity. `rest` is the depth of
+    /// the rest of the object.
+    fn next_capacity(&self, at: &State, rest: Depth) -> u64 {
         if at.filters == 0 {
             return at.newest;
         }
@@ -120,7 +120,7 @@ impl Series {
         next.max(at.capacity.div_ceil(part))
     }
 
-    pub fn step(&self, at: &Standing, rest: Depth) -> Result<Step, Refusal> {
+    pub fn step(&self, at: &State, rest: Depth) -> Result<Step, Refusal> {
         let rate = self.rate(at.filters).ok_or(Refusal::RateTooSmall)?;
         let capacity = self.next_capacity(at, rest);
         Ok(Step {
@@ -132,7 +132,7 @@ impl Series {
 }
 
 impl Params {
-    /// The error rate of filter `index` (from 0), or `None` where it is too small for a double and growth ends.
+    /// Returns the error rate of filter `index` (from 0), or `None` if it is too small for a double and growth ends.
     pub fn rate(&self, index: u64) -> Option<Fraction> {
         Series::of(self).rate(index)
     }

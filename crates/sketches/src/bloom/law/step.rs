@@ -8,12 +8,12 @@ use super::link::Link;
 
 /// The state of a stack before its next filter.
 #[derive(Clone, Copy)]
-pub struct Standing {
+pub struct State {
     /// Number of filters so far.
     pub filters: u64,
-    /// Capacity of the newest filter; while there is none, the one that the first is to have.
+    /// Capacity of the newest filter; without filters, of the first one.
     pub newest: u64,
-    /// Number of hash functions of the newest filter; while there is none, more than any has.
+    /// Number of hash functions of the newest filter; `u32::MAX` without filters.
     pub hashes: u32,
     /// Number of hash functions of all filters so far.
     pub all_hashes: u64,
@@ -21,30 +21,30 @@ pub struct Standing {
     pub capacity: u64,
     /// Bytes of the object so far.
     pub bytes: u64,
-    /// What stands in the filters.
+    /// The cells of the filters.
     pub cells: Cells,
 }
 
 /// The next filter of a stack.
 #[derive(Clone, Copy)]
 pub struct Step {
-    /// Its capacity.
+    /// The filter's capacity.
     pub capacity: u64,
-    /// Its size.
+    /// The filter's size.
     pub geometry: Geometry,
-    /// What `RedisBloom` keeps of it, under its law.
+    /// The link, under `RedisBloom`'s law.
     pub link: Option<Link>,
 }
 
 impl Step {
-    /// The bytes that it adds to the object.
+    /// Returns the bytes that the filter adds to the object.
     pub fn cost(&self) -> u64 {
         let link = self.link.map_or(0, |_| size_of::<Link>());
         self.geometry.blob_bytes() + (size_of::<Filter>() + link) as u64
     }
 
-    /// Whether limits admit it and the object with it.
-    pub fn is_within(&self, at: &Standing, allowance: Allowance) -> bool {
+    /// Returns whether limits admit the filter, and the object with it.
+    pub fn is_within(&self, at: &State, allowance: Allowance) -> bool {
         let limits = allowance.limits;
         let own = Depth {
             filters: 1,
@@ -56,8 +56,8 @@ impl Step {
             && depth.is_within(Depth::most(at.cells))
     }
 
-    /// Requires that the stack can take it within limits.
-    pub fn admit(&self, at: &Standing, allowance: Allowance) -> Result<(), Refusal> {
+    /// Checks that the stack can take the filter within limits.
+    pub fn admit(&self, at: &State, allowance: Allowance) -> Result<(), Refusal> {
         if self.fits_number(at) && at.filters < MAX_FILTERS && self.is_within(at, allowance) {
             Ok(())
         } else {
@@ -65,15 +65,16 @@ impl Step {
         }
     }
 
-    /// Whether the sum of capacities fits in a number with it.
-    pub fn fits_number(&self, at: &Standing) -> bool {
+    /// Returns whether the sum of capacities, including this one, is at most [`MAX_CAPACITY`].
+    pub fn fits_number(&self, at: &State) -> bool {
         let total = at.capacity.checked_add(self.capacity);
         total.is_some_and(|total| total <= MAX_CAPACITY)
     }
 }
 
-impl Standing {
-    /// The state of a stack without filters, in an object of this many bytes, that begins with this capacity.
+impl State {
+    /// Returns the state of a stack without filters. `bytes` is the size of its object so far, `capacity` that of its
+    /// first filter to come.
     pub const fn before_first(bytes: u64, capacity: u64, cells: Cells) -> Self {
         Self {
             filters: 0,
@@ -86,7 +87,7 @@ impl Standing {
         }
     }
 
-    /// The depth of the stack.
+    /// Returns the depth of the stack.
     pub const fn depth(&self) -> Depth {
         Depth {
             filters: self.filters,
@@ -94,7 +95,7 @@ impl Standing {
         }
     }
 
-    /// The state after one more filter, whose capacity is known to fit.
+    /// Adds a filter, whose capacity is known to fit.
     pub fn push(&mut self, step: &Step) {
         self.filters += 1;
         self.newest = step.capacity;

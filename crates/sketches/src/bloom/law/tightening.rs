@@ -1,27 +1,27 @@
 //! The ratio of the rates of successive filters, and whose law an object follows.
 //!
-//! valkey-bloom and this module keep their objects in the same form, which has no field for the law. The ratio
-//! tells: a ratio of ours is cut to [`DIGITS`] decimal digits and stored as the next double above. No decimal
-//! number of so many digits is that double, so nobody who writes one means ours. valkey-bloom reads it, and
-//! grows such an object as if the ratio was the decimal number.
+//! valkey-bloom and this module store their objects in the same form, which has no field for the law. The ratio
+//! encodes the law instead: a ratio of ours is cut to [`DIGITS`] decimal digits and stored as the next double above.
+//! No decimal number with that many digits is that double, so nobody writes one of ours by accident. valkey-bloom
+//! reads such a ratio, and grows the object as if the ratio were the decimal number.
 
 use crate::number::Fraction;
 
-/// Decimal digits of a ratio of ours: as many as every double tells apart.
+/// Decimal digits of a ratio of ours: the most that every double preserves.
 const DIGITS: usize = 15;
 
-/// The ratio of the rates of successive filters, and by whose law they grow.
+/// The ratio of the rates of successive filters, and whose law they follow.
 #[derive(Clone, Copy, PartialEq)]
 pub struct Tightening(
-    // Negative for valkey-bloom's law. So it takes no more than the number.
+    // Negative for valkey-bloom's law, so that the law takes no extra space.
     f64,
 );
 
 impl Tightening {
-    /// 0.5: the ratio that selects this module's own law.
+    /// The ratio that selects this module's own law: 0.5.
     pub const HALF: Self = Self(0.5);
 
-    /// The ratio of an object that this module makes, cut to 15 digits.
+    /// Returns the ratio of an object that this module makes, cut to 15 digits.
     pub fn ours(ratio: Fraction) -> Self {
         if ratio == Fraction::HALF {
             return Self::HALF;
@@ -29,19 +29,19 @@ impl Tightening {
         Self(cut(ratio.get()))
     }
 
-    /// The ratio of an object that valkey-bloom made.
+    /// Returns the ratio of an object that valkey-bloom made.
     pub const fn of_valkey_bloom(ratio: Fraction) -> Self {
         Self(-ratio.get())
     }
 
-    /// The ratio of an object that grows by valkey-bloom's law. A ratio that marks an object as ours is cut to 15 digits.
+    /// Returns the ratio of an object that grows by valkey-bloom's law. A ratio that marks an object as ours is cut to
+    /// 15 digits.
     pub fn like_valkey_bloom(ratio: f64) -> Self {
-        let told = Self::from_stored(ratio).unwrap_or(Self::HALF);
-        Self(-told.ratio())
+        let stored = Self::from_stored(ratio).unwrap_or(Self::HALF);
+        Self(-stored.ratio())
     }
 
-    /// The ratio, as files and commands from a primary hold it; `None` if it does not lie strictly between
-    /// 0 and 1.
+    /// Decodes the ratio in files and in commands of a primary. Returns `None` if it is not strictly between 0 and 1.
     pub fn from_stored(stored: f64) -> Option<Self> {
         let ratio = Fraction::new(stored)?;
         let below = stored.next_down();
@@ -51,7 +51,7 @@ impl Tightening {
         })
     }
 
-    /// The same ratio, by a law of this module.
+    /// Returns the same ratio under a law of this module.
     #[must_use]
     pub fn as_ours(self) -> Self {
         if self.is_ours() {
@@ -61,7 +61,7 @@ impl Tightening {
         }
     }
 
-    /// The number that files and replicated commands hold.
+    /// Returns the number for files and replicated commands.
     pub const fn to_stored(self) -> f64 {
         if self.is_ours() {
             self.0.next_up()
@@ -70,12 +70,12 @@ impl Tightening {
         }
     }
 
-    /// The ratio itself.
+    /// Returns the ratio itself.
     pub const fn ratio(self) -> f64 {
         self.0.abs()
     }
 
-    /// Whether the object grows by a law of this module.
+    /// Returns whether the object grows by a law of this module.
     pub const fn is_ours(self) -> bool {
         self.0 > 0.0
     }
@@ -92,7 +92,8 @@ impl std::fmt::Debug for Tightening {
     }
 }
 
-/// The nearest double to a number's first 15 digits; of a number next to 1, one below it.
+/// Returns the double nearest to a number's first 15 digits. If that rounds up to 1, returns the largest such double
+/// below 1.
 fn cut(number: f64) -> f64 {
     let cut = format!("{number:.*e}", DIGITS - 1)
         .parse()

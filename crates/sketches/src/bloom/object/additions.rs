@@ -1,4 +1,4 @@
-//! Adding to the periods of an object.
+//! Additions to the periods of an object.
 
 use crate::bloom::filter::Interleaved;
 use crate::bloom::law::{Allowance, Growth, Refusal};
@@ -10,12 +10,12 @@ use super::period::Period;
 use super::timeline::{Timeline, any_contains, depth_of, newest_first};
 use super::window::Time;
 
-/// So many times interleaving goes on with each item that is added, and with each batch: some microseconds.
-const TIMES_OF_ITEM: usize = 1;
-const TIMES_OF_BATCH: usize = 16;
+/// Interleaving steps per added item, and per batch. They take some microseconds.
+const STEPS_PER_ITEM: usize = 1;
+const STEPS_PER_BATCH: usize = 16;
 
 impl Timeline {
-    /// Adds an item, after [`tidy`](Self::tidy); to counters, with its id if it has one. Calls `allowance` only
+    /// Adds an item, after [`tidy`](Self::tidy). Counters record the id, if the item has one. Calls `allowance` only
     /// if the object has to grow.
     pub fn add(
         &mut self,
@@ -27,15 +27,15 @@ impl Timeline {
         let target = self.target(time);
         let mut renews = false;
         if !self.shape.is_counting() {
-            self.interleave(TIMES_OF_ITEM, time.now_ms, &allowance);
+            self.interleave(STEPS_PER_ITEM, time.now_ms, &allowance);
             let claims = self.claims_around(probe, target, time.now_ms);
-            // A later period keeps it for as long as requested.
+            // The target or a later period keeps the item for as long as requested.
             if claims.from != 0 {
                 return Ok(Added::Present);
             }
             renews = claims.before != 0;
         }
-        let index = self.period_of(target);
+        let index = self.index_of(target);
         let added = if let Some(index) = index {
             self.add_to(index, probe, id, allowance)
         } else {
@@ -53,7 +53,7 @@ impl Timeline {
         if renews { renewed(added) } else { added }
     }
 
-    /// Which periods claim an item: those from `target` on, or if none of them does, those before.
+    /// Looks up an item in the periods from `target` on, and if none claims it, in those before.
     fn claims_around(&self, probe: Probe, target: u64, now_ms: u64) -> Claims {
         let (since, earlier, later) = self.around(target, now_ms);
         if self.is_deep {
@@ -68,7 +68,8 @@ impl Timeline {
         claims
     }
 
-    /// Which periods claim each item of a batch whose bit in `items` is set, likewise.
+    /// Looks up the items of a batch whose bit in `items` is set: in the periods from `target` on, and the unclaimed
+    /// ones in those before.
     fn claims_of_batch_around(
         &self,
         batch: &Batch,
@@ -88,7 +89,7 @@ impl Timeline {
         claims
     }
 
-    /// Adds each item in turn, and passes the result of [`add`](Self::add) to `outcome`. Stops after the first
+    /// Adds items in order, and passes the result of [`add`](Self::add) for each to `outcome`. Stops after the first
     /// refusal.
     #[inline(never)]
     pub fn add_each<'i>(
@@ -101,7 +102,7 @@ impl Timeline {
     ) {
         let mut row = Row::new();
         loop {
-            self.interleave(TIMES_OF_BATCH, time.now_ms, &allowance);
+            self.interleave(STEPS_PER_BATCH, time.now_ms, &allowance);
             let batch = Batch::of(&self.hasher, &mut items);
             let mut each = |added: Result<_, _>| {
                 outcome(added);
@@ -117,7 +118,7 @@ impl Timeline {
                         None => return,
                     }
                 }
-                // The object has to grow for the next item, or may have to.
+                // The object may have to grow for the next item.
                 if first < batch.len() {
                     if !each(self.add(batch.probe(first), time, id, &allowance)) {
                         return;
@@ -131,9 +132,9 @@ impl Timeline {
         }
     }
 
-    /// Adds items of a batch to a window, from `first` on, and passes each result to `each`, until it comes to one
-    /// that needs another period, or needs a lane's stack to grow. Returns the number of that, or `None` once `each`
-    /// returned false.
+    /// Adds items of a batch to a window, from `first` on, and passes each result to `each`. Stops at an item that
+    /// needs another period, or a larger stack in a lane. Returns the index of that item, or `None` once `each`
+    /// returns false.
     fn add_batch(
         &mut self,
         batch: &Batch,
@@ -144,7 +145,7 @@ impl Timeline {
         mut each: impl FnMut(Result<Added, Refusal>) -> bool,
     ) -> Option<usize> {
         let target = self.target(time);
-        let Some(index) = self.period_of(target) else {
+        let Some(index) = self.index_of(target) else {
             return Some(first);
         };
         let items = batch.mask_from(first);
@@ -177,8 +178,8 @@ impl Timeline {
         all.then_some(batch.len())
     }
 
-    /// Adds items of a batch to counters, from `first` on, and passes each result to `each`, until it comes to
-    /// one that needs more than a place in a filter which has room. Returns the number of that.
+    /// Adds items of a batch to counters, from `first` on, and passes each result to `each`. Stops at an item that
+    /// does not simply fit a filter with room. Returns the index of that item.
     fn count_batch(
         &mut self,
         batch: &Batch,
@@ -193,8 +194,8 @@ impl Timeline {
         let Some(target) = ids.next_with_room(stack, id) else {
             return first;
         };
-        // Until the target is full, no other filter comes to claim anything: what is counted there is claimed
-        // already. An item goes to the newest that claims it, of those that may have its counts.
+        // Until the target is full, no other filter starts to claim an item: items counted there are claimed already.
+        // An item is counted in the newest filter that claims it, of those that may hold its counts.
         let items = batch.mask_from(first);
         let (mut after, mut before, mut elsewhere) = (0, 0, 0);
         let mut owners = [0; BATCH];
@@ -227,7 +228,7 @@ impl Timeline {
                 let was_full = stack.filters()[owner].is_full();
                 stack.count_up(owner, probe);
                 each(Ok(Added::Again));
-                // A number of items that was not plausible is put right.
+                // Counting corrected an implausible number of items.
                 if stack.filters()[owner].is_full() != was_full {
                     return item + 1;
                 }
@@ -283,8 +284,8 @@ impl Timeline {
     }
 }
 
-/// A period, and the allowance for its stack: what the rest of the object, which takes so many bytes beside its
-/// periods, leaves.
+/// Returns a period, and the allowance for its stack: the room left by the other periods and by `base`, the bytes
+/// outside of all periods.
 fn beside_others(
     periods: &mut [Period],
     base: u64,
@@ -306,7 +307,8 @@ fn beside_others(
     (period, allowance)
 }
 
-/// Adds an item that no period from this one on claims to a stack of one filter, whose bits are in a lane.
+/// Adds an item to a stack of one filter whose bits are in a lane. Neither this period nor a later one claims the
+/// item.
 fn add_to_lane(
     probe: Probe,
     stack: &mut Stack,
@@ -322,8 +324,8 @@ fn add_to_lane(
     }
 }
 
-/// Adds the items of a batch from `first` on to a stack of one filter, whose bits are in a lane, until it has to grow.
-/// Returns the number of the next item, or `None` once `each` returned false.
+/// Adds the items of a batch from `first` on to a stack of one filter whose bits are in a lane, until the stack has to
+/// grow. Returns the index of the next item, or `None` once `each` returns false.
 fn add_batch_to_lane(
     batch: &Batch,
     first: usize,
@@ -344,7 +346,7 @@ fn add_batch_to_lane(
                 if stack.law().growth() != Growth::Fixed {
                     return Some(item);
                 }
-                // It takes more, or refuses, and does not grow.
+                // A fixed stack takes more items or refuses them, and does not grow.
                 if let Err(refusal) = stack.make_room_for_one(allowance()) {
                     if !each(Err(refusal)) {
                         return None;
@@ -369,7 +371,8 @@ fn add_batch_to_lane(
     Some(batch.len())
 }
 
-/// What an add did whose item an earlier period claims: if there is no room to keep it for longer, it is there.
+/// Returns the result of adding an item that an earlier period claims. If there is no room to keep the item for
+/// longer, it is present anyway.
 fn renewed(added: Result<Added, Refusal>) -> Result<Added, Refusal> {
     match added {
         Ok(Added::New) => Ok(Added::Again),

@@ -1,6 +1,5 @@
-//! What a valid object is, over what an outline and an object have in common: an outline is checked before it
-//! is taken for an object, and an object after any change. What a single field may be is checked where it is
-//! read.
+//! The rules of a valid object, for the fields that outlines and objects share. An outline is checked before it
+//! becomes an object, and an object after any change. The range of a single field is checked where it is read.
 
 use crate::bloom::filter::{Cells, Geometry, Header};
 use crate::bloom::law::{Depth, Growth, Law, MAX_FILTERS};
@@ -10,17 +9,18 @@ use crate::number::{MAX_CAPACITY, Sums};
 use super::ids::Ids;
 use super::shape::{Kind, Shape};
 
-/// What a valid object is.
+/// The rules of a valid object.
 ///
-/// - It has at least one filter in each period, and one period; with a window any number, since they pass.
-/// - Its filters share one seed and one kind of cells, and each has the size that its header says.
-/// - Each has a capacity of at least 1. In a stack of bits of ours all but the newest are full, and the
-///   newest exceeds its capacity only if the stack does not scale. Of counters any may have room, since items
-///   are removed, and any may exceed it in a file: earlier builds overfilled them. Such a one takes no more.
-/// - Its periods are numbered in strictly rising order.
-/// - Only counters have ids: none at all, or of each filter the lowest and the highest, or none.
-/// - Sums over a stack's filters fit. No stack has more filters than any program makes, and no object more filters, or
-///   more hash functions in all: they bound the time that a command takes.
+/// - It has exactly one period; with a window any number, since periods expire. Each has at least one filter.
+/// - Its filters share one seed and one kind of cells, and each has the size that its header states.
+/// - Each filter has a capacity of at least 1. In a stack of our bits, all filters but the newest are full, and the
+///   newest exceeds its capacity only if the stack does not scale. Filters of counters may have room, since items are
+///   removed. In a file they may also exceed their capacity, since earlier builds overfilled them; such a filter takes
+///   no more items.
+/// - The numbers of its periods rise strictly.
+/// - Only counters have ids: either no table, or for each filter its lowest and highest id, if it took any.
+/// - Sums over a stack's filters fit. Stacks have no more filters, and objects no more filters and hash functions,
+///   than any program makes: that bounds the time of a command.
 pub struct Check<'c> {
     shape: &'c Shape,
     hasher: &'c Hasher,
@@ -30,12 +30,12 @@ pub struct Check<'c> {
     depth: Depth,
     periods: usize,
     last_period: Option<u64>,
-    /// Filters of the period that are still to come.
+    /// Number of filters of the period not checked yet.
     to_come: usize,
 }
 
 impl<'c> Check<'c> {
-    /// Checks what belongs to the whole object.
+    /// Checks the fields of the whole object.
     pub fn begin(shape: &'c Shape, hasher: &'c Hasher, law: &'c Law) -> Result<Self, &'static str> {
         let cells = law.cells(shape.cells());
         if let Some(links) = law.links() {
@@ -44,7 +44,7 @@ impl<'c> Check<'c> {
         if (cells == Cells::BareBits) != hasher.seed().is_none() {
             return Err("filters hashed as none of their kind are");
         }
-        // That of a plain object is its first filter's.
+        // The capacity of a plain object is its first filter's.
         let own_capacity = shape.kind != Kind::Plain;
         if own_capacity && !(1..=MAX_CAPACITY).contains(&shape.params.capacity) {
             return Err("capacity out of range");
@@ -62,7 +62,7 @@ impl<'c> Check<'c> {
         })
     }
 
-    /// Checks what belongs to the next period, of so many filters.
+    /// Checks the fields of the next period, which has `filters` filters.
     pub fn period(&mut self, number: u64, ids: &Ids, filters: usize) -> Result<(), &'static str> {
         let windowed = self.shape.window().is_some();
         if self.last_period.is_some_and(|last| number <= last) || !windowed && number != 0 {
@@ -85,7 +85,7 @@ impl<'c> Check<'c> {
         Ok(())
     }
 
-    /// Checks the next filter of the period, whose blob begins with these bytes.
+    /// Checks the next filter of the period. `blob` is at least its header.
     pub fn filter(
         &mut self,
         geometry: Geometry,
@@ -128,7 +128,7 @@ impl<'c> Check<'c> {
         Ok(())
     }
 
-    /// Checks what needs all filters.
+    /// Checks the totals.
     pub fn end(self) -> Result<(), &'static str> {
         let links = self
             .law

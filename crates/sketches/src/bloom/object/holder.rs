@@ -1,86 +1,87 @@
-//! The search for a filter of a union that holds all of another one.
+//! The search for a filter of a union that holds all bits of another one.
 //!
-//! A filter is compared with those of its size one after another: at first where earlier ones differed, and at its
-//! first words that are in use; in full only if it passes there. Filters that were made to pass and to differ
-//! elsewhere end that: comparing in full may read half as many bytes in vain as all sources have, and no more. From
-//! then on a filter is compared with a few others: one whose cells have the same hash, the widest, and those that were
-//! added last, one of which it was laid over if it was merged before. A filter that is not found counts as not held. It
-//! is laid over another or stacked then, so the union takes more memory than it has to, but holds the same items.
+//! A filter is compared with each filter of its size: first at words where earlier filters differed, then at its own
+//! first words that are in use, and in full only if all of these match. Full comparisons in vain may read half as many
+//! bytes as all sources have, and no more. That bounds the work if filters were crafted to differ only elsewhere. Once
+//! it is spent, a filter is compared with a few others: one whose cells have the same hash, the one with most room,
+//! and those added last. If the filter was merged before, one of the last contains it. A filter that is not found
+//! counts as not held, and is merged into another or stacked. Then the union takes more memory than necessary, but
+//! holds the same items.
 
 use std::collections::{BinaryHeap, HashMap, TryReserveError};
 
 use super::part::Part;
 
-/// The most words that are compared in a search for holders, each in a nanosecond or so.
-const MOST_LOOKS: u64 = 1 << 20;
+/// The most words compared in a search for holders, at about a nanosecond each.
+const MOST_WORDS: u64 = 1 << 20;
 
-/// How many parts of a size are compared once the search is spent: those that were added last.
+/// How many of the parts added last are compared once the search is spent.
 const NEWEST: usize = 8;
 
-/// How many words that told filters apart are remembered.
-const TELLING: usize = 8;
+/// How many offsets of words that distinguished filters are remembered.
+const DIFFERENCES: usize = 8;
 
-/// How many words of a filter are compared first, of those that are in use.
+/// How many words that are in use are compared before a full comparison.
 const SAMPLED: usize = 24;
 
-/// What may still be spent on comparing filters that don't hold each other.
+/// The budget for comparisons of filters that don't hold each other.
 pub struct Search {
-    looks: u64,
+    words: u64,
     bytes: u64,
 }
 
 impl Search {
-    /// A search among filters that have this many bytes in all.
+    /// Creates the budget of a search among filters of this total size.
     pub const fn among(bytes: u64) -> Self {
         Self {
-            looks: MOST_LOOKS,
+            words: MOST_WORDS,
             bytes: bytes / 2,
         }
     }
 
     const fn is_spent(&self) -> bool {
-        self.looks == 0 || self.bytes == 0
+        self.words == 0 || self.bytes == 0
     }
 
-    fn spend(&mut self, looks: usize, bytes: usize) {
-        self.looks = self.looks.saturating_sub(looks as u64);
+    fn spend(&mut self, words: usize, bytes: usize) {
+        self.words = self.words.saturating_sub(words as u64);
         self.bytes = self.bytes.saturating_sub(bytes as u64);
     }
 }
 
-/// The parts of a union that have one size.
+/// The parts of a union that have the same size.
 #[derive(Default)]
-pub struct Alike {
-    /// Their numbers.
+pub struct SameSize {
+    /// Numbers of the parts.
     parts: Vec<usize>,
-    /// Their room and numbers. Only that of the widest may have changed.
+    /// Room and numbers of the parts. Only the entry of the widest may be outdated.
     rooms: BinaryHeap<(u64, usize)>,
-    telling: Telling,
-    /// Their numbers by the hash of what they hold, once the search is spent.
+    differences: Differences,
+    /// Numbers of the parts by the hash of their cells, once the search is spent.
     by_hash: Option<HashMap<u64, usize>>,
-    /// The hash of the filter that was last searched for.
+    /// The hash of the last filter searched for.
     hash: u64,
 }
 
-/// Offsets of the words that told filters apart, the latest ones.
+/// The latest offsets of words that distinguished filters.
 #[derive(Default)]
-struct Telling {
-    offsets: [usize; TELLING],
+struct Differences {
+    offsets: [usize; DIFFERENCES],
     count: usize,
 }
 
-impl Telling {
+impl Differences {
     fn record(&mut self, offset: usize) {
-        self.offsets[self.count % TELLING] = offset;
+        self.offsets[self.count % DIFFERENCES] = offset;
         self.count += 1;
     }
 
     fn offsets(&self) -> &[usize] {
-        &self.offsets[..self.count.min(TELLING)]
+        &self.offsets[..self.count.min(DIFFERENCES)]
     }
 }
 
-impl Alike {
+impl SameSize {
     /// Adds a part.
     pub fn push(&mut self, part: &Part) -> Result<(), TryReserveError> {
         self.parts.try_reserve(1)?;
@@ -90,16 +91,16 @@ impl Alike {
         self.record(part.number)
     }
 
-    /// The part with most room, of several the last.
+    /// Returns the part with most room; of several the last.
     pub fn widest(&self) -> Option<usize> {
         self.rooms.peek().map(|(_, number)| *number)
     }
 
-    /// Lays over the widest part what is to be laid over it, or returns `None` if there is no memory for that.
-    pub fn settle(&mut self, parts: &mut [Part]) -> Option<()> {
+    /// Merges the pending filter into the widest part, or returns `None` if allocation fails.
+    pub fn merge_pending(&mut self, parts: &mut [Part]) -> Option<()> {
         if let Some(mut widest) = self.rooms.peek_mut() {
             let part = &mut parts[widest.1];
-            part.settle()?;
+            part.merge_pending()?;
             widest.0 = part.room();
         }
         Some(())
@@ -124,10 +125,10 @@ impl Alike {
         self.likely_holder(parts, other)
     }
 
-    /// Finds the first part that holds another, unless the search is spent before.
+    /// Finds the first part that holds another, unless the search is spent first.
     fn compare(&mut self, parts: &[Part], other: &Part, search: &mut Search) -> Option<usize> {
         let filter = other.filter();
-        // A single one is sooner compared than sampled.
+        // A comparison with a single part is faster than sampling.
         let (sampled, used) = match self.parts.len() {
             1 => (0, [0; SAMPLED]),
             _ => filter.used_words::<SAMPLED>(),
@@ -137,13 +138,13 @@ impl Alike {
                 return None;
             }
             let (part, own) = (&parts[*number], parts[*number].filter());
-            let mut looks = 1;
-            let mut offsets = self.telling.offsets().iter().chain(&used[..sampled]);
+            let mut words = 1;
+            let mut offsets = self.differences.offsets().iter().chain(&used[..sampled]);
             let differs = offsets.any(|offset| {
-                looks += 1;
+                words += 1;
                 own.lacks_at(filter, *offset)
             });
-            search.spend(looks, 0);
+            search.spend(words, 0);
             if differs || !part.may_hold(other) || !own.can_tell(filter) {
                 continue;
             }
@@ -151,14 +152,14 @@ impl Alike {
                 None => return Some(*number),
                 Some(offset) => {
                     search.spend(0, 2 * offset);
-                    self.telling.record(offset);
+                    self.differences.record(offset);
                 }
             }
         }
         None
     }
 
-    /// Finds a part that holds another, of the few that are likely to.
+    /// Finds a part that holds another among the few likely ones.
     fn likely_holder(
         &mut self,
         parts: &[Part],
@@ -177,14 +178,14 @@ impl Alike {
         let equal = self.by_hash.as_ref().and_then(|all| all.get(&self.hash));
         let newest = self.parts.iter().rev().take(NEWEST).copied();
         let likely = equal.copied().into_iter().chain(self.widest());
-        // At most two passes are in vain.
+        // Bounds comparisons in vain to two passes.
         let mut spare = filter.bitmap().len();
         for number in likely.chain(newest) {
             if spare == 0 {
                 break;
             }
             let (part, own) = (&parts[number], parts[number].filter());
-            let mut offsets = self.telling.offsets().iter();
+            let mut offsets = self.differences.offsets().iter();
             if offsets.any(|offset| own.lacks_at(filter, *offset))
                 || !part.may_hold(other)
                 || !own.can_tell(filter)
@@ -195,14 +196,14 @@ impl Alike {
                 None => return Ok(Some(number)),
                 Some(offset) => {
                     spare = spare.saturating_sub(offset + 1);
-                    self.telling.record(offset);
+                    self.differences.record(offset);
                 }
             }
         }
         Ok(None)
     }
 
-    /// Records that the part with this number holds the filter that was last searched for.
+    /// Records that the part with this number holds the last filter searched for.
     pub fn record(&mut self, number: usize) -> Result<(), TryReserveError> {
         if let Some(by_hash) = &mut self.by_hash {
             by_hash.try_reserve(1)?;

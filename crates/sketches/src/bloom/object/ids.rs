@@ -1,10 +1,10 @@
-//! Which ids went into which filter of a stack of counters.
+//! The ids of items in a stack of counters, by filter.
 //!
-//! Each filter keeps the interval of the ids that it took. An item with an id is removed where exactly one
-//! filter of those whose interval holds the id claims it. The filter that counted it is among these, so that
-//! no other one loses counts: ids may come in any order. With rising ids intervals do not overlap, but for an
-//! id that two filters share, and removal is exact, as in dablooms (Bitly 2012). Where they overlap, a false
-//! positive leaves an item in place now and then, as it does without ids.
+//! Each filter keeps the interval of the ids that it took. An item with an id is removed if exactly one filter claims
+//! it, of those whose interval holds the id. The filter that counted the item is among these, so no other filter loses
+//! counts: ids may come in any order. With rising ids, intervals do not overlap, except for an id that two filters
+//! share, and removal is exact, as in dablooms (Bitly 2012). If they overlap, a false positive occasionally leaves an
+//! item in place, as happens without ids.
 
 use crate::bloom::law::{Allowance, Growth, Refusal};
 use crate::bloom::stack::Stack;
@@ -17,11 +17,11 @@ pub type Interval = (u64, u64);
 /// The ids that the filters of a stack took.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ids {
-    /// The interval of each filter that took ids; empty until one does.
+    /// The interval of each filter, if it took ids; empty until one does.
     pub intervals: Vec<Option<Interval>>,
 }
 
-/// The smallest interval that holds two others.
+/// Returns the smallest interval that contains two others.
 pub fn hull(one: Option<Interval>, other: Option<Interval>) -> Option<Interval> {
     match (one, other) {
         (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
@@ -30,7 +30,7 @@ pub fn hull(one: Option<Interval>, other: Option<Interval>) -> Option<Interval> 
 }
 
 impl Ids {
-    /// Ids of these intervals, without a table if there are none.
+    /// Creates the ids of these intervals, without a table if no filter has one.
     pub fn new(intervals: Vec<Option<Interval>>) -> Self {
         if intervals.iter().all(Option::is_none) {
             return Self::default();
@@ -38,7 +38,7 @@ impl Ids {
         Self { intervals }
     }
 
-    /// Whether no filter took ids so far.
+    /// Returns whether no filter took ids so far.
     pub const fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
@@ -47,14 +47,14 @@ impl Ids {
         self.intervals.get(index).copied().flatten()
     }
 
-    /// Whether a filter's interval holds an id.
+    /// Returns whether a filter's interval contains an id.
     pub fn holds(&self, index: usize, id: u64) -> bool {
         let interval = self.interval(index);
         interval.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&id))
     }
 
-    /// The filter to count an item in, which is recorded as that of its id, if it has one. Calls `allowance`
-    /// only if the stack, or this table, has to grow.
+    /// Returns the filter to count an item in, and adds the id, if there is one, to its interval. Calls `allowance`
+    /// only if the stack or this table has to grow.
     ///
     /// `claimant` is the newest filter that claims the item.
     pub fn place(
@@ -67,10 +67,10 @@ impl Ids {
     ) -> Result<usize, Refusal> {
         let found = match id {
             Some(id) => self.choose(stack, probe, id),
-            // To the filter with its earlier counts, so that one filter holds all of them.
+            // All counts of an item stay in one filter.
             None => claimant.or_else(|| with_room(stack)),
         };
-        // One entry for each filter, and for the one to be stacked.
+        // One entry for each filter, including one about to be stacked.
         let stacks = found.is_none() && stack.law().growth() != Growth::Fixed;
         let entries = stack.filters().len() + usize::from(stacks);
         let lacks = (id.is_some() || !self.is_empty()) && self.intervals.len() < entries;
@@ -100,7 +100,7 @@ impl Ids {
         Ok(index)
     }
 
-    /// The filter for an item with an id, if there is one that takes it. Of several, the newest.
+    /// Returns the filter for an item with an id, if any takes it; of several the newest.
     fn choose(&self, stack: &Stack, probe: Probe, id: u64) -> Option<usize> {
         let filters = stack.filters();
         let newest = |wanted: &dyn Fn(usize) -> bool| {
@@ -110,14 +110,14 @@ impl Ids {
         let holds = |index: usize| self.holds(index, id);
         let has_room = |index: usize| !filters[index].is_full();
         let claims = |index: usize| filters[index].contains(probe);
-        // One whose interval holds the id. If it claims the item, that takes no room, and its counts stay
-        // together.
+        // First choice: a filter whose interval holds the id. If it claims the item too, that takes no room, and the
+        // counts stay together.
         let held = newest(&|index| holds(index) && claims(index));
         let held = held.or_else(|| newest(&|index| holds(index) && has_room(index)));
         if held.is_some() {
             return held;
         }
-        // One whose interval reaches the id without overlapping another.
+        // Second choice: a filter whose interval reaches the id without overlapping another.
         let intervals = || self.intervals.iter().flatten();
         let is_held = intervals().any(|(lowest, highest)| (*lowest..=*highest).contains(&id));
         let below = intervals().map(|interval| interval.1).filter(|at| *at < id);
@@ -132,17 +132,17 @@ impl Ids {
             return Some(index);
         }
         if stack.law().growth() == Growth::Fixed {
-            // There will be no other. One that is full takes what it knows.
+            // No filter will follow. A full one takes items that it claims.
             return with_room(stack).or_else(|| newest(&claims));
         }
-        // While intervals are apart, an id above all of them keeps them apart: room that removals made in an
-        // older filter is not used before that filter is empty.
+        // An id above all intervals keeps them disjoint: room from removals in an older filter is not used before that
+        // filter is empty.
         let rises = !is_held && above.is_none();
         with_room(stack).filter(|index| !rises || self.overlaps(*index))
     }
 
-    /// The filter that takes the next new item, if that is certain whatever the item: neither the stack nor this
-    /// table has to grow, and no interval.
+    /// Returns the filter for the next new item, if it does not depend on the item: the stack, this table and the
+    /// intervals stay as they are.
     pub fn next_with_room(&self, stack: &Stack, id: Option<u64>) -> Option<usize> {
         let filters = stack.filters();
         if !self.is_empty() && self.intervals.len() < filters.len() {
@@ -152,18 +152,18 @@ impl Ids {
         (0..filters.len()).rev().find(takes)
     }
 
-    /// Whether the counts of an item with this id, or without one, may be in a filter.
+    /// Returns whether a filter may hold counts of an item with this id, or without one.
     pub fn may_hold(&self, index: usize, id: Option<u64>) -> bool {
         id.is_none_or(|id| self.holds(index, id))
     }
 
-    /// Whether a filter's interval overlaps another.
+    /// Returns whether a filter's interval overlaps another.
     fn overlaps(&self, index: usize) -> bool {
         let Some((lowest, highest)) = self.interval(index) else {
             return false;
         };
         let meet = |other: &Interval| other.0 <= highest && other.1 >= lowest;
-        // Itself, and another.
+        // The filter's own interval is one of them.
         self.intervals
             .iter()
             .flatten()
@@ -172,14 +172,14 @@ impl Ids {
             > 1
     }
 
-    /// Forgets the ids of a filter that claims nothing any more.
+    /// Clears the ids of a filter that is empty again.
     pub fn forget(&mut self, index: usize) {
         if let Some(interval) = self.intervals.get_mut(index) {
             *interval = None;
         }
     }
 
-    /// Requires that these are ids of a stack of so many filters.
+    /// Checks that these can be the ids of a stack of `filters` filters.
     pub fn check(&self, filters: usize) -> Result<(), &'static str> {
         if !self.is_empty() && self.intervals.len() != filters {
             return Err("ids of another number of filters");
@@ -192,7 +192,7 @@ impl Ids {
         }
     }
 
-    /// Bytes of memory outside the value itself.
+    /// Returns the size of the table in bytes, without `self`.
     pub const fn memory_bytes(&self) -> u64 {
         (self.intervals.capacity() * size_of::<Option<Interval>>()) as u64
     }
@@ -201,7 +201,7 @@ impl Ids {
         self.copy(self.intervals.len())
     }
 
-    /// A copy with so many entries, at least as many as there are.
+    /// Copies the table, extended to `entries` entries. Returns `None` if allocation fails.
     fn copy(&self, entries: usize) -> Option<Self> {
         let mut intervals = memory::reserved(entries)?;
         intervals.extend_from_slice(&self.intervals);
@@ -210,7 +210,7 @@ impl Ids {
     }
 }
 
-/// The newest filter with room. Filters of counters may have room again.
+/// Returns the newest filter with room. Removals make room in filters of counters.
 fn with_room(stack: &Stack) -> Option<usize> {
     stack.filters().iter().rposition(|filter| !filter.is_full())
 }

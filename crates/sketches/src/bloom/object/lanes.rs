@@ -1,17 +1,18 @@
-//! The periods' first filters, interleaved in groups.
+//! Interleaving of the periods' first filters, in groups.
 //!
 //! ```text
-//!   opened                  8 of one size                     passed, and at least half of
-//!      │                    are there                         its group go on
+//!   opened                  8 of one size                     expired, and at least half of
+//!      │                    exist                             its group are in use
 //!      ▼                        ▼                                 ▼
 //!   a filter of its own ──► a lane, some bytes at a time ──► an empty lane ──► the next period's
 //!      ▲                        │
-//!      └────────────────────────┘ more than half of its group have passed
+//!      └────────────────────────┘ more than half of its group have expired
 //! ```
 //!
-//! Eight make a group, which the next eight join if all of its lanes are in use, up to 32. A lane takes as much
-//! memory as a filter. A group of which more than half are empty, as after a gap, is taken apart, eight lanes at a time,
-//! so that the empty ones are freed. No period begins in it meanwhile, unless there is no room for a filter of its own.
+//! Eight filters make a group. The next eight join it if all of its lanes are in use, up to 32. A lane takes as much
+//! memory as a filter. If more than half of a group's lanes are empty, such as after a gap, the group is taken apart,
+//! eight lanes at a time, to free the empty ones. In the meantime no period begins in it, unless there is no room for
+//! a filter of its own.
 
 use crate::bloom::filter::{Filter, Geometry, Interleaved, LANES};
 use crate::bloom::stack::{LanesOfBatch, TOGETHER, Tally, narrow, narrow_batch};
@@ -20,31 +21,31 @@ use crate::machine::memory::{self, Relocate};
 
 use super::period::{Lane, Period};
 
-/// Filters below this size in bytes have their own bits, which are counted to estimate their rates.
+/// Filters below this size in bytes keep their own bits, which are counted to estimate their rates.
 const LEAST_BYTES: u64 = 2048;
 
-/// In which lanes a period may begin.
+/// The lanes in which a period may begin.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Begin {
-    /// In those of a group of which at least half are in use.
+    /// Lanes of groups that are at least half in use.
     InUse,
-    /// In any.
+    /// Any lanes.
     Anywhere,
 }
 
 #[derive(Debug)]
 struct Group {
     filters: Interleaved,
-    /// A bit for each lane that a period has.
+    /// A mask of the lanes that a period uses.
     in_use: u32,
     /// The number of each lane's period.
     periods: Vec<u64>,
-    /// None of those in use is before this one.
+    /// A lower bound of the numbers of periods in use.
     oldest: u64,
 }
 
 impl Group {
-    /// Without lanes yet.
+    /// Creates a group without lanes.
     fn new(geometry: Geometry) -> Option<Self> {
         Some(Self {
             filters: Interleaved::new(geometry)?,
@@ -54,14 +55,14 @@ impl Group {
         })
     }
 
-    /// The memory in bytes that goes with a group, and that goes with eight lanes.
+    /// Returns the overhead in bytes of a group, and of eight lanes.
     const fn bytes_beside(geometry: Geometry) -> (u64, u64) {
         let (group, eight) = Interleaved::bytes_beside(geometry);
         let periods = LANES * size_of::<u64>();
         (group + size_of::<Self>() as u64, eight + periods as u64)
     }
 
-    /// Begins to interleave these periods' filters with the others of this group, whose number is `index`.
+    /// Starts to interleave these periods' filters with the others of this group, whose number is `index`.
     fn take(&mut self, index: usize, periods: &mut [&mut Period; LANES]) -> Option<()> {
         let (group, first) = (u32::try_from(index).ok()?, self.periods.len());
         self.periods.try_reserve_exact(LANES).ok()?;
@@ -79,8 +80,8 @@ impl Group {
         Some(())
     }
 
-    /// Has periods take back the bits of the newest eight lanes of this group, whose number is `index`, once they
-    /// [are apart](Self::is_apart). Those of the others are freed.
+    /// Gives periods back the bits of the newest eight lanes of this group, whose number is `index`, once those [are
+    /// apart](Self::is_apart). Frees the lanes without a period.
     fn part(&mut self, index: usize, periods: &mut [Period]) {
         let mut blobs = self.filters.part();
         let kept = self.filters.lanes();
@@ -95,7 +96,7 @@ impl Group {
         self.periods.truncate(kept);
     }
 
-    /// The lanes of periods from this one on.
+    /// Returns a mask of the lanes of periods from `period` on.
     fn since(&self, period: u64) -> u32 {
         if period <= self.oldest {
             return self.in_use;
@@ -107,17 +108,17 @@ impl Group {
             })
     }
 
-    /// Whether more than half of its lanes are empty.
+    /// Returns whether more than half of the lanes are empty.
     fn is_sparse(&self) -> bool {
         2 * (self.in_use.count_ones() as usize) < self.filters.lanes()
     }
 
-    /// Whether its newest eight lanes were taken apart.
+    /// Returns whether the newest eight lanes were taken apart.
     fn is_apart(&self) -> bool {
         self.is_sparse() && self.filters.is_apart()
     }
 
-    /// Goes on so many times with interleaving, or with taking apart. Returns whether there was something to do.
+    /// Runs up to `times` steps of interleaving, or of taking apart. Returns whether there was anything to do.
     fn go_on(&mut self, times: usize) -> bool {
         if self.is_sparse() {
             self.filters.go_back(times)
@@ -130,7 +131,7 @@ impl Group {
         self.in_use.count_ones() as usize == self.filters.lanes()
     }
 
-    /// The number of an empty lane for a filter of this size.
+    /// Returns the number of an empty lane for a filter of this size.
     fn free_lane(&self, geometry: Geometry, at: Begin) -> Option<u8> {
         let takes = at == Begin::Anywhere || !self.is_sparse();
         let is_free = takes && !self.is_full() && self.filters.geometry() == geometry;
@@ -144,31 +145,32 @@ impl Group {
     }
 }
 
-/// Filters that are to be interleaved.
+/// Filters to interleave next.
 pub struct Next {
     geometry: Geometry,
-    /// The number of their group, which may not be there yet.
+    /// The number of their group, which may not exist yet.
     group: usize,
-    /// What goes with them in memory.
+    /// The overhead in bytes of interleaving them.
     pub bytes: u64,
 }
 
-/// What the lanes of an item claim, of periods before one and from that on.
+/// Claims on an item, or on each item of a batch, by the periods before a given one and from it on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Claims {
-    /// For a batch, a bit for each item.
+    /// Items claimed by an earlier period: a mask for a batch, 1 for a single item.
     pub before: u64,
+    /// Items claimed by the given period or a later one: a mask for a batch, 1 for a single item.
     pub from: u64,
 }
 
 impl Claims {
-    /// Those of any period.
+    /// Returns the items that any period claims.
     pub const fn any(self) -> u64 {
         self.before | self.from
     }
 }
 
-/// Periods' first filters, interleaved.
+/// The groups of interleaved filters.
 #[derive(Debug, Default)]
 pub struct Lanes {
     all: Vec<Group>,
@@ -190,18 +192,18 @@ impl Lanes {
         Some(Self { all, ..*self })
     }
 
-    /// Whether there is nothing to interleave.
+    /// Returns whether there is nothing to interleave.
     #[inline]
     pub const fn is_settled(&self) -> bool {
         self.settled
     }
 
-    /// Goes on so many times with what was begun. Returns false if nothing is left of that.
+    /// Runs up to `times` steps of interleaving that was started. Returns whether there was anything to do.
     pub fn go_on(&mut self, times: usize) -> bool {
         self.all.iter_mut().rev().any(|group| group.go_on(times))
     }
 
-    /// Has periods take back the bits of lanes that were taken apart. Returns whether there were any.
+    /// Gives periods back the bits of lanes that were taken apart. Returns whether there were any.
     pub fn part(&mut self, periods: &mut [Period]) -> bool {
         let Some(index) = self.all.iter().position(Group::is_apart) else {
             return false;
@@ -211,7 +213,7 @@ impl Lanes {
         true
     }
 
-    /// What it interleaves next: filters of the size that the newest has, if there are eight.
+    /// Returns what to interleave next: filters of the newest one's size, if there are eight.
     pub fn next(&self, periods: &[Period]) -> Option<Next> {
         let mut newest_first = periods.iter().rev().filter(|period| period.is_apart());
         let geometry = newest_first.next()?.first_geometry();
@@ -233,13 +235,13 @@ impl Lanes {
         })
     }
 
-    /// Begins with what is next, or else is settled.
+    /// Starts to interleave `next`, if there is any, or else becomes settled.
     pub fn begin(&mut self, periods: &mut [Period], next: Option<&Next>) {
         let begun = next.and_then(|next| self.interleave(periods, next));
         self.settled = begun.is_none();
     }
 
-    /// Begins to interleave the oldest eight filters of those that are next.
+    /// Starts to interleave the oldest eight filters of `next`.
     fn interleave(&mut self, periods: &mut [Period], next: &Next) -> Option<()> {
         let alike = periods.iter_mut().filter(|period| period.is_apart());
         let alike = alike.filter(|period| period.first_geometry() == next.geometry);
@@ -258,12 +260,12 @@ impl Lanes {
         Some(())
     }
 
-    /// Has it look for something to interleave.
+    /// Marks that there may be filters to interleave.
     pub const fn unsettle(&mut self) {
         self.settled = false;
     }
 
-    /// An empty lane for the first filter of another period.
+    /// Returns an empty lane for the first filter of another period.
     pub fn free_lane(&self, geometry: Geometry, at: Begin) -> Option<Lane> {
         (0..).zip(&self.all).find_map(|(group, of)| {
             let number = of.free_lane(geometry, at)?;
@@ -271,23 +273,23 @@ impl Lanes {
         })
     }
 
-    /// Whether nothing is interleaved.
-    pub const fn are_none(&self) -> bool {
+    /// Returns whether nothing is interleaved.
+    pub const fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The hash functions that a lookup in all of them takes.
+    /// Returns the number of hash functions that a lookup in all groups computes.
     pub fn hashes(&self) -> u64 {
         let hashes = |group: &Group| u64::from(group.filters.geometry().hashes);
         self.all.iter().map(hashes).sum()
     }
 
-    /// Bytes of the cells of a lane, if there is one.
+    /// Returns the size of the cells of a lane in bytes, or 0 without a lane.
     pub fn bytes_of_lane(&self, lane: Option<Lane>) -> u64 {
         lane.map_or(0, |lane| self.filters_of(lane).0.geometry().cell_bytes)
     }
 
-    /// The most bytes beside the filters of so many periods, whose first have this size.
+    /// Returns the most bytes of overhead for periods whose first filters have this size.
     pub const fn bytes_beside(geometry: Geometry, periods: u64) -> u64 {
         if geometry.cell_bytes < LEAST_BYTES {
             0
@@ -297,7 +299,7 @@ impl Lanes {
         }
     }
 
-    /// Gives a lane that is free to a period.
+    /// Assigns a free lane to a period.
     pub fn take(&mut self, lane: Lane, period: u64) {
         let group = &mut self.all[lane.group as usize];
         group.in_use |= 1 << lane.number;
@@ -313,7 +315,7 @@ impl Lanes {
         group.filters.empty(lane.number);
     }
 
-    /// Frees what no period has a lane of, and takes over the numbers of periods.
+    /// Frees groups without periods, and updates the numbers of the periods.
     pub fn tidy(&mut self, periods: &mut [Period]) {
         let mut kept = 0;
         let places: Vec<u32> = self
@@ -341,7 +343,8 @@ impl Lanes {
         }
     }
 
-    /// Which periods claim an item, of those since one. Where one from `from` on does, not all before it may be told.
+    /// Looks up an item in the lanes of periods from number `since` on. If a period from `from` on claims it, claims
+    /// by earlier ones may be missing.
     pub fn claims(&self, probe: Probe, since: u64, from: u64) -> Claims {
         let mut claims = Claims::default();
         for all in self.all.chunks(TOGETHER) {
@@ -355,7 +358,7 @@ impl Lanes {
                 lanes[index] = group.since(since);
             }
             narrow(&filters[..all.len()], &mut lanes[..all.len()], probe);
-            // Most items are claimed nowhere.
+            // No lane claims most items.
             for (group, lanes) in all.iter().zip(lanes).filter(|(_, lanes)| *lanes != 0) {
                 let later = lanes & group.since(from);
                 claims.from |= u64::from(later != 0);
@@ -368,7 +371,8 @@ impl Lanes {
         claims
     }
 
-    /// Which periods claim each item of a batch whose bit in `candidates` is set, of those since one.
+    /// Looks up the items of a batch whose bit in `candidates` is set, in the lanes of periods from number `since` on.
+    /// If a period from `from` on claims an item, claims by earlier ones may be missing.
     pub fn claims_of_batch(
         &self,
         batch: &Batch,
@@ -412,7 +416,7 @@ impl Lanes {
         (&mut self.all[lane.group as usize].filters, lane.number)
     }
 
-    /// Requires that each lane in use is that of one period.
+    /// Checks that each lane in use belongs to exactly one period.
     pub fn check(&self, periods: &[Period]) -> Result<(), &'static str> {
         let mut seen = vec![0_u32; self.all.len()];
         for period in periods {
@@ -451,12 +455,12 @@ impl Lanes {
         spare as u64 + self.all.iter().map(Group::memory_bytes).sum::<u64>()
     }
 
-    /// Number of blobs.
+    /// Returns the number of blobs.
     pub fn blobs(&self) -> usize {
         self.all.iter().map(|group| group.filters.lanes()).sum()
     }
 
-    /// Lets `by` move one of them.
+    /// Moves one of the blobs.
     pub fn relocate(&mut self, mut index: usize, by: &mut impl Relocate) {
         for group in &mut self.all {
             let blobs = group.filters.lanes();

@@ -1,32 +1,32 @@
-//! Merging several objects into one: a union.
+//! Unions: merging several objects into one.
 //!
-//! A filter that holds all bits of another one of its size has the items of that. Where two of one size
-//! overlap, they are laid over each other, if one has room for the items of both; how many these are, the bits
-//! tell. All others are stacked. So merging again what was merged before changes nothing.
+//! A filter that holds all bits of another one of its size holds its items too. If two filters of one size overlap,
+//! their bits are combined if one of them has room for the items of both, whose number is estimated from the bits. All
+//! other filters are stacked. So repeating a merge changes nothing.
 //!
-//! It is decided which filters the union has, and whether limits and rates admit them, before any are copied. That and
-//! the copying pass over each filter a small number of times (`holder.rs`).
+//! The filters of the union are chosen, and checked against limits and rates, before any are copied. Choosing and
+//! copying read each filter a small number of times (`holder.rs`).
 
 use std::collections::HashMap;
 
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::law::{Law, Limits, MAX_FILTERS, Refusal};
 use crate::bloom::stack::Stack;
-use crate::machine::work;
+use crate::machine::{memory, work};
 use crate::number::Fraction;
 
-use super::holder::{Alike, Search};
+use super::holder::{SameSize, Search};
 use super::ids::Ids;
 use super::part::Part;
 use super::period::Period;
 use super::timeline::Timeline;
 
-/// Why objects can't be merged.
+/// The reason that objects can't be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeError {
-    /// They hash items in different ways.
+    /// Their hash functions differ.
     Seeds,
-    /// They differ in what opens a filter, or in what a cell is.
+    /// Their kinds (plain, windowed or counting), or the cells of their filters, differ.
     Kinds,
     /// Their rates add up to 1 or more.
     Rates,
@@ -37,22 +37,22 @@ pub enum MergeError {
 pub const NO_MEMORY: MergeError = MergeError::Refused(Refusal::OutOfMemory);
 pub const TOO_LARGE: MergeError = MergeError::Refused(Refusal::MemoryLimit);
 
-/// A sum of rates that is above 1 in whatever order it is summed up.
+/// A bound on a sum of rates: above it, the sum exceeds 1 in any order of addition.
 const CERTAINLY_ALL: f64 = 1.001;
 
-/// How much memory the union may take. It is asked before the memory is.
+/// The memory that the union may take. It is charged before memory is allocated.
 pub struct Budget {
     limits: Limits,
     bytes: u64,
 }
 
 impl Budget {
-    /// As much as limits admit, of which so many bytes are taken.
+    /// Creates a budget of these limits, with `bytes` already spent.
     pub const fn new(limits: Limits, bytes: u64) -> Self {
         Self { limits, bytes }
     }
 
-    fn take(&mut self, filter: &Filter) -> Result<(), MergeError> {
+    fn charge(&mut self, filter: &Filter) -> Result<(), MergeError> {
         let blob = filter.geometry().blob_bytes();
         let bytes = self.bytes.saturating_add(blob + size_of::<Filter>() as u64);
         if blob > self.limits.filter_bytes || bytes > self.limits.object_bytes {
@@ -63,7 +63,7 @@ impl Budget {
     }
 }
 
-/// The union of these stacks, at least one, or `None` if the first one is that already.
+/// Returns the union of stacks, at least one, or `None` if the first one already equals it.
 pub fn stacks(
     sources: &[&Stack],
     budget: &mut Budget,
@@ -75,15 +75,12 @@ pub fn stacks(
     Ok(stacks_with_ids(&with_ids, 1.0, budget, search)?.map(|(stack, _)| stack))
 }
 
-/// An empty list with room for this many.
-fn reserved<T>(count: usize) -> Result<Vec<T>, MergeError> {
-    let mut list = Vec::new();
-    let room = list.try_reserve_exact(count);
-    room.map_err(|_| NO_MEMORY)?;
-    Ok(list)
+/// Allocates an empty list with capacity for `count` values.
+pub fn reserved<T>(count: usize) -> Result<Vec<T>, MergeError> {
+    memory::reserved(count).ok_or(NO_MEMORY)
 }
 
-/// The union of stacks with the ids that they took, if its rate is below 1 when it is multiplied by `times`.
+/// Returns the union of stacks and their ids, if its rate, multiplied by `times`, is below 1.
 fn stacks_with_ids(
     sources: &[(&Stack, &Ids)],
     times: f64,
@@ -109,7 +106,7 @@ fn stacks_with_ids(
         let mut least = 0.0;
         for part in &mut parts {
             part.rate = part.filter().rate_at(part.capacity.max(part.items));
-            // What is empty may be left out.
+            // Empty parts may be left out.
             least += if part.items > 0 { part.rate } else { 0.0 };
         }
         if least * times > CERTAINLY_ALL {
@@ -117,9 +114,9 @@ fn stacks_with_ids(
         }
     }
     for part in &mut parts {
-        part.settle().ok_or(NO_MEMORY)?;
+        part.merge_pending().ok_or(NO_MEMORY)?;
     }
-    // The one with most room is the newest; what is empty is left out.
+    // The part with most room becomes the newest. Empty parts are left out.
     parts.sort_unstable_by_key(|part| (part.room(), part.number));
     let mut left = parts.len();
     parts.retain(|part| {
@@ -130,14 +127,14 @@ fn stacks_with_ids(
     let mut rates = 0.0;
     for (index, part) in parts.iter_mut().enumerate() {
         rates += part.rate;
-        // In a stack of our bits, every filter but the newest is full: files imply it.
+        // Files rely on every filter of our bits being full, except the newest of its stack.
         if index + 1 < count && first.cells() == Cells::Bits {
             part.items = part.items.max(1);
             part.capacity = part.items;
         }
     }
     let error_rate = if is_rated {
-        // The rate that the first one has, and at least what the law needs to go on from here.
+        // The rate of the first stack, or a larger one that lets the law continue from here.
         let share = law.series().share_of(count as u64);
         let requested = law.requested_rate().max(rates / share);
         Fraction::new(requested * times).ok_or(MergeError::Rates)?;
@@ -160,7 +157,7 @@ fn stacks_with_ids(
     Ok(Some((merged, Ids::new(intervals))))
 }
 
-/// The filters of the union, or `None` if they are the first one's, unchanged.
+/// Returns the filters of the union, or `None` if they are the first stack's, unchanged.
 fn unite<'s>(
     sources: &[(&'s Stack, &Ids)],
     budget: &mut Budget,
@@ -169,29 +166,29 @@ fn unite<'s>(
     let mut parts: Vec<Part> = Vec::new();
     let mut changed = false;
     // The parts of each size.
-    let mut alike: HashMap<_, Alike> = HashMap::new();
+    let mut same_size: HashMap<_, SameSize> = HashMap::new();
     for (source, (stack, ids)) in sources.iter().enumerate() {
         for (index, filter) in stack.filters().iter().enumerate() {
             work::steps(1);
             let link = stack.law().links();
             let link = link.and_then(|links| links.all.get(index).copied());
             let part = Part::new(filter, link, ids.interval(index), source, parts.len());
-            alike.try_reserve(1).map_err(|_| NO_MEMORY)?;
+            same_size.try_reserve(1).map_err(|_| NO_MEMORY)?;
             let key = (filter.merge_key(), link.map(|link| link.merge_key()));
-            let alike = alike.entry(key).or_default();
+            let candidates = same_size.entry(key).or_default();
             if source > 0 {
                 if filter.is_empty() {
                     work::bytes(filter.bitmap().len());
                     continue;
                 }
-                alike.settle(&mut parts).ok_or(NO_MEMORY)?;
-                // One that has it already, before one that has room for it.
-                let holder = alike.holder(&parts, &part, search);
+                candidates.merge_pending(&mut parts).ok_or(NO_MEMORY)?;
+                // A part that holds the filter already is preferred to one with room for it.
+                let holder = candidates.holder(&parts, &part, search);
                 let holder = holder.map_err(|_| NO_MEMORY)?;
-                if let Some(at) = holder.or_else(|| alike.widest())
+                if let Some(at) = holder.or_else(|| candidates.widest())
                     && let Some(change) = parts[at].unite(&part, filter, holder.is_some())
                 {
-                    alike.record(at).map_err(|_| NO_MEMORY)?;
+                    candidates.record(at).map_err(|_| NO_MEMORY)?;
                     changed |= change;
                     continue;
                 }
@@ -200,8 +197,8 @@ fn unite<'s>(
             if parts.len() as u64 >= MAX_FILTERS {
                 return Err(TOO_LARGE);
             }
-            budget.take(filter)?;
-            alike.push(&part).map_err(|_| NO_MEMORY)?;
+            budget.charge(filter)?;
+            candidates.push(&part).map_err(|_| NO_MEMORY)?;
             parts.try_reserve(1).map_err(|_| NO_MEMORY)?;
             parts.push(part);
         }
@@ -209,8 +206,8 @@ fn unite<'s>(
     Ok(changed.then_some(parts))
 }
 
-/// The union of these lists of periods, at least one, or `None` if the first one is that already. Periods that
-/// have passed count for no limit and as no change: they are freed next.
+/// Returns the union of lists of periods, at least one, or `None` if the first one already equals it. Expired periods
+/// are exempt from limits and don't count as a change: they are freed next.
 pub fn timelines(
     sources: &[&Timeline],
     now_ms: Option<u64>,
@@ -226,7 +223,7 @@ pub fn timelines(
             return Err(MergeError::Kinds);
         }
     }
-    // With the numbers of their sources, and their places there.
+    // Each period, with the number of its source and its index there.
     let mut sorted = reserved(sources.iter().map(|source| source.periods.len()).sum())?;
     for (number, source) in sources.iter().enumerate() {
         let periods = source.periods.iter().enumerate();
@@ -234,25 +231,29 @@ pub fn timelines(
     }
     sorted.sort_unstable_by_key(|(period, number, place)| (period.number, *number, *place));
     let now = first.shape.window().zip(now_ms);
-    let has_passed = |period: &Period| {
+    let has_expired = |period: &Period| {
         now.is_some_and(|(window, now_ms)| {
             window.has_passed(period.number, window.period_at(now_ms))
         })
     };
     let mut changed = false;
-    // What is not changed is copied when it is known that anything is.
+    // Unchanged periods are copied later, if anything changes.
     let mut merged = reserved(sorted.len())?;
-    for of_one in sorted.chunk_by(|(one, ..), (other, ..)| one.number == other.number) {
-        let Some((oldest, source, _)) = of_one.first() else {
+    for same_number in sorted.chunk_by(|(one, ..), (other, ..)| one.number == other.number) {
+        let Some((oldest, source, _)) = same_number.first() else {
             continue;
         };
-        let passed = has_passed(oldest);
+        let expired = has_expired(oldest);
         let mut unlimited = Budget::new(Limits::NONE, 0);
-        let budget = if passed { &mut unlimited } else { &mut *budget };
-        // The rate of a union that lasts is that of all periods.
-        let times = if passed { 1.0 } else { first.shape.parts() };
-        let united = periods(sources, of_one, times, budget, search)?;
-        changed |= !passed && (united.is_some() || *source > 0);
+        let budget = if expired {
+            &mut unlimited
+        } else {
+            &mut *budget
+        };
+        // The rate of a live period counts once for each period of the window.
+        let times = if expired { 1.0 } else { first.shape.parts() };
+        let united = periods(sources, same_number, times, budget, search)?;
+        changed |= !expired && (united.is_some() || *source > 0);
         merged.push((united, *oldest, sources[*source]));
     }
     if !changed {
@@ -273,47 +274,47 @@ pub fn timelines(
     with_one_law(first, periods).map(Some)
 }
 
-/// The union of periods with one number, each with the number of its source and its place there, or `None` if the
-/// first one is that already.
+/// Returns the union of periods with the same number, each with the number of its source and its index there, or
+/// `None` if the first one already equals it.
 fn periods(
     sources: &[&Timeline],
-    of_one: &[(&Period, usize, usize)],
+    same_number: &[(&Period, usize, usize)],
     times: f64,
     budget: &mut Budget,
     search: &mut Search,
 ) -> Result<Option<Period>, MergeError> {
-    if let [(only, ..)] = of_one {
+    if let [(only, ..)] = same_number {
         for filter in only.stack.filters() {
-            budget.take(filter)?;
+            budget.charge(filter)?;
         }
         return Ok(None);
     }
-    // What is interleaved is copied apart.
-    let mut copies = reserved(of_one.len())?;
-    for (period, number, _) in of_one {
+    // Interleaved filters are copied first.
+    let mut copies = reserved(same_number.len())?;
+    for (period, number, _) in same_number {
         let copy = || {
             work::bytes(2 * cell_bytes(period));
             sources[*number].separate(period).ok_or(NO_MEMORY)
         };
         copies.push((!period.is_apart()).then(copy).transpose()?);
     }
-    let mut stacks = reserved(of_one.len())?;
-    let apart = of_one.iter().zip(&copies);
+    let mut stacks = reserved(same_number.len())?;
+    let apart = same_number.iter().zip(&copies);
     let apart = apart.map(|((period, ..), copy)| copy.as_ref().unwrap_or(period));
     stacks.extend(apart.map(|period| (&period.stack, &period.ids)));
     let united = stacks_with_ids(&stacks, times, budget, search)?;
-    Ok(united.map(|(stack, ids)| Period::new(of_one[0].0.number, stack, ids)))
+    Ok(united.map(|(stack, ids)| Period::new(same_number[0].0.number, stack, ids)))
 }
 
-/// Bytes of the cells of a period's filters.
+/// Returns the size of the cells of a period's filters in bytes.
 fn cell_bytes(period: &Period) -> usize {
     let filters = period.stack.filters().iter();
     let bytes: u64 = filters.map(|filter| filter.geometry().cell_bytes).sum();
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
-/// Periods that all grow by one law, whose rate is stored once: the first object's, or as much as any of
-/// them needs.
+/// Returns a timeline of periods that all grow by one law, whose rate is stored once: the first object's, or a larger
+/// one that a period needs.
 fn with_one_law(first: &Timeline, mut periods: Vec<Period>) -> Result<Timeline, MergeError> {
     let mut shape = first.shape;
     let law = shape.law().ok_or(MergeError::Rates)?;
@@ -329,7 +330,7 @@ fn with_one_law(first: &Timeline, mut periods: Vec<Period>) -> Result<Timeline, 
     Ok(Timeline::new(shape, first.hasher).with_periods(periods))
 }
 
-/// The rate that a stack needs to grow by a law from here on, which it follows from now on.
+/// Makes a stack follow a law, and returns the rate that it needs to continue under it.
 fn rate_under(law: &Law, stack: &mut Stack) -> f64 {
     let (own, series) = (stack.law().series(), law.series());
     let requested = own.error_rate.get();

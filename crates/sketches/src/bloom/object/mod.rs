@@ -1,4 +1,4 @@
-//! What a key holds.
+//! Bloom objects: the values of keys.
 
 mod additions;
 mod check;
@@ -43,15 +43,16 @@ use view::Blobs;
 pub use view::View;
 pub use window::{Time, Window};
 
-/// A Bloom object: a stack of filters that acts as one, or a list of such stacks, one for each period of its
-/// window.
+/// A Bloom object: a stack of filters that acts as one, or a list of such stacks, one per period of its window.
 ///
-/// Methods that take a clock read it, in milliseconds since the epoch, only if the object has a window.
+/// Lookups cover the *live* periods of a window, those that have not expired. Methods that take a clock read it only
+/// if the object has a window, in milliseconds since the epoch.
 ///
 /// ```
-/// use valkeybloom::bloom::{
-///     Added, Fraction, Growth, Limits, Object, Params, Seed, Shape, Tightening, Time, Window, Kind,
+/// use valkeybloom_sketches::bloom::{
+///     Added, Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window,
 /// };
+/// use valkeybloom_sketches::{Fraction, Seed};
 ///
 /// let params = Params {
 ///     capacity: 1000,
@@ -83,14 +84,14 @@ enum Body {
     Timeline(Box<Timeline>),
 }
 
-// A plain object takes no more than its stack, and as much as it always did.
+// A plain object takes no more memory than its stack, and no more than in earlier builds.
 const _: () = assert!(size_of::<Object>() == size_of::<Stack>() && size_of::<Object>() == 112);
 
 impl Object {
-    /// Bytes of an object without filters, including itself.
+    /// Size of an object without filters, in bytes.
     pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
 
-    /// An empty object, ready for items added at this time. `RedisBloom`'s have no seed.
+    /// Creates an empty object, ready for items added at this time. Objects of `RedisBloom` ignore the seed.
     ///
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
@@ -107,7 +108,7 @@ impl Object {
         }
     }
 
-    /// An empty object of a shape, ready for items added at this time.
+    /// Creates an empty object of a shape, ready for items added at this time.
     ///
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
@@ -125,7 +126,7 @@ impl Object {
         Self(Body::Timeline(Box::new(timeline))).checked()
     }
 
-    /// An empty plain object.
+    /// Creates an empty plain object.
     ///
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
@@ -135,11 +136,11 @@ impl Object {
         Self(Body::Stack(stack)).checked()
     }
 
-    /// The object of an outline whose cells are complete: the one way in from outside. `None`, and the outline is as
-    /// it was, if there is no memory for the object's tables.
+    /// Creates the object of an outline with complete cells: the only way in from outside. Returns `None`, and leaves
+    /// the outline unchanged, if the object's tables can't be allocated.
     ///
     /// # Errors
-    /// What is wrong with it, in words for a log.
+    /// The reason that the outline is invalid, in words for a log.
     pub fn from_outline(outline: &mut Outline) -> Result<Option<Self>, &'static str> {
         outline.check()?;
         let Some(periods) = outline.finish()? else {
@@ -156,7 +157,7 @@ impl Object {
         Ok(Some(object))
     }
 
-    /// The union of these objects, at least one.
+    /// Returns the union of objects, at least one.
     ///
     /// # Errors
     /// Any [`MergeError`].
@@ -173,9 +174,9 @@ impl Object {
         }
     }
 
-    /// The union of these objects, at least one, or `None` if the first one is that already. Filters that limits
-    /// don't admit are refused before memory is taken for them; periods that have passed by now, if that is
-    /// given, count for none.
+    /// Returns the union of objects, at least one, or `None` if the first one already equals it. Filters that limits
+    /// don't admit are refused before memory for them is allocated. If `now_ms` is given, periods that have expired by
+    /// then are not counted.
     ///
     /// # Errors
     /// Any [`MergeError`].
@@ -184,10 +185,8 @@ impl Object {
         now_ms: Option<u64>,
         limits: Limits,
     ) -> Result<Option<Self>, MergeError> {
-        let (mut stacks, mut timelines) = (Vec::new(), Vec::new());
-        let room = stacks.try_reserve_exact(sources.len());
-        let room = room.and_then(|()| timelines.try_reserve_exact(sources.len()));
-        room.map_err(|_| merge::NO_MEMORY)?;
+        let mut stacks = merge::reserved(sources.len())?;
+        let mut timelines = merge::reserved(sources.len())?;
         for source in sources {
             match &source.0 {
                 Body::Stack(stack) => stacks.push(stack),
@@ -207,10 +206,10 @@ impl Object {
         merged.transpose().map_err(MergeError::Refused)
     }
 
-    /// Requires that this is a valid object, as `Check` states what that is.
+    /// Checks that the object is valid, by the rules of `Check`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The reason that the object is invalid.
     pub fn check(&self) -> Result<(), &'static str> {
         let no_ids = Ids::default();
         let periods = self.all_periods();
@@ -241,7 +240,7 @@ impl Object {
         check.end()
     }
 
-    /// With debug assertions, ends the program where the object is not valid.
+    /// Panics if the object is not valid, in builds with debug assertions.
     #[inline(always)]
     fn assert_valid(&self) {
         #[cfg(debug_assertions)]
@@ -250,8 +249,8 @@ impl Object {
         }
     }
 
-    /// The object, if it is valid. For a new or merged one the only possible fault is a sum that overflows,
-    /// which is above every limit.
+    /// Returns the object if it is valid. The only possible fault of a new or merged one is a sum that overflows, and
+    /// that exceeds every limit.
     fn checked(self) -> Result<Self, Refusal> {
         match self.check() {
             Ok(()) => Ok(self),
@@ -259,7 +258,7 @@ impl Object {
         }
     }
 
-    /// All periods that take memory: number, stack and ids. Of a plain object, one.
+    /// Returns all periods that take memory, or a plain object's only one: number, stack and ids.
     fn all_periods(&self) -> impl Iterator<Item = (u64, &Stack, Option<&Ids>)> {
         let (one, periods) = self.parts();
         let one = one.into_iter().map(|stack| (0, stack, None));
@@ -274,18 +273,22 @@ impl Object {
         }
     }
 
-    /// The stacks that answer now, oldest first, each with the number of its period where there is a window.
-    fn live(&self, now_ms: impl FnOnce() -> u64) -> impl Iterator<Item = (Option<u64>, &Stack)> {
-        self.stacks_of(self.answering(now_ms))
+    /// Returns the live stacks, oldest first, each with the number of its period if there is a window.
+    fn live_stacks(
+        &self,
+        now_ms: impl FnOnce() -> u64,
+    ) -> impl Iterator<Item = (Option<u64>, &Stack)> {
+        self.stacks_of(self.live(now_ms))
     }
 
-    /// The periods that answer now, oldest first; none, of a plain object.
-    fn answering(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
+    /// Returns the live periods, oldest first. A plain object has no periods.
+    fn live(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
         let timeline = self.parts().1;
         timeline.map_or(&[], |timeline| timeline.live(now_ms))
     }
 
-    /// The stacks of a plain object, or of these periods, each with the number of its period if there is a window.
+    /// Returns the stack of a plain object, or those of these periods, each with the number of its period if there is
+    /// a window.
     fn stacks_of<'o>(
         &'o self,
         periods: &'o [Period],
@@ -300,7 +303,7 @@ impl Object {
         )
     }
 
-    /// The filters of a plain object, or of these periods, with their bits.
+    /// Returns the filters of a plain object, or of these periods, with their bits.
     fn views_of<'o>(&'o self, periods: &'o [Period]) -> impl Iterator<Item = View<'o>> {
         let (one, timeline) = self.parts();
         let own = one.map_or(&[][..], Stack::filters).iter();
@@ -309,12 +312,12 @@ impl Object {
         own.chain(of_periods.flat_map(move |t| periods.iter().flat_map(|p| t.views(p))))
     }
 
-    /// All stacks that take memory, whether they answer or not.
+    /// Returns all stacks that take memory, live or not.
     fn all_stacks(&self) -> impl Iterator<Item = &Stack> {
         self.all_periods().map(|(_, stack, _)| stack)
     }
 
-    /// A copy in memory of its own, or `None` where there is none.
+    /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         let body = match &self.0 {
             Body::Stack(stack) => Body::Stack(stack.try_clone()?),
@@ -323,13 +326,13 @@ impl Object {
         Some(Self(body))
     }
 
-    /// Whether it is a plain object, which looks at no time and takes no ids.
+    /// Returns whether the object is plain: it reads no clock and takes no ids.
     #[inline]
     pub const fn is_plain(&self) -> bool {
         matches!(self.0, Body::Stack(_))
     }
 
-    /// The requested shape; the capacity is the first filter's.
+    /// Returns the requested shape. The capacity of a plain object is its first filter's.
     pub fn shape(&self) -> Shape {
         match &self.0 {
             Body::Stack(stack) => {
@@ -340,7 +343,7 @@ impl Object {
         }
     }
 
-    /// How items are hashed.
+    /// Returns the hash function of the items.
     #[inline]
     pub const fn hasher(&self) -> &Hasher {
         match &self.0 {
@@ -349,7 +352,7 @@ impl Object {
         }
     }
 
-    /// What an object of `RedisBloom` has besides its filters.
+    /// Returns the fields of an object of `RedisBloom` besides its filters; `None` for other objects.
     #[inline]
     pub const fn links(&self) -> Option<&Links> {
         match &self.0 {
@@ -364,7 +367,7 @@ impl Object {
         self.hasher().probe(item)
     }
 
-    /// Whether the object claims an item: false is certain, true is right except at the error rate.
+    /// Returns whether the object claims an item: false is certain, true is wrong at the error rate.
     #[inline]
     pub fn contains(&self, item: &[u8], now_ms: impl FnOnce() -> u64) -> bool {
         match &self.0 {
@@ -373,7 +376,7 @@ impl Object {
         }
     }
 
-    /// Looks each item up in turn, and passes the result of [`contains`](Self::contains) to `answer`.
+    /// Looks up items in order, and passes the result of [`contains`](Self::contains) for each to `answer`.
     pub fn contains_each<'i>(
         &self,
         items: impl Iterator<Item = &'i [u8]>,
@@ -383,7 +386,8 @@ impl Object {
         self.contains_each_hashed(items, now_ms, |_, claimed| answer(claimed));
     }
 
-    /// The same, and passes a hash of the item as well: equal items have equal ones.
+    /// Looks up items in order, and passes a hash of each and the result of [`contains`](Self::contains) to `answer`.
+    /// Equal items have equal hashes.
     pub fn contains_each_hashed<'i>(
         &self,
         items: impl Iterator<Item = &'i [u8]>,
@@ -397,11 +401,11 @@ impl Object {
         }
     }
 
-    /// Adds an item; to an object with a window after [`tidy`](Self::tidy), to counters with an id if it has
-    /// one. Calls `limits` only if the object has to grow.
+    /// Adds an item. An object with a window is to be [tidied](Self::tidy) first. Counters record the id, if the item
+    /// has one. Calls `limits` only if the object has to grow.
     ///
     /// # Errors
-    /// Any [`Refusal`]; the object is unchanged then.
+    /// Any [`Refusal`]. The object is unchanged then.
     #[inline]
     pub fn add(
         &mut self,
@@ -421,8 +425,8 @@ impl Object {
         added
     }
 
-    /// Adds each item in turn, and passes the result of [`add`](Self::add) to `outcome`. Stops after the first
-    /// refusal: the items after it are not tried.
+    /// Adds items in order, and passes the result of [`add`](Self::add) for each to `outcome`. Stops after the first
+    /// refusal: later items are not tried.
     pub fn add_each<'i>(
         &mut self,
         items: impl Iterator<Item = &'i [u8]>,
@@ -441,8 +445,8 @@ impl Object {
         self.assert_valid();
     }
 
-    /// Writes these bytes over the cells of a plain object's filters, from this byte of all of them end to end. Returns
-    /// whether all of them lie in one filter; nothing is written otherwise.
+    /// Overwrites cells of a plain object's filters, starting at byte `begin` of all cells end to end. Returns whether
+    /// the bytes are within one filter; if not, nothing is written.
     pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {
         match &mut self.0 {
             Body::Stack(stack) => stack.overwrite(begin, bytes),
@@ -450,7 +454,7 @@ impl Object {
         }
     }
 
-    /// Frees the periods that have passed, and sets the others back with the clock, if that was. Returns whether
+    /// Frees expired periods. If the clock was set back, shifts the other periods back with it. Returns whether
     /// anything changed.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let tidied = match &mut self.0 {
@@ -461,13 +465,13 @@ impl Object {
         tidied
     }
 
-    /// Returns the capacity with which the period of this time began; `None` without such a period, or without a window.
+    /// Returns the initial capacity of the period of this time, or `None` without such a period or without a window.
     pub fn room(&self, time: Time) -> Option<u64> {
         self.parts().1?.room(time)
     }
 
-    /// Begins the period of this time with this capacity, unless it exists. Otherwise [`add`](Self::add) begins it, with
-    /// room for what the periods before it took.
+    /// Opens the period of this time with this capacity, unless it exists. [`add`](Self::add) would open it with a
+    /// capacity that fits the items of the periods before it.
     ///
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
@@ -481,7 +485,7 @@ impl Object {
             return Ok(());
         };
         let target = timeline.target(time);
-        if timeline.period_of(target).is_none() {
+        if timeline.index_of(target).is_none() {
             let allowance = limits.beside(Self::BASE_BYTES).into();
             timeline.open_with(target, capacity, allowance)?;
         }
@@ -489,10 +493,10 @@ impl Object {
         Ok(())
     }
 
-    /// Removes one count of an item, and returns whether it did: only counters can, and only if a single
-    /// filter claims the item; with the id that it was added with, a single one of those that may hold that
-    /// id. What was counted 15 times stays: how often more is unknown. Removing what was never added, or not
-    /// with that id, takes a count from other items, which may then be missing.
+    /// Removes one count of an item from counters. Returns whether it did: only if exactly one filter claims the item,
+    /// or with an id, exactly one of the filters that may hold that id. A counter that reached 15 stays, since the
+    /// true count is unknown. Removing an item that was never added, or not with that id, takes a count from other
+    /// items, which may then be missing.
     pub fn remove(&mut self, item: &[u8], id: Option<u64>) -> bool {
         let removed = match &mut self.0 {
             Body::Timeline(timeline) if timeline.shape.is_counting() => {
@@ -504,31 +508,35 @@ impl Object {
         removed
     }
 
-    /// How often an item was added to counters and not removed, at most; of each filter at most 15.
-    /// Without counters, 0.
+    /// Returns how often an item was added to counters and not removed: an upper bound, except that each filter counts
+    /// to 15 at most. Returns 0 without counters.
     pub fn count(&self, item: &[u8]) -> u64 {
         let probe = self.probe(item);
         let counters = self.all_filters().filter(|f| f.cells() == Cells::Counters);
         counters.map(|f| u64::from(f.count(probe))).sum()
     }
 
-    /// Number of items that were new when they were added; with a window, summed over the periods that answer.
+    /// Returns the number of items that were new when they were added; with a window, summed over the live periods.
     pub fn items(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        sum(self.live(now_ms).map(|(_, stack)| stack.items()))
+        sum(self.live_stacks(now_ms).map(|(_, stack)| stack.items()))
     }
 
-    /// Sum of the capacities of the filters that answer.
+    /// Returns the sum of the live filters' capacities.
     pub fn capacity(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        sum(self.live(now_ms).map(|(_, stack)| stack.capacity()))
+        sum(self.live_stacks(now_ms).map(|(_, stack)| stack.capacity()))
     }
 
-    /// The error rate now, estimated from what is in each filter.
+    /// Returns the current error rate, estimated from the contents of each filter.
     pub fn estimated_rate(&self, now_ms: impl Fn() -> u64) -> f64 {
-        let by_equations = either(self.live(&now_ms).map(|(_, stack)| stack.estimated_rate()));
-        estimate::rate(by_equations, self.views_of(self.answering(&now_ms)))
+        let by_equations = either(
+            self.live_stacks(&now_ms)
+                .map(|(_, stack)| stack.estimated_rate()),
+        );
+        estimate::rate(by_equations, self.views_of(self.live(&now_ms)))
     }
 
-    /// The capacity that the object can grow to before a limit stops it; with a window, in the current period.
+    /// Returns the capacity that the object can grow to before a limit stops it; with a window, that of the current
+    /// period.
     pub fn reach(&self, now_ms: impl FnOnce() -> u64, limits: Limits) -> u64 {
         match &self.0 {
             Body::Stack(stack) => stack.reach(limits.into()),
@@ -538,15 +546,15 @@ impl Object {
         }
     }
 
-    /// The filters that answer now, oldest first, each with the number of its period, if there is a window,
-    /// and the rate that it was made for.
+    /// Returns the live filters, oldest first, each with the number of its period, if there is a window, and the rate
+    /// that it was made for.
     pub fn filters(
         &self,
         now_ms: impl FnOnce() -> u64,
     ) -> impl Iterator<Item = (Option<u64>, View<'_>, f64)> {
-        // The same for the filters of most periods, and found by solving equations.
+        // Filters of most periods share their rates, which are expensive: they are found by solving equations.
         let mut rates = HashMap::new();
-        let periods = self.answering(now_ms);
+        let periods = self.live(now_ms);
         let places = self.stacks_of(periods).flat_map(|(period, stack)| {
             let indices = 0..stack.filters().len();
             indices.map(move |index| (period, stack, index))
@@ -559,36 +567,38 @@ impl Object {
         })
     }
 
-    /// Number of filters that answer now.
+    /// Returns the number of live filters.
     pub fn filter_count(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        let each = self.live(now_ms).map(|(_, stack)| stack.filters().len());
+        let each = self
+            .live_stacks(now_ms)
+            .map(|(_, stack)| stack.filters().len());
         each.sum::<usize>() as u64
     }
 
-    /// Number of periods that answer now, of an object with a window.
+    /// Returns the number of live periods of an object with a window.
     pub fn live_periods(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
         self.shape().window()?;
-        Some(self.answering(now_ms).len() as u64)
+        Some(self.live(now_ms).len() as u64)
     }
 
-    /// All periods that take memory, whether they answer or not; none, of a plain object.
+    /// Returns all periods that take memory, live or not. A plain object has no periods.
     pub fn periods(&self) -> &[Period] {
         self.parts().1.map_or(&[], |timeline| &timeline.periods)
     }
 
-    /// All filters that take memory, whether they answer or not, with their bits.
+    /// Returns all filters that take memory, live or not, with their bits.
     pub fn views(&self) -> impl Iterator<Item = View<'_>> {
         self.views_of(self.periods())
     }
 
-    /// The blobs of all filters that take memory: the forms in which they are stored. Filters that are interleaved are
-    /// copied; `None` for one that there is no memory to copy.
+    /// Returns the blobs of all filters that take memory: their stored forms. Interleaved filters are copied; yields
+    /// `None` for a filter if its copy can't be allocated.
     pub fn blobs(&self) -> impl Iterator<Item = Option<Cow<'_, [u8]>>> {
         Blobs::new(self.views())
     }
 
-    /// All filters that take memory, whether they answer or not. Their bits may be elsewhere, unless it is a plain
-    /// object: [`views`](Self::views) have them.
+    /// Returns all filters that take memory, live or not. Unless the object is plain, their bits may be elsewhere:
+    /// [`views`](Self::views) have them.
     pub(crate) fn all_filters(&self) -> impl Iterator<Item = &Filter> {
         self.all_stacks().flat_map(Stack::filters)
     }
@@ -602,8 +612,8 @@ impl Object {
         one.into_iter().chain(periods)
     }
 
-    /// Lets `by` move tables and blobs, one after another, beginning with number `begin`, until it has enough.
-    /// Returns the number of the next one, if there is one.
+    /// Moves tables and blobs, starting with number `begin`, until `by` stops. Returns the number of the next one, if
+    /// there is one.
     pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
         let mut number = 0;
         for stack in self.all_stacks_mut() {
@@ -632,7 +642,7 @@ impl Object {
         None
     }
 
-    /// Number, items and capacity of all filters that take memory, whether they answer or not.
+    /// Returns number, items and capacity of all filters that take memory, live or not.
     #[inline]
     pub fn totals(&self) -> (u64, u64, u64) {
         let of = |stack: &Stack| {
@@ -648,7 +658,7 @@ impl Object {
         }
     }
 
-    /// The exact sum of the object's allocations in bytes, including itself.
+    /// Returns the exact sum of the object's allocations in bytes, including itself.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         match &self.0 {
@@ -657,7 +667,7 @@ impl Object {
         }
     }
 
-    /// Whether limits admit such an object.
+    /// Returns whether limits admit the object.
     pub fn is_within(&self, limits: Limits) -> bool {
         let mut filters = self.all_filters().map(|f| f.geometry().blob_bytes());
         filters.all(|bytes| bytes <= limits.filter_bytes)
@@ -665,7 +675,7 @@ impl Object {
     }
 }
 
-/// A sum over periods; only files can claim so many that it is cut.
+/// Returns a saturating sum over periods. Only claims in files can reach its bound.
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add).min(MAX_CAPACITY)
 }

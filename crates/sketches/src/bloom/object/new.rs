@@ -1,21 +1,22 @@
-//! Objects to be made.
+//! Requests for new objects.
 
 use crate::bloom::filter::Cells;
-use crate::bloom::law::{Law, Limits, Links, Params, Refusal, Standing};
+use crate::bloom::law::{Law, Limits, Links, Params, Refusal, State};
 use crate::bloom::stack::Stack;
 
 use super::shape::Shape;
 
-/// An object to be made.
+/// A request for a new object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum New {
-    /// One of this module's own types. A plain one grows by valkey-bloom's law if its tightening ratio is of valkey-bloom.
+    /// An object of this module's own types. A plain one grows by valkey-bloom's law if its tightening ratio is marked
+    /// as valkey-bloom's.
     Own(Shape),
-    /// One that has the bits which `RedisBloom` 8.8 would give it.
+    /// An object with the bits that `RedisBloom` 8.8 would give it.
     RedisBloom {
-        /// Its parameters. The tightening ratio does not count: each filter has half the rate of the one before.
+        /// The parameters. The tightening ratio is ignored: each filter has half the rate of the one before.
         params: Params,
-        /// The growth factor to record, also where nothing grows.
+        /// The growth factor to record, even if the object does not grow.
         factor: u32,
     },
 }
@@ -26,7 +27,7 @@ impl New {
     /// The largest expansion of a filter of `RedisBloom`.
     pub const REDISBLOOM_EXPANSION: u32 = 32_768;
 
-    /// What it does, and its parameters.
+    /// Returns the kind and the parameters.
     pub const fn shape(&self) -> Shape {
         match self {
             Self::Own(shape) => *shape,
@@ -34,8 +35,8 @@ impl New {
         }
     }
 
-    /// The capacity that the object can grow to, in a period if it has any, and what stops it: nothing, if that is
-    /// [`MAX_CAPACITY`](crate::bloom::MAX_CAPACITY).
+    /// Returns the capacity that the object, or with a window each period, can grow to, and what stops it there.
+    /// Nothing does if the capacity is [`MAX_CAPACITY`](crate::MAX_CAPACITY).
     pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
         match self {
             Self::Own(shape) => shape.reach(limits),
@@ -43,7 +44,7 @@ impl New {
                 let reach = || {
                     let (mut links, first) = Links::begin(params, *factor)?;
                     let empty = Stack::BASE_BYTES + size_of::<Links>() as u64;
-                    let mut at = Standing::before_first(empty, params.capacity, Cells::BareBits);
+                    let mut at = State::before_first(empty, params.capacity, Cells::BareBits);
                     first.admit(&at, limits.into())?;
                     at.push(&first);
                     links.all.extend(first.link);

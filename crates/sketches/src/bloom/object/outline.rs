@@ -1,4 +1,4 @@
-//! What an object is without its cells. Bytes from outside become an [`Outline`] first.
+//! Objects without their cells. Bytes from outside become an [`Outline`] first.
 
 use crate::bloom::filter::{Filter, Geometry, Header};
 use crate::bloom::law::Law;
@@ -12,45 +12,45 @@ use super::period::Period;
 use super::shape::{Kind, Shape};
 use super::timeline::Timeline;
 
-/// An object as it was read, not checked yet.
+/// An object that was read and not checked yet.
 #[derive(Debug)]
 pub struct Outline {
     /// The requested shape.
     pub shape: Shape,
-    /// How items are hashed.
+    /// The hash function of the items.
     pub hasher: Hasher,
-    /// How each period's stack grows.
+    /// The law by which each period's stack grows.
     pub law: Law,
-    /// The periods, in order; of a plain object, one.
+    /// The periods, in order. A plain object has one.
     pub periods: Vec<PeriodOutline>,
 }
 
-/// A period as it was read.
+/// A period that was read and not checked yet.
 #[derive(Debug)]
 pub struct PeriodOutline {
-    /// Its number; 0, without a window.
+    /// The number of the period; 0 without a window.
     pub number: u64,
-    /// Which ids went into which filter.
+    /// The ids that each filter took.
     pub ids: Ids,
     /// The filters, oldest first.
     pub filters: Vec<FilterOutline>,
 }
 
-/// A filter as it was read.
+/// A filter that was read and not checked yet.
 #[derive(Debug)]
 pub struct FilterOutline {
-    /// Its size.
+    /// The size of the filter.
     pub geometry: Geometry,
-    /// Its capacity.
+    /// The capacity of the filter.
     pub capacity: u64,
-    /// Number of items in it.
+    /// Number of items in the filter.
     pub items: u64,
-    /// Its header, if it has one, and the cells read so far.
+    /// The header, if there is one, and the cells read so far.
     pub blob: Vec<u8>,
 }
 
 impl FilterOutline {
-    /// A filter that begins with its header.
+    /// Creates a filter whose blob begins with its header.
     pub fn headed(blob: Vec<u8>, capacity: u64, items: u64) -> Result<Self, &'static str> {
         Ok(Self {
             geometry: Header::parse(&blob)?.geometry,
@@ -62,7 +62,7 @@ impl FilterOutline {
 }
 
 impl PeriodOutline {
-    /// The period, once all of its cells were read. Its filters go into a table that [has room](Outline::room) for
+    /// Creates the period once all cells were read. Its filters go into `table`, which [has room](Outline::room) for
     /// them.
     fn finish(self, hasher: Hasher, law: Law, table: Vec<Filter>) -> Result<Period, &'static str> {
         let first = self.filters.first().ok_or("no filters")?;
@@ -78,11 +78,12 @@ impl PeriodOutline {
     }
 }
 
-/// What the periods of an object are put into: their table, and the law and the table of filters of each.
+/// The tables for the periods of an object: one for the periods, and for each period its law and a table for its
+/// filters.
 type Room = (Vec<Period>, Vec<(Law, Vec<Filter>)>);
 
 impl Outline {
-    /// An object of one stack of bits of ours, with the capacity and the seed of its first filter.
+    /// Creates the outline of a plain object of ours, with the capacity and the seed of its first filter.
     pub fn plain(mut shape: Shape, filters: Vec<FilterOutline>) -> Result<Self, &'static str> {
         let first = filters.first().ok_or("no filters")?;
         shape.params.capacity = first.capacity;
@@ -98,8 +99,8 @@ impl Outline {
         })
     }
 
-    /// Returns the periods, once all of their cells were read, and takes them from the outline; or `None`, and the
-    /// outline keeps them, if there is no memory for their tables.
+    /// Takes the periods out of the outline once all cells were read. Returns `None`, and leaves them in the outline,
+    /// if their tables can't be allocated.
     pub fn finish(&mut self) -> Result<Option<Vec<Period>>, &'static str> {
         let Some((mut finished, stacks)) = self.room() else {
             return Ok(None);
@@ -110,7 +111,7 @@ impl Outline {
         Ok(Some(finished))
     }
 
-    /// Reserves as much as the filters that were read take, never a claimed number, and frees the spare room of their
+    /// Reserves room for the filters that were read, never for a claimed number, and frees the spare capacity of their
     /// blobs.
     fn room(&mut self) -> Option<Room> {
         let finished = memory::reserved(self.periods.len())?;
@@ -130,12 +131,12 @@ impl Outline {
         Some((finished, stacks))
     }
 
-    /// All filters.
+    /// Returns all filters.
     pub fn filters(&self) -> impl Iterator<Item = &FilterOutline> {
         self.periods.iter().flat_map(|period| &period.filters)
     }
 
-    /// Requires that this is a valid object, whatever its cells hold.
+    /// Checks that the outline is that of a valid object, whatever its cells contain.
     pub fn check(&self) -> Result<(), &'static str> {
         let mut check = Check::begin(&self.shape, &self.hasher, &self.law)?;
         for period in &self.periods {
@@ -153,7 +154,7 @@ impl Outline {
         check.end()
     }
 
-    /// Bytes of its tables, without itself and the filters' blobs.
+    /// Returns the size of the tables in bytes, without `self` and the filters' blobs.
     pub fn table_bytes(&self) -> u64 {
         let of_period = |period: &PeriodOutline| {
             let filters = period.filters.capacity() * size_of::<FilterOutline>();
@@ -164,7 +165,7 @@ impl Outline {
         table as u64 + periods + self.law.memory_bytes()
     }
 
-    /// Bytes that the object will take, without itself and its filters' blobs.
+    /// Returns the size in bytes that the object will have, without itself and its filters' blobs.
     pub fn overhead(&self) -> u64 {
         let per_filter = size_of::<Filter>() * self.filters().count();
         let links = self.law.links();

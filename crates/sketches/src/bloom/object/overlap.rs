@@ -1,7 +1,7 @@
-//! What filters claim together because they hold the same items.
+//! The overlap of filters that hold the same items.
 //!
-//! An item that comes again in each period of a window sets the same bits in each period's filter, if these are of
-//! one size. Then all of them claim the same strangers, and their rates do not add up.
+//! An item that is added in each period of a window sets the same bits in each period's filter, if the filters have
+//! one size. Then all of them claim the same false positives, and their rates do not add up.
 
 use std::collections::HashMap;
 
@@ -10,24 +10,24 @@ use crate::number::{exp, to_double};
 
 use super::view::View;
 
-/// So many filters are looked at, at most and about.
+/// Roughly the most filters sampled.
 const FILTERS: usize = 256;
 
-/// For so many made-up items, at least.
+/// The fewest synthetic items.
 const ITEMS: usize = 64;
 
-/// So many lookups in small filters take no longer than fewer in large ones.
+/// The intended number of lookups in small filters. They take no longer than fewer lookups in large ones.
 const LOOKUPS: usize = 24_576;
 
-/// A position of a large filter, which is likely to miss the caches, counts as so many others.
-const OF_LARGE: u64 = 16;
+/// The effort of a probe in a large filter, which is likely to miss the caches, relative to one in a small filter.
+const LARGE_EFFORT: u64 = 16;
 
-/// By how much the logarithm of the share of items that no filter claims is smaller than if they held different
-/// items: 1 where they do, `1/n` where all `n` hold the same.
+/// Returns the factor by which overlap shrinks the logarithm of the share of items that no filter claims: 1 if the
+/// filters hold different items, `1/n` if all `n` hold the same.
 ///
-/// 1 as well where more positions would have to be looked at than `effort` has left.
+/// Also returns 1 if `effort` is spent before the end.
 pub fn factor(all: &[View], effort: &Effort) -> f64 {
-    // Of a period's filters, which are few, all are among those that are looked at.
+    // An odd stride reaches all of a period's filters, which are few.
     let stride = (all.len() / FILTERS) | 1;
     let filters: Vec<View> = all.iter().copied().step_by(stride).collect();
     let mut alike: HashMap<_, Vec<usize>> = HashMap::new();
@@ -56,13 +56,13 @@ pub fn factor(all: &[View], effort: &Effort) -> f64 {
     for (index, filter) in filters.iter().enumerate() {
         passed += rates[index] / sum * items;
         let others = || alike[&key(index)].iter().filter(|at| **at != index);
-        // How many others claim such an item by chance, in the mean.
+        // The expected number of others that claim such an item by chance.
         let chance = others().map(|at| rates[*at]).sum::<f64>() * stride;
-        // Each filter is asked for items in proportion to its rate.
+        // Each filter contributes items in proportion to its rate.
         while next < passed {
             next += 1.0;
             let is_in_use = |view: &View, position| {
-                effort.spend(if view.is_large() { OF_LARGE } else { 1 });
+                effort.spend(if view.is_large() { LARGE_EFFORT } else { 1 });
                 view.is_in_use(position)
             };
             let positions = filter

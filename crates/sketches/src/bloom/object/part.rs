@@ -1,4 +1,4 @@
-//! The filters that a union is made of.
+//! The filters of a union.
 
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::law::Link;
@@ -6,33 +6,33 @@ use crate::machine::work;
 
 use super::ids::{Interval, hull};
 
-/// A filter of a union. What is to be laid over it waits until the next filter of its size is compared with it, or
-/// until it is decided that there is a union.
+/// A filter of a union. A filter to merge into it stays pending until the next filter of its size is compared with it,
+/// or until the union is certain.
 pub struct Part<'s> {
-    cells: Held<'s>,
-    laid: Option<&'s Filter>,
+    cells: CowFilter<'s>,
+    pending: Option<&'s Filter>,
     pub capacity: u64,
     pub items: u64,
-    /// What `RedisBloom` keeps of it.
+    /// The link of an object of `RedisBloom`.
     pub link: Option<Link>,
-    /// The ids that it took.
+    /// The ids that the filter took.
     pub interval: Option<Interval>,
-    /// The number of the last source that it has something of.
+    /// The number of the last source merged into it.
     source: usize,
-    /// Its place among the parts of the union.
+    /// The index among the parts of the union.
     pub number: usize,
-    /// Its rate when it is full.
+    /// The rate when the filter is full.
     pub rate: f64,
 }
 
-/// A source's filter is copied only when it changes, or in the end.
-enum Held<'s> {
-    Source(&'s Filter),
-    Union(Filter),
+/// A filter that is copied only when it changes, or in the end.
+enum CowFilter<'s> {
+    Borrowed(&'s Filter),
+    Owned(Filter),
 }
 
 impl<'s> Part<'s> {
-    /// A filter of source number `source`, which is to be part `number` of the union.
+    /// Creates part `number` of the union from a filter of source `source`.
     pub const fn new(
         filter: &'s Filter,
         link: Option<Link>,
@@ -41,8 +41,8 @@ impl<'s> Part<'s> {
         number: usize,
     ) -> Self {
         Self {
-            cells: Held::Source(filter),
-            laid: None,
+            cells: CowFilter::Borrowed(filter),
+            pending: None,
             capacity: filter.capacity(),
             items: filter.items(),
             link,
@@ -53,11 +53,11 @@ impl<'s> Part<'s> {
         }
     }
 
-    /// Its cells, without what is still to be laid over them.
+    /// Returns the filter, without the pending one.
     pub const fn filter(&self) -> &Filter {
         match &self.cells {
-            Held::Source(filter) => filter,
-            Held::Union(filter) => filter,
+            CowFilter::Borrowed(filter) => filter,
+            CowFilter::Owned(filter) => filter,
         }
     }
 
@@ -65,14 +65,14 @@ impl<'s> Part<'s> {
         self.capacity.saturating_sub(self.items)
     }
 
-    /// Whether it can have what another filter has because both were merged before. Counts of one source that
-    /// are in two filters are to be added up.
+    /// Returns whether the part can hold another because both were merged before. Counts of one source in two filters
+    /// are different counts, which add up.
     pub fn may_hold(&self, other: &Self) -> bool {
         self.source != other.source || self.filter().cells() != Cells::Counters
     }
 
-    /// Takes what another part of its size has, which is the source's `filter`, if either holds the other or there is
-    /// room for both; `holds` is whether this one does. Returns whether that changed anything, or `None` if there is no
+    /// Merges another part of the same size, the source's `filter`, if either holds the other or there is room for
+    /// both; `holds` is whether this part holds the other. Returns whether anything changed, or `None` if there is no
     /// room.
     pub fn unite(&mut self, other: &Self, filter: &'s Filter, holds: bool) -> Option<bool> {
         let interval = hull(self.interval, other.interval);
@@ -85,15 +85,15 @@ impl<'s> Part<'s> {
         }
         let own = self.filter();
         if self.may_hold(other) && filter.holds(own) {
-            self.cells = Held::Source(filter);
+            self.cells = CowFilter::Borrowed(filter);
             self.items = self.items.max(other.items);
         } else {
             let (least, most) = self.bounds_with(filter);
-            // Where there is room for both, they need not be counted before they are united.
+            // If there is certainly room for both, the items of the union need not be estimated here.
             if most > capacity && own.items_of_union(filter).clamp(least, most) > capacity {
                 return None;
             }
-            self.laid = Some(filter);
+            self.pending = Some(filter);
         }
         self.capacity = capacity;
         self.interval = interval;
@@ -101,38 +101,38 @@ impl<'s> Part<'s> {
         Some(true)
     }
 
-    /// The least and the greatest number of items with those of a filter.
+    /// Returns the least and the greatest possible number of items in the union with a filter.
     fn bounds_with(&self, filter: &Filter) -> (u64, u64) {
         let (own, others) = (self.items, filter.items());
         (own.max(others), own.saturating_add(others))
     }
 
-    /// Lays over it what is to be laid over it, or returns `None` if there is no memory for that.
-    pub fn settle(&mut self) -> Option<()> {
-        let Some(filter) = self.laid.take() else {
+    /// Merges the pending filter, or returns `None` if allocation fails.
+    pub fn merge_pending(&mut self) -> Option<()> {
+        let Some(filter) = self.pending.take() else {
             return Some(());
         };
         let (least, most) = self.bounds_with(filter);
         let items = match &mut self.cells {
-            Held::Source(own) => {
+            CowFilter::Borrowed(own) => {
                 let (union, items) = own.united(filter)?;
-                self.cells = Held::Union(union);
+                self.cells = CowFilter::Owned(union);
                 items
             }
-            Held::Union(own) => own.absorb(filter),
+            CowFilter::Owned(own) => own.absorb(filter),
         };
         self.items = items.clamp(least, most);
         Some(())
     }
 
-    /// The filter of a settled part, or `None` if there is no memory for it.
+    /// Returns the filter of a part without a pending one, or `None` if allocation fails.
     pub fn into_filter(self) -> Option<Filter> {
         let filter = match self.cells {
-            Held::Source(filter) => {
+            CowFilter::Borrowed(filter) => {
                 work::bytes(2 * filter.bitmap().len());
                 filter.try_clone()?
             }
-            Held::Union(filter) => filter,
+            CowFilter::Owned(filter) => filter,
         };
         Some(filter.with_items(self.items, self.capacity))
     }

@@ -1,4 +1,4 @@
-//! What an object takes, worked out before there is one.
+//! Plans: the memory of an object, computed before it is made.
 
 use crate::bloom::filter::Geometry;
 use crate::bloom::law::{Limits, Refusal};
@@ -9,38 +9,38 @@ use super::period::Period;
 use super::shape::{Kind, Shape};
 use super::timeline::Timeline;
 
-/// What an object takes, before there is one.
+/// The filters and the memory of an object that is not made yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The filters of one stack, oldest first: what each takes, and its size.
+    /// Capacity and size of the filters of one stack, oldest first.
     pub filters: Vec<(u64, Geometry)>,
-    /// Bytes of the object as it is made, with one filter.
+    /// Size in bytes of the new object, with one filter.
     pub first_bytes: u64,
-    /// Bytes of the object with all of these filters; with a window, in each of the periods that may take memory
-    /// at a time.
+    /// Size in bytes of the object with all of these filters; with a window, in all periods that may take memory at
+    /// the same time.
     pub full_bytes: u64,
 }
 
 impl Plan {
-    /// Sum of the filters' capacities; with a window, of one period.
+    /// Returns the sum of the filters' capacities; with a window, of one period.
     pub fn capacity(&self) -> u64 {
         self.filters.iter().map(|(capacity, _)| capacity).sum()
     }
 }
 
 impl Shape {
-    /// The capacity that an object of this shape can grow to, in a period if it has any, and what stops it:
-    /// nothing, if that is [`MAX_CAPACITY`](crate::bloom::MAX_CAPACITY).
+    /// Returns the capacity that an object of this shape, or with a window each period, can grow to, and what stops it
+    /// there. Nothing does if the capacity is [`MAX_CAPACITY`](crate::MAX_CAPACITY).
     pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
         let (base, period) = self.base_bytes();
         self.reach_beside(base + period, self.params.capacity, limits.into())
     }
 
-    /// The filters that an object of this shape has once it takes `items`, in a period if it has any, and its memory. A
-    /// window is planned as it is once it has adapted: before, its first periods stack filters.
+    /// Returns the filters and the memory of an object of this shape that holds `items`, with a window in each period.
+    /// A window is planned in its adapted state; before that, its first periods stack filters.
     ///
     /// # Errors
-    /// Any [`Refusal`]: [`Refusal::Full`] where it is not to grow and its capacity is smaller.
+    /// Any [`Refusal`]: [`Refusal::Full`] if the object does not grow and its capacity is smaller than `items`.
     pub fn plan(&self, items: u64, limits: Limits) -> Result<Plan, Refusal> {
         let (base, period) = self.base_bytes();
         let (_, first_bytes) = self.stack_beside(base + period, 0, limits)?;
@@ -64,7 +64,8 @@ impl Shape {
         })
     }
 
-    /// Bytes of an object without periods, and of a period without filters. An object is as large as a stack.
+    /// Returns the size in bytes of an object without periods, and of a period without filters. A plain object is as
+    /// large as its stack.
     const fn base_bytes(&self) -> (u64, u64) {
         match self.kind {
             Kind::Plain => (Stack::BASE_BYTES, 0),

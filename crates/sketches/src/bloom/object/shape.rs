@@ -1,15 +1,15 @@
-//! What a new object is requested to be.
+//! Shapes: the requested parameters of objects.
 
 use crate::bloom::filter::{Cells, Geometry};
-use crate::bloom::law::{Allowance, Growth, Law, Limits, Params, Refusal, Standing, Tightening};
+use crate::bloom::law::{Allowance, Growth, Law, Limits, Params, Refusal, State, Tightening};
 use crate::number::{Fraction, MAX_CAPACITY, to_double};
 
 use super::window::Window;
 
-/// What an object does beyond adding and looking up.
+/// The kind of an object: what it supports beyond additions and lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing: items stay.
+    /// Nothing more: items stay.
     Plain,
     /// Items expire.
     Windowed(Window),
@@ -17,17 +17,17 @@ pub enum Kind {
     Counting,
 }
 
-/// What a new object is requested to be.
+/// The requested parameters of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shape {
-    /// Rates, capacities and growth; with a window, the capacity of a period.
+    /// Rates, capacity and growth; with a window, the capacity is that of a period.
     pub params: Params,
-    /// What it does beyond adding and looking up.
+    /// The kind of the object.
     pub kind: Kind,
 }
 
 impl Shape {
-    /// An object of bits that stay.
+    /// Returns the shape of a plain object.
     pub const fn plain(params: Params) -> Self {
         Self {
             params,
@@ -35,7 +35,7 @@ impl Shape {
         }
     }
 
-    /// How long items are found, if not forever.
+    /// Returns the window, if items expire.
     pub const fn window(&self) -> Option<Window> {
         match self.kind {
             Kind::Windowed(window) => Some(window),
@@ -43,12 +43,12 @@ impl Shape {
         }
     }
 
-    /// Whether items can be removed.
+    /// Returns whether items can be removed.
     pub const fn is_counting(&self) -> bool {
         matches!(self.kind, Kind::Counting)
     }
 
-    /// What stands in the filters of an object of ours.
+    /// Returns the kind of cells in an object of ours.
     pub const fn cells(&self) -> Cells {
         match self.kind {
             Kind::Plain | Kind::Windowed(_) => Cells::Bits,
@@ -56,7 +56,7 @@ impl Shape {
         }
     }
 
-    /// The ratio of the rates of successive filters. Only plain objects are valkey-bloom's.
+    /// Returns the ratio of the rates of successive filters. Only plain objects can follow valkey-bloom's law.
     pub fn tightening(&self) -> Tightening {
         match self.kind {
             Kind::Plain => self.params.tightening,
@@ -64,17 +64,17 @@ impl Shape {
         }
     }
 
-    /// The most periods that may answer at a time, one of them opened ahead; without a window, 1.
+    /// Returns the most periods that are live at the same time, including one opened ahead; 1 without a window.
     pub fn most_periods(&self) -> u64 {
         self.window().map_or(1, |window| window.periods() + 1)
     }
 
-    /// Into how many parts the error rate is divided.
+    /// Returns the number of parts that the error rate is divided into.
     pub fn parts(&self) -> f64 {
         to_double(self.most_periods())
     }
 
-    /// The law of growth of one period, or `None` where a double can't hold its rate.
+    /// Returns the law of growth of one period, or `None` if its rate is too small for a double.
     pub fn law(&self) -> Option<Law> {
         Some(Law::of(&Params {
             error_rate: Fraction::new(self.params.error_rate.get() / self.parts())?,
@@ -83,8 +83,8 @@ impl Shape {
         }))
     }
 
-    /// The capacity that one more period can grow to which begins with this one, in an object that takes this many bytes
-    /// before that period's first filter, and what stops it.
+    /// Returns the capacity that another period with this initial capacity can grow to, and what stops it there.
+    /// `bytes` is the size of the object before that period's first filter.
     pub fn reach_beside(
         &self,
         bytes: u64,
@@ -95,13 +95,13 @@ impl Shape {
             return (0, Some(Refusal::RateTooSmall));
         };
         law.reach(
-            Standing::before_first(bytes, capacity, self.cells()),
+            State::before_first(bytes, capacity, self.cells()),
             allowance,
         )
     }
 
-    /// Returns the capacity of a period that is to take `items`: the reserved one, or the least of its doublings that is
-    /// enough. The periods of a window then have few sizes, and those of one size are interleaved.
+    /// Returns the initial capacity of a period for `items`: the reserved capacity, or its smallest doubling that is
+    /// enough. So the periods of a window have few sizes, and those of one size are interleaved.
     pub(super) fn room_for(&self, items: u64) -> u64 {
         let mut room = self.params.capacity;
         let adapts = self.window().is_some() && self.params.growth != Growth::Fixed;
@@ -111,8 +111,8 @@ impl Shape {
         room
     }
 
-    /// The filters of a stack that takes `items`, and the bytes of an object with that stack that takes this many
-    /// without one.
+    /// Returns the filters of a stack that holds `items`, and the size in bytes of the object with that stack. `bytes`
+    /// is the size without it.
     pub(super) fn stack_beside(
         &self,
         bytes: u64,
@@ -120,7 +120,7 @@ impl Shape {
         limits: Limits,
     ) -> Result<(Vec<(u64, Geometry)>, u64), Refusal> {
         let law = self.law().ok_or(Refusal::RateTooSmall)?;
-        let first = Standing::before_first(bytes, self.room_for(items), self.cells());
+        let first = State::before_first(bytes, self.room_for(items), self.cells());
         let (mut at, mut filters) = (first, Vec::new());
         while at.filters == 0 || at.capacity < items {
             if at.filters > 0 && law.growth() == Growth::Fixed {
@@ -135,11 +135,11 @@ impl Shape {
         Ok((filters, at.bytes))
     }
 
-    /// The size of the first filter of a stack that begins with this capacity.
+    /// Returns the size of the first filter of a stack with this initial capacity.
     pub(super) fn first_geometry(&self, capacity: u64) -> Result<Geometry, Refusal> {
         let law = self.law().ok_or(Refusal::RateTooSmall)?;
         let step = law.step(
-            &Standing::before_first(0, capacity, self.cells()),
+            &State::before_first(0, capacity, self.cells()),
             Limits::NONE.into(),
         )?;
         Ok(step.geometry)

@@ -1,9 +1,9 @@
-//! Objects with a window, or with counters: a list of stacks, one for each *period* in which something was
-//! added. A lookup covers those of the last `n` periods. Counters have no window: their one period lasts.
+//! Objects with a window or with counters: a list of stacks, one for each *period* in which an item was added. Lookups
+//! cover the *live* periods: the last `n`, and one opened ahead. Counters have no window: their only period stays.
 //!
 //! ```text
 //!   period    c−n      c−n+1   …   c−1       c        c+1
-//!             passed   oldest                now      made ahead, for a time to live of the whole window
+//!             expired  oldest                now      opened ahead, for a time to live of the whole window
 //! ```
 
 use crate::bloom::filter::Filter;
@@ -23,9 +23,9 @@ use super::window::{Time, Window};
 #[derive(Debug)]
 pub struct Timeline {
     pub shape: Shape,
-    /// How items are hashed.
+    /// The hash function of the items.
     pub hasher: Hasher,
-    /// Numbered in strictly rising order.
+    /// The periods, with strictly rising numbers.
     pub periods: Vec<Period>,
     pub(super) lanes: Lanes,
     /// Number of filters that have their own bits.
@@ -35,7 +35,7 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// A list without periods.
+    /// Creates a list without periods.
     pub fn new(shape: Shape, hasher: Hasher) -> Self {
         Self {
             shape,
@@ -47,7 +47,7 @@ impl Timeline {
         }
     }
 
-    /// The same with periods whose filters have their own bits.
+    /// Returns the list with these periods, whose filters have their own bits.
     pub fn with_periods(self, periods: Vec<Period>) -> Self {
         let mut timeline = Self { periods, ..self };
         timeline.count_own();
@@ -61,7 +61,7 @@ impl Timeline {
         self.is_deep = own.sum::<u64>() + self.lanes.hashes() > u64::from(PATIENCE);
     }
 
-    /// Requires that lanes are those of periods, and that filters with their own bits are counted.
+    /// Checks that the lanes match the periods, and that filters with their own bits are counted.
     pub fn check(&self) -> Result<(), &'static str> {
         self.lanes.check(&self.periods)?;
         if self.own_filters == own_filters(&self.periods) {
@@ -72,8 +72,7 @@ impl Timeline {
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        let mut periods = Vec::new();
-        periods.try_reserve_exact(self.periods.len()).ok()?;
+        let mut periods = memory::reserved(self.periods.len())?;
         for period in &self.periods {
             periods.push(period.try_clone()?);
         }
@@ -85,7 +84,7 @@ impl Timeline {
         })
     }
 
-    /// The filters of a period, with their bits.
+    /// Returns the filters of a period, with their bits.
     pub fn views<'t>(&'t self, period: &'t Period) -> impl Iterator<Item = View<'t>> {
         let first = period.lane.map(|lane| self.lanes.filters_of(lane));
         let lanes = std::iter::once(first).chain(std::iter::repeat(None));
@@ -93,29 +92,31 @@ impl Timeline {
         filters.map(|(filter, lane)| View::new(filter, lane))
     }
 
-    /// A copy of a period whose filters have their own bits, or `None` if there is no memory for it.
+    /// Copies a period, with filters that have their own bits. Returns `None` if allocation fails.
     pub fn separate(&self, period: &Period) -> Option<Period> {
         period.separate(self.views(period))
     }
 
-    /// The periods that answer, oldest first. Reads the time only if there is a window.
+    /// Returns the live periods, oldest first. Reads the time only if there is a window.
     pub fn live(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
         let Some(window) = self.shape.window() else {
             return &self.periods;
         };
         let current = window.period_at(now_ms());
-        let passed = |period: &Period| window.has_passed(period.number, current);
-        &self.periods[self.periods.partition_point(passed)..]
+        let expired = |period: &Period| window.has_passed(period.number, current);
+        &self.periods[self.periods.partition_point(expired)..]
     }
 
-    /// What [`since`](Self::since) has, with its periods in two parts: those before one, and that with those after it.
+    /// Returns the result of [`since`](Self::since), with its periods split into those before a number and those from
+    /// that number on.
     pub(super) fn around(&self, number: u64, now_ms: u64) -> (u64, &[Period], &[Period]) {
         let (since, own) = self.since(|| now_ms);
         let (earlier, later) = own.split_at(own.partition_point(|p| p.number < number));
         (since, earlier, later)
     }
 
-    /// The oldest period that answers, if there is a window, and the periods that answer with filters of their own.
+    /// Returns the number of the oldest live period (0 without a window), and the live periods. The list may be empty
+    /// if no filter has its own bits.
     pub(super) fn since(&self, now_ms: impl FnOnce() -> u64) -> (u64, &[Period]) {
         let Some(window) = self.shape.window() else {
             return (0, &self.periods);
@@ -175,9 +176,10 @@ impl Timeline {
         stack::contains_each(&self.hasher, items, claims, answer);
     }
 
-    /// Which items of a batch, of those whose bit in `items` is set, periods claim, of a window that is deep: periods
-    /// since one, with filters of their own in two parts, or in lanes; from `target` on, or before. Items that were
-    /// looked for long enough count as claimed by an earlier one, since that may expire soon.
+    /// Looks up the items of a batch whose bit in `items` is set, in the live periods of a deep window. `since` is the
+    /// number of the oldest; `earlier` and `later` are the periods with filters of their own, before `target` and from
+    /// it on. Returns which items are claimed from `target` on and which before. An item whose lookup takes too long
+    /// counts as claimed by an earlier period, which may expire soon.
     pub(super) fn claims_patiently(
         &self,
         batch: &Batch,
@@ -197,14 +199,14 @@ impl Timeline {
         claims
     }
 
-    /// Frees the periods that have expired, and sets the others back with the clock, if that was set back. Returns
-    /// whether anything changed.
+    /// Frees expired periods. If the clock was set back, shifts the other periods back with it. Returns whether
+    /// anything changed.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let Some((window, (oldest, newest))) = self.shape.window().zip(self.ends()) else {
             return false;
         };
         let current = window.period_at(now_ms);
-        let has_passed = |period: &Period| window.has_passed(period.number, current);
+        let has_expired = |period: &Period| window.has_passed(period.number, current);
         let ahead = current.saturating_add(1);
         let is_set_back = newest > ahead && self.set_back(window, ahead);
         if !is_set_back && !window.has_passed(oldest, current) {
@@ -213,29 +215,29 @@ impl Timeline {
         for lane in self
             .periods
             .iter()
-            .filter(|p| has_passed(p))
+            .filter(|p| has_expired(p))
             .filter_map(|p| p.lane)
         {
             self.lanes.release(lane);
         }
-        self.periods.retain(|period| !has_passed(period));
+        self.periods.retain(|period| !has_expired(period));
         memory::fit(&mut self.periods);
         self.lanes.tidy(&mut self.periods);
         self.count_own();
         true
     }
 
-    /// The numbers of the oldest and the newest period.
+    /// Returns the numbers of the oldest and the newest period.
     fn ends(&self) -> Option<(u64, u64)> {
         let (oldest, newest) = (self.periods.first()?, self.periods.last()?);
         Some((oldest.number, newest.number))
     }
 
-    /// Sets periods back with the clock, so that none is after `ahead`. Returns whether any number changed.
+    /// Shifts periods back with the clock, so that none is after `ahead`. Returns whether any number changed.
     ///
-    /// Periods keep their distances. So they do not go back beyond number 0, and then the newest stay after `ahead`:
-    /// until the clock reaches them, items are added to periods that are there already. Periods that are more than a
-    /// window apart follow different clocks: they were merged. The later ones stay after the earlier ones.
+    /// Periods keep their distances, so they stop at number 0, and then the newest stay after `ahead`: until the clock
+    /// reaches them, items are added to existing periods. Periods that are more than a window apart follow different
+    /// clocks: they were merged. The later ones stay after the earlier ones.
     fn set_back(&mut self, window: Window, ahead: u64) -> bool {
         let numbers: Vec<u64> = self.periods.iter().map(|period| period.number).collect();
         let mut end = self.periods.len();
@@ -254,13 +256,11 @@ impl Timeline {
             period.number = period.number.max(least);
             least = period.number.saturating_add(1);
         }
-        let periods = self.periods.iter().zip(numbers);
-        periods
-            .into_iter()
-            .any(|(period, before)| period.number != before)
+        let mut pairs = self.periods.iter().zip(numbers);
+        pairs.any(|(period, before)| period.number != before)
     }
 
-    /// Goes on so many times with interleaving filters, if there are any to be interleaved.
+    /// Runs up to `times` steps of interleaving, if there are filters to interleave.
     #[inline]
     pub(super) fn interleave(
         &mut self,
@@ -283,7 +283,7 @@ impl Timeline {
             .limits
             .object_bytes
             .saturating_sub(self.memory_bytes());
-        // The capacity that it was said to grow to is kept.
+        // Interleaving must not reduce the capacity that was reported as reachable.
         let reach = |allowance| self.reach(|| now_ms, allowance);
         let next = self.lanes.next(&self.periods);
         let has_room = |next: &&Next| {
@@ -294,27 +294,27 @@ impl Timeline {
         self.count_own();
     }
 
-    /// The index of the period with this number.
-    pub(super) fn period_of(&self, number: u64) -> Option<usize> {
+    /// Returns the index of the period with this number.
+    pub(super) fn index_of(&self, number: u64) -> Option<usize> {
         self.periods
             .binary_search_by_key(&number, |p| p.number)
             .ok()
     }
 
-    /// The period that items added at a time go into.
+    /// Returns the number of the period for items added at this time.
     pub fn target(&self, time: Time) -> u64 {
         self.shape.window().map_or(0, |window| window.target(time))
     }
 
-    /// Bytes of the object beside its periods.
+    /// Returns the size of the object in bytes, without its periods.
     pub(super) fn base_bytes(&self) -> u64 {
         Self::BASE_BYTES + self.table_bytes() + self.lanes.memory_bytes()
     }
 
-    /// Returns the capacity with which the period of a time began.
+    /// Returns the initial capacity of the period of this time.
     pub fn room(&self, time: Time) -> Option<u64> {
         self.shape.window()?;
-        let index = self.period_of(self.target(time))?;
+        let index = self.index_of(self.target(time))?;
         self.periods[index]
             .stack
             .filters()
@@ -322,7 +322,7 @@ impl Timeline {
             .map(Filter::capacity)
     }
 
-    /// Opens a period that does not exist. Returns its index.
+    /// Opens a new period. Returns its index.
     pub fn open(&mut self, number: u64, allowance: Allowance) -> Result<usize, Refusal> {
         let (room, reserved) = (self.room_for(number), self.shape.params.capacity);
         match self.open_with(number, room, allowance) {
@@ -333,8 +333,9 @@ impl Timeline {
         }
     }
 
-    /// The capacity that a period begins with: enough for the items of each of the two periods before, or of the one that
-    /// had fewer. So a window that was reserved too small adapts, and one burst does not enlarge all periods that follow.
+    /// Returns the initial capacity of a period: enough for the items of the two periods before, or of the one that
+    /// had fewer. So a window with too small a reserved capacity adapts, and a single burst does not enlarge all later
+    /// periods.
     fn room_for(&self, number: u64) -> u64 {
         let before = self
             .periods
@@ -344,20 +345,20 @@ impl Timeline {
         self.shape.room_for(items.unwrap_or(0))
     }
 
-    /// Opens a period that does not exist, with a first filter of this capacity. Returns its index.
+    /// Opens a new period with a first filter of this capacity. Returns its index.
     pub fn open_with(
         &mut self,
         number: u64,
         capacity: u64,
         allowance: Allowance,
     ) -> Result<usize, Refusal> {
-        // The stack's own base is part of its entry in the table.
+        // The base of the stack is part of the entry in the table.
         let bytes = self.memory_bytes() + self.entry_bytes() - Stack::BASE_BYTES;
         let rest = depth_of(&self.periods);
         let shape = &self.shape;
         let law = shape.law().ok_or(Refusal::RateTooSmall)?;
         let begin = |lane: Option<Lane>| {
-            // What a lane takes is there already.
+            // The memory of a lane is allocated already.
             let beside = allowance.beside(bytes - self.lanes.bytes_of_lane(lane));
             let first = if lane.is_some() {
                 Filter::in_lane
@@ -399,19 +400,19 @@ impl Timeline {
         Ok(index)
     }
 
-    /// An empty lane for a period that begins with this capacity.
+    /// Returns an empty lane for a period of this initial capacity.
     fn free_lane(&self, capacity: u64, at: Begin) -> Option<Lane> {
-        // Most windows have none, and need not know the size.
-        let is_free = !self.lanes.are_none() && !self.shape.is_counting();
+        // Most windows have no lanes, and skip computing the size.
+        let is_free = !self.lanes.is_empty() && !self.shape.is_counting();
         let geometry = is_free
             .then(|| self.shape.first_geometry(capacity).ok())
             .flatten()?;
         self.lanes.free_lane(geometry, at)
     }
 
-    /// Removes one count of an item from counters, and returns whether it did: if a single filter claims the
-    /// item, of those whose interval holds its id, if it has one. Removing what was never added takes a count
-    /// from other items, which may then be missing.
+    /// Removes one count of an item from counters. Returns whether it did: only if exactly one filter claims the item,
+    /// or with an id, exactly one of the filters whose interval holds it. Removing an item that was never added takes
+    /// a count from other items, which may then be missing.
     pub fn remove(&mut self, probe: Probe, id: Option<u64>) -> bool {
         let Some(Period { stack, ids, .. }) = self.periods.last_mut() else {
             return false;
@@ -429,12 +430,12 @@ impl Timeline {
         removed
     }
 
-    /// The capacity that the object can grow to, in the current period if it has a window, before a limit
-    /// stops it.
+    /// Returns the capacity that the object can grow to before a limit stops it; with a window, that of the current
+    /// period.
     pub fn reach(&self, now_ms: impl FnOnce() -> u64, allowance: Allowance) -> u64 {
         let window = self.shape.window();
         let current = window.map_or(0, |window| window.period_at(now_ms()));
-        if let Some(index) = self.period_of(current) {
+        if let Some(index) = self.index_of(current) {
             let stack = &self.periods[index].stack;
             let beside = allowance.beside(self.memory_bytes() - stack.memory_bytes());
             let others = self.periods[..index]
@@ -450,7 +451,7 @@ impl Timeline {
         }
     }
 
-    /// The capacity that a period grows to that begins with this one.
+    /// Returns the capacity that a period with this initial capacity can grow to.
     fn reach_from(&self, capacity: u64, allowance: Allowance) -> u64 {
         let bytes = self.memory_bytes() + self.entry_bytes();
         let rest = depth_of(&self.periods);
@@ -459,7 +460,7 @@ impl Timeline {
             let allowance = Allowance { rest, ..allowance };
             self.shape.reach_beside(beside, capacity, allowance).0
         };
-        // As a period is opened.
+        // The same order of attempts as in `open_with`.
         match (self.free_lane(capacity, Begin::InUse), reach(None)) {
             (None, 0) => reach(self.free_lane(capacity, Begin::Anywhere)),
             (None, own) => own,
@@ -467,10 +468,10 @@ impl Timeline {
         }
     }
 
-    /// Bytes of an object without periods.
+    /// Size of an object without periods, in bytes.
     pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
 
-    /// The exact sum of the object's allocations in bytes, including itself.
+    /// Returns the exact sum of the object's allocations in bytes, including itself.
     pub fn memory_bytes(&self) -> u64 {
         let periods = self.periods.iter().map(Period::memory_bytes);
         self.base_bytes() + periods.sum::<u64>()
@@ -480,7 +481,7 @@ impl Timeline {
         (self.periods.capacity() * size_of::<Period>()) as u64
     }
 
-    /// Bytes by which one more period enlarges the table.
+    /// Returns how many bytes another period adds to the table.
     fn entry_bytes(&self) -> u64 {
         if self.periods.capacity() > self.periods.len() {
             0
@@ -490,13 +491,13 @@ impl Timeline {
     }
 }
 
-/// How deep these periods are together.
+/// Returns the total depth of periods.
 pub(super) fn depth_of<'p>(periods: impl IntoIterator<Item = &'p Period>) -> Depth {
     let depths = periods.into_iter().map(|period| period.stack.depth());
     depths.fold(Depth::default(), Depth::and)
 }
 
-/// How many filters of these periods have their own bits.
+/// Counts the filters of periods that have their own bits.
 fn own_filters(periods: &[Period]) -> usize {
     periods
         .iter()
@@ -504,13 +505,13 @@ fn own_filters(periods: &[Period]) -> usize {
         .sum()
 }
 
-/// The filters of some periods that have their own bits.
+/// Returns the filters of periods that have their own bits, newest first.
 pub(super) fn newest_first(periods: &[Period]) -> impl Iterator<Item = &Filter> {
     let periods = periods.iter().rev();
     periods.flat_map(|period| period.own_filters().iter().rev())
 }
 
-/// Whether any of the filters of these periods that have their own bits claims the item.
+/// Returns whether a filter of these periods claims an item, of those that have their own bits.
 pub(super) fn any_contains(periods: &[Period], probe: Probe) -> bool {
     let Some((newest, older)) = periods.split_last() else {
         return false;

@@ -1,4 +1,4 @@
-//! Filters to be read, wherever their bits are.
+//! Read access to filters, whether or not their bits are interleaved.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -7,8 +7,8 @@ use crate::bloom::filter::{Cells, Filter, Geometry, Interleaved, LANES, PIECE_BY
 use crate::hash::Probe;
 use crate::machine::memory;
 
-/// A filter of an [`Object`](super::Object), to be read. A view finds the filter's bits both in memory of their own and
-/// interleaved with the bits of other filters.
+/// A view of a filter of an [`Object`](super::Object). It reads bits both from memory of the filter's own and from
+/// bits interleaved with those of other filters.
 #[derive(Clone, Copy)]
 pub struct View<'o> {
     filter: &'o Filter,
@@ -60,7 +60,7 @@ impl<'o> View<'o> {
         self.filter.is_full()
     }
 
-    /// Returns the error rate that the filter has once it holds `items`, each of which was new.
+    /// Returns the error rate of the filter once it holds `items` items, all of them new when added.
     pub fn rate_at(&self, items: u64) -> f64 {
         self.filter.rate_at(items)
     }
@@ -73,7 +73,7 @@ impl<'o> View<'o> {
         }
     }
 
-    /// Returns whether the cell at a position is set, or counts; `false` at positions past the cells.
+    /// Returns whether the bit or counter at a position is not 0; false for positions past the cells.
     pub fn is_in_use(&self, position: u64) -> bool {
         match self.lane {
             None => self.filter.is_in_use(position),
@@ -83,8 +83,8 @@ impl<'o> View<'o> {
         }
     }
 
-    /// Returns the header, if there is one, and the cells: the stored form of the filter. An interleaved filter is
-    /// copied; the result is `None` if there is no memory for the copy.
+    /// Returns the stored form of the filter: its header, if it has one, and its cells. An interleaved filter is
+    /// copied; returns `None` if the copy can't be allocated.
     pub fn blob(&self) -> Option<Cow<'o, [u8]>> {
         if self.lane.is_none() {
             return Some(self.filter.blob().into());
@@ -92,17 +92,17 @@ impl<'o> View<'o> {
         self.copied().map(Cow::Owned)
     }
 
-    /// Returns all bytes of the cells. Those of an interleaved filter are copied; the result is `None` if there is no
-    /// memory for the copy.
+    /// Returns all bytes of the cells. Those of an interleaved filter are copied; returns `None` if the copy can't be
+    /// allocated.
     pub fn bitmap(&self) -> Option<Cow<'o, [u8]>> {
         self.bitmap_part(0..usize::try_from(self.cell_bytes()).ok()?)
     }
 
-    /// Returns these bytes of the cells. Those of an interleaved filter are copied; the result is `None` if there is no
-    /// memory for the copy.
+    /// Returns these bytes of the cells. Those of an interleaved filter are copied; returns `None` if the copy can't
+    /// be allocated.
     ///
     /// # Panics
-    /// If there are no such bytes.
+    /// If the range is not within the cells.
     pub fn bitmap_part(&self, range: Range<usize>) -> Option<Cow<'o, [u8]>> {
         let Some((filters, lane)) = self.lane else {
             return Some(self.filter.bitmap()[range].into());
@@ -112,7 +112,7 @@ impl<'o> View<'o> {
         Some(cells.into())
     }
 
-    /// A copy of header and cells of a filter that is interleaved, or `None` if there is no memory for it.
+    /// Copies header and cells of an interleaved filter, or returns `None` if allocation fails.
     fn copied(&self) -> Option<Vec<u8>> {
         let mut blob = [memory::reserved(self.blob_bytes())?];
         copy(&[*self], &mut blob);
@@ -120,7 +120,7 @@ impl<'o> View<'o> {
         Some(blob)
     }
 
-    /// Length of header and cells in bytes, which are in memory.
+    /// Returns the length of header and cells in bytes. They are in memory, so it fits a `usize`.
     fn blob_bytes(&self) -> usize {
         usize::try_from(self.filter.geometry().blob_bytes()).unwrap_or(usize::MAX)
     }
@@ -130,12 +130,12 @@ impl<'o> View<'o> {
         self.filter.geometry().cell_bytes
     }
 
-    /// Whether lookups in it are likely to miss the caches.
+    /// Returns whether lookups in the filter are likely to miss the caches.
     pub(super) fn is_large(&self) -> bool {
         self.filter.geometry().is_large()
     }
 
-    /// The filter with bits of its own, or `None` if there is no memory for them.
+    /// Copies the filter, with bits of its own. Returns `None` if allocation fails.
     pub(super) fn separate(&self) -> Option<Filter> {
         if self.lane.is_none() {
             return self.filter.try_clone();
@@ -145,12 +145,12 @@ impl<'o> View<'o> {
     }
 }
 
-/// Appends header and cells of each filter whose bits are interleaved, some bytes of each at a time.
+/// Appends header and cells of each interleaved filter to its output, some bytes of each at a time.
 fn copy(views: &[View], to: &mut [Vec<u8>]) {
     let mut most = 0;
     for (view, to) in views.iter().zip(&mut *to) {
         if view.lane.is_some() {
-            // Its cells are elsewhere.
+            // The blob is the header alone, since the cells are interleaved.
             to.extend_from_slice(view.filter.blob());
             most = most.max(view.blob_bytes() - to.len());
         }
@@ -166,16 +166,16 @@ fn copy(views: &[View], to: &mut [Vec<u8>]) {
     }
 }
 
-/// The blobs of filters, one after another; `None` for one that there is no memory to copy.
+/// An iterator over the blobs of filters. Yields `None` for a filter if its copy can't be allocated.
 pub struct Blobs<'o, V> {
     views: V,
-    /// Those that are copied together, unless there is no memory for so many copies.
+    /// Filters to be copied together, as far as the copies can be allocated.
     waiting: std::vec::IntoIter<View<'o>>,
     ready: std::vec::IntoIter<Cow<'o, [u8]>>,
 }
 
-/// So many bytes of filters that are interleaved are copied together, because their bits are picked out of the same
-/// memory; but at least one filter is, and at most eight are.
+/// Interleaved filters of about this total size are copied together, because their bits are in the same memory; at
+/// least one and at most eight filters.
 const TOGETHER_BYTES: usize = 16 << 20;
 
 impl<V> Blobs<'_, V> {

@@ -6,7 +6,7 @@ mod lookup;
 mod patience;
 
 use crate::bloom::filter::{Cells, Filter, Geometry};
-use crate::bloom::law::{Allowance, Depth, Growth, Law, Refusal, Standing, Step};
+use crate::bloom::law::{Allowance, Depth, Growth, Law, Refusal, State, Step};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::memory;
 use crate::number::{MAX_CAPACITY, Sums, either};
@@ -81,7 +81,7 @@ impl Stack {
         make: fn(u64, Geometry, &Hasher) -> Option<Filter>,
     ) -> Result<Self, Refusal> {
         let mut stack = Self::empty(law, hasher, cells);
-        let first = Standing {
+        let first = State {
             newest: capacity,
             ..stack.standing()
         };
@@ -258,8 +258,8 @@ impl Stack {
         }
     }
 
-    fn standing(&self) -> Standing {
-        Standing {
+    fn standing(&self) -> State {
+        State {
             filters: self.filters.len() as u64,
             newest: self.filters.last().map_or(0, Filter::capacity),
             hashes: self.filters.last().map_or(u32::MAX, Filter::hashes),

@@ -1,14 +1,14 @@
-//! Plain objects of ours: the type `bloomfltr`, which valkey-bloom has too.
+//! The dialect of our plain objects: the type `bloomfltr`, shared with valkey-bloom.
 //!
 //! | form | fields |
 //! |---|---|
 //! | RDB, encoding version 1 | number of filters, expansion, error rate, tightening ratio, seed-is-random; per filter blob, capacity; for the last filter its items (the others are full) |
 //! | dump, version 1 | version byte, expansion u32, error rate f64, tightening ratio f64, seed-is-random u8, number of filters u64; per filter length u64, blob, items i64, capacity i64 |
-//! | header of chunks, version 129 | as the dump, with every blob cut after its own header |
+//! | header of chunks, version 129 | the fields of the dump, with every blob cut after its own header |
 //!
-//! The widths of the dump are those of bincode 1.3's fixed form, little endian. It is written by
-//! hand: the format is frozen, and a cursor that refuses before it allocates is shorter than a
-//! guard around a general decoder.
+//! The field widths of the dump are those of bincode 1.3's fixed-width encoding, little endian. The codec is written
+//! by hand: the format is frozen, and a cursor that refuses before it allocates is shorter than a guard around a
+//! general decoder.
 
 use crate::bloom::filter::HEADER_BYTES;
 use crate::bloom::law::Params;
@@ -17,12 +17,12 @@ use crate::hash::Seed;
 use crate::machine::memory;
 
 use super::extent::{Extent, read_blob};
-use crate::bytes::{Cursor, DecodeError, RdbRead, RdbWrite, Written, push};
+use crate::bytes::{Buffer, Cursor, DecodeError, RdbRead, RdbWrite, push};
 
 /// The encoding version in RDB.
 pub const RDB_VERSION: i32 = 1;
 
-/// The first byte of a dump, and of a header, so that neither is taken for the other.
+/// Returns the first byte of a dump or a header. They differ, so neither is mistaken for the other.
 const fn version(extent: Extent) -> u8 {
     match extent {
         Extent::Whole => 0x01,
@@ -30,12 +30,12 @@ const fn version(extent: Extent) -> u8 {
     }
 }
 
-/// Whether a seed differs from the fixed one, as files store it.
+/// Returns the seed-is-random flag in files: whether the seed differs from the fixed one.
 fn is_random(seed: &Seed) -> bool {
     *seed != Seed::FIXED
 }
 
-/// An object's fields, as they were read.
+/// The fields of an object, unchecked.
 struct Stored {
     expansion: u64,
     error_rate: f64,
@@ -47,9 +47,8 @@ struct Stored {
 
 impl Stored {
     fn outline(self) -> Result<Outline, DecodeError> {
-        let (error_rate, tightening) = (self.error_rate, self.tightening);
-        // The capacity is the first filter's.
-        let params = Params::from_stored(0, error_rate, tightening, self.expansion)?;
+        // The outline takes the capacity of the first filter.
+        let params = Params::from_stored(0, self.error_rate, self.tightening, self.expansion)?;
         let mut filters = memory::reserved(self.filters.len()).ok_or(DecodeError::NoMemory)?;
         for (blob, capacity, items) in self.filters {
             filters.push(FilterOutline::headed(blob, capacity, items)?);
@@ -61,7 +60,7 @@ impl Stored {
             (0, true) => "fixed seed that is not the fixed one",
             _ => "seed flag out of range",
         };
-        // Whatever is wrong with the filters comes first, as seeds that differ.
+        // Errors of the filters take precedence, such as different seeds.
         Err(outline.check().err().unwrap_or(wrong).into())
     }
 }
@@ -104,10 +103,10 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     to.uint(newest_items);
 }
 
-/// Writes a dump, or a header, unless there is no memory for it.
+/// Writes a dump or a header, or returns `None` if allocation fails.
 pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
     let params = object.shape().params;
-    let mut out = Written::new();
+    let mut out = Buffer::new();
     out.put(&[version(extent)]);
     out.put(&params.growth.expansion().to_le_bytes());
     out.put(&params.error_rate.get().to_le_bytes());
@@ -124,7 +123,7 @@ pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
     out.end()
 }
 
-/// Reads a dump, or a header, all of it.
+/// Reads a whole dump or header.
 pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
     let mut from = Cursor(bytes);
     if from.array::<1>()? != [version(extent)] {
@@ -139,7 +138,7 @@ pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
     };
     for _ in 0..from.uint()? {
         let blob = from.bytes()?;
-        // Signed in the format: what is negative there is out of range here.
+        // The format's numbers are signed. Negative ones are out of range when read as unsigned.
         let items = from.uint()?;
         push(&mut stored.filters, (blob, from.uint()?, items))?;
     }
@@ -150,18 +149,18 @@ pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
     stored.outline()
 }
 
-/// Version, expansion, error rate, tightening ratio, whether the seed is random.
+/// Size of version, expansion, error rate, tightening ratio and seed-is-random.
 const PARAMETER_BYTES: usize = 1 + 4 + 8 + 8 + 1;
 
-/// Splits a valid header into the parameters of the object and those of each filter: all but the number of filters and
+/// Splits a valid header into the parameters of the object and those of each filter. Omits the number of filters and
 /// the items.
 pub fn parameters(header: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     const NUMBER_BYTES: usize = 8;
-    /// The length of a filter's header, and that header.
+    /// A length field and the filter's header.
     const FRONT_BYTES: usize = NUMBER_BYTES + HEADER_BYTES;
     let (own, rest) = header.split_at_checked(PARAMETER_BYTES)?;
     let filters = rest.get(NUMBER_BYTES..)?;
-    // Then come the items and the capacity.
+    // The items and the capacity follow the filter's header.
     let filters = filters.chunks_exact(FRONT_BYTES + 2 * NUMBER_BYTES);
     let filters = filters.map(|filter| {
         let (front, numbers) = filter.split_at(FRONT_BYTES);

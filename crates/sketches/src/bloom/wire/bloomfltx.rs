@@ -1,19 +1,19 @@
-//! Objects with a window, or with counters: the type `bloomfltx`.
+//! The dialect of objects with a window or with counters: the type `bloomfltx`.
 //!
-//! RDB (encoding version 1), dump (version 2) and header of chunks (version 130) have the same fields. In RDB
-//! they are the stream's; in the others they follow the version byte, every number as eight bytes and every
-//! string after its length. In a header every blob is cut after its own header.
+//! RDB (encoding version 1), dump (version 2) and header of chunks (version 130) have the same fields. In RDB they are
+//! fields of the stream. In the other forms they follow the version byte, every number as eight bytes and every string
+//! after its length. A header has every blob cut after its own header.
 //!
-//! | of | fields |
+//! | part | fields |
 //! |---|---|
-//! | the object | form, 1 or 2; 1 with a window or 2 with counters; expansion; error rate; tightening ratio; capacity; seed; with a window length of a period in ms and number of periods; number of stacks |
-//! | each stack | number of the period; in form 1 with counters number of id ranges, 0; number of filters |
-//! | each filter | blob; capacity; items; in form 2 1, and lowest and highest id that it took, or 0 |
+//! | the object | form, 1 or 2; 1 with a window or 2 with counters; expansion; error rate; tightening ratio; capacity; seed; with a window, length of a period in ms and number of periods; number of stacks |
+//! | each stack | number of the period; in form 1 with counters, number of id ranges, which is 0; number of filters |
+//! | each filter | blob; capacity; items; in form 2, either 1 with the lowest and the highest id that it took, or 0 |
 //!
-//! Form 2 is that of counters that took ids. Whatever took none is written in form 1, which earlier builds
-//! read. They wrote ids in form 1 too: behind a number of ranges that is not 0, the lowest and the highest id
-//! of all, and of each range its first id and the number of its filter. Counters are one stack, where
-//! earlier builds wrote several after a merge: these are read as one.
+//! Form 2 is for counters that took ids. Objects without ids are written in form 1, which earlier builds read. Earlier
+//! builds wrote ids in form 1 too: after a number of ranges other than 0, the lowest and the highest id of all, then
+//! for each range its first id and the number of its filter. Counters are one stack. Earlier builds wrote several
+//! after a merge, which are read as one.
 
 use crate::bloom::filter::HEADER_BYTES;
 use crate::bloom::law::Params;
@@ -24,12 +24,12 @@ use crate::hash::{Hasher, Seed};
 use crate::machine::memory;
 
 use super::extent::{Bytes, Extent, read_blob};
-use crate::bytes::{Cursor, DecodeError, RdbRead, RdbWrite, Written, push};
+use crate::bytes::{Buffer, Cursor, DecodeError, RdbRead, RdbWrite, push};
 
 /// The encoding version in RDB.
 pub const RDB_VERSION: i32 = 1;
 
-/// The first byte of a dump, and of a header, so that neither is taken for the other.
+/// Returns the first byte of a dump or a header. They differ, so neither is mistaken for the other.
 const fn version(extent: Extent) -> u8 {
     match extent {
         Extent::Whole => 0x02,
@@ -37,14 +37,14 @@ const fn version(extent: Extent) -> u8 {
     }
 }
 
-/// The first field: the form.
+/// The values of the form, the first field.
 const WITHOUT_IDS: u64 = 1;
 const WITH_IDS: u64 = 2;
 
 const WINDOW: u64 = 1;
 const COUNTERS: u64 = 2;
 
-/// Whether bytes are a dump, or a header, of this dialect.
+/// Returns whether bytes are a dump or a header of this dialect.
 pub fn is(bytes: &[u8], extent: Extent) -> bool {
     bytes.first() == Some(&version(extent))
 }
@@ -58,7 +58,7 @@ pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError>
     }
 }
 
-/// Reads a dump, or a header, all of it.
+/// Reads a whole dump or header.
 pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
     let mut from = Cursor(bytes);
     if from.array::<1>()? != [version(extent)] {
@@ -117,7 +117,7 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
     memory::fit(&mut periods);
     let params = Params::from_stored(capacity, error_rate, tightening, expansion)?;
     let mut shape = Shape { params, kind };
-    // At first ours were not marked.
+    // Early builds did not mark ratios as ours.
     shape.params.tightening = shape.tightening();
     let seed = seed.try_into().map_err(|_| "seed of another length")?;
     Ok(Outline {
@@ -128,7 +128,7 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
     })
 }
 
-/// Puts a stack of counters on another, or returns `None` if there is no memory for both.
+/// Appends a stack of counters to another. Returns `None` if allocation fails.
 fn append(before: &mut PeriodOutline, period: PeriodOutline) -> Option<()> {
     let intervals = &mut before.ids.intervals;
     let has_ids = !(intervals.is_empty() && period.ids.is_empty());
@@ -161,7 +161,8 @@ fn read_filter(from: &mut impl RdbRead) -> Result<FilterOutline, DecodeError> {
     Ok(FilterOutline::headed(blob, capacity, items)?)
 }
 
-/// Requires a filter: a period without any would take many more bytes in memory than its few in a file.
+/// Checks that there is a filter: a period without filters would take many more bytes in memory than its few in a
+/// file.
 fn require_filters(filters: &[FilterOutline]) -> Result<(), DecodeError> {
     if filters.is_empty() {
         return Err("no filters".into());
@@ -186,7 +187,7 @@ fn read_filters_with_ids(
     Ok((Ids { intervals }, filters))
 }
 
-/// First id and number of a filter that took ids. The range ended where the next one began.
+/// The first id of a range and the number of the filter that took it. A range ends where the next one begins.
 type Range = (u64, u64);
 
 fn read_ranges_and_filters(
@@ -210,7 +211,7 @@ fn read_ranges_and_filters(
     Ok((ids, filters))
 }
 
-/// The intervals within these ranges and the lowest and highest id, of a stack of so many filters.
+/// Returns the id intervals of a stack's filters: the ranges, clipped to the lowest and the highest id.
 fn ids_of_ranges(
     (lowest, highest): Interval,
     ranges: &[Range],
@@ -266,7 +267,7 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
         }
         to.uint(period.stack.filters().len() as u64);
         for (index, filter) in period.stack.filters().iter().enumerate() {
-            // The header is the filter's own, wherever its bits are.
+            // A filter keeps its header even if its bits are interleaved.
             to.filter(&filter.blob()[..HEADER_BYTES], || blobs.next().flatten());
             to.uint(filter.capacity());
             to.uint(filter.items());
@@ -282,10 +283,10 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
     }
 }
 
-/// Writes a dump, or a header, unless there is no memory for it.
+/// Writes a dump or a header, or returns `None` if allocation fails.
 pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
     let mut out = Bytes {
-        written: Written::new(),
+        written: Buffer::new(),
         extent,
     };
     out.written.put(&[version(extent)]);

@@ -1,4 +1,4 @@
-//! An object piece by piece: `ReBloom`'s SCANDUMP and LOADCHUNK, over this type's own bytes.
+//! Objects in chunks: `ReBloom`'s SCANDUMP and LOADCHUNK, over this type's own bytes.
 //!
 //! ```text
 //!   cursor 0        → (1, header)            all but the cells, small whatever the object's size
@@ -7,9 +7,9 @@
 //!   past the end    → (0, nothing)
 //! ```
 //!
-//! The loader takes the same pairs in the same order. What is loaded so far is a [`Partial`], which answers
-//! nothing: an object that lacks bits would deny items that it holds. An object without filters, such as
-//! one whose periods have all passed, is complete with its header.
+//! The loader takes the same pairs in the same order. A [`Partial`] holds the bytes loaded so far and serves no
+//! lookups: it lacks bits, so it would deny items. An object without filters, such as one whose periods have all
+//! expired, is complete with its header.
 
 use std::borrow::Cow;
 
@@ -21,17 +21,17 @@ use super::dialect::{self, Dialect};
 use super::redisbloom;
 use crate::bytes::{CHUNK_BYTES, DecodeError, RdbRead, RdbWrite};
 
-/// What a cursor stands for.
+/// The bytes that a cursor refers to.
 #[derive(Debug)]
 pub enum Piece<'o> {
-    /// All but the cells.
+    /// The object without its cells.
     Header(Vec<u8>),
-    /// Some bytes of one filter's cells; none, past the end.
+    /// Some bytes of one filter's cells; empty past the end.
     Chunk(Cow<'o, [u8]>),
 }
 
 impl Piece<'_> {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Header(bytes) => bytes,
@@ -40,7 +40,7 @@ impl Piece<'_> {
     }
 }
 
-/// Returns the cursor of the next piece, and the piece at this one, or `None` if there is no memory for it.
+/// Returns the cursor of the next piece and the piece at this cursor, or `None` if allocation fails.
 pub fn piece(object: &Object, cursor: u64) -> Option<(u64, Piece<'_>)> {
     let Some(offset) = cursor.checked_sub(1) else {
         return Some((1, Piece::Header(header(object)?)));
@@ -57,20 +57,19 @@ pub fn piece(object: &Object, cursor: u64) -> Option<(u64, Piece<'_>)> {
     Some((0, Piece::Chunk(Cow::default())))
 }
 
-/// Returns the header, the first of an object's pieces, or `None` if there is no memory for it.
+/// Returns the header, an object's first piece, or `None` if allocation fails.
 pub fn header(object: &Object) -> Option<Vec<u8>> {
     dialect::write_header(object)
 }
 
-/// Returns the chunk of a filter's cells that begins at this byte and has at most this many, or `None` if there is
-/// no memory for it.
+/// Returns a chunk of a filter's cells, at most `most` bytes from byte `begin` on, or `None` if allocation fails.
 fn chunk<'o>(view: &View<'o>, begin: u64, most: usize) -> Option<Cow<'o, [u8]>> {
     let index = |byte| usize::try_from(byte).unwrap_or(usize::MAX);
     let end = view.cell_bytes().min(begin + most as u64);
     view.bitmap_part(index(begin)..index(end))
 }
 
-/// The chunks of a filter's cells. Each is shorter while there is no memory for a longer one.
+/// Returns the chunks of a filter's cells. They are shorter while longer ones can't be allocated.
 fn chunks_of_view(view: View<'_>) -> impl Iterator<Item = Cow<'_, [u8]>> {
     let longest =
         usize::try_from(view.cell_bytes()).map_or(CHUNK_BYTES, |all| all.min(CHUNK_BYTES));
@@ -88,12 +87,11 @@ fn chunks_of_view(view: View<'_>) -> impl Iterator<Item = Cow<'_, [u8]>> {
     })
 }
 
-/// All pieces of an object, each with the cursor of the next: what [`piece`] returns cursor by cursor, in a
-/// single pass. Chunks are shorter while there is no memory for longer ones.
+/// Returns all pieces of an object, each with the cursor of the next: those of [`piece`], in a single pass. Chunks are
+/// shorter while longer ones can't be allocated.
 ///
 /// # Panics
-/// There is no memory for the header, or for a chunk of one byte: the log that pieces are written to cannot do
-/// without them.
+/// If the header, or a chunk of one byte, can't be allocated: the log that pieces are written to depends on them.
 pub fn pieces(object: &Object) -> impl Iterator<Item = (u64, Piece<'_>)> {
     let mut cursor = 1;
     let chunks = object.views().flat_map(chunks_of_view).map(move |chunk| {
@@ -104,7 +102,7 @@ pub fn pieces(object: &Object) -> impl Iterator<Item = (u64, Piece<'_>)> {
     std::iter::once(header).chain(chunks)
 }
 
-/// The chunks of bitmaps, each with the cursor of the next.
+/// Returns the chunks of bitmaps, each with the cursor of the next.
 fn chunks_of<'b>(bitmaps: impl Iterator<Item = &'b [u8]>) -> impl Iterator<Item = (u64, &'b [u8])> {
     let mut cursor = 1;
     let chunks = bitmaps.flat_map(|bitmap| bitmap.chunks(CHUNK_BYTES));
@@ -117,18 +115,18 @@ fn chunks_of<'b>(bitmaps: impl Iterator<Item = &'b [u8]>) -> impl Iterator<Item 
 /// An object, complete or partly loaded.
 #[derive(Debug)]
 pub enum Value {
-    /// An object.
+    /// A complete object.
     Complete(Object),
-    /// Some chunks are missing.
+    /// An object that lacks chunks.
     Partial(Box<Partial>),
 }
 
-/// Loads an object's header, the first of its pieces. Memory for the cells is allocated as they arrive. An object of
-/// `RedisBloom` takes its memory at once, since its missing bytes are written as zeros; and with one filter and no items it
-/// is complete: so it is created.
+/// Loads an object's header, its first piece. Memory for the cells is allocated when they arrive. An object of
+/// `RedisBloom` takes all its memory at once, since its missing bytes are written as zeros. With one filter and no
+/// items it is complete: this is how such an object is created.
 ///
 /// # Errors
-/// Any [`DecodeError`], or `None` where the limits do not admit such an object.
+/// Any [`DecodeError`], or `None` if the limits don't admit such an object.
 pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>> {
     let mut partial = Partial::new(header)?;
     let outline = &mut partial.outline;
@@ -162,11 +160,11 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>
     Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?))
 }
 
-/// Loads a chunk of a complete object of `RedisBloom`, as is done there: the bytes whose end lies at `cursor` are
-/// replaced.
+/// Loads a chunk into a complete object of `RedisBloom`, the way `RedisBloom` does: replaces the bytes that end at
+/// `cursor`.
 ///
 /// # Errors
-/// The chunk is empty, or does not lie in one filter, or the object is not of `RedisBloom`.
+/// If the chunk is empty or not within one filter, or the object is not of `RedisBloom`.
 pub fn overwrite(object: &mut Object, cursor: u64, chunk: &[u8]) -> Result<(), DecodeError> {
     let end = cursor.checked_sub(1);
     let begin = end.and_then(|end| end.checked_sub(chunk.len() as u64));
@@ -178,28 +176,29 @@ pub fn overwrite(object: &mut Object, cursor: u64, chunk: &[u8]) -> Result<(), D
     }
 }
 
-/// An object of which the header is loaded, and some of the cells.
+/// An object whose header is loaded, and some of its cells.
 #[derive(Debug)]
 pub struct Partial {
     header: Box<[u8]>,
     dialect: Dialect,
-    /// Its filters' blobs start with their headers, and grow as chunks arrive.
+    /// The outline. Its filters' blobs start with their headers and grow as chunks arrive.
     outline: Outline,
-    /// Sum of the blobs' capacities, in bytes.
+    /// Sum of the blobs' capacities in bytes.
     blob_bytes: usize,
-    /// Bytes of the outline's tables.
+    /// Size of the outline's tables in bytes.
     table_bytes: u64,
-    /// Number of filters whose cells are complete, and that are not the last one.
+    /// Number of filters with complete cells, not counting the last filter.
     complete: usize,
-    /// Where the next one is: its period, and its number there.
+    /// The period of the filter being loaded.
     period: usize,
+    /// The index of that filter in its period.
     filter: usize,
     /// Number of bytes of cells loaded.
     loaded: u64,
 }
 
 impl Partial {
-    /// An object whose header is loaded, and nothing else.
+    /// Creates an object with its header loaded and nothing else.
     ///
     /// # Errors
     /// Any [`DecodeError`].
@@ -219,15 +218,16 @@ impl Partial {
         })
     }
 
-    /// The same with the memory that it takes at once.
+    /// Creates an object with its header loaded, and [reserves](Self::reserve) its memory.
     fn with_room(header: &[u8]) -> Result<Self, DecodeError> {
         let mut partial = Self::new(header)?;
         partial.reserve().ok_or(DecodeError::NoMemory)?;
         Ok(partial)
     }
 
-    /// Takes the memory for all cells of an object of `RedisBloom`, or returns `None` if there is not enough. So the bytes
-    /// that it lacks count against limits before they are written as zeros. Others are written without.
+    /// Allocates memory for all cells of an object of `RedisBloom`, or returns `None` if allocation fails. So the
+    /// missing bytes count against limits before they are written as zeros. Objects of other dialects are written
+    /// without their missing bytes, and reserve nothing.
     fn reserve(&mut self) -> Option<()> {
         if self.dialect != Dialect::RedisBloom {
             return Some(());
@@ -235,21 +235,21 @@ impl Partial {
         let periods = self.outline.periods.iter_mut();
         for filter in periods.flat_map(|period| &mut period.filters) {
             let missing = filter.geometry.blob_bytes() - filter.blob.len() as u64;
-            self.blob_bytes += grown(&mut filter.blob, missing)?;
+            self.blob_bytes += reserve(&mut filter.blob, missing)?;
         }
         Some(())
     }
 
-    /// The dialect of the object that it will be.
+    /// Returns the dialect of the object.
     pub const fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// Takes the next chunk, whose end lies at `cursor`, and returns the object if it was the last one.
+    /// Loads the next chunk, which ends at `cursor`. Returns the object if the chunk was the last.
     ///
     /// # Errors
-    /// The chunk does not continue where the last one ended, or is more than the current filter
-    /// lacks, or there is no memory for it. Nothing is changed then.
+    /// If the chunk does not continue where the last one ended, or is longer than the rest of the current filter, or
+    /// allocation fails. Nothing is changed then.
     pub fn load(&mut self, cursor: u64, chunk: &[u8]) -> Result<Option<Object>, DecodeError> {
         let length = chunk.len() as u64;
         let here = cursor
@@ -266,12 +266,12 @@ impl Partial {
         if length > lacking {
             return Err("chunk across a filter's end".into());
         }
-        // Capacity grows with the bytes loaded, to the exact size in the end: a claim of 64 MiB and one
-        // byte allocate little.
+        // Capacity grows with the bytes loaded, up to the exact size: a claim of 64 MiB with one byte loaded allocates
+        // little.
         let blob = &mut filter.blob;
         if blob.capacity() - blob.len() < chunk.len() {
             let room = lacking.min(length.max(blob.len() as u64));
-            self.blob_bytes += grown(blob, room).ok_or(DecodeError::NoMemory)?;
+            self.blob_bytes += reserve(blob, room).ok_or(DecodeError::NoMemory)?;
         }
         blob.extend_from_slice(chunk);
         self.loaded += length;
@@ -294,7 +294,7 @@ impl Partial {
         Ok(None)
     }
 
-    /// Removes the last bytes that were loaded, all of the current filter.
+    /// Removes the bytes loaded last, which are all in the current filter.
     fn undo(&mut self, bytes: usize) {
         let period = self.outline.periods.get_mut(self.period);
         if let Some(filter) = period.and_then(|period| period.filters.get_mut(self.filter)) {
@@ -303,19 +303,19 @@ impl Partial {
         }
     }
 
-    /// The pairs that rebuild this state, the header first.
+    /// Returns the pieces that rebuild this state, header first, each with the cursor of the next.
     pub fn pieces(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let chunks = chunks_of(self.cells());
         std::iter::once((1, &self.header[..])).chain(chunks)
     }
 
-    /// The cells of each filter loaded so far.
+    /// Returns the cells of each filter loaded so far.
     fn cells(&self) -> impl Iterator<Item = &[u8]> {
         let filters = self.outline.filters();
         filters.map(|filter| &filter.blob[filter.geometry.cells.header_bytes()..])
     }
 
-    /// A copy in memory of its own, or `None` where there is none.
+    /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         let mut copy = Self::with_room(&self.header).ok()?;
         for (cursor, chunk) in self.pieces().skip(1) {
@@ -324,15 +324,15 @@ impl Partial {
         Some(copy)
     }
 
-    /// The sum of its allocations in bytes, including itself.
+    /// Returns the sum of the allocations in bytes, including `self`.
     pub fn memory_bytes(&self) -> u64 {
         let own = size_of::<Self>() + self.header.len() + self.blob_bytes;
         own as u64 + self.table_bytes
     }
 
-    /// Writes it as RDB fields. Those of `RedisBloom`'s are the fields of an object there, whose missing bytes are zeros,
-    /// marked; of others, a mark that no complete object has, the header, and the cells of each
-    /// filter loaded so far.
+    /// Writes the object as RDB fields. An object of `RedisBloom` becomes one with zeros for its missing bytes, and a
+    /// mark. For other dialects, the fields are zeros that no complete object begins with, the header, and the cells
+    /// of each filter loaded so far.
     pub fn write_rdb(&self, to: &mut impl RdbWrite) {
         if self.dialect == Dialect::RedisBloom
             && redisbloom::write_partial(&self.outline, self.filter, to)
@@ -348,7 +348,7 @@ impl Partial {
         }
     }
 
-    /// Reads the header and the cells that [`write_rdb`](Self::write_rdb) wrote after its mark.
+    /// Reads the header and the cells that [`write_rdb`](Self::write_rdb) writes after the zeros.
     ///
     /// # Errors
     /// Any [`DecodeError`].
@@ -361,14 +361,14 @@ impl Partial {
         loop {
             let index = partial.complete;
             partial.load_next(&from.bytes()?)?;
-            // A filter that is not complete is the last one that was written.
+            // An incomplete filter is the last one written.
             if partial.complete == index {
                 return Ok(partial);
             }
         }
     }
 
-    /// An object with this header, and the first bytes of its filters' cells.
+    /// Creates an object with a header and the first bytes of its filters' cells.
     ///
     /// # Errors
     /// Any [`DecodeError`].
@@ -380,7 +380,7 @@ impl Partial {
         Ok(partial)
     }
 
-    /// Loads the bytes behind those that are loaded, which do not complete the object.
+    /// Loads the next bytes, which must not complete the object.
     fn load_next(&mut self, chunk: &[u8]) -> Result<(), DecodeError> {
         let cursor = self.loaded.saturating_add(chunk.len() as u64 + 1);
         if !chunk.is_empty() && self.load(cursor, chunk)?.is_some() {
@@ -390,8 +390,8 @@ impl Partial {
     }
 }
 
-/// Gives a blob room for this many more bytes. Returns by how many its capacity grew, or `None` if there is no memory.
-fn grown(blob: &mut Vec<u8>, room: u64) -> Option<usize> {
+/// Reserves room for more bytes in a blob. Returns by how much its capacity grew, or `None` if allocation fails.
+fn reserve(blob: &mut Vec<u8>, room: u64) -> Option<usize> {
     let before = blob.capacity();
     blob.try_reserve_exact(usize::try_from(room).ok()?).ok()?;
     Some(blob.capacity() - before)

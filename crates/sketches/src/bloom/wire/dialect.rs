@@ -1,4 +1,4 @@
-//! The stored forms of objects, one file each, and which object has which.
+//! The dialects, each in its own file, and the choice between them.
 
 use std::ffi::CStr;
 
@@ -9,22 +9,22 @@ use super::redisbloom::{self, Fields};
 use super::{bloomfltr, bloomfltx};
 use crate::bytes::{DecodeError, RdbRead, RdbWrite};
 
-/// Which of the stored forms an object has.
+/// A stored form of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
-    /// A plain object of ours, or of valkey-bloom.
+    /// Plain objects of ours and of valkey-bloom.
     Bloomfltr,
-    /// An object of `RedisBloom`.
+    /// Objects of `RedisBloom`.
     RedisBloom,
-    /// An object with a window, or with counters.
+    /// Objects with a window or with counters.
     Bloomfltx,
 }
 
 impl Dialect {
-    /// All of them.
+    /// All dialects.
     pub const ALL: [Self; 3] = [Self::Bloomfltr, Self::RedisBloom, Self::Bloomfltx];
 
-    /// The name of the type in a server.
+    /// Returns the name of the type in a server.
     pub const fn type_name(self) -> &'static CStr {
         match self {
             Self::Bloomfltr => c"bloomfltr",
@@ -33,7 +33,7 @@ impl Dialect {
         }
     }
 
-    /// The encoding version in RDB that is written, and the highest that is read.
+    /// Returns the RDB encoding version that is written, which is also the highest that is read.
     pub const fn rdb_version(self) -> i32 {
         match self {
             Self::Bloomfltr => bloomfltr::RDB_VERSION,
@@ -42,7 +42,7 @@ impl Dialect {
         }
     }
 
-    /// The dialect of an object.
+    /// Returns the dialect of an object.
     #[inline]
     pub const fn of(object: &Object) -> Self {
         match object.links() {
@@ -52,7 +52,7 @@ impl Dialect {
         }
     }
 
-    /// Whether its objects have a dump.
+    /// Returns whether objects of this dialect have a dump.
     pub const fn has_dump(self) -> bool {
         match self {
             Self::Bloomfltr | Self::Bloomfltx => true,
@@ -60,8 +60,8 @@ impl Dialect {
         }
     }
 
-    /// Number of zeros in RDB that mark a partly loaded object: a filter count of 0, and in `RedisBloom`'s
-    /// fields an item count of 0 before it.
+    /// Returns the number of zeros in RDB that mark a partly loaded object: a filter count of 0, in `RedisBloom`'s
+    /// fields after an item count of 0.
     pub const fn zeros_before_partial(self) -> usize {
         match self {
             Self::Bloomfltr | Self::Bloomfltx => 1,
@@ -81,7 +81,7 @@ pub fn read_rdb(
         Dialect::Bloomfltr => bloomfltr::read_rdb(from),
         Dialect::Bloomfltx => bloomfltx::read_rdb(from),
     };
-    Ok(whole?.map_or(Fields::Before, Fields::Whole))
+    Ok(whole?.map_or(Fields::Absent, Fields::Whole))
 }
 
 pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
@@ -100,7 +100,7 @@ pub fn read_dump(dump: &[u8]) -> Result<Outline, DecodeError> {
     }
 }
 
-/// Writes a dump, unless there is no memory for it. Objects of `RedisBloom` have none.
+/// Writes a dump. Returns `None` if allocation fails, and for objects of `RedisBloom`, which have no dump.
 pub fn write_dump(object: &Object) -> Option<Vec<u8>> {
     match Dialect::of(object) {
         Dialect::Bloomfltr => bloomfltr::write(object, Extent::Whole),
@@ -115,7 +115,7 @@ pub fn read_header(header: &[u8]) -> Result<(Dialect, Outline), DecodeError> {
     } else {
         bloomfltr::read(header, Extent::Header).map(|outline| (Dialect::Bloomfltr, outline))
     };
-    // RedisBloom's begins with a number, which may look like a version of ours.
+    // A header of RedisBloom begins with a number, which may equal a version of ours.
     ours.or_else(|error| match redisbloom::read_header(header) {
         Ok(outline) => Ok((Dialect::RedisBloom, outline)),
         Err(DecodeError::NoMemory) => Err(DecodeError::NoMemory),
@@ -123,7 +123,7 @@ pub fn read_header(header: &[u8]) -> Result<(Dialect, Outline), DecodeError> {
     })
 }
 
-/// Writes the header of chunks, unless there is no memory for it.
+/// Writes the header of chunks, or returns `None` if allocation fails.
 pub fn write_header(object: &Object) -> Option<Vec<u8>> {
     match Dialect::of(object) {
         Dialect::Bloomfltr => bloomfltr::write(object, Extent::Header),

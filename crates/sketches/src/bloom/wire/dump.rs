@@ -1,16 +1,17 @@
-//! An object as one string of bytes: what BF.LOAD takes and an AOF holds.
+//! An object as a single byte string, the form of BF.LOAD and the AOF.
 
 use crate::bloom::object::Object;
 
 use super::dialect::{self, Dialect};
 use crate::bytes::DecodeError;
 
-/// Reads a dump, all of it.
+/// Decodes a whole dump.
 ///
 /// ```
-/// use valkeybloom::bloom::{Limits, Time, dump};
+/// use valkeybloom_sketches::bloom::{Limits, Time, dump};
 ///
-/// # use valkeybloom::bloom::{Fraction, Growth, Object, Params, Seed, Tightening};
+/// # use valkeybloom_sketches::bloom::{Growth, Object, Params, Tightening};
+/// # use valkeybloom_sketches::{Fraction, Seed};
 /// # let params = Params {
 /// #     capacity: 100,
 /// #     error_rate: Fraction::new(0.01).unwrap(),
@@ -20,7 +21,7 @@ use crate::bytes::DecodeError;
 /// # let mut on_the_server = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
 /// # on_the_server.add(b"known", Time::default(), None, || Limits::NONE).unwrap();
 /// # let bytes = dump::encode(&on_the_server).unwrap();
-/// let now = || 0; // A plain object does not ask for the time.
+/// let now = || 0; // A plain object does not read the clock.
 /// let mut object = dump::decode(&bytes).unwrap();
 /// assert!(object.contains(b"known", now));
 ///
@@ -37,18 +38,19 @@ pub fn decode(dump: &[u8]) -> Result<Object, DecodeError> {
     object.ok_or(DecodeError::NoMemory)
 }
 
-/// Writes an object's dump; `None` for one of `RedisBloom`, which has no dump, and if there is no memory for it.
+/// Encodes an object as a dump. Returns `None` for an object of `RedisBloom`, which has no dump, and if allocation
+/// fails.
 pub fn encode(object: &Object) -> Option<Vec<u8>> {
     dialect::write_dump(object)
 }
 
-/// Length in bytes of the dump that [`encode`] writes, if there is memory to work it out.
+/// Returns the length in bytes of the dump that [`encode`] writes, or `None` if the object has no dump or the header
+/// can't be allocated.
 pub fn encoded_len(object: &Object) -> Option<usize> {
-    let cells: u64 = object.views().map(|view| view.cell_bytes()).sum();
-    let header = if Dialect::of(object).has_dump() {
-        dialect::write_header(object)?.len()
-    } else {
+    if !Dialect::of(object).has_dump() {
         return None;
-    };
+    }
+    let header = dialect::write_header(object)?.len();
+    let cells: u64 = object.views().map(|view| view.cell_bytes()).sum();
     Some(header.saturating_add(usize::try_from(cells).unwrap_or(usize::MAX)))
 }

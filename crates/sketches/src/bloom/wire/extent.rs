@@ -1,12 +1,12 @@
-//! Filters as fields: whole, or their headers alone.
+//! Filters as fields, whole or cut after their headers.
 
 use std::borrow::Cow;
 
 use crate::bloom::filter::HEADER_BYTES;
-use crate::bytes::{DecodeError, RdbRead, RdbWrite, Written};
+use crate::bytes::{Buffer, DecodeError, RdbRead, RdbWrite};
 
-/// The next string, which is a filter with its header. If it is not, it is refused at once: its few bytes in
-/// a file would take many more in memory.
+/// Reads a string that is a filter with its header. Refuses a shorter one at once: its few bytes in a file would take
+/// many more in memory.
 pub fn read_blob(from: &mut impl RdbRead) -> Result<Vec<u8>, DecodeError> {
     let blob = from.bytes()?;
     if blob.len() < HEADER_BYTES {
@@ -15,17 +15,17 @@ pub fn read_blob(from: &mut impl RdbRead) -> Result<Vec<u8>, DecodeError> {
     Ok(blob)
 }
 
-/// How much of each filter is written.
+/// The part of each filter that is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Extent {
-    /// All of it.
+    /// The whole filter.
     Whole,
-    /// Its header alone: its cells follow in chunks.
+    /// The header alone. The cells follow in chunks.
     Header,
 }
 
 impl Extent {
-    /// As much of a blob as is written.
+    /// Returns the part of a blob that is written.
     pub fn of(self, blob: &[u8]) -> &[u8] {
         match self {
             Self::Whole => blob,
@@ -33,7 +33,7 @@ impl Extent {
         }
     }
 
-    /// Requires that a blob is no longer than what is written of it.
+    /// Checks that a blob is no longer than the part that is written.
     pub fn check(self, blob: &[u8]) -> Result<(), DecodeError> {
         if self == Self::Header && blob.len() != HEADER_BYTES {
             return Err("header holds more than headers".into());
@@ -42,11 +42,12 @@ impl Extent {
     }
 }
 
-/// Fields written as bytes: numbers of eight bytes, little endian, strings after their length.
+/// Writes fields as bytes: numbers as eight little-endian bytes, strings after their length.
 pub struct Bytes {
-    /// What was written.
-    pub written: Written,
-    /// How much of strings that are filters is written; the seed is shorter than any of them.
+    /// The bytes written so far.
+    pub written: Buffer,
+    /// The part of filters that is written. Other strings, which are seeds, are shorter than a header and written
+    /// whole.
     pub extent: Extent,
 }
 

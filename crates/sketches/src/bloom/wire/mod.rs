@@ -1,7 +1,7 @@
-//! Bytes to objects and back: the one door for bytes from outside.
+//! Decoding and encoding of objects: the only way in for bytes from outside.
 //!
-//! A [`Dialect`] says where the fields of an object stand. Reading ends in an
-//! [`Outline`](crate::bloom::object::Outline), which is checked there, and then in an object.
+//! A [`Dialect`] defines the order of an object's fields. Reading yields an
+//! [`Outline`](crate::bloom::object::Outline), which is checked and becomes an object.
 //!
 //! | form | where | dialects |
 //! |---|---|---|

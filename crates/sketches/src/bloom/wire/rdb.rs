@@ -7,7 +7,7 @@ use super::dialect::{self, Dialect};
 use super::redisbloom::Fields;
 use crate::bytes::{DecodeError, RdbRead, RdbWrite};
 
-/// Reads the fields of a value of this dialect, in this encoding version.
+/// Reads the fields of a value of a dialect, in an encoding version.
 ///
 /// # Errors
 /// Any [`DecodeError`].
@@ -18,7 +18,7 @@ pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<V
             return Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?));
         }
         Fields::Unfinished(header, cells) => Partial::resumed(&header, &cells)?,
-        Fields::Before => Partial::read_rdb(from)?,
+        Fields::Absent => Partial::read_rdb(from)?,
     };
     if partial.dialect() != dialect {
         return Err("object of another dialect".into());
@@ -29,7 +29,7 @@ pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<V
 /// Writes the fields of an object.
 ///
 /// # Panics
-/// There is no memory for a copy of a filter whose bits are interleaved with others.
+/// If a copy of an interleaved filter can't be allocated.
 pub fn write(object: &Object, to: &mut impl RdbWrite) {
     dialect::write_rdb(object, to);
 }

@@ -1,13 +1,14 @@
-//! Objects of `RedisBloom`: the type `MBbloom--`. `RedisBloom` can read what is written.
+//! The dialect of `RedisBloom`'s objects: the type `MBbloom--`. `RedisBloom` can read the bytes that this module
+//! writes.
 //!
-//! A filter is called a *link* in these bytes, its capacity *entries*.
+//! `RedisBloom` calls a filter a *link*, and its capacity *entries*.
 //!
 //! | form | fields |
 //! |---|---|
-//! | RDB, encoding versions 0 to 4 | items in all, number of links, options (from 2 on), growth factor (from 4 on); per link entries, error rate, hash functions, bits per entry, bits and exponent of two (both from 1 on), bitmap, items |
+//! | RDB, encoding versions 0 to 4 | items in all, number of links, options (from version 2 on), growth factor (from version 4 on); per link entries, error rate, hash functions, bits per entry, bits and exponent of two (both from version 1 on), bitmap, items |
 //! | header of chunks | items u64, number of links u32, options u32, growth factor u32; per link bytes u64, bits u64, items u64, error rate f64, bits per entry f64, hash functions u32, entries u64, exponent of two u8 |
 //!
-//! Numbers are little endian. The bits of a link are numbered as in a filter of ours.
+//! Numbers are little endian. The bits of a link are numbered the way those of our filters are.
 
 use std::cmp::Ordering;
 
@@ -17,24 +18,24 @@ use crate::bloom::object::{FilterOutline, Ids, Object, Outline, PeriodOutline, S
 use crate::hash::Hasher;
 use crate::machine::memory;
 
-use crate::bytes::{DecodeError, RdbRead, RdbWrite, Written, push};
+use crate::bytes::{Buffer, DecodeError, RdbRead, RdbWrite, push};
 
-/// The encoding version that is written, and the highest that is read.
+/// The encoding version that is written, which is also the highest that is read.
 pub const RDB_VERSION: i32 = 4;
 
-/// A link as it was read.
+/// A link, unchecked.
 struct StoredLink {
     entries: u64,
     hashes: u64,
     items: u64,
     /// Length of the bitmap in bytes.
     bytes: u64,
-    /// The bitmap; none, in a header.
+    /// The bitmap, or empty in a header.
     bitmap: Vec<u8>,
     link: Link,
 }
 
-/// An object as it was read.
+/// An object, unchecked.
 struct Stored {
     items: u64,
     options: u64,
@@ -43,7 +44,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// The header of its chunks.
+    /// Returns the header of the object's chunks.
     fn header(self) -> Result<Vec<u8>, DecodeError> {
         let narrow = |number: u64| u32::try_from(number).map_err(|_| "number out of range");
         let (options, growth) = (narrow(self.options)?, narrow(self.growth)?);
@@ -91,44 +92,47 @@ impl Stored {
     }
 }
 
-/// Where the loading of an object's chunks stopped, as the mark in its links has it.
+/// The point where the loading of an object's chunks stopped, as encoded by a mark in its links.
 ///
-/// `RedisBloom` has no form for such an object: there, missing bytes are zeros. It reads the bits per entry of a filter
-/// for the record, and requires only that they give its number of hash functions. So the lowest 45 of their 64 bits tell
-/// where the loading stopped: how much the number was off from what is computed here, a mark of eight bits, and a number of
-/// bytes.
+/// `RedisBloom` has no form for a partly loaded object: it reads missing bytes as zeros. It keeps a filter's bits per
+/// entry for information only, and requires only that they yield its number of hash functions. So the lowest 45 of
+/// their 64 bits can encode the point: the difference of the number from the one computed here, a mark of eight bits,
+/// and the number of bytes loaded.
 struct Unfinished {
-    /// The number of the first filter that lacks bytes.
+    /// The index of the first filter that lacks bytes.
     filter: usize,
-    /// How many bytes it has.
+    /// The number of bytes that this filter has.
     loaded: usize,
-    /// Its bits per entry without the mark.
+    /// The bits per entry of this filter without the mark.
     bits_per_entry: f64,
 }
 
-/// The most bytes that may be missing of an object for its fields to be written: a header of a few bytes claims as many.
-const MOST_MISSING: u64 = 1 << 30;
+/// The most missing bytes of an object that is written as fields. A header of a few bytes can claim any number.
+const MAX_MISSING: u64 = 1 << 30;
 
-/// The mark, and the bits that all of it takes.
+/// The mark.
 const MARK: u64 = 0xA7;
-const MARKED: u64 = (1 << 45) - 1;
 
-/// By how many units in the last place bits per entry may be off: logarithms are not rounded alike everywhere.
-const OFF_MOST: u64 = 15;
+/// The mask of the bits that encode the point.
+const POINT_MASK: u64 = (1 << 45) - 1;
+
+/// The most units in the last place by which bits per entry may differ from ours: not all programs round logarithms
+/// alike.
+const MAX_OFF: u64 = 15;
 
 impl Unfinished {
-    /// Reads the mark in the links of an object. Returns `None` if there is none.
-    fn told_by(links: &[StoredLink]) -> Option<Self> {
+    /// Finds the mark in the links of an object.
+    fn find(links: &[StoredLink]) -> Option<Self> {
         let mut marks = links
             .iter()
-            .map(|stored| marked_in(&stored.link))
+            .map(|stored| decode_mark(&stored.link))
             .enumerate();
         let (filter, (loaded, bits_per_entry)) =
             marks.find_map(|(filter, mark)| Some((filter, mark?)))?;
         let rest = links[filter].bitmap.get(loaded..)?;
-        let mut behind = links[filter + 1..].iter().map(|stored| &stored.bitmap[..]);
-        // Only where there is something left to load, and nothing of it is there.
-        let is_missing = !rest.is_empty() && is_zero(rest) && behind.all(is_zero);
+        let mut later = links[filter + 1..].iter().map(|stored| &stored.bitmap[..]);
+        // The mark counts only if bytes are missing, and all of them are zeros.
+        let is_missing = !rest.is_empty() && is_zero(rest) && later.all(is_zero);
         is_missing.then_some(Self {
             filter,
             loaded,
@@ -137,48 +141,48 @@ impl Unfinished {
     }
 }
 
-/// The number of bytes that a link says were loaded, if it has a mark, and its original bits per entry.
-fn marked_in(link: &Link) -> Option<(usize, f64)> {
+/// Decodes the mark of a link, if it has one: the number of bytes loaded, and the original bits per entry.
+fn decode_mark(link: &Link) -> Option<(usize, f64)> {
     let marked = link.bits_per_entry.to_bits();
     let own = bits_per_entry(link.error_rate).to_bits();
-    let is_near = own.abs_diff(marked) <= 2 * MARKED;
-    // No program is so far off that computes it.
+    let is_near = own.abs_diff(marked) <= 2 * POINT_MASK;
+    // A computed number that is near ours is not a mark. No program computes one that is further off.
     let is_computed = own.abs_diff(marked) < 1 << 16;
     if marked >> 32 & 0xff != MARK || !is_near || is_computed {
         return None;
     }
     let off = marked >> 40 & 31;
-    let original = (own + off).checked_sub(OFF_MOST + 1)?;
+    let original = (own + off).checked_sub(MAX_OFF + 1)?;
     let loaded = usize::try_from(marked & u64::from(u32::MAX)).ok()?;
     Some((loaded, f64::from_bits(original)))
 }
 
-/// A link with the mark that this many bytes were loaded, if it can have one.
-fn mark(link: &Link, hashes: u32, loaded: usize) -> Option<Link> {
+/// Returns a link with the mark that `loaded` bytes were loaded, if the link can encode it.
+fn encode_mark(link: &Link, hashes: u32, loaded: usize) -> Option<Link> {
     let loaded = u32::try_from(loaded).ok()?;
     let (own, original) = (bits_per_entry(link.error_rate), link.bits_per_entry);
     let (own, original) = (own.to_bits(), original.to_bits());
-    if own.abs_diff(original) > OFF_MOST {
+    if own.abs_diff(original) > MAX_OFF {
         return None;
     }
-    let told = (original + OFF_MOST + 1 - own) << 40 | MARK << 32 | u64::from(loaded);
-    let high = own & !MARKED;
-    let near = [high, high - MARKED - 1, high + MARKED + 1];
-    let near = near.map(|high| f64::from_bits(high | told));
+    let point = (original + MAX_OFF + 1 - own) << 40 | MARK << 32 | u64::from(loaded);
+    let high = own & !POINT_MASK;
+    let near = [high, high - POINT_MASK - 1, high + POINT_MASK + 1];
+    let near = near.map(|high| f64::from_bits(high | point));
     Some(Link {
         bits_per_entry: near.into_iter().find(|value| hashes_of(*value) == hashes)?,
         ..*link
     })
 }
 
-/// Whether all bytes are 0. The compiler compares many of them at once.
+/// Returns whether all bytes are 0. Without a branch per byte, the compiler vectorizes the comparison.
 fn is_zero(bytes: &[u8]) -> bool {
     let piece_is = |piece: &[u8]| piece.iter().fold(0, |all, byte| all | byte) == 0;
     bytes.chunks(4096).all(piece_is)
 }
 
-/// Writes an object whose loading stopped in a filter as the fields of an object whose missing bytes are zeros, with that
-/// marked. Returns whether it could: nothing is written otherwise.
+/// Writes an object whose loading stopped in filter `filter`: as the fields of an object whose missing bytes are
+/// zeros, with a mark. Returns whether it could; if not, nothing is written.
 pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -> bool {
     let Some(links) = outline.law.links() else {
         return false;
@@ -190,7 +194,7 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
     let missing = filters
         .iter()
         .map(|filter| filter.geometry.cell_bytes - filter.blob.len() as u64);
-    if missing.fold(0, u64::saturating_add) > MOST_MISSING {
+    if missing.fold(0, u64::saturating_add) > MAX_MISSING {
         return false;
     }
     let loaded = current.blob.len();
@@ -199,7 +203,8 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
         .map(|filter| filter.geometry.cell_bytes)
         .max();
     let zeros = longest.and_then(|bytes| memory::zeroed(usize::try_from(bytes).ok()?));
-    let (Some(marked), Some(mut zeros)) = (mark(link, current.geometry.hashes, loaded), zeros)
+    let (Some(marked), Some(mut zeros)) =
+        (encode_mark(link, current.geometry.hashes, loaded), zeros)
     else {
         return false;
     };
@@ -232,21 +237,21 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
     true
 }
 
-/// What the fields in RDB are.
+/// The contents of the fields in RDB.
 pub enum Fields {
-    /// Those of an object.
+    /// A complete object.
     Whole(Outline),
-    /// Those of an object that lacks chunks: its header, and the cells that were loaded.
+    /// The header of an object that lacks chunks, and the cells loaded so far.
     Unfinished(Vec<u8>, Vec<Vec<u8>>),
-    /// None: a header and cells follow.
-    Before,
+    /// No fields of an object: a header and cells follow.
+    Absent,
 }
 
 /// Reads the fields in RDB.
 pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeError> {
     let (items, count) = (from.uint()?, from.uint()?);
     if count == 0 {
-        return Ok(Fields::Before);
+        return Ok(Fields::Absent);
     }
     if !(0..=RDB_VERSION).contains(&version) {
         return Err(DecodeError::UnsupportedVersion);
@@ -263,7 +268,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Fields, DecodeE
         growth,
         links,
     };
-    let Some(stopped) = Unfinished::told_by(&stored.links) else {
+    let Some(stopped) = Unfinished::find(&stored.links) else {
         return stored.outline().map(Fields::Whole);
     };
     let filter = stopped.filter;
@@ -288,7 +293,7 @@ fn read_link(version: i32, from: &mut impl RdbRead) -> Result<StoredLink, Decode
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        reason = "so it is defined; what can't be is refused later"
+        reason = "RedisBloom's definition; impossible numbers are refused later"
     )]
     let (bits, exponent) = if version >= 1 {
         (from.uint()?, from.uint()?)
@@ -311,7 +316,7 @@ fn read_link(version: i32, from: &mut impl RdbRead) -> Result<StoredLink, Decode
     })
 }
 
-/// The links of an object of this dialect, each with its filter.
+/// Returns the links of an object of this dialect, each with its filter.
 fn linked(object: &Object) -> impl Iterator<Item = (&Link, &Filter)> {
     let links = object.links().into_iter().flat_map(|links| &links.all);
     links.zip(object.all_filters())
@@ -322,7 +327,7 @@ fn options_and_growth(object: &Object) -> (u32, u32) {
     links.map_or((0, 0), |links| (links.options, links.factor))
 }
 
-/// Writes the fields in RDB, of [`RDB_VERSION`].
+/// Writes the fields in RDB of [`RDB_VERSION`].
 pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     let (count, items, _) = object.totals();
     let (options, growth) = options_and_growth(object);
@@ -354,13 +359,13 @@ fn write_link(
     to.uint(items);
 }
 
-/// Items, number of links, options, growth factor.
+/// Size of items, number of links, options and growth factor.
 const PREFIX_BYTES: usize = 8 + 4 + 4 + 4;
 
-/// Bytes, bits, items, error rate, bits per entry, hash functions, entries, exponent.
+/// Size of bytes, bits, items, error rate, bits per entry, hash functions, entries and exponent.
 const PER_LINK_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 1;
 
-/// Writes the header of chunks, unless there is no memory for it.
+/// Writes the header of chunks, or returns `None` if allocation fails.
 pub fn write_header(object: &Object) -> Option<Vec<u8>> {
     let (count, items, _) = object.totals();
     let (options, growth) = options_and_growth(object);
@@ -375,7 +380,7 @@ pub fn write_header(object: &Object) -> Option<Vec<u8>> {
     header(items, options, growth, count, links)
 }
 
-/// The header of chunks of these links, or `None` if there is no memory for it.
+/// Encodes the header of chunks of these links, or returns `None` if allocation fails.
 fn header(
     items: u64,
     options: u32,
@@ -383,7 +388,7 @@ fn header(
     count: u64,
     links: impl Iterator<Item = StoredLink>,
 ) -> Option<Vec<u8>> {
-    let mut out = Written::new();
+    let mut out = Buffer::new();
     out.put(&items.to_le_bytes());
     out.put(&u32::try_from(count).unwrap_or(u32::MAX).to_le_bytes());
     out.put(&options.to_le_bytes());
@@ -406,14 +411,14 @@ fn header(
     out.end()
 }
 
-/// Reads the header of chunks; the bitmaps follow.
+/// Reads the header of chunks, which the bitmaps follow.
 pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
     let (prefix, rest) = header
         .split_first_chunk::<PREFIX_BYTES>()
         .ok_or(DecodeError::Truncated)?;
-    let (links, behind) = rest.as_chunks::<PER_LINK_BYTES>();
+    let (links, surplus) = rest.as_chunks::<PER_LINK_BYTES>();
     let count = number(&prefix[8..12]);
-    if !behind.is_empty() || links.len() as u64 != count {
+    if !surplus.is_empty() || links.len() as u64 != count {
         return Err("header's length is not that of its links".into());
     }
     let mut stored = memory::reserved(links.len()).ok_or(DecodeError::NoMemory)?;
@@ -430,10 +435,10 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
             exponent: link[52],
         },
     }));
-    // In a file, its object would be taken for one that lacks chunks.
+    // In a file, this object would be mistaken for one that lacks chunks.
     if stored
         .iter()
-        .any(|stored| marked_in(&stored.link).is_some())
+        .any(|stored| decode_mark(&stored.link).is_some())
     {
         return Err("bits per entry with the mark of a half loaded filter".into());
     }
@@ -446,7 +451,7 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
     stored.outline()
 }
 
-/// Splits a valid header into the parameters of the object and those of each filter: all but the number of filters, the
+/// Splits a valid header into the parameters of the object and those of each filter. Omits the number of filters, the
 /// items, and the bits per entry, whose last digit depends on the program.
 pub fn parameters(header: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     let (prefix, rest) = header.split_first_chunk::<PREFIX_BYTES>()?;
@@ -457,7 +462,7 @@ pub fn parameters(header: &[u8]) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
     Some((prefix[12..].to_vec(), filters.collect()))
 }
 
-/// A little-endian number of up to eight bytes.
+/// Reads a little-endian number of up to eight bytes.
 fn number(bytes: &[u8]) -> u64 {
     let digits = bytes.iter().rev();
     digits.fold(0, |number, byte| number << 8 | u64::from(*byte))

@@ -1,12 +1,12 @@
-//! The growth of plain objects, as the headers of their chunks show it.
+//! Stages of growth of plain objects, read from the headers of their chunks.
 //!
-//! Bits of a plain object are only ever set, items only ever counted up, and filters only ever stacked on those that
-//! are there. So a header tells whether an object can have become another one by additions alone.
+//! Additions to a plain object only set bits, increase item counts, and stack filters on existing ones. So two headers
+//! show whether additions alone can lead from one object to the other.
 
 use super::dialect::{self, Dialect};
 use super::{bloomfltr, redisbloom};
 
-/// A plain object at one moment: all of it but its cells.
+/// A plain object at a point of its growth, without its cells.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stage {
     dialect: Dialect,
@@ -15,7 +15,7 @@ pub struct Stage {
     filters: Vec<StageFilter>,
 }
 
-/// A filter of a plain object at one moment.
+/// A filter of a plain object at a point of its growth.
 #[derive(Debug, PartialEq, Eq)]
 struct StageFilter {
     /// The bytes of the filter's parameters.
@@ -25,7 +25,7 @@ struct StageFilter {
 }
 
 impl Stage {
-    /// Reads the header of an object's chunks. Returns `None` if the header is invalid, or not that of a plain object.
+    /// Reads the header of an object's chunks. Returns `None` if the header is invalid, or its object is not plain.
     pub fn of_header(header: &[u8]) -> Option<Self> {
         let (dialect, outline) = dialect::read_header(header).ok()?;
         outline.check().ok()?;
@@ -47,7 +47,7 @@ impl Stage {
         })
     }
 
-    /// Returns whether additions can lead from this stage to `later`, or both are the same.
+    /// Returns whether additions can lead from this stage to `later`, or both are equal.
     pub fn precedes(&self, later: &Self) -> bool {
         let mut pairs = self.filters.iter().zip(&later.filters);
         self.dialect == later.dialect

@@ -1,7 +1,7 @@
-//! Words of 64 bits, one, four or eight at once, behind functions that are safe to call.
+//! One, four or eight 64-bit words at once, behind functions that are safe to call.
 //!
-//! Operations on many items are written once, over [`Words`], and compiled for each [`Width`]; the
-//! results are the same at every width.
+//! Operations on many items are written once, over [`Words`], and compiled for each [`Width`]. All widths give the
+//! same results.
 
 mod word;
 #[cfg(target_arch = "x86_64")]
@@ -11,24 +11,24 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 pub use word::{MAX_WORDS, Task, Use, Words, begun_with, byte_of, each_bit, groups, is_used};
 
-/// How many words a processor handles at once.
+/// The number of words that a processor handles at once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Width {
-    /// One: any processor.
+    /// One word, on any processor.
     One = 1,
-    /// Four: x86-64 with AVX2, BMI2 and POPCNT.
+    /// Four words, on x86-64 with AVX2, BMI2 and POPCNT.
     Four = 4,
-    /// Eight: x86-64 with AVX-512 (F and DQ) as well.
+    /// Eight words, on x86-64 with AVX-512 (F and DQ) as well.
     Eight = 8,
 }
 
-/// The width in use for each [`Use`]; 0 until one was chosen.
+/// The width chosen for each [`Use`]; 0 if none is chosen yet.
 static WIDTHS: [AtomicU8; 3] = [const { AtomicU8::new(0) }; 3];
 
 impl Use {
     const ALL: [Self; 3] = [Self::Hashing, Self::Lookups, Self::Passes];
 
-    /// The widest that this processor has for it.
+    /// Returns the widest that this processor supports for this use.
     fn widest(self) -> Width {
         #[cfg(target_arch = "x86_64")]
         {
@@ -49,10 +49,10 @@ impl Use {
         Width::One
     }
 
-    /// Chooses the width. Which is quickest depends on the processor, its microcode and whatever it is that runs
-    /// it, and no name tells: some gather slowly, some split wide words, some grow slower with them. So each is
-    /// timed on made-up data, 64 times for less than a microsecond: some need 20 µs to power up what is wide.
-    /// That is some 0.05 ms in all, once in a process.
+    /// Chooses the fastest width. It depends on the processor, its microcode and the hypervisor: some gather slowly,
+    /// some split wide words, some clock down for them. No name or feature flag reveals that, so each width is timed
+    /// 64 times on synthetic data, for less than a microsecond each. The repetition is for processors that need 20 µs
+    /// to power up wide units. The choice takes about 0.05 ms, once per process.
     #[cold]
     fn choose(self) -> Width {
         let widest = self.widest();
@@ -67,23 +67,23 @@ impl Use {
 }
 
 impl Width {
-    /// All of them, narrowest first.
+    /// All widths, narrowest first.
     pub const ALL: [Self; 3] = [Self::One, Self::Four, Self::Eight];
 
-    /// The widest that this processor has.
+    /// Returns the widest that this processor supports.
     pub fn of_processor() -> Self {
         Use::Hashing.widest()
     }
 
-    /// Limits this process to a width, to compare one with another: the results are the same with each.
-    /// What the processor lacks is not used.
+    /// Limits this process to a width, or to the widest that the processor supports for a use. Tests and benchmarks
+    /// compare widths with it: all give the same results.
     pub fn limit_to(self) {
         for of in Use::ALL {
             WIDTHS[of as usize].store(self.min(of.widest()) as u8, Relaxed);
         }
     }
 
-    /// Lets this process choose its widths again.
+    /// Discards the choices: the next task of each use chooses a width again.
     pub fn choose() {
         for width in &WIDTHS {
             width.store(0, Relaxed);
@@ -91,7 +91,7 @@ impl Width {
     }
 }
 
-/// Does a task with the words that suit the processor best.
+/// Runs a task with the fastest words of this processor.
 #[inline]
 pub fn run<T: Task>(task: T) -> T::Output {
     let mut width = WIDTHS[T::USE as usize].load(Relaxed);
@@ -101,13 +101,13 @@ pub fn run<T: Task>(task: T) -> T::Output {
     run_at(width, task)
 }
 
-/// Does a task with words of a width that the processor has for its use.
+/// Runs a task with words of a width that the processor supports for its use.
 #[inline(always)]
 fn run_at<T: Task>(width: u8, task: T) -> T::Output {
     #[cfg(target_arch = "x86_64")]
     {
         if width == Width::Eight as u8 {
-            // SAFETY: the width is never above what the processor was found to have for this use.
+            // SAFETY: the width is at most the widest that was detected for this use.
             return unsafe {
                 if matches!(T::USE, Use::Passes) {
                     x86::run_eight_counting(task)
@@ -126,10 +126,11 @@ fn run_at<T: Task>(width: u8, task: T) -> T::Output {
     task.run::<u64>()
 }
 
-/// The processor's count of time. It only compares one width with another, so it need not be exact.
+/// Reads the time stamp counter, or returns 0 on processors without one. It only compares one width with another, so
+/// it need not be exact.
 fn cycles() -> u64 {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 has this instruction, and a system that forbids it to programs is not known.
+    // SAFETY: every x86-64 processor has this instruction, and no known system forbids it to programs.
     unsafe {
         std::arch::x86_64::_rdtsc()
     }
@@ -137,7 +138,7 @@ fn cycles() -> u64 {
     0
 }
 
-/// Made-up work, by which a width is chosen.
+/// Synthetic work that is timed to choose a width.
 mod sample {
     use super::{Task, Use, Width, Words, groups};
 
@@ -148,7 +149,7 @@ mod sample {
         fn run<W: Words>(self, numbers: &mut [u64; ITEMS], cells: &[u8; CELLS]);
     }
 
-    /// What hashing items of two blocks does.
+    /// The operations of hashing items of two blocks.
     #[derive(Clone, Copy)]
     pub(super) struct Mix;
 
@@ -170,7 +171,7 @@ mod sample {
         }
     }
 
-    /// What four rounds of lookups do, of items that are all found.
+    /// The operations of four rounds of lookups that find all items.
     #[derive(Clone, Copy)]
     pub(super) struct Look;
 
@@ -209,8 +210,8 @@ mod sample {
         }
     }
 
-    /// The width, up to the widest, by which a sample takes the least time. One word is never the quickest where
-    /// there are four.
+    /// Returns the width, at most `widest`, that takes the least time for a sample. Where four words are supported,
+    /// one word is never the fastest, so it is not timed.
     pub(super) fn quickest<S: Sample>(widest: Width, sample: S) -> Width {
         if widest < Width::Eight {
             return widest;

@@ -1,8 +1,8 @@
-//! Every width, operation by operation.
+//! Tests of every operation at every width.
 
 use super::*;
 
-/// Every operation of a width, on these words.
+/// All operations of a width, applied to these words.
 struct Operations<'a>(&'a [u64; 8], &'a [u64; 8]);
 
 impl Task for Operations<'_> {
@@ -24,8 +24,8 @@ impl Task for Operations<'_> {
                 x.and(y),
                 x.min(y),
                 x.rotate::<13>(),
-                x.right(13),
-                x.right(64),
+                x.shift_right(13),
+                x.shift_right(64),
                 x.and(half).sub_if_more(y.and(half)),
                 x.mul(y),
                 x.mul_high(y),
@@ -46,7 +46,7 @@ impl Task for Operations<'_> {
                 }
             }
             for bits in [8, 64, 1000] {
-                // Of these the last are past the end of every bitmap.
+                // The last positions are past the end of the bitmap.
                 let positions = x.and(W::splat(127)).add(W::splat(bits - 8));
                 let mut numbers = [0; 8];
                 positions.store(&mut numbers);
@@ -54,7 +54,7 @@ impl Task for Operations<'_> {
                 let is_set = |p: u64| p < bits && 0xa5 >> (p % 8) & 1 == 1;
                 for wanted in 1..1 << W::COUNT {
                     let set = positions.are_used_in::<1>(&bitmap, wanted);
-                    // Of as many counters, all but every fourth are in use.
+                    // Every fourth counter, the one at 2 modulo 4, is 0.
                     let cells = bitmap.repeat(4);
                     let cells: Vec<u8> =
                         (0..).zip(cells).map(|(i, _)| [0x1f, 0x80][i % 2]).collect();

@@ -1,30 +1,30 @@
-//! What can be done with words of 64 bits, and one word at once.
+//! Operations on 64-bit words, and their implementation for a single word.
 
-/// What a task does most. Processors differ in what they are good at.
+/// The operations that dominate a task. The fastest width for each differs between processors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
-    /// Sums and rotations.
+    /// Additions and rotations.
     Hashing,
-    /// Remainders, and bytes from anywhere.
+    /// Remainders, and reads at random addresses.
     Lookups,
-    /// All bytes of memory, one after another.
+    /// Sequential passes over memory.
     Passes,
 }
 
 /// The largest [`Words::COUNT`].
 pub const MAX_WORDS: usize = 8;
 
-/// Words of 64 bits that are handled at once. Arithmetic wraps.
+/// A vector of 64-bit words. Arithmetic wraps.
 pub trait Words: Copy {
-    /// How many.
+    /// The number of words.
     const COUNT: usize;
     /// Whether [`mul_high`](Self::mul_high) is exact.
     const EXACT: bool;
 
     fn splat(word: u64) -> Self;
-    /// Takes the first words of a slice that has enough of them.
+    /// Loads the first words of a slice, which has at least [`COUNT`](Self::COUNT).
     fn load(words: &[u64]) -> Self;
-    /// Writes to the first words of a slice that has room for them.
+    /// Stores to the first words of a slice, which has at least [`COUNT`](Self::COUNT).
     fn store(self, words: &mut [u64]);
     fn add(self, other: Self) -> Self;
     fn sub(self, other: Self) -> Self;
@@ -32,10 +32,11 @@ pub trait Words: Copy {
     fn and(self, other: Self) -> Self;
     fn min(self, other: Self) -> Self;
     fn rotate<const BY: i32>(self) -> Self;
-    /// Writes the words whose bit in `kept` is set to the first of a slice that has room for all, and anything to
-    /// the others. At least one is kept.
+    /// Stores the words whose bit in `kept` is set, without gaps, at the start of a slice that has room for all words.
+    /// The rest of that room gets unspecified values. At least one bit is set.
     fn pack(self, kept: u64, words: &mut [u64]);
-    /// Where the words stood of which these, as a mask, were packed: the bits go to those that are set in `kept`.
+    /// Undoes [`pack`](Self::pack) for a mask: moves bit `i` of `bits` to the position of the `i`-th set bit of
+    /// `kept`.
     #[inline(always)]
     fn spread(mut bits: u64, kept: u64) -> u64 {
         let mut unpacked = 0;
@@ -45,23 +46,23 @@ pub trait Words: Copy {
         });
         unpacked
     }
-    /// Shifted right by this many bits, 64 at most.
-    fn right(self, by: u32) -> Self;
-    /// The difference or, where that is below 0, the word itself. Both words are below 2⁶³.
+    /// Shifts right by up to 64 bits.
+    fn shift_right(self, by: u32) -> Self;
+    /// Subtracts `other`, or returns the word itself where the difference would be negative. Both words are below 2⁶³.
     #[inline(always)]
     fn sub_if_more(self, other: Self) -> Self {
         self.min(self.sub(other))
     }
-    /// The low half of the product.
+    /// Returns the low half of the product.
     fn mul(self, other: Self) -> Self;
-    /// The high half of the product or, where not [`EXACT`](Self::EXACT), up to 2 less.
+    /// Returns the high half of the product; up to 2 less where not [`EXACT`](Self::EXACT).
     fn mul_high(self, other: Self) -> Self;
-    /// At which of these positions the cell, of 1 or 4 bits, is not 0, of those whose bit in `wanted` is
-    /// set: bit 0 for the first, and so on. At least one is wanted. What lies past the end is 0.
+    /// Returns a mask of the positions whose cell, of 1 or 4 bits, is not 0: bit 0 for the first word. Bits that are
+    /// clear in `wanted` stay clear; at least one is set. Positions past the end count as 0.
     fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64;
 }
 
-/// Visits the numbers of the bits that are set, lowest first.
+/// Visits the indices of the set bits, lowest first.
 #[inline(always)]
 pub fn each_bit(mut set: u64, mut visit: impl FnMut(usize)) {
     while set != 0 {
@@ -70,8 +71,8 @@ pub fn each_bit(mut set: u64, mut visit: impl FnMut(usize)) {
     }
 }
 
-/// Of a set of the numbers of words, as a mask, those that are handled at once: the number of the first and, bit 0
-/// for that, which of them are in the set.
+/// Splits a mask of items into aligned groups of [`COUNT`](Words::COUNT), skipping empty groups. Yields the index of
+/// each group's first item, and the group's part of the mask, shifted so that bit 0 is that item.
 #[inline(always)]
 pub fn groups<W: Words>(set: u64) -> impl Iterator<Item = (usize, u64)> {
     Groups {
@@ -80,7 +81,7 @@ pub fn groups<W: Words>(set: u64) -> impl Iterator<Item = (usize, u64)> {
     }
 }
 
-/// What [`groups`] returns.
+/// The iterator that [`groups`] returns.
 struct Groups {
     set: u64,
     count: usize,
@@ -95,7 +96,7 @@ impl Iterator for Groups {
             return None;
         }
         let lanes = u64::MAX >> (64 - self.count);
-        // The count is a power of two, and so the compiler sees how far it can be.
+        // The count is a power of two. The mask shows the compiler how large `start` can be.
         let start = self.set.trailing_zeros() as usize & (64 - self.count);
         let of_group = self.set >> start & lanes;
         self.set &= !(lanes << start);
@@ -103,7 +104,7 @@ impl Iterator for Groups {
     }
 }
 
-/// The word that fewer bytes than it has begin with, followed by zeros.
+/// Reads fewer than eight bytes as a little-endian word, padded with zeros.
 #[cold]
 pub fn begun_with(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
@@ -111,13 +112,13 @@ pub fn begun_with(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(word)
 }
 
-/// The byte that the cell of 1 or 4 bits at a position is in.
+/// Returns the index of the byte that contains a cell of 1 or 4 bits.
 #[inline(always)]
 pub const fn byte_of<const CELL_BITS: u64>(position: u64) -> usize {
     (position * CELL_BITS / 8) as usize
 }
 
-/// Whether the cell of 1 or 4 bits at a position is not 0, as 0 or 1.
+/// Returns 1 if the cell of 1 or 4 bits at a position is not 0, else 0. Positions past the end count as 0.
 #[inline(always)]
 pub fn is_used<const CELL_BITS: u64>(cells: &[u8], position: u64) -> u64 {
     let byte = cells.get(byte_of::<CELL_BITS>(position)).copied();
@@ -129,12 +130,12 @@ pub fn is_used<const CELL_BITS: u64>(cells: &[u8], position: u64) -> u64 {
     }
 }
 
-/// What can be done with words of any width.
+/// A computation that works with words of any width.
 pub trait Task {
-    /// What it does most.
+    /// The operations that dominate the task.
     const USE: Use;
     type Output;
-    /// To be inlined always, so that it is compiled anew for each width.
+    /// Runs the task. Implementations are `#[inline(always)]`, so that they are compiled for each width.
     fn run<W: Words>(self) -> Self::Output;
 }
 
@@ -179,7 +180,7 @@ impl Words for u64 {
         self.rotate_left(BY.unsigned_abs())
     }
     #[inline(always)]
-    fn right(self, by: u32) -> Self {
+    fn shift_right(self, by: u32) -> Self {
         self.checked_shr(by).unwrap_or(0)
     }
     #[inline(always)]

@@ -1,9 +1,6 @@
-//! Four and eight words of an x86-64 processor.
+//! Four and eight words on x86-64 processors.
 
-#[allow(
-    clippy::wildcard_imports,
-    reason = "the intrinsics, whose names say so"
-)]
+#[allow(clippy::wildcard_imports, reason = "intrinsics have distinctive names")]
 use std::arch::x86_64::*;
 
 use super::word::{MAX_WORDS, Task, Words, is_used};
@@ -13,7 +10,7 @@ pub(super) fn run_eight<T: Task>(task: T) -> T::Output {
     task.run::<Eight>()
 }
 
-/// The same, with an instruction that counts bits.
+/// Runs a task with eight words, on a processor that also has an instruction to count their bits.
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vpopcntdq,avx2,bmi2,popcnt")]
 pub(super) fn run_eight_counting<T: Task>(task: T) -> T::Output {
     task.run::<Eight>()
@@ -24,13 +21,13 @@ pub(super) fn run_four<T: Task>(task: T) -> T::Output {
     task.run::<Four>()
 }
 
-/// [`Words::are_used_in`] without gathering.
+/// Implements [`Words::are_used_in`] without gather instructions.
 #[inline(always)]
 fn one_by_one<W: Words, const CELL_BITS: u64>(positions: W, cells: &[u8], mut wanted: u64) -> u64 {
     let mut numbers = [0; MAX_WORDS];
     positions.store(&mut numbers);
     let set = |index: usize| is_used::<CELL_BITS>(cells, numbers[index]) << index;
-    // A loop without a condition is unrolled.
+    // The compiler unrolls a loop without a condition.
     if wanted == (1 << W::COUNT) - 1 {
         return (0..W::COUNT).fold(0, |all, index| all | set(index));
     }
@@ -42,15 +39,15 @@ fn one_by_one<W: Words, const CELL_BITS: u64>(positions: W, cells: &[u8], mut wa
     all
 }
 
-/// Eight words. They exist only within [`run_eight`].
+/// Eight words. Values exist only within [`run_eight`] and [`run_eight_counting`].
 #[derive(Clone, Copy)]
 struct Eight(__m512i);
 
-/// Four words. They exist only within [`run_four`].
+/// Four words. Values exist only within [`run_four`].
 #[derive(Clone, Copy)]
 struct Four(__m256i);
 
-/// The halves of four words, one in each byte, that packing leaves of them, for each choice of words.
+/// For each mask of four words, the 32-bit halves to keep, one index per byte, in packed order.
 const PACKED_HALVES: [u64; 16] = {
     let mut packed = [0; 16];
     let mut kept = 1_usize;
@@ -62,16 +59,16 @@ const PACKED_HALVES: [u64; 16] = {
     packed
 };
 
-/// The intrinsics of a processor on which words of this type exist.
+/// Calls intrinsics of a processor that supports this type's words.
 macro_rules! native {
     ($intrinsics:expr) => {
-        // SAFETY: the processor has what they need, or these words would not exist. Memory is
-        // touched through references to arrays of the words' size, or within the cells.
+        // SAFETY: the processor supports these intrinsics, or words of this type would not exist. Memory is accessed
+        // only through references to arrays of the words' size, or within the cells.
         unsafe { $intrinsics }
     };
 }
 
-/// Operations on two words each that are one intrinsic.
+/// Defines binary operations that are a single intrinsic.
 macro_rules! operations {
     ($($name:ident: $intrinsic:ident),*) => {
         $(#[inline(always)]
@@ -104,7 +101,7 @@ impl Words for Eight {
         native!(_mm512_storeu_si512(words.as_mut_ptr().cast(), self.0));
     }
     #[inline(always)]
-    fn right(self, by: u32) -> Self {
+    fn shift_right(self, by: u32) -> Self {
         Self(native!(_mm512_srl_epi64(
             self.0,
             _mm_cvtsi64_si128(by.into())
@@ -126,7 +123,7 @@ impl Words for Eight {
     }
     #[inline(always)]
     fn mul_high(self, other: Self) -> Self {
-        // The products of the halves, but for the lowest.
+        // Sums the partial products of the halves, without the lowest.
         native!({
             let high = _mm512_srli_epi64::<32>(self.0);
             let other_high = _mm512_srli_epi64::<32>(other.0);
@@ -141,9 +138,9 @@ impl Words for Eight {
         let Some(last) = cells.len().checked_sub(8) else {
             return one_by_one::<_, CELL_BITS>(self, cells, wanted);
         };
-        // Eight bytes are read for each position, from its own byte on or, near the end of the
-        // cells, from the last eight: never past the end, whatever the position. The shift is
-        // too far then for a position past the end, and the result zero.
+        // Eight bytes are read for each position: from its own byte on, or near the end of the cells the last eight.
+        // So no read is past the end, whatever the position. For a position past the end the shift exceeds 63, and the
+        // result is zero.
         native!({
             let at = if CELL_BITS == 4 {
                 _mm512_slli_epi64::<2>(self.0)
@@ -191,7 +188,7 @@ impl Words for Four {
     }
     #[inline(always)]
     fn min(self, other: Self) -> Self {
-        // There is a comparison of signed words alone.
+        // AVX2 compares only signed words.
         native!({
             let top = _mm256_set1_epi64x(i64::MIN);
             let (signed, other_signed) = (
@@ -204,7 +201,7 @@ impl Words for Four {
     }
     #[inline(always)]
     fn sub_if_more(self, other: Self) -> Self {
-        // The sign of the difference chooses.
+        // The sign of the difference selects the result.
         native!({
             let words = _mm256_castsi256_pd(self.0);
             let difference = _mm256_castsi256_pd(_mm256_sub_epi64(self.0, other.0));
@@ -213,7 +210,7 @@ impl Words for Four {
         })
     }
     #[inline(always)]
-    fn right(self, by: u32) -> Self {
+    fn shift_right(self, by: u32) -> Self {
         Self(native!(_mm256_srl_epi64(
             self.0,
             _mm_cvtsi64_si128(by.into())
@@ -264,14 +261,14 @@ impl Words for Four {
     #[inline(always)]
     #[allow(
         clippy::cast_possible_truncation,
-        reason = "where something starts in memory"
+        reason = "an offset into the cells, which are in memory"
     )]
     fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64 {
         let (Some(last), 0xf) = (cells.len().checked_sub(8), wanted) else {
             return one_by_one::<_, CELL_BITS>(self, cells, wanted);
         };
-        // As with eight words, but each is read by itself: many processors with words of four alone gather
-        // slowly, and all copy what is wanted out of the words quickly.
+        // The same addresses as for eight words, but read one by one: many AVX2 processors without AVX-512 gather
+        // slowly, and all extract words quickly.
         native!({
             let at = if CELL_BITS == 4 {
                 _mm256_slli_epi64::<2>(self.0)
@@ -292,7 +289,7 @@ impl Words for Four {
                 read(_mm256_extract_epi64::<1>(start)),
                 read(_mm256_extract_epi64::<0>(start)),
             );
-            // The cell to the top, and there is the sign. Past the end the shift is too far again.
+            // Shifts the cell to the top, where its first bit is the sign. Past the end the shift exceeds 63 again.
             let top = _mm256_set1_epi64x(64 - CELL_BITS.cast_signed());
             let cell = _mm256_sllv_epi64(bytes, _mm256_sub_epi64(top, place));
             let used = if CELL_BITS == 4 {
