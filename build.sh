@@ -65,7 +65,8 @@ build() {
     mv "$module.new" "$module"
 }
 
-# Builds the module with debug assertions: every change to an object ends with a check of all of it, and work is counted.
+# Builds the module with debug assertions: every change to an object ends with a check of all of it, and work is
+# counted.
 build_checked() {
     CARGO_TARGET_DIR=$target/checked CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true cargo build --release --locked --lib
     VALKEYBLOOM_CHECKED_SO=$target/checked/release/libvalkeybloom.so
@@ -138,8 +139,8 @@ server_tests() { cargo test --locked --workspace --test server -- "$@"; }
 # filter names.
 once="adversary blocking http pages plan recipes sharded soak::fuzz tool::build tool::manual tool::size tool::terminal"
 
-# Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. These servers behave almost like the
-# versions before and after them, so a few modules are enough.
+# Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. These servers behave almost like
+# the versions before and after them, so a few modules are enough.
 further="carried forkless persistence settings smoke"
 
 # Prints the tests of the modules in $further whose names match the filters.
@@ -289,8 +290,8 @@ check_memory_on() { # server, folder for findings, filters...
 }
 
 # The sanitizer marks all memory that is allocated, so max_allocation_size_mb keeps forged lengths from taking minutes;
-# quarantine_size_mb keeps freed memory out of the tests' measurements. The other servers that travel:: starts can't load
-# this module.
+# quarantine_size_mb keeps freed memory out of the tests' measurements. The other servers that travel:: starts can't
+# load this module.
 check_in_address_sanitizer() (  # filters...
     with_address_sanitizer cargo build --release --locked --lib --target "$(host)"
     module=$target/address/$(host)/release/libvalkeybloom.so

@@ -23,10 +23,10 @@ clean() {
 trap clean EXIT
 trap 'exit 1' HUP INT TERM
 
-# Runs the core's tests. Emulated arithmetic on doubles is tens of times slower, so this skips three tests that take one to
-# twenty minutes each: millions of random operations (other tests do fewer); a search for sizes, compared with another
-# search by powers of the C library; and tens of thousands of mutated inputs (`mutated::` has fewer). All other tests
-# together take four to eight minutes.
+# Runs the core's tests. Emulated arithmetic on doubles is tens of times slower, so this skips three tests that take one
+# to twenty minutes each: millions of random operations (other tests do fewer); a search for sizes, compared with
+# another search by powers of the C library; and tens of thousands of mutated inputs (`mutated::` has fewer). All other
+# tests together take four to eight minutes.
 core_tests() {
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
@@ -106,8 +106,8 @@ same() { # what, one, other
     echo "$1: $2"
 }
 
-# Takes a file from the host to ARM64, adds to it, and brings it back. Windows contain the time, so if both machines ran the
-# same commands, only the windows' answers are compared.
+# Takes a file from the host to ARM64, adds to it, and brings it back. Windows contain the time, so if both machines ran
+# the same commands, only the windows' answers are compared.
 there_and_back() {
     native=$servers/valkey-9.1/valkey-server
     start host "$native" "$host"

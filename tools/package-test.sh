@@ -56,8 +56,8 @@ make_root() { # tarball, suite, further suite of packages or nothing
     rm -rf --one-file-system "$root"
 }
 
-# Starts the server the way its unit would, but at a socket, because ports belong to the machine. Every program on the way
-# calls exec, so $! is the server's own process id.
+# Starts the server the way its unit would, but at a socket, because ports belong to the machine. Every program on the
+# way calls exec, so $! is the server's own process id.
 start() {
     enter_root setpriv --reuid=valkey --regid=valkey --init-groups valkey-server /etc/valkey/valkey.conf \
         --port 0 --unixsocket /var/lib/valkey/socket --daemonize no --supervised no --logfile "" \

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes the packages of one architecture in target/package/: a .deb, a .tar.gz of the same files, an SBOM, and SHA256SUMS
-# of all files there. Two runs on the same commit with the same compiler give the same bytes.
+# Makes the packages of one architecture in target/package/: a .deb, a .tar.gz of the same files, an SBOM, and
+# SHA256SUMS of all files there. Two runs on the same commit with the same compiler give the same bytes.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -26,8 +26,8 @@ tmp=$(mktemp -d "$target/package.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Writes the SBOM. cargo-cyclonedx is built once. It writes into the folder of the manifest, and names that folder in the
-# SBOM, so it works on a copy and the name is replaced.
+# Writes the SBOM. cargo-cyclonedx is built once. It writes into the folder of the manifest, and names that folder in
+# the SBOM, so it works on a copy and the name is replaced.
 sbom() { # file
     wanted=0.5.9
     tools=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/tools

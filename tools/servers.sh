@@ -7,8 +7,8 @@
 #   trixie/redis-server                 Redis 8.0: Debian's binaries (trixie), with the libraries that they need
 # and, with the argument `address`,
 #   valkey-9.1-address/valkey-server    the first server, but built with AddressSanitizer and libc's malloc
-# Existing servers are left alone. A server is made in a temporary folder and then moved, so that an interrupted run leaves
-# nothing that looks finished.
+# Existing servers are left alone. A server is made in a temporary folder and then moved, so that an interrupted run
+# leaves nothing that looks finished.
 set -eu
 tools=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${SERVERS_DIR:=$HOME/.cache/valkeybloom-servers}"
@@ -95,8 +95,8 @@ unpack() { # folder, server within it, packages…
     move_in "$folder" "$server"
 }
 
-# Unpacks Debian's binaries of a newer release, which need a newer libc than this machine may have. A script runs each of
-# them with the loader and the libraries of its release only.
+# Unpacks Debian's binaries of a newer release, which need a newer libc than this machine may have. A script runs each
+# of them with the loader and the libraries of its release only.
 unpack_with_libraries() { # suite, servers…
     suite=$1
     shift

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Unpacks Debian packages and their dependencies into a new folder. Its programs run on any Linux of that architecture, with
-# the libraries in the folder. apt uses its own lists, cache and sources, so that the machine's stay untouched and root is
-# not needed. A mirror may be some days behind.
+# Unpacks Debian packages and their dependencies into a new folder. Its programs run on any Linux of that architecture,
+# with the libraries in the folder. apt uses its own lists, cache and sources, so that the machine's stay untouched and
+# root is not needed. A mirror may be some days behind.
 set -eu
 tools=$(cd "$(dirname "$0")" && pwd)
 fail() { echo "tools/unpack.sh: $*" >&2; exit 1; }
