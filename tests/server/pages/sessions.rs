@@ -234,8 +234,8 @@ fn check_shell_line(line: &str) {
 
 #[test]
 fn the_library_is_called_so() {
-    let page = page("docs/in-process.md");
-    let blocks = page.blocks();
+    let text = page("docs/in-process.md");
+    let blocks = text.blocks();
     let block = blocks.iter().find(|block| block.language == "toml");
     let line = block.expect("a block").text.lines().last().expect("a line");
     let manifest = page("crates/sketches/Cargo.toml").text;
