@@ -1,7 +1,7 @@
-# The module, built from this checkout, in a Valkey image:
+# Builds the module from this checkout into a Valkey image:
 #   docker build -t valkeybloom . && docker run --rm -p 6379:6379 valkeybloom
 ARG VALKEY=9.1
-# Of Debian 12, so that the module needs no newer libc than any Valkey image on Debian has.
+# Debian 12, so that the module needs no newer libc than any Debian image of Valkey has.
 FROM rust:1-bookworm AS build
 WORKDIR /valkeybloom
 COPY . .
@@ -9,6 +9,6 @@ RUN ./build.sh build
 
 FROM valkey/valkey:${VALKEY}
 COPY --from=build /valkeybloom/target/release/valkeybloom.so /usr/lib/valkey/modules/valkeybloom.so
-# Options that follow the image's name would replace the line that loads the module: a configuration file of your
-# own has to have it.
+# Options after the image's name replace this command, and with it the line that loads the module: your own configuration
+# file must contain that line.
 CMD ["valkey-server", "--loadmodule", "/usr/lib/valkey/modules/valkeybloom.so"]

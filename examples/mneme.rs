@@ -6,12 +6,12 @@
 //! curl "http://localhost:9000?key=abcd"                             # in a third
 //! ```
 //!
-//! `GET /?key=a&key=b` asks, `POST` inserts; a POST's keys may also be a form in its body, which is
-//! what `curl -d key=a` sends. Both answer `{"found":["a"],"missing":["b"]}`, a POST as it was just
-//! before: of workers that insert the same key at once, one reads that it was missing.
+//! `GET /?key=a&key=b` looks keys up, `POST` inserts them. A POST's keys may also be a form in its body, which
+//! `curl -d key=a` sends. Both answer `{"found":["a"],"missing":["b"]}`. A POST answers with the state just before it:
+//! if workers insert a key at once, exactly one of them reads that it was missing.
 //!
-//! The service keeps nothing itself. The filter is a key of the server, whose window forgets a key
-//! when its last insertion is `periods` periods old; any number of these services may share it.
+//! The service keeps no state. The filter is a key of the server, whose window forgets a key when its last insertion is
+//! `periods` periods old. Any number of these services may share it.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -29,34 +29,34 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::signal::{ctrl_c, unix};
 
-/// The most keys of one request: the server does nothing else while it looks them up.
+/// The largest number of keys in a request: the server does nothing else while it looks them up.
 const MAX_KEYS: usize = 1000;
 
-/// The most bytes of a body, about as many as a URL may have here.
+/// The largest size of a body, about that of a URL here.
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// Remembers keys for some periods, over HTTP.
 #[derive(Parser)]
 struct Options {
-    /// Number of periods that a key is remembered for, the current one included
+    /// Number of periods that a key is remembered for, including the current one
     #[arg(long, default_value_t = 3)]
     periods: u32,
     /// Length of a period, in seconds
     #[arg(long, default_value = "60", value_parser = seconds)]
     length: Duration,
-    /// Number of keys that are expected in a period
+    /// Number of keys expected in a period
     #[arg(long, default_value_t = 100_000)]
     size: u64,
-    /// Rate of keys that are found although they were never inserted
+    /// Share of never inserted keys that are found all the same
     #[arg(long, default_value_t = 0.01)]
     error_rate: f64,
-    /// Where to listen; port 0 takes a free one
+    /// Address to listen on; port 0 picks a free one
     #[arg(long, default_value = "127.0.0.1:9000")]
     listen: String,
     /// The server with the module
     #[arg(long, default_value = "redis://127.0.0.1:6379/")]
     server: String,
-    /// The filter's key there
+    /// The filter's key on the server
     #[arg(long, default_value = "mneme")]
     key: String,
 }
@@ -75,7 +75,7 @@ struct Service {
 
 impl Service {
     async fn connect(options: &Options) -> redis::RedisResult<Self> {
-        // Clients learn soon that the server is away; they know best whether to try again.
+        // Few retries and a short timeout: clients should learn soon that the server is down, and decide to retry.
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(2)
             .set_response_timeout(Some(Duration::from_secs(5)));
@@ -113,8 +113,8 @@ impl Service {
     }
 
     async fn insert(mut self, keys: Vec<String>) -> Result<Json<Value>, Fault> {
-        // A filter that was lost, with a server that keeps no files, say, is made again here: BF.MADD
-        // alone would make one that never forgets.
+        // If the filter was lost, for example because the server keeps no files, this creates it again. BF.MADD alone
+        // would create a filter that never forgets.
         let mut commands = redis::pipe();
         commands
             .atomic()
@@ -135,7 +135,7 @@ fn answer(keys: Vec<String>, found: impl IntoIterator<Item = bool>) -> Json<Valu
     Json(json!({ "found": found, "missing": missing }))
 }
 
-/// Why there is no answer.
+/// An error response.
 struct Fault(StatusCode, String);
 
 impl IntoResponse for Fault {
@@ -147,7 +147,7 @@ impl IntoResponse for Fault {
 impl From<redis::RedisError> for Fault {
     fn from(error: redis::RedisError) -> Self {
         let (is_away, text) = (error.is_io_error(), error.to_string());
-        // A transaction fails for the sake of its first error.
+        // The first error of a transaction is the reason for its failure.
         let errors = error.into_server_errors();
         let refusal = errors.iter().flat_map(|errors| errors.iter()).next();
         let (is_away, text) = refusal.map_or((is_away, text), |(_, error)| {
@@ -164,7 +164,7 @@ impl From<redis::RedisError> for Fault {
     }
 }
 
-/// The keys of a query and of a form, which are written alike.
+/// Parses the keys of a query and a form, which have the same syntax.
 fn keys(query: Option<&str>, form: &[u8]) -> Result<Vec<String>, Fault> {
     let query = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
     let pairs = query.chain(form_urlencoded::parse(form));
@@ -177,7 +177,7 @@ fn keys(query: Option<&str>, form: &[u8]) -> Result<Vec<String>, Fault> {
     if keys.len() > MAX_KEYS {
         return refused(StatusCode::PAYLOAD_TOO_LARGE, "too many keys");
     }
-    // The parser puts this character in the place of what is no UTF-8, which would make one key of many.
+    // The parser replaces invalid UTF-8 by this character, which would merge different keys.
     if keys.iter().any(|key| key.contains('\u{FFFD}')) {
         return refused(StatusCode::BAD_REQUEST, "key is not UTF-8");
     }
@@ -240,7 +240,7 @@ async fn serve(options: &Options) -> Result<(), Box<dyn Error>> {
             _ = terminate.recv() => {}
         }
     };
-    // Requests that came before the end are still answered.
+    // Requests in progress are still answered.
     axum::serve(listener, app)
         .with_graceful_shutdown(end)
         .await?;

@@ -1,18 +1,18 @@
-//! A mailing service's question, answered without writing: how many addresses of a customer's list are
-//! new, and would the list pass the limit of the customer's plan?
+//! Answers a mailing service's question without writing: how many addresses of a customer's list are new, and would the
+//! list exceed the limit of the customer's plan?
 //!
 //! ```text
 //! ./build.sh serve                                                        # in one terminal
-//! cargo run --release --example plan -- list.txt --limit 100000           # in another: only asks
+//! cargo run --release --example plan -- list.txt --limit 100000           # in another: only counts
 //! cargo run --release --example plan -- list.txt --limit 100000 --insert  # adds what fits the plan
 //! ```
 //!
-//! The filter is fetched with BF.SCANDUMP, or read from a file that `--save` wrote, then queried and
-//! filled in this program's own memory. What others add while it is fetched may be in the copy or not.
+//! The filter is fetched with BF.SCANDUMP, or read from a file that `--save` wrote, then queried and filled in this
+//! program's own memory. Items that others add while it is fetched may be missing from the copy.
 //!
-//! A list has one address a line. Spaces around it are taken off and its domain is lower-cased; the
-//! part before the `@` stays as it is, since only its own server knows whether case matters there.
-//! Empty lines don't count. The status is 0 where the list fits, 1 where it does not, 2 for an error.
+//! A list has one address per line. The program trims spaces and lower-cases the domain; the part before the `@` stays
+//! as it is, because case may matter to the server of the domain. Empty lines don't count. The exit status is 0 if the
+//! list fits, 1 if it does not, and 2 for an error.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -28,36 +28,36 @@ use valkeybloom_sketches::bloom::{Limits, Object, Time, dump};
 /// Counts the addresses of a list that are not in a filter.
 #[derive(Parser)]
 struct Options {
-    /// The list, one address a line
+    /// The list, one address per line
     list: PathBuf,
-    /// The most addresses that the plan admits
+    /// The largest number of addresses in the plan
     #[arg(long)]
     limit: Option<u64>,
-    /// Adds the list to the filter on the server, unless it passes the limit
+    /// Adds the list to the filter on the server, unless it exceeds the limit
     #[arg(long)]
     insert: bool,
-    /// Writes the fetched filter to a file, as BF.LOAD takes it
+    /// Writes the fetched filter to a file, in the format of BF.LOAD
     #[arg(long, value_name = "FILE")]
     save: Option<PathBuf>,
-    /// Takes the filter from such a file, and needs no server
+    /// Reads the filter from such a file instead of a server
     #[arg(long, value_name = "FILE", conflicts_with_all = ["insert", "save"])]
     load: Option<PathBuf>,
     /// The server with the module
     #[arg(long, default_value = "redis://127.0.0.1:6379/")]
     server: String,
-    /// The filter's key there
+    /// The filter's key on the server
     #[arg(long, default_value = "addresses")]
     key: String,
 }
 
-/// As on the server: a filter that may not grow takes no more when it is full.
+/// The server's behaviour: a filter that may not grow refuses items when it is full.
 const LIMITS: Limits = Limits {
     filter_bytes: u64::MAX,
     object_bytes: u64::MAX,
     saturate: false,
 };
 
-/// How many addresses one command adds.
+/// The number of addresses that one command adds.
 const BATCH: usize = 1000;
 
 fn normalised(line: &str) -> String {
@@ -67,7 +67,7 @@ fn normalised(line: &str) -> String {
     }
 }
 
-/// The addresses of a list, each once, in its order; and how many there were.
+/// Returns the distinct addresses of a list, in its order, and the number of all addresses.
 fn addresses(list: &str) -> (Vec<String>, usize) {
     let all = list.lines().map(normalised).filter(|a| !a.is_empty());
     let (mut distinct, mut seen, mut count) = (Vec::new(), HashSet::new(), 0);
@@ -80,7 +80,7 @@ fn addresses(list: &str) -> (Vec<String>, usize) {
     (distinct, count)
 }
 
-/// A copy of the server's filter in our own memory.
+/// Copies the server's filter into this program's memory.
 fn fetch(connection: &mut Connection, key: &str) -> Result<Object, Box<dyn Error>> {
     let mut scan = |cursor: u64| -> RedisResult<(u64, Vec<u8>)> {
         let mut command = redis::cmd("BF.SCANDUMP");
@@ -92,7 +92,7 @@ fn fetch(connection: &mut Connection, key: &str) -> Result<Object, Box<dyn Error
         Value::Partial(partial) => partial,
         Value::Complete(filter) => return Ok(filter),
     };
-    // It ends: a chunk that is empty, or of another filter under this key, is refused.
+    // The loop ends, because an empty chunk, or a chunk of another filter under this key, is refused.
     loop {
         let (next, chunk) = scan(cursor)?;
         if let Some(filter) = partial.load(next, &chunk)? {
@@ -102,12 +102,12 @@ fn fetch(connection: &mut Connection, key: &str) -> Result<Object, Box<dyn Error
     }
 }
 
-/// What plain filters get in place of the time, which they do not look at.
+/// A clock for plain filters, which never read the time.
 const fn any_time() -> u64 {
     0
 }
 
-/// How many of these distinct items are not in the filter: BF.MISSING, in our own memory.
+/// Counts the distinct items that are not in the filter, like BF.MISSING, in this program's memory.
 fn missing(filter: &Object, items: &[String]) -> u64 {
     let mut missing = 0;
     let items = items.iter().map(String::as_bytes);
@@ -115,7 +115,7 @@ fn missing(filter: &Object, items: &[String]) -> u64 {
     missing
 }
 
-/// Adds to our own copy what the server would add, to the same bits.
+/// Adds items to the copy, and sets the same bits as the server would.
 fn add(filter: &mut Object, items: &[String]) -> Result<(), String> {
     let mut refusal = None;
     let items = items.iter().map(String::as_bytes);
@@ -124,7 +124,7 @@ fn add(filter: &mut Object, items: &[String]) -> Result<(), String> {
     refusal.map_or(Ok(()), |refusal| Err(format!("{refusal:?}")))
 }
 
-/// Adds to the server's filter, and returns how many items it holds then.
+/// Adds items to the server's filter, and returns its new number of items.
 fn insert(connection: &mut Connection, key: &str, items: &[String]) -> RedisResult<u64> {
     for batch in items.chunks(BATCH) {
         let mut command = redis::cmd("BF.MADD");
@@ -133,7 +133,7 @@ fn insert(connection: &mut Connection, key: &str, items: &[String]) -> RedisResu
     redis::cmd("BF.CARD").arg(key).query(connection)
 }
 
-/// Whether the list fits.
+/// Runs the program, and returns whether the list fits.
 fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     let (items, count) = addresses(&fs::read_to_string(&options.list)?);
     let connect = || redis::Client::open(options.server.as_str())?.get_connection();
@@ -142,7 +142,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
         None => fetch(&mut connect()?, &options.key)?,
     };
     if !filter.is_plain() {
-        // What it answers depends on the time, and what it counts on how often.
+        // Answers of a window depend on the time, and a counting filter counts repeated items.
         return Err("the filter has periods or counters".into());
     }
     if let Some(file) = &options.save {
@@ -158,7 +158,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
     println!("distinct                 {:>10}", items.len());
     println!("in the filter            {card:>10}");
     println!("new                      {new:>10}");
-    // Less than the sum of both, where an address is claimed by the bits of others in the list.
+    // The result is less than the sum of both if the bits of other addresses in the list claim an address.
     add(&mut filter, &items)?;
     let predicted = filter.items(any_time);
     println!("in the filter with them  {predicted:>10}");
@@ -170,7 +170,7 @@ fn run(options: &Options) -> Result<bool, Box<dyn Error>> {
         let card = insert(&mut connect()?, &options.key, &items)?;
         println!("on the server now        {card:>10}");
         if card != predicted {
-            return Err("others have written to the filter meanwhile".into());
+            return Err("others have written to the filter at the same time".into());
         }
     }
     Ok(fits)

@@ -1,4 +1,4 @@
-//! Measures the rate of false positives of full objects, beside the one that was requested.
+//! Measures the false positive rate of full objects, compared with the requested rate.
 //!
 //! ```text
 //! cargo run --release --example rates

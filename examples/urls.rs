@@ -1,13 +1,13 @@
-//! A crawler's question, "have I seen this address before?", asked of a running server.
+//! Answers a crawler's question, "have I seen this address before?", with a running server.
 //!
 //! ```text
-//! cargo run --release --example urls                # adds a million addresses, then asks
-//! cargo run --release --example urls -- ask         # only asks: after a restart, say
-//! cargo run --release --example urls -- ask 7000    # of a server on another port
+//! cargo run --release --example urls                # adds a million addresses, then looks them up
+//! cargo run --release --example urls -- ask         # only looks up, for example after a restart
+//! cargo run --release --example urls -- ask 7000    # uses a server on another port
 //! ```
 //!
-//! The addresses are made up, but as long and as alike as real ones. Each is added once, in batches
-//! of a thousand; then it looks up all of them, and a million others.
+//! The addresses are synthetic, but as long and as similar as real ones. The program adds each once, in batches of a
+//! thousand, then looks up all of them and a million others.
 
 use std::time::Instant;
 
@@ -18,14 +18,14 @@ const ADDRESSES: u64 = 1_000_000;
 const BATCH: u64 = 1000;
 const ERROR_RATE: f64 = 0.01;
 
-/// Address number `n`: a site, a path and a query.
+/// Returns address number `n`: a site, a path and a query.
 fn address(n: u64) -> String {
     let mixed = n.wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
     let (site, page) = (mixed % 50_000, mixed >> 20);
     format!("https://www.site{site}.example/articles/{page:x}?ref=feed&id={n}")
 }
 
-/// How many of these addresses the server says yes to.
+/// Sends a command for a million addresses, in batches, and counts the positive answers.
 fn batched(connection: &mut Connection, command: &str, from: u64) -> RedisResult<u64> {
     let mut yes = 0;
     for start in (0..ADDRESSES / BATCH).map(|batch| from + batch * BATCH) {

@@ -1,14 +1,14 @@
 #!/bin/sh
-# The module on ARM64, emulated by qemu: the core's tests, then the packaged module in Debian's arm64 server.
-# With filters, only the server's tests so named. On an ARM64 machine ./build.sh test does all of this, natively.
+# Tests the module on ARM64, emulated by qemu: the core's tests, then the packaged module in Debian's arm64 server.
+# With filters, only the server's tests whose names match. On an ARM64 machine, run ./build.sh test instead.
 set -eu
 cd "$(dirname "$0")/.."
 note() { echo "== $*"; }
 fail() { echo "tools/arm.sh: $*" >&2; exit 1; }
 
-[ "$(uname -m)" = x86_64 ] || fail "this emulates ARM64 on x86-64. On ARM64 itself run ./build.sh test"
+[ "$(uname -m)" = x86_64 ] || fail "this emulates ARM64 on x86-64. On ARM64 run ./build.sh test"
 
-# Prints the module for ARM64; with what that installs, the core's tests can be built as well.
+# This also installs the cross compiler, which the core's tests need.
 arm=$(tools/module.sh aarch64)
 host=$(tools/module.sh x86_64)
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
@@ -16,17 +16,17 @@ command -v qemu-aarch64-static >/dev/null || tools/packages.sh qemu-user-static
 tmp=$(mktemp -d "$target/arm.XXXXXX")
 server=""
 clean() {
-    # Asked to end, a server would save first, and stay if it could not.
+    # SIGTERM is not enough: a server saves first, and keeps running if it can't.
     [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
     rm -rf "$tmp"
 }
 trap clean EXIT
 trap 'exit 1' HUP INT TERM
 
-# Emulation takes tens of times as long where doubles are computed. Skipped are the three tests that then take
-# one to twenty minutes each: random operations by the million, of which others do fewer; a search for sizes that is
-# compared with another one, by powers of the C library; and mutated inputs by the ten thousand, of which those of
-# `mutated::` are fewer. All others take four to eight minutes.
+# Runs the core's tests. Emulated arithmetic on doubles is tens of times slower, so this skips three tests that take one
+# to twenty minutes each: millions of random operations (other tests do fewer); a search for sizes, compared with
+# another search by powers of the C library; and tens of thousands of mutated inputs (`mutated::` has fewer). All other
+# tests together take four to eight minutes.
 core_tests() {
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
@@ -36,7 +36,7 @@ core_tests() {
         --skip decode_bears_what_was_found_and_what_is_near
 }
 
-# Debian's server for arm64 with all that it needs, unpacked. Of sid, as Valkey 9.1 writes what the host's does.
+# Unpacks Debian's server for arm64 and its dependencies. It comes from sid, whose Valkey 9.1 writes the host's format.
 bring_root() {
     root=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/arm64
     [ ! -x "$root/usr/bin/valkey-server" ] || return 0
@@ -47,7 +47,7 @@ bring_root() {
     mv "$tmp/root" "$root"
 }
 
-# A server at a socket, with the folder $tmp/NAME for its data.
+# Starts a server at a socket, with its data in the folder $tmp/NAME.
 start() { # name, server, module, setting...
     socket=$tmp/$1/socket folder=$tmp/$1 program=$2 loaded=$3
     shift 3
@@ -72,7 +72,7 @@ stop() {
 
 ask() { "$servers/valkey-9.1/valkey-cli" -s "$socket" "$@"; }
 
-# Objects of every kind, those of a few items included. With a public seed equal commands make equal bits.
+# Makes objects of every kind, also with few items. With a public seed, equal commands make equal bits.
 fill() { # prefix
     ask CONFIG SET bf.bloom-use-random-seed no >/dev/null
     {
@@ -106,8 +106,8 @@ same() { # what, one, other
     echo "$1: $2"
 }
 
-# A file of the host's goes there, is added to, and comes back. Windows hold the time, so only their answers
-# are compared where both machines ran the same commands.
+# Takes a file from the host to ARM64, adds to it, and brings it back. Windows contain the time, so if both machines ran
+# the same commands, only the windows' answers are compared.
 there_and_back() {
     native=$servers/valkey-9.1/valkey-server
     start host "$native" "$host"

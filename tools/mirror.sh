@@ -1,6 +1,6 @@
 #!/bin/sh
-# Prints the Debian mirror that this machine itself takes packages from, however its apt sources are written. A
-# machine of another kind has none, and is told of one by DEBIAN_MIRROR.
+# Prints the Debian mirror that this machine uses, in whatever format its apt sources are. Other machines must set
+# DEBIAN_MIRROR.
 set -eu
 fail() { echo "tools/mirror.sh: $*" >&2; exit 1; }
 
@@ -9,7 +9,7 @@ command -v apt-get >/dev/null || fail "no apt-get here: the servers come from De
 # shellcheck disable=SC2016  # the field is apt's, not the shell's
 mirror() { apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 'Label: Debian' 2>/dev/null | head -n 1; }
 found=$(mirror)
-# An image without package lists does not know yet whose sources it has.
+# An image without package lists can't look up the origin of its sources.
 if [ -z "$found" ] && [ "$(id -u)" = 0 ]; then
     apt-get update >/dev/null 2>&1 || true
     found=$(mirror)

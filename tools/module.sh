@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the module as it is packaged, for x86_64 or aarch64, and prints its path; with the word tool, the program
-# `valkeybloom`. The same sources and compiler make the same bytes in whatever folder they are.
+# Builds the module for packages, for x86_64 or aarch64, and prints its path. With the second argument `tool`, builds
+# the program `valkeybloom` instead. The same sources and compiler make the same bytes in any folder.
 set -eu
 cd "$(dirname "$0")/.."
 fail() { echo "tools/module.sh: $*" >&2; exit 1; }
@@ -16,17 +16,17 @@ if [ "$arch" != "$(uname -m)" ]; then
     { command -v "$name-gcc" && [ -e "/usr/$name/include/stdio.h" ]; } >/dev/null ||
         tools/packages.sh "gcc-$(echo "$name" | tr _ -)" "libc6-dev-$(echo "$arch" | sed 's/aarch64/arm64/; s/x86_64/amd64/')-cross"
     ! command -v rustup >/dev/null || rustup --quiet target add "$triple" >&2
-    # Cargo takes them from variables in capitals.
+    # Cargo reads the linker of a target from a variable in capitals.
     export "CARGO_TARGET_$(echo "$triple" | tr a-z- A-Z_)_LINKER=$name-gcc"
     export "BINDGEN_EXTRA_CLANG_ARGS=--target=$triple -isystem /usr/$name/include"
 fi
 
-# Messages of panics name source files. The folders of these are what would differ.
+# Panic messages name source files. Fixed folders keep these names equal on every machine.
 tab=$(printf '\037')
 flags="--remap-path-prefix=$PWD=/valkeybloom"
 flags="$flags$tab--remap-path-prefix=$target=/target"
 flags="$flags$tab--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=/cargo"
-# The C of the program's libraries names its folders in assertions.
+# Assertions in the C code of the program's libraries name its folders.
 cflags="-ffile-prefix-map=${CARGO_HOME:-$HOME/.cargo}=/cargo"
 case ${2-} in
     tool) folder=tool built=valkeybloom what="-p valkeybloom-cli" ;;

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Tests the .deb of this machine's architecture as a user of Debian meets it: in a clean root of each release
-# named below, beside Debian's own valkey-server. As root, for the sake of chroot. A root with the server in it is
-# made once and kept in a tarball; each test unpacks its own.
+# Tests the .deb of this machine's architecture the way a user of Debian meets it: in a clean root of each release named
+# below, with Debian's own valkey-server. Needs root, for chroot. A root with the server is made once and kept in a
+# tarball; each test unpacks its own.
 set -eu
 cd "$(dirname "$0")/.."
 note() { echo "== $*"; }
 fail() { echo "tools/package-test.sh: $*" >&2; exit 1; }
 
-[ "$(id -u)" = 0 ] || fail "roots of Debian are made and entered by root alone"
+[ "$(id -u)" = 0 ] || fail "only root can make and enter roots of Debian"
 [ -n "$(command -v debootstrap)" ] || tools/packages.sh debootstrap
 [ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || tools/packages.sh debian-archive-keyring
 target=$(cd "${CARGO_TARGET_DIR:-target}" && pwd)
@@ -17,19 +17,19 @@ deb=$(find "$packages" -name "valkeybloom_*_$architecture.deb")
 [ "$(echo "$deb" | wc -w)" = 1 ] || fail "there should be one .deb for $architecture in $packages"
 roots=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/roots
 mkdir -p "$roots"
-# The server's user has to get to its folder.
+# The server's user needs access to its folder.
 tmp=$(mktemp -d /var/tmp/valkeybloom.XXXXXX)
 chmod 755 "$tmp"
 root="" server=""
 clean() {
-    # Asked to end, a server would save first, and stay if it could not.
+    # SIGTERM is not enough: a server saves first, and keeps running if it can't.
     [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
     rm -rf --one-file-system "$tmp"
 }
 trap clean EXIT
 trap 'exit 1' HUP INT TERM
 
-# Packages of sid want /proc. It is mounted for one command and for nobody else, so nothing is left to unmount.
+# Packages of sid need /proc. It is mounted in the namespace of a single command, so nothing needs unmounting.
 enter_root() {
     # shellcheck disable=SC2016  # for the shell that mounts
     LC_ALL=C DEBIAN_FRONTEND=noninteractive \
@@ -37,7 +37,7 @@ enter_root() {
 }
 in_root() { (enter_root "$@"); }
 
-# Without a policy, packages of servers start them on installation.
+# Makes a root in a tarball. Its policy-rc.d keeps packages from starting their servers on installation.
 make_root() { # tarball, suite, further suite of packages or nothing
     note "making a root of $2${3:+ with $3}"
     root=$tmp/base
@@ -47,7 +47,7 @@ make_root() { # tarball, suite, further suite of packages or nothing
     printf '#!/bin/sh\nexit 101\n' >"$root/usr/sbin/policy-rc.d"
     chmod 755 "$root/usr/sbin/policy-rc.d"
     [ -z "$3" ] || echo "deb $mirror $3 main" >"$root/etc/apt/sources.list.d/more.list"
-    # What a mirror has of sid expires where the mirror lags behind. It is signed all the same.
+    # The lists of sid on a mirror that lags behind may have expired. Their signature is still checked.
     { in_root apt-get -o Acquire::Check-Valid-Until=false update &&
         in_root apt-get install -y --no-install-recommends ${3:+-t "$3"} valkey-server valkey-tools &&
         in_root apt-get clean; } >>"$tmp/log" 2>&1 || { grep -B9 "^E:\|rror" "$tmp/log" >&2; fail "no valkey-server in $2"; }
@@ -56,8 +56,8 @@ make_root() { # tarball, suite, further suite of packages or nothing
     rm -rf --one-file-system "$root"
 }
 
-# The server as its unit would start it, but at a socket: ports belong to the machine. It is the process that was
-# started, in the end, and so the one to kill.
+# Starts the server the way its unit would, but at a socket, because ports belong to the machine. Every program on the
+# way calls exec, so $! is the server's own process id.
 start() {
     enter_root setpriv --reuid=valkey --regid=valkey --init-groups valkey-server /etc/valkey/valkey.conf \
         --port 0 --unixsocket /var/lib/valkey/socket --daemonize no --supervised no --logfile "" \
@@ -109,9 +109,9 @@ test_in() { # tarball
     configuration | cmp - "$tmp/before" || fail "the package changed something in /etc"
     in_root valkeybloom size --items 1000 --rate 0.01 >/dev/null || fail "the program does not run"
     start || fail "the server does not start beside the package: $(tail -n 20 "$root/log")"
-    ! ask MODULE LIST | grep -qx bf || fail "the module is loaded though nobody asked for it"
+    ! ask MODULE LIST | grep -qx bf || fail "the module is loaded without a loadmodule line"
     stop
-    # The line is the one that the package tells.
+    # The package prints the line to add.
     line=$(grep '^loadmodule ' "$tmp/installed") || fail "the package does not say what to add"
     grep -qxF "$line" "$root/usr/share/doc/valkeybloom/examples/valkeybloom.conf" || fail "the example has another line"
     echo "$line" >>"$root/etc/valkey/valkey.conf"

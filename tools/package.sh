@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the packages of one architecture in target/package/: a .deb, a .tar.gz of the same files, an SBOM, and
-# SHA256SUMS of all that is there. Two runs on the same commit with the same compiler give the same bytes.
+# SHA256SUMS of all files there. Two runs on the same commit with the same compiler give the same bytes.
 set -eu
 umask 022
 cd "$(dirname "$0")/.."
@@ -14,7 +14,7 @@ case $arch in
 esac
 command -v dpkg-deb >/dev/null || tools/packages.sh dpkg
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null)}"
-[ -n "$SOURCE_DATE_EPOCH" ] || fail "this is no git checkout: name the time of the release in SOURCE_DATE_EPOCH"
+[ -n "$SOURCE_DATE_EPOCH" ] || fail "this is not a git checkout: set SOURCE_DATE_EPOCH to the time of the release"
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 name=valkeybloom-$version-$arch
 module=$(tools/module.sh "$arch")
@@ -26,7 +26,8 @@ tmp=$(mktemp -d "$target/package.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# cargo-cyclonedx is built once. It writes beside the manifest that it reads, and names its folder.
+# Writes the SBOM. cargo-cyclonedx is built once. It writes into the folder of the manifest, and names that folder in
+# the SBOM, so it works on a copy and the name is replaced.
 sbom() { # file
     wanted=0.5.9
     tools=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/tools
@@ -39,7 +40,7 @@ sbom() { # file
     sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' "$tmp/crate/"*.cdx.json >"$1"
 }
 
-# What is installed beside the module and the licence: the pages, and what they lead to.
+# Copies the pages, and the files that they link to.
 documents() { # folder
     mkdir -p "$1/docs" "$1/examples"
     cp README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "$1"
@@ -47,7 +48,7 @@ documents() { # folder
     cp examples/*.rs "$1/examples"
 }
 
-# The program's man pages and completions, which it writes itself. It may be for another machine than this.
+# Makes the program's man pages and completions. The program writes them itself, so one for this machine is needed.
 pages() {
     own=$tool
     [ "$arch" = "$(uname -m)" ] || own=$(tools/module.sh "$(uname -m)" tool)
@@ -86,7 +87,7 @@ tarball() {
         gzip -9n >"$packages/$name.tar.gz"
 }
 
-# No maintainer script touches a server: whether and when a server loads the module is its operator's choice.
+# Makes the .deb. No maintainer script touches a server: its operator decides whether and when it loads the module.
 deb() {
     root=$tmp/deb
     installed=/usr/lib/valkey/modules/valkeybloom.so

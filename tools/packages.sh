@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs the Debian packages named as arguments. Where it may not, it says in one line what is missing.
+# Installs the Debian packages named as arguments. Without permission, prints in one line what is missing.
 set -eu
 
 if ! command -v apt-get >/dev/null || [ "$(id -u)" != 0 ]; then
@@ -13,7 +13,7 @@ install() {
         install -y --no-install-recommends "$@" >>"$log" 2>&1
 }
 echo "installing $*" >&2
-# A fresh machine has no package lists yet, an old one has stale ones: both are mended by an update.
+# A fresh machine has no package lists yet, and an old one has stale lists: an update fixes both.
 if ! install "$@"; then
     apt-get update >>"$log" 2>&1 || true
     install "$@" || {

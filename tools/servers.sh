@@ -1,14 +1,14 @@
 #!/bin/sh
-# Brings the servers that the tests run on into one folder, and prints that folder:
+# Installs the servers that the tests run on into one folder, and prints that folder:
 #   valkey-9.1/valkey-server            built with jemalloc from Debian's source package (sid)
 #   valkey-8.0/usr/bin/valkey-server    Debian's binary (bookworm-backports), unpacked
 #   redis-7.0/usr/bin/redis-server      Debian's binary (bookworm), unpacked
 #   trixie/valkey-server                Valkey 8.1 and
 #   trixie/redis-server                 Redis 8.0: Debian's binaries (trixie), with the libraries that they need
-# and, when asked for it by the word address,
-#   valkey-9.1-address/valkey-server    the first one, but built with AddressSanitizer, and libc's malloc
-# What is there is left alone. A server is made in a temporary folder and moved in whole, so that
-# an interrupted run leaves nothing that looks finished.
+# and, with the argument `address`,
+#   valkey-9.1-address/valkey-server    the first server, but built with AddressSanitizer and libc's malloc
+# Existing servers are left alone. A server is made in a temporary folder and then moved, so that an interrupted run
+# leaves nothing that looks finished.
 set -eu
 tools=$(cd "$(dirname "$0")" && pwd)
 mkdir -p "${SERVERS_DIR:=$HOME/.cache/valkeybloom-servers}"
@@ -19,8 +19,8 @@ tmp=
 note() { echo "tools/servers.sh: $*" >&2; }
 fail() { note "$*"; exit 1; }
 
-# apt with lists, cache and sources of its own: the machine's are not touched, and need no root. A mirror may be
-# some days behind.
+# Runs apt with its own lists, cache and sources, so that the machine's stay untouched and root is not needed. Accepts a
+# mirror that is some days behind.
 private_apt() {
     apt-get -q -o Dir::State="$tmp/state" -o Dir::State::status=/var/lib/dpkg/status \
         -o Dir::Cache="$tmp/cache" -o Dir::Etc::SourceList="$tmp/sources.list" \
@@ -34,7 +34,7 @@ apt_says() { grep '^E:' "$log" | tail -n 1; }
 open_folder() {
     [ -z "$tmp" ] || return 0
     : >"$log"
-    # What a run that was killed has left; a younger one may be at work.
+    # Removes what killed runs have left, but no younger folder, which may be in use.
     find "$servers" -maxdepth 1 -name 'tmp.*' -mtime +0 -exec rm -rf {} +
     tmp=$(mktemp -d "$servers/tmp.XXXXXX")
     trap 'rm -rf "$tmp"' EXIT
@@ -58,7 +58,7 @@ open_sources() {
 
 # Moves the finished server in, unless another run was quicker.
 move_in() { # folder, server within it
-    [ -x "$tmp/$1/$2" ] || fail "$1 has come without its $2: see $log"
+    [ -x "$tmp/$1/$2" ] || fail "$1 lacks its $2: see $log"
     [ -x "$servers/$1/$2" ] || { rm -rf "${servers:?}/$1" && mv "$tmp/$1" "$servers/$1"; }
 }
 
@@ -95,8 +95,8 @@ unpack() { # folder, server within it, packages…
     move_in "$folder" "$server"
 }
 
-# Debian's binaries of a newer release, which want a newer libc than this machine may have. Each runs by a script,
-# with the loader and the libraries of its release and none of the machine's.
+# Unpacks Debian's binaries of a newer release, which need a newer libc than this machine may have. A script runs each
+# of them with the loader and the libraries of its release only.
 unpack_with_libraries() { # suite, servers…
     suite=$1
     shift
@@ -120,8 +120,8 @@ END
     move_in "$suite" "$1"
 }
 
-# Installs the shared libraries that unpacked servers name and this machine lacks. Debian calls the
-# package of libfoo.so.1 libfoo1; libcrypto lives in libssl's.
+# Installs the shared libraries that unpacked servers need and this machine lacks. Debian's package of libfoo.so.1 is
+# libfoo1; libcrypto is in libssl's.
 bring_libraries() { # servers…
     libraries=$(for server; do ldd "$server" | awk '/not found/ { print $1 }'; done |
         sed 's/libcrypto/libssl/; s/\.so\.//' | sort -u)

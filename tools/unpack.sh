@@ -1,7 +1,7 @@
 #!/bin/sh
-# Unpacks Debian packages, with all that they need, into a new folder. What is in it runs on any Linux of that
-# architecture, with the libraries there. apt gets lists, cache and sources of its own: the machine's are not touched,
-# and need no root. A mirror may be some days behind.
+# Unpacks Debian packages and their dependencies into a new folder. Its programs run on any Linux of that architecture,
+# with the libraries in the folder. apt uses its own lists, cache and sources, so that the machine's stay untouched and
+# root is not needed. A mirror may be some days behind.
 set -eu
 tools=$(cd "$(dirname "$0")" && pwd)
 fail() { echo "tools/unpack.sh: $*" >&2; exit 1; }
@@ -28,7 +28,7 @@ apt() {
 }
 apt update
 apt install -y --no-install-recommends --download-only "$@"
-# The link is base-files', of which no package says that it needs it.
+# The link comes from base-files, which no package depends on, so it is made here.
 mkdir -p "$folder/usr/lib"
 ln -s usr/lib "$folder/lib"
 for deb in "$tmp/archives"/*.deb; do dpkg -x "$deb" "$folder"; done

@@ -1,21 +1,21 @@
-//! Charts as SVG, on a white ground of their own, so that they can be read on a dark page.
+//! Charts as SVG, with a white background, so that they are readable on a dark page.
 
 use std::fmt::Write as _;
 
-/// Colours that people who see few of them can tell apart (Okabe and Ito 2008).
+/// Colours that colour-blind readers can distinguish (Okabe and Ito 2008).
 pub const COLOURS: [&str; 3] = ["#0072b2", "#d55e00", "#009e73"];
 const GRID: &str = "#d9d9d9";
 const TEXT: &str = "#222222";
 const ROW: f64 = 22.0;
 
-/// A scale of an axis, in pixels.
+/// An axis, which maps values to pixels.
 pub struct Axis {
-    /// The values at the two ends.
+    /// The values at both ends.
     pub ends: (f64, f64),
     pub logarithmic: bool,
-    /// Where the ends are.
+    /// The positions of both ends.
     pub pixels: (f64, f64),
-    /// Values with a line, and what is written there.
+    /// Values that have a line, with their labels.
     pub ticks: Vec<(f64, String)>,
 }
 
@@ -32,7 +32,7 @@ impl Axis {
     }
 }
 
-/// A picture in the making.
+/// A picture under construction.
 pub struct Svg {
     elements: String,
     width: f64,
@@ -66,7 +66,7 @@ impl Svg {
         ));
     }
 
-    /// A mark whose shape tells its series.
+    /// Draws a mark whose shape identifies its series.
     pub fn mark(&mut self, x: f64, y: f64, series: usize, colour: &str) {
         self.add(&match series {
             0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{colour}\"/>"),
@@ -82,7 +82,7 @@ impl Svg {
         });
     }
 
-    /// Marks side by side, each with the name of its series.
+    /// Draws the marks of all series side by side, each with the name of its series.
     fn legend(&mut self, x: f64, y: f64, series: &[(usize, &str, &str)]) {
         let mut x = x;
         for (mark, name, colour) in series {
@@ -108,14 +108,14 @@ impl Svg {
     }
 }
 
-/// A curve: its name, and its points. Its name stands behind the last one, moved down by some pixels.
+/// A curve. Its name follows its last point, `name_at` pixels lower.
 pub struct Curve {
     pub name: String,
     pub points: Vec<(f64, f64)>,
     pub name_at: f64,
 }
 
-/// Curves over two axes, and single marks, each with its name in a legend.
+/// Draws curves over two axes, and single marks, whose names are in a legend.
 pub fn curves(
     title: &str,
     x: &Axis,
@@ -160,15 +160,15 @@ pub fn curves(
     svg.end()
 }
 
-/// A row of a [`dots`]: its name, a value of each series, and a goal.
+/// A row of [`dots`]: its name, a value for each series, and a goal.
 pub struct Row {
     pub name: String,
     pub values: Vec<Option<f64>>,
     pub goal: Option<f64>,
 }
 
-/// A row for each case, with a mark for each series on one logarithmic axis, behind names so wide. 1 is drawn as a
-/// line, a goal as a stroke.
+/// Draws a row for each case, with a mark for each series on a common logarithmic axis, to the right of names that are
+/// `names` pixels wide. 1 is a line, and a goal is a stroke.
 pub fn dots(
     title: &str,
     names: f64,
@@ -216,7 +216,7 @@ pub fn dots(
             let style = format!("stroke=\"{TEXT}\" stroke-width=\"2\"");
             svg.line((at, y - 9.0), (at, y + 9.0), &style);
         }
-        // The first series lies on top.
+        // The first series is drawn last, on top.
         for (series, value) in row.values.iter().enumerate().rev() {
             if let Some(value) = value {
                 svg.mark(x.at(*value), y, series, COLOURS[series]);

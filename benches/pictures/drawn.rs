@@ -1,4 +1,4 @@
-//! What the pictures show.
+//! The contents of the pictures.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use valkeybloom_sketches::bloom::{Cells, Geometry};
 
 use super::chart::{Axis, Curve, Row, curves, dots};
 
-/// All pictures by the names of their files.
+/// Returns all pictures, with the names of their files.
 pub fn all(root: &Path) -> Vec<(&'static str, String)> {
     let page = |name: &str| {
         let path = root.join("docs").join(name);
@@ -24,14 +24,14 @@ pub fn all(root: &Path) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Bits that a filter takes, its header included.
+/// Returns the bits of a filter, including its header.
 #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵³")]
 fn bits(capacity: u64, rate: f64) -> f64 {
     let rate = Fraction::new(rate).expect("a rate");
     8.0 * Geometry::for_rate(capacity, rate, Cells::Bits).blob_bytes() as f64
 }
 
-/// The filters of a stack, until they take so many items: how many items they take together, and in how many bits.
+/// Returns the filters of a stack that holds `items` items: for each filter, the items and bits of the stack up to it.
 fn stack(first: u64, expansion: u64, rate: f64, items: u64) -> Vec<(u64, f64)> {
     let mut filters: Vec<(u64, f64)> = Vec::new();
     let (mut newest, mut index) = (first, 1.0);
@@ -107,7 +107,7 @@ fn growth(page: &str) -> String {
         let mut from = 500.0;
         for (items, bits) in stack(1000, expansion, 0.01, last) {
             let to = items.min(last) as f64;
-            // Within a filter, bits an item fall as 1 over the items.
+            // While a filter fills, the bits per item fall in proportion to 1 / items.
             let steps = (0..=12).map(|step| from * (to / from).powf(f64::from(step) / 12.0));
             points.extend(steps.map(|items| (items, bits / items)));
             from = to;
@@ -161,7 +161,7 @@ fn growth(page: &str) -> String {
     )
 }
 
-/// The cells of the rows below a line of a page that begins so.
+/// Returns the cells of the rows below the line of a page that begins with `head`.
 fn table<'p>(page: &'p str, head: &str) -> Vec<Vec<&'p str>> {
     let lines = page.lines().skip_while(|line| !line.starts_with(head));
     let rows = lines.take_while(|line| line.starts_with('|')).skip(2);
@@ -169,7 +169,7 @@ fn table<'p>(page: &'p str, head: &str) -> Vec<Vec<&'p str>> {
         .collect()
 }
 
-/// The number that a cell begins with, if it does.
+/// Returns the number at the start of a cell, if any.
 fn number(cell: &str) -> Option<f64> {
     let digits = cell.trim_start_matches(['≤', '≥', ' ']).replace(',', "");
     let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.');

@@ -1,6 +1,6 @@
-//! The pictures of docs/: sizes by the core's own arithmetic, everything else from the tables of the pages.
+//! Draws the pictures of docs/. Sizes come from the core's arithmetic, everything else from the tables of the pages.
 //!
-//! `./build.sh bench pictures` draws all of them. A test draws them, too, and compares.
+//! `./build.sh bench pictures` draws them all. A test draws them again and compares.
 
 mod chart;
 mod drawn;

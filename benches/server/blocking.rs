@@ -1,7 +1,7 @@
-//! How long large objects keep the server from everything else.
+//! Measures how long large objects block the server.
 //!
-//! A client pings without pause while another one does things to objects of 62 MB. The longest waits are
-//! shown beside the time that the command itself took of the main thread.
+//! One client pings without pause while another one operates on objects of 62 MB. The table shows the longest waits,
+//! and the time that the command itself took on the main thread.
 
 use std::fmt::Write as _;
 use std::hint::black_box;
@@ -18,14 +18,14 @@ use crate::{Goal, Line, fill_random, median, pin_to, run, server};
 const CAPACITY: u64 = 45_000_000;
 const TIMES: usize = 10;
 
-/// Something that is done to a copy of an object.
+/// An operation on a copy of an object.
 struct Act {
     name: &'static str,
-    /// Lines before it; the pings do not count yet.
+    /// The commands that prepare it, during which pings do not count.
     before: &'static [&'static str],
-    /// Lines that it consists of.
+    /// The commands that it consists of.
     lines: &'static [&'static str],
-    /// When it is over.
+    /// Whether it has finished.
     over: fn(&Server) -> bool,
     after: &'static [&'static str],
 }
@@ -89,7 +89,7 @@ const ACTS: &[Act] = &[
             "EXPIRE copy 100000",
             "CONFIG SET maxmemory-policy volatile-ttl",
         ],
-        // Two copies do not fit, one does.
+        // One copy fits into this memory, two do not.
         lines: &[
             "CONFIG SET maxmemory 100mb",
             "SET another key",
@@ -144,12 +144,12 @@ fn only_one_is_left(server: &Server) -> bool {
     run(&mut server.client(), "DBSIZE").as_int() == 1
 }
 
-/// What an act did to the server.
+/// The measured effect of an operation on the server.
 struct Blocked {
     name: &'static str,
-    /// What its first command took of the main thread: the median.
+    /// The median time of its first command on the main thread.
     command_ms: f64,
-    /// What pings of another client took, in order.
+    /// The times of another client's pings, in ascending order.
     pings_ms: Vec<f64>,
 }
 
@@ -159,7 +159,7 @@ impl Blocked {
     }
 }
 
-/// The lines with a goal, and a table of all.
+/// Returns the lines with a goal, and a table of all operations.
 pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> (Vec<Line>, String) {
     let (mut lines, mut table) = (Vec::new(), String::new());
     let chosen = |act: &&Act| wanted(act.name) || wanted("blocking");
@@ -167,7 +167,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> (Vec<Line>, String) {
         return (lines, table);
     }
     let server = server();
-    // What works in the background would otherwise have to share the processor of the main thread.
+    // With one processor, background threads would have to share that of the main thread.
     pin_to(server.pid(), "0,1");
     let bytes = fill_random(&mut server.client(), "full", CAPACITY);
     table += "| an object of 62 MB | command on the main thread | another client's PING, p99.9 | longest |\n";
@@ -205,7 +205,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> (Vec<Line>, String) {
 
 const MERGE: &str = "BF.MERGE of two filters of 16 MB";
 
-/// The union of two filters beside a copy of as many bytes.
+/// Compares the union of two filters with a copy of the same number of bytes.
 pub(crate) fn merge(wanted: &dyn Fn(&str) -> bool) -> Option<Line> {
     if !wanted(MERGE) {
         return None;
@@ -235,7 +235,7 @@ pub(crate) fn merge(wanted: &dyn Fn(&str) -> bool) -> Option<Line> {
     })
 }
 
-/// Does something a number of times while another client pings.
+/// Repeats an operation while another client pings.
 fn blocked(server: &Server, act: &Act) -> Blocked {
     let mut client = server.client();
     let mut other = server.client();
@@ -281,7 +281,7 @@ fn blocked(server: &Server, act: &Act) -> Blocked {
     })
 }
 
-/// What the calls of a line's command took of the main thread since the statistics were reset.
+/// Returns the milliseconds that a command took on the main thread since the statistics were reset.
 pub(crate) fn command_ms(server: &Server, line: &str) -> f64 {
     let line = line.to_lowercase().replace("config set", "config|set");
     let name = line.split(' ').next().expect("a name");
@@ -294,10 +294,10 @@ pub(crate) fn command_ms(server: &Server, line: &str) -> f64 {
         / 1e3
 }
 
-/// The time that it takes to copy so many bytes into memory that has not been touched before.
+/// Returns the milliseconds that it takes to copy `bytes` bytes into fresh memory.
 fn memcpy_ms(bytes: usize) -> f64 {
     let from = vec![0x5a_u8; bytes];
-    // Kept until all are made: the allocator would give out again what was freed.
+    // All copies are kept, because the allocator would reuse freed memory.
     let mut copies = Vec::new();
     let mut time = || {
         let start = Instant::now();

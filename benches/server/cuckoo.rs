@@ -1,4 +1,4 @@
-//! What cuckoo filters take and claim, beside filters with counters of the same rate.
+//! Compares the memory of cuckoo filters with that of counting filters of the same error rate.
 
 use crate::harness::{Client, Reply};
 use crate::{Goal, Line, run, server};

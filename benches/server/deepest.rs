@@ -1,4 +1,4 @@
-//! How long each command takes on the worst objects that are accepted: the same rows as `tests/server/blocking.rs`.
+//! Measures how long each command takes on the worst accepted objects, with the rows of `tests/server/blocking.rs`.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::{median, run, server};
 
 const TIMES: usize = 5;
 
-/// A table of commands: what each takes on the object that is worst for it, and what it may take.
+/// Returns a table of commands: the time of each on its worst object, and the time that the rule allows.
 pub(crate) fn table() -> String {
     let mut rows: Vec<Option<(f64, f64, &str)>> = CALLS.iter().map(|_| None).collect();
     let server = server();
@@ -48,7 +48,8 @@ pub(crate) fn table() -> String {
     table
 }
 
-/// 10 ms, 25 µs an item, and 2 ns a byte for commands that pass over the object.
+/// Returns the time that the rule allows: 10 ms, 25 µs per item, and 2 ns per byte for commands that pass over the
+/// object.
 #[allow(clippy::cast_precision_loss, reason = "few items")]
 fn allowed_ms(call: &Call, bytes: f64) -> f64 {
     let items = if call.line.contains('*') {
@@ -73,7 +74,7 @@ fn allowed_ms(call: &Call, bytes: f64) -> f64 {
     10.0 + 0.025 * items + 2e-6 * touched
 }
 
-/// The milliseconds of one call; `None` where the object can't be given to it.
+/// Returns the milliseconds of one call, or `None` if the call does not apply to the object.
 fn time(server: &crate::Server, client: &mut Client, call: &Call, object: &Worst) -> Option<f64> {
     let words = prepare(client, call, object)?;
     run(client, "CONFIG RESETSTAT");

@@ -1,6 +1,5 @@
-//! The module's own instructions for a command, counted by callgrind: what of its cost is ours, whatever the
-//! server takes. They hardly change from run to run. Valgrind has no AVX-512, so it is words of four, or one,
-//! whose instructions are counted.
+//! Counts the module's own instructions for a command with callgrind: the cost of a command without the server's share.
+//! The counts hardly change from run to run. Valgrind has no AVX-512, so words of four, or one, are counted.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -14,7 +13,7 @@ struct Row {
     name: &'static str,
     command: &'static str,
     items: u64,
-    /// Whether each command has other items, which nobody knows yet.
+    /// Whether every command has new items, which are not in the filter.
     new: bool,
     goal: f64,
 }
@@ -97,7 +96,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     run(&mut client, "BF.RESERVE new 0.01 4000000");
     let mut next = 0;
     let lines = rows.into_iter().map(|row| {
-        // Once before, so that what is done once is not counted.
+        // The first command is not counted, because it includes one-time work.
         send(&mut client, row, &mut next);
         control(&server, &["--zero"]);
         control(&server, &["--instr=on"]);
@@ -118,7 +117,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     });
     let lines = lines.collect();
     drop(server);
-    // What is left there is in nobody's way.
+    // A folder that can't be removed does no harm.
     let _ = fs::remove_dir_all(&folder);
     lines
 }
@@ -146,7 +145,7 @@ fn control(server: &Server, words: &[&str]) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Instructions of the module in the last dump, without those of what it calls.
+/// Returns the module's instructions in the last dump, without those of the functions that it calls.
 fn counted(folder: &std::path::Path) -> u64 {
     let dumps = fs::read_dir(folder).expect("the folder");
     let number = |path: &std::path::Path| {
@@ -164,7 +163,7 @@ fn counted(folder: &std::path::Path) -> u64 {
         } else if line.starts_with("calls=") {
             of_call = true;
         } else if line.starts_with(|first: char| first.is_ascii_digit() || "+-*".contains(first)) {
-            // The line after a call is what that took.
+            // The line after a call has the cost of that call.
             if is_ours && !of_call {
                 let cost = line
                     .rsplit_once(' ')

@@ -1,7 +1,7 @@
-//! Rows under load: valkey-benchmark sends, and the processor time that the server reports, user and
-//! system together, is divided by the number of commands.
+//! Measures commands under load. valkey-benchmark sends them, and the processor time that the server reports, user and
+//! system, is divided by their number.
 //!
-//! The rows run one after the other in rounds, so that a machine that grows slower does so for all.
+//! Every round runs all rows, so that a machine that gets slower does so for all of them.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,18 +16,18 @@ const ROUNDS: usize = 5;
 /// One command under load.
 struct Row {
     name: &'static str,
-    /// Its words; `item` in the last becomes a random number of twelve digits.
+    /// The command; the word `item` becomes a random number of twelve digits.
     command: &'static str,
-    /// How often the last word is repeated.
+    /// The number of items: the last word is repeated.
     items: usize,
     pipeline: usize,
     requests: u64,
-    /// The random numbers are below this.
+    /// The exclusive upper bound of the random numbers.
     range: u64,
-    /// Lines that a round begins with.
+    /// The commands at the start of a round.
     before: &'static [&'static str],
-    /// The rows that it is compared with, and the largest ratio to each that is a success. There is none where most
-    /// of both is the server's own work: there it is the module's instructions that have a goal.
+    /// The rows that it is compared with, and the largest acceptable ratio to each. There is no goal if the server does
+    /// most of the work in both rows: then the module's instructions have one.
     goals: &'static [(&'static str, Option<f64>)],
 }
 
@@ -42,7 +42,7 @@ const ROW: Row = Row {
     goals: &[],
 };
 
-/// So many numbers that hardly one comes twice.
+/// A range of numbers so large that they hardly ever repeat.
 const NEW: u64 = 2_000_000_000;
 
 const ROWS: &[Row] = &[
@@ -126,7 +126,7 @@ const ROWS: &[Row] = &[
         ],
         ..ROW
     },
-    // What the server takes for the arguments and the reply.
+    // Measures the server's time for the arguments and the reply.
     Row {
         name: "BF.MEXISTS 100, no key",
         command: "BF.MEXISTS missing item",
@@ -256,7 +256,7 @@ const ROWS: &[Row] = &[
         range: 300_000,
         ..ROW
     },
-    // The bits of a filter for four times as many items are as many bytes.
+    // A plain filter for four times as many items has the same number of bytes.
     Row {
         name: "BF.EXISTS hit, 1M counted",
         command: "BF.EXISTS counted item",
@@ -371,7 +371,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// What one round measured of a row.
+/// The figures of a row in one round.
 struct Figures {
     cpu_ns: f64,
     per_second: f64,
@@ -424,7 +424,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     lines
 }
 
-/// Makes the keys that the rows ask.
+/// Makes the keys that the rows query.
 fn prepare(client: &mut Client, rows: &[&Row]) {
     let wanted = |key: &str| {
         let is_key = |line: &str| line.split(' ').nth(1) == Some(key);
@@ -469,8 +469,8 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
     }
 }
 
-/// Makes an object of 24 periods of a million items each, 300,000 in the newest. Items with a time to live go
-/// into the period that passes at its end.
+/// Makes an object of 24 periods of a million items each, with 300,000 in the newest. An item with a time to live goes
+/// into the period that expires when that time is over.
 fn window(client: &mut Client) {
     const HOUR_MS: u64 = 3_600_000;
     let line = format!("BF.RESERVE window 0.01 1000000 WINDOW {HOUR_MS} PERIODS 24");
@@ -500,7 +500,7 @@ fn fill_with(client: &mut Client, words: &str, numbers: std::ops::Range<u64>) {
     }
 }
 
-/// Adds items until an object has so many filters, the newest of them half full.
+/// Adds items until an object has `filters` filters, and the newest is half full.
 fn stack(client: &mut Client, key: &str, filters: i64) {
     let items = |client: &mut Client| run(client, &format!("BF.CARD {key}")).as_int();
     let mut next = 0;
@@ -540,7 +540,7 @@ fn measure(server: &Server, row: &Row) -> Figures {
         .unwrap_or_else(|e| panic!("{}: {e}", generator.display()));
     let spent = cpu_seconds(server) - before;
     let text = String::from_utf8_lossy(&output.stdout);
-    // The fields are quoted; the command's name stands in the first, requests a second in the next.
+    // The fields are quoted: first the command's name, then the requests per second.
     let fields = text
         .lines()
         .last()
@@ -560,7 +560,7 @@ fn measure(server: &Server, row: &Row) -> Figures {
     }
 }
 
-/// User and system time of the server's process so far.
+/// Returns the user and system time of the server's process so far.
 pub(crate) fn cpu_seconds(server: &Server) -> f64 {
     let info = server.info("cpu");
     let field = |name: &str| info[name].parse::<f64>().expect("seconds");

@@ -1,8 +1,8 @@
-//! What commands cost on a real server, beside the server's own: the tables of docs/speed.md.
+//! Measures what commands cost on a real server, compared with the server's own: the tables of docs/speed.md.
 //!
-//! `./build.sh bench` runs all, `./build.sh bench MEXISTS RDB` the rows whose name holds one of the
-//! words, with those that they are held against. The server runs on the first processor, everything
-//! else on the second; but for `sharded`, which is a table of its own.
+//! `./build.sh bench` runs all rows. `./build.sh bench MEXISTS RDB` runs the rows whose names contain one of these
+//! words, and the rows that they are compared with. The server runs on the first processor, and everything else on the
+//! second, except for `sharded`, which has its own table.
 
 #[allow(dead_code, unused_imports, reason = "the tests need more of it")]
 #[path = "../../tests/harness/mod.rs"]
@@ -22,21 +22,21 @@ use std::{env, fs};
 
 use harness::{Client, Server};
 
-/// A figure beside the one that it is held against.
+/// A figure, and the figure that it is compared with.
 struct Line {
-    /// What was measured.
+    /// The name of the measured case.
     case: String,
     /// The figure, with its unit.
     measured: String,
-    /// What it is compared with, with its unit.
+    /// The figure that it is compared with, with its unit.
     compared_with: String,
-    /// The figure over the other one.
+    /// The first figure divided by the second.
     ratio: f64,
     /// The ratio to reach.
     goal: Goal,
 }
 
-/// What a ratio should be.
+/// The bound that a ratio should keep.
 #[derive(Clone, Copy)]
 enum Goal {
     AtMost(f64),
@@ -77,7 +77,7 @@ fn pin_to(process: u32, processors: &str) {
     );
 }
 
-/// A server on a processor of its own.
+/// Starts a server on its own processor.
 fn server() -> Server {
     let server = Server::builder()
         .config("bf.bloom-info-alias", "no")
@@ -87,7 +87,7 @@ fn server() -> Server {
     server
 }
 
-/// Calls a command, written as one line, that has to succeed.
+/// Runs a command, written as one line, and panics if it fails.
 #[track_caller]
 fn run(client: &mut Client, line: &str) -> harness::Reply {
     let reply = client.cmd(line);
@@ -95,7 +95,7 @@ fn run(client: &mut Client, line: &str) -> harness::Reply {
     reply
 }
 
-/// So many bytes that do not compress, like those of a filter in use.
+/// Returns `count` bytes that do not compress, like those of a filter in use.
 fn random(count: usize) -> Vec<u8> {
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let words = std::iter::repeat_with(|| {
@@ -107,7 +107,7 @@ fn random(count: usize) -> Vec<u8> {
     words.flatten().take(count).collect()
 }
 
-/// Makes an object of one filter whose bits are random, and tells how many bytes of them there are.
+/// Makes an object of one filter with random bits, and returns the number of their bytes.
 fn fill_random(client: &mut Client, key: &str, capacity: u64) -> usize {
     run(client, &format!("BF.RESERVE shape 0.01 {capacity}"));
     let mut cursor = "0".to_owned();
@@ -121,7 +121,7 @@ fn fill_random(client: &mut Client, key: &str, capacity: u64) -> usize {
         if next == 0 {
             break;
         }
-        // The first is the header.
+        // The first chunk is the header.
         if cursor != "0" {
             chunk = random(chunk.len());
             bytes += chunk.len();
@@ -135,7 +135,7 @@ fn fill_random(client: &mut Client, key: &str, capacity: u64) -> usize {
     bytes
 }
 
-/// The one in the middle, or the upper of the two.
+/// Returns the median: with an even number of figures, the upper one of the middle two.
 fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
@@ -160,7 +160,7 @@ fn main() {
     lines.extend(instructions::lines(&wanted));
     let sharded_table = sharded::table(&wanted);
     let any = !lines.is_empty() || !blocking_table.is_empty() || !sharded_table.is_empty();
-    assert!(any, "no row is named like {words:?}");
+    assert!(any, "no row matches {words:?}");
 
     let mut table =
         "| case | measured | compared with | ratio | goal |\n|---|---|---|---|---|\n".to_owned();

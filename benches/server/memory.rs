@@ -1,4 +1,4 @@
-//! What objects take.
+//! Measures the memory of objects.
 
 use crate::{Goal, Line, run, server};
 
@@ -22,7 +22,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         let size = run(&mut client, "BF.INFO grown SIZE").as_array()[0].as_int();
         let filters = run(&mut client, "BF.INFO grown FILTERS").as_array()[0].as_int();
         let items = run(&mut client, "BF.CARD grown").as_int();
-        // What filters of these capacities need at the least, at the rates 0.01 / ((i + 1)(i + 2)).
+        // The minimum for filters of these capacities, at the rates 0.01 / ((i + 1)(i + 2)).
         let need: f64 = (0..i32::try_from(filters).expect("few filters"))
             .map(|i| {
                 let rate = 0.01 / (f64::from(i + 1) * f64::from(i + 2));
@@ -48,7 +48,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
             .strip_prefix("bytes:")
             .and_then(|rest| rest.split(' ').next());
         let bitmap: i64 = bitmap.and_then(|b| b.parse().ok()).expect("a number");
-        // The blob is a header of 45 bytes and the bitmap.
+        // The blob consists of a header of 45 bytes and the bitmap.
         let beside = i32::try_from(size - 45 - bitmap).expect("little");
         lines.push(Line {
             case: small.to_owned(),

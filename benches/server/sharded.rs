@@ -1,5 +1,5 @@
-//! A filter spread over a cluster of three, beside one key on one node, asked for the same items by
-//! the same client. Servers and client share all processors.
+//! Compares a filter over a cluster of three nodes with one key on one node. The same client looks up the same items.
+//! Servers and client share all processors.
 
 use std::env;
 use std::fmt::Write as _;
@@ -17,7 +17,7 @@ use crate::harness::cluster::nodes;
 use crate::load::cpu_seconds;
 use crate::{pin_to, run};
 
-/// Of a batch, of which each task has one on its way.
+/// The items of a batch. Each task has one batch in flight.
 const BATCH: u64 = 60_000;
 const TASKS: u64 = 2;
 
@@ -42,14 +42,14 @@ pub(crate) fn table(wanted: &dyn Fn(&str) -> bool) -> String {
                 "CONFIG SET bf.bloom-filter-max-memory-usage 1gb bf.bloom-info-alias no",
             );
         }
-        let asked = Runtime::new()
+        let figures = Runtime::new()
             .expect("a runtime")
-            .block_on(ask(&servers, shards, items));
-        let Asked {
+            .block_on(measure(&servers, shards, items));
+        let Figures {
             wrong,
             seconds,
             cpu,
-        } = asked;
+        } = figures;
         #[allow(clippy::cast_precision_loss, reason = "counts below 2^53")]
         let (rate, per_second, ns) = (
             wrong as f64 / (items / 2) as f64 * 100.0,
@@ -66,16 +66,16 @@ pub(crate) fn table(wanted: &dyn Fn(&str) -> bool) -> String {
     table
 }
 
-struct Asked {
-    /// False positives.
+struct Figures {
+    /// The number of false positives.
     wrong: u64,
     seconds: f64,
-    /// Seconds of the servers' processors.
+    /// The servers' processor time in seconds.
     cpu: f64,
 }
 
-/// Fills a filter with so many items, and asks it for as many, of which it has one half.
-async fn ask(servers: &[Server], shards: u32, items: u64) -> Asked {
+/// Fills a filter with `items` items, and looks up the same number, half of them in the filter.
+async fn measure(servers: &[Server], shards: u32, items: u64) -> Figures {
     let addresses = servers
         .iter()
         .map(|server| format!("redis://127.0.0.1:{}/", server.port()));
@@ -93,18 +93,22 @@ async fn ask(servers: &[Server], shards: u32, items: u64) -> Asked {
     let before: f64 = servers.iter().map(cpu_seconds).sum();
     let start = Instant::now();
     let found = in_batches(&filter, items / 2..items, false).await;
-    assert_eq!(found, items - items / 2, "all that was added is found");
+    assert_eq!(
+        found,
+        items - items / 2,
+        "every item that was added is found"
+    );
     let wrong = in_batches(&filter, items..items + items / 2, false).await;
     let seconds = start.elapsed().as_secs_f64();
     let cpu = servers.iter().map(cpu_seconds).sum::<f64>() - before;
-    Asked {
+    Figures {
         wrong,
         seconds,
         cpu,
     }
 }
 
-/// Adds or asks for the items of these numbers, and counts the answers that are yes.
+/// Adds or looks up the items of these numbers, and counts the positive answers.
 async fn in_batches(filter: &ShardedFilter, numbers: std::ops::Range<u64>, add: bool) -> u64 {
     let tasks = (0..TASKS).map(|task| {
         let (filter, numbers) = (filter.clone(), numbers.clone());

@@ -1,4 +1,4 @@
-//! Saving and loading a gibibyte of filters, beside the same bytes as strings.
+//! Measures saving and loading of a gibibyte of filters, compared with the same number of bytes in strings.
 
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         let set: [&[u8]; 3] = [b"SET", key.as_bytes(), &text];
         assert!(!strings.client().call(&set).is_error());
     }
-    // Seconds to save and to load; in turn, so that a machine that grows slower does so for both.
+    // Seconds to save and to load. The servers take turns, so that a machine that gets slower does so for both.
     let (mut ours, mut native) = ([vec![], vec![]], [vec![], vec![]]);
     for round in 0..=ROUNDS {
         for (server, seconds_of) in [(&filters, &mut ours), (&strings, &mut native)] {
@@ -33,7 +33,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
                 seconds(server, "SAVE"),
                 seconds(server, "DEBUG RELOAD NOSAVE"),
             );
-            // The first touches memory that the machine has not had in use before.
+            // The first round does not count, because it touches memory that was not in use before.
             if round > 0 {
                 seconds_of[0].push(save);
                 seconds_of[1].push(load);

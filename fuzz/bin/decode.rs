@@ -14,8 +14,9 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| decode::run(bytes));
 
-/// The bytes that are allocated, and the most that they have been.
+/// The bytes that are allocated now.
 static NOW: AtomicUsize = AtomicUsize::new(0);
+/// The largest value of [`NOW`] so far.
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
 struct Counting;
@@ -28,7 +29,7 @@ fn taken(bytes: usize) {
     MOST.fetch_max(now, Relaxed);
 }
 
-// SAFETY: every call is handed on as it came.
+// SAFETY: every call is passed on unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         taken(layout.size());
@@ -49,19 +50,22 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Makes something, and tells how many bytes it keeps.
+/// Makes a value, and returns it with the number of bytes that it keeps allocated.
 fn measured<T>(make: impl FnOnce() -> T) -> (T, Option<usize>) {
     let before = NOW.load(Relaxed);
     let thing = make();
     (thing, Some(NOW.load(Relaxed) - before))
 }
 
-/// Decodes something, and sees that it took no more memory than `most` bytes on the way.
+/// Decodes a value, and asserts that this never took more than `most` bytes of memory.
 fn bounded<T>(most: usize, decode: impl FnOnce() -> T) -> T {
     let before = NOW.load(Relaxed);
     MOST.store(before, Relaxed);
     let decoded = decode();
     let took = MOST.load(Relaxed) - before;
-    assert!(took <= most, "{took} bytes were taken, of {most}");
+    assert!(
+        took <= most,
+        "took {took} bytes, at most {most} are allowed"
+    );
     decoded
 }

@@ -1,5 +1,5 @@
-//! The words of a command. What is read is in range, does not depend on how its words are cased, and
-//! is read again when it is written out.
+//! Parses the words of a command. The result is in range, does not depend on the case of the words, and parses to the
+//! same value when it is written out again.
 
 use valkeybloom_protocol::bloom::{Defaults, Delete, InfoField, Insert, Maker, Reserve};
 use valkeybloom_protocol::cuckoo as cuckoo_words;
@@ -10,8 +10,8 @@ use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, 
 use valkeybloom_sketches::cuckoo;
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
-/// What stands between two words: the unit separator, which is rarely part of one.
-const BETWEEN: u8 = 0x1f;
+/// Separates words. The unit separator is rarely part of a word.
+const SEPARATOR: u8 = 0x1f;
 
 /// Tries an input: its first byte chooses the defaults, the rest are words.
 pub fn run(bytes: &[u8]) {
@@ -24,13 +24,13 @@ pub fn run(bytes: &[u8]) {
         tightening: Tightening::HALF,
         growth: Growth::from_expansion((choice % 2).into()),
     };
-    let words: Vec<&[u8]> = rest.split(|byte| *byte == BETWEEN).collect();
-    // Without a separator there are no words to come to, so that none at all is tried too.
+    let words: Vec<&[u8]> = rest.split(|byte| *byte == SEPARATOR).collect();
+    // An empty rest means an empty list of words, so that this case is tried, too.
     let words = &words[usize::from(rest.is_empty())..];
     let cased: Vec<Vec<u8>> = words.iter().map(|word| swapped(word)).collect();
     let cased: Vec<&[u8]> = cased.iter().map(Vec::as_slice).collect();
 
-    of_a_peer(words, &cased, params);
+    check_peers(words, &cased, params);
     let defaults = Defaults {
         params,
         maker: Maker::Own,
@@ -47,7 +47,7 @@ pub fn run(bytes: &[u8]) {
             rate(params.error_rate.get()),
             count(params.capacity),
         ];
-        // What is said in seconds may be more milliseconds than can be said.
+        // A time in seconds may be more milliseconds than `PX` accepts.
         match reserve.ttl_ms {
             Some(ms) if ms % 1000 == 0 => option(&mut line, "EX", Some(ms / 1000)),
             ms => option(&mut line, "PX", ms),
@@ -56,13 +56,13 @@ pub fn run(bytes: &[u8]) {
             line.push(b"NX".to_vec());
         }
         assert!(reserve.ttl_ms.is_none_or(|ms| ms > 0));
-        read_again(line, &shape, reserve, parse);
+        assert_parses_back(line, &shape, reserve, parse);
     }
     for origin in [Origin::Client, Origin::Elsewhere] {
-        insert(words, &cased, defaults, origin);
-        of_cuckoo_filters(words, &cased, origin);
+        check_insert(words, &cased, defaults, origin);
+        check_cuckoo(words, &cased, origin);
     }
-    delete(words, &cased);
+    check_delete(words, &cased);
     let field = InfoField::parse(words);
     assert_eq!(InfoField::parse(&cased[..]), field);
     for word in words {
@@ -72,7 +72,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// The object to create, which is of this module's own kind.
+/// Returns the shape to create, which must be of this module's own kind.
 fn own(create: Result<New, Error>) -> Shape {
     match create {
         Ok(New::Own(shape)) => shape,
@@ -80,8 +80,8 @@ fn own(create: Result<New, Error>) -> Shape {
     }
 }
 
-/// Words that ask for an object of a peer's kind: it is in range, or refused.
-fn of_a_peer(words: &[&[u8]], cased: &[&[u8]], params: Params) {
+/// Parses words with settings for a peer's kind: the result is in range, or refused.
+fn check_peers(words: &[&[u8]], cased: &[&[u8]], params: Params) {
     for maker in [Maker::ValkeyBloom, Maker::RedisBloom] {
         let defaults = Defaults { params, maker };
         for origin in [Origin::Client, Origin::Elsewhere] {
@@ -112,8 +112,8 @@ fn of_a_peer(words: &[&[u8]], cased: &[&[u8]], params: Params) {
     }
 }
 
-/// The words of CF.RESERVE and CF.INSERT.
-fn of_cuckoo_filters(words: &[&[u8]], cased: &[&[u8]], origin: Origin) {
+/// Parses the words of CF.RESERVE and CF.INSERT.
+fn check_cuckoo(words: &[&[u8]], cased: &[&[u8]], origin: Origin) {
     let defaults = cuckoo::Params {
         capacity: 77,
         bucket_size: 5,
@@ -132,7 +132,7 @@ fn of_cuckoo_filters(words: &[&[u8]], cased: &[&[u8]], origin: Origin) {
         ];
         let line = numbers.map(|(word, number)| [word.to_owned(), number.to_string()]);
         let line: Vec<&[u8]> = line.as_flattened().iter().map(String::as_bytes).collect();
-        // The first stands where a command has its key.
+        // The first empty word takes the place of the key.
         let line = [&[&b"CF.RESERVE"[..]], &line[..]].concat();
         for origin in [Origin::Client, Origin::Elsewhere] {
             let again = cuckoo_words::reserve(&line[..], cuckoo::Params::REDISBLOOM, origin);
@@ -155,10 +155,10 @@ fn of_cuckoo_filters(words: &[&[u8]], cased: &[&[u8]], origin: Origin) {
     }
 }
 
-fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Origin) {
+fn check_insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Origin) {
     let insert = Insert::parse(words, defaults, origin);
     let other = Insert::parse(cased, defaults, origin);
-    // A seed is bytes, whatever they look like.
+    // A seed is bytes, so changing the case of letters changes it.
     let unseeded = |insert: &Result<Insert, Error>| {
         insert.clone().map(|insert| Insert {
             seed: None,
@@ -180,7 +180,7 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Origin) 
     } else {
         assert_eq!(end, words.count());
         assert!(words[first - 1].eq_ignore_ascii_case(b"ITEMS"));
-        // One more is one more, and nothing else.
+        // One more word adds one more item, and changes nothing else.
         let mut more = words.to_vec();
         more.push(b"NOCREATE");
         let more = Insert::parse(&more[..], defaults, origin).expect("items are any bytes");
@@ -204,7 +204,7 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Origin) 
     };
     let shape = own(create);
     let params = in_range(&shape);
-    // Elsewhere, the ratio tells whose law it is; a client always means ours.
+    // From a primary or a log, the ratio determines whose law applies; a client's ratio always means ours.
     let tightening = match origin {
         Origin::Client => {
             assert!(params.tightening.is_ours());
@@ -235,12 +235,12 @@ fn insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Origin) 
         items: 0..0,
         ..insert
     };
-    read_again(line, &shape, &expected, |words| {
+    assert_parses_back(line, &shape, &expected, |words| {
         Insert::parse(words, defaults, origin)
     });
 }
 
-fn delete(words: &[&[u8]], cased: &[&[u8]]) {
+fn check_delete(words: &[&[u8]], cased: &[&[u8]]) {
     let delete = Delete::parse(words);
     assert_eq!(Delete::parse(cased), delete);
     if let Ok(delete) = delete {
@@ -251,9 +251,9 @@ fn delete(words: &[&[u8]], cased: &[&[u8]]) {
     }
 }
 
-/// These words and those of the shape are read as the same request.
+/// Asserts that these words, together with those of the shape, parse to the same request.
 #[track_caller]
-fn read_again<R: PartialEq + std::fmt::Debug + Clone>(
+fn assert_parses_back<R: PartialEq + std::fmt::Debug + Clone>(
     mut line: Vec<Vec<u8>>,
     shape: &Shape,
     request: &R,
@@ -301,7 +301,7 @@ fn count(count: u64) -> Vec<u8> {
     count.to_string().into()
 }
 
-/// Small letters for large ones, and the other way round.
+/// Returns a word with the case of its letters swapped.
 fn swapped(word: &[u8]) -> Vec<u8> {
     let swap = |byte: &u8| {
         if byte.is_ascii_alphabetic() {

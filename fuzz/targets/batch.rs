@@ -1,11 +1,11 @@
-//! Many items at once, and each of them alone: the same answers, and the same bits.
+//! Compares batches with single items: both give the same answers and set the same bits.
 
 use valkeybloom_sketches::bloom::{Growth, Limits, Object, Params, Tightening, Time, dump};
 use valkeybloom_sketches::{Fraction, Seed};
 
 use super::source::Source;
 
-/// Tries an input with words of the width that is set: limits, an object, and what is done to it.
+/// Tries an input with vectors of the current width. The input holds limits, an object, and operations on it.
 pub fn run(bytes: &[u8]) {
     let mut source = Source(bytes);
     let limits = Limits {
@@ -17,7 +17,7 @@ pub fn run(bytes: &[u8]) {
         return;
     };
     let mut batch = single.try_clone().expect("there is memory");
-    // Enough for several batches and filters; more only takes time.
+    // Six rounds reach several batches and filters; more would only take time.
     for _ in 0..6 {
         let adds = source.byte() % 2 == 0;
         let (first, count) = (source.u16(), source.byte() % 140);
@@ -33,21 +33,24 @@ pub fn run(bytes: &[u8]) {
             let mut left = outcomes.iter();
             for item in items() {
                 let outcome = single.add(item, time, None, || limits);
-                assert_eq!(left.next(), Some(&outcome), "of {outcomes:?}");
+                assert_eq!(left.next(), Some(&outcome), "in {outcomes:?}");
                 if outcome.is_err() {
                     break;
                 }
             }
-            assert_eq!(left.next(), None, "behind the end, of {outcomes:?}");
+            assert_eq!(left.next(), None, "after the end of {outcomes:?}");
             assert_eq!((batch.check(), single.check()), (Ok(()), Ok(())));
-            assert!(dump::encode(&batch) == dump::encode(&single), "other bits");
+            assert!(
+                dump::encode(&batch) == dump::encode(&single),
+                "the bits differ"
+            );
             assert_eq!(batch.memory_bytes(), single.memory_bytes());
         } else {
             let mut claims = Vec::new();
-            let never = || panic!("a plain object asks for the time");
+            let never = || panic!("a plain object reads the time");
             batch.contains_each(items(), never, |claimed| claims.push(claimed));
             let expected = items().map(|item| single.contains(item, never));
-            assert!(expected.eq(claims), "other answers");
+            assert!(expected.eq(claims), "the answers differ");
         }
         if source.0.is_empty() {
             return;
@@ -55,7 +58,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// A new object, or one of which nothing is as this program would make it.
+/// Makes a new object, or one with parameters that this program would never choose.
 fn object(source: &mut Source) -> Option<Object> {
     if source.byte() % 2 == 1 {
         let parts = Source(source.string()).parts();
@@ -68,7 +71,7 @@ fn object(source: &mut Source) -> Option<Object> {
         growth: Growth::from_expansion(source.byte().into()),
     };
     let seed = Seed::new([source.byte(); 32]);
-    // The tightest rates take more memory than there is.
+    // The smallest rates need more memory than a machine has.
     let limits = Limits {
         filter_bytes: 1 << 20,
         ..Limits::NONE
@@ -76,7 +79,7 @@ fn object(source: &mut Source) -> Option<Object> {
     Object::plain(&params, seed, limits).ok()
 }
 
-/// One of 65,536 items, of up to 66 bytes; the lengths of a batch differ, or are the same.
+/// Returns one of 65,536 items, of up to 66 bytes. With a `spread` of 0 all items are equally long.
 fn item(number: u16, spread: u8) -> Vec<u8> {
     let mut item = number.to_le_bytes().to_vec();
     item.resize(2 + usize::from(number) * usize::from(spread) % 65, 0xa5);

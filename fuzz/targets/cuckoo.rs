@@ -1,4 +1,4 @@
-//! Bytes that may be a cuckoo filter.
+//! Decodes bytes that may be a cuckoo filter.
 
 use valkeybloom_sketches::RdbWrite;
 use valkeybloom_sketches::cuckoo::wire;
@@ -7,14 +7,14 @@ use valkeybloom_sketches::cuckoo::{Buckets, Cuckoo, Limits};
 use super::bounded;
 use super::source::Source;
 
-/// As far as filters may grow here.
+/// Bounds the growth of filters here.
 const LIMITS: Limits = Limits {
     filters: 40,
     filter_bytes: 1 << 14,
     object_bytes: 1 << 18,
 };
 
-/// The fields in RDB, behind their version, and then what is done with the object.
+/// Reads RDB fields, after their version, and then operations on the object.
 pub fn fields(mut source: Source) {
     let version = i32::from(source.byte());
     let before = source.0;
@@ -27,13 +27,13 @@ pub fn fields(mut source: Source) {
     assert_eq!(version, wire::RDB_VERSION);
     let used = before.len() - source.0.len();
     assert_eq!(written(&object), before[..used]);
-    live(object, source);
+    operate(object, source);
 }
 
-/// A header, and chunks for any place.
+/// Reads a header, and chunks for any place.
 pub fn pieces(mut source: Source) {
     let header = source.bytes(38);
-    // The table may be that of 65,535 filters.
+    // A header may claim the table of 65,535 filters.
     let begun = bounded(1000 + 65_535 * size_of::<Buckets>(), || {
         wire::begin(header, &LIMITS)
     });
@@ -46,7 +46,7 @@ pub fn pieces(mut source: Source) {
         let before = object.filters().iter().map(Buckets::occupied).sum::<u64>();
         if wire::load(&mut object, cursor, chunk) == Ok(true) {
             let start = cursor - chunk.len() as u64;
-            let (_, own) = wire::chunk(&object, start).expect("it lies there");
+            let (_, own) = wire::chunk(&object, start).expect("it is a chunk of the object");
             assert!(own.starts_with(chunk));
         } else {
             let after = object.filters().iter().map(Buckets::occupied).sum::<u64>();
@@ -57,12 +57,12 @@ pub fn pieces(mut source: Source) {
         }
     }
     if object.filters().len() < 100 {
-        live(object, source);
+        operate(object, source);
     }
 }
 
-/// Adds, removals and compactions, of an object and of one that comes by its stored form.
-fn live(mut object: Cuckoo, mut source: Source) {
+/// Adds, removes and compacts, and sometimes replaces the object by a copy that is written and read.
+fn operate(mut object: Cuckoo, mut source: Source) {
     for _ in 0..50 {
         let (choice, item) = (source.byte(), [source.byte()]);
         let count = object.count(&item);
@@ -81,7 +81,7 @@ fn live(mut object: Cuckoo, mut source: Source) {
             _ => {
                 let stored = written(&object);
                 let read = wire::read_rdb(wire::RDB_VERSION, &mut Source(&stored));
-                object = read.expect("it is written as it is read");
+                object = read.expect("it reads what it wrote");
                 assert_eq!(written(&object), stored);
             }
         }
@@ -89,7 +89,7 @@ fn live(mut object: Cuckoo, mut source: Source) {
     }
 }
 
-/// The fields as a source has them.
+/// Returns the RDB fields in the format of a [`Source`].
 fn written(object: &Cuckoo) -> Vec<u8> {
     let mut out = Written(Vec::new());
     wire::write_rdb(object, &mut out);
@@ -108,7 +108,7 @@ impl RdbWrite for Written {
     }
 
     fn bytes(&mut self, value: &[u8]) {
-        let length = u16::try_from(value.len()).expect("as short as the limits say");
+        let length = u16::try_from(value.len()).expect("the limits keep it short");
         self.0.extend(length.to_le_bytes());
         self.0.extend(value);
     }

@@ -1,5 +1,5 @@
-//! Bytes that may be an object. What is taken for one has to bear all that can be done with it, and
-//! has to come out as it went in; what is not is refused, and takes no memory.
+//! Decodes bytes that may be an object. An accepted object must survive every operation, and must be written with the
+//! same bytes again; anything else is refused, and takes no memory.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub fn run(bytes: &[u8]) {
         1 => fields(Dialect::Bloomfltr, 1, source),
         2 => pieces(source),
         3 => half_loaded(source),
-        4 => put_together(source),
+        4 => parts_in_each_form(source),
         5 => {
             let version = i32::from(source.byte());
             fields(Dialect::RedisBloom, version, source);
@@ -38,7 +38,7 @@ pub fn run(bytes: &[u8]) {
             whole_dump(&dump, source);
         }
         7 => {
-            // Behind the field that tells the form.
+            // After the field with the form.
             let fields_of_it = [&1_u64.to_le_bytes(), source.0].concat();
             fields(Dialect::Bloomfltx, 1, Source(&fields_of_it));
         }
@@ -53,7 +53,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// The fields of a sketch, which come out as they went in, whatever is done with it.
+/// Reads the fields of a sketch, and asserts that every operation keeps them.
 fn sketched(sketch: Sketch, mut source: Source) {
     let whole = source.0;
     let read = bounded(1000 + 20 * whole.len(), || {
@@ -68,18 +68,18 @@ fn sketched(sketch: Sketch, mut source: Source) {
         fields.0
     };
     let expected = &whole[..whole.len() - source.0.len()];
-    assert!(fields(&carried) == expected, "other fields");
+    assert!(fields(&carried) == expected, "the fields differ");
     let (clone, took) = measured(|| carried.try_clone().expect("there is memory"));
-    assert!(fields(&clone) == expected, "other fields in a copy");
+    assert!(fields(&clone) == expected, "the fields of a copy differ");
     if let Some(took) = took {
         assert_eq!(took as u64, clone.memory_bytes(), "bytes of memory");
     }
     assert_eq!(carried.relocate(0, &mut Copying), None);
-    assert!(carried == clone, "other parts");
+    assert!(carried == clone, "the parts differ");
     assert!(carried.payload().len() > carried.parts().count());
 }
 
-/// The payload of BF.LOAD, and what is done with the object.
+/// Decodes a payload of BF.LOAD, and operates on the object.
 fn whole_dump(dump: &[u8], source: Source) {
     const FLAG: usize = 1 + 4 + 8 + 8;
     const RATIO: Range<usize> = 1 + 4 * 8..1 + 5 * 8;
@@ -90,21 +90,21 @@ fn whole_dump(dump: &[u8], source: Source) {
     match Dialect::of(&object) {
         // The flag follows from the seed.
         Dialect::Bloomfltr => expected[FLAG] = seed_flag(&object),
-        // What earlier builds wrote of counters is written otherwise.
+        // The form of counters has changed since earlier builds.
         Dialect::Bloomfltx if object.shape().is_counting() => {
             let written = dump::encode(&object).expect("it has a dump");
             let again = dump::decode(&written).expect("it is its own");
-            assert!(dump::encode(&again) == Some(written), "other bytes");
+            assert!(dump::encode(&again) == Some(written), "the bytes differ");
             return check(object, source);
         }
-        // A ratio is marked as ours, if it was not.
+        // The ratio is marked as ours, even if it was not.
         Dialect::Bloomfltx => {
             let ratio = object.shape().params.tightening.to_stored();
             expected[RATIO].copy_from_slice(&ratio.to_bits().to_le_bytes());
         }
         Dialect::RedisBloom => panic!("it has no dump"),
     }
-    assert!(dump::encode(&object) == Some(expected), "other bytes");
+    assert!(dump::encode(&object) == Some(expected), "the bytes differ");
     check(object, source);
 }
 
@@ -112,12 +112,12 @@ fn seed_flag(object: &Object) -> u8 {
     u8::from(object.hasher().seed() != Some(&Seed::FIXED))
 }
 
-/// The fields in an RDB, in an encoding version, and what is done with the object.
+/// Reads RDB fields in an encoding version, and operates on the object.
 fn fields(dialect: Dialect, version: i32, mut source: Source) {
     const FLAG: usize = 4 * 8;
     const RATIO: Range<usize> = 4 * 8..5 * 8;
     let whole = source.0;
-    // Behind two zeros and a length, the header of what lacks chunks, which takes its bytes at once.
+    // After two zeros and a length comes the header of an object that lacks chunks; it allocates its bytes at once.
     let is_before = dialect == Dialect::RedisBloom && whole.starts_with(&[0; 16]);
     let header = whole.get(16..).filter(|_| is_before);
     let claimed = header.map_or(0, |header| claimed_bytes(string_in(header)));
@@ -133,38 +133,41 @@ fn fields(dialect: Dialect, version: i32, mut source: Source) {
     match value {
         Value::Complete(object) => {
             assert_eq!(Dialect::of(&object), dialect);
-            assert!(version <= dialect.rdb_version(), "a form that is not known");
+            assert!(
+                version <= dialect.rdb_version(),
+                "an unknown encoding version"
+            );
             match dialect {
                 Dialect::Bloomfltr => expected[FLAG] = seed_flag(&object),
-                // A ratio is marked as ours, if it was not.
+                // The ratio is marked as ours, even if it was not.
                 Dialect::Bloomfltx => {
                     let ratio = object.shape().params.tightening.to_stored();
                     expected[RATIO].copy_from_slice(&ratio.to_bits().to_le_bytes());
                 }
                 Dialect::RedisBloom => {}
             }
-            // The newest encoding is what is written, and of counters the newest form.
+            // Only the newest encoding, and the newest form of counters, is ever written.
             if version == dialect.rdb_version() && !object.shape().is_counting() {
-                assert!(fields_of(&object) == expected, "other fields");
+                assert!(fields_of(&object) == expected, "the fields differ");
             }
             check(object, source);
         }
         Value::Partial(partial) => {
             assert_eq!(partial.dialect(), dialect);
-            // Nothing is said of an object that has no filters.
+            // An object without filters is not checked.
             let pieces = || partial.pieces().map(|(_, bytes)| bytes);
-            let came: Vec<u8> = pieces().flatten().copied().collect();
+            let loaded_bytes: Vec<u8> = pieces().flatten().copied().collect();
             if let Some(mark) = mark_len(&partial) {
                 expected[..mark].fill(0);
-                assert!(fields_of_partial(&partial) == expected, "other fields");
+                assert!(fields_of_partial(&partial) == expected, "the fields differ");
             } else if pieces().next().map_or(0, claimed_bytes) <= 1 << 20 {
-                same_pieces(&read_again(&partial), &came);
+                assert_same_pieces(&reread(&partial), &loaded_bytes);
             }
         }
     }
 }
 
-/// The bytes that say all of an object.
+/// Returns the bytes that describe all of an object.
 fn bytes_of(object: &Object) -> Vec<u8> {
     dump::encode(object).unwrap_or_else(|| fields_of(object))
 }
@@ -181,7 +184,7 @@ fn fields_of_partial(partial: &Partial) -> Vec<u8> {
     written.0
 }
 
-/// The header of a chunked dump, limits, and chunks, most of which continue where the last one ended.
+/// Reads the header of a chunked dump, limits, and chunks. Most chunks continue where the last one ended.
 fn pieces(mut source: Source) {
     let header = source.string();
     let limits = match source.byte() {
@@ -193,7 +196,7 @@ fn pieces(mut source: Source) {
         },
     };
     let small = 1000 + 10 * header.len();
-    // An object of RedisBloom without items takes its bytes at once, and one that lacks bytes is written with zeros.
+    // A RedisBloom object without items allocates its bytes at once, and missing bytes are written as zeros.
     let claimed = claimed_bytes(header);
     if claimed > 1 << 20 {
         return;
@@ -202,49 +205,52 @@ fn pieces(mut source: Source) {
     let mut partial = match bounded(whole, || chunks::begin(header, limits)) {
         Ok(Value::Partial(partial)) => partial,
         Ok(Value::Complete(object)) if object.links().is_some() => {
-            assert_eq!(object.totals().1, 0, "bits that have not come");
+            assert_eq!(object.totals().1, 0, "bits that were not loaded");
             assert!(object.is_within(limits), "more than the limits admit");
             return check(object, source);
         }
         Ok(Value::Complete(object)) => {
             assert!(object.shape().window().is_some(), "no filters");
-            assert_eq!(object.totals(), (0, 0, 0), "bits that have not come");
+            assert_eq!(object.totals(), (0, 0, 0), "bits that were not loaded");
             assert!(object.is_within(limits), "more than the limits admit");
             return check(object, source);
         }
         Err(_) => return,
     };
-    let mut came = header.to_vec();
+    let mut loaded_bytes = header.to_vec();
     while !source.0.is_empty() {
         let kind = source.byte();
         let chunk = source.string();
-        let end = (came.len() - header.len() + chunk.len()) as u64;
+        let end = (loaded_bytes.len() - header.len() + chunk.len()) as u64;
         let cursor = if kind == 0 {
             end + 1
         } else {
             u64::from_le_bytes(source.array())
         };
-        let most = small + 4 * (came.len() + chunk.len());
+        let most = small + 4 * (loaded_bytes.len() + chunk.len());
         match bounded(most, || partial.load(cursor, chunk)) {
             Ok(Some(object)) => {
-                came.extend(chunk);
+                loaded_bytes.extend(chunk);
                 let bitmaps = object.views().map(|f| f.bitmap().expect("there is memory"));
                 let bitmaps = bitmaps.collect::<Vec<_>>().concat();
-                assert!(bitmaps == came[header.len()..], "other bits");
-                assert!(object.is_within(limits), "more than was announced");
+                assert!(bitmaps == loaded_bytes[header.len()..], "the bits differ");
+                assert!(object.is_within(limits), "more than the header claims");
                 return check(object, source);
             }
-            Ok(None) => came.extend(chunk),
+            Ok(None) => loaded_bytes.extend(chunk),
             Err(_) => {}
         }
-        assert!(partial.memory_bytes() <= (whole + 2 * came.len()) as u64);
-        same_pieces(&partial, &came);
+        assert!(partial.memory_bytes() <= (whole + 2 * loaded_bytes.len()) as u64);
+        assert_same_pieces(&partial, &loaded_bytes);
     }
-    same_pieces(&partial.try_clone().expect("there is memory"), &came);
-    same_pieces(&read_again(&partial), &came);
+    assert_same_pieces(
+        &partial.try_clone().expect("there is memory"),
+        &loaded_bytes,
+    );
+    assert_same_pieces(&reread(&partial), &loaded_bytes);
 }
 
-/// The bytes of cells that a header of `RedisBloom` claims; of others, 0.
+/// Returns the bytes of cells that a header of `RedisBloom` claims, or 0 for other headers.
 fn claimed_bytes(header: &[u8]) -> u64 {
     let (links, rest) = header.get(20..).unwrap_or_default().as_chunks::<53>();
     let count = header
@@ -257,7 +263,7 @@ fn claimed_bytes(header: &[u8]) -> u64 {
     claims.map(u64::from_le_bytes).fold(0, u64::saturating_add)
 }
 
-/// A string behind its length, as far as it goes.
+/// Returns the string after its length, cut off at the end of the bytes.
 fn string_in(bytes: &[u8]) -> &[u8] {
     let (length, rest) = bytes.split_first_chunk().unwrap_or((&[0; 8], &[]));
     let length = usize::try_from(u64::from_le_bytes(*length)).unwrap_or(usize::MAX);
@@ -265,33 +271,33 @@ fn string_in(bytes: &[u8]) -> &[u8] {
 }
 
 #[track_caller]
-fn same_pieces(partial: &Partial, came: &[u8]) {
+fn assert_same_pieces(partial: &Partial, loaded_bytes: &[u8]) {
     let pieces = partial.pieces().flat_map(|(_, bytes)| bytes);
-    assert!(pieces.eq(came), "other pieces");
+    assert!(pieces.eq(loaded_bytes), "the pieces differ");
 }
 
-/// What an RDB holds of an object that was still coming is read as the same.
-fn read_again(partial: &Partial) -> Partial {
+/// Writes a half-loaded object to RDB fields and reads it back.
+fn reread(partial: &Partial) -> Partial {
     let written = fields_of_partial(partial);
     if let Some(mark) = mark_len(partial) {
-        let (mark, behind) = written.split_at(mark);
+        let (mark, rest) = written.split_at(mark);
         assert!(mark.iter().all(|byte| *byte == 0));
-        let mut from = Source(behind);
+        let mut from = Source(rest);
         Partial::read_rdb(&mut from).expect("it was written");
-        assert!(from.0.is_empty(), "fields behind it");
+        assert!(from.0.is_empty(), "fields are left");
     }
 
     let (dialect, mut from) = (partial.dialect(), Source(&written));
     let read = rdb::read(dialect, dialect.rdb_version(), &mut from);
-    assert!(from.0.is_empty(), "fields behind it");
+    assert!(from.0.is_empty(), "fields are left");
     match read.expect("it was written") {
         Value::Partial(read) => *read,
         Value::Complete(_) => panic!("complete without all chunks"),
     }
 }
 
-/// How many zeros stand before what is half loaded, in bytes: the number of filters. `RedisBloom`'s is written as a whole
-/// object.
+/// Returns the number of zero bytes that mark a half-loaded object, in place of the number of filters. `RedisBloom`'s
+/// has no mark, because it is written as a whole object.
 fn mark_len(partial: &Partial) -> Option<usize> {
     match partial.dialect() {
         Dialect::Bloomfltr | Dialect::Bloomfltx => Some(8),
@@ -299,7 +305,7 @@ fn mark_len(partial: &Partial) -> Option<usize> {
     }
 }
 
-/// What an RDB holds of an object that was still coming, behind its mark.
+/// Reads the RDB fields of a half-loaded object, after its mark.
 fn half_loaded(mut source: Source) {
     let whole = source.0;
     let claimed = claimed_bytes(string_in(whole));
@@ -315,17 +321,17 @@ fn half_loaded(mut source: Source) {
         return;
     };
     let written = fields_of_partial(&partial);
-    let behind = &written[mark..];
-    assert!(whole.starts_with(behind), "other fields");
-    assert_eq!(behind.len(), whole.len() - source.0.len());
+    let rest = &written[mark..];
+    assert!(whole.starts_with(rest), "the fields differ");
+    assert_eq!(rest.len(), whole.len() - source.0.len());
     assert!(
-        fields_of_partial(&read_again(&partial)) == written,
-        "other fields"
+        fields_of_partial(&reread(&partial)) == written,
+        "the fields differ"
     );
 }
 
-/// An object in parts, written in each form: all of them say the same of it.
-fn put_together(source: Source) {
+/// Writes the parts of an object in each form, and asserts that all forms decode to the same object.
+fn parts_in_each_form(source: Source) {
     let parts = { source }.parts();
     let (dump, fields) = (parts.dump(), fields_written(&parts));
     // The dump, with every blob cut after its own header.
@@ -347,14 +353,14 @@ fn put_together(source: Source) {
     });
     match decoded {
         Ok(object) => {
-            says(&object, &parts);
+            assert_consists_of(&object, &parts);
             same(
                 &object,
                 &filled(begun.expect("the dump is an object"), &parts),
             );
             if let Some(read) = read {
                 let Ok(Value::Complete(read)) = read else {
-                    panic!("the dump is an object, and the fields are none");
+                    panic!("the dump is valid, but the fields are not");
                 };
                 same(&object, &read);
             }
@@ -363,14 +369,14 @@ fn put_together(source: Source) {
         Err(refusal) => {
             assert!(matches!(refusal, DecodeError::Malformed(_)), "{refusal}");
             assert_eq!(begun.err(), Some(Some(refusal)));
-            // Of several reasons the reader comes upon another one first.
+            // If there are several reasons, each reader may find a different one first.
             assert!(read.is_none_or(|read| read.is_err()));
         }
     }
 }
 
-/// An object is what these parts say.
-fn says(object: &Object, parts: &Parts) {
+/// Asserts that an object consists of these parts.
+fn assert_consists_of(object: &Object, parts: &Parts) {
     let shape = object.shape();
     assert_eq!(shape.kind, Kind::Plain);
     assert_eq!(
@@ -389,7 +395,7 @@ fn says(object: &Object, parts: &Parts) {
     assert!(filters.eq(expected.map(|f| (Some(Cow::from(&f.blob[..])), f.capacity, f.items))));
 }
 
-/// What a header has begun, with the cells of these parts.
+/// Completes a begun object with the cells of these parts.
 fn filled(begun: Value, parts: &Parts) -> Object {
     let Value::Partial(mut partial) = begun else {
         panic!("complete without cells");
@@ -404,7 +410,7 @@ fn filled(begun: Value, parts: &Parts) -> Object {
     panic!("not complete with all cells");
 }
 
-/// The RDB fields of these parts, which do not say how many items older filters hold.
+/// Returns the RDB fields of these parts, which lack the number of items of older filters.
 fn fields_written(parts: &Parts) -> Vec<u8> {
     let mut out = Written::default();
     out.uint(parts.filters.len() as u64);
@@ -424,26 +430,26 @@ fn fields_written(parts: &Parts) -> Vec<u8> {
 fn same(left: &Object, right: &Object) {
     assert_eq!((left.check(), right.check()), (Ok(()), Ok(())));
     assert_eq!(Dialect::of(left), Dialect::of(right));
-    assert!(bytes_of(left) == bytes_of(right), "other bytes");
+    assert!(bytes_of(left) == bytes_of(right), "the bytes differ");
     assert_eq!(left.shape(), right.shape());
     assert_eq!(left.hasher(), right.hasher());
     assert_eq!(left.totals(), right.totals());
-    // A table of periods may have room for more of them.
+    // A table of periods may have spare capacity.
     if left.is_plain() {
         assert_eq!(left.memory_bytes(), right.memory_bytes());
     }
 }
 
-/// Sees that an object comes out of each form as it went in; returns it as it came out.
-fn comes_back(object: &Object) -> Object {
+/// Asserts that an object survives each form unchanged, and returns a decoded copy.
+fn assert_survives_each_form(object: &Object) -> Object {
     let dialect = Dialect::of(object);
     let fields = fields_of(object);
     let mut from = Source(&fields);
     let read = rdb::read(dialect, dialect.rdb_version(), &mut from);
     let Ok(Value::Complete(mut copy)) = read else {
-        panic!("it was written, and is no object");
+        panic!("it can't read what it wrote");
     };
-    assert!(from.0.is_empty(), "fields behind the object");
+    assert!(from.0.is_empty(), "fields are left");
     same(object, &copy);
 
     let dump = dump::encode(object);
@@ -464,7 +470,7 @@ fn comes_back(object: &Object) -> Object {
     copy
 }
 
-/// An object that comes piece by piece.
+/// Copies an object piece by piece.
 fn by_pieces(object: &Object) -> Object {
     let mut pieces = chunks::pieces(object);
     let mut piece = |cursor| {
@@ -473,14 +479,14 @@ fn by_pieces(object: &Object) -> Object {
             .next()
             .map(|(next, piece)| (next, piece.bytes().to_vec()));
         let expected = (next > 0).then(|| (next, piece.bytes().to_vec()));
-        assert!(same == expected, "other pieces in one pass");
+        assert!(same == expected, "one pass gives other pieces");
         (next, piece)
     };
     let (mut cursor, header) = piece(0);
     let begun = chunks::begin(header.bytes(), Limits::NONE);
     let mut partial = match begun.expect("it was written") {
         Value::Partial(partial) => partial,
-        // Without filters, or without items in the one of RedisBloom.
+        // The object has no filters, or is RedisBloom's and has no items.
         Value::Complete(mut copy) => loop {
             let (next, chunk) = piece(cursor);
             if next == 0 {
@@ -502,11 +508,11 @@ fn by_pieces(object: &Object) -> Object {
     }
 }
 
-/// Does with an object what can be done with one, and sees that it comes out of each form again.
+/// Applies every operation to an object, and asserts that it survives each form.
 fn check(mut object: Object, source: Source) {
-    comes_back(&object);
+    assert_survives_each_form(&object);
     if object.is_plain() {
-        takes_items(&mut object);
+        check_adds(&mut object);
     }
     let clone = object.try_clone().expect("there is memory");
     assert_eq!(object.relocate(0, &mut Copying), None);
@@ -514,7 +520,7 @@ fn check(mut object: Object, source: Source) {
     operate(object, source);
 }
 
-/// Moves everything at once.
+/// Relocates everything at once.
 struct Copying;
 
 impl Relocate for Copying {
@@ -531,9 +537,9 @@ impl Relocate for Copying {
     }
 }
 
-/// Adds some items to a plain object, which asks for no time.
-fn takes_items(object: &mut Object) {
-    let never = || panic!("a plain object asks for the time");
+/// Adds some items to a plain object, which never reads the time.
+fn check_adds(object: &mut Object) {
+    let never = || panic!("a plain object reads the time");
     let limits = Limits {
         filter_bytes: 1 << 10,
         object_bytes: 1 << 14,
@@ -558,10 +564,10 @@ fn takes_items(object: &mut Object) {
         assert!(object.reach(never, limits) >= object.capacity(never));
     }
     assert_eq!(object.filters(never).count(), object.views().count());
-    comes_back(object);
+    assert_survives_each_form(object);
 }
 
-/// A new one of a random shape.
+/// Operates on a new object of a random shape.
 fn operations(mut source: Source) {
     let fraction = |byte| Fraction::new(f64::from(byte).max(0.5) / 256.0).expect("in range");
     let params = Params {
@@ -585,13 +591,13 @@ fn operations(mut source: Source) {
     check(object.expect("there is memory"), source);
 }
 
-/// Does with an object what can be done with one at any times, and with what comes out of its forms
-/// the same.
+/// Applies operations at any time to an object, and to a copy that sometimes passes through every form. Asserts that
+/// both stay equal.
 fn operate(mut object: Object, mut source: Source) {
     let counting = object.shape().is_counting();
     let mut copy = object.try_clone().expect("there is memory");
     let window = object.shape().window().map_or(1000, Window::ms);
-    // What was added to it and not taken back; a decoded one may hold other things.
+    // The items that were added. A decoded object may hold others.
     let mut held: Vec<([u8; 2], Option<u64>)> = Vec::new();
     let mut now = u64::from(source.u16());
     for _ in 0..30 {
@@ -629,7 +635,7 @@ fn operate(mut object: Object, mut source: Source) {
                 match added {
                     Ok(added) => {
                         assert_eq!(added == Added::New, !claimed);
-                        assert!(object.contains(&item, || now), "denied at once");
+                        assert!(object.contains(&item, || now), "denied right after the add");
                         assert!(!was_within || object.is_within(limits), "over its limits");
                         held.push((item, id));
                     }
@@ -640,7 +646,7 @@ fn operate(mut object: Object, mut source: Source) {
                 }
             }
             3 => {
-                // Only what is there, in an object that holds nothing else in its place.
+                // Usually removes only items that were added.
                 let place = held
                     .iter()
                     .position(|(other, id)| *other == item && id.is_none());
@@ -654,7 +660,7 @@ fn operate(mut object: Object, mut source: Source) {
             4 => now = now.saturating_add(source.u16().into()),
             5 => now = now.saturating_sub(source.u16().into()),
             6 => {
-                copy = comes_back(&object);
+                copy = assert_survives_each_form(&object);
                 now = match source.byte() {
                     0 => now.saturating_mul(1000),
                     1 => i64::MAX as u64,
@@ -669,31 +675,31 @@ fn operate(mut object: Object, mut source: Source) {
                         assert!(!claimed || merged.contains(item, || now));
                     }
                     assert!(merged.is_within(limits));
-                    copy = comes_back(&merged);
+                    copy = assert_survives_each_form(&merged);
                     object = merged;
                 }
             }
         }
         assert_eq!((object.check(), copy.check()), (Ok(()), Ok(())));
         now = now.min(i64::MAX as u64);
-        asked(&object, if what < 128 { now } else { now / 2 });
+        check_answers(&object, if what < 128 { now } else { now / 2 });
         if source.0.is_empty() {
             break;
         }
     }
-    assert!(bytes_of(&copy) == bytes_of(&object), "other bytes");
-    comes_back(&object);
+    assert!(bytes_of(&copy) == bytes_of(&object), "the bytes differ");
+    assert_survives_each_form(&object);
 }
 
 fn tidy(object: &mut Object, copy: &mut Object, now: u64) {
     let tidied = object.tidy(now);
     assert_eq!(copy.tidy(now), tidied);
-    assert!(!object.tidy(now), "not tidy at once");
+    assert!(!object.tidy(now), "not tidy after tidying");
     assert_eq!((object.check(), copy.check()), (Ok(()), Ok(())));
 }
 
-/// What an object answers at a time.
-fn asked(object: &Object, now: u64) {
+/// Asserts that the answers of an object at a time agree with each other.
+fn check_answers(object: &Object, now: u64) {
     let items: [&[u8]; 5] = [b"", b"a", &[3, 7], &[9, 7], &[0; 33]];
     let mut claims = Vec::new();
     object.contains_each(items.into_iter(), || now, |claimed| claims.push(claimed));
@@ -718,7 +724,7 @@ fn asked(object: &Object, now: u64) {
     let periods = object.live_periods(|| now);
     assert_eq!(periods.is_some(), shape.window().is_some());
     assert!(periods.is_none_or(|periods| periods <= filters));
-    // These two take as long as all the rest.
+    // These two calls take as long as all the others, so they are made rarely.
     if object.items(|| now) % 16 == 1 {
         assert!((0.0..=1.0).contains(&object.estimated_rate(|| now)));
         let most = object.reach(|| now, Limits::NONE);
@@ -726,7 +732,7 @@ fn asked(object: &Object, now: u64) {
     }
 }
 
-/// What [`Source`] reads as an RDB stream.
+/// An RDB stream in the format that [`Source`] reads.
 #[derive(Default)]
 pub struct Written(pub Vec<u8>);
 

@@ -1,8 +1,8 @@
-//! What the targets make of an input's bytes.
+//! Turns the bytes of an input into values for the targets.
 
 use valkeybloom_sketches::{DecodeError, RdbRead, Seed};
 
-/// What a plain object is made of, as its dump says it.
+/// The parts of a plain object, in the representation of its dump.
 pub struct Parts {
     pub expansion: u32,
     pub error_rate: f64,
@@ -11,7 +11,7 @@ pub struct Parts {
     pub filters: Vec<FilterParts>,
 }
 
-/// What a filter is made of.
+/// The parts of a filter.
 pub struct FilterParts {
     /// Its header, then its cells.
     pub blob: Vec<u8>,
@@ -20,12 +20,12 @@ pub struct FilterParts {
 }
 
 impl Parts {
-    /// The dump, after the description of the format.
+    /// Returns the dump, written independently from the description of the format.
     pub fn dump(&self) -> Vec<u8> {
         self.written(1, |blob| blob)
     }
 
-    /// The dump, or what differs from it by its version and by how much of each blob there is.
+    /// Returns the dump with a given version byte, and with the part of each blob that `extent` selects.
     pub fn written(&self, version: u8, extent: impl Fn(&[u8]) -> &[u8]) -> Vec<u8> {
         let mut out = vec![version];
         out.extend(self.expansion.to_le_bytes());
@@ -44,7 +44,7 @@ impl Parts {
     }
 }
 
-/// The bytes not yet taken. Read past the end, it gives zeros; as an RDB stream, it fails there.
+/// The bytes that have not been read. Reading past the end returns zeros, or an error when it is read as an RDB stream.
 #[derive(Clone, Copy)]
 pub struct Source<'b>(pub &'b [u8]);
 
@@ -64,21 +64,21 @@ impl<'b> Source<'b> {
         u16::from_le_bytes(self.array())
     }
 
-    /// So many bytes, or all that are left.
+    /// Reads `most` bytes, or all that are left.
     pub fn bytes(&mut self, most: usize) -> &'b [u8] {
         let (bytes, rest) = self.0.split_at(most.min(self.0.len()));
         self.0 = rest;
         bytes
     }
 
-    /// Bytes behind their length.
+    /// Reads a length, and that number of bytes.
     pub fn string(&mut self) -> &'b [u8] {
         let length = self.u16();
         self.bytes(length.into())
     }
 
-    /// The parts of an object whose blobs have the lengths that they say, so that a change of a
-    /// byte leaves it an object more often than not.
+    /// Reads the parts of an object. The lengths of its blobs are always right, so that most changes of a byte still
+    /// give a valid object.
     pub fn parts(&mut self) -> Parts {
         let mut parts = Parts {
             expansion: u32::from_le_bytes(self.array()),
@@ -113,7 +113,7 @@ impl<'b> Source<'b> {
         parts
     }
 
-    /// A number of as many bytes as the first one says.
+    /// Reads a number of 0 to 8 bytes, after a byte with their number.
     pub fn number(&mut self) -> u64 {
         let mut number = [0; 8];
         let bytes = self.byte() % 9;
@@ -130,7 +130,7 @@ impl<'b> Source<'b> {
     }
 }
 
-/// Numbers take 8 bytes; strings have their length before them, in two.
+/// Reads numbers of 8 bytes, and strings after their length, which has 2 bytes.
 impl RdbRead for Source<'_> {
     fn uint(&mut self) -> Result<u64, DecodeError> {
         self.field().map(u64::from_le_bytes)

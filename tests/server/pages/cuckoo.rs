@@ -64,7 +64,7 @@ fn the_errors() {
         console.reply("CF.RESERVE most 4");
         console.reply(&format!("CF.INSERT most ITEMS {}", ["foo"; 200].join(" ")));
         console.reply("CF.ADD k a");
-        for row in table(PAGE, "<!-- errors: told by a server to a test -->") {
+        for row in table(PAGE, "<!-- errors: held against a server by a test -->") {
             // There is memory enough, as far as a test can tell.
             if !row[1].is_empty() {
                 let reply = console.reply(&row[1]);
