@@ -9,8 +9,12 @@
 //! Chunks have the same cursors as those of [Bloom objects](crate::bloom::chunks). They may be loaded in any order and
 //! repeatedly, and nothing marks the end: some objects in `RedisBloom`'s files lack chunks.
 
-use crate::cuckoo::{Buckets, Cuckoo, Limits, NoMemory, StoredOutline};
 use crate::machine::{memory, work};
+
+use super::buckets::{Buckets, NoMemory};
+use super::object::Cuckoo;
+use super::outline::StoredOutline;
+use super::shape::Limits;
 
 use crate::bytes::{CHUNK_BYTES, Cursor, DecodeError, RdbRead, RdbWrite, push};
 
