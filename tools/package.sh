@@ -26,18 +26,21 @@ tmp=$(mktemp -d "$target/package.XXXXXX")
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
-# Writes the SBOM. cargo-cyclonedx is built once. It writes into the folder of the manifest, and names that folder in
-# the SBOM, so it works on a copy and the name is replaced.
-sbom() { # file
+# Writes an SBOM of the module and one of the program. cargo-cyclonedx is built once. It writes into the folder of each
+# manifest, and names that folder in the SBOM, so it works on a copy and the name is replaced.
+sboms() { # folder
     wanted=0.5.9
     tools=${XDG_CACHE_HOME:-$HOME/.cache}/valkeybloom/tools
     [ "$("$tools/bin/cargo-cyclonedx" cyclonedx --version 2>/dev/null)" = "cargo-cyclonedx-cyclonedx $wanted" ] ||
         cargo install --quiet --locked --root "$tools" --version "$wanted" cargo-cyclonedx
-    mkdir "$tmp/crate"
-    cp -r Cargo.toml Cargo.lock src benches tests examples "$tmp/crate"
-    "$tools/bin/cargo-cyclonedx" cyclonedx -qq --manifest-path "$tmp/crate/Cargo.toml" --format json --spec-version 1.5 \
-        --features cli --describe crate --no-build-deps --target "$arch-unknown-linux-gnu"
-    sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' "$tmp/crate/"*.cdx.json >"$1"
+    mkdir "$tmp/workspace" "$1"
+    cp -r Cargo.toml Cargo.lock src crates benches tests examples "$tmp/workspace"
+    "$tools/bin/cargo-cyclonedx" cyclonedx -qq --manifest-path "$tmp/workspace/Cargo.toml" --format json \
+        --spec-version 1.5 --describe crate --no-build-deps --target "$arch-unknown-linux-gnu"
+    for part in valkeybloom:. valkeybloom-program:crates/cli; do
+        sed 's|path+file://[^"#]*#|path+file:///valkeybloom#|g' "$tmp/workspace/${part#*:}/"*.cdx.json \
+            >"$1/${part%%:*}.cdx.json"
+    done
 }
 
 # Copies the pages, and the files that they link to.
@@ -81,7 +84,7 @@ tarball() {
     cp LICENSE "$root"
     documents "$root"
     example "/path/to/valkeybloom.so" >"$root/valkeybloom.conf"
-    cp "$tmp/sbom" "$root/valkeybloom.cdx.json"
+    cp "$tmp/sboms/"* "$root"
     same_times "$root"
     tar --sort=name --format=ustar --owner=0 --group=0 --numeric-owner -C "$tmp" -cf - "$name" |
         gzip -9n >"$packages/$name.tar.gz"
@@ -105,7 +108,7 @@ deb() {
     ln -s copyright "$documentation/LICENSE"
     documents "$documentation"
     example "$installed" >"$documentation/examples/valkeybloom.conf"
-    cp "$tmp/sbom" "$documentation/valkeybloom.cdx.json"
+    cp "$tmp/sboms/"* "$documentation"
     size=$(find "$root/usr" -type f -exec cat {} + | wc -c)
     cat >"$root/DEBIAN/control" <<END
 Package: valkeybloom
@@ -152,11 +155,12 @@ END
     dpkg-deb --root-owner-group -Zgzip -z9 --build "$root" "$packages/valkeybloom_${version}_$debian.deb" >/dev/null
 }
 
-sbom "$tmp/sbom"
+sboms "$tmp/sboms"
 pages
 tarball
 deb
-cp "$tmp/sbom" "$packages/$name.cdx.json"
+cp "$tmp/sboms/valkeybloom.cdx.json" "$packages/$name.cdx.json"
+cp "$tmp/sboms/valkeybloom-program.cdx.json" "$packages/$name-program.cdx.json"
 (
     cd "$packages"
     sha256sum -- *"$version"* >SHA256SUMS
