@@ -1,17 +1,22 @@
-//! What the program says when something fails: in one line, what failed, where, and what to do about it.
+//! Errors in one line: what failed, where, and what to do about it.
 
 use std::borrow::Cow;
 use std::fmt;
 
+use redis::{ErrorKind, RedisError, ServerError};
 use serde_json::{Map, Value};
 
-/// Why the program ends without having done its work.
+use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY};
+use valkeybloom_sketches::bloom::Refusal;
+
+/// The error of a run.
 #[derive(Debug)]
 pub struct Failure {
-    /// Its status.
+    /// The exit status.
     pub status: u8,
     text: String,
-    /// What was found out before it failed.
+    /// The members of the JSON object that were found before the failure.
     found: Map<String, Value>,
 }
 
@@ -19,16 +24,16 @@ pub struct Failure {
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
-    /// Words on the command line that make no sense together: status 2, as of clap.
+    /// Reports invalid words on the command line: status 2, like clap's errors.
     pub fn usage(text: impl Into<String>) -> Self {
+        let failure = Self::new(text);
         Self {
             status: 2,
-            text: text.into(),
-            found: Map::new(),
+            ..failure
         }
     }
 
-    /// Anything else: status 1.
+    /// Reports any other failure: status 1.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             status: 1,
@@ -37,12 +42,12 @@ impl Failure {
         }
     }
 
-    /// Adds what was found out before it failed, which belongs to the same JSON object.
+    /// Adds the members that the JSON object has besides `error`.
     pub fn after(self, found: Map<String, Value>) -> Self {
         Self { found, ..self }
     }
 
-    /// The object of `--json` for a run that failed: what was found out, and `error`.
+    /// Returns the object of `--json` for a failed run: the members found before, and `error`.
     pub fn into_json(mut self) -> Value {
         let text = self.to_string();
         self.found.insert("error".to_owned(), text.into());
@@ -52,81 +57,81 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Texts of servers and of the system may have lines of their own.
+        // Texts of servers and of the system may have several lines.
         let text = self.text.lines().map(str::trim).collect::<Vec<_>>();
         f.write_str(&text.join(" "))
     }
 }
 
-/// Why a server did not do what it was asked for.
+/// The reason why a server did not execute a command.
 #[derive(Debug)]
 pub enum Fault {
-    /// It answered with this error, which begins with a code.
+    /// The server replied with this error, which begins with a code.
     Refused(String),
-    /// It did not answer.
+    /// The server did not reply.
     Lost(String),
 }
 
 impl Fault {
-    /// Whether the same will happen with every other key.
-    pub fn is_final(&self) -> bool {
-        match self {
-            Self::Lost(_) => true,
-            Self::Refused(text) => {
-                let code = text.split(' ').next().unwrap_or_default();
-                [
-                    "LOADING",
-                    "MISCONF",
-                    "NOAUTH",
-                    "NOREPLICAS",
-                    "READONLY",
-                    "WRONGPASS",
-                ]
-                .contains(&code)
-            }
-        }
+    /// Returns the code of the server's error, or an empty text if the server did not reply.
+    pub fn code(&self) -> &str {
+        let Self::Refused(text) = self else {
+            return "";
+        };
+        text.split(' ').next().unwrap_or_default()
     }
 
-    /// Whether the server does not have such a command, or not for this user.
+    /// Returns whether this is an error of the module.
+    pub fn is(&self, error: Error) -> bool {
+        matches!(self, Self::Refused(text) if *text == error.to_string())
+    }
+
+    /// Returns whether commands for other keys would fail as well.
+    pub fn is_final(&self) -> bool {
+        let codes = [
+            "LOADING",
+            "MISCONF",
+            "NOAUTH",
+            "NOREPLICAS",
+            "READONLY",
+            "WRONGPASS",
+        ];
+        matches!(self, Self::Lost(_)) || codes.contains(&self.code())
+    }
+
+    /// Returns whether the server lacks the command, or this user may not call it.
     pub fn lacks_command(&self) -> bool {
         self.is_unknown_command() || self.is_forbidden()
     }
 
-    /// Whether the server does not have such a command.
+    /// Returns whether the server lacks the command.
     pub fn is_unknown_command(&self) -> bool {
         matches!(self, Self::Refused(text) if text.starts_with("ERR unknown command"))
     }
 
-    /// Whether the user lacks a permission.
+    /// Returns whether the user lacks a permission.
     pub fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Refused(text) if text.starts_with("NOPERM "))
+        self.code() == "NOPERM"
     }
 
-    /// Whether the key is not there.
-    pub fn is_missing_key(&self) -> bool {
-        matches!(self, Self::Refused(text) if text == "ERR not found")
-    }
-
-    /// Whether the key holds a value of another type than the command works on.
+    /// Returns whether the key holds a value of a type that the command does not accept.
     pub fn is_wrong_type(&self) -> bool {
-        matches!(self, Self::Refused(text) if text.starts_with("WRONGTYPE "))
+        self.code() == "WRONGTYPE"
     }
 
-    /// Whether it will pass: a slot is on its way to another node.
-    pub fn is_passing(&self) -> bool {
-        let Self::Refused(text) = self else {
-            return false;
-        };
-        let code = text.split(' ').next().unwrap_or_default();
-        ["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"].contains(&code)
+    /// Returns whether the error is temporary, because a slot is moving to another node.
+    pub fn is_temporary(&self) -> bool {
+        ["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"].contains(&self.code())
     }
 
-    /// What the person at the terminal can do about it.
-    fn advice(&self) -> Option<&'static str> {
+    /// Returns what the user can do about the fault.
+    fn advice(&self) -> Option<String> {
         let text = match self {
             Self::Refused(text) => text,
-            Self::Lost(_) => return Some("when the server is up again, run this again"),
+            Self::Lost(_) => return Some("when the server is up again, run this again".to_owned()),
         };
+        let without_chunks = format!("ERR unknown command '{BF_LOADCHUNK}'");
+        let raise_limit = format!("raise {FILTER_MEMORY} there, or use more shards");
         let advice = [
             ("WRONGPASS ", PASSWORD),
             ("NOAUTH ", PASSWORD),
@@ -135,29 +140,26 @@ impl Fault {
             ("OOM ", "raise maxmemory, or free memory"),
             ("LOADING ", "wait until it has loaded its data"),
             (
-                "ERR unknown command 'BF.LOADCHUNK'",
+                &without_chunks,
                 "the module there takes no filters in chunks: load valkeybloom instead",
             ),
             ("ERR unknown command", "load the module there"),
             (
                 "MOVED ",
-                "this is a node of a cluster: grant INFO and CLUSTER SLOTS, which tell its nodes",
+                "this is a node of a cluster: grant INFO and CLUSTER SLOTS, which list its nodes",
             ),
+            (&Error::from(Refusal::MemoryLimit).to_string(), &raise_limit),
             (
-                "ERR operation exceeds bloom object memory limit",
-                "raise bf.bloom-filter-max-memory-usage there, or use more shards",
-            ),
-            (
-                "ERR non scaling filter is full",
+                &Error::from(Refusal::Full).to_string(),
                 "build a larger one: `valkeybloom size` tells how large",
             ),
             (
                 "ERR DB index is out of range",
-                "a cluster has database 0 alone",
+                "a cluster has only database 0",
             ),
         ];
         let found = advice.iter().find(|(start, _)| text.starts_with(start));
-        found.map(|(_, advice)| *advice)
+        found.map(|(_, advice)| (*advice).to_owned())
     }
 }
 
@@ -166,7 +168,7 @@ const PASSWORD: &str = "check user and password: redis://user:password@host:port
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Refused(text) | Self::Lost(text)) = self;
-        // Of an unknown command, servers repeat the words behind it, too.
+        // The error for an unknown command repeats the arguments.
         let text = text
             .split(", with args beginning with")
             .next()
@@ -179,10 +181,10 @@ impl fmt::Display for Fault {
     }
 }
 
-impl From<redis::RedisError> for Fault {
-    fn from(error: redis::RedisError) -> Self {
-        // The client keeps the server's words to itself.
-        if error.kind() == redis::ErrorKind::AuthenticationFailed {
+impl From<RedisError> for Fault {
+    fn from(error: RedisError) -> Self {
+        // The client library does not pass on the server's text.
+        if error.kind() == ErrorKind::AuthenticationFailed {
             return Self::Refused("WRONGPASS user or password is wrong".to_owned());
         }
         let text = error.to_string();
@@ -204,17 +206,17 @@ impl From<redis::RedisError> for Fault {
     }
 }
 
-impl From<redis::ServerError> for Fault {
-    fn from(error: redis::ServerError) -> Self {
+impl From<ServerError> for Fault {
+    fn from(error: ServerError) -> Self {
         let details = error.details().unwrap_or_default();
         let text = format!("{} {details}", error.code());
-        // This is how a refused EXEC is answered.
+        // The reply to a refused EXEC repeats the error of the refused command.
         let reason = text.strip_prefix("EXECABORT Transaction discarded because of: ");
         Self::Refused(reason.unwrap_or(&text).trim_end().to_owned())
     }
 }
 
-/// A key as a line shows it: as it is, if that can be read.
+/// Returns a key for a message: verbatim if it is readable, else quoted and escaped.
 pub fn shown(key: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(key) {
         Ok(text) if !text.is_empty() && !text.chars().any(|c| c.is_control() || c == ' ') => {
