@@ -13,7 +13,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::Map;
+use serde_json::json;
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::Dialect;
@@ -116,11 +116,8 @@ impl Compare {
             )));
         }
         if json {
-            let found = Map::from_iter([
-                ("types".to_owned(), outcomes.types_json(&COLUMNS)),
-                ("keys".to_owned(), outcomes.keys_json()),
-            ]);
-            return print_json(found, ended);
+            let (types, keys) = (outcomes.types_json(&COLUMNS), outcomes.keys_json());
+            return print_json(json!({ "types": types, "keys": keys }), ended);
         }
         for outcome in &outcomes.listed {
             outcome.print(outcome.reason.as_deref());

@@ -42,6 +42,8 @@ pub enum SideFault {
     Target(Fault),
 }
 
+type Result<T, E = SideFault> = std::result::Result<T, E>;
+
 /// The result of a comparison.
 pub enum Verdict {
     Same,
@@ -60,7 +62,7 @@ pub fn compare(
     key: &[u8],
     kind: &str,
     pauses: &[Duration],
-) -> Result<Verdict, SideFault> {
+) -> Result<Verdict> {
     let pair = Pair {
         from,
         to,
@@ -107,17 +109,11 @@ struct Pair<'p> {
 }
 
 impl Pair<'_> {
-    fn at_source<T>(
-        &self,
-        read: impl Fn(&Server, &[u8]) -> Result<T, Fault>,
-    ) -> Result<T, SideFault> {
+    fn at_source<T>(&self, read: impl Fn(&Server, &[u8]) -> Result<T, Fault>) -> Result<T> {
         read(self.from, self.key).map_err(SideFault::Source)
     }
 
-    fn at_target<T>(
-        &self,
-        read: impl Fn(&Server, &[u8]) -> Result<T, Fault>,
-    ) -> Result<T, SideFault> {
+    fn at_target<T>(&self, read: impl Fn(&Server, &[u8]) -> Result<T, Fault>) -> Result<T> {
         read(self.to, self.key).map_err(SideFault::Target)
     }
 
@@ -128,7 +124,7 @@ impl Pair<'_> {
         read: impl Fn(&Server, &[u8]) -> Result<T, Fault>,
         are_same: impl Fn(&T, &T) -> bool,
         fit: impl Fn(&T, &T, &T) -> Fit,
-    ) -> Result<Settled<T>, SideFault> {
+    ) -> Result<Settled<T>> {
         let mut pauses = self.pauses.iter();
         loop {
             let there = self.at_target(&read)?;
@@ -157,7 +153,7 @@ impl Pair<'_> {
         are_same: impl Fn(&T, &T) -> bool,
         fit: impl Fn(&T, &T, &T) -> Fit,
         difference: impl Fn(&T, &T) -> String,
-    ) -> Result<Verdict, SideFault> {
+    ) -> Result<Verdict> {
         let first = self.at_source(&read)?;
         if first.is_none() {
             return Ok(Verdict::Gone);
@@ -187,7 +183,7 @@ impl Pair<'_> {
     }
 
     /// Compares the times to live.
-    fn by_expiry(&self) -> Result<Verdict, SideFault> {
+    fn by_expiry(&self) -> Result<Verdict> {
         let are_same = |here: &Expiry, there: &Expiry| here.difference(there).is_none();
         self.by_value(
             Expiry::of,
@@ -203,7 +199,7 @@ impl Pair<'_> {
     }
 
     /// Compares payloads of DUMP.
-    fn by_dump(&self) -> Result<Verdict, SideFault> {
+    fn by_dump(&self) -> Result<Verdict> {
         self.by_value(
             dump::payload,
             |here, there| payload::are_same(here, there),
@@ -213,7 +209,7 @@ impl Pair<'_> {
     }
 
     /// Compares the header and the chunks of BF.SCANDUMP.
-    fn by_chunks(&self) -> Result<Verdict, SideFault> {
+    fn by_chunks(&self) -> Result<Verdict> {
         let header = |server: &Server, key: &[u8]| dump::scan(server, key, 0).map(|(_, it)| it);
         let first = match self.at_source(header) {
             // Only this module and RedisBloom have chunks.
@@ -254,7 +250,7 @@ impl Pair<'_> {
     }
 
     /// Compares the cells of all filters, up to this number of bytes.
-    fn by_cells(&self, end: u64, is_plain: bool) -> Result<Verdict, SideFault> {
+    fn by_cells(&self, end: u64, is_plain: bool) -> Result<Verdict> {
         let mut offset = 0;
         loop {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use redis::{ErrorKind, RedisError, ServerError};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY};
@@ -16,8 +16,8 @@ pub struct Failure {
     /// The exit status.
     pub status: u8,
     text: String,
-    /// The members of the JSON object that were found before the failure.
-    found: Map<String, Value>,
+    /// The JSON object of the results before the failure, or null.
+    found: Value,
 }
 
 /// The result of a subcommand, or of a step of one.
@@ -38,20 +38,19 @@ impl Failure {
         Self {
             status: 1,
             text: text.into(),
-            found: Map::new(),
+            found: Value::Null,
         }
     }
 
-    /// Adds the members that the JSON object has besides `error`.
-    pub fn after(self, found: Map<String, Value>) -> Self {
+    /// Adds the JSON object of the results before the failure.
+    pub fn after(self, found: Value) -> Self {
         Self { found, ..self }
     }
 
-    /// Returns the object of `--json` for a failed run: the members found before, and `error`.
+    /// Returns the JSON object of a failed run: the results before the failure, and `error`.
     pub fn into_json(mut self) -> Value {
-        let text = self.to_string();
-        self.found.insert("error".to_owned(), text.into());
-        Value::Object(self.found)
+        self.found["error"] = self.to_string().into();
+        self.found
     }
 }
 
@@ -126,44 +125,32 @@ impl Fault {
 
     /// Returns what the user can do about the fault.
     fn advice(&self) -> Option<String> {
-        let text = match self {
-            Self::Refused(text) => text,
-            Self::Lost(_) => return Some("when the server is up again, run this again".to_owned()),
+        let starts = |start: &str| matches!(self, Self::Refused(text) if text.starts_with(start));
+        let is = |refusal: Refusal| starts(&Error::from(refusal).to_string());
+        let advice = match self.code() {
+            "" => "when the server is up again, run this again",
+            "WRONGPASS" | "NOAUTH" => "check user and password: redis://user:password@host:port",
+            "NOPERM" => "grant it with ACL SETUSER, or name another user",
+            "READONLY" => "this is a replica: name its primary",
+            "OOM" => "raise maxmemory, or free memory",
+            "LOADING" => "wait until it has loaded its data",
+            "MOVED" => {
+                "this is a node of a cluster: grant INFO and CLUSTER SLOTS, which list its nodes"
+            }
+            _ if starts(&format!("ERR unknown command '{BF_LOADCHUNK}'")) => {
+                "the module there takes no filters in chunks: load valkeybloom instead"
+            }
+            _ if self.is_unknown_command() => "load the module there",
+            _ if is(Refusal::MemoryLimit) => {
+                return Some(format!("raise {FILTER_MEMORY} there, or use more shards"));
+            }
+            _ if is(Refusal::Full) => "build a larger one: `valkeybloom size` tells how large",
+            _ if starts("ERR DB index is out of range") => "a cluster has only database 0",
+            _ => return None,
         };
-        let without_chunks = format!("ERR unknown command '{BF_LOADCHUNK}'");
-        let raise_limit = format!("raise {FILTER_MEMORY} there, or use more shards");
-        let advice = [
-            ("WRONGPASS ", PASSWORD),
-            ("NOAUTH ", PASSWORD),
-            ("NOPERM ", "grant it with ACL SETUSER, or name another user"),
-            ("READONLY ", "this is a replica: name its primary"),
-            ("OOM ", "raise maxmemory, or free memory"),
-            ("LOADING ", "wait until it has loaded its data"),
-            (
-                &without_chunks,
-                "the module there takes no filters in chunks: load valkeybloom instead",
-            ),
-            ("ERR unknown command", "load the module there"),
-            (
-                "MOVED ",
-                "this is a node of a cluster: grant INFO and CLUSTER SLOTS, which list its nodes",
-            ),
-            (&Error::from(Refusal::MemoryLimit).to_string(), &raise_limit),
-            (
-                &Error::from(Refusal::Full).to_string(),
-                "build a larger one: `valkeybloom size` tells how large",
-            ),
-            (
-                "ERR DB index is out of range",
-                "a cluster has only database 0",
-            ),
-        ];
-        let found = advice.iter().find(|(start, _)| text.starts_with(start));
-        found.map(|(_, advice)| (*advice).to_owned())
+        Some(advice.to_owned())
     }
 }
-
-const PASSWORD: &str = "check user and password: redis://user:password@host:port";
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -8,7 +8,7 @@
 
 use clap::Args;
 use redis::{Cmd, Value, cmd};
-use serde_json::Map;
+use serde_json::json;
 
 use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::error::Error;
@@ -125,10 +125,7 @@ impl Move {
             ended = Err(Failure::new(text));
         }
         if json {
-            let found = Map::from_iter([
-                ("dry_run".to_owned(), self.dry_run.into()),
-                ("keys".to_owned(), outcomes.keys_json()),
-            ]);
+            let found = json!({ "dry_run": self.dry_run, "keys": outcomes.keys_json() });
             return print_json(found, ended);
         }
         self.print(&outcomes, show);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::failure::shown;
 use super::report::grouped;
@@ -123,16 +123,16 @@ impl Outcomes {
     /// Returns the listed outcomes as JSON.
     pub fn keys_json(&self) -> Value {
         let keys = self.listed.iter().map(|outcome| {
-            let mut members = Map::from_iter([
-                ("key".to_owned(), json!(shown(&outcome.key))),
-                ("type".to_owned(), json!(outcome.kind)),
-                ("outcome".to_owned(), json!(outcome.fate.name())),
-                ("reason".to_owned(), json!(outcome.reason)),
-            ]);
+            let mut object = json!({
+                "key": shown(&outcome.key),
+                "type": outcome.kind,
+                "outcome": outcome.fate.name(),
+                "reason": outcome.reason,
+            });
             if let Some(bytes) = outcome.bytes {
-                members.insert("bytes".to_owned(), bytes.into());
+                object["bytes"] = bytes.into();
             }
-            Value::Object(members)
+            object
         });
         keys.collect()
     }

@@ -31,7 +31,7 @@ impl Report {
     /// Prints the report of a run with this result.
     pub fn end(self, json: bool, ended: Result<()>) -> Result<()> {
         if json {
-            return print_json(self.json, ended);
+            return print_json(self.json.into(), ended);
         }
         let width = self.rows.iter().map(|(name, _)| name.len()).max();
         let width = width.unwrap_or(0);
@@ -42,10 +42,10 @@ impl Report {
     }
 }
 
-/// Prints the JSON object of a successful run. A failure takes the members along, to be printed with its error.
-pub fn print_json(found: Map<String, Value>, ended: Result<()>) -> Result<()> {
+/// Prints the JSON object of a successful run. A failure keeps the object, which is printed with the error.
+pub fn print_json(found: Value, ended: Result<()>) -> Result<()> {
     match ended {
-        Ok(()) => println!("{}", Value::Object(found)),
+        Ok(()) => println!("{found}"),
         Err(failure) => return Err(failure.after(found)),
     }
     Ok(())

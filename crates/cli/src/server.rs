@@ -28,29 +28,17 @@ const REPLY: Duration = Duration::from_secs(60);
 const SLOT_MOVE: Duration = Duration::from_secs(20);
 
 /// The options for TLS, which an address with `rediss://` requests.
-#[derive(clap::Args, Clone, Default)]
+#[derive(clap::Args)]
+#[command(next_help_heading = "TLS")]
 pub struct Tls {
     /// Certificates of authorities to trust instead of the system's, in PEM
-    #[arg(long, global = true, value_name = "FILE", help_heading = "TLS")]
+    #[arg(long, global = true, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// Certificate to show to the server, in PEM
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help_heading = "TLS",
-        requires = "key_file"
-    )]
+    #[arg(long, global = true, value_name = "FILE", requires = "cert_key")]
     cert: Option<PathBuf>,
     /// Key of that certificate, in PEM
-    #[arg(
-        id = "key_file",
-        long = "cert-key",
-        global = true,
-        value_name = "FILE",
-        help_heading = "TLS",
-        requires = "cert"
-    )]
+    #[arg(long, global = true, value_name = "FILE", requires = "cert")]
     cert_key: Option<PathBuf>,
 }
 
