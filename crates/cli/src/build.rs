@@ -32,7 +32,7 @@ const LIMITS: Limits = Limits {
 /// Fill a filter from files and put it in place at once
 #[derive(Args)]
 pub struct Build {
-    /// Files with an item a line, packed by gzip or zstd or not; - is the standard input
+    /// Files with one item per line, plain or compressed by gzip or zstd; - is the standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The server: redis://user:password@host:port/database, rediss:// for TLS
@@ -44,7 +44,7 @@ pub struct Build {
     /// The error rate
     #[arg(long, value_name = "P", value_parser = options::rate, required_unless_present = "add")]
     rate: Option<Fraction>,
-    /// Number of items, like 100M or 2.5k; without it they are counted first
+    /// Number of items, like 100M or 2.5k; without it, the items are counted first
     #[arg(long, value_name = "N", value_parser = options::items)]
     items: Option<u64>,
     #[command(flatten)]
@@ -58,10 +58,10 @@ pub struct Build {
     /// Build an empty filter if the files hold no items
     #[arg(long)]
     allow_empty: bool,
-    /// Add to the filter that is there, with BF.INSERT
+    /// Add to the existing filter, with BF.INSERT
     #[arg(long, conflicts_with_all = ["rate", "items", "nonscaling", "expansion", "ttl", "allow_empty"])]
     add: bool,
-    /// Spread it over N keys: KEY:0 and so on, as docs/sharded.md says
+    /// Spread the filter over N keys, KEY:0 and so on, as docs/sharded.md describes
     #[arg(long, value_name = "N")]
     shards: Option<NonZeroU32>,
 }

@@ -59,12 +59,12 @@ const COLUMNS: [(Fate, usize); 6] = [
     (Fate::Refused, 9),
 ];
 
-/// Tell whether two servers hold the same filters
+/// Check whether two servers hold the same filters
 #[derive(Args)]
 pub struct Compare {
-    /// The server that has them: redis://user:password@host:port/database, rediss:// for TLS
+    /// The source: redis://user:password@host:port/database, rediss:// for TLS
     source: String,
-    /// The server that is to have the same
+    /// The target
     target: String,
     #[command(flatten)]
     keys: Selection,

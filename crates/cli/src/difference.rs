@@ -1,14 +1,14 @@
 //! Comparison of one key at two servers: its parameters, its items, every bit and its time to live.
 //!
-//! Both servers may be written to meanwhile, the target as a replica that lags behind the source. A read of the target is
-//! compared with two reads of the source, one before and one after:
+//! Clients may write during the comparison, and the target may be a replica that lags behind the source. A read of the
+//! target is compared with two reads of the source, one before and one after:
 //!
 //! ```text
 //!   source  ──first────────────────────now──▶
 //!   target  ─────────there────────────────────▶   first ⊆ there ⊆ now, if bits are only ever set
 //! ```
 //!
-//! If the read does not fit, target and source are read again after each pause. The first read stays, so that a replica
+//! If the target does not fit, target and source are read again after each pause. The first read stays, so that a replica
 //! has all the pauses to catch up with it.
 
 use std::thread::sleep;
@@ -227,7 +227,7 @@ impl Pair<'_> {
             Ok(Settled::Different(..)) => return Ok(Verdict::Different(self.parameter())),
             Ok(Settled::Changing(_)) => return Ok(Verdict::Changing),
         };
-        // The source may have stacked more filters since: only those of the target's header are compared.
+        // Filters that the source has stacked since are not in the target's header, and not compared.
         let end = match (&stage, Stage::of_header(&there)) {
             (Some(_), Some(there)) => there.cell_bytes(),
             _ => u64::MAX,
@@ -254,23 +254,20 @@ impl Pair<'_> {
         let mut offset = 0;
         loop {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
-            let first = self.at_source(|server, key| {
-                let at_least = SPAN_BYTES.min(left);
-                let mut first = whole_chunks(server, key, offset, at_least)?;
-                first.truncate(left);
-                Ok(first)
-            })?;
+            let read = |at_least: usize, most: usize| {
+                move |server: &Server, key: &[u8]| {
+                    let mut cells = whole_chunks(server, key, offset, at_least)?;
+                    cells.truncate(most);
+                    Ok(cells)
+                }
+            };
+            let first = self.at_source(read(SPAN_BYTES.min(left), left))?;
             // A request for one more byte than exists detects a longer value.
             let is_last = first.len() < SPAN_BYTES.min(left) || first.len() == left;
             let length = left.min(first.len() + usize::from(is_last));
-            let read = |server: &Server, key: &[u8]| {
-                let mut cells = whole_chunks(server, key, offset, length)?;
-                cells.truncate(length);
-                Ok(cells)
-            };
             let fit = if is_plain { cells_fit } else { value_fits };
             let fit = |first: &Vec<u8>, there: &Vec<u8>, now: &Vec<u8>| fit(first, there, now);
-            match self.settle(first, read, <Vec<u8>>::eq, fit)? {
+            match self.settle(first, read(length, length), <Vec<u8>>::eq, fit)? {
                 Settled::Same(there) => offset += there.len() as u64,
                 Settled::Different(here, there) => {
                     let at = differs_at(&here, &there, is_plain);
@@ -293,7 +290,7 @@ impl Pair<'_> {
         let infos = infos.zip(self.at_target(Info::of).ok());
         let named = infos.and_then(|(here, there)| {
             let mut fields: Vec<_> = here.fields().iter().collect();
-            // In a fixed order: if several fields differ, it is always the same one.
+            // The order is fixed, so that the same field is named in every run.
             fields.sort_by_key(|(name, _)| *name);
             fields.into_iter().find_map(|(name, value)| {
                 let other = there.fields().get(name).unwrap_or(value);

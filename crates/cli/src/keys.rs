@@ -21,10 +21,10 @@ fn types() -> Vec<&'static str> {
 /// The keys that a subcommand works on.
 #[derive(Args)]
 pub struct Selection {
-    /// Only keys that match a pattern, as of KEYS
+    /// Only keys that match a pattern, like those of KEYS
     #[arg(long = "match", value_name = "PATTERN")]
     pattern: Option<String>,
-    /// Only keys of a type, as of TYPE
+    /// Only keys of a type, as TYPE returns it
     #[arg(long = "type", value_name = "TYPE", value_parser = types())]
     kind: Option<String>,
 }

@@ -114,18 +114,12 @@ pub fn main() -> ExitCode {
             return ended(Err(Failure::usage(in_one_line(&error))), json);
         }
     };
-    let Options {
-        command,
-        quiet,
-        json,
-        tls,
-    } = options;
-    let show = Show::on(quiet);
-    let done = match command {
-        Command::Size(size) => size.run(&tls, json),
-        Command::Build(build) => build.run(&tls, show, json),
-        Command::Move(moving) => moving.run(&tls, show, json),
-        Command::Compare(compare) => compare.run(&tls, show, json),
+    let (show, json, tls) = (Show::on(options.quiet), options.json, &options.tls);
+    let done = match options.command {
+        Command::Size(size) => size.run(tls, json),
+        Command::Build(build) => build.run(tls, show, json),
+        Command::Move(moving) => moving.run(tls, show, json),
+        Command::Compare(compare) => compare.run(tls, show, json),
         Command::Pages(pages) => pages.run(Options::command()),
     };
     ended(done, json)

@@ -4,7 +4,8 @@
 //! BF.SCANDUMP and BF.LOADCHUNK into a [temporary key](super::upload). valkey-bloom has no chunks, so its filters go by
 //! DUMP whatever their size, like the values of RedisBloom's other types.
 //!
-//! A key arrives at the target whole or not at all, and the source is only read: the next run completes an aborted one.
+//! A key arrives at the target whole or not at all, and the source is only read, so a second run completes an aborted
+//! one.
 
 use clap::Args;
 use redis::{Cmd, Value, cmd};
@@ -42,12 +43,12 @@ const COLUMNS: [(Fate, usize); 4] = [
     (Fate::Refused, 10),
 ];
 
-/// Bring the filters of a server to another
+/// Copy the filters of one server to another
 #[derive(Args)]
 pub struct Move {
-    /// The server that has them: redis://user:password@host:port/database, rediss:// for TLS
+    /// The source: redis://user:password@host:port/database, rediss:// for TLS
     from: String,
-    /// The server that is to have them
+    /// The target
     to: String,
     #[command(flatten)]
     keys: Selection,
@@ -172,7 +173,7 @@ struct Moving<'m> {
 }
 
 impl Moving<'_> {
-    /// Copies a key, and updates its type if that changes meanwhile. Returns whether the key is new at the target.
+    /// Copies a key, and updates `found` if the key's type changes. Returns whether the key is new at the target.
     fn copy(&mut self, found: &mut Found) -> Result<Fate, Stop> {
         let before = self.bytes;
         for _ in 1..ATTEMPTS {
@@ -412,5 +413,5 @@ fn gone() -> Stop {
 }
 
 fn taken() -> Stop {
-    Stop::Skipped("another client created it there meanwhile".to_owned())
+    Stop::Skipped("another client created it there".to_owned())
 }

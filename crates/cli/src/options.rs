@@ -9,10 +9,10 @@ use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 /// The options for a new filter.
 #[derive(Args, Clone, Copy)]
 pub struct FilterOptions {
-    /// Make a filter that does not grow: smaller, and full at its capacity
+    /// Make a filter that does not grow: it is smaller, and full at its capacity
     #[arg(long)]
     pub nonscaling: bool,
-    /// Growth factor from a full filter to the next one stacked on it
+    /// Growth factor from one filter to the next stacked on it
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "nonscaling",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub expansion: u32,

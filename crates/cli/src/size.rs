@@ -48,13 +48,13 @@ pub struct Size {
     /// Items can be removed
     #[arg(long, conflicts_with = "window")]
     counting: bool,
-    /// Spread it over N keys; without N, or with 0, over the fewest that the limits admit
+    /// Spread the filter over N keys; without N, or with 0, over the fewest that the limits allow
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
     shards: Option<u32>,
     /// bf.bloom-filter-max-memory-usage of the server
     #[arg(long, value_name = "BYTES", value_parser = options::bytes, default_value = "64mb")]
     filter_limit: u64,
-    /// bf.bloom-memory-usage-limit of the server; 0: none
+    /// bf.bloom-memory-usage-limit of the server; 0: no limit
     #[arg(long, value_name = "BYTES", value_parser = options::bytes, default_value = "0")]
     object_limit: u64,
     /// Describe an existing filter
@@ -113,12 +113,7 @@ impl Size {
         describe(&mut report, &plan, held, shards);
         let (text, limit) = self.limit(&shape);
         report.row("limit", text, limit);
-        let key = if self.shards.is_some() {
-            "key:0"
-        } else {
-            "key"
-        };
-        let command = self.command(key, &shape);
+        let command = self.command(self.shards.map_or("key", |_| "key:0"), &shape);
         let others = match shards.get() {
             1 => String::new(),
             shards => format!("   (and so on, up to key:{})", shards - 1),
