@@ -29,7 +29,7 @@ const LIMITS: Limits = Limits {
     ..Limits::NONE
 };
 
-/// Fill a filter from files and put it in place at once
+/// Fill a filter from files, and replace the old one at once
 #[derive(Args)]
 pub struct Build {
     /// Files with one item per line, plain or compressed by gzip or zstd; - is the standard input
@@ -253,7 +253,7 @@ impl Building<'_> {
             if let [object] = objects {
                 return add_to(object, &block.items(), block, counts);
             }
-            let mut shards = objects.iter_mut().zip(self.divided(block));
+            let mut shards = objects.iter_mut().zip(self.by_shard(block));
             shards.try_for_each(|(object, items)| {
                 add_to(object, &items.iter().copied(), block, counts)
             })
@@ -261,7 +261,7 @@ impl Building<'_> {
     }
 
     /// Returns the items of each shard.
-    fn divided<'i>(&self, block: &'i Block) -> Vec<Vec<&'i [u8]>> {
+    fn by_shard<'i>(&self, block: &'i Block) -> Vec<Vec<&'i [u8]>> {
         let mut of_shards = vec![Vec::new(); self.keys.len()];
         for item in block.items() {
             of_shards[shard_of(item, self.shards) as usize].push(item);
@@ -272,7 +272,7 @@ impl Building<'_> {
     /// Adds the items to the filter on the server, or to its shards.
     fn add(&self) -> Result<Counts> {
         self.each("adding", |block, counts| {
-            let of_shards = self.divided(block);
+            let of_shards = self.by_shard(block);
             // All commands of a block are sent at the same time.
             let mut commands = Vec::new();
             let mut batches = Vec::new();
@@ -284,10 +284,10 @@ impl Building<'_> {
             }
             for ((key, batch), reply) in batches.into_iter().zip(self.server.call_all(&commands)) {
                 let failed = |index: usize, fault: &Fault| {
-                    let place = batch
+                    let position = batch
                         .get(index)
-                        .map_or(String::new(), |item| block.place(item));
-                    let what = format!("could not add {place} to {} at", shown(key.as_bytes()));
+                        .map_or(String::new(), |item| block.position(item));
+                    let what = format!("could not add {position} to {} at", shown(key.as_bytes()));
                     self.server.failure(&what, fault)
                 };
                 let Value::Array(answers) = reply.map_err(|fault| failed(0, &fault))? else {
@@ -330,16 +330,16 @@ fn add_to<'b>(
     let last = usize::try_from(tried)
         .ok()
         .and_then(|tried| items.clone().nth(tried - 1));
-    let place = last.map_or(String::new(), |item| block.place(item));
+    let position = last.map_or(String::new(), |item| block.position(item));
     Err(Failure::new(match refusal {
         Refusal::Full => format!(
-            "the filter is full at {place}: name more --items, or let it grow, without --nonscaling"
+            "the filter is full at {position}: name more --items, or let it grow, without --nonscaling"
         ),
         Refusal::RateTooSmall => {
-            format!("the filter can't grow any more at {place}: name more --items")
+            format!("the filter can't grow any more at {position}: name more --items")
         }
         Refusal::MemoryLimit | Refusal::OutOfMemory => {
-            format!("there is no memory for the filter at {place}: use a machine with more")
+            format!("there is no memory for the filter at {position}: use a machine with more")
         }
     }))
 }

@@ -78,9 +78,9 @@ struct Job {
     /// The key's type at the target; `None` for a missing key.
     there: Option<String>,
     /// A hash of the source's last read value.
-    mark: Option<u64>,
+    digest: Option<u64>,
     /// Whether the source had the same value before and after the last pause.
-    rests: bool,
+    stable: bool,
 }
 
 impl Job {
@@ -110,9 +110,9 @@ impl Compare {
         comparing.progress.end(comparing.done);
         outcomes.listed.sort_by(|a, b| a.key.cmp(&b.key));
         if ended.is_ok() && !outcomes.listed.is_empty() {
-            let (apart, all) = (outcomes.listed.len(), outcomes.keys());
+            let (listed, all) = (outcomes.listed.len(), outcomes.keys());
             ended = Err(Failure::new(format!(
-                "{apart} of {all} keys are not the same"
+                "{listed} of {all} keys are not the same"
             )));
         }
         if json {
@@ -142,8 +142,8 @@ fn jobs(found: [Vec<Found>; 2]) -> Vec<Job> {
         key,
         here,
         there,
-        mark: None,
-        rests: false,
+        digest: None,
+        stable: false,
     });
     jobs.collect()
 }
@@ -178,7 +178,7 @@ impl Comparing<'_> {
         for batch in batches(jobs) {
             for job in self.batch(batch)? {
                 // The value may have changed between the reads, and equal filters may have different payloads.
-                match self.exactly(&job)? {
+                match self.without_pause(&job)? {
                     Some(Verdict::Same) => self.end(job, Fate::Same, None),
                     _ => left.push(job),
                 }
@@ -194,7 +194,7 @@ impl Comparing<'_> {
                 left.extend(self.batch(batch)?);
             }
         }
-        left.into_iter().try_for_each(|job| self.finally(job))
+        left.into_iter().try_for_each(|job| self.last_attempt(job))
     }
 
     /// Compares small values by DUMP, and large values one at a time. Returns the keys that are left to compare.
@@ -205,7 +205,7 @@ impl Comparing<'_> {
         for (job, size) in self.sized(jobs)? {
             match size {
                 None => left.push(job),
-                Some(size) if size > SMALL_BYTES => self.patiently(job)?,
+                Some(size) if size > SMALL_BYTES => self.with_pauses(job)?,
                 Some(size) => {
                     small.push(job);
                     bytes += size;
@@ -250,9 +250,9 @@ impl Comparing<'_> {
                 self.end(job, Fate::Same, None);
                 continue;
             }
-            let mark = mark(&here);
-            job.rests = job.mark == Some(mark);
-            job.mark = Some(mark);
+            let digest = digest(&here);
+            job.stable = job.digest == Some(digest);
+            job.digest = Some(digest);
             left.push(job);
         }
         Ok(())
@@ -270,29 +270,29 @@ impl Comparing<'_> {
     }
 
     /// Ends a key that still differed after all pauses.
-    fn finally(&mut self, job: Job) -> Result<()> {
+    fn last_attempt(&mut self, job: Job) -> Result<()> {
         let kind = job.kind().unwrap_or_default();
         // A plain filter can be compared while it changes, but the target needs time to catch up with each read.
-        if !job.rests && (job.mark.is_none() || is_plain(kind)) {
-            return self.patiently(job);
+        if !job.stable && (job.digest.is_none() || is_plain(kind)) {
+            return self.with_pauses(job);
         }
-        match self.exactly(&job)? {
+        match self.without_pause(&job)? {
             Some(Verdict::Same) => self.end(job, Fate::Same, None),
-            Some(Verdict::Different(reason)) if job.rests && self.still_rests(&job)? => {
+            Some(Verdict::Different(reason)) if job.stable && self.is_stable(&job)? => {
                 self.end(job, Fate::Different, Some(reason));
             }
             Some(Verdict::Different(_) | Verdict::Changing) if !is_plain(kind) => {
                 self.end(job, Fate::Changing, Some(CHANGES.to_owned()));
             }
-            _ => return self.patiently(job),
+            _ => return self.with_pauses(job),
         }
         Ok(())
     }
 
     /// Returns whether the source still has the value that was read last.
-    fn still_rests(&self, job: &Job) -> Result<bool> {
+    fn is_stable(&self, job: &Job) -> Result<bool> {
         let held = held(self.from, &[&job.key])?.swap_remove(0);
-        Ok(held.is_some_and(|held| job.mark == Some(mark(&held))))
+        Ok(held.is_some_and(|held| job.digest == Some(digest(&held))))
     }
 
     /// Returns the type of a key at both servers, if it is one of those that are compared.
@@ -302,7 +302,7 @@ impl Comparing<'_> {
 
     /// Compares a key to the bit, without a pause. Returns `None` if that is impossible: types differ, or a server
     /// refuses it.
-    fn exactly(&self, job: &Job) -> Result<Option<Verdict>> {
+    fn without_pause(&self, job: &Job) -> Result<Option<Verdict>> {
         let Some(kind) = self.kind(job) else {
             return Ok(None);
         };
@@ -316,11 +316,11 @@ impl Comparing<'_> {
     }
 
     /// Compares a key to the bit, pauses while the target lags behind, and ends the key.
-    fn patiently(&mut self, mut job: Job) -> Result<()> {
+    fn with_pauses(&mut self, mut job: Job) -> Result<()> {
         let mut pauses = PAUSES.iter();
         loop {
             let Some(kind) = self.kind(&job) else {
-                self.apart(job);
+                self.end_mismatch(job);
                 return Ok(());
             };
             let changing = || (Fate::Changing, Some(CHANGES.to_owned()));
@@ -352,7 +352,7 @@ impl Comparing<'_> {
     }
 
     /// Ends a key that is missing at one of the servers, or has another type there.
-    fn apart(&mut self, job: Job) {
+    fn end_mismatch(&mut self, job: Job) {
         let is_compared = |kind: &Option<String>| {
             let kind = kind.as_deref();
             kind.is_some_and(|kind| self.kinds.contains(&kind))
@@ -453,7 +453,7 @@ fn has_type((payload, _): &Held, kind: &str) -> bool {
 }
 
 /// Returns a hash of the value and the time to live.
-fn mark((payload, expiry): &Held) -> u64 {
+fn digest((payload, expiry): &Held) -> u64 {
     let mut hasher = DefaultHasher::new();
     payload.as_deref().map(dump::value).hash(&mut hasher);
     expiry.as_ref().map(Expiry::exact_ms).hash(&mut hasher);

@@ -56,11 +56,11 @@ impl Block {
     }
 
     /// Describes the position of one of [`items`](Self::items).
-    pub fn place(&self, item: &[u8]) -> String {
-        self.place_at(item.as_ptr().addr() - self.bytes.as_ptr().addr())
+    pub fn position(&self, item: &[u8]) -> String {
+        self.position_at(item.as_ptr().addr() - self.bytes.as_ptr().addr())
     }
 
-    fn place_at(&self, offset: usize) -> String {
+    fn position_at(&self, offset: usize) -> String {
         let unit = if self.zero { "item" } else { "line" };
         let number = self.first + self.ends(offset);
         format!("{}, {unit} {number}", self.file.display())
@@ -181,8 +181,8 @@ fn read_file(
         let more = BLOCK_BYTES.max(block.bytes.len()) as u64;
         let count = from.by_ref().take(more).read_to_end(&mut block.bytes);
         let count = count.map_err(|error| {
-            let place = block.place_at(block.bytes.len());
-            Failure::new(format!("could not read {place}: {error}"))
+            let position = block.position_at(block.bytes.len());
+            Failure::new(format!("could not read {position}: {error}"))
         })?;
         let end = memchr::memrchr(block.end(), &block.bytes);
         let rest = match end {
@@ -225,13 +225,16 @@ mod tests {
         let lines = block(b"a\n\nb c\r\n\r\n\rd", false);
         let items: Vec<&[u8]> = lines.items().collect();
         assert_eq!(items, [&b"a"[..], b"b c", b"\rd"]);
-        let places: Vec<String> = items.iter().map(|item| lines.place(item)).collect();
-        assert_eq!(places, ["list, line 8", "list, line 10", "list, line 12"]);
+        let positions: Vec<String> = items.iter().map(|item| lines.position(item)).collect();
+        assert_eq!(
+            positions,
+            ["list, line 8", "list, line 10", "list, line 12"]
+        );
 
         let zeros = block(b"a\r\n\0\0b\0", true);
         let items: Vec<&[u8]> = zeros.items().collect();
         assert_eq!(items, [&b"a\r\n"[..], b"b"]);
-        assert_eq!(zeros.place(items[1]), "list, item 10");
+        assert_eq!(zeros.position(items[1]), "list, item 10");
         assert_eq!(block(b"", false).items().count(), 0);
     }
 }

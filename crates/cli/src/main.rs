@@ -101,8 +101,7 @@ const COMPARE_EXAMPLES: &str = "Examples:
 Status: 0 if both hold the same, 1 if anything differs, 2 for words that make no sense.";
 
 /// Runs the program. The exit status is 0 for success, 1 if something was not done, and 2 for invalid arguments.
-#[must_use]
-pub fn main() -> ExitCode {
+fn main() -> ExitCode {
     // Fails only if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let options = match Options::try_parse() {

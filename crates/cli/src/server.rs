@@ -125,7 +125,7 @@ impl Server {
 
     /// Calls a command on the node of a key.
     pub fn call(&self, key: &[u8], command: &Cmd) -> Result<Value, Fault> {
-        self.patiently(key, || {
+        self.retrying(key, || {
             let call = self.connection.clone().call(primary_of(key), command);
             self.runtime.block_on(call)
         })
@@ -175,7 +175,7 @@ impl Server {
             pipeline.add_command(command.clone());
         }
         pipeline.cmd("EXEC");
-        self.patiently(key, || {
+        self.retrying(key, || {
             let replies = async {
                 match self.connection.clone() {
                     Connection::One(mut one) => one.send_packed_commands(&pipeline, 0, count).await,
@@ -198,7 +198,7 @@ impl Server {
     }
 
     /// Retries while a slot moves to another node.
-    fn patiently<T>(&self, key: &[u8], call: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
+    fn retrying<T>(&self, key: &[u8], call: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
         let start = Instant::now();
         let in_cluster = matches!(self.connection, Connection::Cluster(_));
         loop {

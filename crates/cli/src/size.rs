@@ -263,13 +263,13 @@ fn existing(server: &Server, key: &[u8], rate: Option<Fraction>) -> Result<Repor
     };
     report.row("can grow to", text, reach);
     if let Some(rate) = rate.or(requested.and_then(Fraction::new)) {
-        anew(&mut report, &info, &kind, rate)?;
+        add_replacement(&mut report, &info, &kind, rate)?;
     }
     Ok(report)
 }
 
 /// Adds the rows for a new filter, reserved for the items that the filter has.
-fn anew(report: &mut Report, info: &Info, kind: &str, rate: Fraction) -> Result<()> {
+fn add_replacement(report: &mut Report, info: &Info, kind: &str, rate: Fraction) -> Result<()> {
     let (items, _, bytes) = info.sums();
     let window = info
         .get(InfoField::Window)
@@ -292,12 +292,12 @@ fn anew(report: &mut Report, info: &Info, kind: &str, rate: Fraction) -> Result<
     let plan = shape.plan(shape.params.capacity, Limits::NONE);
     let plan = plan.map_err(refused)?;
     // A window has as many periods as now.
-    let bytes_anew = match window {
+    let new_bytes = match window {
         Some(_) => plan.full_bytes / shape.most_periods() * periods,
         None => plan.full_bytes + STORED_BYTES,
     };
-    report.number("bytes if reserved for its items", bytes_anew);
-    let saved = bytes.saturating_sub(bytes_anew);
+    report.number("bytes if reserved for its items", new_bytes);
+    let saved = bytes.saturating_sub(new_bytes);
     let percent = ratio(saved, bytes) * 100.0;
     report.row(
         "saved by that",

@@ -221,7 +221,8 @@ impl ShardedFilter {
     }
 
     /// Sets the timeout of one command, which includes the time in which the connection finds a moved or restarted node:
-    /// 5 seconds by default. The connection's own timeouts and retries apply too; by default they take minutes.
+    /// 5 seconds by default. The connection's own timeouts and retries end the command earlier if they are shorter; by
+    /// default they take minutes.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

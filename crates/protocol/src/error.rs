@@ -29,7 +29,7 @@ pub enum Field {
     Id,
 }
 
-/// Why a command failed.
+/// The error of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// Too few arguments, or too many.
@@ -92,11 +92,11 @@ pub enum Error {
     Cuckoo(CuckooError),
     /// The command is one for sketches, which the server stores but does not serve.
     Unserved,
-    /// New filters are to be those of this maker, whose filters can't have this property.
+    /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
     NotMade(&'static str, &'static str),
 }
 
-/// Why a command for cuckoo filters failed.
+/// The error of a command for cuckoo filters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CuckooError {
     /// The capacity is not a number.
