@@ -1,4 +1,4 @@
-//! `valkeybloom build`: fills a filter from files in this program's own memory, and puts it in place whole.
+//! `valkeybloom build`: fills a filter from files, in this program's memory, and uploads it whole.
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -7,31 +7,32 @@ use std::time::Instant;
 use clap::Args;
 use redis::{Cmd, Value, cmd};
 
-use valkeybloom_client::{shard_capacity, shard_of};
+use valkeybloom_client::{shard_capacity, shard_keys, shard_of};
+use valkeybloom_protocol::names::BF_INSERT;
 use valkeybloom_sketches::bloom::{Added, Limits, Object, Refusal, Time, chunks};
 use valkeybloom_sketches::{Fraction, Seed};
 
 use super::failure::{Failure, Fault, Result, shown};
 use super::lines::{Block, Input};
 use super::options::{self, FilterOptions};
-use super::place::{Place, Upload, now_ms};
 use super::progress::{Progress, Show};
 use super::report::Report;
 use super::server::{Server, Tls, is_filter};
+use super::upload::{Existing, Upload, now_ms};
 
-/// The most items of a command that adds: some hundred microseconds of the server's time.
+/// The most items in one command, which takes some hundred microseconds of the server's time.
 const COMMAND_ITEMS: usize = 1000;
 
-/// No limits of memory: the server has its own. A filter that is not to grow takes no more when it is full.
+/// No memory limits, because the server has its own. A non-scaling filter refuses items when it is full.
 const LIMITS: Limits = Limits {
     saturate: false,
     ..Limits::NONE
 };
 
-/// Fill a filter from files and put it in place at once
+/// Fill a filter from files, and replace the old one at once
 #[derive(Args)]
 pub struct Build {
-    /// Files with an item a line, packed by gzip or zstd or not; - is the standard input
+    /// Files with one item per line, plain or compressed by gzip or zstd; - is the standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// The server: redis://user:password@host:port/database, rediss:// for TLS
@@ -43,7 +44,7 @@ pub struct Build {
     /// The error rate
     #[arg(long, value_name = "P", value_parser = options::rate, required_unless_present = "add")]
     rate: Option<Fraction>,
-    /// Number of items, like 100M or 2.5k; without it they are counted first
+    /// Number of items, like 100M or 2.5k; without it, the items are counted first
     #[arg(long, value_name = "N", value_parser = options::items)]
     items: Option<u64>,
     #[command(flatten)]
@@ -57,15 +58,15 @@ pub struct Build {
     /// Build an empty filter if the files hold no items
     #[arg(long)]
     allow_empty: bool,
-    /// Add to the filter that is there, with BF.INSERT
+    /// Add to the existing filter, with BF.INSERT
     #[arg(long, conflicts_with_all = ["rate", "items", "nonscaling", "expansion", "ttl", "allow_empty"])]
     add: bool,
-    /// Spread it over N keys: KEY:0 and so on, as docs/sharded.md says
+    /// Spread the filter over N keys, KEY:0 and so on, as docs/sharded.md describes
     #[arg(long, value_name = "N")]
     shards: Option<NonZeroU32>,
 }
 
-/// How many items were read, and how many of them were new.
+/// The numbers of items that were read, and of new items among them.
 #[derive(Default)]
 struct Counts {
     items: u64,
@@ -75,11 +76,12 @@ struct Counts {
 impl Build {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let start = Instant::now();
-        if self.shards.is_some() && self.key.contains(['{', '}']) {
-            return Err(Failure::usage(
-                "the name of a sharded filter can't hold braces",
-            ));
-        }
+        let keys = match self.shards {
+            None => vec![self.key.clone()],
+            Some(shards) => {
+                shard_keys(&self.key, shards).map_err(|error| Failure::usage(error.to_string()))?
+            }
+        };
         let input = Input {
             files: self.files.clone(),
             zero: self.zero,
@@ -90,21 +92,21 @@ impl Build {
                 "the standard input can be read only once: tell its --items",
             ));
         }
-        let server = Server::connect(&self.to, tls)?;
-        server.require_module()?;
-        let keys = self.keys();
+        let building = Building {
+            server: &Server::connect(&self.to, tls)?,
+            keys: &keys,
+            shards: self.shards.unwrap_or(NonZeroU32::MIN),
+            input,
+            bytes,
+            show,
+        };
+        building.server.require_module()?;
         for key in &keys {
-            self.check_place(&server, key)?;
+            self.check_key(building.server, key)?;
         }
         let counts = match self.rate {
-            Some(rate) if !self.add => {
-                let items = match self.items {
-                    Some(items) => items,
-                    None => count(&input, bytes, show)?,
-                };
-                self.replace(&server, &keys, &input, bytes, (items, rate), show)?
-            }
-            _ => add(&server, &keys, &input, bytes, show)?,
+            Some(rate) if !self.add => self.replace(&building, rate)?,
+            _ => building.add()?,
         };
         if show == Show::Nothing && !json {
             return Ok(());
@@ -113,65 +115,51 @@ impl Build {
         report.row("key", &self.key, self.key.clone());
         report.number("items", counts.items);
         report.number("new", counts.new);
-        let seconds = start.elapsed().as_secs_f64();
-        report.hidden("seconds", seconds);
+        report.hidden("seconds", start.elapsed().as_secs_f64());
         report.end(json, Ok(()))
     }
 
-    /// The key, or those of the shards.
-    fn keys(&self) -> Vec<String> {
-        match self.shards {
-            None => vec![self.key.clone()],
-            Some(shards) => (0..shards.get())
-                .map(|shard| format!("{}:{shard}", self.key))
-                .collect(),
-        }
-    }
-
-    /// Nothing but a filter is replaced or added to.
-    fn check_place(&self, server: &Server, key: &str) -> Result<()> {
+    /// Requires that a key holds a filter, or nothing if a filter is to be built.
+    fn check_key(&self, server: &Server, key: &str) -> Result<()> {
         let kind: Result<String, Fault> = server.get(key.as_bytes(), cmd("TYPE").arg(key));
-        let what = || format!("could not look at {} at", shown(key.as_bytes()));
-        let kind = kind.map_err(|fault| server.failure(&what(), &fault))?;
-        if is_filter(&kind) || kind == "none" && !self.add {
-            return Ok(());
-        }
         let (key, address) = (shown(key.as_bytes()), server.address());
-        Err(Failure::new(if kind == "none" {
-            format!("{key} is not there at {address}: build it without --add")
-        } else {
-            format!(
+        let failed =
+            |fault| server.failure(&format!("could not read the type of {key} at"), &fault);
+        match &kind.map_err(failed)?[..] {
+            kind if is_filter(kind) => Ok(()),
+            "none" if !self.add => Ok(()),
+            "none" => Err(Failure::new(format!(
+                "{key} is not there at {address}: build it without --add"
+            ))),
+            kind => Err(Failure::new(format!(
                 "{key} at {address} is no filter but of type {kind}: name another key, or delete it"
-            )
-        }))
+            ))),
+        }
     }
 
-    fn replace(
-        &self,
-        server: &Server,
-        keys: &[String],
-        input: &Input,
-        bytes: Option<u64>,
-        (items, rate): (u64, Fraction),
-        show: Show,
-    ) -> Result<Counts> {
-        let shards = NonZeroU32::new(u32::try_from(keys.len()).unwrap_or(u32::MAX));
-        let shards = shards.unwrap_or(NonZeroU32::MIN);
-        let params = self.filter.params(shard_capacity(items, shards), rate);
+    /// Builds new filters, and replaces the old ones.
+    fn replace(&self, building: &Building, rate: Fraction) -> Result<Counts> {
+        let Building { server, keys, .. } = *building;
+        let items = match self.items {
+            Some(items) => items,
+            None => building.count()?.max(1),
+        };
+        let capacity = shard_capacity(items, building.shards);
+        let params = self.filter.params(capacity, rate);
         let make = |_: &String| Object::plain(&params, new_seed()?, LIMITS).map_err(no_filter);
         let mut objects: Vec<Object> = keys.iter().map(make).collect::<Result<_>>()?;
         let failed = |key: &str, fault: &Fault| {
             let what = format!("could not build {} at", shown(key.as_bytes()));
             server.failure(&what, fault)
         };
-        // What the server refuses is known before the files are read.
+        // A trial upload of the header: the server may refuse it, which saves reading the files.
         for (key, object) in keys.iter().zip(&objects) {
             let header = chunks::piece(object, 0);
             let (_, header) = header.ok_or_else(|| no_filter(Refusal::OutOfMemory))?;
             let upload = Upload::begin(server, key.as_bytes(), header.bytes());
             upload.map_err(|fault| failed(key, &fault))?;
         }
-        let counts = fill(&mut objects, shards, input, bytes, show)?;
+        let counts = building.fill(&mut objects)?;
         if counts.items == 0 && !self.allow_empty {
             return Err(Failure::new(
                 "there are no items: to build an empty filter, add --allow-empty",
@@ -179,7 +167,7 @@ impl Build {
         }
 
         let sum = objects.iter().map(Object::memory_bytes).sum();
-        let mut progress = Progress::new(show, "sending", "bytes", Some(sum));
+        let mut progress = Progress::new(building.show, "sending", "bytes", Some(sum));
         let mut sent = 0;
         let mut uploads = Vec::new();
         for (key, object) in keys.iter().zip(&objects) {
@@ -200,8 +188,8 @@ impl Build {
         progress.end(sent);
         let expires_ms = self.ttl.map(|ttl| now_ms().saturating_add(ttl));
         for (key, upload) in keys.iter().zip(uploads) {
-            let placed = upload.finish(expires_ms, Place::Replace);
-            placed.map_err(|fault| failed(key, &fault))?;
+            let finished = upload.finish(expires_ms, Existing::Replace);
+            finished.map_err(|fault| failed(key, &fault))?;
         }
         Ok(counts)
     }
@@ -220,51 +208,103 @@ fn no_filter(refusal: Refusal) -> Failure {
     })
 }
 
-/// Counts the items, to know how large a filter they need.
-fn count(input: &Input, bytes: Option<u64>, show: Show) -> Result<u64> {
-    let mut progress = Progress::new(show, "counting", "items", bytes);
-    let mut items = 0;
-    input.each(|block, read| {
-        items += block.items().count() as u64;
-        progress.at(read, items);
-        Ok(())
-    })?;
-    progress.end(items);
-    Ok(items.max(1))
-}
-
-/// Fills a filter, or the shards of one.
-fn fill(
-    objects: &mut [Object],
+/// The input and the target of a run.
+struct Building<'b> {
+    server: &'b Server,
+    /// The filter's key, or the keys of its shards.
+    keys: &'b [String],
     shards: NonZeroU32,
-    input: &Input,
+    input: Input,
+    /// The size of the input, if known.
     bytes: Option<u64>,
     show: Show,
-) -> Result<Counts> {
-    let mut progress = Progress::new(show, "filling", "items", bytes);
-    let mut counts = Counts::default();
-    input.each(|block, read| {
-        if let [object] = objects {
-            add_to(object, &block.items(), block, &mut counts)?;
-        } else {
-            for (object, items) in objects.iter_mut().zip(divided(block, shards)) {
-                add_to(object, &items.iter().copied(), block, &mut counts)?;
-            }
-        }
-        progress.at(read, counts.items);
-        Ok(())
-    })?;
-    progress.end(counts.items);
-    Ok(counts)
 }
 
-/// The items of each shard.
-fn divided(block: &Block, shards: NonZeroU32) -> Vec<Vec<&[u8]>> {
-    let mut of_shards = vec![Vec::new(); shards.get() as usize];
-    for item in block.items() {
-        of_shards[shard_of(item, shards) as usize].push(item);
+impl Building<'_> {
+    /// Passes the blocks of the input to `take`, which counts the items, and shows the progress.
+    fn each(
+        &self,
+        what: &'static str,
+        mut take: impl FnMut(&Block, &mut Counts) -> Result<()>,
+    ) -> Result<Counts> {
+        let mut progress = Progress::new(self.show, what, "items", self.bytes);
+        let mut counts = Counts::default();
+        self.input.each(|block, read| {
+            take(block, &mut counts)?;
+            progress.at(read, counts.items);
+            Ok(())
+        })?;
+        progress.end(counts.items);
+        Ok(counts)
     }
-    of_shards
+
+    /// Counts the items, which determines the capacity.
+    fn count(&self) -> Result<u64> {
+        let counts = self.each("counting", |block, counts| {
+            counts.items += block.items().count() as u64;
+            Ok(())
+        });
+        Ok(counts?.items)
+    }
+
+    /// Fills a filter, or its shards.
+    fn fill(&self, objects: &mut [Object]) -> Result<Counts> {
+        self.each("filling", |block, counts| {
+            if let [object] = objects {
+                return add_to(object, &block.items(), block, counts);
+            }
+            let mut shards = objects.iter_mut().zip(self.by_shard(block));
+            shards.try_for_each(|(object, items)| {
+                add_to(object, &items.iter().copied(), block, counts)
+            })
+        })
+    }
+
+    /// Returns the items of each shard.
+    fn by_shard<'i>(&self, block: &'i Block) -> Vec<Vec<&'i [u8]>> {
+        let mut of_shards = vec![Vec::new(); self.keys.len()];
+        for item in block.items() {
+            of_shards[shard_of(item, self.shards) as usize].push(item);
+        }
+        of_shards
+    }
+
+    /// Adds the items to the filter on the server, or to its shards.
+    fn add(&self) -> Result<Counts> {
+        self.each("adding", |block, counts| {
+            let of_shards = self.by_shard(block);
+            // All commands of a block are sent at the same time.
+            let mut commands = Vec::new();
+            let mut batches = Vec::new();
+            for (key, items) in self.keys.iter().zip(&of_shards) {
+                for batch in items.chunks(COMMAND_ITEMS) {
+                    commands.push((key.clone().into_bytes(), insert(key, batch)));
+                    batches.push((key, batch));
+                }
+            }
+            for ((key, batch), reply) in batches.into_iter().zip(self.server.call_all(&commands)) {
+                let failed = |index: usize, fault: &Fault| {
+                    let position = batch
+                        .get(index)
+                        .map_or(String::new(), |item| block.position(item));
+                    let what = format!("could not add {position} to {} at", shown(key.as_bytes()));
+                    self.server.failure(&what, fault)
+                };
+                let Value::Array(answers) = reply.map_err(|fault| failed(0, &fault))? else {
+                    let text = format!("unexpected reply to {BF_INSERT}");
+                    return Err(failed(0, &Fault::Lost(text)));
+                };
+                for (index, answer) in answers.into_iter().enumerate() {
+                    match answer {
+                        Value::ServerError(error) => return Err(failed(index, &error.into())),
+                        answer => counts.new += u64::from(answer == Value::Int(1)),
+                    }
+                }
+                counts.items += batch.len() as u64;
+            }
+            Ok(())
+        })
+    }
 }
 
 fn add_to<'b>(
@@ -290,73 +330,24 @@ fn add_to<'b>(
     let last = usize::try_from(tried)
         .ok()
         .and_then(|tried| items.clone().nth(tried - 1));
-    let place = last.map_or(String::new(), |item| block.place(item));
+    let position = last.map_or(String::new(), |item| block.position(item));
     Err(Failure::new(match refusal {
         Refusal::Full => format!(
-            "the filter is full at {place}: name more --items, or let it grow, without --nonscaling"
+            "the filter is full at {position}: name more --items, or let it grow, without --nonscaling"
         ),
         Refusal::RateTooSmall => {
-            format!("the filter can't grow any more at {place}: name more --items")
+            format!("the filter can't grow any more at {position}: name more --items")
         }
         Refusal::MemoryLimit | Refusal::OutOfMemory => {
-            format!("there is no memory for the filter at {place}: use a machine with more")
+            format!("there is no memory for the filter at {position}: use a machine with more")
         }
     }))
 }
 
-/// Adds to the filter on the server, or to its shards.
-fn add(
-    server: &Server,
-    keys: &[String],
-    input: &Input,
-    bytes: Option<u64>,
-    show: Show,
-) -> Result<Counts> {
-    let shards = NonZeroU32::new(u32::try_from(keys.len()).unwrap_or(u32::MAX));
-    let shards = shards.unwrap_or(NonZeroU32::MIN);
-    let mut progress = Progress::new(show, "adding", "items", bytes);
-    let mut counts = Counts::default();
-    input.each(|block, read| {
-        let of_shards = divided(block, shards);
-        // Of each shard, the commands of a block are on their way together.
-        let mut commands = Vec::new();
-        let mut batches = Vec::new();
-        for (key, items) in keys.iter().zip(&of_shards) {
-            for batch in items.chunks(COMMAND_ITEMS) {
-                commands.push((key.clone().into_bytes(), insert(key, batch)));
-                batches.push((key, batch));
-            }
-        }
-        for ((key, batch), reply) in batches.into_iter().zip(server.call_all(&commands)) {
-            let what = |item: Option<&&[u8]>| {
-                let place = item.map_or(String::new(), |item| block.place(item));
-                format!("could not add {place} to {} at", shown(key.as_bytes()))
-            };
-            let reply = reply.map_err(|fault| server.failure(&what(batch.first()), &fault))?;
-            let Value::Array(answers) = reply else {
-                let fault = Fault::Lost("unexpected reply to BF.INSERT".to_owned());
-                return Err(server.failure(&what(batch.first()), &fault));
-            };
-            for (index, answer) in answers.into_iter().enumerate() {
-                match answer {
-                    Value::ServerError(error) => {
-                        return Err(server.failure(&what(batch.get(index)), &error.into()));
-                    }
-                    answer => counts.new += u64::from(answer == Value::Int(1)),
-                }
-            }
-            counts.items += batch.len() as u64;
-        }
-        progress.at(read, counts.items);
-        Ok(())
-    })?;
-    progress.end(counts.items);
-    Ok(counts)
-}
-
-/// Not BF.MADD, which would make a filter that is not there from the server's settings.
+/// Returns the command that adds items to an existing filter. BF.MADD would create a missing one from the server's
+/// settings.
 fn insert(key: &str, items: &[&[u8]]) -> Cmd {
-    let mut insert = cmd("BF.INSERT");
+    let mut insert = cmd(BF_INSERT);
     insert.arg(key).arg("NOCREATE").arg("ITEMS").arg(items);
     insert
 }

@@ -1,41 +1,44 @@
-//! `valkeybloom compare`: tells whether two servers hold the same filters, while both are in use.
+//! `valkeybloom compare`: reports whether two servers hold the same filters, while both are in use.
 //!
 //! ```text
-//!   keys of both ─▶ by DUMP, many at a time ─▶ one by one ─▶ after each pause: those that differ ─▶ one by one, patiently
+//!   keys of both ─▶ by DUMP, in batches ─▶ one at a time ─▶ after each pause: those that differ ─▶ one at a time, with pauses
 //! ```
 //!
-//! Most keys are small and the same, so their payloads are equal. Whatever differs is [compared](super::difference) to the
-//! bit, and read again before it counts, because a replica lags behind. Nothing is written.
+//! Most keys are small and the same, so their payloads are equal. Values that differ are [compared](super::difference)
+//! to the bit, and read again before a difference counts, because a replica lags behind. Nothing is written.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::thread::sleep;
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::{Map, json};
+use serde_json::json;
 
+use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::Dialect;
 
-use super::difference::{End, Verdict, compare};
+use super::difference::{SideFault, Verdict, compare};
 use super::dump;
 use super::expiry::Expiry;
-use super::failure::{Failure, Fault, Result, shown};
+use super::failure::{Failure, Fault, Result};
 use super::keys::{Found, Selection};
+use super::outcomes::{Fate, Outcome, Outcomes};
 use super::payload;
-use super::place::is_beside;
 use super::progress::{Progress, Show};
 use super::report::print_json;
 use super::server::{Server, Tls, dialect_of};
+use super::upload::is_temporary;
 
-/// The most bytes of a value that is compared by DUMP together with others.
+/// The most bytes of a value that is compared by DUMP in a batch.
 const SMALL_BYTES: u64 = 256 << 10;
 
-/// The most keys, and about the most bytes, that are asked for at a time.
-const TOGETHER: usize = 500;
-const TOGETHER_BYTES: u64 = 32 << 20;
+/// The most keys of a batch.
+const BATCH_KEYS: usize = 500;
+/// The bytes after which a batch ends.
+const BATCH_BYTES: u64 = 32 << 20;
 
-/// The pauses after which a difference is looked at again.
+/// The pauses after which a difference is checked again.
 const PAUSES: [Duration; 4] = [
     Duration::from_millis(50),
     Duration::from_millis(150),
@@ -43,76 +46,45 @@ const PAUSES: [Duration; 4] = [
     Duration::from_millis(900),
 ];
 
-/// Why a key is told as changing.
+/// The reason for a key that is reported as changing.
 const CHANGES: &str = "it changes at the source: stop its writers, and compare again";
 
-/// Tell whether two servers hold the same filters
+/// The columns of the table, and their widths.
+const COLUMNS: [(Fate, usize); 6] = [
+    (Fate::Same, 10),
+    (Fate::Different, 11),
+    (Fate::Changing, 10),
+    (Fate::OnlySource, 16),
+    (Fate::OnlyTarget, 16),
+    (Fate::Refused, 9),
+];
+
+/// Check whether two servers hold the same filters
 #[derive(Args)]
 pub struct Compare {
-    /// The server that has them: redis://user:password@host:port/database, rediss:// for TLS
+    /// The source: redis://user:password@host:port/database, rediss:// for TLS
     source: String,
-    /// The server that is to have the same
+    /// The target
     target: String,
     #[command(flatten)]
     keys: Selection,
 }
 
-/// What a comparison of a key came to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Same,
-    Different,
-    Changing,
-    OnlySource,
-    OnlyTarget,
-    Refused,
-}
-
-impl Fate {
-    const ALL: [Self; 6] = [
-        Self::Same,
-        Self::Different,
-        Self::Changing,
-        Self::OnlySource,
-        Self::OnlyTarget,
-        Self::Refused,
-    ];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Different => "different",
-            Self::Changing => "changing",
-            Self::OnlySource => "only at source",
-            Self::OnlyTarget => "only at target",
-            Self::Refused => "refused",
-        }
-    }
-}
-
-/// A key that is not the same at both servers.
-struct Outcome {
-    key: Vec<u8>,
-    kind: String,
-    fate: Fate,
-    reason: Option<String>,
-}
-
 /// A key that is still to be compared.
 struct Job {
     key: Vec<u8>,
-    /// Its type at the source; `None` if it is not there.
+    /// The key's type at the source; `None` for a missing key.
     here: Option<String>,
-    /// Its type at the target.
+    /// The key's type at the target; `None` for a missing key.
     there: Option<String>,
-    /// A hash of what the source held when it was last read.
-    mark: Option<u64>,
-    /// Whether the source held the same before and after the last pause.
-    rests: bool,
+    /// A hash of the source's last read value.
+    digest: Option<u64>,
+    /// Whether the source had the same value before and after the last pause.
+    stable: bool,
 }
 
 impl Job {
-    /// The type, if both servers have the same.
+    /// Returns the type, if both servers have the same.
     fn kind(&self) -> Option<&str> {
         let kind = self.here.as_deref()?;
         (self.there.as_deref() == Some(kind)).then_some(kind)
@@ -124,104 +96,89 @@ impl Compare {
         let from = Server::connect(&self.source, tls)?;
         let to = Server::connect(&self.target, tls)?;
         to.require_module()?;
-        let jobs = jobs(self.find(&from)?, self.find(&to)?);
+        let jobs = jobs([self.keys.find(&from)?, self.keys.find(&to)?]);
         let mut comparing = Comparing {
             kinds: self.keys.kinds(),
             from: &from,
             to: &to,
-            counts: BTreeMap::new(),
-            outcomes: Vec::new(),
+            outcomes: Outcomes::default(),
             progress: Progress::new(show, "comparing", "keys", Some(jobs.len() as u64)),
             done: 0,
         };
         let mut ended = comparing.all(jobs);
-        let Comparing {
-            counts,
-            mut outcomes,
-            progress,
-            done,
-            ..
-        } = comparing;
-        progress.end(done);
-        outcomes.sort_by(|a, b| a.key.cmp(&b.key));
-        if ended.is_ok() && !outcomes.is_empty() {
-            let all: u64 = counts.values().flatten().sum();
-            let text = format!("{} of {all} keys are not the same", outcomes.len());
-            ended = Err(Failure::new(text));
+        let mut outcomes = comparing.outcomes;
+        comparing.progress.end(comparing.done);
+        outcomes.listed.sort_by(|a, b| a.key.cmp(&b.key));
+        if ended.is_ok() && !outcomes.listed.is_empty() {
+            let (listed, all) = (outcomes.listed.len(), outcomes.keys());
+            ended = Err(Failure::new(format!(
+                "{listed} of {all} keys are not the same"
+            )));
         }
         if json {
-            return print_json(in_json(&counts, &outcomes), ended);
+            let (types, keys) = (outcomes.types_json(&COLUMNS), outcomes.keys_json());
+            return print_json(json!({ "types": types, "keys": keys }), ended);
         }
-        print(&counts, &outcomes, show);
+        for outcome in &outcomes.listed {
+            outcome.print(outcome.reason.as_deref());
+        }
+        if show != Show::Nothing {
+            outcomes.print_table(&COLUMNS, None);
+        }
         ended
-    }
-
-    fn find(&self, server: &Server) -> Result<Vec<Found>> {
-        let found = self.keys.find(server);
-        found.map_err(|fault| server.failure("could not look for filters at", &fault))
     }
 }
 
-/// The keys of both servers, but for those that a run of `move` or `build` has left beside others.
-fn jobs(here: Vec<Found>, there: Vec<Found>) -> Vec<Job> {
-    let there = there.into_iter().map(|found| (found.key, found.kind));
-    let mut there: HashMap<Vec<u8>, String> = there.collect();
-    let mut jobs = Vec::with_capacity(here.len());
-    let new = |key, here, there| Job {
+/// Returns the keys of both servers, except temporary keys of `move` and `build`, sorted by name.
+fn jobs(found: [Vec<Found>; 2]) -> Vec<Job> {
+    let mut kinds: BTreeMap<Vec<u8>, [Option<String>; 2]> = BTreeMap::new();
+    for (side, found) in found.into_iter().enumerate() {
+        for Found { key, kind } in found {
+            kinds.entry(key).or_default()[side] = Some(kind);
+        }
+    }
+    kinds.retain(|key, _| !is_temporary(key));
+    let jobs = kinds.into_iter().map(|(key, [here, there])| Job {
         key,
         here,
         there,
-        mark: None,
-        rests: false,
-    };
-    for Found { key, kind } in here {
-        let other = there.remove(&key);
-        jobs.push(new(key, Some(kind), other));
-    }
-    jobs.extend(
-        there
-            .into_iter()
-            .map(|(key, kind)| new(key, None, Some(kind))),
-    );
-    jobs.retain(|job| !is_beside(&job.key));
-    jobs.sort_by(|a, b| a.key.cmp(&b.key));
-    jobs
+        digest: None,
+        stable: false,
+    });
+    jobs.collect()
 }
 
-/// As many keys at a time as are asked for together.
-fn split(jobs: Vec<Job>) -> impl Iterator<Item = Vec<Job>> {
+/// Splits keys into batches.
+fn batches(jobs: Vec<Job>) -> impl Iterator<Item = Vec<Job>> {
     let mut jobs = jobs.into_iter();
     std::iter::from_fn(move || {
-        let together: Vec<Job> = jobs.by_ref().take(TOGETHER).collect();
-        (!together.is_empty()).then_some(together)
+        let batch: Vec<Job> = jobs.by_ref().take(BATCH_KEYS).collect();
+        (!batch.is_empty()).then_some(batch)
     })
 }
 
-/// The number of keys of each type, by what became of them.
-type Counts = BTreeMap<String, [u64; 6]>;
-
-/// A run.
+/// The state of a run.
 struct Comparing<'c> {
     /// The types of the keys that are compared.
     kinds: Vec<&'c str>,
     from: &'c Server,
     to: &'c Server,
-    counts: Counts,
-    outcomes: Vec<Outcome>,
+    outcomes: Outcomes,
     progress: Progress,
+    /// The number of keys that are done.
     done: u64,
 }
 
-/// What a server has under a key: a payload of DUMP, and when the key expires.
+/// The value under a key, as a payload of DUMP, and the key's time to live.
 type Held = (Option<Vec<u8>>, Option<Expiry>);
 
 impl Comparing<'_> {
     fn all(&mut self, jobs: Vec<Job>) -> Result<()> {
         let mut left = Vec::new();
-        for together in split(jobs) {
-            for job in self.together(together)? {
-                // It may have changed in between, and filters may be equal whose payloads are not.
-                match self.exactly(&job)? {
+        for batch in batches(jobs) {
+            for job in self.batch(batch)? {
+                // The value may have changed between the reads, and equal filters may have different payloads.
+                match self.without_pause(&job)? {
                     Some(Verdict::Same) => self.end(job, Fate::Same, None),
                     _ => left.push(job),
                 }
@@ -232,29 +189,29 @@ impl Comparing<'_> {
                 break;
             }
             sleep(pause);
-            for mut together in split(std::mem::take(&mut left)) {
-                self.look_again(&mut together)?;
-                left.extend(self.together(together)?);
+            for mut batch in batches(std::mem::take(&mut left)) {
+                self.update_types(&mut batch)?;
+                left.extend(self.batch(batch)?);
             }
         }
-        left.into_iter().try_for_each(|job| self.finally(job))
+        left.into_iter().try_for_each(|job| self.last_attempt(job))
     }
 
-    /// Compares small values by DUMP, and large ones one by one. Returns those that are left to compare.
-    fn together(&mut self, jobs: Vec<Job>) -> Result<Vec<Job>> {
+    /// Compares small values by DUMP, and large values one at a time. Returns the keys that are left to compare.
+    fn batch(&mut self, jobs: Vec<Job>) -> Result<Vec<Job>> {
         let mut left = Vec::new();
         let mut small = Vec::new();
         let mut bytes = 0;
         for (job, size) in self.sized(jobs)? {
             match size {
                 None => left.push(job),
-                Some(size) if size > SMALL_BYTES => self.patiently(job)?,
+                Some(size) if size > SMALL_BYTES => self.with_pauses(job)?,
                 Some(size) => {
                     small.push(job);
                     bytes += size;
                 }
             }
-            if bytes >= TOGETHER_BYTES {
+            if bytes >= BATCH_BYTES {
                 self.by_dump(std::mem::take(&mut small), &mut left)?;
                 bytes = 0;
             }
@@ -263,14 +220,15 @@ impl Comparing<'_> {
         Ok(left)
     }
 
-    /// The sizes of the values at the source, where both servers have the same type and a size is known.
+    /// Returns the sizes of the values at the source, where they are known and both servers have the same type.
     fn sized(&self, jobs: Vec<Job>) -> Result<Vec<(Job, Option<u64>)>> {
-        let keys: Vec<&[u8]> = jobs.iter().map(|job| &job.key[..]).collect();
-        let replies = self.from.get_all::<Option<u64>>(&keys, "MEMORY USAGE");
+        let replies = self
+            .from
+            .get_all::<Option<u64>>(&names(&jobs), "MEMORY USAGE");
         let sizes = jobs.into_iter().zip(replies).map(|(job, size)| {
             let size = match size {
                 Ok(size) => size.filter(|_| job.kind().is_some()),
-                // Whatever is in the way is found by the comparison that follows.
+                // The comparison that follows reports any other obstacle.
                 Err(fault) => stop(self.from, &fault).map(|()| None)?,
             };
             Ok((job, size))
@@ -278,9 +236,9 @@ impl Comparing<'_> {
         sizes.collect()
     }
 
-    /// Compares values by DUMP, all at a time.
+    /// Compares values by DUMP, all at the same time.
     fn by_dump(&mut self, jobs: Vec<Job>, left: &mut Vec<Job>) -> Result<()> {
-        let keys: Vec<&[u8]> = jobs.iter().map(|job| &job.key[..]).collect();
+        let keys = names(&jobs);
         let here = held(self.from, &keys)?;
         let there = held(self.to, &keys)?;
         for ((mut job, here), there) in jobs.into_iter().zip(here).zip(there) {
@@ -292,17 +250,17 @@ impl Comparing<'_> {
                 self.end(job, Fate::Same, None);
                 continue;
             }
-            let mark = mark(&here);
-            job.rests = job.mark == Some(mark);
-            job.mark = Some(mark);
+            let digest = digest(&here);
+            job.stable = job.digest == Some(digest);
+            job.digest = Some(digest);
             left.push(job);
         }
         Ok(())
     }
 
-    /// Asks for the types again, because keys are made and deleted meanwhile.
-    fn look_again(&self, jobs: &mut [Job]) -> Result<()> {
-        let keys: Vec<&[u8]> = jobs.iter().map(|job| &job.key[..]).collect();
+    /// Reads the types again, because keys are created and deleted during the run.
+    fn update_types(&self, jobs: &mut [Job]) -> Result<()> {
+        let keys = names(jobs);
         let here = types(self.from, &keys)?;
         let there = types(self.to, &keys)?;
         for ((job, here), there) in jobs.iter_mut().zip(here).zip(there) {
@@ -311,141 +269,143 @@ impl Comparing<'_> {
         Ok(())
     }
 
-    /// Ends a key that was not the same after all pauses.
-    fn finally(&mut self, job: Job) -> Result<()> {
+    /// Ends a key that still differed after all pauses.
+    fn last_attempt(&mut self, job: Job) -> Result<()> {
         let kind = job.kind().unwrap_or_default();
-        // A plain filter can be compared while it changes, but the target needs time to catch up with each look at it.
-        if !job.rests && (job.mark.is_none() || is_plain(kind)) {
-            return self.patiently(job);
+        // A plain filter can be compared while it changes, but the target needs time to catch up with each read.
+        if !job.stable && (job.digest.is_none() || is_plain(kind)) {
+            return self.with_pauses(job);
         }
-        match self.exactly(&job)? {
+        match self.without_pause(&job)? {
             Some(Verdict::Same) => self.end(job, Fate::Same, None),
-            Some(Verdict::Different(reason)) if job.rests && self.still_rests(&job)? => {
+            Some(Verdict::Different(reason)) if job.stable && self.is_stable(&job)? => {
                 self.end(job, Fate::Different, Some(reason));
             }
             Some(Verdict::Different(_) | Verdict::Changing) if !is_plain(kind) => {
                 self.end(job, Fate::Changing, Some(CHANGES.to_owned()));
             }
-            _ => return self.patiently(job),
+            _ => return self.with_pauses(job),
         }
         Ok(())
     }
 
-    /// Whether the source holds what it held when it was last read.
-    fn still_rests(&self, job: &Job) -> Result<bool> {
+    /// Returns whether the source still has the value that was read last.
+    fn is_stable(&self, job: &Job) -> Result<bool> {
         let held = held(self.from, &[&job.key])?.swap_remove(0);
-        Ok(held.is_some_and(|held| job.mark == Some(mark(&held))))
+        Ok(held.is_some_and(|held| job.digest == Some(digest(&held))))
     }
 
-    /// The type of a key at both servers, if it is one of those that are compared.
+    /// Returns the type of a key at both servers, if it is one of those that are compared.
     fn kind<'j>(&self, job: &'j Job) -> Option<&'j str> {
         job.kind().filter(|kind| self.kinds.contains(kind))
     }
 
-    /// Compares a key to the bit, without a pause. Returns `None` if there is no such comparison: types differ, or a
-    /// server refuses it.
-    fn exactly(&self, job: &Job) -> Result<Option<Verdict>> {
+    /// Compares a key to the bit, without a pause. Returns `None` if that is impossible: types differ, or a server
+    /// refuses it.
+    fn without_pause(&self, job: &Job) -> Result<Option<Verdict>> {
         let Some(kind) = self.kind(job) else {
             return Ok(None);
         };
         match compare(self.from, self.to, &job.key, kind, &[]) {
             Ok(verdict) => Ok(Some(verdict)),
-            Err(end) => {
-                let (server, fault) = self.place(end);
+            Err(fault) => {
+                let (server, fault) = self.side(fault);
                 stop(server, &fault).map(|()| None)
             }
         }
     }
 
-    /// Compares a key to the bit, waits for the target where that lags behind, and ends the key.
-    fn patiently(&mut self, mut job: Job) -> Result<()> {
+    /// Compares a key to the bit, pauses while the target lags behind, and ends the key.
+    fn with_pauses(&mut self, mut job: Job) -> Result<()> {
         let mut pauses = PAUSES.iter();
         loop {
             let Some(kind) = self.kind(&job) else {
-                self.apart(job);
+                self.end_mismatch(job);
                 return Ok(());
             };
+            let changing = || (Fate::Changing, Some(CHANGES.to_owned()));
             let ended = match compare(self.from, self.to, &job.key, kind, &PAUSES) {
                 Ok(Verdict::Same) => Some((Fate::Same, None)),
                 Ok(Verdict::Different(reason)) => Some((Fate::Different, Some(reason))),
-                // A plain filter has become another one, whose first look this was.
+                // A plain filter was replaced by another one, which was read only once so far.
                 Ok(Verdict::Changing) if is_plain(kind) => None,
-                Ok(Verdict::Changing) => Some((Fate::Changing, Some(CHANGES.to_owned()))),
+                Ok(Verdict::Changing) => Some(changing()),
                 Ok(Verdict::Gone) => None,
-                Err(end) => {
-                    let (server, fault) = self.place(end);
+                Err(fault) => {
+                    let (server, fault) = self.side(fault);
                     stop(server, &fault)?;
                     let reason = format!("{}: {fault}", server.address());
-                    let is_another_value = fault.is_missing_key() || fault.is_wrong_type();
-                    (!is_another_value).then_some((Fate::Refused, Some(reason)))
+                    let was_replaced = fault.is(Error::NotFound) || fault.is_wrong_type();
+                    (!was_replaced).then_some((Fate::Refused, Some(reason)))
                 }
             };
-            match (ended, pauses.next()) {
-                (Some((fate, reason)), _) => self.end(job, fate, reason),
-                (None, None) => self.end(job, Fate::Changing, Some(CHANGES.to_owned())),
-                (None, Some(pause)) => {
-                    sleep(*pause);
-                    self.look_again(std::slice::from_mut(&mut job))?;
-                    continue;
-                }
+            let pause = pauses.next();
+            if let (None, Some(pause)) = (&ended, pause) {
+                sleep(*pause);
+                self.update_types(std::slice::from_mut(&mut job))?;
+                continue;
             }
+            let (fate, reason) = ended.unwrap_or_else(changing);
+            self.end(job, fate, reason);
             return Ok(());
         }
     }
 
-    /// Ends a key that has no type at one of the servers, or another type.
-    fn apart(&mut self, job: Job) {
-        let is_one = |kind: &Option<String>| {
+    /// Ends a key that is missing at one of the servers, or has another type there.
+    fn end_mismatch(&mut self, job: Job) {
+        let is_compared = |kind: &Option<String>| {
             let kind = kind.as_deref();
             kind.is_some_and(|kind| self.kinds.contains(&kind))
         };
-        match (&job.here, &job.there) {
-            // It has gone from both meanwhile, or is a filter no more.
-            (here, there) if !is_one(here) && !is_one(there) => self.next(),
-            (Some(_), None) => self.end(job, Fate::OnlySource, None),
-            (None, Some(_)) => self.end(job, Fate::OnlyTarget, None),
+        if !is_compared(&job.here) && !is_compared(&job.there) {
+            // The key was deleted at both servers, or no longer holds a filter.
+            return self.next();
+        }
+        let (fate, reason) = match (&job.here, &job.there) {
+            (_, None) => (Fate::OnlySource, None),
+            (None, _) => (Fate::OnlyTarget, None),
             (Some(here), Some(there)) => {
                 let reason = format!("its type is {there} there, not {here}");
-                self.end(job, Fate::Different, Some(reason));
+                (Fate::Different, Some(reason))
             }
-            (None, None) => self.next(),
-        }
+        };
+        self.end(job, fate, reason);
     }
 
-    /// Counts a key, and keeps it if it is not the same at both servers.
+    /// Records the outcome of a key.
     fn end(&mut self, job: Job, fate: Fate, reason: Option<String>) {
-        let kinds = [job.here, job.there];
-        let mut kinds = kinds.into_iter().flatten();
+        let mut kinds = [job.here, job.there].into_iter().flatten();
         let kind = kinds.find(|kind| self.kinds.contains(&kind.as_str()));
-        let kind = kind.unwrap_or_default();
-        self.counts.entry(kind.clone()).or_default()[fate as usize] += 1;
-        if fate != Fate::Same {
-            self.outcomes.push(Outcome {
-                key: job.key,
-                kind,
-                fate,
-                reason,
-            });
-        }
+        self.outcomes.add(Outcome {
+            key: job.key,
+            kind: kind.unwrap_or_default(),
+            fate,
+            reason,
+            bytes: None,
+        });
         self.next();
     }
 
-    /// Shows that one more key is done with.
+    /// Shows that one more key is done.
     fn next(&mut self) {
         self.done += 1;
         self.progress.at(self.done, self.done);
     }
 
-    /// The server that failed, and its fault.
-    fn place(&self, end: End) -> (&Server, Fault) {
-        match end {
-            End::From(fault) => (self.from, fault),
-            End::To(fault) => (self.to, fault),
+    /// Returns the server that failed, and its fault.
+    fn side(&self, fault: SideFault) -> (&Server, Fault) {
+        match fault {
+            SideFault::Source(fault) => (self.from, fault),
+            SideFault::Target(fault) => (self.to, fault),
         }
     }
 }
 
-/// Whether the values of a type are plain Bloom filters: their bits are only ever set.
+fn names(jobs: &[Job]) -> Vec<&[u8]> {
+    jobs.iter().map(|job| &job.key[..]).collect()
+}
+
+/// Returns whether values of a type are plain Bloom filters, whose bits are only ever set.
 fn is_plain(kind: &str) -> bool {
     matches!(
         dialect_of(kind),
@@ -453,7 +413,7 @@ fn is_plain(kind: &str) -> bool {
     )
 }
 
-/// Ends the run if the same would happen with every other key.
+/// Ends the run if every other key would fail as well.
 fn stop(server: &Server, fault: &Fault) -> Result<()> {
     if fault.is_final() {
         return Err(failure(server, fault));
@@ -465,7 +425,7 @@ fn failure(server: &Server, fault: &Fault) -> Failure {
     server.failure("could not read from", fault)
 }
 
-/// What a server has under keys; `None` for a key that it refuses to tell about.
+/// Reads the values under keys; `None` for a key that the server refuses to read.
 fn held(server: &Server, keys: &[&[u8]]) -> Result<Vec<Option<Held>>> {
     let payloads = server.get_all::<Option<Vec<u8>>>(keys, "DUMP").into_iter();
     let expiries = Expiry::of_all(server, keys);
@@ -477,7 +437,7 @@ fn held(server: &Server, keys: &[&[u8]]) -> Result<Vec<Option<Held>>> {
     held.collect()
 }
 
-/// Whether both servers have the same value and the same time to live.
+/// Returns whether both servers have the same value and the same time to live.
 fn are_same(here: &Held, there: &Held) -> bool {
     match (here, there) {
         ((Some(ours), Some(here)), (Some(theirs), Some(there))) => {
@@ -489,71 +449,21 @@ fn are_same(here: &Held, there: &Held) -> bool {
 
 fn has_type((payload, _): &Held, kind: &str) -> bool {
     let payload = payload.as_deref();
-    payload.is_some_and(|payload| dump::is_of_type(payload, kind))
+    payload.is_some_and(|payload| dump::is_of_type(payload, kind.as_bytes()))
 }
 
-/// A number that differs, in all likelihood, if the value or the time to live does.
-fn mark((payload, expiry): &Held) -> u64 {
+/// Returns a hash of the value and the time to live.
+fn digest((payload, expiry): &Held) -> u64 {
     let mut hasher = DefaultHasher::new();
     payload.as_deref().map(dump::value).hash(&mut hasher);
     expiry.as_ref().map(Expiry::exact_ms).hash(&mut hasher);
     hasher.finish()
 }
 
-/// The types of keys, as of TYPE; `None` for keys that are not there.
+/// Returns the types of keys, as TYPE returns them; `None` for missing keys.
 fn types(server: &Server, keys: &[&[u8]]) -> Result<Vec<Option<String>>> {
     let replies = server.get_all::<String>(keys, "TYPE").into_iter();
     let kinds = replies.map(|kind| kind.map(|kind| Some(kind).filter(|kind| kind != "none")));
     let kinds: Result<_, Fault> = kinds.collect();
     kinds.map_err(|fault| failure(server, &fault))
-}
-
-fn print(counts: &Counts, outcomes: &[Outcome], show: Show) {
-    for Outcome {
-        key, fate, reason, ..
-    } in outcomes
-    {
-        let (key, fate_name) = (shown(key), fate.name());
-        match reason {
-            Some(reason) if *fate == Fate::Refused => eprintln!("{fate_name} {key}: {reason}"),
-            Some(reason) => println!("{fate_name} {key}: {reason}"),
-            None => println!("{fate_name} {key}"),
-        }
-    }
-    if show == Show::Nothing {
-        return;
-    }
-    let row = |kind: &str, cells: [String; 6]| {
-        let [same, different, changing, source, target, refused] = cells;
-        println!(
-            "{kind:<10}{same:>10}{different:>11}{changing:>10}{source:>16}{target:>16}{refused:>9}"
-        );
-    };
-    row("type", Fate::ALL.map(|fate| fate.name().to_owned()));
-    for (kind, counts) in counts {
-        row(kind, counts.map(|count| count.to_string()));
-    }
-}
-
-fn in_json(counts: &Counts, outcomes: &[Outcome]) -> Map<String, serde_json::Value> {
-    let types = counts.iter().map(|(kind, counts)| {
-        let counts = Fate::ALL.into_iter().zip(counts);
-        let counts = counts.map(|(fate, count)| (fate.name().to_owned(), json!(count)));
-        (kind.clone(), counts.collect())
-    });
-    let keys = outcomes.iter().map(|outcome| {
-        json!({
-            "key": shown(&outcome.key),
-            "type": outcome.kind,
-            "outcome": outcome.fate.name(),
-            "reason": outcome.reason,
-        })
-    });
-    Map::from_iter([
-        (
-            "types".to_owned(),
-            serde_json::Value::Object(types.collect()),
-        ),
-        ("keys".to_owned(), keys.collect()),
-    ])
 }

@@ -1,21 +1,22 @@
-//! Whether two servers hold the same value under a key: its parameters, its items, every bit and its time to live.
+//! Comparison of one key at two servers: its parameters, its items, every bit and its time to live.
 //!
-//! Both may be written to meanwhile, the target as a replica that lags behind the source. What is read at the target is
-//! held against two reads of the source, one before and one after:
+//! Clients may write during the comparison, and the target may be a replica that lags behind the source. A read of the
+//! target is compared with two reads of the source, one before and one after:
 //!
 //! ```text
 //!   source  ──first────────────────────now──▶
 //!   target  ─────────there────────────────────▶   first ⊆ there ⊆ now, if bits are only ever set
 //! ```
 //!
-//! Where it does not fit, target and source are read again after each of some pauses. The first read stays, so that a
-//! replica has all the pauses to catch up with it.
+//! If the target does not fit, target and source are read again after each pause. The first read stays, so that a replica
+//! has all the pauses to catch up with it.
 
 use std::thread::sleep;
 use std::time::Duration;
 
 use redis::Value;
 
+use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_sketches::bloom::{Object, Stage, chunks};
 
 use super::dump;
@@ -25,37 +26,43 @@ use super::payload;
 use super::server::{Server, is_filter};
 use super::size::Info;
 
-/// Fields of BF.INFO that depend on the server, or follow from the others.
-const OF_SERVERS: [&str; 3] = ["Size", "Max scaled capacity", "Estimated error rate"];
+/// The fields of BF.INFO that depend on the server, or follow from other fields.
+const SERVER_FIELDS: [InfoField; 3] = [
+    InfoField::Size,
+    InfoField::MaxScaledCapacity,
+    InfoField::EstimatedError,
+];
 
-/// The bytes of cells that are compared at a time, if there are as many.
+/// The bytes of cells that are compared at a time.
 const SPAN_BYTES: usize = 16 << 20;
 
-/// The end at which a server failed.
-pub enum End {
-    From(Fault),
-    To(Fault),
+/// A fault, and the server that it comes from.
+pub enum SideFault {
+    Source(Fault),
+    Target(Fault),
 }
+
+type Result<T, E = SideFault> = std::result::Result<T, E>;
 
 /// The result of a comparison.
 pub enum Verdict {
     Same,
-    /// What differs at the target, in words.
+    /// The target differs in this way.
     Different(String),
-    /// The source changed while it was compared.
+    /// The source changed during the comparison.
     Changing,
-    /// The key is not at the source any more.
+    /// The source no longer has the key.
     Gone,
 }
 
-/// Compares a value of a type. Where the target lags behind, it is read again after each of these pauses.
+/// Compares a value of a type. While the target lags behind, it is read again after each pause.
 pub fn compare(
     from: &Server,
     to: &Server,
     key: &[u8],
     kind: &str,
     pauses: &[Duration],
-) -> Result<Verdict, End> {
+) -> Result<Verdict> {
     let pair = Pair {
         from,
         to,
@@ -73,23 +80,23 @@ pub fn compare(
     }
 }
 
-/// How a read of the target fits between two reads of the source.
+/// The relation of a read of the target to two reads of the source.
 enum Fit {
-    /// It does.
+    /// The target has a value that the source may have had between the reads.
     Fits,
-    /// It does not.
+    /// The target does not have such a value yet.
     Lags,
-    /// The source changed in a way that allows no comparison with its first read.
+    /// The source changed in a way that rules out a comparison with its first read.
     Changed,
 }
 
-/// How reads of the target fitted in the end.
+/// The final relation of the reads, after all pauses.
 enum Settled<T> {
-    /// The target had the last value.
+    /// The target has this value.
     Same(T),
-    /// The source had the first value, the target the second.
+    /// The source has the first value, the target the second.
     Different(T, T),
-    /// The source had this value at last, and others before.
+    /// The source changed to this value.
     Changing(T),
 }
 
@@ -102,12 +109,12 @@ struct Pair<'p> {
 }
 
 impl Pair<'_> {
-    fn at_source<T>(&self, read: impl Fn(&Server, &[u8]) -> Result<T, Fault>) -> Result<T, End> {
-        read(self.from, self.key).map_err(End::From)
+    fn at_source<T>(&self, read: impl Fn(&Server, &[u8]) -> Result<T, Fault>) -> Result<T> {
+        read(self.from, self.key).map_err(SideFault::Source)
     }
 
-    fn at_target<T>(&self, read: impl Fn(&Server, &[u8]) -> Result<T, Fault>) -> Result<T, End> {
-        read(self.to, self.key).map_err(End::To)
+    fn at_target<T>(&self, read: impl Fn(&Server, &[u8]) -> Result<T, Fault>) -> Result<T> {
+        read(self.to, self.key).map_err(SideFault::Target)
     }
 
     /// Reads the target until it fits, or the pauses are over.
@@ -117,7 +124,7 @@ impl Pair<'_> {
         read: impl Fn(&Server, &[u8]) -> Result<T, Fault>,
         are_same: impl Fn(&T, &T) -> bool,
         fit: impl Fn(&T, &T, &T) -> Fit,
-    ) -> Result<Settled<T>, End> {
+    ) -> Result<Settled<T>> {
         let mut pauses = self.pauses.iter();
         loop {
             let there = self.at_target(&read)?;
@@ -139,43 +146,74 @@ impl Pair<'_> {
         }
     }
 
-    /// Compares the times to live.
-    fn by_expiry(&self) -> Result<Verdict, End> {
-        let read = |server: &Server, key: &[u8]| Expiry::of(server, key);
-        let are_same = |here: &Option<Expiry>, there: &Option<Expiry>| match (here, there) {
-            (Some(here), Some(there)) => here.difference(there).is_none(),
-            _ => false,
-        };
-        let first = self.at_source(read)?;
+    /// Compares values that are read whole; `read` returns `None` for a missing key.
+    fn by_value<T>(
+        &self,
+        read: impl Fn(&Server, &[u8]) -> Result<Option<T>, Fault>,
+        are_same: impl Fn(&T, &T) -> bool,
+        fit: impl Fn(&T, &T, &T) -> Fit,
+        difference: impl Fn(&T, &T) -> String,
+    ) -> Result<Verdict> {
+        let first = self.at_source(&read)?;
         if first.is_none() {
             return Ok(Verdict::Gone);
         }
+        let are_same = |here: &Option<T>, there: &Option<T>| match (here, there) {
+            (Some(here), Some(there)) => are_same(here, there),
+            (here, there) => here.is_none() && there.is_none(),
+        };
         let settled = self.settle(first, read, are_same, |first, there, now| {
             match (first, there, now) {
-                _ if are_same(there, now) => Fit::Fits,
+                (Some(first), Some(there), Some(now)) => fit(first, there, now),
                 _ if are_same(first, now) => Fit::Lags,
-                (Some(first), Some(there), Some(now)) if there.is_between(first, now) => Fit::Fits,
                 _ => Fit::Changed,
             }
         })?;
         Ok(match settled {
-            Settled::Same(_) => Verdict::Same,
-            Settled::Different(Some(here), Some(there)) => match here.difference(&there) {
-                Some(difference) => Verdict::Different(difference),
-                None => Verdict::Same,
-            },
-            Settled::Different(_, None) => Verdict::Different("it is gone there".to_owned()),
-            Settled::Different(None, _) | Settled::Changing(None) => Verdict::Gone,
+            Settled::Same(Some(_)) => Verdict::Same,
+            Settled::Same(None) | Settled::Different(None, _) | Settled::Changing(None) => {
+                Verdict::Gone
+            }
+            Settled::Different(Some(here), Some(there)) => {
+                Verdict::Different(difference(&here, &there))
+            }
+            Settled::Different(Some(_), None) => Verdict::Different("it is gone there".to_owned()),
             Settled::Changing(Some(_)) => Verdict::Changing,
         })
     }
 
-    /// Compares what BF.SCANDUMP shows.
-    fn by_chunks(&self) -> Result<Verdict, End> {
+    /// Compares the times to live.
+    fn by_expiry(&self) -> Result<Verdict> {
+        let are_same = |here: &Expiry, there: &Expiry| here.difference(there).is_none();
+        self.by_value(
+            Expiry::of,
+            are_same,
+            |first, there, now| match there {
+                _ if are_same(there, now) => Fit::Fits,
+                _ if are_same(first, now) => Fit::Lags,
+                _ if there.is_between(first, now) => Fit::Fits,
+                _ => Fit::Changed,
+            },
+            |here, there| here.difference(there).unwrap_or_default(),
+        )
+    }
+
+    /// Compares payloads of DUMP.
+    fn by_dump(&self) -> Result<Verdict> {
+        self.by_value(
+            dump::payload,
+            |here, there| payload::are_same(here, there),
+            |first, there, now| payload_fits(first, there, now),
+            |_, _| "its DUMP differs there".to_owned(),
+        )
+    }
+
+    /// Compares the header and the chunks of BF.SCANDUMP.
+    fn by_chunks(&self) -> Result<Verdict> {
         let header = |server: &Server, key: &[u8]| dump::scan(server, key, 0).map(|(_, it)| it);
         let first = match self.at_source(header) {
-            // No module but this one and RedisBloom has chunks.
-            Err(End::From(fault)) if fault.lacks_command() => return self.by_dump(),
+            // Only this module and RedisBloom have chunks.
+            Err(SideFault::Source(fault)) if fault.lacks_command() => return self.by_dump(),
             first => first?,
         };
         let stage = Stage::of_header(&first);
@@ -183,13 +221,13 @@ impl Pair<'_> {
             header_fits(first, there, now)
         });
         let there = match settled {
-            Err(End::To(fault)) if fault.lacks_command() => return self.by_dump(),
-            Err(end) => return Err(end),
+            Err(SideFault::Target(fault)) if fault.lacks_command() => return self.by_dump(),
+            Err(fault) => return Err(fault),
             Ok(Settled::Same(there)) => there,
             Ok(Settled::Different(..)) => return Ok(Verdict::Different(self.parameter())),
             Ok(Settled::Changing(_)) => return Ok(Verdict::Changing),
         };
-        // Filters that were stacked later have no end yet: those of the target's header are compared.
+        // Filters that the source has stacked since are not in the target's header, and not compared.
         let end = match (&stage, Stage::of_header(&there)) {
             (Some(_), Some(there)) => there.cell_bytes(),
             _ => u64::MAX,
@@ -198,7 +236,7 @@ impl Pair<'_> {
             Verdict::Same => {}
             verdict => return Ok(verdict),
         }
-        // Whatever it was that the cells belonged to, it must still be that: a window gains and loses periods.
+        // The cells must belong to the header that was compared: a window gains and loses periods.
         let now = self.at_source(header)?;
         let is_unchanged = match (&stage, Stage::of_header(&now)) {
             (Some(first), Some(now)) => first.precedes(&now),
@@ -212,25 +250,24 @@ impl Pair<'_> {
     }
 
     /// Compares the cells of all filters, up to this number of bytes.
-    fn by_cells(&self, end: u64, is_plain: bool) -> Result<Verdict, End> {
+    fn by_cells(&self, end: u64, is_plain: bool) -> Result<Verdict> {
         let mut offset = 0;
         loop {
             let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
-            let read = |most: usize| {
-                move |server: &Server, key: &[u8]| span(server, key, offset, most.min(left))
+            let read = |at_least: usize, most: usize| {
+                move |server: &Server, key: &[u8]| {
+                    let mut cells = whole_chunks(server, key, offset, at_least)?;
+                    cells.truncate(most);
+                    Ok(cells)
+                }
             };
-            let first = self.at_source(|server, key| {
-                let at_least = SPAN_BYTES.min(left);
-                let mut first = whole_chunks(server, key, offset, at_least)?;
-                first.truncate(left);
-                Ok(first)
-            })?;
-            // One byte more than there is shows that there is no more.
+            let first = self.at_source(read(SPAN_BYTES.min(left), left))?;
+            // A request for one more byte than exists detects a longer value.
             let is_last = first.len() < SPAN_BYTES.min(left) || first.len() == left;
-            let length = first.len() + usize::from(is_last);
+            let length = left.min(first.len() + usize::from(is_last));
             let fit = if is_plain { cells_fit } else { value_fits };
             let fit = |first: &Vec<u8>, there: &Vec<u8>, now: &Vec<u8>| fit(first, there, now);
-            match self.settle(first, read(length), <Vec<u8>>::eq, fit)? {
+            match self.settle(first, read(length, length), <Vec<u8>>::eq, fit)? {
                 Settled::Same(there) => offset += there.len() as u64,
                 Settled::Different(here, there) => {
                     let at = differs_at(&here, &there, is_plain);
@@ -247,48 +284,19 @@ impl Pair<'_> {
         }
     }
 
-    /// Compares the payloads of DUMP.
-    fn by_dump(&self) -> Result<Verdict, End> {
-        let first = self.at_source(dump::payload)?;
-        if first.is_none() {
-            return Ok(Verdict::Gone);
-        }
-        let are_same = |here: &Option<Vec<u8>>, there: &Option<Vec<u8>>| match (here, there) {
-            (Some(here), Some(there)) => payload::are_same(here, there),
-            (here, there) => here.is_none() && there.is_none(),
-        };
-        let settled = self.settle(first, dump::payload, are_same, |first, there, now| {
-            match (first, there, now) {
-                (Some(first), Some(there), Some(now)) => payload_fits(first, there, now),
-                _ if are_same(first, now) => Fit::Lags,
-                _ => Fit::Changed,
-            }
-        })?;
-        Ok(match settled {
-            Settled::Same(Some(_)) => Verdict::Same,
-            Settled::Same(None) | Settled::Different(None, _) | Settled::Changing(None) => {
-                Verdict::Gone
-            }
-            Settled::Different(Some(_), None) => Verdict::Different("it is gone there".to_owned()),
-            Settled::Different(Some(_), Some(_)) => {
-                Verdict::Different("its DUMP differs there".to_owned())
-            }
-            Settled::Changing(Some(_)) => Verdict::Changing,
-        })
-    }
-
-    /// The parameter that differs where headers do, as BF.INFO names it.
+    /// Names a field of BF.INFO that differs, to explain headers that differ.
     fn parameter(&self) -> String {
         let infos = self.at_source(Info::of).ok();
         let infos = infos.zip(self.at_target(Info::of).ok());
         let named = infos.and_then(|(here, there)| {
             let mut fields: Vec<_> = here.fields().iter().collect();
-            // Always the same one, if several differ.
+            // The order is fixed, so that the same field is named in every run.
             fields.sort_by_key(|(name, _)| *name);
             fields.into_iter().find_map(|(name, value)| {
                 let other = there.fields().get(name).unwrap_or(value);
-                let differs = other != value && !OF_SERVERS.contains(&name.as_str());
-                let (value, other) = (text(value), text(other));
+                let is_of_server = SERVER_FIELDS.iter().any(|field| field.title() == &**name);
+                let differs = other != value && !is_of_server;
+                let (name, value, other) = (name.to_string_lossy(), text(value), text(other));
                 differs.then(|| format!("{name} is {other} there, not {value}"))
             })
         });
@@ -296,7 +304,7 @@ impl Pair<'_> {
     }
 }
 
-/// How a value fits that has to be the source's at some moment.
+/// Compares a read of the target that must equal a read of the source.
 fn value_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
     if there == now {
         Fit::Fits
@@ -307,7 +315,7 @@ fn value_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
     }
 }
 
-/// How a header fits.
+/// Compares headers: that of a plain filter fits between two others if additions lead from one to the next.
 fn header_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
     let [before, between, after] = [first, there, now].map(Stage::of_header);
     match (before, between, after) {
@@ -319,7 +327,7 @@ fn header_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
     }
 }
 
-/// How cells of a plain filter fit.
+/// Compares cells of a plain filter, whose bits are only ever set.
 fn cells_fit(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
     if !is_within(first, now) {
         Fit::Changed
@@ -330,7 +338,7 @@ fn cells_fit(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
     }
 }
 
-/// How a payload of DUMP fits.
+/// Compares payloads of DUMP: plain filters by header and cells, other values as a whole.
 fn payload_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
     if payload::are_same(there, now) {
         return Fit::Fits;
@@ -347,7 +355,7 @@ fn payload_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
     }
 }
 
-/// The header and all cells of a plain filter.
+/// Returns the header and all cells of a plain filter.
 fn plain(object: &Object) -> Option<(Vec<u8>, Vec<u8>)> {
     let header = chunks::header(object)?;
     Stage::of_header(&header)?;
@@ -356,13 +364,14 @@ fn plain(object: &Object) -> Option<(Vec<u8>, Vec<u8>)> {
     Some((header, cells.concat()))
 }
 
-/// Whether all bits of the first are set in the second, which may be longer.
+/// Returns whether all bits of the first slice are set in the second, which may be longer.
 fn is_within(bits: &[u8], others: &[u8]) -> bool {
     let mut pairs = bits.iter().zip(others);
     bits.len() <= others.len() && pairs.all(|(own, other)| own & !other == 0)
 }
 
-/// The first byte that differs; of a plain filter, rather one that lacks a bit of the source.
+/// Returns the position of the first byte that differs. For a plain filter, bytes that lack a bit of the source go
+/// first.
 fn differs_at(here: &[u8], there: &[u8], is_plain: bool) -> Option<u64> {
     let find = |differs: fn(u8, u8) -> bool| {
         let mut pairs = here.iter().zip(there);
@@ -377,7 +386,7 @@ fn differs_at(here: &[u8], there: &[u8], is_plain: bool) -> Option<u64> {
     u64::try_from(at).ok()
 }
 
-/// Cells from an offset on, in whole chunks: at least this many bytes, if there are as many.
+/// Reads at least this many bytes of cells from an offset on, unless the value ends before, in whole chunks.
 fn whole_chunks(
     server: &Server,
     key: &[u8],
@@ -386,7 +395,7 @@ fn whole_chunks(
 ) -> Result<Vec<u8>, Fault> {
     let mut cells = Vec::new();
     while cells.len() < at_least {
-        // The cursor is an offset, from 1.
+        // Cursors are offsets, counted from 1.
         let cursor = offset + cells.len() as u64 + 1;
         let (next, chunk) = dump::scan(server, key, cursor)?;
         if next == 0 {
@@ -394,13 +403,6 @@ fn whole_chunks(
         }
         cells.extend(chunk);
     }
-    Ok(cells)
-}
-
-/// Cells from an offset on: this many bytes, if there are as many.
-fn span(server: &Server, key: &[u8], offset: u64, length: usize) -> Result<Vec<u8>, Fault> {
-    let mut cells = whole_chunks(server, key, offset, length)?;
-    cells.truncate(length);
     Ok(cells)
 }
 

@@ -1,49 +1,50 @@
-//! When keys expire, and whether two servers agree on it.
+//! The expiry times of keys, and their comparison between two servers.
 
 use std::time::{Duration, Instant};
 
 use redis::cmd;
 
 use super::failure::Fault;
-use super::place::now_ms;
 use super::server::Server;
+use super::upload::now_ms;
 
-/// How far off a time from PTTL may be, besides the length of the call. PTTL counts from a moment between the command
-/// and its reply, on the server's clock; and the run that set the time at the target may have read it in the same way.
+/// The error of a time from PTTL, besides the length of the call. PTTL counts from a moment between the command and its
+/// reply, on the server's clock. The run that set the time at the target may have read it by PTTL as well.
 const SLACK: Duration = Duration::from_secs(1);
 
-/// When a key expires, as its server says.
+/// The expiry time of a key, as its server reports it.
 pub struct Expiry {
     /// In milliseconds since the epoch; `None` for a key without a time to live.
     pub ms: Option<u64>,
-    /// How far off it may be: 0 if it was read by PEXPIRETIME.
+    /// The largest possible error: 0 for a time from PEXPIRETIME.
     slack: Duration,
 }
 
 impl Expiry {
-    /// Asks a server. Returns `None` if the key is gone.
+    /// Reads the expiry time of a key. Returns `None` for a missing key.
     pub fn of(server: &Server, key: &[u8]) -> Result<Option<Self>, Fault> {
-        let ask = |command: &str| vec![server.get(key, cmd(command).arg(key))];
-        Self::asked(ask).swap_remove(0)
+        Self::read_all(|command| vec![server.get(key, cmd(command).arg(key))]).swap_remove(0)
     }
 
-    /// Asks a server for keys side by side. The result has `None` for a key that is gone.
+    /// Reads the expiry times of keys, in parallel. The result has `None` for a missing key.
     pub fn of_all(server: &Server, keys: &[&[u8]]) -> Vec<Result<Option<Self>, Fault>> {
-        Self::asked(|command| server.get_all(keys, command))
+        Self::read_all(|command| server.get_all(keys, command))
     }
 
-    /// Reads the replies that `ask` gets to a command, one for each key.
-    fn asked(ask: impl Fn(&str) -> Vec<Result<i64, Fault>>) -> Vec<Result<Option<Self>, Fault>> {
+    /// Reads expiry times with `call`, which returns the replies to a command, one for each key.
+    fn read_all(
+        call: impl Fn(&str) -> Vec<Result<i64, Fault>>,
+    ) -> Vec<Result<Option<Self>, Fault>> {
         let lacks_command =
             |reply: &Result<i64, Fault>| matches!(reply, Err(fault) if fault.lacks_command());
-        let times = ask("PEXPIRETIME");
+        let times = call("PEXPIRETIME");
         if !times.iter().any(lacks_command) {
             let read = |time: Result<i64, Fault>| Ok(Self::read(time?, 0, Duration::ZERO));
             return times.into_iter().map(read).collect();
         }
-        // Redis 6.2 and older, or a user who may not call it.
+        // The server is Redis 6.2 or older, or the user may not call PEXPIRETIME.
         let start = Instant::now();
-        let left = ask("PTTL");
+        let left = call("PTTL");
         let (now, slack) = (now_ms(), SLACK + start.elapsed());
         let read = |(time, left): (Result<i64, Fault>, Result<i64, Fault>)| match (time, left) {
             (Err(first), Err(second)) if first.is_forbidden() && second.lacks_command() => {
@@ -54,7 +55,7 @@ impl Expiry {
         times.into_iter().zip(left).map(read).collect()
     }
 
-    /// Reads a time in milliseconds since `from`, or a number below zero in place of a time.
+    /// Interprets a reply: milliseconds since `from`, −2 for a missing key, or −1 for a key without a time to live.
     fn read(time: i64, from: u64, slack: Duration) -> Option<Self> {
         (time != -2).then(|| Self {
             ms: u64::try_from(time).ok().map(|ms| ms.saturating_add(from)),
@@ -62,7 +63,7 @@ impl Expiry {
         })
     }
 
-    /// Whether it lies between two others, as that of a replica does while its primary changes the time.
+    /// Returns whether this time lies between two others, like a replica's time while its primary changes it.
     pub fn is_between(&self, one: &Self, other: &Self) -> bool {
         match (one.ms, self.ms, other.ms) {
             (Some(one), Some(own), Some(other)) => (one.min(other)..=one.max(other)).contains(&own),
@@ -70,12 +71,12 @@ impl Expiry {
         }
     }
 
-    /// The time, if it is known to the millisecond.
+    /// Returns the time in milliseconds, if it is exact.
     pub fn exact_ms(&self) -> Option<u64> {
         self.ms.filter(|_| self.slack.is_zero())
     }
 
-    /// Compares with the same key at the target, and returns what differs there, in words.
+    /// Describes how the time of the same key at the target differs; `None` if it does not.
     pub fn difference(&self, there: &Self) -> Option<String> {
         match (self.ms, there.ms) {
             (None, None) => None,

@@ -1,172 +1,161 @@
-//! What the program says when something fails: in one line, what failed, where, and what to do about it.
+//! Errors in one line: what failed, where, and what to do about it.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde_json::{Map, Value};
+use redis::{ErrorKind, RedisError, ServerError};
+use serde_json::Value;
 
-/// Why the program ends without having done its work.
+use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY};
+use valkeybloom_sketches::bloom::Refusal;
+
+/// The error of a run.
 #[derive(Debug)]
 pub struct Failure {
-    /// Its status.
+    /// The exit status.
     pub status: u8,
     text: String,
-    /// What was found out before it failed.
-    found: Map<String, Value>,
+    /// The JSON object of the results before the failure, or null.
+    found: Value,
 }
 
 /// The result of a subcommand, or of a step of one.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
 impl Failure {
-    /// Words on the command line that make no sense together: status 2, as of clap.
+    /// Reports invalid words on the command line: status 2, like clap's errors.
     pub fn usage(text: impl Into<String>) -> Self {
+        let failure = Self::new(text);
         Self {
             status: 2,
-            text: text.into(),
-            found: Map::new(),
+            ..failure
         }
     }
 
-    /// Anything else: status 1.
+    /// Reports any other failure: status 1.
     pub fn new(text: impl Into<String>) -> Self {
         Self {
             status: 1,
             text: text.into(),
-            found: Map::new(),
+            found: Value::Null,
         }
     }
 
-    /// Adds what was found out before it failed, which belongs to the same JSON object.
-    pub fn after(self, found: Map<String, Value>) -> Self {
+    /// Adds the JSON object of the results before the failure.
+    pub fn after(self, found: Value) -> Self {
         Self { found, ..self }
     }
 
-    /// The object of `--json` for a run that failed: what was found out, and `error`.
+    /// Returns the JSON object of a failed run: the results before the failure, and `error`.
     pub fn into_json(mut self) -> Value {
-        let text = self.to_string();
-        self.found.insert("error".to_owned(), text.into());
-        Value::Object(self.found)
+        self.found["error"] = self.to_string().into();
+        self.found
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Texts of servers and of the system may have lines of their own.
+        // Texts of servers and of the system may have several lines.
         let text = self.text.lines().map(str::trim).collect::<Vec<_>>();
         f.write_str(&text.join(" "))
     }
 }
 
-/// Why a server did not do what it was asked for.
+/// The reason why a server did not execute a command.
 #[derive(Debug)]
 pub enum Fault {
-    /// It answered with this error, which begins with a code.
+    /// The server replied with this error, which begins with a code.
     Refused(String),
-    /// It did not answer.
+    /// The server did not reply.
     Lost(String),
 }
 
 impl Fault {
-    /// Whether the same will happen with every other key.
-    pub fn is_final(&self) -> bool {
-        match self {
-            Self::Lost(_) => true,
-            Self::Refused(text) => {
-                let code = text.split(' ').next().unwrap_or_default();
-                [
-                    "LOADING",
-                    "MISCONF",
-                    "NOAUTH",
-                    "NOREPLICAS",
-                    "READONLY",
-                    "WRONGPASS",
-                ]
-                .contains(&code)
-            }
-        }
+    /// Returns the code of the server's error, or an empty text if the server did not reply.
+    pub fn code(&self) -> &str {
+        let Self::Refused(text) = self else {
+            return "";
+        };
+        text.split(' ').next().unwrap_or_default()
     }
 
-    /// Whether the server does not have such a command, or not for this user.
+    /// Returns whether this is an error of the module.
+    pub fn is(&self, error: Error) -> bool {
+        matches!(self, Self::Refused(text) if *text == error.to_string())
+    }
+
+    /// Returns whether commands for other keys would fail as well.
+    pub fn is_final(&self) -> bool {
+        let codes = [
+            "LOADING",
+            "MISCONF",
+            "NOAUTH",
+            "NOREPLICAS",
+            "READONLY",
+            "WRONGPASS",
+        ];
+        matches!(self, Self::Lost(_)) || codes.contains(&self.code())
+    }
+
+    /// Returns whether the server lacks the command, or this user may not call it.
     pub fn lacks_command(&self) -> bool {
         self.is_unknown_command() || self.is_forbidden()
     }
 
-    /// Whether the server does not have such a command.
+    /// Returns whether the server lacks the command.
     pub fn is_unknown_command(&self) -> bool {
         matches!(self, Self::Refused(text) if text.starts_with("ERR unknown command"))
     }
 
-    /// Whether the user lacks a permission.
+    /// Returns whether the user lacks a permission.
     pub fn is_forbidden(&self) -> bool {
-        matches!(self, Self::Refused(text) if text.starts_with("NOPERM "))
+        self.code() == "NOPERM"
     }
 
-    /// Whether the key is not there.
-    pub fn is_missing_key(&self) -> bool {
-        matches!(self, Self::Refused(text) if text == "ERR not found")
-    }
-
-    /// Whether the key holds a value of another type than the command works on.
+    /// Returns whether the key holds a value of a type that the command does not accept.
     pub fn is_wrong_type(&self) -> bool {
-        matches!(self, Self::Refused(text) if text.starts_with("WRONGTYPE "))
+        self.code() == "WRONGTYPE"
     }
 
-    /// Whether it will pass: a slot is on its way to another node.
-    pub fn is_passing(&self) -> bool {
-        let Self::Refused(text) = self else {
-            return false;
-        };
-        let code = text.split(' ').next().unwrap_or_default();
-        ["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"].contains(&code)
+    /// Returns whether the error is temporary, because a slot is moving to another node.
+    pub fn is_temporary(&self) -> bool {
+        ["ASK", "CLUSTERDOWN", "MOVED", "TRYAGAIN"].contains(&self.code())
     }
 
-    /// What the person at the terminal can do about it.
-    fn advice(&self) -> Option<&'static str> {
-        let text = match self {
-            Self::Refused(text) => text,
-            Self::Lost(_) => return Some("when the server is up again, run this again"),
+    /// Returns what the user can do about the fault.
+    fn advice(&self) -> Option<String> {
+        let starts = |start: &str| matches!(self, Self::Refused(text) if text.starts_with(start));
+        let is = |refusal: Refusal| starts(&Error::from(refusal).to_string());
+        let advice = match self.code() {
+            "" => "when the server is up again, run this again",
+            "WRONGPASS" | "NOAUTH" => "check user and password: redis://user:password@host:port",
+            "NOPERM" => "grant it with ACL SETUSER, or name another user",
+            "READONLY" => "this is a replica: name its primary",
+            "OOM" => "raise maxmemory, or free memory",
+            "LOADING" => "wait until it has loaded its data",
+            "MOVED" => {
+                "this is a node of a cluster: grant INFO and CLUSTER SLOTS, which list its nodes"
+            }
+            _ if starts(&format!("ERR unknown command '{BF_LOADCHUNK}'")) => {
+                "the module there takes no filters in chunks: load valkeybloom instead"
+            }
+            _ if self.is_unknown_command() => "load the module there",
+            _ if is(Refusal::MemoryLimit) => {
+                return Some(format!("raise {FILTER_MEMORY} there, or use more shards"));
+            }
+            _ if is(Refusal::Full) => "build a larger one: `valkeybloom size` tells how large",
+            _ if starts("ERR DB index is out of range") => "a cluster has only database 0",
+            _ => return None,
         };
-        let advice = [
-            ("WRONGPASS ", PASSWORD),
-            ("NOAUTH ", PASSWORD),
-            ("NOPERM ", "grant it with ACL SETUSER, or name another user"),
-            ("READONLY ", "this is a replica: name its primary"),
-            ("OOM ", "raise maxmemory, or free memory"),
-            ("LOADING ", "wait until it has loaded its data"),
-            (
-                "ERR unknown command 'BF.LOADCHUNK'",
-                "the module there takes no filters in chunks: load valkeybloom instead",
-            ),
-            ("ERR unknown command", "load the module there"),
-            (
-                "MOVED ",
-                "this is a node of a cluster: grant INFO and CLUSTER SLOTS, which tell its nodes",
-            ),
-            (
-                "ERR operation exceeds bloom object memory limit",
-                "raise bf.bloom-filter-max-memory-usage there, or use more shards",
-            ),
-            (
-                "ERR non scaling filter is full",
-                "build a larger one: `valkeybloom size` tells how large",
-            ),
-            (
-                "ERR DB index is out of range",
-                "a cluster has database 0 alone",
-            ),
-        ];
-        let found = advice.iter().find(|(start, _)| text.starts_with(start));
-        found.map(|(_, advice)| *advice)
+        Some(advice.to_owned())
     }
 }
-
-const PASSWORD: &str = "check user and password: redis://user:password@host:port";
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Refused(text) | Self::Lost(text)) = self;
-        // Of an unknown command, servers repeat the words behind it, too.
+        // The error for an unknown command repeats the arguments.
         let text = text
             .split(", with args beginning with")
             .next()
@@ -179,10 +168,10 @@ impl fmt::Display for Fault {
     }
 }
 
-impl From<redis::RedisError> for Fault {
-    fn from(error: redis::RedisError) -> Self {
-        // The client keeps the server's words to itself.
-        if error.kind() == redis::ErrorKind::AuthenticationFailed {
+impl From<RedisError> for Fault {
+    fn from(error: RedisError) -> Self {
+        // The client library does not pass on the server's text.
+        if error.kind() == ErrorKind::AuthenticationFailed {
             return Self::Refused("WRONGPASS user or password is wrong".to_owned());
         }
         let text = error.to_string();
@@ -204,17 +193,17 @@ impl From<redis::RedisError> for Fault {
     }
 }
 
-impl From<redis::ServerError> for Fault {
-    fn from(error: redis::ServerError) -> Self {
+impl From<ServerError> for Fault {
+    fn from(error: ServerError) -> Self {
         let details = error.details().unwrap_or_default();
         let text = format!("{} {details}", error.code());
-        // This is how a refused EXEC is answered.
+        // The reply to a refused EXEC repeats the error of the refused command.
         let reason = text.strip_prefix("EXECABORT Transaction discarded because of: ");
         Self::Refused(reason.unwrap_or(&text).trim_end().to_owned())
     }
 }
 
-/// A key as a line shows it: as it is, if that can be read.
+/// Returns a key for a message: verbatim if it is readable, else quoted and escaped.
 pub fn shown(key: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(key) {
         Ok(text) if !text.is_empty() && !text.chars().any(|c| c.is_control() || c == ' ') => {

@@ -5,47 +5,53 @@ use std::collections::HashSet;
 use clap::Args;
 use redis::cmd;
 
-use valkeybloom_sketches::bloom::Dialect;
+use valkeybloom_protocol::names::TYPES;
 
-use super::failure::Fault;
+use super::failure::{Fault, Result};
 use super::server::Server;
 
-/// RedisBloom's types other than its Bloom filter's.
-const OTHERS: [&str; 4] = ["MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
+/// Returns the names of the types that are found, as TYPE returns them.
+fn types() -> Vec<&'static str> {
+    let names = TYPES.iter().map(|name| name.to_str());
+    names
+        .map(|name| name.expect("types have ASCII names"))
+        .collect()
+}
 
 /// The keys that a subcommand works on.
 #[derive(Args)]
 pub struct Selection {
-    /// Only keys that match a pattern, as of KEYS
+    /// Only keys that match a pattern, like those of KEYS
     #[arg(long = "match", value_name = "PATTERN")]
     pattern: Option<String>,
-    /// Only keys of a type, as of TYPE
-    #[arg(long = "type", value_name = "TYPE", value_parser = [
-        "bloomfltr", "bloomfltx", "MBbloom--", "MBbloomCF", "CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE",
-    ])]
+    /// Only keys of a type, as TYPE returns it
+    #[arg(long = "type", value_name = "TYPE", value_parser = types())]
     kind: Option<String>,
 }
 
 /// A key that was found.
 pub struct Found {
-    /// Its name.
     pub key: Vec<u8>,
-    /// Its type, as of TYPE.
+    /// The key's type, as TYPE returns it.
     pub kind: String,
 }
 
 impl Selection {
     /// Returns the types of the keys.
     pub fn kinds(&self) -> Vec<&str> {
-        let own = Dialect::ALL.map(|of| of.type_name().to_str().unwrap_or_default());
         match &self.kind {
             Some(kind) => vec![kind],
-            None => own.into_iter().chain(OTHERS).collect(),
+            None => types(),
         }
     }
 
-    /// Finds the keys on each node of a server, in the order of their names.
-    pub fn find(&self, server: &Server) -> Result<Vec<Found>, Fault> {
+    /// Finds the keys on all nodes of a server, sorted by name.
+    pub fn find(&self, server: &Server) -> Result<Vec<Found>> {
+        let found = self.scan(server);
+        found.map_err(|fault| server.failure("could not look for filters at", &fault))
+    }
+
+    fn scan(&self, server: &Server) -> Result<Vec<Found>, Fault> {
         let mut seen = HashSet::new();
         let mut all = Vec::new();
         for node in server.primaries()? {
@@ -53,17 +59,13 @@ impl Selection {
                 let mut cursor = 0_u64;
                 loop {
                     let mut scan = cmd("SCAN");
-                    scan.arg(cursor)
-                        .arg("COUNT")
-                        .arg(1000)
-                        .arg("TYPE")
-                        .arg(kind);
+                    scan.arg(cursor).arg(&["COUNT", "1000", "TYPE", kind]);
                     if let Some(pattern) = &self.pattern {
                         scan.arg("MATCH").arg(pattern);
                     }
                     let page = server.call_on::<(u64, Vec<Vec<u8>>)>(&node, &scan);
                     let (next, keys) = match page {
-                        // Servers that have no such type; some say so.
+                        // Some servers refuse to search for a type that they do not have.
                         Err(Fault::Refused(text)) if text.contains("unknown type") => (0, vec![]),
                         page => page?,
                     };

@@ -1,7 +1,7 @@
-//! Items from files: one a line, or each ended by a zero byte; packed files are unpacked.
+//! Reads items from files: one per line, or each ended by a zero byte. Compressed files are decompressed.
 //!
-//! Files are read in a thread of their own, which hands on blocks of whole items. Whoever fills a filter has a
-//! processor to itself, and what is in memory is some blocks.
+//! A thread reads the files and passes on blocks of whole items. So the consumer has a processor for itself, and only a
+//! few blocks are in memory.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -15,31 +15,31 @@ use flate2::bufread::MultiGzDecoder;
 
 use super::failure::{Failure, Result};
 
-/// About as much as a block holds.
+/// The approximate size of a block.
 const BLOCK_BYTES: usize = 1 << 20;
-/// How many blocks may wait.
+/// The most blocks that wait for the consumer.
 const BLOCKS: usize = 4;
 
-/// Where items come from, and what is between them.
+/// The files with items, and their format.
 #[derive(Clone)]
 pub struct Input {
-    /// `-` is the standard input.
+    /// The files; `-` is the standard input.
     pub files: Vec<PathBuf>,
-    /// Whether a zero byte ends an item, not the end of its line.
+    /// Whether items end with a zero byte instead of their line.
     pub zero: bool,
 }
 
-/// Some whole items of a file.
+/// Whole items of a file.
 pub struct Block {
     file: PathBuf,
-    /// The number of its first item, from 1.
+    /// The number of the first item in the file, from 1.
     first: u64,
     bytes: Vec<u8>,
     zero: bool,
 }
 
 impl Block {
-    /// The items. Empty ones are none.
+    /// Returns the items that are not empty.
     pub fn items(&self) -> impl Iterator<Item = &[u8]> + Clone {
         let zero = self.zero;
         let ends = memchr::memchr_iter(self.end(), &self.bytes);
@@ -55,11 +55,20 @@ impl Block {
         items.filter(|item| !item.is_empty())
     }
 
-    /// Where one of [`items`](Self::items) is, in words.
-    pub fn place(&self, item: &[u8]) -> String {
-        let offset = item.as_ptr().addr() - self.bytes.as_ptr().addr();
-        let before = memchr::memchr_iter(self.end(), &self.bytes[..offset]).count() as u64;
-        place(&self.file, self.zero, self.first + before)
+    /// Describes the position of one of [`items`](Self::items).
+    pub fn position(&self, item: &[u8]) -> String {
+        self.position_at(item.as_ptr().addr() - self.bytes.as_ptr().addr())
+    }
+
+    fn position_at(&self, offset: usize) -> String {
+        let unit = if self.zero { "item" } else { "line" };
+        let number = self.first + self.ends(offset);
+        format!("{}, {unit} {number}", self.file.display())
+    }
+
+    /// Returns the number of items that end before an offset.
+    fn ends(&self, offset: usize) -> u64 {
+        memchr::memchr_iter(self.end(), &self.bytes[..offset]).count() as u64
     }
 
     const fn end(&self) -> u8 {
@@ -67,21 +76,16 @@ impl Block {
     }
 }
 
-fn place(file: &Path, zero: bool, number: u64) -> String {
-    let unit = if zero { "item" } else { "line" };
-    format!("{}, {unit} {number}", file.display())
-}
-
 impl Input {
-    /// Whether it can be read only once.
+    /// Returns whether the input can be read only once.
     pub fn is_once(&self) -> bool {
         self.files.iter().any(|file| file == Path::new("-"))
     }
 
-    /// Sum of the files' sizes as they are, packed or not; `None` if one is no plain file.
+    /// Returns the sum of the files' sizes, compressed or not; `None` if one is not a regular file.
     ///
     /// # Errors
-    /// A file that is not there.
+    /// A file does not exist, or is a folder.
     pub fn bytes(&self) -> Result<Option<u64>> {
         if self.is_once() {
             return Ok(None);
@@ -97,22 +101,22 @@ impl Input {
         Ok(sum)
     }
 
-    /// Passes each block to `take`, and how many bytes of the files have been read by then.
+    /// Passes each block to `take`, with the number of bytes of the files that were read so far.
     ///
     /// # Errors
-    /// That of a file, which is named with the line that could not be read; or that of `take`.
+    /// A file could not be read, named with the line; or the error of `take`.
     pub fn each(&self, mut take: impl FnMut(&Block, u64) -> Result<()>) -> Result<()> {
         let (send, receive) = sync_channel(BLOCKS);
         let read = Arc::new(AtomicU64::new(0));
-        // Nobody waits for its end: it may be waiting for somebody who types.
+        // The thread is not joined: it may wait for somebody who types.
         thread::spawn({
             let (input, read) = (self.clone(), Arc::clone(&read));
             move || {
-                for file in &input.files {
-                    // An error is one that was sent, or means that nobody receives any more.
-                    if read_file(file, input.zero, &read, &send).is_err() {
-                        break;
-                    }
+                let mut files = input.files.iter();
+                if let Err(failure) =
+                    files.try_for_each(|file| read_file(file, input.zero, &read, &send))
+                {
+                    let _ = send.send(Err(failure));
                 }
             }
         });
@@ -123,7 +127,7 @@ impl Input {
     }
 }
 
-/// Counts what is read of a file.
+/// A reader that counts the bytes of a file.
 struct Counting<'c, R> {
     from: R,
     bytes: &'c AtomicU64,
@@ -155,17 +159,17 @@ fn failed(file: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("could not read {}: {error}", file.display()))
 }
 
-/// Sends the blocks of a file, or the error that ends it; an error is that, or that nobody receives.
+/// Sends the blocks of a file.
+///
+/// # Errors
+/// The file could not be read, or the receiver is gone.
 fn read_file(
     file: &Path,
     zero: bool,
     read: &AtomicU64,
     send: &SyncSender<Result<Block>>,
-) -> Result<(), ()> {
-    let give_up = |failure| {
-        let _ = send.send(Err(failure));
-    };
-    let mut from = open(file, read).map_err(|error| give_up(failed(file, &error)))?;
+) -> Result<()> {
+    let mut from = open(file, read).map_err(|error| failed(file, &error))?;
     let mut block = Block {
         file: file.to_owned(),
         first: 1,
@@ -173,30 +177,29 @@ fn read_file(
         zero,
     };
     loop {
-        // Never less than a block, however long an item has become.
+        // At least a block, and more for an item that is longer.
         let more = BLOCK_BYTES.max(block.bytes.len()) as u64;
         let count = from.by_ref().take(more).read_to_end(&mut block.bytes);
-        let end = memchr::memrchr(block.end(), &block.bytes);
         let count = count.map_err(|error| {
-            let ends = memchr::memchr_iter(block.end(), &block.bytes).count() as u64;
-            let place = place(file, zero, block.first + ends);
-            give_up(Failure::new(format!("could not read {place}: {error}")));
+            let position = block.position_at(block.bytes.len());
+            Failure::new(format!("could not read {position}: {error}"))
         })?;
+        let end = memchr::memrchr(block.end(), &block.bytes);
         let rest = match end {
             _ if count == 0 => Vec::new(),
             Some(end) => block.bytes.split_off(end + 1),
             None => continue,
         };
-        let ends = memchr::memchr_iter(block.end(), &block.bytes).count() as u64;
         let next = Block {
             file: file.to_owned(),
-            first: block.first + ends,
+            first: block.first + block.ends(block.bytes.len()),
             bytes: rest,
             zero,
         };
         let whole = std::mem::replace(&mut block, next);
         if !whole.bytes.is_empty() {
-            send.send(Ok(whole)).map_err(drop)?;
+            let gone = |_| Failure::new("the receiver is gone");
+            send.send(Ok(whole)).map_err(gone)?;
         }
         if count == 0 {
             return Ok(());
@@ -222,13 +225,16 @@ mod tests {
         let lines = block(b"a\n\nb c\r\n\r\n\rd", false);
         let items: Vec<&[u8]> = lines.items().collect();
         assert_eq!(items, [&b"a"[..], b"b c", b"\rd"]);
-        let places: Vec<String> = items.iter().map(|item| lines.place(item)).collect();
-        assert_eq!(places, ["list, line 8", "list, line 10", "list, line 12"]);
+        let positions: Vec<String> = items.iter().map(|item| lines.position(item)).collect();
+        assert_eq!(
+            positions,
+            ["list, line 8", "list, line 10", "list, line 12"]
+        );
 
         let zeros = block(b"a\r\n\0\0b\0", true);
         let items: Vec<&[u8]> = zeros.items().collect();
         assert_eq!(items, [&b"a\r\n"[..], b"b"]);
-        assert_eq!(zeros.place(items[1]), "list, item 10");
+        assert_eq!(zeros.position(items[1]), "list, item 10");
         assert_eq!(block(b"", false).items().count(), 0);
     }
 }

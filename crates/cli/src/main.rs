@@ -3,18 +3,17 @@
 //! ```text
 //!   size     Shape::plan                       → rows, or JSON
 //!   build    files → lines → Object → chunks ┐
-//!   move     a server → its filters → chunks ┴→ a key beside → its place
-//!   compare  two servers → their filters       → what differs
+//!   move     a server → its filters → chunks ┴→ a temporary key → its final name
+//!   compare  two servers → their filters       → the differences
 //! ```
 //!
-//! Arithmetic, hashing and bytes are the core's ([`crate::bloom`]); which shard an item is in is
-//! [`crate::sharded`]'s. Here are only words of the command line, files, connections, and what is shown.
-//! docs/tool.md is the manual.
+//! [`valkeybloom_sketches`] computes sizes, hashes and bytes, and [`valkeybloom_client`] assigns items to shards. This
+//! crate handles the command line, files, connections and output. docs/tool.md is the manual.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "it is a program's"
+    reason = "the program prints its results"
 )]
 
 mod build;
@@ -27,13 +26,14 @@ mod keys;
 mod lines;
 mod moving;
 mod options;
+mod outcomes;
 mod pages;
 mod payload;
-mod place;
 mod progress;
 mod report;
 mod server;
 mod size;
+mod upload;
 
 use std::process::ExitCode;
 
@@ -55,7 +55,7 @@ use server::Tls;
 struct Options {
     #[command(subcommand)]
     command: Command,
-    /// Show nothing but errors and what was asked for
+    /// Show only errors and the requested results
     #[arg(long, short, global = true, help_heading = "Output")]
     quiet: bool,
     /// Write JSON to the standard output
@@ -100,39 +100,31 @@ const COMPARE_EXAMPLES: &str = "Examples:
 
 Status: 0 if both hold the same, 1 if anything differs, 2 for words that make no sense.";
 
-/// Runs the program with the words that it was started with. Its status is 0 if all was done, 1 if not all was,
-/// and 2 for words that make no sense.
-#[must_use]
-pub fn main() -> ExitCode {
-    // It fails only where one is installed already.
+/// Runs the program. The exit status is 0 for success, 1 if something was not done, and 2 for invalid arguments.
+fn main() -> ExitCode {
+    // Fails only if a provider is installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let options = match Options::try_parse() {
         Ok(options) => options,
         Err(error) if is_help(&error) => error.exit(),
         Err(error) => {
-            // What cannot be read may well ask for JSON.
+            // The arguments could not be parsed, but may request JSON.
             let json = std::env::args_os().any(|word| word == "--json");
             return ended(Err(Failure::usage(in_one_line(&error))), json);
         }
     };
-    let Options {
-        command,
-        quiet,
-        json,
-        tls,
-    } = options;
-    let show = Show::on(quiet);
-    let done = match command {
-        Command::Size(size) => size.run(&tls, json),
-        Command::Build(build) => build.run(&tls, show, json),
-        Command::Move(moving) => moving.run(&tls, show, json),
-        Command::Compare(compare) => compare.run(&tls, show, json),
+    let (show, json, tls) = (Show::on(options.quiet), options.json, &options.tls);
+    let done = match options.command {
+        Command::Size(size) => size.run(tls, json),
+        Command::Build(build) => build.run(tls, show, json),
+        Command::Move(moving) => moving.run(tls, show, json),
+        Command::Compare(compare) => compare.run(tls, show, json),
         Command::Pages(pages) => pages.run(Options::command()),
     };
     ended(done, json)
 }
 
-/// Reports a failure, and returns the status.
+/// Reports a failure, and returns the exit status.
 fn ended(done: Result<()>, json: bool) -> ExitCode {
     let Err(failure) = done else {
         return ExitCode::SUCCESS;
@@ -145,12 +137,12 @@ fn ended(done: Result<()>, json: bool) -> ExitCode {
     status
 }
 
-/// Whether it is what was asked for, or the help for a line without words.
+/// Returns whether the error is requested help, or the help for a command line without arguments.
 fn is_help(error: &clap::Error) -> bool {
     !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
-/// What is wrong with the words, without the usage that clap adds, and without passwords.
+/// Returns clap's message as one line, without the usage that clap adds, and without passwords.
 fn in_one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let ends = |line: &&str| line.starts_with("Usage:") || line.starts_with("For more information");
@@ -170,7 +162,7 @@ fn in_one_line(error: &clap::Error) -> String {
     format!("{}; see --help", without_passwords(line))
 }
 
-/// A text in which addresses are shown without users and passwords.
+/// Removes users and passwords from the addresses in a text.
 fn without_passwords(text: &str) -> String {
     let mut parts = text.split("://");
     let first = parts.next().unwrap_or_default().to_owned();

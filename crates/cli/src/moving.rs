@@ -1,44 +1,54 @@
-//! `valkeybloom move`: brings the filters of a server to another, as they are.
+//! `valkeybloom move`: copies the filters of a server to another server, unchanged.
 //!
-//! What is small goes by DUMP and RESTORE, which is one step. What is large, and what the target can't read in
-//! that form, goes by BF.SCANDUMP and BF.LOADCHUNK into a key beside ([`place`](super::place)). valkey-bloom has no
-//! chunks, so its filters go by DUMP whatever their size, and so do the values of RedisBloom's other types.
+//! Small filters go by DUMP and RESTORE, in one step. Large filters, and those whose DUMP the target can't read, go by
+//! BF.SCANDUMP and BF.LOADCHUNK into a [temporary key](super::upload). valkey-bloom has no chunks, so its filters go by
+//! DUMP whatever their size, like the values of RedisBloom's other types.
 //!
-//! A key is at the target whole or not at all, and the source is only read: a run that was ended by anything is
-//! finished by the next one.
-
-use std::collections::BTreeMap;
+//! A key arrives at the target whole or not at all, and the source is only read, so a second run completes an aborted
+//! one.
 
 use clap::Args;
 use redis::{Cmd, Value, cmd};
-use serde_json::{Map, json};
+use serde_json::json;
 
-use super::difference::{End, Verdict, compare};
+use valkeybloom_protocol::bloom::InfoField;
+use valkeybloom_protocol::error::Error;
+
+use super::difference::{SideFault, Verdict, compare};
 use super::dump;
 use super::expiry::Expiry;
-use super::failure::{Failure, Fault, Result, shown};
+use super::failure::{Failure, Fault, Result};
 use super::keys::{Found, Selection};
-use super::place::{Place, Upload, is_beside};
+use super::outcomes::{Fate, Outcome, Outcomes};
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json};
 use super::server::{Server, Tls, is_filter};
 use super::size::Info;
+use super::upload::{Existing, Upload, is_temporary};
 
 /// The most bytes of a filter that goes by DUMP: a few chunks.
 const DUMP_BYTES: u64 = 16 << 20;
 
-/// The most attempts at a key that changes on the way.
+/// The most attempts at a key that changes while it is copied.
 const ATTEMPTS: u32 = 3;
 
-/// Why a key is refused that changed in every attempt.
+/// The reason for a key that changed in every attempt.
 const CHANGES: &str = "it changes while it is copied: stop its writers, or run this again";
 
-/// Bring the filters of a server to another
+/// The columns of the table, and their widths.
+const COLUMNS: [(Fate, usize); 4] = [
+    (Fate::Moved, 10),
+    (Fate::Replaced, 10),
+    (Fate::Skipped, 10),
+    (Fate::Refused, 10),
+];
+
+/// Copy the filters of one server to another
 #[derive(Args)]
 pub struct Move {
-    /// The server that has them: redis://user:password@host:port/database, rediss:// for TLS
+    /// The source: redis://user:password@host:port/database, rediss:// for TLS
     from: String,
-    /// The server that is to have them
+    /// The target
     to: String,
     #[command(flatten)]
     keys: Selection,
@@ -53,45 +63,15 @@ pub struct Move {
     verify: bool,
 }
 
-/// What became of a key.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Fate {
-    Moved,
-    Replaced,
-    Skipped,
-    Refused,
-}
-
-impl Fate {
-    const ALL: [Self; 4] = [Self::Moved, Self::Replaced, Self::Skipped, Self::Refused];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Moved => "moved",
-            Self::Replaced => "replaced",
-            Self::Skipped => "skipped",
-            Self::Refused => "refused",
-        }
-    }
-}
-
-/// What became of a key, and why.
-struct Outcome {
-    found: Found,
-    fate: Fate,
-    bytes: u64,
-    reason: Option<String>,
-}
-
-/// Why a key is not at the target now.
+/// The reason why a key was not copied.
 enum Stop {
-    /// It need not be.
+    /// It need not be copied.
     Skipped(String),
-    /// It could not be brought.
+    /// It could not be copied.
     Refused(String),
-    /// It is not what it was when this attempt began.
+    /// It changed during this attempt.
     Changed,
-    /// No other could, either.
+    /// No other key could be copied either.
     All(Failure),
 }
 
@@ -100,30 +80,26 @@ impl Move {
         let from = Server::connect(&self.from, tls)?;
         let to = Server::connect(&self.to, tls)?;
         to.require_module()?;
-        let could_not = |fault| from.failure("could not look for filters at", &fault);
-        let kinds = self.keys.kinds();
-        let filters = self.keys.find(&from).map_err(could_not)?;
+        let filters = self.keys.find(&from)?;
 
+        let bar = if self.dry_run { Show::Nothing } else { show };
+        let total = Some(filters.len() as u64);
         let mut moving = Moving {
             options: self,
-            kinds: &kinds,
+            kinds: self.keys.kinds(),
             from: &from,
             to: &to,
             by_dump: true,
             bytes: 0,
-            progress: Progress::new(
-                if self.dry_run { Show::Nothing } else { show },
-                "moving",
-                "bytes",
-                Some(filters.len() as u64),
-            ),
+            progress: Progress::new(bar, "moving", "bytes", total),
             done: 0,
         };
-        let mut outcomes = Vec::new();
+        let mut outcomes = Outcomes::default();
+        let mut refused = 0;
         let mut ended = Ok(());
         for mut found in filters {
             let before = moving.bytes;
-            let (fate, reason) = match moving.bring(&mut found) {
+            let (fate, reason) = match moving.copy(&mut found) {
                 Ok(fate) => (fate, None),
                 Err(Stop::Skipped(reason)) => (Fate::Skipped, Some(reason)),
                 Err(Stop::Refused(reason)) => (Fate::Refused, Some(reason)),
@@ -135,41 +111,38 @@ impl Move {
             };
             moving.done += 1;
             moving.progress.at(moving.done, moving.bytes);
-            let bytes = moving.bytes - before;
-            outcomes.push(Outcome {
-                found,
+            refused += u64::from(fate == Fate::Refused);
+            outcomes.add(Outcome {
+                key: found.key,
+                kind: found.kind,
                 fate,
-                bytes,
                 reason,
+                bytes: Some(moving.bytes - before),
             });
         }
         moving.progress.end(moving.bytes);
-        let refused = outcomes
-            .iter()
-            .filter(|of| of.fate == Fate::Refused)
-            .count();
         if ended.is_ok() && refused > 0 {
-            let text = format!("{refused} of {} keys could not be moved", outcomes.len());
+            let text = format!("{refused} of {} keys could not be moved", outcomes.keys());
             ended = Err(Failure::new(text));
         }
         if json {
-            return print_json(self.in_json(&outcomes), ended);
+            let found = json!({ "dry_run": self.dry_run, "keys": outcomes.keys_json() });
+            return print_json(found, ended);
         }
         self.print(&outcomes, show);
         ended
     }
 
-    fn print(&self, outcomes: &[Outcome], show: Show) {
-        for outcome in outcomes {
-            let (key, fate) = (shown(&outcome.found.key), outcome.fate);
+    fn print(&self, outcomes: &Outcomes, show: Show) {
+        for outcome in &outcomes.listed {
             match &outcome.reason {
-                Some(reason) if fate == Fate::Refused => eprintln!("refused {key}: {reason}"),
-                _ if show == Show::Nothing => {}
-                Some(reason) => println!("{} {key}: {reason}", fate.name()),
+                _ if show == Show::Nothing && outcome.fate != Fate::Refused => {}
+                Some(reason) => outcome.print(Some(reason)),
                 None if self.dry_run => {
-                    println!("{} {key}: {} bytes", fate.name(), grouped(outcome.bytes));
+                    let bytes = grouped(outcome.bytes.unwrap_or(0));
+                    outcome.print(Some(&format!("{bytes} bytes")));
                 }
-                None if fate == Fate::Replaced => println!("replaced {key}"),
+                None if outcome.fate == Fate::Replaced => outcome.print(None),
                 None => {}
             }
         }
@@ -179,59 +152,29 @@ impl Move {
         if self.dry_run {
             println!("nothing was written: this was a dry run");
         }
-        let mut table: BTreeMap<&str, ([usize; 4], u64)> = BTreeMap::new();
-        for outcome in outcomes {
-            let row = table.entry(&outcome.found.kind).or_default();
-            row.0[outcome.fate as usize] += 1;
-            row.1 += outcome.bytes;
-        }
-        let heads = Fate::ALL.map(Fate::name);
-        let [moved, replaced, skipped, refused] = heads;
-        println!(
-            "{:<10}{moved:>10}{replaced:>10}{skipped:>10}{refused:>10}{:>18}",
-            "type", "bytes"
-        );
-        for (kind, ([moved, replaced, skipped, refused], bytes)) in table {
-            let bytes = grouped(bytes);
-            println!("{kind:<10}{moved:>10}{replaced:>10}{skipped:>10}{refused:>10}{bytes:>18}");
-        }
-    }
-
-    fn in_json(&self, outcomes: &[Outcome]) -> Map<String, serde_json::Value> {
-        let keys = outcomes.iter().map(|outcome| {
-            json!({
-                "key": shown(&outcome.found.key),
-                "type": outcome.found.kind,
-                "outcome": outcome.fate.name(),
-                "bytes": outcome.bytes,
-                "reason": outcome.reason,
-            })
-        });
-        Map::from_iter([
-            ("dry_run".to_owned(), self.dry_run.into()),
-            ("keys".to_owned(), keys.collect()),
-        ])
+        outcomes.print_table(&COLUMNS, Some(18));
     }
 }
 
-/// A run.
+/// The state of a run.
 struct Moving<'m> {
     options: &'m Move,
     /// The types of the keys that are moved.
-    kinds: &'m [&'m str],
+    kinds: Vec<&'m str>,
     from: &'m Server,
     to: &'m Server,
-    /// Whether the target reads what the source dumps, as far as is known.
+    /// Whether the target has read every DUMP of the source so far.
     by_dump: bool,
-    /// Bytes of the filters that were brought.
+    /// The bytes that were copied.
     bytes: u64,
     progress: Progress,
+    /// The number of keys that are done.
     done: u64,
 }
 
 impl Moving<'_> {
-    /// Brings a key, as what it is by then if it changes on the way, and returns whether it is new there.
-    fn bring(&mut self, found: &mut Found) -> Result<Fate, Stop> {
+    /// Copies a key, and updates `found` if the key's type changes. Returns whether the key is new at the target.
+    fn copy(&mut self, found: &mut Found) -> Result<Fate, Stop> {
         let before = self.bytes;
         for _ in 1..ATTEMPTS {
             match self.attempt(found) {
@@ -245,42 +188,38 @@ impl Moving<'_> {
         self.attempt(found)
     }
 
-    /// The type that a key has now, which has to be one of those that are moved.
+    /// Returns the current type of a key, which must be one of those that are moved.
     fn kind_now(&self, key: &[u8]) -> Result<String, Stop> {
-        let kind: Result<String, Fault> = self.from.get(key, cmd("TYPE").arg(key));
-        match kind.map_err(|fault| self.source(&fault))? {
-            kind if self.kinds.contains(&kind.as_str()) => Ok(kind),
-            kind if kind == "none" => Err(gone()),
-            kind => Err(Stop::Refused(format!(
+        let kind: String = self.read(self.from.get(key, cmd("TYPE").arg(key)))?;
+        match &kind[..] {
+            "none" => Err(gone()),
+            name if self.kinds.contains(&name) => Ok(kind),
+            _ => Err(Stop::Refused(format!(
                 "it changed while it was moved: its type is {kind} now"
             ))),
         }
     }
 
-    /// Brings a key as what it was found to be.
+    /// Copies a key, expecting its known type.
     fn attempt(&mut self, found: &Found) -> Result<Fate, Stop> {
         let key = &found.key[..];
-        if is_beside(key) {
+        if is_temporary(key) {
             return Err(Stop::Skipped(
-                "it is left from a run that was ended".to_owned(),
+                "an aborted run left it unfinished".to_owned(),
             ));
         }
         let bytes = self.size(found)?;
-        let there: String = self
-            .to
-            .get(key, cmd("TYPE").arg(key))
-            .map_err(|fault| self.target(&fault))?;
+        let there: String = self.write(self.to.get(key, cmd("TYPE").arg(key)))?;
         let replaceable = there == found.kind || is_filter(&there) && is_filter(&found.kind);
         let fate = match &there[..] {
             "none" => Fate::Moved,
             _ if !self.options.replace => {
+                let mut reason = "it is there already".to_owned();
                 if self.options.verify && replaceable {
                     self.verify(found)?;
-                    return Err(Stop::Skipped(
-                        "it is there already, and the same".to_owned(),
-                    ));
+                    reason += ", and the same";
                 }
-                return Err(Stop::Skipped("it is there already".to_owned()));
+                return Err(Stop::Skipped(reason));
             }
             _ if replaceable => Fate::Replaced,
             other => {
@@ -298,43 +237,32 @@ impl Moving<'_> {
         Ok(fate)
     }
 
-    /// Bytes of a value at the source.
+    /// Returns the bytes of a value at the source.
     fn size(&self, Found { key, kind }: &Found) -> Result<u64, Stop> {
         let size = if is_filter(kind) {
             Info::of(self.from, key).map(|info| Some(info.sums().2))
         } else {
             self.from.get(key, cmd("MEMORY").arg("USAGE").arg(key))
         };
-        size.map_err(|fault| self.source(&fault))?.ok_or_else(gone)
+        self.read(size)?.ok_or_else(gone)
     }
 
     fn transfer(&mut self, found: &Found, bytes: u64) -> Result<(), Stop> {
-        let expiry = Expiry::of(self.from, &found.key).map_err(|fault| self.source(&fault))?;
+        let expiry = self.read(Expiry::of(self.from, &found.key))?;
         let expires_ms = expiry.ok_or_else(gone)?.ms;
-        if !is_filter(&found.kind) {
-            return self.in_one_piece(found, expires_ms, bytes);
-        }
-        if self.by_dump && bytes <= DUMP_BYTES {
-            if self.restore(found, expires_ms, <[u8]>::to_vec)?.is_none() {
-                self.bytes += bytes;
+        if is_filter(&found.kind) {
+            if self.by_dump && bytes <= DUMP_BYTES {
+                self.by_dump = self.restore(found, expires_ms, <[u8]>::to_vec)?.is_none();
+                if self.by_dump {
+                    self.bytes += bytes;
+                    return Ok(());
+                }
+            }
+            if self.by_chunks(found, expires_ms)? {
                 return Ok(());
             }
-            self.by_dump = false;
         }
-        if self.by_chunks(found, expires_ms)? {
-            return Ok(());
-        }
-        // The source has no chunks.
-        self.in_one_piece(found, expires_ms, bytes)
-    }
-
-    /// Brings what its server dumps, which is read whatever the version says.
-    fn in_one_piece(
-        &mut self,
-        found: &Found,
-        expires_ms: Option<u64>,
-        bytes: u64,
-    ) -> Result<(), Stop> {
+        // The value has no chunks. Its DUMP is rewritten for a target of another version.
         match self.restore(found, expires_ms, dump::for_any_server)? {
             None => self.bytes += bytes,
             Some(obstacle) => return Err(obstacle),
@@ -342,7 +270,7 @@ impl Moving<'_> {
         Ok(())
     }
 
-    /// Brings it in one step. Returns the obstacle if a server does not do that, so that another way is left.
+    /// Copies a value by DUMP and RESTORE. Returns the obstacle if the caller may try another way.
     fn restore(
         &self,
         Found { key, kind }: &Found,
@@ -351,11 +279,11 @@ impl Moving<'_> {
     ) -> Result<Option<Stop>, Stop> {
         let payload = match dump::payload(self.from, key) {
             Err(fault) if fault.lacks_command() => return Ok(Some(self.source(&fault))),
-            payload => payload.map_err(|fault| self.source(&fault))?,
+            payload => self.read(payload)?,
         };
         let payload = payload.ok_or_else(gone)?;
-        // The payload says itself what it holds: asked by a command of its own, the type could change in between.
-        if !dump::is_of_type(&payload, kind) {
+        // The payload contains its type. A separate TYPE could miss a change between the two commands.
+        if !dump::is_of_type(&payload, kind.as_bytes()) {
             return Err(Stop::Changed);
         }
         let mut restore = Cmd::new();
@@ -369,13 +297,13 @@ impl Moving<'_> {
             Err(fault) if dump::is_unreadable(&fault) => Ok(Some(Stop::Refused(
                 "the server there can't read it".to_owned(),
             ))),
-            Err(fault) if fault.lacks_command() => Ok(Some(self.target(&fault))),
-            Err(Fault::Refused(text)) if text.starts_with("BUSYKEY") => Err(taken()),
-            Err(fault) => Err(self.target(&fault)),
+            Err(fault) if fault.lacks_command() => Ok(Some(target(self.to, &fault))),
+            Err(fault) if fault.code() == "BUSYKEY" => Err(taken()),
+            Err(fault) => Err(target(self.to, &fault)),
         }
     }
 
-    /// Brings it in chunks. Returns false if the source has none.
+    /// Copies a value in chunks. Returns false if the source has no chunks.
     fn by_chunks(
         &mut self,
         Found { key, kind }: &Found,
@@ -384,78 +312,87 @@ impl Moving<'_> {
         let scan = |cursor| dump::scan(self.from, key, cursor);
         let (mut cursor, header) = match scan(0) {
             Err(fault) if fault.lacks_command() => return Ok(false),
-            first => first.map_err(|fault| self.source(&fault))?,
+            first => self.read(first)?,
         };
         let to = self.to;
-        let again = |fault| match fault {
-            // The chunks are not those of the header: the filter has grown since, or is another one.
-            Fault::Refused(text) if text == "ERR received bad data" => Stop::Changed,
-            fault => target(to, &fault),
+        let failed = |fault: Fault| {
+            // The chunks do not match the header: the filter has grown or was replaced.
+            if fault.is(Error::BadChunk) {
+                Stop::Changed
+            } else {
+                target(to, &fault)
+            }
         };
-        let mut upload = Upload::begin(self.to, key, &header).map_err(again)?;
+        let mut upload = Upload::begin(to, key, &header).map_err(failed)?;
         loop {
-            let (next, chunk) = scan(cursor).map_err(|fault| self.source(&fault))?;
+            let (next, chunk) = self.read(scan(cursor))?;
             if next == 0 {
                 break;
             }
-            upload.chunk(next, &chunk).map_err(again)?;
+            upload.chunk(next, &chunk).map_err(failed)?;
             self.bytes += chunk.len() as u64;
             self.progress.at(self.done, self.bytes);
             cursor = next;
         }
-        // Of a window, periods come and go: then these chunks are of no one moment.
-        let (_, header_now) = scan(0).map_err(|fault| self.source(&fault))?;
+        // A window gains and loses periods: then these chunks do not represent one moment.
+        let (_, header_now) = self.read(scan(0))?;
         if header_now != header && self.is_windowed(key)? {
             return Err(Stop::Changed);
         }
-        if upload.type_name().map_err(|fault| self.target(&fault))? != *kind {
+        if self.write(upload.type_name())? != *kind {
             return Err(Stop::Changed);
         }
-        let place = if self.options.replace {
-            Place::Replace
+        let existing = if self.options.replace {
+            Existing::Replace
         } else {
-            Place::IfFree
+            Existing::Keep
         };
-        match upload.finish(expires_ms, place) {
+        match upload.finish(expires_ms, existing) {
             Ok(true) => Ok(true),
             Ok(false) => Err(taken()),
-            Err(Fault::Refused(text)) if text.contains("still being loaded") => Err(Stop::Changed),
-            Err(fault) => Err(self.target(&fault)),
+            Err(fault) if fault.is(Error::StillLoading) => Err(Stop::Changed),
+            Err(fault) => Err(target(to, &fault)),
         }
     }
 
     fn is_windowed(&self, key: &[u8]) -> Result<bool, Stop> {
-        let info = Info::of(self.from, key).map_err(|fault| self.source(&fault))?;
-        Ok(info.get::<Value>("Window").is_some())
+        let info = self.read(Info::of(self.from, key))?;
+        Ok(info.get::<Value>(InfoField::Window).is_some())
     }
 
     fn verify(&self, Found { key, kind }: &Found) -> Result<(), Stop> {
-        // It was brought: begun again, it would only be in its own way.
+        // The key was copied. Another attempt would find its own copy there.
         let changed = || Stop::Refused("it changed after it was moved".to_owned());
-        // The target was written before: there is nothing to wait for.
+        // No pauses: the target, which was written to directly, does not lag behind.
         match compare(self.from, self.to, key, kind, &[]) {
             Ok(Verdict::Same) => Ok(()),
             Ok(Verdict::Different(difference)) => Err(Stop::Refused(difference)),
             Ok(Verdict::Changing) => Err(changed()),
             Ok(Verdict::Gone) => Err(gone()),
-            Err(End::From(fault)) => Err(match self.source(&fault) {
-                Stop::Changed => changed(),
-                stop => stop,
-            }),
-            Err(End::To(fault)) => Err(self.target(&fault)),
+            Err(SideFault::Source(fault)) if fault.is_wrong_type() => Err(changed()),
+            Err(SideFault::Source(fault)) => Err(self.source(&fault)),
+            Err(SideFault::Target(fault)) => Err(target(self.to, &fault)),
         }
+    }
+
+    /// Converts the result of a command at the source.
+    fn read<T>(&self, result: Result<T, Fault>) -> Result<T, Stop> {
+        result.map_err(|fault| self.source(&fault))
+    }
+
+    /// Converts the result of a command at the target.
+    fn write<T>(&self, result: Result<T, Fault>) -> Result<T, Stop> {
+        result.map_err(|fault| target(self.to, &fault))
     }
 
     fn source(&self, fault: &Fault) -> Stop {
-        match fault {
-            fault if fault.is_missing_key() => gone(),
-            fault if fault.is_wrong_type() => Stop::Changed,
-            fault => stop(self.from, "could not read from", fault),
+        if fault.is(Error::NotFound) {
+            gone()
+        } else if fault.is_wrong_type() {
+            Stop::Changed
+        } else {
+            stop(self.from, "could not read from", fault)
         }
-    }
-
-    fn target(&self, fault: &Fault) -> Stop {
-        target(self.to, fault)
     }
 }
 
@@ -476,5 +413,5 @@ fn gone() -> Stop {
 }
 
 fn taken() -> Stop {
-    Stop::Skipped("somebody else has made it there meanwhile".to_owned())
+    Stop::Skipped("another client created it there".to_owned())
 }

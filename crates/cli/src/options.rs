@@ -1,18 +1,18 @@
-//! How words of the command line are read that several subcommands take.
+//! Options and value parsers that several subcommands share.
 
 use clap::Args;
 
 use valkeybloom_protocol::numerals::memory_amount;
-use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Growth, Params, Tightening};
+use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
-/// The filter that is to be made.
+/// The options for a new filter.
 #[derive(Args, Clone, Copy)]
 pub struct FilterOptions {
-    /// Make a filter that does not grow: smaller, and full at its capacity
+    /// Make a filter that does not grow: it is smaller, and full at its capacity
     #[arg(long)]
     pub nonscaling: bool,
-    /// How many times larger each filter is that is stacked on a full one
+    /// Growth factor from one filter to the next stacked on it
     #[arg(long, value_name = "N", default_value_t = 2, conflicts_with = "nonscaling",
         value_parser = clap::value_parser!(u32).range(1..))]
     pub expansion: u32,
@@ -28,7 +28,7 @@ impl FilterOptions {
         }
     }
 
-    /// The words of BF.RESERVE, if they are not the defaults.
+    /// Returns the words of BF.RESERVE for options that are not the defaults.
     pub fn words(self) -> String {
         match (self.nonscaling, self.expansion) {
             (true, _) => " NONSCALING".to_owned(),
@@ -61,27 +61,27 @@ pub fn items(word: &str) -> Result<u64, String> {
         return Err("not a whole number".to_owned());
     }
     let number = number.parse().ok();
-    let number = number.filter(|number| (1..=i64::MAX.unsigned_abs()).contains(number));
+    let number = number.filter(|number| (1..=MAX_CAPACITY).contains(number));
     number.ok_or_else(|| "not between 1 and 2⁶³−1".to_owned())
 }
 
-/// Reads an error rate.
+/// Reads an error rate, which lies strictly between 0 and 1.
 pub fn rate(word: &str) -> Result<Fraction, String> {
     let rate = word.parse().map_err(|_| "not a number")?;
     Fraction::new(rate).ok_or_else(|| "not between 0 and 1".to_owned())
 }
 
-/// Reads an amount of memory as the server does.
+/// Reads an amount of memory in the server's form, like `64mb`.
 pub fn bytes(word: &str) -> Result<u64, String> {
     let bytes = memory_amount(word).and_then(|bytes| u64::try_from(bytes).ok());
     bytes.ok_or_else(|| "not an amount of memory, like 64mb".to_owned())
 }
 
-/// Reads a time, in milliseconds.
+/// Reads a time, and returns the milliseconds.
 pub fn duration_ms(word: &str) -> Result<u64, String> {
     let duration = humantime::parse_duration(word).map_err(|error| error.to_string())?;
-    let ms = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    Some(ms)
-        .filter(|ms| *ms > 0)
-        .ok_or_else(|| "less than a millisecond".to_owned())
+    match u64::try_from(duration.as_millis()).unwrap_or(u64::MAX) {
+        0 => Err("less than a millisecond".to_owned()),
+        ms => Ok(ms),
+    }
 }

@@ -1,4 +1,4 @@
-//! `valkeybloom pages`: man pages, and completions for shells, for whoever installs the program.
+//! `valkeybloom pages`: writes man pages and shell completions, for those who install the program.
 
 use std::fs;
 use std::io;
@@ -12,25 +12,23 @@ use super::failure::{Failure, Result};
 /// Write man pages and shell completions into a folder
 #[derive(Args)]
 pub struct Pages {
-    /// The folder, which is made if it is not there
+    /// The folder, which is created if it does not exist
     folder: PathBuf,
 }
 
 impl Pages {
-    pub fn run(&self, mut program: Command) -> Result<()> {
+    pub fn run(&self, program: Command) -> Result<()> {
+        let folder = self.folder.display();
+        let failed = |error| Failure::new(format!("could not write into {folder}: {error}"));
+        self.write(program).map_err(failed)
+    }
+
+    fn write(&self, mut program: Command) -> io::Result<()> {
         let name = program.get_name().to_owned();
-        let write = move || -> io::Result<()> {
-            fs::create_dir_all(&self.folder)?;
-            for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
-                generate_to(shell, &mut program, &name, &self.folder)?;
-            }
-            clap_mangen::generate_to(program, &self.folder)
-        };
-        write().map_err(|error| {
-            Failure::new(format!(
-                "could not write into {}: {error}",
-                self.folder.display()
-            ))
-        })
+        fs::create_dir_all(&self.folder)?;
+        for shell in [Shell::Bash, Shell::Fish, Shell::Zsh] {
+            generate_to(shell, &mut program, &name, &self.folder)?;
+        }
+        clap_mangen::generate_to(program, &self.folder)
     }
 }

@@ -1,7 +1,7 @@
-//! Values in payloads of DUMP, field by field.
+//! Parses payloads of DUMP into the fields of their values.
 //!
-//! Equal values may have different payloads: servers compress strings or not, as they are set to, and RedisBloom writes
-//! addresses in its memory into lists of the most frequent items.
+//! Equal values may have different payloads: whether strings are compressed depends on a server's settings, and
+//! RedisBloom writes memory addresses into its `TopK` lists.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -22,13 +22,10 @@ pub fn are_same(one: &[u8], other: &[u8]) -> bool {
     values.is_some_and(|(one, other)| one == other)
 }
 
-/// Returns the Bloom filter in a payload, or `None` if the payload holds another value, or half a filter.
+/// Returns the Bloom filter in a payload; `None` for any other value, and for a partly loaded filter.
 pub fn filter(payload: &[u8]) -> Option<Object> {
-    let is_of = |of: &Dialect| {
-        let name = of.type_name().to_str();
-        name.is_ok_and(|name| dump::is_of_type(payload, name))
-    };
-    let dialect = Dialect::ALL.into_iter().find(is_of)?;
+    let mut dialects = Dialect::ALL.into_iter();
+    let dialect = dialects.find(|of| dump::is_of_type(payload, of.type_name().to_bytes()))?;
     let mut fields = Fields::of(payload)?;
     match rdb::read(dialect, fields.version(), &mut fields).ok()? {
         Value::Complete(object) => Some(object),
@@ -45,15 +42,16 @@ enum Field {
     Text(Vec<u8>),
 }
 
-/// The fields of a module's value, and what stands for its type.
+/// The fields of a module's value.
 #[derive(PartialEq)]
 struct Fields {
+    /// The type's name and encoding version, packed.
     id: u64,
     fields: VecDeque<Field>,
 }
 
 impl Fields {
-    /// Reads a payload, or returns `None` if a module's value is not what it holds.
+    /// Parses a payload; `None` if it holds no module's value.
     fn of(payload: &[u8]) -> Option<Self> {
         const MODULE_VALUE: u8 = 7;
         let mut from = Bytes(dump::value(payload));
@@ -63,7 +61,7 @@ impl Fields {
         let id = from.number()?;
         let mut fields = VecDeque::new();
         loop {
-            // These numbers are the server's, for the kinds of fields that modules write.
+            // The server's opcodes for the fields of a module's value.
             fields.push_back(match from.number()? {
                 0 => break,
                 1 | 2 => Field::Number(from.number()?),
@@ -73,29 +71,28 @@ impl Fields {
                 _ => return None,
             });
         }
-        let top = Sketch::TopK.type_name().to_str().ok()?;
-        if dump::is_of_type(payload, top) {
+        if dump::is_of_type(payload, Sketch::TopK.type_name().to_bytes()) {
             clear_addresses(&mut fields);
         }
         Some(Self { id, fields })
     }
 
-    /// The version of the value's encoding, which the last ten bits of a type's number are.
+    /// Returns the encoding version: the last ten bits of the id.
     fn version(&self) -> i32 {
         i32::try_from(self.id & 0x3ff).unwrap_or_default()
     }
 }
 
-/// Clears the addresses in the entries of a list of the most frequent items, which are its second string: each has two
-/// numbers of four bytes, an address of eight, a count of four, and four bytes that hold nothing.
+/// Clears the addresses in the entries of a `TopK` list, its second string. Each entry has two numbers of four bytes,
+/// an address of eight, a count of four, and four bytes of padding.
 fn clear_addresses(fields: &mut VecDeque<Field>) {
-    let strings = fields.iter_mut().filter_map(|field| match field {
+    let mut strings = fields.iter_mut().filter_map(|field| match field {
         Field::Text(text) => Some(text),
         _ => None,
     });
     for entry in strings
-        .skip(1)
-        .take(1)
+        .nth(1)
+        .into_iter()
         .flat_map(|text| text.chunks_exact_mut(24))
     {
         entry[8..16].fill(0);
@@ -126,7 +123,7 @@ impl RdbRead for Fields {
     }
 }
 
-/// Bytes in the form of RDB files, read from their front. Every method returns `None` if they are not in that form.
+/// Bytes in the form of RDB files, consumed from the front. Methods return `None` for invalid bytes.
 struct Bytes<'p>(&'p [u8]);
 
 impl<'p> Bytes<'p> {
@@ -142,7 +139,7 @@ impl<'p> Bytes<'p> {
         self.take(N)?.try_into().ok()
     }
 
-    /// A number in six, 14, 32 or 64 bits, the highest first.
+    /// Takes a number of six, 14, 32 or 64 bits, in big-endian order.
     fn number(&mut self) -> Option<u64> {
         Some(match self.byte()? {
             first @ 0..0x40 => u64::from(first),
@@ -157,7 +154,7 @@ impl<'p> Bytes<'p> {
         usize::try_from(self.number()?).ok()
     }
 
-    /// A string: after its length, as the number that it shows, or compressed.
+    /// Takes a string in any of its forms: after its length, as a number, or compressed.
     fn text(&mut self) -> Option<Cow<'p, [u8]>> {
         let decimal = |number: i32| Some(Cow::Owned(number.to_string().into_bytes()));
         let form = *self.0.first()?;
@@ -195,7 +192,7 @@ fn decompressed(bytes: &[u8], length: usize) -> Option<Vec<u8>> {
         if count > length.checked_sub(out.len())? {
             return None;
         }
-        // Byte by byte: a reference may reach into its own output.
+        // Byte by byte, because a reference may overlap its own output.
         for at in start..start + count {
             out.push(out[at]);
         }
@@ -209,12 +206,12 @@ mod tests {
 
     #[test]
     fn lzf_is_decompressed() {
-        // Three literal bytes, a reference to the last one that reaches into its own output, and one to all of it.
+        // Three literal bytes, a reference to the last byte that overlaps its own output, and one to the whole output.
         let bytes = [2, b'a', b'b', b'c', 0x20, 0, 0xe0, 1, 5];
         let text = b"abccccabccccabcc";
         let whole = decompressed(&bytes, text.len());
         assert_eq!(whole.as_deref(), Some(&text[..]));
-        // Of another length than was claimed, cut, or with a reference to what is not there.
+        // The length differs from the claimed one, bytes are missing, or a reference points before the output.
         for length in [0, 5, text.len() - 1, text.len() + 1] {
             assert_eq!(decompressed(&bytes, length), None, "{length}");
         }
@@ -224,7 +221,7 @@ mod tests {
         assert_eq!(decompressed(&[0, b'a', 0x20, 1], 4), None);
     }
 
-    /// A payload of a module's value with this id and these fields.
+    /// Returns a payload of a module's value with these fields.
     fn payload(fields: &[u8]) -> Vec<u8> {
         let id = 0x6e5a_2899_f96d_ac01_u64.to_be_bytes();
         [&[7, 0x81][..], &id, fields, &[0; 11]].concat()

@@ -1,14 +1,14 @@
-//! How far a long step is: a bar on a terminal, a line now and then elsewhere.
+//! The progress of a long step: a bar on a terminal, elsewhere a line every few seconds.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressStyle};
+use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How often a line is written where there is no terminal.
+/// The time between two lines where there is no terminal.
 const LINE: Duration = Duration::from_secs(5);
 
-/// What is shown while the program works.
+/// The form in which progress is shown.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Show {
     Nothing,
@@ -28,74 +28,68 @@ impl Show {
     }
 }
 
-/// A step whose end is known if it knows a total.
+/// A step that counts units, and may know the part of a total that is done.
 pub struct Progress {
-    what: &'static str,
+    /// Hidden where there is no terminal.
+    bar: ProgressBar,
     unit: &'static str,
-    total: Option<u64>,
-    bar: Option<ProgressBar>,
     show: Show,
-    start: Instant,
     last: Instant,
 }
 
 impl Progress {
-    /// A step that counts in units, and knows how much of a total it has done.
     pub fn new(show: Show, what: &'static str, unit: &'static str, total: Option<u64>) -> Self {
         let template = if total.is_some() {
             "{prefix} [{bar:30}] {percent:>3} %  {msg}, {eta} left"
         } else {
             "{prefix} {spinner}  {msg}"
         };
-        let bar = (show == Show::Bar).then(|| {
-            let bar = total.map_or_else(ProgressBar::no_length, ProgressBar::new);
-            let style = ProgressStyle::with_template(template).expect("a good template");
-            bar.with_style(style.progress_chars("=> "))
-                .with_prefix(what)
-        });
-        let now = Instant::now();
+        let style = ProgressStyle::with_template(template).expect("the template is valid");
+        let target = match show {
+            Show::Bar => ProgressDrawTarget::stderr(),
+            Show::Nothing | Show::Lines => ProgressDrawTarget::hidden(),
+        };
+        let bar = ProgressBar::with_draw_target(total, target);
         Self {
-            what,
+            bar: bar
+                .with_style(style.progress_chars("=> "))
+                .with_prefix(what),
             unit,
-            total,
-            bar,
             show,
-            start: now,
-            last: now,
+            last: Instant::now(),
         }
     }
 
-    /// So much of the total is done, and this many units with it.
+    /// Shows that this part of the total is done, and the number of units in it.
     pub fn at(&mut self, done: u64, units: u64) {
-        if let Some(bar) = &self.bar {
-            bar.set_message(self.speed(units));
-            bar.set_position(done);
+        if self.show == Show::Bar {
+            self.bar.set_message(self.speed(units));
+            self.bar.set_position(done);
         } else if self.show == Show::Lines && self.last.elapsed() >= LINE {
             self.last = Instant::now();
-            let left = self.total.filter(|_| done > 0).map(|total| {
+            let left = self.bar.length().filter(|_| done > 0).map(|total| {
                 let done = done.min(total);
                 let (done, total) = (to_double(done), to_double(total));
-                let left = self.start.elapsed().mul_f64((total - done) / done);
+                let left = self.bar.elapsed().mul_f64((total - done) / done);
                 let percent = done / total * 100.0;
                 format!(", {percent:.0} %, {} left", HumanDuration(left))
             });
             let left = left.unwrap_or_default();
-            eprintln!("{}: {}{left}", self.what, self.speed(units));
+            eprintln!("{}: {}{left}", self.bar.prefix(), self.speed(units));
         }
     }
 
-    /// All is done.
+    /// Shows that the step is done.
     pub fn end(self, units: u64) {
         let speed = self.speed(units);
-        if let Some(bar) = self.bar {
-            bar.finish_with_message(speed);
-        } else if self.show == Show::Lines {
-            eprintln!("{}: {speed}, done", self.what);
+        if self.show == Show::Lines {
+            eprintln!("{}: {speed}, done", self.bar.prefix());
         }
+        self.bar.finish_with_message(speed);
     }
 
     fn speed(&self, units: u64) -> String {
-        let second = to_double(units) / self.start.elapsed().as_secs_f64().max(1e-3);
+        let second = to_double(units) / self.bar.elapsed().as_secs_f64().max(1e-3);
         let (count, unit) = (HumanCount(units), self.unit);
         if second >= 1e6 {
             format!("{count} {unit}, {:.1} M/s", second / 1e6)

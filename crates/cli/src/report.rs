@@ -1,13 +1,11 @@
-//! What the program found out, as rows for people or as JSON.
-
-use std::fmt::Write as _;
+//! The results of a run: rows for people, or JSON.
 
 use indicatif::HumanCount;
 use serde_json::{Map, Value};
 
 use super::failure::Result;
 
-/// Rows of a name and a value, in their order.
+/// Rows of a name and a value.
 #[derive(Default)]
 pub struct Report {
     rows: Vec<(String, String)>,
@@ -15,13 +13,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// A value, written one way for people and another in JSON, where its name has underscores.
+    /// Adds a row with a text for people and a value for JSON, where underscores replace the spaces in the name.
     pub fn row(&mut self, name: &str, text: impl Into<String>, json: impl Into<Value>) {
         self.rows.push((name.to_owned(), text.into()));
         self.hidden(&name.replace(' ', "_"), json);
     }
 
-    /// A value in JSON alone.
+    /// Adds a value to JSON alone.
     pub fn hidden(&mut self, name: &str, json: impl Into<Value>) {
         self.json.insert(name.to_owned(), json.into());
     }
@@ -30,32 +28,30 @@ impl Report {
         self.row(name, grouped(number), number);
     }
 
-    /// Shows it for a run that ended like this.
+    /// Prints the report of a run with this result.
     pub fn end(self, json: bool, ended: Result<()>) -> Result<()> {
         if json {
-            return print_json(self.json, ended);
+            return print_json(self.json.into(), ended);
         }
-        let name_width = self.rows.iter().map(|(name, _)| name.len()).max();
-        let name_width = name_width.unwrap_or(0);
-        let mut text = String::new();
+        let width = self.rows.iter().map(|(name, _)| name.len()).max();
+        let width = width.unwrap_or(0);
         for (name, value) in self.rows {
-            writeln!(text, "{name:<name_width$}  {value}").expect("a String takes all");
+            println!("{name:<width$}  {value}");
         }
-        print!("{text}");
         ended
     }
 }
 
-/// Prints what a run found out. The object of one that failed is printed with its error, where that is.
-pub fn print_json(found: Map<String, Value>, ended: Result<()>) -> Result<()> {
+/// Prints the JSON object of a successful run. A failure keeps the object, which is printed with the error.
+pub fn print_json(found: Value, ended: Result<()>) -> Result<()> {
     match ended {
-        Ok(()) => println!("{}", Value::Object(found)),
+        Ok(()) => println!("{found}"),
         Err(failure) => return Err(failure.after(found)),
     }
     Ok(())
 }
 
-/// A number in groups of three digits.
+/// Returns a number with its digits in groups of three.
 pub fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }

@@ -1,4 +1,4 @@
-//! A server, or a cluster as if it was one: commands go to the node of their key.
+//! A connection to a server, or to a cluster, where commands go to the node of their key.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,41 +15,30 @@ use redis::{
 };
 use tokio::runtime::Runtime;
 
+use valkeybloom_protocol::names::BF_INFO;
 use valkeybloom_sketches::bloom::Dialect;
 
 use super::failure::{Failure, Fault, Result};
 
-/// How long a connection may take to be made.
+/// The timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
-/// How long a reply may take: of a server that saves its data meanwhile, too.
+/// The timeout of a reply. A server that saves its data replies slowly.
 const REPLY: Duration = Duration::from_secs(60);
-/// How long a slot may be on its way to another node.
-const PASSING: Duration = Duration::from_secs(20);
+/// The most time that a slot may take to move to another node.
+const SLOT_MOVE: Duration = Duration::from_secs(20);
 
-/// What TLS needs beside `rediss://` in the address.
-#[derive(clap::Args, Clone, Default)]
+/// The options for TLS, which an address with `rediss://` requests.
+#[derive(clap::Args)]
+#[command(next_help_heading = "TLS")]
 pub struct Tls {
     /// Certificates of authorities to trust instead of the system's, in PEM
-    #[arg(long, global = true, value_name = "FILE", help_heading = "TLS")]
+    #[arg(long, global = true, value_name = "FILE")]
     cacert: Option<PathBuf>,
     /// Certificate to show to the server, in PEM
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help_heading = "TLS",
-        requires = "key_file"
-    )]
+    #[arg(long, global = true, value_name = "FILE", requires = "cert_key")]
     cert: Option<PathBuf>,
     /// Key of that certificate, in PEM
-    #[arg(
-        id = "key_file",
-        long = "cert-key",
-        global = true,
-        value_name = "FILE",
-        help_heading = "TLS",
-        requires = "cert"
-    )]
+    #[arg(long, global = true, value_name = "FILE", requires = "cert")]
     cert_key: Option<PathBuf>,
 }
 
@@ -79,13 +68,13 @@ enum Connection {
     Cluster(ClusterConnection),
 }
 
-/// The dialect of the values of a type, as TYPE names it, if these are Bloom filters.
+/// Returns the dialect of a type, as TYPE returns it; `None` if its values are not Bloom filters.
 pub fn dialect_of(kind: &str) -> Option<Dialect> {
     let mut dialects = Dialect::ALL.into_iter();
     dialects.find(|of| of.type_name().to_bytes() == kind.as_bytes())
 }
 
-/// Whether the values of a type, as TYPE names it, are Bloom filters.
+/// Returns whether the values of a type, as TYPE returns it, are Bloom filters.
 pub fn is_filter(kind: &str) -> bool {
     dialect_of(kind).is_some()
 }
@@ -98,21 +87,19 @@ pub struct Server {
 }
 
 impl Server {
-    /// Connects to a server at an address like `redis://user:password@host:port/database`, or to the cluster
-    /// that it is in.
+    /// Connects to the server at an address like `redis://user:password@host:port/database`, or to its cluster.
     pub fn connect(address: &str, tls: &Tls) -> Result<Self> {
-        // The client's own message would show the password.
-        let bad = || {
-            Failure::usage(
-                "that is no address of a server: write redis://user:password@host:port/database",
-            )
-        };
         let info = if address.contains("://") {
             address.into_connection_info()
         } else {
             format!("redis://{address}").into_connection_info()
         };
-        let info = info.map_err(|_| bad())?;
+        // The client library's message would show the password.
+        let info = info.map_err(|_| {
+            Failure::usage(
+                "that is no address of a server: write redis://user:password@host:port/database",
+            )
+        })?;
         let shown = info.addr().to_string();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -138,27 +125,27 @@ impl Server {
 
     /// Calls a command on the node of a key.
     pub fn call(&self, key: &[u8], command: &Cmd) -> Result<Value, Fault> {
-        self.patiently(key, || {
-            let call = self.connection.clone().call(key, command);
+        self.retrying(key, || {
+            let call = self.connection.clone().call(primary_of(key), command);
             self.runtime.block_on(call)
         })
     }
 
-    /// The same, for a reply of a known type.
+    /// Calls a command on the node of a key, and converts the reply.
     pub fn get<T: FromRedisValue>(&self, key: &[u8], command: &Cmd) -> Result<T, Fault> {
         read(self.call(key, command)?)
     }
 
-    /// Calls commands side by side; those of one key run in their order.
+    /// Calls commands in parallel; commands for the same key run in order.
     pub fn call_all(&self, commands: &[(Vec<u8>, Cmd)]) -> Vec<Result<Value, Fault>> {
         let calls = commands.iter().map(|(key, command)| {
             let connection = self.connection.clone();
-            connection.call(key, command)
+            connection.call(primary_of(key), command)
         });
         self.runtime.block_on(join_all(calls))
     }
 
-    /// Calls a command on each of these keys, side by side, for replies of a known type. The command may be two words.
+    /// Calls a command of one or more words on each key, in parallel, and converts the replies.
     pub fn get_all<T: FromRedisValue>(
         &self,
         keys: &[&[u8]],
@@ -179,7 +166,7 @@ impl Server {
             .collect()
     }
 
-    /// Calls commands on keys of one slot, all or none.
+    /// Calls commands on keys of one slot in a transaction.
     pub fn atomically(&self, key: &[u8], commands: &[Cmd]) -> Result<Vec<Value>, Fault> {
         let count = commands.len() + 2;
         let mut pipeline = Pipeline::with_capacity(count);
@@ -188,7 +175,7 @@ impl Server {
             pipeline.add_command(command.clone());
         }
         pipeline.cmd("EXEC");
-        self.patiently(key, || {
+        self.retrying(key, || {
             let replies = async {
                 match self.connection.clone() {
                     Connection::One(mut one) => one.send_packed_commands(&pipeline, 0, count).await,
@@ -200,7 +187,7 @@ impl Server {
                     }
                 }
             };
-            // What is queued is refused before EXEC is.
+            // The error of a command that was not queued precedes that of EXEC.
             let replies = self.runtime.block_on(replies)?.into_iter();
             let replies: Vec<Value> = replies.map(accepted).collect::<Result<_, _>>()?;
             match replies.into_iter().next_back() {
@@ -210,38 +197,35 @@ impl Server {
         })
     }
 
-    /// Tries again while a slot is on its way to another node, where the commands will be obeyed.
-    fn patiently<T>(&self, key: &[u8], call: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
+    /// Retries while a slot moves to another node.
+    fn retrying<T>(&self, key: &[u8], call: impl Fn() -> Result<T, Fault>) -> Result<T, Fault> {
         let start = Instant::now();
         let in_cluster = matches!(self.connection, Connection::Cluster(_));
         loop {
             match call() {
-                Err(fault) if in_cluster && fault.is_passing() && start.elapsed() < PASSING => {
+                Err(fault) if in_cluster && fault.is_temporary() && start.elapsed() < SLOT_MOVE => {
                     std::thread::sleep(Duration::from_millis(50));
-                    // A pipeline that is sent elsewhere does not teach the client where the slot is now.
-                    let mut ask = redis::cmd("EXISTS");
-                    let learn = self.connection.clone().call(key, ask.arg(key));
-                    let _ = self.runtime.block_on(learn);
+                    // A redirected pipeline does not update the client's map of slots, but a single command does.
+                    let mut exists = redis::cmd("EXISTS");
+                    let connection = self.connection.clone();
+                    let update = connection.call(primary_of(key), exists.arg(key));
+                    let _ = self.runtime.block_on(update);
                 }
                 result => return result,
             }
         }
     }
 
-    /// The nodes that hold keys: of a server that is in no cluster, itself.
-    pub fn primaries(&self) -> Result<Vec<Node>, Fault> {
-        let Connection::Cluster(cluster) = &self.connection else {
-            return Ok(vec![Node(None)]);
-        };
-        let mut cluster = cluster.clone();
-        let route = RoutingInfo::SingleNode(SingleNodeRoutingInfo::Random);
+    /// Returns the nodes that hold keys: a cluster's primaries, or the server itself.
+    pub fn primaries(&self) -> Result<Vec<SingleNodeRoutingInfo>, Fault> {
+        if let Connection::One(_) = &self.connection {
+            return Ok(vec![SingleNodeRoutingInfo::RandomPrimary]);
+        }
         let mut command = redis::cmd("CLUSTER");
-        command.arg("SLOTS");
-        let slots = self
-            .runtime
-            .block_on(cluster.route_command(command, route))?;
+        let slots: Vec<Vec<Value>> = self.get(b"", command.arg("SLOTS"))?;
         let mut nodes = Vec::new();
-        for range in read::<Vec<Vec<Value>>>(slots)? {
+        for range in slots {
+            // A range consists of its first and last slot, its primary, and the replicas.
             let Some(primary) = range.into_iter().nth(2) else {
                 continue;
             };
@@ -249,7 +233,10 @@ impl Server {
             let [host, port, ..] = &primary[..] else {
                 continue;
             };
-            let node = Node(Some((read(host.clone())?, read(port.clone())?)));
+            let node = SingleNodeRoutingInfo::ByAddress {
+                host: read(host.clone())?,
+                port: read(port.clone())?,
+            };
             if !nodes.contains(&node) {
                 nodes.push(node);
             }
@@ -257,28 +244,20 @@ impl Server {
         Ok(nodes)
     }
 
-    /// Calls a command on one of [`primaries`](Self::primaries).
-    pub fn call_on<T: FromRedisValue>(&self, node: &Node, command: &Cmd) -> Result<T, Fault> {
-        let reply = async {
-            match (self.connection.clone(), &node.0) {
-                (Connection::Cluster(mut cluster), Some((host, port))) => {
-                    let node = SingleNodeRoutingInfo::ByAddress {
-                        host: host.clone(),
-                        port: *port,
-                    };
-                    let route = RoutingInfo::SingleNode(node);
-                    cluster.route_command(command.clone(), route).await
-                }
-                (connection, _) => return connection.call(b"", command).await,
-            }
-            .map_err(Fault::from)
-        };
-        read(accepted(self.runtime.block_on(reply)?)?)
+    /// Calls a command on one of [`primaries`](Self::primaries), and converts the reply.
+    pub fn call_on<T: FromRedisValue>(
+        &self,
+        node: &SingleNodeRoutingInfo,
+        command: &Cmd,
+    ) -> Result<T, Fault> {
+        let call = self.connection.clone().call(node.clone(), command);
+        read(self.runtime.block_on(call)?)
     }
 
-    /// Requires that a module with filters is there. Any user may ask: whether there is a command is looked at first.
+    /// Requires that the server has Bloom filters. The user needs no permission, because a server checks first whether a
+    /// command exists.
     pub fn require_module(&self) -> Result<()> {
-        match self.call(b"", &redis::cmd("BF.INFO")) {
+        match self.call(b"", &redis::cmd(BF_INFO)) {
             Err(fault) if fault.is_unknown_command() => {
                 Err(self.failure("could not find filters at", &fault))
             }
@@ -287,27 +266,24 @@ impl Server {
         }
     }
 
-    /// Says that something failed here.
+    /// Reports a failure at this server.
     pub fn failure(&self, what: &str, fault: &Fault) -> Failure {
         failure(what, &self.address, fault)
     }
 
-    /// Its address, without a password.
+    /// Returns the address, without a password.
     pub fn address(&self) -> &str {
         &self.address
     }
 }
 
-/// A node that holds keys.
-#[derive(PartialEq)]
-pub struct Node(Option<(String, u16)>);
-
 impl Connection {
-    async fn call(self, key: &[u8], command: &Cmd) -> Result<Value, Fault> {
+    /// Calls a command: in a cluster, on this node.
+    async fn call(self, node: SingleNodeRoutingInfo, command: &Cmd) -> Result<Value, Fault> {
         let reply = match self {
             Self::One(mut one) => one.send_packed_command(command).await,
             Self::Cluster(mut cluster) => {
-                let route = RoutingInfo::SingleNode(primary_of(key));
+                let route = RoutingInfo::SingleNode(node);
                 cluster.route_command(command.clone(), route).await
             }
         };
@@ -315,7 +291,7 @@ impl Connection {
     }
 }
 
-/// A reply that is not an error; a list may have some in it.
+/// Returns the reply, or the error that it is. A list may still contain errors.
 fn accepted(reply: Value) -> Result<Value, Fault> {
     match reply {
         Value::ServerError(error) => Err(error.into()),
@@ -350,9 +326,12 @@ async fn connect(
     let mut one = client
         .get_multiplexed_async_connection_with_config(&config)
         .await?;
-    // A user who may not ask this is not one of a cluster's own tools; commands tell soon enough.
-    let mut ask = redis::cmd("INFO");
-    let about = ask.arg("cluster").query_async::<String>(&mut one).await;
+    // Without the permission for INFO, the connection is to a single node: in a cluster, commands then fail with advice.
+    let mut info_command = redis::cmd("INFO");
+    let about = info_command
+        .arg("cluster")
+        .query_async::<String>(&mut one)
+        .await;
     if !about.is_ok_and(|about| about.contains("cluster_enabled:1")) {
         return Ok(Connection::One(one));
     }

@@ -1,28 +1,31 @@
-//! `valkeybloom size`: what a filter takes, before there is one, or of one that is there.
+//! `valkeybloom size`: computes the memory of a planned filter, or describes an existing one.
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::num::NonZeroU32;
 
 use clap::Args;
-use redis::{FromRedisValue, Value, cmd};
-use serde_json::json;
+use redis::{FromRedisValue, cmd};
+use serde_json::{Value, json};
 
 use valkeybloom_client::shard_capacity;
-use valkeybloom_sketches::bloom::{Kind, Limits, Params, Plan, Refusal, Shape, Tightening, Window};
+use valkeybloom_protocol::bloom::InfoField;
+use valkeybloom_protocol::names::{BF_INFO, BF_RESERVE, FILTER_MEMORY, OBJECT_MEMORY};
+use valkeybloom_sketches::bloom::{Dialect, Kind, Limits, Plan, Refusal, Shape, Window};
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
-use super::failure::{Failure, Result, shown};
+use super::failure::{Failure, Fault, Result, shown};
 use super::options::{self, FilterOptions};
 use super::report::{Report, grouped, ratio};
-use super::server::{Server, Tls};
+use super::server::{Server, Tls, dialect_of};
 
-/// What a server keeps of each object besides, and counts.
+/// The bytes that a server counts for each object besides the filters.
 const STORED_BYTES: u64 = 8;
 
-/// The most shards that are tried: a cluster has as many slots.
+/// The most shards that are tried: the number of a cluster's slots.
 const MOST_SHARDS: u32 = 16_384;
 
-/// Tell what a filter takes
+/// Compute the memory that a filter takes
 #[derive(Args)]
 pub struct Size {
     /// Number of items, like 100M or 2.5k; with a window, in one period
@@ -39,22 +42,22 @@ pub struct Size {
     /// Length of a period, like 1h: items expire
     #[arg(long, value_name = "TIME", value_parser = options::duration_ms, requires = "periods")]
     window: Option<u64>,
-    /// Number of periods that an item is found for
+    /// Number of periods for which an item is found
     #[arg(long, value_name = "N", requires = "window")]
     periods: Option<u64>,
     /// Items can be removed
     #[arg(long, conflicts_with = "window")]
     counting: bool,
-    /// Spread it over N keys; without N, or with 0, over the fewest that the limits admit
+    /// Spread the filter over N keys; without N, or with 0, over the fewest that the limits allow
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0")]
     shards: Option<u32>,
     /// bf.bloom-filter-max-memory-usage of the server
     #[arg(long, value_name = "BYTES", value_parser = options::bytes, default_value = "64mb")]
     filter_limit: u64,
-    /// bf.bloom-memory-usage-limit of the server; 0: none
+    /// bf.bloom-memory-usage-limit of the server; 0: no limit
     #[arg(long, value_name = "BYTES", value_parser = options::bytes, default_value = "0")]
     object_limit: u64,
-    /// Tell it of a filter that is there
+    /// Describe an existing filter
     #[arg(long, num_args = 2, value_names = ["URL", "KEY"],
         conflicts_with_all = ["items", "growing_from", "nonscaling", "expansion", "window", "counting", "shards",
             "filter_limit", "object_limit"])]
@@ -76,12 +79,11 @@ impl Size {
     fn planned(&self, items: u64, rate: Fraction, json: bool) -> Result<()> {
         let limits = self.limits();
         let fewest = || {
-            let all = (1..=MOST_SHARDS).filter_map(NonZeroU32::new);
-            let mut fit = all.filter(|&shards| {
+            let mut all = (1..=MOST_SHARDS).filter_map(NonZeroU32::new);
+            all.find(|&shards| {
                 let of_shard = self.shape(items, rate, shards);
                 of_shard.is_some_and(|(shape, items)| shape.plan(items, limits).is_ok())
-            });
-            fit.next()
+            })
         };
         let shards = match self.shards.map(NonZeroU32::new) {
             None => NonZeroU32::MIN,
@@ -94,12 +96,11 @@ impl Size {
         let (shape, items_of_shard) = self.shape(items, rate, shards).ok_or_else(window)?;
         let planned = shape.plan(items_of_shard, limits);
         let admitted = planned.is_ok();
-        let unlimited = || shape.plan(items_of_shard, Limits::NONE);
         let plan = planned.or_else(|refusal| match refusal {
-            Refusal::MemoryLimit => unlimited(),
+            Refusal::MemoryLimit => shape.plan(items_of_shard, Limits::NONE),
             other => Err(other),
         });
-        let plan = plan.map_err(|refusal| Failure::new(refused(refusal)))?;
+        let plan = plan.map_err(refused)?;
 
         let mut report = Report::default();
         report.number("items", items);
@@ -110,28 +111,22 @@ impl Size {
         }
         let held = items.saturating_mul(shape.most_periods());
         describe(&mut report, &plan, held, shards);
-        let (reach, refusal) = shape.reach(limits);
-        let (text, limit) = self.limit(&shape, reach, refusal);
+        let (text, limit) = self.limit(&shape);
         report.row("limit", text, limit);
-        let key = if self.shards.is_some() {
-            "key:0"
-        } else {
-            "key"
-        };
-        let command = self.command(key, &shape);
+        let command = self.command(self.shards.map_or("key", |_| "key:0"), &shape);
         let others = match shards.get() {
             1 => String::new(),
             shards => format!("   (and so on, up to key:{})", shards - 1),
         };
         report.row("command", command.clone() + &others, command);
         let refused = || {
-            let way_out = self.way_out(&plan);
-            Failure::new(format!("a server with these limits refuses it: {way_out}"))
+            let advice = self.advice(&plan);
+            Failure::new(format!("a server with these limits refuses it: {advice}"))
         };
         report.end(json, admitted.then_some(()).ok_or_else(refused))
     }
 
-    /// What a shard is to be, and how many items it takes; `None` for a window that can't be.
+    /// Returns the shape of a shard, and the number of its items; `None` for an impossible window.
     fn shape(&self, items: u64, rate: Fraction, shards: NonZeroU32) -> Option<(Shape, u64)> {
         let kind = match (self.window, self.periods) {
             (Some(ms), Some(periods)) => Kind::Windowed(Window::new(ms, periods)?),
@@ -154,15 +149,11 @@ impl Size {
         }
     }
 
-    /// What stops its growth, and at how many items.
-    fn limit(
-        &self,
-        shape: &Shape,
-        reach: u64,
-        refusal: Option<Refusal>,
-    ) -> (String, serde_json::Value) {
+    /// Returns the limit that stops the growth, and the number of items there, as text and as JSON.
+    fn limit(&self, shape: &Shape) -> (String, Value) {
+        let (reach, refusal) = shape.reach(self.limits());
         let (name, bytes) = match refusal {
-            None => return ("none".to_owned(), serde_json::Value::Null),
+            None => return ("none".to_owned(), Value::Null),
             Some(Refusal::Full) => ("NONSCALING", None),
             Some(Refusal::RateTooSmall) => ("error rate", None),
             Some(Refusal::MemoryLimit | Refusal::OutOfMemory) => {
@@ -171,68 +162,50 @@ impl Size {
                     ..self.limits()
                 };
                 if shape.reach(of_object).0 > reach {
-                    ("bf.bloom-filter-max-memory-usage", Some(self.filter_limit))
+                    (FILTER_MEMORY, Some(self.filter_limit))
                 } else {
-                    ("bf.bloom-memory-usage-limit", Some(self.object_limit))
+                    (OBJECT_MEMORY, Some(self.object_limit))
                 }
             }
         };
         let size = bytes.map_or(String::new(), |bytes| format!(" {}", grouped(bytes)));
         let text = format!("{name}{size}, at {} items", grouped(reach));
-        (
-            text,
-            json!({ "name": name, "bytes": bytes, "items": reach }),
-        )
+        let limit = json!({ "name": name, "bytes": bytes, "items": reach });
+        (text, limit)
     }
 
     fn command(&self, key: &str, shape: &Shape) -> String {
-        let Params {
-            capacity,
-            error_rate,
-            ..
-        } = shape.params;
+        let (rate, capacity) = (shape.params.error_rate.get(), shape.params.capacity);
         let kind = match shape.kind {
             Kind::Plain => String::new(),
-            Kind::Windowed(window) => {
-                format!(
-                    " WINDOW {} PERIODS {}",
-                    window.period_ms(),
-                    window.periods()
-                )
-            }
+            Kind::Windowed(of) => format!(" WINDOW {} PERIODS {}", of.period_ms(), of.periods()),
             Kind::Counting => " COUNTING".to_owned(),
         };
         let words = self.filter.words();
-        format!(
-            "BF.RESERVE {key} {} {capacity}{words}{kind}",
-            error_rate.get()
-        )
+        format!("{BF_RESERVE} {key} {rate} {capacity}{words}{kind}")
     }
 
-    fn way_out(&self, plan: &Plan) -> String {
+    /// Names the setting to raise for a plan that exceeds the limits.
+    fn advice(&self, plan: &Plan) -> String {
         let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
-        match largest {
-            Some(bytes) if bytes > self.filter_limit => {
-                format!("set bf.bloom-filter-max-memory-usage to {bytes} there, or use --shards")
-            }
-            _ => format!(
-                "set bf.bloom-memory-usage-limit to {} there, or use --shards",
-                plan.full_bytes + STORED_BYTES
-            ),
-        }
+        let (setting, bytes) = match largest {
+            Some(bytes) if bytes > self.filter_limit => (FILTER_MEMORY, bytes),
+            _ => (OBJECT_MEMORY, plan.full_bytes + STORED_BYTES),
+        };
+        format!("set {setting} to {bytes} there, or use --shards")
     }
 }
 
-fn refused(refusal: Refusal) -> &'static str {
-    match refusal {
+fn refused(refusal: Refusal) -> Failure {
+    Failure::new(match refusal {
         Refusal::RateTooSmall => "that rate is too small for the last filters of its stack",
         Refusal::Full | Refusal::MemoryLimit | Refusal::OutOfMemory => {
             "no memory is large enough for that"
         }
-    }
+    })
 }
 
-/// What a plan takes, in all shards, for so many items that it holds at most.
+/// Adds the rows for the memory of all shards of a plan, which hold at most `items` items.
 fn describe(report: &mut Report, plan: &Plan, items: u64, shards: NonZeroU32) {
     let shards = u64::from(shards.get());
     let of_shards = |bytes: u64| bytes.saturating_add(STORED_BYTES).saturating_mul(shards);
@@ -247,19 +220,18 @@ fn describe(report: &mut Report, plan: &Plan, items: u64, shards: NonZeroU32) {
     report.row("hash functions", text.join(" "), hashes);
 }
 
-/// What other modules do not tell.
+/// The text for fields that other modules do not report.
 const UNKNOWN: &str = "unknown to this server";
 
-/// An estimate, in two digits.
+/// Rounds an estimate to two digits.
 fn two_digits(rate: f64) -> String {
     let rounded = format!("{rate:.1e}").parse().unwrap_or(rate);
     f64::to_string(&rounded)
 }
 
-/// What is to say of a filter on a server.
+/// Describes a filter on a server.
 fn existing(server: &Server, key: &[u8], rate: Option<Fraction>) -> Result<Report> {
-    let what = || format!("could not ask for {} at", shown(key));
-    let failed = |fault| server.failure(&what(), &fault);
+    let failed = |fault| server.failure(&format!("could not read {} at", shown(key)), &fault);
     let kind: String = server.get(key, cmd("TYPE").arg(key)).map_err(failed)?;
     let info = Info::of(server, key).map_err(failed)?;
     let (items, capacity, bytes) = info.sums();
@@ -273,23 +245,16 @@ fn existing(server: &Server, key: &[u8], rate: Option<Fraction>) -> Result<Repor
     report.number("bytes", bytes);
     let each = ratio(bytes, items);
     report.row("bytes an item", format!("{each:.2}"), each);
-    report.number("filters", info.get("Number of filters").unwrap_or(0));
-    let requested: Option<f64> = info.get("Error rate");
-    let now: Option<f64> = info.get("Estimated error rate");
-    for (name, text, value) in [
-        (
-            "error rate",
-            requested.map(|rate| rate.to_string()),
-            requested,
-        ),
-        ("error rate now", now.map(two_digits), now),
-    ] {
-        let text = text.unwrap_or_else(|| UNKNOWN.to_owned());
-        report.row(name, text, value);
-    }
-    let reach: Option<u64> = match info.get::<u64>("Expansion rate") {
+    report.number("filters", info.get(InfoField::Filters).unwrap_or(0));
+    let requested: Option<f64> = info.get(InfoField::Error);
+    let now: Option<f64> = info.get(InfoField::EstimatedError);
+    let text = requested.map(|rate| rate.to_string());
+    report.row("error rate", text.as_deref().unwrap_or(UNKNOWN), requested);
+    let text = now.map(two_digits);
+    report.row("error rate now", text.as_deref().unwrap_or(UNKNOWN), now);
+    let reach: Option<u64> = match info.get::<u64>(InfoField::Expansion) {
         None => Some(capacity),
-        Some(_) => info.get("Max scaled capacity"),
+        Some(_) => info.get(InfoField::MaxScaledCapacity),
     };
     let text = match reach {
         None => UNKNOWN.to_owned(),
@@ -298,41 +263,41 @@ fn existing(server: &Server, key: &[u8], rate: Option<Fraction>) -> Result<Repor
     };
     report.row("can grow to", text, reach);
     if let Some(rate) = rate.or(requested.and_then(Fraction::new)) {
-        anew(&mut report, &info, &kind, rate)?;
+        add_replacement(&mut report, &info, &kind, rate)?;
     }
     Ok(report)
 }
 
-/// What the same items would take in a filter that is reserved for them.
-fn anew(report: &mut Report, info: &Info, kind: &str, rate: Fraction) -> Result<()> {
+/// Adds the rows for a new filter, reserved for the items that the filter has.
+fn add_replacement(report: &mut Report, info: &Info, kind: &str, rate: Fraction) -> Result<()> {
     let (items, _, bytes) = info.sums();
-    let window = info.get("Window").zip(info.get("Periods"));
+    let window = info
+        .get(InfoField::Window)
+        .zip(info.get(InfoField::Periods));
     let window = window.and_then(|(ms, periods)| Window::new(ms, periods));
-    let periods = info.get("Live periods").unwrap_or(1).max(1);
+    let periods = info.get(InfoField::LivePeriods).unwrap_or(1).max(1);
+    let expansion = info.get(InfoField::Expansion);
     let filter = FilterOptions {
-        nonscaling: info.get::<u64>("Expansion rate").is_none(),
-        expansion: info.get("Expansion rate").unwrap_or(2),
+        nonscaling: expansion.is_none(),
+        expansion: expansion.unwrap_or(2),
     };
     let shape = Shape {
-        params: Params {
-            tightening: Tightening::HALF,
-            ..filter.params(items.div_ceil(periods).max(1), rate)
-        },
+        params: filter.params(items.div_ceil(periods).max(1), rate),
         kind: match window {
             Some(window) => Kind::Windowed(window),
-            None if kind == "bloomfltx" => Kind::Counting,
+            None if dialect_of(kind) == Some(Dialect::Bloomfltx) => Kind::Counting,
             None => Kind::Plain,
         },
     };
     let plan = shape.plan(shape.params.capacity, Limits::NONE);
-    let plan = plan.map_err(|refusal| Failure::new(refused(refusal)))?;
-    // Of a window, as many periods as there are now.
-    let bytes_anew = match window {
+    let plan = plan.map_err(refused)?;
+    // A window has as many periods as now.
+    let new_bytes = match window {
         Some(_) => plan.full_bytes / shape.most_periods() * periods,
         None => plan.full_bytes + STORED_BYTES,
     };
-    report.number("bytes if reserved for its items", bytes_anew);
-    let saved = bytes.saturating_sub(bytes_anew);
+    report.number("bytes if reserved for its items", new_bytes);
+    let saved = bytes.saturating_sub(new_bytes);
     let percent = ratio(saved, bytes) * 100.0;
     report.row(
         "saved by that",
@@ -342,30 +307,32 @@ fn anew(report: &mut Report, info: &Info, kind: &str, rate: Fraction) -> Result<
     Ok(())
 }
 
-/// A reply to BF.INFO, of whichever module.
-pub struct Info(HashMap<String, Value>);
+/// A reply to BF.INFO, from any module.
+pub struct Info(HashMap<CString, redis::Value>);
 
 impl Info {
-    pub fn of(server: &Server, key: &[u8]) -> Result<Self, super::failure::Fault> {
-        Ok(Self(server.get(key, cmd("BF.INFO").arg(key))?))
+    pub fn of(server: &Server, key: &[u8]) -> Result<Self, Fault> {
+        Ok(Self(server.get(key, cmd(BF_INFO).arg(key))?))
     }
 
-    pub fn get<T: FromRedisValue>(&self, name: &str) -> Option<T> {
-        let value = self.0.get(name).filter(|value| **value != Value::Nil)?;
+    /// Returns a field, unless it is missing or null.
+    pub fn get<T: FromRedisValue>(&self, field: InfoField) -> Option<T> {
+        let value = self.0.get(field.title());
+        let value = value.filter(|value| **value != redis::Value::Nil)?;
         T::from_redis_value(value.clone()).ok()
     }
 
-    pub fn fields(&self) -> &HashMap<String, Value> {
+    pub fn fields(&self) -> &HashMap<CString, redis::Value> {
         &self.0
     }
 
-    /// Items, capacity and bytes.
+    /// Returns the numbers of items, of the capacity and of bytes.
     pub fn sums(&self) -> (u64, u64, u64) {
-        let number = |name| self.get(name).unwrap_or(0);
+        let number = |field| self.get(field).unwrap_or(0);
         (
-            number("Number of items inserted"),
-            number("Capacity"),
-            number("Size"),
+            number(InfoField::Items),
+            number(InfoField::Capacity),
+            number(InfoField::Size),
         )
     }
 }

@@ -1,12 +1,12 @@
 //! One logical filter over N keys of a cluster, for more items than one key or machine can hold.
 //!
-//! The filter `name` is the keys `name:0` … `name:N-1`, and an item is in the shard whose number is
-//! its CRC-32 (IEEE) modulo N. Any language's standard library has that checksum, and it shares nothing
-//! with the filters' hash, so the items of a shard look random to its filter. N is part of the data: it
-//! can't be changed without adding every item again.
+//! The filter `name` consists of the keys `name:0` … `name:N-1`, and an item belongs to the shard whose number is
+//! the item's CRC-32 (IEEE) modulo N. Any language's standard library has that checksum, and it is independent of
+//! the filters' hash, so the items of a shard look random to its filter. N is part of the data: changing it requires
+//! adding every item again.
 //!
-//! A lookup goes to one shard, so the error rate of the whole is that of a shard; there is nothing to
-//! tighten. The shards divide the capacity: see [`shard_capacity`].
+//! A lookup goes to one shard, so the error rate of the whole filter equals that of a shard and needs no tightening.
+//! The shards divide the capacity: see [`shard_capacity`].
 //!
 //! ```no_run
 //! use std::num::NonZeroU32;
@@ -37,6 +37,7 @@
 //! ```
 
 use std::collections::HashMap;
+use std::ffi::CString;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -47,36 +48,39 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
 use redis::{Cmd, FromRedisValue, Pipeline, RedisError, ServerError, Value};
 
+use valkeybloom_protocol::bloom::InfoField;
+use valkeybloom_protocol::error;
+use valkeybloom_protocol::names::{BF_INFO, BF_INSERT, BF_RESERVE};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::Growth;
 
-/// The most items in one command: some milliseconds in which the server serves nobody else.
+/// The most items in one command, which blocks the server for some milliseconds.
 const COMMAND_ITEMS: usize = 10_000;
 /// The most bytes of items in one command with more than one item.
 const COMMAND_BYTES: usize = 16 << 20;
-/// How long a command may take by default.
+/// The default timeout of a command.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why something failed, or is not known to have succeeded.
+/// The error of an operation that failed, or may have failed.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The name holds a brace. The part of a key in braces alone chooses its slot, so all shards would
-    /// be on one node.
+    /// The name contains a brace. Only the part of a key in braces determines its slot, so all shards would be on one
+    /// node.
     Name,
-    /// The shard's node can't be reached, or refused: `ERR not found` for a shard that was never
-    /// created, `ERR non scaling filter is full`.
+    /// The shard's node can't be reached, or refused the command: `ERR not found` for a shard that was never created,
+    /// `ERR non scaling filter is full`.
     Node(RedisError),
     /// The shard's node has not answered in time. The command may still take effect.
     Timeout,
-    /// The shard's primary has it, but only this many replicas acknowledged it in time.
+    /// The shard's primary applied the write, but only some replicas acknowledged it in time.
     Unacknowledged {
-        /// Number of replicas.
+        /// The number of replicas that acknowledged it.
         replicas: u64,
     },
-    /// Not tried, because something before it in its shard failed.
+    /// The item was not tried, because an earlier one of its shard failed.
     NotTried,
-    /// The shard's node gave a reply that this module does not give.
+    /// The shard's node sent a reply that this module never sends.
     Unexpected,
 }
 
@@ -116,17 +120,30 @@ impl From<ServerError> for Error {
     }
 }
 
-/// The number of the shard that an item is in, from 0.
+/// Returns the keys of the shards of a filter.
+///
+/// # Errors
+///
+/// [`Error::Name`].
+pub fn shard_keys(name: &str, shards: NonZeroU32) -> Result<Vec<String>, Error> {
+    if name.contains(['{', '}']) {
+        return Err(Error::Name);
+    }
+    Ok((0..shards.get()).map(|at| format!("{name}:{at}")).collect())
+}
+
+/// Returns the number of the shard that an item belongs to, from 0.
 #[must_use]
 pub fn shard_of(item: impl AsRef<[u8]>, shards: NonZeroU32) -> u32 {
     crc32fast::hash(item.as_ref()) % shards
 }
 
-/// Capacity of each shard of a filter for `capacity` items: an even share *s*, and 5·√(*s*·(1−1/N)) more.
+/// Returns the capacity of each shard of a filter for `capacity` items: an even share *s*, plus 5·√(*s*·(1−1/N)).
 ///
-/// Shares are not even: a shard's is binomial, with a standard deviation of √(*s*·(1−1/N)). One shard in
-/// three million exceeds five of them when all `capacity` items are in, so that a non-scaling filter does
-/// not refuse items and a scaling one need not grow. At a million items a shard that costs 0.5 % of memory.
+/// Actual shares vary: a shard's share is binomial, with a standard deviation of √(*s*·(1−1/N)). With all `capacity`
+/// items added, one shard in three million exceeds the even share by more than five standard deviations. So a
+/// non-scaling filter does not refuse items, and a scaling filter need not grow. At a million items per shard the margin
+/// costs 0.5 % of memory.
 #[must_use]
 #[allow(
     clippy::cast_precision_loss,
@@ -140,31 +157,31 @@ pub fn shard_capacity(capacity: u64, shards: NonZeroU32) -> u64 {
     share.saturating_add((5.0 * variance.sqrt()).ceil() as u64)
 }
 
-/// Sums over all shards.
+/// The sums of all shards' `BF.INFO`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// Capacity of the shards: more than was requested, see [`shard_capacity`].
+    /// The shards' capacity: more than was requested, see [`shard_capacity`].
     pub capacity: u64,
-    /// Bytes of memory.
+    /// The shards' memory in bytes.
     pub bytes: u64,
-    /// Number of filters, at least one per shard.
+    /// The number of filters, at least one per shard.
     pub filters: u64,
-    /// Number of items that were new when they were added.
+    /// The number of items that were new when they were added.
     pub items: u64,
 }
 
-/// How many replicas have to acknowledge a write, and within what time.
+/// The number of replicas that must acknowledge a write, and the time that they have.
 #[derive(Clone, Copy)]
 struct Acknowledgement {
     replicas: NonZeroU32,
     timeout: Duration,
 }
 
-/// A filter spread over keys of a cluster. A clone is another handle to the same filter, and cheap.
+/// A filter spread over keys of a cluster. Clones are cheap handles to the same filter.
 ///
-/// A batch becomes one command per shard, or one for each 10,000 items of it; shards are queried in
-/// parallel. The larger the batches, the better: a few thousand items per shard. The task that awaits a
-/// batch assembles it; more than one task keeps more than one processor busy.
+/// A batch becomes one command per shard, or one for each 10,000 items of a shard; shards are queried in parallel. Large
+/// batches are best: a few thousand items per shard. The task that awaits a batch assembles it, so several tasks use
+/// several processors.
 #[derive(Clone)]
 pub struct ShardedFilter {
     connection: ClusterConnection,
@@ -182,10 +199,10 @@ impl fmt::Debug for ShardedFilter {
 }
 
 impl ShardedFilter {
-    /// The filter with this name and number of shards. Sends nothing to the cluster yet.
+    /// Returns a handle to the filter with this name and number of shards, without sending anything to the cluster.
     ///
-    /// Queries go to primaries. A connection that reads from replicas uses one in place of a primary that
-    /// is gone; it may not know the latest items.
+    /// Queries go to primaries. A connection that reads from replicas uses one in place of a lost primary; that
+    /// replica may lack the latest items.
     ///
     /// # Errors
     ///
@@ -195,35 +212,32 @@ impl ShardedFilter {
         name: &str,
         shards: NonZeroU32,
     ) -> Result<Self, Error> {
-        if name.contains(['{', '}']) {
-            return Err(Error::Name);
-        }
         Ok(Self {
             connection,
-            keys: (0..shards.get()).map(|at| format!("{name}:{at}")).collect(),
+            keys: shard_keys(name, shards)?.into(),
             timeout: TIMEOUT,
             acknowledgement: None,
         })
     }
 
-    /// Sets how long one command may take, including the time in which the connection finds its node
-    /// again: 5 seconds by default. The connection's own timeouts and retries end it earlier if they are
-    /// shorter; by default they are minutes.
+    /// Sets the timeout of one command, which includes the time in which the connection finds a moved or restarted node:
+    /// 5 seconds by default. The connection's own timeouts and retries end the command earlier if they are shorter; by
+    /// default they take minutes.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Lets a write succeed only when this many replicas of its shard's primary acknowledge it (`WAIT`)
-    /// within the timeout, at least a millisecond, which is added to that of the command.
+    /// Requires that `replicas` replicas of the shard's primary acknowledge each write (`WAIT`) within the timeout. The
+    /// timeout is at least a millisecond, and is added to that of the command.
     ///
-    /// An acknowledged item then outlives the primary, if one of those replicas takes its place. The
-    /// server prefers the most up-to-date replica; it is certain if `replicas` is all that there are.
-    /// Everything else on this connection waits as well.
+    /// An acknowledged item outlives the primary if one of those replicas is promoted. The server prefers the most
+    /// up-to-date replica; the item is safe in every case if `replicas` counts all replicas. Other commands on this
+    /// connection wait as well.
     ///
-    /// After a command that changed nothing `WAIT` does not wait, although the items found may still be on
-    /// their way to replicas. Then a key `{name:i}:sync` is set, for a millisecond, to wait for that.
+    /// `WAIT` does not wait after a command that changed nothing, although the items found may not have reached the
+    /// replicas yet. In this case a key `{name:i}:sync` is set for a millisecond, and `WAIT` waits for that write.
     #[must_use]
     pub fn acknowledged_by(mut self, replicas: NonZeroU32, timeout: Duration) -> Self {
         self.acknowledgement = Some(Acknowledgement {
@@ -233,13 +247,12 @@ impl ShardedFilter {
         self
     }
 
-    /// Creates the shards that do not exist, for a total of `capacity` items (1 to 2⁶³−1) at this error
-    /// rate. Existing ones stay as they are, so several clients may create the same filter at once, and
-    /// may try again after a failure.
+    /// Creates the shards that do not exist, for a total of `capacity` items (1 to 2⁶³−1) at this error rate. Existing
+    /// shards stay unchanged, so several clients may create the same filter concurrently, and may retry after a failure.
     ///
     /// # Errors
     ///
-    /// That of the first shard that was not created.
+    /// The error of the first shard that was not created.
     pub async fn create(
         &self,
         capacity: u64,
@@ -248,7 +261,7 @@ impl ShardedFilter {
     ) -> Result<(), Error> {
         let capacity = shard_capacity(capacity, self.shards());
         let created = self.keys.iter().map(|key| {
-            let mut reserve = redis::cmd("BF.RESERVE");
+            let mut reserve = redis::cmd(BF_RESERVE);
             reserve.arg(key).arg(error_rate.get()).arg(capacity);
             match growth {
                 Growth::Fixed => reserve.arg("NONSCALING"),
@@ -260,54 +273,54 @@ impl ShardedFilter {
         created.into_iter().try_for_each(|reply| reply.map(drop))
     }
 
-    /// Adds items, and returns for each, in order, whether it was new. Of equal items only the first one
-    /// is. A false positive counts as not new.
+    /// Adds items, and returns for each, in order, whether it was new. Only the first of equal items is new. A false
+    /// positive counts as not new.
     ///
-    /// If a shard fails, each of its items gets an error, and the others their answers. An item with an
-    /// error may have been added all the same; adding it again does no harm, except that it is then not
-    /// new. The connection itself also retries if a node is lost or a slot moves.
+    /// If a shard fails, each of its items gets an error, and the items of other shards get their answers. An item with
+    /// an error may have been added; adding it again is harmless, except that it may then count as not new. The connection
+    /// also retries if a node is lost or a slot moves.
     ///
-    /// Shards are not created: a missing one is `ERR not found`.
+    /// Shards are not created: a missing shard is `ERR not found`.
     pub async fn add(&self, items: &[impl AsRef<[u8]>]) -> Vec<Result<bool, Error>> {
         self.each(items, true).await
     }
 
-    /// Returns for each item, in order, whether it was added: `true` for all that were, and for others at
-    /// the error rate.
+    /// Returns for each item, in order, whether it was added: `true` for every item that was, and for other items at the
+    /// error rate.
     ///
-    /// If a shard fails, each of its items gets an error, and the others their answers. A missing shard has
-    /// no items.
+    /// If a shard fails, each of its items gets an error, and the items of other shards get their answers. A missing
+    /// shard has no items.
     pub async fn ask(&self, items: &[impl AsRef<[u8]>]) -> Vec<Result<bool, Error>> {
         self.each(items, false).await
     }
 
-    /// Number of items that were new when they were added. A missing shard has none.
+    /// Returns the number of items that were new when they were added. A missing shard has no items.
     ///
     /// # Errors
     ///
-    /// That of the first shard that failed: a sum without it would be wrong.
+    /// The error of the first shard that failed: a sum without that shard would be wrong.
     pub async fn card(&self) -> Result<u64, Error> {
         let cards = self.on_all("BF.CARD").await;
         cards.into_iter().map(|card| read::<u64>(card?)).sum()
     }
 
-    /// The shards' `BF.INFO`, summed.
+    /// Returns the sums of the shards' `BF.INFO`.
     ///
     /// # Errors
     ///
-    /// That of the first shard that failed; `ERR not found` for one that was never created.
+    /// The error of the first shard that failed; `ERR not found` for a shard that was never created.
     pub async fn info(&self) -> Result<Info, Error> {
         let mut sum = Info::default();
-        for fields in self.on_all("BF.INFO").await {
-            let fields: HashMap<String, Value> = read(fields?)?;
-            for (name, total) in [
-                ("Capacity", &mut sum.capacity),
-                ("Size", &mut sum.bytes),
-                ("Number of filters", &mut sum.filters),
-                ("Number of items inserted", &mut sum.items),
+        for fields in self.on_all(BF_INFO).await {
+            let fields: HashMap<CString, Value> = read(fields?)?;
+            for (field, total) in [
+                (InfoField::Capacity, &mut sum.capacity),
+                (InfoField::Size, &mut sum.bytes),
+                (InfoField::Filters, &mut sum.filters),
+                (InfoField::Items, &mut sum.items),
             ] {
-                let field = fields.get(name).ok_or(Error::Unexpected)?;
-                *total += read::<u64>(field.clone())?;
+                let value = fields.get(field.title()).ok_or(Error::Unexpected)?;
+                *total += read::<u64>(value.clone())?;
             }
         }
         Ok(sum)
@@ -347,8 +360,8 @@ impl ShardedFilter {
         answers
     }
 
-    /// The answers for a shard's items, as far as they were tried. Its commands go one after another, so
-    /// that only the first of equal items is new, and a lost node costs one timeout.
+    /// Returns the answers for a shard's items, up to the first failed command. The commands are sequential, so that only
+    /// the first of equal items is new, and a lost node costs one timeout.
     async fn each_of_shard(
         &self,
         key: &str,
@@ -366,7 +379,7 @@ impl ShardedFilter {
             let mut words = Cmd::with_capacity(count + 4, bytes + key.len() + 32);
             if add {
                 // Not BF.MADD, which would create a missing shard from the server's settings.
-                words.arg("BF.INSERT").arg(key).arg("NOCREATE").arg("ITEMS");
+                words.arg(BF_INSERT).arg(key).arg("NOCREATE").arg("ITEMS");
             } else {
                 words.arg("BF.MEXISTS").arg(key);
             }
@@ -390,8 +403,8 @@ impl ShardedFilter {
         answers
     }
 
-    /// Sends a command that writes to a shard, and waits until it is acknowledged. That the shard exists
-    /// already is not an error.
+    /// Sends a command that writes to a shard, and waits until it is acknowledged. A shard that exists already is not an
+    /// error.
     async fn write(&self, key: &str, command: Cmd) -> Result<Value, Error> {
         let Some(Acknowledgement { replicas, timeout }) = self.acknowledgement else {
             let [reply] = self.call(key, [command]).await?;
@@ -400,7 +413,7 @@ impl ShardedFilter {
         let mut wait = redis::cmd("WAIT");
         let timeout = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
         wait.arg(replicas.get()).arg(timeout);
-        // WAIT covers what its own connection wrote, so both go in one pipeline.
+        // WAIT covers the writes of its own connection, so both commands go in one pipeline.
         let [reply, mut acknowledged] = self.call(key, [command, wait.clone()]).await?;
         let changed = match &reply {
             Value::Okay => true,
@@ -441,7 +454,7 @@ impl ShardedFilter {
     }
 }
 
-/// How many of these items go into one command, and their bytes.
+/// Returns the number of items that fit into one command, and their bytes.
 fn command_size(lengths: impl Iterator<Item = usize>) -> (usize, usize) {
     let (mut count, mut bytes) = (0, 0);
     for length in lengths.take(COMMAND_ITEMS) {
@@ -454,13 +467,18 @@ fn command_size(lengths: impl Iterator<Item = usize>) -> (usize, usize) {
     (count, bytes)
 }
 
-/// A reply that is not an error; that the shard exists already is not one.
+/// Returns the reply, or the error that it is. That the shard exists already is not an error.
 fn accepted(reply: Value) -> Result<Value, Error> {
     match reply {
-        Value::ServerError(error) if error.details() == Some("item exists") => Ok(Value::Okay),
+        Value::ServerError(error) if is_exists(&error) => Ok(Value::Okay),
         Value::ServerError(error) => Err(error.into()),
         reply => Ok(reply),
     }
+}
+
+fn is_exists(error: &ServerError) -> bool {
+    let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+    text == error::Error::Exists.to_string()
 }
 
 fn read<T: FromRedisValue>(reply: Value) -> Result<T, Error> {
@@ -468,7 +486,7 @@ fn read<T: FromRedisValue>(reply: Value) -> Result<T, Error> {
     read.map_err(|_| Error::Unexpected)
 }
 
-/// A boolean of RESP3, or an integer of RESP2.
+/// Returns the answer that a boolean of RESP3 or an integer of RESP2 stands for.
 fn is_yes(answer: &Value) -> Option<bool> {
     match answer {
         Value::Int(number) => Some(*number != 0),
@@ -477,7 +495,7 @@ fn is_yes(answer: &Value) -> Option<bool> {
     }
 }
 
-/// The answers for `count` items. An error ends a reply: the items after it were not tried.
+/// Returns the answers for `count` items. An error ends a reply: the items after it were not tried.
 fn answers_of(reply: Value, count: usize) -> impl Iterator<Item = Result<bool, Error>> {
     let answers = match reply {
         Value::Array(answers) => answers,
@@ -502,7 +520,7 @@ mod tests {
         NonZeroU32::new(shards).unwrap()
     }
 
-    /// As in zlib, which the documentation names for other languages.
+    /// The sums are zlib's, which the documentation names for other languages.
     #[test]
     fn an_item_is_where_every_language_puts_it() {
         let all: Vec<u8> = (0..=255).collect();
@@ -518,7 +536,7 @@ mod tests {
         }
     }
 
-    /// Realistic items, many of which differ in few bits.
+    /// The items are realistic: many differ in few bits.
     #[test]
     fn shares_stay_within_the_capacity_of_a_shard() {
         const ITEMS: u64 = 200_000;
@@ -562,8 +580,8 @@ mod tests {
         assert_eq!(size(&vec![1; 12_345]), (COMMAND_ITEMS, COMMAND_ITEMS));
     }
 
-    /// The table of `docs/sharded.md`: the fewest shards of which none has a filter of more than 64
-    /// MiB, the default of `bf.bloom-filter-max-memory-usage`.
+    /// Expects the table of `docs/sharded.md`: the fewest shards whose filters take at most 64 MiB each, the default of
+    /// `bf.bloom-filter-max-memory-usage`.
     #[test]
     #[allow(clippy::cast_precision_loss, reason = "gigabytes with two digits")]
     fn the_table_of_sizes() {

@@ -1,6 +1,7 @@
-//! Arguments to requests: a cursor over the words of a command, and a type for each command with
-//! options. Malformed arguments are refused here, before a key is opened.
+//! Parsers for the BF commands with options, one type each. Malformed arguments are refused here, before a key is
+//! opened.
 
+use std::ffi::CStr;
 use std::ops::Range;
 
 use crate::error::{Error, Field};
@@ -8,7 +9,7 @@ use crate::words::{Cursor, Origin, Words};
 use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
 use valkeybloom_sketches::{Fraction, Seed};
 
-/// The options for an object's kind and growth, in any order.
+/// The options for an object's kind and growth, which may come in any order.
 #[derive(Default)]
 struct ShapeWords {
     expansion: Option<u32>,
@@ -19,7 +20,7 @@ struct ShapeWords {
 }
 
 impl ShapeWords {
-    /// Takes an option with its values. Returns `false` if it is not one of these.
+    /// Takes an option with its value. Returns `false` for an option that is not a field of this type.
     fn take<W: Words + ?Sized>(
         &mut self,
         option: &[u8],
@@ -64,7 +65,7 @@ impl ShapeWords {
             (Some(window), false) => Kind::Windowed(window),
             (Some(_), true) => return Err(Error::CountingWindow),
         };
-        // Nobody else makes objects with periods or counters, and at first the ratio of ours was not marked.
+        // Only this module makes objects with periods or counters. Its first versions did not mark their ratio.
         let tightening = match kind {
             Kind::Plain => params.tightening,
             Kind::Windowed(_) | Kind::Counting => params.tightening.as_ours(),
@@ -80,14 +81,14 @@ impl ShapeWords {
     }
 }
 
-/// Whose filters are made by commands that do not say it.
+/// The implementation that new filters follow, set by `bf.bloom-new-filters`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
-    /// This module's own.
+    /// This module.
     Own,
-    /// Those that valkey-bloom 1.0 makes of the same words.
+    /// valkey-bloom 1.0, given the same words.
     ValkeyBloom,
-    /// Those that `RedisBloom` 8.8 makes of the same words.
+    /// `RedisBloom` 8.8, given the same words.
     RedisBloom,
 }
 
@@ -101,7 +102,7 @@ impl Maker {
         Self::RedisBloom.name(),
     ];
 
-    /// The name, as the setting has it.
+    /// The name, as a value of the setting `bf.bloom-new-filters`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Own => "own",
@@ -111,20 +112,20 @@ impl Maker {
     }
 }
 
-/// What words that are missing stand for.
+/// The defaults for missing words.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Defaults {
     /// The parameters of a new object.
     pub params: Params,
-    /// Whose it is.
+    /// The maker of a new object.
     pub maker: Maker,
 }
 
 impl Defaults {
-    /// A plain object, by a command that says nothing of it.
+    /// Returns the plain object that a command without options creates.
     ///
     /// # Errors
-    /// [`Error::NotMade`]: this maker makes none with these parameters.
+    /// [`Error::NotMade`]: this maker makes no object with these parameters.
     pub fn plain(self, origin: Origin) -> Result<New, Error> {
         let wanted = Wanted {
             shape: Shape::plain(self.params),
@@ -136,28 +137,29 @@ impl Defaults {
     }
 }
 
-/// A creation, as its words describe it.
+/// The object that the words of a command describe.
 struct Wanted {
     shape: Shape,
-    /// EXPANSION, if it was given.
+    /// The value of EXPANSION, if given.
     expansion: Option<u32>,
-    /// TIGHTENING, if it was given.
+    /// The value of TIGHTENING, if given.
     tightening: Option<Fraction>,
-    /// Whether SEED was given.
+    /// Whether SEED is given.
     seeded: bool,
 }
 
 impl Wanted {
-    /// The object to create: the one that the words describe, or the maker's.
+    /// Returns the object to create: the one that the words describe, or the maker's version of it.
     ///
     /// # Errors
     /// [`Error::NotMade`]: a client wants an object that this maker does not make.
     fn by(self, defaults: Defaults, origin: Origin) -> Result<New, Error> {
         let Defaults { params, maker } = defaults;
         let own = New::Own(self.shape);
-        // This module replicates every parameter.
-        let says_all = self.seeded || self.tightening.is_some() || self.shape.kind != Kind::Plain;
-        if maker == Maker::Own || origin == Origin::Elsewhere && says_all {
+        // Commands that this module replicates specify every parameter.
+        let specifies_all =
+            self.seeded || self.tightening.is_some() || self.shape.kind != Kind::Plain;
+        if maker == Maker::Own || origin == Origin::Elsewhere && specifies_all {
             return Ok(own);
         }
         match (self.not_made_by(maker), origin) {
@@ -180,7 +182,7 @@ impl Wanted {
         }
     }
 
-    /// What a peer's filters can't have of this, if anything.
+    /// Returns the first property that a peer's filters can't have, if there is one.
     fn not_made_by(&self, peer: Maker) -> Option<&'static str> {
         let Params {
             capacity, growth, ..
@@ -209,19 +211,19 @@ impl Wanted {
     }
 }
 
-/// BF.RESERVE.
+/// The request of BF.RESERVE.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reserve {
-    /// The object to create, or why it can't be created.
+    /// The object to create, or the reason why it can't be created.
     pub create: Result<New, Error>,
     /// The key's time to live in milliseconds.
     pub ttl_ms: Option<u64>,
-    /// NX: an existing filter is not an error.
+    /// NX: whether an existing filter is accepted.
     pub unless_exists: bool,
 }
 
 impl Reserve {
-    /// Reads the words; options that are missing take the defaults.
+    /// Parses the words; missing options take the defaults.
     ///
     /// # Errors
     /// The error of the first argument that is wrong.
@@ -272,7 +274,8 @@ impl Reserve {
     }
 }
 
-/// The ratio that a word means. A client's is for our own law; elsewhere, the ratio tells which law it is for.
+/// Returns the tightening that a ratio stands for. A client's ratio applies to this module's law; a replicated or stored
+/// one also encodes its law.
 fn tightening(ratio: Fraction, origin: Origin) -> Tightening {
     match origin {
         Origin::Client => Tightening::ours(ratio),
@@ -282,14 +285,14 @@ fn tightening(ratio: Fraction, origin: Origin) -> Tightening {
     }
 }
 
-/// BF.INSERT.
+/// The request of BF.INSERT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Insert {
-    /// The object to create under an empty key, or why it can't be created; `None` with NOCREATE.
+    /// The object to create under an empty key, or the reason why it can't be created; `None` with NOCREATE.
     pub create: Option<Result<New, Error>>,
-    /// Its seed, if given.
+    /// The new object's seed, if given.
     pub seed: Option<Seed>,
-    /// The capacity that it has to be able to grow to.
+    /// The capacity that the object must be able to grow to.
     pub scale_to: Option<u64>,
     /// The items' time to live in milliseconds.
     pub ttl_ms: Option<u64>,
@@ -297,15 +300,15 @@ pub struct Insert {
     pub id: Option<u64>,
     /// AT: the time of the write, in milliseconds since the epoch. Only a primary or an AOF may send it.
     pub at_ms: Option<u64>,
-    /// ROOM: the capacity with which the items' period begins, if not with the one that was reserved. Only a primary or an
-    /// AOF may send it.
+    /// ROOM: the initial capacity of the items' period, if it differs from the reserved one. Only a primary or an AOF
+    /// may send it.
     pub room: Option<u64>,
     /// The indices of the items among the words.
     pub items: Range<usize>,
 }
 
 impl Insert {
-    /// Reads the words; options that are missing take the defaults.
+    /// Parses the words; missing options take the defaults.
     ///
     /// # Errors
     /// The error of the first argument that is wrong.
@@ -389,15 +392,15 @@ impl Insert {
     }
 }
 
-/// BF.DEL.
+/// The request of BF.DEL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delete {
-    /// The id with which the item was added.
+    /// The item's id, if it was added with one.
     pub id: Option<u64>,
 }
 
 impl Delete {
-    /// Reads the words.
+    /// Parses the words.
     ///
     /// # Errors
     /// [`Error::Arity`], [`Error::Bad`] or [`Error::UnknownOption`].
@@ -420,29 +423,29 @@ impl Delete {
 /// A field of BF.INFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InfoField {
-    /// Sum of the filters' capacities.
+    /// The sum of the filters' capacities.
     Capacity,
-    /// Bytes of memory.
+    /// The object's memory in bytes.
     Size,
-    /// Filters in the stack.
+    /// The number of filters in the stack.
     Filters,
-    /// Items inserted.
+    /// The number of items inserted.
     Items,
     /// The growth factor.
     Expansion,
     /// The requested error rate.
     Error,
-    /// The ratio of successive rates.
+    /// The ratio of successive filters' error rates.
     Tightening,
-    /// The capacity that it can grow to.
+    /// The capacity that the object can grow to.
     MaxScaledCapacity,
-    /// The error rate estimated from the fill of its filters.
+    /// The error rate estimated from the fill of the filters.
     EstimatedError,
-    /// Length of a period.
+    /// The length of a period.
     Window,
-    /// Number of periods.
+    /// The number of periods.
     Periods,
-    /// Number of periods that answer.
+    /// The number of periods that lookups search.
     LivePeriods,
 }
 
@@ -463,6 +466,24 @@ impl InfoField {
         Self::LivePeriods,
     ];
 
+    /// The field's name in the reply.
+    pub const fn title(self) -> &'static CStr {
+        match self {
+            Self::Capacity => c"Capacity",
+            Self::Size => c"Size",
+            Self::Filters => c"Number of filters",
+            Self::Items => c"Number of items inserted",
+            Self::Expansion => c"Expansion rate",
+            Self::Error => c"Error rate",
+            Self::Tightening => c"Tightening ratio",
+            Self::MaxScaledCapacity => c"Max scaled capacity",
+            Self::EstimatedError => c"Estimated error rate",
+            Self::Window => c"Window",
+            Self::Periods => c"Periods",
+            Self::LivePeriods => c"Live periods",
+        }
+    }
+
     fn word(self) -> &'static [u8] {
         match self {
             Self::Capacity => b"CAPACITY",
@@ -480,7 +501,7 @@ impl InfoField {
         }
     }
 
-    /// Reads the words of BF.INFO: the requested field, or `None` for all.
+    /// Parses the words of BF.INFO. Returns the requested field, or `None` for all fields.
     ///
     /// # Errors
     /// [`Error::Arity`] or [`Error::UnknownField`].

@@ -1,4 +1,4 @@
-//! Arguments to requests, for the commands with options.
+//! Parsers for the CF commands with options.
 
 use std::ops::Range;
 
@@ -7,16 +7,16 @@ use crate::numerals::integer;
 use crate::words::{Cursor, Origin, Words};
 use valkeybloom_sketches::cuckoo::Params;
 
-/// CF.RESERVE.
+/// Parses CF.RESERVE.
 ///
 /// # Errors
-/// The error of the first argument that is wrong, in the order in which `RedisBloom` looks at them.
+/// The error of the first argument that is wrong, in the order in which `RedisBloom` checks them.
 pub fn reserve<W: Words + ?Sized>(
     words: &W,
     defaults: Params,
     origin: Origin,
 ) -> Result<Params, Error> {
-    // Behind the command's name, the key and the capacity stand pairs of an option and its value.
+    // Pairs of an option and its value follow the command's name, the key and the capacity.
     if words.count() < 3 || words.count().is_multiple_of(2) {
         return Err(Error::Arity);
     }
@@ -54,14 +54,15 @@ pub fn reserve<W: Words + ?Sized>(
     }
 }
 
-/// A value that is in its option's range, which is that of the narrower type.
+/// Narrows a value, which the option's range keeps within the narrower type.
 fn narrow<N: TryFrom<u64>>(value: Option<u64>, default: N) -> N {
     value
         .and_then(|value| N::try_from(value).ok())
         .unwrap_or(default)
 }
 
-/// The word behind an option, of several the first. `RedisBloom` looks for it among all words, the key too.
+/// Returns the word after the first occurrence of an option. All words of a command executed elsewhere are searched,
+/// the key included, because `RedisBloom` does that.
 fn value_of<W: Words + ?Sized>(words: &W, option: CuckooOption, origin: Origin) -> Option<&[u8]> {
     let mut places = match origin {
         Origin::Client => (3..words.count() - 1).step_by(2),
@@ -74,14 +75,14 @@ fn value_of<W: Words + ?Sized>(words: &W, option: CuckooOption, origin: Origin) 
 /// CF.INSERT and CF.INSERTNX.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Insert {
-    /// The object to create if there is none; `None` with NOCREATE.
+    /// The object to create if the key is empty; `None` with NOCREATE.
     pub create: Option<Params>,
     /// The indices of the items among the words.
     pub items: Range<usize>,
 }
 
 impl Insert {
-    /// Reads the words; what is missing takes the defaults.
+    /// Parses the words; missing options take the defaults.
     ///
     /// # Errors
     /// The error of the first argument that is wrong.
@@ -93,7 +94,7 @@ impl Insert {
         if words.count() < 4 {
             return Err(Error::Arity);
         }
-        // RedisBloom tells options apart by their first letter.
+        // RedisBloom distinguishes options by their first letter.
         let is = |word: &[u8], option: &[u8]| match origin {
             Origin::Client => word.eq_ignore_ascii_case(option),
             Origin::Elsewhere => word

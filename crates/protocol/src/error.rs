@@ -1,4 +1,4 @@
-//! Why a command failed, and the text that its client reads.
+//! The errors of commands, and the texts that clients read.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
 use valkeybloom_sketches::cuckoo::{self, ranges};
 
-/// An argument that was not valid.
+/// The argument that an error is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Field {
-    /// The rate of false positives, requested.
+    /// The requested rate of false positives.
     ErrorRate,
     /// The capacity in items.
     Capacity,
@@ -29,127 +29,127 @@ pub enum Field {
     Id,
 }
 
-/// Why a command failed.
+/// The error of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// Too few arguments, or too many.
     Arity,
-    /// The key holds a value of another type.
+    /// The key holds a value of the wrong type.
     WrongType,
-    /// There is no such key.
+    /// The key does not exist.
     NotFound,
-    /// RESERVE for a key that exists.
+    /// BF.RESERVE or CF.RESERVE was called for a key that exists.
     Exists,
-    /// LOAD or LOADCHUNK for a key that exists.
+    /// BF.LOAD or the first BF.LOADCHUNK was called for a key that exists.
     Busy,
     /// The key is being saved without a fork, and can't be opened for writing.
     Saving,
-    /// Not a number, or one that does not fit.
+    /// The word is not a number, or the number does not fit.
     Bad(Field),
-    /// A number outside its range.
+    /// The number is outside its range.
     Range(Field),
-    /// A seed that is not 32 bytes long.
+    /// The seed is not 32 bytes long.
     Seed,
-    /// A word that is not an option.
+    /// The word is not an option.
     UnknownOption,
-    /// A field that BF.INFO does not know, or that this object does not have.
+    /// BF.INFO has no such field, or the object does not have it.
     UnknownField,
-    /// WINDOW without PERIODS, or PERIODS without WINDOW.
+    /// WINDOW was given without PERIODS, or PERIODS without WINDOW.
     HalfWindow,
-    /// WINDOW with COUNTING.
+    /// WINDOW was given with COUNTING.
     CountingWindow,
-    /// EX with PX.
+    /// EX was given with PX.
     TwoTtls,
     /// The command needs a window, and the object has none.
     NoWindow,
     /// The command needs counters, and the object has none.
     NoCounters,
-    /// A time to live that is longer than the window.
+    /// The time to live is longer than the window.
     LongTtl,
-    /// Objects that can't be merged.
+    /// The objects can't be merged.
     Unlike(MergeError),
-    /// EXPANSION together with NONSCALING.
+    /// EXPANSION was given with NONSCALING.
     FixedExpansion,
-    /// NOCREATE with a parameter of a new object.
+    /// NOCREATE was given with a parameter of a new object.
     NoCreate,
-    /// VALIDATESCALETO with NONSCALING.
+    /// VALIDATESCALETO was given with NONSCALING.
     FixedScaleTo,
-    /// VALIDATESCALETO beyond what the memory limit allows.
+    /// VALIDATESCALETO exceeds the capacity that the memory limit allows.
     ScaleToMemory,
-    /// VALIDATESCALETO beyond where error rates become too small.
+    /// VALIDATESCALETO exceeds the capacity at which error rates become too small.
     ScaleToRate,
     /// There is no room for an item or an object.
     Refused(Refusal),
-    /// Bytes that do not decode to an object.
+    /// The bytes do not decode to an object.
     Undecodable,
-    /// Bytes of a newer format.
+    /// The bytes have a newer format.
     UnsupportedVersion,
-    /// A chunk that does not belong here.
+    /// The chunk does not fit the object.
     BadChunk,
     /// The object lacks some of its chunks.
     StillLoading,
-    /// What only commands for cuckoo filters refuse.
+    /// A command for cuckoo filters failed.
     Cuckoo(CuckooError),
-    /// A command of sketches.
+    /// The command is one for sketches, which the server stores but does not serve.
     Unserved,
-    /// What filters of this maker can't have, while new ones are to be its.
+    /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
     NotMade(&'static str, &'static str),
 }
 
-/// Why a command for cuckoo filters failed.
+/// The error of a command for cuckoo filters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CuckooError {
-    /// A capacity that is no number.
+    /// The capacity is not a number.
     BadCapacity,
-    /// A capacity that CF.RESERVE does not take.
+    /// The capacity is outside the range of CF.RESERVE.
     ReserveCapacity,
-    /// A capacity that CF.INSERT does not take.
+    /// The capacity is outside the range of CF.INSERT.
     InsertCapacity,
-    /// An option's value that is no number.
+    /// The option's value is not a number.
     BadOption(CuckooOption),
-    /// An option's value out of its range.
+    /// The option's value is outside its range.
     OptionRange(CuckooOption),
-    /// A word that is not an option.
+    /// The word is not an option.
     UnknownOption,
-    /// There is no such key to remove from.
+    /// The key to remove from does not exist.
     NothingToRemoveFrom,
-    /// There is no such key to compact.
+    /// The key to compact does not exist.
     NothingToCompact,
     /// There is no room for an item, or a filter.
     Refused(cuckoo::Refusal),
     /// There is no memory for the first filter.
     NotCreated,
-    /// A cursor that is none.
+    /// The cursor is invalid.
     BadCursor,
-    /// A header of another length.
+    /// The header has the wrong length.
     BadHeader,
-    /// A header of no filter that can be.
+    /// The header describes an impossible filter.
     BadClaim,
-    /// A chunk that does not fit.
+    /// The chunk does not fit the filter.
     BadChunk,
 }
 
 /// An option of CF.RESERVE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CuckooOption {
-    /// Slots of a bucket.
+    /// The number of slots of a bucket.
     BucketSize,
-    /// Fingerprints moved to make room for one.
+    /// The most fingerprints that are moved to make room for one.
     MaxIterations,
-    /// The factor from one filter to the next.
+    /// The growth factor from one filter to the next.
     Expansion,
 }
 
 impl CuckooOption {
-    /// All of them.
+    /// All options.
     pub const ALL: [Self; 3] = [Self::BucketSize, Self::MaxIterations, Self::Expansion];
 
-    /// Whether a word is this option.
+    /// Returns whether a word is this option, in any case of letters.
     pub const fn is(self, word: &[u8]) -> bool {
         word.eq_ignore_ascii_case(self.word().as_bytes())
     }
 
-    /// The word.
+    /// The option's word.
     pub const fn word(self) -> &'static str {
         match self {
             Self::BucketSize => "BUCKETSIZE",
@@ -158,7 +158,7 @@ impl CuckooOption {
         }
     }
 
-    /// What its value may be.
+    /// The range of the option's value.
     pub const fn range(self) -> RangeInclusive<u64> {
         match self {
             Self::BucketSize => ranges::BUCKET_SIZE,

@@ -1,10 +1,11 @@
-//! What clients and the server say to each other, without the server: the words of commands as requests, numbers as
-//! text, and the texts of errors.
+//! The protocol between clients and the server, without the server: requests parsed from the words of commands, numbers
+//! as text, names, and the texts of errors.
 
 #![forbid(unsafe_code)]
 
 pub mod bloom;
 pub mod cuckoo;
 pub mod error;
+pub mod names;
 pub mod numerals;
 pub mod words;

@@ -1,12 +1,12 @@
-//! Numbers as text, and back.
+//! Conversions between numbers and text.
 
-/// The shortest text that reads back as this double.
+/// Returns the shortest text that reads back as this double.
 pub fn double_text(value: f64) -> String {
     format!("{value:?}")
 }
 
-/// Reads a whole number as the server's own commands do, which have one way to write each: digits
-/// without a zero before others, and a minus before those of a negative one.
+/// Reads a whole number the way the server's own commands do. Each number has one form: digits without leading
+/// zeros, after a minus if the number is negative.
 #[must_use]
 pub fn integer(word: &[u8]) -> Option<i64> {
     match word.strip_prefix(b"-") {
@@ -18,7 +18,7 @@ pub fn integer(word: &[u8]) -> Option<i64> {
     }
 }
 
-/// Reads a whole number that is not negative in the same way, but up to 64 bits.
+/// Reads a whole number of up to 64 bits that is not negative: digits without leading zeros.
 #[must_use]
 pub fn natural(word: &[u8]) -> Option<u64> {
     let is_written = match word {
@@ -30,7 +30,7 @@ pub fn natural(word: &[u8]) -> Option<u64> {
     is_written.then(|| text.parse().ok())?
 }
 
-/// Reads an amount of memory as the server's config file writes it, in bytes: `64mb`.
+/// Reads an amount of memory in the form of the server's config file, like `64mb`, and returns the bytes.
 pub fn memory_amount(text: &str) -> Option<i64> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit())
@@ -53,7 +53,7 @@ pub fn memory_amount(text: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    /// Words that stand for no number, of whatever width.
+    /// Words that are not numbers of any width.
     const NO_NUMBERS: [&str; 21] = [
         "",
         "-",

@@ -1,4 +1,4 @@
-//! The words of a command: a cursor over them, and the values that commands of every family share.
+//! The words of a command: a cursor over them, and parsers for the values that every family's commands share.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::numerals::{integer, natural};
 pub trait Words {
     /// Number of words.
     fn count(&self) -> usize;
-    /// The word at an index below the count.
+    /// The word at an index, which must be below the count.
     fn word(&self, index: usize) -> &[u8];
 }
 
@@ -25,26 +25,26 @@ impl Words for [&[u8]] {
     }
 }
 
-/// The words not yet taken.
+/// A cursor over the words that are not yet taken.
 pub struct Cursor<'a, W: ?Sized> {
     pub(crate) words: &'a W,
     pub(crate) next: usize,
 }
 
 impl<'a, W: Words + ?Sized> Cursor<'a, W> {
-    /// The words after the command's name and key.
+    /// Starts after the command's name and key.
     pub fn after_key(words: &'a W) -> Self {
         Self { words, next: 2 }
     }
 
-    /// The next one.
+    /// Takes the next word.
     pub fn take(&mut self) -> Option<&'a [u8]> {
         let word = (self.next < self.words.count()).then(|| self.words.word(self.next))?;
         self.next += 1;
         Some(word)
     }
 
-    /// The indices of those that are left.
+    /// Returns the indices of the words that are left.
     pub fn rest(self) -> Range<usize> {
         self.next..self.words.count()
     }
@@ -64,7 +64,7 @@ impl<'a, W: Words + ?Sized> Cursor<'a, W> {
             .ok_or(Error::Bad(Field::Expansion))
     }
 
-    /// A whole number above 0.
+    /// Takes a whole number above 0.
     pub(crate) fn positive(&mut self, field: Field) -> Result<u64, Error> {
         match self.take().and_then(integer).map(u64::try_from) {
             Some(Ok(0)) => Err(Error::Range(field)),
@@ -78,7 +78,7 @@ impl<'a, W: Words + ?Sized> Cursor<'a, W> {
         id.ok_or(Error::Bad(Field::Id))
     }
 
-    /// A time since the epoch, in milliseconds.
+    /// Takes a time since the epoch, in milliseconds.
     pub(crate) fn time(&mut self) -> Result<u64, Error> {
         let time = self.take().and_then(integer).map(u64::try_from);
         time.and_then(Result::ok).ok_or(Error::UnknownOption)
@@ -94,11 +94,11 @@ fn text(word: &[u8]) -> Option<&str> {
     std::str::from_utf8(word).ok()
 }
 
-/// Where a command comes from.
+/// The origin of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A client of this server.
     Client,
-    /// A primary, an AOF or a slot import: it was executed elsewhere.
+    /// A primary, an AOF or a slot import: the command was executed there before.
     Elsewhere,
 }

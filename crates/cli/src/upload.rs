@@ -1,0 +1,182 @@
+//! Uploads a filter in chunks to a temporary key, which is then renamed to the filter's key.
+//!
+//! ```text
+//!   MULTI  BF.LOADCHUNK temporary 1 header   PEXPIRE temporary lease              EXEC
+//!          BF.LOADCHUNK temporary cursor chunk …
+//!   MULTI  PERSIST | PEXPIREAT temporary     RENAME temporary key                 EXEC
+//! ```
+//!
+//! The temporary key is in the slot of the key. It always has a time to live, so that a killed run leaves nothing for
+//! long. Readers of the key see the old filter or the new one.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use redis::cluster_routing::{Route, SlotAddr};
+use redis::{Cmd, Value, cmd};
+
+use valkeybloom_protocol::names::{BF_INFO, BF_LOADCHUNK};
+
+use super::failure::Fault;
+use super::server::Server;
+
+/// Marks a temporary key, after the key's name.
+const MARK: &str = ":valkeybloom-unfinished-";
+
+/// The time that a temporary key outlives its run.
+const LEASE: Duration = Duration::from_secs(300);
+
+/// The treatment of an existing value under the key.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Existing {
+    Replace,
+    Keep,
+}
+
+/// An upload. Dropping an unfinished one deletes its temporary key.
+pub struct Upload<'s> {
+    server: &'s Server,
+    key: Vec<u8>,
+    temporary: Vec<u8>,
+    /// The time of the last renewal of the temporary key's time to live.
+    leased: Instant,
+    finished: bool,
+}
+
+impl<'s> Upload<'s> {
+    /// Begins an upload with the filter's header, the first of its chunks.
+    pub fn begin(server: &'s Server, key: &[u8], header: &[u8]) -> Result<Self, Fault> {
+        // Without arguments: a server that lacks the command repeats them in its error, where the bytes of a chunk would
+        // be unreadable.
+        match server.call(key, &cmd(BF_LOADCHUNK)) {
+            Err(fault) if fault.is_unknown_command() => return Err(fault),
+            _ => {}
+        }
+        let upload = Self {
+            server,
+            key: key.to_vec(),
+            temporary: temporary(key),
+            leased: Instant::now(),
+            finished: false,
+        };
+        server.atomically(key, &[upload.load(1, header), upload.lease()])?;
+        Ok(upload)
+    }
+
+    /// Sends the next chunk, which ends at `cursor`.
+    pub fn chunk(&mut self, cursor: u64, chunk: &[u8]) -> Result<(), Fault> {
+        if self.leased.elapsed() > LEASE / 10 {
+            self.server.call(&self.key, &self.lease())?;
+            self.leased = Instant::now();
+        }
+        self.server.call(&self.key, &self.load(cursor, chunk))?;
+        Ok(())
+    }
+
+    /// Returns the type of the temporary key, as TYPE returns it.
+    pub fn type_name(&self) -> Result<String, Fault> {
+        self.server.get(&self.key, cmd("TYPE").arg(&self.temporary))
+    }
+
+    /// Renames the complete filter to its key, to expire at `expires_ms` in milliseconds since the epoch, if given.
+    /// Returns false if the key exists and was to be kept.
+    pub fn finish(mut self, expires_ms: Option<u64>, existing: Existing) -> Result<bool, Fault> {
+        // BF.INFO fails for a filter that lacks chunks.
+        self.server
+            .call(&self.key, cmd(BF_INFO).arg(&self.temporary))?;
+        let mut expiry = match expires_ms {
+            None => cmd("PERSIST"),
+            Some(_) => cmd("PEXPIREAT"),
+        };
+        expiry.arg(&self.temporary).arg(expires_ms);
+        let mut rename = match existing {
+            Existing::Replace => cmd("RENAME"),
+            Existing::Keep => cmd("RENAMENX"),
+        };
+        rename.arg(&self.temporary).arg(&self.key);
+        // If the rename fails, the temporary key needs its time to live again.
+        let replies = self
+            .server
+            .atomically(&self.key, &[expiry, rename, self.lease()])?;
+        self.finished = replies.get(1) != Some(&Value::Int(0));
+        Ok(self.finished)
+    }
+
+    fn load(&self, cursor: u64, bytes: &[u8]) -> Cmd {
+        let mut load = Cmd::with_capacity(4, bytes.len() + self.temporary.len() + 64);
+        load.arg(BF_LOADCHUNK);
+        load.arg(&self.temporary).arg(cursor).arg(bytes);
+        load
+    }
+
+    fn lease(&self) -> Cmd {
+        let mut lease = cmd("PEXPIRE");
+        lease.arg(&self.temporary).arg(ms(LEASE));
+        lease
+    }
+}
+
+impl Drop for Upload<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            // If this fails, the key's time to live deletes it.
+            let mut unlink = cmd("UNLINK");
+            let _ = self.server.call(&self.key, unlink.arg(&self.temporary));
+        }
+    }
+}
+
+/// Returns the time in milliseconds since the epoch.
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, ms)
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns whether a key is a temporary key of a run.
+pub fn is_temporary(key: &[u8]) -> bool {
+    memchr::memmem::find(key, MARK.as_bytes()).is_some()
+}
+
+/// Returns a new name in the slot of a key. It begins with the key's name, because an ACL may grant keys by prefix.
+fn temporary(key: &[u8]) -> Vec<u8> {
+    let run = getrandom::u64().unwrap_or_else(|_| u64::from(std::process::id()));
+    let names = (0_u64..).map(|number| {
+        let suffix = format!("{MARK}{run:016x}:{{{number}}}");
+        [key, suffix.as_bytes()].concat()
+    });
+    // If the key has a hash tag, the first name has the same. If not, about one of 16,384 names is in the key's slot.
+    let mut names = names.filter(|name| slot(name) == slot(key));
+    names.next().expect("the numbers reach every slot")
+}
+
+fn slot(key: &[u8]) -> Route {
+    Route::with_key(key, SlotAddr::Master)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_temporary_key_has_the_slot_and_the_prefix_of_the_key() {
+        for key in [
+            &b"seen"[..],
+            b"",
+            b"{tag}",
+            b"a{tag}b",
+            b"a{",
+            b"a}",
+            b"a{}b",
+            b"}{",
+            b"{{x}}",
+            b"\xff\0",
+        ] {
+            let name = temporary(key);
+            assert_eq!(slot(&name), slot(key), "{key:?}");
+            assert!(name.starts_with(key) && is_temporary(&name) && !is_temporary(key));
+            assert_ne!(name, temporary(key));
+        }
+    }
+}
