@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::harness::{Client, Server, Version, array, error, int, ok, simple};
-use crate::protocols::truths;
+use crate::support::protocols::truths;
 
 /// Whether a server has categories for the commands of a module.
 pub fn has_categories(version: &Version) -> bool {

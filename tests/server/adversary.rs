@@ -7,7 +7,7 @@ use siphasher::sip::SipHasher13;
 use valkeybloom_sketches::Seed;
 
 use crate::harness::{Client, Reply, Server, int, ok};
-use crate::protocols::field;
+use crate::support::protocols::field;
 
 const CAPACITY: usize = 1000;
 const RATE: &str = "0.01";

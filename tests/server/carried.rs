@@ -5,16 +5,16 @@ use std::fs;
 use std::path::Path;
 
 use crate::acl::has_categories;
-use crate::aof::{on_log_of, rewrite_aof, with_command_log};
-use crate::forged::{Rdb, Refusing, rdb_version, seal};
 use crate::harness::{
     Client, Plugin, Reply, Server, array, bulk, digest, error, int, ok, simple, supported_servers,
     wait_until,
 };
-use crate::protocols::in_both_protocols;
-use crate::sketches::{COMMANDS, is_served, recorded, restore_all};
-use crate::sums;
-use crate::usage::nothing_is_being_freed;
+use crate::support::aof::{on_log_of, rewrite_aof, with_command_log};
+use crate::support::forged::{Rdb, Refusing, rdb_version, seal};
+use crate::support::protocols::in_both_protocols;
+use crate::support::sketches::{COMMANDS, is_served, recorded, restore_all};
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
 
 const REFUSAL: &str = "ERR this server keeps sketches but does not serve their commands";
 

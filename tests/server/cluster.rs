@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 
 use crate::acl::COMMANDS;
 use crate::cuckoo;
-use crate::forged::{Forged, ForgedFilter};
 use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id, meet, node};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::periods::LASTING_WINDOW;
-use crate::pieces::load_chunks;
-use crate::population::Population;
-use crate::sketches;
-use crate::sums;
+use crate::support::forged::{Forged, ForgedFilter};
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::pieces::load_chunks;
+use crate::support::population::Population;
+use crate::support::sketches;
+use crate::support::sums;
 
 /// Two primaries, all slots with the first.
 fn pair() -> (Server, Server) {

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::aof::{Log, rewrite_aof, with_command_log};
-use crate::configured::other_settings;
 use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::periods::LASTING_WINDOW;
-use crate::random::Random;
-use crate::retold::{Command, Retold, command};
-use crate::sums;
+use crate::support::aof::{Log, rewrite_aof, with_command_log};
+use crate::support::configured::other_settings;
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::random::Random;
+use crate::support::retold::{Command, Retold, command};
+use crate::support::sums;
 
 /// What clients have added and not removed, and what the server has to say of it.
 struct Multiset {
@@ -369,8 +369,8 @@ fn what_takes_away_needs_no_memory_and_may_write() {
 #[test]
 fn a_removal_answers_in_each_protocol() {
     let server = Server::start();
-    crate::protocols::in_both_protocols(&server, |client, resp3| {
-        let truth = |value| crate::protocols::truth(resp3, value);
+    crate::support::protocols::in_both_protocols(&server, |client, resp3| {
+        let truth = |value| crate::support::protocols::truth(resp3, value);
         let create = "BF.INSERT k ERROR 0.000001 COUNTING ITEMS a b";
         assert_eq!(client.cmd(create).as_array().len(), 2);
         assert_eq!(client.cmd("BF.DEL k a"), truth(true));
@@ -378,7 +378,7 @@ fn a_removal_answers_in_each_protocol() {
         let replies = client.cmd("bf.mdel k a b b");
         assert_eq!(
             replies,
-            crate::protocols::truths(resp3, &[false, true, false])
+            crate::support::protocols::truths(resp3, &[false, true, false])
         );
         assert_eq!(client.cmd("BF.DEL none a"), truth(false));
         assert_eq!(client.cmd("BF.COUNT k a"), int(0));
@@ -410,7 +410,7 @@ fn a_removal_answers_in_each_protocol() {
 /// Every item that is asked for is told of as it is, of a hundred thousand at once too.
 #[test]
 fn a_hundred_thousand_items_are_counted_as_missing_once() {
-    let server = crate::protocols::with_fixed_seed();
+    let server = crate::support::protocols::with_fixed_seed();
     let replica = Server::replica_of(&server).start();
     let mut client = server.client();
     let mut random = Random(9);

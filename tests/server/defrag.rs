@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crate::harness::{Client, Reply, Server, array, digest, int, ok, wait_until};
-use crate::periods::LASTING_WINDOW;
-use crate::population::Population;
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::population::Population;
 
 /// Lets the server defragment as much as it can. Only one that is built with its own jemalloc takes
 /// the setting; another's refusal is all that there is to see.
@@ -257,7 +257,7 @@ fn objects_are_moved_unchanged_under_traffic() {
     }
     population.is_unchanged(&mut client);
     population.finish_loading(&mut client, str::to_owned);
-    crate::sums::is_balanced(&mut client);
+    crate::support::sums::is_balanced(&mut client);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn objects_of_many_filters_are_moved_in_steps() {
         assert_eq!(digest(&mut client, &format!("deep-{number}")), copy);
         assert_eq!(client.cmd(&format!("DEL deep-{number}")), int(1));
     }
-    crate::sums::is_balanced(&mut client);
+    crate::support::sums::is_balanced(&mut client);
 }
 
 #[test]

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use crate::acl::has_categories;
 use crate::cuckoo;
 use crate::harness::{Reply, Server, array, bulk, int, ok, simple};
-use crate::population::Population;
-use crate::sketches;
+use crate::support::population::Population;
+use crate::support::sketches;
 
 /// What a command is told to be.
 pub struct Told {

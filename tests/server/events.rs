@@ -1,9 +1,9 @@
 //! Keyspace notifications.
 
-use crate::blobs::{blobs, send};
-use crate::configured::other_settings;
 use crate::harness::{Client, Server, array, bulk, int, ok, simple, wait_in_sync, wait_until};
-use crate::protocols::with_fixed_seed;
+use crate::support::blobs::{blobs, send};
+use crate::support::configured::other_settings;
+use crate::support::protocols::with_fixed_seed;
 
 pub const RESERVE: &str = "bloom.reserve";
 pub const ADD: &str = "bloom.add";

@@ -5,16 +5,16 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::aof::{on_log, rewrite_aof};
-use crate::forged::{rdb_version, seal};
 use crate::harness::{
     Client, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::pieces::pieces;
-use crate::primary::played_primary;
-use crate::recordings::{PROGRAMS, REDISBLOOM, VALKEY_BLOOM, all_are_there, hex, restore};
-use crate::sums;
-use crate::usage::nothing_is_being_freed;
+use crate::support::aof::{on_log, rewrite_aof};
+use crate::support::forged::{rdb_version, seal};
+use crate::support::pieces::pieces;
+use crate::support::primary::played_primary;
+use crate::support::recordings::{PROGRAMS, REDISBLOOM, VALKEY_BLOOM, all_are_there, hex, restore};
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
 
 #[test]
 fn their_rdb_is_loaded() {

@@ -1,11 +1,11 @@
 //! A server that saves without a fork. There is none yet: forkless.c lends the module the API of one, calls its
 //! `rdb_save` on a thread, and refuses to open what is being saved for writing.
 
-use crate::blobs::{blobs, send};
 use crate::harness::{Plugin, Server, error, int, ok};
-use crate::population::Population;
-use crate::protocols::in_both_protocols;
-use crate::sums;
+use crate::support::blobs::{blobs, send};
+use crate::support::population::Population;
+use crate::support::protocols::in_both_protocols;
+use crate::support::sums;
 
 /// All options that a server with `1 << 6` knows.
 const ALL_KNOWN: u32 = 0x7f;

@@ -5,11 +5,11 @@ use std::fs;
 
 use valkeybloom_sketches::Seed;
 
-use crate::aof::{Log, commands, on_log_of, wire};
 use crate::harness::{Builder, Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};
-use crate::pieces::{load_chunks, pieces, split};
-use crate::recordings::{PROGRAMS, REDISBLOOM, Recorded, VALKEY_BLOOM, all_are_there};
-use crate::sums;
+use crate::support::aof::{Log, commands, on_log_of, wire};
+use crate::support::pieces::{load_chunks, pieces, split};
+use crate::support::recordings::{PROGRAMS, REDISBLOOM, Recorded, VALKEY_BLOOM, all_are_there};
+use crate::support::sums;
 
 const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
 

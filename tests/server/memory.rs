@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::{env, fs};
 
-use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_until};
-use crate::periods::LASTING_WINDOW;
-use crate::population::Population;
-use crate::sketches;
-use crate::sums;
-use crate::usage::memory;
+use crate::support::forged::{Forged, ForgedFilter};
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::population::Population;
+use crate::support::sketches;
+use crate::support::sums;
+use crate::support::usage::memory;
 
 fn size(client: &mut Client, key: &str) -> i64 {
     client.cmd(&format!("BF.INFO {key} SIZE")).as_array()[0].as_int()

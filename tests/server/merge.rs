@@ -1,13 +1,13 @@
 //! One filter made of several.
 
-use crate::aof::{Log, rewrite_aof, with_command_log};
-use crate::configured::other_settings;
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::periods::{LASTING_WINDOW, clock};
-use crate::pieces::{object, pieces};
-use crate::sums;
+use crate::support::aof::{Log, rewrite_aof, with_command_log};
+use crate::support::configured::other_settings;
+use crate::support::periods::{LASTING_WINDOW, clock};
+use crate::support::pieces::{object, pieces};
+use crate::support::sums;
 
 /// Its halves differ: they are the keys of the two hashes, which would be one otherwise.
 const SEED: &str = "0123456789abcdefghijklmnopqrstuv";

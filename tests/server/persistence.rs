@@ -3,16 +3,16 @@
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::aof::{rewrite_aof, with_command_log};
-use crate::configured::configure;
-use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, array, bulk, digest, error, int, ok, wait_until,
 };
-use crate::pieces::load_chunks;
-use crate::population::{Population, Seen};
-use crate::random::Random;
-use crate::sums;
+use crate::support::aof::{rewrite_aof, with_command_log};
+use crate::support::configured::configure;
+use crate::support::forged::{Forged, ForgedFilter};
+use crate::support::pieces::load_chunks;
+use crate::support::population::{Population, Seen};
+use crate::support::random::Random;
+use crate::support::sums;
 
 fn same_name(key: &str) -> String {
     key.to_owned()

@@ -1,9 +1,9 @@
 //! Subscribers of events in other modules delete, overwrite and move keys while a command of ours runs.
 
-use crate::blobs::{Blobs, blobs, send};
 use crate::events::{ADD, DEL, EXPIRE, RESERVE};
 use crate::harness::{Client, Plugin, Reply, Server, error, int, ok, simple, wait_until};
-use crate::sums;
+use crate::support::blobs::{Blobs, blobs, send};
+use crate::support::sums;
 
 /// What is there before each command, besides what its row says.
 const GIVEN: &[&str] = &[

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::aof::{on_log, rewrite_aof, with_command_log};
 use crate::harness::{Client, Reply, Server, error, int, ok};
-use crate::pieces::{Pieces, dump, load_chunks, pieces, split};
-use crate::recordings::hex;
-use crate::sums;
+use crate::support::aof::{on_log, rewrite_aof, with_command_log};
+use crate::support::pieces::{Pieces, dump, load_chunks, pieces, split};
+use crate::support::recordings::hex;
+use crate::support::sums;
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")

@@ -1,7 +1,7 @@
 //! What a rewritten AOF holds, and an RDB.
 
-use crate::aof::rewrite_aof;
 use crate::harness::{Server, digest, ok};
+use crate::support::aof::rewrite_aof;
 
 use super::{chunks, items, load};
 

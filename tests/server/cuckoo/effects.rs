@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::events::{heard, messages};
 use crate::harness::{Client, Server, digest, int, ok, wait_in_sync};
-use crate::random::Random;
+use crate::support::random::Random;
 
 use super::{field, items, load};
 
@@ -362,6 +362,6 @@ fn defragmentation_changes_nothing() {
     assert_eq!(after[1..], before[1..]);
     assert_eq!(
         client.cmd(&format!("CF.MEXISTS k3999 {}", items("i", 150))),
-        crate::protocols::truths(false, &[true; 150])
+        crate::support::protocols::truths(false, &[true; 150])
     );
 }

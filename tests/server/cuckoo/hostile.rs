@@ -1,10 +1,10 @@
 //! Values, headers and chunks that are no cuckoo filter: each is refused, in words, and the server goes on. Nearly
 //! all of them have crashed `RedisBloom`, or were taken by it for something else.
 
-use crate::forged::{Rdb, Refusing};
 use crate::harness::{Client, Reply, Server, digest, error, int, ok};
-use crate::protocols::{in_both_protocols, truth};
-use crate::random::Random;
+use crate::support::forged::{Rdb, Refusing};
+use crate::support::protocols::{in_both_protocols, truth};
+use crate::support::random::Random;
 
 use super::{chunks, header, load};
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::aof::on_log_of;
-use crate::forged::{rdb_version, seal};
 use crate::harness::{Client, Server, array, error, int, ok, wait_in_sync};
-use crate::recordings::hex;
+use crate::support::aof::on_log_of;
+use crate::support::forged::{rdb_version, seal};
+use crate::support::recordings::hex;
 
 use super::{chunks, load};
 
@@ -220,7 +220,7 @@ fn its_logs_are_replayed() {
         all_are_there(&server, &recorded);
         server.restart();
         all_are_there(&server, &recorded);
-        crate::aof::rewrite_aof(&server);
+        crate::support::aof::rewrite_aof(&server);
         server.restart();
         all_are_there(&server, &recorded);
     }

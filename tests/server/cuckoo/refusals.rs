@@ -1,7 +1,7 @@
 //! What is refused, in which words, in both protocols, and that a refusal changes nothing.
 
 use crate::harness::{Server, error, ok};
-use crate::protocols::in_both_protocols;
+use crate::support::protocols::in_both_protocols;
 
 use super::items;
 
@@ -216,7 +216,7 @@ fn growth_ends_at_the_limits() {
             assert_eq!(client.cmd(reserve), ok());
             let copies = vec!["one"; 400].join(" ");
             let reply = client.cmd(&format!("CF.INSERT k ITEMS {copies}"));
-            let added = crate::protocols::truth(resp3, true);
+            let added = crate::support::protocols::truth(resp3, true);
             let added = reply
                 .as_array()
                 .iter()

@@ -1,7 +1,7 @@
 //! What each command answers, in both protocols.
 
 use crate::harness::{Reply, Server, array, bulk, int, map, nil, ok, simple};
-use crate::protocols::{in_both_protocols, truth, truths};
+use crate::support::protocols::{in_both_protocols, truth, truths};
 
 use super::{chunks, field, items, load};
 

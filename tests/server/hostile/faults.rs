@@ -1,6 +1,6 @@
 //! What can be wrong with an object of two filters.
 
-use crate::forged::Forged;
+use crate::support::forged::Forged;
 
 pub const RDB: u8 = 1;
 pub const DUMP: u8 = 2;

@@ -6,9 +6,9 @@ mod mutated;
 
 use std::fs;
 
-use crate::forged::{Forged, PREFIX, Rdb, crc64, rdb_version, refuses, seal};
 use crate::harness::{Client, Server, error, int, ok};
-use crate::usage::{memory, peak_address_space};
+use crate::support::forged::{Forged, PREFIX, Rdb, crc64, rdb_version, refuses, seal};
+use crate::support::usage::{memory, peak_address_space};
 
 use faults::{DUMP, FAULTS, HEADER, RDB, TERABYTE};
 

@@ -5,10 +5,10 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{Fraction, Seed};
 
-use crate::forged::{Forged, ForgedFilter, PREFIX, Rdb, rdb_version, refuses, seal};
 use crate::harness::{Client, Reply, Server, error, int, ok, simple, wait_until};
-use crate::random::Random;
-use crate::usage::{memory, peak_address_space};
+use crate::support::forged::{Forged, ForgedFilter, PREFIX, Rdb, rdb_version, refuses, seal};
+use crate::support::random::Random;
+use crate::support::usage::{memory, peak_address_space};
 
 /// Bytes with one to four changes, none of them in the first `fixed`.
 fn mutated(random: &mut Random, bytes: &[u8], fixed: usize) -> Vec<u8> {

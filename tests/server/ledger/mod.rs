@@ -5,12 +5,12 @@ mod steps;
 use std::{fs, iter};
 
 use crate::harness::{Client, Reply, Server, int, ok, wait_in_sync, wait_until};
-use crate::pieces::{load_chunks, pieces, split};
-use crate::population::Population;
-use crate::primary::played_primary;
-use crate::protocols::with_fixed_seed;
-use crate::sums::{Sums, is_balanced, is_balanced_after};
-use crate::usage::nothing_is_being_freed;
+use crate::support::pieces::{load_chunks, pieces, split};
+use crate::support::population::Population;
+use crate::support::primary::played_primary;
+use crate::support::protocols::with_fixed_seed;
+use crate::support::sums::{Sums, is_balanced, is_balanced_after};
+use crate::support::usage::nothing_is_being_freed;
 
 #[test]
 fn the_deepest_stack_is_told_however_it_goes() {

@@ -1,10 +1,10 @@
 //! A random life in one server, of which INFO is right after every step.
 
-use crate::forged::{Forged, seal};
 use crate::harness::{Client, Reply, Server, error, int, ok, wait_until};
-use crate::pieces::{Pieces, pieces, split};
-use crate::random::Random;
-use crate::sums::{Sums, is_balanced_after};
+use crate::support::forged::{Forged, seal};
+use crate::support::pieces::{Pieces, pieces, split};
+use crate::support::random::Random;
+use crate::support::sums::{Sums, is_balanced_after};
 
 /// Steps of a random life, each of which leaves INFO right at once.
 struct Life {

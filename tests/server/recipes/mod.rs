@@ -11,8 +11,8 @@ use std::thread::{self, ScopedJoinHandle};
 use crate::example;
 use crate::harness::{Client, Server, error, int, ok};
 use crate::pages;
-use crate::random;
 use crate::soak::Random;
+use crate::support::random;
 
 const PAGE: &str = "docs/recipes.md";
 

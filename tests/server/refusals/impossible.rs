@@ -1,8 +1,8 @@
 //! Bytes that are no object: patched, cut short, or with sizes that are only claimed.
 
 use crate::harness::{Client, error, int, ok};
-use crate::pieces::{dump, pieces};
-use crate::protocols::{field, in_both_protocols, with_fixed_seed};
+use crate::support::pieces::{dump, pieces};
+use crate::support::protocols::{field, in_both_protocols, with_fixed_seed};
 
 /// Offsets in a dump, and those in its first filter.
 const EXPANSION: usize = 1;

@@ -6,9 +6,9 @@ mod given;
 mod impossible;
 mod rows;
 
-use crate::blobs::{Blobs, blobs, send};
 use crate::harness::{Client, Reply, ok};
-use crate::protocols::{in_both_protocols, with_fixed_seed};
+use crate::support::blobs::{Blobs, blobs, send};
+use crate::support::protocols::{in_both_protocols, with_fixed_seed};
 
 use families::{ARITY, EACH_COMMAND, FAMILIES, ON_MISSING_KEYS};
 use given::NONE;

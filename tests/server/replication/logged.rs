@@ -2,8 +2,8 @@
 
 use valkeybloom_sketches::Seed;
 
-use crate::aof::Log;
 use crate::harness::{Reply, Server, array, error, int, ok, wait_until};
+use crate::support::aof::Log;
 
 use super::workload::Workload;
 

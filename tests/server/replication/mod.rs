@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use valkeybloom_sketches::bloom::{Growth, Limits, Object, Params, Tightening, dump};
 use valkeybloom_sketches::{Fraction, Seed};
 
-use crate::aof::rewrite_aof;
-use crate::configured::{OTHER_SETTINGS, configure, other_settings};
 use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
-use crate::pieces::load_chunks;
-use crate::population::Population;
-use crate::random::Random;
-use crate::sums;
-use crate::usage::nothing_is_being_freed;
+use crate::support::aof::rewrite_aof;
+use crate::support::configured::{OTHER_SETTINGS, configure, other_settings};
+use crate::support::pieces::load_chunks;
+use crate::support::population::Population;
+use crate::support::random::Random;
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
 
 use workload::Workload;
 

@@ -8,8 +8,8 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::harness::{Client, Reply, ok};
-use crate::pieces::{Pieces, split};
-use crate::random::Random;
+use crate::support::pieces::{Pieces, split};
+use crate::support::random::Random;
 
 /// A fixed sequence of writes of every kind.
 pub struct Workload {

@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::harness::{Client, Server, array, bulk, digest, error, int, ok, simple, wait_until};
-use crate::pieces::{dump, load_piece, pieces};
-use crate::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
+use crate::support::pieces::{dump, load_piece, pieces};
+use crate::support::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
 
 use super::{answers, debug_bytes, fill};
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::harness::{Client, Reply, Server, array, bulk, error, int, map, nil, ok, simple};
-use crate::protocols::{field, in_both_protocols, rate, table, truth, with_fixed_seed};
+use crate::support::protocols::{field, in_both_protocols, rate, table, truth, with_fixed_seed};
 
 use super::{debug_bytes, filter_rate, size};
 

@@ -1,7 +1,7 @@
 //! What the server does with a key that holds an object.
 
 use crate::harness::{Client, Server, array, bulk, error, int, ok, simple, wait_until};
-use crate::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
+use crate::support::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
 
 use super::{answers, fill};
 

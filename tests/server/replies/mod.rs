@@ -12,7 +12,7 @@ use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Cells, Geometry};
 
 use crate::harness::{Client, Reply, Server, array, bulk, digest, error, int, ok};
-use crate::protocols::{field, in_both_protocols, truth, truths, with_fixed_seed};
+use crate::support::protocols::{field, in_both_protocols, truth, truths, with_fixed_seed};
 
 /// A filter's size. The core's tests hold it against an implementation of their own.
 fn size(capacity: u32, rate: f64) -> Geometry {

@@ -1,8 +1,8 @@
 //! Which commands are allowed where only reads are, by scripts and functions too.
 
-use crate::blobs::{Blobs, blobs, send, send_words};
 use crate::harness::{Client, Reply, Server, bulk, error, int, ok};
-use crate::protocols::{in_both_protocols, truth};
+use crate::support::blobs::{Blobs, blobs, send, send_words};
+use crate::support::protocols::{in_both_protocols, truth};
 
 use super::CALL;
 

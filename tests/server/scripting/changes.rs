@@ -1,9 +1,9 @@
 //! What changes a key, as those learn that WATCH it or track it.
 
-use crate::blobs::{blobs, send};
 use crate::cuckoo;
 use crate::harness::{array, bulk, int, nil, ok, simple};
-use crate::protocols::with_fixed_seed;
+use crate::support::blobs::{blobs, send};
+use crate::support::protocols::with_fixed_seed;
 
 use super::allowed::READS;
 

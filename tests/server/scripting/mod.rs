@@ -5,7 +5,7 @@ mod changes;
 
 use crate::harness::{Client, Reply, Server, array, bulk, double, error, int, map, ok, simple};
 use crate::pages;
-use crate::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
+use crate::support::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
 
 fn eval(client: &mut Client, script: &str, words: &str) -> Reply {
     call_script(client, "EVAL", script, words)

@@ -3,9 +3,9 @@
 use bloomfilter::Bloom;
 
 use crate::harness::{Client, Server, array, bulk, error, int, nil, ok};
-use crate::pieces::pieces;
-use crate::protocols::{field, truths};
-use crate::usage::nothing_is_being_freed;
+use crate::support::pieces::pieces;
+use crate::support::protocols::{field, truths};
+use crate::support::usage::nothing_is_being_freed;
 
 use super::set;
 

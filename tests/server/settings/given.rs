@@ -5,7 +5,7 @@ use std::env;
 use std::fmt::Write as _;
 
 use crate::harness::{Builder, Server, array, bulk, error, int, ok};
-use crate::protocols::field;
+use crate::support::protocols::field;
 
 use super::{SETTINGS, Setting, assert_told, default, get, other};
 

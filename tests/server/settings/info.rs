@@ -1,7 +1,7 @@
 //! INFO bloom, which is INFO bf where the settings say so.
 
 use crate::harness::{Client, Server, bulk, ok};
-use crate::protocols::{field, with_fixed_seed};
+use crate::support::protocols::{field, with_fixed_seed};
 
 use super::set;
 

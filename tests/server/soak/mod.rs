@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use valkeybloom_sketches::bloom::dump;
 
-use crate::pieces::object;
-use crate::random;
+use crate::support::pieces::object;
+use crate::support::random;
 
 /// How long a test goes on.
 pub struct Budget {

@@ -9,7 +9,7 @@ use super::{Budget, Random};
 use crate::cluster::{Router, migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS, id, is_primary};
 use crate::harness::{Client, Reply, Server, int, ok, wait_until};
-use crate::pieces::split;
+use crate::support::pieces::split;
 
 const WRITERS: usize = 2;
 /// Of each writer, three of them in a slot.

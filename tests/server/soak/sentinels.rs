@@ -6,7 +6,7 @@ use std::thread;
 use super::Budget;
 use super::life::settings;
 use crate::harness::{Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
-use crate::sums;
+use crate::support::sums;
 
 /// The port of what the sentinels take for the primary.
 fn primary_port(sentinel: &mut Client) -> u16 {

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::harness::cluster::{Cluster, nodes};
 use crate::harness::{Client, Server, array, error, int, ok, wait_in_sync, wait_until};
-use crate::pieces::{load_chunks, pieces};
-use crate::population::Population;
-use crate::recordings::stand_ins;
-use crate::sketches;
+use crate::support::pieces::{load_chunks, pieces};
+use crate::support::population::Population;
+use crate::support::recordings::stand_ins;
+use crate::support::sketches;
 
 use super::{Run, Way, add, numbered, run, url};
 

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::harness::cluster::{Cluster, nodes};
 use crate::harness::{Plugin, Server, array, bulk, digest, int, ok, supported_servers};
-use crate::population::Population;
-use crate::recordings::stand_ins;
-use crate::sketches;
+use crate::support::population::Population;
+use crate::support::recordings::stand_ins;
+use crate::support::sketches;
 
 use super::{Way, add, found, kill, left, numbered, run, url};
 

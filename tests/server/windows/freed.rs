@@ -1,10 +1,10 @@
 //! What objects take of memory while periods pass.
 
 use crate::harness::{Client, Server, ok, wait_in_sync, wait_until};
-use crate::periods::clock;
-use crate::retold::command;
-use crate::sums;
-use crate::usage::memory;
+use crate::support::periods::clock;
+use crate::support::retold::command;
+use crate::support::sums;
+use crate::support::usage::memory;
 
 use super::info;
 

@@ -1,11 +1,11 @@
 //! Replicas and logs, while clients write and periods pass all the time.
 
-use crate::aof::Log;
-use crate::configured::other_settings;
 use crate::harness::{Client, Server, digest, int, wait_in_sync, wait_until};
-use crate::random::Random;
-use crate::retold::{Command, Retold, command};
-use crate::sums;
+use crate::support::aof::Log;
+use crate::support::configured::other_settings;
+use crate::support::random::Random;
+use crate::support::retold::{Command, Retold, command};
+use crate::support::sums;
 
 /// Writes of clients, to objects of which periods pass all the time.
 struct Clients {

@@ -5,14 +5,14 @@ mod freed;
 mod live;
 mod told;
 
-use crate::aof::{Log, rewrite_aof, with_command_log};
 use crate::harness::{
     Client, Reply, Server, array, boolean, bulk, digest, error, int, ok, simple, wait_in_sync,
     wait_until,
 };
-use crate::periods::clock;
-use crate::pieces::pieces;
-use crate::sums;
+use crate::support::aof::{Log, rewrite_aof, with_command_log};
+use crate::support::periods::clock;
+use crate::support::pieces::pieces;
+use crate::support::sums;
 
 fn info(client: &mut Client, key: &str, field: &str) -> i64 {
     client.cmd(&format!("BF.INFO {key} {field}")).as_array()[0].as_int()

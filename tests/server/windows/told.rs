@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use crate::aof::{on_log_of, rewrite_aof, wire};
-use crate::configured::other_settings;
 use crate::harness::{
     Server, array, bulk, digest, error, int, ok, simple, wait_in_sync, wait_until,
 };
-use crate::periods::LASTING_WINDOW;
-use crate::primary::played_primary;
-use crate::random::Random;
-use crate::retold::{Command, Retold, command};
-use crate::sums;
+use crate::support::aof::{on_log_of, rewrite_aof, wire};
+use crate::support::configured::other_settings;
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::primary::played_primary;
+use crate::support::random::Random;
+use crate::support::retold::{Command, Retold, command};
+use crate::support::sums;
 
 /// How objects are made that the tests write to; two keys of each.
 const KINDS: [&str; 5] = [

@@ -14,8 +14,8 @@ mod words;
 use std::fs;
 
 use crate::harness::{Client, Server, int, ok, wait_until};
-use crate::sums;
-use crate::usage::memory;
+use crate::support::sums;
+use crate::support::usage::memory;
 
 /// A command, and many of them.
 type Command = Vec<Vec<u8>>;

@@ -17,7 +17,7 @@ use super::parse::{
 };
 use super::{Command, Target, command};
 use crate::harness::{Client, Reply};
-use crate::pieces::pieces;
+use crate::support::pieces::pieces;
 
 /// So many commands go out at once.
 const BATCH: usize = 256;

@@ -12,9 +12,9 @@ use std::thread;
 
 use super::{Budget, Random};
 use crate::harness::{Builder, Client, Reply, Server, digest, int, ok, wait_in_sync};
-use crate::sketches::{self, Sketch};
-use crate::sums;
-use crate::usage::nothing_is_being_freed;
+use crate::support::sketches::{self, Sketch};
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
 
 use model::{Entry, Held, Object, Questions, check};
 

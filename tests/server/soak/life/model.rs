@@ -5,9 +5,9 @@ use std::rc::Rc;
 
 use crate::harness::{Client, Reply, error, int, nil};
 use crate::naive::Naive;
-use crate::pieces::Pieces;
-use crate::sketches::Sketch;
 use crate::soak::{Random, clock};
+use crate::support::pieces::Pieces;
+use crate::support::sketches::Sketch;
 
 use super::cuckoo;
 

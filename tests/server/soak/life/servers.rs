@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::harness::{Server, digest, int, ok, wait_in_sync, wait_until};
-use crate::sums;
-use crate::usage::nothing_is_being_freed;
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
 
 use super::{DATABASES, KEYS, Life};
 

@@ -1,11 +1,11 @@
 //! Replies and arguments that are larger than what the server has for them.
 
-use crate::aof::rewrite_aof;
 use crate::harness::{Client, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until};
-use crate::pieces::{load_chunks, pieces, split};
 use crate::soak::{Budget, dump_of};
-use crate::sums;
-use crate::usage::memory;
+use crate::support::aof::rewrite_aof;
+use crate::support::pieces::{load_chunks, pieces, split};
+use crate::support::sums;
+use crate::support::usage::memory;
 
 #[track_caller]
 fn limit_replies(client: &mut Client, limit: &str) {

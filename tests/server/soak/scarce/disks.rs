@@ -4,10 +4,10 @@ use std::fs;
 use std::process::Command;
 
 use super::known::Known;
-use crate::aof::rewrite_aof;
 use crate::harness::{Builder, Server, int, ok, wait_until};
 use crate::soak::{Budget, Random};
-use crate::sums;
+use crate::support::aof::rewrite_aof;
+use crate::support::sums;
 
 /// A server that is told of a file that may not grow, as of a full disk: by default it would end.
 fn builder() -> Builder {

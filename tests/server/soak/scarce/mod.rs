@@ -9,8 +9,8 @@ use std::collections::HashSet;
 
 use super::{Budget, Random};
 use crate::harness::{Client, Reply, Server, int, ok};
-use crate::sums;
-use crate::usage::memory;
+use crate::support::sums;
+use crate::support::usage::memory;
 
 fn stat(server: &Server, field: &str) -> i64 {
     server.info("stats")[field].parse().expect("a number")

@@ -6,7 +6,7 @@ use super::known::Known;
 use super::{POLICIES, stat};
 use crate::harness::{Server, error, int, ok, wait_in_sync, wait_until};
 use crate::soak::{Budget, Random};
-use crate::sums;
+use crate::support::sums;
 
 #[track_caller]
 fn signal(server: &Server, name: &str) {

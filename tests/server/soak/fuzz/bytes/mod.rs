@@ -8,9 +8,9 @@ use super::super::{Budget, Random};
 use super::errors::{BAD_CURSOR, BAD_DATA, BAD_DUMP, BUSY, LOADING, NEWER, OVER};
 use super::mutate::{cells_of, edge};
 use super::{Command, FILTER_LIMIT, Target, command};
-use crate::forged::{rdb_version, seal};
 use crate::harness::{Client, Reply, error, ok};
-use crate::sums;
+use crate::support::forged::{rdb_version, seal};
+use crate::support::sums;
 
 use accepted::act_as_objects;
 use forged::{ForgedExtended, forged};

@@ -2,8 +2,8 @@
 
 use super::super::mutate::Sample;
 use crate::harness::Client;
-use crate::pieces;
 use crate::soak::dump_of;
+use crate::support::pieces;
 
 /// What a value of the type starts with in a DUMP.
 pub const TYPE_BYTES: usize = 10;

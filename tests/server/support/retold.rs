@@ -8,7 +8,7 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::harness::Client;
-use crate::pieces::{Pieces, pieces};
+use crate::support::pieces::{Pieces, pieces};
 
 pub type Command = Vec<Vec<u8>>;
 

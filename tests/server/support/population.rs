@@ -2,9 +2,9 @@
 
 use crate::cuckoo;
 use crate::harness::{Client, Reply, array, digest, error, int, ok, simple};
-use crate::periods::LASTING_WINDOW;
-use crate::pieces::{Pieces, load_chunks, pieces, split};
-use crate::sketches;
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::pieces::{Pieces, load_chunks, pieces, split};
+use crate::support::sketches;
 
 /// Objects of every kind in a server, and what they were when they were made.
 pub struct Population {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::forged::{rdb_version, seal};
 use crate::harness::{Client, Reply, Server, int, ok};
-use crate::pieces::Pieces;
-use crate::sums;
+use crate::support::forged::{rdb_version, seal};
+use crate::support::pieces::Pieces;
+use crate::support::sums;
 
 /// Who wrote the files.
 pub struct Program {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::cuckoo;
 use crate::harness::{Client, Reply};
-use crate::pieces::{dump, pieces};
-use crate::protocols::truths;
+use crate::support::pieces::{dump, pieces};
+use crate::support::protocols::truths;
 
 /// What words in angle brackets stand for.
 pub type Blobs = HashMap<&'static str, Vec<u8>>;

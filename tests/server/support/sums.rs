@@ -2,8 +2,8 @@
 
 use crate::cuckoo;
 use crate::harness::{Client, Reply, ok, simple};
-use crate::pieces::{object, pieces};
-use crate::sketches;
+use crate::support::pieces::{object, pieces};
+use crate::support::sketches;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {

@@ -1,0 +1,17 @@
+//! What several modules of tests share. There are no tests in here.
+
+pub mod aof;
+pub mod blobs;
+pub mod configured;
+pub mod forged;
+pub mod periods;
+pub mod pieces;
+pub mod population;
+pub mod primary;
+pub mod protocols;
+pub mod random;
+pub mod recordings;
+pub mod retold;
+pub mod sketches;
+pub mod sums;
+pub mod usage;
