@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::harness::{Client, Server, Version, array, error, int, ok, simple};
+use crate::support::commands::{BLOOM, Command};
 use crate::support::protocols::truths;
 
 /// Whether a server has categories for the commands of a module.
@@ -11,28 +12,13 @@ pub fn has_categories(version: &Version) -> bool {
     (version.major, version.minor) >= since
 }
 
-/// The commands with a key to be filled in, whether they write, and whether they are fast.
-pub const COMMANDS: [(&str, bool, bool); 16] = [
-    ("bf.add {} a", true, true),
-    ("bf.madd {} a b", true, true),
-    ("bf.exists {} a", false, true),
-    ("bf.mexists {} a b", false, true),
-    ("bf.card {}", false, true),
-    ("bf.reserve {} 0.01 100", true, true),
-    ("bf.insert {} ITEMS a", true, true),
-    ("bf.info {}", false, true),
-    ("bf.load {} dump", true, false),
-    ("bf.scandump {} 0", false, false),
-    ("bf.loadchunk {} 1 data", true, false),
-    ("bf.debug {}", false, false),
-    ("bf.del {} a", true, true),
-    ("bf.mdel {} a b", true, true),
-    ("bf.count {} a", false, true),
-    ("bf.missing {} a b", false, true),
-];
-
-/// The command with more keys than one: it writes, and is slow.
+/// The command with several keys.
 const MERGE: &str = "bf.merge";
+
+/// Returns the commands for Bloom filters that have one key.
+fn commands() -> impl Iterator<Item = &'static Command> {
+    BLOOM.iter().filter(|command| command.name() != MERGE)
+}
 
 fn user(client: &mut Client, name: &str, rules: &str) {
     let made = client.cmd(&format!("ACL SETUSER {name} reset on nopass {rules}"));
@@ -84,8 +70,7 @@ fn the_category_bloom_is_these_commands() {
         .iter()
         .map(crate::harness::Reply::text)
         .collect();
-    let mut expected = BTreeSet::from([MERGE.to_owned()]);
-    expected.extend(COMMANDS.map(|(line, ..)| line.split(' ').next().unwrap().to_owned()));
+    let expected: BTreeSet<String> = BLOOM.iter().map(Command::name).collect();
     // Valkey 8.0 has the category, and does not list the commands of modules.
     if !(names.is_empty() && version.valkey && version.major == 8) {
         assert_eq!(names, expected);
@@ -117,8 +102,9 @@ fn categories_let_users_run_commands() {
         user(&mut client, "not_bloom", "~* +@all -@bloom");
         user(&mut client, "looks", "~* -@all +@bloom -@write");
     }
-    for (line, writes, fast) in COMMANDS {
-        let line = line.replace("{}", "k");
+    for command in commands() {
+        let line = command.on("k");
+        let (writes, fast) = (command.writes(), command.fast);
         let categories = [
             ("read", !writes),
             ("write", writes),
@@ -156,9 +142,9 @@ fn users_run_the_commands_that_they_were_given() {
     let mut client = server.client();
     user(&mut client, "some", "~* -@all +bf.add +bf.exists");
     user(&mut client, "most", "~* +@all -bf.load -bf.loadchunk");
-    for (line, ..) in COMMANDS {
-        let name = line.split(' ').next().unwrap();
-        let line = line.replace("{}", "k");
+    for command in commands() {
+        let name = &*command.name();
+        let line = command.on("k");
         let some = ["bf.add", "bf.exists"].contains(&name);
         assert_eq!(may(&mut client, "some", &line), some, "{line}");
         let most = !["bf.load", "bf.loadchunk"].contains(&name);
@@ -198,8 +184,8 @@ fn users_reach_the_keys_that_they_were_given() {
     );
     let keys = ["own:k", "look:k", "change:k", "both:k", "k"];
     for key in keys {
-        for (line, writes, _) in COMMANDS {
-            let line = line.replace("{}", key);
+        for command in commands() {
+            let (line, writes) = (command.on(key), command.writes());
             assert_eq!(may(&mut client, "own", &line), key == "own:k", "{line}");
             let apart = match key {
                 "look:k" => !writes,
@@ -352,11 +338,10 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
     for (rules, key, refused) in &ROWS[..rows] {
         user(&mut client, "u", &format!("{rules} +auth +eval"));
         let mut own = connect(&server, "u");
-        for (line, writes, _) in COMMANDS {
+        for command in commands() {
+            let (line, name) = (command.on(key), &*command.name());
             let what = format!("{rules}: {line}");
-            let line = line.replace("{}", key);
-            let name = line.split(' ').next().unwrap();
-            let refused = refused(name, writes);
+            let refused = refused(name, command.writes());
             let reply = client.cmd(&format!("ACL DRYRUN u {line}")).text();
             assert_eq!(reply, dry(refused, name, key), "{what}");
 

@@ -4,12 +4,12 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::acl::COMMANDS;
 use crate::cuckoo;
 use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id, meet, node};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
+use crate::support::commands;
 use crate::support::forged::{Forged, ForgedFilter};
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::load_chunks;
@@ -334,16 +334,13 @@ fn answers_alike(
     set: impl Fn(usize) -> String,
 ) -> [Option<(String, String)>; 2] {
     let mut sent_on = [None, None];
-    let bloom_lines = COMMANDS.map(|(line, writes, _)| (line.to_owned(), writes));
-    let cuckoo_lines = cuckoo::COMMANDS.iter().map(|told| {
-        let line = told.example.replacen(" k", " {}", 1);
-        (line, told.write)
-    });
+    // The keys of BF.MERGE are in several slots.
+    let own = commands::all().filter(|command| command.name() != "bf.merge");
+    let own = own.map(|command| (command.example.to_owned(), command.writes()));
     let refused_lines = sketches::COMMANDS
         .iter()
         .map(|(name, rest)| (format!("{name} {{}} {rest}").trim_end().to_owned(), false));
-    let lines = bloom_lines.into_iter().chain(cuckoo_lines);
-    for (number, (line, writes)) in lines.chain(refused_lines).enumerate() {
+    for (number, (line, writes)) in own.chain(refused_lines).enumerate() {
         let core = if writes {
             "SADD {} a"
         } else {

@@ -1,9 +1,9 @@
 //! Subscribers of events in other modules delete, overwrite and move keys while a command of ours runs.
 
-use crate::events::{ADD, DEL, EXPIRE, RESERVE};
 use crate::harness::{Client, Plugin, Reply, Server, error, int, ok, simple, wait_until};
 use crate::support::blobs::{Blobs, blobs, send};
 use crate::support::sums;
+use crate::support::tables::rows;
 
 /// What is there before each command, besides what its row says.
 const GIVEN: &[&str] = &[
@@ -11,12 +11,6 @@ const GIVEN: &[&str] = &[
     "BF.INSERT other CAPACITY 100 ITEMS x y",
 ];
 const KNOWN: &[&str] = &["BF.INSERT k CAPACITY 100 ITEMS a"];
-const COUNTED: &[&str] = &["BF.INSERT k COUNTING CAPACITY 100 ITEMS a b"];
-const WINDOWED: &[&str] = &[
-    "BF.INSERT k WINDOW 1000000000000 PERIODS 2 CAPACITY 100 ITEMS a",
-    "BF.INSERT w WINDOW 1000000000000 PERIODS 2 CAPACITY 100 ITEMS b",
-];
-const BEGUN: &[&str] = &["BF.LOADCHUNK k 1 <header>"];
 
 /// What happens while a command runs.
 const PULLS: &[&str] = &[
@@ -41,36 +35,37 @@ const PULLS: &[&str] = &[
     "BF.MERGE k src other",
 ];
 
-/// Commands that bring a situation about, a command that changes `k`, and its events.
-const WRITES: &[(&[&str], &str, &[&str])] = &[
-    (&[], "BF.ADD k a", &[RESERVE, ADD]),
-    (KNOWN, "BF.ADD k b", &[ADD]),
-    (COUNTED, "BF.ADD k b", &[ADD]),
-    (WINDOWED, "BF.ADD k b", &[ADD]),
-    (&[], "BF.MADD k a b", &[RESERVE, ADD]),
-    (KNOWN, "BF.MADD k b c", &[ADD]),
-    (KNOWN, "BF.MADD k a b c", &[ADD]),
-    (&[], "BF.INSERT k CAPACITY 5", &[RESERVE]),
-    (
-        &[],
-        "BF.INSERT k CAPACITY 5 COUNTING ITEMS a b",
-        &[RESERVE, ADD],
-    ),
-    (KNOWN, "BF.INSERT k NOCREATE ITEMS a b", &[ADD]),
-    (COUNTED, "BF.INSERT k ID 7 ITEMS a b", &[ADD]),
-    (&[], "BF.RESERVE k 0.01 100", &[RESERVE]),
-    (&[], "BF.RESERVE k 0.01 100 EX 9000", &[RESERVE, EXPIRE]),
-    (&[], "BF.LOAD k <dump>", &[RESERVE]),
-    (&[], "BF.LOAD k <dump> 9000000", &[RESERVE, EXPIRE]),
-    (BEGUN, "BF.LOADCHUNK k <end> <bits>", &[RESERVE]),
-    (COUNTED, "BF.DEL k a", &[DEL]),
-    (COUNTED, "BF.MDEL k a", &[DEL]),
-    (COUNTED, "BF.MDEL k a x b", &[DEL]),
-    (&[], "BF.MERGE k src", &[RESERVE]),
-    (&[], "BF.MERGE k src other", &[RESERVE]),
-    (KNOWN, "BF.MERGE k src other", &[ADD]),
-    (WINDOWED, "BF.MERGE k w", &[ADD]),
-];
+/// Situations, a command that changes `k` in each, and its events.
+const WRITES: &str = "
+KNOWN = BF.INSERT k CAPACITY 100 ITEMS a
+COUNTED = BF.INSERT k COUNTING CAPACITY 100 ITEMS a b
+LIKE_W = BF.INSERT k WINDOW 1000000000000 PERIODS 2 CAPACITY 100 ITEMS a
+WINDOWED = LIKE_W / BF.INSERT w WINDOW 1000000000000 PERIODS 2 CAPACITY 100 ITEMS b
+LOADING = BF.LOADCHUNK k 1 <header>
+BF.ADD k a => bloom.reserve ; bloom.add
+KNOWN / BF.ADD k b => bloom.add
+COUNTED / BF.ADD k b => bloom.add
+WINDOWED / BF.ADD k b => bloom.add
+BF.MADD k a b => bloom.reserve ; bloom.add
+KNOWN / BF.MADD k b c => bloom.add
+KNOWN / BF.MADD k a b c => bloom.add
+BF.INSERT k CAPACITY 5 => bloom.reserve
+BF.INSERT k CAPACITY 5 COUNTING ITEMS a b => bloom.reserve ; bloom.add
+KNOWN / BF.INSERT k NOCREATE ITEMS a b => bloom.add
+COUNTED / BF.INSERT k ID 7 ITEMS a b => bloom.add
+BF.RESERVE k 0.01 100 => bloom.reserve
+BF.RESERVE k 0.01 100 EX 9000 => bloom.reserve ; expire
+BF.LOAD k <dump> => bloom.reserve
+BF.LOAD k <dump> 9000000 => bloom.reserve ; expire
+LOADING / BF.LOADCHUNK k <end> <bits> => bloom.reserve
+COUNTED / BF.DEL k a => bloom.del
+COUNTED / BF.MDEL k a => bloom.del
+COUNTED / BF.MDEL k a x b => bloom.del
+BF.MERGE k src => bloom.reserve
+BF.MERGE k src other => bloom.reserve
+KNOWN / BF.MERGE k src other => bloom.add
+WINDOWED / BF.MERGE k w => bloom.add
+";
 
 /// Commands that create `k`, or add to it.
 const CREATIONS: &[&str] = &[
@@ -193,15 +188,17 @@ impl Stage {
 #[test]
 fn subscribers_come_after_the_change() {
     let mut stage = Stage::new();
-    for (given, command, events) in WRITES {
-        for event in *events {
+    for row in rows(WRITES) {
+        let given: Vec<&str> = row.given.iter().map(String::as_str).collect();
+        let command = &*row.command;
+        for event in row.parts() {
             for pull in PULLS {
                 let row = format!("{given:?} {command}: at {event} {pull}");
-                stage.prepare(given);
+                stage.prepare(&given);
                 let (reply, times) = stage.pulled(command, (event, "k"), pull);
                 assert_eq!(times, 1, "{row}");
                 let data = stage.shared_data();
-                stage.prepare(given);
+                stage.prepare(&given);
                 assert_eq!(reply, stage.send(command), "{row}");
                 stage.pull(pull);
                 assert_eq!(data, stage.shared_data(), "{row}");
@@ -318,7 +315,7 @@ fn subscribers_come_after_each_change_of_several() {
     ];
     for pull in PULLS {
         stage.prepare(&[]);
-        assert_eq!(stage.send(&format!("PULL.ON {ADD} k {pull}")), ok());
+        assert_eq!(stage.send(&format!("PULL.ON bloom.add k {pull}")), ok());
         let replies = {
             assert_eq!(stage.send("MULTI"), ok());
             for command in ["BF.ADD k a", "BF.MADD k a b", "BF.CARD k"] {

@@ -8,10 +8,6 @@ mod recorded;
 mod refusals;
 mod replies;
 mod settings;
-mod told;
-
-pub use effects::changes;
-pub use told::COMMANDS;
 
 use crate::harness::{Client, Reply};
 

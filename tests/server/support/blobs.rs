@@ -26,6 +26,7 @@ pub fn blobs(client: &mut Client) -> Blobs {
     let longer = |bytes: &[u8]| [bytes, b"\0"].concat();
     let shorter = |bytes: &[u8]| bytes[..bytes.len() - 1].to_vec();
     HashMap::from([
+        ("<empty>", Vec::new()),
         ("<newer>", of_version(2)),
         ("<newest>", of_version(255)),
         ("<one>", vec![1]),

@@ -2,7 +2,9 @@
 
 pub mod aof;
 pub mod blobs;
+pub mod commands;
 pub mod configured;
+pub mod effects;
 pub mod forged;
 pub mod periods;
 pub mod pieces;
@@ -14,4 +16,5 @@ pub mod recordings;
 pub mod retold;
 pub mod sketches;
 pub mod sums;
+pub mod tables;
 pub mod usage;
