@@ -134,7 +134,7 @@ server_tests() { cargo test --locked --workspace --test server -- "$@"; }
 # Modules of tests/server about what is the same on every server: the client's side of the wire, the pages'
 # text, what only the core decides. They run on Valkey 9.1 alone. All other modules run on every server, and
 # so does whatever a filter names.
-once="adversary blocking http pages plan recipes sharded soak::fuzz tool::build tool::manual tool::size tool::terminal"
+once="adversary blocking http pages plan recipes sharded soak::fuzz::words tool::build tool::manual tool::size tool::terminal"
 
 # Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. In nearly everything these
 # are like the servers before and after them.

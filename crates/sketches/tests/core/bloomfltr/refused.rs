@@ -151,13 +151,18 @@ fn wrong_blobs_are_refused() {
             refused("absurd k", &error, |d| d.filters[index].hashes = hashes);
         }
     }
+    let truncated = Refusals {
+        rdb: None,
+        ..TRUNCATED
+    };
     for length in [1 << 32, 1 << 63, u64::MAX - 8, u64::MAX] {
-        let error = Refusals {
-            rdb: None,
-            ..TRUNCATED
-        };
-        refused("blob longer than the bytes", &error, |d| {
+        refused("blob longer than the bytes", &truncated, |d| {
             d.filters[1].length = Some(length);
+        });
+    }
+    for length in [0, 44] {
+        refused("blob shorter than its header", &truncated, |d| {
+            d.filters[0].length = Some(length);
         });
     }
     refused(

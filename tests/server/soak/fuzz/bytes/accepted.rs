@@ -1,6 +1,8 @@
 //! Whether what was accepted acts as an object.
 
-use super::super::errors::{DEGRADED, FULL, LOADING, OVER};
+use super::super::errors::{
+    DEGRADED, FULL, LOADING, LONG_TTL, NO_COUNTERS, NO_WINDOW, OVER, RATES,
+};
 use super::super::{Command, command};
 use super::{Totals, count, key, shown};
 use crate::harness::{Client, Reply, error, ok};
@@ -23,18 +25,48 @@ const QUESTIONS: [&str; 13] = [
     "DUMP KEY",
 ];
 
-/// Whether what was accepted acts as an object, and its dump is the same object.
+/// What is done with a copy of an object. Objects of another kind refuse some of it.
+const USES: [&str; 12] = [
+    "BF.MISSING KEY x x",
+    "BF.MEXISTS KEY x y",
+    "BF.COUNT KEY x",
+    "BF.INSERT KEY ID 7 ITEMS y z",
+    "BF.DEL KEY z ID 7",
+    "BF.DEL KEY z",
+    "BF.MDEL KEY y x y",
+    "BF.INSERT KEY TTL 1 ITEMS ttl",
+    "BF.MADD KEY y z",
+    "BF.MERGE KEY KEY",
+    "COPY KEY copied REPLACE",
+    "BF.MERGE merged KEY copied",
+];
+
+const REFUSALS: [&str; 8] = [
+    LOADING,
+    NO_COUNTERS,
+    NO_WINDOW,
+    LONG_TTL,
+    FULL,
+    OVER,
+    DEGRADED,
+    RATES,
+];
+
+/// Returns a command whose word `KEY` stands for a key.
+fn on(key: &[u8], line: &str) -> Command {
+    let words = line.split(' ').map(|word| match word {
+        "KEY" => key.to_vec(),
+        word => word.as_bytes().to_vec(),
+    });
+    words.collect()
+}
+
+/// Checks that what was accepted acts as an object, and that its dump is the same object.
 #[track_caller]
 pub fn act_as_objects(client: &mut Client, totals: &mut Totals, loads: &[&Command]) {
     let mut commands: Vec<Command> = Vec::new();
     for load in loads {
-        for line in QUESTIONS {
-            let words = line.split(' ').map(|word| match word {
-                "KEY" => load[1].clone(),
-                word => word.as_bytes().to_vec(),
-            });
-            commands.push(words.collect());
-        }
+        commands.extend(QUESTIONS.map(|line| on(&load[1], line)));
     }
     let replies = totals.call_all(client, &commands);
     let answers: Vec<&[Reply]> = replies.chunks(QUESTIONS.len()).collect();
@@ -46,9 +78,16 @@ pub fn act_as_objects(client: &mut Client, totals: &mut Totals, loads: &[&Comman
         commands.push(command(&[b"RESTORE", &copy, b"0", dump]));
         commands.push(command(&[b"DEBUG", b"DIGEST-VALUE", &copy]));
         commands.push(command(&[b"BF.EXISTS", &copy, b"item"]));
+        commands.extend(USES.map(|line| on(&copy, line)));
+        commands.push(command(&[b"DEL", b"copied", b"merged"]));
     }
     let replies = totals.call_all(client, &commands);
-    for ((load, answers), replies) in loads.iter().zip(&answers).zip(replies.chunks(3)) {
+    let replies = replies.chunks(4 + USES.len());
+    for ((load, answers), replies) in loads.iter().zip(&answers).zip(replies) {
+        let refused = replies[3..].iter().filter(|reply| reply.is_error());
+        for reply in refused.map(Reply::text) {
+            assert!(REFUSALS.contains(&&*reply), "{reply}: {}", shown(load));
+        }
         assert_eq!(replies[0], ok(), "{}", shown(load));
         assert_eq!(replies[1], answers[11], "{}", shown(load));
         if answers[1].is_error() || is_steady(&answers[1]) {
