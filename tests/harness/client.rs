@@ -176,7 +176,7 @@ impl Client {
         self.next_reply()
     }
 
-    /// The reply to bytes as they stand, of which not all need to be a command.
+    /// Returns the reply to raw bytes, which need not be a command.
     #[track_caller]
     pub fn raw(&mut self, bytes: &[u8]) -> Reply {
         let sent = self.stream.get_mut().write_all(bytes);

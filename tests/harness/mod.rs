@@ -169,7 +169,7 @@ impl Builder {
     }
 }
 
-/// A quick start and no files that a test has not asked for.
+/// Settings for a quick start, and for no files unless a test wants them.
 const DEFAULTS: [&str; 5] = [
     "bind 127.0.0.1",
     "save \"\"",
@@ -306,7 +306,7 @@ impl Server {
         self.info("memory")["mem_allocator"].starts_with("jemalloc")
     }
 
-    /// Ends the server as an operator does: what its settings tell it to keep is kept.
+    /// Ends the server as an operator does: it saves if its settings say so.
     #[track_caller]
     pub fn shutdown(&mut self) {
         self.end_by(&[b"SHUTDOWN"]);
@@ -428,8 +428,8 @@ impl Server {
 }
 
 impl Server {
-    /// Asks the server to end by itself, which is when tools for memory tell what was lost. One that
-    /// may not be asked, or does not answer, is left as it is.
+    /// Asks the server to end by itself, when tools for memory report their findings. A server that refuses, or does
+    /// not answer, is left running.
     fn end_gently(&mut self) {
         let asked = Client::connect(self.port)
             .map(|mut client| client.try_call(&[b"SHUTDOWN", b"NOSAVE", b"NOW", b"FORCE"]));
@@ -550,7 +550,7 @@ impl Drop for Folder {
     }
 }
 
-/// A path that the tests are told by their environment.
+/// Returns a path from an environment variable of the tests.
 fn given(name: &str) -> PathBuf {
     let path = env::var_os(name).map(PathBuf::from);
     path.unwrap_or_else(|| {

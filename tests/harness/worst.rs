@@ -1,7 +1,7 @@
-//! The worst objects that are accepted, and every command on each of them: what the rule of docs/speed.md is held
-//! against, in counted work by a test and in time by a benchmark.
+//! The worst objects that are accepted, and every command on each of them. A test checks the rule of docs/speed.md on
+//! them in counted work, and a benchmark in time.
 //!
-//! Forged filters have all bits set but a few, so that a lookup of any item looks at hundreds of positions in each.
+//! Forged filters have nearly all bits set, so that a lookup of any item reads hundreds of positions in each.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

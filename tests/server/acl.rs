@@ -260,7 +260,7 @@ const ROWS: [Row; 22] = [
     ("%R~k %W~k +@all", "k", NOTHING),
     ("%R~k %W~other +@all", "k", WRITES),
     ("%RW~other +@all", "k", KEY),
-    // A refused command is told before a refused key.
+    // A refused command is reported before a refused key.
     ("%R~other -@all", "k", COMMAND),
     ("~* -@all +bf.add", "k", |name, _| {
         (name != "bf.add").then_some(Refused::Command)

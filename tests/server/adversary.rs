@@ -94,7 +94,7 @@ fn reserve(client: &mut Client, key: &str, random_seed: bool) {
     assert_eq!(client.cmd(&reserve), ok());
 }
 
-/// Adds items to each of the keys, and tells how many were new to each.
+/// Adds items to each of the keys. Returns how many were new to each.
 fn add(client: &mut Client, keys: [&str; 2], items: &[String]) -> [i64; 2] {
     keys.map(|key| {
         for item in items {
@@ -133,7 +133,7 @@ fn chosen_items_fill_an_object_whose_seed_is_known() {
     eprintln!("strangers found: {known} where the seed is known, else {random}");
     assert!(known > 0.05, "{known}");
     assert!(random < 0.015, "{random}");
-    // Everything that a stranger asks for is as it was computed.
+    // Every answer for a stranger is the computed one.
     let expected = strangers.iter().filter(|item| copy.claims(item)).count();
     let told = share(&mut client, "known", &strangers) * 50_000.0;
     let expected = f64::from(u32::try_from(expected).expect("not many"));

@@ -1,5 +1,5 @@
-//! Values of RedisBloom's sketches: kept as they came, counted, and not served. What persistence and replication
-//! do with them is tested with the `population`, of which they are.
+//! Values of RedisBloom's sketches: kept as they came, counted, and not served. They are part of the `population`,
+//! which tests them under persistence and replication.
 
 use std::fs;
 use std::path::Path;

@@ -63,7 +63,7 @@ impl Cluster {
 pub struct Router {
     /// Of some nodes.
     ports: Vec<u16>,
-    /// Of the node that was last told to have a slot.
+    /// The node last reported to have a slot.
     owners: HashMap<usize, u16>,
     connections: HashMap<u16, Client>,
     /// How often it was sent on by ASK, and by MOVED.
@@ -323,9 +323,9 @@ fn keys_migrate_one_by_one() {
     sums::is_balanced(&mut near);
 }
 
-/// Asks a node for a key by all commands of one key, and for another key of the slot, in the same state, by
-/// a core type's: both are sent on in the same words, or neither is. Tells whether reads are, and
-/// whether writes are: with the code and the port of the other node.
+/// Sends a node all commands of one key for one of our keys, and a core type's command for another key of the slot in
+/// the same state: both are redirected in the same words, or neither is. Returns the code and the port of the
+/// redirection of reads, and that of writes.
 #[track_caller]
 fn answers_alike(
     client: &mut Client,
@@ -362,7 +362,8 @@ fn answers_alike(
     sent_on
 }
 
-/// The same for the commands of several keys, of which one was not written yet: with the code alone.
+/// Sends a node the commands of several keys, one of them missing, and compares the code of the redirection with a
+/// core type's.
 #[track_caller]
 fn merges_alike(client: &mut Client, tag: &str, round: usize) -> Option<String> {
     let [own, core] = [("BF.MERGE", "bloom"), ("SUNIONSTORE", "set")].map(|(command, name)| {
@@ -493,7 +494,7 @@ fn clients_are_sent_on_as_for_a_core_type() {
     }
 }
 
-/// Moves up to so many keys of a slot, and tells how many there were.
+/// Moves up to `most` keys of a slot. Returns how many there were.
 #[track_caller]
 pub fn migrate_keys(from: &mut Client, to: &Server, slot: usize, most: usize) -> usize {
     let keys = from.cmd(&format!("CLUSTER GETKEYSINSLOT {slot} {most}"));

@@ -1,4 +1,5 @@
-//! Objects with counters: what was added is found until it is removed as often, wherever it is held.
+//! Objects with counters: an item is found until it is removed as often as it was added, on every server that holds
+//! it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -135,7 +136,7 @@ impl Multiset {
         commands
     }
 
-    /// All that is told of every item is right.
+    /// Checks that the answers for every item are right.
     #[track_caller]
     fn is_told(&self, client: &mut Client) {
         let items = 0..u32::try_from(ITEMS).expect("few items");
@@ -304,7 +305,7 @@ fn a_full_counter_stands_still() {
         assert_eq!(client.cmd("BF.ADD k often"), int(i64::from(count == 1)));
         assert_eq!(client.cmd("BF.COUNT k often"), int(count.min(15)));
     }
-    // Nobody knows how often it was added: it stays, and nothing was written.
+    // The count of additions is lost: the item stays, and nothing was written.
     wait_in_sync(&server, &replica);
     let mut log = Log::of(&server);
     assert!(!log.since().is_empty());
@@ -407,7 +408,7 @@ fn a_removal_answers_in_each_protocol() {
     });
 }
 
-/// Every item that is asked for is told of as it is, of a hundred thousand at once too.
+/// The answer for every item is right, also for a hundred thousand at once.
 #[test]
 fn a_hundred_thousand_items_are_counted_as_missing_once() {
     let server = crate::support::protocols::with_fixed_seed();
@@ -472,7 +473,7 @@ fn one_of_many_clients_makes_the_filter() {
     let made = replies.iter().filter(|reply| **reply == ok()).count();
     let found = replies.iter().filter(|reply| **reply == Reply::Nil).count();
     assert_eq!((made, found), (1, 16 * 50 - 1));
-    // It is as its maker asked for, its time to live too.
+    // It has its creator's parameters, and its time to live.
     let mut client = server.client();
     let capacity = client.cmd("BF.INFO k CAPACITY").as_array()[0].as_int();
     let ttl = client.cmd("PTTL k").as_int();

@@ -89,8 +89,8 @@ fn digests(client: &mut Client) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Objects of many filters, each too large to be moved at one go. They grow side by side, so
-/// that the filters of those that are deleted leave holes between the others'.
+/// Makes objects of many filters, each too large to be moved in one step. They grow side by side, so that the filters
+/// of deleted objects leave holes between the others.
 fn deep(client: &mut Client) {
     for number in 0..40 {
         let kind = kind(number);
@@ -131,7 +131,7 @@ fn answers(client: &mut Client, number: usize) -> Reply {
     client.cmd(&ask)
 }
 
-/// Clients that go on until they are told to stop.
+/// Clients that run until they are stopped.
 struct Traffic<'a> {
     server: &'a Server,
     stop: AtomicBool,
@@ -156,8 +156,8 @@ impl Traffic<'_> {
         }
     }
 
-    /// Adds to objects old and new, which grow by it, and asks for what was added. Gives what each
-    /// object was given, and how much of it was new.
+    /// Adds to old and new objects, which grow, and looks up the items. Returns the items of each object, and how
+    /// many were new.
     fn add(&self) -> BTreeMap<String, (Vec<String>, i64)> {
         let mut client = self.server.client();
         let mut added = BTreeMap::<String, (Vec<String>, i64)>::new();
@@ -180,7 +180,7 @@ impl Traffic<'_> {
     }
 }
 
-/// Tells the clients to stop also where the test fails, so that it can end.
+/// Stops the clients also if the test fails, so that it can end.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {

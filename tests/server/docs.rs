@@ -1,4 +1,4 @@
-//! What a server tells of the commands and of the module.
+//! The server's description of the commands and of the module.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -246,7 +246,7 @@ fn the_module_has_these_commands_and_this_version() {
     assert_eq!(get(told, "args"), Some(&array([])));
 }
 
-/// TYPE, SCAN and OBJECT tell the same of each type that the module has, and INFO and MODULE LIST of the module.
+/// TYPE, SCAN and OBJECT agree on each type of the module, and INFO and MODULE LIST on the module.
 #[test]
 fn every_type_is_told_alike() {
     let server = Server::start();

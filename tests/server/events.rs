@@ -77,7 +77,7 @@ fn every_change_is_told_once() {
     assert_eq!(heard(&mut subscriber, &mut client), messages(&[ADD]));
 }
 
-/// A primary, a replica, and what is told on each.
+/// A primary, a replica, and the events of each.
 struct Pair {
     client: Client,
     subscribers: [Client; 2],

@@ -148,8 +148,8 @@ fn their_logs_of_commands_are_replayed() {
                     answers[..object.added].bytes().all(|digit| digit == b'1'),
                     "{key}"
                 );
-                // These are built anew from the commands, by this program's law: they have other false
-                // positives, no more than were asked for.
+                // These are built anew from the commands, by this program's law: their false positives differ, and
+                // their rates are as requested.
                 object.has_its_info(&mut client, false);
                 let others = &answers[object.added..];
                 assert_eq!(others.len(), 2000);
@@ -301,7 +301,7 @@ fn an_object_of_redisbloom_grows_as_there() {
     let server = Server::start();
     let mut client = server.client();
     for (object, batch) in recorded.iter().flat_map(|o| [(o, 1), (o, 7), (o, 100)]) {
-        // Its first link, empty: 20 bytes, and 53 of the link, of which 16 to 24 are its items.
+        // The first link, empty: a header of 20 bytes, and 53 bytes for the link; bytes 16 to 24 are its items.
         let header = &object.chunks[0].1;
         let mut first = header[..20 + 53].to_vec();
         first[..8].fill(0);
@@ -332,8 +332,8 @@ fn an_object_of_redisbloom_grows_as_there() {
     }
 }
 
-/// A payload or a file of a newer Redis has an RDB version that Valkey does not know; from 8.1 on it
-/// can be told to read it all the same.
+/// Payloads and files of a newer Redis have an RDB version that Valkey does not know; from 8.1 on a setting makes it
+/// read them all the same.
 #[test]
 fn a_newer_rdb_version_is_read_where_the_server_can_be_told_to() {
     let object = REDISBLOOM.objects().swap_remove(0);
@@ -381,7 +381,7 @@ fn an_object_of_redisbloom_is_a_value_like_others() {
     let usage = client.cmd("MEMORY USAGE copy").as_int();
     assert!((size..size + 200).contains(&usage), "{usage} for {size}");
 
-    // A copy that takes another item is another value, and grows by itself.
+    // A copy that takes another item has another value, and grows by itself.
     let mut events = server.client();
     events.cmd("SUBSCRIBE __keyspace@0__:copy");
     let added = client.cmd("BF.MADD copy surely-not-in-there nor-this");
@@ -420,7 +420,7 @@ fn an_object_of_redisbloom_is_a_value_like_others() {
 
     for gone in ["DEL copy", "UNLINK one", "RENAME wide narrow", "DEL narrow"] {
         assert!(!client.cmd(gone).is_error());
-        // What was renamed is left out meanwhile.
+        // A renamed value is not counted until its key is opened.
         nothing_is_being_freed(&server);
         sums::is_balanced(&mut client);
     }

@@ -1,5 +1,5 @@
-//! A server that saves without a fork. There is none yet: forkless.c lends the module the API of one, calls its
-//! `rdb_save` on a thread, and refuses to open what is being saved for writing.
+//! A server that saves without a fork. No server does so yet: forkless.c lends the module the API of one, calls its
+//! `rdb_save` on a thread, and refuses to open a key for writing while its value is being saved.
 
 use crate::harness::{Plugin, Server, error, int, ok};
 use crate::support::blobs::{blobs, send};
@@ -35,7 +35,7 @@ fn only_options_that_the_server_knows_are_set() {
     }
 }
 
-/// Whatever the main thread does meanwhile that only reads, the thread saves the same bytes.
+/// Reads on the main thread do not change the bytes that the thread saves.
 #[test]
 fn a_thread_saves_what_is_being_read() {
     let plugin = Plugin::build("forkless.c");

@@ -1,4 +1,4 @@
-//! What objects take of the server's memory, what it does when there is none, and how it gets it back.
+//! The server's memory: what objects take of it, how they behave without it, and how the server gets it back.
 
 use std::collections::BTreeMap;
 use std::process::Command;

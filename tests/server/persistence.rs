@@ -310,7 +310,7 @@ fn a_time_to_live_is_a_point_in_time() {
     assert_eq!(client.cmd("KEYS lon*"), array([bulk("long")]));
 }
 
-/// The bytes that a rewrite gives an object of so many filters, each of 64 MiB less a header.
+/// The filters of a large object, each of 64 MiB less a header.
 const LARGE_FILTERS: usize = 10;
 const LARGE_BITMAP: u64 = (64 << 20) - 45;
 

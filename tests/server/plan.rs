@@ -1,4 +1,4 @@
-//! examples/plan.rs: what a list would add to a filter, told without adding it.
+//! examples/plan.rs: how many items of a list are new to a filter, counted without adding them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -140,7 +140,7 @@ fn a_list_is_counted_without_writing_and_then_added() {
         (digest(&mut client, KEY), client.cmd("BF.CARD addresses"))
     );
 
-    // A copy in a file tells the same, and is the filter.
+    // A copy in a file gives the same answer, and is the filter.
     let saved = server.dir().join("saved");
     let path = saved.to_str().expect("a path of ASCII");
     let (_, told) = plan(&reader, &file, &["--save", path]);

@@ -177,8 +177,8 @@ impl Stage {
         data
     }
 
-    /// Lets a key expire when it is opened next. The server tells replicas so after it has told subscribers, so
-    /// that what these store under the key is not on the replica.
+    /// Lets a key expire when it is opened next. The server informs replicas after subscribers, so that what
+    /// subscribers store under the key is not on the replica.
     fn expire(&mut self, key: &str) {
         assert_eq!(self.client.cmd(&format!("PULL.EXPIRE {key}")), int(1));
     }

@@ -52,7 +52,7 @@ const OBJECTS: [(&str, &str, usize); 9] = [
 const HALF: (&str, &str) = ("half", "grown");
 const STILL_LOADING: &str = "ERR bloom object is still being loaded";
 
-/// What a key is asked for: its items, and then so many others.
+/// The number of strangers that a key is asked about, besides its items.
 const OTHERS: usize = 500;
 
 fn items(key: &str, added: usize) -> Vec<Vec<u8>> {
@@ -127,7 +127,7 @@ fn is_there(client: &mut Client, key: &str, object: &Value) {
         object["answers"].as_str().unwrap(),
         "{key}"
     );
-    // A release may tell more than those before it.
+    // A release may report more fields than those before it.
     let told = info(client, key);
     for (field, value) in object["info"].as_object().unwrap() {
         assert_eq!(told.get(field), Some(value), "{key} {field}");
@@ -155,7 +155,7 @@ fn all_are_there(server: &Server, objects: &Map<String, Value>) {
     sums::is_balanced(&mut client);
 }
 
-/// Commands make objects anew, whose sizes are those of this program: what was added is there.
+/// Checks objects made anew by commands: their sizes are those of this program, and their items are found.
 fn all_are_made_again(server: &Server, objects: &Map<String, Value>) {
     let mut client = server.client();
     let count = i64::try_from(objects.len()).unwrap();

@@ -159,7 +159,7 @@ fn forged_headers_are_refused() {
             let claim = header([1, buckets, 0, filters], [2, 20, 1]);
             assert_eq!(begin(client, &claim), refused, "{filters} of {buckets}");
         }
-        // Older ones, and what is none.
+        // Older headers, and bytes that are not a header.
         let right = Forged::new().header();
         for length in [0, 1, 32, 37, 39, 45, 47] {
             let mut header = right.clone();
@@ -248,7 +248,7 @@ fn damaged_counts_do_not_wrap() {
     });
 }
 
-/// Values cut short, and values with other bytes: what is refused leaves nothing, what is not can be used.
+/// Values cut short, and values with changed bytes: refused values leave no key, accepted ones can be used.
 #[test]
 fn mutated_values_never_break_the_server() {
     let server = Server::start();

@@ -47,7 +47,7 @@ pub fn field(client: &mut Client, key: &str, name: &str) -> i64 {
     value.expect("a field").1.as_int()
 }
 
-/// All that CF.SCANDUMP tells of a key.
+/// Returns all chunks that CF.SCANDUMP returns for a key.
 pub fn chunks(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
     let (mut cursor, mut chunks) = (0, Vec::new());
     loop {

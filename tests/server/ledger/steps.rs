@@ -1,4 +1,4 @@
-//! A random life in one server, of which INFO is right after every step.
+//! A random life in one server: INFO is right after every step.
 
 use crate::harness::{Client, Reply, Server, error, int, ok, wait_until};
 use crate::support::forged::{Forged, seal};
@@ -6,7 +6,7 @@ use crate::support::pieces::{Pieces, pieces, split};
 use crate::support::random::Random;
 use crate::support::sums::{Sums, is_balanced_after};
 
-/// Steps of a random life, each of which leaves INFO right at once.
+/// Steps of a random life. INFO is right after each of them.
 struct Life {
     client: Client,
     random: Random,
@@ -45,7 +45,7 @@ impl Life {
         self.client.cmd(line)
     }
 
-    /// A write to a key, which tells the module where a value is that was given another key.
+    /// Writes to a key, from which the module learns where a renamed value is.
     fn touch(&mut self, key: &str) {
         self.call(&format!("BF.ADD {key} touched"));
     }

@@ -236,7 +236,7 @@ fn errors_are_those_of_the_server() {
     }
 }
 
-/// The texts in the source, of which some have gaps.
+/// The texts in the source, some with placeholders.
 #[test]
 fn no_error_is_missing() {
     let source = include_str!("../../../crates/protocol/src/error.rs");

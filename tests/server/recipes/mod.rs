@@ -128,8 +128,7 @@ fn add_all<T: ToString>(client: &mut Client, key: &str, items: impl IntoIterator
     }
 }
 
-/// Writers and readers go on while the filter is built again and swapped in. What was once acknowledged is
-/// found ever after.
+/// Writers and readers go on while the filter is rebuilt and swapped in. Acknowledged items stay found.
 #[test]
 fn a_filter_is_swapped_under_load() {
     let server = server();

@@ -8,7 +8,7 @@ use crate::support::tables::rows;
 
 use super::workload::Workload;
 
-/// A command in one line. A seed is told by its kind, since most are random.
+/// Returns a command in one line. A seed is shown by its kind, since most are random.
 fn shown(command: &[Vec<u8>]) -> String {
     let words = command.iter().enumerate().map(|(index, word)| {
         if index > 0 && command[index - 1] == b"SEED" {

@@ -1,4 +1,4 @@
-//! Replicas and logs are told what happened, and hold the same whatever their own settings.
+//! Replicas and logs get the effects of commands, and make the same objects whatever their own settings.
 
 mod logged;
 mod workload;
@@ -220,7 +220,7 @@ fn a_replica_that_takes_over_goes_on() {
         let refused = client.cmd("BF.ADD new item").text();
         assert!(refused.starts_with("READONLY "), "{refused}");
         assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
-        // Its own settings count now: BF.INFO tells how far objects can still grow.
+        // Its own settings count now: BF.INFO reports how far objects can still grow.
         let settings = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb \
             bf.bloom-memory-usage-limit 0";
         let limit = error("ERR operation exceeds bloom object memory limit");

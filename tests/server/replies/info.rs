@@ -1,4 +1,4 @@
-//! Sizes, as BF.INFO, BF.DEBUG and MEMORY USAGE tell them.
+//! Sizes in BF.INFO, BF.DEBUG and MEMORY USAGE.
 
 use std::fmt::Write as _;
 
@@ -93,7 +93,7 @@ fn max_scaled_capacity_is_where_growth_ends() {
     assert_eq!(client.cmd(&to(within)), array([]));
     let beyond = "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
     assert_eq!(client.cmd(&to(within + 1)), error(beyond));
-    // What is told is what is had.
+    // The object grows to the reported capacity and no further.
     let refusal = error("ERR operation exceeds bloom object memory limit");
     let mut item = 0;
     loop {

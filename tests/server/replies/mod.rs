@@ -45,7 +45,7 @@ fn fill(client: &mut Client, key: &str) {
     assert_eq!(field(client, key, "FILTERS"), 3);
 }
 
-/// All that can be asked of an object: items that are in it and that are not, and its sizes.
+/// Returns all answers about an object: items that are in it and items that are not, and its sizes.
 fn answers(client: &mut Client, key: &str) -> Vec<Reply> {
     let mut items = String::new();
     for i in 0..1000 {

@@ -89,7 +89,7 @@ fn module_arguments_set() {
     ] {
         assert_eq!(get(&mut client, name).as_deref(), Some(value), "{name}");
     }
-    // The server tells the arguments.
+    // The server lists the arguments.
     let modules = client.cmd("MODULE LIST");
     let own = modules
         .as_array()
@@ -295,7 +295,7 @@ fn config_rewrite_keeps_what_was_set() {
     let aliases = all_of(true, line);
     let starts = [
         Server::builder(),
-        // The default is another where the line that loads the module has arguments.
+        // Arguments in the line that loads the module change the default.
         Server::builder().module_args(&args),
         // The names that are given are not those that are set.
         aliases.iter().fold(Server::builder(), |builder, line| {

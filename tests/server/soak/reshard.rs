@@ -36,7 +36,7 @@ impl Progress {
         self.replicated.load(Ordering::Relaxed)
     }
 
-    /// Awaits so many more answers.
+    /// Awaits `steps` more answers.
     #[track_caller]
     fn go_on(&self, steps: u64) {
         let end = self.steps() + steps;
@@ -149,7 +149,7 @@ impl<'a> Writer<'a> {
         written.items.extend(items);
     }
 
-    /// Removes something that is there. What is sent again when a primary has died is not removed once.
+    /// Removes an item that is there. A removal sent again after a primary died may happen twice.
     fn remove(&mut self, name: &str) {
         let written = self.keys.get_mut(name).expect("its own key");
         if self.waits || written.items.is_empty() || !kind(name).contains(&"COUNTING") {
@@ -165,7 +165,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Asks for something that is there: at no moment it may be denied.
+    /// Queries an item that is there: it must be found at every moment.
     fn ask(&mut self, name: &str) {
         let lasting = &self.keys[name].lasting;
         if !lasting.is_empty() {

@@ -61,7 +61,7 @@ fn be_patient_for(sentinels: &mut [Client], ms: u32) {
     }
 }
 
-/// Adds items until the server is gone; gives those of which a replica is known to have them.
+/// Adds items until the server is gone. Returns the items that a replica is known to have.
 fn write_until_the_end(
     mut client: Client,
     acknowledged: &AtomicUsize,

@@ -1,4 +1,4 @@
-//! Commands in one line of which some words stand for bytes.
+//! Commands in one line, with placeholders for bytes.
 
 use std::collections::HashMap;
 

@@ -45,7 +45,7 @@ impl Program {
 pub struct Recorded {
     pub key: String,
     pub type_name: &'static str,
-    /// The rate that was asked for.
+    /// The requested rate.
     pub rate: f64,
     /// Cursors and chunks; RedisBloom's only.
     pub chunks: Pieces,
@@ -137,8 +137,8 @@ impl Recorded {
         );
     }
 
-    /// BF.INFO tells what the program told, but for what depends on the program: the memory, and
-    /// how far an object can still grow.
+    /// Checks that BF.INFO replies what the recorded program replied, except for values that depend on the program:
+    /// the memory, and how far an object can still grow.
     #[track_caller]
     pub fn has_its_info(&self, client: &mut Client, exact: bool) {
         let key = &self.key;

@@ -1,4 +1,4 @@
-//! The objects of a server that was told commands in a log or by a primary, made by the core alone.
+//! The objects that the commands of a log or of a primary make, made by the core alone.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub fn command(line: &str) -> Command {
         .collect()
 }
 
-/// The objects of a server that was told some commands, made by the core alone.
+/// The objects that commands make, made by the core alone.
 #[derive(Default)]
 pub struct Retold(BTreeMap<Vec<u8>, Object>);
 

@@ -33,7 +33,7 @@ struct Cuckoos {
 }
 
 impl Cuckoos {
-    /// Adds an object as CF.INFO tells of it.
+    /// Adds the object that a reply of CF.INFO describes.
     fn add(&mut self, info: &Reply) {
         let field = |index: usize| info.as_array()[2 * index + 1].as_int();
         let (size, filters, items) = (field(0), field(2), field(3));
@@ -84,7 +84,7 @@ impl Sums {
         }
     }
 
-    /// All but the bytes: what is half loaded has other spare room in another server.
+    /// Returns all sums but the bytes: half loaded objects have other spare room in another server.
     pub fn counts(self) -> Self {
         Self {
             bytes: 0,
@@ -109,7 +109,7 @@ pub fn is_balanced(client: &mut Client) {
 pub fn is_balanced_after(client: &mut Client, step: &str) {
     let told = Sums::told(client);
     let mut sums = Sums::default();
-    // BF.INFO does not tell the size of what is half loaded, MEMORY USAGE does but for the key.
+    // BF.INFO does not report the size of half loaded objects; MEMORY USAGE does, key included.
     let mut half_bytes = 0;
     let keyspace = client.cmd("INFO keyspace").text();
     let databases = keyspace.lines().filter_map(|line| {
@@ -141,7 +141,7 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
                 Reply::Array(fields) => {
                     sums.objects += 1;
                     sums.bytes += fields[3].as_int();
-                    // BF.INFO tells what answers. What has passed and is not freed yet is held, too.
+                    // BF.INFO counts the live periods. Expired periods that are not freed yet are held, too.
                     if fields.contains(&simple("Window")) {
                         windowed.push(key.as_bytes().to_vec());
                         continue;

@@ -265,7 +265,7 @@ fn readers_see_the_old_filter_or_the_new_one() {
     assert_eq!(server.client().cmd("DBSIZE"), int(1));
 }
 
-/// A list whose filter takes some 70 MB, of which the most is sent only after it was read.
+/// Returns a list whose filter takes some 70 MB, most of them sent only after the list was read.
 fn much(server: &Server, key: &str) -> Vec<String> {
     let path = lines(server, "much", &numbered("new", 0..1000));
     let words = [
@@ -523,7 +523,7 @@ fn a_slot_that_moves_takes_the_unfinished_filter_along() {
     wait_until("the filter is on its way", || {
         !left(&mut from.client()).is_empty()
     });
-    // Once: a client that is told where a slot is while that comes back finds no filter there.
+    // Move it once: a client that follows a redirection while the slot comes back finds no filter there.
     move_slot(from, to, slot);
     let status = build.wait().expect("it is ours");
     assert!(status.success());

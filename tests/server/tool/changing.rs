@@ -113,7 +113,7 @@ fn a_key_that_changes_its_type_on_the_way_arrives_as_what_it_is_or_not_at_all() 
     }
 }
 
-/// Who asks for one type gets no other.
+/// A move of one type gets no other type.
 #[test]
 fn a_key_that_becomes_another_filter_than_was_asked_for_is_refused() {
     let [from, to] = [(); 2].map(|()| Server::start());
@@ -142,7 +142,7 @@ fn a_key_that_changes_after_it_was_moved_is_found_by_verify() {
     let [from, to] = [(); 2].map(|()| Server::start());
     assert_eq!(from.client().cmd(MAKE_BLOOM), array([int(1)]));
     let mut writer = from.client();
-    // No other command of a small filter's way asks for chunks.
+    // On a small filter's way only the comparison sends this command.
     let way = Way::before(&from, "BF.SCANDUMP", 1, move || {
         assert_eq!(writer.cmd(TO_STRING), ok());
     });

@@ -674,7 +674,7 @@ fn servers_that_can_not_be_compared_are_named() {
         "{why}"
     );
 
-    // What is half loaded at one server can't be told to be the same.
+    // Half loaded objects at one server cannot be compared.
     let (mut near, mut far) = (from.client(), to.client());
     let chunks = pieces(&mut near, "plain");
     load_chunks(&mut near, "half", &chunks);
@@ -693,7 +693,7 @@ fn servers_that_can_not_be_compared_are_named() {
     );
     assert_eq!(run.failed(1), "1 of 6 keys are not the same");
 
-    // The target goes away before the last key: what was found out by then is told.
+    // The target goes away before the last key: the differences found until then are reported.
     let pid = to.pid();
     let way = Way::before(&to, "TYPE", LOOKS_AGAIN, move || super::kill(pid));
     assert_eq!(near.cmd("DEL half"), int(1));

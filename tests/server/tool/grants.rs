@@ -223,7 +223,7 @@ fn what_does_for_a_permission_is_as_documented() {
     pair.came(pair.run(&source, &target));
 }
 
-/// Keys of every kind at both servers, and one that only the source has: it is told as that, and it alone.
+/// Both servers have keys of every kind, and the source has one more, the only one to be reported.
 #[test]
 fn a_user_can_compare_with_what_is_documented_and_not_with_less() {
     let mut pair = Pair::new(&[]);

@@ -200,7 +200,7 @@ fn a_target_that_goes_away_is_finished_by_a_second_run() {
     for key in ["a", "b", "c"] {
         assert_eq!(digest(&mut far, key), digest(&mut near, key));
     }
-    // What the first run left is told from filters when the target becomes a source.
+    // Temporary keys that the first run left are not taken for filters when the target becomes a source.
     let next = Server::start();
     let told = bring(&to, &next, &["--json"]).json();
     assert_eq!((count(&told, "moved"), count(&told, "skipped")), (3, 1));
@@ -303,7 +303,7 @@ fn what_the_target_does_not_read_is_listed() {
     assert_eq!(told.status, 1);
     let told: Value = serde_json::from_str(&told.out).expect("it is JSON");
     assert_eq!(count(&told, "refused"), 4);
-    // Who asks for one type is told of that.
+    // A move of one type reports that type only.
     bring(&from, &to, &["--type", "MBbloom--"]).done();
     assert_eq!(to.client().cmd("DBSIZE"), int(0));
 }
@@ -529,7 +529,7 @@ fn servers_are_reached_by_tls_with_user_password_and_database() {
     assert_eq!(found(&mut far, "seen", &numbered("item", 0..10)), 10);
     run(&[&["size", "--of", &to, "seen"], &trust[..]].concat()).done();
 
-    // A server that nobody has signed for is none.
+    // A server with an unsigned certificate is not trusted.
     let why = run(&["move", &url(&from), &to]).failed(1);
     assert!(
         why.starts_with(&format!("could not connect to localhost:{port}: ")),

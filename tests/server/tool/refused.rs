@@ -363,7 +363,7 @@ fn what_a_server_is_not_ready_for() {
     assert_eq!(client.cmd("DBSIZE"), int(1));
 }
 
-/// A file that is cut or broken is told with the line that could not be read, and changes nothing.
+/// The error for a cut or broken file names the line that could not be read, and nothing changes.
 #[test]
 fn broken_files_are_told_with_their_line() {
     let server = Server::start();

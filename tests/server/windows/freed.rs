@@ -84,7 +84,7 @@ fn memory_follows_after_a_gap() {
     wait_in_sync(&server, &replica);
     for server in [&server, &replica] {
         let mut client = server.client();
-        // Less than half is kept of what has passed, and one may pass meanwhile.
+        // Less than half of the periods kept are expired, and one may expire just now.
         let size = info(&mut client, "k", "SIZE");
         assert!(size <= (2 * live + 2) * filter, "{size} bytes of {live}");
         sums::is_balanced(&mut client);

@@ -7,7 +7,7 @@ use crate::support::random::Random;
 use crate::support::retold::{Command, Retold, command};
 use crate::support::sums;
 
-/// Writes of clients, to objects of which periods pass all the time.
+/// Clients that write, to objects whose periods expire all the time.
 struct Clients {
     random: Random,
 }

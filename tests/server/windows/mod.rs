@@ -31,7 +31,7 @@ fn items_pass_and_those_that_are_added_again_stay() {
         let both = array([int(1), int(1)]);
         assert_eq!(client.cmd(&format!("BF.MADD {key} passing kept")), both);
         wait_until("what was added once has passed", || {
-            // At one go, so that nothing can come between.
+            // In one transaction, so that no time passes in between.
             assert_eq!(client.cmd("MULTI"), ok());
             for line in [
                 format!("BF.ADD {key} kept"),
@@ -102,7 +102,7 @@ fn a_write_that_changes_nothing_frees_what_has_passed() {
             assert_eq!(client.cmd(&line), *reply, "{line}");
             assert!(info(&mut client, &key, "SIZE") < held);
         }
-        // The first is told of, as time that has passed; the second changed nothing.
+        // The first is logged, since time has passed; the second changed nothing.
         let told = log.since();
         assert_eq!(told.len(), 1, "{line}: {told:?}");
         let words = [

@@ -19,7 +19,7 @@ const STEPS_OF_ITEM: u64 = 38_000;
 /// The most steps of any command beside its items: 10 ms, at some nanoseconds each.
 const STEPS_OF_COMMAND: u64 = 3_000_000;
 
-/// The most hash functions of an object of which each item is looked for to the end.
+/// The most hash functions of an object in which each item is looked up to the end.
 const PATIENCE: u32 = 6 << 10;
 
 const ITEMS: u64 = 200;
@@ -141,7 +141,7 @@ fn the_deepest_stack_answers_as_its_filters_do() {
     assert!(expected[..members.len()].iter().all(|held| *held));
 }
 
-/// A window of 1,440 periods, each with so many filters that nearly hold an item.
+/// Returns a window of 1,440 periods, each with `filters` filters that nearly hold an item.
 fn window(filters: usize, hashes: u32, cells: &[u8]) -> Draft {
     let filter = FilterDraft::new(1, cells, hashes, 1, 1);
     let stack = |period| StackDraft::new(period, vec![filter.clone(); filters]);

@@ -118,7 +118,7 @@ fn live(mut object: Object, from_ms: u64, name: &str, rng: &mut Rng) -> Object {
 fn objects_of_every_kind_stay_valid() {
     let mut claiming_all = 0;
     for (name, object) in objects() {
-        // Of its own, so that what one object takes is no matter of the others.
+        // Each object has its own generator, so that its draws do not shift those of the others.
         let mut rng = Rng::new(1);
         let other = object.try_clone().unwrap();
         let object = live(object, 1_000, &name, &mut rng);
@@ -144,7 +144,7 @@ fn objects_of_every_kind_stay_valid() {
     assert!(claiming_all <= 1);
 }
 
-/// Cells that are moved have to be the same: where their header is another, that is seen.
+/// Moved cells have to be equal: a header that differs is noticed.
 #[test]
 fn what_was_moved_wrongly_is_seen() {
     type Move = fn(&mut Vec<u8>);
@@ -401,8 +401,8 @@ fn a_broken_rule_of_counters_is_named() {
     }
 }
 
-/// What is wrong with a link alone is said by RDB fields only: a header of such links is none of
-/// `RedisBloom`'s, and may be one of ours.
+/// Only RDB fields can report what is wrong with a single link: a header of such links is not one of `RedisBloom`'s,
+/// and may be one of ours.
 #[test]
 fn a_broken_rule_of_redisblooms_objects_is_named() {
     const BOTH: &[Form] = &[Form::Header, Form::Fields];

@@ -50,7 +50,7 @@ fn small() -> Object {
     object
 }
 
-/// Loads pairs, of which the last must make the object complete and no other.
+/// Loads pairs; the last one, and no other, must complete the object.
 #[track_caller]
 fn load(pairs: &[(u64, Vec<u8>)]) -> Object {
     let (cursor, header) = &pairs[0];

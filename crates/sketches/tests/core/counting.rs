@@ -181,7 +181,7 @@ fn full_counters_stay() {
     }
 }
 
-/// Of an item some of whose counters are full, those of others, the rest tell how often it was counted.
+/// If some counters of an item are full, shared with other items, the rest still give its count.
 #[test]
 fn an_item_that_shares_full_counters_is_removed() {
     let mut object = object_of(&counting(params(20, 0.3, 0)), Seed::FIXED);

@@ -1,6 +1,6 @@
-//! Bytes that another implementation wrote: valkey-bloom 1.0, of which the folder holds, for eight
-//! objects, the DUMP payload, what BF.INFO said of it, and its answer to thousands of items; and a
-//! rewritten AOF of the same server, which holds each object's BF.LOAD payload.
+//! Bytes written by another implementation: valkey-bloom 1.0. For eight objects, the folder holds the DUMP payload,
+//! the reply of BF.INFO, and the answers for thousands of items; and a rewritten AOF of the same server with each
+//! object's BF.LOAD payload.
 
 use std::collections::HashMap;
 
@@ -102,7 +102,8 @@ fn fields(payload: &[u8]) -> Stream {
     fields_of_type(payload, 0x6e5a_2899_f96d_ac01)
 }
 
-/// The same of a type: its name, six bits a character, and its encoding version in the last ten.
+/// Returns the fields of a payload whose type has this id: the name, six bits a character, and the encoding version
+/// in the last ten bits.
 pub fn fields_of_type(payload: &[u8], type_id: u64) -> Stream {
     const MODULE_VALUE: u8 = 7;
     const RDB_VERSION_AND_CHECKSUM: usize = 2 + 8;
@@ -268,7 +269,7 @@ fn payloads_of_the_aof_are_the_same_objects_in_the_other_form() {
     }
 }
 
-/// Their filters stay as they came; what is stacked on them is this program's own.
+/// Foreign filters stay as they came; filters stacked on them are this program's own.
 #[test]
 fn foreign_objects_grow_and_lose_nothing() {
     let mut rng = Rng::new(1);

@@ -315,7 +315,7 @@ fn with_rising_ids_removal_is_exact() {
     }
 }
 
-/// Which filter takes an id, and which is asked for it.
+/// The filters that take an id, and those that are queried for it.
 #[test]
 fn the_rules_of_ids() {
     let shape = counting(params(2, 0.0001, 1));
@@ -329,7 +329,7 @@ fn the_rules_of_ids() {
     // Two numbers of each filter, and whether there are any.
     assert_eq!(object.memory_bytes(), without.memory_bytes() + 2 * 24);
     assert!(!remove(&mut without, 1, Some(10)), "no ids were given");
-    // A filter for 10 to 20, and one for 30 to 40: what is not in one of them is not asked for.
+    // One filter took 10 to 20, and one 30 to 40: neither is queried for other ids.
     for (item, id) in [(1, 9), (1, 21), (1, 30), (3, 20), (3, 29), (3, 41), (9, 10)] {
         assert!(!remove(&mut object, item, Some(id)), "item {item}, id {id}");
     }
@@ -347,7 +347,7 @@ fn the_rules_of_ids() {
         assert!(remove(&mut object, 1, Some(20)));
         assert_eq!(count(&object, 1), left);
     }
-    // With ids of two filters it is in both; without one nobody knows which is meant.
+    // The item is in both filters under their ids; without an id the removal is ambiguous.
     assert!(remove(&mut object, 8, Some(u64::MAX)));
     assert_eq!(add(&mut object, 2, Some(u64::MAX)), Ok(Added::Again));
     assert!(!remove(&mut object, 2, None));
@@ -394,8 +394,7 @@ fn items_without_ids_join_those_with_them() {
     }
 }
 
-/// An object that does not scale is full for every id, knows what it knows, and changes only if it is told to
-/// take more.
+/// An object that does not scale is full for every id, still finds its items, and changes only if it may saturate.
 #[test]
 fn a_fixed_object_is_full_for_every_id() {
     let mut object = object_of(&counting(params(40, 0.0001, 0)), Seed::FIXED);
@@ -427,8 +426,8 @@ fn a_fixed_object_is_full_for_every_id() {
     assert!(!has(&object, 7));
 }
 
-/// A stack of several filters that does not scale is made by merging. What is removed makes room in any
-/// of them, and all is found in its own.
+/// A merge makes a stack of several filters that does not scale. A removal makes room in any of them, and each item
+/// is found in its own filter.
 #[test]
 fn ids_of_a_fixed_object_of_several_filters() {
     let shape = counting(params(4, 0.0001, 0));

@@ -1,5 +1,5 @@
-//! Objects made one: what any of them held is held, at a rate that is no more than their sum; what was merged
-//! once changes nothing the second time; and the result is an object like others, that is stored and goes on.
+//! Merged objects hold the items of all sources, at a rate of at most the sum of theirs. Merging a source again
+//! changes nothing, and the result can be stored and grows like any object.
 
 use std::collections::{HashMap, HashSet};
 
@@ -30,7 +30,7 @@ fn reloaded(object: &Object) -> Object {
     read
 }
 
-/// An object of so many full filters of 512 bits for one item each, no two of which are alike.
+/// Returns an object of `filters` full filters of 512 bits for one item each, all of them different.
 fn deep(filters: u64, rng: &mut Rng) -> Object {
     let filters: Vec<_> = (0..filters)
         .map(|_| {
@@ -526,8 +526,8 @@ fn merging_again_changes_nothing() {
     }
 }
 
-/// Every hour the items of a day, of which some are new, become part of a total: its rate and its number of
-/// items follow what is in it, and not how often it was merged.
+/// Every hour the items of a day, some of them new, are merged into a total: its rate and its number of items follow
+/// its content, not the number of merges.
 #[test]
 fn a_total_of_many_merges_is_that_of_what_is_in_it() {
     let seed = Seed::FIXED;

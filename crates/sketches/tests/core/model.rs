@@ -1,5 +1,5 @@
-//! Against a model: a `HashSet` of what was added, and plain sums over the filters. Random
-//! sequences of all that can be done to an object, among it every way by which one travels.
+//! Objects against a model: a `HashSet` of the items added, and plain sums over the filters. Random sequences of all
+//! operations, every way to store and load an object among them.
 
 use std::collections::HashSet;
 

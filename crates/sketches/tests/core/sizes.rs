@@ -62,9 +62,9 @@ pub fn most_hashes(rate: f64) -> u32 {
     (-rate.log2()).ceil() as u32 + 1
 }
 
-/// The least bytes of bits, and the least number of hash functions with which they suffice, for so many items
-/// at this rate; `None` where that is more than [`MOST_BYTES`]. Below a rate of 10⁻¹² still more hash functions
-/// than are tried would take fewer bytes.
+/// Returns the fewest bytes of bits, and the fewest hash functions that suffice with them, for `capacity` items at this
+/// rate; `None` above [`MOST_BYTES`]. Below a rate of 10⁻¹² more hash functions than are tried would take fewer
+/// bytes.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -103,7 +103,7 @@ pub fn by_crate(capacity: u64, rate: f64) -> (u64, u32) {
     (bytes, hashes.max(1))
 }
 
-/// The size of filter `index`, for so many items; where no memory holds it, the largest.
+/// Returns the size of filter `index` for `capacity` items; the largest if no memory holds it.
 pub fn size(params: &Params, index: u64, capacity: u64) -> (u64, u32) {
     let rate = rate_of(params, index).unwrap().get();
     if params.tightening.is_ours() {
@@ -113,8 +113,8 @@ pub fn size(params: &Params, index: u64, capacity: u64) -> (u64, u32) {
     }
 }
 
-/// What the next filter takes, behind filters that take so many items, the newest of them so many. `None` where
-/// there is none, or no number for it.
+/// Returns the capacity of the next filter, after filters for `total` items, the newest of them for `newest`. `None`
+/// if there is no next one, or no number for it.
 pub fn next_capacity(params: &Params, newest: u64, total: u64) -> Option<u64> {
     let Growth::By(factor) = params.growth else {
         return None;

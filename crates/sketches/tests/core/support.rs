@@ -89,7 +89,7 @@ pub fn tightening(ratio: f64) -> Tightening {
     Tightening::ours(fraction(ratio))
 }
 
-/// The same of an object that valkey-bloom made.
+/// Returns the tightening of an object that valkey-bloom made.
 pub fn of_valkey_bloom(ratio: f64) -> Tightening {
     Tightening::of_valkey_bloom(fraction(ratio))
 }
@@ -241,7 +241,7 @@ pub fn bitmap<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
     filter.bitmap().expect("there is memory")
 }
 
-/// The cells of all filters of an object, one after another.
+/// Returns the cells of all filters of an object, concatenated.
 pub fn bitmaps(object: &Object) -> Vec<u8> {
     let bitmaps = object.views().map(|filter| bitmap(&filter));
     bitmaps.collect::<Vec<_>>().concat()
@@ -277,13 +277,13 @@ pub fn grow(object: &mut Object, rng: &mut Rng, enough: impl Fn(&Object) -> bool
     panic!("never enough");
 }
 
-/// Whether an object without a window has so many filters, all of them full.
+/// Returns whether an object without a window has `filters` filters, all of them full.
 pub fn is_full(object: &Object, filters: u64) -> bool {
     let (count, items, capacity) = object.totals();
     count == filters && items == capacity
 }
 
-/// Whether an object has so many filters, the newest of them half full.
+/// Returns whether an object has `filters` filters, the newest of them half full.
 pub fn is_half_full(object: &Object, filters: usize) -> bool {
     let newest = object.views().last().unwrap();
     object.views().count() == filters && newest.items() * 2 >= newest.capacity()
@@ -438,7 +438,7 @@ pub enum Field {
     Bytes(Vec<u8>),
 }
 
-/// An RDB stream in memory: what is written at its end is read from its front.
+/// An RDB stream in memory: a queue of fields, written at its end and read at its front.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stream(pub VecDeque<Field>);
 

@@ -26,7 +26,7 @@ fn refuses(bytes: usize) -> bool {
     left == 1
 }
 
-// SAFETY: what is not refused goes to the system's allocator, unchanged; null means refused.
+// SAFETY: requests that are not refused go to the system's allocator, unchanged; null means refused.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if refuses(layout.size()) {

@@ -175,7 +175,7 @@ pub fn fields_of(write: impl FnOnce(&mut Fields)) -> Fields {
     fields
 }
 
-/// Fields that are read one after another.
+/// A reader of fields in their order.
 pub struct Reading<'f>(&'f [Field]);
 
 impl<'f> Reading<'f> {

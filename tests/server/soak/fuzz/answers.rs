@@ -4,7 +4,7 @@ use super::object::{NEAR_ZERO, Object, Reach};
 use super::parse::{self, rate_of};
 use crate::harness::{Reply, bulk, int, simple};
 
-/// The fields of BF.INFO: how they are asked for, and how they are told.
+/// The fields of BF.INFO: the words of requests, and the names in replies.
 pub const FIELDS: [(&str, &str); 12] = [
     ("CAPACITY", "Capacity"),
     ("SIZE", "Size"),

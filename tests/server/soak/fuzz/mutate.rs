@@ -366,7 +366,7 @@ fn rdb_spans(bytes: &[u8], at: usize) -> Vec<Span> {
                 walk.take(8, Kind::Double);
             }
             5 if bytes[walk.at] == 0xc3 => {
-                // A compressed string: both its lengths, and what cannot be told apart.
+                // A compressed string: both its lengths, and its opaque bytes.
                 walk.at += 1;
                 let compressed = walk.length();
                 walk.length();

@@ -121,7 +121,7 @@ impl Shape {
 /// How far an object can grow.
 pub enum Reach {
     Far,
-    /// Up to so many items, because of the error.
+    /// Up to this number of items, because of the error.
     Until(i64, &'static str),
     Unsaid,
 }
@@ -157,7 +157,7 @@ pub struct Object {
     pub seed: Option<Vec<u8>>,
     /// Whether false positives decide where items go, or it was merged: its filters are not foretold.
     pub loose: bool,
-    /// Whether it was merged, so that its rate is one that was asked for or a higher one.
+    /// Whether it was merged: its rate is then the requested one or a higher one.
     pub merged: bool,
     /// Whether it has one filter for sure.
     pub single: bool,
@@ -240,7 +240,7 @@ impl Object {
         (self.periods.len(), all)
     }
 
-    /// Takes what was told of it for what is so.
+    /// Adopts the numbers that the server reported.
     pub fn is_told(&mut self, items: Option<i64>, filters: Option<i64>) {
         if self.loose
             && let Some(items) = items
@@ -252,7 +252,7 @@ impl Object {
         }
     }
 
-    /// What it is that bits which are none of its own make of it.
+    /// Allows for bits that no item of the model has set.
     pub fn gets_strange(&mut self) {
         self.strange = true;
         self.known.clear();
@@ -443,11 +443,11 @@ impl Object {
         self.loose = true;
         self.merged = true;
         self.single = false;
-        // The bits of small filters tell the number of items only roughly.
+        // The bits of small filters give the number of items only roughly.
         self.items = self.items.max(other.items) / 2;
         self.most += other.most;
         for object in [self.strange, other.strange] {
-            // A filter of which nobody knows whether something is in it counts for one item at least.
+            // A filter that may be empty or not counts for at least one item.
             self.most += if object { 1000 } else { 0 };
         }
         self.known.extend(other.known.iter().cloned());

@@ -144,7 +144,7 @@ impl Slot<u64> {
     }
 }
 
-/// What BF.RESERVE, BF.INSERT or BF.DEL is asked for.
+/// The options of BF.RESERVE, BF.INSERT or BF.DEL.
 #[derive(Default)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -228,7 +228,7 @@ impl Options {
                     let value = value.and_then(|value| i64::try_from(value).ok());
                     validate.again();
                     validate.value = value.filter(|value| *value > 0);
-                    // The contract has no words for a number that is none.
+                    // The contract does not name the error for a word that is not a number.
                     errors.any_possible |= validate.value.is_none() || unsure;
                     errors.any = validate.value.is_none();
                 }
@@ -269,7 +269,7 @@ impl Options {
         options
     }
 
-    /// Takes an option of both, or tells that it is another.
+    /// Takes an option that BF.RESERVE and BF.INSERT share. Returns whether the word is one.
     fn takes_of_shape<'w>(
         &mut self,
         word: &[u8],

@@ -35,7 +35,7 @@ const CREATIONS: [&str; 9] = [
     "BF.INSERT a CAPACITY 5 NONSCALING WINDOW 10000000000000 PERIODS 3 ITEMS 1 2 3",
 ];
 
-/// What a fuzzer that comes everywhere is told at some time.
+/// The errors that a fuzzer meets sooner or later if it reaches everything.
 const ERRORS: [&str; 42] = [
     WRONGTYPE,
     BUSY,
@@ -245,7 +245,7 @@ fn words_of_commands() {
     assert!(refused < commands / 2, "most are refused");
     let arity = |name| format!("ERR wrong number of arguments for '{name}' command");
     let arity = NAMES.map(arity);
-    // Only filters that are stacked at loose rates are told of their rates: `refusals` has a row for that.
+    // Only filters stacked at loose rates are refused for their rates: `refusals` has a row for that.
     let told = ERRORS.into_iter().filter(|text| *text != RATES);
     for text in told.chain(arity.iter().map(String::as_str)) {
         assert!(talk.errors.contains_key(text), "{text} was never told");

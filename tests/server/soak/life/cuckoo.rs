@@ -117,7 +117,7 @@ impl Life {
         }
     }
 
-    /// What a command is to act on: the filter, or the reply where there is none.
+    /// Returns the filter that a command acts on, or the reply if there is no filter.
     fn cuckoo_at(&self, key: &str, missing: Reply) -> Result<Naive, Reply> {
         match self.entry(key).map(|entry| &entry.held) {
             None => Err(missing),

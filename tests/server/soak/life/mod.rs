@@ -1,4 +1,4 @@
-//! Objects live through whatever a server does to them, and a model of them tells what they must be.
+//! Objects live through whatever a server does to them, and are compared with a model.
 
 mod cuckoo;
 mod keys;
@@ -54,7 +54,8 @@ struct Life {
     taken: BTreeMap<&'static str, u64>,
 }
 
-/// A server of which what it has acknowledged outlives it. Cuckoo filters of the other have other limits, too.
+/// Returns a server that keeps all that it has acknowledged when it dies. Its cuckoo filters have other limits than
+/// those of the other server.
 pub fn settings(capacity: i64) -> Builder {
     Server::builder()
         .config("appendonly", "yes")
@@ -137,7 +138,7 @@ impl Life {
         format!("key-{}", self.random.below(KEYS))
     }
 
-    /// A key of an object that fits, or another where there is none.
+    /// Returns the key of an object that fits, or another key if no object does.
     fn key_of(&mut self, or: String, fits: impl Fn(&Object) -> bool) -> String {
         self.named_key_of(or, |_, object| fits(object))
     }

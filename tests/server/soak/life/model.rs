@@ -49,7 +49,7 @@ impl Kind {
         matches!(self, Self::Counting | Self::Ids)
     }
 
-    /// How a creation asks for it.
+    /// Returns the options that create it.
     pub fn words(self) -> String {
         match self.window() {
             Some((ms, periods)) => format!(" WINDOW {ms} PERIODS {periods}"),
@@ -76,7 +76,8 @@ pub struct Object {
     pub next_id: u64,
     /// When items were last added that pass.
     pub added_ms: HashMap<usize, u64>,
-    /// What BF.DEBUG tells of filters that are not foretold: it changes with a write, and by nothing else.
+    /// The last reply of BF.DEBUG, for filters that the model cannot predict: it changes with a write, and by nothing
+    /// else.
     pub told: Option<Reply>,
     pub capacity: i64,
     /// 0 for one that does not scale.
@@ -114,7 +115,7 @@ impl Object {
         (filters, sum)
     }
 
-    /// The fields of BF.INFO that are told here, as it gives them.
+    /// Returns whether the fields of BF.INFO have the values of the model.
     fn is_told(&self, info: &[Reply]) -> bool {
         let rate = |index: usize| info[index].text().parse::<f64>().ok();
         let expansion = match self.expansion {
@@ -150,7 +151,7 @@ impl Object {
 pub enum Held {
     Text,
     Object(Object),
-    /// One of which these chunks have not come.
+    /// An object without its last chunks, which are given here.
     Half(Object, Pieces),
     Cuckoo(Naive),
     Sketch(Rc<Sketch>),
@@ -206,7 +207,7 @@ impl Questions {
     }
 }
 
-/// How many items that nobody added are asked for.
+/// The number of queries for items that were never added.
 const OTHERS: u64 = 30;
 
 /// Compares a key with the model of it.

@@ -152,7 +152,7 @@ impl Life {
         }
     }
 
-    /// Takes what is told of filters that are not foretold, after a write.
+    /// Reads the state of unpredicted filters after a write.
     fn is_written(&mut self, key: &str, object: &mut Object) {
         if object.is_loose() && object.kind != Kind::Short {
             object.cardinality = self.call(&format!("BF.CARD {key}")).as_int();

@@ -96,7 +96,7 @@ impl Life {
                 "cut"
             }
             1 => {
-                // It goes its own way for a while, of which nothing is to remain.
+                // It diverges for a while, and nothing of that may remain.
                 let mut own = self.replica().client();
                 self.are_the_same();
                 assert_eq!(own.cmd("REPLICAOF NO ONE"), ok());

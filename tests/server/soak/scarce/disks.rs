@@ -9,12 +9,12 @@ use crate::soak::{Budget, Random};
 use crate::support::aof::rewrite_aof;
 use crate::support::sums;
 
-/// A server that is told of a file that may not grow, as of a full disk: by default it would end.
+/// Returns a server that survives a file that cannot grow, as on a full disk: the signal would end it by default.
 fn builder() -> Builder {
     Server::builder().launched_by(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
 }
 
-/// Lets no file of the server grow beyond so many bytes, its log among them.
+/// Limits every file of the server to this number of bytes, its log among them.
 #[track_caller]
 fn limit_files(server: &Server, bytes: &str) {
     let limit = format!("--fsize={bytes}:");

@@ -27,7 +27,7 @@ const POLICIES: [&str; 8] = [
     "volatile-ttl",
 ];
 
-/// What scripts are told where memory has ended, and that nothing comes of it.
+/// Checks the error that scripts get without memory, and that they change nothing.
 #[track_caller]
 fn scripts_are_refused(client: &mut Client) {
     let script = |client: &mut Client, body: &str| {

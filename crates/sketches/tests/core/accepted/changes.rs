@@ -133,8 +133,8 @@ fn swap_runs(rng: &mut Rng, fields: &mut [Field]) {
     }
 }
 
-/// Repeats or drops a run of fields, of which a number before it says how many there are, and another one
-/// perhaps a sum.
+/// Repeats or drops a run of fields, and changes the number before it that counts them, and perhaps another number
+/// that is a sum.
 fn change_count(rng: &mut Rng, fields: &mut Vec<Field>, uints: &[usize]) {
     let (length, start) = (run_length(rng, fields), rng.below(fields.len()));
     let before: Vec<usize> = uints.iter().copied().filter(|at| *at < start).collect();

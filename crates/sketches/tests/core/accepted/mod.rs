@@ -1,11 +1,11 @@
-//! What was accepted can be stored and loaded, whatever is done to it in between: objects of every kind,
-//! their stored forms with fields changed, and on whatever loads as an object the commands of clients.
+//! Whatever is accepted can be stored and loaded, whatever is done to it in between: objects of every kind, their
+//! stored forms with fields changed, and the commands of clients on whatever loads as an object.
 //!
-//! Fields are changed by what they are, a number, a double or a filter, and never by what they mean, so
-//! this knows nothing of how a form is laid out. Most of what is offered is refused; an offer costs little.
+//! Fields are changed by their type (a number, a double or a filter) and never by their meaning, so this module does
+//! not know the layout of a form. Most changed forms are refused; a try costs little.
 //!
-//! A story is all that follows from one seed. `SOAK_SECONDS` lets each test go on with more of them;
-//! `SOAK_SEED` tells one alone.
+//! A story is all that follows from one seed. `SOAK_SECONDS` sets how long each test plays stories; `SOAK_SEED` plays
+//! a single one.
 
 mod changes;
 
@@ -205,7 +205,7 @@ fn answers(object: &Object, now_ms: u64) -> impl PartialEq + std::fmt::Debug {
     )
 }
 
-/// One thing of a story, to be told if it ends badly.
+/// A step of a story, printed if the story fails.
 #[derive(Debug)]
 #[expect(dead_code, reason = "it is read by who reads what is printed")]
 enum Step {
@@ -420,7 +420,7 @@ impl Story<'_> {
 /// An empty object of a kind, or one as another program wrote it.
 type Make = fn(&mut Rng) -> Object;
 
-/// Tells the story of a seed.
+/// Plays the story of a seed.
 fn tell(seed: u64, make: Make, tally: &mut Tally) {
     let mut rng = Rng::new(seed);
     let object = make(&mut rng);
@@ -452,7 +452,7 @@ fn tell(seed: u64, make: Make, tally: &mut Tally) {
     }
 }
 
-/// Tells so many stories, or more where there is time.
+/// Plays `stories` stories, or more if there is time.
 fn tell_all(stories: u64, make: Make) {
     let number = |name| {
         let text = env::var(name).ok()?;

@@ -10,7 +10,7 @@ pub const FIXED: [u8; 32] = [
     152, 136, 135, 48, 127, 151, 205, 40, 7, 51, 131,
 ];
 
-/// An object of which each field can be written as it must not be.
+/// An object whose fields can each be written wrongly.
 #[derive(Clone)]
 pub struct Draft {
     pub version: u8,

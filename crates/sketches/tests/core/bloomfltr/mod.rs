@@ -108,7 +108,7 @@ fn sizes_of_the_default_object() {
     }
 }
 
-/// Whose law an object follows is told by the ratio's last digit, and by nothing else.
+/// The last digit of the ratio, and nothing else, marks whose law an object follows.
 #[test]
 fn the_ratio_tells_the_law_in_every_form() {
     let mut rng = Rng::new(4);

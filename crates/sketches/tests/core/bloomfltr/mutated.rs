@@ -1,4 +1,4 @@
-//! Bytes that were changed: what is taken for a plain object has to bear all that can be done with one.
+//! Changed bytes: if they decode as a plain object, it bears every operation.
 
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Dialect, Limits, Object, Time, dump, rdb};
@@ -10,8 +10,8 @@ use crate::support::{
 
 use super::draft::{Draft, FIXED};
 
-/// Does with an object all that can be done, within limits that keep this small. What was decoded
-/// must bear it, whatever its numbers are.
+/// Does everything with an object that can be done, within limits that keep it small. Any decoded object must bear
+/// it, whatever its numbers are.
 pub fn survives_use(mut object: Object) {
     let limits = Limits {
         filter_bytes: 1 << 16,
@@ -104,7 +104,7 @@ fn every_flipped_bit_of_the_fields_is_refused_or_another_object() {
                 Field::Bytes(bytes) => bytes[bit / 8] ^= 1 << (bit % 8),
             }
             let mut stream = fields.clone();
-            // No filters: chunks are to come, of which there are none.
+            // Without filters, chunks would have to follow, and there are no chunks.
             let Ok(value) = rdb::read(Dialect::Bloomfltr, 1, &mut stream) else {
                 continue;
             };

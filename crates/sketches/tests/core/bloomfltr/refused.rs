@@ -1,4 +1,4 @@
-//! What is no plain object, and the words with which it is refused.
+//! Bytes that are not a plain object, and the error of each.
 
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Dialect, dump, rdb};
@@ -274,7 +274,7 @@ fn other_versions_are_refused_as_such() {
         let header = Draft::valid().bytes(version, true);
         if version != 1 {
             assert_eq!(dump::decode(&dump).err(), unsupported, "{version}");
-            // The version of objects with a window or with counters, of which nothing follows.
+            // Version 2 is that of objects with a window or with counters; nothing follows it here.
             let alone = match version {
                 2 => Some(DecodeError::Truncated),
                 _ => unsupported,

@@ -134,7 +134,7 @@ impl Draft {
         }
     }
 
-    /// The same as earlier builds wrote it.
+    /// The counting draft as earlier builds wrote it.
     pub fn ranged() -> Self {
         let mut draft = Self::counting();
         draft.form = 1;

@@ -1,4 +1,4 @@
-//! Bytes that were changed: what is taken for an object has to bear all that can be done with one.
+//! Changed bytes: if they decode as an object, it bears every operation.
 
 use valkeybloom_sketches::bloom::chunks::Value;
 use valkeybloom_sketches::bloom::{Limits, Object, Time, dump};

@@ -1,4 +1,4 @@
-//! What is no object with a window or with counters, and the words with which it is refused.
+//! Bytes that are not an object with a window or with counters, and the error of each.
 
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Dialect, dump, rdb};

@@ -55,7 +55,7 @@ fn same_batches(start: &Object, members: &[Vec<u8>], rng: &mut Rng) {
     }
 }
 
-/// An object grown to so many filters, the newest of them half full, and the items in it.
+/// Returns an object grown to `filters` filters, the newest of them half full, and its items.
 fn grown(params: &Params, filters: usize, rng: &mut Rng) -> (Object, Vec<Vec<u8>>) {
     let mut grown = object(params, rng.seed());
     let members = grow(&mut grown, rng, |object| is_half_full(object, filters));

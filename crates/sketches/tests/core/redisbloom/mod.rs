@@ -170,8 +170,8 @@ fn every_encoding_grows_by_its_rules() {
     }
 }
 
-/// The bits per entry, for the record, come from a logarithm whose last digit is another in the C library of
-/// this machine. They are taken over where they are off by no more.
+/// Copies the bits per entry, which come from a logarithm: its last digit depends on the C library of the machine.
+/// They are copied if they are off by no more than that.
 fn take_last_digits(model: &mut Draft, object: &Object) {
     let links = object.links().unwrap().all.iter();
     for (model, link) in model.links.iter_mut().zip(links) {

@@ -1,4 +1,4 @@
-//! What is no object of RedisBloom.
+//! Fields that are not an object of RedisBloom.
 
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::chunks;

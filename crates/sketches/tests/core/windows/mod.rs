@@ -1,6 +1,5 @@
-//! Windows against a model: of each item the newest period that it was put into, and a clock that is
-//! set as the test likes. What the model holds must be found; what it does not hold may be found at the
-//! requested rate and no more.
+//! Windows against a model: the newest period of each item, and a clock that the test sets. Items of the model must
+//! be found; other items may be found at the requested rate and no more.
 
 mod model;
 

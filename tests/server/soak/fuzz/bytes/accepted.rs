@@ -19,7 +19,7 @@ const QUESTIONS: [&str; 13] = [
     "BF.SCANDUMP KEY 0",
     "BF.SCANDUMP KEY 1",
     "TYPE KEY",
-    // A digest tells a time to live, too.
+    // A digest depends on the time to live, too.
     "PERSIST KEY",
     "DEBUG DIGEST-VALUE KEY",
     "DUMP KEY",
@@ -208,8 +208,7 @@ fn is_steady(info: &Reply) -> bool {
     window.all(|row| row[1].as_int() >= LONG_MS)
 }
 
-/// The same for an object with periods, of which any may have passed, or with counters, which may hold
-/// anything.
+/// Checks the answers of an object with periods, expired ones among them, or with counters of any value.
 #[track_caller]
 fn answer_as_extended(answers: &[Reply], load: &Command) {
     let [
@@ -233,7 +232,7 @@ fn answer_as_extended(answers: &[Reply], load: &Command) {
         panic!("not a pair: {}", shown());
     };
     let cells = count(cells.as_bytes().len());
-    // Of a window in which nothing is left there are none.
+    // A window without live periods has no cells.
     let end = if cells == 0 { 0 } else { 1 + cells };
     assert_eq!(next.as_int(), end, "{}", shown());
     if let Reply::Error(text) = added {

@@ -50,9 +50,8 @@ fn key(prefix: &str, number: usize) -> Vec<u8> {
     format!("{prefix}{number}").into_bytes()
 }
 
-/// Sends bytes, each to a key of its own, and has what is accepted act as an object. What is
-/// refused may be answered by the texts that `refusal` accepts, and leaves no key. Gives the numbers of
-/// those accepted.
+/// Sends payloads, each to a key of its own. A refused payload gets a text that `refusal` accepts, and leaves no key.
+/// Returns the numbers of the accepted ones.
 fn load(
     client: &mut Client,
     totals: &mut Totals,

@@ -113,7 +113,7 @@ impl Model {
         }
     }
 
-    /// The object at a key, made where there is none.
+    /// Returns the object at a key, and makes it if the key is empty.
     fn made(&mut self, key: &[u8], options: &Options) -> &mut Object {
         let value = self.keys.entry(key.to_vec()).or_insert_with(|| {
             let (shape, capacity) = options.shape();

@@ -11,7 +11,7 @@ use super::super::parse::{self, Options};
 use super::{Model, Value};
 
 impl Model {
-    /// The errors of making an object, where there is none.
+    /// Adds the errors of creating an object if the key is empty.
     pub fn creation_errors(&self, key: &[u8], options: &Options, errors: &mut Errors) {
         let mut told = Errors::default();
         if !options.are_read() {
@@ -116,7 +116,7 @@ impl Model {
         let ratio = first.shape.tightening;
         // Rates add up where filters are stacked, and no others.
         if asked > 0.4 || !(0.2..0.95).contains(&ratio) || !objects.iter().all(alike) {
-            // What their filters need may be more than what was asked for.
+            // Their filters may need more than the requested rate.
             errors.possible(RATES);
         }
     }
@@ -160,7 +160,7 @@ impl Model {
         if !self.dumps.contains_key(dump) {
             match dump.first() {
                 None | Some(1) => errors.due(BAD_DUMP),
-                // Behind it is another number of that kind.
+                // Another number of that kind follows it.
                 Some(2) => errors.due.extend([BAD_DUMP, NEWER]),
                 Some(_) => errors.due(NEWER),
             }
