@@ -105,8 +105,8 @@ impl Cluster {
             let (primary_id, replica_id) = (id(primary), id(replica));
             for node in &self.nodes {
                 wait_until("every node knows who replicates whom", || {
-                    let told = node.client().cmd("CLUSTER NODES").text();
-                    let line = told.lines().find(|line| line.starts_with(&replica_id));
+                    let reported = node.client().cmd("CLUSTER NODES").text();
+                    let line = reported.lines().find(|line| line.starts_with(&replica_id));
                     line.is_some_and(|line| line.contains(&format!("slave {primary_id} ")))
                 });
             }

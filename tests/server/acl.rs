@@ -27,12 +27,12 @@ fn user(client: &mut Client, name: &str, rules: &str) {
 
 /// Whether the server would let a user do this.
 fn may(client: &mut Client, name: &str, command: &str) -> bool {
-    let told = client.cmd(&format!("ACL DRYRUN {name} {command}")).text();
+    let reported = client.cmd(&format!("ACL DRYRUN {name} {command}")).text();
     assert!(
-        told == "OK" || told.contains("has no permissions"),
-        "{told}"
+        reported == "OK" || reported.contains("has no permissions"),
+        "{reported}"
     );
-    told == "OK"
+    reported == "OK"
 }
 
 fn connect(server: &Server, name: &str) -> Client {
@@ -51,13 +51,13 @@ fn assert_refused(client: &mut Client, command: &str) {
 }
 
 #[test]
-fn the_category_bloom_is_these_commands() {
+fn the_category_bloom_holds_these_commands() {
     let server = Server::start();
     let mut client = server.client();
     let version = server.version();
-    let told = client.cmd("ACL CAT bloom");
+    let reported = client.cmd("ACL CAT bloom");
     if !has_categories(&version) {
-        assert_eq!(told, error("ERR Unknown category 'bloom'"));
+        assert_eq!(reported, error("ERR Unknown category 'bloom'"));
         let refused = client.cmd("ACL SETUSER u on nopass ~* +@bloom");
         assert!(
             refused.is_error() && refused.text().contains("+@bloom"),
@@ -65,7 +65,7 @@ fn the_category_bloom_is_these_commands() {
         );
         return;
     }
-    let names: BTreeSet<String> = told
+    let names: BTreeSet<String> = reported
         .as_array()
         .iter()
         .map(crate::harness::Reply::text)
@@ -306,7 +306,7 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
         Some(Refused::Command) => format!("{who} has no permissions to run the '{name}' command"),
         Some(Refused::Key) => format!("{who} has no permissions to access the '{key}' key"),
     };
-    let told = |refused, name: &str| match refused {
+    let reported = |refused, name: &str| match refused {
         Refused::Command => format!(
             "NOPERM {} has no permissions to run the '{name}' command",
             who.replace("This", "this")
@@ -349,7 +349,10 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
             let mut words: Vec<&[u8]> = vec![b"EVAL", script, b"0"];
             words.extend(line.split(' ').map(str::as_bytes));
             for (reply, expected) in [
-                (own.cmd(&line), refused.map(|refused| told(refused, name))),
+                (
+                    own.cmd(&line),
+                    refused.map(|refused| reported(refused, name)),
+                ),
                 (
                     own.call(&words),
                     refused.map(|refused| in_script(refused, name)),
@@ -375,7 +378,7 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
 
 /// BF.MERGE reads all of its keys and writes to the first.
 #[test]
-fn merging_takes_a_right_to_each_key() {
+fn merging_needs_permission_for_each_key() {
     let server = Server::start();
     let mut client = server.client();
     let seed = "0123456789abcdef0123456789abcdef";

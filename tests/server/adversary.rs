@@ -135,9 +135,12 @@ fn chosen_items_fill_an_object_whose_seed_is_known() {
     assert!(random < 0.015, "{random}");
     // Every answer for a stranger is the computed one.
     let expected = strangers.iter().filter(|item| copy.claims(item)).count();
-    let told = share(&mut client, "known", &strangers) * 50_000.0;
+    let reported = share(&mut client, "known", &strangers) * 50_000.0;
     let expected = f64::from(u32::try_from(expected).expect("not many"));
-    assert!((told - expected).abs() < 0.5, "{told}, not {expected}");
+    assert!(
+        (reported - expected).abs() < 0.5,
+        "{reported}, not {expected}"
+    );
 }
 
 #[test]

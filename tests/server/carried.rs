@@ -141,7 +141,7 @@ const LIVES: &[(&str, i64)] = &[
 ];
 
 #[test]
-fn info_counts_what_there_is() {
+fn info_counts_the_values() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(counted(&mut client), (0, 0));
@@ -448,17 +448,17 @@ fn commands_are_described() {
 
 /// What a module that was loaded before serves stays its own; nothing else is missing.
 #[test]
-fn another_module_serves_what_it_has() {
+fn another_module_keeps_its_types_and_commands() {
     let plugin = Plugin::build("sketches.c");
     let server = Server::builder().before_module(&plugin.line()).start();
     let mut client = server.client();
     assert_eq!(client.cmd("CMS.INFO k"), simple("served"));
     assert_eq!(client.cmd("TOPK.INFO k"), error(REFUSAL));
-    for told in [
+    for reported in [
         "values of one type are not kept: the server refused the type \"CMSk-TYPE\"",
         "left to another module: the server refused the command \"cms.info\"",
     ] {
-        assert!(server.log_contains(told), "{told}");
+        assert!(server.log_contains(reported), "{reported}");
     }
     for sketch in recorded() {
         if sketch.type_name != "CMSk-TYPE" {

@@ -191,7 +191,7 @@ fn large(client: &mut Client, key: &str) {
 const STAYS: u32 = 0;
 
 #[test]
-fn slots_migrate_at_one_go() {
+fn slots_migrate_atomically() {
     let (first, second) = pair();
     let (mut near, mut far) = (first.client(), second.client());
     let population = Population::new(&mut near);
@@ -271,9 +271,9 @@ fn slots_migrate_at_one_go() {
         assert_eq!(far.cmd(&format!("CF.EXISTS cuckoo-busy {item}")), int(1));
     }
     let left = (0..cuckoo_added).filter(|item| item % 3 != 0).count();
-    let told = cuckoo::field(&mut far, "cuckoo-busy", "Number of items inserted");
-    let late = told - i64::try_from(left).expect("few");
-    assert!((0..=1).contains(&late), "{told} of {left}");
+    let reported = cuckoo::field(&mut far, "cuckoo-busy", "Number of items inserted");
+    let late = reported - i64::try_from(left).expect("few");
+    assert!((0..=1).contains(&late), "{reported} of {left}");
     // The last removal may have come too late.
     for item in 0..counted - 1 {
         let twice = if item % 3 == 0 { 1 } else { 2 };
@@ -387,7 +387,7 @@ fn elsewhere(reply: &Reply) -> Option<String> {
 }
 
 #[test]
-fn clients_are_sent_on_as_for_a_core_type() {
+fn clients_are_redirected_as_for_a_core_type() {
     let cluster = Cluster::start(Duration::from_secs(30));
     let tag = "tag";
     let slot = slot(b"tag");

@@ -11,7 +11,7 @@ use crate::support::aof::{Log, rewrite_aof, with_command_log};
 use crate::support::configured::other_settings;
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::random::Random;
-use crate::support::retold::{Command, Retold, command};
+use crate::support::replayed::{Command, Replayed, command};
 use crate::support::sums;
 
 /// What clients have added and not removed, and what the server has to say of it.
@@ -138,7 +138,7 @@ impl Multiset {
 
     /// Checks that the answers for every item are right.
     #[track_caller]
-    fn is_told(&self, client: &mut Client) {
+    fn answers_match(&self, client: &mut Client) {
         let items = 0..u32::try_from(ITEMS).expect("few items");
         let asked: Vec<Command> = items
             .clone()
@@ -180,7 +180,7 @@ const CREATE: [&str; 2] = [
 ];
 
 #[test]
-fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
+fn every_server_agrees_with_a_multiset_also_after_restarts() {
     // With a seed of chance small filters would take one item for another now and then, whatever their
     // rate: that is what double hashing leaves.
     let mut primary = Server::with(&[
@@ -191,7 +191,7 @@ fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
     let mut replica = other_settings(Server::replica_of(&primary)).start();
     wait_in_sync(&primary, &replica);
     let mut log = Log::of(&primary);
-    let mut retold = Retold::default();
+    let mut replayed = Replayed::default();
     let mut set = Multiset {
         random: Random(0x636f_756e_7473),
         plain: BTreeMap::new(),
@@ -212,18 +212,18 @@ fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
                 assert_eq!(reply, expected, "{:?}", line.last());
             }
         }
-        set.is_told(&mut client);
+        set.answers_match(&mut client);
         wait_in_sync(&primary, &replica);
         let keys = ["plain", "ids"];
         let before = keys.map(|key| digest(&mut client, key));
         assert_eq!(keys.map(|key| digest(&mut replica.client(), key)), before);
-        set.is_told(&mut replica.client());
+        set.answers_match(&mut replica.client());
         sums::is_balanced(&mut client);
         match round {
             0 => assert_eq!(client.cmd("DEBUG RELOAD"), ok()),
             1 => {
-                retold.obey_all(&log.since());
-                retold.is_held_by(&mut client);
+                replayed.apply_all(&log.since());
+                replayed.is_held_by(&mut client);
                 primary.restart();
             }
             2 => {
@@ -242,7 +242,7 @@ fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
         }
         let mut client = primary.client();
         assert_eq!(keys.map(|key| digest(&mut client, key)), before, "{round}");
-        set.is_told(&mut client);
+        set.answers_match(&mut client);
     }
 }
 
@@ -295,7 +295,7 @@ fn objects_larger_than_one_dump_survive_a_rewrite() {
 }
 
 #[test]
-fn a_full_counter_stands_still() {
+fn a_full_counter_stays_full() {
     let server = with_command_log();
     let replica = Server::replica_of(&server).start();
     let mut client = server.client();
@@ -326,7 +326,7 @@ fn a_full_counter_stands_still() {
 }
 
 #[test]
-fn what_takes_away_needs_no_memory_and_may_write() {
+fn removals_are_writes_that_need_no_memory() {
     let server = Server::start();
     let replica = Server::replica_of(&server).start();
     let mut client = server.client();
@@ -368,7 +368,7 @@ fn what_takes_away_needs_no_memory_and_may_write() {
 }
 
 #[test]
-fn a_removal_answers_in_each_protocol() {
+fn a_removal_replies_in_each_protocol() {
     let server = Server::start();
     crate::support::protocols::in_both_protocols(&server, |client, resp3| {
         let truth = |value| crate::support::protocols::truth(resp3, value);

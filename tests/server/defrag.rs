@@ -297,7 +297,7 @@ fn objects_of_many_filters_are_moved_in_steps() {
 }
 
 #[test]
-fn objects_stay_where_the_setting_says_so() {
+fn objects_stay_in_place_if_the_setting_says_so() {
     let server = Server::with(&[("bf.bloom-defrag-enabled", "no")]);
     let mut client = server.client();
     if !starts_to_defragment(&server) {

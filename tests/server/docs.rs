@@ -97,12 +97,12 @@ fn command_info_tells_arity_flags_keys_and_categories() {
     for command in commands::all() {
         let name = &*command.name();
         let reply = client.cmd(&format!("COMMAND INFO {name}"));
-        let [told] = reply.as_array() else {
+        let [reported] = reply.as_array() else {
             panic!("not one command: {reply:?}");
         };
-        let told = told.as_array();
-        assert_eq!(told[0], bulk(name));
-        assert_eq!(told[1], int(command.arity), "{name}");
+        let reported = reported.as_array();
+        assert_eq!(reported[0], bulk(name));
+        assert_eq!(reported[1], int(command.arity), "{name}");
         let mut flags = set(&["module"]);
         let specs = specs(command);
         flags.extend(match command.access {
@@ -114,9 +114,9 @@ fn command_info_tells_arity_flags_keys_and_categories() {
         if command.fast {
             flags.insert("fast".to_owned());
         }
-        assert_eq!(words(&told[2]), flags, "{name}");
+        assert_eq!(words(&reported[2]), flags, "{name}");
         let last = if specs.len() > 1 { -1 } else { 1 };
-        assert_eq!(told[3..6], [int(1), int(last), int(1)], "{name}");
+        assert_eq!(reported[3..6], [int(1), int(last), int(1)], "{name}");
         let categories = if has_categories(&version) {
             let access = if command.writes() { "@write" } else { "@read" };
             let speed = if command.fast { "@fast" } else { "@slow" };
@@ -129,18 +129,18 @@ fn command_info_tells_arity_flags_keys_and_categories() {
         } else {
             BTreeSet::new()
         };
-        assert_eq!(words(&told[6]), categories, "{name}");
-        assert_eq!(words(&told[7]), BTreeSet::new(), "{name} has no tips");
+        assert_eq!(words(&reported[6]), categories, "{name}");
+        assert_eq!(words(&reported[7]), BTreeSet::new(), "{name} has no tips");
 
-        assert_eq!(told[8].as_array().len(), specs.len(), "{name}");
-        for (spec, (flags, index, last)) in told[8].as_array().iter().zip(specs) {
+        assert_eq!(reported[8].as_array().len(), specs.len(), "{name}");
+        for (spec, (flags, index, last)) in reported[8].as_array().iter().zip(specs) {
             assert_eq!(words(get(spec, "flags").unwrap()), flags, "{name}");
             let found = |what: &str, kind: &str, numbers: &[(&str, i64)]| {
                 let how = get(spec, what).unwrap();
                 assert_eq!(text(how, "type").unwrap(), kind, "{name}");
                 for (field, number) in numbers {
-                    let told = get(get(how, "spec").unwrap(), field);
-                    assert_eq!(told, Some(&int(*number)), "{name} {field}");
+                    let reported = get(get(how, "spec").unwrap(), field);
+                    assert_eq!(reported, Some(&int(*number)), "{name} {field}");
                 }
             };
             found("begin_search", "index", &[("index", index)]);
@@ -151,7 +151,7 @@ fn command_info_tells_arity_flags_keys_and_categories() {
             );
         }
         assert_eq!(
-            words(&told[9]),
+            words(&reported[9]),
             BTreeSet::new(),
             "{name} has no subcommands"
         );
@@ -234,21 +234,21 @@ fn the_module_has_these_commands_and_this_version() {
     let reply = client.cmd("MODULE LIST");
     let modules = reply.as_array().iter();
     let mut own = modules.filter(|module| text(module, "name").as_deref() == Some("bf"));
-    let told = own.next().unwrap();
+    let reported = own.next().unwrap();
     assert_eq!(own.next(), None);
     let parts = env!("CARGO_PKG_VERSION").split('.');
     let version = parts.fold(0, |version, part| {
         version * 100 + part.parse::<i64>().unwrap()
     });
-    assert_eq!(get(told, "ver"), Some(&int(version)));
+    assert_eq!(get(reported, "ver"), Some(&int(version)));
     // What clients take for a ReBloom that has BF.CARD, and not for a RedisBloom 8.
     assert!((20405..80000).contains(&version));
-    assert_eq!(get(told, "args"), Some(&array([])));
+    assert_eq!(get(reported, "args"), Some(&array([])));
 }
 
 /// TYPE, SCAN and OBJECT agree on each type of the module, and INFO and MODULE LIST on the module.
 #[test]
-fn every_type_is_told_alike() {
+fn every_type_is_described_alike() {
     let server = Server::start();
     let mut client = server.client();
     let population = Population::new(&mut client);
@@ -277,9 +277,9 @@ fn every_type_is_told_alike() {
     let listed = client.cmd("MODULE LIST");
     let mut modules = listed.as_array().iter().map(Reply::as_array);
     let own = modules.find(|module| module[1] == bulk("bf")).unwrap();
-    let told = format!("module:name=bf,ver={},", own[3].as_int());
+    let reported = format!("module:name=bf,ver={},", own[3].as_int());
     let info = client.cmd("INFO modules").text();
-    assert_eq!(info.matches(&told).count(), 1, "{info}");
+    assert_eq!(info.matches(&reported).count(), 1, "{info}");
 }
 
 #[test]

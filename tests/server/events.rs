@@ -43,7 +43,7 @@ fn heard_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_change_is_told_once() {
+fn every_change_sends_its_events_once() {
     let server = with_fixed_seed();
     let (mut client, mut subscriber) = (server.client(), server.client());
     let blobs = blobs(&mut client);
@@ -70,8 +70,8 @@ fn every_change_is_told_once() {
         assert_eq!(client.cmd(command), simple("QUEUED"));
     }
     assert_eq!(client.cmd("EXEC").as_array().len(), 4);
-    let told = heard(&mut subscriber, &mut client);
-    assert_eq!(told, messages(&[RESERVE, ADD, ADD]));
+    let reported = heard(&mut subscriber, &mut client);
+    assert_eq!(reported, messages(&[RESERVE, ADD, ADD]));
     let script = b"redis.call('BF.ADD', KEYS[1], 'a') return redis.call('BF.ADD', KEYS[1], 'c')";
     assert_eq!(client.call(&[b"EVAL", script, b"1", b"k"]), int(1));
     assert_eq!(heard(&mut subscriber, &mut client), messages(&[ADD]));
@@ -106,17 +106,17 @@ impl Pair {
 
     /// The events since the last call, and their keys, which are the same on both.
     #[track_caller]
-    fn told(&mut self, what: &str) -> Vec<(String, String)> {
+    fn events(&mut self, what: &str) -> Vec<(String, String)> {
         // A message goes to replicas in its order among the writes.
         assert_eq!(self.client.cmd("PUBLISH __keyend all"), int(1));
-        let [told, by_replica] = self.subscribers.each_mut().map(heard_until_end);
-        assert_eq!(told, by_replica, "{what}");
-        told
+        let [reported, by_replica] = self.subscribers.each_mut().map(heard_until_end);
+        assert_eq!(reported, by_replica, "{what}");
+        reported
     }
 }
 
 #[test]
-fn a_replica_tells_the_same_in_the_same_order() {
+fn a_replica_sends_the_same_events_in_the_same_order() {
     let mut pair = Pair::new();
     let blobs = blobs(&mut pair.client);
     for effect in effects::bloom() {
@@ -125,13 +125,13 @@ fn a_replica_tells_the_same_in_the_same_order() {
         for line in given {
             assert!(!send(&mut pair.client, line, &blobs).is_error(), "{line}");
         }
-        pair.told(command);
+        pair.events(command);
         send(&mut pair.client, command, &blobs);
-        let mut told = pair.told(&format!("{given:?} {command}"));
-        told.retain(|(event, _)| event != "__keyevent@0__:new");
+        let mut reported = pair.events(&format!("{given:?} {command}"));
+        reported.retain(|(event, _)| event != "__keyevent@0__:new");
         let channel = |event: &String| (format!("__keyevent@0__:{event}"), "k".to_owned());
         let expected: Vec<_> = effect.events.iter().map(channel).collect();
-        assert_eq!(told, expected, "{given:?} {command}");
+        assert_eq!(reported, expected, "{given:?} {command}");
     }
 
     // As many commands as there are in a transaction or a script.
@@ -153,14 +153,16 @@ fn a_replica_tells_the_same_in_the_same_order() {
         b"k",
     ];
     assert_eq!(pair.client.call(&script), array([int(1), int(1)]));
-    let told = pair.told("several commands");
-    let of_bloom = told.iter().filter(|(event, _)| event.contains("bloom."));
-    assert_eq!(of_bloom.count(), 6, "{told:?}");
+    let reported = pair.events("several commands");
+    let of_bloom = reported
+        .iter()
+        .filter(|(event, _)| event.contains("bloom."));
+    assert_eq!(of_bloom.count(), 6, "{reported:?}");
 }
 
 /// Writes that free periods which have passed, too.
 #[test]
-fn a_replica_tells_the_same_of_windows() {
+fn a_replica_sends_the_same_events_for_windows() {
     let mut pair = Pair::new();
     for (command, events) in [
         ("BF.ADD k a", 1),
@@ -182,9 +184,9 @@ fn a_replica_tells_the_same_of_windows() {
                 pair.client.cmd(&format!("BF.CARD {key}")) == int(0)
             });
         }
-        pair.told("what is given");
+        pair.events("what is given");
         assert!(!pair.client.cmd(command).is_error(), "{command}");
-        assert_eq!(pair.told(command).len(), events, "{command}");
+        assert_eq!(pair.events(command).len(), events, "{command}");
     }
 }
 
@@ -212,17 +214,17 @@ fn events_are_of_the_generic_class() {
 }
 
 #[test]
-fn an_event_tells_its_database() {
+fn an_event_names_its_database() {
     let server = with_fixed_seed();
     let (mut client, mut subscriber) = (server.client(), server.client());
     assert_eq!(client.cmd("CONFIG SET notify-keyspace-events KEAg"), ok());
     subscriber.cmd("PSUBSCRIBE __key*");
     assert_eq!(client.cmd("SELECT 5"), ok());
     assert_eq!(client.cmd("BF.ADD k a"), int(1));
-    let told = heard(&mut subscriber, &mut client);
+    let reported = heard(&mut subscriber, &mut client);
     let expected = messages(&[RESERVE, ADD]);
     let elsewhere = expected
         .into_iter()
         .map(|(channel, text)| (channel.replace("@0__", "@5__"), text));
-    assert_eq!(told, elsewhere.collect::<Vec<_>>());
+    assert_eq!(reported, elsewhere.collect::<Vec<_>>());
 }

@@ -44,7 +44,7 @@ fn their_rdb_is_loaded() {
 
 /// A replica of such a server gets its file, and then the commands that its clients send.
 #[test]
-fn their_server_is_followed() {
+fn their_server_is_replicated() {
     for program in PROGRAMS {
         let recorded = program.objects();
         let server = Server::start();
@@ -167,7 +167,7 @@ fn their_logs_of_commands_are_replayed() {
 
 /// An object that came by its dump goes on as the one that the log makes does, far into the next filters.
 #[test]
-fn an_object_of_valkey_bloom_goes_on_as_there() {
+fn an_object_of_valkey_bloom_grows_as_it_does_there() {
     let recorded = VALKEY_BLOOM.objects();
     let log = fs::read(VALKEY_BLOOM.data("commands.aof")).unwrap();
     let (replayed, restored) = (on_log(&log, &[]), Server::start());
@@ -194,7 +194,7 @@ fn an_object_of_valkey_bloom_goes_on_as_there() {
 /// What a replica of such a server is sent, the file of the full sync and then the commands, makes what the
 /// primary had at the end.
 #[test]
-fn their_stream_is_followed_to_the_last_bit() {
+fn their_stream_is_replicated_to_the_last_bit() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/valkey-bloom-1.0-stream");
     let text = fs::read_to_string(folder.join("objects.json")).expect("the file is there");
     let objects: Value = serde_json::from_str(&text).expect("the file is JSON");
@@ -244,7 +244,7 @@ fn their_stream_is_followed_to_the_last_bit() {
 }
 
 #[test]
-fn redisblooms_chunks_are_loaded_and_come_out_again() {
+fn redisblooms_chunks_are_loaded_and_written_again() {
     let recorded = REDISBLOOM.objects();
     let mut server = Server::with(&[("appendonly", "yes"), ("appendfsync", "always")]);
     for object in &recorded {
@@ -296,7 +296,7 @@ fn redisblooms_chunks_are_loaded_and_come_out_again() {
 /// An object that is given the same items in the same order becomes the same object, link by link
 /// and bit by bit: RedisBloom's growth, hashes and positions.
 #[test]
-fn an_object_of_redisbloom_grows_as_there() {
+fn an_object_of_redisbloom_grows_as_it_does_there() {
     let recorded = REDISBLOOM.objects();
     let server = Server::start();
     let mut client = server.client();
@@ -335,7 +335,7 @@ fn an_object_of_redisbloom_grows_as_there() {
 /// Payloads and files of a newer Redis have an RDB version that Valkey does not know; from 8.1 on a setting makes it
 /// read them all the same.
 #[test]
-fn a_newer_rdb_version_is_read_where_the_server_can_be_told_to() {
+fn a_newer_rdb_version_is_read_if_the_server_can_be_set_to() {
     let object = REDISBLOOM.objects().swap_remove(0);
     let value = object.dump[..object.dump.len() - 10].to_vec();
     let server = Server::start();
@@ -347,8 +347,8 @@ fn a_newer_rdb_version_is_read_where_the_server_can_be_told_to() {
     assert_eq!(client.call(&restore), refusal);
     let version = server.version();
     let can = version.valkey && (version.major, version.minor) >= (8, 1);
-    let told = client.cmd("CONFIG SET rdb-version-check relaxed");
-    assert_eq!(!told.is_error(), can);
+    let reported = client.cmd("CONFIG SET rdb-version-check relaxed");
+    assert_eq!(!reported.is_error(), can);
     if can {
         assert_eq!(client.call(&restore), ok());
         object.is_there(&mut client);
@@ -359,7 +359,7 @@ fn a_newer_rdb_version_is_read_where_the_server_can_be_told_to() {
 
 /// What the server does with values, it does with these.
 #[test]
-fn an_object_of_redisbloom_is_a_value_like_others() {
+fn an_object_of_redisbloom_works_like_any_value() {
     let recorded = REDISBLOOM.objects();
     let server = Server::with(&[("notify-keyspace-events", "KEA")]);
     let replica = Server::replica_of(&server).start();
@@ -367,16 +367,16 @@ fn an_object_of_redisbloom_is_a_value_like_others() {
     for object in &recorded {
         restore(&mut client, object);
     }
-    let told = |server: &Server, field: &str| server.info("bf")[field].clone();
+    let reported = |server: &Server, field: &str| server.info("bf")[field].clone();
     let number = "bf_bloom_num_redisbloom_objects";
-    assert_eq!(told(&server, number), "8");
-    assert_eq!(told(&server, "bf_bloom_num_objects"), "8");
+    assert_eq!(reported(&server, number), "8");
+    assert_eq!(reported(&server, "bf_bloom_num_objects"), "8");
 
     assert_eq!(client.cmd("COPY grown copy"), int(1));
     let (original, copy) = (digest(&mut client, "grown"), digest(&mut client, "copy"));
     assert_eq!(copy, original);
     assert_eq!(client.cmd("TYPE copy").text(), "MBbloom--");
-    assert_eq!(told(&server, number), "9");
+    assert_eq!(reported(&server, number), "9");
     let size = client.cmd("BF.INFO copy SIZE").as_array()[0].as_int();
     let usage = client.cmd("MEMORY USAGE copy").as_int();
     assert!((size..size + 200).contains(&usage), "{usage} for {size}");
@@ -405,7 +405,7 @@ fn an_object_of_redisbloom_is_a_value_like_others() {
             "{key}"
         );
     }
-    assert_eq!(told(&replica, number), "9");
+    assert_eq!(reported(&replica, number), "9");
 
     // A full one that does not grow refuses, as one of ours.
     let more: Vec<String> = (0..200).map(|n| format!("more{n}")).collect();
@@ -424,9 +424,9 @@ fn an_object_of_redisbloom_is_a_value_like_others() {
         nothing_is_being_freed(&server);
         sums::is_balanced(&mut client);
     }
-    wait_until("they are freed", || told(&server, number) == "6");
+    wait_until("they are freed", || reported(&server, number) == "6");
     assert_eq!(client.cmd("FLUSHALL"), ok());
-    assert_eq!(told(&server, number), "0");
+    assert_eq!(reported(&server, number), "0");
 }
 
 /// RedisBloom's words behind the module's path.

@@ -37,7 +37,7 @@ fn only_options_that_the_server_knows_are_set() {
 
 /// Reads on the main thread do not change the bytes that the thread saves.
 #[test]
-fn a_thread_saves_what_is_being_read() {
+fn a_thread_saves_values_while_they_are_read() {
     let plugin = Plugin::build("forkless.c");
     let server = start(&plugin, ALL_KNOWN);
     let mut client = server.client();
@@ -95,7 +95,7 @@ const WRITES: &[&str] = &[
 ];
 
 #[test]
-fn what_is_being_saved_is_not_written_to() {
+fn keys_that_are_being_saved_refuse_writes() {
     let plugin = Plugin::build("forkless.c");
     let server = start(&plugin, ALL_KNOWN);
     let blobs = blobs(&mut server.client());

@@ -74,7 +74,7 @@ fn the_commands_of_valkey_bloom_make_its_objects() {
 
 /// What a node is set to does not change what the commands of another made: valkey-bloom's say all.
 #[test]
-fn a_log_that_says_all_makes_the_same_under_every_setting() {
+fn a_complete_log_makes_the_same_objects_under_every_setting() {
     let log = fs::read(VALKEY_BLOOM.data("commands.aof")).expect("the file is there");
     for maker in MAKERS {
         let replayed = on_log_of(of(maker), &[], &log);
@@ -95,7 +95,7 @@ fn every_command_makes_what_valkey_bloom_sends() {
     let fixed = of("valkey-bloom").config("bf.bloom-use-random-seed", "no");
     let server = fixed.config("bf.bloom-fp-rate", "0.02").start();
     let mut client = server.client();
-    let told = [
+    let reported = [
         (
             "BF.RESERVE a 0.001 50",
             "CAPACITY 50 ERROR 0.001 TIGHTENING 0.5 EXPANSION 2",
@@ -133,7 +133,7 @@ fn every_command_makes_what_valkey_bloom_sends() {
         ),
     ];
     let mut log = Vec::new();
-    for (command, words, items) in told {
+    for (command, words, items) in reported {
         assert!(!client.cmd(command).is_error(), "{command}");
         let key = command.split(' ').nth(1).expect("a key");
         let line = format!("BF.INSERT {key} {words} SEED <seed>{items}");
@@ -278,7 +278,7 @@ fn creations_are_sent_in_the_peers_words() {
 
 /// A primary of each kind, and replicas of each other kind behind it, which take over in turn.
 #[test]
-fn nodes_of_all_kinds_hold_the_same_whoever_leads() {
+fn nodes_of_all_kinds_hold_the_same_objects_whoever_leads() {
     let mut nodes: Vec<Server> = vec![of("redisbloom").config("appendonly", "yes").start()];
     for maker in ["valkey-bloom", "own"] {
         let behind = nodes.last().expect("one before it");
@@ -301,8 +301,8 @@ fn nodes_of_all_kinds_hold_the_same_whoever_leads() {
             let of = followed(index).map_or("NO ONE".to_owned(), |node| {
                 format!("127.0.0.1 {}", node.port())
             });
-            let told = node.client().cmd(&format!("REPLICAOF {of}"));
-            assert!(!told.is_error(), "{told:?}");
+            let reported = node.client().cmd(&format!("REPLICAOF {of}"));
+            assert!(!reported.is_error(), "{reported:?}");
         }
         let mut client = nodes[lead].client();
         for round in 0..3 {
@@ -415,8 +415,8 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
                         server.client()
                     }
                     "REPLICA" => {
-                        let told = format!("REPLICAOF 127.0.0.1 {}", server.port());
-                        assert_eq!(replica.client().cmd(&told), ok());
+                        let reported = format!("REPLICAOF 127.0.0.1 {}", server.port());
+                        assert_eq!(replica.client().cmd(&reported), ok());
                         wait_in_sync(&server, &replica);
                         replica.client()
                     }

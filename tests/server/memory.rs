@@ -159,13 +159,13 @@ fn the_size_is_exact() {
             let ids = i64::try_from(ids * 24).expect("few filters");
             let filters = filters.iter().map(|bytes| bytes + each).sum::<i64>();
             let beyond = size(&mut client, &key) - filters - ids;
-            let told = if let Reply::Array(live) = client.cmd(&format!("BF.INFO {key} LIVEPERIODS"))
-            {
-                *of_periods.entry(live[0].as_int()).or_insert(beyond)
-            } else {
-                *constants.entry(kind).or_insert(beyond)
-            };
-            assert_eq!(told, beyond, "{key}");
+            let reported =
+                if let Reply::Array(live) = client.cmd(&format!("BF.INFO {key} LIVEPERIODS")) {
+                    *of_periods.entry(live[0].as_int()).or_insert(beyond)
+                } else {
+                    *constants.entry(kind).or_insert(beyond)
+                };
+            assert_eq!(reported, beyond, "{key}");
         }
     }
     assert_eq!(constants.len(), 3);
@@ -219,7 +219,7 @@ fn memory_usage_is_the_size_and_the_key() {
 }
 
 #[test]
-fn writes_are_refused_where_memory_is_at_its_end() {
+fn writes_are_refused_without_memory() {
     let server = Server::start();
     let mut client = server.client();
     let object = Forged::new();
@@ -350,7 +350,7 @@ fn large_objects_are_freed_in_the_background() {
 }
 
 #[test]
-fn what_can_not_be_allocated_is_refused() {
+fn commands_that_cannot_allocate_are_refused() {
     let server = Server::start();
     let mut client = server.client();
     let most = i64::MAX;

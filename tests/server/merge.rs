@@ -27,8 +27,8 @@ fn insert(client: &mut Client, key: &str, options: &str, from: usize, to: usize)
 }
 
 fn rate(client: &mut Client, key: &str, field: &str) -> f64 {
-    let told = client.cmd(&format!("BF.INFO {key} {field}"));
-    told.as_array()[0].text().parse().expect("a rate")
+    let reported = client.cmd(&format!("BF.INFO {key} {field}"));
+    reported.as_array()[0].text().parse().expect("a rate")
 }
 
 const KINDS: [&str; 3] = [
@@ -142,7 +142,7 @@ fn a_union_is_the_same_on_replicas_and_in_logs() {
 }
 
 #[test]
-fn a_source_that_has_expired_is_not_there() {
+fn an_expired_source_is_missing() {
     let server = Server::with(&[
         ("appendonly", "yes"),
         ("appendfsync", "always"),
@@ -221,7 +221,7 @@ fn ledger_state(client: &mut Client) -> (String, String) {
 }
 
 #[test]
-fn a_merge_frees_what_has_passed() {
+fn a_merge_frees_expired_periods() {
     let mut server = with_command_log();
     let mut client = server.client();
     assert_eq!(client.cmd("CONFIG SET bf.bloom-use-random-seed no"), ok());

@@ -142,7 +142,7 @@ fn a_file_is_loaded_whatever_the_settings() {
 }
 
 #[test]
-fn dump_and_restore() {
+fn objects_survive_dump_and_restore() {
     let server = Server::start();
     let mut client = server.client();
     let population = Population::new(&mut client);
@@ -192,7 +192,7 @@ fn dump_and_restore() {
 }
 
 #[test]
-fn copies() {
+fn copies_equal_their_originals() {
     let server = Server::start();
     let mut client = server.client();
     let population = Population::new(&mut client);

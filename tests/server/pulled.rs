@@ -229,7 +229,7 @@ fn subscribers_come_before_the_command_whose_key_expires() {
 
 /// To those that read, the key was not there.
 #[test]
-fn reads_of_a_key_that_is_not_there_answer_so() {
+fn reads_of_a_missing_key_report_it_missing() {
     let mut stage = Stage::new();
     for command in READS {
         stage.prepare(&[]);
@@ -252,7 +252,7 @@ fn reads_of_a_key_that_is_not_there_answer_so() {
 
 /// A source that expires, or is missing, takes other sources with it: the command looks at none of them.
 #[test]
-fn a_merge_looks_at_no_source_that_was_pulled_away() {
+fn a_merge_ignores_sources_that_subscribers_delete() {
     let mut stage = Stage::new();
     for command in [
         "BF.MERGE k src gone",
@@ -282,7 +282,7 @@ fn a_merge_looks_at_no_source_that_was_pulled_away() {
 
 /// A destination that subscribers create, when they hear that it is missing, is a source of the merge.
 #[test]
-fn a_merge_takes_in_what_was_created_meanwhile() {
+fn a_merge_includes_keys_that_subscribers_create() {
     let mut stage = Stage::new();
     for (pull, reply) in [
         ("BF.INSERT k CAPACITY 100 ITEMS pulled", ok()),
@@ -331,15 +331,15 @@ fn subscribers_come_after_each_change_of_several() {
         stage.prepare(&[]);
         let mut one_by_one = Vec::new();
         for command in ["BF.ADD k a", "BF.MADD k a b"] {
-            let told = stage.send(command);
-            let changed = match &told {
+            let reported = stage.send(command);
+            let changed = match &reported {
                 Reply::Array(items) => items.contains(&int(1)),
                 single => *single == int(1),
             };
             if changed {
                 stage.pull(pull);
             }
-            one_by_one.push(told);
+            one_by_one.push(reported);
         }
         one_by_one.push(stage.send("BF.CARD k"));
         assert_eq!(replies, Reply::Array(one_by_one), "{pull}");

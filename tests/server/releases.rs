@@ -79,8 +79,8 @@ fn answers(client: &mut Client, key: &str, added: usize) -> String {
 
 /// What BF.INFO tells, but for the memory, which is the program's own.
 fn info(client: &mut Client, key: &str) -> Value {
-    let told = client.cmd(&format!("BF.INFO {key}"));
-    let fields = told.as_array().chunks_exact(2).map(|pair| {
+    let reported = client.cmd(&format!("BF.INFO {key}"));
+    let fields = reported.as_array().chunks_exact(2).map(|pair| {
         let value = match &pair[1] {
             Reply::Int(number) => json!(number),
             Reply::Nil => Value::Null,
@@ -128,9 +128,9 @@ fn is_there(client: &mut Client, key: &str, object: &Value) {
         "{key}"
     );
     // A release may report more fields than those before it.
-    let told = info(client, key);
+    let reported = info(client, key);
     for (field, value) in object["info"].as_object().unwrap() {
-        assert_eq!(told.get(field), Some(value), "{key} {field}");
+        assert_eq!(reported.get(field), Some(value), "{key} {field}");
     }
     let card = client.cmd(&format!("BF.CARD {key}"));
     assert_eq!(Some(card.as_int()), object["card"].as_i64(), "{key}");

@@ -8,14 +8,14 @@ use crate::harness::{Reply, Server, ok};
 use crate::support::commands::{CUCKOO, Command};
 
 #[test]
-fn the_category_cuckoo_is_these_commands() {
+fn the_category_cuckoo_holds_these_commands() {
     let server = Server::start();
     if !has_categories(&server.version()) {
         return;
     }
     let mut client = server.client();
-    let told = client.cmd("ACL CAT cuckoo");
-    let names: BTreeSet<String> = told.as_array().iter().map(Reply::text).collect();
+    let reported = client.cmd("ACL CAT cuckoo");
+    let names: BTreeSet<String> = reported.as_array().iter().map(Reply::text).collect();
     // Valkey 8.0 has the category, and does not list the commands of modules.
     if !(names.is_empty() && server.version().major == 8) {
         let expected = CUCKOO.iter().map(Command::name);

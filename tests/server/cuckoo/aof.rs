@@ -6,7 +6,7 @@ use crate::support::aof::rewrite_aof;
 use super::{chunks, items, load};
 
 #[test]
-fn a_rewritten_log_makes_the_same() {
+fn a_rewritten_log_makes_the_same_filters() {
     let mut server = Server::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")]);
     let mut client = server.client();
     client.cmd("CF.RESERVE empty 1000");

@@ -10,7 +10,7 @@ use crate::support::random::Random;
 use super::{field, items, load};
 
 #[test]
-fn a_command_tells_of_what_it_changed() {
+fn a_command_sends_the_events_of_its_changes() {
     let server = Server::with(&[("notify-keyspace-events", "KEA")]);
     let (mut client, mut subscriber) = (server.client(), server.client());
     subscriber.cmd("PSUBSCRIBE __key*");
@@ -29,7 +29,7 @@ fn a_command_tells_of_what_it_changed() {
 
 /// The commands that an AOF has of each row.
 #[test]
-fn a_log_has_what_changed() {
+fn a_log_holds_only_changes() {
     let server = Server::with(&[("appendonly", "yes"), ("appendfsync", "always")]);
     let mut client = server.client();
     let log = || {
@@ -76,7 +76,7 @@ fn a_log_has_what_changed() {
 
 /// A random life on a primary, and a replica with other settings that joins in the middle and leaves.
 #[test]
-fn replicas_hold_the_same() {
+fn replicas_hold_the_same_filters() {
     let primary = Server::start();
     let other_settings = |builder: crate::harness::Builder| {
         builder
@@ -157,7 +157,7 @@ fn replicas_hold_the_same() {
 
 /// INFO's sums, and the server's own commands.
 #[test]
-fn a_filter_is_a_value_as_any_other() {
+fn a_filter_works_like_any_value() {
     let server = Server::start();
     let mut client = server.client();
     let sums = |server: &Server| {

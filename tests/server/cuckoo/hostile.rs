@@ -233,10 +233,10 @@ fn damaged_counts_do_not_wrap() {
                 let removed = items.filter(|_| client.read() == truth(resp3, true));
                 let removed = removed.count() as u64;
                 assert_eq!(removed > 0, holds, "{key}");
-                let told = super::field(client, key, "Number of items inserted");
+                let reported = super::field(client, key, "Number of items inserted");
                 let left = items_claimed.saturating_sub(removed);
                 let most = i64::try_from(left).unwrap_or(i64::MAX);
-                assert_eq!(told, most, "{key}: {items_claimed} and {deletes}");
+                assert_eq!(reported, most, "{key}: {items_claimed} and {deletes}");
             }
             assert_eq!(client.cmd("CF.COMPACT k"), ok());
             assert_eq!(super::field(client, "k", "Number of items deleted"), 0);

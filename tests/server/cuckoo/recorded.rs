@@ -229,7 +229,7 @@ fn its_logs_are_replayed() {
 /// The stream of its primary: bare commands that mean its settings, which are set alike here, options that it tells
 /// apart by a letter or ignores, and growth beyond the limits here.
 #[test]
-fn its_stream_is_obeyed() {
+fn its_stream_is_applied() {
     let log = [
         "CF.ADD bare a",
         "CF.INSERT letters Cxyz 100 Iwhat a b",

@@ -92,7 +92,7 @@ CF.INSERTNX k CAPACITY 64 NOCREATE => ERR wrong number of arguments for 'cf.inse
 ";
 
 #[test]
-fn what_is_wrong_is_refused_and_changes_nothing() {
+fn refused_commands_change_nothing() {
     let server = Server::start();
     in_both_protocols(&server, |client, _| {
         client.cmd(&format!("CF.INSERT k ITEMS {}", items("i", 100)));

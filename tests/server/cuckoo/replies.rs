@@ -6,7 +6,7 @@ use crate::support::protocols::{in_both_protocols, truth, truths};
 use super::{chunks, field, items, load};
 
 #[test]
-fn adding_answers_whether_it_added() {
+fn adding_replies_whether_the_item_was_added() {
     in_both_protocols(&Server::start(), |client, resp3| {
         let yes = truth(resp3, true);
         assert_eq!(client.cmd("CF.ADD k a"), yes);
@@ -24,7 +24,7 @@ fn adding_answers_whether_it_added() {
 }
 
 #[test]
-fn inserting_answers_for_each_item() {
+fn inserting_replies_for_each_item() {
     in_both_protocols(&Server::start(), |client, resp3| {
         let insert = "CF.INSERT k CAPACITY 64 ITEMS a a b";
         assert_eq!(client.cmd(insert), truths(resp3, &[true; 3]));
@@ -58,7 +58,7 @@ fn inserting_answers_for_each_item() {
 }
 
 #[test]
-fn queries_answer_for_what_is_there() {
+fn queries_find_added_items() {
     in_both_protocols(&Server::start(), |client, resp3| {
         assert_eq!(client.cmd("CF.EXISTS k a"), truth(resp3, false));
         assert_eq!(client.cmd("CF.MEXISTS k a b"), truths(resp3, &[false; 2]));
@@ -105,7 +105,7 @@ fn removing_takes_one_copy() {
 }
 
 #[test]
-fn compaction_drops_what_it_empties() {
+fn compaction_drops_emptied_filters() {
     in_both_protocols(&Server::start(), |client, _| {
         client.cmd("CF.RESERVE k 64");
         client.cmd(&format!("CF.INSERT k ITEMS {}", items("i", 200)));
@@ -135,7 +135,7 @@ fn compaction_drops_what_it_empties() {
 }
 
 #[test]
-fn info_and_debug_tell_all() {
+fn info_and_debug_return_every_field() {
     in_both_protocols(&Server::start(), |client, resp3| {
         let reserve = "CF.RESERVE k 777 expansion 3 BUCKETSIZE 3 MaxIterations 7";
         assert_eq!(client.cmd(reserve), ok());

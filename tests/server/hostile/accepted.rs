@@ -72,7 +72,7 @@ fn odd() -> Vec<(&'static str, Vec<u8>, &'static str, Reply)> {
 }
 
 #[test]
-fn what_was_accepted_is_loaded_again() {
+fn accepted_objects_are_loaded_again() {
     for mut server in [Server::start(), with_command_log()] {
         let mut client = server.client();
         let logs = client.cmd("CONFIG GET appendonly").as_array()[1].text() == "yes";

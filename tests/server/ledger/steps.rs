@@ -226,6 +226,6 @@ fn info_is_right_after_every_step() {
             );
         }
         assert_eq!(life.call("FLUSHALL ASYNC"), ok());
-        assert_eq!(Sums::told(&mut life.client), Sums::default());
+        assert_eq!(Sums::read(&mut life.client), Sums::default());
     }
 }

@@ -233,7 +233,7 @@ fn check_shell_line(line: &str) {
 }
 
 #[test]
-fn the_library_is_called_so() {
+fn the_library_has_the_documented_name() {
     let text = page("docs/in-process.md");
     let blocks = text.blocks();
     let block = blocks.iter().find(|block| block.language == "toml");

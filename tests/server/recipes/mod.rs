@@ -36,7 +36,7 @@ pub fn python(program: &str, test: &str, server: &Server) {
 }
 
 #[test]
-fn a_guard_keeps_the_database_from_being_asked() {
+fn a_guard_spares_the_database_queries() {
     let program = pages::block(PAGE, "A guard for a cache", "python");
     python(&program, include_str!("guard.py"), &server());
 }
@@ -97,7 +97,7 @@ fn without_times(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_million_addresses() {
+fn a_million_addresses_are_counted() {
     let mut server = server();
     let urls = |server: &Server, words: &[&str]| {
         let output = Command::new(example::program("urls"))
@@ -110,9 +110,9 @@ fn a_million_addresses() {
     let before = urls(&server, &[]);
     server.restart_saving();
     let after = urls(&server, &["ask"]);
-    let told = format!("{before}\n{after}");
+    let reported = format!("{before}\n{after}");
     let page = pages::block(PAGE, "A crawler", "text");
-    assert_eq!(without_times(&told), without_times(&page));
+    assert_eq!(without_times(&reported), without_times(&page));
 }
 
 fn reserve(client: &mut Client, key: &str, capacity: u64) {

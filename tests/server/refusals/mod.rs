@@ -151,7 +151,7 @@ const WIDEST: &[&[u8]] = &[
 ];
 
 #[test]
-fn a_number_is_what_the_servers_own_commands_take_for_one() {
+fn numbers_parse_like_those_of_the_servers_own_commands() {
     let server = with_fixed_seed();
     let blobs = blobs(&mut server.client());
     in_both_protocols(&server, |client, _| {

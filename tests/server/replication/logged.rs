@@ -151,7 +151,7 @@ EXEC => -
 ";
 
 #[test]
-fn the_log_holds_what_happened() {
+fn the_log_holds_the_effects_of_commands() {
     let server = Server::with(&[
         ("appendonly", "yes"),
         ("appendfsync", "always"),
@@ -200,7 +200,7 @@ fn the_log_holds_what_happened() {
 }
 
 #[test]
-fn the_log_holds_loads_as_they_came() {
+fn the_log_holds_loads_verbatim() {
     let server = Server::with(&[
         ("appendonly", "yes"),
         ("appendfsync", "always"),
@@ -248,14 +248,14 @@ fn the_log_holds_loads_as_they_came() {
     let args: [&[u8]; 4] = [b"RESTORE", b"restored", b"900000", payload.as_bytes()];
     assert_eq!(client.call(&args), ok());
     let time = client.cmd("PEXPIRETIME restored").as_int().to_string();
-    let told = words(&[
+    let reported = words(&[
         b"RESTORE",
         b"restored",
         time.as_bytes(),
         payload.as_bytes(),
         b"ABSTTL",
     ]);
-    assert_eq!(log.since(), [told]);
+    assert_eq!(log.since(), [reported]);
 
     // A key that expires is deleted in the log, in the way that the server is set to.
     let set = "lazyfree-lazy-expire";
@@ -264,9 +264,9 @@ fn the_log_holds_loads_as_they_came() {
     let load: [&[u8]; 4] = [b"BF.LOAD", b"brief", dump, b"1"];
     assert_eq!(client.call(&load), ok());
     wait_until("the key is gone", || client.cmd("EXISTS brief") == int(0));
-    let told = log.since();
-    assert_eq!(told.len(), 5, "{told:?}");
-    assert_eq!(told[4], words(&[delete, b"brief"]));
+    let reported = log.since();
+    assert_eq!(reported.len(), 5, "{reported:?}");
+    assert_eq!(reported[4], words(&[delete, b"brief"]));
     assert_eq!(client.cmd("BF.CARD brief"), int(0));
     assert!(log.since().is_empty());
 }

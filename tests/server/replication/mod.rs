@@ -88,7 +88,7 @@ fn is_balanced(server: &Server) {
 }
 
 #[test]
-fn replicas_with_other_settings_hold_the_same() {
+fn replicas_with_other_settings_hold_the_same_objects() {
     let primary = Server::with(&SETTINGS);
     let replica = other_settings(Server::replica_of(&primary)).start();
     let behind = other_settings(Server::replica_of(&replica))
@@ -147,7 +147,7 @@ const WAYS: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn a_full_resync_brings_the_same() {
+fn a_full_resync_brings_the_same_objects() {
     let primary = Server::with(&SETTINGS);
     let mut client = primary.client();
     Workload::new(0x6675_6c6c).run(&mut client, 1500);
@@ -195,7 +195,7 @@ fn a_full_resync_brings_the_same() {
 }
 
 #[test]
-fn a_replica_that_takes_over_goes_on() {
+fn a_promoted_replica_goes_on() {
     for (without_file, load) in WAYS {
         let primary = Server::with(&[("repl-diskless-sync", without_file)]);
         let mut client = primary.client();

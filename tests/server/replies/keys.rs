@@ -6,7 +6,7 @@ use crate::support::protocols::{in_both_protocols, truth, truths, with_fixed_see
 use super::{answers, fill};
 
 #[test]
-fn a_key_is_a_key_as_any_other() {
+fn a_key_works_like_any_other() {
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         fill(client, "k");
@@ -85,7 +85,7 @@ fn a_key_is_a_key_as_any_other() {
 }
 
 #[test]
-fn a_key_whose_time_is_over_is_no_key() {
+fn an_expired_key_is_missing() {
     let server = Server::start();
     in_both_protocols(&server, |client, resp3| {
         // So that it is the command itself that finds the key to be over.

@@ -27,8 +27,8 @@ fn filter_rate(rate: f64, index: u32) -> f64 {
 
 /// Length of each filter's bitmap.
 fn debug_bytes(client: &mut Client, key: &str) -> Vec<i64> {
-    let told = client.cmd(&format!("BF.DEBUG {key}"));
-    let lines = told.as_array()[1..].iter().map(Reply::text);
+    let reported = client.cmd(&format!("BF.DEBUG {key}"));
+    let lines = reported.as_array()[1..].iter().map(Reply::text);
     let bytes = lines.map(|line| {
         let start = line.split(' ').next().unwrap().to_owned();
         start.strip_prefix("bytes:").unwrap().parse().unwrap()
@@ -61,7 +61,7 @@ fn answers(client: &mut Client, key: &str) -> Vec<Reply> {
 }
 
 #[test]
-fn every_command_answers_in_its_shape() {
+fn every_command_replies_in_its_shape() {
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         let one = |value| truth(resp3, value);

@@ -140,7 +140,7 @@ const STATES: &[(&str, &str, &str, bool)] = &[
 ];
 
 #[test]
-fn where_writes_are_forbidden_only_reads_are_served() {
+fn only_reads_are_served_if_writes_are_forbidden() {
     let server = Server::start();
     let blobs = blobs(&mut server.client());
     in_both_protocols(&server, |client, resp3| {

@@ -40,7 +40,7 @@ fn watch_sees_what_changes_a_key() {
 }
 
 #[test]
-fn tracking_clients_hear_of_what_changes_a_key() {
+fn tracking_clients_learn_of_every_change_to_a_key() {
     let server = with_fixed_seed();
     let (mut client, mut other) = (server.client3(), server.client());
     let blobs = blobs(&mut other);

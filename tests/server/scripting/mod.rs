@@ -183,12 +183,12 @@ fn an_item_that_fails_in_a_script_ends_the_list_or_the_script() {
                  if r.err then return {{#r, r.err}} end return {{#r, r[2], r[#r].err}}"
             );
             let count = 3 + i64::from(answer == 0);
-            let told = if in_place_of_the_list {
+            let reported = if in_place_of_the_list {
                 array([int(0), bulk(full)])
             } else {
                 array([int(count), int(answer), bulk(full)])
             };
-            assert_eq!(eval(client, &tried, ""), told, "{add}");
+            assert_eq!(eval(client, &tried, ""), reported, "{add}");
             // What was added before the item that failed stays.
             assert_eq!(client.cmd("BF.CARD k"), int(2), "{add}");
 
@@ -213,7 +213,7 @@ fn an_item_that_fails_in_a_script_ends_the_list_or_the_script() {
 }
 
 #[test]
-fn the_script_of_the_page_tells_a_refusal_on_every_server() {
+fn the_script_of_the_page_detects_a_refusal_on_every_server() {
     let script = pages::block("docs/commands.md", "BF.MADD", "lua");
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, _| {
@@ -235,7 +235,7 @@ fn the_script_of_the_page_tells_a_refusal_on_every_server() {
 }
 
 #[test]
-fn transactions_answer_in_one() {
+fn transactions_reply_at_once() {
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         let lines = [

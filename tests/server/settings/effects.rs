@@ -17,7 +17,7 @@ fn new_objects_are_made_as_the_settings_say() {
     set(&mut client, "bf.bloom-expansion", "3");
     set(&mut client, "bf.bloom-fp-rate", "0.0625");
     set(&mut client, "bf.bloom-tightening-ratio", "0.75");
-    let told = |client: &mut Client, key: &str| {
+    let reported = |client: &mut Client, key: &str| {
         let info = client.cmd(&format!("BF.INFO {key}"));
         let fields = info.as_array();
         [1, 9, 11, 13].map(|index| fields[index].clone())
@@ -29,16 +29,16 @@ fn new_objects_are_made_as_the_settings_say() {
         ("i", "BF.INSERT i"),
     ] {
         assert!(!client.cmd(create).is_error());
-        assert_eq!(told(&mut client, key), expected, "{create}");
+        assert_eq!(reported(&mut client, key), expected, "{create}");
     }
     // What a command says goes before.
     assert_eq!(client.cmd("BF.RESERVE r 0.5 7"), ok());
     let expected = [int(7), int(3), bulk("0.5"), bulk("0.75")];
-    assert_eq!(told(&mut client, "r"), expected);
+    assert_eq!(reported(&mut client, "r"), expected);
     let insert = "BF.INSERT o CAPACITY 8 ERROR 0.25 EXPANSION 4 TIGHTENING 0.125";
     assert_eq!(client.cmd(insert), array([]));
     let expected = [int(8), int(4), bulk("0.25"), bulk("0.125")];
-    assert_eq!(told(&mut client, "o"), expected);
+    assert_eq!(reported(&mut client, "o"), expected);
 
     // The ratio gives each filter its rate: p·(1 − r)·r^i.
     assert_eq!(client.cmd("BF.RESERVE t 0.0625 1 EXPANSION 1"), ok());
@@ -168,7 +168,7 @@ fn the_seed_is_random_or_the_fixed_one() {
 }
 
 #[test]
-fn a_full_object_goes_on_where_the_settings_say_so() {
+fn a_full_object_takes_more_if_the_settings_say_so() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(client.cmd("BF.RESERVE k 0.01 100 NONSCALING"), ok());

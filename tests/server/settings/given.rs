@@ -60,7 +60,7 @@ fn a_config_file_sets_before_and_after_loadmodule() {
 }
 
 #[test]
-fn module_arguments_set() {
+fn module_arguments_set_the_settings() {
     for alias in [false, true] {
         for form in [line, without_prefix] {
             let words = all_of(alias, form);
@@ -116,7 +116,7 @@ fn module_arguments_set() {
 }
 
 #[test]
-fn loadex_sets() {
+fn loadex_sets_the_settings() {
     let so = module();
     for alias in [false, true] {
         for form in [line, without_prefix] {
@@ -158,8 +158,8 @@ fn loadex_sets() {
             ("bf.bloom_fp_rate", "0.25"),
             ("bf.bloom_expansion_rate", "5"),
         ] {
-            let told = get(&mut client, name);
-            assert_eq!(told.as_deref(), Some(value), "{name} {restarted}");
+            let reported = get(&mut client, name);
+            assert_eq!(reported.as_deref(), Some(value), "{name} {restarted}");
         }
         if !restarted {
             assert_eq!(client.cmd("CONFIG REWRITE"), ok());

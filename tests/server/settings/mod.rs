@@ -161,9 +161,9 @@ const SETTINGS: [Setting; 12] = [
 
 /// The value of a setting, or `None` for what the server does not know.
 fn get(client: &mut Client, name: &str) -> Option<String> {
-    let told = client.cmd(&format!("CONFIG GET {name}"));
-    let pair = told.as_array();
-    assert!(pair.len() <= 2, "{told:?}");
+    let reported = client.cmd(&format!("CONFIG GET {name}"));
+    let pair = reported.as_array();
+    assert!(pair.len() <= 2, "{reported:?}");
     pair.get(1).map(Reply::text)
 }
 
@@ -216,8 +216,8 @@ fn settings_have_their_defaults_and_ranges() {
                 }
             }
             set(&mut client, &name.to_uppercase(), setting.other.0);
-            let told = get(&mut client, &name.to_uppercase());
-            assert_eq!(told.as_deref(), Some(setting.other.1));
+            let reported = get(&mut client, &name.to_uppercase());
+            assert_eq!(reported.as_deref(), Some(setting.other.1));
             set(&mut client, name, setting.default);
         }
     }
@@ -238,8 +238,8 @@ fn only_the_names_with_hyphens_are_listed() {
     let server = Server::start();
     let mut client = server.client();
     let names = |client: &mut Client, pattern: &str| -> BTreeSet<String> {
-        let told = client.cmd(&format!("CONFIG GET {pattern}"));
-        let pairs = told.as_array().chunks(2);
+        let reported = client.cmd(&format!("CONFIG GET {pattern}"));
+        let pairs = reported.as_array().chunks(2);
         let names = pairs.map(|pair| pair[0].text());
         let own = names.filter(|name| name.starts_with("bf.") && !name.starts_with("bf.cf-"));
         own.collect()

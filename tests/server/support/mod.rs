@@ -13,7 +13,7 @@ pub mod primary;
 pub mod protocols;
 pub mod random;
 pub mod recordings;
-pub mod retold;
+pub mod replayed;
 pub mod sketches;
 pub mod sums;
 pub mod tables;

@@ -51,7 +51,7 @@ impl Cuckoos {
 impl Sums {
     /// What INFO tells.
     #[track_caller]
-    pub fn told(client: &mut Client) -> Self {
+    pub fn read(client: &mut Client) -> Self {
         Self::of(&client.cmd("INFO bf").text())
     }
 
@@ -107,7 +107,7 @@ pub fn is_balanced(client: &mut Client) {
 
 #[track_caller]
 pub fn is_balanced_after(client: &mut Client, step: &str) {
-    let told = Sums::told(client);
+    let reported = Sums::read(client);
     let mut sums = Sums::default();
     // BF.INFO does not report the size of half loaded objects; MEMORY USAGE does, key included.
     let mut half_bytes = 0;
@@ -170,26 +170,30 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
         }
     }
     assert_eq!(client.cmd("SELECT 0"), ok());
-    let beyond = half_bytes - (told.bytes - sums.bytes);
+    let beyond = half_bytes - (reported.bytes - sums.bytes);
     assert!(
         (0..=sums.half_loaded * PER_KEY_MAX).contains(&beyond),
-        "after {step}: {told:?} told, {sums:?} and {half_bytes} bytes of what is half loaded are there"
+        "after {step}: {reported:?} told, {sums:?} and {half_bytes} bytes of what is half loaded are there"
     );
-    sums.bytes = told.bytes;
+    sums.bytes = reported.bytes;
     for (usage, told_bytes, values) in [
-        (&mut sums.carried_bytes, told.carried_bytes, sums.carried),
+        (
+            &mut sums.carried_bytes,
+            reported.carried_bytes,
+            sums.carried,
+        ),
         (
             &mut sums.cuckoo_bytes,
-            told.cuckoo_bytes,
+            reported.cuckoo_bytes,
             sums.cuckoo.objects,
         ),
     ] {
         let beyond = *usage - told_bytes;
         assert!(
             (0..=values * PER_KEY_MAX).contains(&beyond),
-            "after {step}: {usage} bytes of {values} values, {told:?} told"
+            "after {step}: {usage} bytes of {values} values, {reported:?} told"
         );
         *usage = told_bytes;
     }
-    assert_eq!(told, sums, "after {step}: told, and there");
+    assert_eq!(reported, sums, "after {step}: told, and there");
 }

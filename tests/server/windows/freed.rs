@@ -2,14 +2,14 @@
 
 use crate::harness::{Client, Server, ok, wait_in_sync, wait_until};
 use crate::support::periods::clock;
-use crate::support::retold::command;
+use crate::support::replayed::command;
 use crate::support::sums;
 use crate::support::usage::memory;
 
 use super::info;
 
 #[test]
-fn memory_stays_level_however_many_periods_pass() {
+fn memory_stays_level_however_many_periods_expire() {
     let server = Server::start();
     let mut client = server.client();
     let mut begun = Vec::new();

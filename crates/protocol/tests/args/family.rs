@@ -44,7 +44,7 @@ fn shape_refused(options: &str, text: &str) {
 }
 
 #[test]
-fn windows_and_counters_are_asked_for_in_any_case_and_order() {
+fn windows_and_counters_are_parsed_in_any_case_and_order() {
     for (options, window, counting) in [
         ("COUNTING", None, true),
         ("counting COUNTING EXPANSION 3", None, true),
@@ -74,7 +74,7 @@ fn windows_and_counters_are_asked_for_in_any_case_and_order() {
 }
 
 #[test]
-fn windows_that_can_not_be_are_refused() {
+fn impossible_windows_are_refused() {
     for word in NO_NUMBERS.into_iter().chain(NO_COUNTS) {
         shape_refused(&format!("WINDOW {word} PERIODS 5"), BAD_WINDOW);
         shape_refused(&format!("PERIODS {word} WINDOW 5"), BAD_PERIODS);

@@ -64,7 +64,7 @@ fn steps_of<T>(action: impl FnOnce() -> T) -> (u64, T) {
 }
 
 #[test]
-fn lookups_end_where_patience_does() {
+fn lookups_end_at_the_limit_of_hash_functions() {
     let mut rng = Rng::new(1);
     let seed = Seed::new(SEED);
     for (filters, hashes, bytes, deep) in [
@@ -153,7 +153,7 @@ fn window(filters: usize, hashes: u32, cells: &[u8]) -> Draft {
 const NOW: u64 = 11_439_000;
 
 #[test]
-fn lookups_in_windows_end_where_patience_does() {
+fn lookups_in_windows_end_at_the_limit_of_hash_functions() {
     let mut rng = Rng::new(3);
     for (filters, hashes, bytes) in [(2, 700, 400), (1, 1100, 400), (2, 40, 400), (1, 60, 4_000)] {
         let (item, cells) = nearly_held(bytes, hashes, &Seed::FIXED, &mut rng).unwrap();
@@ -291,7 +291,7 @@ fn add_random(object: &mut Object, count: usize, time: Time, rng: &mut Rng) -> V
 
 /// A window that was reserved for one item a period, and gets sixty.
 #[test]
-fn windows_adapt_to_what_periods_take() {
+fn windows_adapt_to_the_items_per_period() {
     for expansion in [1, 2, 10] {
         let shape = crate::support::windowed(params(1, 0.01, expansion), 1_000, 1_440);
         let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
@@ -335,7 +335,7 @@ fn windows_adapt_to_what_periods_take() {
 
 /// A client that keeps windows from adapting ends at the most filters that there may be.
 #[test]
-fn the_filters_of_a_window_have_an_end() {
+fn the_number_of_filters_of_a_window_is_bounded() {
     let shape = crate::support::windowed(params(1, 0.01, 1), 1_000, 1_440);
     let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
     let mut rng = Rng::new(6);
@@ -353,7 +353,7 @@ fn the_filters_of_a_window_have_an_end() {
 
 /// `grow` and the rest of the toolbox look at no time.
 #[test]
-fn a_deep_stack_grows_in_batches_as_one_by_one() {
+fn a_deep_stack_grows_in_batches_like_one_by_one() {
     let mut rng = Rng::new(7);
     let params = valkeybloom_sketches::bloom::Params {
         tightening: of_valkey_bloom(0.5),

@@ -51,7 +51,7 @@ fn fields_of(carried: &Carried) -> Stream {
 }
 
 #[test]
-fn what_was_written_is_kept() {
+fn written_values_are_kept() {
     for (key, sketch, fields, _) in recorded() {
         let carried = read(sketch, &fields).unwrap();
         assert_eq!(carried.sketch(), sketch, "{key}");
@@ -127,7 +127,7 @@ fn bytes(at: usize, length: usize) -> (usize, Field) {
 }
 
 #[test]
-fn what_is_no_such_value_is_refused() {
+fn other_values_are_refused() {
     const SIZE: &str = "size out of range";
     const LENGTH: &str = "string of another length";
     const DECAY: &str = "decay out of range";

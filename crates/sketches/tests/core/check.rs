@@ -146,7 +146,7 @@ fn objects_of_every_kind_stay_valid() {
 
 /// Moved cells have to be equal: a header that differs is noticed.
 #[test]
-fn what_was_moved_wrongly_is_seen() {
+fn wrong_moves_are_detected() {
     type Move = fn(&mut Vec<u8>);
     let wrong: [(&str, Move); 6] = [
         ("filters of different seeds", |blob| blob[13] ^= 1),

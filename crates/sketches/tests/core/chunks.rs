@@ -148,7 +148,7 @@ fn chunks_are_of_4_mib_at_most_and_end_where_a_filter_ends() {
 }
 
 #[test]
-fn any_cursor_gives_what_lies_behind_it_up_to_the_filters_end() {
+fn any_cursor_returns_the_rest_of_its_filter() {
     let object = small();
     let all = bitmaps(&object);
     let mut ends = Vec::new();
@@ -301,7 +301,7 @@ fn a_partial_object_is_written_read_and_copied_at_every_stage() {
 }
 
 #[test]
-fn fields_of_a_partial_object_are_the_header_and_what_came_of_each_filter() {
+fn fields_of_a_partial_object_are_the_header_and_the_loaded_cells() {
     let mut rng = Rng::new(5);
     let object = of_bitmaps(&[4, 3], &mut rng);
     let all = bitmaps(&object);
@@ -361,7 +361,7 @@ fn claim(lengths: &[u64]) -> Vec<u8> {
 
 /// Memory is taken for what came, never for what is claimed: this would need 2⁵⁸ bytes.
 #[test]
-fn memory_grows_with_what_came() {
+fn memory_grows_with_the_loaded_bytes() {
     for lengths in [
         &[1 << 40][..],
         &[1 << 58],

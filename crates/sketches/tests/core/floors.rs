@@ -236,7 +236,7 @@ fn page() -> String {
 }
 
 #[test]
-fn each_file_uses_what_stands_below_it() {
+fn each_file_uses_only_lower_floors() {
     let sources = sources();
     let faults = faults(&page(), &sources);
     assert!(faults.is_empty(), "{}", faults.join("\n"));

@@ -224,7 +224,7 @@ fn dumped_objects_answer_as_they_did() {
 }
 
 #[test]
-fn dumped_objects_say_of_themselves_what_they_said() {
+fn dumped_objects_report_the_recorded_info() {
     for record in records() {
         let (object, info) = (from_dump(&record), &record.info);
         let count = |field: &str| info[field].as_u64();
@@ -396,7 +396,7 @@ impl Reader {
 
 /// What this program writes is what valkey-bloom can read, with the same answers.
 #[test]
-fn what_is_written_can_be_read_by_its_description() {
+fn written_bytes_can_be_read_by_their_description() {
     let mut rng = Rng::new(31);
     for (capacity, rate, expansion, filters) in
         [(300, 0.1, 0, 1), (100, 0.2, 2, 4), (20, 0.2, 1, 9)]

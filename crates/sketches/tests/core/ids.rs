@@ -145,8 +145,11 @@ impl Model {
         }
         for (item, times) in counts {
             assert!(has(&self.object, item), "item {item} is denied");
-            let told = count(&self.object, item);
-            assert!(told >= times.min(15), "{told} of item {item}, not {times}");
+            let reported = count(&self.object, item);
+            assert!(
+                reported >= times.min(15),
+                "{reported} of item {item}, not {times}"
+            );
         }
         for (items, capacity) in fill(&self.object) {
             assert!(items <= capacity, "{items} of {capacity}");

@@ -71,7 +71,7 @@ fn rates_are_the_same_on_every_machine() {
 }
 
 #[test]
-fn an_object_of_several_holds_what_any_of_them_held() {
+fn a_merged_object_holds_the_items_of_all_sources() {
     let mut rng = Rng::new(1);
     let (mut one, mut several) = (0, 0);
     for _ in 0..400 {
@@ -169,7 +169,7 @@ fn equal_filters_become_one_where_there_is_room() {
 }
 
 #[test]
-fn what_can_not_be_one_object_is_refused() {
+fn objects_that_cannot_be_merged_are_refused() {
     let make = |rate, seed| object(&params(100, rate, 2), seed);
     let (a, b) = (Seed::new([1; 32]), Seed::new([2; 32]));
     let refused = |sources: &[Object], limits| merged(sources, limits).err();
@@ -452,7 +452,7 @@ fn counters_are_added_up() {
 
 /// Ids are known in the merged object too, which is one stack.
 #[test]
-fn items_with_ids_are_removed_from_what_was_merged() {
+fn items_with_ids_are_removed_from_merged_objects() {
     let shape = counting(params(5, 0.001, 1));
     let mut sources = [
         object_of(&shape, Seed::FIXED),
@@ -529,7 +529,7 @@ fn merging_again_changes_nothing() {
 /// Every hour the items of a day, some of them new, are merged into a total: its rate and its number of items follow
 /// its content, not the number of merges.
 #[test]
-fn a_total_of_many_merges_is_that_of_what_is_in_it() {
+fn the_total_of_many_merges_follows_its_content() {
     let seed = Seed::FIXED;
     let make = || object(&params(10_000, 0.01, 2), seed);
     let (mut total, mut day) = (make(), make());

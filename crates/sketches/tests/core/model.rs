@@ -283,7 +283,7 @@ fn fill_up(model: &mut Model) -> Refusal {
 }
 
 #[test]
-fn a_non_scaling_object_refuses_when_it_is_full_and_goes_on_to_know() {
+fn a_full_non_scaling_object_refuses_items_and_finds_its_own() {
     for capacity in [1, 10, 1000] {
         let limits = Limits {
             filter_bytes: u64::MAX,
@@ -300,7 +300,7 @@ fn a_non_scaling_object_refuses_when_it_is_full_and_goes_on_to_know() {
 }
 
 #[test]
-fn a_saturating_object_takes_more_than_it_is_for_in_one_filter() {
+fn a_saturating_object_exceeds_its_capacity_in_one_filter() {
     for limits in [
         Limits::NONE,
         Limits {
@@ -386,7 +386,7 @@ fn an_object_that_the_limits_do_not_admit_is_not_made() {
 }
 
 #[test]
-fn what_no_machine_can_hold_is_refused() {
+fn sizes_beyond_any_machine_are_refused() {
     let made = |params: &Params, limits| {
         Object::plain(params, Seed::FIXED, limits)
             .map(|object| capacity(&object))

@@ -296,7 +296,7 @@ fn more_room_is_more_items_or_as_many() {
 
 /// The settings of a server say "no limit" by the largest number: no sum of bytes is over it.
 #[test]
-fn what_nothing_stops_reaches_all_that_can_be_counted() {
+fn unlimited_growth_reaches_the_largest_number() {
     for expansion in [1, 2, 3, u32::MAX] {
         for capacity in [1, 1000, MAX_CAPACITY] {
             for limits in [Limits::NONE, within(NONE, NONE)] {

@@ -241,7 +241,7 @@ impl Object {
     }
 
     /// Adopts the numbers that the server reported.
-    pub fn is_told(&mut self, items: Option<i64>, filters: Option<i64>) {
+    pub fn adopt(&mut self, items: Option<i64>, filters: Option<i64>) {
         if self.loose
             && let Some(items) = items
         {
@@ -424,14 +424,14 @@ impl Object {
     }
 
     /// Whether this can be how often it was added.
-    pub fn is_count(&self, item: &[u8], told: i64) -> Result<(), String> {
+    pub fn is_count(&self, item: &[u8], reported: i64) -> Result<(), String> {
         let held = self.held.get(item).map_or(0, |held| held.values().sum());
         let most = match (self.is_empty(), self.single) {
             (true, _) => 0,
             (_, true) => STUCK,
             _ => i64::MAX,
         };
-        if (held.min(STUCK)..=most).contains(&told) {
+        if (held.min(STUCK)..=most).contains(&reported) {
             Ok(())
         } else {
             Err(format!("{held} to {most} are due"))

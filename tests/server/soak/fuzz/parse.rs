@@ -111,7 +111,7 @@ impl<T> Slot<T> {
         }
     }
 
-    fn tell(&self, errors: &mut Errors) {
+    fn report(&self, errors: &mut Errors) {
         errors.due.extend(&self.errors);
         errors.possible.extend(&self.possible);
     }
@@ -195,7 +195,7 @@ impl Options {
                 _ => errors.due(UNKNOWN),
             }
         }
-        options.tell(errors);
+        options.report(errors);
         options
     }
 
@@ -241,7 +241,7 @@ impl Options {
             }
         }
         options.validate = validate.value;
-        options.tell(errors);
+        options.report(errors);
         if options.no_create && (options.capacity.given || options.error_rate.given) {
             errors.due(NEEDLESS);
         }
@@ -265,7 +265,7 @@ impl Options {
                 _ => errors.due(UNKNOWN),
             }
         }
-        options.tell(errors);
+        options.report(errors);
         options
     }
 
@@ -297,17 +297,17 @@ impl Options {
         true
     }
 
-    fn tell(&self, errors: &mut Errors) {
-        self.capacity.tell(errors);
-        self.error_rate.tell(errors);
-        self.tightening.tell(errors);
-        self.expansion.tell(errors);
-        self.period_ms.tell(errors);
-        self.periods.tell(errors);
-        self.ttl_ms.tell(errors);
-        self.key_ttl.tell(errors);
-        self.id.tell(errors);
-        self.seed.tell(errors);
+    fn report(&self, errors: &mut Errors) {
+        self.capacity.report(errors);
+        self.error_rate.report(errors);
+        self.tightening.report(errors);
+        self.expansion.report(errors);
+        self.period_ms.report(errors);
+        self.periods.report(errors);
+        self.ttl_ms.report(errors);
+        self.key_ttl.report(errors);
+        self.id.report(errors);
+        self.seed.report(errors);
         if self.non_scaling && self.expansion.value.is_some_and(|n| n > 0) {
             errors.due(FIXED_EXPANSION);
         }

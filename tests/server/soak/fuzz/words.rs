@@ -200,9 +200,9 @@ fn shown(words: &Command) -> String {
 }
 
 #[test]
-fn words_of_commands() {
+fn random_commands_get_the_replies_of_the_model() {
     let target = Target::new();
-    let mut random = Random::new("words_of_commands");
+    let mut random = Random::new("random_commands_get_the_replies_of_the_model");
     let mut talk = Talk {
         clients: [target.server.client(), target.server.client3()],
         model: Model::default(),
@@ -237,7 +237,7 @@ fn words_of_commands() {
     let commands = talk.commands;
     let refused = talk.errors.values().sum::<u64>();
     eprintln!(
-        "words_of_commands: {} rounds, {commands} commands, {refused} of them refused: {:#?}",
+        "random_commands_get_the_replies_of_the_model: {} rounds, {commands} commands, {refused} of them refused: {:#?}",
         rounds.done(),
         talk.errors
     );
@@ -246,8 +246,8 @@ fn words_of_commands() {
     let arity = |name| format!("ERR wrong number of arguments for '{name}' command");
     let arity = NAMES.map(arity);
     // Only filters stacked at loose rates are refused for their rates: `refusals` has a row for that.
-    let told = ERRORS.into_iter().filter(|text| *text != RATES);
-    for text in told.chain(arity.iter().map(String::as_str)) {
+    let reported = ERRORS.into_iter().filter(|text| *text != RATES);
+    for text in reported.chain(arity.iter().map(String::as_str)) {
         assert!(talk.errors.contains_key(text), "{text} was never told");
     }
     for name in NAMES {

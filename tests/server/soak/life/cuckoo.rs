@@ -30,8 +30,8 @@ pub struct Settings {
 impl Settings {
     pub fn of(client: &mut Client) -> Self {
         let mut setting = |name: &str| -> u64 {
-            let told = client.cmd(&format!("CONFIG GET bf.cf-{name}"));
-            told.as_array()[1].text().parse().expect("a number")
+            let reported = client.cmd(&format!("CONFIG GET bf.cf-{name}"));
+            reported.as_array()[1].text().parse().expect("a number")
         };
         Self {
             defaults: Params {
@@ -82,8 +82,8 @@ pub fn check(client: &mut Client, key: &str, filter: &Naive, random: &mut Random
         ("Expansion rate", filter.expansion),
         ("Max iterations", filter.iterations),
     ] {
-        let told = field(client, key, name).cast_unsigned();
-        assert_eq!(told, expected, "{key}: {name}");
+        let reported = field(client, key, name).cast_unsigned();
+        assert_eq!(reported, expected, "{key}: {name}");
     }
     // What has no items has no chunks.
     if let Some(((_, first), chunks)) = cuckoo::chunks(client, key).split_first() {
@@ -99,8 +99,8 @@ pub fn check(client: &mut Client, key: &str, filter: &Naive, random: &mut Random
     assert_eq!(answers, array(expected.map(|has| int(has.into()))), "{key}");
     for item in &asked[..3] {
         let count = filter.count(item.as_bytes()).cast_signed();
-        let told = client.cmd(&format!("CF.COUNT {key} {item}"));
-        assert_eq!(told, int(count), "{key} {item}");
+        let reported = client.cmd(&format!("CF.COUNT {key} {item}"));
+        assert_eq!(reported, int(count), "{key} {item}");
     }
 }
 

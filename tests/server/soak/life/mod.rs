@@ -303,9 +303,9 @@ impl Life {
     fn check_keys(&mut self, keys: &[String]) {
         for key in keys {
             if let Some(entry) = self.databases[self.database].get(key) {
-                let told = check(&mut self.client, key, entry, &mut self.random);
-                self.questions.asked += told.asked;
-                self.questions.mistaken += told.mistaken;
+                let reported = check(&mut self.client, key, entry, &mut self.random);
+                self.questions.asked += reported.asked;
+                self.questions.mistaken += reported.mistaken;
             } else {
                 assert_eq!(self.client.cmd(&format!("EXISTS {key}")), int(0), "{key}");
             }
@@ -326,9 +326,9 @@ impl Life {
             let expected: Vec<&String> = entries.keys().collect();
             assert_eq!(keys.iter().collect::<Vec<_>>(), expected, "in {database}");
             for (key, entry) in entries {
-                let told = check(&mut client, key, entry, &mut self.random);
-                self.questions.asked += told.asked;
-                self.questions.mistaken += told.mistaken;
+                let reported = check(&mut client, key, entry, &mut self.random);
+                self.questions.asked += reported.asked;
+                self.questions.mistaken += reported.mistaken;
             }
         }
     }
@@ -366,15 +366,15 @@ fn live(mut life: Life, budget: Budget) {
 }
 
 #[test]
-fn objects_are_what_they_must_be() {
-    let random = Random::new("objects_are_what_they_must_be");
+fn objects_match_the_model() {
+    let random = Random::new("objects_match_the_model");
     let life = Life::new(settings(40).start(), None, random);
     live(life, Budget::rounds(1500));
 }
 
 #[test]
-fn objects_are_what_they_must_be_on_two_servers() {
-    let random = Random::new("objects_are_what_they_must_be_on_two_servers");
+fn objects_match_the_model_on_two_servers() {
+    let random = Random::new("objects_match_the_model_on_two_servers");
     let primary = settings(40).start();
     let follow = format!("127.0.0.1 {}", primary.port());
     let replica = settings(25).start();

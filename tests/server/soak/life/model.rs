@@ -78,7 +78,7 @@ pub struct Object {
     pub added_ms: HashMap<usize, u64>,
     /// The last reply of BF.DEBUG, for filters that the model cannot predict: it changes with a write, and by nothing
     /// else.
-    pub told: Option<Reply>,
+    pub reported: Option<Reply>,
     pub capacity: i64,
     /// 0 for one that does not scale.
     pub expansion: i64,
@@ -116,7 +116,7 @@ impl Object {
     }
 
     /// Returns whether the fields of BF.INFO have the values of the model.
-    fn is_told(&self, info: &[Reply]) -> bool {
+    fn matches(&self, info: &[Reply]) -> bool {
         let rate = |index: usize| info[index].text().parse::<f64>().ok();
         let expansion = match self.expansion {
             0 => nil(),
@@ -232,12 +232,12 @@ pub fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random)
     };
     if object.kind != Kind::Short {
         assert_eq!(cardinality, int(object.cardinality), "{key}");
-        if let Some(told) = &object.told {
-            assert_eq!(client.cmd(&format!("BF.DEBUG {key}")), *told, "{key}");
+        if let Some(reported) = &object.reported {
+            assert_eq!(client.cmd(&format!("BF.DEBUG {key}")), *reported, "{key}");
         }
     }
     let info = client.cmd(&format!("BF.INFO {key}"));
-    assert!(object.is_told(info.as_array()), "{key}: {info:?}");
+    assert!(object.matches(info.as_array()), "{key}: {info:?}");
     let mut line = format!("BF.MEXISTS {key}");
     for number in &object.items {
         line += " ";

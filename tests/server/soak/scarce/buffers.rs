@@ -17,7 +17,7 @@ fn limit_replies(client: &mut Client, limit: &str) {
 const MANY: usize = 100_000;
 
 #[test]
-fn a_reply_larger_than_its_buffer() {
+fn a_reply_larger_than_its_buffer_drops_the_client() {
     let server = Server::start();
     let mut client = server.client();
     let items: Vec<String> = (0..MANY).map(|i| format!("item-{i}")).collect();
@@ -97,7 +97,7 @@ fn a_reply_larger_than_its_buffer() {
 }
 
 #[test]
-fn arguments_larger_than_the_protocol_may_carry() {
+fn arguments_too_large_for_the_protocol_are_refused() {
     let too_large = "ERR Protocol error: invalid bulk length";
     let mut server = Server::with(&[
         ("appendonly", "yes"),

@@ -37,8 +37,8 @@ fn save(server: &Server, status: &str) {
 }
 
 #[test]
-fn saves_that_fail() {
-    let mut random = Random::new("saves_that_fail");
+fn failed_saves_lose_nothing() {
+    let mut random = Random::new("failed_saves_lose_nothing");
     let mut server = builder()
         .config("save", "1000000 1")
         .config("enable-protected-configs", "yes")
@@ -132,8 +132,8 @@ fn log_bytes(server: &Server, end: &str) -> u64 {
 /// Bits do not change by that, nor does BF.CARD; counters do. Hence an object is what it was, or what it was
 /// with that one write repeated.
 #[test]
-fn a_log_that_can_not_grow() {
-    let mut random = Random::new("a_log_that_can_not_grow");
+fn a_log_that_cannot_grow_stops_writes() {
+    let mut random = Random::new("a_log_that_cannot_grow_stops_writes");
     let mut server = builder()
         .config("appendonly", "yes")
         .config("auto-aof-rewrite-percentage", "0")
@@ -206,8 +206,8 @@ fn a_log_that_can_not_grow() {
 }
 
 #[test]
-fn a_log_that_can_not_grow_ends_a_server_that_promised_to_sync() {
-    let mut random = Random::new("a_log_that_can_not_grow_ends_a_server_that_promised_to_sync");
+fn a_log_that_cannot_grow_ends_a_server_that_syncs_always() {
+    let mut random = Random::new("a_log_that_cannot_grow_ends_a_server_that_syncs_always");
     let mut server = builder()
         .config("appendonly", "yes")
         .config("appendfsync", "always")

@@ -59,8 +59,8 @@ fn scripts_are_refused(client: &mut Client) {
 }
 
 #[test]
-fn every_policy_of_eviction() {
-    let mut random = Random::new("every_policy_of_eviction");
+fn objects_are_evicted_under_every_policy() {
+    let mut random = Random::new("objects_are_evicted_under_every_policy");
     let server = Server::start();
     let mut client = server.client();
     let mut budget = Budget::rounds(POLICIES.len() as u64);

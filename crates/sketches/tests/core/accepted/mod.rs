@@ -421,7 +421,7 @@ impl Story<'_> {
 type Make = fn(&mut Rng) -> Object;
 
 /// Plays the story of a seed.
-fn tell(seed: u64, make: Make, tally: &mut Tally) {
+fn play(seed: u64, make: Make, tally: &mut Tally) {
     let mut rng = Rng::new(seed);
     let object = make(&mut rng);
     let dialect = Dialect::of(&object);
@@ -453,7 +453,7 @@ fn tell(seed: u64, make: Make, tally: &mut Tally) {
 }
 
 /// Plays `stories` stories, or more if there is time.
-fn tell_all(stories: u64, make: Make) {
+fn play_all(stories: u64, make: Make) {
     let number = |name| {
         let text = env::var(name).ok()?;
         let number = text.parse();
@@ -461,14 +461,14 @@ fn tell_all(stories: u64, make: Make) {
     };
     let mut tally = Tally::default();
     if let Some(seed) = number("SOAK_SEED") {
-        return tell(seed, make, &mut tally);
+        return play(seed, make, &mut tally);
     }
     let end = number("SOAK_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
     for seed in 0.. {
         if seed >= stories && end.is_none_or(|end| Instant::now() >= end) {
             break;
         }
-        tell(seed, make, &mut tally);
+        play(seed, make, &mut tally);
     }
     let Tally {
         accepted,
@@ -524,7 +524,7 @@ fn seed(rng: &mut Rng) -> Seed {
 
 #[test]
 fn plain_objects() {
-    tell_all(STORIES, |rng| {
+    play_all(STORIES, |rng| {
         let shape = Shape::plain(small_params(rng));
         object_of(&shape, seed(rng))
     });
@@ -532,7 +532,7 @@ fn plain_objects() {
 
 #[test]
 fn objects_with_a_window() {
-    tell_all(STORIES, |rng| {
+    play_all(STORIES, |rng| {
         let periods = *rng.pick(&[1, 2, 3, 5, 24]);
         let period_ms = *rng.pick(&[1, 50, 1000, 1 << 40]);
         let shape = windowed(small_params(rng), period_ms, periods);
@@ -542,7 +542,7 @@ fn objects_with_a_window() {
 
 #[test]
 fn objects_with_counters() {
-    tell_all(STORIES, |rng| {
+    play_all(STORIES, |rng| {
         let shape = counting(small_params(rng));
         object_of(&shape, seed(rng))
     });
@@ -550,7 +550,7 @@ fn objects_with_counters() {
 
 #[test]
 fn objects_of_redisbloom() {
-    tell_all(STORIES, |rng| {
+    play_all(STORIES, |rng| {
         if rng.below(3) == 0 {
             return rng.pick(&drafts()).read().unwrap();
         }

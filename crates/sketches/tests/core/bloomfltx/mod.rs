@@ -101,7 +101,7 @@ fn an_object_whose_ratio_is_not_marked_is_ours() {
 }
 
 #[test]
-fn what_is_odd_is_kept_as_it_is() {
+fn odd_values_are_kept() {
     type Change = fn(&mut Draft);
     let odd: [(&str, Draft, Change); 15] = [
         ("a window", Draft::windowed(), |_| ()),
@@ -158,7 +158,7 @@ fn what_is_odd_is_kept_as_it_is() {
 
 /// What earlier builds wrote of ids: ranges become intervals within what was seen, and several stacks one.
 #[test]
-fn earlier_forms_are_read_as_the_one_that_is_written() {
+fn earlier_forms_are_read_as_the_current_one() {
     type Change = fn(&mut Draft);
     type Took = [Option<(u64, u64)>; 2];
     let earlier: [(Change, Took); 9] = [

@@ -39,7 +39,7 @@ fn fill(naive: &mut Naive, rng: &mut Rng, chances: impl Fn(usize) -> usize) {
 
 /// Hundreds of filters, of slots as only chunks can bring them.
 #[test]
-fn many_filters_are_compacted_as_few() {
+fn many_filters_are_compacted_like_few() {
     let mut rng = Rng::new(73);
     for round in 0..20 {
         let size = *rng.pick(&[1_u8, 2, 3]);

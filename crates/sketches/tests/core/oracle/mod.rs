@@ -423,7 +423,7 @@ impl Stack {
 }
 
 #[test]
-fn a_stack_is_the_crates_filters_each_fed_with_what_was_new_in_its_turn() {
+fn a_stack_equals_the_crates_filters_each_fed_with_its_new_items() {
     let mut rng = Rng::new(7);
     let ratios = [0.5, 0.25, 0.75];
     let ratios = ratios.map(|ratio| [tightening(ratio), of_valkey_bloom(ratio)]);
@@ -479,7 +479,7 @@ fn a_stack_is_the_crates_filters_each_fed_with_what_was_new_in_its_turn() {
 /// An object of valkey-bloom, put together from the crate's filters, goes on as it does there to the byte; and
 /// ends where it ends there, when the next rate is no number with all its digits.
 #[test]
-fn an_object_of_valkey_bloom_goes_on_and_ends_as_there() {
+fn an_object_of_valkey_bloom_grows_and_ends_as_it_does_there() {
     let mut rng = Rng::new(14);
     for (capacity, rate, expansion, ratio, filters) in [
         (5, 0.01, 2, 0.5, 9),

@@ -14,7 +14,7 @@ type Change = fn(&mut Draft);
 
 /// What a forged object is refused for.
 #[test]
-fn what_can_not_be_is_refused() {
+fn impossible_fields_are_refused() {
     let draft = drafts().into_iter().rfind(|d| d.options == 5).unwrap();
     let changes: [(&str, Change); 29] = [
         ("no links", |d| d.links.clear()),

@@ -28,7 +28,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn tell(&self, test: &str, rounds: u64) {
+    fn print(&self, test: &str, rounds: u64) {
         let Self {
             accepted,
             refused,
@@ -89,10 +89,10 @@ fn shown(load: &Command) -> String {
 }
 
 #[test]
-fn payloads_of_restore() {
+fn restore_survives_random_payloads() {
     let target = Target::new();
     let mut client = target.server.client();
-    let mut random = Random::new("payloads_of_restore");
+    let mut random = Random::new("restore_survives_random_payloads");
     let version = rdb_version(&mut client);
     let samples = Samples::of(&mut client).payloads;
     // How the type is named of the last of the samples.
@@ -133,7 +133,7 @@ fn payloads_of_restore() {
         let accepted: Vec<&Command> = accepted.iter().map(|number| &loads[*number]).collect();
         act_as_objects(&mut client, &mut totals, &accepted);
     }
-    totals.tell("payloads_of_restore", rounds.done());
+    totals.print("restore_survives_random_payloads", rounds.done());
     assert!(totals.accepted > totals.refused / 10, "few are accepted");
     assert!(totals.refused > totals.accepted / 10, "few are refused");
     // The unchanged ones are as they were.
@@ -144,10 +144,10 @@ fn payloads_of_restore() {
 }
 
 #[test]
-fn dumps_of_load() {
+fn load_survives_random_dumps() {
     let target = Target::new();
     let mut client = target.server.client();
-    let mut random = Random::new("dumps_of_load");
+    let mut random = Random::new("load_survives_random_dumps");
     let samples = Samples::of(&mut client).dumps;
     let mut totals = Totals::default();
     let mut rounds = Budget::rounds(800);
@@ -173,7 +173,7 @@ fn dumps_of_load() {
         let accepted: Vec<&Command> = accepted.iter().map(|number| &loads[*number]).collect();
         act_as_objects(&mut client, &mut totals, &accepted);
     }
-    totals.tell("dumps_of_load", rounds.done());
+    totals.print("load_survives_random_dumps", rounds.done());
     assert!(totals.accepted > totals.refused / 10, "few are accepted");
     assert!(totals.refused > totals.accepted / 10, "few are refused");
     target.ends_unharmed(client);
@@ -219,10 +219,10 @@ fn chunks(random: &mut Random, key: &[u8], bitmaps: &[u64]) -> Vec<(Command, Rep
 }
 
 #[test]
-fn chunks_of_loadchunk() {
+fn loadchunk_survives_random_headers_and_chunks() {
     let target = Target::new();
     let mut client = target.server.client();
-    let mut random = Random::new("chunks_of_loadchunk");
+    let mut random = Random::new("loadchunk_survives_random_headers_and_chunks");
     let samples = Samples::of(&mut client).headers;
     let mut totals = Totals::default();
     let (mut completed, mut misplaced) = (0_u64, 0_u64);
@@ -272,8 +272,13 @@ fn chunks_of_loadchunk() {
         let accepted: Vec<&Command> = accepted.iter().map(|number| &loads[*number]).collect();
         act_as_objects(&mut client, &mut totals, &accepted);
     }
-    totals.tell("chunks_of_loadchunk", rounds.done());
-    eprintln!("chunks_of_loadchunk: {completed} completed, {misplaced} chunks that do not fit");
+    totals.print(
+        "loadchunk_survives_random_headers_and_chunks",
+        rounds.done(),
+    );
+    eprintln!(
+        "loadchunk_survives_random_headers_and_chunks: {completed} completed, {misplaced} chunks that do not fit"
+    );
     assert!(totals.accepted > totals.refused / 10, "few are accepted");
     assert!(totals.refused > totals.accepted / 10, "few are refused");
     assert!(completed > 1000 && misplaced > 1000, "few are completed");

@@ -50,7 +50,7 @@ impl Model {
             }
             "bf.count" => match (self.object(key), reply) {
                 (None, reply) => is(reply, &int(0)),
-                (Some(object), Reply::Int(told)) => object.is_count(&words[2], *told),
+                (Some(object), Reply::Int(reported)) => object.is_count(&words[2], *reported),
                 _ => Err("a count is due".to_owned()),
             },
             "bf.missing" => self.misses(key, &words[2..], reply),
@@ -70,7 +70,7 @@ impl Model {
                     return is(reply, &int(0));
                 };
                 object.are_items(reply)?;
-                object.is_told(Some(reply.as_int()), None);
+                object.adopt(Some(reply.as_int()), None);
                 Ok(())
             }
             "bf.info" => {
@@ -79,7 +79,7 @@ impl Model {
                     (words.get(2), resp3, self.keys.get_mut(key))
                 {
                     let rows = reply.as_array();
-                    object.is_told(Some(rows[7].as_int()), Some(rows[5].as_int()));
+                    object.adopt(Some(rows[7].as_int()), Some(rows[5].as_int()));
                 }
                 Ok(())
             }
@@ -182,7 +182,7 @@ impl Model {
         let empty = object.is_none_or(Object::is_empty);
         let least = if empty { most } else { 0 };
         match reply {
-            Reply::Int(told) if (least..=most).contains(told) => Ok(()),
+            Reply::Int(reported) if (least..=most).contains(reported) => Ok(()),
             _ => Err(format!("{least} to {most} are due")),
         }
     }

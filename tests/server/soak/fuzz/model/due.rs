@@ -13,7 +13,7 @@ use super::{Model, Value};
 impl Model {
     /// Adds the errors of creating an object if the key is empty.
     pub fn creation_errors(&self, key: &[u8], options: &Options, errors: &mut Errors) {
-        let mut told = Errors::default();
+        let mut reported = Errors::default();
         if !options.are_read() {
             return;
         }
@@ -21,32 +21,32 @@ impl Model {
         let fit = shape.fit(0, capacity);
         match fit {
             Fit::Yes => {}
-            Fit::No(why) => told.due(why),
+            Fit::No(why) => reported.due(why),
             Fit::Unsaid => {
-                told.possible(OVER);
-                told.possible(DEGRADED);
+                reported.possible(OVER);
+                reported.possible(DEGRADED);
             }
         }
         if let Some(least) = options.validate {
             let first_fits = matches!(fit, Fit::Yes);
             match Object::new(shape, capacity, None).reach(least) {
                 Reach::Far if first_fits => {}
-                Reach::Until(_, OVER) if first_fits => told.due(TOO_LARGE),
-                Reach::Until(_, DEGRADED) if first_fits => told.due(TOO_FINE),
+                Reach::Until(_, OVER) if first_fits => reported.due(TOO_LARGE),
+                Reach::Until(_, DEGRADED) if first_fits => reported.due(TOO_FINE),
                 _ => {
-                    told.possible(TOO_LARGE);
-                    told.possible(TOO_FINE);
+                    reported.possible(TOO_LARGE);
+                    reported.possible(TOO_FINE);
                 }
             }
         }
         let settled = self.keys.contains_key(key) || options.no_create;
         if !settled {
-            errors.due.extend(told.due);
-            errors.possible.extend(told.possible);
+            errors.due.extend(reported.due);
+            errors.possible.extend(reported.possible);
         } else if options.validate.is_some() || !errors.due.is_empty() {
             // Whether it is looked at where nothing is to be made is not said.
-            errors.possible.extend(told.due);
-            errors.possible.extend(told.possible);
+            errors.possible.extend(reported.due);
+            errors.possible.extend(reported.possible);
         }
     }
 

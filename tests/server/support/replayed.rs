@@ -20,16 +20,16 @@ pub fn command(line: &str) -> Command {
 
 /// The objects that commands make, made by the core alone.
 #[derive(Default)]
-pub struct Retold(BTreeMap<Vec<u8>, Object>);
+pub struct Replayed(BTreeMap<Vec<u8>, Object>);
 
-impl Retold {
-    pub fn obey_all<'c>(&mut self, commands: impl IntoIterator<Item = &'c Command>) {
+impl Replayed {
+    pub fn apply_all<'c>(&mut self, commands: impl IntoIterator<Item = &'c Command>) {
         for command in commands {
-            self.obey(command);
+            self.apply(command);
         }
     }
 
-    fn obey(&mut self, command: &Command) {
+    fn apply(&mut self, command: &Command) {
         match command[0].as_slice() {
             b"MULTI" | b"EXEC" | b"SELECT" | b"SET" => {}
             b"DEL" => drop(self.0.remove(&command[1])),
