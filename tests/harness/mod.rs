@@ -47,7 +47,7 @@ pub fn wait_in_sync(primary: &Server, replica: &Server) {
     });
 }
 
-/// What the server takes the value of a key for; equal values have equal digests.
+/// Returns the server's digest of the value of a key; equal values have equal digests.
 #[track_caller]
 pub fn digest(client: &mut Client, key: &str) -> String {
     client
@@ -56,7 +56,7 @@ pub fn digest(client: &mut Client, key: &str) -> String {
         .text()
 }
 
-/// What a server is to be started with.
+/// The configuration of a server to be started.
 pub struct Builder {
     program: PathBuf,
     module: Option<PathBuf>,
@@ -91,19 +91,20 @@ impl Builder {
         self
     }
 
-    /// Another server than the one that the tests are told.
+    /// Runs another server than the default one of the tests.
     pub fn program(mut self, path: &Path) -> Self {
         path.clone_into(&mut self.program);
         self
     }
 
-    /// A program, with its arguments, that turns into the server, which it is given behind them.
+    /// Starts the server through a program with arguments, which gets the server's command line after them and
+    /// executes it.
     pub fn launched_by(mut self, launcher: &[&str]) -> Self {
         self.launcher = launcher.iter().map(|&word| word.to_owned()).collect();
         self
     }
 
-    /// What stands last on the server's command line.
+    /// Adds a word at the end of the server's command line.
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
         self
@@ -346,7 +347,7 @@ impl Server {
         }
     }
 
-    /// The same, for a server that is to refuse: an error is what it logged.
+    /// Starts the server again, or returns what it logged if it refuses.
     pub fn try_start_again(&mut self) -> Result<(), String> {
         assert!(self.child.is_none(), "the server is up");
         loop {
@@ -433,7 +434,7 @@ impl Server {
     fn end_gently(&mut self) {
         let asked = Client::connect(self.port)
             .map(|mut client| client.try_call(&[b"SHUTDOWN", b"NOSAVE", b"NOW", b"FORCE"]));
-        // There is no reply where it is obeyed.
+        // A server that ends does not reply.
         if let Ok(Err(_)) = asked {
             let start = Instant::now();
             while !self.has_ended() && start.elapsed() < PATIENCE {
@@ -465,7 +466,7 @@ impl Drop for Server {
     }
 }
 
-/// What servers write above their report of a crash.
+/// The line that servers write above the report of a crash.
 const CRASH: &str = "BUG REPORT START";
 
 /// The part of a log that may explain a failure: around a crash report, which starts with the stack
@@ -506,7 +507,7 @@ impl Plugin {
         format!("loadmodule \"{}\"", self.path().display())
     }
 
-    /// The same, for forkless.c: it loads the module, for a server that knows these options.
+    /// Returns the line that loads forkless.c, which loads the module for a server that knows these options.
     pub fn line_with_module(&self, known_options: u32) -> String {
         let module = given("VALKEYBLOOM_SO");
         format!("{} {known_options} \"{}\"", self.line(), module.display())
@@ -580,8 +581,8 @@ fn count() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A port to try. It lies below those that systems give to outgoing connections, which could take
-/// it while its server restarts; so does the cluster bus, 10000 above.
+/// Returns a port to try. It lies below those of outgoing connections, which could take it while its server restarts;
+/// so does the cluster bus, 10000 above.
 fn next_port() -> u16 {
     let step = std::process::id().wrapping_mul(97).wrapping_add(count());
     10_000 + u16::try_from(step % 10_000).expect("less than 10000")

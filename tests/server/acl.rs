@@ -112,7 +112,7 @@ fn categories_let_users_run_commands() {
             ("slow", !fast),
         ];
         for (category, within) in categories {
-            // Where modules have no categories, their commands are in none: not in @write either.
+            // Servers without categories for modules put the commands into no category, not even @write.
             let within = within && known;
             assert_eq!(
                 may(&mut client, category, &line),
@@ -227,7 +227,7 @@ fn users_reach_the_keys_that_they_were_given() {
     assert_eq!(client.cmd("BF.MEXISTS own:k c k"), array([int(0), int(0)]));
 }
 
-/// What a user is refused: a command, or a key.
+/// The reason of a refusal: the command, or a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Refused {
     Command,
@@ -300,7 +300,7 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
     } else {
         WITHOUT_CATEGORIES
     };
-    // Those of core commands, with other names in them.
+    // The texts for core commands, with other names in them.
     let dry = |refused, name: &str, key: &str| match refused {
         None => "OK".to_owned(),
         Some(Refused::Command) => format!("{who} has no permissions to run the '{name}' command"),

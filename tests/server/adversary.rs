@@ -1,4 +1,4 @@
-//! Somebody who has read the code, and knows the seed of an object or does not.
+//! Attackers who have read the code, with and without the seed of an object.
 
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -12,7 +12,7 @@ use crate::support::protocols::field;
 const CAPACITY: usize = 1000;
 const RATE: &str = "0.01";
 
-/// A filter as it can be computed anywhere, from the seed and what BF.DEBUG tells.
+/// A filter as anybody can compute it from the seed and the reply of BF.DEBUG.
 struct Twin {
     bits: u64,
     hashes: u64,
@@ -104,7 +104,7 @@ fn add(client: &mut Client, keys: [&str; 2], items: &[String]) -> [i64; 2] {
     })
 }
 
-/// Names nobody has chosen.
+/// Returns names that no attacker has chosen.
 fn strangers() -> Vec<String> {
     (0..50_000)
         .map(|number| format!("stranger-{number}"))

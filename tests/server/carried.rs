@@ -18,7 +18,7 @@ use crate::support::usage::nothing_is_being_freed;
 
 const REFUSAL: &str = "ERR this server keeps sketches but does not serve their commands";
 
-/// What INFO counts: the values and their bytes.
+/// Returns the counts of INFO: the values and their bytes.
 fn counted(client: &mut Client) -> (i64, i64) {
     let info = client.cmd("INFO bf").text();
     let field = |name: &str| {
@@ -64,7 +64,7 @@ fn values_are_dumped_as_they_were_restored() {
     }
 }
 
-/// A file of RedisBloom with keys of all its types but Bloom filters loads, where the server knows its version.
+/// A file of RedisBloom with keys of all its types but Bloom filters loads on servers that know its version.
 #[test]
 fn a_file_with_everything_is_loaded() {
     let mut server = Server::start();
@@ -122,7 +122,7 @@ fn a_rewritten_log_is_loaded_by_every_server() {
     }
 }
 
-/// What happens to values, and how many there are then.
+/// Operations on values, and the number of values after each.
 const LIVES: &[(&str, i64)] = &[
     ("COPY cms one", 10),
     ("COPY topk two DB 1", 11),
@@ -446,7 +446,7 @@ fn commands_are_described() {
     assert_eq!(client.cmd("ACL DRYRUN other TOPK.LIST k"), ok());
 }
 
-/// What a module that was loaded before serves stays its own; nothing else is missing.
+/// Types and commands of a module that was loaded before stay its own; all others are there.
 #[test]
 fn another_module_keeps_its_types_and_commands() {
     let plugin = Plugin::build("sketches.c");

@@ -61,7 +61,7 @@ impl Cluster {
 
 /// A client that follows its keys through a cluster, as every client of one does.
 pub struct Router {
-    /// Of some nodes.
+    /// The ports of some nodes.
     ports: Vec<u16>,
     /// The node last reported to have a slot.
     owners: HashMap<usize, u16>,
@@ -89,7 +89,7 @@ impl Router {
                 if let Ok(reply) = reply {
                     return (reply, port);
                 }
-                // Gone. Another node may know where the slot is by now.
+                // The node is gone. Another one may know where the slot is by now.
                 self.connections.remove(&port);
                 self.owners.remove(&slot);
                 retry(start, "the node is gone");
@@ -107,7 +107,7 @@ impl Router {
                 Some("MOVED") => {
                     self.moved += 1;
                     self.owners.insert(slot, target());
-                    // Two nodes may send from one to the other until both know.
+                    // Two nodes may redirect to each other until both are up to date.
                     if attempts > 2 {
                         retry(start, &text);
                     }
@@ -212,7 +212,7 @@ fn slots_migrate_atomically() {
         return;
     }
     let expected = digest(&mut near, "large");
-    // What comes from another node is obeyed, as what comes from a primary.
+    // Keys from another node are accepted whatever the limits, like commands from a primary.
     let tight = "CONFIG SET bf.bloom-filter-max-memory-usage 1 bf.bloom-memory-usage-limit 1 \
         bf.cf-max-expansions 1";
     assert_eq!(far.cmd(tight), ok());
@@ -223,8 +223,8 @@ fn slots_migrate_atomically() {
     assert_eq!(near.cmd(&passing), ok());
     assert_eq!(near.cmd(&migrate), ok());
     assert_eq!(near.cmd("CF.RESERVE cuckoo-busy 64 EXPANSION 2"), ok());
-    // Writes go on until the slots are the other's; every third item of those that can be is removed at once.
-    // One of them may be done here, and the next sent on.
+    // Writes continue until the slots have moved; every third item that can be removed is removed at once. Either
+    // node may serve a write.
     let (mut added, mut windowed, mut counted, mut cuckoo_added) = (0, 0, 0, 0);
     wait_until("the slots have moved", || {
         let done = [
@@ -376,7 +376,7 @@ fn merges_alike(client: &mut Client, tag: &str, round: usize) -> Option<String> 
     own.and_then(|text| text.split(' ').next().map(str::to_owned))
 }
 
-/// What a node says of a slot that is not, or not wholly, its own.
+/// Returns the redirection or error of a node for a slot that is not, or not wholly, its own.
 fn elsewhere(reply: &Reply) -> Option<String> {
     let codes = ["MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN", "CROSSSLOT"];
     let Reply::Error(text) = reply else {
@@ -483,7 +483,7 @@ fn clients_are_redirected_as_for_a_core_type() {
     assert_eq!(there(&mut near, false), all(to("MOVED", target)));
     assert_eq!(there(&mut far, false), all(None));
 
-    // A slot that nobody has.
+    // A slot without an owner.
     assert_eq!(far.cmd(&format!("CLUSTER DELSLOTS {slot}")), ok());
     for sent_on in [there(&mut far, false), missing(&mut far, false)] {
         let codes = sent_on.map(|sent| sent.map(|(code, _)| code));

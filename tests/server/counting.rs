@@ -14,7 +14,7 @@ use crate::support::random::Random;
 use crate::support::replayed::{Command, Replayed, command};
 use crate::support::sums;
 
-/// What clients have added and not removed, and what the server has to say of it.
+/// The items that clients have added and not removed, and the replies that the server must give.
 struct Multiset {
     random: Random,
     /// How often each item is in it; those with ids under their ids.
@@ -24,7 +24,7 @@ struct Multiset {
 }
 
 const ITEMS: usize = 600;
-/// A count stands still here: it must not be passed, to be exact.
+/// The largest exact count: a counter stands still above it.
 const MOST: u64 = 14;
 
 impl Multiset {
@@ -118,7 +118,7 @@ impl Multiset {
         }
     }
 
-    /// Counts that are near where they would stand still go down.
+    /// Removes items whose counts are near the limit.
     fn lower(&mut self) -> Vec<(Command, Reply)> {
         let high: Vec<u32> = self
             .plain
@@ -173,7 +173,7 @@ impl Multiset {
     }
 }
 
-/// Rates so low that no answer is a false positive, and a seed with which none is: all of them are exact.
+/// Rates so low, and a seed, with which no answer is a false positive: all of them are exact.
 const CREATE: [&str; 2] = [
     "BF.RESERVE plain 0.000000000001 50 COUNTING",
     "BF.RESERVE ids 0.000000000001 40 COUNTING EXPANSION 1",
@@ -227,7 +227,7 @@ fn every_server_agrees_with_a_multiset_also_after_restarts() {
                 primary.restart();
             }
             2 => {
-                // The replica takes over, and goes on where the primary ended.
+                // The replica takes over, and continues where the primary ended.
                 let mut taken = replica.client();
                 assert_eq!(taken.cmd("REPLICAOF NO ONE"), ok());
                 let settings = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb \

@@ -53,7 +53,7 @@ fn fragmentation(server: &Server) -> f64 {
 
 const OBJECTS: usize = 12_000;
 
-/// What an object is made as: of those with odd numbers a third each with bits, counters and periods.
+/// Returns the options of an object: a third each of those with odd numbers have bits, counters and periods.
 fn kind(number: usize) -> String {
     match number / 2 % 3 {
         0 => String::new(),
@@ -124,7 +124,7 @@ fn add_many(client: &mut Client, key: &str, items: Range<usize>) {
 /// The objects below this number are written to while others are moved.
 const WRITTEN: usize = 40;
 
-/// What an object answers for its item and some others.
+/// Returns the answers of an object for its item and some others.
 fn answers(client: &mut Client, number: usize) -> Reply {
     let others: Vec<String> = (0..30).map(|other| format!("other-{other}")).collect();
     let ask = format!("BF.MEXISTS object-{number} {number} {}", others.join(" "));
@@ -144,7 +144,7 @@ impl Traffic<'_> {
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// Asks the objects that nobody writes to: they answer what they always did.
+    /// Queries the objects that are not written to: their answers never change.
     fn ask(&self, expected: &BTreeMap<usize, Reply>) {
         let mut client = self.server.client();
         for (number, expected) in expected.iter().cycle() {

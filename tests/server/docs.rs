@@ -241,7 +241,7 @@ fn the_module_has_these_commands_and_this_version() {
         version * 100 + part.parse::<i64>().unwrap()
     });
     assert_eq!(get(reported, "ver"), Some(&int(version)));
-    // What clients take for a ReBloom that has BF.CARD, and not for a RedisBloom 8.
+    // Clients take this version for a ReBloom that has BF.CARD, and not for a RedisBloom 8.
     assert!((20405..80000).contains(&version));
     assert_eq!(get(reported, "args"), Some(&array([])));
 }

@@ -21,13 +21,13 @@ pub fn messages(events: &[impl AsRef<str>]) -> Vec<(String, String)> {
     both.collect()
 }
 
-/// What a subscriber has heard since it was asked last.
+/// Returns the messages that a subscriber got since the last call.
 pub fn heard(subscriber: &mut Client, client: &mut Client) -> Vec<(String, String)> {
     assert_eq!(client.cmd("PUBLISH __keyend all"), int(1));
     heard_until_end(subscriber)
 }
 
-/// What a subscriber hears until a message to `__keyend`.
+/// Returns the messages that a subscriber gets until one to `__keyend`.
 fn heard_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
     let mut heard = Vec::new();
     loop {

@@ -32,7 +32,7 @@ fn their_rdb_is_loaded() {
         }
         server.start_again();
         all_are_there(&server, &recorded);
-        // What this program writes of it is the same again.
+        // This program writes it unchanged.
         server.restart_saving();
         all_are_there(&server, &recorded);
         // A replica gets it in the same form.
@@ -136,7 +136,7 @@ fn their_logs_of_commands_are_replayed() {
             sums::is_balanced(&mut client);
             for object in &recorded {
                 if object.type_name == "bloomfltr" {
-                    // What was executed there is done here by its law, and makes the same object.
+                    // Commands of that server are executed by its law here, and make the same object.
                     object.is_there(&mut client);
                     object.has_its_dump(&mut client);
                     continue;
@@ -165,7 +165,7 @@ fn their_logs_of_commands_are_replayed() {
     }
 }
 
-/// An object that came by its dump goes on as the one that the log makes does, far into the next filters.
+/// An object from its dump grows like the object that the log makes, far into the next filters.
 #[test]
 fn an_object_of_valkey_bloom_grows_as_it_does_there() {
     let recorded = VALKEY_BLOOM.objects();
@@ -191,8 +191,7 @@ fn an_object_of_valkey_bloom_grows_as_it_does_there() {
     }
 }
 
-/// What a replica of such a server is sent, the file of the full sync and then the commands, makes what the
-/// primary had at the end.
+/// The stream to a replica of such a server (the file of the full sync, then commands) makes the primary's objects.
 #[test]
 fn their_stream_is_replicated_to_the_last_bit() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/valkey-bloom-1.0-stream");
@@ -357,7 +356,7 @@ fn a_newer_rdb_version_is_read_if_the_server_can_be_set_to() {
     }
 }
 
-/// What the server does with values, it does with these.
+/// The server's own commands work on these values.
 #[test]
 fn an_object_of_redisbloom_works_like_any_value() {
     let recorded = REDISBLOOM.objects();
@@ -429,7 +428,7 @@ fn an_object_of_redisbloom_works_like_any_value() {
     assert_eq!(reported(&server, number), "0");
 }
 
-/// RedisBloom's words behind the module's path.
+/// RedisBloom's words after the module's path.
 #[test]
 fn redisblooms_arguments_are_understood() {
     let server = Server::builder()

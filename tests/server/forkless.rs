@@ -7,7 +7,7 @@ use crate::support::population::Population;
 use crate::support::protocols::in_both_protocols;
 use crate::support::sums;
 
-/// All options that a server with `1 << 6` knows.
+/// All options of a server that has `1 << 6`.
 const ALL_KNOWN: u32 = 0x7f;
 
 fn start(plugin: &Plugin, known_options: u32) -> Server {
@@ -18,7 +18,7 @@ fn start(plugin: &Plugin, known_options: u32) -> Server {
         .start()
 }
 
-/// Bits that a server does not know may mean something else in one to come.
+/// Unknown bits may get another meaning in a future server.
 #[test]
 fn only_options_that_the_server_knows_are_set() {
     let plugin = Plugin::build("forkless.c");
@@ -77,7 +77,7 @@ fn a_thread_saves_values_while_they_are_read() {
     sums::is_balanced(&mut client);
 }
 
-/// What would write to `k`, or would find it not to be empty.
+/// Commands that would write to `k`, or require it to be empty.
 const WRITES: &[&str] = &[
     "BF.ADD k a",
     "BF.ADD k new",

@@ -108,7 +108,7 @@ fn missing(keys: &[&str]) -> Value {
     json!({ "found": [], "missing": keys })
 }
 
-/// What stands between quotes in a line of the documentation.
+/// Returns the quoted parts of a line of the documentation.
 fn quoted(line: &str) -> Vec<&str> {
     line.split('"').skip(1).step_by(2).collect()
 }
@@ -159,7 +159,7 @@ fn answers_list_the_keys_as_they_were_requested() {
         mneme.ask("key=%C3%A4%20%26&key&key=%00%0a"),
         found(&["ä &", "", "\0\n"])
     );
-    // Keys are the items of the filter, as they are.
+    // Keys are the items of the filter, unchanged.
     let mut client = server.client();
     let exists = client.call(&[b"BF.EXISTS", b"mneme", "ä &".as_bytes()]);
     assert_eq!(exists.as_int(), 1);
@@ -183,7 +183,7 @@ fn keys_are_forgotten_when_their_periods_expire() {
         });
         wait_until("it is forgotten", || mneme.ask(key)["found"] == json!([]));
     }
-    // Two services over one filter see the same; the second leaves it as it is.
+    // Two services share a filter; the second does not change its shape.
     let other = Mneme::start(&server, &["--periods", "3", "--length", "3600"]);
     wait_until("the other one finds it", || {
         mneme.insert("key=c");

@@ -55,7 +55,7 @@ fn a_log_of_redisbloom_makes_its_objects() {
     }
 }
 
-/// The same commands from a client, without the ratio, which only a primary sends so.
+/// These commands from a client, without the ratio, which only a primary sends.
 #[test]
 fn the_commands_of_valkey_bloom_make_its_objects() {
     let recorded = VALKEY_BLOOM.objects();
@@ -72,7 +72,7 @@ fn the_commands_of_valkey_bloom_make_its_objects() {
     has_all(&mut client, &recorded);
 }
 
-/// What a node is set to does not change what the commands of another made: valkey-bloom's say all.
+/// Settings of a node do not change the objects of another's commands: valkey-bloom's commands are complete.
 #[test]
 fn a_complete_log_makes_the_same_objects_under_every_setting() {
     let log = fs::read(VALKEY_BLOOM.data("commands.aof")).expect("the file is there");
@@ -89,7 +89,7 @@ fn a_complete_log_makes_the_same_objects_under_every_setting() {
     }
 }
 
-/// What BF.RESERVE, ADD, MADD and INSERT make is what the words make that valkey-bloom sends for them.
+/// BF.RESERVE, ADD, MADD and INSERT make the objects that valkey-bloom's own words for them make.
 #[test]
 fn every_command_makes_what_valkey_bloom_sends() {
     let fixed = of("valkey-bloom").config("bf.bloom-use-random-seed", "no");
@@ -213,7 +213,7 @@ const SENT: &[(&str, &[&str])] = &[
         "BF.RESERVE fixed 0.02 500 NONSCALING",
         &["BF.LOADCHUNK fixed 1 <fixed>"],
     ),
-    // What is there gets what was new.
+    // An existing object gets the new items.
     ("BF.MADD added a b", &["BF.MADD added b"]),
     ("BF.ADD added c", &["BF.ADD added c"]),
     ("BF.ADD added a", &[]),
@@ -244,7 +244,7 @@ const SENT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What is sent on, byte for byte.
+/// The commands sent on, byte for byte.
 #[test]
 fn creations_are_sent_in_the_peers_words() {
     let server = of("redisbloom")
@@ -254,7 +254,7 @@ fn creations_are_sent_in_the_peers_words() {
         .start();
     let mut client = server.client();
     let mut log = Log::of(&server);
-    // These numbers stand in what RedisBloom wrote.
+    // These numbers are from files of RedisBloom.
     let first = |factor| header(5, factor, 144, (0.005, 0x4026_0e35_b22f_86e9, 8, 100));
     for (command, expected) in SENT {
         client.cmd(command);
@@ -276,7 +276,7 @@ fn creations_are_sent_in_the_peers_words() {
     }
 }
 
-/// A primary of each kind, and replicas of each other kind behind it, which take over in turn.
+/// A primary of each kind with replicas of each other kind, which take over in turn.
 #[test]
 fn nodes_of_all_kinds_hold_the_same_objects_whoever_leads() {
     let mut nodes: Vec<Server> = vec![of("redisbloom").config("appendonly", "yes").start()];
@@ -360,7 +360,7 @@ fn an_empty_object_is_whole_with_its_header() {
     assert_eq!(load(&mut client, 1, &empty.chunks[0].1), ok());
     empty.is_there(&mut client);
     empty.has_its_dump(&mut client);
-    // Of a live copy the bits may be newer than the header: they come in any order, within the filter.
+    // The bits of a live copy may be newer than its header: they come in any order, within the filter.
     let bits = vec![0xff; 100];
     assert_eq!(load(&mut client, 1 + 2584, &bits), ok());
     assert_eq!(load(&mut client, 1 + 100, &bits), ok());
@@ -377,7 +377,7 @@ fn an_empty_object_is_whole_with_its_header() {
         .flat_map(|(_, bytes)| bytes)
         .collect();
     assert_eq!(had, expected);
-    // What holds items takes no more chunks.
+    // An object with items takes no more chunks.
     assert_eq!(client.cmd("BF.ADD empty item"), int(1));
     assert_eq!(
         load(&mut client, 101, &bits),

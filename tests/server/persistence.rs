@@ -67,7 +67,7 @@ fn objects_survive_in_a_rewritten_log() {
     server.start_again();
     population.is_unchanged(&mut server.client());
     sums::is_balanced(&mut server.client());
-    // What a rewrite makes of what a rewrite has made.
+    // A rewrite of rewritten objects.
     rewrite_aof(&server);
     server.kill();
     server.start_again();
@@ -219,7 +219,7 @@ fn copies_equal_their_originals() {
     assert_eq!(client.cmd("SELECT 4"), ok());
     assert_eq!(client.cmd("DBSIZE"), int(1));
 
-    // A copy goes its own way.
+    // A copy is independent.
     assert_eq!(client.cmd("SELECT 0"), ok());
     let more: Vec<String> = (0..100).map(|i| format!("more {i}")).collect();
     let mut add: Vec<&[u8]> = vec![b"BF.MADD", b"one-filter-copy"];

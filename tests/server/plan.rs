@@ -91,7 +91,7 @@ fn a_list_is_counted_without_writing_and_then_added() {
     let before = (digest(&mut client, KEY), client.cmd("BF.CARD addresses"));
     let card = before.1.as_int();
 
-    // What is so, by the server, and by the example.
+    // The true counts, by the server and by the example.
     let known: HashSet<String> = known.into_iter().collect();
     let items: Vec<String> = numbers().map(address).collect();
     let distinct: HashSet<&String> = items.iter().collect();

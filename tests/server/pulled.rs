@@ -5,14 +5,14 @@ use crate::support::blobs::{Blobs, blobs, send};
 use crate::support::sums;
 use crate::support::tables::rows;
 
-/// What is there before each command, besides what its row says.
+/// Keys that exist before each command, besides those of its row.
 const GIVEN: &[&str] = &[
     "BF.INSERT src CAPACITY 100 ITEMS a b",
     "BF.INSERT other CAPACITY 100 ITEMS x y",
 ];
 const KNOWN: &[&str] = &["BF.INSERT k CAPACITY 100 ITEMS a"];
 
-/// What happens while a command runs.
+/// Commands of a subscriber while a command runs.
 const PULLS: &[&str] = &[
     "DELETE src",
     "DELETE k",
@@ -152,7 +152,7 @@ impl Stage {
         (reply, self.client.cmd("PULL.OFF").as_int())
     }
 
-    /// What a pull does, as a command of its own.
+    /// Runs the effect of a pull as a command of its own.
     fn pull(&mut self, pull: &str) {
         self.send(&pull.replace("DELETE", "DEL"));
     }
@@ -168,7 +168,7 @@ impl Stage {
         self.client.cmd("DEBUG DIGEST")
     }
 
-    /// The same, where the replica has the same data.
+    /// Returns the data, which the replica must share.
     #[track_caller]
     fn shared_data(&mut self) -> Reply {
         assert_eq!(self.client.cmd("WAIT 1 60000"), int(1));
@@ -184,7 +184,7 @@ impl Stage {
     }
 }
 
-/// What a subscriber does comes after all that the command did: as if both had been sent one after the other.
+/// A subscriber's command takes effect after the whole command: as if one had been sent after the other.
 #[test]
 fn subscribers_come_after_the_change() {
     let mut stage = Stage::new();
@@ -227,7 +227,7 @@ fn subscribers_come_before_the_command_whose_key_expires() {
     }
 }
 
-/// To those that read, the key was not there.
+/// For reads, the key was missing.
 #[test]
 fn reads_of_a_missing_key_report_it_missing() {
     let mut stage = Stage::new();
@@ -250,7 +250,7 @@ fn reads_of_a_missing_key_report_it_missing() {
     }
 }
 
-/// A source that expires, or is missing, takes other sources with it: the command looks at none of them.
+/// If a source expires or is missing, other sources may be deleted: the command reads none of them.
 #[test]
 fn a_merge_ignores_sources_that_subscribers_delete() {
     let mut stage = Stage::new();

@@ -48,7 +48,7 @@ const OBJECTS: [(&str, &str, usize); 9] = [
     ("saturated", "CAPACITY 50 NONSCALING", 150),
 ];
 
-/// Of the keys above, the one whose chunks came only in part under another name.
+/// The key whose chunks came only in part, under another name.
 const HALF: (&str, &str) = ("half", "grown");
 const STILL_LOADING: &str = "ERR bloom object is still being loaded";
 
@@ -77,7 +77,7 @@ fn answers(client: &mut Client, key: &str, added: usize) -> String {
     digits.collect()
 }
 
-/// What BF.INFO tells, but for the memory, which is the program's own.
+/// Returns the reply of BF.INFO without the memory, which depends on the program.
 fn info(client: &mut Client, key: &str) -> Value {
     let reported = client.cmd(&format!("BF.INFO {key}"));
     let fields = reported.as_array().chunks_exact(2).map(|pair| {

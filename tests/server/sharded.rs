@@ -136,8 +136,8 @@ fn the_filter_keeps_its_rate_and_its_shards_their_capacity() {
             assert!((ITEMS..ITEMS * 21 / 20).contains(&info.capacity));
             assert_eq!(count_yes(filter.ask(&numbered(0..ITEMS)).await), ITEMS);
             let wrong = count_yes(filter.ask(&numbered(ITEMS..2 * ITEMS)).await);
-            // A growing filter's first is made at half the rate. The other is at the rate itself,
-            // give or take some standard deviations.
+            // The first filter of a growing object has half the rate. A fixed one has the rate itself, give or take
+            // some standard deviations.
             let most = if growth == Growth::Fixed {
                 3_300
             } else {
@@ -199,8 +199,8 @@ fn creators_agree_and_refusals_are_reported_per_item() {
     });
 }
 
-/// An item that is known already may be on its way to the replica still: a WAIT behind a command that
-/// wrote nothing would not wait for it.
+/// A known item may still be on its way to the replica: a WAIT after a command that wrote nothing would not wait for
+/// it.
 #[test]
 fn items_that_are_not_replicated_are_not_acknowledged() {
     let cluster = Cluster::start(NEVER);
@@ -259,7 +259,7 @@ fn acknowledged_items_outlive_a_primary() {
         let (mut next, mut failed, mut errors) = (0, Vec::new(), 0_u64);
         let mut progress = Instant::now();
         while next < items || !failed.is_empty() {
-            // What failed is tried again before anything new.
+            // Failed items are retried before new ones.
             let fresh = next..items.min(next + BATCH - BATCH.min(failed.len() as u64));
             next = fresh.end;
             let batch: Vec<u64> = failed.drain(..).chain(fresh).collect();

@@ -1,4 +1,4 @@
-//! Who may run the commands.
+//! Permissions for the commands.
 
 use std::collections::BTreeSet;
 

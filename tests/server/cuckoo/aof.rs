@@ -1,4 +1,4 @@
-//! What a rewritten AOF holds, and an RDB.
+//! The contents of a rewritten AOF, and of an RDB.
 
 use crate::harness::{Server, digest, ok};
 use crate::support::aof::rewrite_aof;
@@ -33,7 +33,7 @@ fn a_rewritten_log_makes_the_same_filters() {
             }
             assert_eq!(keys.map(|key| digest(&mut client, key)), before);
             assert!(client.cmd("TTL large").as_int() > 9000);
-            // What is only claimed takes no memory, wherever it came from.
+            // Claimed slots take no memory, whatever their source.
             assert!(client.cmd("MEMORY USAGE claimed").as_int() < 1000);
         }
     }

@@ -1,4 +1,4 @@
-//! What others learn of a command: replicas, subscribers and INFO; and the server's own commands on a filter.
+//! The effects of a command on replicas, subscribers and INFO; and the server's own commands on a filter.
 
 use std::collections::BTreeSet;
 
@@ -143,7 +143,7 @@ fn replicas_hold_the_same_filters() {
     let expected = digests(&primary);
     assert_eq!(expected.iter().collect::<BTreeSet<_>>().len(), keys.len());
     assert_eq!(digests(&replica), expected);
-    // A full resync gives the same, and so does the replica's log.
+    // A full resync gives the same filters, and so does the replica's log.
     let late = other_settings(Server::replica_of(&primary)).start();
     wait_in_sync(&primary, &late);
     assert_eq!(digests(&late), expected);

@@ -1,5 +1,5 @@
-//! Values, headers and chunks that are no cuckoo filter: each is refused, in words, and the server goes on. Nearly
-//! all of them have crashed `RedisBloom`, or were taken by it for something else.
+//! Values, headers and chunks that are not a cuckoo filter: each is refused with a text, and the server goes on.
+//! Nearly all of them have crashed `RedisBloom`, or it took them for something else.
 
 use crate::harness::{Client, Reply, Server, digest, error, int, ok};
 use crate::support::forged::{Rdb, Refusing};
@@ -72,7 +72,7 @@ impl Forged {
     }
 }
 
-/// What is wrong, how to make it so of a right filter, and what the log says of it.
+/// A fault: its name, the change that makes it, and the text in the log.
 type Fault = (&'static str, fn(&mut Forged), &'static str);
 
 /// A fault of each kind. The core's tests have all of them.
@@ -224,7 +224,7 @@ fn damaged_counts_do_not_wrap() {
             assert_eq!(client.call(&[b"RESTORE", b"k", b"0", &payload]), ok());
             let header = forged.header();
             load(client, "claimed", &[(1, header)]);
-            // Of one the slots are there, of the other only the claim.
+            // One has the slots, the other only the claim.
             for (key, holds) in [("k", true), ("claimed", false)] {
                 let items = 0..2000;
                 items
@@ -259,7 +259,7 @@ fn mutated_values_never_break_the_server() {
         let payload = Rdb(value.to_vec()).payload([9, 0]);
         client.call(&[b"RESTORE", b"k", b"0", &payload])
     };
-    // What lacks fewer bytes than stand behind a value may go on in these.
+    // A value that lacks fewer bytes than its footer has may continue in the footer.
     for length in 1..right.len() - 11 {
         let refused = restore(&mut client, &right[..length]);
         assert_eq!(refused, error("ERR Bad data format"), "{length} bytes");
@@ -268,7 +268,7 @@ fn mutated_values_never_break_the_server() {
     for _ in 0..5000 {
         let mut forged = right.clone();
         for _ in 0..=random.below(3) {
-            // The numbers stand before the slots.
+            // The numbers precede the slots.
             let end = if random.one_in(2) { 40 } else { right.len() };
             forged[10 + random.below(end - 10)] =
                 random.pick(&[0, 1, 2, 5, 0x40, 0x80, 0x81, 0xff]);

@@ -1,4 +1,4 @@
-//! What is refused, in which words, in both protocols, and that a refusal changes nothing.
+//! Refusals: their texts in both protocols, and that a refused command changes nothing.
 
 use crate::harness::{Server, error, ok};
 use crate::support::commands::{BLOOM, CUCKOO, Command};
@@ -153,7 +153,7 @@ fn growth_ends_at_the_limits() {
             let own = super::field(client, "k", "Number of filters");
             assert_eq!(own, i64::try_from(filters).unwrap(), "{reserve}");
         }
-        // Of one command, the item that needs another filter.
+        // The refusal of a single item that needs another filter.
         let refused = client.cmd("CF.ADD k one");
         assert_eq!(refused, error(MEMORY));
     });

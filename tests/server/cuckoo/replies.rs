@@ -1,4 +1,4 @@
-//! What each command answers, in both protocols.
+//! The replies of each command, in both protocols.
 
 use crate::harness::{Reply, Server, array, bulk, int, map, nil, ok, simple};
 use crate::support::protocols::{in_both_protocols, truth, truths};
@@ -40,7 +40,7 @@ fn inserting_replies_for_each_item() {
         assert!(refused.iter().all(|reply| *reply == none), "{refused:?}");
         let full = client.cmd("CF.INSERTNX full ITEMS foo other");
         assert_eq!(full.as_array()[0], int(0));
-        // What stands in no bucket of its own is refused, and is no item later.
+        // An item that finds no room in its buckets is refused, and is not found later.
         let others = client.cmd(&format!("CF.INSERTNX full ITEMS {}", items("o", 9)));
         let numbers: Vec<i64> = others.as_array().iter().map(Reply::as_int).collect();
         assert!(
@@ -159,7 +159,7 @@ fn info_and_debug_return_every_field() {
         assert_eq!(client.cmd("CF.INFO k"), expected);
         let line = "bktsize:3 buckets:512 items:1 deletes:0 filters:1 max_iterations:7 expansion:4";
         assert_eq!(client.cmd("CF.DEBUG k"), bulk(line));
-        // Of an option that is given again the first counts.
+        // The first of a repeated option counts.
         client.cmd("CF.RESERVE twice 64 BUCKETSIZE 4 BUCKETSIZE 2");
         assert_eq!(field(client, "twice", "Bucket size"), 4);
         // A name of an option is a key as any other.
@@ -200,7 +200,7 @@ fn chunks_carry_a_filter() {
     });
 }
 
-/// What is larger than a chunk.
+/// A filter larger than a chunk.
 #[test]
 fn a_large_filter_goes_in_chunks_of_four_megabytes() {
     let server = Server::start();

@@ -194,7 +194,7 @@ fn a_claim_takes_no_memory() {
     assert_eq!(client.cmd("BF.LOADCHUNK forged 2 x"), ok());
     assert_eq!(client.cmd("BF.LOADCHUNK forged 7 abcde"), ok());
 
-    // The same state from an RDB, with the most that can be claimed.
+    // A value in an RDB with the largest possible claim.
     let most = header(&mut object, u64::MAX / 16);
     let value = Rdb::default().uint(0).string(&most).string(b"xabcde");
     let payload = value.payload(version);
@@ -211,8 +211,7 @@ fn a_claim_takes_no_memory() {
     let grown = peak_address_space(&server) - peak;
     assert!(grown < 1 << 30, "{grown} bytes were asked for");
 
-    // What a string of the server's own framing claims fails in the server, which may have asked
-    // for it.
+    // The server itself fails on a claim in its own framing of strings, and may have asked for the memory.
     let value = Rdb::default()
         .uint(0)
         .raw(&[5, 0x81, 0, 0, 1, 0, 0, 0, 0, 0]);
@@ -294,7 +293,7 @@ fn a_corrupt_file_is_refused_in_words() {
     let mut bytes = fs::read(&file).unwrap();
     let found = bytes.windows(32).position(|window| window == seed);
     let seed_at = found.expect("the seed is in the file");
-    // The number of hash functions stands before the seed.
+    // The number of hash functions precedes the seed.
     bytes[seed_at - 4..seed_at].copy_from_slice(&[0; 4]);
     let end = bytes.len() - 8;
     let checksum = crc64(&bytes[..end]);

@@ -21,7 +21,7 @@ fn info_reports_the_deepest_stack_after_every_change() {
         nothing_is_being_freed(&server);
         assert_eq!(Sums::read(&mut client).max_filters, deepest, "{line}");
     };
-    // With this seed and rate none of the items is taken for another.
+    // With this seed and rate no item is a false positive.
     next("BF.RESERVE one 1e-9 1 EXPANSION 1", 1);
     next("BF.MADD one 1 2 3 4 5 6", 6);
     next(
@@ -218,7 +218,7 @@ fn a_database_is_flushed_alone_after_a_full_resync() {
         nothing_is_being_freed(&replica);
         is_balanced_after(&mut own, line);
     }
-    // Even while nobody has freed what was flushed.
+    // Even before flushed objects are freed.
     assert_eq!(own.cmd("REPLICAOF NO ONE"), ok());
     let left = Sums::read(&mut own);
     assert!(left.objects > 10, "{left:?}");

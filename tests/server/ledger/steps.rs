@@ -202,7 +202,7 @@ impl Life {
     }
 }
 
-/// The same for a connection that is to stay in its database.
+/// Checks a connection that has to stay in its database.
 #[track_caller]
 fn is_balanced_here(client: &mut Client, step: &str) {
     let info = client.cmd("CLIENT INFO").text();

@@ -65,7 +65,7 @@ fn errors_match_the_server() {
         console.reply(&format!("CF.INSERT most ITEMS {}", ["foo"; 200].join(" ")));
         console.reply("CF.ADD k a");
         for row in table(PAGE, "<!-- errors: told by a server to a test -->") {
-            // There is memory enough, as far as a test can tell.
+            // Tests cannot run out of memory, so that row has no command.
             if !row[1].is_empty() {
                 let reply = console.reply(&row[1]);
                 assert_eq!(reply, Reply::Error(row[0].clone()), "{}", row[1]);

@@ -3,7 +3,7 @@
 use super::{command_names, docs, field, page, server};
 use crate::harness::{Reply, Server};
 
-/// The rows of the table behind a mark, code marks taken off.
+/// Returns the rows of the table after a mark, without code marks.
 pub fn table(path: &str, mark: &str) -> Vec<Vec<String>> {
     let text = page(path).text;
     let (_, rest) = text.split_once(mark).expect("the page has this mark");

@@ -20,7 +20,7 @@ fn server() -> Server {
     Server::with(&[("bf.bloom-use-random-seed", "no")])
 }
 
-/// Runs a program of a page in Python, with what tests it behind it. Its first argument is the server's port.
+/// Runs a program of a page in Python, followed by a test of it. Its first argument is the server's port.
 #[track_caller]
 pub fn python(program: &str, test: &str, server: &Server) {
     let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/python");

@@ -1,5 +1,5 @@
-//! What is refused, in which words, and that a refusal changes nothing: the contract's table of
-//! situations, row by row.
+//! Refusals: their texts, and that a refused command changes nothing. The tables have a row for each situation of the
+//! contract.
 
 mod families;
 mod rows;

@@ -1,4 +1,4 @@
-//! What a log holds of each command.
+//! The commands in a log.
 
 use valkeybloom_sketches::Seed;
 
@@ -238,7 +238,7 @@ fn the_log_holds_loads_verbatim() {
         let args: [&[u8]; 4] = [b"BF.LOADCHUNK", b"chunked", cursor.as_bytes(), bytes];
         assert_eq!(client.call(&args), ok());
         assert_eq!(log.since(), [words(&args)]);
-        // The same again changes nothing.
+        // Sending it again changes nothing.
         assert!(client.call(&args).is_error());
         assert!(log.since().is_empty());
     }

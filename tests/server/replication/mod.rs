@@ -19,7 +19,7 @@ use crate::support::usage::nothing_is_being_freed;
 
 use workload::Workload;
 
-/// What a primary of these tests is set to: objects that grow soon, and limits that are met.
+/// Settings of the primary: objects that grow soon, and limits that are reached.
 const SETTINGS: [(&str, &str); 4] = [
     ("bf.bloom-capacity", "40"),
     ("bf.bloom-filter-max-memory-usage", "4kb"),
@@ -169,8 +169,8 @@ fn a_full_resync_brings_the_same_objects() {
         assert_eq!(own.cmd(&follow), ok());
         hold_the_same(&[&primary, &replica]);
 
-        // The same again, with data of the same history: the replica missed more than the
-        // primary kept. A replica that loads beside it goes on serving.
+        // Another resync with data of the same history: the replica missed more than the primary kept. A replica that
+        // loads beside its data keeps serving.
         let full = primary.info("stats")["sync_full"].clone();
         assert_eq!(client.cmd("CONFIG SET repl-backlog-size 16384"), ok());
         client.send("MULTI");
@@ -278,7 +278,7 @@ fn a_replica_on_another_processor_has_the_same_bits() {
             client.cmd(&format!("BF.MADD key{index} {}", items.join(" ")));
         }
     }
-    // Objects of valkey-bloom go on by its formula.
+    // Objects of valkey-bloom grow by its formula.
     for index in 0..60 {
         let capacity = 1 + random.next() % 300;
         let rate = f64::from(u32::try_from(1 + random.next() % 300_000).unwrap()) / 1e6;

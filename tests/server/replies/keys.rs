@@ -1,4 +1,4 @@
-//! What the server does with a key that holds an object.
+//! The server's own commands on a key that holds an object.
 
 use crate::harness::{Client, Server, array, bulk, error, int, ok, simple, wait_until};
 use crate::support::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
@@ -112,7 +112,7 @@ fn an_expired_key_is_missing() {
             let start = milliseconds(client);
             wait_until("the time is over", || milliseconds(client) > start + 2);
             assert_eq!(client.cmd(command), reply, "{command}");
-            // What is made then does not inherit the time.
+            // A new object does not inherit the time.
             let ttl = if reply.is_error() || command.contains("EXISTS") || command.contains("CARD")
             {
                 -2

@@ -1,5 +1,4 @@
-//! What every command answers, in both protocols, and what the server does with a key that holds an
-//! object.
+//! The replies of every command, in both protocols, and the server's own commands on a key that holds an object.
 
 mod chunks;
 mod info;
@@ -71,7 +70,7 @@ fn every_command_replies_in_its_shape() {
             ("BF.ADD k a", one(false)),
             ("BF.EXISTS k a", one(true)),
             ("BF.EXISTS k b", one(false)),
-            // What comes twice in one command is new once.
+            // An item that comes twice in one command is new once.
             (
                 "BF.MADD k a b c b b",
                 each(&[false, true, true, false, false]),

@@ -116,8 +116,8 @@ fn scripts_that_only_read_may_only_read() {
     });
 }
 
-/// What a server may be told, how it takes it back, what it says of writes then, and whether of those that take no
-/// memory, too.
+/// States of a server: the command that sets one, the command that ends it, the error for writes, and whether it is
+/// also for writes that take no memory.
 const STATES: &[(&str, &str, &str, bool)] = &[
     (
         "CONFIG SET maxmemory 1",

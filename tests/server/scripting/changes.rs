@@ -1,4 +1,4 @@
-//! What changes a key, as those learn that WATCH it or track it.
+//! Changes of a key, as clients that WATCH or track it learn of them.
 
 use crate::harness::{array, bulk, int, nil, ok, simple};
 use crate::support::blobs::{blobs, send};
@@ -53,7 +53,7 @@ fn tracking_clients_learn_of_every_change_to_a_key() {
         for line in &given {
             assert!(!send(&mut other, line, &blobs).is_error(), "{line}");
         }
-        // A change that comes for certain stands behind those that may come.
+        // The change of the marker is certain and comes last.
         assert!(!client.cmd("EXISTS k").is_error());
         client.cmd("GET marker");
         send(&mut other, &command, &blobs);

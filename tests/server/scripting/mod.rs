@@ -58,7 +58,7 @@ fn lua_gets_what_a_client_gets() {
         for (words, reply) in rows {
             assert_eq!(eval(client, CALL, words), reply, "{words}");
         }
-        // Then booleans and maps, as scripts can tell.
+        // Then booleans and maps, which scripts can distinguish.
         let rows = [
             ("BF.ADD e", "boolean"),
             ("BF.ADD e", "boolean"),
@@ -189,7 +189,7 @@ fn an_item_that_fails_in_a_script_ends_the_list_or_the_script() {
                 array([int(count), int(answer), bulk(full)])
             };
             assert_eq!(eval(client, &tried, ""), reported, "{add}");
-            // What was added before the item that failed stays.
+            // Items added before the failed one stay.
             assert_eq!(client.cmd("BF.CARD k"), int(2), "{add}");
 
             let called =
@@ -294,7 +294,7 @@ fn transactions_reply_at_once() {
             assert_eq!(client.read(), array(replies));
         }
 
-        // What the server can see to be wrong ends the transaction.
+        // An error that the server sees ends the transaction.
         assert_eq!(client.cmd("MULTI"), ok());
         assert_eq!(client.cmd("BF.ADD k c"), simple("QUEUED"));
         let wrong = error("ERR wrong number of arguments for 'bf.madd' command");

@@ -1,4 +1,4 @@
-//! What the settings do: to new objects, their memory and their seed, and to full ones.
+//! Effects of the settings on new objects, their memory and their seed, and on full ones.
 
 use bloomfilter::Bloom;
 
@@ -31,7 +31,7 @@ fn new_objects_are_made_as_the_settings_say() {
         assert!(!client.cmd(create).is_error());
         assert_eq!(reported(&mut client, key), expected, "{create}");
     }
-    // What a command says goes before.
+    // Options of a command override the settings.
     assert_eq!(client.cmd("BF.RESERVE r 0.5 7"), ok());
     let expected = [int(7), int(3), bulk("0.5"), bulk("0.75")];
     assert_eq!(reported(&mut client, "r"), expected);
@@ -40,7 +40,7 @@ fn new_objects_are_made_as_the_settings_say() {
     let expected = [int(8), int(4), bulk("0.25"), bulk("0.125")];
     assert_eq!(reported(&mut client, "o"), expected);
 
-    // The ratio gives each filter its rate: p·(1 − r)·r^i.
+    // The rate of filter i is p·(1 − r)·r^i for the ratio r.
     assert_eq!(client.cmd("BF.RESERVE t 0.0625 1 EXPANSION 1"), ok());
     let mut items = 0;
     while field(&mut client, "t", "FILTERS") < 3 {

@@ -309,7 +309,7 @@ fn config_rewrite_keeps_what_was_set() {
             assert_kept(&mut server, form);
         }
     }
-    // What was not set is as before, too.
+    // The other settings did not change either.
     assert_kept(&mut Server::builder().module_args(&args).start(), other);
     assert_kept(&mut Server::start(), default);
 }

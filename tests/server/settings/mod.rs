@@ -13,7 +13,7 @@ struct Setting {
     /// The specification's name.
     alias: Option<&'static str>,
     default: &'static str,
-    /// Another value, as it is given and as it is told.
+    /// Another value, as it is set and as it is read.
     other: (&'static str, &'static str),
     /// Values that are refused, and why.
     wrong: &'static [(&'static str, &'static str)],
@@ -159,7 +159,7 @@ const SETTINGS: [Setting; 12] = [
     },
 ];
 
-/// The value of a setting, or `None` for what the server does not know.
+/// Returns the value of a setting, or `None` if the server does not have it.
 fn get(client: &mut Client, name: &str) -> Option<String> {
     let reported = client.cmd(&format!("CONFIG GET {name}"));
     let pair = reported.as_array();
@@ -223,7 +223,7 @@ fn settings_have_their_defaults_and_ranges() {
     }
     assert_told(&mut client, default);
 
-    // Of several settings all are set, or none.
+    // Several settings are all set, or not at all.
     let several = "CONFIG SET bf.bloom-capacity 5 bf.bloom-fp-rate 0.5 bf.bloom-expansion -1";
     assert_eq!(client.cmd(several), refusal("bf.bloom-expansion", TO_U32));
     assert_told(&mut client, default);

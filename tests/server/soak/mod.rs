@@ -1,7 +1,7 @@
-//! What an operator must be able to trust, put to the test at random and for long: a few seconds each
-//! in `./build.sh test`, hours if wanted in `./build.sh soak`.
+//! Random tests of what operators rely on: a few seconds each in `./build.sh test`, hours if wanted in `./build.sh
+//! soak`.
 //!
-//! Every failure names the seed of its random choices; `SOAK_SEED` runs that one again.
+//! Every failure names the seed of its random choices; `SOAK_SEED` repeats that run.
 
 mod fuzz;
 mod life;
@@ -17,7 +17,7 @@ use valkeybloom_sketches::bloom::dump;
 use crate::support::pieces::object;
 use crate::support::random;
 
-/// How long a test goes on.
+/// The length of a test.
 pub struct Budget {
     end: Option<Instant>,
     least: u64,

@@ -14,7 +14,7 @@ use valkeybloom_sketches::bloom::{Growth, New, Params, Shape};
 
 use crate::support::{fraction, of_valkey_bloom, tightening};
 
-/// What a server's settings would be; none of these numbers is in the lines below.
+/// Settings of a server; none of these numbers is in the lines below.
 fn defaults() -> Params {
     Params {
         capacity: 77,
@@ -162,7 +162,7 @@ fn reserve_takes_options_in_any_case_and_order() {
         ("BF.RESERVE k 0.01 100 EXPANSION 3 EXPANSION 4", 4),
         ("BF.RESERVE k 0.01 100 EXPANSION 3 EXPANSION 0", 0),
         ("BF.RESERVE k 0.01 100 EXPANSION 0 EXPANSION 3", 3),
-        // What is non-scaling anyway may be said in both ways.
+        // Both spellings of non-scaling may be combined.
         ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION 0", 0),
         ("BF.RESERVE k 0.01 100 EXPANSION 0 NONSCALING", 0),
         (
@@ -232,7 +232,7 @@ fn reserve_refuses_invalid_words() {
     }
 }
 
-/// A number is the whole word: spaces around it, a NUL behind it, or bytes that are no text.
+/// A number is a whole word: spaces around it, a NUL after it, or bytes that are not text make it invalid.
 #[test]
 fn numbers_with_anything_beside_them_are_refused() {
     let beside: [[&[u8]; 2]; 6] = [
@@ -282,13 +282,13 @@ fn insert_uses_the_defaults_for_missing_options() {
     };
     assert_eq!(insert("BF.INSERT k"), Ok(expected));
     inserts("BF.INSERT k ITEMS a", |_| ());
-    // An option stands for itself alone.
+    // An option changes nothing but its own parameter.
     inserts("BF.INSERT k CAPACITY 5", |p| p.capacity = 5);
     inserts("BF.INSERT k ERROR 0.5", |p| p.error_rate = fraction(0.5));
     inserts("BF.INSERT k TIGHTENING 0.25", |p| {
         p.tightening = tightening(0.25);
     });
-    // A client means our law, whatever ratio it gives, and so do the defaults.
+    // Clients mean our law, whatever the ratio, and so do the defaults.
     assert!(defaults().tightening.is_ours());
     for ratio in ["0.5", "0.5000000000000001", "5e-1"] {
         inserts(&format!("BF.INSERT k TIGHTENING {ratio}"), |p| {
@@ -302,7 +302,7 @@ fn insert_uses_the_defaults_for_missing_options() {
     inserts("BF.INSERT k NONSCALING", |p| p.growth = Growth::Fixed);
 }
 
-/// What was executed elsewhere says by its ratio whose law the object follows.
+/// The ratio of a command executed elsewhere marks whose law the object follows.
 #[test]
 fn an_insert_from_elsewhere_marks_the_law_by_its_ratio() {
     let parse = |line: &str| {
@@ -325,7 +325,7 @@ fn an_insert_from_elsewhere_marks_the_law_by_its_ratio() {
         let reported = parse(&format!("BF.INSERT k TIGHTENING 0.5 {kind} ITEMS a"));
         assert_eq!(reported, tightening(0.5), "{kind}");
     }
-    // Where none is told, it is the default of this server.
+    // Without a ratio, the default of this server counts.
     assert_eq!(parse("BF.INSERT k ITEMS a"), defaults().tightening);
 }
 

@@ -1,7 +1,7 @@
-//! What a command may cost, on any object that is accepted: counted work, not time.
+//! The most that a command may cost on any accepted object, in counted work, not in time.
 //!
-//! Forged filters hold all positions of an item but its last, so that a lookup has to look at all of them, in every
-//! filter. Which positions an item has is found by the `bloomfilter` crate.
+//! Forged filters hold all positions of an item but the last, so that a lookup reads all of them in every filter. The
+//! `bloomfilter` crate computes the positions of an item.
 
 use bloomfilter::Bloom;
 use valkeybloom_sketches::bloom::{Added, Kind, Limits, Object, Refusal, Time, dump};
@@ -273,7 +273,7 @@ fn counted(bits: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Adds so many random items, and returns how many were refused, and why.
+/// Adds `count` random items. Returns the refusals.
 fn add_random(object: &mut Object, count: usize, time: Time, rng: &mut Rng) -> Vec<Refusal> {
     let items: Vec<_> = (0..count).map(|_| rng.bytes(8)).collect();
     let mut refused = Vec::new();
@@ -318,7 +318,7 @@ fn windows_adapt_to_the_items_per_period() {
             "expansion {expansion}"
         );
     }
-    // What is not to grow keeps its capacity.
+    // Objects that do not grow keep their capacity.
     let shape = crate::support::windowed(params(3, 0.01, 0), 1_000, 4);
     assert!(matches!(shape.kind, Kind::Windowed(_)));
     let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();

@@ -1,4 +1,4 @@
-//! Values of sketches: what RedisBloom wrote is kept as it is, and what is no such value is refused.
+//! Values of sketches: those that RedisBloom wrote are kept unchanged, and other values are refused.
 
 use serde_json::Value;
 
@@ -187,7 +187,7 @@ fn other_values_are_refused() {
         ),
         ("topk-empty", &[uint(7, 0)], ENDS),
         ("topk-empty", &[uint(3, 1)], ENDS),
-        // Of a compression of 100, with five nodes.
+        // A compression of 100, with five nodes.
         ("tdigest-few", &[double(0, 0.999)], COMPRESSION),
         ("tdigest-few", &[double(0, f64::NAN)], COMPRESSION),
         ("tdigest-few", &[double(0, f64::INFINITY)], COMPRESSION),

@@ -1,5 +1,5 @@
-//! What a valid object is: each kind stays one whatever is done to it, and bytes that break a single rule are
-//! refused in that rule's words, by every form that can say such a thing.
+//! The rules of valid objects: every operation keeps them, and bytes that break a single rule are refused in that
+//! rule's words, by every form that can express the fault.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -136,7 +136,7 @@ fn objects_of_every_kind_stay_valid() {
         let name = format!("{name}, merged");
         valid(&merged, &name, "merging");
         valid(&through_every_form(&merged), &name, "a round");
-        // What does not scale is merged as it is, and is full.
+        // Objects that do not scale are merged unchanged, and are full.
         if scales(&merged) {
             live(merged, 1_500, &name, &mut rng);
         }
@@ -193,7 +193,7 @@ const WHOLE: &[Form] = &[Form::Dump, Form::Fields];
 /// The words of a rule, the forms that can say that it is broken, and what breaks it and no other.
 type Break<D> = (&'static str, &'static [Form], fn(&mut D));
 
-/// Requires that each form takes a draft as it is, and refuses what breaks a rule in its words.
+/// Requires that each form accepts a draft, and refuses one that breaks a rule in the rule's words.
 #[track_caller]
 fn refused<D: Clone>(
     name: &str,

@@ -161,7 +161,7 @@ fn random_sequences_deny_nothing_that_the_multiset_holds() {
     }
 }
 
-/// A full counter no longer knows how often it was raised: it stays, and nothing is removed.
+/// A full counter has lost its count: it stays, and nothing is removed.
 #[test]
 fn full_counters_stay() {
     for adds in [14, 15, 16, 40] {

@@ -132,7 +132,7 @@ pub fn unhex(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What is recorded of one object.
+/// The recording of one object.
 struct Record {
     name: String,
     dump: Vec<u8>,
@@ -254,7 +254,7 @@ fn dumped_objects_are_written_as_they_were() {
     }
 }
 
-/// The same server wrote the same objects in both forms, so either can be made of the other.
+/// One server wrote the objects in both forms, so either form gives the other.
 #[test]
 fn payloads_of_the_aof_are_the_same_objects_in_the_other_form() {
     let payloads = payloads();
@@ -316,8 +316,8 @@ fn foreign_objects_grow_and_lose_nothing() {
     }
 }
 
-/// A reader of the formats that shares nothing with this program: it knows their description, and
-/// has the crate on which valkey-bloom is built for the blobs.
+/// A reader of the formats that shares no code with this program: it follows their description, and reads blobs with
+/// the crate on which valkey-bloom is built.
 struct Reader {
     filters: Vec<Bloom<[u8]>>,
     items: u64,
@@ -394,7 +394,7 @@ impl Reader {
     }
 }
 
-/// What this program writes is what valkey-bloom can read, with the same answers.
+/// valkey-bloom can read the objects that this program writes, with the same answers.
 #[test]
 fn written_bytes_can_be_read_by_their_description() {
     let mut rng = Rng::new(31);

@@ -164,7 +164,7 @@ impl Model {
         self.object = read;
     }
 
-    /// How many of so many that were never added are claimed.
+    /// Returns how many of `asked` strangers are claimed.
     fn claims(&self, asked: u64) -> u64 {
         let strangers = (0..asked).map(|number| (1 << 63) + number);
         strangers.filter(|item| has(&self.object, *item)).count() as u64
@@ -256,7 +256,7 @@ fn random_sequences_with_ids_deny_nothing_that_is_held() {
                             other.add(rng.next() % 300, Some(id));
                         }
                         let both = [&model.object, &other.object];
-                        // Where rates are high there may be none that has both.
+                        // High rates may not allow an object with both.
                         if let Ok(object) = Object::merged(&both, ROOMY) {
                             model.object = object;
                             model.unite(other);
@@ -341,7 +341,7 @@ fn the_rules_of_ids() {
         assert_eq!(add(&mut object, item, Some(id)), Ok(Added::New));
     }
     assert_eq!(fill(&object), [(2, 2), (2, 2), (2, 2), (2, 2)]);
-    // What is in a full filter already takes no room there.
+    // An item that a full filter holds already takes no room there.
     assert_eq!(add(&mut object, 1, Some(15)), Ok(Added::Again));
     assert_eq!(add(&mut object, 1, Some(15)), Ok(Added::Again));
     assert_eq!(object.totals().0, 4);
@@ -486,7 +486,7 @@ fn limits_count_the_ids() {
     };
     for item in 6..30 {
         let (before, bytes) = (dump_of(&object), object.memory_bytes());
-        // What it needs, by a copy that has no limits.
+        // The bytes that a copy without limits takes.
         let mut copy = object.try_clone().unwrap();
         assert_eq!(copy.memory_bytes(), bytes);
         add(&mut copy, item, u64::MAX).unwrap();

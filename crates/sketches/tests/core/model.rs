@@ -22,7 +22,7 @@ struct Model {
     limits: Limits,
     /// All that was added, whether it was taken for new or not.
     members: HashSet<Vec<u8>>,
-    /// The same, to pick from.
+    /// The items of the set, to pick from.
     list: Vec<Vec<u8>>,
     /// How often an add answered that the item was new.
     new: u64,
@@ -40,8 +40,7 @@ impl Model {
         }
     }
 
-    /// What the next add of an item that is not claimed must answer, worked out from the parameters
-    /// and the filters alone.
+    /// Returns the outcome of the next add of an unclaimed item, computed from the parameters and the filters alone.
     fn expected_for_new(&self) -> Result<Added, Refusal> {
         let newest = self.object.views().last().unwrap();
         if newest.items() < newest.capacity() {
@@ -161,7 +160,7 @@ impl Model {
     }
 }
 
-/// What an object takes, from what its parts take.
+/// Returns the memory of an object as the sum of its parts.
 fn bytes_of(object: &Object) -> u64 {
     let blobs: u64 = object.views().map(|f| f.geometry().blob_bytes()).sum();
     let table = object.views().count() as u64 * FILTER_BYTES;
@@ -210,7 +209,7 @@ fn run(mut model: Model, steps: usize, rng: &mut Rng) {
                 assert!(dump_of(&model.object) == before);
             }
             _ => {
-                // What is not claimed would be taken for new, and what is, would not.
+                // Unclaimed items would be new, and claimed ones would not.
                 let item = item(rng);
                 let claimed = has(&model.object, &item);
                 assert!(claimed || !model.members.contains(&item));
@@ -231,7 +230,7 @@ fn random_sequences_agree_with_a_set_and_plain_sums() {
         let capacity = *rng.pick(&[1, 2, 5, 20, 100]);
         let rate = *rng.pick(&[0.5, 0.1, 0.01, 1e-4]);
         let expansion = *rng.pick(&[0, 1, 1, 2, 2, 3, 10]);
-        // Of ours, steep ones soon need more memory than there is.
+        // Steep growth under our law soon needs more memory than there is.
         let params = Params {
             tightening: *rng.pick(&[
                 Tightening::HALF,
@@ -320,7 +319,7 @@ fn a_saturating_object_exceeds_its_capacity_in_one_filter() {
         // More items than capacity is a state that is stored and read as any other.
         model.replace(through_rdb(&model.object));
         model.replace(through_chunks(&model.object));
-        // What a primary sent on is held, and the settings of this server hold from here on.
+        // Commands of a primary exceed the limits; from here on the settings of this server hold.
         model.limits = Limits {
             filter_bytes: u64::MAX,
             object_bytes: u64::MAX,

@@ -7,7 +7,7 @@ use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 
 use crate::support::{blob, rate_of};
 
-/// Sizes beyond this many bytes are not told: no memory has them.
+/// Sizes beyond this many bytes are not computed: no memory holds them.
 pub const MOST_BYTES: u64 = 1 << 55;
 
 /// Items that a filter has taken as new per position, when this share of its positions is set: each of `k`
@@ -48,7 +48,7 @@ fn crossing(high: f64, function: impl Fn(f64) -> f64) -> f64 {
     low
 }
 
-/// The rate at which a filter of this size claims what was never added, after so many new items.
+/// Returns the rate at which a filter of this size claims strangers, when it holds `items` items.
 #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵³")]
 pub fn rate_of_size(items: u64, bytes: u64, hashes: u32) -> f64 {
     let (n, m) = (items as f64, bytes as f64 * 8.0);
@@ -88,7 +88,7 @@ pub fn least(capacity: u64, rate: f64) -> Option<(u64, u32)> {
     sizes.min().filter(|(bytes, _)| *bytes < MOST_BYTES)
 }
 
-/// The size that valkey-bloom gives a filter: bytes of bits and hash functions.
+/// Returns the size that valkey-bloom gives a filter: bytes of bits and hash functions.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,4 +1,4 @@
-//! What the tests have in common.
+//! Helpers that the tests share.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -175,7 +175,7 @@ pub fn add(object: &mut Object, item: &[u8]) -> Result<Added, Refusal> {
     object.add(item, Time::default(), None, || ROOMY)
 }
 
-/// The same for an item that there is room for, and returns whether it was new.
+/// Adds an item that there is room for. Returns whether it was new.
 pub fn add_new(object: &mut Object, item: &[u8]) -> bool {
     add(object, item).unwrap() == Added::New
 }
@@ -252,7 +252,7 @@ pub fn blob_of<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
     filter.blob().expect("there is memory")
 }
 
-/// What a filter takes in the table of a stack, in bytes.
+/// The size of a filter in the table of a stack, in bytes.
 pub const FILTER_BYTES: u64 = 48;
 
 /// The rate that a filter of an object without a window was made for.
@@ -360,7 +360,7 @@ pub fn begin(header: &[u8]) -> Result<Value, DecodeError> {
     chunks::begin(header, Limits::NONE).map_err(|error| error.expect("refused by limits"))
 }
 
-/// The same for a header behind which chunks come.
+/// Begins a partial object from a header that chunks follow.
 pub fn begin_partial(header: &[u8]) -> Result<Partial, DecodeError> {
     begin(header).map(partial)
 }
@@ -407,7 +407,7 @@ pub fn through_chunks(object: &Object) -> Object {
     }
 }
 
-/// What comes out of each of the stored forms, which has to be the same.
+/// Returns the object read from each of the stored forms, which must be equal.
 #[track_caller]
 pub fn through_every_form(object: &Object) -> Object {
     let dump = dump::encode(object);
@@ -479,7 +479,7 @@ impl RdbRead for Stream {
     }
 }
 
-/// Moves what an object has in memory, so many steps at a time, and changes each blob on its way.
+/// Moves the memory of an object in steps, and applies `change` to each blob that moves.
 pub fn relocate(
     object: &mut Object,
     mut steps: impl FnMut() -> usize,
@@ -509,7 +509,7 @@ pub fn relocate(
         }
     }
 
-    // Of each period a table and, where filters are interleaved, up to 32 blobs.
+    // Each period has a table and, where filters are interleaved, up to 32 blobs.
     let parts = object.views().count() + 33 * object.periods().len().max(1);
     let mut moving = Moving {
         left: steps(),

@@ -7,7 +7,7 @@ use std::cell::Cell;
 const LEAST_BYTES: usize = 512;
 
 thread_local! {
-    /// Number of requests until the refused one; none is refused at 0.
+    /// The number of requests until the refused one; at 0 no request is refused.
     static LEFT: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -154,7 +154,7 @@ enum Field {
 pub struct Fields(Vec<Field>);
 
 impl Fields {
-    /// The same fields, to be read.
+    /// Returns a reader of the fields.
     pub fn read(&self) -> Reading<'_> {
         Reading(&self.0)
     }

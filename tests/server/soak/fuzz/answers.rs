@@ -1,4 +1,4 @@
-//! What an object answers when it is asked about itself.
+//! The replies of an object about itself.
 
 use super::object::{NEAR_ZERO, Object, Reach};
 use super::parse::{self, rate_of};
@@ -72,7 +72,7 @@ impl Object {
         }
     }
 
-    /// The same for an object whose filters are not foretold: as far as the lines agree.
+    /// Checks the lines of an object whose filters cannot be predicted, as far as they must agree.
     fn is_loose_debug(&self, lines: &[Reply]) -> Result<(), String> {
         let first = lines.first().ok_or("a line is due")?.text();
         let items = first.strip_prefix("size:").and_then(|n| n.parse().ok());
@@ -199,7 +199,7 @@ impl Object {
             "ITEMS" => return self.are_items(value),
             "ESTIMATEDERROR" => {
                 let reported = rate_in(value, resp3).ok_or("a rate is due")?;
-                // Of a small filter it is what its bits say, and these vary.
+                // The estimate for a small filter depends on its bits, which vary.
                 let most = if self.loose || self.strange {
                     1.0
                 } else if self.capacities[0] < 1000 {

@@ -109,7 +109,7 @@ const RATES: [&str; 44] = [
     "0.1x",
 ];
 
-/// Those of BF.INSERT. The third and what follows up to the sixth are BF.RESERVE's too.
+/// Options of BF.INSERT. The third to the sixth are BF.RESERVE's too.
 const OPTIONS: [&str; 14] = [
     "CAPACITY",
     "ERROR",
@@ -455,14 +455,14 @@ impl Grammar<'_> {
         };
         // A word too many, or one too few.
         match self.random.below(100) {
-            // A number would be a time to live, and the model does not know those.
+            // A number would be a time to live, which is not in the model.
             0 if name == "BF.LOAD" && words.len() == 2 => words.push(b"soon".to_vec()),
             0 if words.last().is_some_and(|word| is_time(word)) => {}
             0 => words.push(self.item()),
             1 => drop(words.pop()),
             _ => {}
         }
-        // What does not work on one object, or on two, is the server's affair there.
+        // Commands that do not work on one object, or on two, are the server's affair there.
         if ["COPY", "DEL"].contains(&name) {
             let due = 1 + usize::from(name == "COPY");
             if words.len() != due

@@ -1,4 +1,4 @@
-//! What the contract says of one object: how it grows, what it takes, and what stops it.
+//! The contract of one object: how it grows, what it accepts, and what stops it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -17,7 +17,7 @@ pub const ERROR_RATE: f64 = 0.01;
 pub const TIGHTENING: f64 = 0.5;
 pub const EXPANSION: u32 = 2;
 
-/// What a filter may take beside its bitmap: whether a limit counts it is not said.
+/// The bytes of a filter beside its bitmap: the contract does not specify whether a limit counts them.
 const BESIDE_BITMAP: u64 = 128;
 /// Rates below this may come out as 0, by the order of the arithmetic.
 pub const NEAR_ZERO: f64 = 1e-300;
@@ -37,8 +37,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// The period that an item goes into that is to be found for so long. Periods are so long here that
-    /// none ends while a test runs.
+    /// Returns the period for items with this time to live. Periods are so long here that none ends while a test
+    /// runs.
     fn target(self, ttl_ms: Option<i64>) -> i128 {
         let now = i128::try_from(clock().as_millis()).expect("not that late");
         let (length, periods) = (i128::from(self.period_ms), i128::from(self.periods));
@@ -87,7 +87,7 @@ impl Shape {
         }
     }
 
-    /// What a filter takes for its cells; the core's tests hold sizes against an implementation of their own.
+    /// Returns the bytes of a filter's cells; the core's tests check sizes against an independent implementation.
     fn bitmap_bytes(&self, index: usize, capacity: i64) -> u64 {
         let cells = if self.counting {
             Cells::Counters
@@ -126,7 +126,7 @@ pub enum Reach {
     Unsaid,
 }
 
-/// What is said of the items of one command.
+/// The options for the items of one command.
 #[derive(Clone, Copy, Default)]
 pub struct Said {
     pub ttl_ms: Option<i64>,
@@ -143,13 +143,13 @@ type Held = BTreeMap<(i128, Option<u64>), i64>;
 )]
 pub struct Object {
     pub shape: Shape,
-    /// Of an object that is not loose.
+    /// The capacities of its filters, unless it is loose.
     pub capacities: Vec<i64>,
     /// How many items it counts; of a loose object, at least.
     pub items: i64,
-    /// The same, at most.
+    /// The most items that it may count.
     pub most: i64,
-    /// What it must answer 1 for.
+    /// The items that it must find.
     pub known: HashSet<Vec<u8>>,
     /// Whether its bits are any, and not those of items.
     pub strange: bool,
@@ -163,7 +163,7 @@ pub struct Object {
     pub single: bool,
     /// The least capacity of any first filter in it.
     pub least_capacity: i64,
-    /// Of an object with periods or counters.
+    /// The additions of each item, if it has periods or counters.
     held: HashMap<Vec<u8>, Held>,
     /// How many items were ever counted: from 15 on, a counter may be stuck.
     counted: i64,

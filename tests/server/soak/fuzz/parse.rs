@@ -76,13 +76,13 @@ fn number(word: &[u8]) -> (Option<f64>, bool) {
     (Some(value), !common)
 }
 
-/// The number that a reply tells.
+/// Returns the number in a reply.
 pub fn rate_of(text: &[u8]) -> Option<f64> {
     number(text).0
 }
 
-/// An option's value, with the errors of it. Of an option that is given twice the last counts; whether
-/// an earlier one is looked at is not said.
+/// An option's value, with its errors. The last of a repeated option counts; the contract does not specify whether
+/// earlier ones are checked.
 #[derive(Default)]
 struct Slot<T> {
     value: Option<T>,

@@ -1,4 +1,4 @@
-//! Words that are nearly a command, with a model beside the server that knows what is due.
+//! Words that are nearly a command, and a model that predicts the replies.
 
 use std::collections::BTreeMap;
 
@@ -106,7 +106,7 @@ struct Talk {
     clients: [Client; 2],
     model: Model,
     commands: u64,
-    /// How often each error was told.
+    /// How often each error was returned.
     errors: BTreeMap<String, u64>,
     /// How often each command was answered with something else than an error, a 0 or nothing.
     granted: BTreeMap<String, u64>,
@@ -118,11 +118,11 @@ impl Talk {
         let client = &mut self.clients[usize::from(resp3)];
         let replies = client.call_all(commands);
         for (number, (words, reply)) in commands.iter().zip(&replies).enumerate() {
-            // Of what may be a key, if only the first is one.
+            // The state of all words that may be keys, for commands with several.
             let keys = words.iter().skip(1).take(3);
             let before: Vec<String> = keys.map(|key| self.model.shown(key)).collect();
             if let Err(why) = self.model.take(words, reply, resp3) {
-                // What was said to this key, as far as it is short.
+                // The commands for this key, shortened.
                 let of_key = commands[..=number]
                     .iter()
                     .filter(|c| c.get(1) == words.get(1));
@@ -254,7 +254,7 @@ fn random_commands_get_the_replies_of_the_model() {
         assert!(talk.granted.contains_key(name), "{name} was never granted");
     }
     let [mut client, _] = talk.clients;
-    // Under names that stand in a line of words, for the sums over all keys.
+    // Under keys that the words use, for the sums over all keys.
     for (number, key) in KEYS[8..].iter().enumerate() {
         let name = format!("odd-{number}");
         client.call(&[b"COPY", key, name.as_bytes()]);

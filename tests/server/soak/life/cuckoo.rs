@@ -10,7 +10,7 @@ use crate::soak::Random;
 /// Items that filters may hold: few, so that some are in several times, and some share a fingerprint.
 const ITEMS: usize = 400;
 
-/// What a filter is made with.
+/// The parameters of a filter.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
     pub capacity: u64,
@@ -19,10 +19,10 @@ pub struct Params {
     pub expansion: u64,
 }
 
-/// What the settings of a server say.
+/// The settings of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Of filters for which nothing is said.
+    /// The parameters of filters created without options.
     defaults: Params,
     max_filters: usize,
 }
@@ -85,7 +85,7 @@ pub fn check(client: &mut Client, key: &str, filter: &Naive, random: &mut Random
         let reported = field(client, key, name).cast_unsigned();
         assert_eq!(reported, expected, "{key}: {name}");
     }
-    // What has no items has no chunks.
+    // A filter without items has no chunks.
     if let Some(((_, first), chunks)) = cuckoo::chunks(client, key).split_first() {
         assert_eq!(*first, header(filter), "{key}");
         let slots: Vec<&[u8]> = chunks.iter().map(|(_, chunk)| chunk.as_slice()).collect();

@@ -31,17 +31,17 @@ struct Life {
     random: Random,
     databases: Vec<BTreeMap<String, Entry>>,
     database: usize,
-    /// What the primary makes an object for where nothing is said.
+    /// The capacity of the primary's objects without an option.
     default_capacity: i64,
     cuckoo_settings: cuckoo::Settings,
     sketches: Vec<Rc<Sketch>>,
     /// Whether a value was given another key. INFO is late with such a one while the server is
     /// freeing something.
     renamed: bool,
-    /// The last commands and their replies, for a failure to tell.
+    /// The last commands and their replies, printed on a failure.
     trail: VecDeque<String>,
     questions: Questions,
-    /// How many seeds there have been: one that all know, and random ones.
+    /// The number of seeds: the fixed one, and random ones.
     seeds: u64,
     /// How often what was held was asked to be removed where only a false positive may prevent it, and how
     /// often it was not removed.
@@ -279,7 +279,7 @@ impl Life {
             .iter()
             .filter(|key| digest(&mut self.client, key) != digest(&mut other, key));
         if differ.next().is_some() {
-            // What expires is not waited for by the client that noticed it.
+            // The client that noticed the expiry does not wait for the replica.
             wait_in_sync(&self.primary, replica);
             let mut other = replica.client();
             assert_eq!(other.cmd(&format!("SELECT {}", self.database)), ok());

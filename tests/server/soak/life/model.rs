@@ -1,4 +1,4 @@
-//! What keys must hold, and whether they do.
+//! The required content of keys, and its check.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
@@ -18,7 +18,7 @@ pub const UNCOUNTED: &str = "ERR filter was not made with COUNTING";
 pub const RATES: &str = "ERR error rates of the filters add up to 1 or more";
 pub const FULL: &str = "ERR non scaling filter is full";
 
-/// What an object can do beside holding items.
+/// The abilities of an object beside holding items.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Plain,
@@ -63,7 +63,7 @@ pub fn now_ms() -> u64 {
     u64::try_from(clock().as_millis()).expect("not that late")
 }
 
-/// What an object must be.
+/// The required state of an object.
 #[derive(Clone, Debug)]
 pub struct Object {
     pub kind: Kind,
@@ -71,7 +71,7 @@ pub struct Object {
     pub seed: u64,
     /// Whether it was merged, so that its filters are not foretold, and its rate may be higher.
     pub merged: bool,
-    /// Of an item that was added to counters, the ids of each addition.
+    /// The ids of each addition of an item to counters.
     pub counts: BTreeMap<usize, Vec<u64>>,
     pub next_id: u64,
     /// When items were last added that pass.
@@ -96,7 +96,7 @@ impl Object {
         self.kind != Kind::Plain || self.merged
     }
 
-    /// What it may not deny, of a question that is answered now.
+    /// Returns whether an item must be found, if it is queried now.
     pub fn is_certain(&self, number: usize) -> bool {
         let Some(added) = self.added_ms.get(&number) else {
             return self.kind != Kind::Short && self.items.contains(&number);
@@ -169,7 +169,7 @@ impl Entry {
         Self { held, expires_ms }
     }
 
-    /// What every BF command that writes to it is answered, but for the loading of chunks.
+    /// Returns the error of every BF command that writes to it, except for the loading of chunks.
     pub fn refusal(&self) -> Option<&'static str> {
         match self.held {
             Held::Text | Held::Cuckoo(_) | Held::Sketch(_) => Some(WRONG_TYPE),
@@ -178,7 +178,7 @@ impl Entry {
         }
     }
 
-    /// What the loading of an object under its key is answered.
+    /// Returns the error of loading an object under its key.
     pub fn refusal_to_load(&self) -> &'static str {
         match self.refusal() {
             Some(WRONG_TYPE) => WRONG_TYPE,
@@ -191,7 +191,7 @@ pub fn item(number: usize) -> String {
     format!("item-{number}\r\n\0")
 }
 
-/// Questions about items that nobody added, and how many were answered with yes.
+/// The number of queries for strangers, and how many were answered with yes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Questions {
     pub asked: u64,

@@ -160,7 +160,7 @@ impl Life {
         }
     }
 
-    /// What the answers to a write that began then make of an object.
+    /// Updates an object with the replies to a write that began at that time.
     fn took(
         &mut self,
         object: &mut Object,
@@ -253,7 +253,7 @@ impl Life {
         };
         assert_eq!(answers.len(), items.len());
         for (number, answer) in items.iter().zip(&answers) {
-            // What was counted 15 times stays.
+            // An item counted 15 times stays.
             let stays = *answer == int(0)
                 && self
                     .call(&format!("BF.COUNT {key} {}", item(*number)))
@@ -355,7 +355,7 @@ impl Life {
                 let right = refusals.iter().any(|refusal| reply == error(refusal));
                 return assert!(right, "{reply:?}");
             }
-            // What is in one of them alone is removed without an id, or with that of one of them.
+            // An item in only one of them is removed without an id, or with an id of that one.
             if merged.kind != second.kind {
                 merged.kind = Kind::Counting;
             }

@@ -66,7 +66,7 @@ impl Life {
     }
 }
 
-/// Awaits that the AOF holds all: none is being rewritten, nor begun after a full resync.
+/// Awaits that the AOF holds everything: no rewrite is running, nor about to begin after a full resync.
 #[track_caller]
 fn log_is_complete(server: &Server) {
     wait_until("the AOF is written", || {
@@ -77,7 +77,7 @@ fn log_is_complete(server: &Server) {
     });
 }
 
-/// What takes a replica.
+/// Steps that need a replica.
 impl Life {
     fn replica(&self) -> &Server {
         self.replica.as_ref().expect("there is a replica")

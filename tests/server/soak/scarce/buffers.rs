@@ -67,7 +67,7 @@ fn a_reply_larger_than_its_buffer_drops_the_client() {
             let dropped = server.client().try_call(&args);
             assert!(dropped.is_err(), "{name} of round {round}");
         }
-        // What was done stands, though nobody was told.
+        // The commands took effect, though no reply arrived.
         let other = client.cmd("BF.CARD other").as_int();
         assert!((most - most / 20..=most).contains(&other), "{other}");
         limit_replies(&mut client, "normal 0 0 0");

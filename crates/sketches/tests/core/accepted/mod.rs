@@ -86,7 +86,7 @@ impl Stored {
     }
 }
 
-/// What is partly loaded, stored and loaded again.
+/// Stores a partly loaded object and loads it again.
 fn read_again(partial: &Partial) -> Partial {
     let dialect = partial.dialect();
     let mut written = Stream::default();
@@ -126,7 +126,7 @@ fn filled(mut partial: Partial, cells: &[u8], rng: &mut Rng) -> Option<Object> {
     None
 }
 
-/// What a client does.
+/// An operation of a client.
 #[derive(Clone, Debug)]
 enum Command {
     Add {
@@ -142,7 +142,7 @@ enum Command {
     Tidy(u64),
 }
 
-/// What came of it.
+/// The outcome of an operation.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     added: Vec<Result<Added, Refusal>>,
@@ -233,7 +233,7 @@ struct Tally {
 struct Story<'t> {
     seed: u64,
     rng: Rng,
-    /// Of one way to hash items.
+    /// Objects that hash items in one way.
     objects: Vec<Object>,
     now_ms: u64,
     id: u64,
@@ -299,7 +299,7 @@ impl Story<'_> {
             0..=2 => self.now_ms,
             3..=5 => self.now_ms.saturating_add(some_ms),
             6 => self.now_ms.saturating_sub(some_ms),
-            // In a period that the object knows, or at its end.
+            // In a live period of the object, or at its end.
             7..=9 => {
                 let start = rng.pick(among).saturating_mul(period_ms);
                 start.saturating_add(rng.next() % 3).saturating_sub(1)
@@ -317,7 +317,7 @@ impl Story<'_> {
         let id = (self.rng.below(4) > 0).then(|| {
             let one = *self.rng.pick(&among);
             match self.rng.below(6) {
-                // As clients give them, one higher than the other.
+                // Rising ids, as clients usually send them.
                 0..=2 => {
                     self.id += self.rng.next() % 4;
                     self.id
@@ -378,7 +378,7 @@ impl Story<'_> {
         }
     }
 
-    /// Stores an object in all forms and loads it again. It has to be the same, and to go on as the same.
+    /// Stores an object in all forms and loads it again. The results must be equal, now and after further operations.
     fn store(&mut self, object: usize) {
         self.steps.push(Step::Stored(object));
         self.tally.stored += 1;

@@ -130,7 +130,7 @@ fn the_ratio_tells_the_law_in_every_form() {
                 assert_eq!(fields_of(&object).0[3], Field::Double(stored));
                 let mut copy = through_every_form(&object);
                 assert_eq!(copy.shape().params.tightening, tightening);
-                // And so it goes on by the same law.
+                // It grows by the same law.
                 if expansion > 0 {
                     let mut same = Rng::new(5);
                     grow(&mut object, &mut same, |o| o.totals().0 == filters + 3);
@@ -179,7 +179,7 @@ fn every_form_is_as_the_description_says() {
     }
 }
 
-/// What is unusual and still an object: it is read, and comes out as it went in.
+/// Unusual values are valid: they are read and written unchanged.
 #[test]
 fn odd_values_are_kept() {
     type Change = fn(&mut Draft);

@@ -39,8 +39,8 @@ pub fn survives_use(mut object: Object) {
     assert!(dump_of(&decoded) == dump_of(&object));
 }
 
-/// What a valid object's bytes are when they are written again: the same, but that the seed's flag
-/// follows from the seed.
+/// Returns the bytes of a valid object when it is written again: unchanged, except that the seed's flag follows from
+/// the seed.
 fn settled(mut dump: Vec<u8>) -> Vec<u8> {
     const FLAG: usize = 1 + 4 + 8 + 8;
     const SEED: usize = FLAG + 1 + 8 + 8 + 13;
@@ -109,7 +109,7 @@ fn every_flipped_bit_of_the_fields_is_refused_or_another_object() {
                 continue;
             };
             let object = complete(value);
-            // The server looks at what is behind the value.
+            // The server checks for bytes after the value.
             if !stream.0.is_empty() {
                 continue;
             }

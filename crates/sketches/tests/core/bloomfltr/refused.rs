@@ -8,7 +8,7 @@ use crate::support::{Field, NO_FRACTIONS, Stream, begin_partial};
 use super::draft::Draft;
 use super::read;
 
-/// What each form answers to a draft: `None` where the form has no way to say such a thing.
+/// The error of each form for a draft: `None` if the form cannot express the fault.
 struct Refusals {
     dump: Option<DecodeError>,
     header: Option<DecodeError>,
@@ -24,7 +24,7 @@ const fn all(what: &'static str) -> Refusals {
     }
 }
 
-/// A length or a count of filters that only the end of the bytes shows, in each form in its own way.
+/// A length or a count of filters that only the end of the bytes reveals.
 const TRUNCATED: Refusals = Refusals {
     dump: Some(DecodeError::Truncated),
     header: Some(DecodeError::Truncated),

@@ -82,7 +82,7 @@ fn a_known_object_in_every_form() {
     }
 }
 
-/// At first the ratio of these was not marked as ours; nobody else makes such objects.
+/// The first builds did not mark the ratio of these as ours; no other program makes such objects.
 #[test]
 fn an_object_whose_ratio_is_not_marked_is_ours() {
     for draft in [Draft::windowed(), Draft::counting()] {
@@ -156,7 +156,8 @@ fn odd_values_are_kept() {
     }
 }
 
-/// What earlier builds wrote of ids: ranges become intervals within what was seen, and several stacks one.
+/// Earlier builds wrote ids as ranges and several stacks: ranges become intervals within the ids seen, and the stacks
+/// become one.
 #[test]
 fn earlier_forms_are_read_as_the_current_one() {
     type Change = fn(&mut Draft);

@@ -119,7 +119,7 @@ fn items() -> Vec<[u8; 4]> {
     (0..10_000_u32).map(u32::to_le_bytes).collect()
 }
 
-/// What steps an item may take.
+/// The most steps for an item.
 const STEPS: u64 = 8000;
 
 /// 38 bytes claimed 65,535 filters, which every item was looked up in.

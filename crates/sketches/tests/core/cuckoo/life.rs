@@ -42,7 +42,7 @@ fn somewhere_else(mut object: Cuckoo, rng: &mut Rng) -> Cuckoo {
     }
 }
 
-/// Moves so many allocations more, and then has enough.
+/// Moves this number of allocations, and then stops.
 struct Moving(usize);
 
 impl Relocate for Moving {

@@ -165,7 +165,7 @@ fn sizes_follow_the_capacity() {
     }
     let single = *object(64, 2, 20, 0).shape();
     assert_eq!(single.buckets_of(1), None);
-    // What 2^32 bytes can't hold can't be.
+    // A filter of more than 2^32 bytes is impossible.
     let steep = *object(1 << 20, 2, 20, 32768).shape();
     assert_eq!(steep.bytes_of(0), Some(1 << 20));
     assert_eq!(steep.bytes_of(1), None);
@@ -280,7 +280,7 @@ fn limits_hold_growth() {
         );
         assert!(object.memory_bytes() <= limits.object_bytes);
         assert_eq!(object.items(), 4 * filters as u64);
-        // What comes from a primary goes on.
+        // Objects from a primary can still grow.
         object.add(item, false, || Limits::NONE).unwrap();
     }
     let params = Params::REDISBLOOM;

@@ -1,4 +1,4 @@
-//! What is no cuckoo filter.
+//! Bytes that are not a cuckoo filter.
 
 use std::collections::VecDeque;
 

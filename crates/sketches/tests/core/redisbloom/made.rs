@@ -145,7 +145,7 @@ fn read(stream: Stream) -> Value {
     value
 }
 
-/// What lacks chunks is written as an object that RedisBloom reads, and is read as what lacks the same chunks.
+/// A half loaded object is written as an object that RedisBloom reads, and is read as one that lacks the same chunks.
 #[test]
 fn half_loaded_objects_are_written_as_whole_ones() {
     for (rate, capacity, growth) in [
@@ -179,7 +179,7 @@ fn half_loaded_objects_are_written_as_whole_ones() {
             };
             assert!(again.pieces().eq(partial.pieces()), "{rate} {loaded}");
             assert_eq!(written(&again), fields);
-            // It goes on where it was.
+            // It continues at its cursor.
             let cursor = (loaded + 2) as u64;
             let next = &cells[loaded..=loaded];
             let whole = again.load(cursor, next).unwrap();
@@ -196,7 +196,8 @@ fn half_loaded_objects_are_written_as_whole_ones() {
     }
 }
 
-/// No object that is whole is taken for one that lacks chunks, whatever its record says, if a bit is set behind the place.
+/// A whole object is never taken for a half loaded one, whatever its record says, if a bit is set after the mark's
+/// place.
 #[test]
 fn whole_objects_are_not_taken_for_half_loaded_ones() {
     for draft in drafts() {
@@ -246,7 +247,7 @@ fn the_last_digits_of_the_record_are_kept() {
     }
 }
 
-/// The form of earlier releases, behind two zeros, is read as before.
+/// The form of earlier releases, which follows two zeros, is still read.
 #[test]
 fn the_earlier_form_of_half_loaded_objects_is_read() {
     let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();

@@ -221,7 +221,7 @@ fn a_clock_that_is_set_back_again_and_again_adds_nothing_to_the_rate() {
     }
 }
 
-/// A full window that does not grow keeps what it has: what it knows is no error.
+/// A full window that does not grow keeps its items: adding one of them again is not an error.
 #[test]
 fn a_full_window_finds_items_of_older_periods() {
     let shape = windowed(params(5, 0.001, 0), 10, 3);

@@ -7,7 +7,7 @@ use super::super::{Command, command};
 use super::{Totals, count, key, shown};
 use crate::harness::{Client, Reply, error, ok};
 
-/// What an object is asked.
+/// Queries of an object, and an add.
 const QUESTIONS: [&str; 13] = [
     "MEMORY USAGE KEY",
     "BF.INFO KEY",
@@ -25,7 +25,7 @@ const QUESTIONS: [&str; 13] = [
     "DUMP KEY",
 ];
 
-/// What is done with a copy of an object. Objects of another kind refuse some of it.
+/// Operations on a copy of an object. Objects of another kind refuse some of them.
 const USES: [&str; 12] = [
     "BF.MISSING KEY x x",
     "BF.MEXISTS KEY x y",
@@ -181,7 +181,7 @@ fn answer_as_object(load: &Command, answers: &[Reply]) {
     let sizes = of_filters("size:");
     assert_eq!(sum(&sizes), card.as_int(), "{}", shown());
     let mut capacities = of_filters("capacity:");
-    // What was new may have taken another filter.
+    // A new item may have taken another filter.
     if new && count(sizes.len()) == filters + 1 {
         capacities.pop();
     }
@@ -198,7 +198,7 @@ fn answer_as_object(load: &Command, answers: &[Reply]) {
     assert_eq!(of_filters("bytes:")[0], bits, "{}", shown());
 }
 
-/// Of such an object whose periods last long enough, the length of one if there are any.
+/// The shortest period that counts as lasting.
 const LONG_MS: i64 = 100_000_000_000;
 
 /// Whether time does not change what an object with periods or counters answers.
@@ -265,7 +265,7 @@ fn answer_as_extended(answers: &[Reply], load: &Command) {
     );
     let total = format!("size:{}", card.as_int());
     assert_eq!(lines[0].text(), total, "{}", shown());
-    // Only files claim so many that a sum is cut.
+    // Only files claim numbers whose sum is capped.
     let mut sizes: i64 = 0;
     for line in &lines[1..] {
         let line = line.text();

@@ -19,7 +19,7 @@ use samples::{Samples, TYPE_BYTES};
 /// So many commands go out at once.
 const BATCH: usize = 128;
 
-/// What a fuzzer did.
+/// The counts of a fuzzer.
 #[derive(Default)]
 struct Totals {
     accepted: u64,
@@ -136,7 +136,7 @@ fn restore_survives_random_payloads() {
     totals.print("restore_survives_random_payloads", rounds.done());
     assert!(totals.accepted > totals.refused / 10, "few are accepted");
     assert!(totals.refused > totals.accepted / 10, "few are refused");
-    // The unchanged ones are as they were.
+    // The unchanged objects are intact.
     let kept: Vec<&Command> = unchanged.iter().collect();
     sums::is_balanced(&mut client);
     act_as_objects(&mut client, &mut totals, &kept);

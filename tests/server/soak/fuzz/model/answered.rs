@@ -1,4 +1,4 @@
-//! What a reply that is no refusal must be, and what the keys hold then.
+//! Replies that are not errors: which ones are right, and what the keys hold afterwards.
 
 use std::collections::HashSet;
 
@@ -190,7 +190,7 @@ impl Model {
     fn merge(&mut self, keys: &[Vec<u8>]) {
         let objects = self.merged(keys);
         let Some((first, others @ [_, ..])) = objects.split_first() else {
-            // An object alone is as it was, or there is one more of it.
+            // A merge with a single object changes nothing, or makes a copy.
             if let [object] = objects[..] {
                 let mut object = object.clone();
                 let new = !self.keys.contains_key(&keys[0]);
@@ -233,7 +233,7 @@ impl Model {
     }
 }
 
-/// Takes what the server says to several items: the first that fails is the last one told.
+/// Takes the replies for several items: the first error ends them.
 fn adds(
     object: &mut Object,
     items: &[Vec<u8>],

@@ -50,7 +50,7 @@ impl Model {
         }
     }
 
-    /// The errors of saying something of items that only some objects know.
+    /// Adds the errors of options that only objects of some kinds have.
     pub fn option_errors(&self, key: &[u8], options: &Options, errors: &mut Errors) {
         let shape = match self.keys.get(key) {
             Some(Value::Object(object)) => object.shape.clone(),
@@ -168,7 +168,7 @@ impl Model {
         if let Some(ttl) = words.get(3) {
             let (value, unsure) = parse::integer(ttl);
             match value {
-                // A time that has come, or one that no clock tells.
+                // A time in the past, or beyond any clock.
                 Some(0) => errors.possible(BAD_TTL),
                 Some(ttl) if (1..1 << 50).contains(&ttl) => {}
                 _ => errors.due(BAD_TTL),
