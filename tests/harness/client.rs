@@ -176,7 +176,7 @@ impl Client {
         self.next_reply()
     }
 
-    /// The reply to bytes as they stand, of which not all need to be a command.
+    /// Returns the reply to raw bytes, which need not be a command.
     #[track_caller]
     pub fn raw(&mut self, bytes: &[u8]) -> Reply {
         let sent = self.stream.get_mut().write_all(bytes);
@@ -235,7 +235,7 @@ impl Client {
         self.next_reply().expect("a reply is due")
     }
 
-    /// The next RESP3 push, awaited where none has come yet. No reply may be due.
+    /// Returns the next RESP3 push, and awaits it if it has not come yet. No reply may be due.
     #[track_caller]
     pub fn read_push(&mut self) -> Reply {
         if let Some(push) = self.pushes.pop_front() {

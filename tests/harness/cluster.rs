@@ -29,7 +29,7 @@ pub fn meet(nodes: &[&Server]) {
     }
 }
 
-/// So many nodes that know each other. The first of them share the slots.
+/// Starts `count` nodes that know each other. The first `primaries` of them share the slots.
 #[track_caller]
 pub fn nodes(count: usize, primaries: usize, node_timeout: Duration) -> Vec<Server> {
     let timeout = node_timeout.as_millis().to_string();
@@ -66,7 +66,7 @@ pub const SHARDS: usize = 3;
 pub const SLOTS: usize = 16_384;
 
 impl Cluster {
-    /// A replica takes its primary's place when that has not answered for so long.
+    /// Starts a cluster in which a replica takes over after its primary has not answered for `node_timeout`.
     #[track_caller]
     pub fn start(node_timeout: Duration) -> Self {
         let nodes = nodes(2 * SHARDS, SHARDS, node_timeout);
@@ -105,8 +105,8 @@ impl Cluster {
             let (primary_id, replica_id) = (id(primary), id(replica));
             for node in &self.nodes {
                 wait_until("every node knows who replicates whom", || {
-                    let told = node.client().cmd("CLUSTER NODES").text();
-                    let line = told.lines().find(|line| line.starts_with(&replica_id));
+                    let reported = node.client().cmd("CLUSTER NODES").text();
+                    let line = reported.lines().find(|line| line.starts_with(&replica_id));
                     line.is_some_and(|line| line.contains(&format!("slave {primary_id} ")))
                 });
             }

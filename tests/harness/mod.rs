@@ -47,7 +47,7 @@ pub fn wait_in_sync(primary: &Server, replica: &Server) {
     });
 }
 
-/// What the server takes the value of a key for; equal values have equal digests.
+/// Returns the server's digest of the value of a key; equal values have equal digests.
 #[track_caller]
 pub fn digest(client: &mut Client, key: &str) -> String {
     client
@@ -56,7 +56,7 @@ pub fn digest(client: &mut Client, key: &str) -> String {
         .text()
 }
 
-/// What a server is to be started with.
+/// The configuration of a server to be started.
 pub struct Builder {
     program: PathBuf,
     module: Option<PathBuf>,
@@ -91,19 +91,20 @@ impl Builder {
         self
     }
 
-    /// Another server than the one that the tests are told.
+    /// Runs another server than the default one of the tests.
     pub fn program(mut self, path: &Path) -> Self {
         path.clone_into(&mut self.program);
         self
     }
 
-    /// A program, with its arguments, that turns into the server, which it is given behind them.
+    /// Starts the server through a program with arguments, which gets the server's command line after them and
+    /// executes it.
     pub fn launched_by(mut self, launcher: &[&str]) -> Self {
         self.launcher = launcher.iter().map(|&word| word.to_owned()).collect();
         self
     }
 
-    /// What stands last on the server's command line.
+    /// Adds a word at the end of the server's command line.
     pub fn flag(mut self, flag: &str) -> Self {
         self.flags.push(flag.to_owned());
         self
@@ -169,7 +170,7 @@ impl Builder {
     }
 }
 
-/// A quick start and no files that a test has not asked for.
+/// Settings for a quick start, and for no files unless a test wants them.
 const DEFAULTS: [&str; 5] = [
     "bind 127.0.0.1",
     "save \"\"",
@@ -306,7 +307,7 @@ impl Server {
         self.info("memory")["mem_allocator"].starts_with("jemalloc")
     }
 
-    /// Ends the server as an operator does: what its settings tell it to keep is kept.
+    /// Ends the server as an operator does: it saves if its settings say so.
     #[track_caller]
     pub fn shutdown(&mut self) {
         self.end_by(&[b"SHUTDOWN"]);
@@ -346,7 +347,7 @@ impl Server {
         }
     }
 
-    /// The same, for a server that is to refuse: an error is what it logged.
+    /// Starts the server again, or returns what it logged if it refuses.
     pub fn try_start_again(&mut self) -> Result<(), String> {
         assert!(self.child.is_none(), "the server is up");
         loop {
@@ -428,12 +429,12 @@ impl Server {
 }
 
 impl Server {
-    /// Asks the server to end by itself, which is when tools for memory tell what was lost. One that
-    /// may not be asked, or does not answer, is left as it is.
+    /// Asks the server to end by itself, when tools for memory report their findings. A server that refuses, or does
+    /// not answer, is left running.
     fn end_gently(&mut self) {
         let asked = Client::connect(self.port)
             .map(|mut client| client.try_call(&[b"SHUTDOWN", b"NOSAVE", b"NOW", b"FORCE"]));
-        // There is no reply where it is obeyed.
+        // A server that ends does not reply.
         if let Ok(Err(_)) = asked {
             let start = Instant::now();
             while !self.has_ended() && start.elapsed() < PATIENCE {
@@ -465,7 +466,7 @@ impl Drop for Server {
     }
 }
 
-/// What servers write above their report of a crash.
+/// The line that servers write above the report of a crash.
 const CRASH: &str = "BUG REPORT START";
 
 /// The part of a log that may explain a failure: around a crash report, which starts with the stack
@@ -506,7 +507,7 @@ impl Plugin {
         format!("loadmodule \"{}\"", self.path().display())
     }
 
-    /// The same, for forkless.c: it loads the module, for a server that knows these options.
+    /// Returns the line that loads forkless.c, which loads the module for a server that knows these options.
     pub fn line_with_module(&self, known_options: u32) -> String {
         let module = given("VALKEYBLOOM_SO");
         format!("{} {known_options} \"{}\"", self.line(), module.display())
@@ -550,7 +551,7 @@ impl Drop for Folder {
     }
 }
 
-/// A path that the tests are told by their environment.
+/// Returns a path from an environment variable of the tests.
 fn given(name: &str) -> PathBuf {
     let path = env::var_os(name).map(PathBuf::from);
     path.unwrap_or_else(|| {
@@ -580,8 +581,8 @@ fn count() -> u32 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A port to try. It lies below those that systems give to outgoing connections, which could take
-/// it while its server restarts; so does the cluster bus, 10000 above.
+/// Returns a port to try. It lies below those of outgoing connections, which could take it while its server restarts;
+/// so does the cluster bus, 10000 above.
 fn next_port() -> u16 {
     let step = std::process::id().wrapping_mul(97).wrapping_add(count());
     10_000 + u16::try_from(step % 10_000).expect("less than 10000")

@@ -1,7 +1,7 @@
-//! The worst objects that are accepted, and every command on each of them: what the rule of docs/speed.md is held
-//! against, in counted work by a test and in time by a benchmark.
+//! The worst objects that are accepted, and every command on each of them. A test checks the rule of docs/speed.md on
+//! them in counted work, and a benchmark in time.
 //!
-//! Forged filters have all bits set but a few, so that a lookup of any item looks at hundreds of positions in each.
+//! Forged filters have nearly all bits set, so that a lookup of any item reads hundreds of positions in each.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -21,9 +21,9 @@ pub const ITEMS: u64 = 10_000;
 
 /// An object.
 pub struct Worst {
-    /// What it is.
+    /// A short description.
     pub name: &'static str,
-    /// What its commands begin with.
+    /// The prefix of its commands.
     pub prefix: &'static str,
     make: Make,
 }
@@ -81,8 +81,8 @@ fn done(reply: &Reply) {
     assert!(!reply.is_error(), "{reply:?}");
 }
 
-/// A command on [`KEY`], or on its copy. `*` stands for many items, `@dump` and `@header` for what the object's own
-/// commands return.
+/// A command on [`KEY`], or on its copy. `*` stands for many items, `@dump` and `@header` for the replies of the
+/// object's own commands.
 pub struct Call {
     /// Its words.
     pub line: &'static str,
@@ -246,7 +246,7 @@ fn plain(filters: u64, bytes: usize) -> Vec<u8> {
     fields.0
 }
 
-/// What a dump of an object with a window or with counters begins with.
+/// Returns the beginning of a dump of an object with a window or with counters.
 fn of_family(options: u64) -> Fields {
     let mut fields = Fields(vec![2]);
     fields.uint(1);
@@ -353,7 +353,7 @@ fn adapted(client: &mut Client) {
     fill_window(client, |_| 60);
 }
 
-/// Every other period takes one item, so that none begins with room for more.
+/// Only every other period is full, so that no period begins with room for more.
 fn unadapted(client: &mut Client) {
     fill_window(client, |period| if period % 2 == 0 { 60 } else { 1 });
 }

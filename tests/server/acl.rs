@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::harness::{Client, Server, Version, array, error, int, ok, simple};
-use crate::protocols::truths;
+use crate::support::commands::{BLOOM, Command};
+use crate::support::protocols::truths;
 
 /// Whether a server has categories for the commands of a module.
 pub fn has_categories(version: &Version) -> bool {
@@ -11,28 +12,13 @@ pub fn has_categories(version: &Version) -> bool {
     (version.major, version.minor) >= since
 }
 
-/// The commands with a key to be filled in, whether they write, and whether they are fast.
-pub const COMMANDS: [(&str, bool, bool); 16] = [
-    ("bf.add {} a", true, true),
-    ("bf.madd {} a b", true, true),
-    ("bf.exists {} a", false, true),
-    ("bf.mexists {} a b", false, true),
-    ("bf.card {}", false, true),
-    ("bf.reserve {} 0.01 100", true, true),
-    ("bf.insert {} ITEMS a", true, true),
-    ("bf.info {}", false, true),
-    ("bf.load {} dump", true, false),
-    ("bf.scandump {} 0", false, false),
-    ("bf.loadchunk {} 1 data", true, false),
-    ("bf.debug {}", false, false),
-    ("bf.del {} a", true, true),
-    ("bf.mdel {} a b", true, true),
-    ("bf.count {} a", false, true),
-    ("bf.missing {} a b", false, true),
-];
-
-/// The command with more keys than one: it writes, and is slow.
+/// The command with several keys.
 const MERGE: &str = "bf.merge";
+
+/// Returns the commands for Bloom filters that have one key.
+fn commands() -> impl Iterator<Item = &'static Command> {
+    BLOOM.iter().filter(|command| command.name() != MERGE)
+}
 
 fn user(client: &mut Client, name: &str, rules: &str) {
     let made = client.cmd(&format!("ACL SETUSER {name} reset on nopass {rules}"));
@@ -41,12 +27,12 @@ fn user(client: &mut Client, name: &str, rules: &str) {
 
 /// Whether the server would let a user do this.
 fn may(client: &mut Client, name: &str, command: &str) -> bool {
-    let told = client.cmd(&format!("ACL DRYRUN {name} {command}")).text();
+    let reported = client.cmd(&format!("ACL DRYRUN {name} {command}")).text();
     assert!(
-        told == "OK" || told.contains("has no permissions"),
-        "{told}"
+        reported == "OK" || reported.contains("has no permissions"),
+        "{reported}"
     );
-    told == "OK"
+    reported == "OK"
 }
 
 fn connect(server: &Server, name: &str) -> Client {
@@ -65,13 +51,13 @@ fn assert_refused(client: &mut Client, command: &str) {
 }
 
 #[test]
-fn the_category_bloom_is_these_commands() {
+fn the_category_bloom_holds_these_commands() {
     let server = Server::start();
     let mut client = server.client();
     let version = server.version();
-    let told = client.cmd("ACL CAT bloom");
+    let reported = client.cmd("ACL CAT bloom");
     if !has_categories(&version) {
-        assert_eq!(told, error("ERR Unknown category 'bloom'"));
+        assert_eq!(reported, error("ERR Unknown category 'bloom'"));
         let refused = client.cmd("ACL SETUSER u on nopass ~* +@bloom");
         assert!(
             refused.is_error() && refused.text().contains("+@bloom"),
@@ -79,13 +65,12 @@ fn the_category_bloom_is_these_commands() {
         );
         return;
     }
-    let names: BTreeSet<String> = told
+    let names: BTreeSet<String> = reported
         .as_array()
         .iter()
         .map(crate::harness::Reply::text)
         .collect();
-    let mut expected = BTreeSet::from([MERGE.to_owned()]);
-    expected.extend(COMMANDS.map(|(line, ..)| line.split(' ').next().unwrap().to_owned()));
+    let expected: BTreeSet<String> = BLOOM.iter().map(Command::name).collect();
     // Valkey 8.0 has the category, and does not list the commands of modules.
     if !(names.is_empty() && version.valkey && version.major == 8) {
         assert_eq!(names, expected);
@@ -117,8 +102,9 @@ fn categories_let_users_run_commands() {
         user(&mut client, "not_bloom", "~* +@all -@bloom");
         user(&mut client, "looks", "~* -@all +@bloom -@write");
     }
-    for (line, writes, fast) in COMMANDS {
-        let line = line.replace("{}", "k");
+    for command in commands() {
+        let line = command.on("k");
+        let (writes, fast) = (command.writes(), command.fast);
         let categories = [
             ("read", !writes),
             ("write", writes),
@@ -126,7 +112,7 @@ fn categories_let_users_run_commands() {
             ("slow", !fast),
         ];
         for (category, within) in categories {
-            // Where modules have no categories, their commands are in none: not in @write either.
+            // Servers without categories for modules put the commands into no category, not even @write.
             let within = within && known;
             assert_eq!(
                 may(&mut client, category, &line),
@@ -156,9 +142,9 @@ fn users_run_the_commands_that_they_were_given() {
     let mut client = server.client();
     user(&mut client, "some", "~* -@all +bf.add +bf.exists");
     user(&mut client, "most", "~* +@all -bf.load -bf.loadchunk");
-    for (line, ..) in COMMANDS {
-        let name = line.split(' ').next().unwrap();
-        let line = line.replace("{}", "k");
+    for command in commands() {
+        let name = &*command.name();
+        let line = command.on("k");
         let some = ["bf.add", "bf.exists"].contains(&name);
         assert_eq!(may(&mut client, "some", &line), some, "{line}");
         let most = !["bf.load", "bf.loadchunk"].contains(&name);
@@ -198,8 +184,8 @@ fn users_reach_the_keys_that_they_were_given() {
     );
     let keys = ["own:k", "look:k", "change:k", "both:k", "k"];
     for key in keys {
-        for (line, writes, _) in COMMANDS {
-            let line = line.replace("{}", key);
+        for command in commands() {
+            let (line, writes) = (command.on(key), command.writes());
             assert_eq!(may(&mut client, "own", &line), key == "own:k", "{line}");
             let apart = match key {
                 "look:k" => !writes,
@@ -241,7 +227,7 @@ fn users_reach_the_keys_that_they_were_given() {
     assert_eq!(client.cmd("BF.MEXISTS own:k c k"), array([int(0), int(0)]));
 }
 
-/// What a user is refused: a command, or a key.
+/// The reason of a refusal: the command, or a key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Refused {
     Command,
@@ -274,7 +260,7 @@ const ROWS: [Row; 22] = [
     ("%R~k %W~k +@all", "k", NOTHING),
     ("%R~k %W~other +@all", "k", WRITES),
     ("%RW~other +@all", "k", KEY),
-    // A refused command is told before a refused key.
+    // A refused command is reported before a refused key.
     ("%R~other -@all", "k", COMMAND),
     ("~* -@all +bf.add", "k", |name, _| {
         (name != "bf.add").then_some(Refused::Command)
@@ -314,13 +300,13 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
     } else {
         WITHOUT_CATEGORIES
     };
-    // Those of core commands, with other names in them.
+    // The texts for core commands, with other names in them.
     let dry = |refused, name: &str, key: &str| match refused {
         None => "OK".to_owned(),
         Some(Refused::Command) => format!("{who} has no permissions to run the '{name}' command"),
         Some(Refused::Key) => format!("{who} has no permissions to access the '{key}' key"),
     };
-    let told = |refused, name: &str| match refused {
+    let reported = |refused, name: &str| match refused {
         Refused::Command => format!(
             "NOPERM {} has no permissions to run the '{name}' command",
             who.replace("This", "this")
@@ -352,11 +338,10 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
     for (rules, key, refused) in &ROWS[..rows] {
         user(&mut client, "u", &format!("{rules} +auth +eval"));
         let mut own = connect(&server, "u");
-        for (line, writes, _) in COMMANDS {
+        for command in commands() {
+            let (line, name) = (command.on(key), &*command.name());
             let what = format!("{rules}: {line}");
-            let line = line.replace("{}", key);
-            let name = line.split(' ').next().unwrap();
-            let refused = refused(name, writes);
+            let refused = refused(name, command.writes());
             let reply = client.cmd(&format!("ACL DRYRUN u {line}")).text();
             assert_eq!(reply, dry(refused, name, key), "{what}");
 
@@ -364,7 +349,10 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
             let mut words: Vec<&[u8]> = vec![b"EVAL", script, b"0"];
             words.extend(line.split(' ').map(str::as_bytes));
             for (reply, expected) in [
-                (own.cmd(&line), refused.map(|refused| told(refused, name))),
+                (
+                    own.cmd(&line),
+                    refused.map(|refused| reported(refused, name)),
+                ),
                 (
                     own.call(&words),
                     refused.map(|refused| in_script(refused, name)),
@@ -390,7 +378,7 @@ fn every_command_is_allowed_or_refused_in_the_servers_words() {
 
 /// BF.MERGE reads all of its keys and writes to the first.
 #[test]
-fn merging_takes_a_right_to_each_key() {
+fn merging_needs_permission_for_each_key() {
     let server = Server::start();
     let mut client = server.client();
     let seed = "0123456789abcdef0123456789abcdef";

@@ -1,4 +1,4 @@
-//! Somebody who has read the code, and knows the seed of an object or does not.
+//! Attackers who have read the code, with and without the seed of an object.
 
 use std::collections::HashSet;
 use std::hash::{Hash, Hasher};
@@ -7,12 +7,12 @@ use siphasher::sip::SipHasher13;
 use valkeybloom_sketches::Seed;
 
 use crate::harness::{Client, Reply, Server, int, ok};
-use crate::protocols::field;
+use crate::support::protocols::field;
 
 const CAPACITY: usize = 1000;
 const RATE: &str = "0.01";
 
-/// A filter as it can be computed anywhere, from the seed and what BF.DEBUG tells.
+/// A filter as anybody can compute it from the seed and the reply of BF.DEBUG.
 struct Twin {
     bits: u64,
     hashes: u64,
@@ -94,7 +94,7 @@ fn reserve(client: &mut Client, key: &str, random_seed: bool) {
     assert_eq!(client.cmd(&reserve), ok());
 }
 
-/// Adds items to each of the keys, and tells how many were new to each.
+/// Adds items to each of the keys. Returns how many were new to each.
 fn add(client: &mut Client, keys: [&str; 2], items: &[String]) -> [i64; 2] {
     keys.map(|key| {
         for item in items {
@@ -104,7 +104,7 @@ fn add(client: &mut Client, keys: [&str; 2], items: &[String]) -> [i64; 2] {
     })
 }
 
-/// Names nobody has chosen.
+/// Returns names that no attacker has chosen.
 fn strangers() -> Vec<String> {
     (0..50_000)
         .map(|number| format!("stranger-{number}"))
@@ -133,11 +133,14 @@ fn chosen_items_fill_an_object_whose_seed_is_known() {
     eprintln!("strangers found: {known} where the seed is known, else {random}");
     assert!(known > 0.05, "{known}");
     assert!(random < 0.015, "{random}");
-    // Everything that a stranger asks for is as it was computed.
+    // Every answer for a stranger is the computed one.
     let expected = strangers.iter().filter(|item| copy.claims(item)).count();
-    let told = share(&mut client, "known", &strangers) * 50_000.0;
+    let reported = share(&mut client, "known", &strangers) * 50_000.0;
     let expected = f64::from(u32::try_from(expected).expect("not many"));
-    assert!((told - expected).abs() < 0.5, "{told}, not {expected}");
+    assert!(
+        (reported - expected).abs() < 0.5,
+        "{reported}, not {expected}"
+    );
 }
 
 #[test]

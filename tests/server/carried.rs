@@ -1,24 +1,24 @@
-//! Values of RedisBloom's sketches: kept as they came, counted, and not served. What persistence and replication
-//! do with them is tested with the `population`, of which they are.
+//! Values of RedisBloom's sketches: kept as they came, counted, and not served. They are part of the `population`,
+//! which tests them under persistence and replication.
 
 use std::fs;
 use std::path::Path;
 
 use crate::acl::has_categories;
-use crate::aof::{on_log_of, rewrite_aof, with_command_log};
-use crate::forged::{Rdb, Refusing, rdb_version, seal};
 use crate::harness::{
     Client, Plugin, Reply, Server, array, bulk, digest, error, int, ok, simple, supported_servers,
     wait_until,
 };
-use crate::protocols::in_both_protocols;
-use crate::sketches::{COMMANDS, is_served, recorded, restore_all};
-use crate::sums;
-use crate::usage::nothing_is_being_freed;
+use crate::support::aof::{on_log_of, rewrite_aof, with_command_log};
+use crate::support::forged::{Rdb, Refusing, rdb_version, seal};
+use crate::support::protocols::in_both_protocols;
+use crate::support::sketches::{COMMANDS, is_served, recorded, restore_all};
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
 
 const REFUSAL: &str = "ERR this server keeps sketches but does not serve their commands";
 
-/// What INFO counts: the values and their bytes.
+/// Returns the counts of INFO: the values and their bytes.
 fn counted(client: &mut Client) -> (i64, i64) {
     let info = client.cmd("INFO bf").text();
     let field = |name: &str| {
@@ -64,7 +64,7 @@ fn values_are_dumped_as_they_were_restored() {
     }
 }
 
-/// A file of RedisBloom with keys of all its types but Bloom filters loads, where the server knows its version.
+/// A file of RedisBloom with keys of all its types but Bloom filters loads on servers that know its version.
 #[test]
 fn a_file_with_everything_is_loaded() {
     let mut server = Server::start();
@@ -122,7 +122,7 @@ fn a_rewritten_log_is_loaded_by_every_server() {
     }
 }
 
-/// What happens to values, and how many there are then.
+/// Operations on values, and the number of values after each.
 const LIVES: &[(&str, i64)] = &[
     ("COPY cms one", 10),
     ("COPY topk two DB 1", 11),
@@ -141,7 +141,7 @@ const LIVES: &[(&str, i64)] = &[
 ];
 
 #[test]
-fn info_counts_what_there_is() {
+fn info_counts_the_values() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(counted(&mut client), (0, 0));
@@ -446,19 +446,19 @@ fn commands_are_described() {
     assert_eq!(client.cmd("ACL DRYRUN other TOPK.LIST k"), ok());
 }
 
-/// What a module that was loaded before serves stays its own; nothing else is missing.
+/// Types and commands of a module that was loaded before stay its own; all others are there.
 #[test]
-fn another_module_serves_what_it_has() {
+fn another_module_keeps_its_types_and_commands() {
     let plugin = Plugin::build("sketches.c");
     let server = Server::builder().before_module(&plugin.line()).start();
     let mut client = server.client();
     assert_eq!(client.cmd("CMS.INFO k"), simple("served"));
     assert_eq!(client.cmd("TOPK.INFO k"), error(REFUSAL));
-    for told in [
+    for reported in [
         "values of one type are not kept: the server refused the type \"CMSk-TYPE\"",
         "left to another module: the server refused the command \"cms.info\"",
     ] {
-        assert!(server.log_contains(told), "{told}");
+        assert!(server.log_contains(reported), "{reported}");
     }
     for sketch in recorded() {
         if sketch.type_name != "CMSk-TYPE" {

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::acl::COMMANDS;
 use crate::cuckoo;
-use crate::forged::{Forged, ForgedFilter};
 use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id, meet, node};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::periods::LASTING_WINDOW;
-use crate::pieces::load_chunks;
-use crate::population::Population;
-use crate::sketches;
-use crate::sums;
+use crate::support::commands;
+use crate::support::forged::{Forged, ForgedFilter};
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::pieces::load_chunks;
+use crate::support::population::Population;
+use crate::support::sketches;
+use crate::support::sums;
 
 /// Two primaries, all slots with the first.
 fn pair() -> (Server, Server) {
@@ -61,9 +61,9 @@ impl Cluster {
 
 /// A client that follows its keys through a cluster, as every client of one does.
 pub struct Router {
-    /// Of some nodes.
+    /// The ports of some nodes.
     ports: Vec<u16>,
-    /// Of the node that was last told to have a slot.
+    /// The node last reported to have a slot.
     owners: HashMap<usize, u16>,
     connections: HashMap<u16, Client>,
     /// How often it was sent on by ASK, and by MOVED.
@@ -89,7 +89,7 @@ impl Router {
                 if let Ok(reply) = reply {
                     return (reply, port);
                 }
-                // Gone. Another node may know where the slot is by now.
+                // The node is gone. Another one may know where the slot is by now.
                 self.connections.remove(&port);
                 self.owners.remove(&slot);
                 retry(start, "the node is gone");
@@ -107,7 +107,7 @@ impl Router {
                 Some("MOVED") => {
                     self.moved += 1;
                     self.owners.insert(slot, target());
-                    // Two nodes may send from one to the other until both know.
+                    // Two nodes may redirect to each other until both are up to date.
                     if attempts > 2 {
                         retry(start, &text);
                     }
@@ -191,7 +191,7 @@ fn large(client: &mut Client, key: &str) {
 const STAYS: u32 = 0;
 
 #[test]
-fn slots_migrate_at_one_go() {
+fn slots_migrate_atomically() {
     let (first, second) = pair();
     let (mut near, mut far) = (first.client(), second.client());
     let population = Population::new(&mut near);
@@ -212,7 +212,7 @@ fn slots_migrate_at_one_go() {
         return;
     }
     let expected = digest(&mut near, "large");
-    // What comes from another node is obeyed, as what comes from a primary.
+    // Keys from another node are accepted whatever the limits, like commands from a primary.
     let tight = "CONFIG SET bf.bloom-filter-max-memory-usage 1 bf.bloom-memory-usage-limit 1 \
         bf.cf-max-expansions 1";
     assert_eq!(far.cmd(tight), ok());
@@ -223,8 +223,8 @@ fn slots_migrate_at_one_go() {
     assert_eq!(near.cmd(&passing), ok());
     assert_eq!(near.cmd(&migrate), ok());
     assert_eq!(near.cmd("CF.RESERVE cuckoo-busy 64 EXPANSION 2"), ok());
-    // Writes go on until the slots are the other's; every third item of those that can be is removed at once.
-    // One of them may be done here, and the next sent on.
+    // Writes continue until the slots have moved; every third item that can be removed is removed at once. Either
+    // node may serve a write.
     let (mut added, mut windowed, mut counted, mut cuckoo_added) = (0, 0, 0, 0);
     wait_until("the slots have moved", || {
         let done = [
@@ -271,9 +271,9 @@ fn slots_migrate_at_one_go() {
         assert_eq!(far.cmd(&format!("CF.EXISTS cuckoo-busy {item}")), int(1));
     }
     let left = (0..cuckoo_added).filter(|item| item % 3 != 0).count();
-    let told = cuckoo::field(&mut far, "cuckoo-busy", "Number of items inserted");
-    let late = told - i64::try_from(left).expect("few");
-    assert!((0..=1).contains(&late), "{told} of {left}");
+    let reported = cuckoo::field(&mut far, "cuckoo-busy", "Number of items inserted");
+    let late = reported - i64::try_from(left).expect("few");
+    assert!((0..=1).contains(&late), "{reported} of {left}");
     // The last removal may have come too late.
     for item in 0..counted - 1 {
         let twice = if item % 3 == 0 { 1 } else { 2 };
@@ -323,9 +323,9 @@ fn keys_migrate_one_by_one() {
     sums::is_balanced(&mut near);
 }
 
-/// Asks a node for a key by all commands of one key, and for another key of the slot, in the same state, by
-/// a core type's: both are sent on in the same words, or neither is. Tells whether reads are, and
-/// whether writes are: with the code and the port of the other node.
+/// Sends a node all commands of one key for one of our keys, and a core type's command for another key of the slot in
+/// the same state: both are redirected in the same words, or neither is. Returns the code and the port of the
+/// redirection of reads, and that of writes.
 #[track_caller]
 fn answers_alike(
     client: &mut Client,
@@ -334,16 +334,13 @@ fn answers_alike(
     set: impl Fn(usize) -> String,
 ) -> [Option<(String, String)>; 2] {
     let mut sent_on = [None, None];
-    let bloom_lines = COMMANDS.map(|(line, writes, _)| (line.to_owned(), writes));
-    let cuckoo_lines = cuckoo::COMMANDS.iter().map(|told| {
-        let line = told.example.replacen(" k", " {}", 1);
-        (line, told.write)
-    });
+    // The keys of BF.MERGE are in several slots.
+    let own = commands::all().filter(|command| command.name() != "bf.merge");
+    let own = own.map(|command| (command.example.to_owned(), command.writes()));
     let refused_lines = sketches::COMMANDS
         .iter()
         .map(|(name, rest)| (format!("{name} {{}} {rest}").trim_end().to_owned(), false));
-    let lines = bloom_lines.into_iter().chain(cuckoo_lines);
-    for (number, (line, writes)) in lines.chain(refused_lines).enumerate() {
+    for (number, (line, writes)) in own.chain(refused_lines).enumerate() {
         let core = if writes {
             "SADD {} a"
         } else {
@@ -365,7 +362,8 @@ fn answers_alike(
     sent_on
 }
 
-/// The same for the commands of several keys, of which one was not written yet: with the code alone.
+/// Sends a node the commands of several keys, one of them missing, and compares the code of the redirection with a
+/// core type's.
 #[track_caller]
 fn merges_alike(client: &mut Client, tag: &str, round: usize) -> Option<String> {
     let [own, core] = [("BF.MERGE", "bloom"), ("SUNIONSTORE", "set")].map(|(command, name)| {
@@ -378,7 +376,7 @@ fn merges_alike(client: &mut Client, tag: &str, round: usize) -> Option<String> 
     own.and_then(|text| text.split(' ').next().map(str::to_owned))
 }
 
-/// What a node says of a slot that is not, or not wholly, its own.
+/// Returns the redirection or error of a node for a slot that is not, or not wholly, its own.
 fn elsewhere(reply: &Reply) -> Option<String> {
     let codes = ["MOVED", "ASK", "CLUSTERDOWN", "TRYAGAIN", "CROSSSLOT"];
     let Reply::Error(text) = reply else {
@@ -389,7 +387,7 @@ fn elsewhere(reply: &Reply) -> Option<String> {
 }
 
 #[test]
-fn clients_are_sent_on_as_for_a_core_type() {
+fn clients_are_redirected_as_for_a_core_type() {
     let cluster = Cluster::start(Duration::from_secs(30));
     let tag = "tag";
     let slot = slot(b"tag");
@@ -485,7 +483,7 @@ fn clients_are_sent_on_as_for_a_core_type() {
     assert_eq!(there(&mut near, false), all(to("MOVED", target)));
     assert_eq!(there(&mut far, false), all(None));
 
-    // A slot that nobody has.
+    // A slot without an owner.
     assert_eq!(far.cmd(&format!("CLUSTER DELSLOTS {slot}")), ok());
     for sent_on in [there(&mut far, false), missing(&mut far, false)] {
         let codes = sent_on.map(|sent| sent.map(|(code, _)| code));
@@ -496,7 +494,7 @@ fn clients_are_sent_on_as_for_a_core_type() {
     }
 }
 
-/// Moves up to so many keys of a slot, and tells how many there were.
+/// Moves up to `most` keys of a slot. Returns how many there were.
 #[track_caller]
 pub fn migrate_keys(from: &mut Client, to: &Server, slot: usize, most: usize) -> usize {
     let keys = from.cmd(&format!("CLUSTER GETKEYSINSLOT {slot} {most}"));

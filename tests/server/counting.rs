@@ -1,19 +1,20 @@
-//! Objects with counters: what was added is found until it is removed as often, wherever it is held.
+//! Objects with counters: an item is found until it is removed as often as it was added, on every server that holds
+//! it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use crate::aof::{Log, rewrite_aof, with_command_log};
-use crate::configured::other_settings;
 use crate::harness::{
     Client, Reply, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::periods::LASTING_WINDOW;
-use crate::random::Random;
-use crate::retold::{Command, Retold, command};
-use crate::sums;
+use crate::support::aof::{Log, rewrite_aof, with_command_log};
+use crate::support::configured::other_settings;
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::random::Random;
+use crate::support::replayed::{Command, Replayed, command};
+use crate::support::sums;
 
-/// What clients have added and not removed, and what the server has to say of it.
+/// The items that clients have added and not removed, and the replies that the server must give.
 struct Multiset {
     random: Random,
     /// How often each item is in it; those with ids under their ids.
@@ -23,7 +24,7 @@ struct Multiset {
 }
 
 const ITEMS: usize = 600;
-/// A count stands still here: it must not be passed, to be exact.
+/// The largest exact count: a counter stands still above it.
 const MOST: u64 = 14;
 
 impl Multiset {
@@ -117,7 +118,7 @@ impl Multiset {
         }
     }
 
-    /// Counts that are near where they would stand still go down.
+    /// Removes items whose counts are near the limit.
     fn lower(&mut self) -> Vec<(Command, Reply)> {
         let high: Vec<u32> = self
             .plain
@@ -135,9 +136,9 @@ impl Multiset {
         commands
     }
 
-    /// All that is told of every item is right.
+    /// Checks that the answers for every item are right.
     #[track_caller]
-    fn is_told(&self, client: &mut Client) {
+    fn answers_match(&self, client: &mut Client) {
         let items = 0..u32::try_from(ITEMS).expect("few items");
         let asked: Vec<Command> = items
             .clone()
@@ -172,14 +173,14 @@ impl Multiset {
     }
 }
 
-/// Rates so low that no answer is a false positive, and a seed with which none is: all of them are exact.
+/// Rates so low, and a seed, with which no answer is a false positive: all of them are exact.
 const CREATE: [&str; 2] = [
     "BF.RESERVE plain 0.000000000001 50 COUNTING",
     "BF.RESERVE ids 0.000000000001 40 COUNTING EXPANSION 1",
 ];
 
 #[test]
-fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
+fn every_server_agrees_with_a_multiset_also_after_restarts() {
     // With a seed of chance small filters would take one item for another now and then, whatever their
     // rate: that is what double hashing leaves.
     let mut primary = Server::with(&[
@@ -190,7 +191,7 @@ fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
     let mut replica = other_settings(Server::replica_of(&primary)).start();
     wait_in_sync(&primary, &replica);
     let mut log = Log::of(&primary);
-    let mut retold = Retold::default();
+    let mut replayed = Replayed::default();
     let mut set = Multiset {
         random: Random(0x636f_756e_7473),
         plain: BTreeMap::new(),
@@ -211,22 +212,22 @@ fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
                 assert_eq!(reply, expected, "{:?}", line.last());
             }
         }
-        set.is_told(&mut client);
+        set.answers_match(&mut client);
         wait_in_sync(&primary, &replica);
         let keys = ["plain", "ids"];
         let before = keys.map(|key| digest(&mut client, key));
         assert_eq!(keys.map(|key| digest(&mut replica.client(), key)), before);
-        set.is_told(&mut replica.client());
+        set.answers_match(&mut replica.client());
         sums::is_balanced(&mut client);
         match round {
             0 => assert_eq!(client.cmd("DEBUG RELOAD"), ok()),
             1 => {
-                retold.obey_all(&log.since());
-                retold.is_held_by(&mut client);
+                replayed.apply_all(&log.since());
+                replayed.is_held_by(&mut client);
                 primary.restart();
             }
             2 => {
-                // The replica takes over, and goes on where the primary ended.
+                // The replica takes over, and continues where the primary ended.
                 let mut taken = replica.client();
                 assert_eq!(taken.cmd("REPLICAOF NO ONE"), ok());
                 let settings = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb \
@@ -241,7 +242,7 @@ fn a_multiset_and_the_server_agree_on_primaries_replicas_and_after_all() {
         }
         let mut client = primary.client();
         assert_eq!(keys.map(|key| digest(&mut client, key)), before, "{round}");
-        set.is_told(&mut client);
+        set.answers_match(&mut client);
     }
 }
 
@@ -294,7 +295,7 @@ fn objects_larger_than_one_dump_survive_a_rewrite() {
 }
 
 #[test]
-fn a_full_counter_stands_still() {
+fn a_full_counter_stays_full() {
     let server = with_command_log();
     let replica = Server::replica_of(&server).start();
     let mut client = server.client();
@@ -304,7 +305,7 @@ fn a_full_counter_stands_still() {
         assert_eq!(client.cmd("BF.ADD k often"), int(i64::from(count == 1)));
         assert_eq!(client.cmd("BF.COUNT k often"), int(count.min(15)));
     }
-    // Nobody knows how often it was added: it stays, and nothing was written.
+    // The count of additions is lost: the item stays, and nothing was written.
     wait_in_sync(&server, &replica);
     let mut log = Log::of(&server);
     assert!(!log.since().is_empty());
@@ -325,7 +326,7 @@ fn a_full_counter_stands_still() {
 }
 
 #[test]
-fn what_takes_away_needs_no_memory_and_may_write() {
+fn removals_are_writes_that_need_no_memory() {
     let server = Server::start();
     let replica = Server::replica_of(&server).start();
     let mut client = server.client();
@@ -367,10 +368,10 @@ fn what_takes_away_needs_no_memory_and_may_write() {
 }
 
 #[test]
-fn a_removal_answers_in_each_protocol() {
+fn a_removal_replies_in_each_protocol() {
     let server = Server::start();
-    crate::protocols::in_both_protocols(&server, |client, resp3| {
-        let truth = |value| crate::protocols::truth(resp3, value);
+    crate::support::protocols::in_both_protocols(&server, |client, resp3| {
+        let truth = |value| crate::support::protocols::truth(resp3, value);
         let create = "BF.INSERT k ERROR 0.000001 COUNTING ITEMS a b";
         assert_eq!(client.cmd(create).as_array().len(), 2);
         assert_eq!(client.cmd("BF.DEL k a"), truth(true));
@@ -378,7 +379,7 @@ fn a_removal_answers_in_each_protocol() {
         let replies = client.cmd("bf.mdel k a b b");
         assert_eq!(
             replies,
-            crate::protocols::truths(resp3, &[false, true, false])
+            crate::support::protocols::truths(resp3, &[false, true, false])
         );
         assert_eq!(client.cmd("BF.DEL none a"), truth(false));
         assert_eq!(client.cmd("BF.COUNT k a"), int(0));
@@ -407,10 +408,10 @@ fn a_removal_answers_in_each_protocol() {
     });
 }
 
-/// Every item that is asked for is told of as it is, of a hundred thousand at once too.
+/// The answer for every item is right, also for a hundred thousand at once.
 #[test]
 fn a_hundred_thousand_items_are_counted_as_missing_once() {
-    let server = crate::protocols::with_fixed_seed();
+    let server = crate::support::protocols::with_fixed_seed();
     let replica = Server::replica_of(&server).start();
     let mut client = server.client();
     let mut random = Random(9);
@@ -472,7 +473,7 @@ fn one_of_many_clients_makes_the_filter() {
     let made = replies.iter().filter(|reply| **reply == ok()).count();
     let found = replies.iter().filter(|reply| **reply == Reply::Nil).count();
     assert_eq!((made, found), (1, 16 * 50 - 1));
-    // It is as its maker asked for, its time to live too.
+    // It has its creator's parameters, and its time to live.
     let mut client = server.client();
     let capacity = client.cmd("BF.INFO k CAPACITY").as_array()[0].as_int();
     let ttl = client.cmd("PTTL k").as_int();

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use crate::harness::{Client, Reply, Server, array, digest, int, ok, wait_until};
-use crate::periods::LASTING_WINDOW;
-use crate::population::Population;
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::population::Population;
 
 /// Lets the server defragment as much as it can. Only one that is built with its own jemalloc takes
 /// the setting; another's refusal is all that there is to see.
@@ -53,7 +53,7 @@ fn fragmentation(server: &Server) -> f64 {
 
 const OBJECTS: usize = 12_000;
 
-/// What an object is made as: of those with odd numbers a third each with bits, counters and periods.
+/// Returns the options of an object: a third each of those with odd numbers have bits, counters and periods.
 fn kind(number: usize) -> String {
     match number / 2 % 3 {
         0 => String::new(),
@@ -89,8 +89,8 @@ fn digests(client: &mut Client) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Objects of many filters, each too large to be moved at one go. They grow side by side, so
-/// that the filters of those that are deleted leave holes between the others'.
+/// Makes objects of many filters, each too large to be moved in one step. They grow side by side, so that the filters
+/// of deleted objects leave holes between the others.
 fn deep(client: &mut Client) {
     for number in 0..40 {
         let kind = kind(number);
@@ -124,14 +124,14 @@ fn add_many(client: &mut Client, key: &str, items: Range<usize>) {
 /// The objects below this number are written to while others are moved.
 const WRITTEN: usize = 40;
 
-/// What an object answers for its item and some others.
+/// Returns the answers of an object for its item and some others.
 fn answers(client: &mut Client, number: usize) -> Reply {
     let others: Vec<String> = (0..30).map(|other| format!("other-{other}")).collect();
     let ask = format!("BF.MEXISTS object-{number} {number} {}", others.join(" "));
     client.cmd(&ask)
 }
 
-/// Clients that go on until they are told to stop.
+/// Clients that run until they are stopped.
 struct Traffic<'a> {
     server: &'a Server,
     stop: AtomicBool,
@@ -144,7 +144,7 @@ impl Traffic<'_> {
         !self.stop.load(Ordering::Relaxed)
     }
 
-    /// Asks the objects that nobody writes to: they answer what they always did.
+    /// Queries the objects that are not written to: their answers never change.
     fn ask(&self, expected: &BTreeMap<usize, Reply>) {
         let mut client = self.server.client();
         for (number, expected) in expected.iter().cycle() {
@@ -156,8 +156,8 @@ impl Traffic<'_> {
         }
     }
 
-    /// Adds to objects old and new, which grow by it, and asks for what was added. Gives what each
-    /// object was given, and how much of it was new.
+    /// Adds to old and new objects, which grow, and looks up the items. Returns the items of each object, and how
+    /// many were new.
     fn add(&self) -> BTreeMap<String, (Vec<String>, i64)> {
         let mut client = self.server.client();
         let mut added = BTreeMap::<String, (Vec<String>, i64)>::new();
@@ -180,7 +180,7 @@ impl Traffic<'_> {
     }
 }
 
-/// Tells the clients to stop also where the test fails, so that it can end.
+/// Stops the clients also if the test fails, so that it can end.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -257,7 +257,7 @@ fn objects_are_moved_unchanged_under_traffic() {
     }
     population.is_unchanged(&mut client);
     population.finish_loading(&mut client, str::to_owned);
-    crate::sums::is_balanced(&mut client);
+    crate::support::sums::is_balanced(&mut client);
 }
 
 #[test]
@@ -293,11 +293,11 @@ fn objects_of_many_filters_are_moved_in_steps() {
         assert_eq!(digest(&mut client, &format!("deep-{number}")), copy);
         assert_eq!(client.cmd(&format!("DEL deep-{number}")), int(1));
     }
-    crate::sums::is_balanced(&mut client);
+    crate::support::sums::is_balanced(&mut client);
 }
 
 #[test]
-fn objects_stay_where_the_setting_says_so() {
+fn objects_stay_in_place_if_the_setting_says_so() {
     let server = Server::with(&[("bf.bloom-defrag-enabled", "no")]);
     let mut client = server.client();
     if !starts_to_defragment(&server) {

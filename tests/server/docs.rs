@@ -1,239 +1,24 @@
-//! What a server tells of the commands and of the module.
+//! The server's description of the commands and of the module.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use crate::acl::has_categories;
 use crate::cuckoo;
 use crate::harness::{Reply, Server, array, bulk, int, ok, simple};
-use crate::population::Population;
-use crate::sketches;
+use crate::support::commands::{self, Access, BLOOM, Command};
+use crate::support::population::Population;
+use crate::support::sketches;
 
-/// What a command is told to be.
-pub struct Told {
-    pub name: &'static str,
-    pub arity: i64,
-    pub write: bool,
-    pub fast: bool,
-    pub summary: &'static str,
-    pub complexity: &'static str,
-    /// Behind the key, as [`shown`] writes them.
-    pub arguments: &'static [&'static str],
-    /// The command with arguments, for the server to find the key `k` in.
-    pub example: &'static str,
-}
-
-static COMMANDS: [Told; 17] = [
-    Told {
-        name: "bf.add",
-        arity: 3,
-        write: true,
-        fast: true,
-        summary: "Adds an item to a bloom filter. Creates the filter if it does not exist.",
-        complexity: "O(N), where N is the number of stacked filters.",
-        arguments: &["item string"],
-        example: "BF.ADD k item",
-    },
-    Told {
-        name: "bf.madd",
-        arity: -3,
-        write: true,
-        fast: true,
-        summary: "Adds items to a bloom filter. Creates the filter if it does not exist.",
-        complexity: "O(N * K), where N is the number of stacked filters and K the number of items.",
-        arguments: &["item string multiple"],
-        example: "BF.MADD k a b c",
-    },
-    Told {
-        name: "bf.exists",
-        arity: 3,
-        write: false,
-        fast: true,
-        summary: "Checks whether an item was added to a bloom filter.",
-        complexity: "O(N), where N is the number of stacked filters.",
-        arguments: &["item string"],
-        example: "BF.EXISTS k item",
-    },
-    Told {
-        name: "bf.mexists",
-        arity: -3,
-        write: false,
-        fast: true,
-        summary: "Checks for each item whether it was added to a bloom filter.",
-        complexity: "O(N * K), where N is the number of stacked filters and K the number of items.",
-        arguments: &["item string multiple"],
-        example: "BF.MEXISTS k a b c",
-    },
-    Told {
-        name: "bf.card",
-        arity: 2,
-        write: false,
-        fast: true,
-        summary: "Returns the number of items that were new to a bloom filter when they were added.",
-        complexity: "O(N), where N is the number of periods of its window; O(1) without one.",
-        arguments: &[],
-        example: "BF.CARD k",
-    },
-    Told {
-        name: "bf.reserve",
-        arity: -4,
-        write: true,
-        fast: true,
-        summary: "Creates a bloom filter with an error rate and a capacity.",
-        complexity: "O(1)",
-        arguments: &[
-            "error_rate double",
-            "capacity integer",
-            "growth oneof optional (expansion integer token EXPANSION, nonscaling pure-token token NONSCALING)",
-            "kind oneof optional (window block (period_ms integer token WINDOW, periods integer token PERIODS), counting pure-token token COUNTING)",
-            "expiration oneof optional (seconds integer token EX, milliseconds integer token PX)",
-            "condition pure-token token NX optional",
-        ],
-        example: "BF.RESERVE k 0.01 100 EXPANSION 2",
-    },
-    Told {
-        name: "bf.insert",
-        arity: -2,
-        write: true,
-        fast: true,
-        summary: "Creates a bloom filter with the given parameters unless it exists, and adds items to it.",
-        complexity: "O(N * K), where N is the number of stacked filters and K the number of items.",
-        arguments: &[
-            "capacity integer token CAPACITY optional",
-            "error_rate double token ERROR optional",
-            "growth oneof optional (expansion integer token EXPANSION, nonscaling pure-token token NONSCALING)",
-            "kind oneof optional (window block (period_ms integer token WINDOW, periods integer token PERIODS), counting pure-token token COUNTING)",
-            "nocreate pure-token token NOCREATE optional",
-            "tightening_ratio double token TIGHTENING optional",
-            "seed string token SEED optional",
-            "validate_scale_to integer token VALIDATESCALETO optional",
-            "ttl_ms integer token TTL optional",
-            "id integer token ID optional",
-            "items block optional (items_token pure-token token ITEMS, item string multiple)",
-        ],
-        example: "BF.INSERT k CAPACITY 100 ITEMS a b c",
-    },
-    Told {
-        name: "bf.info",
-        arity: -2,
-        write: false,
-        fast: true,
-        summary: "Returns the parameters, size and fill of a bloom filter.",
-        complexity: "O(N), where N is the number of stacked filters.",
-        arguments: &["field oneof optional (capacity pure-token token CAPACITY, \
-            size pure-token token SIZE, filters pure-token token FILTERS, \
-            items pure-token token ITEMS, expansion pure-token token EXPANSION, \
-            error pure-token token ERROR, tightening pure-token token TIGHTENING, \
-            maxscaledcapacity pure-token token MAXSCALEDCAPACITY, \
-            estimatederror pure-token token ESTIMATEDERROR, window pure-token token WINDOW, \
-            periods pure-token token PERIODS, liveperiods pure-token token LIVEPERIODS)"],
-        example: "BF.INFO k SIZE",
-    },
-    Told {
-        name: "bf.load",
-        arity: -3,
-        write: true,
-        fast: false,
-        summary: "Restores a bloom filter from its dump, as written to an AOF.",
-        complexity: "O(N), where N is the size of the dump.",
-        arguments: &["dump string", "ttl_ms integer optional"],
-        example: "BF.LOAD k dump 1000",
-    },
-    Told {
-        name: "bf.scandump",
-        arity: 3,
-        write: false,
-        fast: false,
-        summary: "Returns one chunk of a bloom filter, and the cursor of the next.",
-        complexity: "O(N + S), where N is the number of stacked filters and S the size of the chunk.",
-        arguments: &["cursor integer"],
-        example: "BF.SCANDUMP k 0",
-    },
-    Told {
-        name: "bf.loadchunk",
-        arity: 4,
-        write: true,
-        fast: false,
-        summary: "Restores a bloom filter chunk by chunk.",
-        complexity: "O(S), where S is the size of the chunk; with the last one, that of all.",
-        arguments: &["cursor integer", "data string"],
-        example: "BF.LOADCHUNK k 1 data",
-    },
-    Told {
-        name: "bf.debug",
-        arity: 2,
-        write: false,
-        fast: false,
-        summary: "Returns the sizes of each filter in a bloom filter's stack.",
-        complexity: "O(N), where N is the number of stacked filters.",
-        arguments: &[],
-        example: "BF.DEBUG k",
-    },
-    Told {
-        name: "bf.del",
-        arity: -3,
-        write: true,
-        fast: true,
-        summary: "Removes an item once from a counting bloom filter, if it is certain which filter of its stack holds it.",
-        complexity: "O(N), where N is the number of stacked filters.",
-        arguments: &["item string", "id integer token ID optional"],
-        example: "BF.DEL k item ID 5",
-    },
-    Told {
-        name: "bf.mdel",
-        arity: -3,
-        write: true,
-        fast: true,
-        summary: "Removes items from a counting bloom filter, each as BF.DEL without ID does.",
-        complexity: "O(N * K), where N is the number of stacked filters and K the number of items.",
-        arguments: &["item string multiple"],
-        example: "BF.MDEL k a b",
-    },
-    Told {
-        name: "bf.count",
-        arity: 3,
-        write: false,
-        fast: true,
-        summary: "Returns how often, at most, an item was added to a counting bloom filter and not removed.",
-        complexity: "O(N), where N is the number of stacked filters.",
-        arguments: &["item string"],
-        example: "BF.COUNT k item",
-    },
-    Told {
-        name: "bf.missing",
-        arity: -3,
-        write: false,
-        fast: true,
-        summary: "Counts the distinct items that are not in a bloom filter.",
-        complexity: "O(N * K), where N is the number of stacked filters and K the number of items.",
-        arguments: &["item string multiple"],
-        example: "BF.MISSING k a b",
-    },
-    Told {
-        name: "bf.merge",
-        arity: -3,
-        write: true,
-        fast: false,
-        summary: "Merges bloom filters into one. Creates it if it does not exist.",
-        complexity: "O(N), where N is the size of all filters.",
-        arguments: &["source key multiple"],
-        example: "BF.MERGE k other another",
-    },
-];
-
-/// The commands for every kind of object.
-fn commands() -> impl Iterator<Item = &'static Told> {
-    COMMANDS.iter().chain(&cuckoo::COMMANDS)
-}
-
-/// Of each key specification: its flags, its index, and its last key counted from there.
-fn specs(command: &Told) -> Vec<(BTreeSet<String>, i64, i64)> {
+/// Returns the flags of each key specification, its index, and its last key counted from there.
+fn specs(command: &Command) -> Vec<(BTreeSet<String>, i64, i64)> {
     let reads = set(&["RO", "access"]);
-    match command.name {
-        "bf.merge" => vec![(set(&["RW", "access", "insert"]), 1, 0), (reads, 2, -1)],
-        "bf.del" | "bf.mdel" | "cf.del" | "cf.compact" => vec![(set(&["RW", "delete"]), 1, 0)],
-        _ if command.write => vec![(set(&["RW", "insert"]), 1, 0)],
-        _ => vec![(reads, 1, 0)],
+    match command.access {
+        Access::Read => vec![(reads, 1, 0)],
+        Access::Remove => vec![(set(&["RW", "delete"]), 1, 0)],
+        Access::Write if command.name() == "bf.merge" => {
+            vec![(set(&["RW", "access", "insert"]), 1, 0), (reads, 2, -1)]
+        }
+        Access::Write => vec![(set(&["RW", "insert"]), 1, 0)],
     }
 }
 
@@ -258,29 +43,50 @@ fn text(map: &Reply, name: &str) -> Option<String> {
     get(map, name).map(Reply::text)
 }
 
-/// An argument in one line: name, type, token, flags, and what it is composed of.
-fn shown(argument: &Reply) -> String {
+/// The types of arguments, by name. Arguments that are composed, or are a token alone, have other types.
+const TYPES: [(&str, &[&str]); 4] = [
+    ("double", &["error_rate", "tightening_ratio"]),
+    (
+        "integer",
+        &[
+            "bucketsize",
+            "capacity",
+            "cursor",
+            "expansion",
+            "id",
+            "maxiterations",
+            "milliseconds",
+            "period_ms",
+            "periods",
+            "seconds",
+            "ttl_ms",
+            "validate_scale_to",
+        ],
+    ),
+    ("key", &["key", "source"]),
+    ("string", &["data", "dump", "item", "seed"]),
+];
+
+/// Checks the type and the key specification of an argument, and those of its parts.
+#[track_caller]
+fn has_its_type(argument: &Reply) {
     let name = text(argument, "name").unwrap();
     let kind = text(argument, "type").unwrap();
-    let mut line = format!("{name} {kind}");
-    if let Some(token) = text(argument, "token") {
-        write!(line, " token {token}").unwrap();
-    }
-    for flag in get(argument, "flags").map(words).unwrap_or_default() {
-        write!(line, " {flag}").unwrap();
+    let known = TYPES.iter().find(|(_, names)| names.contains(&&*name));
+    match known {
+        Some((known, _)) if kind != "pure-token" => assert_eq!(kind, *known, "{name}"),
+        _ => assert!(["block", "oneof", "pure-token"].contains(&&*kind), "{name}"),
     }
     if let Some(parts) = get(argument, "arguments") {
-        let parts: Vec<String> = parts.as_array().iter().map(shown).collect();
-        write!(line, " ({})", parts.join(", ")).unwrap();
+        parts.as_array().iter().for_each(has_its_type);
     }
-    // Newer servers tell a text to show, too, for all that is not composed.
+    // Newer servers add a text to show to arguments without parts.
     if let Some(display) = text(argument, "display_text") {
         assert_eq!(display, name);
     }
     let key = get(argument, "key_spec_index").map(Reply::as_int);
     let spec = i64::from(name == "source");
-    assert_eq!(key, (kind == "key").then_some(spec), "{line}");
-    line
+    assert_eq!(key, (kind == "key").then_some(spec), "{name}");
 }
 
 #[test]
@@ -288,36 +94,31 @@ fn command_info_tells_arity_flags_keys_and_categories() {
     let server = Server::start();
     let version = server.version();
     let mut client = server.client3();
-    for command in commands() {
-        let reply = client.cmd(&format!(
-            "COMMAND INFO {}",
-            command.example.split(' ').next().unwrap()
-        ));
-        let [told] = reply.as_array() else {
+    for command in commands::all() {
+        let name = &*command.name();
+        let reply = client.cmd(&format!("COMMAND INFO {name}"));
+        let [reported] = reply.as_array() else {
             panic!("not one command: {reply:?}");
         };
-        let told = told.as_array();
-        assert_eq!(told[0], bulk(command.name));
-        let name = command.name;
-        assert_eq!(told[1], int(command.arity), "{name}");
+        let reported = reported.as_array();
+        assert_eq!(reported[0], bulk(name));
+        assert_eq!(reported[1], int(command.arity), "{name}");
         let mut flags = set(&["module"]);
         let specs = specs(command);
-        flags.extend(if !command.write {
-            set(&["readonly"])
-        } else if specs[0].0.contains("delete") {
-            // What takes away may run where memory is short.
-            set(&["write"])
-        } else {
-            set(&["write", "denyoom"])
+        flags.extend(match command.access {
+            Access::Read => set(&["readonly"]),
+            // Removals may run where memory is short.
+            Access::Remove => set(&["write"]),
+            Access::Write => set(&["write", "denyoom"]),
         });
         if command.fast {
             flags.insert("fast".to_owned());
         }
-        assert_eq!(words(&told[2]), flags, "{name}");
+        assert_eq!(words(&reported[2]), flags, "{name}");
         let last = if specs.len() > 1 { -1 } else { 1 };
-        assert_eq!(told[3..6], [int(1), int(last), int(1)], "{name}");
+        assert_eq!(reported[3..6], [int(1), int(last), int(1)], "{name}");
         let categories = if has_categories(&version) {
-            let access = if command.write { "@write" } else { "@read" };
+            let access = if command.writes() { "@write" } else { "@read" };
             let speed = if command.fast { "@fast" } else { "@slow" };
             let own = if name.starts_with("cf.") {
                 "@cuckoo"
@@ -328,18 +129,18 @@ fn command_info_tells_arity_flags_keys_and_categories() {
         } else {
             BTreeSet::new()
         };
-        assert_eq!(words(&told[6]), categories, "{name}");
-        assert_eq!(words(&told[7]), BTreeSet::new(), "{name} has no tips");
+        assert_eq!(words(&reported[6]), categories, "{name}");
+        assert_eq!(words(&reported[7]), BTreeSet::new(), "{name} has no tips");
 
-        assert_eq!(told[8].as_array().len(), specs.len(), "{name}");
-        for (spec, (flags, index, last)) in told[8].as_array().iter().zip(specs) {
+        assert_eq!(reported[8].as_array().len(), specs.len(), "{name}");
+        for (spec, (flags, index, last)) in reported[8].as_array().iter().zip(specs) {
             assert_eq!(words(get(spec, "flags").unwrap()), flags, "{name}");
             let found = |what: &str, kind: &str, numbers: &[(&str, i64)]| {
                 let how = get(spec, what).unwrap();
                 assert_eq!(text(how, "type").unwrap(), kind, "{name}");
                 for (field, number) in numbers {
-                    let told = get(get(how, "spec").unwrap(), field);
-                    assert_eq!(told, Some(&int(*number)), "{name} {field}");
+                    let reported = get(get(how, "spec").unwrap(), field);
+                    assert_eq!(reported, Some(&int(*number)), "{name} {field}");
                 }
             };
             found("begin_search", "index", &[("index", index)]);
@@ -350,7 +151,7 @@ fn command_info_tells_arity_flags_keys_and_categories() {
             );
         }
         assert_eq!(
-            words(&told[9]),
+            words(&reported[9]),
             BTreeSet::new(),
             "{name} has no subcommands"
         );
@@ -368,34 +169,26 @@ fn merging_has_the_keys_of_the_servers_own_merge() {
     assert_eq!(keys("BF.MERGE"), keys("PFMERGE"));
 }
 
+/// The pages are compared with the summary, the complexity and the syntax in `pages`.
 #[test]
-fn command_docs_tell_everything() {
+fn command_docs_have_every_field() {
     let server = Server::start();
     let mut client = server.client3();
-    for command in commands() {
-        let name = command.name;
+    for command in commands::all() {
+        let name = &*command.name();
         let reply = client.cmd(&format!("COMMAND DOCS {name}"));
-        let told = get(&reply, name).unwrap();
-        let texts = [
-            ("summary", command.summary),
-            ("complexity", command.complexity),
-            ("since", "3.0.0"),
-            ("group", "module"),
-            ("module", "bf"),
-        ];
-        for (field, expected) in texts {
-            assert_eq!(
-                text(told, field).as_deref(),
-                Some(expected),
-                "{name} {field}"
-            );
+        let docs = get(&reply, name).unwrap();
+        for (field, expected) in [("since", "3.0.0"), ("group", "module"), ("module", "bf")] {
+            assert_eq!(text(docs, field).as_deref(), Some(expected), "{name}");
         }
-        let arguments = get(told, "arguments").unwrap().as_array();
-        let arguments: Vec<String> = arguments.iter().map(shown).collect();
-        assert_eq!(arguments[0], "key key", "{name}");
-        assert_eq!(arguments[1..], *command.arguments, "{name}");
-        let Reply::Map(fields) = told else {
-            panic!("not a map: {told:?}");
+        assert!(text(docs, "summary").unwrap().ends_with('.'), "{name}");
+        let complexity = text(docs, "complexity").unwrap();
+        assert!(complexity.starts_with("O("), "{name}: {complexity}");
+        let arguments = get(docs, "arguments").unwrap().as_array();
+        assert_eq!(text(&arguments[0], "name").as_deref(), Some("key"));
+        arguments.iter().for_each(has_its_type);
+        let Reply::Map(fields) = docs else {
+            panic!("not a map: {docs:?}");
         };
         assert_eq!(fields.len(), 6, "{name}: {fields:?}");
     }
@@ -405,9 +198,9 @@ fn command_docs_tell_everything() {
 fn the_server_finds_the_key() {
     let server = Server::start();
     let mut client = server.client3();
-    for command in commands() {
-        let line = command.example;
-        let expected: &[&str] = match command.name {
+    for command in commands::all() {
+        let line = command.on("k");
+        let expected: &[&str] = match &*command.name() {
             "bf.merge" => &["k", "other", "another"],
             _ => &["k"],
         };
@@ -428,34 +221,34 @@ fn the_server_finds_the_key() {
 fn the_module_has_these_commands_and_this_version() {
     let server = Server::start();
     let mut client = server.client3();
-    let names: BTreeSet<String> = commands().map(|told| told.name.to_owned()).collect();
+    let names: BTreeSet<String> = commands::all().map(Command::name).collect();
     let mut names_served = words(&client.cmd("COMMAND LIST FILTERBY MODULE bf"));
     names_served.retain(|name| sketches::is_served(name));
     assert_eq!(names_served, names);
     let listed = words(&client.cmd("COMMAND LIST"));
     assert_eq!(
         listed.iter().filter(|name| name.starts_with("bf.")).count(),
-        COMMANDS.len()
+        BLOOM.len()
     );
 
     let reply = client.cmd("MODULE LIST");
     let modules = reply.as_array().iter();
     let mut own = modules.filter(|module| text(module, "name").as_deref() == Some("bf"));
-    let told = own.next().unwrap();
+    let reported = own.next().unwrap();
     assert_eq!(own.next(), None);
     let parts = env!("CARGO_PKG_VERSION").split('.');
     let version = parts.fold(0, |version, part| {
         version * 100 + part.parse::<i64>().unwrap()
     });
-    assert_eq!(get(told, "ver"), Some(&int(version)));
-    // What clients take for a ReBloom that has BF.CARD, and not for a RedisBloom 8.
+    assert_eq!(get(reported, "ver"), Some(&int(version)));
+    // Clients take this version for a ReBloom that has BF.CARD, and not for a RedisBloom 8.
     assert!((20405..80000).contains(&version));
-    assert_eq!(get(told, "args"), Some(&array([])));
+    assert_eq!(get(reported, "args"), Some(&array([])));
 }
 
-/// TYPE, SCAN and OBJECT tell the same of each type that the module has, and INFO and MODULE LIST of the module.
+/// TYPE, SCAN and OBJECT agree on each type of the module, and INFO and MODULE LIST on the module.
 #[test]
-fn every_type_is_told_alike() {
+fn every_type_is_described_alike() {
     let server = Server::start();
     let mut client = server.client();
     let population = Population::new(&mut client);
@@ -484,9 +277,9 @@ fn every_type_is_told_alike() {
     let listed = client.cmd("MODULE LIST");
     let mut modules = listed.as_array().iter().map(Reply::as_array);
     let own = modules.find(|module| module[1] == bulk("bf")).unwrap();
-    let told = format!("module:name=bf,ver={},", own[3].as_int());
+    let reported = format!("module:name=bf,ver={},", own[3].as_int());
     let info = client.cmd("INFO modules").text();
-    assert_eq!(info.matches(&told).count(), 1, "{info}");
+    assert_eq!(info.matches(&reported).count(), 1, "{info}");
 }
 
 #[test]

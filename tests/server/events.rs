@@ -1,168 +1,33 @@
 //! Keyspace notifications.
 
-use crate::blobs::{blobs, send};
-use crate::configured::other_settings;
 use crate::harness::{Client, Server, array, bulk, int, ok, simple, wait_in_sync, wait_until};
-use crate::protocols::with_fixed_seed;
+use crate::support::blobs::{blobs, send};
+use crate::support::configured::other_settings;
+use crate::support::effects::{self, Effect};
+use crate::support::protocols::with_fixed_seed;
 
-pub const RESERVE: &str = "bloom.reserve";
-pub const ADD: &str = "bloom.add";
-pub const DEL: &str = "bloom.del";
-/// The server's own, of a key that got a time to live.
-pub const EXPIRE: &str = "expire";
-const FULL: &[&str] = &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a b"];
-const KNOWN: &[&str] = &["BF.ADD k a"];
-const COUNTED: &[&str] = &["BF.INSERT k COUNTING ITEMS a b"];
-const WINDOWED: &[&str] = &["BF.INSERT k WINDOW 1000000000000 PERIODS 2 TTL 1 ITEMS a"];
-const BEGUN: &[&str] = &["BF.LOADCHUNK k 1 <header>"];
-
-/// Commands that bring a situation about, a command, and the events that it causes for the key `k`.
-const ROWS: &[(&[&str], &str, &[&str])] = &[
-    (&[], "BF.ADD k a", &[RESERVE, ADD]),
-    (&[], "BF.MADD k a b a", &[RESERVE, ADD]),
-    (&[], "BF.RESERVE k 0.01 100", &[RESERVE]),
-    (&[], "BF.RESERVE k 0.01 100 NONSCALING", &[RESERVE]),
-    (&[], "BF.INSERT k", &[RESERVE]),
-    (&[], "BF.INSERT k CAPACITY 5", &[RESERVE]),
-    (&[], "BF.INSERT k ITEMS a b", &[RESERVE, ADD]),
-    (
-        &[],
-        "BF.INSERT k CAPACITY 1 NONSCALING ITEMS a b c",
-        &[RESERVE, ADD],
-    ),
-    (&[], "BF.LOAD k <dump>", &[RESERVE]),
-    (&[], "BF.LOAD k <dump> 100000", &[RESERVE, EXPIRE]),
-    (KNOWN, "BF.ADD k a", &[]),
-    (KNOWN, "BF.ADD k b", &[ADD]),
-    (KNOWN, "BF.MADD k a a", &[]),
-    (KNOWN, "BF.MADD k a b c", &[ADD]),
-    (KNOWN, "BF.MADD k b c", &[ADD]),
-    (KNOWN, "BF.INSERT k", &[]),
-    (KNOWN, "BF.INSERT k NOCREATE", &[]),
-    (KNOWN, "BF.INSERT k ITEMS a", &[]),
-    (KNOWN, "BF.INSERT k NOCREATE ITEMS a b c", &[ADD]),
-    // Growth is no event of its own.
-    (&["BF.INSERT k CAPACITY 1 ITEMS a"], "BF.ADD k b", &[ADD]),
-    (
-        &["BF.INSERT k CAPACITY 1 ITEMS a"],
-        "BF.MADD k b c d e f",
-        &[ADD],
-    ),
-    // An item that fails does not undo those before it.
-    (
-        &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a"],
-        "BF.MADD k b c d",
-        &[ADD],
-    ),
-    (
-        &["BF.INSERT k CAPACITY 2 NONSCALING ITEMS a"],
-        "BF.INSERT k ITEMS a b c",
-        &[ADD],
-    ),
-    (FULL, "BF.MADD k a c b", &[]),
-    (FULL, "BF.MADD k c", &[]),
-    (FULL, "BF.ADD k c", &[]),
-    (FULL, "BF.ADD k a", &[]),
-    // What fails.
-    (KNOWN, "BF.RESERVE k 0.01 100", &[]),
-    (KNOWN, "BF.LOAD k <dump>", &[]),
-    (KNOWN, "BF.LOADCHUNK k 1 <header>", &[]),
-    (KNOWN, "BF.LOADCHUNK k 2 x", &[]),
-    (KNOWN, "BF.MADD k", &[]),
-    (&[], "BF.RESERVE k 2 100", &[]),
-    (&[], "BF.RESERVE k 0.01 9223372036854775807", &[]),
-    (&[], "BF.INSERT k NOCREATE ITEMS a", &[]),
-    (&[], "BF.INSERT k ITEMS", &[]),
-    (
-        &[],
-        "BF.INSERT k VALIDATESCALETO 9223372036854775807 ITEMS a",
-        &[],
-    ),
-    (&[], "BF.LOAD k <cut>", &[]),
-    (&[], "BF.LOADCHUNK k 1 <cutheader>", &[]),
-    (&[], "BF.LOADCHUNK k 2 x", &[]),
-    (&["SET k v"], "BF.ADD k a", &[]),
-    (&["SET k v"], "BF.RESERVE k 0.01 100", &[]),
-    // What only reads.
-    (KNOWN, "BF.EXISTS k b", &[]),
-    (KNOWN, "BF.MEXISTS k a b", &[]),
-    (KNOWN, "BF.CARD k", &[]),
-    (KNOWN, "BF.INFO k", &[]),
-    (KNOWN, "BF.SCANDUMP k 0", &[]),
-    (KNOWN, "BF.DEBUG k", &[]),
-    (&[], "BF.EXISTS k a", &[]),
-    // A second add of an item counts, and so does a removal.
-    (&[], "BF.RESERVE k 0.01 100 COUNTING", &[RESERVE]),
-    (&[], "BF.INSERT k COUNTING ID 5 ITEMS a b", &[RESERVE, ADD]),
-    (COUNTED, "BF.ADD k a", &[ADD]),
-    (COUNTED, "BF.INSERT k ID 7 ITEMS a", &[ADD]),
-    (COUNTED, "BF.DEL k a", &[DEL]),
-    (COUNTED, "BF.DEL k c", &[]),
-    (COUNTED, "BF.DEL k a ID 7", &[]),
-    (COUNTED, "BF.MDEL k a b c", &[DEL]),
-    (COUNTED, "BF.MDEL k c a", &[DEL]),
-    (COUNTED, "BF.MDEL k a b a", &[DEL]),
-    (COUNTED, "BF.MDEL k c d", &[]),
-    (COUNTED, "BF.COUNT k a", &[]),
-    (COUNTED, "BF.MISSING k a c", &[]),
-    (KNOWN, "BF.DEL k a", &[]),
-    (KNOWN, "BF.MDEL k a b", &[]),
-    (KNOWN, "BF.MISSING k a c", &[]),
-    (&[], "BF.DEL k a", &[]),
-    (&[], "BF.MDEL k a b", &[]),
-    (&[], "BF.MISSING k a b", &[]),
-    // An item that stays longer is an add, though it is not new.
-    (
-        &[],
-        "BF.RESERVE k 0.01 100 WINDOW 1000000000000 PERIODS 2",
-        &[RESERVE],
-    ),
-    (WINDOWED, "BF.ADD k a", &[ADD]),
-    (WINDOWED, "BF.INSERT k TTL 1 ITEMS a", &[]),
-    (WINDOWED, "BF.INSERT k TTL 1 ITEMS a b", &[ADD]),
-    (WINDOWED, "BF.INSERT k TTL 2000000000000 ITEMS a", &[ADD]),
-    (WINDOWED, "BF.INSERT k TTL 2000000000001 ITEMS a", &[]),
-    (WINDOWED, "BF.INSERT k NOCREATE", &[]),
-    (&[], "BF.RESERVE k 0.01 100 EX 100", &[RESERVE, EXPIRE]),
-    (
-        &[],
-        "BF.RESERVE k 0.01 100 NX PX 100000",
-        &[RESERVE, EXPIRE],
-    ),
-    (KNOWN, "BF.RESERVE k 0.01 100 NX", &[]),
-    (KNOWN, "BF.RESERVE k 0.01 100 NX EX 100", &[]),
-    (&[], "BF.MERGE k src", &[RESERVE]),
-    (KNOWN, "BF.MERGE k src", &[ADD]),
-    (KNOWN, "BF.MERGE k k", &[]),
-    (KNOWN, "BF.MERGE k none", &[]),
-    (COUNTED, "BF.MERGE k src", &[]),
-    (&[], "BF.MERGE k none", &[]),
-    // An object is there when its last chunk is.
-    (&[], "BF.LOADCHUNK k 1 <header>", &[]),
-    (BEGUN, "BF.LOADCHUNK k 2 x", &[]),
-    (BEGUN, "BF.LOADCHUNK k 3 x", &[]),
-    (BEGUN, "BF.ADD k a", &[]),
-    (BEGUN, "BF.LOADCHUNK k <end> <bits>", &[RESERVE]),
-];
+const RESERVE: &str = "bloom.reserve";
+const ADD: &str = "bloom.add";
 
 /// The channels and messages for these events of `k`, the one for the key first.
-pub fn messages(events: &[&str]) -> Vec<(String, String)> {
+pub fn messages(events: &[impl AsRef<str>]) -> Vec<(String, String)> {
     let both = events.iter().flat_map(|event| {
+        let event = event.as_ref();
         [
-            ("__keyspace@0__:k".to_owned(), (*event).to_owned()),
+            ("__keyspace@0__:k".to_owned(), event.to_owned()),
             (format!("__keyevent@0__:{event}"), "k".to_owned()),
         ]
     });
     both.collect()
 }
 
-/// What a subscriber has heard since it was asked last.
+/// Returns the messages that a subscriber got since the last call.
 pub fn heard(subscriber: &mut Client, client: &mut Client) -> Vec<(String, String)> {
     assert_eq!(client.cmd("PUBLISH __keyend all"), int(1));
     heard_until_end(subscriber)
 }
 
-/// What a subscriber hears until a message to `__keyend`.
+/// Returns the messages that a subscriber gets until one to `__keyend`.
 fn heard_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
     let mut heard = Vec::new();
     loop {
@@ -178,22 +43,23 @@ fn heard_until_end(subscriber: &mut Client) -> Vec<(String, String)> {
 }
 
 #[test]
-fn every_change_is_told_once() {
+fn every_change_sends_its_events_once() {
     let server = with_fixed_seed();
     let (mut client, mut subscriber) = (server.client(), server.client());
     let blobs = blobs(&mut client);
     assert_eq!(client.cmd("CONFIG SET notify-keyspace-events KEAg"), ok());
     let done = subscriber.cmd("PSUBSCRIBE __key*");
     assert_eq!(done, array([bulk("psubscribe"), bulk("__key*"), int(1)]));
-    for (given, command, events) in ROWS {
+    for effect in effects::bloom() {
+        let Effect { given, command, .. } = &effect;
         client.cmd("DEL k");
-        for line in *given {
+        for line in given {
             assert!(!send(&mut client, line, &blobs).is_error(), "{line}");
         }
         heard(&mut subscriber, &mut client);
         send(&mut client, command, &blobs);
-        let told = heard(&mut subscriber, &mut client);
-        assert_eq!(told, messages(events), "{given:?} {command}");
+        let events = heard(&mut subscriber, &mut client);
+        assert_eq!(events, messages(&effect.events), "{given:?} {command}");
     }
 
     // As many commands as there are in a transaction or a script.
@@ -204,14 +70,14 @@ fn every_change_is_told_once() {
         assert_eq!(client.cmd(command), simple("QUEUED"));
     }
     assert_eq!(client.cmd("EXEC").as_array().len(), 4);
-    let told = heard(&mut subscriber, &mut client);
-    assert_eq!(told, messages(&[RESERVE, ADD, ADD]));
+    let reported = heard(&mut subscriber, &mut client);
+    assert_eq!(reported, messages(&[RESERVE, ADD, ADD]));
     let script = b"redis.call('BF.ADD', KEYS[1], 'a') return redis.call('BF.ADD', KEYS[1], 'c')";
     assert_eq!(client.call(&[b"EVAL", script, b"1", b"k"]), int(1));
     assert_eq!(heard(&mut subscriber, &mut client), messages(&[ADD]));
 }
 
-/// A primary, a replica, and what is told on each.
+/// A primary, a replica, and the events of each.
 struct Pair {
     client: Client,
     subscribers: [Client; 2],
@@ -240,31 +106,32 @@ impl Pair {
 
     /// The events since the last call, and their keys, which are the same on both.
     #[track_caller]
-    fn told(&mut self, what: &str) -> Vec<(String, String)> {
+    fn events(&mut self, what: &str) -> Vec<(String, String)> {
         // A message goes to replicas in its order among the writes.
         assert_eq!(self.client.cmd("PUBLISH __keyend all"), int(1));
-        let [told, by_replica] = self.subscribers.each_mut().map(heard_until_end);
-        assert_eq!(told, by_replica, "{what}");
-        told
+        let [reported, by_replica] = self.subscribers.each_mut().map(heard_until_end);
+        assert_eq!(reported, by_replica, "{what}");
+        reported
     }
 }
 
 #[test]
-fn a_replica_tells_the_same_in_the_same_order() {
+fn a_replica_sends_the_same_events_in_the_same_order() {
     let mut pair = Pair::new();
     let blobs = blobs(&mut pair.client);
-    for (given, command, events) in ROWS {
+    for effect in effects::bloom() {
+        let Effect { given, command, .. } = &effect;
         pair.client.cmd("DEL k");
-        for line in *given {
+        for line in given {
             assert!(!send(&mut pair.client, line, &blobs).is_error(), "{line}");
         }
-        pair.told(command);
+        pair.events(command);
         send(&mut pair.client, command, &blobs);
-        let mut told = pair.told(&format!("{given:?} {command}"));
-        told.retain(|(event, _)| event != "__keyevent@0__:new");
-        let channel = |event: &&str| (format!("__keyevent@0__:{event}"), "k".to_owned());
-        let expected: Vec<_> = events.iter().map(channel).collect();
-        assert_eq!(told, expected, "{given:?} {command}");
+        let mut reported = pair.events(&format!("{given:?} {command}"));
+        reported.retain(|(event, _)| event != "__keyevent@0__:new");
+        let channel = |event: &String| (format!("__keyevent@0__:{event}"), "k".to_owned());
+        let expected: Vec<_> = effect.events.iter().map(channel).collect();
+        assert_eq!(reported, expected, "{given:?} {command}");
     }
 
     // As many commands as there are in a transaction or a script.
@@ -286,14 +153,16 @@ fn a_replica_tells_the_same_in_the_same_order() {
         b"k",
     ];
     assert_eq!(pair.client.call(&script), array([int(1), int(1)]));
-    let told = pair.told("several commands");
-    let of_bloom = told.iter().filter(|(event, _)| event.contains("bloom."));
-    assert_eq!(of_bloom.count(), 6, "{told:?}");
+    let reported = pair.events("several commands");
+    let of_bloom = reported
+        .iter()
+        .filter(|(event, _)| event.contains("bloom."));
+    assert_eq!(of_bloom.count(), 6, "{reported:?}");
 }
 
 /// Writes that free periods which have passed, too.
 #[test]
-fn a_replica_tells_the_same_of_windows() {
+fn a_replica_sends_the_same_events_for_windows() {
     let mut pair = Pair::new();
     for (command, events) in [
         ("BF.ADD k a", 1),
@@ -315,9 +184,9 @@ fn a_replica_tells_the_same_of_windows() {
                 pair.client.cmd(&format!("BF.CARD {key}")) == int(0)
             });
         }
-        pair.told("what is given");
+        pair.events("what is given");
         assert!(!pair.client.cmd(command).is_error(), "{command}");
-        assert_eq!(pair.told(command).len(), events, "{command}");
+        assert_eq!(pair.events(command).len(), events, "{command}");
     }
 }
 
@@ -345,17 +214,17 @@ fn events_are_of_the_generic_class() {
 }
 
 #[test]
-fn an_event_tells_its_database() {
+fn an_event_names_its_database() {
     let server = with_fixed_seed();
     let (mut client, mut subscriber) = (server.client(), server.client());
     assert_eq!(client.cmd("CONFIG SET notify-keyspace-events KEAg"), ok());
     subscriber.cmd("PSUBSCRIBE __key*");
     assert_eq!(client.cmd("SELECT 5"), ok());
     assert_eq!(client.cmd("BF.ADD k a"), int(1));
-    let told = heard(&mut subscriber, &mut client);
+    let reported = heard(&mut subscriber, &mut client);
     let expected = messages(&[RESERVE, ADD]);
     let elsewhere = expected
         .into_iter()
         .map(|(channel, text)| (channel.replace("@0__", "@5__"), text));
-    assert_eq!(told, elsewhere.collect::<Vec<_>>());
+    assert_eq!(reported, elsewhere.collect::<Vec<_>>());
 }

@@ -1,5 +1,4 @@
-//! The examples as programs, built from the sources of this run: `cargo test --test server` alone
-//! would leave them as they are.
+//! The examples as programs, built from the sources of this run, which `cargo test --test server` alone would not do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

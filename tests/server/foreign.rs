@@ -5,16 +5,16 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::aof::{on_log, rewrite_aof};
-use crate::forged::{rdb_version, seal};
 use crate::harness::{
     Client, Server, array, bulk, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::pieces::pieces;
-use crate::primary::played_primary;
-use crate::recordings::{PROGRAMS, REDISBLOOM, VALKEY_BLOOM, all_are_there, hex, restore};
-use crate::sums;
-use crate::usage::nothing_is_being_freed;
+use crate::support::aof::{on_log, rewrite_aof};
+use crate::support::forged::{rdb_version, seal};
+use crate::support::pieces::pieces;
+use crate::support::primary::played_primary;
+use crate::support::recordings::{PROGRAMS, REDISBLOOM, VALKEY_BLOOM, all_are_there, hex, restore};
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
 
 #[test]
 fn their_rdb_is_loaded() {
@@ -32,7 +32,7 @@ fn their_rdb_is_loaded() {
         }
         server.start_again();
         all_are_there(&server, &recorded);
-        // What this program writes of it is the same again.
+        // This program writes it unchanged.
         server.restart_saving();
         all_are_there(&server, &recorded);
         // A replica gets it in the same form.
@@ -44,7 +44,7 @@ fn their_rdb_is_loaded() {
 
 /// A replica of such a server gets its file, and then the commands that its clients send.
 #[test]
-fn their_server_is_followed() {
+fn their_server_is_replicated() {
     for program in PROGRAMS {
         let recorded = program.objects();
         let server = Server::start();
@@ -136,7 +136,7 @@ fn their_logs_of_commands_are_replayed() {
             sums::is_balanced(&mut client);
             for object in &recorded {
                 if object.type_name == "bloomfltr" {
-                    // What was executed there is done here by its law, and makes the same object.
+                    // Commands of that server are executed by its law here, and make the same object.
                     object.is_there(&mut client);
                     object.has_its_dump(&mut client);
                     continue;
@@ -148,8 +148,8 @@ fn their_logs_of_commands_are_replayed() {
                     answers[..object.added].bytes().all(|digit| digit == b'1'),
                     "{key}"
                 );
-                // These are built anew from the commands, by this program's law: they have other false
-                // positives, no more than were asked for.
+                // These are built anew from the commands, by this program's law: their false positives differ, and
+                // their rates are as requested.
                 object.has_its_info(&mut client, false);
                 let others = &answers[object.added..];
                 assert_eq!(others.len(), 2000);
@@ -165,9 +165,9 @@ fn their_logs_of_commands_are_replayed() {
     }
 }
 
-/// An object that came by its dump goes on as the one that the log makes does, far into the next filters.
+/// An object from its dump grows like the object that the log makes, far into the next filters.
 #[test]
-fn an_object_of_valkey_bloom_goes_on_as_there() {
+fn an_object_of_valkey_bloom_grows_as_it_does_there() {
     let recorded = VALKEY_BLOOM.objects();
     let log = fs::read(VALKEY_BLOOM.data("commands.aof")).unwrap();
     let (replayed, restored) = (on_log(&log, &[]), Server::start());
@@ -191,10 +191,9 @@ fn an_object_of_valkey_bloom_goes_on_as_there() {
     }
 }
 
-/// What a replica of such a server is sent, the file of the full sync and then the commands, makes what the
-/// primary had at the end.
+/// The stream to a replica of such a server (the file of the full sync, then commands) makes the primary's objects.
 #[test]
-fn their_stream_is_followed_to_the_last_bit() {
+fn their_stream_is_replicated_to_the_last_bit() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/valkey-bloom-1.0-stream");
     let text = fs::read_to_string(folder.join("objects.json")).expect("the file is there");
     let objects: Value = serde_json::from_str(&text).expect("the file is JSON");
@@ -244,7 +243,7 @@ fn their_stream_is_followed_to_the_last_bit() {
 }
 
 #[test]
-fn redisblooms_chunks_are_loaded_and_come_out_again() {
+fn redisblooms_chunks_are_loaded_and_written_again() {
     let recorded = REDISBLOOM.objects();
     let mut server = Server::with(&[("appendonly", "yes"), ("appendfsync", "always")]);
     for object in &recorded {
@@ -296,12 +295,12 @@ fn redisblooms_chunks_are_loaded_and_come_out_again() {
 /// An object that is given the same items in the same order becomes the same object, link by link
 /// and bit by bit: RedisBloom's growth, hashes and positions.
 #[test]
-fn an_object_of_redisbloom_grows_as_there() {
+fn an_object_of_redisbloom_grows_as_it_does_there() {
     let recorded = REDISBLOOM.objects();
     let server = Server::start();
     let mut client = server.client();
     for (object, batch) in recorded.iter().flat_map(|o| [(o, 1), (o, 7), (o, 100)]) {
-        // Its first link, empty: 20 bytes, and 53 of the link, of which 16 to 24 are its items.
+        // The first link, empty: a header of 20 bytes, and 53 bytes for the link; bytes 16 to 24 are its items.
         let header = &object.chunks[0].1;
         let mut first = header[..20 + 53].to_vec();
         first[..8].fill(0);
@@ -332,10 +331,10 @@ fn an_object_of_redisbloom_grows_as_there() {
     }
 }
 
-/// A payload or a file of a newer Redis has an RDB version that Valkey does not know; from 8.1 on it
-/// can be told to read it all the same.
+/// Payloads and files of a newer Redis have an RDB version that Valkey does not know; from 8.1 on a setting makes it
+/// read them all the same.
 #[test]
-fn a_newer_rdb_version_is_read_where_the_server_can_be_told_to() {
+fn a_newer_rdb_version_is_read_if_the_server_can_be_set_to() {
     let object = REDISBLOOM.objects().swap_remove(0);
     let value = object.dump[..object.dump.len() - 10].to_vec();
     let server = Server::start();
@@ -347,8 +346,8 @@ fn a_newer_rdb_version_is_read_where_the_server_can_be_told_to() {
     assert_eq!(client.call(&restore), refusal);
     let version = server.version();
     let can = version.valkey && (version.major, version.minor) >= (8, 1);
-    let told = client.cmd("CONFIG SET rdb-version-check relaxed");
-    assert_eq!(!told.is_error(), can);
+    let reported = client.cmd("CONFIG SET rdb-version-check relaxed");
+    assert_eq!(!reported.is_error(), can);
     if can {
         assert_eq!(client.call(&restore), ok());
         object.is_there(&mut client);
@@ -357,9 +356,9 @@ fn a_newer_rdb_version_is_read_where_the_server_can_be_told_to() {
     }
 }
 
-/// What the server does with values, it does with these.
+/// The server's own commands work on these values.
 #[test]
-fn an_object_of_redisbloom_is_a_value_like_others() {
+fn an_object_of_redisbloom_works_like_any_value() {
     let recorded = REDISBLOOM.objects();
     let server = Server::with(&[("notify-keyspace-events", "KEA")]);
     let replica = Server::replica_of(&server).start();
@@ -367,21 +366,21 @@ fn an_object_of_redisbloom_is_a_value_like_others() {
     for object in &recorded {
         restore(&mut client, object);
     }
-    let told = |server: &Server, field: &str| server.info("bf")[field].clone();
+    let reported = |server: &Server, field: &str| server.info("bf")[field].clone();
     let number = "bf_bloom_num_redisbloom_objects";
-    assert_eq!(told(&server, number), "8");
-    assert_eq!(told(&server, "bf_bloom_num_objects"), "8");
+    assert_eq!(reported(&server, number), "8");
+    assert_eq!(reported(&server, "bf_bloom_num_objects"), "8");
 
     assert_eq!(client.cmd("COPY grown copy"), int(1));
     let (original, copy) = (digest(&mut client, "grown"), digest(&mut client, "copy"));
     assert_eq!(copy, original);
     assert_eq!(client.cmd("TYPE copy").text(), "MBbloom--");
-    assert_eq!(told(&server, number), "9");
+    assert_eq!(reported(&server, number), "9");
     let size = client.cmd("BF.INFO copy SIZE").as_array()[0].as_int();
     let usage = client.cmd("MEMORY USAGE copy").as_int();
     assert!((size..size + 200).contains(&usage), "{usage} for {size}");
 
-    // A copy that takes another item is another value, and grows by itself.
+    // A copy that takes another item has another value, and grows by itself.
     let mut events = server.client();
     events.cmd("SUBSCRIBE __keyspace@0__:copy");
     let added = client.cmd("BF.MADD copy surely-not-in-there nor-this");
@@ -405,7 +404,7 @@ fn an_object_of_redisbloom_is_a_value_like_others() {
             "{key}"
         );
     }
-    assert_eq!(told(&replica, number), "9");
+    assert_eq!(reported(&replica, number), "9");
 
     // A full one that does not grow refuses, as one of ours.
     let more: Vec<String> = (0..200).map(|n| format!("more{n}")).collect();
@@ -420,16 +419,16 @@ fn an_object_of_redisbloom_is_a_value_like_others() {
 
     for gone in ["DEL copy", "UNLINK one", "RENAME wide narrow", "DEL narrow"] {
         assert!(!client.cmd(gone).is_error());
-        // What was renamed is left out meanwhile.
+        // A renamed value is not counted until its key is opened.
         nothing_is_being_freed(&server);
         sums::is_balanced(&mut client);
     }
-    wait_until("they are freed", || told(&server, number) == "6");
+    wait_until("they are freed", || reported(&server, number) == "6");
     assert_eq!(client.cmd("FLUSHALL"), ok());
-    assert_eq!(told(&server, number), "0");
+    assert_eq!(reported(&server, number), "0");
 }
 
-/// RedisBloom's words behind the module's path.
+/// RedisBloom's words after the module's path.
 #[test]
 fn redisblooms_arguments_are_understood() {
     let server = Server::builder()

@@ -1,13 +1,13 @@
-//! A server that saves without a fork. There is none yet: forkless.c lends the module the API of one, calls its
-//! `rdb_save` on a thread, and refuses to open what is being saved for writing.
+//! A server that saves without a fork. No server does so yet: forkless.c lends the module the API of one, calls its
+//! `rdb_save` on a thread, and refuses to open a key for writing while its value is being saved.
 
-use crate::blobs::{blobs, send};
 use crate::harness::{Plugin, Server, error, int, ok};
-use crate::population::Population;
-use crate::protocols::in_both_protocols;
-use crate::sums;
+use crate::support::blobs::{blobs, send};
+use crate::support::population::Population;
+use crate::support::protocols::in_both_protocols;
+use crate::support::sums;
 
-/// All options that a server with `1 << 6` knows.
+/// All options of a server that has `1 << 6`.
 const ALL_KNOWN: u32 = 0x7f;
 
 fn start(plugin: &Plugin, known_options: u32) -> Server {
@@ -18,7 +18,7 @@ fn start(plugin: &Plugin, known_options: u32) -> Server {
         .start()
 }
 
-/// Bits that a server does not know may mean something else in one to come.
+/// Unknown bits may get another meaning in a future server.
 #[test]
 fn only_options_that_the_server_knows_are_set() {
     let plugin = Plugin::build("forkless.c");
@@ -35,9 +35,9 @@ fn only_options_that_the_server_knows_are_set() {
     }
 }
 
-/// Whatever the main thread does meanwhile that only reads, the thread saves the same bytes.
+/// Reads on the main thread do not change the bytes that the thread saves.
 #[test]
-fn a_thread_saves_what_is_being_read() {
+fn a_thread_saves_values_while_they_are_read() {
     let plugin = Plugin::build("forkless.c");
     let server = start(&plugin, ALL_KNOWN);
     let mut client = server.client();
@@ -77,7 +77,7 @@ fn a_thread_saves_what_is_being_read() {
     sums::is_balanced(&mut client);
 }
 
-/// What would write to `k`, or would find it not to be empty.
+/// Commands that would write to `k`, or require it to be empty.
 const WRITES: &[&str] = &[
     "BF.ADD k a",
     "BF.ADD k new",
@@ -95,7 +95,7 @@ const WRITES: &[&str] = &[
 ];
 
 #[test]
-fn what_is_being_saved_is_not_written_to() {
+fn keys_that_are_being_saved_refuse_writes() {
     let plugin = Plugin::build("forkless.c");
     let server = start(&plugin, ALL_KNOWN);
     let blobs = blobs(&mut server.client());

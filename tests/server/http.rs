@@ -52,7 +52,7 @@ impl Mneme {
     }
 
     fn get(&self, query: &str) -> (StatusCode, Value) {
-        told(self.agent.get(format!("{}/?{query}", self.url)).call())
+        reported(self.agent.get(format!("{}/?{query}", self.url)).call())
     }
 
     fn post(&self, query: &str, body: &[u8]) -> (StatusCode, Value) {
@@ -61,7 +61,7 @@ impl Mneme {
 
     fn post_as(&self, kind: &str, query: &str, body: &[u8]) -> (StatusCode, Value) {
         let request = self.agent.post(format!("{}/?{query}", self.url));
-        told(request.content_type(kind).send(body))
+        reported(request.content_type(kind).send(body))
     }
 
     #[track_caller]
@@ -82,7 +82,9 @@ impl Drop for Mneme {
     }
 }
 
-fn told(response: Result<ureq::http::Response<ureq::Body>, ureq::Error>) -> (StatusCode, Value) {
+fn reported(
+    response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+) -> (StatusCode, Value) {
     let mut response = response.expect("the service answers");
     let body = response.body_mut().read_to_string().expect("a text");
     let value = serde_json::from_str(&body);
@@ -106,13 +108,13 @@ fn missing(keys: &[&str]) -> Value {
     json!({ "found": [], "missing": keys })
 }
 
-/// What stands between quotes in a line of the documentation.
+/// Returns the quoted parts of a line of the documentation.
 fn quoted(line: &str) -> Vec<&str> {
     line.split('"').skip(1).step_by(2).collect()
 }
 
 #[test]
-fn the_session_of_the_documentation() {
+fn the_session_of_the_page_is_current() {
     let server = Server::start();
     let mneme = Mneme::start(&server, &[]);
     let session = include_str!("../../docs/http.md");
@@ -127,19 +129,19 @@ fn the_session_of_the_documentation() {
         let quoted = quoted(words);
         let url = quoted.last().expect("a URL");
         let (_, query) = url.split_once('?').unwrap_or((url, ""));
-        let (_, told) = if words.starts_with("-d ") {
+        let (_, reported) = if words.starts_with("-d ") {
             mneme.post(query, quoted[0].as_bytes())
         } else {
             mneme.get(query)
         };
-        assert_eq!(told, answer, "{line}");
+        assert_eq!(reported, answer, "{line}");
         requests += 1;
     }
     assert!(requests >= 5, "the documentation has a session");
 }
 
 #[test]
-fn keys_are_answered_for_as_they_were_asked() {
+fn answers_list_the_keys_as_they_were_requested() {
     let server = Server::start();
     let mneme = Mneme::start(&server, &["--error-rate", "0.000001"]);
     assert_eq!(mneme.insert("key=b&key=a"), missing(&["b", "a"]));
@@ -148,16 +150,16 @@ fn keys_are_answered_for_as_they_were_asked() {
         json!({ "found": ["a", "a", "b"], "missing": ["c", "d"] })
     );
     // A URL and a form may both hold keys, in any bytes that are UTF-8.
-    let (_, told) = mneme.post("key=%C3%A4+%26", b"key=&key=%00%0A&key=a");
+    let (_, reported) = mneme.post("key=%C3%A4+%26", b"key=&key=%00%0A&key=a");
     assert_eq!(
-        told,
+        reported,
         json!({ "found": ["a"], "missing": ["ä &", "", "\0\n"] })
     );
     assert_eq!(
         mneme.ask("key=%C3%A4%20%26&key&key=%00%0a"),
         found(&["ä &", "", "\0\n"])
     );
-    // Keys are the items of the filter, as they are.
+    // Keys are the items of the filter, unchanged.
     let mut client = server.client();
     let exists = client.call(&[b"BF.EXISTS", b"mneme", "ä &".as_bytes()]);
     assert_eq!(exists.as_int(), 1);
@@ -171,7 +173,7 @@ fn keys_are_answered_for_as_they_were_asked() {
 }
 
 #[test]
-fn keys_are_forgotten_when_their_periods_are_over() {
+fn keys_are_forgotten_when_their_periods_expire() {
     let server = Server::start();
     let mneme = Mneme::start(&server, &["--periods", "3", "--length", "0.2"]);
     for key in ["key=a", "key=b"] {
@@ -181,7 +183,7 @@ fn keys_are_forgotten_when_their_periods_are_over() {
         });
         wait_until("it is forgotten", || mneme.ask(key)["found"] == json!([]));
     }
-    // Two services over one filter see the same; the second leaves it as it is.
+    // Two services share a filter; the second does not change its shape.
     let other = Mneme::start(&server, &["--periods", "3", "--length", "3600"]);
     wait_until("the other one finds it", || {
         mneme.insert("key=c");
@@ -193,7 +195,7 @@ fn keys_are_forgotten_when_their_periods_are_over() {
 }
 
 #[test]
-fn of_those_who_insert_a_key_one_is_told_that_it_was_missing() {
+fn only_one_of_several_inserters_finds_the_key_missing() {
     let server = Server::start();
     // One period from 1970 to 2096: an item that goes over into the next one would count in both.
     let options = ["--length", "4000000000", "--error-rate", "0.000000001"];
@@ -207,8 +209,8 @@ fn of_those_who_insert_a_key_one_is_told_that_it_was_missing() {
             let keys: Vec<_> = (0..20)
                 .map(|n| format!("key={}", (from + round * 20 + n) % 1000))
                 .collect();
-            let told = mneme.insert(&keys.join("&"));
-            new += told["missing"].as_array().expect("an array").len();
+            let reported = mneme.insert(&keys.join("&"));
+            new += reported["missing"].as_array().expect("an array").len();
         }
         new
     };
@@ -227,7 +229,7 @@ fn of_those_who_insert_a_key_one_is_told_that_it_was_missing() {
 }
 
 #[test]
-fn what_is_no_request_is_refused() {
+fn invalid_requests_are_refused() {
     let server = Server::start();
     let mneme = Mneme::start(&server, &[]);
     let many = vec!["key=a"; 1001].join("&");
@@ -251,11 +253,11 @@ fn what_is_no_request_is_refused() {
     let agent = &mneme.agent;
     refused(
         405,
-        told(agent.delete(format!("{}/?key=a", mneme.url)).call()),
+        reported(agent.delete(format!("{}/?key=a", mneme.url)).call()),
     );
     refused(
         404,
-        told(agent.get(format!("{}/a?key=a", mneme.url)).call()),
+        reported(agent.get(format!("{}/a?key=a", mneme.url)).call()),
     );
     // The client refuses to send this one.
     let address = mneme.url.strip_prefix("http://").expect("a URL");
@@ -276,7 +278,7 @@ fn what_is_no_request_is_refused() {
 }
 
 #[test]
-fn what_the_server_refuses_is_told() {
+fn errors_of_the_server_are_passed_on() {
     let server = Server::start();
     let mneme = Mneme::start(&server, &[]);
     let mut client = server.client();
@@ -339,7 +341,7 @@ fn the_server_may_come_and_go() {
 }
 
 #[test]
-fn it_ends_when_it_is_told_to() {
+fn it_ends_on_a_signal() {
     let server = Server::start();
     let mut mneme = Mneme::start(&server, &[]);
     assert_eq!(mneme.ask("key=a"), missing(&["a"]));
@@ -355,7 +357,7 @@ fn it_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn what_can_not_be_served_does_not_start() {
+fn the_service_does_not_start_with_invalid_options() {
     let mut server = Server::start();
     let refused = |server: &Server, options: &[&str], code: i32, why: &str| {
         let output = command(server, options).output().expect("the example runs");

@@ -5,11 +5,11 @@ use std::fs;
 
 use valkeybloom_sketches::Seed;
 
-use crate::aof::{Log, commands, on_log_of, wire};
 use crate::harness::{Builder, Client, Reply, Server, array, digest, error, int, ok, wait_in_sync};
-use crate::pieces::{load_chunks, pieces, split};
-use crate::recordings::{PROGRAMS, REDISBLOOM, Recorded, VALKEY_BLOOM, all_are_there};
-use crate::sums;
+use crate::support::aof::{Log, commands, on_log_of, wire};
+use crate::support::pieces::{load_chunks, pieces, split};
+use crate::support::recordings::{PROGRAMS, REDISBLOOM, Recorded, VALKEY_BLOOM, all_are_there};
+use crate::support::sums;
 
 const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
 
@@ -55,7 +55,7 @@ fn a_log_of_redisbloom_makes_its_objects() {
     }
 }
 
-/// The same commands from a client, without the ratio, which only a primary sends so.
+/// These commands from a client, without the ratio, which only a primary sends.
 #[test]
 fn the_commands_of_valkey_bloom_make_its_objects() {
     let recorded = VALKEY_BLOOM.objects();
@@ -72,9 +72,9 @@ fn the_commands_of_valkey_bloom_make_its_objects() {
     has_all(&mut client, &recorded);
 }
 
-/// What a node is set to does not change what the commands of another made: valkey-bloom's say all.
+/// Settings of a node do not change the objects of another's commands: valkey-bloom's commands are complete.
 #[test]
-fn a_log_that_says_all_makes_the_same_under_every_setting() {
+fn a_complete_log_makes_the_same_objects_under_every_setting() {
     let log = fs::read(VALKEY_BLOOM.data("commands.aof")).expect("the file is there");
     for maker in MAKERS {
         let replayed = on_log_of(of(maker), &[], &log);
@@ -89,13 +89,13 @@ fn a_log_that_says_all_makes_the_same_under_every_setting() {
     }
 }
 
-/// What BF.RESERVE, ADD, MADD and INSERT make is what the words make that valkey-bloom sends for them.
+/// BF.RESERVE, ADD, MADD and INSERT make the objects that valkey-bloom's own words for them make.
 #[test]
 fn every_command_makes_what_valkey_bloom_sends() {
     let fixed = of("valkey-bloom").config("bf.bloom-use-random-seed", "no");
     let server = fixed.config("bf.bloom-fp-rate", "0.02").start();
     let mut client = server.client();
-    let told = [
+    let reported = [
         (
             "BF.RESERVE a 0.001 50",
             "CAPACITY 50 ERROR 0.001 TIGHTENING 0.5 EXPANSION 2",
@@ -133,7 +133,7 @@ fn every_command_makes_what_valkey_bloom_sends() {
         ),
     ];
     let mut log = Vec::new();
-    for (command, words, items) in told {
+    for (command, words, items) in reported {
         assert!(!client.cmd(command).is_error(), "{command}");
         let key = command.split(' ').nth(1).expect("a key");
         let line = format!("BF.INSERT {key} {words} SEED <seed>{items}");
@@ -213,7 +213,7 @@ const SENT: &[(&str, &[&str])] = &[
         "BF.RESERVE fixed 0.02 500 NONSCALING",
         &["BF.LOADCHUNK fixed 1 <fixed>"],
     ),
-    // What is there gets what was new.
+    // An existing object gets the new items.
     ("BF.MADD added a b", &["BF.MADD added b"]),
     ("BF.ADD added c", &["BF.ADD added c"]),
     ("BF.ADD added a", &[]),
@@ -244,7 +244,7 @@ const SENT: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What is sent on, byte for byte.
+/// The commands sent on, byte for byte.
 #[test]
 fn creations_are_sent_in_the_peers_words() {
     let server = of("redisbloom")
@@ -254,7 +254,7 @@ fn creations_are_sent_in_the_peers_words() {
         .start();
     let mut client = server.client();
     let mut log = Log::of(&server);
-    // These numbers stand in what RedisBloom wrote.
+    // These numbers are from files of RedisBloom.
     let first = |factor| header(5, factor, 144, (0.005, 0x4026_0e35_b22f_86e9, 8, 100));
     for (command, expected) in SENT {
         client.cmd(command);
@@ -276,9 +276,9 @@ fn creations_are_sent_in_the_peers_words() {
     }
 }
 
-/// A primary of each kind, and replicas of each other kind behind it, which take over in turn.
+/// A primary of each kind with replicas of each other kind, which take over in turn.
 #[test]
-fn nodes_of_all_kinds_hold_the_same_whoever_leads() {
+fn nodes_of_all_kinds_hold_the_same_objects_whoever_leads() {
     let mut nodes: Vec<Server> = vec![of("redisbloom").config("appendonly", "yes").start()];
     for maker in ["valkey-bloom", "own"] {
         let behind = nodes.last().expect("one before it");
@@ -301,8 +301,8 @@ fn nodes_of_all_kinds_hold_the_same_whoever_leads() {
             let of = followed(index).map_or("NO ONE".to_owned(), |node| {
                 format!("127.0.0.1 {}", node.port())
             });
-            let told = node.client().cmd(&format!("REPLICAOF {of}"));
-            assert!(!told.is_error(), "{told:?}");
+            let reported = node.client().cmd(&format!("REPLICAOF {of}"));
+            assert!(!reported.is_error(), "{reported:?}");
         }
         let mut client = nodes[lead].client();
         for round in 0..3 {
@@ -360,7 +360,7 @@ fn an_empty_object_is_whole_with_its_header() {
     assert_eq!(load(&mut client, 1, &empty.chunks[0].1), ok());
     empty.is_there(&mut client);
     empty.has_its_dump(&mut client);
-    // Of a live copy the bits may be newer than the header: they come in any order, within the filter.
+    // The bits of a live copy may be newer than its header: they come in any order, within the filter.
     let bits = vec![0xff; 100];
     assert_eq!(load(&mut client, 1 + 2584, &bits), ok());
     assert_eq!(load(&mut client, 1 + 100, &bits), ok());
@@ -377,7 +377,7 @@ fn an_empty_object_is_whole_with_its_header() {
         .flat_map(|(_, bytes)| bytes)
         .collect();
     assert_eq!(had, expected);
-    // What holds items takes no more chunks.
+    // An object with items takes no more chunks.
     assert_eq!(client.cmd("BF.ADD empty item"), int(1));
     assert_eq!(
         load(&mut client, 101, &bits),
@@ -415,8 +415,8 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
                         server.client()
                     }
                     "REPLICA" => {
-                        let told = format!("REPLICAOF 127.0.0.1 {}", server.port());
-                        assert_eq!(replica.client().cmd(&told), ok());
+                        let reported = format!("REPLICAOF 127.0.0.1 {}", server.port());
+                        assert_eq!(replica.client().cmd(&reported), ok());
                         wait_in_sync(&server, &replica);
                         replica.client()
                     }

@@ -1,16 +1,16 @@
-//! What objects take of the server's memory, what it does when there is none, and how it gets it back.
+//! The server's memory: what objects take of it, how they behave without it, and how the server gets it back.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::{env, fs};
 
-use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok, wait_until};
-use crate::periods::LASTING_WINDOW;
-use crate::population::Population;
-use crate::sketches;
-use crate::sums;
-use crate::usage::memory;
+use crate::support::forged::{Forged, ForgedFilter};
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::population::Population;
+use crate::support::sketches;
+use crate::support::sums;
+use crate::support::usage::memory;
 
 fn size(client: &mut Client, key: &str) -> i64 {
     client.cmd(&format!("BF.INFO {key} SIZE")).as_array()[0].as_int()
@@ -20,7 +20,7 @@ fn usage(client: &mut Client, key: &str) -> i64 {
     client.cmd(&format!("MEMORY USAGE {key}")).as_int()
 }
 
-/// What the server takes for itself from one moment to another.
+/// Memory that the server takes for itself from one moment to another.
 const NOISE: i64 = 128 * 1024;
 
 #[test]
@@ -53,7 +53,7 @@ fn memory_is_taken_and_given_back() {
         });
     }
 
-    // The same for many filters.
+    // Many filters.
     let before = memory(&server, "used_memory");
     assert_eq!(
         client.cmd("BF.INSERT deep CAPACITY 1000 EXPANSION 1"),
@@ -87,8 +87,8 @@ fn bitmaps(client: &mut Client, key: &str) -> Vec<i64> {
 
 #[test]
 fn the_size_is_exact() {
-    /// What a filter takes beside its bitmap: what stands before it, and a row in the table; in an
-    /// object of RedisBloom a row in a second table instead.
+    /// Returns the bytes of a filter beside its bitmap: a header, and a row in the table; in an object of RedisBloom,
+    /// rows in two tables.
     fn per_filter(kind: &str) -> i64 {
         match kind {
             "MBbloom--" => 48 + 32,
@@ -137,7 +137,7 @@ fn the_size_is_exact() {
     }
     assert_eq!(client.cmd("BF.ADD renamed-2 item"), int(1));
 
-    // Of an object of each type: without periods by the type, with periods by how many there are.
+    // One object of each type: without periods by type, with periods by their number.
     let (mut constants, mut of_periods) = (BTreeMap::new(), BTreeMap::new());
     for reload in [false, true] {
         if reload {
@@ -159,13 +159,13 @@ fn the_size_is_exact() {
             let ids = i64::try_from(ids * 24).expect("few filters");
             let filters = filters.iter().map(|bytes| bytes + each).sum::<i64>();
             let beyond = size(&mut client, &key) - filters - ids;
-            let told = if let Reply::Array(live) = client.cmd(&format!("BF.INFO {key} LIVEPERIODS"))
-            {
-                *of_periods.entry(live[0].as_int()).or_insert(beyond)
-            } else {
-                *constants.entry(kind).or_insert(beyond)
-            };
-            assert_eq!(told, beyond, "{key}");
+            let reported =
+                if let Reply::Array(live) = client.cmd(&format!("BF.INFO {key} LIVEPERIODS")) {
+                    *of_periods.entry(live[0].as_int()).or_insert(beyond)
+                } else {
+                    *constants.entry(kind).or_insert(beyond)
+                };
+            assert_eq!(reported, beyond, "{key}");
         }
     }
     assert_eq!(constants.len(), 3);
@@ -174,7 +174,7 @@ fn the_size_is_exact() {
             .values()
             .all(|constant| (50..500).contains(constant))
     );
-    // What has one period is as large as what has none, and each other one adds as much.
+    // An object with one period is as large as one without periods, and each further period adds the same.
     let periods: Vec<i64> = of_periods.keys().copied().collect();
     assert_eq!(periods, [1, 2, 3]);
     assert_eq!(of_periods[&1], constants["bloomfltx"]);
@@ -204,7 +204,7 @@ fn memory_usage_is_the_size_and_the_key() {
     assert!((1..200).contains(&beyond[0]), "{beyond:?}");
     assert!(beyond.iter().all(|one| *one == beyond[0]), "{beyond:?}");
 
-    // What is half loaded takes what has come.
+    // A half loaded object takes the loaded bytes.
     let mut object = Forged::new();
     object.filters[0].bitmap_bytes = 1_000_000;
     let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"half", b"1", &object.header()];
@@ -219,7 +219,7 @@ fn memory_usage_is_the_size_and_the_key() {
 }
 
 #[test]
-fn writes_are_refused_where_memory_is_at_its_end() {
+fn writes_are_refused_without_memory() {
     let server = Server::start();
     let mut client = server.client();
     let object = Forged::new();
@@ -350,7 +350,7 @@ fn large_objects_are_freed_in_the_background() {
 }
 
 #[test]
-fn what_can_not_be_allocated_is_refused() {
+fn commands_that_cannot_allocate_are_refused() {
     let server = Server::start();
     let mut client = server.client();
     let most = i64::MAX;
@@ -375,7 +375,7 @@ fn what_can_not_be_allocated_is_refused() {
     assert!(reply.is_error(), "{reply:?}");
     assert_eq!(client.cmd("EXISTS new"), int(0));
 
-    // A scale-out of an object that holds items: it goes on with what it has.
+    // A scale-out of an object that holds items: the object keeps working.
     let create = "BF.INSERT full CAPACITY 250000 EXPANSION 4294967295 ERROR 0.0001";
     assert_eq!(client.cmd(create), array([]));
     let mut next = 0;
@@ -399,7 +399,7 @@ fn what_can_not_be_allocated_is_refused() {
     sums::is_balanced(&mut client);
 }
 
-/// Of an object that comes in chunks the memory is taken as they come, by growing what is there.
+/// An object that comes in chunks grows with them.
 #[test]
 fn chunks_that_do_not_fit_in_memory_are_refused() {
     const CHUNK: usize = 4 << 20;

@@ -1,13 +1,13 @@
 //! One filter made of several.
 
-use crate::aof::{Log, rewrite_aof, with_command_log};
-use crate::configured::other_settings;
 use crate::harness::{
     Client, Reply, Server, array, digest, error, int, ok, wait_in_sync, wait_until,
 };
-use crate::periods::{LASTING_WINDOW, clock};
-use crate::pieces::{object, pieces};
-use crate::sums;
+use crate::support::aof::{Log, rewrite_aof, with_command_log};
+use crate::support::configured::other_settings;
+use crate::support::periods::{LASTING_WINDOW, clock};
+use crate::support::pieces::{object, pieces};
+use crate::support::sums;
 
 /// Its halves differ: they are the keys of the two hashes, which would be one otherwise.
 const SEED: &str = "0123456789abcdefghijklmnopqrstuv";
@@ -27,8 +27,8 @@ fn insert(client: &mut Client, key: &str, options: &str, from: usize, to: usize)
 }
 
 fn rate(client: &mut Client, key: &str, field: &str) -> f64 {
-    let told = client.cmd(&format!("BF.INFO {key} {field}"));
-    told.as_array()[0].text().parse().expect("a rate")
+    let reported = client.cmd(&format!("BF.INFO {key} {field}"));
+    reported.as_array()[0].text().parse().expect("a rate")
 }
 
 const KINDS: [&str; 3] = [
@@ -61,7 +61,7 @@ fn unite(client: &mut Client, number: usize, options: &str) {
     assert_eq!(client.cmd(&merge), ok());
     assert_eq!(client.cmd(&format!("PEXPIRETIME {three}")), expires);
     assert_eq!(client.cmd(&format!("PTTL {new}")), int(-1));
-    // Sources stay as they are.
+    // Sources do not change.
     assert_eq!([&one, &two].map(|key| digest(client, key)), sources);
     for merged in [&new, &three] {
         is_union(client, merged, options);
@@ -87,7 +87,7 @@ fn is_union(client: &mut Client, key: &str, options: &str) {
     let found = 10_000 - others.as_int();
     assert!(found < 140, "{key}, {options}: {found} of 10000");
     if options.contains("COUNTING") {
-        // What several had counts as often.
+        // Items of several sources count that often.
         for (item, least) in [(10, 1), (210, 2), (905, 1)] {
             let counted = client.cmd(&format!("BF.COUNT {key} {item}")).as_int();
             assert!(counted >= least, "{key} {item}: {counted}");
@@ -142,7 +142,7 @@ fn a_union_is_the_same_on_replicas_and_in_logs() {
 }
 
 #[test]
-fn a_source_that_has_expired_is_not_there() {
+fn an_expired_source_is_missing() {
     let server = Server::with(&[
         ("appendonly", "yes"),
         ("appendfsync", "always"),
@@ -160,7 +160,7 @@ fn a_source_that_has_expired_is_not_there() {
     assert_eq!(client.cmd("BF.MERGE lasting brief"), error("ERR not found"));
     assert_eq!(client.cmd("BF.MERGE brief brief"), error("ERR not found"));
     assert!(log.since().is_empty());
-    // What was merged stays; a log that is read now still finds what was there then.
+    // Merged items stay; a log that is read now still finds the items of that time.
     assert_eq!(
         client.cmd(&format!("BF.MISSING both {}", words(0, 20))),
         int(0)
@@ -221,7 +221,7 @@ fn ledger_state(client: &mut Client) -> (String, String) {
 }
 
 #[test]
-fn a_merge_frees_what_has_passed() {
+fn a_merge_frees_expired_periods() {
     let mut server = with_command_log();
     let mut client = server.client();
     assert_eq!(client.cmd("CONFIG SET bf.bloom-use-random-seed no"), ok());
@@ -233,7 +233,7 @@ fn a_merge_frees_what_has_passed() {
     wait_until("the windows have passed", || {
         client.cmd("BF.MISSING one a") == int(1) && client.cmd("BF.MISSING three a") == int(1)
     });
-    // What has passed takes no room from what the limit allows.
+    // Expired periods do not count towards the limit.
     let held = client.cmd("BF.INFO two SIZE").as_array()[0].as_int();
     let limit = format!("CONFIG SET bf.bloom-memory-usage-limit {held}");
     assert_eq!(client.cmd(&limit), ok());
@@ -256,7 +256,7 @@ fn a_merge_frees_what_has_passed() {
 fn a_merge_of_periods_goes_period_by_period() {
     let server = Server::start();
     let mut client = server.client();
-    // The same sizes: bits are laid over each other, where the rate allows it.
+    // Filters of the same size are united where the rate allows it.
     for key in ["one", "two"] {
         let create = format!("BF.RESERVE {key} 0.01 1000 {LASTING_WINDOW}");
         assert_eq!(client.cmd("CONFIG SET bf.bloom-use-random-seed no"), ok());
@@ -284,7 +284,7 @@ fn a_merge_of_periods_goes_period_by_period() {
         ["a", "b", "c", "d", "e"].map(|item| held.contains(item.as_bytes(), || ms))
     };
     assert_eq!(found(now), [true; 5]);
-    // What was added for longer is found for longer.
+    // Items with a longer time to live are found for longer.
     assert_eq!(found(now + 1), [false, false, false, true, true]);
     assert_eq!(found(now + 2), [false; 5]);
 }

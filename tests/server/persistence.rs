@@ -3,16 +3,16 @@
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::aof::{rewrite_aof, with_command_log};
-use crate::configured::configure;
-use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, array, bulk, digest, error, int, ok, wait_until,
 };
-use crate::pieces::load_chunks;
-use crate::population::{Population, Seen};
-use crate::random::Random;
-use crate::sums;
+use crate::support::aof::{rewrite_aof, with_command_log};
+use crate::support::configured::configure;
+use crate::support::forged::{Forged, ForgedFilter};
+use crate::support::pieces::load_chunks;
+use crate::support::population::{Population, Seen};
+use crate::support::random::Random;
+use crate::support::sums;
 
 fn same_name(key: &str) -> String {
     key.to_owned()
@@ -67,7 +67,7 @@ fn objects_survive_in_a_rewritten_log() {
     server.start_again();
     population.is_unchanged(&mut server.client());
     sums::is_balanced(&mut server.client());
-    // What a rewrite makes of what a rewrite has made.
+    // A rewrite of rewritten objects.
     rewrite_aof(&server);
     server.kill();
     server.start_again();
@@ -142,7 +142,7 @@ fn a_file_is_loaded_whatever_the_settings() {
 }
 
 #[test]
-fn dump_and_restore() {
+fn objects_survive_dump_and_restore() {
     let server = Server::start();
     let mut client = server.client();
     let population = Population::new(&mut client);
@@ -192,7 +192,7 @@ fn dump_and_restore() {
 }
 
 #[test]
-fn copies() {
+fn copies_equal_their_originals() {
     let server = Server::start();
     let mut client = server.client();
     let population = Population::new(&mut client);
@@ -219,7 +219,7 @@ fn copies() {
     assert_eq!(client.cmd("SELECT 4"), ok());
     assert_eq!(client.cmd("DBSIZE"), int(1));
 
-    // A copy goes its own way.
+    // A copy is independent.
     assert_eq!(client.cmd("SELECT 0"), ok());
     let more: Vec<String> = (0..100).map(|i| format!("more {i}")).collect();
     let mut add: Vec<&[u8]> = vec![b"BF.MADD", b"one-filter-copy"];
@@ -310,7 +310,7 @@ fn a_time_to_live_is_a_point_in_time() {
     assert_eq!(client.cmd("KEYS lon*"), array([bulk("long")]));
 }
 
-/// The bytes that a rewrite gives an object of so many filters, each of 64 MiB less a header.
+/// The filters of a large object, each of 64 MiB less a header.
 const LARGE_FILTERS: usize = 10;
 const LARGE_BITMAP: u64 = (64 << 20) - 45;
 

@@ -1,4 +1,4 @@
-//! examples/plan.rs: what a list would add to a filter, told without adding it.
+//! examples/plan.rs: how many items of a list are new to a filter, counted without adding them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -58,8 +58,8 @@ fn plan(server: &str, list: &Path, options: &[&str]) -> (i32, HashMap<String, i6
         .expect("the example runs");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(errors, "", "{options:?}");
-    let told = String::from_utf8_lossy(&output.stdout);
-    let numbers = told.lines().map(|line| {
+    let reported = String::from_utf8_lossy(&output.stdout);
+    let numbers = reported.lines().map(|line| {
         let (name, number) = line.rsplit_once(' ').expect("a name and a number");
         (name.trim().to_owned(), number.parse().expect("a number"))
     });
@@ -91,7 +91,7 @@ fn a_list_is_counted_without_writing_and_then_added() {
     let before = (digest(&mut client, KEY), client.cmd("BF.CARD addresses"));
     let card = before.1.as_int();
 
-    // What is so, by the server, and by the example.
+    // The true counts, by the server and by the example.
     let known: HashSet<String> = known.into_iter().collect();
     let items: Vec<String> = numbers().map(address).collect();
     let distinct: HashSet<&String> = items.iter().collect();
@@ -121,52 +121,52 @@ fn a_list_is_counted_without_writing_and_then_added() {
     let just = (card + missing).to_string();
     let short = (card + missing - 1).to_string();
 
-    let (code, told) = plan(&reader, &file, &["--limit", &just]);
+    let (code, reported) = plan(&reader, &file, &["--limit", &just]);
     assert_eq!(code, 0);
-    assert_eq!(told["addresses in the list"], 100_000);
-    assert_eq!(told["distinct"], i64::try_from(distinct.len()).unwrap());
-    assert_eq!(told["in the filter"], card);
-    assert_eq!(told["new"], missing);
-    assert!(told.contains_key("limit, kept"), "{told:?}");
-    let predicted = told["in the filter with them"];
+    assert_eq!(reported["addresses in the list"], 100_000);
+    assert_eq!(reported["distinct"], i64::try_from(distinct.len()).unwrap());
+    assert_eq!(reported["in the filter"], card);
+    assert_eq!(reported["new"], missing);
+    assert!(reported.contains_key("limit, kept"), "{reported:?}");
+    let predicted = reported["in the filter with them"];
     assert!(predicted > card && predicted <= card + missing);
 
     // Past the limit nothing is added; nor was anything before.
-    let (code, told) = plan(&writer, &file, &["--limit", &short, "--insert"]);
+    let (code, reported) = plan(&writer, &file, &["--limit", &short, "--insert"]);
     assert_eq!(code, 1);
-    assert!(told.contains_key("limit, passed"), "{told:?}");
+    assert!(reported.contains_key("limit, passed"), "{reported:?}");
     assert_eq!(
         before,
         (digest(&mut client, KEY), client.cmd("BF.CARD addresses"))
     );
 
-    // A copy in a file tells the same, and is the filter.
+    // A copy in a file gives the same answer, and is the filter.
     let saved = server.dir().join("saved");
     let path = saved.to_str().expect("a path of ASCII");
-    let (_, told) = plan(&reader, &file, &["--save", path]);
-    assert_eq!(told["new"], missing);
-    let (_, told) = plan("redis://nowhere/", &file, &["--load", path]);
-    assert_eq!(told["new"], missing);
-    assert_eq!(told["in the filter with them"], predicted);
+    let (_, reported) = plan(&reader, &file, &["--save", path]);
+    assert_eq!(reported["new"], missing);
+    let (_, reported) = plan("redis://nowhere/", &file, &["--load", path]);
+    assert_eq!(reported["new"], missing);
+    assert_eq!(reported["in the filter with them"], predicted);
     let dump = fs::read(&saved).expect("it was saved");
     assert_eq!(client.call(&[b"BF.LOAD", b"copy", &dump]), ok());
     assert_eq!(digest(&mut client, "copy"), before.0);
 
-    let (code, told) = plan(&writer, &file, &["--limit", &just, "--insert"]);
+    let (code, reported) = plan(&writer, &file, &["--limit", &just, "--insert"]);
     assert_eq!(code, 0);
-    assert_eq!(told["on the server now"], predicted);
+    assert_eq!(reported["on the server now"], predicted);
     assert_eq!(client.cmd("BF.CARD addresses"), int(predicted));
     assert_eq!(call(&mut client, "BF.MISSING", &items), int(0));
 
     // Once more, and after a restart: there is nothing new in it.
     server.restart_saving();
-    let (code, told) = plan(&writer, &file, &["--insert"]);
-    assert_eq!((code, told["new"]), (0, 0));
-    assert_eq!(told["on the server now"], predicted);
+    let (code, reported) = plan(&writer, &file, &["--insert"]);
+    assert_eq!((code, reported["new"]), (0, 0));
+    assert_eq!(reported["on the server now"], predicted);
 }
 
 #[test]
-fn what_can_not_be_told_is_an_error() {
+fn an_uncertain_count_is_an_error() {
     // So small a filter claims the second item falsely with one seed in twenty, and then is not full.
     let server = Server::with(&[("bf.bloom-use-random-seed", "no")]);
     let mut client = server.client();
@@ -202,7 +202,7 @@ fn the_session_of_the_page() {
     let server = Server::with(&[("bf.bloom-use-random-seed", "no")]);
     let url = format!("redis://127.0.0.1:{}/", server.port());
     let page = "docs/in-process.md";
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for line in pages::block(page, "", "sh").lines() {
         let (line, _) = line.split_once(" #").unwrap_or((line, ""));
         if let Some(command) = line.strip_prefix("redis-cli ") {
@@ -214,7 +214,7 @@ fn the_session_of_the_page() {
                 .current_dir(server.dir())
                 .output()
                 .expect("the example runs");
-            told.push(String::from_utf8(output.stdout).expect("a text"));
+            reported.push(String::from_utf8(output.stdout).expect("a text"));
         } else if line.contains("seq ") {
             let shell = Command::new("sh")
                 .args(["-c", line])
@@ -225,5 +225,5 @@ fn the_session_of_the_page() {
             assert_eq!(line.trim_end(), "./build.sh serve");
         }
     }
-    assert_eq!(told.join("\n"), pages::block(page, "", "text"));
+    assert_eq!(reported.join("\n"), pages::block(page, "", "text"));
 }

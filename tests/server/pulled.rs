@@ -1,24 +1,18 @@
 //! Subscribers of events in other modules delete, overwrite and move keys while a command of ours runs.
 
-use crate::blobs::{Blobs, blobs, send};
-use crate::events::{ADD, DEL, EXPIRE, RESERVE};
 use crate::harness::{Client, Plugin, Reply, Server, error, int, ok, simple, wait_until};
-use crate::sums;
+use crate::support::blobs::{Blobs, blobs, send};
+use crate::support::sums;
+use crate::support::tables::rows;
 
-/// What is there before each command, besides what its row says.
+/// Keys that exist before each command, besides those of its row.
 const GIVEN: &[&str] = &[
     "BF.INSERT src CAPACITY 100 ITEMS a b",
     "BF.INSERT other CAPACITY 100 ITEMS x y",
 ];
 const KNOWN: &[&str] = &["BF.INSERT k CAPACITY 100 ITEMS a"];
-const COUNTED: &[&str] = &["BF.INSERT k COUNTING CAPACITY 100 ITEMS a b"];
-const WINDOWED: &[&str] = &[
-    "BF.INSERT k WINDOW 1000000000000 PERIODS 2 CAPACITY 100 ITEMS a",
-    "BF.INSERT w WINDOW 1000000000000 PERIODS 2 CAPACITY 100 ITEMS b",
-];
-const BEGUN: &[&str] = &["BF.LOADCHUNK k 1 <header>"];
 
-/// What happens while a command runs.
+/// Commands of a subscriber while a command runs.
 const PULLS: &[&str] = &[
     "DELETE src",
     "DELETE k",
@@ -41,36 +35,37 @@ const PULLS: &[&str] = &[
     "BF.MERGE k src other",
 ];
 
-/// Commands that bring a situation about, a command that changes `k`, and its events.
-const WRITES: &[(&[&str], &str, &[&str])] = &[
-    (&[], "BF.ADD k a", &[RESERVE, ADD]),
-    (KNOWN, "BF.ADD k b", &[ADD]),
-    (COUNTED, "BF.ADD k b", &[ADD]),
-    (WINDOWED, "BF.ADD k b", &[ADD]),
-    (&[], "BF.MADD k a b", &[RESERVE, ADD]),
-    (KNOWN, "BF.MADD k b c", &[ADD]),
-    (KNOWN, "BF.MADD k a b c", &[ADD]),
-    (&[], "BF.INSERT k CAPACITY 5", &[RESERVE]),
-    (
-        &[],
-        "BF.INSERT k CAPACITY 5 COUNTING ITEMS a b",
-        &[RESERVE, ADD],
-    ),
-    (KNOWN, "BF.INSERT k NOCREATE ITEMS a b", &[ADD]),
-    (COUNTED, "BF.INSERT k ID 7 ITEMS a b", &[ADD]),
-    (&[], "BF.RESERVE k 0.01 100", &[RESERVE]),
-    (&[], "BF.RESERVE k 0.01 100 EX 9000", &[RESERVE, EXPIRE]),
-    (&[], "BF.LOAD k <dump>", &[RESERVE]),
-    (&[], "BF.LOAD k <dump> 9000000", &[RESERVE, EXPIRE]),
-    (BEGUN, "BF.LOADCHUNK k <end> <bits>", &[RESERVE]),
-    (COUNTED, "BF.DEL k a", &[DEL]),
-    (COUNTED, "BF.MDEL k a", &[DEL]),
-    (COUNTED, "BF.MDEL k a x b", &[DEL]),
-    (&[], "BF.MERGE k src", &[RESERVE]),
-    (&[], "BF.MERGE k src other", &[RESERVE]),
-    (KNOWN, "BF.MERGE k src other", &[ADD]),
-    (WINDOWED, "BF.MERGE k w", &[ADD]),
-];
+/// Situations, a command that changes `k` in each, and its events.
+const WRITES: &str = "
+KNOWN = BF.INSERT k CAPACITY 100 ITEMS a
+COUNTED = BF.INSERT k COUNTING CAPACITY 100 ITEMS a b
+LIKE_W = BF.INSERT k WINDOW 1000000000000 PERIODS 2 CAPACITY 100 ITEMS a
+WINDOWED = LIKE_W / BF.INSERT w WINDOW 1000000000000 PERIODS 2 CAPACITY 100 ITEMS b
+LOADING = BF.LOADCHUNK k 1 <header>
+BF.ADD k a => bloom.reserve ; bloom.add
+KNOWN / BF.ADD k b => bloom.add
+COUNTED / BF.ADD k b => bloom.add
+WINDOWED / BF.ADD k b => bloom.add
+BF.MADD k a b => bloom.reserve ; bloom.add
+KNOWN / BF.MADD k b c => bloom.add
+KNOWN / BF.MADD k a b c => bloom.add
+BF.INSERT k CAPACITY 5 => bloom.reserve
+BF.INSERT k CAPACITY 5 COUNTING ITEMS a b => bloom.reserve ; bloom.add
+KNOWN / BF.INSERT k NOCREATE ITEMS a b => bloom.add
+COUNTED / BF.INSERT k ID 7 ITEMS a b => bloom.add
+BF.RESERVE k 0.01 100 => bloom.reserve
+BF.RESERVE k 0.01 100 EX 9000 => bloom.reserve ; expire
+BF.LOAD k <dump> => bloom.reserve
+BF.LOAD k <dump> 9000000 => bloom.reserve ; expire
+LOADING / BF.LOADCHUNK k <end> <bits> => bloom.reserve
+COUNTED / BF.DEL k a => bloom.del
+COUNTED / BF.MDEL k a => bloom.del
+COUNTED / BF.MDEL k a x b => bloom.del
+BF.MERGE k src => bloom.reserve
+BF.MERGE k src other => bloom.reserve
+KNOWN / BF.MERGE k src other => bloom.add
+WINDOWED / BF.MERGE k w => bloom.add
+";
 
 /// Commands that create `k`, or add to it.
 const CREATIONS: &[&str] = &[
@@ -157,7 +152,7 @@ impl Stage {
         (reply, self.client.cmd("PULL.OFF").as_int())
     }
 
-    /// What a pull does, as a command of its own.
+    /// Runs the effect of a pull as a command of its own.
     fn pull(&mut self, pull: &str) {
         self.send(&pull.replace("DELETE", "DEL"));
     }
@@ -173,7 +168,7 @@ impl Stage {
         self.client.cmd("DEBUG DIGEST")
     }
 
-    /// The same, where the replica has the same data.
+    /// Returns the data, which the replica must share.
     #[track_caller]
     fn shared_data(&mut self) -> Reply {
         assert_eq!(self.client.cmd("WAIT 1 60000"), int(1));
@@ -182,26 +177,28 @@ impl Stage {
         data
     }
 
-    /// Lets a key expire when it is opened next. The server tells replicas so after it has told subscribers, so
-    /// that what these store under the key is not on the replica.
+    /// Lets a key expire when it is opened next. The server informs replicas after subscribers, so that what
+    /// subscribers store under the key is not on the replica.
     fn expire(&mut self, key: &str) {
         assert_eq!(self.client.cmd(&format!("PULL.EXPIRE {key}")), int(1));
     }
 }
 
-/// What a subscriber does comes after all that the command did: as if both had been sent one after the other.
+/// A subscriber's command takes effect after the whole command: as if one had been sent after the other.
 #[test]
 fn subscribers_come_after_the_change() {
     let mut stage = Stage::new();
-    for (given, command, events) in WRITES {
-        for event in *events {
+    for row in rows(WRITES) {
+        let given: Vec<&str> = row.given.iter().map(String::as_str).collect();
+        let command = &*row.command;
+        for event in row.parts() {
             for pull in PULLS {
                 let row = format!("{given:?} {command}: at {event} {pull}");
-                stage.prepare(given);
+                stage.prepare(&given);
                 let (reply, times) = stage.pulled(command, (event, "k"), pull);
                 assert_eq!(times, 1, "{row}");
                 let data = stage.shared_data();
-                stage.prepare(given);
+                stage.prepare(&given);
                 assert_eq!(reply, stage.send(command), "{row}");
                 stage.pull(pull);
                 assert_eq!(data, stage.shared_data(), "{row}");
@@ -230,9 +227,9 @@ fn subscribers_come_before_the_command_whose_key_expires() {
     }
 }
 
-/// To those that read, the key was not there.
+/// For reads, the key was missing.
 #[test]
-fn reads_of_a_key_that_is_not_there_answer_so() {
+fn reads_of_a_missing_key_report_it_missing() {
     let mut stage = Stage::new();
     for command in READS {
         stage.prepare(&[]);
@@ -253,9 +250,9 @@ fn reads_of_a_key_that_is_not_there_answer_so() {
     }
 }
 
-/// A source that expires, or is missing, takes other sources with it: the command looks at none of them.
+/// If a source expires or is missing, other sources may be deleted: the command reads none of them.
 #[test]
-fn a_merge_looks_at_no_source_that_was_pulled_away() {
+fn a_merge_ignores_sources_that_subscribers_delete() {
     let mut stage = Stage::new();
     for command in [
         "BF.MERGE k src gone",
@@ -285,7 +282,7 @@ fn a_merge_looks_at_no_source_that_was_pulled_away() {
 
 /// A destination that subscribers create, when they hear that it is missing, is a source of the merge.
 #[test]
-fn a_merge_takes_in_what_was_created_meanwhile() {
+fn a_merge_includes_keys_that_subscribers_create() {
     let mut stage = Stage::new();
     for (pull, reply) in [
         ("BF.INSERT k CAPACITY 100 ITEMS pulled", ok()),
@@ -318,7 +315,7 @@ fn subscribers_come_after_each_change_of_several() {
     ];
     for pull in PULLS {
         stage.prepare(&[]);
-        assert_eq!(stage.send(&format!("PULL.ON {ADD} k {pull}")), ok());
+        assert_eq!(stage.send(&format!("PULL.ON bloom.add k {pull}")), ok());
         let replies = {
             assert_eq!(stage.send("MULTI"), ok());
             for command in ["BF.ADD k a", "BF.MADD k a b", "BF.CARD k"] {
@@ -334,15 +331,15 @@ fn subscribers_come_after_each_change_of_several() {
         stage.prepare(&[]);
         let mut one_by_one = Vec::new();
         for command in ["BF.ADD k a", "BF.MADD k a b"] {
-            let told = stage.send(command);
-            let changed = match &told {
+            let reported = stage.send(command);
+            let changed = match &reported {
                 Reply::Array(items) => items.contains(&int(1)),
                 single => *single == int(1),
             };
             if changed {
                 stage.pull(pull);
             }
-            one_by_one.push(told);
+            one_by_one.push(reported);
         }
         one_by_one.push(stage.send("BF.CARD k"));
         assert_eq!(replies, Reply::Array(one_by_one), "{pull}");

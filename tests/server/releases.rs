@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use crate::aof::{on_log, rewrite_aof, with_command_log};
 use crate::harness::{Client, Reply, Server, error, int, ok};
-use crate::pieces::{Pieces, dump, load_chunks, pieces, split};
-use crate::recordings::hex;
-use crate::sums;
+use crate::support::aof::{on_log, rewrite_aof, with_command_log};
+use crate::support::pieces::{Pieces, dump, load_chunks, pieces, split};
+use crate::support::recordings::hex;
+use crate::support::sums;
 
 fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
@@ -48,11 +48,11 @@ const OBJECTS: [(&str, &str, usize); 9] = [
     ("saturated", "CAPACITY 50 NONSCALING", 150),
 ];
 
-/// Of the keys above, the one whose chunks came only in part under another name.
+/// The key whose chunks came only in part, under another name.
 const HALF: (&str, &str) = ("half", "grown");
 const STILL_LOADING: &str = "ERR bloom object is still being loaded";
 
-/// What a key is asked for: its items, and then so many others.
+/// The number of strangers that a key is asked about, besides its items.
 const OTHERS: usize = 500;
 
 fn items(key: &str, added: usize) -> Vec<Vec<u8>> {
@@ -77,10 +77,10 @@ fn answers(client: &mut Client, key: &str, added: usize) -> String {
     digits.collect()
 }
 
-/// What BF.INFO tells, but for the memory, which is the program's own.
+/// Returns the reply of BF.INFO without the memory, which depends on the program.
 fn info(client: &mut Client, key: &str) -> Value {
-    let told = client.cmd(&format!("BF.INFO {key}"));
-    let fields = told.as_array().chunks_exact(2).map(|pair| {
+    let reported = client.cmd(&format!("BF.INFO {key}"));
+    let fields = reported.as_array().chunks_exact(2).map(|pair| {
         let value = match &pair[1] {
             Reply::Int(number) => json!(number),
             Reply::Nil => Value::Null,
@@ -127,10 +127,10 @@ fn is_there(client: &mut Client, key: &str, object: &Value) {
         object["answers"].as_str().unwrap(),
         "{key}"
     );
-    // A release may tell more than those before it.
-    let told = info(client, key);
+    // A release may report more fields than those before it.
+    let reported = info(client, key);
     for (field, value) in object["info"].as_object().unwrap() {
-        assert_eq!(told.get(field), Some(value), "{key} {field}");
+        assert_eq!(reported.get(field), Some(value), "{key} {field}");
     }
     let card = client.cmd(&format!("BF.CARD {key}"));
     assert_eq!(Some(card.as_int()), object["card"].as_i64(), "{key}");
@@ -155,7 +155,7 @@ fn all_are_there(server: &Server, objects: &Map<String, Value>) {
     sums::is_balanced(&mut client);
 }
 
-/// Commands make objects anew, whose sizes are those of this program: what was added is there.
+/// Checks objects made anew by commands: their sizes are those of this program, and their items are found.
 fn all_are_made_again(server: &Server, objects: &Map<String, Value>) {
     let mut client = server.client();
     let count = i64::try_from(objects.len()).unwrap();

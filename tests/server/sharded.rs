@@ -80,7 +80,7 @@ fn signal(server: &Server, name: &str) {
 }
 
 #[test]
-fn answers_are_those_of_a_set() {
+fn answers_equal_those_of_a_set() {
     let cluster = Cluster::start(NEVER);
     let mut random = Random::new("sharded model");
     Runtime::new().expect("a runtime").block_on(async {
@@ -122,7 +122,7 @@ async fn is_like_a_set(filter: &ShardedFilter, random: &mut Random) {
 }
 
 #[test]
-fn the_whole_keeps_its_rate_and_its_shards_their_capacity() {
+fn the_filter_keeps_its_rate_and_its_shards_their_capacity() {
     const ITEMS: u64 = 300_000;
     let cluster = Cluster::start(NEVER);
     Runtime::new().expect("a runtime").block_on(async {
@@ -136,8 +136,8 @@ fn the_whole_keeps_its_rate_and_its_shards_their_capacity() {
             assert!((ITEMS..ITEMS * 21 / 20).contains(&info.capacity));
             assert_eq!(count_yes(filter.ask(&numbered(0..ITEMS)).await), ITEMS);
             let wrong = count_yes(filter.ask(&numbered(ITEMS..2 * ITEMS)).await);
-            // A growing filter's first is made at half the rate. The other is at the rate itself,
-            // give or take some standard deviations.
+            // The first filter of a growing object has half the rate. A fixed one has the rate itself, give or take
+            // some standard deviations.
             let most = if growth == Growth::Fixed {
                 3_300
             } else {
@@ -149,16 +149,16 @@ fn the_whole_keeps_its_rate_and_its_shards_their_capacity() {
 }
 
 #[test]
-fn creators_agree_and_refusals_are_told_per_item() {
+fn creators_agree_and_refusals_are_reported_per_item() {
     let cluster = Cluster::start(NEVER);
     Runtime::new().expect("a runtime").block_on(async {
         let filter_of = |name, shards| filter(&cluster, name, shards);
         let filter = filter_of("created", SHARDS).await;
         // Never created.
-        let told = |error: &Error| error.to_string().to_lowercase();
+        let reported = |error: &Error| error.to_string().to_lowercase();
         for answer in filter.add(&["a", "b"]).await {
             let error = answer.unwrap_err();
-            assert!(told(&error).contains("not found"), "{error}");
+            assert!(reported(&error).contains("not found"), "{error}");
         }
         assert_eq!(filter.ask(&["a"]).await, [Ok(false)]);
         assert_eq!(filter.card().await, Ok(0));
@@ -187,22 +187,22 @@ fn creators_agree_and_refusals_are_told_per_item() {
             let answers = full.add(&numbered(0..20)).await;
             assert!(answers[..10].iter().all(|answer| *answer == Ok(new)));
             let refusal = answers[10].as_ref().unwrap_err();
-            assert!(told(refusal).contains("full"), "{refusal}");
+            assert!(reported(refusal).contains("full"), "{refusal}");
             assert_eq!(answers[11..], [const { Err(Error::NotTried) }; 9]);
         }
 
         let refused = full.create(0, rate, by_two()).await.unwrap_err();
-        assert!(told(&refused).contains("capacity"), "{refused}");
+        assert!(reported(&refused).contains("capacity"), "{refused}");
         let connection = connect(&cluster, ProtocolVersion::RESP2).await;
         let braces = ShardedFilter::new(connection, "{tag}", NonZeroU32::MIN);
         assert_eq!(braces.unwrap_err(), Error::Name);
     });
 }
 
-/// An item that is known already may be on its way to the replica still: a WAIT behind a command that
-/// wrote nothing would not wait for it.
+/// A known item may still be on its way to the replica: a WAIT after a command that wrote nothing would not wait for
+/// it.
 #[test]
-fn what_is_known_but_not_replicated_is_not_acknowledged() {
+fn items_that_are_not_replicated_are_not_acknowledged() {
     let cluster = Cluster::start(NEVER);
     Runtime::new().expect("a runtime").block_on(async {
         let filter = filter(&cluster, "sync", SHARDS).await;
@@ -231,7 +231,7 @@ fn what_is_known_but_not_replicated_is_not_acknowledged() {
 }
 
 #[test]
-fn what_was_acknowledged_outlives_a_primary() {
+fn acknowledged_items_outlive_a_primary() {
     const BATCH: u64 = 20_000;
     static ACKNOWLEDGED: AtomicU64 = AtomicU64::new(0);
     let mut cluster = Cluster::start(Duration::from_secs(3));
@@ -259,7 +259,7 @@ fn what_was_acknowledged_outlives_a_primary() {
         let (mut next, mut failed, mut errors) = (0, Vec::new(), 0_u64);
         let mut progress = Instant::now();
         while next < items || !failed.is_empty() {
-            // What failed is tried again before anything new.
+            // Failed items are retried before new ones.
             let fresh = next..items.min(next + BATCH - BATCH.min(failed.len() as u64));
             next = fresh.end;
             let batch: Vec<u64> = failed.drain(..).chain(fresh).collect();
@@ -346,7 +346,7 @@ fn a_node_without_a_replica_fails_alone() {
 
 /// The key is at the other node already and the slot is not: every command is sent on by ASK.
 #[test]
-fn a_shard_on_its_way_to_another_node_goes_on() {
+fn a_shard_keeps_working_while_its_slot_moves() {
     let cluster = Cluster::start(NEVER);
     let runtime = Runtime::new().expect("a runtime");
     let batch = numbered(0..1000);
@@ -378,7 +378,7 @@ fn a_shard_on_its_way_to_another_node_goes_on() {
 
 /// docs/sharded.md's scheme in Python puts items where the crate looks for them.
 #[test]
-fn the_python_of_the_page() {
+fn the_python_of_the_page_finds_the_shards() {
     let server = Server::start();
     let program = pages::block("docs/sharded.md", "In Python", "python");
     let test = "

@@ -164,10 +164,10 @@ fn a_replica_follows() {
 #[test]
 fn the_server_says_what_it_is() {
     let server = Server::builder().without_module().start();
-    let told = std::process::Command::new(std::env::var_os("VALKEY_SERVER").unwrap())
+    let reported = std::process::Command::new(std::env::var_os("VALKEY_SERVER").unwrap())
         .arg("--version")
         .output();
-    let told = String::from_utf8(told.unwrap().stdout).unwrap();
+    let reported = String::from_utf8(reported.unwrap().stdout).unwrap();
     let Version {
         valkey,
         major,
@@ -175,10 +175,10 @@ fn the_server_says_what_it_is() {
     } = server.version();
     let name = if valkey { "Valkey" } else { "Redis" };
     assert!(
-        told.starts_with(&format!("{name} server v={major}.{minor}.")),
-        "{told}"
+        reported.starts_with(&format!("{name} server v={major}.{minor}.")),
+        "{reported}"
     );
-    assert_eq!(server.has_jemalloc(), told.contains("malloc=jemalloc"));
+    assert_eq!(server.has_jemalloc(), reported.contains("malloc=jemalloc"));
 }
 
 #[test]

@@ -3,10 +3,10 @@
 
 use std::fs;
 
-use crate::aof::{on_log_of, rewrite_aof, with_command_log};
 use crate::harness::{Server, int, ok, supported_servers, wait_in_sync, wait_until};
-use crate::population::Population;
-use crate::sums;
+use crate::support::aof::{on_log_of, rewrite_aof, with_command_log};
+use crate::support::population::Population;
+use crate::support::sums;
 
 /// The version of the RDB that a server writes, which it saves for that.
 fn rdb_version(server: &Server) -> u32 {

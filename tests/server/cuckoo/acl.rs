@@ -1,24 +1,24 @@
-//! Who may run the commands.
+//! Permissions for the commands.
 
 use std::collections::BTreeSet;
 
 use crate::acl::has_categories;
 use crate::harness::{Reply, Server, ok};
 
-use super::COMMANDS;
+use crate::support::commands::{CUCKOO, Command};
 
 #[test]
-fn the_category_cuckoo_is_these_commands() {
+fn the_category_cuckoo_holds_these_commands() {
     let server = Server::start();
     if !has_categories(&server.version()) {
         return;
     }
     let mut client = server.client();
-    let told = client.cmd("ACL CAT cuckoo");
-    let names: BTreeSet<String> = told.as_array().iter().map(Reply::text).collect();
+    let reported = client.cmd("ACL CAT cuckoo");
+    let names: BTreeSet<String> = reported.as_array().iter().map(Reply::text).collect();
     // Valkey 8.0 has the category, and does not list the commands of modules.
     if !(names.is_empty() && server.version().major == 8) {
-        let expected = COMMANDS.iter().map(|told| told.name.to_owned());
+        let expected = CUCKOO.iter().map(Command::name);
         assert_eq!(names, expected.collect());
     }
     for (name, rules) in [
@@ -31,21 +31,17 @@ fn the_category_cuckoo_is_these_commands() {
             ok()
         );
     }
-    for told in &COMMANDS {
+    for command in &CUCKOO {
         for (user, may) in [
             ("cuckoo", true),
-            ("looks", !told.write),
-            ("reads", !told.write),
+            ("looks", !command.writes()),
+            ("reads", !command.writes()),
         ] {
-            let tried = client
-                .cmd(&format!("ACL DRYRUN {user} {}", told.example))
-                .text();
-            assert_eq!(tried == "OK", may, "{user} {}: {tried}", told.name);
-            let other = told.example.replacen(" k", " other", 1);
-            assert_ne!(
-                client.cmd(&format!("ACL DRYRUN {user} {other}")).text(),
-                "OK"
-            );
+            let name = command.name();
+            let tried = client.cmd(&format!("ACL DRYRUN {user} {}", command.on("k")));
+            assert_eq!(tried.text() == "OK", may, "{user} {name}: {tried:?}");
+            let other = client.cmd(&format!("ACL DRYRUN {user} {}", command.on("other")));
+            assert_ne!(other.text(), "OK", "{user} {name}");
         }
     }
 }

@@ -1,12 +1,12 @@
-//! What a rewritten AOF holds, and an RDB.
+//! The contents of a rewritten AOF, and of an RDB.
 
-use crate::aof::rewrite_aof;
 use crate::harness::{Server, digest, ok};
+use crate::support::aof::rewrite_aof;
 
 use super::{chunks, items, load};
 
 #[test]
-fn a_rewritten_log_makes_the_same() {
+fn a_rewritten_log_makes_the_same_filters() {
     let mut server = Server::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")]);
     let mut client = server.client();
     client.cmd("CF.RESERVE empty 1000");
@@ -33,7 +33,7 @@ fn a_rewritten_log_makes_the_same() {
             }
             assert_eq!(keys.map(|key| digest(&mut client, key)), before);
             assert!(client.cmd("TTL large").as_int() > 9000);
-            // What is only claimed takes no memory, wherever it came from.
+            // Claimed slots take no memory, whatever their source.
             assert!(client.cmd("MEMORY USAGE claimed").as_int() < 1000);
         }
     }

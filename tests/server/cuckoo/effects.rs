@@ -1,155 +1,35 @@
-//! What others learn of a command: replicas, subscribers and INFO; and the server's own commands on a filter.
+//! The effects of a command on replicas, subscribers and INFO; and the server's own commands on a filter.
 
 use std::collections::BTreeSet;
 
 use crate::events::{heard, messages};
 use crate::harness::{Client, Server, digest, int, ok, wait_in_sync};
-use crate::random::Random;
+use crate::support::effects;
+use crate::support::random::Random;
 
 use super::{field, items, load};
 
-const RESERVE: &str = "cuckoo.reserve";
-const ADD: &str = "cuckoo.add";
-const DEL: &str = "cuckoo.del";
-
-/// What brings a situation about, a command, its events of `k`, and what is sent on of it.
-type Row = (
-    &'static [&'static str],
-    &'static str,
-    &'static [&'static str],
-    &'static [&'static str],
-);
-
-const ROWS: &[Row] = &[
-    (
-        &[],
-        "CF.RESERVE k 64",
-        &[RESERVE],
-        &["CF.RESERVE k 64 BUCKETSIZE 2 MAXITERATIONS 20 EXPANSION 1"],
-    ),
-    (
-        &[],
-        "CF.RESERVE k 777 EXPANSION 3 BUCKETSIZE 3",
-        &[RESERVE],
-        &["CF.RESERVE k 777 BUCKETSIZE 3 MAXITERATIONS 20 EXPANSION 3"],
-    ),
-    (
-        &[],
-        "CF.ADD k a",
-        &[RESERVE, ADD],
-        &[
-            "CF.RESERVE k 1024 BUCKETSIZE 2 MAXITERATIONS 20 EXPANSION 1",
-            "CF.INSERT k NOCREATE ITEMS a",
-        ],
-    ),
-    (
-        &[],
-        "CF.INSERTNX k CAPACITY 100 ITEMS a b a",
-        &[RESERVE, ADD],
-        &[
-            "CF.RESERVE k 100 BUCKETSIZE 2 MAXITERATIONS 20 EXPANSION 1",
-            "CF.INSERT k NOCREATE ITEMS a b",
-        ],
-    ),
-    (&["CF.ADD k a"], "CF.ADD k a", &[ADD], &["CF.ADD k a"]),
-    (&["CF.ADD k a"], "CF.ADDNX k a", &[], &[]),
-    (&["CF.ADD k a"], "CF.ADDNX k b", &[ADD], &["CF.ADDNX k b"]),
-    (
-        &["CF.ADD k a"],
-        "CF.INSERT k CAPACITY 9 ITEMS a b",
-        &[ADD],
-        &["CF.INSERT k NOCREATE ITEMS a b"],
-    ),
-    (
-        &["CF.ADD k a"],
-        "CF.INSERTNX k ITEMS a b a c",
-        &[ADD],
-        &["CF.INSERT k NOCREATE ITEMS b c"],
-    ),
-    (&["CF.ADD k a"], "CF.INSERTNX k ITEMS a a", &[], &[]),
-    (
-        &[
-            "CF.RESERVE k 4 EXPANSION 0",
-            "CF.INSERT k ITEMS foo foo foo foo",
-        ],
-        "CF.ADD k foo",
-        &[],
-        &[],
-    ),
-    (
-        &[
-            "CF.RESERVE k 4 EXPANSION 0",
-            "CF.INSERT k ITEMS foo foo foo foo",
-        ],
-        "CF.INSERT k ITEMS foo foo",
-        &[],
-        &[],
-    ),
-    (
-        &[
-            "CF.RESERVE k 4 EXPANSION 0",
-            "CF.INSERT k ITEMS foo foo foo",
-        ],
-        "CF.INSERT k ITEMS foo foo",
-        &[ADD],
-        &["CF.INSERT k NOCREATE ITEMS foo"],
-    ),
-    (
-        &["CF.INSERT k ITEMS a b"],
-        "CF.DEL k a",
-        &[DEL],
-        &["CF.DEL k a"],
-    ),
-    (&["CF.INSERT k ITEMS a b"], "CF.DEL k c", &[], &[]),
-    (
-        &["CF.INSERT k ITEMS a b", "CF.DEL k a"],
-        "CF.COMPACT k",
-        &[],
-        &["CF.COMPACT k"],
-    ),
-    (&["CF.INSERT k ITEMS a b"], "CF.COMPACT k", &[], &[]),
-    (
-        &["CF.ADD k a"],
-        "CF.LOADCHUNK k 2 x",
-        &[],
-        &["CF.LOADCHUNK k 2 x"],
-    ),
-    (&["CF.ADD k a"], "CF.LOADCHUNK k 5000 x", &[], &[]),
-    (&["CF.ADD k a"], "CF.RESERVE k 64", &[], &[]),
-    (&["CF.ADD k a"], "CF.EXISTS k a", &[], &[]),
-    (&["CF.ADD k a"], "CF.SCANDUMP k 0", &[], &[]),
-];
-
-/// Of each row what comes before it, the command, and whether it changes `k`.
-pub fn changes() -> impl Iterator<Item = (&'static [&'static str], &'static str, bool)> {
-    let rows = ROWS.iter();
-    rows.map(|(before, command, _, sent)| (*before, *command, !sent.is_empty()))
-}
-
 #[test]
-fn a_command_tells_of_what_it_changed() {
+fn a_command_sends_the_events_of_its_changes() {
     let server = Server::with(&[("notify-keyspace-events", "KEA")]);
     let (mut client, mut subscriber) = (server.client(), server.client());
     subscriber.cmd("PSUBSCRIBE __key*");
-    for (before, command, events, _) in ROWS {
+    for effect in effects::cuckoo() {
         client.cmd("FLUSHALL");
-        for command in *before {
+        for command in &effect.given {
             let reply = client.cmd(command);
             assert!(!reply.is_error(), "{command}: {reply:?}");
         }
         heard(&mut subscriber, &mut client);
-        client.cmd(command);
-        assert_eq!(
-            heard(&mut subscriber, &mut client),
-            messages(events),
-            "{command}"
-        );
+        client.cmd(&effect.command);
+        let events = heard(&mut subscriber, &mut client);
+        assert_eq!(events, messages(&effect.events), "{}", effect.command);
     }
 }
 
 /// The commands that an AOF has of each row.
 #[test]
-fn a_log_has_what_changed() {
+fn a_log_holds_only_changes() {
     let server = Server::with(&[("appendonly", "yes"), ("appendfsync", "always")]);
     let mut client = server.client();
     let log = || {
@@ -162,13 +42,13 @@ fn a_log_has_what_changed() {
             .find(|path| path.to_string_lossy().ends_with("incr.aof"));
         String::from_utf8_lossy(&std::fs::read(file.unwrap()).unwrap()).into_owned()
     };
-    for (before, command, _, sent) in ROWS {
+    for effect in effects::cuckoo() {
         client.cmd("FLUSHALL");
-        for command in *before {
+        for command in &effect.given {
             client.cmd(command);
         }
         let start = log().len();
-        client.cmd(command);
+        client.cmd(&effect.command);
         client.cmd("SET end end");
         let log = log();
         let words = log[start..]
@@ -184,13 +64,19 @@ fn a_log_has_what_changed() {
         }
         let commands: Vec<String> = commands.iter().map(|words| words.join(" ")).collect();
         let commands = commands.iter().filter(|command| command.starts_with("CF."));
-        assert_eq!(commands.collect::<Vec<_>>(), *sent, "{command}");
+        let sent: Vec<&String> = commands.collect();
+        assert_eq!(
+            sent,
+            effect.sent.iter().collect::<Vec<_>>(),
+            "{}",
+            effect.command
+        );
     }
 }
 
 /// A random life on a primary, and a replica with other settings that joins in the middle and leaves.
 #[test]
-fn replicas_hold_the_same() {
+fn replicas_hold_the_same_filters() {
     let primary = Server::start();
     let other_settings = |builder: crate::harness::Builder| {
         builder
@@ -257,7 +143,7 @@ fn replicas_hold_the_same() {
     let expected = digests(&primary);
     assert_eq!(expected.iter().collect::<BTreeSet<_>>().len(), keys.len());
     assert_eq!(digests(&replica), expected);
-    // A full resync gives the same, and so does the replica's log.
+    // A full resync gives the same filters, and so does the replica's log.
     let late = other_settings(Server::replica_of(&primary)).start();
     wait_in_sync(&primary, &late);
     assert_eq!(digests(&late), expected);
@@ -271,7 +157,7 @@ fn replicas_hold_the_same() {
 
 /// INFO's sums, and the server's own commands.
 #[test]
-fn a_filter_is_a_value_as_any_other() {
+fn a_filter_works_like_any_value() {
     let server = Server::start();
     let mut client = server.client();
     let sums = |server: &Server| {
@@ -362,6 +248,6 @@ fn defragmentation_changes_nothing() {
     assert_eq!(after[1..], before[1..]);
     assert_eq!(
         client.cmd(&format!("CF.MEXISTS k3999 {}", items("i", 150))),
-        crate::protocols::truths(false, &[true; 150])
+        crate::support::protocols::truths(false, &[true; 150])
     );
 }

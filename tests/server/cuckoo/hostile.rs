@@ -1,10 +1,10 @@
-//! Values, headers and chunks that are no cuckoo filter: each is refused, in words, and the server goes on. Nearly
-//! all of them have crashed `RedisBloom`, or were taken by it for something else.
+//! Values, headers and chunks that are not a cuckoo filter: each is refused with a text, and the server goes on.
+//! Nearly all of them have crashed `RedisBloom`, or it took them for something else.
 
-use crate::forged::{Rdb, Refusing};
 use crate::harness::{Client, Reply, Server, digest, error, int, ok};
-use crate::protocols::{in_both_protocols, truth};
-use crate::random::Random;
+use crate::support::forged::{Rdb, Refusing};
+use crate::support::protocols::{in_both_protocols, truth};
+use crate::support::random::Random;
 
 use super::{chunks, header, load};
 
@@ -64,127 +64,53 @@ impl Forged {
         })
     }
 
-    /// The header of its chunks, if that can say its numbers.
-    fn header(&self) -> Option<Vec<u8>> {
+    /// Returns the header of its chunks.
+    fn header(&self) -> Vec<u8> {
         let long = [self.items, self.first_buckets, self.deletes, self.filters];
         let short = [self.bucket_size, self.max_iterations, self.expansion];
-        let short = short.map(|number| u16::try_from(number).ok());
-        let [Some(size), Some(iterations), Some(expansion)] = short else {
-            return None;
-        };
-        Some(header(long, [size, iterations, expansion]))
+        header(long, short.map(|n| u16::try_from(n).expect("16 bits")))
     }
 }
 
-const FILTERS: &str = "number of filters out of range";
-const BUCKETS: &str = "number of buckets out of range";
-const SIZE: &str = "bucket size out of range";
-const ITERATIONS: &str = "iterations out of range";
-const EXPANSION: &str = "expansion out of range";
-const NO_POWER: &str = "expansion is no power of two";
-const TOO_LARGE: &str = "filter out of range";
-const OTHER_BUCKETS: &str = "number of buckets that does not follow from the first filter's";
-const OTHER_SIZE: &str = "filter of another size than it should be";
-
-/// What is wrong, how to make it so of a right filter, and what the log says of it.
+/// A fault: its name, the change that makes it, and the text in the log.
 type Fault = (&'static str, fn(&mut Forged), &'static str);
 
-/// In the numbers, which stand in RDB and in headers.
-const NUMBERS: &[Fault] = &[
-    ("no filters", |f| f.filters = 0, FILTERS),
-    ("2^16 filters", |f| f.filters = 1 << 16, FILTERS),
-    ("2^16 + 2 filters", |f| f.filters = (1 << 16) + 2, FILTERS),
-    ("2^64 - 1 filters", |f| f.filters = u64::MAX, FILTERS),
-    ("no buckets", |f| f.first_buckets = 0, BUCKETS),
-    ("33 buckets", |f| f.first_buckets = 33, BUCKETS),
-    ("2^56 buckets", |f| f.first_buckets = 1 << 56, BUCKETS),
-    ("2^63 buckets", |f| f.first_buckets = 1 << 63, BUCKETS),
-    ("2^64 - 1 buckets", |f| f.first_buckets = u64::MAX, BUCKETS),
-    ("2^44 buckets", |f| f.first_buckets = 1 << 44, BUCKETS),
+/// A fault of each kind. The core's tests have all of them.
+const FAULTS: &[Fault] = &[
     (
-        "buckets of 0 slots",
-        |f| {
-            f.bucket_size = 0;
-            f.stored = vec![(32, vec![]), (64, vec![])];
-        },
-        SIZE,
-    ),
-    ("buckets of 256 slots", |f| f.bucket_size = 256, SIZE),
-    (
-        "buckets of 2^16 + 2 slots",
-        |f| f.bucket_size = (1 << 16) + 2,
-        SIZE,
-    ),
-    ("no iterations", |f| f.max_iterations = 0, ITERATIONS),
-    (
-        "2^16 iterations",
-        |f| f.max_iterations = 1 << 16,
-        ITERATIONS,
-    ),
-    ("expansion 3", |f| f.expansion = 3, NO_POWER),
-    ("expansion 2^16", |f| f.expansion = 1 << 16, EXPANSION),
-    ("expansion 2^15 + 1", |f| f.expansion = 32_769, EXPANSION),
-    (
-        "two filters that do not expand",
-        |f| f.expansion = 0,
-        TOO_LARGE,
+        "2^64 - 1 filters",
+        |f| f.filters = u64::MAX,
+        "number of filters out of range",
     ),
     (
-        "a filter of over 2^32 bytes",
-        |f| f.first_buckets = 1 << 32,
-        TOO_LARGE,
+        "2^63 buckets",
+        |f| f.first_buckets = 1 << 63,
+        "number of buckets out of range",
     ),
     (
-        "a filter that grows over 2^32 bytes",
-        |f| (f.filters, f.expansion) = (3, 32_768),
-        TOO_LARGE,
-    ),
-    (
-        "a product beyond 64 bits",
-        |f| (f.filters, f.expansion) = (65_535, 32_768),
-        TOO_LARGE,
+        "buckets of 256 slots",
+        |f| f.bucket_size = 256,
+        "bucket size out of range",
     ),
     (
         "a last product that wraps to a small one",
         |f| (f.filters, f.first_buckets, f.expansion) = (5, 16, 32_768),
-        TOO_LARGE,
+        "filter out of range",
     ),
-];
-
-/// In what stands in RDB alone.
-const STORED: &[Fault] = &[
     (
-        "no buckets in a filter",
-        |f| f.stored[1].0 = 0,
-        OTHER_BUCKETS,
+        "a slot too few",
+        |f| f.stored[0].1.truncate(63),
+        "filter of another size than it should be",
     ),
-    ("fewer buckets", |f| f.stored[1].0 = 32, OTHER_BUCKETS),
-    ("more buckets", |f| f.stored[0].0 = 64, OTHER_BUCKETS),
-    ("2^63 buckets", |f| f.stored[0].0 = 1 << 63, OTHER_BUCKETS),
-    ("no slots", |f| f.stored[0].1.clear(), OTHER_SIZE),
-    ("a slot too few", |f| f.stored[0].1.truncate(63), OTHER_SIZE),
-    ("a slot too many", |f| f.stored[1].1.push(1), OTHER_SIZE),
     (
         "a filter that is not there",
         |f| f.stored.truncate(1),
         "bytes end too early",
     ),
-    (
-        "no filter there",
-        |f| f.stored.clear(),
-        "bytes end too early",
-    ),
-    // The server itself finds what is left over.
+    // The server itself finds bytes after the object.
     ("a filter more", |f| f.stored.push((128, vec![0; 256])), ""),
     ("a newer version", |f| f.version = 5, "unsupported version"),
-    (
-        "the newest version",
-        |f| f.version = 1023,
-        "unsupported version",
-    ),
-    ("version 0", |f| f.version = 0, "RedisBloom 2.0 or older"),
     ("version 1", |f| f.version = 1, "RedisBloom 2.0 or older"),
-    ("version 3", |f| f.version = 3, "RedisBloom 2.0 or older"),
 ];
 
 #[test]
@@ -195,7 +121,7 @@ fn forged_values_are_refused() {
     let payload = right.clone().payload([9, 0]);
     assert_eq!(client.call(&[b"RESTORE", b"right", b"0", &payload]), ok());
     let before = digest(&mut client, "right");
-    for (what, spoil, words) in NUMBERS.iter().chain(STORED) {
+    for (what, spoil, words) in FAULTS {
         let mut forged = Forged::new();
         spoil(&mut forged);
         refusing.refuses(what, &forged.value(), words);
@@ -207,10 +133,8 @@ fn forged_values_are_refused() {
     for (what, value, words) in [
         ("nothing", start(), ends),
         ("a double for a number", start().double(2.0), ends),
-        ("a string for a number", start().string(b"2"), ends),
-        ("a double for buckets", numbers().double(32.0), ends),
         ("a number for slots", numbers().uint(32).uint(64), ends),
-        ("a number behind", right.uint(1), ""),
+        ("a number after it", right.uint(1), ""),
     ] {
         refusing.refuses(what, &value, words);
     }
@@ -225,23 +149,18 @@ fn forged_headers_are_refused() {
             client.call(&[b"CF.LOADCHUNK", b"forged", b"1", header])
         };
         let refused = error("ERR Couldn't create filter!");
-        let mut tried = 0;
-        for (what, spoil, _) in NUMBERS {
+        for (what, spoil, _) in &FAULTS[..4] {
             let mut forged = Forged::new();
             spoil(&mut forged);
-            if let Some(header) = forged.header() {
-                assert_eq!(begin(client, &header), refused, "{what}");
-                tried += 1;
-            }
+            assert_eq!(begin(client, &forged.header()), refused, "{what}");
         }
-        assert!(tried > 15);
         // Right in themselves, and beyond the limits: one filter over 64 MiB, and more filters than adds could make.
         for (buckets, filters) in [(1 << 26, 1), (1 << 25, 33), (2, 33), (2, 65_535)] {
             let claim = header([1, buckets, 0, filters], [2, 20, 1]);
             assert_eq!(begin(client, &claim), refused, "{filters} of {buckets}");
         }
-        // Older ones, and what is none.
-        let right = Forged::new().header().expect("it can say that");
+        // Older headers, and bytes that are not a header.
+        let right = Forged::new().header();
         for length in [0, 1, 32, 37, 39, 45, 47] {
             let mut header = right.clone();
             header.resize(length, 0);
@@ -259,31 +178,21 @@ fn forged_headers_are_refused() {
 /// Cursors, and how many bytes end at each of them, that do not lie within one of two filters of 64 and 128 slots.
 const CHUNKS: &[(i64, usize)] = &[
     (2, 0),
-    (193, 0),
     (2, 2),
     (1 - 64, 64),
     (-1, 1),
-    (i64::MIN, 1),
     (i64::MIN, 64),
     (65, 65),
-    (66, 2),
-    (129, 100),
-    (194, 1),
     (194, 128),
-    (193, 129),
-    (193, 192),
     (195, 1),
-    (1 << 32, 64),
-    ((1 << 32) + 65, 64),
     (i64::MAX, 1),
-    (i64::MAX, 128),
 ];
 
 #[test]
 fn chunks_outside_of_a_filter_are_refused() {
     let server = Server::start();
     in_both_protocols(&server, |client, _| {
-        let right = Forged::new().header().expect("it can say that");
+        let right = Forged::new().header();
         for filled in [false, true] {
             load(client, "k", &[(1, right.clone())]);
             if filled {
@@ -308,20 +217,14 @@ fn chunks_outside_of_a_filter_are_refused() {
 fn damaged_counts_do_not_wrap() {
     let server = Server::start();
     in_both_protocols(&server, |client, resp3| {
-        for (items_claimed, deletes) in [
-            (u64::MAX, 0),
-            (u64::MAX, u64::MAX),
-            (1 << 63, u64::MAX),
-            (0, u64::MAX),
-            (1, 0),
-        ] {
+        for (items_claimed, deletes) in [(u64::MAX, 0), (1 << 63, u64::MAX), (1, 0)] {
             let mut forged = Forged::new();
             (forged.items, forged.deletes) = (items_claimed, deletes);
             let payload = forged.value().payload([9, 0]);
             assert_eq!(client.call(&[b"RESTORE", b"k", b"0", &payload]), ok());
-            let header = forged.header().expect("it can say that");
+            let header = forged.header();
             load(client, "claimed", &[(1, header)]);
-            // Of one the slots are there, of the other only the claim.
+            // One has the slots, the other only the claim.
             for (key, holds) in [("k", true), ("claimed", false)] {
                 let items = 0..2000;
                 items
@@ -330,10 +233,10 @@ fn damaged_counts_do_not_wrap() {
                 let removed = items.filter(|_| client.read() == truth(resp3, true));
                 let removed = removed.count() as u64;
                 assert_eq!(removed > 0, holds, "{key}");
-                let told = super::field(client, key, "Number of items inserted");
+                let reported = super::field(client, key, "Number of items inserted");
                 let left = items_claimed.saturating_sub(removed);
                 let most = i64::try_from(left).unwrap_or(i64::MAX);
-                assert_eq!(told, most, "{key}: {items_claimed} and {deletes}");
+                assert_eq!(reported, most, "{key}: {items_claimed} and {deletes}");
             }
             assert_eq!(client.cmd("CF.COMPACT k"), ok());
             assert_eq!(super::field(client, "k", "Number of items deleted"), 0);
@@ -345,7 +248,7 @@ fn damaged_counts_do_not_wrap() {
     });
 }
 
-/// Values cut short, and values with other bytes: what is refused leaves nothing, what is not can be used.
+/// Values cut short, and values with changed bytes: refused values leave no key, accepted ones can be used.
 #[test]
 fn mutated_values_never_break_the_server() {
     let server = Server::start();
@@ -356,7 +259,7 @@ fn mutated_values_never_break_the_server() {
         let payload = Rdb(value.to_vec()).payload([9, 0]);
         client.call(&[b"RESTORE", b"k", b"0", &payload])
     };
-    // What lacks fewer bytes than stand behind a value may go on in these.
+    // A value that lacks fewer bytes than its footer has may continue in the footer.
     for length in 1..right.len() - 11 {
         let refused = restore(&mut client, &right[..length]);
         assert_eq!(refused, error("ERR Bad data format"), "{length} bytes");
@@ -365,7 +268,7 @@ fn mutated_values_never_break_the_server() {
     for _ in 0..5000 {
         let mut forged = right.clone();
         for _ in 0..=random.below(3) {
-            // The numbers stand before the slots.
+            // The numbers precede the slots.
             let end = if random.one_in(2) { 40 } else { right.len() };
             forged[10 + random.below(end - 10)] =
                 random.pick(&[0, 1, 2, 5, 0x40, 0x80, 0x81, 0xff]);

@@ -8,10 +8,6 @@ mod recorded;
 mod refusals;
 mod replies;
 mod settings;
-mod told;
-
-pub use effects::changes;
-pub use told::COMMANDS;
 
 use crate::harness::{Client, Reply};
 
@@ -51,7 +47,7 @@ pub fn field(client: &mut Client, key: &str, name: &str) -> i64 {
     value.expect("a field").1.as_int()
 }
 
-/// All that CF.SCANDUMP tells of a key.
+/// Returns all chunks that CF.SCANDUMP returns for a key.
 pub fn chunks(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
     let (mut cursor, mut chunks) = (0, Vec::new());
     loop {

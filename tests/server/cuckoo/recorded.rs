@@ -1,14 +1,14 @@
-//! What RedisBloom 8.8 recorded: its commands, dumps, chunks and logs give its bytes and answers.
+//! Recordings of RedisBloom 8.8: its commands, dumps, chunks and logs give its bytes and answers.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::aof::on_log_of;
-use crate::forged::{rdb_version, seal};
 use crate::harness::{Client, Server, array, error, int, ok, wait_in_sync};
-use crate::recordings::hex;
+use crate::support::aof::on_log_of;
+use crate::support::forged::{rdb_version, seal};
+use crate::support::recordings::hex;
 
 use super::{chunks, load};
 
@@ -212,7 +212,7 @@ fn its_logs_are_replayed() {
         // RedisBloom does not log the data of chunks.
         recorded.retain(|object| Some(&object.key[..]) != without);
         let log = only(&fs::read(file(log)).unwrap(), b"CF.");
-        // What a log says is done whatever the limits.
+        // Commands of a log are executed whatever the limits.
         let builder = Server::builder()
             .config("bf.cf-max-expansions", "1")
             .config("bf.bloom-filter-max-memory-usage", "1");
@@ -220,16 +220,16 @@ fn its_logs_are_replayed() {
         all_are_there(&server, &recorded);
         server.restart();
         all_are_there(&server, &recorded);
-        crate::aof::rewrite_aof(&server);
+        crate::support::aof::rewrite_aof(&server);
         server.restart();
         all_are_there(&server, &recorded);
     }
 }
 
-/// The stream of its primary: bare commands that mean its settings, which are set alike here, options that it tells
-/// apart by a letter or ignores, and growth beyond the limits here.
+/// The stream of its primary: bare commands that mean its settings, which are the same here; options that it reads by
+/// their first letter or ignores; and growth beyond the limits here.
 #[test]
-fn its_stream_is_obeyed() {
+fn its_stream_is_applied() {
     let log = [
         "CF.ADD bare a",
         "CF.INSERT letters Cxyz 100 Iwhat a b",

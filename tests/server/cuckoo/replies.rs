@@ -1,12 +1,12 @@
-//! What each command answers, in both protocols.
+//! The replies of each command, in both protocols.
 
 use crate::harness::{Reply, Server, array, bulk, int, map, nil, ok, simple};
-use crate::protocols::{in_both_protocols, truth, truths};
+use crate::support::protocols::{in_both_protocols, truth, truths};
 
 use super::{chunks, field, items, load};
 
 #[test]
-fn adding_answers_whether_it_added() {
+fn adding_replies_whether_the_item_was_added() {
     in_both_protocols(&Server::start(), |client, resp3| {
         let yes = truth(resp3, true);
         assert_eq!(client.cmd("CF.ADD k a"), yes);
@@ -24,7 +24,7 @@ fn adding_answers_whether_it_added() {
 }
 
 #[test]
-fn inserting_answers_for_each_item() {
+fn inserting_replies_for_each_item() {
     in_both_protocols(&Server::start(), |client, resp3| {
         let insert = "CF.INSERT k CAPACITY 64 ITEMS a a b";
         assert_eq!(client.cmd(insert), truths(resp3, &[true; 3]));
@@ -40,7 +40,7 @@ fn inserting_answers_for_each_item() {
         assert!(refused.iter().all(|reply| *reply == none), "{refused:?}");
         let full = client.cmd("CF.INSERTNX full ITEMS foo other");
         assert_eq!(full.as_array()[0], int(0));
-        // What stands in no bucket of its own is refused, and is no item later.
+        // An item that finds no room in its buckets is refused, and is not found later.
         let others = client.cmd(&format!("CF.INSERTNX full ITEMS {}", items("o", 9)));
         let numbers: Vec<i64> = others.as_array().iter().map(Reply::as_int).collect();
         assert!(
@@ -58,7 +58,7 @@ fn inserting_answers_for_each_item() {
 }
 
 #[test]
-fn queries_answer_for_what_is_there() {
+fn queries_find_added_items() {
     in_both_protocols(&Server::start(), |client, resp3| {
         assert_eq!(client.cmd("CF.EXISTS k a"), truth(resp3, false));
         assert_eq!(client.cmd("CF.MEXISTS k a b"), truths(resp3, &[false; 2]));
@@ -105,7 +105,7 @@ fn removing_takes_one_copy() {
 }
 
 #[test]
-fn compaction_drops_what_it_empties() {
+fn compaction_drops_emptied_filters() {
     in_both_protocols(&Server::start(), |client, _| {
         client.cmd("CF.RESERVE k 64");
         client.cmd(&format!("CF.INSERT k ITEMS {}", items("i", 200)));
@@ -135,7 +135,7 @@ fn compaction_drops_what_it_empties() {
 }
 
 #[test]
-fn info_and_debug_tell_all() {
+fn info_and_debug_return_every_field() {
     in_both_protocols(&Server::start(), |client, resp3| {
         let reserve = "CF.RESERVE k 777 expansion 3 BUCKETSIZE 3 MaxIterations 7";
         assert_eq!(client.cmd(reserve), ok());
@@ -159,7 +159,7 @@ fn info_and_debug_tell_all() {
         assert_eq!(client.cmd("CF.INFO k"), expected);
         let line = "bktsize:3 buckets:512 items:1 deletes:0 filters:1 max_iterations:7 expansion:4";
         assert_eq!(client.cmd("CF.DEBUG k"), bulk(line));
-        // Of an option that is given again the first counts.
+        // The first of a repeated option counts.
         client.cmd("CF.RESERVE twice 64 BUCKETSIZE 4 BUCKETSIZE 2");
         assert_eq!(field(client, "twice", "Bucket size"), 4);
         // A name of an option is a key as any other.
@@ -200,7 +200,7 @@ fn chunks_carry_a_filter() {
     });
 }
 
-/// What is larger than a chunk.
+/// A filter larger than a chunk.
 #[test]
 fn a_large_filter_goes_in_chunks_of_four_megabytes() {
     let server = Server::start();

@@ -49,7 +49,7 @@ fn defaults_shape_new_filters() {
 }
 
 #[test]
-fn adds_stop_at_so_many_filters() {
+fn adds_stop_at_the_largest_number_of_filters() {
     let server = Server::start();
     let mut client = server.client();
     client.cmd("CONFIG SET bf.cf-max-expansions 3");
@@ -124,7 +124,7 @@ fn values_out_of_range_are_refused() {
 }
 
 #[test]
-fn files_and_arguments_set_them() {
+fn files_and_arguments_set_the_settings() {
     let mut server = Server::builder()
         .before_module("bf.cf-initial-size 2")
         .after_module("bf.cf-bucket-size 1")

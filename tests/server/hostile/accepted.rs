@@ -2,10 +2,10 @@
 
 use valkeybloom_sketches::bloom::dump;
 
-use crate::aof::{rewrite_aof, with_command_log};
-use crate::forged::{Forged, ForgedFilter};
 use crate::harness::{Client, Reply, Server, array, digest, error, int, ok};
-use crate::pieces::{load_chunks, object, pieces};
+use crate::support::aof::{rewrite_aof, with_command_log};
+use crate::support::forged::{Forged, ForgedFilter};
+use crate::support::pieces::{load_chunks, object, pieces};
 
 /// Dumps of objects that no command makes, each with a write and its reply.
 fn odd() -> Vec<(&'static str, Vec<u8>, &'static str, Reply)> {
@@ -72,7 +72,7 @@ fn odd() -> Vec<(&'static str, Vec<u8>, &'static str, Reply)> {
 }
 
 #[test]
-fn what_was_accepted_is_loaded_again() {
+fn accepted_objects_are_loaded_again() {
     for mut server in [Server::start(), with_command_log()] {
         let mut client = server.client();
         let logs = client.cmd("CONFIG GET appendonly").as_array()[1].text() == "yes";

@@ -5,23 +5,23 @@ mod steps;
 use std::{fs, iter};
 
 use crate::harness::{Client, Reply, Server, int, ok, wait_in_sync, wait_until};
-use crate::pieces::{load_chunks, pieces, split};
-use crate::population::Population;
-use crate::primary::played_primary;
-use crate::protocols::with_fixed_seed;
-use crate::sums::{Sums, is_balanced, is_balanced_after};
-use crate::usage::nothing_is_being_freed;
+use crate::support::pieces::{load_chunks, pieces, split};
+use crate::support::population::Population;
+use crate::support::primary::played_primary;
+use crate::support::protocols::with_fixed_seed;
+use crate::support::sums::{Sums, is_balanced, is_balanced_after};
+use crate::support::usage::nothing_is_being_freed;
 
 #[test]
-fn the_deepest_stack_is_told_however_it_goes() {
+fn info_reports_the_deepest_stack_after_every_change() {
     let server = with_fixed_seed();
     let mut client = server.client();
     let mut next = |line: &str, deepest: i64| {
         assert!(!client.cmd(line).is_error(), "{line}");
         nothing_is_being_freed(&server);
-        assert_eq!(Sums::told(&mut client).max_filters, deepest, "{line}");
+        assert_eq!(Sums::read(&mut client).max_filters, deepest, "{line}");
     };
-    // With this seed and rate none of the items is taken for another.
+    // With this seed and rate no item is a false positive.
     next("BF.RESERVE one 1e-9 1 EXPANSION 1", 1);
     next("BF.MADD one 1 2 3 4 5 6", 6);
     next(
@@ -56,33 +56,33 @@ fn an_expired_key_counts_until_it_is_deleted() {
         client.cmd("KEYS *").as_array().len() == 1
     });
     assert_eq!(client.cmd("DBSIZE"), int(2));
-    assert_eq!(Sums::told(&mut client).objects, 2);
+    assert_eq!(Sums::read(&mut client).objects, 2);
     assert_eq!(client.cmd("BF.EXISTS brief item"), int(0));
     assert_eq!(client.cmd("DBSIZE"), int(1));
     is_balanced(&mut client);
 }
 
 #[test]
-fn a_value_that_gets_another_key_is_counted() {
+fn a_renamed_value_stays_counted() {
     let server = Server::start();
     let mut client = server.client();
     let population = Population::new(&mut client);
-    let before = Sums::told(&mut client);
+    let before = Sums::read(&mut client);
     for key in population.keys() {
         assert_eq!(client.cmd(&format!("RENAME {key} {key}-renamed")), ok());
     }
     nothing_is_being_freed(&server);
-    assert_eq!(Sums::told(&mut client), before);
+    assert_eq!(Sums::read(&mut client), before);
     is_balanced(&mut client);
     for key in population.keys() {
         assert_eq!(client.cmd(&format!("MOVE {key}-renamed 2")), int(1));
     }
-    assert_eq!(Sums::told(&mut client), before);
+    assert_eq!(Sums::read(&mut client), before);
     is_balanced(&mut client);
     assert_eq!(client.cmd("SWAPDB 0 2"), ok());
-    assert_eq!(Sums::told(&mut client), before);
+    assert_eq!(Sums::read(&mut client), before);
     assert_eq!(client.cmd("FLUSHALL SYNC"), ok());
-    assert_eq!(Sums::told(&mut client), Sums::default());
+    assert_eq!(Sums::read(&mut client), Sums::default());
 }
 
 /// INFO at a moment at which the server is freeing something in the background.
@@ -126,9 +126,9 @@ fn a_write_to_a_renamed_value_counts_it_at_once() {
     load_chunks(&mut client, "half-renamed", std::slice::from_ref(next));
     assert_eq!(told_while_freeing(&mut client).objects, 2, "half loaded");
     load_chunks(&mut client, "half-renamed", std::slice::from_ref(last));
-    let told = told_while_freeing(&mut client);
-    assert_eq!(told.objects, 2, "loaded to its end");
-    assert_eq!(Sums::told(&mut client), told);
+    let reported = told_while_freeing(&mut client);
+    assert_eq!(reported.objects, 2, "loaded to its end");
+    assert_eq!(Sums::read(&mut client), reported);
     is_balanced(&mut client);
 }
 
@@ -145,12 +145,12 @@ fn populate(server: &Server) -> Population {
 }
 
 #[test]
-fn a_replica_counts_what_it_has() {
+fn a_replica_counts_its_own_objects() {
     let primary = Server::start();
     let mut client = primary.client();
     for (without_file, load) in [("no", "disabled"), ("yes", "disabled"), ("yes", "swapdb")] {
         let population = populate(&primary);
-        let expected = Sums::told(&mut client);
+        let expected = Sums::read(&mut client);
         let set = format!("CONFIG SET repl-diskless-sync {without_file}");
         assert_eq!(client.cmd(&set), ok());
         let replica = Server::with(&[("repl-diskless-load", load)]);
@@ -163,8 +163,12 @@ fn a_replica_counts_what_it_has() {
         assert_eq!(own.cmd(&follow), ok());
         wait_in_sync(&primary, &replica);
         nothing_is_being_freed(&replica);
-        let told = Sums::told(&mut own);
-        assert_eq!(told.counts(), expected.counts(), "{without_file} {load}");
+        let reported = Sums::read(&mut own);
+        assert_eq!(
+            reported.counts(),
+            expected.counts(),
+            "{without_file} {load}"
+        );
         is_balanced(&mut own);
         population.is_unchanged(&mut own);
 
@@ -176,7 +180,7 @@ fn a_replica_counts_what_it_has() {
         is_balanced(&mut own);
         assert_eq!(client.cmd("FLUSHALL ASYNC"), ok());
         wait_in_sync(&primary, &replica);
-        assert_eq!(Sums::told(&mut own), Sums::default());
+        assert_eq!(Sums::read(&mut own), Sums::default());
     }
 }
 
@@ -214,19 +218,19 @@ fn a_database_is_flushed_alone_after_a_full_resync() {
         nothing_is_being_freed(&replica);
         is_balanced_after(&mut own, line);
     }
-    // Even while nobody has freed what was flushed.
+    // Even before flushed objects are freed.
     assert_eq!(own.cmd("REPLICAOF NO ONE"), ok());
-    let left = Sums::told(&mut own);
+    let left = Sums::read(&mut own);
     assert!(left.objects > 10, "{left:?}");
     for line in ["MULTI", "SELECT 1", "FLUSHDB ASYNC", "INFO bf", "SELECT 0"] {
         own.cmd(line);
     }
     let replies = own.cmd("EXEC");
-    let told = Sums::of(&replies.as_array()[2].text());
-    assert_eq!(Sums::told(&mut own), told);
+    let reported = Sums::of(&replies.as_array()[2].text());
+    assert_eq!(Sums::read(&mut own), reported);
     is_balanced_after(&mut own, "FLUSHDB of a database of many objects");
     assert_eq!(own.cmd("FLUSHALL ASYNC"), ok());
-    assert_eq!(Sums::told(&mut own), Sums::default());
+    assert_eq!(Sums::read(&mut own), Sums::default());
 }
 
 #[test]
@@ -242,7 +246,7 @@ fn a_full_resync_that_breaks_off_leaves_the_sums() {
     let population = populate(&server);
     assert_eq!(client.cmd("RENAME fixed fixed-2"), ok());
     assert_eq!(client.cmd("RENAME fixed-2 fixed"), ok());
-    let before = Sums::told(&mut client);
+    let before = Sums::read(&mut client);
     // It ends within one object or the other.
     for (round, part) in [3, 5, 8].into_iter().enumerate() {
         let port = played_primary(rdb[..rdb.len() * part / 10].to_vec(), None);
@@ -254,7 +258,7 @@ fn a_full_resync_that_breaks_off_leaves_the_sums() {
         });
         assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
         nothing_is_being_freed(&server);
-        assert_eq!(Sums::told(&mut client), before, "{part} tenths");
+        assert_eq!(Sums::read(&mut client), before, "{part} tenths");
         is_balanced(&mut client);
         population.is_unchanged(&mut client);
     }
@@ -263,8 +267,8 @@ fn a_full_resync_that_breaks_off_leaves_the_sums() {
     assert_eq!(client.cmd(&follow), ok());
     wait_in_sync(&source, &server);
     is_balanced(&mut client);
-    let told = Sums::told(&mut source.client());
-    assert_eq!(Sums::told(&mut client).counts(), told.counts());
+    let reported = Sums::read(&mut source.client());
+    assert_eq!(Sums::read(&mut client).counts(), reported.counts());
 }
 
 #[test]

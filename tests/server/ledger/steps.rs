@@ -1,12 +1,12 @@
-//! A random life in one server, of which INFO is right after every step.
+//! A random life in one server: INFO is right after every step.
 
-use crate::forged::{Forged, seal};
 use crate::harness::{Client, Reply, Server, error, int, ok, wait_until};
-use crate::pieces::{Pieces, pieces, split};
-use crate::random::Random;
-use crate::sums::{Sums, is_balanced_after};
+use crate::support::forged::{Forged, seal};
+use crate::support::pieces::{Pieces, pieces, split};
+use crate::support::random::Random;
+use crate::support::sums::{Sums, is_balanced_after};
 
-/// Steps of a random life, each of which leaves INFO right at once.
+/// Steps of a random life. INFO is right after each of them.
 struct Life {
     client: Client,
     random: Random,
@@ -45,7 +45,7 @@ impl Life {
         self.client.cmd(line)
     }
 
-    /// A write to a key, which tells the module where a value is that was given another key.
+    /// Writes to a key, from which the module learns where a renamed value is.
     fn touch(&mut self, key: &str) {
         self.call(&format!("BF.ADD {key} touched"));
     }
@@ -202,7 +202,7 @@ impl Life {
     }
 }
 
-/// The same for a connection that is to stay in its database.
+/// Checks a connection that has to stay in its database.
 #[track_caller]
 fn is_balanced_here(client: &mut Client, step: &str) {
     let info = client.cmd("CLIENT INFO").text();
@@ -226,6 +226,6 @@ fn info_is_right_after_every_step() {
             );
         }
         assert_eq!(life.call("FLUSHALL ASYNC"), ok());
-        assert_eq!(Sums::told(&mut life.client), Sums::default());
+        assert_eq!(Sums::read(&mut life.client), Sums::default());
     }
 }

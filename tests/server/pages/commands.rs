@@ -226,7 +226,7 @@ fn errors_are_those_of_the_server() {
         }
         for (name, section) in page.sections() {
             for (text, command) in errors(section) {
-                // Those of every command stand above all sections.
+                // Errors of every command precede all sections.
                 let own = command.split(' ').next() == Some(name) || name.is_empty();
                 assert!(own, "{command} in the section of {name}");
                 let reply = console.reply(&command);
@@ -236,7 +236,7 @@ fn errors_are_those_of_the_server() {
     }
 }
 
-/// The texts in the source, of which some have gaps.
+/// The texts in the source, some with placeholders.
 #[test]
 fn no_error_is_missing() {
     let source = include_str!("../../../crates/protocol/src/error.rs");

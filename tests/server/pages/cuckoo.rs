@@ -11,7 +11,7 @@ use crate::harness::{Reply, Server};
 const PAGE: &str = "docs/cuckoo.md";
 
 #[test]
-fn the_commands() {
+fn commands_match_the_server() {
     let server = Server::start();
     let mut client = server.client();
     let rows = table(
@@ -37,24 +37,24 @@ fn the_commands() {
 }
 
 #[test]
-fn the_settings() {
+fn settings_match_the_server() {
     let server = Server::start();
     let mut client = server.client();
     let rows = table(PAGE, "<!-- settings: held against CONFIG GET by a test -->");
     let rows = rows.into_iter().map(|row| (row[0].clone(), row[1].clone()));
-    let told = client.cmd("CONFIG GET bf.cf-*");
-    let told = told
+    let reported = client.cmd("CONFIG GET bf.cf-*");
+    let reported = reported
         .as_array()
         .chunks(2)
         .map(|pair| (pair[0].text(), pair[1].text()));
     assert_eq!(
         rows.collect::<BTreeMap<_, _>>(),
-        told.collect::<BTreeMap<_, _>>()
+        reported.collect::<BTreeMap<_, _>>()
     );
 }
 
 #[test]
-fn the_errors() {
+fn errors_match_the_server() {
     let server = Server::start();
     for client in [server.client(), server.client3()] {
         let mut console = Console::new(client);
@@ -65,7 +65,7 @@ fn the_errors() {
         console.reply(&format!("CF.INSERT most ITEMS {}", ["foo"; 200].join(" ")));
         console.reply("CF.ADD k a");
         for row in table(PAGE, "<!-- errors: held against a server by a test -->") {
-            // There is memory enough, as far as a test can tell.
+            // Tests cannot run out of memory, so that row has no command.
             if !row[1].is_empty() {
                 let reply = console.reply(&row[1]);
                 assert_eq!(reply, Reply::Error(row[0].clone()), "{}", row[1]);

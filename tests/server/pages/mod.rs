@@ -20,7 +20,7 @@ struct Page {
     text: String,
 }
 
-/// What stands between two fences.
+/// A fenced block.
 struct Block<'p> {
     /// The heading above it.
     section: &'p str,
@@ -80,7 +80,7 @@ impl Page {
     }
 }
 
-/// The rows below the head of the first table in a text, split into cells as they are written.
+/// Returns the rows below the head of the first table in a text, split into cells.
 fn table(text: &str) -> Vec<Vec<String>> {
     let lines = text.lines().skip_while(|line| !line.starts_with('|'));
     let rows = lines.take_while(|line| line.starts_with('|')).skip(2);
@@ -92,7 +92,7 @@ fn table(text: &str) -> Vec<Vec<String>> {
     .collect()
 }
 
-/// What a cell holds in backticks.
+/// Returns the parts of a cell in backticks.
 fn code(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
@@ -104,7 +104,7 @@ fn field<'r>(reply: &'r Reply, name: &str) -> Option<&'r Reply> {
     pair.map(|pair| &pair[1])
 }
 
-/// What COMMAND DOCS has of a command.
+/// Returns the reply of COMMAND DOCS for a command.
 fn docs(client: &mut Client, command: &str) -> Reply {
     let command = command.to_lowercase();
     let all = client.cmd(&format!("COMMAND DOCS {command}"));
@@ -123,7 +123,7 @@ fn command_names(client: &mut Client, prefix: &str) -> Vec<String> {
     names
 }
 
-/// A server on which the sessions give the same replies each time.
+/// Returns a server on which the sessions give the same replies each time.
 fn server() -> Server {
     Server::with(&[("bf.bloom-use-random-seed", "no")])
 }

@@ -1,11 +1,11 @@
-//! Sessions are what the server says, and no other fenced block stands there unchecked.
+//! Sessions on the pages have the server's replies, and every other fenced block is checked, too.
 
 use std::collections::BTreeMap;
 
 use super::{page, pages, root, server};
 use crate::harness::{Client, Reply, error};
 
-/// What a page has instead of bytes that are not worth printing. The next command that has it sends them.
+/// The placeholder of a page for bytes that are not worth printing. The next command that has it sends them.
 const LEFT_OUT: &str = "\"…\"";
 
 /// Replays what was typed into the servers' command line client.
@@ -48,7 +48,7 @@ impl Console {
     }
 }
 
-/// Commands and replies of a block, none where it is no session.
+/// Returns the commands and replies of a block; the list is empty if the block is not a session.
 pub fn session(block: &str) -> Vec<(&str, &str)> {
     let Some(typed) = block.strip_prefix("> ") else {
         return Vec::new();
@@ -77,7 +77,7 @@ fn words(line: &str, left_out: &[u8]) -> Vec<Vec<u8>> {
     words
 }
 
-/// The bytes up to the quote that ends them, and what is behind it.
+/// Returns the bytes up to the quote that ends them, and the text after it.
 fn unquoted(text: &str) -> (Vec<u8>, &str) {
     let (mut bytes, mut rest) = (Vec::new(), text);
     loop {
@@ -233,7 +233,7 @@ fn check_shell_line(line: &str) {
 }
 
 #[test]
-fn the_library_is_called_so() {
+fn the_library_has_the_documented_name() {
     let text = page("docs/in-process.md");
     let blocks = text.blocks();
     let block = blocks.iter().find(|block| block.language == "toml");
@@ -247,7 +247,7 @@ fn the_library_is_called_so() {
     assert!(line.contains("/crates/sketches\""), "{line}");
 }
 
-/// What stands between two fences of a section, in this language and no session of commands.
+/// Returns the fenced block of a section in this language that is not a session of commands.
 pub fn block(path: &str, section: &str, language: &str) -> String {
     let page = page(path);
     let mut blocks = page.blocks().into_iter().filter(|block| {

@@ -3,7 +3,7 @@
 use super::{command_names, docs, field, page, server};
 use crate::harness::{Reply, Server};
 
-/// The rows of the table behind a mark, code marks taken off.
+/// Returns the rows of the table after a mark, without code marks.
 pub fn table(path: &str, mark: &str) -> Vec<Vec<String>> {
     let text = page(path).text;
     let (_, rest) = text.split_once(mark).expect("the page has this mark");
@@ -17,7 +17,7 @@ pub fn table(path: &str, mark: &str) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn the_commands() {
+fn commands_match_the_server() {
     let server = server();
     let mut client = server.client();
     let rows = table(
@@ -46,7 +46,7 @@ fn the_commands() {
 }
 
 #[test]
-fn the_settings() {
+fn settings_match_the_server() {
     let server = Server::start();
     let mut client = server.client();
     let rows = table(
@@ -73,7 +73,7 @@ fn the_settings() {
 }
 
 #[test]
-fn the_sizes() {
+fn sizes_match_the_server() {
     let server = Server::start();
     let mut client = server.client();
     let mut info = |key: &str, name: &str| {
@@ -123,7 +123,7 @@ fn the_sizes() {
 }
 
 #[test]
-fn which_filter() {
+fn bytes_per_item_match_the_server() {
     let server = Server::start();
     let mut client = server.client();
     for row in table(
@@ -141,15 +141,15 @@ fn which_filter() {
 }
 
 #[test]
-fn the_sums_of_info() {
+fn sums_of_info_match_the_server() {
     let server = Server::start();
     let rows = table(
         "docs/operating.md",
         "<!-- info: held against INFO bf by a test -->",
     );
-    let mut told: Vec<String> = server.info("bf").into_keys().collect();
-    told.sort();
+    let mut reported: Vec<String> = server.info("bf").into_keys().collect();
+    reported.sort();
     let mut described: Vec<String> = rows.into_iter().map(|mut row| row.swap_remove(0)).collect();
     described.sort();
-    assert_eq!(described, told);
+    assert_eq!(described, reported);
 }

@@ -11,8 +11,8 @@ use std::thread::{self, ScopedJoinHandle};
 use crate::example;
 use crate::harness::{Client, Server, error, int, ok};
 use crate::pages;
-use crate::random;
 use crate::soak::Random;
+use crate::support::random;
 
 const PAGE: &str = "docs/recipes.md";
 
@@ -20,7 +20,7 @@ fn server() -> Server {
     Server::with(&[("bf.bloom-use-random-seed", "no")])
 }
 
-/// Runs a program of a page in Python, with what tests it behind it. Its first argument is the server's port.
+/// Runs a program of a page in Python, followed by a test of it. Its first argument is the server's port.
 #[track_caller]
 pub fn python(program: &str, test: &str, server: &Server) {
     let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/python");
@@ -36,7 +36,7 @@ pub fn python(program: &str, test: &str, server: &Server) {
 }
 
 #[test]
-fn a_guard_keeps_the_database_from_being_asked() {
+fn a_guard_spares_the_database_queries() {
     let program = pages::block(PAGE, "A guard for a cache", "python");
     python(&program, include_str!("guard.py"), &server());
 }
@@ -97,7 +97,7 @@ fn without_times(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn a_million_addresses() {
+fn a_million_addresses_are_counted() {
     let mut server = server();
     let urls = |server: &Server, words: &[&str]| {
         let output = Command::new(example::program("urls"))
@@ -110,9 +110,9 @@ fn a_million_addresses() {
     let before = urls(&server, &[]);
     server.restart_saving();
     let after = urls(&server, &["ask"]);
-    let told = format!("{before}\n{after}");
+    let reported = format!("{before}\n{after}");
     let page = pages::block(PAGE, "A crawler", "text");
-    assert_eq!(without_times(&told), without_times(&page));
+    assert_eq!(without_times(&reported), without_times(&page));
 }
 
 fn reserve(client: &mut Client, key: &str, capacity: u64) {
@@ -128,8 +128,7 @@ fn add_all<T: ToString>(client: &mut Client, key: &str, items: impl IntoIterator
     }
 }
 
-/// Writers and readers go on while the filter is built again and swapped in. What was once acknowledged is
-/// found ever after.
+/// Writers and readers go on while the filter is rebuilt and swapped in. Acknowledged items stay found.
 #[test]
 fn a_filter_is_swapped_under_load() {
     let server = server();

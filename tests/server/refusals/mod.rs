@@ -1,42 +1,38 @@
-//! What is refused, in which words, and that a refusal changes nothing: the contract's table of
-//! situations, row by row.
+//! Refusals: their texts, and that a refused command changes nothing. The tables have a row for each situation of the
+//! contract.
 
 mod families;
-mod given;
-mod impossible;
 mod rows;
 
-use crate::blobs::{Blobs, blobs, send};
 use crate::harness::{Client, Reply, ok};
-use crate::protocols::{in_both_protocols, with_fixed_seed};
+use crate::support::blobs::{Blobs, blobs, send};
+use crate::support::commands::{BLOOM, Command};
+use crate::support::protocols::{in_both_protocols, with_fixed_seed};
+use crate::support::tables::{lines, rows};
 
-use families::{ARITY, EACH_COMMAND, FAMILIES, ON_MISSING_KEYS};
-use given::NONE;
+use families::{CALLS, FAMILIES, ON_MISSING_KEYS};
 use rows::ROWS;
-
-/// A situation: commands that bring it about, a command, and the reply as [`told`] writes it.
-/// Words in angle brackets stand for bytes, see [`Blobs`].
-type Row<'a> = (&'a [&'a str], &'a str, &'a str);
 
 const DEFAULTS: &str = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb \
     bf.bloom-memory-usage-limit 0 bf.bloom-saturate-nonscaling no bf.bloom-new-filters own \
     bf.bloom-capacity 100000";
 
-/// A reply in one line, the same in both protocols. A map is told by its values.
-fn told(reply: &Reply) -> String {
+/// Returns a reply in one line, the same in both protocols. A map is written as a list of its values.
+fn shown(reply: &Reply) -> String {
     let list = |replies: Vec<String>| format!("[{}]", replies.join(", "));
     match reply {
         Reply::Int(number) => number.to_string(),
         Reply::Bool(value) => u8::from(*value).to_string(),
         Reply::Double(number) => format!("{number:?}"),
         Reply::Nil => "null".to_owned(),
-        Reply::Array(replies) => list(replies.iter().map(told).collect()),
-        Reply::Map(pairs) => list(pairs.iter().map(|(_, value)| told(value)).collect()),
+        Reply::Array(replies) => list(replies.iter().map(shown).collect()),
+        Reply::Map(pairs) => list(pairs.iter().map(|(_, value)| shown(value)).collect()),
         text => text.text(),
     }
 }
 
-fn check(client: &mut Client, resp3: bool, (given, command, reply): Row, blobs: &Blobs) {
+fn check(client: &mut Client, resp3: bool, given: &[String], call: [&str; 2], blobs: &Blobs) {
+    let [command, reply] = call;
     assert_eq!(client.cmd("FLUSHALL"), ok());
     for line in given {
         let done = send(client, line, blobs);
@@ -49,11 +45,8 @@ fn check(client: &mut Client, resp3: bool, (given, command, reply): Row, blobs: 
     } else {
         command.to_owned()
     };
-    assert_eq!(
-        told(&send(client, &command, blobs)),
-        reply,
-        "{given:?} {command}"
-    );
+    let got = shown(&send(client, &command, blobs));
+    assert_eq!(got, reply, "{given:?} {command}");
     let begins = |code| reply.trim_start_matches('[').starts_with(code);
     if ["ERR ", "WRONGTYPE ", "BUSYKEY "].into_iter().any(begins) {
         let after = (client.cmd("DEBUG DIGEST"), client.cmd("DBSIZE"));
@@ -69,33 +62,41 @@ fn every_situation_has_its_reply() {
     let server = with_fixed_seed();
     let blobs = blobs(&mut server.client());
     in_both_protocols(&server, |client, resp3| {
-        let mut check = |row: Row| check(client, resp3, row, &blobs);
-        for row in ROWS {
-            check(*row);
+        let mut check =
+            |given: &[String], call: [&str; 2]| check(client, resp3, given, call, &blobs);
+        for row in rows(ROWS) {
+            check(&row.given, [&row.command, &row.expected]);
         }
-        for command in ARITY {
-            let name = command.split(' ').next().unwrap().to_lowercase();
-            let reply = format!("ERR wrong number of arguments for '{name}' command");
-            check((NONE, command, &reply));
+        for (line, error) in BLOOM.iter().flat_map(Command::calls_of_wrong_arity) {
+            check(&[], [&line, &error]);
         }
-        for (given, command) in [&["SET k v"], &["RPUSH k a b"], &["XADD k 1-1 f v"]]
-            .into_iter()
-            .flat_map(|given| EACH_COMMAND.iter().map(move |command| (given, command)))
-        {
-            let reply = "WRONGTYPE Operation against a key holding the wrong kind of value";
-            check((given, command, reply));
+        let mut calls: Vec<String> = CALLS.map(str::to_owned).into();
+        calls.extend(BLOOM.iter().map(|command| command.on("k")));
+        for given in ["SET k v", "RPUSH k a b", "XADD k 1-1 f v"] {
+            let wrong = "WRONGTYPE Operation against a key holding the wrong kind of value";
+            for call in &calls {
+                check(&[given.to_owned()], [call, wrong]);
+            }
         }
-        for (commands, words, reply) in FAMILIES {
-            for (command, word) in commands
-                .iter()
-                .flat_map(|command| words.iter().map(move |word| (command, word)))
-            {
-                let command = command.replace("{}", word);
-                // What is malformed is refused whether there is an object or not.
-                check((NONE, &command, reply));
-                if !ON_MISSING_KEYS.contains(reply) {
-                    check((&["BF.INSERT k CAPACITY 100 ITEMS a"], &command, reply));
+        let existing = ["BF.INSERT k CAPACITY 100 ITEMS a".to_owned()];
+        let (mut commands, mut words) = (Vec::new(), Vec::new());
+        for line in lines(FAMILIES) {
+            if let Some(more) = line.strip_prefix("{} = ") {
+                words.extend(more.split(" | "));
+            } else if let Some(reply) = line.strip_prefix("=> ") {
+                for command in commands.drain(..) {
+                    for word in &words {
+                        let command = str::replace(command, "{}", word);
+                        // Malformed words are refused whether there is an object or not.
+                        check(&[], [&command, reply]);
+                        if !ON_MISSING_KEYS.contains(&reply) {
+                            check(&existing, [&command, reply]);
+                        }
+                    }
                 }
+                words.clear();
+            } else {
+                commands.push(line);
             }
         }
     });
@@ -150,7 +151,7 @@ const WIDEST: &[&[u8]] = &[
 ];
 
 #[test]
-fn a_number_is_what_the_servers_own_commands_take_for_one() {
+fn numbers_parse_like_those_of_the_servers_own_commands() {
     let server = with_fixed_seed();
     let blobs = blobs(&mut server.client());
     in_both_protocols(&server, |client, _| {

@@ -1,700 +1,300 @@
 //! The situations that stand alone, with the reply in each.
 
-use super::Row;
-use super::given::{
-    COMBINED, COUNTED, DEGRADED, FILTERS_OF_100, KINDS, LONG_TTL, NO_COUNTERS, NONE,
-    OBJECTS_OF_200, OVER, SATURATING, SCALING, STEEP, TIGHT, TWO, WINDOWED, WRONGTYPE,
-};
-
-pub const ROWS: &[Row] = &[
-    // No such key.
-    (NONE, "BF.EXISTS k a", "0"),
-    (NONE, "BF.MEXISTS k a b", "[0, 0]"),
-    (NONE, "BF.CARD k", "0"),
-    (NONE, "BF.INFO k", "ERR not found"),
-    (NONE, "BF.INFO k SIZE", "ERR not found"),
-    (NONE, "BF.INSERT k NOCREATE ITEMS a", "ERR not found"),
-    (NONE, "BF.INSERT k NOCREATE", "ERR not found"),
-    (
-        NONE,
-        "BF.INSERT k EXPANSION 2 NOCREATE ITEMS a",
-        "ERR not found",
-    ),
-    (NONE, "BF.SCANDUMP k 0", "ERR not found"),
-    (NONE, "BF.SCANDUMP k 1", "ERR not found"),
-    (NONE, "BF.DEBUG k", "ERR not found"),
-    (NONE, "BF.DEL k a", "0"),
-    (NONE, "BF.DEL k a ID 5", "0"),
-    (NONE, "BF.MDEL k a b", "[0, 0]"),
-    (NONE, "BF.COUNT k a", "0"),
-    (NONE, "BF.MISSING k a b a", "2"),
-    (NONE, "BF.MERGE k other", "ERR not found"),
-    (NONE, "BF.MERGE k k", "ERR not found"),
-    (TWO, "BF.MERGE k other", "ERR not found"),
-    (TWO, "BF.MERGE other k none", "ERR not found"),
-    (NONE, "BF.RESERVE k 0.01 100 NX", "OK"),
-    (TWO, "BF.RESERVE k 0.01 100 NX", "null"),
-    (TWO, "BF.RESERVE k 0.01 100 NX EX 5", "null"),
-    (TWO, "BF.RESERVE k 0.01 100 EX 5", "ERR item exists"),
-    // Counters, and what has none.
-    (COUNTED, "BF.COUNT k a", "2"),
-    (COUNTED, "BF.COUNT k c", "0"),
-    (COUNTED, "BF.DEL k a", "1"),
-    (COUNTED, "BF.DEL k c", "0"),
-    (COUNTED, "BF.DEL k a ID 5", "0"),
-    (COUNTED, "BF.MDEL k a a a b c", "[1, 1, 0, 1, 0]"),
-    (COUNTED, "BF.MISSING k a b c c d", "2"),
-    (COUNTED, "BF.ADD k a", "0"),
-    (
-        COUNTED,
-        "BF.INSERT k ID 18446744073709551615 ITEMS c",
-        "[1]",
-    ),
-    (TWO, "BF.DEL k a", NO_COUNTERS),
-    (TWO, "BF.DEL k a ID 5", NO_COUNTERS),
-    (TWO, "BF.MDEL k a b", NO_COUNTERS),
-    (TWO, "BF.COUNT k a", NO_COUNTERS),
-    (WINDOWED, "BF.DEL k a", NO_COUNTERS),
-    (WINDOWED, "BF.MDEL k a b", NO_COUNTERS),
-    (WINDOWED, "BF.COUNT k a", NO_COUNTERS),
-    (WINDOWED, "BF.INSERT k ID 5 ITEMS a", NO_COUNTERS),
-    (
-        COUNTED,
-        "BF.INSERT k TTL 5 ITEMS a",
-        "ERR filter was not made with WINDOW",
-    ),
-    // Windows, and what has none.
-    (WINDOWED, "BF.MADD k a c", "[0, 1]"),
-    (WINDOWED, "BF.MISSING k a b c", "1"),
-    (WINDOWED, "BF.INFO k WINDOW", "[1000000000000]"),
-    (WINDOWED, "BF.INFO k PERIODS", "[2]"),
-    (WINDOWED, "BF.INFO k LIVEPERIODS", "[1]"),
-    (WINDOWED, "BF.INSERT k TTL 2000000000000 ITEMS c", "[1]"),
-    (WINDOWED, "BF.INSERT k TTL 2000000000001 ITEMS c", LONG_TTL),
-    (
-        NONE,
-        "BF.INSERT k WINDOW 1000 PERIODS 3 TTL 3001 ITEMS a",
-        LONG_TTL,
-    ),
-    (NONE, "BF.INSERT k WINDOW 1000 PERIODS 3 TTL 3000", "[]"),
-    (TWO, "BF.INFO k WINDOW", "ERR invalid information value"),
-    (TWO, "BF.INFO k PERIODS", "ERR invalid information value"),
-    (
-        TWO,
-        "BF.INFO k LIVEPERIODS",
-        "ERR invalid information value",
-    ),
-    (COUNTED, "BF.INFO k WINDOW", "ERR invalid information value"),
-    // The widest window, and a rate that can't be divided by its periods.
-    (
-        NONE,
-        "BF.RESERVE k 0.01 1 WINDOW 6405119470038038 PERIODS 1440",
-        "OK",
-    ),
-    (
-        NONE,
-        "BF.RESERVE k 0.01 1 WINDOW 6405119470038039 PERIODS 1440",
-        "ERR bad window",
-    ),
-    (
-        NONE,
-        "BF.RESERVE k 5e-324 1 NONSCALING WINDOW 1000 PERIODS 3",
-        DEGRADED,
-    ),
-    // Options of which the last wins.
-    (
-        &["BF.RESERVE k 0.01 1 WINDOW 5 PERIODS 6 WINDOW 7000000000000 PERIODS 3"],
-        "BF.INFO k WINDOW",
-        "[7000000000000]",
-    ),
-    (
-        &["BF.INSERT k WINDOW 7000000000000 PERIODS 3 PERIODS 2"],
-        "BF.INFO k PERIODS",
-        "[2]",
-    ),
-    (
-        &["BF.RESERVE k 0.01 1 EX 5 EX 70000 EX 1000000"],
-        "EXPIRE k 900000 GT",
-        "0",
-    ),
-    (
-        &["BF.RESERVE k 0.01 1 PX 5 PX 1000000000"],
-        "EXPIRE k 900000 GT",
-        "0",
-    ),
-    // Options whose value is not there, or is more than a point in time.
-    (NONE, "BF.RESERVE k 0.01 100 WINDOW", "ERR bad window"),
-    (
-        NONE,
-        "BF.RESERVE k 0.01 100 WINDOW 5 PERIODS",
-        "ERR bad periods",
-    ),
-    (NONE, "BF.RESERVE k 0.01 100 EX", "ERR bad ttl"),
-    (NONE, "BF.RESERVE k 0.01 100 PX", "ERR bad ttl"),
-    (NONE, "BF.RESERVE k 0.01 100 EX 5 PX", "ERR bad ttl"),
-    (
-        NONE,
-        "BF.RESERVE k 0.01 100 PX 9223372036854775807",
-        "ERR bad ttl",
-    ),
-    (
-        NONE,
-        "BF.RESERVE k 0.01 100 EX 9223372036854775",
-        "ERR bad ttl",
-    ),
-    (
-        NONE,
-        "BF.RESERVE k 0.01 100 EX 9223372036854775807",
-        "ERR bad ttl",
-    ),
-    (NONE, "BF.INSERT k TTL", "ERR bad ttl"),
-    (NONE, "BF.INSERT k ID", "ERR bad id"),
-    (NONE, "BF.INSERT k AT", "ERR unknown argument received"),
-    // What is wrong by itself comes before what does not go together.
-    (
-        NONE,
-        "BF.RESERVE k 0.01 100 COUNTING WINDOW 1000 PERIODS 1441",
-        "ERR bad periods",
-    ),
-    (
-        NONE,
-        "BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING x",
-        "ERR unknown argument received",
-    ),
-    (
-        NONE,
-        "BF.INSERT k WINDOW 9223372036854775807 PERIODS 2 COUNTING",
-        "ERR bad window",
-    ),
-    (
-        NONE,
-        "BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING ID x",
-        "ERR bad id",
-    ),
-    // And that before what there is.
-    (
-        COUNTED,
-        "BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING ITEMS a",
-        COMBINED,
-    ),
-    (
-        WINDOWED,
-        "BF.RESERVE k 0.01 100 COUNTING WINDOW 1000 PERIODS 3 NX",
-        COMBINED,
-    ),
-    (
-        &["SET k x"],
-        "BF.INSERT k COUNTING WINDOW 1000 PERIODS 3 TTL 5000 ID 5",
-        COMBINED,
-    ),
-    (WINDOWED, "BF.INSERT k COUNTING ITEMS a", "[0]"),
-    (COUNTED, "BF.DEL k a ID", "ERR bad id"),
-    (COUNTED, "BF.DEL k a AT", "ERR unknown argument received"),
-    // Objects that can't be made one.
-    (
-        &["BF.ADD k a", "BF.INSERT other SEED <seed> ITEMS a"],
-        "BF.MERGE k other",
-        "ERR filters have different seeds",
-    ),
-    (
-        &[
-            "BF.INSERT k COUNTING",
-            "BF.INSERT other SEED <seed> COUNTING",
-        ],
-        "BF.MERGE new k other",
-        "ERR filters have different seeds",
-    ),
-    (
-        &["BF.ADD k a", "BF.INSERT other COUNTING"],
-        "BF.MERGE k other",
-        KINDS,
-    ),
-    (
-        &["BF.ADD k a", "BF.INSERT other COUNTING"],
-        "BF.MERGE other k",
-        KINDS,
-    ),
-    (
-        &["BF.ADD k a", "BF.INSERT other WINDOW 1000 PERIODS 3"],
-        "BF.MERGE new k other",
-        KINDS,
-    ),
-    (
-        &[
-            "BF.INSERT k WINDOW 1000 PERIODS 3",
-            "BF.INSERT other WINDOW 1000 PERIODS 4",
-        ],
-        "BF.MERGE k other",
-        KINDS,
-    ),
-    (
-        &[
-            "BF.INSERT k COUNTING",
-            "BF.INSERT other WINDOW 1000 PERIODS 3",
-        ],
-        "BF.MERGE k other",
-        KINDS,
-    ),
-    (
-        &[
-            "BF.INSERT k ERROR 0.9 CAPACITY 14 NONSCALING ITEMS a",
-            "BF.INSERT other ERROR 0.9 CAPACITY 28 NONSCALING ITEMS b",
-        ],
-        "BF.MERGE k other",
-        "ERR error rates of the filters add up to 1 or more",
-    ),
-    (
-        &[
-            "BF.INSERT k ERROR 0.9 CAPACITY 1400 NONSCALING COUNTING ITEMS a",
-            "BF.INSERT other ERROR 0.9 CAPACITY 2800 NONSCALING COUNTING ITEMS b",
-        ],
-        "BF.MERGE k other",
-        "ERR error rates of the filters add up to 1 or more",
-    ),
-    (&["BF.ADD k a", "BF.ADD other b"], "BF.MERGE k other", "OK"),
-    (&["BF.ADD k a"], "BF.MERGE k k k", "OK"),
-    (
-        &["BF.ADD k a", "SET other x"],
-        "BF.MERGE new k other",
-        WRONGTYPE,
-    ),
-    (
-        &["BF.ADD k a", "BF.LOADCHUNK other 1 <header>"],
-        "BF.MERGE k other",
-        "ERR bloom object is still being loaded",
-    ),
-    (
-        &["BF.LOADCHUNK k 1 <header>"],
-        "BF.DEL k a",
-        "ERR bloom object is still being loaded",
-    ),
-    (
-        &["BF.LOADCHUNK k 1 <header>"],
-        "BF.MISSING k a",
-        "ERR bloom object is still being loaded",
-    ),
-    (
-        &["BF.LOADCHUNK k 1 <header>"],
-        "BF.RESERVE k 0.01 10 NX",
-        "ERR bloom object is still being loaded",
-    ),
-    // A key that is taken.
-    (TWO, "BF.RESERVE k 0.01 100", "ERR item exists"),
-    (TWO, "BF.RESERVE k 0.000001 2 NONSCALING", "ERR item exists"),
-    (
-        TWO,
-        "BF.LOAD k <dump>",
-        "BUSYKEY Target key name already exists.",
-    ),
-    (
-        TWO,
-        "BF.LOAD k <dump> 1000",
-        "BUSYKEY Target key name already exists.",
-    ),
-    (
-        TWO,
-        "BF.LOADCHUNK k 1 <header>",
-        "BUSYKEY Target key name already exists.",
-    ),
-    (TWO, "BF.LOADCHUNK k 2 x", "ERR received bad data"),
-    (
-        &["BF.LOADCHUNK k 1 <header>"],
-        "BF.LOADCHUNK k 1 <header>",
-        "BUSYKEY Target key name already exists.",
-    ),
-    (
-        &["BF.LOADCHUNK k 1 <header>"],
-        "BF.EXISTS k a",
-        "ERR bloom object is still being loaded",
-    ),
-    (
-        &["BF.LOADCHUNK k 1 <header>"],
-        "BF.ADD k a",
-        "ERR bloom object is still being loaded",
-    ),
-    (
-        &["BF.LOADCHUNK k 1 <header>"],
-        "BF.LOADCHUNK k 3 x",
-        "ERR received bad data",
-    ),
-    (
-        &["BF.LOADCHUNK k 1 <header>"],
-        "BF.LOADCHUNK k 1 x",
-        "BUSYKEY Target key name already exists.",
-    ),
-    (
-        &["BF.LOADCHUNK k 1 <header>", "BF.LOADCHUNK k 2 x"],
-        "BF.LOADCHUNK k 2 x",
-        "ERR received bad data",
-    ),
-    // Options whose value is not there.
-    (NONE, "BF.RESERVE k 0.01 100 EXPANSION", "ERR bad expansion"),
-    (
-        NONE,
-        "BF.RESERVE k 0.01 100 NONSCALING EXPANSION",
-        "ERR bad expansion",
-    ),
-    (NONE, "BF.INSERT k EXPANSION", "ERR bad expansion"),
-    (NONE, "BF.INSERT k CAPACITY", "ERR bad capacity"),
-    (NONE, "BF.INSERT k ERROR", "ERR bad error rate"),
-    (NONE, "BF.INSERT k TIGHTENING", "ERR bad tightening ratio"),
-    (NONE, "BF.INSERT k SEED", "ERR invalid seed"),
-    // The word that follows an option is its value, whatever it is.
-    (NONE, "BF.INSERT k CAPACITY ITEMS a", "ERR bad capacity"),
-    (
-        NONE,
-        "BF.INSERT k EXPANSION NONSCALING ITEMS a",
-        "ERR bad expansion",
-    ),
-    // An expansion of 0 is NONSCALING.
-    (
-        &["BF.RESERVE k 0.01 100 EXPANSION 0"],
-        "BF.INFO k EXPANSION",
-        "[null]",
-    ),
-    (
-        &["BF.INSERT k EXPANSION 0"],
-        "BF.INFO k EXPANSION",
-        "[null]",
-    ),
-    (
-        &["BF.RESERVE k 0.01 100 EXPANSION 0 NONSCALING"],
-        "BF.INFO k EXPANSION",
-        "[null]",
-    ),
-    (
-        &["BF.RESERVE k 0.01 100 NONSCALING EXPANSION 0"],
-        "BF.INFO k EXPANSION",
-        "[null]",
-    ),
-    (
-        &["BF.INSERT k NONSCALING EXPANSION 0"],
-        "BF.INFO k EXPANSION",
-        "[null]",
-    ),
-    (
-        &["BF.RESERVE k 0.01 100 NONSCALING NONSCALING"],
-        "BF.INFO k EXPANSION",
-        "[null]",
-    ),
-    // Of the same option twice the last wins.
-    (
-        &["BF.INSERT k CAPACITY 5 CAPACITY 7"],
-        "BF.INFO k CAPACITY",
-        "[7]",
-    ),
-    (
-        &["BF.INSERT k ERROR 0.5 CAPACITY 7 ERROR 0.25"],
-        "BF.INFO k ERROR",
-        "[0.25]",
-    ),
-    (
-        &["BF.INSERT k TIGHTENING 0.25 TIGHTENING 0.75"],
-        "BF.INFO k TIGHTENING",
-        "[0.75]",
-    ),
-    (
-        &["BF.INSERT k EXPANSION 2 EXPANSION 3"],
-        "BF.INFO k EXPANSION",
-        "[3]",
-    ),
-    (
-        &["BF.RESERVE k 0.01 100 EXPANSION 2 EXPANSION 3"],
-        "BF.INFO k EXPANSION",
-        "[3]",
-    ),
-    (
-        &["BF.RESERVE k 0.01 100 EXPANSION 3 EXPANSION 0"],
-        "BF.INFO k EXPANSION",
-        "[null]",
-    ),
-    (
-        &["BF.RESERVE k 0.01 100 EXPANSION 2 EXPANSION 0 NONSCALING"],
-        "BF.INFO k EXPANSION",
-        "[null]",
-    ),
-    (
-        NONE,
-        "BF.INSERT k VALIDATESCALETO 9223372036854775807 VALIDATESCALETO 1000",
-        "[]",
-    ),
-    (
-        NONE,
-        "BF.INSERT k VALIDATESCALETO 1000 VALIDATESCALETO 9223372036854775807",
-        "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit",
-    ),
-    // A rate too small to be halved, and one that soon is.
-    (NONE, "BF.RESERVE k 5e-324 1", DEGRADED),
-    (NONE, "BF.RESERVE k 5e-324 1 NONSCALING", OVER),
-    (STEEP, "BF.ADD k c", DEGRADED),
-    (
-        STEEP,
-        "BF.MADD k a c d",
-        "[0, ERR false positive degrades to 0 on scale out]",
-    ),
-    (STEEP, "BF.INFO k MAXSCALEDCAPACITY", "[2]"),
-    // The narrowest and the widest numbers.
-    (NONE, "BF.RESERVE k 0.01 1", "OK"),
-    (NONE, "BF.RESERVE k 1e-15 1 NONSCALING", "OK"),
-    (NONE, "BF.RESERVE k 1e-300 1 NONSCALING", OVER),
-    (NONE, "BF.RESERVE k 0.999999 100", "OK"),
-    (NONE, "BF.RESERVE k 0.01 1 EXPANSION 4294967295", "OK"),
-    (
-        NONE,
-        "BF.INSERT k CAPACITY 1 EXPANSION 1 VALIDATESCALETO 1",
-        "[]",
-    ),
-    (NONE, "BF.INSERT k SEED <seed> ITEMS a", "[1]"),
-    // Without items the object is made, or found.
-    (NONE, "BF.INSERT k", "[]"),
-    (
-        NONE,
-        "BF.INSERT k CAPACITY 100 ERROR 0.01 TIGHTENING 0.5 EXPANSION 2",
-        "[]",
-    ),
-    (&["BF.INSERT k CAPACITY 7"], "BF.INFO k CAPACITY", "[7]"),
-    (&["BF.INSERT k"], "BF.CARD k", "0"),
-    (TWO, "BF.INSERT k", "[]"),
-    (TWO, "BF.INSERT k NOCREATE", "[]"),
-    // What an object is made of is settled once.
-    (
-        &["BF.INSERT k CAPACITY 7", "BF.INSERT k CAPACITY 9 ITEMS a"],
-        "BF.INFO k CAPACITY",
-        "[7]",
-    ),
-    (TWO, "BF.INSERT k CAPACITY 9 ITEMS a", "[0]"),
-    // A field that only scaling objects have.
-    (TWO, "BF.INFO k TIGHTENING", "ERR invalid information value"),
-    (
-        TWO,
-        "BF.INFO k MAXSCALEDCAPACITY",
-        "ERR invalid information value",
-    ),
-    (SCALING, "BF.INFO k TIGHTENING", "[0.5]"),
-    // A non-scaling object that is full.
-    (TWO, "BF.ADD k c", "ERR non scaling filter is full"),
-    (TWO, "BF.MADD k c", "[ERR non scaling filter is full]"),
-    (
-        TWO,
-        "BF.MADD k a c b",
-        "[0, ERR non scaling filter is full]",
-    ),
-    (
-        TWO,
-        "BF.INSERT k ITEMS b a c d",
-        "[0, 0, ERR non scaling filter is full]",
-    ),
-    (TWO, "BF.ADD k a", "0"),
-    (TWO, "BF.MADD k a b", "[0, 0]"),
-    (TWO, "BF.CARD k", "2"),
-    (
-        NONE,
-        "BF.INSERT k CAPACITY 1 ERROR 0.01 NONSCALING ITEMS a b",
-        "[1, ERR non scaling filter is full]",
-    ),
-    // Unless the settings say that it takes more.
-    (SATURATING, "BF.CARD k", "4"),
-    (SATURATING, "BF.INFO k CAPACITY", "[2]"),
-    (SATURATING, "BF.INFO k FILTERS", "[1]"),
-    (SATURATING, "BF.MEXISTS k a b c d", "[1, 1, 1, 1]"),
-    (
-        &[
-            "CONFIG SET bf.bloom-saturate-nonscaling yes",
-            "BF.RESERVE k 0.000001 2 NONSCALING",
-            "BF.MADD k a b c d",
-            "CONFIG SET bf.bloom-saturate-nonscaling no",
-        ],
-        "BF.MADD k d e",
-        "[0, ERR non scaling filter is full]",
-    ),
-    // Filters of a peer's kind.
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 4",
-        "ERR WINDOW is not possible with bf.bloom-new-filters redisbloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.INSERT k WINDOW 1000 PERIODS 4 ITEMS a",
-        "ERR WINDOW is not possible with bf.bloom-new-filters redisbloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.RESERVE k 0.01 100 COUNTING",
-        "ERR COUNTING is not possible with bf.bloom-new-filters redisbloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.INSERT k COUNTING ID 1 ITEMS a",
-        "ERR COUNTING is not possible with bf.bloom-new-filters redisbloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters valkey-bloom"],
-        "BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 4",
-        "ERR WINDOW is not possible with bf.bloom-new-filters valkey-bloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters valkey-bloom"],
-        "BF.INSERT k WINDOW 1000 PERIODS 4 ITEMS a",
-        "ERR WINDOW is not possible with bf.bloom-new-filters valkey-bloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters valkey-bloom"],
-        "BF.RESERVE k 0.01 100 COUNTING",
-        "ERR COUNTING is not possible with bf.bloom-new-filters valkey-bloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters valkey-bloom"],
-        "BF.INSERT k COUNTING ID 1 ITEMS a",
-        "ERR COUNTING is not possible with bf.bloom-new-filters valkey-bloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.INSERT k TIGHTENING 0.5 ITEMS a",
-        "ERR TIGHTENING is not possible with bf.bloom-new-filters redisbloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.INSERT k SEED 0123456789abcdef0123456789abcdef ITEMS a",
-        "ERR SEED is not possible with bf.bloom-new-filters redisbloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.RESERVE k 0.01 1073741825",
-        "ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.INSERT k CAPACITY 1073741825",
-        "ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.RESERVE k 0.01 10 EXPANSION 32769",
-        "ERR an expansion above 32768 is not possible with bf.bloom-new-filters redisbloom",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom bf.bloom-capacity 1073741825"],
-        "BF.ADD k a",
-        "ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom",
-    ),
-    // What is there already takes what it can have.
-    (
-        &[
-            "BF.RESERVE k 0.01 10 WINDOW 100000000 PERIODS 4",
-            "CONFIG SET bf.bloom-new-filters redisbloom",
-        ],
-        "BF.INSERT k WINDOW 100000000 PERIODS 4 TTL 1000 ITEMS a",
-        "[1]",
-    ),
-    (
-        &[
-            "BF.RESERVE k 0.01 10 COUNTING",
-            "CONFIG SET bf.bloom-new-filters redisbloom",
-        ],
-        "BF.RESERVE k 0.01 10 COUNTING",
-        "ERR item exists",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.RESERVE k 0.01 1000 EX 100",
-        "OK",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.INSERT k NOCREATE ITEMS a",
-        "ERR not found",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.INSERT k VALIDATESCALETO 1000 CAPACITY 10 ITEMS a",
-        "[1]",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.INSERT k VALIDATESCALETO 100000000000 CAPACITY 10 ITEMS a",
-        "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit",
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters redisbloom"],
-        "BF.RESERVE k 0.01 1000000000",
-        OVER,
-    ),
-    (
-        &["CONFIG SET bf.bloom-new-filters valkey-bloom"],
-        "BF.INSERT k TIGHTENING 0.25 SEED 0123456789abcdef0123456789abcdef ITEMS a",
-        "[1]",
-    ),
-    // Memory.
-    (NONE, "BF.RESERVE k 0.01 9223372036854775807", OVER),
-    (
-        NONE,
-        "BF.RESERVE k 0.01 9223372036854775807 NONSCALING",
-        OVER,
-    ),
-    (
-        NONE,
-        "BF.INSERT k CAPACITY 9223372036854775807 ITEMS a",
-        OVER,
-    ),
-    (NONE, "BF.RESERVE k 0.01 100000000", OVER),
-    (&[FILTERS_OF_100], "BF.RESERVE k 0.01 100", OVER),
-    (&[FILTERS_OF_100], "BF.RESERVE k 0.01 100 NONSCALING", OVER),
-    (&[FILTERS_OF_100], "BF.INSERT k", OVER),
-    (&[FILTERS_OF_100], "BF.INSERT k ITEMS a b", OVER),
-    (&[FILTERS_OF_100], "BF.ADD k a", OVER),
-    (&[FILTERS_OF_100], "BF.MADD k a b", OVER),
-    (&[FILTERS_OF_100], "BF.LOAD k <dump>", OVER),
-    (&[FILTERS_OF_100], "BF.LOADCHUNK k 1 <header>", OVER),
-    (&[FILTERS_OF_100], "BF.RESERVE k 0.01 10", "OK"),
-    // A counter is four bits.
-    (NONE, "BF.RESERVE k 0.01 20000000 NONSCALING", "OK"),
-    (NONE, "BF.RESERVE k 0.01 20000000 NONSCALING COUNTING", OVER),
-    (&[FILTERS_OF_100], "BF.RESERVE k 0.01 5 COUNTING", "OK"),
-    (&[FILTERS_OF_100], "BF.RESERVE k 0.01 30 COUNTING", OVER),
-    (&[FILTERS_OF_100], "BF.RESERVE k 0.01 30", "OK"),
-    (&[OBJECTS_OF_200], "BF.RESERVE k 0.5 1 COUNTING", OVER),
-    (
-        &[OBJECTS_OF_200],
-        "BF.INSERT k WINDOW 1000 PERIODS 3 ITEMS a",
-        OVER,
-    ),
-    (
-        &[
-            "BF.INSERT k CAPACITY 1000 ITEMS a",
-            "BF.INSERT other CAPACITY 2000 ITEMS b",
-            "CONFIG SET bf.bloom-memory-usage-limit 4000",
-        ],
-        "BF.MERGE k other",
-        OVER,
-    ),
-    (&[OBJECTS_OF_200], "BF.RESERVE k 0.01 100", OVER),
-    (&[OBJECTS_OF_200], "BF.INSERT k ITEMS a b", OVER),
-    (&[OBJECTS_OF_200], "BF.ADD k a", OVER),
-    (&[OBJECTS_OF_200], "BF.MADD k a b", OVER),
-    (&[OBJECTS_OF_200], "BF.LOAD k <dump>", OVER),
-    (&[OBJECTS_OF_200], "BF.LOADCHUNK k 1 <header>", OVER),
-    // The limits allow one filter, and growth is refused.
-    (TIGHT, "BF.ADD k c", OVER),
-    (
-        TIGHT,
-        "BF.MADD k c d",
-        "[ERR operation exceeds bloom object memory limit]",
-    ),
-    (
-        TIGHT,
-        "BF.INSERT k ITEMS a b c d",
-        "[0, 0, ERR operation exceeds bloom object memory limit]",
-    ),
-    (TIGHT, "BF.ADD k a", "0"),
-    (TIGHT, "BF.INFO k MAXSCALEDCAPACITY", "[2]"),
-    (
-        &[
-            "BF.RESERVE k 0.000001 2",
-            "BF.MADD k a b",
-            "CONFIG SET bf.bloom-memory-usage-limit 400",
-        ],
-        "BF.MADD k c d",
-        "[ERR operation exceeds bloom object memory limit]",
-    ),
-];
+/// A table as `support::tables` reads it. Words in angle brackets stand for bytes.
+pub const ROWS: &str = "
+# Situations that several rows share.
+TWO = BF.RESERVE k 0.000001 2 NONSCALING / BF.MADD k a b
+SCALING = BF.RESERVE k 0.000001 2 / BF.MADD k a b
+# Room for the first filter, and not for a second one.
+TIGHT = CONFIG SET bf.bloom-filter-max-memory-usage 131 / BF.RESERVE k 0.000001 2 / BF.MADD k a b
+COUNTED = BF.RESERVE k 0.000001 100 COUNTING / BF.MADD k a b a
+# A window that ends long after any test.
+WINDOWED = BF.INSERT k ERROR 0.000001 WINDOW 1000000000000 PERIODS 2 TTL 1 ITEMS a b
+SATURATING = CONFIG SET bf.bloom-saturate-nonscaling yes / BF.RESERVE k 0.000001 2 NONSCALING / BF.MADD k a b c d
+STEEP = BF.INSERT k CAPACITY 2 EXPANSION 1 ERROR 1e-5 TIGHTENING 1e-320 ITEMS a b
+FILTERS_OF_100 = CONFIG SET bf.bloom-filter-max-memory-usage 100
+OBJECTS_OF_200 = CONFIG SET bf.bloom-memory-usage-limit 200
+LIKE_REDISBLOOM = CONFIG SET bf.bloom-new-filters redisbloom
+LIKE_VALKEY_BLOOM = CONFIG SET bf.bloom-new-filters valkey-bloom
+LOADING = BF.LOADCHUNK k 1 <header>
+# No such key.
+BF.EXISTS k a => 0
+BF.MEXISTS k a b => [0, 0]
+BF.CARD k => 0
+BF.INFO k => ERR not found
+BF.INFO k SIZE => ERR not found
+BF.INSERT k NOCREATE ITEMS a => ERR not found
+BF.INSERT k NOCREATE => ERR not found
+BF.INSERT k EXPANSION 2 NOCREATE ITEMS a => ERR not found
+BF.SCANDUMP k 0 => ERR not found
+BF.SCANDUMP k 1 => ERR not found
+BF.DEBUG k => ERR not found
+BF.DEL k a => 0
+BF.DEL k a ID 5 => 0
+BF.MDEL k a b => [0, 0]
+BF.COUNT k a => 0
+BF.MISSING k a b a => 2
+BF.MERGE k other => ERR not found
+BF.MERGE k k => ERR not found
+TWO / BF.MERGE k other => ERR not found
+TWO / BF.MERGE other k none => ERR not found
+BF.RESERVE k 0.01 100 NX => OK
+TWO / BF.RESERVE k 0.01 100 NX => null
+TWO / BF.RESERVE k 0.01 100 NX EX 5 => null
+TWO / BF.RESERVE k 0.01 100 EX 5 => ERR item exists
+# Counters, and filters without them.
+COUNTED / BF.COUNT k a => 2
+COUNTED / BF.COUNT k c => 0
+COUNTED / BF.DEL k a => 1
+COUNTED / BF.DEL k c => 0
+COUNTED / BF.DEL k a ID 5 => 0
+COUNTED / BF.MDEL k a a a b c => [1, 1, 0, 1, 0]
+COUNTED / BF.MISSING k a b c c d => 2
+COUNTED / BF.ADD k a => 0
+COUNTED / BF.INSERT k ID 18446744073709551615 ITEMS c => [1]
+TWO / BF.DEL k a => ERR filter was not made with COUNTING
+TWO / BF.DEL k a ID 5 => ERR filter was not made with COUNTING
+TWO / BF.MDEL k a b => ERR filter was not made with COUNTING
+TWO / BF.COUNT k a => ERR filter was not made with COUNTING
+WINDOWED / BF.DEL k a => ERR filter was not made with COUNTING
+WINDOWED / BF.MDEL k a b => ERR filter was not made with COUNTING
+WINDOWED / BF.COUNT k a => ERR filter was not made with COUNTING
+WINDOWED / BF.INSERT k ID 5 ITEMS a => ERR filter was not made with COUNTING
+COUNTED / BF.INSERT k TTL 5 ITEMS a => ERR filter was not made with WINDOW
+# Windows, and filters without one.
+WINDOWED / BF.MADD k a c => [0, 1]
+WINDOWED / BF.MISSING k a b c => 1
+WINDOWED / BF.INFO k WINDOW => [1000000000000]
+WINDOWED / BF.INFO k PERIODS => [2]
+WINDOWED / BF.INFO k LIVEPERIODS => [1]
+WINDOWED / BF.INSERT k TTL 2000000000000 ITEMS c => [1]
+WINDOWED / BF.INSERT k TTL 2000000000001 ITEMS c => ERR ttl is longer than the window
+BF.INSERT k WINDOW 1000 PERIODS 3 TTL 3001 ITEMS a => ERR ttl is longer than the window
+BF.INSERT k WINDOW 1000 PERIODS 3 TTL 3000 => []
+TWO / BF.INFO k WINDOW => ERR invalid information value
+TWO / BF.INFO k PERIODS => ERR invalid information value
+TWO / BF.INFO k LIVEPERIODS => ERR invalid information value
+COUNTED / BF.INFO k WINDOW => ERR invalid information value
+# The widest window, and a rate that can't be divided by its periods.
+BF.RESERVE k 0.01 1 WINDOW 6405119470038038 PERIODS 1440 => OK
+BF.RESERVE k 0.01 1 WINDOW 6405119470038039 PERIODS 1440 => ERR bad window
+BF.RESERVE k 5e-324 1 NONSCALING WINDOW 1000 PERIODS 3 => ERR false positive degrades to 0 on scale out
+# The last of repeated options wins.
+BF.RESERVE k 0.01 1 WINDOW 5 PERIODS 6 WINDOW 7000000000000 PERIODS 3 / BF.INFO k WINDOW => [7000000000000]
+BF.INSERT k WINDOW 7000000000000 PERIODS 3 PERIODS 2 / BF.INFO k PERIODS => [2]
+BF.RESERVE k 0.01 1 EX 5 EX 70000 EX 1000000 / EXPIRE k 900000 GT => 0
+BF.RESERVE k 0.01 1 PX 5 PX 1000000000 / EXPIRE k 900000 GT => 0
+# Options whose value is missing, or beyond any point in time.
+BF.RESERVE k 0.01 100 WINDOW => ERR bad window
+BF.RESERVE k 0.01 100 WINDOW 5 PERIODS => ERR bad periods
+BF.RESERVE k 0.01 100 EX => ERR bad ttl
+BF.RESERVE k 0.01 100 PX => ERR bad ttl
+BF.RESERVE k 0.01 100 EX 5 PX => ERR bad ttl
+BF.RESERVE k 0.01 100 PX 9223372036854775807 => ERR bad ttl
+BF.RESERVE k 0.01 100 EX 9223372036854775 => ERR bad ttl
+BF.RESERVE k 0.01 100 EX 9223372036854775807 => ERR bad ttl
+BF.INSERT k TTL => ERR bad ttl
+BF.INSERT k ID => ERR bad id
+BF.INSERT k AT => ERR unknown argument received
+# A word that is invalid by itself is refused before a combination.
+BF.RESERVE k 0.01 100 COUNTING WINDOW 1000 PERIODS 1441 => ERR bad periods
+BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING x => ERR unknown argument received
+BF.INSERT k WINDOW 9223372036854775807 PERIODS 2 COUNTING => ERR bad window
+BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING ID x => ERR bad id
+# A combination is refused before the object is looked at.
+COUNTED / BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING ITEMS a => ERR WINDOW and COUNTING cannot be combined
+WINDOWED / BF.RESERVE k 0.01 100 COUNTING WINDOW 1000 PERIODS 3 NX => ERR WINDOW and COUNTING cannot be combined
+SET k x / BF.INSERT k COUNTING WINDOW 1000 PERIODS 3 TTL 5000 ID 5 => ERR WINDOW and COUNTING cannot be combined
+WINDOWED / BF.INSERT k COUNTING ITEMS a => [0]
+COUNTED / BF.DEL k a ID => ERR bad id
+COUNTED / BF.DEL k a AT => ERR unknown argument received
+# Objects that cannot be merged.
+BF.ADD k a / BF.INSERT other SEED <seed> ITEMS a / BF.MERGE k other => ERR filters have different seeds
+BF.INSERT k COUNTING / BF.INSERT other SEED <seed> COUNTING / BF.MERGE new k other => ERR filters have different seeds
+BF.ADD k a / BF.INSERT other COUNTING / BF.MERGE k other => ERR filters are of different kinds
+BF.ADD k a / BF.INSERT other COUNTING / BF.MERGE other k => ERR filters are of different kinds
+BF.ADD k a / BF.INSERT other WINDOW 1000 PERIODS 3 / BF.MERGE new k other => ERR filters are of different kinds
+BF.INSERT k WINDOW 1000 PERIODS 3 / BF.INSERT other WINDOW 1000 PERIODS 4 / BF.MERGE k other
+=> ERR filters are of different kinds
+BF.INSERT k COUNTING / BF.INSERT other WINDOW 1000 PERIODS 3 / BF.MERGE k other => ERR filters are of different kinds
+BF.INSERT k ERROR 0.9 CAPACITY 14 NONSCALING ITEMS a / BF.INSERT other ERROR 0.9 CAPACITY 28 NONSCALING ITEMS b / BF.MERGE k other
+=> ERR error rates of the filters add up to 1 or more
+BF.INSERT k ERROR 0.9 CAPACITY 1400 NONSCALING COUNTING ITEMS a / BF.INSERT other ERROR 0.9 CAPACITY 2800 NONSCALING COUNTING ITEMS b / BF.MERGE k other
+=> ERR error rates of the filters add up to 1 or more
+BF.ADD k a / BF.ADD other b / BF.MERGE k other => OK
+BF.ADD k a / BF.MERGE k k k => OK
+BF.ADD k a / SET other x / BF.MERGE new k other => WRONGTYPE Operation against a key holding the wrong kind of value
+BF.ADD k a / BF.LOADCHUNK other 1 <header> / BF.MERGE k other => ERR bloom object is still being loaded
+LOADING / BF.DEL k a => ERR bloom object is still being loaded
+LOADING / BF.MISSING k a => ERR bloom object is still being loaded
+LOADING / BF.RESERVE k 0.01 10 NX => ERR bloom object is still being loaded
+# A key that is taken.
+TWO / BF.RESERVE k 0.01 100 => ERR item exists
+TWO / BF.RESERVE k 0.000001 2 NONSCALING => ERR item exists
+TWO / BF.LOAD k <dump> => BUSYKEY Target key name already exists.
+TWO / BF.LOAD k <dump> 1000 => BUSYKEY Target key name already exists.
+TWO / BF.LOADCHUNK k 1 <header> => BUSYKEY Target key name already exists.
+TWO / BF.LOADCHUNK k 2 x => ERR received bad data
+LOADING / BF.LOADCHUNK k 1 <header> => BUSYKEY Target key name already exists.
+LOADING / BF.EXISTS k a => ERR bloom object is still being loaded
+LOADING / BF.ADD k a => ERR bloom object is still being loaded
+LOADING / BF.LOADCHUNK k 3 x => ERR received bad data
+LOADING / BF.LOADCHUNK k 1 x => BUSYKEY Target key name already exists.
+LOADING / BF.LOADCHUNK k 2 x / BF.LOADCHUNK k 2 x => ERR received bad data
+# Options whose value is missing.
+BF.RESERVE k 0.01 100 EXPANSION => ERR bad expansion
+BF.RESERVE k 0.01 100 NONSCALING EXPANSION => ERR bad expansion
+BF.INSERT k EXPANSION => ERR bad expansion
+BF.INSERT k CAPACITY => ERR bad capacity
+BF.INSERT k ERROR => ERR bad error rate
+BF.INSERT k TIGHTENING => ERR bad tightening ratio
+BF.INSERT k SEED => ERR invalid seed
+# The word that follows an option is its value, whatever it is.
+BF.INSERT k CAPACITY ITEMS a => ERR bad capacity
+BF.INSERT k EXPANSION NONSCALING ITEMS a => ERR bad expansion
+# An expansion of 0 is NONSCALING.
+BF.RESERVE k 0.01 100 EXPANSION 0 / BF.INFO k EXPANSION => [null]
+BF.INSERT k EXPANSION 0 / BF.INFO k EXPANSION => [null]
+BF.RESERVE k 0.01 100 EXPANSION 0 NONSCALING / BF.INFO k EXPANSION => [null]
+BF.RESERVE k 0.01 100 NONSCALING EXPANSION 0 / BF.INFO k EXPANSION => [null]
+BF.INSERT k NONSCALING EXPANSION 0 / BF.INFO k EXPANSION => [null]
+BF.RESERVE k 0.01 100 NONSCALING NONSCALING / BF.INFO k EXPANSION => [null]
+# The last of a repeated option wins.
+BF.INSERT k CAPACITY 5 CAPACITY 7 / BF.INFO k CAPACITY => [7]
+BF.INSERT k ERROR 0.5 CAPACITY 7 ERROR 0.25 / BF.INFO k ERROR => [0.25]
+BF.INSERT k TIGHTENING 0.25 TIGHTENING 0.75 / BF.INFO k TIGHTENING => [0.75]
+BF.INSERT k EXPANSION 2 EXPANSION 3 / BF.INFO k EXPANSION => [3]
+BF.RESERVE k 0.01 100 EXPANSION 2 EXPANSION 3 / BF.INFO k EXPANSION => [3]
+BF.RESERVE k 0.01 100 EXPANSION 3 EXPANSION 0 / BF.INFO k EXPANSION => [null]
+BF.RESERVE k 0.01 100 EXPANSION 2 EXPANSION 0 NONSCALING / BF.INFO k EXPANSION => [null]
+BF.INSERT k VALIDATESCALETO 9223372036854775807 VALIDATESCALETO 1000 => []
+BF.INSERT k VALIDATESCALETO 1000 VALIDATESCALETO 9223372036854775807
+=> ERR provided VALIDATESCALETO causes bloom object to exceed memory limit
+# A rate too small to be halved, and one that becomes so.
+BF.RESERVE k 5e-324 1 => ERR false positive degrades to 0 on scale out
+BF.RESERVE k 5e-324 1 NONSCALING => ERR operation exceeds bloom object memory limit
+STEEP / BF.ADD k c => ERR false positive degrades to 0 on scale out
+STEEP / BF.MADD k a c d => [0, ERR false positive degrades to 0 on scale out]
+STEEP / BF.INFO k MAXSCALEDCAPACITY => [2]
+# The narrowest and the widest numbers.
+BF.RESERVE k 0.01 1 => OK
+BF.RESERVE k 1e-15 1 NONSCALING => OK
+BF.RESERVE k 1e-300 1 NONSCALING => ERR operation exceeds bloom object memory limit
+BF.RESERVE k 0.999999 100 => OK
+BF.RESERVE k 0.01 1 EXPANSION 4294967295 => OK
+BF.INSERT k CAPACITY 1 EXPANSION 1 VALIDATESCALETO 1 => []
+BF.INSERT k SEED <seed> ITEMS a => [1]
+# Without items the object is created, or found.
+BF.INSERT k => []
+BF.INSERT k CAPACITY 100 ERROR 0.01 TIGHTENING 0.5 EXPANSION 2 => []
+BF.INSERT k CAPACITY 7 / BF.INFO k CAPACITY => [7]
+BF.INSERT k / BF.CARD k => 0
+TWO / BF.INSERT k => []
+TWO / BF.INSERT k NOCREATE => []
+# The parameters of an object never change.
+BF.INSERT k CAPACITY 7 / BF.INSERT k CAPACITY 9 ITEMS a / BF.INFO k CAPACITY => [7]
+TWO / BF.INSERT k CAPACITY 9 ITEMS a => [0]
+# A field that only scaling objects have.
+TWO / BF.INFO k TIGHTENING => ERR invalid information value
+TWO / BF.INFO k MAXSCALEDCAPACITY => ERR invalid information value
+SCALING / BF.INFO k TIGHTENING => [0.5]
+# A non-scaling object that is full.
+TWO / BF.ADD k c => ERR non scaling filter is full
+TWO / BF.MADD k c => [ERR non scaling filter is full]
+TWO / BF.MADD k a c b => [0, ERR non scaling filter is full]
+TWO / BF.INSERT k ITEMS b a c d => [0, 0, ERR non scaling filter is full]
+TWO / BF.ADD k a => 0
+TWO / BF.MADD k a b => [0, 0]
+TWO / BF.CARD k => 2
+BF.INSERT k CAPACITY 1 ERROR 0.01 NONSCALING ITEMS a b => [1, ERR non scaling filter is full]
+# Unless the settings let it take more.
+SATURATING / BF.CARD k => 4
+SATURATING / BF.INFO k CAPACITY => [2]
+SATURATING / BF.INFO k FILTERS => [1]
+SATURATING / BF.MEXISTS k a b c d => [1, 1, 1, 1]
+CONFIG SET bf.bloom-saturate-nonscaling yes / BF.RESERVE k 0.000001 2 NONSCALING / BF.MADD k a b c d / CONFIG SET bf.bloom-saturate-nonscaling no / BF.MADD k d e
+=> [0, ERR non scaling filter is full]
+# Filters of a peer's kind.
+LIKE_REDISBLOOM / BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 4
+=> ERR WINDOW is not possible with bf.bloom-new-filters redisbloom
+LIKE_REDISBLOOM / BF.INSERT k WINDOW 1000 PERIODS 4 ITEMS a
+=> ERR WINDOW is not possible with bf.bloom-new-filters redisbloom
+LIKE_REDISBLOOM / BF.RESERVE k 0.01 100 COUNTING => ERR COUNTING is not possible with bf.bloom-new-filters redisbloom
+LIKE_REDISBLOOM / BF.INSERT k COUNTING ID 1 ITEMS a
+=> ERR COUNTING is not possible with bf.bloom-new-filters redisbloom
+LIKE_VALKEY_BLOOM / BF.RESERVE k 0.01 100 WINDOW 1000 PERIODS 4
+=> ERR WINDOW is not possible with bf.bloom-new-filters valkey-bloom
+LIKE_VALKEY_BLOOM / BF.INSERT k WINDOW 1000 PERIODS 4 ITEMS a
+=> ERR WINDOW is not possible with bf.bloom-new-filters valkey-bloom
+LIKE_VALKEY_BLOOM / BF.RESERVE k 0.01 100 COUNTING
+=> ERR COUNTING is not possible with bf.bloom-new-filters valkey-bloom
+LIKE_VALKEY_BLOOM / BF.INSERT k COUNTING ID 1 ITEMS a
+=> ERR COUNTING is not possible with bf.bloom-new-filters valkey-bloom
+LIKE_REDISBLOOM / BF.INSERT k TIGHTENING 0.5 ITEMS a
+=> ERR TIGHTENING is not possible with bf.bloom-new-filters redisbloom
+LIKE_REDISBLOOM / BF.INSERT k SEED 0123456789abcdef0123456789abcdef ITEMS a
+=> ERR SEED is not possible with bf.bloom-new-filters redisbloom
+LIKE_REDISBLOOM / BF.RESERVE k 0.01 1073741825
+=> ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom
+LIKE_REDISBLOOM / BF.INSERT k CAPACITY 1073741825
+=> ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom
+LIKE_REDISBLOOM / BF.RESERVE k 0.01 10 EXPANSION 32769
+=> ERR an expansion above 32768 is not possible with bf.bloom-new-filters redisbloom
+CONFIG SET bf.bloom-new-filters redisbloom bf.bloom-capacity 1073741825 / BF.ADD k a
+=> ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom
+# Existing objects keep their features.
+BF.RESERVE k 0.01 10 WINDOW 100000000 PERIODS 4 / LIKE_REDISBLOOM / BF.INSERT k WINDOW 100000000 PERIODS 4 TTL 1000 ITEMS a
+=> [1]
+BF.RESERVE k 0.01 10 COUNTING / LIKE_REDISBLOOM / BF.RESERVE k 0.01 10 COUNTING => ERR item exists
+LIKE_REDISBLOOM / BF.RESERVE k 0.01 1000 EX 100 => OK
+LIKE_REDISBLOOM / BF.INSERT k NOCREATE ITEMS a => ERR not found
+LIKE_REDISBLOOM / BF.INSERT k VALIDATESCALETO 1000 CAPACITY 10 ITEMS a => [1]
+LIKE_REDISBLOOM / BF.INSERT k VALIDATESCALETO 100000000000 CAPACITY 10 ITEMS a
+=> ERR provided VALIDATESCALETO causes bloom object to exceed memory limit
+LIKE_REDISBLOOM / BF.RESERVE k 0.01 1000000000 => ERR operation exceeds bloom object memory limit
+LIKE_VALKEY_BLOOM / BF.INSERT k TIGHTENING 0.25 SEED 0123456789abcdef0123456789abcdef ITEMS a => [1]
+# Memory.
+BF.RESERVE k 0.01 9223372036854775807 => ERR operation exceeds bloom object memory limit
+BF.RESERVE k 0.01 9223372036854775807 NONSCALING => ERR operation exceeds bloom object memory limit
+BF.INSERT k CAPACITY 9223372036854775807 ITEMS a => ERR operation exceeds bloom object memory limit
+BF.RESERVE k 0.01 100000000 => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.RESERVE k 0.01 100 => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.RESERVE k 0.01 100 NONSCALING => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.INSERT k => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.INSERT k ITEMS a b => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.ADD k a => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.MADD k a b => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.LOAD k <dump> => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.LOADCHUNK k 1 <header> => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.RESERVE k 0.01 10 => OK
+# A counter is four bits.
+BF.RESERVE k 0.01 20000000 NONSCALING => OK
+BF.RESERVE k 0.01 20000000 NONSCALING COUNTING => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.RESERVE k 0.01 5 COUNTING => OK
+FILTERS_OF_100 / BF.RESERVE k 0.01 30 COUNTING => ERR operation exceeds bloom object memory limit
+FILTERS_OF_100 / BF.RESERVE k 0.01 30 => OK
+OBJECTS_OF_200 / BF.RESERVE k 0.5 1 COUNTING => ERR operation exceeds bloom object memory limit
+OBJECTS_OF_200 / BF.INSERT k WINDOW 1000 PERIODS 3 ITEMS a => ERR operation exceeds bloom object memory limit
+BF.INSERT k CAPACITY 1000 ITEMS a / BF.INSERT other CAPACITY 2000 ITEMS b / CONFIG SET bf.bloom-memory-usage-limit 4000 / BF.MERGE k other
+=> ERR operation exceeds bloom object memory limit
+OBJECTS_OF_200 / BF.RESERVE k 0.01 100 => ERR operation exceeds bloom object memory limit
+OBJECTS_OF_200 / BF.INSERT k ITEMS a b => ERR operation exceeds bloom object memory limit
+OBJECTS_OF_200 / BF.ADD k a => ERR operation exceeds bloom object memory limit
+OBJECTS_OF_200 / BF.MADD k a b => ERR operation exceeds bloom object memory limit
+OBJECTS_OF_200 / BF.LOAD k <dump> => ERR operation exceeds bloom object memory limit
+OBJECTS_OF_200 / BF.LOADCHUNK k 1 <header> => ERR operation exceeds bloom object memory limit
+# The limits allow one filter, and growth is refused.
+TIGHT / BF.ADD k c => ERR operation exceeds bloom object memory limit
+TIGHT / BF.MADD k c d => [ERR operation exceeds bloom object memory limit]
+TIGHT / BF.INSERT k ITEMS a b c d => [0, 0, ERR operation exceeds bloom object memory limit]
+TIGHT / BF.ADD k a => 0
+TIGHT / BF.INFO k MAXSCALEDCAPACITY => [2]
+BF.RESERVE k 0.000001 2 / BF.MADD k a b / CONFIG SET bf.bloom-memory-usage-limit 400 / BF.MADD k c d
+=> [ERR operation exceeds bloom object memory limit]
+# Options that leave too few words, or too many.
+BF.INSERT k ITEMS => ERR wrong number of arguments for 'bf.insert' command
+BF.INSERT k NOCREATE ITEMS => ERR wrong number of arguments for 'bf.insert' command
+BF.INSERT k CAPACITY 100 ITEMS => ERR wrong number of arguments for 'bf.insert' command
+BF.INFO k SIZE ITEMS => ERR wrong number of arguments for 'bf.info' command
+BF.LOAD k <dump> 1000 1000 => ERR wrong number of arguments for 'bf.load' command
+";

@@ -1,4 +1,4 @@
-//! Replicas and logs are told what happened, and hold the same whatever their own settings.
+//! Replicas and logs get the effects of commands, and make the same objects whatever their own settings.
 
 mod logged;
 mod workload;
@@ -8,18 +8,18 @@ use std::collections::BTreeMap;
 use valkeybloom_sketches::bloom::{Growth, Limits, Object, Params, Tightening, dump};
 use valkeybloom_sketches::{Fraction, Seed};
 
-use crate::aof::rewrite_aof;
-use crate::configured::{OTHER_SETTINGS, configure, other_settings};
 use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
-use crate::pieces::load_chunks;
-use crate::population::Population;
-use crate::random::Random;
-use crate::sums;
-use crate::usage::nothing_is_being_freed;
+use crate::support::aof::rewrite_aof;
+use crate::support::configured::{OTHER_SETTINGS, configure, other_settings};
+use crate::support::pieces::load_chunks;
+use crate::support::population::Population;
+use crate::support::random::Random;
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
 
 use workload::Workload;
 
-/// What a primary of these tests is set to: objects that grow soon, and limits that are met.
+/// Settings of the primary: objects that grow soon, and limits that are reached.
 const SETTINGS: [(&str, &str); 4] = [
     ("bf.bloom-capacity", "40"),
     ("bf.bloom-filter-max-memory-usage", "4kb"),
@@ -88,7 +88,7 @@ fn is_balanced(server: &Server) {
 }
 
 #[test]
-fn replicas_with_other_settings_hold_the_same() {
+fn replicas_with_other_settings_hold_the_same_objects() {
     let primary = Server::with(&SETTINGS);
     let replica = other_settings(Server::replica_of(&primary)).start();
     let behind = other_settings(Server::replica_of(&replica))
@@ -147,7 +147,7 @@ const WAYS: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn a_full_resync_brings_the_same() {
+fn a_full_resync_brings_the_same_objects() {
     let primary = Server::with(&SETTINGS);
     let mut client = primary.client();
     Workload::new(0x6675_6c6c).run(&mut client, 1500);
@@ -169,8 +169,8 @@ fn a_full_resync_brings_the_same() {
         assert_eq!(own.cmd(&follow), ok());
         hold_the_same(&[&primary, &replica]);
 
-        // The same again, with data of the same history: the replica missed more than the
-        // primary kept. A replica that loads beside it goes on serving.
+        // Another resync with data of the same history: the replica missed more than the primary kept. A replica that
+        // loads beside its data keeps serving.
         let full = primary.info("stats")["sync_full"].clone();
         assert_eq!(client.cmd("CONFIG SET repl-backlog-size 16384"), ok());
         client.send("MULTI");
@@ -195,7 +195,7 @@ fn a_full_resync_brings_the_same() {
 }
 
 #[test]
-fn a_replica_that_takes_over_goes_on() {
+fn a_promoted_replica_goes_on() {
     for (without_file, load) in WAYS {
         let primary = Server::with(&[("repl-diskless-sync", without_file)]);
         let mut client = primary.client();
@@ -220,7 +220,7 @@ fn a_replica_that_takes_over_goes_on() {
         let refused = client.cmd("BF.ADD new item").text();
         assert!(refused.starts_with("READONLY "), "{refused}");
         assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
-        // Its own settings count now: BF.INFO tells how far objects can still grow.
+        // Its own settings count now: BF.INFO reports how far objects can still grow.
         let settings = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb \
             bf.bloom-memory-usage-limit 0";
         let limit = error("ERR operation exceeds bloom object memory limit");
@@ -278,7 +278,7 @@ fn a_replica_on_another_processor_has_the_same_bits() {
             client.cmd(&format!("BF.MADD key{index} {}", items.join(" ")));
         }
     }
-    // Objects of valkey-bloom go on by its formula.
+    // Objects of valkey-bloom grow by its formula.
     for index in 0..60 {
         let capacity = 1 + random.next() % 300;
         let rate = f64::from(u32::try_from(1 + random.next() % 300_000).unwrap()) / 1e6;

@@ -8,15 +8,15 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::harness::{Client, Reply, ok};
-use crate::pieces::{Pieces, split};
-use crate::random::Random;
+use crate::support::pieces::{Pieces, split};
+use crate::support::random::Random;
 
 /// A fixed sequence of writes of every kind.
 pub struct Workload {
     random: Random,
     pub dumps: Vec<Vec<u8>>,
     pub chunked: Vec<Pieces>,
-    /// What is being loaded under a key, and how many pieces of it have come.
+    /// The load under each key, and how many of its pieces have come.
     loading: HashMap<String, (usize, usize)>,
 }
 
@@ -103,7 +103,7 @@ impl Workload {
             option(&["COUNTING"]);
         }
         if random.one_in(4) {
-            // Short periods pass while the test goes on, long ones do not.
+            // Short periods expire during the test, long ones do not.
             let period_ms = random.pick(&["1", "7", "100", "1000000000000"]);
             option(&[
                 "WINDOW",

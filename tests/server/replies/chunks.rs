@@ -3,8 +3,8 @@
 use std::fs;
 
 use crate::harness::{Client, Server, array, bulk, digest, error, int, ok, simple, wait_until};
-use crate::pieces::{dump, load_piece, pieces};
-use crate::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
+use crate::support::pieces::{dump, load_piece, pieces};
+use crate::support::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
 
 use super::{answers, debug_bytes, fill};
 
@@ -29,7 +29,7 @@ fn an_object_travels_in_chunks() {
         }
         let header = client.cmd("BF.SCANDUMP k 0");
         assert_eq!(header, array([int(1), bulk(&walk[0].1)]));
-        // A cursor may stand inside a bitmap, and a chunk ends with it.
+        // A cursor may point inside a bitmap; the chunk ends with the bitmap.
         let inside = client.cmd("BF.SCANDUMP k 3");
         assert_eq!(
             inside,
@@ -52,7 +52,7 @@ fn an_object_travels_in_chunks() {
         }
         assert_eq!(answers(client, "copy"), expected);
         assert_eq!(answers(&mut elsewhere, "k"), expected);
-        // Both go on growing alike.
+        // Both keep growing alike.
         for i in 200..400 {
             let add = |key| format!("BF.ADD {key} item{i}");
             assert_eq!(elsewhere.cmd(&add("k")), client.cmd(&add("copy")), "{i}");
@@ -110,7 +110,7 @@ fn a_half_loaded_object_answers_nothing() {
             half_loaded(client, &whole);
             assert_eq!(client.cmd("TYPE half"), simple("bloomfltr"));
             assert!(client.cmd("MEMORY USAGE half").as_int() > 0);
-            // What does not continue it changes nothing.
+            // A chunk that does not continue the object changes nothing.
             let before = digest(client, "half");
             let (next, later) = (&walk[index + 1], &walk[(index + 2) % walk.len()]);
             let [at, at_next, at_later] = [piece, next, later].map(|of| of.0.cast_signed());
@@ -207,7 +207,7 @@ fn load_restores_a_dump() {
         assert_eq!(client.call(&[b"BF.LOAD", b"ttl", &bytes, b"100000"]), ok());
         let ttl = client.cmd("PTTL ttl").as_int();
         assert!((1..=100_000).contains(&ttl), "{ttl}");
-        // To the server a key that expires has another digest.
+        // A time to live changes the server's digest of a key.
         assert_eq!(client.cmd("COPY ttl lasting"), int(1));
         assert_eq!(client.cmd("PERSIST lasting"), int(1));
         assert_eq!(answers(client, "lasting"), expected);

@@ -1,14 +1,14 @@
-//! Sizes, as BF.INFO, BF.DEBUG and MEMORY USAGE tell them.
+//! Sizes in BF.INFO, BF.DEBUG and MEMORY USAGE.
 
 use std::fmt::Write as _;
 
 use crate::harness::{Client, Reply, Server, array, bulk, error, int, map, nil, ok, simple};
-use crate::protocols::{field, in_both_protocols, rate, table, truth, with_fixed_seed};
+use crate::support::protocols::{field, in_both_protocols, rate, table, truth, with_fixed_seed};
 
 use super::{debug_bytes, filter_rate, size};
 
 #[test]
-fn info_tells_all_fields_in_order_and_each_alone() {
+fn info_returns_all_fields_in_order_and_each_alone() {
     let server = Server::start();
     in_both_protocols(&server, |client, resp3| {
         assert_eq!(client.cmd("BF.RESERVE s 0.01 100 EXPANSION 3"), ok());
@@ -26,15 +26,15 @@ fn info_tells_all_fields_in_order_and_each_alone() {
         let size = |client: &mut Client, key| int(field(client, key, "SIZE"));
         // With one item of a hundred, very little; how much is a matter of the core's tests.
         let mut estimated = |key: &str, made_at| {
-            let told = match client.cmd(&format!("BF.INFO {key} ESTIMATEDERROR")) {
+            let reported = match client.cmd(&format!("BF.INFO {key} ESTIMATEDERROR")) {
                 Reply::Map(pairs) => match pairs[0].1 {
-                    Reply::Double(told) => told,
+                    Reply::Double(reported) => reported,
                     ref other => panic!("not a double: {other:?}"),
                 },
                 other => other.as_array()[0].text().parse().expect("a number"),
             };
-            assert!((0.0..made_at / 10.0).contains(&told), "{told}");
-            rate(resp3, told)
+            assert!((0.0..made_at / 10.0).contains(&reported), "{reported}");
+            rate(resp3, reported)
         };
         let (of_scaling, of_fixed) = (estimated("s", filter_rate(0.01, 0)), estimated("f", 0.02));
         let scaling = vec![
@@ -93,7 +93,7 @@ fn max_scaled_capacity_is_where_growth_ends() {
     assert_eq!(client.cmd(&to(within)), array([]));
     let beyond = "ERR provided VALIDATESCALETO causes bloom object to exceed memory limit";
     assert_eq!(client.cmd(&to(within + 1)), error(beyond));
-    // What is told is what is had.
+    // The object grows to the reported capacity and no further.
     let refusal = error("ERR operation exceeds bloom object memory limit");
     let mut item = 0;
     loop {
@@ -131,7 +131,7 @@ fn max_scaled_capacity_is_where_growth_ends() {
 }
 
 #[test]
-fn max_scaled_capacity_is_all_where_nothing_ends_growth() {
+fn max_scaled_capacity_is_the_largest_number_if_nothing_ends_growth() {
     let server = Server::start();
     let mut client = server.client();
     // No limit on the object, nor on a filter.
@@ -150,7 +150,7 @@ fn max_scaled_capacity_is_all_where_nothing_ends_growth() {
 }
 
 #[test]
-fn debug_tells_the_sizes_of_every_filter() {
+fn debug_returns_the_sizes_of_every_filter() {
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         assert_eq!(client.cmd("BF.RESERVE f 0.01 100 NONSCALING"), ok());
@@ -166,9 +166,9 @@ fn debug_tells_the_sizes_of_every_filter() {
         for i in 0..65 {
             assert_eq!(client.cmd(&format!("BF.ADD s {i}")), truth(resp3, true));
         }
-        let told = client.cmd("BF.DEBUG s");
-        let [total, lines @ ..] = told.as_array() else {
-            panic!("nothing in {told:?}");
+        let reported = client.cmd("BF.DEBUG s");
+        let [total, lines @ ..] = reported.as_array() else {
+            panic!("nothing in {reported:?}");
         };
         assert_eq!(*total, bulk("size:65"));
         let stack = [(10, 10), (20, 20), (40, 35)];
@@ -202,10 +202,10 @@ fn size_is_what_the_object_takes() {
     let server = with_fixed_seed();
     let mut client = server.client();
     let usage = |client: &mut Client, key: &str| {
-        let told = client
+        let reported = client
             .cmd(&format!("MEMORY USAGE {key} SAMPLES 0"))
             .as_int();
-        (field(client, key, "SIZE"), told)
+        (field(client, key, "SIZE"), reported)
     };
     // 122 and 1203 bytes of bitmap, and all else the same.
     assert_eq!(client.cmd("BF.RESERVE a 0.01 100 NONSCALING"), ok());
@@ -243,7 +243,11 @@ fn size_is_what_the_object_takes() {
     assert_eq!(sizes[0].0, sizes[1].0);
     assert_eq!(overheads, [overheads[0]; 3]);
     assert!((0..256).contains(&overheads[0]), "{overheads:?}");
-    assert!(sizes.iter().all(|(size, told)| told - size == per_key));
+    assert!(
+        sizes
+            .iter()
+            .all(|(size, reported)| reported - size == per_key)
+    );
     let sum: i64 = ["a", "b", "c"]
         .map(|key| field(&mut client, key, "SIZE"))
         .iter()

@@ -1,12 +1,12 @@
-//! What the server does with a key that holds an object.
+//! The server's own commands on a key that holds an object.
 
 use crate::harness::{Client, Server, array, bulk, error, int, ok, simple, wait_until};
-use crate::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
+use crate::support::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
 
 use super::{answers, fill};
 
 #[test]
-fn a_key_is_a_key_as_any_other() {
+fn a_key_works_like_any_other() {
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         fill(client, "k");
@@ -85,7 +85,7 @@ fn a_key_is_a_key_as_any_other() {
 }
 
 #[test]
-fn a_key_whose_time_is_over_is_no_key() {
+fn an_expired_key_is_missing() {
     let server = Server::start();
     in_both_protocols(&server, |client, resp3| {
         // So that it is the command itself that finds the key to be over.
@@ -112,7 +112,7 @@ fn a_key_whose_time_is_over_is_no_key() {
             let start = milliseconds(client);
             wait_until("the time is over", || milliseconds(client) > start + 2);
             assert_eq!(client.cmd(command), reply, "{command}");
-            // What is made then does not inherit the time.
+            // A new object does not inherit the time.
             let ttl = if reply.is_error() || command.contains("EXISTS") || command.contains("CARD")
             {
                 -2

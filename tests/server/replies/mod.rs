@@ -1,5 +1,4 @@
-//! What every command answers, in both protocols, and what the server does with a key that holds an
-//! object.
+//! The replies of every command, in both protocols, and the server's own commands on a key that holds an object.
 
 mod chunks;
 mod info;
@@ -12,7 +11,7 @@ use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Cells, Geometry};
 
 use crate::harness::{Client, Reply, Server, array, bulk, digest, error, int, ok};
-use crate::protocols::{field, in_both_protocols, truth, truths, with_fixed_seed};
+use crate::support::protocols::{field, in_both_protocols, truth, truths, with_fixed_seed};
 
 /// A filter's size. The core's tests hold it against an implementation of their own.
 fn size(capacity: u32, rate: f64) -> Geometry {
@@ -27,8 +26,8 @@ fn filter_rate(rate: f64, index: u32) -> f64 {
 
 /// Length of each filter's bitmap.
 fn debug_bytes(client: &mut Client, key: &str) -> Vec<i64> {
-    let told = client.cmd(&format!("BF.DEBUG {key}"));
-    let lines = told.as_array()[1..].iter().map(Reply::text);
+    let reported = client.cmd(&format!("BF.DEBUG {key}"));
+    let lines = reported.as_array()[1..].iter().map(Reply::text);
     let bytes = lines.map(|line| {
         let start = line.split(' ').next().unwrap().to_owned();
         start.strip_prefix("bytes:").unwrap().parse().unwrap()
@@ -45,7 +44,7 @@ fn fill(client: &mut Client, key: &str) {
     assert_eq!(field(client, key, "FILTERS"), 3);
 }
 
-/// All that can be asked of an object: items that are in it and that are not, and its sizes.
+/// Returns all answers about an object: items that are in it and items that are not, and its sizes.
 fn answers(client: &mut Client, key: &str) -> Vec<Reply> {
     let mut items = String::new();
     for i in 0..1000 {
@@ -61,7 +60,7 @@ fn answers(client: &mut Client, key: &str) -> Vec<Reply> {
 }
 
 #[test]
-fn every_command_answers_in_its_shape() {
+fn every_command_replies_in_its_shape() {
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         let one = |value| truth(resp3, value);
@@ -71,7 +70,7 @@ fn every_command_answers_in_its_shape() {
             ("BF.ADD k a", one(false)),
             ("BF.EXISTS k a", one(true)),
             ("BF.EXISTS k b", one(false)),
-            // What comes twice in one command is new once.
+            // An item that comes twice in one command is new once.
             (
                 "BF.MADD k a b c b b",
                 each(&[false, true, true, false, false]),

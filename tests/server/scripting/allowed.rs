@@ -1,8 +1,8 @@
 //! Which commands are allowed where only reads are, by scripts and functions too.
 
-use crate::blobs::{Blobs, blobs, send, send_words};
 use crate::harness::{Client, Reply, Server, bulk, error, int, ok};
-use crate::protocols::{in_both_protocols, truth};
+use crate::support::blobs::{Blobs, blobs, send, send_words};
+use crate::support::protocols::{in_both_protocols, truth};
 
 use super::CALL;
 
@@ -116,8 +116,8 @@ fn scripts_that_only_read_may_only_read() {
     });
 }
 
-/// What a server may be told, how it takes it back, what it says of writes then, and whether of those that take no
-/// memory, too.
+/// States of a server: the command that sets one, the command that ends it, the error for writes, and whether it is
+/// also for writes that take no memory.
 const STATES: &[(&str, &str, &str, bool)] = &[
     (
         "CONFIG SET maxmemory 1",
@@ -140,7 +140,7 @@ const STATES: &[(&str, &str, &str, bool)] = &[
 ];
 
 #[test]
-fn where_writes_are_forbidden_only_reads_are_served() {
+fn only_reads_are_served_if_writes_are_forbidden() {
     let server = Server::start();
     let blobs = blobs(&mut server.client());
     in_both_protocols(&server, |client, resp3| {

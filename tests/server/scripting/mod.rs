@@ -5,7 +5,7 @@ mod changes;
 
 use crate::harness::{Client, Reply, Server, array, bulk, double, error, int, map, ok, simple};
 use crate::pages;
-use crate::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
+use crate::support::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
 
 fn eval(client: &mut Client, script: &str, words: &str) -> Reply {
     call_script(client, "EVAL", script, words)
@@ -58,7 +58,7 @@ fn lua_gets_what_a_client_gets() {
         for (words, reply) in rows {
             assert_eq!(eval(client, CALL, words), reply, "{words}");
         }
-        // Then booleans and maps, as scripts can tell.
+        // Then booleans and maps, which scripts can distinguish.
         let rows = [
             ("BF.ADD e", "boolean"),
             ("BF.ADD e", "boolean"),
@@ -183,13 +183,13 @@ fn an_item_that_fails_in_a_script_ends_the_list_or_the_script() {
                  if r.err then return {{#r, r.err}} end return {{#r, r[2], r[#r].err}}"
             );
             let count = 3 + i64::from(answer == 0);
-            let told = if in_place_of_the_list {
+            let reported = if in_place_of_the_list {
                 array([int(0), bulk(full)])
             } else {
                 array([int(count), int(answer), bulk(full)])
             };
-            assert_eq!(eval(client, &tried, ""), told, "{add}");
-            // What was added before the item that failed stays.
+            assert_eq!(eval(client, &tried, ""), reported, "{add}");
+            // Items added before the failed one stay.
             assert_eq!(client.cmd("BF.CARD k"), int(2), "{add}");
 
             let called =
@@ -213,7 +213,7 @@ fn an_item_that_fails_in_a_script_ends_the_list_or_the_script() {
 }
 
 #[test]
-fn the_script_of_the_page_tells_a_refusal_on_every_server() {
+fn the_script_of_the_page_detects_a_refusal_on_every_server() {
     let script = pages::block("docs/commands.md", "BF.MADD", "lua");
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, _| {
@@ -235,7 +235,7 @@ fn the_script_of_the_page_tells_a_refusal_on_every_server() {
 }
 
 #[test]
-fn transactions_answer_in_one() {
+fn transactions_reply_at_once() {
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
         let lines = [
@@ -294,7 +294,7 @@ fn transactions_answer_in_one() {
             assert_eq!(client.read(), array(replies));
         }
 
-        // What the server can see to be wrong ends the transaction.
+        // An error that the server sees ends the transaction.
         assert_eq!(client.cmd("MULTI"), ok());
         assert_eq!(client.cmd("BF.ADD k c"), simple("QUEUED"));
         let wrong = error("ERR wrong number of arguments for 'bf.madd' command");

@@ -1,11 +1,11 @@
-//! What the settings do: to new objects, their memory and their seed, and to full ones.
+//! Effects of the settings on new objects, their memory and their seed, and on full ones.
 
 use bloomfilter::Bloom;
 
 use crate::harness::{Client, Server, array, bulk, error, int, nil, ok};
-use crate::pieces::pieces;
-use crate::protocols::{field, truths};
-use crate::usage::nothing_is_being_freed;
+use crate::support::pieces::pieces;
+use crate::support::protocols::{field, truths};
+use crate::support::usage::nothing_is_being_freed;
 
 use super::set;
 
@@ -17,7 +17,7 @@ fn new_objects_are_made_as_the_settings_say() {
     set(&mut client, "bf.bloom-expansion", "3");
     set(&mut client, "bf.bloom-fp-rate", "0.0625");
     set(&mut client, "bf.bloom-tightening-ratio", "0.75");
-    let told = |client: &mut Client, key: &str| {
+    let reported = |client: &mut Client, key: &str| {
         let info = client.cmd(&format!("BF.INFO {key}"));
         let fields = info.as_array();
         [1, 9, 11, 13].map(|index| fields[index].clone())
@@ -29,18 +29,18 @@ fn new_objects_are_made_as_the_settings_say() {
         ("i", "BF.INSERT i"),
     ] {
         assert!(!client.cmd(create).is_error());
-        assert_eq!(told(&mut client, key), expected, "{create}");
+        assert_eq!(reported(&mut client, key), expected, "{create}");
     }
-    // What a command says goes before.
+    // Options of a command override the settings.
     assert_eq!(client.cmd("BF.RESERVE r 0.5 7"), ok());
     let expected = [int(7), int(3), bulk("0.5"), bulk("0.75")];
-    assert_eq!(told(&mut client, "r"), expected);
+    assert_eq!(reported(&mut client, "r"), expected);
     let insert = "BF.INSERT o CAPACITY 8 ERROR 0.25 EXPANSION 4 TIGHTENING 0.125";
     assert_eq!(client.cmd(insert), array([]));
     let expected = [int(8), int(4), bulk("0.25"), bulk("0.125")];
-    assert_eq!(told(&mut client, "o"), expected);
+    assert_eq!(reported(&mut client, "o"), expected);
 
-    // The ratio gives each filter its rate: p·(1 − r)·r^i.
+    // The rate of filter i is p·(1 − r)·r^i for the ratio r.
     assert_eq!(client.cmd("BF.RESERVE t 0.0625 1 EXPANSION 1"), ok());
     let mut items = 0;
     while field(&mut client, "t", "FILTERS") < 3 {
@@ -168,7 +168,7 @@ fn the_seed_is_random_or_the_fixed_one() {
 }
 
 #[test]
-fn a_full_object_goes_on_where_the_settings_say_so() {
+fn a_full_object_takes_more_if_the_settings_say_so() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(client.cmd("BF.RESERVE k 0.01 100 NONSCALING"), ok());

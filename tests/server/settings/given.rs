@@ -5,7 +5,7 @@ use std::env;
 use std::fmt::Write as _;
 
 use crate::harness::{Builder, Server, array, bulk, error, int, ok};
-use crate::protocols::field;
+use crate::support::protocols::field;
 
 use super::{SETTINGS, Setting, assert_told, default, get, other};
 
@@ -60,7 +60,7 @@ fn a_config_file_sets_before_and_after_loadmodule() {
 }
 
 #[test]
-fn module_arguments_set() {
+fn module_arguments_set_the_settings() {
     for alias in [false, true] {
         for form in [line, without_prefix] {
             let words = all_of(alias, form);
@@ -89,7 +89,7 @@ fn module_arguments_set() {
     ] {
         assert_eq!(get(&mut client, name).as_deref(), Some(value), "{name}");
     }
-    // The server tells the arguments.
+    // The server lists the arguments.
     let modules = client.cmd("MODULE LIST");
     let own = modules
         .as_array()
@@ -116,7 +116,7 @@ fn module_arguments_set() {
 }
 
 #[test]
-fn loadex_sets() {
+fn loadex_sets_the_settings() {
     let so = module();
     for alias in [false, true] {
         for form in [line, without_prefix] {
@@ -158,8 +158,8 @@ fn loadex_sets() {
             ("bf.bloom_fp_rate", "0.25"),
             ("bf.bloom_expansion_rate", "5"),
         ] {
-            let told = get(&mut client, name);
-            assert_eq!(told.as_deref(), Some(value), "{name} {restarted}");
+            let reported = get(&mut client, name);
+            assert_eq!(reported.as_deref(), Some(value), "{name} {restarted}");
         }
         if !restarted {
             assert_eq!(client.cmd("CONFIG REWRITE"), ok());
@@ -295,7 +295,7 @@ fn config_rewrite_keeps_what_was_set() {
     let aliases = all_of(true, line);
     let starts = [
         Server::builder(),
-        // The default is another where the line that loads the module has arguments.
+        // Arguments in the line that loads the module change the default.
         Server::builder().module_args(&args),
         // The names that are given are not those that are set.
         aliases.iter().fold(Server::builder(), |builder, line| {
@@ -309,7 +309,7 @@ fn config_rewrite_keeps_what_was_set() {
             assert_kept(&mut server, form);
         }
     }
-    // What was not set is as before, too.
+    // The other settings did not change either.
     assert_kept(&mut Server::builder().module_args(&args).start(), other);
     assert_kept(&mut Server::start(), default);
 }

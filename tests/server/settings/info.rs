@@ -1,7 +1,7 @@
 //! INFO bloom, which is INFO bf where the settings say so.
 
 use crate::harness::{Client, Server, bulk, ok};
-use crate::protocols::{field, with_fixed_seed};
+use crate::support::protocols::{field, with_fixed_seed};
 
 use super::set;
 
@@ -60,9 +60,9 @@ fn info_bloom_is_info_bf() {
             "INFO default bloom keyspace",
             "INFO everything bloom",
         ] {
-            let told = client.cmd(command).text();
-            assert!(told.contains(&sections), "{command}: {told}");
-            let others = told.contains("# Server\r\n");
+            let reported = client.cmd(command).text();
+            assert!(reported.contains(&sections), "{command}: {reported}");
+            let others = reported.contains("# Server\r\n");
             assert_eq!(others, command != "INFO modules", "{command}");
         }
         for command in ["INFO blooms", "INFO bloo", "INFO bloom_"] {
@@ -72,23 +72,23 @@ fn info_bloom_is_info_bf() {
         assert_eq!(client.cmd("MULTI"), ok());
         client.cmd("INFO bloom");
         client.cmd("INFO server bloom");
-        let told = client.cmd("EXEC");
-        assert_eq!(told.as_array()[0], own);
-        assert!(told.as_array()[1].text().contains(&sections));
+        let reported = client.cmd("EXEC");
+        assert_eq!(reported.as_array()[0], own);
+        assert!(reported.as_array()[1].text().contains(&sections));
         let script: [&[u8]; 3] = [b"EVAL", b"return redis.call('info', 'Bloom')", b"0"];
         assert_eq!(client.call(&script).text(), sections);
     }
 }
 
 #[test]
-fn info_bloom_is_nothing_where_the_settings_say_so() {
+fn info_bloom_is_empty_if_the_settings_say_so() {
     let server = Server::with(&[("bf.bloom-info-alias", "no")]);
     let mut client = server.client();
     let script: [&[u8]; 3] = [b"EVAL", b"return redis.call('INFO', 'bloom')", b"0"];
     // The server says how many filters a module has.
     let filters = |client: &mut Client| {
-        let told = client.cmd("INFO modules").text();
-        let own = told
+        let reported = client.cmd("INFO modules").text();
+        let own = reported
             .lines()
             .find(|line| line.starts_with("module:name=bf,"))
             .unwrap();

@@ -13,7 +13,7 @@ struct Setting {
     /// The specification's name.
     alias: Option<&'static str>,
     default: &'static str,
-    /// Another value, as it is given and as it is told.
+    /// Another value, as it is set and as it is read.
     other: (&'static str, &'static str),
     /// Values that are refused, and why.
     wrong: &'static [(&'static str, &'static str)],
@@ -159,11 +159,11 @@ const SETTINGS: [Setting; 12] = [
     },
 ];
 
-/// The value of a setting, or `None` for what the server does not know.
+/// Returns the value of a setting, or `None` if the server does not have it.
 fn get(client: &mut Client, name: &str) -> Option<String> {
-    let told = client.cmd(&format!("CONFIG GET {name}"));
-    let pair = told.as_array();
-    assert!(pair.len() <= 2, "{told:?}");
+    let reported = client.cmd(&format!("CONFIG GET {name}"));
+    let pair = reported.as_array();
+    assert!(pair.len() <= 2, "{reported:?}");
     pair.get(1).map(Reply::text)
 }
 
@@ -216,14 +216,14 @@ fn settings_have_their_defaults_and_ranges() {
                 }
             }
             set(&mut client, &name.to_uppercase(), setting.other.0);
-            let told = get(&mut client, &name.to_uppercase());
-            assert_eq!(told.as_deref(), Some(setting.other.1));
+            let reported = get(&mut client, &name.to_uppercase());
+            assert_eq!(reported.as_deref(), Some(setting.other.1));
             set(&mut client, name, setting.default);
         }
     }
     assert_told(&mut client, default);
 
-    // Of several settings all are set, or none.
+    // Several settings are all set, or not at all.
     let several = "CONFIG SET bf.bloom-capacity 5 bf.bloom-fp-rate 0.5 bf.bloom-expansion -1";
     assert_eq!(client.cmd(several), refusal("bf.bloom-expansion", TO_U32));
     assert_told(&mut client, default);
@@ -238,8 +238,8 @@ fn only_the_names_with_hyphens_are_listed() {
     let server = Server::start();
     let mut client = server.client();
     let names = |client: &mut Client, pattern: &str| -> BTreeSet<String> {
-        let told = client.cmd(&format!("CONFIG GET {pattern}"));
-        let pairs = told.as_array().chunks(2);
+        let reported = client.cmd(&format!("CONFIG GET {pattern}"));
+        let pairs = reported.as_array().chunks(2);
         let names = pairs.map(|pair| pair[0].text());
         let own = names.filter(|name| name.starts_with("bf.") && !name.starts_with("bf.cf-"));
         own.collect()

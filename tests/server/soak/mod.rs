@@ -1,7 +1,7 @@
-//! What an operator must be able to trust, put to the test at random and for long: a few seconds each
-//! in `./build.sh test`, hours if wanted in `./build.sh soak`.
+//! Random tests of what operators rely on: a few seconds each in `./build.sh test`, hours if wanted in `./build.sh
+//! soak`.
 //!
-//! Every failure names the seed of its random choices; `SOAK_SEED` runs that one again.
+//! Every failure names the seed of its random choices; `SOAK_SEED` repeats that run.
 
 mod fuzz;
 mod life;
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 
 use valkeybloom_sketches::bloom::dump;
 
-use crate::pieces::object;
-use crate::random;
+use crate::support::pieces::object;
+use crate::support::random;
 
-/// How long a test goes on.
+/// The length of a test.
 pub struct Budget {
     end: Option<Instant>,
     least: u64,
@@ -60,7 +60,7 @@ impl Iterator for Budget {
 pub struct Random(random::Random);
 
 impl Random {
-    /// From the clock, or from `SOAK_SEED`. Tells which, for the log of a test that fails.
+    /// Seeds the choices from the clock, or from `SOAK_SEED`, and prints the seed for the log of a failed test.
     pub fn new(test: &str) -> Self {
         let seed = env::var("SOAK_SEED").map_or_else(
             |_| u64::from(std::process::id()) << 32 ^ u64::from(clock().subsec_nanos()),
@@ -84,7 +84,7 @@ impl Random {
         self.0.below(end)
     }
 
-    /// True once in so many times.
+    /// Returns true once in `times` calls, on average.
     pub fn one_in(&mut self, times: usize) -> bool {
         self.0.one_in(times)
     }
@@ -104,7 +104,7 @@ fn clock() -> Duration {
         .unwrap_or_default()
 }
 
-/// The dump of BF.LOAD that holds the same as these chunks of BF.SCANDUMP.
+/// Returns the dump, as BF.LOAD takes it, of the object in these chunks of BF.SCANDUMP.
 fn dump_of(chunks: &[(u64, Vec<u8>)]) -> Vec<u8> {
     dump::encode(&object(chunks)).expect("an object of ours")
 }

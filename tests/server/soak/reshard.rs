@@ -1,4 +1,4 @@
-//! A cluster is rebuilt while clients go on: slots change hands, primaries die.
+//! A cluster is rebuilt while clients write: slots change hands, primaries die.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,18 +9,18 @@ use super::{Budget, Random};
 use crate::cluster::{Router, migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS, id, is_primary};
 use crate::harness::{Client, Reply, Server, int, ok, wait_until};
-use crate::pieces::split;
+use crate::support::pieces::split;
 
 const WRITERS: usize = 2;
-/// Of each writer, three of them in a slot.
+/// Keys of each writer, three of them in a slot.
 const KEYS: usize = 12;
 
-/// What the writers have done so far, for those who wait for it.
+/// The progress of the writers, for others to wait for.
 #[derive(Default)]
 struct Progress {
     /// Commands that were answered.
     steps: AtomicU64,
-    /// Those of them that a replica had then.
+    /// Answered commands that a replica had then.
     replicated: AtomicU64,
     /// Redirections by ASK.
     asked: AtomicU64,
@@ -36,7 +36,7 @@ impl Progress {
         self.replicated.load(Ordering::Relaxed)
     }
 
-    /// Awaits so many more answers.
+    /// Awaits `steps` more answers.
     #[track_caller]
     fn go_on(&self, steps: u64) {
         let end = self.steps() + steps;
@@ -53,11 +53,11 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// What a key was told, by the only one who writes to it.
+/// The replies for a key to its only writer.
 #[derive(Default)]
 struct Written {
     items: Vec<String>,
-    /// Of the items, those that were acknowledged in a way that must last.
+    /// Items that were acknowledged in a way that must last.
     lasting: Vec<String>,
     /// How many were sent.
     sent: usize,
@@ -80,7 +80,7 @@ fn key(writer: usize, number: usize) -> String {
     format!("{{{writer}-{}}}{number}", number / 3)
 }
 
-/// What a key's object is, by the last digit of its name.
+/// Returns the options of a key's object, by the last digit of its name.
 fn kind(key: &str) -> &'static [&'static str] {
     match key.as_bytes().last().map(|digit| digit % 3) {
         Some(0) => &["COUNTING"],
@@ -149,7 +149,7 @@ impl<'a> Writer<'a> {
         written.items.extend(items);
     }
 
-    /// Removes something that is there. What is sent again when a primary has died is not removed once.
+    /// Removes an item that is there. A removal sent again after a primary died may happen twice.
     fn remove(&mut self, name: &str) {
         let written = self.keys.get_mut(name).expect("its own key");
         if self.waits || written.items.is_empty() || !kind(name).contains(&"COUNTING") {
@@ -165,7 +165,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Asks for something that is there: at no moment it may be denied.
+    /// Queries an item that is there: it must be found at every moment.
     fn ask(&mut self, name: &str) {
         let lasting = &self.keys[name].lasting;
         if !lasting.is_empty() {
@@ -228,7 +228,7 @@ impl<'a> Writer<'a> {
                 let sent = i64::try_from(written.sent).expect("not many");
                 assert!(card <= sent, "{name}: {card} of {sent}");
             } else {
-                // What is removed may be claimed still, and count for one.
+                // A removed item may still be claimed, and count for one.
                 let Written { new, removed, .. } = written;
                 let range = new - removed..=*new;
                 assert!(range.contains(&card), "{name}: {card}, not {range:?}");
@@ -237,7 +237,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Changes a cluster while writers write, in each round, and then holds them to what they were told.
+/// Changes a cluster while writers write, in each round, and then compares it with the replies that they got.
 fn while_writing(
     name: &str,
     node_timeout: Duration,
@@ -411,7 +411,7 @@ fn a_replica_takes_over_from_the_dead() {
         cluster.nodes[primary].kill();
         let replica = &cluster.nodes[(primary + SHARDS) % (2 * SHARDS)];
         wait_until("the replica is the primary", || is_primary(replica));
-        // Among so many there are some of the shard.
+        // Some of these are in the shard.
         progress.go_on(200);
         cluster.nodes[primary].start_again();
         cluster.in_sync();

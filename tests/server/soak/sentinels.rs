@@ -6,7 +6,7 @@ use std::thread;
 use super::Budget;
 use super::life::settings;
 use crate::harness::{Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
-use crate::sums;
+use crate::support::sums;
 
 /// The port of what the sentinels take for the primary.
 fn primary_port(sentinel: &mut Client) -> u16 {
@@ -20,14 +20,14 @@ fn is_ready(sentinel: &mut Client, replica: u16) -> bool {
     let replicas = sentinel.cmd("SENTINEL REPLICAS main");
     let follows = replicas.as_array().iter().any(|fields| {
         let words: Vec<String> = fields.as_array().iter().map(Reply::text).collect();
-        let told = |name: &str| {
+        let reported = |name: &str| {
             let pair = words.chunks_exact(2).find(|pair| pair[0] == name);
             pair.map_or_else(String::new, |pair| pair[1].clone())
         };
-        told("port") == replica.to_string()
-            && told("flags") == "slave"
-            && told("master-link-status") == "ok"
-            && told("slave-repl-offset") != "0"
+        reported("port") == replica.to_string()
+            && reported("flags") == "slave"
+            && reported("master-link-status") == "ok"
+            && reported("slave-repl-offset") != "0"
     });
     let others = sentinel.cmd("SENTINEL SENTINELS main");
     follows && others.as_array().len() == SENTINELS - 1
@@ -61,7 +61,7 @@ fn be_patient_for(sentinels: &mut [Client], ms: u32) {
     }
 }
 
-/// Adds items until the server is gone; gives those of which a replica is known to have them.
+/// Adds items until the server is gone. Returns the items that a replica is known to have.
 fn write_until_the_end(
     mut client: Client,
     acknowledged: &AtomicUsize,
@@ -90,7 +90,7 @@ fn write_until_the_end(
 }
 
 #[test]
-fn sentinels_lose_nothing_that_was_waited_for() {
+fn sentinels_lose_no_write_that_was_waited_for() {
     let mut primary = settings(40).start();
     let mut replica = settings(25).start();
     let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
@@ -108,14 +108,14 @@ fn sentinels_lose_nothing_that_was_waited_for() {
                 .start()
         })
         .collect();
-    let mut told = Told(sentinels.iter().map(Server::client).collect());
-    let told = &mut told.0;
+    let mut reported = Told(sentinels.iter().map(Server::client).collect());
+    let reported = &mut reported.0;
 
     let mut safe: Vec<(String, String)> = Vec::new();
     let mut budget = Budget::rounds(1);
     for round in budget.by_ref() {
         wait_until("the sentinels know the servers and each other", || {
-            let mut all = told.iter_mut();
+            let mut all = reported.iter_mut();
             all.all(|sentinel| is_ready(sentinel, replica.port()))
         });
         let client = primary.client();
@@ -129,13 +129,13 @@ fn sentinels_lose_nothing_that_was_waited_for() {
             writer.join().expect("the writer meets an end it expects")
         });
         safe.extend(written);
-        be_patient_for(told, 1500);
+        be_patient_for(reported, 1500);
         wait_until("the replica is made the primary", || {
-            let mut all = told.iter_mut();
+            let mut all = reported.iter_mut();
             all.all(|sentinel| primary_port(sentinel) == replica.port())
                 && replica.info("replication")["role"] == "master"
         });
-        be_patient_for(told, 60_000);
+        be_patient_for(reported, 60_000);
         std::mem::swap(&mut primary, &mut replica);
 
         let mut client = primary.client();

@@ -83,10 +83,10 @@ fn every_form_of_input_gives_the_same_filter() {
             "0.001",
             "--json",
         ];
-        let told = run(&[&words[..], options].concat()).json();
-        assert_eq!(told["items"], 5000, "{name}");
+        let reported = run(&[&words[..], options].concat()).json();
+        assert_eq!(reported["items"], 5000, "{name}");
         let held = info(&mut client, name, "Number of items inserted").as_int();
-        assert_eq!(told["new"], held, "{name}");
+        assert_eq!(reported["new"], held, "{name}");
         assert!(held >= 4980, "{name}: {held}");
         assert_eq!(
             info(&mut client, name, "Size").as_int(),
@@ -145,7 +145,7 @@ fn items_are_bytes_of_any_length() {
     let long = vec![b'x'; 3 << 20];
     let odd: [&[u8]; 5] = [b"\xff\xfe", b"a\nb", b"\r", &long, b"last"];
     let path = file(&server, "odd", odd.join(&0));
-    let told = run(&[
+    let reported = run(&[
         "build",
         text(&path),
         "--zero",
@@ -157,7 +157,7 @@ fn items_are_bytes_of_any_length() {
         "0.0001",
         "--json",
     ]);
-    assert_eq!(told.json()["new"], 5);
+    assert_eq!(reported.json()["new"], 5);
     for item in odd {
         assert_eq!(client.call(&[b"BF.EXISTS", b"odd", item]), int(1));
     }
@@ -265,7 +265,7 @@ fn readers_see_the_old_filter_or_the_new_one() {
     assert_eq!(server.client().cmd("DBSIZE"), int(1));
 }
 
-/// A list whose filter takes some 70 MB, of which the most is sent only after it was read.
+/// Returns a list whose filter takes some 70 MB, most of them sent only after the list was read.
 fn much(server: &Server, key: &str) -> Vec<String> {
     let path = lines(server, "much", &numbered("new", 0..1000));
     let words = [
@@ -368,7 +368,7 @@ fn a_run_that_is_killed_leaves_nothing_for_good() {
 }
 
 #[test]
-fn items_are_added_to_the_filter_that_is_there() {
+fn items_are_added_to_an_existing_filter() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(
@@ -377,7 +377,7 @@ fn items_are_added_to_the_filter_that_is_there() {
     );
     add(&mut client, "seen", &numbered("item", 0..5000));
     let path = lines(&server, "list", &numbered("item", 2000..12_000));
-    let told = run(&[
+    let reported = run(&[
         "build",
         text(&path),
         "--add",
@@ -388,10 +388,10 @@ fn items_are_added_to_the_filter_that_is_there() {
         "--json",
     ])
     .json();
-    assert_eq!(told["items"], 10_000);
+    assert_eq!(reported["items"], 10_000);
     assert_eq!(
         client.cmd("BF.CARD seen").as_int() - 5000,
-        told["new"].as_i64().unwrap()
+        reported["new"].as_i64().unwrap()
     );
     assert_eq!(
         found(&mut client, "seen", &numbered("item", 0..12_000)),
@@ -414,8 +414,8 @@ fn shards_are_those_of_the_scheme() {
         [&words, more].concat()
     };
     let options = ["--rate", "0.001", "--nonscaling", "--json"];
-    let told = run(&words(text(&path), &options)).json();
-    assert_eq!(told["items"], 20_000);
+    let reported = run(&words(text(&path), &options)).json();
+    assert_eq!(reported["items"], 20_000);
     let more = numbered("more", 0..100);
     let path = lines(&cluster.nodes[0], "more", &more);
     run(&words(text(&path), &["--add"])).done();
@@ -523,7 +523,7 @@ fn a_slot_that_moves_takes_the_unfinished_filter_along() {
     wait_until("the filter is on its way", || {
         !left(&mut from.client()).is_empty()
     });
-    // Once: a client that is told where a slot is while that comes back finds no filter there.
+    // Move it once: a client that follows a redirection while the slot comes back finds no filter there.
     move_slot(from, to, slot);
     let status = build.wait().expect("it is ours");
     assert!(status.success());

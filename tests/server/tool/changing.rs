@@ -11,10 +11,10 @@ use crate::harness::{Client, Server, array, int, ok, simple};
 use super::{Way, add, left, numbered, run, url};
 
 /// What became of the only key of a run: its type, its outcome, and the reason.
-fn told(run: &super::Run) -> [String; 3] {
-    let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
-    let [key] = &told["keys"].as_array().expect("a list")[..] else {
-        panic!("{told}")
+fn reported(run: &super::Run) -> [String; 3] {
+    let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+    let [key] = &reported["keys"].as_array().expect("a list")[..] else {
+        panic!("{reported}")
     };
     ["type", "outcome", "reason"].map(|name| key[name].as_str().unwrap_or_default().to_owned())
 }
@@ -27,7 +27,7 @@ const TO_COUNTING: &str = "BF.RESERVE k 0.01 100 COUNTING";
 /// The key changes just before a command arrives, whatever came before that: with each of the commands that look at
 /// it, in turn.
 #[test]
-fn a_key_that_changes_its_type_on_the_way_arrives_as_what_it_is_or_not_at_all() {
+fn a_key_that_changes_its_type_arrives_with_the_new_type_or_not_at_all() {
     for (make, change, by_dump, moments) in [
         (
             MAKE_BLOOM,
@@ -84,7 +84,7 @@ fn a_key_that_changes_its_type_on_the_way_arrives_as_what_it_is_or_not_at_all() 
                 "{make}, then {change}, before {moment}: {}{}",
                 run.out, run.err
             );
-            let [kind, outcome, reason] = told(&run);
+            let [kind, outcome, reason] = reported(&run);
             // What was there stays unless a filter has come.
             if change == TO_STRING {
                 assert_eq!(run.status, 1, "{case}");
@@ -113,9 +113,9 @@ fn a_key_that_changes_its_type_on_the_way_arrives_as_what_it_is_or_not_at_all() 
     }
 }
 
-/// Who asks for one type gets no other.
+/// A move of one type gets no other type.
 #[test]
-fn a_key_that_becomes_another_filter_than_was_asked_for_is_refused() {
+fn a_key_that_becomes_another_filter_than_requested_is_refused() {
     let [from, to] = [(); 2].map(|()| Server::start());
     assert_eq!(from.client().cmd(MAKE_BLOOM), array([int(1)]));
     let mut writer = from.client();
@@ -132,7 +132,7 @@ fn a_key_that_becomes_another_filter_than_was_asked_for_is_refused() {
         "--json",
     ]);
     let reason = "it changed while it was moved: its type is bloomfltx now";
-    assert_eq!(told(&run), ["bloomfltr", "refused", reason]);
+    assert_eq!(reported(&run), ["bloomfltr", "refused", reason]);
     assert_eq!(to.client().cmd("DBSIZE"), int(0));
 }
 
@@ -142,20 +142,20 @@ fn a_key_that_changes_after_it_was_moved_is_found_by_verify() {
     let [from, to] = [(); 2].map(|()| Server::start());
     assert_eq!(from.client().cmd(MAKE_BLOOM), array([int(1)]));
     let mut writer = from.client();
-    // No other command of a small filter's way asks for chunks.
+    // On a small filter's way only the comparison sends this command.
     let way = Way::before(&from, "BF.SCANDUMP", 1, move || {
         assert_eq!(writer.cmd(TO_STRING), ok());
     });
     let run = run(&["move", &way.url(), &url(&to), "--verify", "--json"]);
     assert_eq!(
-        told(&run),
+        reported(&run),
         ["bloomfltr", "refused", "it changed after it was moved"]
     );
 }
 
 /// A writer that makes each key something else, over and over.
 #[test]
-fn nothing_but_filters_comes_over_under_a_writer_that_churns() {
+fn only_filters_are_moved_while_a_writer_churns() {
     const KEYS: usize = 200;
     let [from, to] = [(); 2].map(|()| Server::start());
     let (mut near, mut far) = (from.client(), to.client());
@@ -191,8 +191,8 @@ fn nothing_but_filters_comes_over_under_a_writer_that_churns() {
     let mut came = 0;
     for _ in 0..5 {
         let run = run(&["move", &url(&from), &url(&to), "--replace", "--json"]);
-        let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
-        let keys = told["keys"].as_array().expect("a list");
+        let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+        let keys = reported["keys"].as_array().expect("a list");
         assert!(keys.len() <= KEYS);
         for key in keys {
             let name = key["key"].as_str().expect("a name");

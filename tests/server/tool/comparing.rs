@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use crate::harness::cluster::{Cluster, nodes};
 use crate::harness::{Client, Server, array, error, int, ok, wait_in_sync, wait_until};
-use crate::pieces::{load_chunks, pieces};
-use crate::population::Population;
-use crate::recordings::stand_ins;
-use crate::sketches;
+use crate::support::pieces::{load_chunks, pieces};
+use crate::support::population::Population;
+use crate::support::recordings::stand_ins;
+use crate::support::sketches;
 
 use super::{Run, Way, add, numbered, run, url};
 
@@ -26,13 +26,13 @@ fn bring(from: &Server, to: &Server) {
 
 /// The object of `--json`, of a run that found differences or not.
 #[track_caller]
-fn told(run: &Run) -> Value {
+fn reported(run: &Run) -> Value {
     serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("no JSON: {}{}", run.out, run.err))
 }
 
 /// The keys that are not the same, each with its outcome and the reason.
-fn outcomes(told: &Value) -> Vec<[String; 3]> {
-    let keys = told["keys"].as_array().expect("a list").iter();
+fn outcomes(reported: &Value) -> Vec<[String; 3]> {
+    let keys = reported["keys"].as_array().expect("a list").iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     keys.map(|key| ["key", "outcome", "reason"].map(|name| text(&key[name])))
         .collect()
@@ -42,7 +42,7 @@ fn outcomes(told: &Value) -> Vec<[String; 3]> {
 #[track_caller]
 fn only(run: &Run, key: &str, outcome: &str) -> String {
     assert_eq!(run.status, 1, "{}{}", run.out, run.err);
-    let [[name, fate, reason]] = &outcomes(&told(run))[..] else {
+    let [[name, fate, reason]] = &outcomes(&reported(run))[..] else {
         panic!("not one key: {}", run.out)
     };
     assert_eq!((&name[..], &fate[..]), (key, outcome), "{}", run.out);
@@ -50,9 +50,9 @@ fn only(run: &Run, key: &str, outcome: &str) -> String {
 }
 
 /// The number of keys of a type that came to this.
-fn count(told: &Value, kind: &str, outcome: &str) -> u64 {
-    let count = &told["types"][kind][outcome];
-    count.as_u64().unwrap_or_else(|| panic!("{told}"))
+fn count(reported: &Value, kind: &str, outcome: &str) -> u64 {
+    let count = &reported["types"][kind][outcome];
+    count.as_u64().unwrap_or_else(|| panic!("{reported}"))
 }
 
 fn changes(server: &Server) -> String {
@@ -61,26 +61,29 @@ fn changes(server: &Server) -> String {
 
 /// Objects of every kind, those that are half loaded too; nothing is written at either server.
 #[test]
-fn what_a_replica_holds_is_the_same() {
+fn a_replica_compares_equal() {
     let from = Server::start();
     let mut near = from.client();
     let population = Population::new(&mut near);
     let to = Server::replica_of(&from).start();
     wait_in_sync(&from, &to);
     let before = [&from, &to].map(changes);
-    let told = compare(&from, &to, &["--json"]).json();
-    assert_eq!(outcomes(&told), Vec::<[String; 3]>::new());
-    let types = told["types"].as_object().expect("an object");
-    let same: u64 = types.keys().map(|kind| count(&told, kind, "same")).sum();
+    let reported = compare(&from, &to, &["--json"]).json();
+    assert_eq!(outcomes(&reported), Vec::<[String; 3]>::new());
+    let types = reported["types"].as_object().expect("an object");
+    let same: u64 = types
+        .keys()
+        .map(|kind| count(&reported, kind, "same"))
+        .sum();
     assert_eq!(same, population.keys().count() as u64);
-    assert_eq!(types.len(), 7, "{told}");
+    assert_eq!(types.len(), 7, "{reported}");
     assert_eq!([&from, &to].map(changes), before);
     population.is_unchanged(&mut near);
 }
 
 /// Periods pass at both servers, whoever frees them.
 #[test]
-fn a_window_whose_periods_pass_is_the_same() {
+fn a_window_compares_equal_while_its_periods_expire() {
     let from = Server::start();
     let mut near = from.client();
     let to = Server::replica_of(&from).start();
@@ -98,7 +101,7 @@ fn a_window_whose_periods_pass_is_the_same() {
 
 /// In chunks, and as one DUMP each where a server has no chunks; by PTTL, too.
 #[test]
-fn what_was_moved_is_the_same() {
+fn moved_keys_compare_equal() {
     for (from, _) in stand_ins() {
         let to = Server::start();
         assert_eq!(from.client().cmd("EXPIRE deep 1000"), int(1));
@@ -119,7 +122,7 @@ fn what_was_moved_is_the_same() {
 
 /// Servers compress what they dump, or not: the values are equal.
 #[test]
-fn forms_of_payloads_are_no_differences() {
+fn forms_of_payloads_are_not_differences() {
     let from = Server::start();
     let mut near = from.client();
     sketches::restore_all(&mut near);
@@ -253,7 +256,7 @@ fn each_difference_is_found() {
         assert_eq!(only(&run, key, outcome), expected, "{change}");
         let all = 5 + u64::from(key == "new");
         let text = format!("1 of {all} keys are not the same");
-        assert_eq!(told(&run)["error"], *text);
+        assert_eq!(reported(&run)["error"], *text);
         assert_eq!(run.failed(1), text);
         far.cmd(&format!("DEL {key}"));
         if key != "new" {
@@ -301,8 +304,8 @@ fn large_values_are_compared_to_the_last_bit() {
     assert_eq!(near.cmd("CF.RESERVE cuckoo 1000000"), ok());
     assert_eq!(near.cmd("CF.ADD cuckoo a"), int(1));
     bring(&from, &to);
-    let told = compare(&from, &to, &["--json"]).json();
-    assert_eq!(count(&told, "bloomfltr", "same"), 1);
+    let reported = compare(&from, &to, &["--json"]).json();
+    assert_eq!(count(&reported, "bloomfltr", "same"), 1);
 
     // Its bits but for the last byte of the largest offset that is set.
     let chunks = pieces(&mut near, "bits");
@@ -402,7 +405,7 @@ const WRITTEN: &[&str] = &["small", "growing", "redisbloom", "large"];
 
 /// Filters that are small and large, of ours and of RedisBloom, growing all the time; the rest is at rest.
 #[test]
-fn a_replica_under_constant_writes_is_the_same() {
+fn a_replica_under_constant_writes_compares_equal() {
     let from = Server::start();
     let mut near = from.client();
     assert_eq!(near.cmd("BF.RESERVE small 0.01 100000"), ok());
@@ -454,7 +457,7 @@ fn a_replica_under_constant_writes_is_the_same() {
 
 /// One that follows no more has what it had.
 #[test]
-fn what_a_stopped_replica_lacks_is_found() {
+fn keys_that_a_stopped_replica_lacks_are_found() {
     let from = Server::start();
     let mut near = from.client();
     for key in ["a", "b", "c"] {
@@ -477,7 +480,7 @@ fn what_a_stopped_replica_lacks_is_found() {
         ["c", "only at target", ""],
         ["d", "only at source", ""],
     ];
-    assert_eq!(outcomes(&told(&run)), expected);
+    assert_eq!(outcomes(&reported(&run)), expected);
     assert_eq!(run.failed(1), "3 of 4 keys are not the same");
     // Under writes, too.
     let writer = Writer::start(from.client(), &["a"]);
@@ -492,7 +495,7 @@ const LOOKS_AGAIN: usize = 7 + 1;
 
 /// The target has it only after the first look.
 #[test]
-fn what_arrives_late_is_the_same() {
+fn late_writes_compare_equal() {
     for made in [
         "BF.INSERT k CAPACITY 100 ITEMS a",
         "BF.INSERT k CAPACITY 100 COUNTING ITEMS a",
@@ -518,7 +521,7 @@ fn what_arrives_late_is_the_same() {
 
 /// Just before a command arrives, the key goes, or becomes something else.
 #[test]
-fn keys_that_go_meanwhile_are_told_as_what_they_are_then() {
+fn keys_deleted_during_a_comparison_are_reported_as_deleted() {
     const TEXT: &str = "SET k text";
     for moment in ["DUMP", "PEXPIRETIME"] {
         for (here, there, expected) in [
@@ -544,7 +547,7 @@ fn keys_that_go_meanwhile_are_told_as_what_they_are_then() {
             match expected {
                 None => {
                     assert_eq!(run.status, 0, "{case}");
-                    assert_eq!(told(&run), json!({"types": {}, "keys": []}), "{case}");
+                    assert_eq!(reported(&run), json!({"types": {}, "keys": []}), "{case}");
                 }
                 Some(expected) => {
                     only(&run, "k", expected);
@@ -556,7 +559,7 @@ fn keys_that_go_meanwhile_are_told_as_what_they_are_then() {
 
 /// Each command that arrives at the source finds another value there.
 #[test]
-fn a_value_that_always_changes_is_told_as_changing() {
+fn a_value_that_keeps_changing_is_reported_as_changing() {
     for (make, change) in [
         ("BF.RESERVE k 0.01 100000 COUNTING", "BF.ADD"),
         ("CF.RESERVE k 100000", "CF.ADD"),
@@ -601,8 +604,8 @@ fn clusters_are_compared_node_by_node() {
         (&one, &others[0]),
         (&cluster.nodes[0], &others[1]),
     ] {
-        let told = compare(from, to, &["--json"]).json();
-        assert_eq!(count(&told, "bloomfltr", "same"), 60);
+        let reported = compare(from, to, &["--json"]).json();
+        assert_eq!(count(&reported, "bloomfltr", "same"), 60);
     }
     for (number, node) in others.iter().enumerate() {
         let mut client = node.client();
@@ -617,7 +620,7 @@ fn clusters_are_compared_node_by_node() {
 
 /// Lines and a table for people, an object for programs, nothing but differences for those who want quiet.
 #[test]
-fn what_is_shown() {
+fn output_is_lines_and_a_table_or_json() {
     let [from, to] = pair();
     let (mut near, mut far) = (from.client(), to.client());
     assert_eq!(far.cmd("BF.ADD plain c"), int(1));
@@ -643,7 +646,7 @@ fn what_is_shown() {
         "refused": 0,
     });
     assert_eq!(
-        told(&run),
+        reported(&run),
         json!({
             "types": {"bloomfltx": none},
             "keys": [{
@@ -674,7 +677,7 @@ fn servers_that_can_not_be_compared_are_named() {
         "{why}"
     );
 
-    // What is half loaded at one server can't be told to be the same.
+    // Half loaded objects at one server cannot be compared.
     let (mut near, mut far) = (from.client(), to.client());
     let chunks = pieces(&mut near, "plain");
     load_chunks(&mut near, "half", &chunks);
@@ -693,12 +696,12 @@ fn servers_that_can_not_be_compared_are_named() {
     );
     assert_eq!(run.failed(1), "1 of 6 keys are not the same");
 
-    // The target goes away before the last key: what was found out by then is told.
+    // The target goes away before the last key: the differences found until then are reported.
     let pid = to.pid();
     let way = Way::before(&to, "TYPE", LOOKS_AGAIN, move || super::kill(pid));
     assert_eq!(near.cmd("DEL half"), int(1));
     let run = super::run(&["compare", &url(&from), &way.url(), "--json"]);
-    let found = told(&run);
+    let found = reported(&run);
     assert_eq!(count(&found, "MBbloomCF", "same"), 1);
     let why = run.failed(1);
     assert!(why.starts_with("could not read from 127.0.0.1:"), "{why}");

@@ -72,7 +72,7 @@ fn assert_names(run: &super::Run, grant: &str, server: &Server) {
 }
 
 #[test]
-fn a_user_can_size_and_build_with_what_is_documented_and_not_with_less() {
+fn sizing_and_building_need_the_documented_permissions_and_no_more() {
     let server = Server::start();
     let mut client = server.client();
     let list = server.dir().join("list");
@@ -175,7 +175,7 @@ impl Pair {
 }
 
 #[test]
-fn a_user_can_move_with_what_is_documented_and_not_with_less() {
+fn moving_needs_the_documented_permissions_and_no_more() {
     for options in [&[][..], &["--replace"], &["--verify"]] {
         let pair = Pair::new(options);
         pair.came(pair.run(&pair.source, &pair.target));
@@ -201,7 +201,7 @@ fn a_user_can_move_with_what_is_documented_and_not_with_less() {
 
 /// PTTL does for PEXPIRETIME; and Bloom filters can do without DUMP or RESTORE, other values can't.
 #[test]
-fn what_does_for_a_permission_is_as_documented() {
+fn documented_substitutes_for_a_permission_suffice() {
     let pair = Pair::new(&["--verify"]);
     let source = [without(&pair.source, "+pexpiretime"), vec!["+pttl"]].concat();
     let target = [without(&pair.target, "+pexpiretime"), vec!["+pttl"]].concat();
@@ -223,9 +223,9 @@ fn what_does_for_a_permission_is_as_documented() {
     pair.came(pair.run(&source, &target));
 }
 
-/// Keys of every kind at both servers, and one that only the source has: it is told as that, and it alone.
+/// Both servers have keys of every kind, and the source has one more, the only one to be reported.
 #[test]
-fn a_user_can_compare_with_what_is_documented_and_not_with_less() {
+fn comparing_needs_the_documented_permissions_and_no_more() {
     let mut pair = Pair::new(&[]);
     pair.came(pair.run(&pair.source, &pair.target));
     add(&mut pair.from.client(), "app:new", &numbered("item", 0..10));
@@ -295,7 +295,7 @@ fn a_key_that_changes_needs_its_type() {
 }
 
 #[test]
-fn databases_and_clusters_need_what_is_documented() {
+fn databases_and_clusters_need_the_documented_permissions() {
     let from = Server::start();
     let mut near = from.client();
     assert_eq!(near.cmd("SELECT 3"), ok());

@@ -54,7 +54,7 @@ fn replied(words: &str, server: &Server) -> String {
 }
 
 #[test]
-fn the_sessions() {
+fn the_sessions_of_the_manual_are_current() {
     // The same keys of the hash functions in every run: estimates depend on them.
     let fixed = [("bf.bloom-use-random-seed", "no")];
     let servers = [Server::with(&fixed), Server::start()];

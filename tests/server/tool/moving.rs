@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::harness::cluster::{Cluster, nodes};
 use crate::harness::{Plugin, Server, array, bulk, digest, int, ok, supported_servers};
-use crate::population::Population;
-use crate::recordings::stand_ins;
-use crate::sketches;
+use crate::support::population::Population;
+use crate::support::recordings::stand_ins;
+use crate::support::sketches;
 
 use super::{Way, add, found, kill, left, numbered, run, url};
 
@@ -19,15 +19,15 @@ fn bring(from: &Server, to: &Server, options: &[&str]) -> super::Run {
 }
 
 /// What became of each key.
-fn outcomes(told: &Value) -> Vec<(String, String)> {
-    let keys = told["keys"].as_array().expect("a list").iter();
+fn outcomes(reported: &Value) -> Vec<(String, String)> {
+    let keys = reported["keys"].as_array().expect("a list").iter();
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     keys.map(|key| (text(&key["key"]), text(&key["outcome"])))
         .collect()
 }
 
-fn count(told: &Value, outcome: &str) -> usize {
-    outcomes(told)
+fn count(reported: &Value, outcome: &str) -> usize {
+    outcomes(reported)
         .iter()
         .filter(|(_, of)| of == outcome)
         .count()
@@ -35,16 +35,16 @@ fn count(told: &Value, outcome: &str) -> usize {
 
 /// From the server of the run to every other, whatever the versions of their files.
 #[test]
-fn what_redisbloom_and_valkey_bloom_wrote_comes_over() {
+fn filters_of_redisbloom_and_valkey_bloom_are_moved() {
     for (from, has_all) in stand_ins() {
         for program in supported_servers() {
             let to = Server::builder().program(&program).start();
-            let told = bring(&from, &to, &["--verify", "--json"]).json();
-            assert_eq!(count(&told, "moved"), 8);
+            let reported = bring(&from, &to, &["--verify", "--json"]).json();
+            assert_eq!(count(&reported, "moved"), 8);
             has_all(&to);
             // Once more there is nothing to do.
-            let told = bring(&from, &to, &["--verify", "--json"]).json();
-            assert_eq!(count(&told, "skipped"), 8);
+            let reported = bring(&from, &to, &["--verify", "--json"]).json();
+            assert_eq!(count(&reported, "skipped"), 8);
             has_all(&from);
         }
     }
@@ -60,8 +60,8 @@ fn a_source_without_chunks_is_read_by_dump() {
         for program in supported_servers() {
             let to = Server::builder().program(&program).start();
             let plain = format!("redis://plain:secret@127.0.0.1:{}", from.port());
-            let told = run(&["move", &plain, &url(&to), "--verify", "--json"]).json();
-            assert_eq!(count(&told, "moved"), 8);
+            let reported = run(&["move", &plain, &url(&to), "--verify", "--json"]).json();
+            assert_eq!(count(&reported, "moved"), 8);
             let ttl = to.client().cmd("PTTL deep").as_int();
             assert!((900_000..=1_000_000).contains(&ttl), "{ttl}");
             to.client().cmd("PERSIST deep");
@@ -72,7 +72,7 @@ fn a_source_without_chunks_is_read_by_dump() {
 
 /// Objects of every kind, with their times to live. Those that are half loaded are no filters yet.
 #[test]
-fn every_kind_of_filter_comes_over() {
+fn every_kind_of_filter_is_moved() {
     let from = Server::start();
     let mut near = from.client();
     let population = Population::new(&mut near);
@@ -83,14 +83,14 @@ fn every_kind_of_filter_comes_over() {
             if !by_dump {
                 assert_eq!(far.cmd("ACL SETUSER default -restore"), ok());
             }
-            let told = bring(&from, &to, &["--json"]);
-            assert_eq!(told.status, 1);
-            assert!(told.err.ends_with(&format!(
+            let reported = bring(&from, &to, &["--json"]);
+            assert_eq!(reported.status, 1);
+            assert!(reported.err.ends_with(&format!(
                 "of {} keys could not be moved\n",
                 population.keys().count()
             )));
-            let told: Value = serde_json::from_str(&told.out).expect("it is JSON");
-            for (key, outcome) in outcomes(&told) {
+            let reported: Value = serde_json::from_str(&reported.out).expect("it is JSON");
+            for (key, outcome) in outcomes(&reported) {
                 let by_dump_alone = sketches::is_one(&key) || key.starts_with("cuckoo");
                 if key.starts_with("half") || !by_dump && by_dump_alone {
                     assert_eq!(outcome, "refused");
@@ -109,9 +109,9 @@ fn every_kind_of_filter_comes_over() {
                     assert_eq!(far.cmd(&ask), near.cmd(&ask), "{ask}");
                 }
             }
-            assert_eq!(outcomes(&told).len(), population.keys().count());
+            assert_eq!(outcomes(&reported).len(), population.keys().count());
             let half = "half-1";
-            let reason = told["keys"]
+            let reason = reported["keys"]
                 .as_array()
                 .unwrap()
                 .iter()
@@ -132,7 +132,7 @@ fn every_kind_of_filter_comes_over() {
 
 /// A filter of 64 MiB, and one that fits in no DUMP, by chunks.
 #[test]
-fn filters_of_any_size_come_over() {
+fn filters_of_any_size_are_moved() {
     let [from, to] = [(); 2].map(|()| {
         Server::builder()
             .after_module("bf.bloom-filter-max-memory-usage 1gb")
@@ -149,8 +149,8 @@ fn filters_of_any_size_come_over() {
         add(&mut near, key, &items);
     }
     assert!(super::info(&mut near, "huge", "Size").as_int() > 512 << 20);
-    let told = bring(&from, &to, &["--verify", "--json"]).json();
-    assert_eq!(count(&told, "moved"), 2);
+    let reported = bring(&from, &to, &["--verify", "--json"]).json();
+    assert_eq!(count(&reported, "moved"), 2);
     for key in ["limit", "huge"] {
         assert_eq!(found(&mut far, key, &items), 1000);
         let expires = format!("PEXPIRETIME {key}");
@@ -194,20 +194,23 @@ fn a_target_that_goes_away_is_finished_by_a_second_run() {
     assert_eq!(far.cmd("EXISTS a b c"), int(1));
     let beside = left(&mut far);
     assert!(matches!(beside[..], [(_, 1..=300_000)]), "{beside:?}");
-    let told = bring(&from, &to, &["--verify", "--json"]).json();
-    let fates = outcomes(&told).into_iter().map(|(_, fate)| fate);
+    let reported = bring(&from, &to, &["--verify", "--json"]).json();
+    let fates = outcomes(&reported).into_iter().map(|(_, fate)| fate);
     assert_eq!(fates.collect::<Vec<_>>(), ["skipped", "moved", "moved"]);
     for key in ["a", "b", "c"] {
         assert_eq!(digest(&mut far, key), digest(&mut near, key));
     }
-    // What the first run left is told from filters when the target becomes a source.
+    // Temporary keys that the first run left are not taken for filters when the target becomes a source.
     let next = Server::start();
-    let told = bring(&to, &next, &["--json"]).json();
-    assert_eq!((count(&told, "moved"), count(&told, "skipped")), (3, 1));
+    let reported = bring(&to, &next, &["--json"]).json();
+    assert_eq!(
+        (count(&reported, "moved"), count(&reported, "skipped")),
+        (3, 1)
+    );
 }
 
 #[test]
-fn each_key_is_told_with_what_became_of_it() {
+fn the_outcome_of_each_key_is_reported() {
     let [from, to] = [(); 2].map(|()| Server::start());
     let (mut near, mut far) = (from.client(), to.client());
     for key in ["app:new", "app:there", "app:text", "other"] {
@@ -232,12 +235,12 @@ fn each_key_is_told_with_what_became_of_it() {
         &["--dry-run", "--match", "app:*", "--type", "bloomfltr"],
     );
     assert_eq!(dry.err, "");
-    let told = "moved app:new: 138,252 bytes\n\
+    let reported = "moved app:new: 138,252 bytes\n\
         skipped app:text: it is there already\n\
         skipped app:there: it is there already\n\
         nothing was written: this was a dry run\n";
     let rows = "bloomfltr          1         0         2         0           138,252\n";
-    assert_eq!(dry.done(), told.to_owned() + &table(rows));
+    assert_eq!(dry.done(), reported.to_owned() + &table(rows));
     assert_eq!(far.cmd("DBSIZE"), int(2));
 
     let differs = bring(&from, &to, &["--verify", "--match", "app:there"]);
@@ -276,7 +279,7 @@ fn each_key_is_told_with_what_became_of_it() {
 
 /// Nobody learns of these only after the switch.
 #[test]
-fn what_the_target_does_not_read_is_listed() {
+fn values_that_the_target_cannot_read_are_listed() {
     let family = Plugin::build("family.c");
     let from = Server::builder()
         .without_module()
@@ -289,27 +292,28 @@ fn what_the_target_does_not_read_is_listed() {
         assert_eq!(near.cmd(&format!("FAMILY.MAKE {key} {number}")), ok());
     }
     assert_eq!(near.cmd("SET text text"), ok());
-    let told = bring(&from, &to, &[]);
+    let reported = bring(&from, &to, &[]);
     let lines = keys.map(|key| format!("refused {key}: the server there can't read it\n"));
-    assert!(told.err.contains(&lines.concat()), "{}", told.err);
+    assert!(reported.err.contains(&lines.concat()), "{}", reported.err);
     assert!(
-        told.out
+        reported
+            .out
             .contains("MBbloomCF          0         0         0         1 "),
         "{}",
-        told.out
+        reported.out
     );
-    assert_eq!(told.failed(1), "4 of 4 keys could not be moved");
-    let told = bring(&from, &to, &["--json"]);
-    assert_eq!(told.status, 1);
-    let told: Value = serde_json::from_str(&told.out).expect("it is JSON");
-    assert_eq!(count(&told, "refused"), 4);
-    // Who asks for one type is told of that.
+    assert_eq!(reported.failed(1), "4 of 4 keys could not be moved");
+    let reported = bring(&from, &to, &["--json"]);
+    assert_eq!(reported.status, 1);
+    let reported: Value = serde_json::from_str(&reported.out).expect("it is JSON");
+    assert_eq!(count(&reported, "refused"), 4);
+    // A move of one type reports that type only.
     bring(&from, &to, &["--type", "MBbloom--"]).done();
     assert_eq!(to.client().cmd("DBSIZE"), int(0));
 }
 
 #[test]
-fn values_of_other_types_come_over() {
+fn values_of_other_types_are_moved() {
     let (from, to) = (Server::start(), Server::start());
     let (mut near, mut far) = (from.client(), to.client());
     let mut keys: Vec<String> = sketches::restore_all(&mut near)
@@ -329,19 +333,19 @@ fn values_of_other_types_come_over() {
     let same = bring(&from, &to, &["--verify", "--json"]).json();
     assert_eq!(count(&same, "skipped"), 10);
     assert_eq!(near.cmd("CF.ADD cuckoo other"), int(1));
-    let told = bring(&from, &to, &["--verify"]);
+    let reported = bring(&from, &to, &["--verify"]);
     let line = "refused cuckoo: its DUMP differs there\n";
-    assert!(told.err.contains(line), "{}", told.err);
-    assert_eq!(told.failed(1), "1 of 10 keys could not be moved");
-    let told = bring(&from, &to, &["--replace", "--type", "MBbloomCF", "--json"]).json();
-    assert_eq!(count(&told, "replaced"), 1);
+    assert!(reported.err.contains(line), "{}", reported.err);
+    assert_eq!(reported.failed(1), "1 of 10 keys could not be moved");
+    let reported = bring(&from, &to, &["--replace", "--type", "MBbloomCF", "--json"]).json();
+    assert_eq!(count(&reported, "replaced"), 1);
     assert_eq!(digest(&mut far, "cuckoo"), digest(&mut near, "cuckoo"));
     // A value is replaced by one of its own type alone.
     assert_eq!(far.cmd("DEL cuckoo"), int(1));
     assert_eq!(far.cmd("BF.ADD cuckoo item"), int(1));
-    let told = bring(&from, &to, &["--replace", "--match", "cuckoo"]);
+    let reported = bring(&from, &to, &["--replace", "--match", "cuckoo"]);
     let line = "refused cuckoo: there it is of type bloomfltr\n";
-    assert!(told.err.contains(line), "{}", told.err);
+    assert!(reported.err.contains(line), "{}", reported.err);
 }
 
 /// With PEXPIRETIME to the millisecond, with PTTL nearly so.
@@ -407,14 +411,14 @@ fn times_to_live_are_compared() {
                     "--verify",
                     "--json",
                 ]);
-                let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
-                let told = &told["keys"][0];
-                let reason = told["reason"].as_str().expect("a reason");
-                let case = format!("{key} {here:?} {there:?} {told}");
+                let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+                let reported = &reported["keys"][0];
+                let reason = reported["reason"].as_str().expect("a reason");
+                let case = format!("{key} {here:?} {there:?} {reported}");
                 match expected {
                     None => assert_eq!(reason, "it is there already, and the same", "{case}"),
                     Some(expected) => {
-                        assert_eq!(told["outcome"], "refused", "{case}");
+                        assert_eq!(reported["outcome"], "refused", "{case}");
                         assert!(reason.contains(expected), "{case}");
                     }
                 }
@@ -439,13 +443,13 @@ fn clusters_are_read_and_written_node_by_node() {
         assert!(made > 5, "{made} keys on node {number}");
     }
     let one = Server::start();
-    let told = bring(&cluster.nodes[1], &one, &["--verify", "--json"]).json();
-    assert_eq!(count(&told, "moved"), 60);
+    let reported = bring(&cluster.nodes[1], &one, &["--verify", "--json"]).json();
+    assert_eq!(count(&reported, "moved"), 60);
     assert_eq!(one.client().cmd("DBSIZE"), int(60));
 
     let others = nodes(2, 2, Duration::from_secs(30));
-    let told = bring(&one, &others[1], &["--verify", "--json"]).json();
-    assert_eq!(count(&told, "moved"), 60);
+    let reported = bring(&one, &others[1], &["--verify", "--json"]).json();
+    assert_eq!(count(&reported, "moved"), 60);
     for key in (0..60).map(|number| format!("key{number}")) {
         let on = |node: &Server| node.client().cmd(&format!("BF.MEXISTS {key} a {key} x"));
         let right = array([int(1), int(1), int(0)]);
@@ -529,7 +533,7 @@ fn servers_are_reached_by_tls_with_user_password_and_database() {
     assert_eq!(found(&mut far, "seen", &numbered("item", 0..10)), 10);
     run(&[&["size", "--of", &to, "seen"], &trust[..]].concat()).done();
 
-    // A server that nobody has signed for is none.
+    // A server with an unsigned certificate is not trusted.
     let why = run(&["move", &url(&from), &to]).failed(1);
     assert!(
         why.starts_with(&format!("could not connect to localhost:{port}: ")),

@@ -27,7 +27,7 @@ fn words<'w>(line: &'w str, list: &'w str, to: &'w str) -> Vec<&'w str> {
 }
 
 #[test]
-fn words_that_make_no_sense() {
+fn invalid_words_are_refused() {
     for (line, why) in [
         ("", "Usage: valkeybloom"),
         ("grow", "unrecognized subcommand 'grow'"),
@@ -132,8 +132,8 @@ fn words_that_make_no_sense() {
 
 /// The error in the object of `--json`, which is alone on its stream.
 fn error_of(run: &Run) -> String {
-    let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
-    told["error"].as_str().expect("a text").to_owned()
+    let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+    reported["error"].as_str().expect("a text").to_owned()
 }
 
 /// Whenever a run fails, `--json` has what it found out by then, and the error.
@@ -155,8 +155,8 @@ fn json_has_the_error() {
         assert_eq!(run.err, format!("valkeybloom: {error}\n"), "{line}");
         assert_eq!(run.status, 1, "{line}");
         if line.contains("100M") {
-            let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
-            assert_eq!(told["command"], "BF.RESERVE key 0.01 100000000");
+            let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+            assert_eq!(reported["command"], "BF.RESERVE key 0.01 100000000");
         }
     }
     // Of keys that are refused there are both.
@@ -165,8 +165,8 @@ fn json_has_the_error() {
     assert_eq!(far.cmd("CONFIG SET maxmemory 1"), ok());
     let run = run(&["move", &url(&from), &to, "--json"]);
     assert_eq!(error_of(&run), "1 of 1 keys could not be moved");
-    let told: Value = serde_json::from_str(&run.out).expect("it is JSON");
-    assert_eq!(told["keys"][0]["outcome"], "refused");
+    let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+    assert_eq!(reported["keys"][0]["outcome"], "refused");
 }
 
 /// A list that came out empty must not cost the filter that is there.
@@ -202,7 +202,7 @@ fn an_input_without_items_replaces_nothing() {
 
 /// As valkey-bloom: it has filters, and takes no chunks.
 #[test]
-fn a_module_that_takes_no_chunks_is_named() {
+fn the_error_names_a_module_without_chunks() {
     let chunkless = Plugin::build("chunkless.c");
     let bare = Server::builder()
         .without_module()
@@ -230,7 +230,7 @@ fn a_module_that_takes_no_chunks_is_named() {
 }
 
 #[test]
-fn what_a_build_is_refused() {
+fn refused_builds_name_the_reason() {
     let server = Server::start();
     let mut client = server.client();
     let replica = Server::replica_of(&server).start();
@@ -316,7 +316,7 @@ fn what_a_build_is_refused() {
 }
 
 #[test]
-fn what_a_server_is_not_ready_for() {
+fn errors_name_what_a_server_lacks() {
     let server = Server::start();
     let mut client = server.client();
     let bare = Server::builder().without_module().start();
@@ -363,9 +363,9 @@ fn what_a_server_is_not_ready_for() {
     assert_eq!(client.cmd("DBSIZE"), int(1));
 }
 
-/// A file that is cut or broken is told with the line that could not be read, and changes nothing.
+/// The error for a cut or broken file names the line that could not be read, and nothing changes.
 #[test]
-fn broken_files_are_told_with_their_line() {
+fn errors_of_broken_files_name_the_line() {
     let server = Server::start();
     let mut client = server.client();
     let text = numbered("item", 0..200_000).join("\n");
@@ -404,7 +404,7 @@ fn broken_files_are_told_with_their_line() {
 }
 
 #[test]
-fn what_a_move_is_refused() {
+fn refused_moves_name_the_reason() {
     let [from, to] = [(); 2].map(|()| Server::start());
     let bare = Server::builder().without_module().start();
     let why = run(&["move", &url(&from), &url(&bare)]).failed(1);
@@ -436,17 +436,17 @@ fn what_a_move_is_refused() {
     run(&["move", &url(&replica), &url(&from)]).done();
 
     assert_eq!(far.cmd("CONFIG SET maxmemory 1"), ok());
-    let told = run(&["move", &url(&from), &url(&to)]);
+    let reported = run(&["move", &url(&from), &url(&to)]);
     assert!(
-        told.err.contains(&format!(
+        reported.err.contains(&format!(
             "refused seen: 127.0.0.1:{}: OOM command not allowed when used memory > 'maxmemory'; \
          raise maxmemory, or free memory\n",
             to.port()
         )),
         "{}",
-        told.err
+        reported.err
     );
-    assert_eq!(told.failed(1), "1 of 1 keys could not be moved");
+    assert_eq!(reported.failed(1), "1 of 1 keys could not be moved");
     assert_eq!(far.cmd("CONFIG SET maxmemory 0"), ok());
     assert_eq!(
         far.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 1000"),
@@ -456,14 +456,15 @@ fn what_a_move_is_refused() {
 
     // Limits are for clients: RESTORE is obeyed, chunks are refused.
     assert_eq!(far.cmd("ACL SETUSER default -restore"), ok());
-    let told = run(&["move", &url(&from), &url(&to)]);
+    let reported = run(&["move", &url(&from), &url(&to)]);
     assert!(
-        told.err
+        reported
+            .err
             .contains("ERR operation exceeds bloom object memory limit; raise "),
         "{}",
-        told.err
+        reported.err
     );
-    assert_eq!(told.status, 1);
+    assert_eq!(reported.status, 1);
     assert_eq!(far.cmd("DBSIZE"), int(0));
     let mut nobody = command(&["size", "--of", "127.0.0.1:1", "seen"]);
     nobody.env("NO_COLOR", "1");

@@ -213,8 +213,8 @@ fn plan_from(peer: &str, kind: &str) {
                     (_, Some(command)) => (&new, &old, command),
                     _ => panic!("who is told? {line}"),
                 };
-            let told = server.client().cmd(command);
-            assert!(!told.is_error(), "{line}: {told:?}");
+            let reported = server.client().cmd(command);
+            assert!(!reported.is_error(), "{line}: {reported:?}");
             if command == "REPLICAOF NO ONE" {
                 replica = None;
                 if number < 7 {

@@ -107,7 +107,7 @@ fn a_number_of_items_has_several_forms() {
 
 /// The limits refuse what the program says that they refuse, and admit it as it says.
 #[test]
-fn what_the_limits_refuse_is_told_with_the_way_out() {
+fn errors_of_the_limits_name_a_way_out() {
     let server = Server::start();
     let mut client = server.client();
     let refused = run(&["size", "--items", "100M", "--rate", "0.01"]);
@@ -157,7 +157,7 @@ fn the_fewest_shards_are_found() {
 }
 
 #[test]
-fn a_filter_that_is_there() {
+fn an_existing_filter_is_sized() {
     let server = Server::start();
     let mut client = server.client();
     assert_eq!(client.cmd("BF.RESERVE grown 0.01 100"), ok());
@@ -171,7 +171,7 @@ fn a_filter_that_is_there() {
         ok()
     );
     for key in ["grown", "counted", "lately"] {
-        let told = run(&["size", "--json", "--of", &url(&server), key]).json();
+        let reported = run(&["size", "--json", "--of", &url(&server), key]).json();
         for (name, field) in [
             ("items", "Number of items inserted"),
             ("capacity", "Capacity"),
@@ -179,23 +179,23 @@ fn a_filter_that_is_there() {
             ("filters", "Number of filters"),
         ] {
             assert_eq!(
-                number(&told, name),
+                number(&reported, name),
                 info(&mut client, key, field).as_int(),
                 "{key}"
             );
         }
-        assert_eq!(told["error_rate"], 0.01);
-        assert_eq!(told["type"], client.cmd(&format!("TYPE {key}")).text());
+        assert_eq!(reported["error_rate"], 0.01);
+        assert_eq!(reported["type"], client.cmd(&format!("TYPE {key}")).text());
     }
-    let told = run(&["size", "--json", "--of", &url(&server), "grown"]).json();
-    let items = number(&told, "items");
+    let reported = run(&["size", "--json", "--of", &url(&server), "grown"]).json();
+    let items = number(&reported, "items");
     assert_eq!(client.cmd(&format!("BF.RESERVE anew 0.01 {items}")), ok());
     let anew = info(&mut client, "anew", "Size").as_int();
-    assert_eq!(number(&told, "bytes_if_reserved_for_its_items"), anew);
+    assert_eq!(number(&reported, "bytes_if_reserved_for_its_items"), anew);
     assert_eq!(
-        number(&told, "saved_by_that"),
-        number(&told, "bytes") - anew
+        number(&reported, "saved_by_that"),
+        number(&reported, "bytes") - anew
     );
     let reach = info(&mut client, "grown", "Max scaled capacity").as_int();
-    assert_eq!(number(&told, "can_grow_to"), reach);
+    assert_eq!(number(&reported, "can_grow_to"), reach);
 }

@@ -26,7 +26,7 @@ fn on_terminal(words: &[&str], no_color: bool) -> String {
 }
 
 #[test]
-fn a_bar_on_a_terminal_and_lines_elsewhere() {
+fn progress_is_a_bar_on_a_terminal_and_lines_elsewhere() {
     let server = Server::start();
     let list = server.dir().join("list");
     fs::write(&list, numbered("item", 0..300_000).join("\n"))

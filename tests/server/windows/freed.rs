@@ -1,15 +1,15 @@
 //! What objects take of memory while periods pass.
 
 use crate::harness::{Client, Server, ok, wait_in_sync, wait_until};
-use crate::periods::clock;
-use crate::retold::command;
-use crate::sums;
-use crate::usage::memory;
+use crate::support::periods::clock;
+use crate::support::replayed::command;
+use crate::support::sums;
+use crate::support::usage::memory;
 
 use super::info;
 
 #[test]
-fn memory_stays_level_however_many_periods_pass() {
+fn memory_stays_level_however_many_periods_expire() {
     let server = Server::start();
     let mut client = server.client();
     let mut begun = Vec::new();
@@ -84,7 +84,7 @@ fn memory_follows_after_a_gap() {
     wait_in_sync(&server, &replica);
     for server in [&server, &replica] {
         let mut client = server.client();
-        // Less than half is kept of what has passed, and one may pass meanwhile.
+        // Less than half of the periods kept are expired, and one may expire just now.
         let size = info(&mut client, "k", "SIZE");
         assert!(size <= (2 * live + 2) * filter, "{size} bytes of {live}");
         sums::is_balanced(&mut client);

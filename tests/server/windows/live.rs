@@ -1,13 +1,13 @@
 //! Replicas and logs, while clients write and periods pass all the time.
 
-use crate::aof::Log;
-use crate::configured::other_settings;
 use crate::harness::{Client, Server, digest, int, wait_in_sync, wait_until};
-use crate::random::Random;
-use crate::retold::{Command, Retold, command};
-use crate::sums;
+use crate::support::aof::Log;
+use crate::support::configured::other_settings;
+use crate::support::random::Random;
+use crate::support::replayed::{Command, Replayed, command};
+use crate::support::sums;
 
-/// Writes of clients, to objects of which periods pass all the time.
+/// Clients that write, to objects whose periods expire all the time.
 struct Clients {
     random: Random,
 }
@@ -61,7 +61,7 @@ fn digests(client: &mut Client) -> Vec<String> {
 }
 
 #[test]
-fn replicas_and_logs_hold_the_same_while_periods_pass() {
+fn replicas_and_logs_hold_the_same_while_periods_expire() {
     let mut primary = Server::with(&[
         ("appendonly", "yes"),
         ("appendfsync", "no"),
@@ -71,7 +71,7 @@ fn replicas_and_logs_hold_the_same_while_periods_pass() {
     let replica = other_settings(Server::replica_of(&primary)).start();
     wait_in_sync(&primary, &replica);
     let mut log = Log::of(&primary);
-    let mut retold = Retold::default();
+    let mut replayed = Replayed::default();
     let mut clients = Clients {
         random: Random(0x0077_696e_646f_7773),
     };
@@ -107,8 +107,8 @@ fn replicas_and_logs_hold_the_same_while_periods_pass() {
 
         let written = log.since();
         assert!(written.len() > 100, "{}", written.len());
-        retold.obey_all(&written);
-        retold.is_held_by(&mut client);
+        replayed.apply_all(&written);
+        replayed.is_held_by(&mut client);
 
         if round % 2 == 1 {
             // What a server finds in its log is what it was, whenever that is read.

@@ -3,23 +3,23 @@
 
 mod freed;
 mod live;
-mod told;
+mod times;
 
-use crate::aof::{Log, rewrite_aof, with_command_log};
 use crate::harness::{
     Client, Reply, Server, array, boolean, bulk, digest, error, int, ok, simple, wait_in_sync,
     wait_until,
 };
-use crate::periods::clock;
-use crate::pieces::pieces;
-use crate::sums;
+use crate::support::aof::{Log, rewrite_aof, with_command_log};
+use crate::support::periods::clock;
+use crate::support::pieces::pieces;
+use crate::support::sums;
 
 fn info(client: &mut Client, key: &str, field: &str) -> i64 {
     client.cmd(&format!("BF.INFO {key} {field}")).as_array()[0].as_int()
 }
 
 #[test]
-fn items_pass_and_those_that_are_added_again_stay() {
+fn items_expire_unless_they_are_added_again() {
     let server = Server::start();
     let mut client = server.client();
     for (key, options) in [
@@ -31,7 +31,7 @@ fn items_pass_and_those_that_are_added_again_stay() {
         let both = array([int(1), int(1)]);
         assert_eq!(client.cmd(&format!("BF.MADD {key} passing kept")), both);
         wait_until("what was added once has passed", || {
-            // At one go, so that nothing can come between.
+            // In one transaction, so that no time passes in between.
             assert_eq!(client.cmd("MULTI"), ok());
             for line in [
                 format!("BF.ADD {key} kept"),
@@ -78,7 +78,7 @@ fn items_pass_and_those_that_are_added_again_stay() {
 }
 
 #[test]
-fn a_write_that_changes_nothing_frees_what_has_passed() {
+fn a_write_that_changes_nothing_frees_expired_periods() {
     let server = with_command_log();
     let replica = Server::replica_of(&server).start();
     let mut client = server.client();
@@ -102,17 +102,17 @@ fn a_write_that_changes_nothing_frees_what_has_passed() {
             assert_eq!(client.cmd(&line), *reply, "{line}");
             assert!(info(&mut client, &key, "SIZE") < held);
         }
-        // The first is told of, as time that has passed; the second changed nothing.
-        let told = log.since();
-        assert_eq!(told.len(), 1, "{line}: {told:?}");
+        // The first is logged, since time has passed; the second changed nothing.
+        let reported = log.since();
+        assert_eq!(reported.len(), 1, "{line}: {reported:?}");
         let words = [
             b"BF.INSERT".to_vec(),
             key.clone().into_bytes(),
             b"NOCREATE".to_vec(),
             b"AT".to_vec(),
         ];
-        assert_eq!(told[0][..4], words);
-        assert_eq!(told[0].len(), 5);
+        assert_eq!(reported[0][..4], words);
+        assert_eq!(reported[0].len(), 5);
         wait_in_sync(&server, &replica);
         let there = digest(&mut replica.client(), &key);
         assert_eq!(there, digest(&mut client, &key), "{line}");
@@ -121,7 +121,7 @@ fn a_write_that_changes_nothing_frees_what_has_passed() {
 }
 
 #[test]
-fn a_file_is_loaded_after_its_windows_have_passed() {
+fn a_file_is_loaded_after_its_windows_have_expired() {
     let mut server = Server::start();
     let mut client = server.client();
     for (key, options) in [("scaling", ""), ("fixed", "NONSCALING ")] {
@@ -141,8 +141,8 @@ fn a_file_is_loaded_after_its_windows_have_passed() {
         assert_eq!(info(&mut client, key, "LIVEPERIODS"), 0);
         // It is held still, and INFO says so.
         sums::is_balanced(&mut client);
-        let told = &server.info("bf")["bf_bloom_num_items_across_objects"];
-        assert_ne!(told, "0");
+        let reported = &server.info("bf")["bf_bloom_num_items_across_objects"];
+        assert_ne!(reported, "0");
         let held = info(&mut client, key, "SIZE");
         let same = client.cmd(&format!("BF.INSERT {key} NOCREATE"));
         assert_eq!(same, array([]));
@@ -212,7 +212,7 @@ fn an_object_without_filters_is_kept() {
 }
 
 #[test]
-fn info_tells_of_the_window() {
+fn info_reports_the_window() {
     let server = Server::start();
     let mut client = server.client3();
     let create = "BF.INSERT k WINDOW 1000000000000 PERIODS 2 CAPACITY 10 TTL 1 ITEMS a b";
@@ -238,7 +238,7 @@ fn info_tells_of_the_window() {
     ];
     assert_eq!(titles, expected);
     let value = |title: &str| {
-        let row = rows.iter().find(|(told, _)| told.text() == title);
+        let row = rows.iter().find(|(reported, _)| reported.text() == title);
         row.expect("it is told").1.clone()
     };
     assert_eq!(value("Capacity"), int(20));

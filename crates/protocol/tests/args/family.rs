@@ -17,7 +17,7 @@ const BAD_ID: &str = "ERR bad id";
 const HALF_WINDOW: &str = "ERR WINDOW and PERIODS have to be given together";
 const COUNTING_WINDOW: &str = "ERR WINDOW and COUNTING cannot be combined";
 
-/// The shape that these words ask for behind a RESERVE and in an INSERT.
+/// Checks the shape that these options give a RESERVE and an INSERT.
 #[track_caller]
 fn shapes(options: &str, window: Option<(u64, u64)>, counting: bool) {
     let window = window.map(|(period_ms, periods)| Window::new(period_ms, periods).unwrap());
@@ -44,7 +44,7 @@ fn shape_refused(options: &str, text: &str) {
 }
 
 #[test]
-fn windows_and_counters_are_asked_for_in_any_case_and_order() {
+fn windows_and_counters_are_parsed_in_any_case_and_order() {
     for (options, window, counting) in [
         ("COUNTING", None, true),
         ("counting COUNTING EXPANSION 3", None, true),
@@ -74,7 +74,7 @@ fn windows_and_counters_are_asked_for_in_any_case_and_order() {
 }
 
 #[test]
-fn windows_that_can_not_be_are_refused() {
+fn impossible_windows_are_refused() {
     for word in NO_NUMBERS.into_iter().chain(NO_COUNTS) {
         shape_refused(&format!("WINDOW {word} PERIODS 5"), BAD_WINDOW);
         shape_refused(&format!("PERIODS {word} WINDOW 5"), BAD_PERIODS);
@@ -127,7 +127,7 @@ fn windows_do_not_combine_with_counters() {
     ] {
         shape_refused(options, COUNTING_WINDOW);
     }
-    // A word that is wrong by itself is refused first, wherever it stands.
+    // A word that is invalid by itself is refused first, at any position.
     shape_refused("COUNTING WINDOW 5 PERIODS 1441", BAD_PERIODS);
     shape_refused("WINDOW 5 PERIODS 5 COUNTING WINDOW x", BAD_WINDOW);
     shape_refused("WINDOW 5 PERIODS 5 COUNTING 1", UNKNOWN);
@@ -152,7 +152,7 @@ fn windows_do_not_combine_with_counters() {
         "BF.INSERT k WINDOW 5 PERIODS 5 COUNTING NONSCALING VALIDATESCALETO 5",
         COUNTING_WINDOW,
     );
-    // The same words behind ITEMS are items.
+    // The same words after ITEMS are items.
     let request = insert("BF.INSERT k COUNTING ITEMS WINDOW 5 PERIODS 5").unwrap();
     assert_eq!(created(request.create.unwrap()).window(), None);
 }

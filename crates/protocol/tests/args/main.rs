@@ -14,7 +14,7 @@ use valkeybloom_sketches::bloom::{Growth, New, Params, Shape};
 
 use crate::support::{fraction, of_valkey_bloom, tightening};
 
-/// What a server's settings would be; none of these numbers is in the lines below.
+/// Settings of a server; none of these numbers is in the lines below.
 fn defaults() -> Params {
     Params {
         capacity: 77,
@@ -162,7 +162,7 @@ fn reserve_takes_options_in_any_case_and_order() {
         ("BF.RESERVE k 0.01 100 EXPANSION 3 EXPANSION 4", 4),
         ("BF.RESERVE k 0.01 100 EXPANSION 3 EXPANSION 0", 0),
         ("BF.RESERVE k 0.01 100 EXPANSION 0 EXPANSION 3", 3),
-        // What is non-scaling anyway may be said in both ways.
+        // Both spellings of non-scaling may be combined.
         ("BF.RESERVE k 0.01 100 NONSCALING EXPANSION 0", 0),
         ("BF.RESERVE k 0.01 100 EXPANSION 0 NONSCALING", 0),
         (
@@ -175,7 +175,7 @@ fn reserve_takes_options_in_any_case_and_order() {
 }
 
 #[test]
-fn reserve_refusals() {
+fn reserve_refuses_invalid_words() {
     for line in ["BF.RESERVE", "BF.RESERVE k", "BF.RESERVE k 0.01"] {
         reserve_refused(line, ARITY);
     }
@@ -232,7 +232,7 @@ fn reserve_refusals() {
     }
 }
 
-/// A number is the whole word: spaces around it, a NUL behind it, or bytes that are no text.
+/// A number is a whole word: spaces around it, a NUL after it, or bytes that are not text make it invalid.
 #[test]
 fn numbers_with_anything_beside_them_are_refused() {
     let beside: [[&[u8]; 2]; 6] = [
@@ -269,7 +269,7 @@ fn numbers_with_anything_beside_them_are_refused() {
 }
 
 #[test]
-fn insert_takes_the_defaults_where_nothing_is_said() {
+fn insert_uses_the_defaults_for_missing_options() {
     let expected = Insert {
         create: Some(Ok(New::Own(Shape::plain(defaults())))),
         seed: None,
@@ -282,13 +282,13 @@ fn insert_takes_the_defaults_where_nothing_is_said() {
     };
     assert_eq!(insert("BF.INSERT k"), Ok(expected));
     inserts("BF.INSERT k ITEMS a", |_| ());
-    // An option stands for itself alone.
+    // An option changes nothing but its own parameter.
     inserts("BF.INSERT k CAPACITY 5", |p| p.capacity = 5);
     inserts("BF.INSERT k ERROR 0.5", |p| p.error_rate = fraction(0.5));
     inserts("BF.INSERT k TIGHTENING 0.25", |p| {
         p.tightening = tightening(0.25);
     });
-    // A client means our law, whatever ratio it gives, and so do the defaults.
+    // Clients mean our law, whatever the ratio, and so do the defaults.
     assert!(defaults().tightening.is_ours());
     for ratio in ["0.5", "0.5000000000000001", "5e-1"] {
         inserts(&format!("BF.INSERT k TIGHTENING {ratio}"), |p| {
@@ -302,9 +302,9 @@ fn insert_takes_the_defaults_where_nothing_is_said() {
     inserts("BF.INSERT k NONSCALING", |p| p.growth = Growth::Fixed);
 }
 
-/// What was executed elsewhere says by its ratio whose law the object follows.
+/// The ratio of a command executed elsewhere marks whose law the object follows.
 #[test]
-fn an_insert_from_elsewhere_tells_the_law_by_its_ratio() {
+fn an_insert_from_elsewhere_marks_the_law_by_its_ratio() {
     let parse = |line: &str| {
         let parsed = Insert::parse(&words(line)[..], own(defaults()), Origin::Elsewhere);
         created(parsed.unwrap().create.unwrap()).params.tightening
@@ -317,15 +317,15 @@ fn an_insert_from_elsewhere_tells_the_law_by_its_ratio() {
         ("0.75", of_valkey_bloom(0.75)),
         ("0.7500000000000001", tightening(0.75)),
     ] {
-        let told = parse(&format!("BF.INSERT k TIGHTENING {ratio} ITEMS a"));
-        assert_eq!(told, expected, "{ratio}");
+        let reported = parse(&format!("BF.INSERT k TIGHTENING {ratio} ITEMS a"));
+        assert_eq!(reported, expected, "{ratio}");
     }
     // Only we make objects with periods or counters.
     for kind in ["COUNTING", "WINDOW 1000 PERIODS 3"] {
-        let told = parse(&format!("BF.INSERT k TIGHTENING 0.5 {kind} ITEMS a"));
-        assert_eq!(told, tightening(0.5), "{kind}");
+        let reported = parse(&format!("BF.INSERT k TIGHTENING 0.5 {kind} ITEMS a"));
+        assert_eq!(reported, tightening(0.5), "{kind}");
     }
-    // Where none is told, it is the default of this server.
+    // Without a ratio, the default of this server counts.
     assert_eq!(parse("BF.INSERT k ITEMS a"), defaults().tightening);
 }
 
@@ -387,7 +387,7 @@ fn insert_with_nocreate_creates_nothing() {
 }
 
 #[test]
-fn insert_refusals() {
+fn insert_refuses_invalid_words() {
     for line in [
         "",
         "BF.INSERT",
@@ -468,7 +468,7 @@ fn insert_takes_a_seed_of_any_32_bytes() {
 }
 
 #[test]
-fn items_are_all_that_stands_behind_the_word() {
+fn all_words_after_items_are_items() {
     for (line, items) in [
         ("BF.INSERT k ITEMS a", 3..4),
         ("BF.INSERT k ITEMS a b c", 3..6),
@@ -501,7 +501,7 @@ fn items_are_all_that_stands_behind_the_word() {
 }
 
 #[test]
-fn defaults_that_do_not_scale_are_overruled_by_an_expansion() {
+fn an_expansion_overrides_defaults_that_do_not_scale() {
     let fixed = Params {
         growth: Growth::Fixed,
         ..defaults()

@@ -1,7 +1,7 @@
-//! What a command may cost, on any object that is accepted: counted work, not time.
+//! The most that a command may cost on any accepted object, in counted work, not in time.
 //!
-//! Forged filters hold all positions of an item but its last, so that a lookup has to look at all of them, in every
-//! filter. Which positions an item has is found by the `bloomfilter` crate.
+//! Forged filters hold all positions of an item but the last, so that a lookup reads all of them in every filter. The
+//! `bloomfilter` crate computes the positions of an item.
 
 use bloomfilter::Bloom;
 use valkeybloom_sketches::bloom::{Added, Kind, Limits, Object, Refusal, Time, dump};
@@ -19,7 +19,7 @@ const STEPS_OF_ITEM: u64 = 38_000;
 /// The most steps of any command beside its items: 10 ms, at some nanoseconds each.
 const STEPS_OF_COMMAND: u64 = 3_000_000;
 
-/// The most hash functions of an object of which each item is looked for to the end.
+/// The most hash functions of an object in which each item is looked up to the end.
 const PATIENCE: u32 = 6 << 10;
 
 const ITEMS: u64 = 200;
@@ -64,7 +64,7 @@ fn steps_of<T>(action: impl FnOnce() -> T) -> (u64, T) {
 }
 
 #[test]
-fn lookups_end_where_patience_does() {
+fn lookups_end_at_the_limit_of_hash_functions() {
     let mut rng = Rng::new(1);
     let seed = Seed::new(SEED);
     for (filters, hashes, bytes, deep) in [
@@ -141,7 +141,7 @@ fn the_deepest_stack_answers_as_its_filters_do() {
     assert!(expected[..members.len()].iter().all(|held| *held));
 }
 
-/// A window of 1,440 periods, each with so many filters that nearly hold an item.
+/// Returns a window of 1,440 periods, each with `filters` filters that nearly hold an item.
 fn window(filters: usize, hashes: u32, cells: &[u8]) -> Draft {
     let filter = FilterDraft::new(1, cells, hashes, 1, 1);
     let stack = |period| StackDraft::new(period, vec![filter.clone(); filters]);
@@ -153,7 +153,7 @@ fn window(filters: usize, hashes: u32, cells: &[u8]) -> Draft {
 const NOW: u64 = 11_439_000;
 
 #[test]
-fn lookups_in_windows_end_where_patience_does() {
+fn lookups_in_windows_end_at_the_limit_of_hash_functions() {
     let mut rng = Rng::new(3);
     for (filters, hashes, bytes) in [(2, 700, 400), (1, 1100, 400), (2, 40, 400), (1, 60, 4_000)] {
         let (item, cells) = nearly_held(bytes, hashes, &Seed::FIXED, &mut rng).unwrap();
@@ -273,7 +273,7 @@ fn counted(bits: &[u8]) -> Vec<u8> {
         .collect()
 }
 
-/// Adds so many random items, and returns how many were refused, and why.
+/// Adds `count` random items. Returns the refusals.
 fn add_random(object: &mut Object, count: usize, time: Time, rng: &mut Rng) -> Vec<Refusal> {
     let items: Vec<_> = (0..count).map(|_| rng.bytes(8)).collect();
     let mut refused = Vec::new();
@@ -291,7 +291,7 @@ fn add_random(object: &mut Object, count: usize, time: Time, rng: &mut Rng) -> V
 
 /// A window that was reserved for one item a period, and gets sixty.
 #[test]
-fn windows_adapt_to_what_periods_take() {
+fn windows_adapt_to_the_items_per_period() {
     for expansion in [1, 2, 10] {
         let shape = crate::support::windowed(params(1, 0.01, expansion), 1_000, 1_440);
         let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
@@ -318,7 +318,7 @@ fn windows_adapt_to_what_periods_take() {
             "expansion {expansion}"
         );
     }
-    // What is not to grow keeps its capacity.
+    // Objects that do not grow keep their capacity.
     let shape = crate::support::windowed(params(3, 0.01, 0), 1_000, 4);
     assert!(matches!(shape.kind, Kind::Windowed(_)));
     let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
@@ -335,7 +335,7 @@ fn windows_adapt_to_what_periods_take() {
 
 /// A client that keeps windows from adapting ends at the most filters that there may be.
 #[test]
-fn the_filters_of_a_window_have_an_end() {
+fn the_number_of_filters_of_a_window_is_bounded() {
     let shape = crate::support::windowed(params(1, 0.01, 1), 1_000, 1_440);
     let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
     let mut rng = Rng::new(6);
@@ -353,7 +353,7 @@ fn the_filters_of_a_window_have_an_end() {
 
 /// `grow` and the rest of the toolbox look at no time.
 #[test]
-fn a_deep_stack_grows_in_batches_as_one_by_one() {
+fn a_deep_stack_grows_in_batches_like_one_by_one() {
     let mut rng = Rng::new(7);
     let params = valkeybloom_sketches::bloom::Params {
         tightening: of_valkey_bloom(0.5),

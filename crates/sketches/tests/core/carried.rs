@@ -1,4 +1,4 @@
-//! Values of sketches: what RedisBloom wrote is kept as it is, and what is no such value is refused.
+//! Values of sketches: those that RedisBloom wrote are kept unchanged, and other values are refused.
 
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ fn fields_of(carried: &Carried) -> Stream {
 }
 
 #[test]
-fn what_was_written_is_kept() {
+fn written_values_are_kept() {
     for (key, sketch, fields, _) in recorded() {
         let carried = read(sketch, &fields).unwrap();
         assert_eq!(carried.sketch(), sketch, "{key}");
@@ -127,7 +127,7 @@ fn bytes(at: usize, length: usize) -> (usize, Field) {
 }
 
 #[test]
-fn what_is_no_such_value_is_refused() {
+fn other_values_are_refused() {
     const SIZE: &str = "size out of range";
     const LENGTH: &str = "string of another length";
     const DECAY: &str = "decay out of range";
@@ -187,7 +187,7 @@ fn what_is_no_such_value_is_refused() {
         ),
         ("topk-empty", &[uint(7, 0)], ENDS),
         ("topk-empty", &[uint(3, 1)], ENDS),
-        // Of a compression of 100, with five nodes.
+        // A compression of 100, with five nodes.
         ("tdigest-few", &[double(0, 0.999)], COMPRESSION),
         ("tdigest-few", &[double(0, f64::NAN)], COMPRESSION),
         ("tdigest-few", &[double(0, f64::INFINITY)], COMPRESSION),

@@ -1,5 +1,5 @@
-//! What a valid object is: each kind stays one whatever is done to it, and bytes that break a single rule are
-//! refused in that rule's words, by every form that can say such a thing.
+//! The rules of valid objects: every operation keeps them, and bytes that break a single rule are refused in that
+//! rule's words, by every form that can express the fault.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -118,7 +118,7 @@ fn live(mut object: Object, from_ms: u64, name: &str, rng: &mut Rng) -> Object {
 fn objects_of_every_kind_stay_valid() {
     let mut claiming_all = 0;
     for (name, object) in objects() {
-        // Of its own, so that what one object takes is no matter of the others.
+        // Each object has its own generator, so that its draws do not shift those of the others.
         let mut rng = Rng::new(1);
         let other = object.try_clone().unwrap();
         let object = live(object, 1_000, &name, &mut rng);
@@ -136,7 +136,7 @@ fn objects_of_every_kind_stay_valid() {
         let name = format!("{name}, merged");
         valid(&merged, &name, "merging");
         valid(&through_every_form(&merged), &name, "a round");
-        // What does not scale is merged as it is, and is full.
+        // Objects that do not scale are merged unchanged, and are full.
         if scales(&merged) {
             live(merged, 1_500, &name, &mut rng);
         }
@@ -144,9 +144,9 @@ fn objects_of_every_kind_stay_valid() {
     assert!(claiming_all <= 1);
 }
 
-/// Cells that are moved have to be the same: where their header is another, that is seen.
+/// Moved cells have to be equal: a header that differs is noticed.
 #[test]
-fn what_was_moved_wrongly_is_seen() {
+fn wrong_moves_are_detected() {
     type Move = fn(&mut Vec<u8>);
     let wrong: [(&str, Move); 6] = [
         ("filters of different seeds", |blob| blob[13] ^= 1),
@@ -193,7 +193,7 @@ const WHOLE: &[Form] = &[Form::Dump, Form::Fields];
 /// The words of a rule, the forms that can say that it is broken, and what breaks it and no other.
 type Break<D> = (&'static str, &'static [Form], fn(&mut D));
 
-/// Requires that each form takes a draft as it is, and refuses what breaks a rule in its words.
+/// Requires that each form accepts a draft, and refuses one that breaks a rule in the rule's words.
 #[track_caller]
 fn refused<D: Clone>(
     name: &str,
@@ -401,8 +401,8 @@ fn a_broken_rule_of_counters_is_named() {
     }
 }
 
-/// What is wrong with a link alone is said by RDB fields only: a header of such links is none of
-/// `RedisBloom`'s, and may be one of ours.
+/// Only RDB fields can report what is wrong with a single link: a header of such links is not one of `RedisBloom`'s,
+/// and may be one of ours.
 #[test]
 fn a_broken_rule_of_redisblooms_objects_is_named() {
     const BOTH: &[Form] = &[Form::Header, Form::Fields];

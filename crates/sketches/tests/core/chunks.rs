@@ -42,7 +42,7 @@ fn of_bitmaps(lengths: &[usize], rng: &mut Rng) -> Object {
     of_filters(2, &filters.collect::<Vec<_>>())
 }
 
-/// A small object with some filters, none of them as large as another.
+/// Returns a small object with filters of different sizes.
 fn small() -> Object {
     let mut rng = Rng::new(1);
     let mut object = object(&params(4, 0.01, 2), rng.seed());
@@ -50,7 +50,7 @@ fn small() -> Object {
     object
 }
 
-/// Loads pairs, of which the last must make the object complete and no other.
+/// Loads pairs; the last one, and no other, must complete the object.
 #[track_caller]
 fn load(pairs: &[(u64, Vec<u8>)]) -> Object {
     let (cursor, header) = &pairs[0];
@@ -138,7 +138,7 @@ fn chunks_are_of_4_mib_at_most_and_end_where_a_filter_ends() {
     assert!(dump_of(&loaded) == dump_of(&object));
     assert_eq!(loaded.memory_bytes(), object.memory_bytes());
 
-    // What has come so far lies in the same pairs.
+    // The pairs loaded so far are returned unchanged.
     let mut partial = begun(&object);
     for (index, (cursor, chunk)) in pairs.iter().enumerate().skip(1) {
         let so_far = pairs[..index].iter().map(|(c, chunk)| (*c, &chunk[..]));
@@ -148,7 +148,7 @@ fn chunks_are_of_4_mib_at_most_and_end_where_a_filter_ends() {
 }
 
 #[test]
-fn any_cursor_gives_what_lies_behind_it_up_to_the_filters_end() {
+fn any_cursor_returns_the_rest_of_its_filter() {
     let object = small();
     let all = bitmaps(&object);
     let mut ends = Vec::new();
@@ -186,7 +186,7 @@ fn chunks_of_any_size_load() {
     }
 }
 
-/// What a partial object holds: the pieces that would build it again.
+/// Returns the state of a partial object: the pieces that would rebuild it.
 fn state(partial: &Partial) -> Vec<(u64, Vec<u8>)> {
     let pieces = partial.pieces();
     pieces
@@ -243,7 +243,7 @@ fn a_chunk_that_does_not_continue_changes_nothing() {
         let huge = vec![0; all.len() + 1000];
         refused("much too long", across, at + huge.len() as u64, &huge);
 
-        // What was loaded stands, and the right one goes on from there.
+        // The loaded bytes stay, and the right chunk continues them.
         let loaded = partial.load(at + 1, next).unwrap();
         assert_eq!(loaded.is_some(), offset + 1 == all.len());
         if let Some(loaded) = loaded {
@@ -285,7 +285,7 @@ fn a_partial_object_is_written_read_and_copied_at_every_stage() {
             for mut copy in copies {
                 assert!(state(&copy) == before, "at {offset} of {lengths:?}");
                 assert_eq!(written(&copy), written(&partial));
-                // A copy goes on by itself to the same end.
+                // A copy can be completed on its own, to the same object.
                 for (offset, byte) in all.iter().enumerate().skip(offset) {
                     let loaded = copy.load(offset as u64 + 2, &[*byte]).unwrap();
                     assert_eq!(loaded.is_some(), offset + 1 == all.len());
@@ -301,7 +301,7 @@ fn a_partial_object_is_written_read_and_copied_at_every_stage() {
 }
 
 #[test]
-fn fields_of_a_partial_object_are_the_header_and_what_came_of_each_filter() {
+fn fields_of_a_partial_object_are_the_header_and_the_loaded_cells() {
     let mut rng = Rng::new(5);
     let object = of_bitmaps(&[4, 3], &mut rng);
     let all = bitmaps(&object);
@@ -361,7 +361,7 @@ fn claim(lengths: &[u64]) -> Vec<u8> {
 
 /// Memory is taken for what came, never for what is claimed: this would need 2⁵⁸ bytes.
 #[test]
-fn memory_grows_with_what_came() {
+fn memory_grows_with_the_loaded_bytes() {
     for lengths in [
         &[1 << 40][..],
         &[1 << 58],
@@ -437,7 +437,7 @@ fn limits_admit_a_header_where_they_would_admit_its_object() {
     assert!(!admitted(u64::MAX, 0));
 }
 
-/// What is no header is refused as such before limits are looked at.
+/// A bad header is refused as such before limits are checked.
 #[test]
 fn a_bad_header_is_an_error_of_decoding() {
     let nothing = Limits {

@@ -91,10 +91,13 @@ impl Model {
 
     fn check(&self) {
         for (item, held) in &self.counts {
-            let (found, told) = (has(&self.object, *item), count(&self.object, *item));
+            let (found, reported) = (has(&self.object, *item), count(&self.object, *item));
             assert!(found || *held == 0, "item {item} denied, {held} of it");
-            assert_eq!(found, told > 0);
-            assert!(told >= (*held).min(15), "{told} of item {item}, not {held}");
+            assert_eq!(found, reported > 0);
+            assert!(
+                reported >= (*held).min(15),
+                "{reported} of item {item}, not {held}"
+            );
         }
         let keys: Vec<_> = self.counts.keys().map(|item| bytes(*item)).collect();
         let claims = has_each(&self.object, keys.iter().map(|key| &key[..]));
@@ -158,7 +161,7 @@ fn random_sequences_deny_nothing_that_the_multiset_holds() {
     }
 }
 
-/// A full counter no longer knows how often it was raised: it stays, and nothing is removed.
+/// A full counter has lost its count: it stays, and nothing is removed.
 #[test]
 fn full_counters_stay() {
     for adds in [14, 15, 16, 40] {
@@ -181,7 +184,7 @@ fn full_counters_stay() {
     }
 }
 
-/// Of an item some of whose counters are full, those of others, the rest tell how often it was counted.
+/// If some counters of an item are full, shared with other items, the rest still give its count.
 #[test]
 fn an_item_that_shares_full_counters_is_removed() {
     let mut object = object_of(&counting(params(20, 0.3, 0)), Seed::FIXED);
@@ -218,7 +221,7 @@ fn an_item_that_shares_full_counters_is_removed() {
 }
 
 #[test]
-fn what_is_not_claimed_is_not_removed() {
+fn unclaimed_items_are_not_removed() {
     let mut object = object_of(&counting(params(10, 0.001, 2)), Seed::FIXED);
     assert!(!remove(&mut object, 1, None));
     add(&mut object, 1, None).unwrap();
@@ -316,8 +319,8 @@ fn steady_churn_keeps_the_rate() {
                 add(&mut object, items[place], None).unwrap();
             }
         }
-        let told = object.items(NO_CLOCK);
-        assert!(told.abs_diff(held) <= held / 10, "{told} of {held}");
+        let reported = object.items(NO_CLOCK);
+        assert!(reported.abs_diff(held) <= held / 10, "{reported} of {held}");
         let found = (0..100_000).filter(|_| has(&object, rng.next())).count();
         let found = u32::try_from(found).unwrap();
         assert!(

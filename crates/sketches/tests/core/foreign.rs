@@ -1,6 +1,6 @@
-//! Bytes that another implementation wrote: valkey-bloom 1.0, of which the folder holds, for eight
-//! objects, the DUMP payload, what BF.INFO said of it, and its answer to thousands of items; and a
-//! rewritten AOF of the same server, which holds each object's BF.LOAD payload.
+//! Bytes written by another implementation: valkey-bloom 1.0. For eight objects, the folder holds the DUMP payload,
+//! the reply of BF.INFO, and the answers for thousands of items; and a rewritten AOF of the same server with each
+//! object's BF.LOAD payload.
 
 use std::collections::HashMap;
 
@@ -102,7 +102,8 @@ fn fields(payload: &[u8]) -> Stream {
     fields_of_type(payload, 0x6e5a_2899_f96d_ac01)
 }
 
-/// The same of a type: its name, six bits a character, and its encoding version in the last ten.
+/// Returns the fields of a payload whose type has this id: the name, six bits a character, and the encoding version
+/// in the last ten bits.
 pub fn fields_of_type(payload: &[u8], type_id: u64) -> Stream {
     const MODULE_VALUE: u8 = 7;
     const RDB_VERSION_AND_CHECKSUM: usize = 2 + 8;
@@ -131,7 +132,7 @@ pub fn unhex(hex: &str) -> Vec<u8> {
         .collect()
 }
 
-/// What is recorded of one object.
+/// The recording of one object.
 struct Record {
     name: String,
     dump: Vec<u8>,
@@ -223,7 +224,7 @@ fn dumped_objects_answer_as_they_did() {
 }
 
 #[test]
-fn dumped_objects_say_of_themselves_what_they_said() {
+fn dumped_objects_report_the_recorded_info() {
     for record in records() {
         let (object, info) = (from_dump(&record), &record.info);
         let count = |field: &str| info[field].as_u64();
@@ -253,7 +254,7 @@ fn dumped_objects_are_written_as_they_were() {
     }
 }
 
-/// The same server wrote the same objects in both forms, so either can be made of the other.
+/// One server wrote the objects in both forms, so either form gives the other.
 #[test]
 fn payloads_of_the_aof_are_the_same_objects_in_the_other_form() {
     let payloads = payloads();
@@ -268,7 +269,7 @@ fn payloads_of_the_aof_are_the_same_objects_in_the_other_form() {
     }
 }
 
-/// Their filters stay as they came; what is stacked on them is this program's own.
+/// Foreign filters stay as they came; filters stacked on them are this program's own.
 #[test]
 fn foreign_objects_grow_and_lose_nothing() {
     let mut rng = Rng::new(1);
@@ -315,8 +316,8 @@ fn foreign_objects_grow_and_lose_nothing() {
     }
 }
 
-/// A reader of the formats that shares nothing with this program: it knows their description, and
-/// has the crate on which valkey-bloom is built for the blobs.
+/// A reader of the formats that shares no code with this program: it follows their description, and reads blobs with
+/// the crate on which valkey-bloom is built.
 struct Reader {
     filters: Vec<Bloom<[u8]>>,
     items: u64,
@@ -393,9 +394,9 @@ impl Reader {
     }
 }
 
-/// What this program writes is what valkey-bloom can read, with the same answers.
+/// valkey-bloom can read the objects that this program writes, with the same answers.
 #[test]
-fn what_is_written_can_be_read_by_its_description() {
+fn written_bytes_can_be_read_by_their_description() {
     let mut rng = Rng::new(31);
     for (capacity, rate, expansion, filters) in
         [(300, 0.1, 0, 1), (100, 0.2, 2, 4), (20, 0.2, 1, 9)]

@@ -1,5 +1,5 @@
-//! What fuzzing has found: every input that `fuzz/` keeps goes through its target again, and some ten
-//! thousand that are near to one of them.
+//! Findings of fuzzing: every input that `fuzz/` keeps goes through its target again, and some ten thousand mutations
+//! of them.
 
 #[path = "../../../../fuzz/targets/batch.rs"]
 mod batch;

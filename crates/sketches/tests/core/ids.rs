@@ -145,8 +145,11 @@ impl Model {
         }
         for (item, times) in counts {
             assert!(has(&self.object, item), "item {item} is denied");
-            let told = count(&self.object, item);
-            assert!(told >= times.min(15), "{told} of item {item}, not {times}");
+            let reported = count(&self.object, item);
+            assert!(
+                reported >= times.min(15),
+                "{reported} of item {item}, not {times}"
+            );
         }
         for (items, capacity) in fill(&self.object) {
             assert!(items <= capacity, "{items} of {capacity}");
@@ -161,7 +164,7 @@ impl Model {
         self.object = read;
     }
 
-    /// How many of so many that were never added are claimed.
+    /// Returns how many of `asked` strangers are claimed.
     fn claims(&self, asked: u64) -> u64 {
         let strangers = (0..asked).map(|number| (1 << 63) + number);
         strangers.filter(|item| has(&self.object, *item)).count() as u64
@@ -253,7 +256,7 @@ fn random_sequences_with_ids_deny_nothing_that_is_held() {
                             other.add(rng.next() % 300, Some(id));
                         }
                         let both = [&model.object, &other.object];
-                        // Where rates are high there may be none that has both.
+                        // High rates may not allow an object with both.
                         if let Ok(object) = Object::merged(&both, ROOMY) {
                             model.object = object;
                             model.unite(other);
@@ -315,7 +318,7 @@ fn with_rising_ids_removal_is_exact() {
     }
 }
 
-/// Which filter takes an id, and which is asked for it.
+/// The filters that take an id, and those that are queried for it.
 #[test]
 fn the_rules_of_ids() {
     let shape = counting(params(2, 0.0001, 1));
@@ -329,7 +332,7 @@ fn the_rules_of_ids() {
     // Two numbers of each filter, and whether there are any.
     assert_eq!(object.memory_bytes(), without.memory_bytes() + 2 * 24);
     assert!(!remove(&mut without, 1, Some(10)), "no ids were given");
-    // A filter for 10 to 20, and one for 30 to 40: what is not in one of them is not asked for.
+    // One filter took 10 to 20, and one 30 to 40: neither is queried for other ids.
     for (item, id) in [(1, 9), (1, 21), (1, 30), (3, 20), (3, 29), (3, 41), (9, 10)] {
         assert!(!remove(&mut object, item, Some(id)), "item {item}, id {id}");
     }
@@ -338,7 +341,7 @@ fn the_rules_of_ids() {
         assert_eq!(add(&mut object, item, Some(id)), Ok(Added::New));
     }
     assert_eq!(fill(&object), [(2, 2), (2, 2), (2, 2), (2, 2)]);
-    // What is in a full filter already takes no room there.
+    // An item that a full filter holds already takes no room there.
     assert_eq!(add(&mut object, 1, Some(15)), Ok(Added::Again));
     assert_eq!(add(&mut object, 1, Some(15)), Ok(Added::Again));
     assert_eq!(object.totals().0, 4);
@@ -347,7 +350,7 @@ fn the_rules_of_ids() {
         assert!(remove(&mut object, 1, Some(20)));
         assert_eq!(count(&object, 1), left);
     }
-    // With ids of two filters it is in both; without one nobody knows which is meant.
+    // The item is in both filters under their ids; without an id the removal is ambiguous.
     assert!(remove(&mut object, 8, Some(u64::MAX)));
     assert_eq!(add(&mut object, 2, Some(u64::MAX)), Ok(Added::Again));
     assert!(!remove(&mut object, 2, None));
@@ -394,8 +397,7 @@ fn items_without_ids_join_those_with_them() {
     }
 }
 
-/// An object that does not scale is full for every id, knows what it knows, and changes only if it is told to
-/// take more.
+/// An object that does not scale is full for every id, still finds its items, and changes only if it may saturate.
 #[test]
 fn a_fixed_object_is_full_for_every_id() {
     let mut object = object_of(&counting(params(40, 0.0001, 0)), Seed::FIXED);
@@ -427,8 +429,8 @@ fn a_fixed_object_is_full_for_every_id() {
     assert!(!has(&object, 7));
 }
 
-/// A stack of several filters that does not scale is made by merging. What is removed makes room in any
-/// of them, and all is found in its own.
+/// A merge makes a stack of several filters that does not scale. A removal makes room in any of them, and each item
+/// is found in its own filter.
 #[test]
 fn ids_of_a_fixed_object_of_several_filters() {
     let shape = counting(params(4, 0.0001, 0));
@@ -484,7 +486,7 @@ fn limits_count_the_ids() {
     };
     for item in 6..30 {
         let (before, bytes) = (dump_of(&object), object.memory_bytes());
-        // What it needs, by a copy that has no limits.
+        // The bytes that a copy without limits takes.
         let mut copy = object.try_clone().unwrap();
         assert_eq!(copy.memory_bytes(), bytes);
         add(&mut copy, item, u64::MAX).unwrap();

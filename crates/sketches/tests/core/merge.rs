@@ -1,5 +1,5 @@
-//! Objects made one: what any of them held is held, at a rate that is no more than their sum; what was merged
-//! once changes nothing the second time; and the result is an object like others, that is stored and goes on.
+//! Merged objects hold the items of all sources, at a rate of at most the sum of theirs. Merging a source again
+//! changes nothing, and the result can be stored and grows like any object.
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,7 +20,7 @@ fn merged(sources: &[Object], limits: Limits) -> Result<Object, MergeError> {
     Object::merged(&sources, limits)
 }
 
-/// What comes out of each stored form, of the same size in memory.
+/// Returns the object read from each stored form, which takes the same memory.
 #[track_caller]
 fn reloaded(object: &Object) -> Object {
     assert_eq!(dump_of(object)[0], 1);
@@ -30,7 +30,7 @@ fn reloaded(object: &Object) -> Object {
     read
 }
 
-/// An object of so many full filters of 512 bits for one item each, no two of which are alike.
+/// Returns an object of `filters` full filters of 512 bits for one item each, all of them different.
 fn deep(filters: u64, rng: &mut Rng) -> Object {
     let filters: Vec<_> = (0..filters)
         .map(|_| {
@@ -71,7 +71,7 @@ fn rates_are_the_same_on_every_machine() {
 }
 
 #[test]
-fn an_object_of_several_holds_what_any_of_them_held() {
+fn a_merged_object_holds_the_items_of_all_sources() {
     let mut rng = Rng::new(1);
     let (mut one, mut several) = (0, 0);
     for _ in 0..400 {
@@ -120,7 +120,7 @@ fn an_object_of_several_holds_what_any_of_them_held() {
         assert!(held.iter().all(|item| has(&object, item)), "denied");
         let laws: f64 = object.filters(NO_CLOCK).map(|(.., rate)| rate).sum();
         assert!(laws.is_finite() && object.estimated_rate(NO_CLOCK) <= 1.0);
-        // And it goes on as the one that is read again.
+        // It grows like the object that is read again.
         let mut copy = reloaded(&object);
         for _ in 0..300 {
             let item = rng.next().to_le_bytes();
@@ -155,7 +155,7 @@ fn equal_filters_become_one_where_there_is_room() {
     let both = merged(&[left.try_clone().unwrap(), right], ROOMY).unwrap();
     let (count, items, capacity) = both.totals();
     assert_eq!((count, capacity), (1, 100));
-    // Of 70 different ones, by the bits.
+    // An estimate of 70 different items from the bits.
     assert!((65..=75).contains(&items), "{items} items");
     assert!(bitmaps(&both) == bitmaps(&make(0..70, seed)));
     // As BF.INFO says it: no more than was requested.
@@ -169,7 +169,7 @@ fn equal_filters_become_one_where_there_is_room() {
 }
 
 #[test]
-fn what_can_not_be_one_object_is_refused() {
+fn objects_that_cannot_be_merged_are_refused() {
     let make = |rate, seed| object(&params(100, rate, 2), seed);
     let (a, b) = (Seed::new([1; 32]), Seed::new([2; 32]));
     let refused = |sources: &[Object], limits| merged(sources, limits).err();
@@ -192,7 +192,7 @@ fn what_can_not_be_one_object_is_refused() {
     assert_eq!(refused(&loose, ROOMY), Some(MergeError::Rates));
     let loose = [full_of(0.5, 0, 0), full_of(0.4, 0, 10_000)];
     assert_eq!(refused(&loose, ROOMY), None);
-    // To the byte.
+    // The limit is exact to the byte.
     let sources = [full_of(0.1, 2, 0), full_of(0.01, 2, 10_000)];
     let bytes = merged(&sources, ROOMY).unwrap().memory_bytes();
     let within = |object_bytes| Limits {
@@ -256,7 +256,7 @@ fn what_can_not_be_one_object_is_refused() {
     }
 }
 
-/// How many of so many strangers are found, at most, at a rate: four deviations more.
+/// Returns the most of `asked` strangers that may be found at a rate: four deviations above the mean.
 fn most(asked: f64, rate: f64) -> f64 {
     asked * rate + 4.0 * (asked * rate * (1.0 - rate)).sqrt()
 }
@@ -377,7 +377,7 @@ fn periods_are_merged_one_by_one() {
             for now in (latest..latest + 700).step_by(50) {
                 check(&object, now);
             }
-            // It goes on as the one that is read again.
+            // It grows like the object that is read again.
             let mut copy = through_every_form(&object);
             for _ in 0..100 {
                 latest += rng.next() % 10;
@@ -452,7 +452,7 @@ fn counters_are_added_up() {
 
 /// Ids are known in the merged object too, which is one stack.
 #[test]
-fn items_with_ids_are_removed_from_what_was_merged() {
+fn items_with_ids_are_removed_from_merged_objects() {
     let shape = counting(params(5, 0.001, 1));
     let mut sources = [
         object_of(&shape, Seed::FIXED),
@@ -471,7 +471,7 @@ fn items_with_ids_are_removed_from_what_was_merged() {
             let (item, id) = (100 * place + item, 1_000 * place + item);
             let bytes = item.to_le_bytes();
             assert!(has(&object, &bytes));
-            // Of both, since the last filters were laid over one another.
+            // The item is in both, since the last filters were united.
             assert!(!object.remove(&bytes, Some(id + 5_000)));
             assert!(object.remove(&bytes, Some(id)), "item {item}, id {id}");
             assert!(!has(&object, &bytes));
@@ -482,7 +482,7 @@ fn items_with_ids_are_removed_from_what_was_merged() {
     assert!(object.shape().params.error_rate.get() < 0.002);
 }
 
-/// What was merged once changes nothing when it is merged again, in whatever order it comes.
+/// Merging a source again changes nothing, in any order.
 #[test]
 fn merging_again_changes_nothing() {
     let mut rng = Rng::new(6);
@@ -526,10 +526,10 @@ fn merging_again_changes_nothing() {
     }
 }
 
-/// Every hour the items of a day, of which some are new, become part of a total: its rate and its number of
-/// items follow what is in it, and not how often it was merged.
+/// Every hour the items of a day, some of them new, are merged into a total: its rate and its number of items follow
+/// its content, not the number of merges.
 #[test]
-fn a_total_of_many_merges_is_that_of_what_is_in_it() {
+fn the_total_of_many_merges_follows_its_content() {
     let seed = Seed::FIXED;
     let make = || object(&params(10_000, 0.01, 2), seed);
     let (mut total, mut day) = (make(), make());

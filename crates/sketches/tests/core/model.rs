@@ -1,5 +1,5 @@
-//! Against a model: a `HashSet` of what was added, and plain sums over the filters. Random
-//! sequences of all that can be done to an object, among it every way by which one travels.
+//! Objects against a model: a `HashSet` of the items added, and plain sums over the filters. Random sequences of all
+//! operations, every way to store and load an object among them.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ struct Model {
     limits: Limits,
     /// All that was added, whether it was taken for new or not.
     members: HashSet<Vec<u8>>,
-    /// The same, to pick from.
+    /// The items of the set, to pick from.
     list: Vec<Vec<u8>>,
     /// How often an add answered that the item was new.
     new: u64,
@@ -40,8 +40,7 @@ impl Model {
         }
     }
 
-    /// What the next add of an item that is not claimed must answer, worked out from the parameters
-    /// and the filters alone.
+    /// Returns the outcome of the next add of an unclaimed item, computed from the parameters and the filters alone.
     fn expected_for_new(&self) -> Result<Added, Refusal> {
         let newest = self.object.views().last().unwrap();
         if newest.items() < newest.capacity() {
@@ -161,7 +160,7 @@ impl Model {
     }
 }
 
-/// What an object takes, from what its parts take.
+/// Returns the memory of an object as the sum of its parts.
 fn bytes_of(object: &Object) -> u64 {
     let blobs: u64 = object.views().map(|f| f.geometry().blob_bytes()).sum();
     let table = object.views().count() as u64 * FILTER_BYTES;
@@ -210,7 +209,7 @@ fn run(mut model: Model, steps: usize, rng: &mut Rng) {
                 assert!(dump_of(&model.object) == before);
             }
             _ => {
-                // What is not claimed would be taken for new, and what is, would not.
+                // Unclaimed items would be new, and claimed ones would not.
                 let item = item(rng);
                 let claimed = has(&model.object, &item);
                 assert!(claimed || !model.members.contains(&item));
@@ -231,7 +230,7 @@ fn random_sequences_agree_with_a_set_and_plain_sums() {
         let capacity = *rng.pick(&[1, 2, 5, 20, 100]);
         let rate = *rng.pick(&[0.5, 0.1, 0.01, 1e-4]);
         let expansion = *rng.pick(&[0, 1, 1, 2, 2, 3, 10]);
-        // Of ours, steep ones soon need more memory than there is.
+        // Steep growth under our law soon needs more memory than there is.
         let params = Params {
             tightening: *rng.pick(&[
                 Tightening::HALF,
@@ -283,7 +282,7 @@ fn fill_up(model: &mut Model) -> Refusal {
 }
 
 #[test]
-fn a_non_scaling_object_refuses_when_it_is_full_and_goes_on_to_know() {
+fn a_full_non_scaling_object_refuses_items_and_finds_its_own() {
     for capacity in [1, 10, 1000] {
         let limits = Limits {
             filter_bytes: u64::MAX,
@@ -300,7 +299,7 @@ fn a_non_scaling_object_refuses_when_it_is_full_and_goes_on_to_know() {
 }
 
 #[test]
-fn a_saturating_object_takes_more_than_it_is_for_in_one_filter() {
+fn a_saturating_object_exceeds_its_capacity_in_one_filter() {
     for limits in [
         Limits::NONE,
         Limits {
@@ -320,7 +319,7 @@ fn a_saturating_object_takes_more_than_it_is_for_in_one_filter() {
         // More items than capacity is a state that is stored and read as any other.
         model.replace(through_rdb(&model.object));
         model.replace(through_chunks(&model.object));
-        // What a primary sent on is held, and the settings of this server hold from here on.
+        // Commands of a primary exceed the limits; from here on the settings of this server hold.
         model.limits = Limits {
             filter_bytes: u64::MAX,
             object_bytes: u64::MAX,
@@ -386,7 +385,7 @@ fn an_object_that_the_limits_do_not_admit_is_not_made() {
 }
 
 #[test]
-fn what_no_machine_can_hold_is_refused() {
+fn sizes_beyond_any_machine_are_refused() {
     let made = |params: &Params, limits| {
         Object::plain(params, Seed::FIXED, limits)
             .map(|object| capacity(&object))

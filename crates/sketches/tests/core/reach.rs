@@ -18,7 +18,7 @@ fn params(capacity: u64, error_rate: f64, ratio: f64, expansion: u32) -> Params 
     }
 }
 
-/// The same under valkey-bloom's law.
+/// Returns parameters under valkey-bloom's law.
 fn theirs(capacity: u64, error_rate: f64, ratio: f64, expansion: u32) -> Params {
     Params {
         tightening: of_valkey_bloom(ratio),
@@ -50,8 +50,8 @@ fn within(filter_bytes: u64, object_bytes: u64) -> Limits {
 /// No limit.
 const NONE: u64 = u64::MAX;
 
-/// What [`Shape::reach`] means: one filter after the other is sized and added up, until
-/// something stops it. And how many there are by then.
+/// Computes [`Shape::reach`] the plain way: one filter after the other is sized and added up, until something stops
+/// it. The last number is the filters by then.
 fn naive(params: &Params, limits: Limits) -> (u64, Option<Refusal>, u64) {
     let Limits {
         filter_bytes,
@@ -212,8 +212,8 @@ fn reach_of_a_non_scaling_object_is_its_one_filter() {
     }
 }
 
-/// What one more filter takes is a part of all that there is, at least. So there are never many, and what asks
-/// how far growth goes looks at no more.
+/// Each further filter takes at least a fixed part of the whole. So there are never many, and the computation of the
+/// reach visits few.
 #[test]
 fn stacks_are_never_deeper_than_a_few_hundred_filters() {
     let mut deepest = 0;
@@ -296,7 +296,7 @@ fn more_room_is_more_items_or_as_many() {
 
 /// The settings of a server say "no limit" by the largest number: no sum of bytes is over it.
 #[test]
-fn what_nothing_stops_reaches_all_that_can_be_counted() {
+fn unlimited_growth_reaches_the_largest_number() {
     for expansion in [1, 2, 3, u32::MAX] {
         for capacity in [1, 1000, MAX_CAPACITY] {
             for limits in [Limits::NONE, within(NONE, NONE)] {
@@ -307,7 +307,7 @@ fn what_nothing_stops_reaches_all_that_can_be_counted() {
     }
 }
 
-/// What is planned is what an object then is: at its beginning, and full, in each of its periods.
+/// A planned object equals the real one: at its beginning, and full, in each of its periods.
 #[test]
 fn a_plan_is_what_an_object_becomes() {
     let hour = 3_600_000;

@@ -7,7 +7,7 @@ use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 
 use crate::support::{blob, rate_of};
 
-/// Sizes beyond this many bytes are not told: no memory has them.
+/// Sizes beyond this many bytes are not computed: no memory holds them.
 pub const MOST_BYTES: u64 = 1 << 55;
 
 /// Items that a filter has taken as new per position, when this share of its positions is set: each of `k`
@@ -48,7 +48,7 @@ fn crossing(high: f64, function: impl Fn(f64) -> f64) -> f64 {
     low
 }
 
-/// The rate at which a filter of this size claims what was never added, after so many new items.
+/// Returns the rate at which a filter of this size claims strangers, when it holds `items` items.
 #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2⁵³")]
 pub fn rate_of_size(items: u64, bytes: u64, hashes: u32) -> f64 {
     let (n, m) = (items as f64, bytes as f64 * 8.0);
@@ -62,9 +62,9 @@ pub fn most_hashes(rate: f64) -> u32 {
     (-rate.log2()).ceil() as u32 + 1
 }
 
-/// The least bytes of bits, and the least number of hash functions with which they suffice, for so many items
-/// at this rate; `None` where that is more than [`MOST_BYTES`]. Below a rate of 10⁻¹² still more hash functions
-/// than are tried would take fewer bytes.
+/// Returns the fewest bytes of bits, and the fewest hash functions that suffice with them, for `capacity` items at this
+/// rate; `None` above [`MOST_BYTES`]. Below a rate of 10⁻¹² more hash functions than are tried would take fewer
+/// bytes.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -88,7 +88,7 @@ pub fn least(capacity: u64, rate: f64) -> Option<(u64, u32)> {
     sizes.min().filter(|(bytes, _)| *bytes < MOST_BYTES)
 }
 
-/// The size that valkey-bloom gives a filter: bytes of bits and hash functions.
+/// Returns the size that valkey-bloom gives a filter: bytes of bits and hash functions.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -103,7 +103,7 @@ pub fn by_crate(capacity: u64, rate: f64) -> (u64, u32) {
     (bytes, hashes.max(1))
 }
 
-/// The size of filter `index`, for so many items; where no memory holds it, the largest.
+/// Returns the size of filter `index` for `capacity` items; the largest if no memory holds it.
 pub fn size(params: &Params, index: u64, capacity: u64) -> (u64, u32) {
     let rate = rate_of(params, index).unwrap().get();
     if params.tightening.is_ours() {
@@ -113,8 +113,8 @@ pub fn size(params: &Params, index: u64, capacity: u64) -> (u64, u32) {
     }
 }
 
-/// What the next filter takes, behind filters that take so many items, the newest of them so many. `None` where
-/// there is none, or no number for it.
+/// Returns the capacity of the next filter, after filters for `total` items, the newest of them for `newest`. `None`
+/// if there is no next one, or no number for it.
 pub fn next_capacity(params: &Params, newest: u64, total: u64) -> Option<u64> {
     let Growth::By(factor) = params.growth else {
         return None;

@@ -1,4 +1,4 @@
-//! Stages: which objects can become which by additions, as their headers tell.
+//! Stages: which objects can become which by additions, according to their headers.
 
 use valkeybloom_sketches::bloom::{Dialect, Object, Stage, chunks, dump};
 
@@ -12,7 +12,7 @@ fn copy(object: &Object) -> Object {
     dump::decode(&dump::encode(object).expect("memory")).expect("its own dump")
 }
 
-/// Each stage precedes itself and the later ones, and none precedes an earlier one.
+/// Each stage precedes itself and all later ones, and never an earlier one.
 #[test]
 fn additions_lead_from_stage_to_stage() {
     let mut rng = Rng::new(1);
@@ -54,7 +54,7 @@ fn no_addition_leads_to_another_object() {
     assert!(!stage(&more).precedes(&stage(&first)));
 }
 
-/// Bytes that are cut, and bytes behind them, are no header.
+/// Cut headers, and headers with bytes after them, are invalid.
 #[test]
 fn only_headers_have_stages() {
     let mut rng = Rng::new(3);

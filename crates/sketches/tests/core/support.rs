@@ -1,4 +1,4 @@
-//! What the tests have in common.
+//! Helpers that the tests share.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -89,7 +89,7 @@ pub fn tightening(ratio: f64) -> Tightening {
     Tightening::ours(fraction(ratio))
 }
 
-/// The same of an object that valkey-bloom made.
+/// Returns the tightening of an object that valkey-bloom made.
 pub fn of_valkey_bloom(ratio: f64) -> Tightening {
     Tightening::of_valkey_bloom(fraction(ratio))
 }
@@ -175,7 +175,7 @@ pub fn add(object: &mut Object, item: &[u8]) -> Result<Added, Refusal> {
     object.add(item, Time::default(), None, || ROOMY)
 }
 
-/// The same for an item that there is room for, and returns whether it was new.
+/// Adds an item that there is room for. Returns whether it was new.
 pub fn add_new(object: &mut Object, item: &[u8]) -> bool {
     add(object, item).unwrap() == Added::New
 }
@@ -241,7 +241,7 @@ pub fn bitmap<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
     filter.bitmap().expect("there is memory")
 }
 
-/// The cells of all filters of an object, one after another.
+/// Returns the cells of all filters of an object, concatenated.
 pub fn bitmaps(object: &Object) -> Vec<u8> {
     let bitmaps = object.views().map(|filter| bitmap(&filter));
     bitmaps.collect::<Vec<_>>().concat()
@@ -252,7 +252,7 @@ pub fn blob_of<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
     filter.blob().expect("there is memory")
 }
 
-/// What a filter takes in the table of a stack, in bytes.
+/// The size of a filter in the table of a stack, in bytes.
 pub const FILTER_BYTES: u64 = 48;
 
 /// The rate that a filter of an object without a window was made for.
@@ -277,13 +277,13 @@ pub fn grow(object: &mut Object, rng: &mut Rng, enough: impl Fn(&Object) -> bool
     panic!("never enough");
 }
 
-/// Whether an object without a window has so many filters, all of them full.
+/// Returns whether an object without a window has `filters` filters, all of them full.
 pub fn is_full(object: &Object, filters: u64) -> bool {
     let (count, items, capacity) = object.totals();
     count == filters && items == capacity
 }
 
-/// Whether an object has so many filters, the newest of them half full.
+/// Returns whether an object has `filters` filters, the newest of them half full.
 pub fn is_half_full(object: &Object, filters: usize) -> bool {
     let newest = object.views().last().unwrap();
     object.views().count() == filters && newest.items() * 2 >= newest.capacity()
@@ -360,7 +360,7 @@ pub fn begin(header: &[u8]) -> Result<Value, DecodeError> {
     chunks::begin(header, Limits::NONE).map_err(|error| error.expect("refused by limits"))
 }
 
-/// The same for a header behind which chunks come.
+/// Begins a partial object from a header that chunks follow.
 pub fn begin_partial(header: &[u8]) -> Result<Partial, DecodeError> {
     begin(header).map(partial)
 }
@@ -407,7 +407,7 @@ pub fn through_chunks(object: &Object) -> Object {
     }
 }
 
-/// What comes out of each of the stored forms, which has to be the same.
+/// Returns the object read from each of the stored forms, which must be equal.
 #[track_caller]
 pub fn through_every_form(object: &Object) -> Object {
     let dump = dump::encode(object);
@@ -438,7 +438,7 @@ pub enum Field {
     Bytes(Vec<u8>),
 }
 
-/// An RDB stream in memory: what is written at its end is read from its front.
+/// An RDB stream in memory: a queue of fields, written at its end and read at its front.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stream(pub VecDeque<Field>);
 
@@ -479,7 +479,7 @@ impl RdbRead for Stream {
     }
 }
 
-/// Moves what an object has in memory, so many steps at a time, and changes each blob on its way.
+/// Moves the memory of an object in steps, and applies `change` to each blob that moves.
 pub fn relocate(
     object: &mut Object,
     mut steps: impl FnMut() -> usize,
@@ -509,7 +509,7 @@ pub fn relocate(
         }
     }
 
-    // Of each period a table and, where filters are interleaved, up to 32 blobs.
+    // Each period has a table and, where filters are interleaved, up to 32 blobs.
     let parts = object.views().count() + 33 * object.periods().len().max(1);
     let mut moving = Moving {
         left: steps(),

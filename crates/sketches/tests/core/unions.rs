@@ -227,7 +227,7 @@ fn filters_that_differ_at_their_ends_are_merged_in_a_few_passes() {
     }
 }
 
-/// Filters each two of which differ at a place of their own.
+/// Any two of these filters differ at a place of their own.
 #[test]
 fn filters_that_differ_anywhere_are_merged_in_a_few_passes() {
     for (filters, bytes, united_filters) in [(40, 40_000, 80), (100, 40_000, 102)] {

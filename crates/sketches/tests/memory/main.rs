@@ -161,7 +161,7 @@ fn chunks_are_loaded() {
     for object in samples() {
         let pieces = stored(&object);
         let (header, chunks) = pieces.split_first().unwrap();
-        // Those of two halves each, so that blobs grow.
+        // Each chunk in two halves, so that blobs grow.
         let halves = |(end, chunk): &(u64, Vec<u8>)| {
             let (one, other) = chunk.split_at(chunk.len() / 2);
             [

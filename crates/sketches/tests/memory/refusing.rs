@@ -7,7 +7,7 @@ use std::cell::Cell;
 const LEAST_BYTES: usize = 512;
 
 thread_local! {
-    /// Number of requests until the refused one; none is refused at 0.
+    /// The number of requests until the refused one; at 0 no request is refused.
     static LEFT: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -26,7 +26,7 @@ fn refuses(bytes: usize) -> bool {
     left == 1
 }
 
-// SAFETY: what is not refused goes to the system's allocator, unchanged; null means refused.
+// SAFETY: requests that are not refused go to the system's allocator, unchanged; null means refused.
 unsafe impl GlobalAlloc for Refusing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if refuses(layout.size()) {

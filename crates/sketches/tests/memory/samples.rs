@@ -154,7 +154,7 @@ enum Field {
 pub struct Fields(Vec<Field>);
 
 impl Fields {
-    /// The same fields, to be read.
+    /// Returns a reader of the fields.
     pub fn read(&self) -> Reading<'_> {
         Reading(&self.0)
     }
@@ -175,7 +175,7 @@ pub fn fields_of(write: impl FnOnce(&mut Fields)) -> Fields {
     fields
 }
 
-/// Fields that are read one after another.
+/// A reader of fields in their order.
 pub struct Reading<'f>(&'f [Field]);
 
 impl<'f> Reading<'f> {

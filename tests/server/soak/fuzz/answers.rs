@@ -1,10 +1,10 @@
-//! What an object answers when it is asked about itself.
+//! The replies of an object about itself.
 
 use super::object::{NEAR_ZERO, Object, Reach};
 use super::parse::{self, rate_of};
 use crate::harness::{Reply, bulk, int, simple};
 
-/// The fields of BF.INFO: how they are asked for, and how they are told.
+/// The fields of BF.INFO: the words of requests, and the names in replies.
 pub const FIELDS: [(&str, &str); 12] = [
     ("CAPACITY", "Capacity"),
     ("SIZE", "Size"),
@@ -54,9 +54,9 @@ impl Object {
         if pairs.len() != due.len() {
             return Err(format!("{} fields are due", due.len()));
         }
-        for ((field, told), (name, value)) in due.into_iter().zip(pairs) {
-            if name.is_some_and(|name| *name != simple(told)) {
-                return Err(format!("{told} is due"));
+        for ((field, reported), (name, value)) in due.into_iter().zip(pairs) {
+            if name.is_some_and(|name| *name != simple(reported)) {
+                return Err(format!("{reported} is due"));
             }
             self.is_field(field, value, resp3)?;
         }
@@ -67,12 +67,12 @@ impl Object {
     pub fn are_items(&self, reply: &Reply) -> Result<(), String> {
         let (least, most) = (self.items, self.most);
         match reply {
-            Reply::Int(told) if (least..=most).contains(told) => Ok(()),
+            Reply::Int(reported) if (least..=most).contains(reported) => Ok(()),
             _ => Err(format!("{least} to {most} items are due")),
         }
     }
 
-    /// The same for an object whose filters are not foretold: as far as the lines agree.
+    /// Checks the lines of an object whose filters cannot be predicted, as far as they must agree.
     fn is_loose_debug(&self, lines: &[Reply]) -> Result<(), String> {
         let first = lines.first().ok_or("a line is due")?.text();
         let items = first.strip_prefix("size:").and_then(|n| n.parse().ok());
@@ -187,19 +187,19 @@ impl Object {
     fn is_field(&self, field: &str, value: &Reply, resp3: bool) -> Result<(), String> {
         let count = self.capacities.len();
         let number = || match value {
-            Reply::Int(told) => Ok(*told),
+            Reply::Int(reported) => Ok(*reported),
             _ => Err(format!("a number is due for {field}")),
         };
         let at_least = |least: i64| match number()? {
-            told if told >= least => Ok(()),
-            told => Err(format!("{field}: at least {least} are due, not {told}")),
+            reported if reported >= least => Ok(()),
+            reported => Err(format!("{field}: at least {least} are due, not {reported}")),
         };
         let window = self.shape.window;
         let due = match field {
             "ITEMS" => return self.are_items(value),
             "ESTIMATEDERROR" => {
-                let told = rate_in(value, resp3).ok_or("a rate is due")?;
-                // Of a small filter it is what its bits say, and these vary.
+                let reported = rate_in(value, resp3).ok_or("a rate is due")?;
+                // The estimate for a small filter depends on its bits, which vary.
                 let most = if self.loose || self.strange {
                     1.0
                 } else if self.capacities[0] < 1000 {
@@ -208,7 +208,7 @@ impl Object {
                     (1.5 * self.shape.error_rate).min(1.0)
                 };
                 let nothing = self.most == 0 && !self.strange;
-                let right = (0.0..=most).contains(&told) && (!nothing || told <= 0.0);
+                let right = (0.0..=most).contains(&reported) && (!nothing || reported <= 0.0);
                 return if right {
                     Ok(())
                 } else {
@@ -219,8 +219,8 @@ impl Object {
             "PERIODS" => int(window.ok_or("it has no window")?.periods),
             "LIVEPERIODS" => {
                 let (least, most) = self.live_periods();
-                let told = usize::try_from(number()?).map_err(|_| "fewer than none")?;
-                return if (least..=most).contains(&told) {
+                let reported = usize::try_from(number()?).map_err(|_| "fewer than none")?;
+                return if (least..=most).contains(&reported) {
                     Ok(())
                 } else {
                     Err(format!("{least} to {most} periods are due"))
@@ -229,8 +229,8 @@ impl Object {
             "FILTERS" | "CAPACITY" | "SIZE" if self.loose => return at_least(1),
             "MAXSCALEDCAPACITY" if self.loose => return at_least(0),
             "ERROR" if self.merged => {
-                let told = rate_in(value, resp3).ok_or("a rate is due")?;
-                let right = (self.shape.error_rate..1.0).contains(&told);
+                let reported = rate_in(value, resp3).ok_or("a rate is due")?;
+                let right = (self.shape.error_rate..1.0).contains(&reported);
                 return right.then_some(()).ok_or("a higher rate is due".to_owned());
             }
             "CAPACITY" => int(self.capacity()),
@@ -273,15 +273,15 @@ impl Object {
 
 fn rate_in(value: &Reply, resp3: bool) -> Option<f64> {
     match value {
-        Reply::Double(told) if resp3 => Some(*told),
+        Reply::Double(reported) if resp3 => Some(*reported),
         Reply::Bulk(text) if !resp3 => rate_of(text),
         _ => None,
     }
 }
 
 fn is_rate(value: &Reply, due: f64, resp3: bool) -> Result<(), String> {
-    let told = rate_in(value, resp3);
-    if told.is_some_and(|told| told.to_bits() == due.to_bits()) {
+    let reported = rate_in(value, resp3);
+    if reported.is_some_and(|reported| reported.to_bits() == due.to_bits()) {
         Ok(())
     } else {
         Err(format!("a rate of {due:?} is due, not {value:?}"))

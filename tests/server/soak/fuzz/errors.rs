@@ -32,9 +32,9 @@ pub struct Errors {
     /// One of these, where there are any, or of those below.
     pub due: BTreeSet<&'static str>,
     pub possible: BTreeSet<&'static str>,
-    /// A refusal is due, in words that the contract does not tell.
+    /// A refusal is due, in a text that the contract does not specify.
     pub any: bool,
-    /// The same, where it may as well be accepted.
+    /// A refusal in an unspecified text is possible, and so is acceptance.
     pub any_possible: bool,
 }
 

@@ -109,7 +109,7 @@ const RATES: [&str; 44] = [
     "0.1x",
 ];
 
-/// Those of BF.INSERT. The third and what follows up to the sixth are BF.RESERVE's too.
+/// Options of BF.INSERT. The third to the sixth are BF.RESERVE's too.
 const OPTIONS: [&str; 14] = [
     "CAPACITY",
     "ERROR",
@@ -130,7 +130,7 @@ const OPTIONS: [&str; 14] = [
 /// Options of BF.RESERVE alone.
 const OF_RESERVE: [&str; 3] = ["EX", "PX", "NX"];
 
-/// Lengths of periods: none of them ends for years, or they are none.
+/// Lengths of periods: valid ones last for years, the others are not lengths.
 const PERIODS_MS: [&str; 10] = [
     "1000000000000",
     "1000000000000",
@@ -158,7 +158,7 @@ const TTLS: [&str; 10] = [
     "9223372036854775807",
 ];
 
-/// Times to live of keys: none of them ends while a test runs, or they are none.
+/// Times to live of keys: valid ones outlast the test, the others are not times.
 const KEY_TTLS: [&str; 7] = [
     "1000000000",
     "1000000000",
@@ -241,7 +241,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// One that is asked for again and again.
+    /// Returns an item that comes up again and again.
     fn popular(&mut self) -> Vec<u8> {
         self.random.below(8).to_string().into_bytes()
     }
@@ -455,14 +455,14 @@ impl Grammar<'_> {
         };
         // A word too many, or one too few.
         match self.random.below(100) {
-            // It would be a time to live, of which the model knows nothing.
+            // A number would be a time to live, which is not in the model.
             0 if name == "BF.LOAD" && words.len() == 2 => words.push(b"soon".to_vec()),
             0 if words.last().is_some_and(|word| is_time(word)) => {}
             0 => words.push(self.item()),
             1 => drop(words.pop()),
             _ => {}
         }
-        // What does not work on one object, or on two, is the server's affair there.
+        // Commands that do not work on one object, or on two, are the server's affair there.
         if ["COPY", "DEL"].contains(&name) {
             let due = 1 + usize::from(name == "COPY");
             if words.len() != due

@@ -1,5 +1,5 @@
-//! What a client can send, at random: bytes that are nearly an object, and words that are nearly a
-//! command. Whatever comes of it, the server stays up, answers, and gives all memory back.
+//! Random input of clients: bytes that are nearly an object, and words that are nearly a command. The server always
+//! stays up, replies, and gives all memory back.
 
 mod answers;
 mod bytes;
@@ -14,8 +14,8 @@ mod words;
 use std::fs;
 
 use crate::harness::{Client, Server, int, ok, wait_until};
-use crate::sums;
-use crate::usage::memory;
+use crate::support::sums;
+use crate::support::usage::memory;
 
 /// A command, and many of them.
 type Command = Vec<Vec<u8>>;
@@ -31,10 +31,10 @@ struct Target {
     resident: u64,
 }
 
-/// What one filter may take by a client's command. Little, so that growth is quick to reach it.
+/// The most bytes of one filter for a client's command. Little, so that growth reaches it soon.
 const FILTER_LIMIT: u32 = 65536;
 
-/// What the server takes for itself from one moment to another, as in the tests of memory.
+/// Memory that the server takes for itself from one moment to another, as in the tests of memory.
 const NOISE: i64 = 128 * 1024;
 
 /// The most resident memory that a fuzzed server may need beyond that of an idle one: batches of
@@ -53,7 +53,7 @@ impl Target {
             ("latency-tracking", "no"),
             ("slowlog-log-slower-than", "-1"),
         ]);
-        // What the server takes once and keeps.
+        // Allocations that the server makes once and keeps.
         let mut client = server.client();
         for line in ["BF.ADD first item", "DEBUG DIGEST-VALUE first", "INFO bf"] {
             assert!(!client.cmd(line).is_error(), "{line}");
@@ -72,7 +72,7 @@ impl Target {
         }
     }
 
-    /// The server is as it was, but for what it holds, and nothing of that remains.
+    /// Checks that nothing remains once the server's keys are deleted.
     #[track_caller]
     fn ends_unharmed(self, mut client: Client) {
         sums::is_balanced(&mut client);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::Random;
 
-/// Where a field stands, and how it is written.
+/// The place of a field, and its encoding.
 #[derive(Clone)]
 pub struct Span {
     pub at: Range<usize>,
@@ -13,7 +13,7 @@ pub struct Span {
 
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// Little endian, as wide as it is.
+    /// Little endian, of the field's width.
     Integer,
     Double,
     /// An RDB file's number, or the length of a string in it.
@@ -24,7 +24,7 @@ enum Kind {
 pub struct Sample {
     pub bytes: Vec<u8>,
     spans: Vec<Span>,
-    /// So many at the start stay as they are.
+    /// The number of bytes at the start that never change.
     fixed: usize,
 }
 
@@ -81,7 +81,7 @@ pub fn edge(random: &mut Random) -> u64 {
 }
 
 impl Sample {
-    /// Of BF.LOAD, or of BF.LOADCHUNK at cursor 1.
+    /// Makes a sample for BF.LOAD, or for BF.LOADCHUNK at cursor 1.
     pub fn flat(bytes: Vec<u8>) -> Self {
         let spans = flat_spans(&bytes, 0);
         Self {
@@ -91,7 +91,7 @@ impl Sample {
         }
     }
 
-    /// Of RESTORE, without the footer. `fixed` bytes name the type.
+    /// Makes a sample for RESTORE, without the footer. `fixed` bytes name the type.
     pub fn rdb(bytes: Vec<u8>, fixed: usize) -> Self {
         let spans = rdb_spans(&bytes, fixed);
         Self {
@@ -105,7 +105,7 @@ impl Sample {
     pub fn mutated(&self, random: &mut Random, others: &[Self]) -> Vec<u8> {
         let mut bytes = self.bytes.clone();
         let fields = *random.pick(&[0, 1, 1, 2]);
-        // From the end on, so that a field that becomes longer moves none that is still to come.
+        // From the end on, so that a field that grows does not move the fields still to be changed.
         let mut chosen: Vec<&Span> = (0..fields).map(|_| random.pick(&self.spans)).collect();
         chosen.sort_by_key(|span| std::cmp::Reverse(span.at.start));
         chosen.dedup_by_key(|span| span.at.start);
@@ -157,13 +157,13 @@ fn length(random: &mut Random) -> Vec<u8> {
         0 => vec![low & 0x3f],
         1 => vec![0x40 | (high & 0x3f), low],
         2 => [&[0x80], &value.to_be_bytes()[4..]].concat(),
-        // Marks of compressed strings, of numbers in strings, and what stands for nothing.
+        // Marks of compressed strings and of numbers in strings, and bytes without a meaning.
         3 => vec![*random.pick(&[0xc0, 0xc1, 0xc2, 0xc3, 0x82, 0xff])],
         _ => [&[0x81], value.to_be_bytes().as_slice()].concat(),
     }
 }
 
-/// One change to any byte behind the first `fixed`.
+/// Makes one change to any byte after the first `fixed`.
 fn change(random: &mut Random, bytes: &mut Vec<u8>, fixed: usize) {
     let length = bytes.len() - fixed;
     if length < 2 {
@@ -192,7 +192,7 @@ fn change(random: &mut Random, bytes: &mut Vec<u8>, fixed: usize) {
     }
 }
 
-/// Spans laid one behind the other.
+/// Consecutive spans.
 struct Walk<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -216,7 +216,7 @@ impl Walk<'_> {
         usize::try_from(value).expect("a sample is right, and small")
     }
 
-    /// The header of a filter. Gives the length of its bitmap, or of its counters.
+    /// Takes the header of a filter. Returns the length of its bitmap, or of its counters.
     fn head(&mut self) -> usize {
         let counters = self.take(1, Kind::Integer) == [2];
         let bitmap = self.number() * if counters { 4 } else { 1 };
@@ -245,7 +245,7 @@ impl Walk<'_> {
     }
 }
 
-/// What the fields of an object with periods or counters are, in any of its forms.
+/// The fields of an object with periods or counters, in any of its forms.
 struct Extended {
     /// Lengths of the filters' cells.
     cells: Vec<u64>,
@@ -269,7 +269,7 @@ impl Walk<'_> {
         let mut cells = Vec::new();
         for _ in 0..self.number() {
             self.number();
-            // What is half loaded has the ranges that it came with.
+            // Half loaded objects keep the ranges of their header.
             let counters = options & 2 != 0;
             let ranges = if counters && !with_ids {
                 self.number()
@@ -311,7 +311,7 @@ pub fn cells_of(header: &[u8]) -> Vec<u64> {
     lengths.map(u64::from_le_bytes).collect()
 }
 
-/// What a dump and a header of an object with periods or counters begin with.
+/// The first bytes of a dump and of a header of an object with periods or counters.
 const EXTENDED_DUMP: u8 = 2;
 const EXTENDED_HEADER: u8 = 0x82;
 
@@ -351,7 +351,7 @@ fn rdb_spans(bytes: &[u8], at: usize) -> Vec<Span> {
         at,
         spans: Vec::new(),
     };
-    // What is half loaded starts with a number of 0, and has a header before its bitmaps.
+    // A half loaded object starts with a number of 0, and has a header before its bitmaps.
     let half = bytes[at..].starts_with(&[2, 0]);
     let mut strings = 0;
     loop {
@@ -366,7 +366,7 @@ fn rdb_spans(bytes: &[u8], at: usize) -> Vec<Span> {
                 walk.take(8, Kind::Double);
             }
             5 if bytes[walk.at] == 0xc3 => {
-                // A compressed string: both its lengths, and what cannot be told apart.
+                // A compressed string: both its lengths, and its opaque bytes.
                 walk.at += 1;
                 let compressed = walk.length();
                 walk.length();
@@ -379,7 +379,7 @@ fn rdb_spans(bytes: &[u8], at: usize) -> Vec<Span> {
                 match (half, strings) {
                     (true, 0) => walk.spans.extend(flat_spans(bytes, walk.at)),
                     (true, _) => {}
-                    // The seed of an object with periods or counters stands alone.
+                    // The seed of an object with periods or counters is a field of its own.
                     (false, _) if length == 32 => {}
                     (false, _) => {
                         walk.head();

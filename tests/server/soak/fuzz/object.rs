@@ -1,4 +1,4 @@
-//! What the contract says of one object: how it grows, what it takes, and what stops it.
+//! The contract of one object: how it grows, what it accepts, and what stops it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -17,7 +17,7 @@ pub const ERROR_RATE: f64 = 0.01;
 pub const TIGHTENING: f64 = 0.5;
 pub const EXPANSION: u32 = 2;
 
-/// What a filter may take beside its bitmap: whether a limit counts it is not said.
+/// The bytes of a filter beside its bitmap: the contract does not specify whether a limit counts them.
 const BESIDE_BITMAP: u64 = 128;
 /// Rates below this may come out as 0, by the order of the arithmetic.
 pub const NEAR_ZERO: f64 = 1e-300;
@@ -37,8 +37,8 @@ pub struct Window {
 }
 
 impl Window {
-    /// The period that an item goes into that is to be found for so long. Periods are so long here that
-    /// none ends while a test runs.
+    /// Returns the period for items with this time to live. Periods are so long here that none ends while a test
+    /// runs.
     fn target(self, ttl_ms: Option<i64>) -> i128 {
         let now = i128::try_from(clock().as_millis()).expect("not that late");
         let (length, periods) = (i128::from(self.period_ms), i128::from(self.periods));
@@ -87,7 +87,7 @@ impl Shape {
         }
     }
 
-    /// What a filter takes for its cells; the core's tests hold sizes against an implementation of their own.
+    /// Returns the bytes of a filter's cells; the core's tests check sizes against an independent implementation.
     fn bitmap_bytes(&self, index: usize, capacity: i64) -> u64 {
         let cells = if self.counting {
             Cells::Counters
@@ -121,12 +121,12 @@ impl Shape {
 /// How far an object can grow.
 pub enum Reach {
     Far,
-    /// Up to so many items, because of the error.
+    /// Up to this number of items, because of the error.
     Until(i64, &'static str),
     Unsaid,
 }
 
-/// What is said of the items of one command.
+/// The options for the items of one command.
 #[derive(Clone, Copy, Default)]
 pub struct Said {
     pub ttl_ms: Option<i64>,
@@ -143,13 +143,13 @@ type Held = BTreeMap<(i128, Option<u64>), i64>;
 )]
 pub struct Object {
     pub shape: Shape,
-    /// Of an object that is not loose.
+    /// The capacities of its filters, unless it is loose.
     pub capacities: Vec<i64>,
     /// How many items it counts; of a loose object, at least.
     pub items: i64,
-    /// The same, at most.
+    /// The most items that it may count.
     pub most: i64,
-    /// What it must answer 1 for.
+    /// The items that it must find.
     pub known: HashSet<Vec<u8>>,
     /// Whether its bits are any, and not those of items.
     pub strange: bool,
@@ -157,13 +157,13 @@ pub struct Object {
     pub seed: Option<Vec<u8>>,
     /// Whether false positives decide where items go, or it was merged: its filters are not foretold.
     pub loose: bool,
-    /// Whether it was merged, so that its rate is one that was asked for or a higher one.
+    /// Whether it was merged: its rate is then the requested one or a higher one.
     pub merged: bool,
     /// Whether it has one filter for sure.
     pub single: bool,
     /// The least capacity of any first filter in it.
     pub least_capacity: i64,
-    /// Of an object with periods or counters.
+    /// The additions of each item, if it has periods or counters.
     held: HashMap<Vec<u8>, Held>,
     /// How many items were ever counted: from 15 on, a counter may be stuck.
     counted: i64,
@@ -240,8 +240,8 @@ impl Object {
         (self.periods.len(), all)
     }
 
-    /// Takes what was told of it for what is so.
-    pub fn is_told(&mut self, items: Option<i64>, filters: Option<i64>) {
+    /// Adopts the numbers that the server reported.
+    pub fn adopt(&mut self, items: Option<i64>, filters: Option<i64>) {
         if self.loose
             && let Some(items) = items
         {
@@ -252,7 +252,7 @@ impl Object {
         }
     }
 
-    /// What it is that bits which are none of its own make of it.
+    /// Allows for bits that no item of the model has set.
     pub fn gets_strange(&mut self) {
         self.strange = true;
         self.known.clear();
@@ -424,14 +424,14 @@ impl Object {
     }
 
     /// Whether this can be how often it was added.
-    pub fn is_count(&self, item: &[u8], told: i64) -> Result<(), String> {
+    pub fn is_count(&self, item: &[u8], reported: i64) -> Result<(), String> {
         let held = self.held.get(item).map_or(0, |held| held.values().sum());
         let most = match (self.is_empty(), self.single) {
             (true, _) => 0,
             (_, true) => STUCK,
             _ => i64::MAX,
         };
-        if (held.min(STUCK)..=most).contains(&told) {
+        if (held.min(STUCK)..=most).contains(&reported) {
             Ok(())
         } else {
             Err(format!("{held} to {most} are due"))
@@ -443,11 +443,11 @@ impl Object {
         self.loose = true;
         self.merged = true;
         self.single = false;
-        // The bits of small filters tell the number of items only roughly.
+        // The bits of small filters give the number of items only roughly.
         self.items = self.items.max(other.items) / 2;
         self.most += other.most;
         for object in [self.strange, other.strange] {
-            // A filter of which nobody knows whether something is in it counts for one item at least.
+            // A filter that may be empty or not counts for at least one item.
             self.most += if object { 1000 } else { 0 };
         }
         self.known.extend(other.known.iter().cloned());

@@ -76,13 +76,13 @@ fn number(word: &[u8]) -> (Option<f64>, bool) {
     (Some(value), !common)
 }
 
-/// The number that a reply tells.
+/// Returns the number in a reply.
 pub fn rate_of(text: &[u8]) -> Option<f64> {
     number(text).0
 }
 
-/// An option's value, with the errors of it. Of an option that is given twice the last counts; whether
-/// an earlier one is looked at is not said.
+/// An option's value, with its errors. The last of a repeated option counts; the contract does not specify whether
+/// earlier ones are checked.
 #[derive(Default)]
 struct Slot<T> {
     value: Option<T>,
@@ -111,7 +111,7 @@ impl<T> Slot<T> {
         }
     }
 
-    fn tell(&self, errors: &mut Errors) {
+    fn report(&self, errors: &mut Errors) {
         errors.due.extend(&self.errors);
         errors.possible.extend(&self.possible);
     }
@@ -144,7 +144,7 @@ impl Slot<u64> {
     }
 }
 
-/// What BF.RESERVE, BF.INSERT or BF.DEL is asked for.
+/// The options of BF.RESERVE, BF.INSERT or BF.DEL.
 #[derive(Default)]
 #[allow(
     clippy::struct_excessive_bools,
@@ -195,7 +195,7 @@ impl Options {
                 _ => errors.due(UNKNOWN),
             }
         }
-        options.tell(errors);
+        options.report(errors);
         options
     }
 
@@ -228,7 +228,7 @@ impl Options {
                     let value = value.and_then(|value| i64::try_from(value).ok());
                     validate.again();
                     validate.value = value.filter(|value| *value > 0);
-                    // The contract has no words for a number that is none.
+                    // The contract does not name the error for a word that is not a number.
                     errors.any_possible |= validate.value.is_none() || unsure;
                     errors.any = validate.value.is_none();
                 }
@@ -241,7 +241,7 @@ impl Options {
             }
         }
         options.validate = validate.value;
-        options.tell(errors);
+        options.report(errors);
         if options.no_create && (options.capacity.given || options.error_rate.given) {
             errors.due(NEEDLESS);
         }
@@ -265,11 +265,11 @@ impl Options {
                 _ => errors.due(UNKNOWN),
             }
         }
-        options.tell(errors);
+        options.report(errors);
         options
     }
 
-    /// Takes an option of both, or tells that it is another.
+    /// Takes an option that BF.RESERVE and BF.INSERT share. Returns whether the word is one.
     fn takes_of_shape<'w>(
         &mut self,
         word: &[u8],
@@ -297,17 +297,17 @@ impl Options {
         true
     }
 
-    fn tell(&self, errors: &mut Errors) {
-        self.capacity.tell(errors);
-        self.error_rate.tell(errors);
-        self.tightening.tell(errors);
-        self.expansion.tell(errors);
-        self.period_ms.tell(errors);
-        self.periods.tell(errors);
-        self.ttl_ms.tell(errors);
-        self.key_ttl.tell(errors);
-        self.id.tell(errors);
-        self.seed.tell(errors);
+    fn report(&self, errors: &mut Errors) {
+        self.capacity.report(errors);
+        self.error_rate.report(errors);
+        self.tightening.report(errors);
+        self.expansion.report(errors);
+        self.period_ms.report(errors);
+        self.periods.report(errors);
+        self.ttl_ms.report(errors);
+        self.key_ttl.report(errors);
+        self.id.report(errors);
+        self.seed.report(errors);
         if self.non_scaling && self.expansion.value.is_some_and(|n| n > 0) {
             errors.due(FIXED_EXPANSION);
         }

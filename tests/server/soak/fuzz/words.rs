@@ -1,4 +1,4 @@
-//! Words that are nearly a command, with a model beside the server that knows what is due.
+//! Words that are nearly a command, and a model that predicts the replies.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use super::parse::{
 };
 use super::{Command, Target, command};
 use crate::harness::{Client, Reply};
-use crate::pieces::pieces;
+use crate::support::pieces::pieces;
 
 /// So many commands go out at once.
 const BATCH: usize = 256;
@@ -35,7 +35,7 @@ const CREATIONS: [&str; 9] = [
     "BF.INSERT a CAPACITY 5 NONSCALING WINDOW 10000000000000 PERIODS 3 ITEMS 1 2 3",
 ];
 
-/// What a fuzzer that comes everywhere is told at some time.
+/// The errors that a fuzzer meets sooner or later if it reaches everything.
 const ERRORS: [&str; 42] = [
     WRONGTYPE,
     BUSY,
@@ -106,7 +106,7 @@ struct Talk {
     clients: [Client; 2],
     model: Model,
     commands: u64,
-    /// How often each error was told.
+    /// How often each error was returned.
     errors: BTreeMap<String, u64>,
     /// How often each command was answered with something else than an error, a 0 or nothing.
     granted: BTreeMap<String, u64>,
@@ -118,11 +118,11 @@ impl Talk {
         let client = &mut self.clients[usize::from(resp3)];
         let replies = client.call_all(commands);
         for (number, (words, reply)) in commands.iter().zip(&replies).enumerate() {
-            // Of what may be a key, if only the first is one.
+            // The state of all words that may be keys, for commands with several.
             let keys = words.iter().skip(1).take(3);
             let before: Vec<String> = keys.map(|key| self.model.shown(key)).collect();
             if let Err(why) = self.model.take(words, reply, resp3) {
-                // What was said to this key, as far as it is short.
+                // The commands for this key, shortened.
                 let of_key = commands[..=number]
                     .iter()
                     .filter(|c| c.get(1) == words.get(1));
@@ -200,9 +200,9 @@ fn shown(words: &Command) -> String {
 }
 
 #[test]
-fn words_of_commands() {
+fn random_commands_get_the_replies_of_the_model() {
     let target = Target::new();
-    let mut random = Random::new("words_of_commands");
+    let mut random = Random::new("random_commands_get_the_replies_of_the_model");
     let mut talk = Talk {
         clients: [target.server.client(), target.server.client3()],
         model: Model::default(),
@@ -237,7 +237,7 @@ fn words_of_commands() {
     let commands = talk.commands;
     let refused = talk.errors.values().sum::<u64>();
     eprintln!(
-        "words_of_commands: {} rounds, {commands} commands, {refused} of them refused: {:#?}",
+        "random_commands_get_the_replies_of_the_model: {} rounds, {commands} commands, {refused} of them refused: {:#?}",
         rounds.done(),
         talk.errors
     );
@@ -245,16 +245,16 @@ fn words_of_commands() {
     assert!(refused < commands / 2, "most are refused");
     let arity = |name| format!("ERR wrong number of arguments for '{name}' command");
     let arity = NAMES.map(arity);
-    // Only filters that are stacked at loose rates are told of their rates: `refusals` has a row for that.
-    let told = ERRORS.into_iter().filter(|text| *text != RATES);
-    for text in told.chain(arity.iter().map(String::as_str)) {
+    // Only filters stacked at loose rates are refused for their rates: `refusals` has a row for that.
+    let reported = ERRORS.into_iter().filter(|text| *text != RATES);
+    for text in reported.chain(arity.iter().map(String::as_str)) {
         assert!(talk.errors.contains_key(text), "{text} was never told");
     }
     for name in NAMES {
         assert!(talk.granted.contains_key(name), "{name} was never granted");
     }
     let [mut client, _] = talk.clients;
-    // Under names that stand in a line of words, for the sums over all keys.
+    // Under keys that the words use, for the sums over all keys.
     for (number, key) in KEYS[8..].iter().enumerate() {
         let name = format!("odd-{number}");
         client.call(&[b"COPY", key, name.as_bytes()]);

@@ -10,7 +10,7 @@ use crate::soak::Random;
 /// Items that filters may hold: few, so that some are in several times, and some share a fingerprint.
 const ITEMS: usize = 400;
 
-/// What a filter is made with.
+/// The parameters of a filter.
 #[derive(Clone, Copy, Debug)]
 pub struct Params {
     pub capacity: u64,
@@ -19,10 +19,10 @@ pub struct Params {
     pub expansion: u64,
 }
 
-/// What the settings of a server say.
+/// The settings of a server.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Of filters for which nothing is said.
+    /// The parameters of filters created without options.
     defaults: Params,
     max_filters: usize,
 }
@@ -30,8 +30,8 @@ pub struct Settings {
 impl Settings {
     pub fn of(client: &mut Client) -> Self {
         let mut setting = |name: &str| -> u64 {
-            let told = client.cmd(&format!("CONFIG GET bf.cf-{name}"));
-            told.as_array()[1].text().parse().expect("a number")
+            let reported = client.cmd(&format!("CONFIG GET bf.cf-{name}"));
+            reported.as_array()[1].text().parse().expect("a number")
         };
         Self {
             defaults: Params {
@@ -82,10 +82,10 @@ pub fn check(client: &mut Client, key: &str, filter: &Naive, random: &mut Random
         ("Expansion rate", filter.expansion),
         ("Max iterations", filter.iterations),
     ] {
-        let told = field(client, key, name).cast_unsigned();
-        assert_eq!(told, expected, "{key}: {name}");
+        let reported = field(client, key, name).cast_unsigned();
+        assert_eq!(reported, expected, "{key}: {name}");
     }
-    // What has no items has no chunks.
+    // A filter without items has no chunks.
     if let Some(((_, first), chunks)) = cuckoo::chunks(client, key).split_first() {
         assert_eq!(*first, header(filter), "{key}");
         let slots: Vec<&[u8]> = chunks.iter().map(|(_, chunk)| chunk.as_slice()).collect();
@@ -99,8 +99,8 @@ pub fn check(client: &mut Client, key: &str, filter: &Naive, random: &mut Random
     assert_eq!(answers, array(expected.map(|has| int(has.into()))), "{key}");
     for item in &asked[..3] {
         let count = filter.count(item.as_bytes()).cast_signed();
-        let told = client.cmd(&format!("CF.COUNT {key} {item}"));
-        assert_eq!(told, int(count), "{key} {item}");
+        let reported = client.cmd(&format!("CF.COUNT {key} {item}"));
+        assert_eq!(reported, int(count), "{key} {item}");
     }
 }
 
@@ -117,7 +117,7 @@ impl Life {
         }
     }
 
-    /// What a command is to act on: the filter, or the reply where there is none.
+    /// Returns the filter that a command acts on, or the reply if there is no filter.
     fn cuckoo_at(&self, key: &str, missing: Reply) -> Result<Naive, Reply> {
         match self.entry(key).map(|entry| &entry.held) {
             None => Err(missing),

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use crate::harness::{Reply, error, int, nil, ok, wait_until};
-use crate::pieces::{Pieces, pieces, split};
 use crate::soak::dump_of;
+use crate::support::pieces::{Pieces, pieces, split};
 
 use super::model::{BUSY, Entry, Held, Object};
 use super::{DATABASES, Life};

@@ -1,4 +1,4 @@
-//! Objects live through whatever a server does to them, and a model of them tells what they must be.
+//! Objects live through whatever a server does to them, and are compared with a model.
 
 mod cuckoo;
 mod keys;
@@ -12,9 +12,9 @@ use std::thread;
 
 use super::{Budget, Random};
 use crate::harness::{Builder, Client, Reply, Server, digest, int, ok, wait_in_sync};
-use crate::sketches::{self, Sketch};
-use crate::sums;
-use crate::usage::nothing_is_being_freed;
+use crate::support::sketches::{self, Sketch};
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
 
 use model::{Entry, Held, Object, Questions, check};
 
@@ -31,17 +31,17 @@ struct Life {
     random: Random,
     databases: Vec<BTreeMap<String, Entry>>,
     database: usize,
-    /// What the primary makes an object for where nothing is said.
+    /// The capacity of the primary's objects without an option.
     default_capacity: i64,
     cuckoo_settings: cuckoo::Settings,
     sketches: Vec<Rc<Sketch>>,
     /// Whether a value was given another key. INFO is late with such a one while the server is
     /// freeing something.
     renamed: bool,
-    /// The last commands and their replies, for a failure to tell.
+    /// The last commands and their replies, printed on a failure.
     trail: VecDeque<String>,
     questions: Questions,
-    /// How many seeds there have been: one that all know, and random ones.
+    /// The number of seeds: the fixed one, and random ones.
     seeds: u64,
     /// How often what was held was asked to be removed where only a false positive may prevent it, and how
     /// often it was not removed.
@@ -54,7 +54,8 @@ struct Life {
     taken: BTreeMap<&'static str, u64>,
 }
 
-/// A server of which what it has acknowledged outlives it. Cuckoo filters of the other have other limits, too.
+/// Returns a server that keeps all that it has acknowledged when it dies. Its cuckoo filters have other limits than
+/// those of the other server.
 pub fn settings(capacity: i64) -> Builder {
     Server::builder()
         .config("appendonly", "yes")
@@ -137,7 +138,7 @@ impl Life {
         format!("key-{}", self.random.below(KEYS))
     }
 
-    /// A key of an object that fits, or another where there is none.
+    /// Returns the key of an object that fits, or another key if no object does.
     fn key_of(&mut self, or: String, fits: impl Fn(&Object) -> bool) -> String {
         self.named_key_of(or, |_, object| fits(object))
     }
@@ -278,7 +279,7 @@ impl Life {
             .iter()
             .filter(|key| digest(&mut self.client, key) != digest(&mut other, key));
         if differ.next().is_some() {
-            // What expires is not waited for by the client that noticed it.
+            // The client that noticed the expiry does not wait for the replica.
             wait_in_sync(&self.primary, replica);
             let mut other = replica.client();
             assert_eq!(other.cmd(&format!("SELECT {}", self.database)), ok());
@@ -302,9 +303,9 @@ impl Life {
     fn check_keys(&mut self, keys: &[String]) {
         for key in keys {
             if let Some(entry) = self.databases[self.database].get(key) {
-                let told = check(&mut self.client, key, entry, &mut self.random);
-                self.questions.asked += told.asked;
-                self.questions.mistaken += told.mistaken;
+                let reported = check(&mut self.client, key, entry, &mut self.random);
+                self.questions.asked += reported.asked;
+                self.questions.mistaken += reported.mistaken;
             } else {
                 assert_eq!(self.client.cmd(&format!("EXISTS {key}")), int(0), "{key}");
             }
@@ -325,9 +326,9 @@ impl Life {
             let expected: Vec<&String> = entries.keys().collect();
             assert_eq!(keys.iter().collect::<Vec<_>>(), expected, "in {database}");
             for (key, entry) in entries {
-                let told = check(&mut client, key, entry, &mut self.random);
-                self.questions.asked += told.asked;
-                self.questions.mistaken += told.mistaken;
+                let reported = check(&mut client, key, entry, &mut self.random);
+                self.questions.asked += reported.asked;
+                self.questions.mistaken += reported.mistaken;
             }
         }
     }
@@ -365,15 +366,15 @@ fn live(mut life: Life, budget: Budget) {
 }
 
 #[test]
-fn objects_are_what_they_must_be() {
-    let random = Random::new("objects_are_what_they_must_be");
+fn objects_match_the_model() {
+    let random = Random::new("objects_match_the_model");
     let life = Life::new(settings(40).start(), None, random);
     live(life, Budget::rounds(1500));
 }
 
 #[test]
-fn objects_are_what_they_must_be_on_two_servers() {
-    let random = Random::new("objects_are_what_they_must_be_on_two_servers");
+fn objects_match_the_model_on_two_servers() {
+    let random = Random::new("objects_match_the_model_on_two_servers");
     let primary = settings(40).start();
     let follow = format!("127.0.0.1 {}", primary.port());
     let replica = settings(25).start();

@@ -1,13 +1,13 @@
-//! What keys must hold, and whether they do.
+//! The required content of keys, and its check.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
 use crate::harness::{Client, Reply, error, int, nil};
 use crate::naive::Naive;
-use crate::pieces::Pieces;
-use crate::sketches::Sketch;
 use crate::soak::{Random, clock};
+use crate::support::pieces::Pieces;
+use crate::support::sketches::Sketch;
 
 use super::cuckoo;
 
@@ -18,7 +18,7 @@ pub const UNCOUNTED: &str = "ERR filter was not made with COUNTING";
 pub const RATES: &str = "ERR error rates of the filters add up to 1 or more";
 pub const FULL: &str = "ERR non scaling filter is full";
 
-/// What an object can do beside holding items.
+/// The abilities of an object beside holding items.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Plain,
@@ -49,7 +49,7 @@ impl Kind {
         matches!(self, Self::Counting | Self::Ids)
     }
 
-    /// How a creation asks for it.
+    /// Returns the options that create it.
     pub fn words(self) -> String {
         match self.window() {
             Some((ms, periods)) => format!(" WINDOW {ms} PERIODS {periods}"),
@@ -63,7 +63,7 @@ pub fn now_ms() -> u64 {
     u64::try_from(clock().as_millis()).expect("not that late")
 }
 
-/// What an object must be.
+/// The required state of an object.
 #[derive(Clone, Debug)]
 pub struct Object {
     pub kind: Kind,
@@ -71,13 +71,14 @@ pub struct Object {
     pub seed: u64,
     /// Whether it was merged, so that its filters are not foretold, and its rate may be higher.
     pub merged: bool,
-    /// Of an item that was added to counters, the ids of each addition.
+    /// The ids of each addition of an item to counters.
     pub counts: BTreeMap<usize, Vec<u64>>,
     pub next_id: u64,
     /// When items were last added that pass.
     pub added_ms: HashMap<usize, u64>,
-    /// What BF.DEBUG tells of filters that are not foretold: it changes with a write, and by nothing else.
-    pub told: Option<Reply>,
+    /// The last reply of BF.DEBUG, for filters that the model cannot predict: it changes with a write, and by nothing
+    /// else.
+    pub reported: Option<Reply>,
     pub capacity: i64,
     /// 0 for one that does not scale.
     pub expansion: i64,
@@ -95,7 +96,7 @@ impl Object {
         self.kind != Kind::Plain || self.merged
     }
 
-    /// What it may not deny, of a question that is answered now.
+    /// Returns whether an item must be found, if it is queried now.
     pub fn is_certain(&self, number: usize) -> bool {
         let Some(added) = self.added_ms.get(&number) else {
             return self.kind != Kind::Short && self.items.contains(&number);
@@ -114,8 +115,8 @@ impl Object {
         (filters, sum)
     }
 
-    /// The fields of BF.INFO that are told here, as it gives them.
-    fn is_told(&self, info: &[Reply]) -> bool {
+    /// Returns whether the fields of BF.INFO have the values of the model.
+    fn matches(&self, info: &[Reply]) -> bool {
         let rate = |index: usize| info[index].text().parse::<f64>().ok();
         let expansion = match self.expansion {
             0 => nil(),
@@ -150,7 +151,7 @@ impl Object {
 pub enum Held {
     Text,
     Object(Object),
-    /// One of which these chunks have not come.
+    /// An object without its last chunks, which are given here.
     Half(Object, Pieces),
     Cuckoo(Naive),
     Sketch(Rc<Sketch>),
@@ -168,7 +169,7 @@ impl Entry {
         Self { held, expires_ms }
     }
 
-    /// What every BF command that writes to it is answered, but for the loading of chunks.
+    /// Returns the error of every BF command that writes to it, except for the loading of chunks.
     pub fn refusal(&self) -> Option<&'static str> {
         match self.held {
             Held::Text | Held::Cuckoo(_) | Held::Sketch(_) => Some(WRONG_TYPE),
@@ -177,7 +178,7 @@ impl Entry {
         }
     }
 
-    /// What the loading of an object under its key is answered.
+    /// Returns the error of loading an object under its key.
     pub fn refusal_to_load(&self) -> &'static str {
         match self.refusal() {
             Some(WRONG_TYPE) => WRONG_TYPE,
@@ -190,7 +191,7 @@ pub fn item(number: usize) -> String {
     format!("item-{number}\r\n\0")
 }
 
-/// Questions about items that nobody added, and how many were answered with yes.
+/// The number of queries for strangers, and how many were answered with yes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Questions {
     pub asked: u64,
@@ -206,7 +207,7 @@ impl Questions {
     }
 }
 
-/// How many items that nobody added are asked for.
+/// The number of queries for items that were never added.
 const OTHERS: u64 = 30;
 
 /// Compares a key with the model of it.
@@ -231,12 +232,12 @@ pub fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random)
     };
     if object.kind != Kind::Short {
         assert_eq!(cardinality, int(object.cardinality), "{key}");
-        if let Some(told) = &object.told {
-            assert_eq!(client.cmd(&format!("BF.DEBUG {key}")), *told, "{key}");
+        if let Some(reported) = &object.reported {
+            assert_eq!(client.cmd(&format!("BF.DEBUG {key}")), *reported, "{key}");
         }
     }
     let info = client.cmd(&format!("BF.INFO {key}"));
-    assert!(object.is_told(info.as_array()), "{key}: {info:?}");
+    assert!(object.matches(info.as_array()), "{key}: {info:?}");
     let mut line = format!("BF.MEXISTS {key}");
     for number in &object.items {
         line += " ";

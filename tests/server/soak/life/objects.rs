@@ -53,7 +53,7 @@ impl Life {
             counts: BTreeMap::new(),
             next_id: 1,
             added_ms: HashMap::new(),
-            told: None,
+            reported: None,
             capacity: self.default_capacity,
             expansion: 2,
             error_rate: 0.01,
@@ -152,15 +152,15 @@ impl Life {
         }
     }
 
-    /// Takes what is told of filters that are not foretold, after a write.
+    /// Reads the state of unpredicted filters after a write.
     fn is_written(&mut self, key: &str, object: &mut Object) {
         if object.is_loose() && object.kind != Kind::Short {
             object.cardinality = self.call(&format!("BF.CARD {key}")).as_int();
-            object.told = Some(self.client.cmd(&format!("BF.DEBUG {key}")));
+            object.reported = Some(self.client.cmd(&format!("BF.DEBUG {key}")));
         }
     }
 
-    /// What the answers to a write that began then make of an object.
+    /// Updates an object with the replies to a write that began at that time.
     fn took(
         &mut self,
         object: &mut Object,
@@ -228,9 +228,9 @@ impl Life {
         let count = 1 + self.random.below(20);
         let items: BTreeSet<usize> = (0..count).map(|_| *self.random.pick(&held)).collect();
         let alone = object
-            .told
+            .reported
             .as_ref()
-            .is_some_and(|told| told.as_array().len() == 2);
+            .is_some_and(|reported| reported.as_array().len() == 2);
         let answers = if object.kind == Kind::Ids {
             let mut answers = Vec::new();
             for number in &items {
@@ -253,7 +253,7 @@ impl Life {
         };
         assert_eq!(answers.len(), items.len());
         for (number, answer) in items.iter().zip(&answers) {
-            // What was counted 15 times stays.
+            // An item counted 15 times stays.
             let stays = *answer == int(0)
                 && self
                     .call(&format!("BF.COUNT {key} {}", item(*number)))
@@ -300,11 +300,11 @@ impl Life {
                 let known = items.iter().filter(|number| object.items.contains(*number));
                 let most = items.len() - certain.count();
                 let unknown = items.len() - known.count();
-                let told = usize::try_from(reply.as_int()).expect("a count");
-                assert!(told <= most, "{told} of {most}");
+                let reported = usize::try_from(reply.as_int()).expect("a count");
+                assert!(reported <= most, "{reported} of {most}");
                 if object.kind != Kind::Ids {
                     self.questions.asked += unknown as u64;
-                    self.questions.mistaken += unknown.saturating_sub(told) as u64;
+                    self.questions.mistaken += unknown.saturating_sub(reported) as u64;
                 }
             }
             Some(_) => unreachable!("an object refuses nothing"),
@@ -321,8 +321,11 @@ impl Life {
         };
         let (to, from) = (held(self.entry(key)), held(self.entry(other)));
         let many = |object: &Result<Object, _>| {
-            let told = object.as_ref().ok().and_then(|object| object.told.as_ref());
-            told.is_some_and(|told| told.as_array().len() > 40)
+            let reported = object
+                .as_ref()
+                .ok()
+                .and_then(|object| object.reported.as_ref());
+            reported.is_some_and(|reported| reported.as_array().len() > 40)
         };
         if key == other || many(&to) || many(&from) {
             return;
@@ -352,7 +355,7 @@ impl Life {
                 let right = refusals.iter().any(|refusal| reply == error(refusal));
                 return assert!(right, "{reply:?}");
             }
-            // What is in one of them alone is removed without an id, or with that of one of them.
+            // An item in only one of them is removed without an id, or with an id of that one.
             if merged.kind != second.kind {
                 merged.kind = Kind::Counting;
             }

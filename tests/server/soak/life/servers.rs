@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::harness::{Server, digest, int, ok, wait_in_sync, wait_until};
-use crate::sums;
-use crate::usage::nothing_is_being_freed;
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
 
 use super::{DATABASES, KEYS, Life};
 
@@ -66,7 +66,7 @@ impl Life {
     }
 }
 
-/// Awaits that the AOF holds all: none is being rewritten, nor begun after a full resync.
+/// Awaits that the AOF holds everything: no rewrite is running, nor about to begin after a full resync.
 #[track_caller]
 fn log_is_complete(server: &Server) {
     wait_until("the AOF is written", || {
@@ -77,7 +77,7 @@ fn log_is_complete(server: &Server) {
     });
 }
 
-/// What takes a replica.
+/// Steps that need a replica.
 impl Life {
     fn replica(&self) -> &Server {
         self.replica.as_ref().expect("there is a replica")
@@ -96,7 +96,7 @@ impl Life {
                 "cut"
             }
             1 => {
-                // It goes its own way for a while, of which nothing is to remain.
+                // It diverges for a while, and nothing of that may remain.
                 let mut own = self.replica().client();
                 self.are_the_same();
                 assert_eq!(own.cmd("REPLICAOF NO ONE"), ok());

@@ -1,11 +1,11 @@
 //! Replies and arguments that are larger than what the server has for them.
 
-use crate::aof::rewrite_aof;
 use crate::harness::{Client, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until};
-use crate::pieces::{load_chunks, pieces, split};
 use crate::soak::{Budget, dump_of};
-use crate::sums;
-use crate::usage::memory;
+use crate::support::aof::rewrite_aof;
+use crate::support::pieces::{load_chunks, pieces, split};
+use crate::support::sums;
+use crate::support::usage::memory;
 
 #[track_caller]
 fn limit_replies(client: &mut Client, limit: &str) {
@@ -17,7 +17,7 @@ fn limit_replies(client: &mut Client, limit: &str) {
 const MANY: usize = 100_000;
 
 #[test]
-fn a_reply_larger_than_its_buffer() {
+fn a_reply_larger_than_its_buffer_drops_the_client() {
     let server = Server::start();
     let mut client = server.client();
     let items: Vec<String> = (0..MANY).map(|i| format!("item-{i}")).collect();
@@ -67,7 +67,7 @@ fn a_reply_larger_than_its_buffer() {
             let dropped = server.client().try_call(&args);
             assert!(dropped.is_err(), "{name} of round {round}");
         }
-        // What was done stands, though nobody was told.
+        // The commands took effect, though no reply arrived.
         let other = client.cmd("BF.CARD other").as_int();
         assert!((most - most / 20..=most).contains(&other), "{other}");
         limit_replies(&mut client, "normal 0 0 0");
@@ -97,7 +97,7 @@ fn a_reply_larger_than_its_buffer() {
 }
 
 #[test]
-fn arguments_larger_than_the_protocol_may_carry() {
+fn arguments_too_large_for_the_protocol_are_refused() {
     let too_large = "ERR Protocol error: invalid bulk length";
     let mut server = Server::with(&[
         ("appendonly", "yes"),

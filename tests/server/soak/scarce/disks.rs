@@ -4,17 +4,17 @@ use std::fs;
 use std::process::Command;
 
 use super::known::Known;
-use crate::aof::rewrite_aof;
 use crate::harness::{Builder, Server, int, ok, wait_until};
 use crate::soak::{Budget, Random};
-use crate::sums;
+use crate::support::aof::rewrite_aof;
+use crate::support::sums;
 
-/// A server that is told of a file that may not grow, as of a full disk: by default it would end.
+/// Returns a server that survives a file that cannot grow, as on a full disk: the signal would end it by default.
 fn builder() -> Builder {
     Server::builder().launched_by(&["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
 }
 
-/// Lets no file of the server grow beyond so many bytes, its log among them.
+/// Limits every file of the server to this number of bytes, its log among them.
 #[track_caller]
 fn limit_files(server: &Server, bytes: &str) {
     let limit = format!("--fsize={bytes}:");
@@ -37,8 +37,8 @@ fn save(server: &Server, status: &str) {
 }
 
 #[test]
-fn saves_that_fail() {
-    let mut random = Random::new("saves_that_fail");
+fn failed_saves_lose_nothing() {
+    let mut random = Random::new("failed_saves_lose_nothing");
     let mut server = builder()
         .config("save", "1000000 1")
         .config("enable-protected-configs", "yes")
@@ -132,8 +132,8 @@ fn log_bytes(server: &Server, end: &str) -> u64 {
 /// Bits do not change by that, nor does BF.CARD; counters do. Hence an object is what it was, or what it was
 /// with that one write repeated.
 #[test]
-fn a_log_that_can_not_grow() {
-    let mut random = Random::new("a_log_that_can_not_grow");
+fn a_log_that_cannot_grow_stops_writes() {
+    let mut random = Random::new("a_log_that_cannot_grow_stops_writes");
     let mut server = builder()
         .config("appendonly", "yes")
         .config("auto-aof-rewrite-percentage", "0")
@@ -206,8 +206,8 @@ fn a_log_that_can_not_grow() {
 }
 
 #[test]
-fn a_log_that_can_not_grow_ends_a_server_that_promised_to_sync() {
-    let mut random = Random::new("a_log_that_can_not_grow_ends_a_server_that_promised_to_sync");
+fn a_log_that_cannot_grow_ends_a_server_that_syncs_always() {
+    let mut random = Random::new("a_log_that_cannot_grow_ends_a_server_that_syncs_always");
     let mut server = builder()
         .config("appendonly", "yes")
         .config("appendfsync", "always")

@@ -64,7 +64,7 @@ impl Known {
         written.expect("the server replies")
     }
 
-    /// All is there; `more` may be, that nobody was told of.
+    /// Checks that all known items are there, and possibly `more`, which were not acknowledged.
     #[track_caller]
     pub fn is_there_perhaps_with(&self, client: &mut Client, more: i64) {
         for (key, (items, cardinality)) in &self.objects {

@@ -9,8 +9,8 @@ use std::collections::HashSet;
 
 use super::{Budget, Random};
 use crate::harness::{Client, Reply, Server, int, ok};
-use crate::sums;
-use crate::usage::memory;
+use crate::support::sums;
+use crate::support::usage::memory;
 
 fn stat(server: &Server, field: &str) -> i64 {
     server.info("stats")[field].parse().expect("a number")
@@ -27,7 +27,7 @@ const POLICIES: [&str; 8] = [
     "volatile-ttl",
 ];
 
-/// What scripts are told where memory has ended, and that nothing comes of it.
+/// Checks the error that scripts get without memory, and that they change nothing.
 #[track_caller]
 fn scripts_are_refused(client: &mut Client) {
     let script = |client: &mut Client, body: &str| {
@@ -59,8 +59,8 @@ fn scripts_are_refused(client: &mut Client) {
 }
 
 #[test]
-fn every_policy_of_eviction() {
-    let mut random = Random::new("every_policy_of_eviction");
+fn objects_are_evicted_under_every_policy() {
+    let mut random = Random::new("objects_are_evicted_under_every_policy");
     let server = Server::start();
     let mut client = server.client();
     let mut budget = Budget::rounds(POLICIES.len() as u64);

@@ -6,7 +6,7 @@ use super::known::Known;
 use super::{POLICIES, stat};
 use crate::harness::{Server, error, int, ok, wait_in_sync, wait_until};
 use crate::soak::{Budget, Random};
-use crate::sums;
+use crate::support::sums;
 
 #[track_caller]
 fn signal(server: &Server, name: &str) {
@@ -27,8 +27,8 @@ fn hold_the_same(primary: &Server, replica: &Server, known: &Known) {
 }
 
 #[test]
-fn a_replica_that_is_cut_off_in_the_middle() {
-    let mut random = Random::new("a_replica_that_is_cut_off_in_the_middle");
+fn a_replica_that_is_cut_off_catches_up() {
+    let mut random = Random::new("a_replica_that_is_cut_off_catches_up");
     let primary = Server::with(&[
         ("client-output-buffer-limit", "replica 300kb 0 0"),
         ("repl-backlog-size", "16kb"),

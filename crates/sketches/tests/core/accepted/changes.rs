@@ -18,7 +18,7 @@ pub const EDGES: [u64; 12] = [
     u64::MAX,
 ];
 
-/// Another number in place of one that stands among these.
+/// Returns another number in place of `value`: near it, near one of `among`, or random.
 pub fn other_number(rng: &mut Rng, value: u64, among: &[u64]) -> u64 {
     match rng.below(9) {
         0 => *rng.pick(&EDGES),
@@ -54,7 +54,7 @@ pub fn numbers(fields: &[Field]) -> Vec<u64> {
     numbers
 }
 
-/// Where a kind of field stands.
+/// Returns the indices of a kind of field.
 fn places(fields: &[Field], is: fn(&Field) -> bool) -> Vec<usize> {
     (0..fields.len()).filter(|at| is(&fields[*at])).collect()
 }
@@ -125,7 +125,7 @@ fn run_length(rng: &mut Rng, fields: &[Field]) -> usize {
     }
 }
 
-/// Swaps a run of fields with the one behind it.
+/// Swaps a run of fields with the one after it.
 fn swap_runs(rng: &mut Rng, fields: &mut [Field]) {
     let (length, start) = (run_length(rng, fields), rng.below(fields.len()));
     if let Some(both) = fields.get_mut(start..start + 2 * length) {
@@ -133,8 +133,8 @@ fn swap_runs(rng: &mut Rng, fields: &mut [Field]) {
     }
 }
 
-/// Repeats or drops a run of fields, of which a number before it says how many there are, and another one
-/// perhaps a sum.
+/// Repeats or drops a run of fields, and changes the number before it that counts them, and perhaps another number
+/// that is a sum.
 fn change_count(rng: &mut Rng, fields: &mut Vec<Field>, uints: &[usize]) {
     let (length, start) = (run_length(rng, fields), rng.below(fields.len()));
     let before: Vec<usize> = uints.iter().copied().filter(|at| *at < start).collect();

@@ -1,11 +1,11 @@
-//! What was accepted can be stored and loaded, whatever is done to it in between: objects of every kind,
-//! their stored forms with fields changed, and on whatever loads as an object the commands of clients.
+//! Whatever is accepted can be stored and loaded, whatever is done to it in between: objects of every kind, their
+//! stored forms with fields changed, and the commands of clients on whatever loads as an object.
 //!
-//! Fields are changed by what they are, a number, a double or a filter, and never by what they mean, so
-//! this knows nothing of how a form is laid out. Most of what is offered is refused; an offer costs little.
+//! Fields are changed by their type (a number, a double or a filter) and never by their meaning, so this module does
+//! not know the layout of a form. Most changed forms are refused; a try costs little.
 //!
-//! A story is all that follows from one seed. `SOAK_SECONDS` lets each test go on with more of them;
-//! `SOAK_SEED` tells one alone.
+//! A story is all that follows from one seed. `SOAK_SECONDS` sets how long each test plays stories; `SOAK_SEED` plays
+//! a single one.
 
 mod changes;
 
@@ -86,7 +86,7 @@ impl Stored {
     }
 }
 
-/// What is partly loaded, stored and loaded again.
+/// Stores a partly loaded object and loads it again.
 fn read_again(partial: &Partial) -> Partial {
     let dialect = partial.dialect();
     let mut written = Stream::default();
@@ -126,7 +126,7 @@ fn filled(mut partial: Partial, cells: &[u8], rng: &mut Rng) -> Option<Object> {
     None
 }
 
-/// What a client does.
+/// An operation of a client.
 #[derive(Clone, Debug)]
 enum Command {
     Add {
@@ -142,7 +142,7 @@ enum Command {
     Tidy(u64),
 }
 
-/// What came of it.
+/// The outcome of an operation.
 #[derive(Debug, Default, PartialEq)]
 struct Outcome {
     added: Vec<Result<Added, Refusal>>,
@@ -205,7 +205,7 @@ fn answers(object: &Object, now_ms: u64) -> impl PartialEq + std::fmt::Debug {
     )
 }
 
-/// One thing of a story, to be told if it ends badly.
+/// A step of a story, printed if the story fails.
 #[derive(Debug)]
 #[expect(dead_code, reason = "it is read by who reads what is printed")]
 enum Step {
@@ -233,7 +233,7 @@ struct Tally {
 struct Story<'t> {
     seed: u64,
     rng: Rng,
-    /// Of one way to hash items.
+    /// Objects that hash items in one way.
     objects: Vec<Object>,
     now_ms: u64,
     id: u64,
@@ -299,7 +299,7 @@ impl Story<'_> {
             0..=2 => self.now_ms,
             3..=5 => self.now_ms.saturating_add(some_ms),
             6 => self.now_ms.saturating_sub(some_ms),
-            // In a period that the object knows, or at its end.
+            // In a live period of the object, or at its end.
             7..=9 => {
                 let start = rng.pick(among).saturating_mul(period_ms);
                 start.saturating_add(rng.next() % 3).saturating_sub(1)
@@ -317,7 +317,7 @@ impl Story<'_> {
         let id = (self.rng.below(4) > 0).then(|| {
             let one = *self.rng.pick(&among);
             match self.rng.below(6) {
-                // As clients give them, one higher than the other.
+                // Rising ids, as clients usually send them.
                 0..=2 => {
                     self.id += self.rng.next() % 4;
                     self.id
@@ -378,7 +378,7 @@ impl Story<'_> {
         }
     }
 
-    /// Stores an object in all forms and loads it again. It has to be the same, and to go on as the same.
+    /// Stores an object in all forms and loads it again. The results must be equal, now and after further operations.
     fn store(&mut self, object: usize) {
         self.steps.push(Step::Stored(object));
         self.tally.stored += 1;
@@ -420,8 +420,8 @@ impl Story<'_> {
 /// An empty object of a kind, or one as another program wrote it.
 type Make = fn(&mut Rng) -> Object;
 
-/// Tells the story of a seed.
-fn tell(seed: u64, make: Make, tally: &mut Tally) {
+/// Plays the story of a seed.
+fn play(seed: u64, make: Make, tally: &mut Tally) {
     let mut rng = Rng::new(seed);
     let object = make(&mut rng);
     let dialect = Dialect::of(&object);
@@ -452,8 +452,8 @@ fn tell(seed: u64, make: Make, tally: &mut Tally) {
     }
 }
 
-/// Tells so many stories, or more where there is time.
-fn tell_all(stories: u64, make: Make) {
+/// Plays `stories` stories, or more if there is time.
+fn play_all(stories: u64, make: Make) {
     let number = |name| {
         let text = env::var(name).ok()?;
         let number = text.parse();
@@ -461,14 +461,14 @@ fn tell_all(stories: u64, make: Make) {
     };
     let mut tally = Tally::default();
     if let Some(seed) = number("SOAK_SEED") {
-        return tell(seed, make, &mut tally);
+        return play(seed, make, &mut tally);
     }
     let end = number("SOAK_SECONDS").map(|s| Instant::now() + Duration::from_secs(s));
     for seed in 0.. {
         if seed >= stories && end.is_none_or(|end| Instant::now() >= end) {
             break;
         }
-        tell(seed, make, &mut tally);
+        play(seed, make, &mut tally);
     }
     let Tally {
         accepted,
@@ -524,7 +524,7 @@ fn seed(rng: &mut Rng) -> Seed {
 
 #[test]
 fn plain_objects() {
-    tell_all(STORIES, |rng| {
+    play_all(STORIES, |rng| {
         let shape = Shape::plain(small_params(rng));
         object_of(&shape, seed(rng))
     });
@@ -532,7 +532,7 @@ fn plain_objects() {
 
 #[test]
 fn objects_with_a_window() {
-    tell_all(STORIES, |rng| {
+    play_all(STORIES, |rng| {
         let periods = *rng.pick(&[1, 2, 3, 5, 24]);
         let period_ms = *rng.pick(&[1, 50, 1000, 1 << 40]);
         let shape = windowed(small_params(rng), period_ms, periods);
@@ -542,7 +542,7 @@ fn objects_with_a_window() {
 
 #[test]
 fn objects_with_counters() {
-    tell_all(STORIES, |rng| {
+    play_all(STORIES, |rng| {
         let shape = counting(small_params(rng));
         object_of(&shape, seed(rng))
     });
@@ -550,7 +550,7 @@ fn objects_with_counters() {
 
 #[test]
 fn objects_of_redisbloom() {
-    tell_all(STORIES, |rng| {
+    play_all(STORIES, |rng| {
         if rng.below(3) == 0 {
             return rng.pick(&drafts()).read().unwrap();
         }

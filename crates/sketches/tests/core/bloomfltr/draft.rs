@@ -4,13 +4,13 @@ use std::collections::VecDeque;
 
 use crate::support::{Field, Stream};
 
-/// The seed of objects without randomness, as users of the format know it.
+/// The published seed of objects without randomness.
 pub const FIXED: [u8; 32] = [
     89, 15, 245, 34, 234, 120, 17, 218, 167, 20, 216, 9, 59, 62, 123, 217, 29, 137, 138, 115, 62,
     152, 136, 135, 48, 127, 151, 205, 40, 7, 51, 131,
 ];
 
-/// An object of which each field can be written as it must not be.
+/// An object whose fields can each be written wrongly.
 #[derive(Clone)]
 pub struct Draft {
     pub version: u8,
@@ -18,7 +18,7 @@ pub struct Draft {
     pub error_rate: f64,
     pub tightening: f64,
     pub seed_is_random: u64,
-    /// What is written for the number of filters, if it is not their number.
+    /// The number of filters to write, if it is not the true one.
     pub count: Option<u64>,
     pub filters: Vec<FilterDraft>,
     pub behind: &'static [u8],
@@ -27,14 +27,14 @@ pub struct Draft {
 #[derive(Clone)]
 pub struct FilterDraft {
     pub version: u8,
-    /// What is written for the length of the bitmap, if it is not its length.
+    /// The length of the bitmap to write, if it is not the true one.
     pub bitmap_bytes: Option<u64>,
     pub hashes: u32,
     pub seed: [u8; 32],
     pub bitmap: Vec<u8>,
-    /// What is left of the blob, if it is cut.
+    /// The length that the blob is cut to, if it is cut.
     pub cut: Option<usize>,
-    /// What is written for the length of the blob, if it is not its length.
+    /// The length of the blob to write, if it is not the true one.
     pub length: Option<u64>,
     pub capacity: u64,
     pub items: u64,

@@ -27,7 +27,7 @@ fn read(stream: Stream) -> Result<Object, DecodeError> {
 /// The published vector, an object of valkey-bloom: 100 items at 1 %, non-scaling, the fixed seed, holding
 /// `item`.
 #[test]
-fn the_published_vector_to_the_byte() {
+fn the_published_vector_holds_to_the_byte() {
     let theirs = Params {
         tightening: of_valkey_bloom(0.5),
         ..params(100, 0.01, 0)
@@ -89,7 +89,7 @@ fn the_published_vector_to_the_byte() {
 }
 
 #[test]
-fn sizes_of_the_default_object() {
+fn the_default_object_has_the_published_sizes() {
     // As valkey-bloom makes it, its first filter at the whole rate, and as this program does, the first
     // filter of a scaling one at half the rate. All but the bits is 99 bytes.
     for (tightening, expansion, rate) in [
@@ -108,7 +108,7 @@ fn sizes_of_the_default_object() {
     }
 }
 
-/// Whose law an object follows is told by the ratio's last digit, and by nothing else.
+/// The last digit of the ratio, and nothing else, marks whose law an object follows.
 #[test]
 fn the_ratio_tells_the_law_in_every_form() {
     let mut rng = Rng::new(4);
@@ -124,13 +124,13 @@ fn the_ratio_tells_the_law_in_every_form() {
                 };
                 let mut object = object(&params, rng.seed());
                 grow(&mut object, &mut rng, |object| object.totals().0 == filters);
-                let told = |bytes: &[u8]| f64::from_le_bytes(bytes[13..21].try_into().unwrap());
-                assert_eq!(told(&dump_of(&object)).to_bits(), stored.to_bits());
-                assert_eq!(told(&header_of(&object)).to_bits(), stored.to_bits());
+                let reported = |bytes: &[u8]| f64::from_le_bytes(bytes[13..21].try_into().unwrap());
+                assert_eq!(reported(&dump_of(&object)).to_bits(), stored.to_bits());
+                assert_eq!(reported(&header_of(&object)).to_bits(), stored.to_bits());
                 assert_eq!(fields_of(&object).0[3], Field::Double(stored));
                 let mut copy = through_every_form(&object);
                 assert_eq!(copy.shape().params.tightening, tightening);
-                // And so it goes on by the same law.
+                // It grows by the same law.
                 if expansion > 0 {
                     let mut same = Rng::new(5);
                     grow(&mut object, &mut same, |o| o.totals().0 == filters + 3);
@@ -179,9 +179,9 @@ fn every_form_is_as_the_description_says() {
     }
 }
 
-/// What is unusual and still an object: it is read, and comes out as it went in.
+/// Unusual values are valid: they are read and written unchanged.
 #[test]
-fn what_is_odd_is_kept_as_it_is() {
+fn odd_values_are_kept() {
     type Change = fn(&mut Draft);
     let odd: [(&str, Change); 11] = [
         ("as it is", |_| ()),

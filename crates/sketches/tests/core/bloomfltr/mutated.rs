@@ -1,4 +1,4 @@
-//! Bytes that were changed: what is taken for a plain object has to bear all that can be done with one.
+//! Changed bytes: if they decode as a plain object, it bears every operation.
 
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Dialect, Limits, Object, Time, dump, rdb};
@@ -10,8 +10,8 @@ use crate::support::{
 
 use super::draft::{Draft, FIXED};
 
-/// Does with an object all that can be done, within limits that keep this small. What was decoded
-/// must bear it, whatever its numbers are.
+/// Does everything with an object that can be done, within limits that keep it small. Any decoded object must bear
+/// it, whatever its numbers are.
 pub fn survives_use(mut object: Object) {
     let limits = Limits {
         filter_bytes: 1 << 16,
@@ -39,8 +39,8 @@ pub fn survives_use(mut object: Object) {
     assert!(dump_of(&decoded) == dump_of(&object));
 }
 
-/// What a valid object's bytes are when they are written again: the same, but that the seed's flag
-/// follows from the seed.
+/// Returns the bytes of a valid object when it is written again: unchanged, except that the seed's flag follows from
+/// the seed.
 fn settled(mut dump: Vec<u8>) -> Vec<u8> {
     const FLAG: usize = 1 + 4 + 8 + 8;
     const SEED: usize = FLAG + 1 + 8 + 8 + 13;
@@ -104,12 +104,12 @@ fn every_flipped_bit_of_the_fields_is_refused_or_another_object() {
                 Field::Bytes(bytes) => bytes[bit / 8] ^= 1 << (bit % 8),
             }
             let mut stream = fields.clone();
-            // No filters: chunks are to come, of which there are none.
+            // Without filters, chunks would have to follow, and there are no chunks.
             let Ok(value) = rdb::read(Dialect::Bloomfltr, 1, &mut stream) else {
                 continue;
             };
             let object = complete(value);
-            // The server looks at what is behind the value.
+            // The server checks for bytes after the value.
             if !stream.0.is_empty() {
                 continue;
             }

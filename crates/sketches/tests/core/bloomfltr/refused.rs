@@ -1,4 +1,4 @@
-//! What is no plain object, and the words with which it is refused.
+//! Bytes that are not a plain object, and the error of each.
 
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Dialect, dump, rdb};
@@ -8,7 +8,7 @@ use crate::support::{Field, NO_FRACTIONS, Stream, begin_partial};
 use super::draft::Draft;
 use super::read;
 
-/// What each form answers to a draft: `None` where the form has no way to say such a thing.
+/// The error of each form for a draft: `None` if the form cannot express the fault.
 struct Refusals {
     dump: Option<DecodeError>,
     header: Option<DecodeError>,
@@ -24,7 +24,7 @@ const fn all(what: &'static str) -> Refusals {
     }
 }
 
-/// A length or a count of filters that only the end of the bytes shows, in each form in its own way.
+/// A length or a count of filters that only the end of the bytes reveals.
 const TRUNCATED: Refusals = Refusals {
     dump: Some(DecodeError::Truncated),
     header: Some(DecodeError::Truncated),
@@ -151,13 +151,18 @@ fn wrong_blobs_are_refused() {
             refused("absurd k", &error, |d| d.filters[index].hashes = hashes);
         }
     }
+    let truncated = Refusals {
+        rdb: None,
+        ..TRUNCATED
+    };
     for length in [1 << 32, 1 << 63, u64::MAX - 8, u64::MAX] {
-        let error = Refusals {
-            rdb: None,
-            ..TRUNCATED
-        };
-        refused("blob longer than the bytes", &error, |d| {
+        refused("blob longer than the bytes", &truncated, |d| {
             d.filters[1].length = Some(length);
+        });
+    }
+    for length in [0, 44] {
+        refused("blob shorter than its header", &truncated, |d| {
+            d.filters[0].length = Some(length);
         });
     }
     refused(
@@ -269,7 +274,7 @@ fn other_versions_are_refused_as_such() {
         let header = Draft::valid().bytes(version, true);
         if version != 1 {
             assert_eq!(dump::decode(&dump).err(), unsupported, "{version}");
-            // The version of objects with a window or with counters, of which nothing follows.
+            // Version 2 is that of objects with a window or with counters; nothing follows it here.
             let alone = match version {
                 2 => Some(DecodeError::Truncated),
                 _ => unsupported,

@@ -15,7 +15,7 @@ pub struct Draft {
     pub capacity: u64,
     pub seed: Vec<u8>,
     pub window: (u64, u64),
-    /// What is written for the number of stacks, if it is not their number.
+    /// The number of stacks to write, if it is not the true one.
     pub count: Option<u64>,
     pub stacks: Vec<StackDraft>,
     pub behind: &'static [u8],
@@ -134,7 +134,7 @@ impl Draft {
         }
     }
 
-    /// The same as earlier builds wrote it.
+    /// The counting draft as earlier builds wrote it.
     pub fn ranged() -> Self {
         let mut draft = Self::counting();
         draft.form = 1;

@@ -82,7 +82,7 @@ fn a_known_object_in_every_form() {
     }
 }
 
-/// At first the ratio of these was not marked as ours; nobody else makes such objects.
+/// The first builds did not mark the ratio of these as ours; no other program makes such objects.
 #[test]
 fn an_object_whose_ratio_is_not_marked_is_ours() {
     for draft in [Draft::windowed(), Draft::counting()] {
@@ -101,7 +101,7 @@ fn an_object_whose_ratio_is_not_marked_is_ours() {
 }
 
 #[test]
-fn what_is_odd_is_kept_as_it_is() {
+fn odd_values_are_kept() {
     type Change = fn(&mut Draft);
     let odd: [(&str, Draft, Change); 15] = [
         ("a window", Draft::windowed(), |_| ()),
@@ -156,9 +156,10 @@ fn what_is_odd_is_kept_as_it_is() {
     }
 }
 
-/// What earlier builds wrote of ids: ranges become intervals within what was seen, and several stacks one.
+/// Earlier builds wrote ids as ranges and several stacks: ranges become intervals within the ids seen, and the stacks
+/// become one.
 #[test]
-fn earlier_forms_are_read_as_the_one_that_is_written() {
+fn earlier_forms_are_read_as_the_current_one() {
     type Change = fn(&mut Draft);
     type Took = [Option<(u64, u64)>; 2];
     let earlier: [(Change, Took); 9] = [

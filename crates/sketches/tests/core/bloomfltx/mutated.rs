@@ -1,4 +1,4 @@
-//! Bytes that were changed: what is taken for an object has to bear all that can be done with one.
+//! Changed bytes: if they decode as an object, it bears every operation.
 
 use valkeybloom_sketches::bloom::chunks::Value;
 use valkeybloom_sketches::bloom::{Limits, Object, Time, dump};
@@ -56,7 +56,7 @@ const RATIO: std::ops::Range<usize> = 33..41;
 fn every_flipped_bit_is_refused_or_another_object() {
     let (mut valid, mut tried) = (0, 0);
     for draft in Draft::all() {
-        // What earlier builds wrote is written otherwise now.
+        // Objects of earlier builds are written in the current form.
         let is_own = dump_of(&dump::decode(&draft.dump()).unwrap()) == draft.dump();
         let (whole, header) = (draft.dump(), draft.header());
         for bit in 0..whole.len() * 8 {

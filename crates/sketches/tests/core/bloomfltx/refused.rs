@@ -1,4 +1,4 @@
-//! What is no object with a window or with counters, and the words with which it is refused.
+//! Bytes that are not an object with a window or with counters, and the error of each.
 
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Dialect, dump, rdb};
@@ -127,7 +127,7 @@ fn wrong_filters_are_refused() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn contradictory_fields_are_refused() {
     refused("neither window nor counters", Draft::counting(), |d| {
         d.options = 0;
         for filter in &mut d.stacks[0].filters {

@@ -39,7 +39,7 @@ fn fill(naive: &mut Naive, rng: &mut Rng, chances: impl Fn(usize) -> usize) {
 
 /// Hundreds of filters, of slots as only chunks can bring them.
 #[test]
-fn many_filters_are_compacted_as_few() {
+fn many_filters_are_compacted_like_few() {
     let mut rng = Rng::new(73);
     for round in 0..20 {
         let size = *rng.pick(&[1_u8, 2, 3]);
@@ -166,7 +166,7 @@ fn nearly_full_filters_are_passed_over_once() {
         naive.compact(false);
         assert_same(&object, &naive);
         let size_bytes = object.size();
-        // Once for its fingerprints, and once for its room; those that grow are read again as long as they are older.
+        // Once for its fingerprints, and once for its room; filters that grow are read again while they are older.
         assert!(work.bytes <= 3 * size_bytes, "{} bytes", work.bytes);
         // Room is looked for where there is some, and again where it was taken.
         let most = size_bytes / 8;

@@ -20,7 +20,7 @@ fn claimed(filters: u64, buckets: u64, bucket_size: u16) -> Cuckoo {
 
 /// Adds, removals, chunks, compaction and reloads beyond the filters that are searched one by one.
 #[test]
-fn a_deep_life_goes_by_the_rules() {
+fn a_deep_life_follows_the_rules() {
     let mut rng = Rng::new(76);
     let mut deepest = 0;
     for round in 0..12 {
@@ -119,12 +119,12 @@ fn items() -> Vec<[u8; 4]> {
     (0..10_000_u32).map(u32::to_le_bytes).collect()
 }
 
-/// What steps an item may take.
+/// The most steps for an item.
 const STEPS: u64 = 8000;
 
 /// 38 bytes claimed 65,535 filters, which every item was looked up in.
 #[test]
-fn filters_without_memory_are_not_looked_into() {
+fn filters_without_memory_are_not_searched() {
     for bucket_size in [1, 255] {
         let mut object = claimed(65_535, 2, bucket_size);
         work::take();

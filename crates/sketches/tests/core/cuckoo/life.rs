@@ -42,7 +42,7 @@ fn somewhere_else(mut object: Cuckoo, rng: &mut Rng) -> Cuckoo {
     }
 }
 
-/// Moves so many allocations more, and then has enough.
+/// Moves this number of allocations, and then stops.
 struct Moving(usize);
 
 impl Relocate for Moving {
@@ -63,7 +63,7 @@ impl Relocate for Moving {
 }
 
 #[test]
-fn a_random_life_goes_by_the_rules() {
+fn a_random_life_follows_the_rules() {
     let mut rng = Rng::new(71);
     let (mut most_filters, mut shrank, mut refused) = (0, 0, 0);
     for round in 0..60 {
@@ -141,7 +141,7 @@ fn a_random_life_goes_by_the_rules() {
 
 /// Batches prefetch in filters that do not fit the caches, and answer the same there.
 #[test]
-fn large_filters_answer_in_batches_as_one_by_one() {
+fn batches_on_large_filters_equal_single_calls() {
     let mut large = object(2 << 20, 2, 20, 1);
     let items: Vec<_> = (0..100_000_u32).map(u32::to_le_bytes).collect();
     large.add_each(

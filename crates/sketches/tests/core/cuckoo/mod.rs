@@ -60,7 +60,7 @@ fn assert_same(object: &Cuckoo, naive: &Naive) {
 }
 
 #[test]
-fn the_published_vectors() {
+fn the_published_vectors_hold() {
     let seven = [255; 7];
     for (item, hash, fingerprint, buckets) in [
         (&b""[..], 0, 1, [0, 405]),
@@ -91,7 +91,7 @@ fn the_published_vectors() {
 
 /// Many items are hashed side by side: all that have one length, and item by item where they do not.
 #[test]
-fn a_batch_puts_items_where_each_of_them_belongs() {
+fn a_batch_puts_each_item_in_its_place() {
     let mut rng = Rng::new(17);
     let bytes: Vec<u8> = (0..40).map(|_| rng.next().to_le_bytes()[0]).collect();
     let item = |salt: usize, length: usize| -> Vec<u8> {
@@ -165,7 +165,7 @@ fn sizes_follow_the_capacity() {
     }
     let single = *object(64, 2, 20, 0).shape();
     assert_eq!(single.buckets_of(1), None);
-    // What 2^32 bytes can't hold can't be.
+    // A filter of more than 2^32 bytes is impossible.
     let steep = *object(1 << 20, 2, 20, 32768).shape();
     assert_eq!(steep.bytes_of(0), Some(1 << 20));
     assert_eq!(steep.bytes_of(1), None);
@@ -175,7 +175,7 @@ fn sizes_follow_the_capacity() {
 }
 
 #[test]
-fn parameters_out_of_range_are_none() {
+fn parameters_out_of_range_are_refused() {
     let good = Params::REDISBLOOM;
     assert!(good.are_valid());
     for (wrong, right) in [
@@ -280,7 +280,7 @@ fn limits_hold_growth() {
         );
         assert!(object.memory_bytes() <= limits.object_bytes);
         assert_eq!(object.items(), 4 * filters as u64);
-        // What comes from a primary goes on.
+        // Objects from a primary can still grow.
         object.add(item, false, || Limits::NONE).unwrap();
     }
     let params = Params::REDISBLOOM;

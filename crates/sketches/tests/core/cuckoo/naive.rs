@@ -77,7 +77,7 @@ impl Naive {
         self.count(item) > 0
     }
 
-    /// Adds an item; at most so many filters. Returns whether there was room.
+    /// Adds an item, with at most `most` filters. Returns whether there was room.
     pub fn add(&mut self, item: &[u8], most: usize) -> bool {
         let (fingerprint, one, two) = hashes(item);
         loop {

@@ -1,4 +1,4 @@
-//! What RedisBloom 8.8 recorded: the same commands make the same bytes, which give the same answers.
+//! Recordings of RedisBloom 8.8: the same commands make the same bytes, and these give the same answers.
 
 use serde_json::Value;
 use valkeybloom_sketches::cuckoo::wire;
@@ -29,7 +29,7 @@ fn word(value: &Value) -> Vec<u8> {
     }
 }
 
-/// An object as it was recorded.
+/// A recorded object.
 pub struct Recorded {
     pub key: String,
     value: Value,
@@ -185,7 +185,7 @@ fn its_dumps_and_chunks_are_read_and_written() {
         recorded.assert_answers(&object, "restored");
         recorded.assert_answers(&object.try_clone().unwrap(), "copied");
         let chunks = recorded.chunks();
-        // An object without items has none: RedisBloom writes none.
+        // RedisBloom writes no chunks for an object without items.
         assert_eq!(chunks.is_empty(), object.items() == 0);
         let Some(((_, header), data)) = chunks.split_first() else {
             continue;

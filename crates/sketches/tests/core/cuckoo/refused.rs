@@ -1,4 +1,4 @@
-//! What is no cuckoo filter.
+//! Bytes that are not a cuckoo filter.
 
 use std::collections::VecDeque;
 
@@ -30,73 +30,69 @@ const SIZE: usize = 4;
 const ITERATIONS: usize = 5;
 const EXPANSION: usize = 6;
 const FIRST_BUCKETS: usize = 7;
-const FIRST_SLOTS: usize = 8;
 
-/// Numbers that are refused in RDB fields, and in a header where it can say them.
+const BAD_FILTERS: &str = "number of filters out of range";
+const BAD_BUCKETS: &str = "number of buckets out of range";
+const BAD_SIZE: &str = "bucket size out of range";
+const BAD_ITERATIONS: &str = "iterations out of range";
+const BAD_EXPANSION: &str = "expansion out of range";
+const NO_POWER: &str = "expansion is no power of two";
+const TOO_LARGE: &str = "filter out of range";
+
+/// Numbers that are refused in RDB fields, and in a header if its narrower fields can hold them.
 #[test]
 fn numbers_out_of_range_are_refused() {
     let fields = fields_of(&sample());
     let header = wire::write_header(&sample());
-    for (field, number) in [
-        (FILTERS, 0),
-        (FILTERS, 65_536),
-        (FILTERS, 65_537),
-        (FILTERS, u64::MAX),
-        (BUCKETS, 0),
-        (BUCKETS, 31),
-        (BUCKETS, 1 << 32),
-        (BUCKETS, 1 << 55),
-        (BUCKETS, 1 << 56),
-        (BUCKETS, 1 << 63),
-        (BUCKETS, u64::MAX),
-        (SIZE, 0),
-        (SIZE, 256),
-        (SIZE, 65_538),
-        (ITERATIONS, 0),
-        (ITERATIONS, 65_536),
-        (EXPANSION, 0),
-        (EXPANSION, 3),
-        (EXPANSION, 32_769),
-        (EXPANSION, 65_535),
-        (EXPANSION, 65_536),
+    for (field, numbers, text) in [
+        (FILTERS, &[0, 65_536, 65_538, u64::MAX][..], BAD_FILTERS),
+        (BUCKETS, &[0, 31, 33, 1 << 56, 1 << 63], BAD_BUCKETS),
+        (BUCKETS, &[u64::MAX, 1 << 55, 1 << 44], BAD_BUCKETS),
+        (BUCKETS, &[1 << 32], TOO_LARGE),
+        (SIZE, &[0, 256, 65_538], BAD_SIZE),
+        (ITERATIONS, &[0, 65_536], BAD_ITERATIONS),
+        (EXPANSION, &[0], TOO_LARGE),
+        (EXPANSION, &[3], NO_POWER),
+        (EXPANSION, &[32_769, 65_535, 65_536], BAD_EXPANSION),
     ] {
-        let mut forged = fields.clone();
-        forged.0[field] = Field::Uint(number);
-        let refused = read(forged).map(|_| ());
-        assert!(
-            matches!(refused, Err(DecodeError::Malformed(_))),
-            "field {field}: {number}: {refused:?}"
-        );
-        let place = match field {
-            ITEMS => 0..8,
-            BUCKETS => 8..16,
-            DELETES => 16..24,
-            FILTERS => 24..32,
-            SIZE => 32..34,
-            ITERATIONS => 34..36,
-            _ => 36..38,
-        };
-        let mut forged = header.clone();
-        let length = place.len();
-        forged[place].copy_from_slice(&number.to_le_bytes()[..length]);
-        if length == 8 || number < 1 << 16 {
-            let refused = wire::begin(&forged, &Limits::NONE).map(|_| ());
-            assert_eq!(
-                refused,
-                Err(HeaderError::Numbers),
-                "field {field}: {number}"
-            );
+        for &number in numbers {
+            let mut forged = fields.clone();
+            forged.0[field] = Field::Uint(number);
+            let refused = read(forged).map(|_| ());
+            let what = format!("field {field}: {number}");
+            assert_eq!(refused, Err(DecodeError::Malformed(text)), "{what}");
+            let place = match field {
+                ITEMS => 0..8,
+                BUCKETS => 8..16,
+                DELETES => 16..24,
+                FILTERS => 24..32,
+                SIZE => 32..34,
+                ITERATIONS => 34..36,
+                _ => 36..38,
+            };
+            let mut forged = header.clone();
+            let length = place.len();
+            forged[place].copy_from_slice(&number.to_le_bytes()[..length]);
+            if length == 8 || number < 1 << 16 {
+                let refused = wire::begin(&forged, &Limits::NONE).map(|_| ());
+                assert_eq!(refused, Err(HeaderError::Numbers), "{what}");
+            }
         }
     }
-    for wrong in [0, 1, 16, 31, 64, 1 << 55, u64::MAX] {
-        let mut forged = fields.clone();
-        forged.0[FIRST_BUCKETS] = Field::Uint(wrong);
-        assert!(read(forged).is_err(), "{wrong} buckets");
-    }
-    for length in [0, 1, 63, 65, 128] {
-        let mut forged = fields.clone();
-        forged.0[FIRST_SLOTS] = Field::Bytes(vec![0; length]);
-        assert!(read(forged).is_err(), "{length} bytes");
+    // The fields of the first filter, and of the second.
+    for buckets in [FIRST_BUCKETS, FIRST_BUCKETS + 2] {
+        for wrong in [0, 1, 16, 31, 128, 1 << 55, 1 << 63, u64::MAX] {
+            let mut forged = fields.clone();
+            forged.0[buckets] = Field::Uint(wrong);
+            let error = "number of buckets that does not follow from the first filter's";
+            assert_eq!(read(forged).err(), Some(error.into()), "{wrong} buckets");
+        }
+        for length in [0, 1, 63, 65, 127, 129] {
+            let mut forged = fields.clone();
+            forged.0[buckets + 1] = Field::Bytes(vec![0; length]);
+            let error = "filter of another size than it should be";
+            assert_eq!(read(forged).err(), Some(error.into()), "{length} bytes");
+        }
     }
     let mut single = fields_of(&object(64, 2, 20, 0));
     assert!(read(single.clone()).is_ok());
@@ -115,6 +111,10 @@ fn claims_beyond_four_gigabytes_are_refused() {
         (1 << 31, 2, 2, false),
         (1, 5, 32_768, false),
         (1, 65_535, 2, false),
+        (32, 3, 32_768, false),
+        (32, 65_535, 32_768, false),
+        // 16 * 32768^4 is 2^64.
+        (16, 5, 32_768, false),
         (1, 32, 2, true),
     ] {
         header[8..16].copy_from_slice(&buckets.to_le_bytes());
@@ -136,13 +136,34 @@ fn older_and_newer_encodings_are_refused_by_name() {
         let refused = wire::read_rdb(version, &mut fields.clone()).unwrap_err();
         assert!(refused.to_string().contains("RedisBloom 2.0 or older"));
     }
-    let refused = wire::read_rdb(5, &mut fields.clone()).unwrap_err();
-    assert_eq!(refused, DecodeError::UnsupportedVersion);
+    for version in [5, 1023] {
+        let refused = wire::read_rdb(version, &mut fields.clone()).unwrap_err();
+        assert_eq!(refused, DecodeError::UnsupportedVersion);
+    }
     for length in [0, 1, 32, 37, 39, 45, 47] {
         let mut header = wire::write_header(&sample());
         header.resize(length, 0);
         let refused = wire::begin(&header, &Limits::NONE).unwrap_err();
         assert_eq!(refused, HeaderError::Length);
+    }
+}
+
+#[test]
+fn a_field_of_another_kind_is_refused() {
+    let fields = fields_of(&sample());
+    for index in 0..fields.0.len() {
+        let is_number = matches!(fields.0[index], Field::Uint(_));
+        let other = if is_number {
+            Field::Bytes(b"2".to_vec())
+        } else {
+            Field::Uint(64)
+        };
+        for other in [other, Field::Double(2.0)] {
+            let mut forged = fields.clone();
+            forged.0[index] = other;
+            let error = read(forged).err();
+            assert_eq!(error, Some(DecodeError::Truncated), "field {index}");
+        }
     }
 }
 
@@ -249,10 +270,19 @@ fn chunks_that_do_not_fit_change_nothing() {
         (66, 2),
         (65, 65),
         (100, 64),
+        (129, 100),
+        (193, 0),
+        (193, 129),
+        (193, 192),
         (194, 1),
+        (194, 128),
         (194, 129),
-        (u64::MAX, 1),
+        (195, 1),
+        (1 << 32, 64),
+        ((1 << 32) + 65, 64),
         (1 << 40, 16),
+        (u64::MAX, 1),
+        (u64::MAX, 128),
     ] {
         let loaded = wire::load(&mut sample, cursor, &vec![7; length]);
         assert_eq!(loaded, Ok(false), "{length} bytes up to {cursor}");

@@ -55,7 +55,7 @@ fn same_batches(start: &Object, members: &[Vec<u8>], rng: &mut Rng) {
     }
 }
 
-/// An object grown to so many filters, the newest of them half full, and the items in it.
+/// Returns an object grown to `filters` filters, the newest of them half full, and its items.
 fn grown(params: &Params, filters: usize, rng: &mut Rng) -> (Object, Vec<Vec<u8>>) {
     let mut grown = object(params, rng.seed());
     let members = grow(&mut grown, rng, |object| is_half_full(object, filters));
@@ -75,7 +75,7 @@ fn a_batch_on_a_stack_is_single_calls() {
         (40, 1, 1),
         (300, 4, 1),
     ] {
-        // Under valkey-bloom's law filters of the same capacity go on for ever.
+        // Under valkey-bloom's law filters of the same capacity never end.
         let params = Params {
             tightening: of_valkey_bloom(0.9),
             ..params(capacity, 0.01, expansion)
@@ -104,7 +104,7 @@ fn a_batch_on_big_filters_is_single_calls() {
     assert!(filters(&tight)[0].hashes() > 16);
     batches_are_single_calls(&tight, &members, &mut rng);
 
-    // A small filter, nearly full, and behind it a large one.
+    // A small filter, nearly full, followed by a large one.
     let mut opening = object(&params(40, 0.01, 10_000), rng.seed());
     let members: Vec<Vec<u8>> = (0..20).map(|_| rng.bytes(16)).collect();
     for item in &members {
@@ -116,7 +116,7 @@ fn a_batch_on_big_filters_is_single_calls() {
     batches_are_single_calls(&opening, &members, &mut rng);
 }
 
-/// A refusal is the last outcome, wherever in a batch it falls, and nothing behind it is tried.
+/// A refusal is the last outcome, anywhere in a batch, and later items are not tried.
 #[test]
 fn a_batch_ends_at_the_first_refusal() {
     let mut rng = Rng::new(10);

@@ -1,6 +1,5 @@
-//! Against the `bloomfilter` and `siphasher` crates: the same bits and the same answers; and against the
-//! equations of a filter's size. What this project stores is readable by all who have the crate, and the other
-//! way round.
+//! Filters against the `bloomfilter` and `siphasher` crates: the same bits and the same answers; and against the
+//! equations of a filter's size. Users of the crate can read what this project stores, and the other way round.
 
 mod batches;
 
@@ -120,7 +119,7 @@ fn a_hundred_thousand_strangers_get_the_crates_answers() {
     }
 }
 
-/// What came from a file keeps its sizes, which need not be ones that this program would choose.
+/// Filters from a file keep their sizes, even if this program would choose others.
 #[test]
 fn any_size_and_number_of_hashes_has_the_crates_answers() {
     let mut rng = Rng::new(4);
@@ -144,8 +143,8 @@ fn any_size_and_number_of_hashes_has_the_crates_answers() {
     }
 }
 
-/// As above, for stacks of such filters, with items one by one and in batches. Their bits are random, so
-/// that some items are in none of them, some in one, and some in many.
+/// Stacks of such filters, with items one by one and in batches. Their bits are random, so that some items are in
+/// none of them, some in one, and some in many.
 #[test]
 fn a_stack_of_any_filters_has_the_crates_answers() {
     let mut rng = Rng::new(12);
@@ -271,7 +270,7 @@ fn sizes_for_a_rate_are_the_least_that_keep_it() {
         }
         assert_eq!(ours.positions, ours.cell_bytes * 8, "{name}");
 
-        // What it promises holds by the equation, and not with a byte less.
+        // The rate holds by the equation, and does not with a byte less.
         let rate_at = |bytes, hashes| rate_of_size(capacity, bytes, hashes);
         assert!(rate_at(bytes, ours.hashes) <= rate * (1.0 + 1e-9), "{name}");
         let fewer = (1..=sizes::most_hashes(rate))
@@ -377,7 +376,7 @@ impl Stack {
         }
     }
 
-    /// What valkey-bloom writes of it.
+    /// Returns the dump that valkey-bloom writes for it.
     fn dump(&self) -> Vec<u8> {
         let mut out = vec![1];
         out.extend(self.params.growth.expansion().to_le_bytes());
@@ -423,7 +422,7 @@ impl Stack {
 }
 
 #[test]
-fn a_stack_is_the_crates_filters_each_fed_with_what_was_new_in_its_turn() {
+fn a_stack_equals_the_crates_filters_each_fed_with_its_new_items() {
     let mut rng = Rng::new(7);
     let ratios = [0.5, 0.25, 0.75];
     let ratios = ratios.map(|ratio| [tightening(ratio), of_valkey_bloom(ratio)]);
@@ -476,10 +475,10 @@ fn a_stack_is_the_crates_filters_each_fed_with_what_was_new_in_its_turn() {
     }
 }
 
-/// An object of valkey-bloom, put together from the crate's filters, goes on as it does there to the byte; and
-/// ends where it ends there, when the next rate is no number with all its digits.
+/// An object of valkey-bloom, built of the crate's filters, grows as it does there to the byte, and ends where it
+/// ends there: when the next rate has lost digits.
 #[test]
-fn an_object_of_valkey_bloom_goes_on_and_ends_as_there() {
+fn an_object_of_valkey_bloom_grows_and_ends_as_it_does_there() {
     let mut rng = Rng::new(14);
     for (capacity, rate, expansion, ratio, filters) in [
         (5, 0.01, 2, 0.5, 9),

@@ -24,7 +24,7 @@ fn made(params: Params, limits: Limits) -> Result<Object, Refusal> {
 /// Its first filter is sized by the published rules: half the rate where others follow, and 0.25 at most.
 #[test]
 fn the_first_filter_has_the_published_size() {
-    for (rate, capacity, growth, bytes, hashes, told) in [
+    for (rate, capacity, growth, bytes, hashes, reported) in [
         (0.01, 100, 2, 144, 8, 0.005),
         (0.001, 50_000, 2, 98_880, 11, 0.0005),
         (0.02, 500, 0, 512, 6, 0.02),
@@ -44,13 +44,13 @@ fn the_first_filter_has_the_published_size() {
         assert_eq!(filter.hashes(), hashes, "{rate} {capacity}");
         assert_eq!(filter.capacity(), capacity);
         let link = object.links().unwrap().all[0];
-        assert_eq!(link.error_rate.to_bits(), f64::to_bits(told), "{rate}");
+        assert_eq!(link.error_rate.to_bits(), f64::to_bits(reported), "{rate}");
     }
 }
 
 /// Limits admit an object and how far it grows, before there is one.
 #[test]
-fn limits_are_kept_by_what_is_made() {
+fn new_objects_keep_the_limits() {
     let growing = params(1000, 0.01, 2);
     let mut object = made(growing, Limits::NONE).unwrap();
     let bytes = object.memory_bytes();
@@ -145,9 +145,9 @@ fn read(stream: Stream) -> Value {
     value
 }
 
-/// What lacks chunks is written as an object that RedisBloom reads, and is read as what lacks the same chunks.
+/// A half loaded object is written as an object that RedisBloom reads, and is read as one that lacks the same chunks.
 #[test]
-fn what_lacks_chunks_is_written_as_a_whole_object() {
+fn half_loaded_objects_are_written_as_whole_ones() {
     for (rate, capacity, growth) in [
         (0.01, 20, 2),
         (0.001, 20, 1),
@@ -179,7 +179,7 @@ fn what_lacks_chunks_is_written_as_a_whole_object() {
             };
             assert!(again.pieces().eq(partial.pieces()), "{rate} {loaded}");
             assert_eq!(written(&again), fields);
-            // It goes on where it was.
+            // It continues at its cursor.
             let cursor = (loaded + 2) as u64;
             let next = &cells[loaded..=loaded];
             let whole = again.load(cursor, next).unwrap();
@@ -196,7 +196,8 @@ fn what_lacks_chunks_is_written_as_a_whole_object() {
     }
 }
 
-/// No object that is whole is taken for one that lacks chunks, whatever its record says, if a bit is set behind the place.
+/// A whole object is never taken for a half loaded one, whatever its record says, if a bit is set after the mark's
+/// place.
 #[test]
 fn whole_objects_are_not_taken_for_half_loaded_ones() {
     for draft in drafts() {
@@ -246,9 +247,9 @@ fn the_last_digits_of_the_record_are_kept() {
     }
 }
 
-/// The form of earlier releases, behind two zeros, is read as before.
+/// The form of earlier releases, which follows two zeros, is still read.
 #[test]
-fn the_earlier_form_of_what_lacks_chunks_is_read() {
+fn the_earlier_form_of_half_loaded_objects_is_read() {
     let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
     add(&mut object, b"item").unwrap();
     let header = header_of(&object);

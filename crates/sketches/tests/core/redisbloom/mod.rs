@@ -17,7 +17,7 @@ use crate::support::{
 use draft::{Draft, Link, drafts, positions};
 
 #[test]
-fn the_published_hashes() {
+fn the_published_hashes_hold() {
     for (item, a, b) in [
         ("foo", 0x822b_4f99_b121_f10d, 0x9d63_d52a_557f_61c2),
         ("", 0x1ab1_1ea5_a7b2_c56e, 0xbbdd_cb5a_b56d_d547),
@@ -34,7 +34,7 @@ fn the_published_hashes() {
 }
 
 #[test]
-fn the_published_vectors() {
+fn the_published_vectors_hold() {
     for (item, expected) in [
         ("foo", [269, 847, 145, 723, 21, 599, 25, 475]),
         ("item", [1087, 659, 231, 955, 527, 99, 823, 395]),
@@ -170,8 +170,8 @@ fn every_encoding_grows_by_its_rules() {
     }
 }
 
-/// The bits per entry, for the record, come from a logarithm whose last digit is another in the C library of
-/// this machine. They are taken over where they are off by no more.
+/// Copies the bits per entry, which come from a logarithm: its last digit depends on the C library of the machine.
+/// They are copied if they are off by no more than that.
 fn take_last_digits(model: &mut Draft, object: &Object) {
     let links = object.links().unwrap().all.iter();
     for (model, link) in model.links.iter_mut().zip(links) {
@@ -182,7 +182,7 @@ fn take_last_digits(model: &mut Draft, object: &Object) {
 }
 
 #[test]
-fn a_full_one_that_does_not_grow_refuses() {
+fn a_full_object_that_does_not_grow_refuses_items() {
     let draft = drafts().into_iter().find(|d| d.options & 8 != 0).unwrap();
     let mut object = draft.read().unwrap();
     let mut rng = Rng::new(24);

@@ -1,4 +1,4 @@
-//! What is no object of RedisBloom.
+//! Fields that are not an object of RedisBloom.
 
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::chunks;
@@ -12,9 +12,9 @@ use super::draft::{Draft, drafts, read};
 
 type Change = fn(&mut Draft);
 
-/// What a forged object is refused for.
+/// The error of each forged object.
 #[test]
-fn what_can_not_be_is_refused() {
+fn impossible_fields_are_refused() {
     let draft = drafts().into_iter().rfind(|d| d.options == 5).unwrap();
     let changes: [(&str, Change); 29] = [
         ("no links", |d| d.links.clear()),
@@ -57,7 +57,7 @@ fn what_can_not_be_is_refused() {
         let mut forged = draft.clone();
         change(&mut forged);
         assert!(forged.read().is_err(), "{name} in RDB fields");
-        // What a header's 32 bits, or eight, can't say, it does not say.
+        // These numbers do not fit the 32 bits, or eight, that a header has for them.
         let wraps = ["growth", "hashes of 2^32 + 8", "all options", "exponent"];
         if !wraps.contains(&name) {
             let header = forged.header();

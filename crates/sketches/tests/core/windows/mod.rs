@@ -1,6 +1,5 @@
-//! Windows against a model: of each item the newest period that it was put into, and a clock that is
-//! set as the test likes. What the model holds must be found; what it does not hold may be found at the
-//! requested rate and no more.
+//! Windows against a model: the newest period of each item, and a clock that the test sets. Items of the model must
+//! be found; other items may be found at the requested rate and no more.
 
 mod model;
 
@@ -59,7 +58,7 @@ fn random_times_of_tiny_windows_agree_with_the_model() {
 
 /// Only an object with a window looks at the time.
 #[test]
-fn objects_without_periods_do_not_ask_for_the_time() {
+fn objects_without_periods_do_not_read_the_clock() {
     let no_time = || panic!("the time was looked up");
     let params = params(10, 0.01, 2);
     for shape in [Shape::plain(params), counting(params)] {
@@ -222,9 +221,9 @@ fn a_clock_that_is_set_back_again_and_again_adds_nothing_to_the_rate() {
     }
 }
 
-/// A full window that does not grow keeps what it has: what it knows is no error.
+/// A full window that does not grow keeps its items: adding one of them again is not an error.
 #[test]
-fn a_full_window_knows_what_older_periods_hold() {
+fn a_full_window_finds_items_of_older_periods() {
     let shape = windowed(params(5, 0.001, 0), 10, 3);
     let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
     assert_eq!(add_at(&mut object, b"old", 0), Ok(Added::New));
@@ -331,7 +330,7 @@ fn a_full_window_keeps_its_rate() {
 }
 
 #[test]
-fn many_at_once_are_as_many_alone() {
+fn a_batch_equals_single_calls() {
     at_each_width(|width| {
         let mut rng = Rng::new(5);
         let params = params(60, 0.05, 2);
@@ -444,7 +443,7 @@ fn random_batches_are_single_adds() {
 
 /// The most items that are promised are those that there is room for, to the byte.
 #[test]
-fn growth_ends_where_the_limits_say() {
+fn growth_ends_at_the_limits() {
     let mut rng = Rng::new(6);
     for _ in 0..300 {
         let params = params(20, 0.01, *rng.pick(&[1, 2]));

@@ -6,7 +6,7 @@ use valkeybloom_sketches::bloom::{Added, Growth, Limits, Object, Refusal, Shape,
 
 use crate::support::{Rng, dump_of, has_at, through_every_form};
 
-/// Number of items that the model knows; others are strangers.
+/// The number of items that the model adds; others are strangers.
 pub const ITEMS: usize = 40_000;
 
 pub fn known(item: usize) -> [u8; 8] {
@@ -18,9 +18,9 @@ pub struct Model {
     window: Window,
     limits: Limits,
     now: u64,
-    /// Of each item the newest period that holds it.
+    /// The newest period that holds each item.
     newest: Vec<Option<u64>>,
-    /// Of each period the number of items that it took.
+    /// The number of items that each period took.
     periods: BTreeMap<u64, u64>,
     /// Another to which the same is done, and has to become the same.
     twin: Option<Object>,
@@ -31,7 +31,7 @@ pub struct Model {
     pub refused: u64,
 }
 
-/// How many of so many.
+/// A number of hits, and of tries.
 #[derive(Default)]
 pub struct Rate {
     pub found: u64,
@@ -74,8 +74,8 @@ impl Model {
         period + self.window.periods() > now / self.window.period_ms()
     }
 
-    /// The period for items that are to live so long: the first whose end of life is not before, of
-    /// those that there can be. Found by trying all of them.
+    /// Returns the period of items with this time to live: the first possible one whose end is not before theirs. It
+    /// tries all of them.
     fn target(&self, ttl: Option<u64>) -> u64 {
         let current = self.now / self.window.period_ms();
         let Some(ttl) = ttl else {
@@ -87,7 +87,7 @@ impl Model {
         long.unwrap_or(current + 1)
     }
 
-    /// What every write does first.
+    /// Expires periods, as every write does first.
     fn tidy(&mut self) {
         let ahead = self.now / self.window.period_ms() + 1;
         let untidy = |period: u64| !self.is_live(period, self.now) || period > ahead;

@@ -1,11 +1,13 @@
 //! Whether what was accepted acts as an object.
 
-use super::super::errors::{DEGRADED, FULL, LOADING, OVER};
+use super::super::errors::{
+    DEGRADED, FULL, LOADING, LONG_TTL, NO_COUNTERS, NO_WINDOW, OVER, RATES,
+};
 use super::super::{Command, command};
 use super::{Totals, count, key, shown};
 use crate::harness::{Client, Reply, error, ok};
 
-/// What an object is asked.
+/// Queries of an object, and an add.
 const QUESTIONS: [&str; 13] = [
     "MEMORY USAGE KEY",
     "BF.INFO KEY",
@@ -17,24 +19,54 @@ const QUESTIONS: [&str; 13] = [
     "BF.SCANDUMP KEY 0",
     "BF.SCANDUMP KEY 1",
     "TYPE KEY",
-    // A digest tells a time to live, too.
+    // A digest depends on the time to live, too.
     "PERSIST KEY",
     "DEBUG DIGEST-VALUE KEY",
     "DUMP KEY",
 ];
 
-/// Whether what was accepted acts as an object, and its dump is the same object.
+/// Operations on a copy of an object. Objects of another kind refuse some of them.
+const USES: [&str; 12] = [
+    "BF.MISSING KEY x x",
+    "BF.MEXISTS KEY x y",
+    "BF.COUNT KEY x",
+    "BF.INSERT KEY ID 7 ITEMS y z",
+    "BF.DEL KEY z ID 7",
+    "BF.DEL KEY z",
+    "BF.MDEL KEY y x y",
+    "BF.INSERT KEY TTL 1 ITEMS ttl",
+    "BF.MADD KEY y z",
+    "BF.MERGE KEY KEY",
+    "COPY KEY copied REPLACE",
+    "BF.MERGE merged KEY copied",
+];
+
+const REFUSALS: [&str; 8] = [
+    LOADING,
+    NO_COUNTERS,
+    NO_WINDOW,
+    LONG_TTL,
+    FULL,
+    OVER,
+    DEGRADED,
+    RATES,
+];
+
+/// Returns a command whose word `KEY` stands for a key.
+fn on(key: &[u8], line: &str) -> Command {
+    let words = line.split(' ').map(|word| match word {
+        "KEY" => key.to_vec(),
+        word => word.as_bytes().to_vec(),
+    });
+    words.collect()
+}
+
+/// Checks that what was accepted acts as an object, and that its dump is the same object.
 #[track_caller]
 pub fn act_as_objects(client: &mut Client, totals: &mut Totals, loads: &[&Command]) {
     let mut commands: Vec<Command> = Vec::new();
     for load in loads {
-        for line in QUESTIONS {
-            let words = line.split(' ').map(|word| match word {
-                "KEY" => load[1].clone(),
-                word => word.as_bytes().to_vec(),
-            });
-            commands.push(words.collect());
-        }
+        commands.extend(QUESTIONS.map(|line| on(&load[1], line)));
     }
     let replies = totals.call_all(client, &commands);
     let answers: Vec<&[Reply]> = replies.chunks(QUESTIONS.len()).collect();
@@ -46,9 +78,16 @@ pub fn act_as_objects(client: &mut Client, totals: &mut Totals, loads: &[&Comman
         commands.push(command(&[b"RESTORE", &copy, b"0", dump]));
         commands.push(command(&[b"DEBUG", b"DIGEST-VALUE", &copy]));
         commands.push(command(&[b"BF.EXISTS", &copy, b"item"]));
+        commands.extend(USES.map(|line| on(&copy, line)));
+        commands.push(command(&[b"DEL", b"copied", b"merged"]));
     }
     let replies = totals.call_all(client, &commands);
-    for ((load, answers), replies) in loads.iter().zip(&answers).zip(replies.chunks(3)) {
+    let replies = replies.chunks(4 + USES.len());
+    for ((load, answers), replies) in loads.iter().zip(&answers).zip(replies) {
+        let refused = replies[3..].iter().filter(|reply| reply.is_error());
+        for reply in refused.map(Reply::text) {
+            assert!(REFUSALS.contains(&&*reply), "{reply}: {}", shown(load));
+        }
         assert_eq!(replies[0], ok(), "{}", shown(load));
         assert_eq!(replies[1], answers[11], "{}", shown(load));
         if answers[1].is_error() || is_steady(&answers[1]) {
@@ -142,7 +181,7 @@ fn answer_as_object(load: &Command, answers: &[Reply]) {
     let sizes = of_filters("size:");
     assert_eq!(sum(&sizes), card.as_int(), "{}", shown());
     let mut capacities = of_filters("capacity:");
-    // What was new may have taken another filter.
+    // A new item may have taken another filter.
     if new && count(sizes.len()) == filters + 1 {
         capacities.pop();
     }
@@ -159,7 +198,7 @@ fn answer_as_object(load: &Command, answers: &[Reply]) {
     assert_eq!(of_filters("bytes:")[0], bits, "{}", shown());
 }
 
-/// Of such an object whose periods last long enough, the length of one if there are any.
+/// The shortest period that counts as lasting.
 const LONG_MS: i64 = 100_000_000_000;
 
 /// Whether time does not change what an object with periods or counters answers.
@@ -169,8 +208,7 @@ fn is_steady(info: &Reply) -> bool {
     window.all(|row| row[1].as_int() >= LONG_MS)
 }
 
-/// The same for an object with periods, of which any may have passed, or with counters, which may hold
-/// anything.
+/// Checks the answers of an object with periods, expired ones among them, or with counters of any value.
 #[track_caller]
 fn answer_as_extended(answers: &[Reply], load: &Command) {
     let [
@@ -194,7 +232,7 @@ fn answer_as_extended(answers: &[Reply], load: &Command) {
         panic!("not a pair: {}", shown());
     };
     let cells = count(cells.as_bytes().len());
-    // Of a window in which nothing is left there are none.
+    // A window without live periods has no cells.
     let end = if cells == 0 { 0 } else { 1 + cells };
     assert_eq!(next.as_int(), end, "{}", shown());
     if let Reply::Error(text) = added {
@@ -227,7 +265,7 @@ fn answer_as_extended(answers: &[Reply], load: &Command) {
     );
     let total = format!("size:{}", card.as_int());
     assert_eq!(lines[0].text(), total, "{}", shown());
-    // Only files claim so many that a sum is cut.
+    // Only files claim numbers whose sum is capped.
     let mut sizes: i64 = 0;
     for line in &lines[1..] {
         let line = line.text();

@@ -2,8 +2,8 @@
 
 use super::super::mutate::{RATES, edge};
 use super::samples::{FOOTER_BYTES, TYPE_BYTES};
-use crate::forged::{Forged, ForgedFilter, Rdb, seal};
 use crate::soak::Random;
+use crate::support::forged::{Forged, ForgedFilter, Rdb, seal};
 
 /// An object whose lengths are right and whose numbers may be anything.
 pub fn forged(random: &mut Random) -> Forged {

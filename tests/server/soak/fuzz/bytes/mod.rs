@@ -8,9 +8,9 @@ use super::super::{Budget, Random};
 use super::errors::{BAD_CURSOR, BAD_DATA, BAD_DUMP, BUSY, LOADING, NEWER, OVER};
 use super::mutate::{cells_of, edge};
 use super::{Command, FILTER_LIMIT, Target, command};
-use crate::forged::{rdb_version, seal};
 use crate::harness::{Client, Reply, error, ok};
-use crate::sums;
+use crate::support::forged::{rdb_version, seal};
+use crate::support::sums;
 
 use accepted::act_as_objects;
 use forged::{ForgedExtended, forged};
@@ -19,7 +19,7 @@ use samples::{Samples, TYPE_BYTES};
 /// So many commands go out at once.
 const BATCH: usize = 128;
 
-/// What a fuzzer did.
+/// The counts of a fuzzer.
 #[derive(Default)]
 struct Totals {
     accepted: u64,
@@ -28,7 +28,7 @@ struct Totals {
 }
 
 impl Totals {
-    fn tell(&self, test: &str, rounds: u64) {
+    fn print(&self, test: &str, rounds: u64) {
         let Self {
             accepted,
             refused,
@@ -50,9 +50,8 @@ fn key(prefix: &str, number: usize) -> Vec<u8> {
     format!("{prefix}{number}").into_bytes()
 }
 
-/// Sends bytes, each to a key of its own, and has what is accepted act as an object. What is
-/// refused may be answered by the texts that `refusal` accepts, and leaves no key. Gives the numbers of
-/// those accepted.
+/// Sends payloads, each to a key of its own. A refused payload gets a text that `refusal` accepts, and leaves no key.
+/// Returns the numbers of the accepted ones.
 fn load(
     client: &mut Client,
     totals: &mut Totals,
@@ -90,10 +89,10 @@ fn shown(load: &Command) -> String {
 }
 
 #[test]
-fn payloads_of_restore() {
+fn restore_survives_random_payloads() {
     let target = Target::new();
     let mut client = target.server.client();
-    let mut random = Random::new("payloads_of_restore");
+    let mut random = Random::new("restore_survives_random_payloads");
     let version = rdb_version(&mut client);
     let samples = Samples::of(&mut client).payloads;
     // How the type is named of the last of the samples.
@@ -134,10 +133,10 @@ fn payloads_of_restore() {
         let accepted: Vec<&Command> = accepted.iter().map(|number| &loads[*number]).collect();
         act_as_objects(&mut client, &mut totals, &accepted);
     }
-    totals.tell("payloads_of_restore", rounds.done());
+    totals.print("restore_survives_random_payloads", rounds.done());
     assert!(totals.accepted > totals.refused / 10, "few are accepted");
     assert!(totals.refused > totals.accepted / 10, "few are refused");
-    // The unchanged ones are as they were.
+    // The unchanged objects are intact.
     let kept: Vec<&Command> = unchanged.iter().collect();
     sums::is_balanced(&mut client);
     act_as_objects(&mut client, &mut totals, &kept);
@@ -145,10 +144,10 @@ fn payloads_of_restore() {
 }
 
 #[test]
-fn dumps_of_load() {
+fn load_survives_random_dumps() {
     let target = Target::new();
     let mut client = target.server.client();
-    let mut random = Random::new("dumps_of_load");
+    let mut random = Random::new("load_survives_random_dumps");
     let samples = Samples::of(&mut client).dumps;
     let mut totals = Totals::default();
     let mut rounds = Budget::rounds(800);
@@ -174,7 +173,7 @@ fn dumps_of_load() {
         let accepted: Vec<&Command> = accepted.iter().map(|number| &loads[*number]).collect();
         act_as_objects(&mut client, &mut totals, &accepted);
     }
-    totals.tell("dumps_of_load", rounds.done());
+    totals.print("load_survives_random_dumps", rounds.done());
     assert!(totals.accepted > totals.refused / 10, "few are accepted");
     assert!(totals.refused > totals.accepted / 10, "few are refused");
     target.ends_unharmed(client);
@@ -220,10 +219,10 @@ fn chunks(random: &mut Random, key: &[u8], bitmaps: &[u64]) -> Vec<(Command, Rep
 }
 
 #[test]
-fn chunks_of_loadchunk() {
+fn loadchunk_survives_random_headers_and_chunks() {
     let target = Target::new();
     let mut client = target.server.client();
-    let mut random = Random::new("chunks_of_loadchunk");
+    let mut random = Random::new("loadchunk_survives_random_headers_and_chunks");
     let samples = Samples::of(&mut client).headers;
     let mut totals = Totals::default();
     let (mut completed, mut misplaced) = (0_u64, 0_u64);
@@ -273,8 +272,13 @@ fn chunks_of_loadchunk() {
         let accepted: Vec<&Command> = accepted.iter().map(|number| &loads[*number]).collect();
         act_as_objects(&mut client, &mut totals, &accepted);
     }
-    totals.tell("chunks_of_loadchunk", rounds.done());
-    eprintln!("chunks_of_loadchunk: {completed} completed, {misplaced} chunks that do not fit");
+    totals.print(
+        "loadchunk_survives_random_headers_and_chunks",
+        rounds.done(),
+    );
+    eprintln!(
+        "loadchunk_survives_random_headers_and_chunks: {completed} completed, {misplaced} chunks that do not fit"
+    );
     assert!(totals.accepted > totals.refused / 10, "few are accepted");
     assert!(totals.refused > totals.accepted / 10, "few are refused");
     assert!(completed > 1000 && misplaced > 1000, "few are completed");

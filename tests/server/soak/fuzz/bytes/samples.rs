@@ -2,16 +2,15 @@
 
 use super::super::mutate::Sample;
 use crate::harness::Client;
-use crate::pieces;
 use crate::soak::dump_of;
+use crate::support::pieces;
 
-/// What a value of the type starts with in a DUMP.
+/// The length of the type at the beginning of a value in a DUMP.
 pub const TYPE_BYTES: usize = 10;
-/// What ends a DUMP: a version and a checksum.
+/// The length of the end of a DUMP: a version and a checksum.
 pub const FOOTER_BYTES: usize = 10;
 
-/// Objects as clients make them: one filter, many, none that can grow, another tightening, wide and
-/// narrow rates.
+/// Objects of clients: one filter, many, fixed ones, another tightening, wide and narrow rates.
 const CREATIONS: [&str; 15] = [
     "BF.INSERT key CAPACITY 20 ERROR 0.01 ITEMS a b c",
     "BF.INSERT key CAPACITY 2 EXPANSION 1 ITEMS a b c d e f g h i",
@@ -30,7 +29,7 @@ const CREATIONS: [&str; 15] = [
     "BF.INSERT key CAPACITY 200 COUNTING ERROR 0.5 SEED a-seed-of-thirty-two-plain-bytes",
 ];
 
-/// What makes more of some of them: ids that begin filters, and other periods.
+/// Additions that some of them accept: ids that begin filters, and other periods.
 const ADDITIONS: [&str; 3] = [
     "BF.INSERT key NOCREATE ID 9 ITEMS f g h",
     "BF.INSERT key NOCREATE ID 12 ITEMS i j k",
@@ -54,7 +53,7 @@ impl Samples {
         for line in CREATIONS {
             assert!(!client.cmd(line).is_error(), "{line}");
             for addition in ADDITIONS {
-                // What an object can't take it refuses.
+                // An object refuses additions of another kind.
                 client.cmd(addition);
             }
             let pieces = pieces::pieces(client, "key");

@@ -1,4 +1,4 @@
-//! What a reply that is no refusal must be, and what the keys hold then.
+//! Replies that are not errors: which ones are right, and what the keys hold afterwards.
 
 use std::collections::HashSet;
 
@@ -50,7 +50,7 @@ impl Model {
             }
             "bf.count" => match (self.object(key), reply) {
                 (None, reply) => is(reply, &int(0)),
-                (Some(object), Reply::Int(told)) => object.is_count(&words[2], *told),
+                (Some(object), Reply::Int(reported)) => object.is_count(&words[2], *reported),
                 _ => Err("a count is due".to_owned()),
             },
             "bf.missing" => self.misses(key, &words[2..], reply),
@@ -70,7 +70,7 @@ impl Model {
                     return is(reply, &int(0));
                 };
                 object.are_items(reply)?;
-                object.is_told(Some(reply.as_int()), None);
+                object.adopt(Some(reply.as_int()), None);
                 Ok(())
             }
             "bf.info" => {
@@ -79,7 +79,7 @@ impl Model {
                     (words.get(2), resp3, self.keys.get_mut(key))
                 {
                     let rows = reply.as_array();
-                    object.is_told(Some(rows[7].as_int()), Some(rows[5].as_int()));
+                    object.adopt(Some(rows[7].as_int()), Some(rows[5].as_int()));
                 }
                 Ok(())
             }
@@ -113,7 +113,7 @@ impl Model {
         }
     }
 
-    /// The object at a key, made where there is none.
+    /// Returns the object at a key, and makes it if the key is empty.
     fn made(&mut self, key: &[u8], options: &Options) -> &mut Object {
         let value = self.keys.entry(key.to_vec()).or_insert_with(|| {
             let (shape, capacity) = options.shape();
@@ -182,7 +182,7 @@ impl Model {
         let empty = object.is_none_or(Object::is_empty);
         let least = if empty { most } else { 0 };
         match reply {
-            Reply::Int(told) if (least..=most).contains(told) => Ok(()),
+            Reply::Int(reported) if (least..=most).contains(reported) => Ok(()),
             _ => Err(format!("{least} to {most} are due")),
         }
     }
@@ -190,7 +190,7 @@ impl Model {
     fn merge(&mut self, keys: &[Vec<u8>]) {
         let objects = self.merged(keys);
         let Some((first, others @ [_, ..])) = objects.split_first() else {
-            // An object alone is as it was, or there is one more of it.
+            // A merge with a single object changes nothing, or makes a copy.
             if let [object] = objects[..] {
                 let mut object = object.clone();
                 let new = !self.keys.contains_key(&keys[0]);
@@ -233,7 +233,7 @@ impl Model {
     }
 }
 
-/// Takes what the server says to several items: the first that fails is the last one told.
+/// Takes the replies for several items: the first error ends them.
 fn adds(
     object: &mut Object,
     items: &[Vec<u8>],

@@ -11,9 +11,9 @@ use super::super::parse::{self, Options};
 use super::{Model, Value};
 
 impl Model {
-    /// The errors of making an object, where there is none.
+    /// Adds the errors of creating an object if the key is empty.
     pub fn creation_errors(&self, key: &[u8], options: &Options, errors: &mut Errors) {
-        let mut told = Errors::default();
+        let mut reported = Errors::default();
         if !options.are_read() {
             return;
         }
@@ -21,36 +21,36 @@ impl Model {
         let fit = shape.fit(0, capacity);
         match fit {
             Fit::Yes => {}
-            Fit::No(why) => told.due(why),
+            Fit::No(why) => reported.due(why),
             Fit::Unsaid => {
-                told.possible(OVER);
-                told.possible(DEGRADED);
+                reported.possible(OVER);
+                reported.possible(DEGRADED);
             }
         }
         if let Some(least) = options.validate {
             let first_fits = matches!(fit, Fit::Yes);
             match Object::new(shape, capacity, None).reach(least) {
                 Reach::Far if first_fits => {}
-                Reach::Until(_, OVER) if first_fits => told.due(TOO_LARGE),
-                Reach::Until(_, DEGRADED) if first_fits => told.due(TOO_FINE),
+                Reach::Until(_, OVER) if first_fits => reported.due(TOO_LARGE),
+                Reach::Until(_, DEGRADED) if first_fits => reported.due(TOO_FINE),
                 _ => {
-                    told.possible(TOO_LARGE);
-                    told.possible(TOO_FINE);
+                    reported.possible(TOO_LARGE);
+                    reported.possible(TOO_FINE);
                 }
             }
         }
         let settled = self.keys.contains_key(key) || options.no_create;
         if !settled {
-            errors.due.extend(told.due);
-            errors.possible.extend(told.possible);
+            errors.due.extend(reported.due);
+            errors.possible.extend(reported.possible);
         } else if options.validate.is_some() || !errors.due.is_empty() {
             // Whether it is looked at where nothing is to be made is not said.
-            errors.possible.extend(told.due);
-            errors.possible.extend(told.possible);
+            errors.possible.extend(reported.due);
+            errors.possible.extend(reported.possible);
         }
     }
 
-    /// The errors of saying something of items that only some objects know.
+    /// Adds the errors of options that only objects of some kinds have.
     pub fn option_errors(&self, key: &[u8], options: &Options, errors: &mut Errors) {
         let shape = match self.keys.get(key) {
             Some(Value::Object(object)) => object.shape.clone(),
@@ -116,7 +116,7 @@ impl Model {
         let ratio = first.shape.tightening;
         // Rates add up where filters are stacked, and no others.
         if asked > 0.4 || !(0.2..0.95).contains(&ratio) || !objects.iter().all(alike) {
-            // What their filters need may be more than what was asked for.
+            // Their filters may need more than the requested rate.
             errors.possible(RATES);
         }
     }
@@ -160,7 +160,7 @@ impl Model {
         if !self.dumps.contains_key(dump) {
             match dump.first() {
                 None | Some(1) => errors.due(BAD_DUMP),
-                // Behind it is another number of that kind.
+                // Another number of that kind follows it.
                 Some(2) => errors.due.extend([BAD_DUMP, NEWER]),
                 Some(_) => errors.due(NEWER),
             }
@@ -168,7 +168,7 @@ impl Model {
         if let Some(ttl) = words.get(3) {
             let (value, unsure) = parse::integer(ttl);
             match value {
-                // A time that has come, or one that no clock tells.
+                // A time in the past, or beyond any clock.
                 Some(0) => errors.possible(BAD_TTL),
                 Some(ttl) if (1..1 << 50).contains(&ttl) => {}
                 _ => errors.due(BAD_TTL),

@@ -1,6 +1,6 @@
-//! What the contract says to every command, as a model that knows nothing of the module's code. Where
-//! the contract leaves room (false positives, which of several errors is told, ways to write a
-//! number) it takes each of the answers, and goes on from the one that was given.
+//! The contract of every command, as a model independent of the module's code. Where the contract leaves room (false
+//! positives, which of several errors is reported, ways to write a number) it accepts each answer, and continues from
+//! the one it got.
 
 mod answered;
 mod due;
@@ -86,7 +86,7 @@ impl Model {
         self.keys.insert(key.as_bytes().to_vec(), Value::Other);
     }
 
-    /// An object that the model knows, and how the server hands it out.
+    /// Enters an object that the server holds, and the server's bytes of it.
     pub fn knows(&mut self, key: &[u8], dump: &[u8], header: &[u8], filters: &[&[u8]]) {
         let Some(Value::Object(object)) = self.keys.get(key) else {
             panic!("no object at {}", key.escape_ascii());
@@ -100,7 +100,7 @@ impl Model {
         self.headers.insert(header.to_vec(), pieces);
     }
 
-    /// What each object must answer 1 for.
+    /// Returns the items that each object must find.
     pub fn known(&self) -> impl Iterator<Item = (&Vec<u8>, &HashSet<Vec<u8>>)> {
         self.keys.iter().filter_map(|(key, value)| match value {
             Value::Object(object) => Some((key, &object.known)),

@@ -9,8 +9,8 @@ pub fn memory(server: &Server, field: &str) -> i64 {
     server.info("memory")[field].parse().expect("a number")
 }
 
-/// The most address space that the server has ever had, in bytes: what a claim makes it ask for
-/// shows here, even if it gives it back at once and never touches it.
+/// Returns the most address space that the server has ever had, in bytes: memory that a claim requests counts here,
+/// even if it is returned at once and never touched.
 pub fn peak_address_space(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid()));
     let status = status.expect("the tests run on Linux");

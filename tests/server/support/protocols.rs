@@ -2,12 +2,12 @@
 
 use crate::harness::{Client, Reply, Server, array, boolean, bulk, double, int, map, ok, simple};
 
-/// A server whose objects all have one seed: small filters then tell the same items apart each time.
+/// Returns a server whose objects all have one seed: small filters then have the same false positives each time.
 pub fn with_fixed_seed() -> Server {
     Server::with(&[("bf.bloom-use-random-seed", "no")])
 }
 
-/// Runs a test in RESP2 and in RESP3, each time on empty databases. It is told whether it is RESP3.
+/// Runs a test in RESP2 and in RESP3, each time on empty databases. Its second argument is whether it runs in RESP3.
 pub fn in_both_protocols(server: &Server, mut test: impl FnMut(&mut Client, bool)) {
     for resp3 in [false, true] {
         let mut client = if resp3 {

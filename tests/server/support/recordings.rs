@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::forged::{rdb_version, seal};
 use crate::harness::{Client, Reply, Server, int, ok};
-use crate::pieces::Pieces;
-use crate::sums;
+use crate::support::forged::{rdb_version, seal};
+use crate::support::pieces::Pieces;
+use crate::support::sums;
 
 /// Who wrote the files.
 pub struct Program {
@@ -45,7 +45,7 @@ impl Program {
 pub struct Recorded {
     pub key: String,
     pub type_name: &'static str,
-    /// The rate that was asked for.
+    /// The requested rate.
     pub rate: f64,
     /// Cursors and chunks; RedisBloom's only.
     pub chunks: Pieces,
@@ -137,27 +137,31 @@ impl Recorded {
         );
     }
 
-    /// BF.INFO tells what the program told, but for what depends on the program: the memory, and
-    /// how far an object can still grow.
+    /// Checks that BF.INFO replies what the recorded program replied, except for values that depend on the program:
+    /// the memory, and how far an object can still grow.
     #[track_caller]
     pub fn has_its_info(&self, client: &mut Client, exact: bool) {
         let key = &self.key;
         let reply = client.cmd(&format!("BF.INFO {key}"));
         let fields = reply.as_array();
-        let told = |name: &str| {
+        let reported = |name: &str| {
             let pair = fields.chunks_exact(2).find(|pair| pair[0].text() == name);
             pair.map(|pair| pair[1].clone())
         };
         for (name, value) in self.info.as_object().expect("fields") {
-            let told = told(name).unwrap_or_else(|| panic!("{key} has no {name}"));
+            let reported = reported(name).unwrap_or_else(|| panic!("{key} has no {name}"));
             match (name.as_str(), value) {
-                ("Size" | "Max scaled capacity", _) => assert!(told.as_int() > 0),
+                ("Size" | "Max scaled capacity", _) => assert!(reported.as_int() > 0),
                 ("Capacity" | "Number of filters" | "Number of items inserted", _) if !exact => {}
-                (_, Value::Null) => assert_eq!(told, Reply::Nil, "{key}: {name}"),
+                (_, Value::Null) => assert_eq!(reported, Reply::Nil, "{key}: {name}"),
                 (_, Value::Number(number)) => {
-                    assert_eq!(Some(told.as_int()), number.as_i64(), "{key}: {name}");
+                    assert_eq!(Some(reported.as_int()), number.as_i64(), "{key}: {name}");
                 }
-                (_, text) => assert_eq!(Some(told.text().as_str()), text.as_str(), "{key}: {name}"),
+                (_, text) => assert_eq!(
+                    Some(reported.text().as_str()),
+                    text.as_str(),
+                    "{key}: {name}"
+                ),
             }
         }
     }

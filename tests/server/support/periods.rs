@@ -1,4 +1,4 @@
-//! Periods of windows, and the clock by which they pass.
+//! The periods of windows, and the server's clock.
 
 use crate::harness::Client;
 

@@ -1,11 +1,11 @@
-//! Commands in one line of which some words stand for bytes.
+//! Commands in one line, with placeholders for bytes.
 
 use std::collections::HashMap;
 
 use crate::cuckoo;
 use crate::harness::{Client, Reply};
-use crate::pieces::{dump, pieces};
-use crate::protocols::truths;
+use crate::support::pieces::{dump, pieces};
+use crate::support::protocols::truths;
 
 /// What words in angle brackets stand for.
 pub type Blobs = HashMap<&'static str, Vec<u8>>;
@@ -26,6 +26,7 @@ pub fn blobs(client: &mut Client) -> Blobs {
     let longer = |bytes: &[u8]| [bytes, b"\0"].concat();
     let shorter = |bytes: &[u8]| bytes[..bytes.len() - 1].to_vec();
     HashMap::from([
+        ("<empty>", Vec::new()),
         ("<newer>", of_version(2)),
         ("<newest>", of_version(255)),
         ("<one>", vec![1]),

@@ -1,4 +1,4 @@
-//! The objects of a server that was told commands in a log or by a primary, made by the core alone.
+//! The objects that the commands of a log or of a primary make, made by the core alone.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::harness::Client;
-use crate::pieces::{Pieces, pieces};
+use crate::support::pieces::{Pieces, pieces};
 
 pub type Command = Vec<Vec<u8>>;
 
@@ -18,18 +18,18 @@ pub fn command(line: &str) -> Command {
         .collect()
 }
 
-/// The objects of a server that was told some commands, made by the core alone.
+/// The objects that commands make, made by the core alone.
 #[derive(Default)]
-pub struct Retold(BTreeMap<Vec<u8>, Object>);
+pub struct Replayed(BTreeMap<Vec<u8>, Object>);
 
-impl Retold {
-    pub fn obey_all<'c>(&mut self, commands: impl IntoIterator<Item = &'c Command>) {
+impl Replayed {
+    pub fn apply_all<'c>(&mut self, commands: impl IntoIterator<Item = &'c Command>) {
         for command in commands {
-            self.obey(command);
+            self.apply(command);
         }
     }
 
-    fn obey(&mut self, command: &Command) {
+    fn apply(&mut self, command: &Command) {
         match command[0].as_slice() {
             b"MULTI" | b"EXEC" | b"SELECT" | b"SET" => {}
             b"DEL" => drop(self.0.remove(&command[1])),

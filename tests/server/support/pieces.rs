@@ -41,7 +41,7 @@ pub fn load_chunks(client: &mut Client, key: &str, pieces: &[(u64, Vec<u8>)]) {
     }
 }
 
-/// The same chunks in pieces of at most so many bytes; the header stays whole.
+/// Splits chunks into pieces of at most `bytes` bytes; the header stays whole.
 pub fn split(pieces: &[(u64, Vec<u8>)], bytes: usize) -> Pieces {
     let mut cursor = 1;
     let mut finer = vec![pieces[0].clone()];

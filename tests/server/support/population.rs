@@ -2,9 +2,9 @@
 
 use crate::cuckoo;
 use crate::harness::{Client, Reply, array, digest, error, int, ok, simple};
-use crate::periods::LASTING_WINDOW;
-use crate::pieces::{Pieces, load_chunks, pieces, split};
-use crate::sketches;
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::pieces::{Pieces, load_chunks, pieces, split};
+use crate::support::sketches;
 
 /// Objects of every kind in a server, and what they were when they were made.
 pub struct Population {
@@ -17,10 +17,10 @@ pub struct Specimen {
     items: Vec<Vec<u8>>,
     /// The chunks that are still to come.
     pub rest: Pieces,
-    /// The digest of the object of which it is a part.
+    /// The digest of the whole object, for an object that is half loaded.
     whole: String,
     pub seen: Seen,
-    /// The same before it got a time to live, which a digest tells of too.
+    /// What was seen before the key got a time to live, which changes a digest.
     pub lasting: Seen,
 }
 
@@ -186,7 +186,7 @@ impl Population {
         assert!(filters("counting") > 1 && filters("ids") > 1);
     }
 
-    /// The digest of the object of which this is a part.
+    /// Returns the digest of the whole object, for an object that is half loaded.
     pub fn whole(&self, key: &str) -> &str {
         let found = self.specimens.iter().find(|s| s.key == key);
         &found.expect("it is one of them").whole
@@ -285,7 +285,7 @@ impl Seen {
     }
 }
 
-/// Adds items until the object has so many filters, and then a few more.
+/// Adds items until the object has `filters` filters, and then a few more.
 fn grow(client: &mut Client, key: &str, create: &str, filters: i64) -> Vec<Vec<u8>> {
     assert_eq!(
         client.cmd(&format!("BF.INSERT {key} {create}")),

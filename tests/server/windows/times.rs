@@ -2,16 +2,16 @@
 
 use std::fs;
 
-use crate::aof::{on_log_of, rewrite_aof, wire};
-use crate::configured::other_settings;
 use crate::harness::{
     Server, array, bulk, digest, error, int, ok, simple, wait_in_sync, wait_until,
 };
-use crate::periods::LASTING_WINDOW;
-use crate::primary::played_primary;
-use crate::random::Random;
-use crate::retold::{Command, Retold, command};
-use crate::sums;
+use crate::support::aof::{on_log_of, rewrite_aof, wire};
+use crate::support::configured::other_settings;
+use crate::support::periods::LASTING_WINDOW;
+use crate::support::primary::played_primary;
+use crate::support::random::Random;
+use crate::support::replayed::{Command, Replayed, command};
+use crate::support::sums;
 
 /// How objects are made that the tests write to; two keys of each.
 const KINDS: [&str; 5] = [
@@ -85,11 +85,11 @@ fn history(random: &mut Random, steps: usize) -> Vec<Command> {
 }
 
 #[test]
-fn a_log_gives_the_objects_of_its_time() {
+fn a_log_restores_the_objects_as_of_its_times() {
     for seed in 0..4 {
         let history = history(&mut Random(seed), 3000);
-        let mut expected = Retold::default();
-        expected.obey_all(&history);
+        let mut expected = Replayed::default();
+        expected.apply_all(&history);
         let builder = other_settings(Server::builder());
         let mut server = on_log_of(builder, &wire(&history[..1000]), &wire(&history[1000..]));
         let mut client = server.client();
@@ -125,8 +125,8 @@ fn logs_and_primaries_do_not_combine_windows_with_counters() {
     .iter()
     .map(|line| command(line))
     .collect();
-    let mut expected = Retold::default();
-    expected.obey_all(&made);
+    let mut expected = Replayed::default();
+    expected.apply_all(&made);
     let stream = [refused, made].concat();
 
     let builder = other_settings(Server::builder());
@@ -147,8 +147,8 @@ fn logs_and_primaries_do_not_combine_windows_with_counters() {
     // The words that a client would read.
     for server in [&server, &replica] {
         let log = server.log();
-        let told = log.matches("ERR WINDOW and COUNTING cannot be combined");
-        assert_eq!(told.count(), 3, "{log}");
+        let reported = log.matches("ERR WINDOW and COUNTING cannot be combined");
+        assert_eq!(reported.count(), 3, "{log}");
         assert_eq!(log.matches("ERR bad periods").count(), 1, "{log}");
     }
 }
@@ -161,12 +161,12 @@ fn empty_rdb() -> Vec<u8> {
 }
 
 #[test]
-fn a_primary_tells_the_time() {
+fn a_primary_sends_the_time() {
     let rdb = empty_rdb();
     for seed in 10..13 {
         let mut history = history(&mut Random(seed), 2000);
-        let mut expected = Retold::default();
-        expected.obey_all(&history);
+        let mut expected = Replayed::default();
+        expected.apply_all(&history);
         history.insert(0, command("SELECT 0"));
         history.push(command("SET end here"));
         let replica = other_settings(Server::builder()).start();
@@ -197,7 +197,7 @@ fn a_primary_tells_the_time() {
 }
 
 #[test]
-fn no_client_tells_the_time() {
+fn clients_cannot_send_the_time() {
     let server = Server::start();
     let replica = Server::replica_of(&server)
         .config("replica-read-only", "no")

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::forged::seal;
 use crate::harness::{Client, ok};
-use crate::recordings::hex;
+use crate::support::forged::seal;
+use crate::support::recordings::hex;
 
 /// The names of their types.
 pub const TYPES: [&str; 3] = ["CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];

@@ -2,8 +2,8 @@
 
 use crate::cuckoo;
 use crate::harness::{Client, Reply, ok, simple};
-use crate::pieces::{object, pieces};
-use crate::sketches;
+use crate::support::pieces::{object, pieces};
+use crate::support::sketches;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Sums {
@@ -33,7 +33,7 @@ struct Cuckoos {
 }
 
 impl Cuckoos {
-    /// Adds an object as CF.INFO tells of it.
+    /// Adds the object that a reply of CF.INFO describes.
     fn add(&mut self, info: &Reply) {
         let field = |index: usize| info.as_array()[2 * index + 1].as_int();
         let (size, filters, items) = (field(0), field(2), field(3));
@@ -51,7 +51,7 @@ impl Cuckoos {
 impl Sums {
     /// What INFO tells.
     #[track_caller]
-    pub fn told(client: &mut Client) -> Self {
+    pub fn read(client: &mut Client) -> Self {
         Self::of(&client.cmd("INFO bf").text())
     }
 
@@ -84,7 +84,7 @@ impl Sums {
         }
     }
 
-    /// All but the bytes: what is half loaded has other spare room in another server.
+    /// Returns all sums but the bytes: half loaded objects have other spare room in another server.
     pub fn counts(self) -> Self {
         Self {
             bytes: 0,
@@ -107,9 +107,9 @@ pub fn is_balanced(client: &mut Client) {
 
 #[track_caller]
 pub fn is_balanced_after(client: &mut Client, step: &str) {
-    let told = Sums::told(client);
+    let reported = Sums::read(client);
     let mut sums = Sums::default();
-    // BF.INFO does not tell the size of what is half loaded, MEMORY USAGE does but for the key.
+    // BF.INFO does not report the size of half loaded objects; MEMORY USAGE does, key included.
     let mut half_bytes = 0;
     let keyspace = client.cmd("INFO keyspace").text();
     let databases = keyspace.lines().filter_map(|line| {
@@ -141,7 +141,7 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
                 Reply::Array(fields) => {
                     sums.objects += 1;
                     sums.bytes += fields[3].as_int();
-                    // BF.INFO tells what answers. What has passed and is not freed yet is held, too.
+                    // BF.INFO counts the live periods. Expired periods that are not freed yet are held, too.
                     if fields.contains(&simple("Window")) {
                         windowed.push(key.as_bytes().to_vec());
                         continue;
@@ -170,26 +170,30 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
         }
     }
     assert_eq!(client.cmd("SELECT 0"), ok());
-    let beyond = half_bytes - (told.bytes - sums.bytes);
+    let beyond = half_bytes - (reported.bytes - sums.bytes);
     assert!(
         (0..=sums.half_loaded * PER_KEY_MAX).contains(&beyond),
-        "after {step}: {told:?} told, {sums:?} and {half_bytes} bytes of what is half loaded are there"
+        "after {step}: {reported:?} told, {sums:?} and {half_bytes} bytes of what is half loaded are there"
     );
-    sums.bytes = told.bytes;
+    sums.bytes = reported.bytes;
     for (usage, told_bytes, values) in [
-        (&mut sums.carried_bytes, told.carried_bytes, sums.carried),
+        (
+            &mut sums.carried_bytes,
+            reported.carried_bytes,
+            sums.carried,
+        ),
         (
             &mut sums.cuckoo_bytes,
-            told.cuckoo_bytes,
+            reported.cuckoo_bytes,
             sums.cuckoo.objects,
         ),
     ] {
         let beyond = *usage - told_bytes;
         assert!(
             (0..=values * PER_KEY_MAX).contains(&beyond),
-            "after {step}: {usage} bytes of {values} values, {told:?} told"
+            "after {step}: {usage} bytes of {values} values, {reported:?} told"
         );
         *usage = told_bytes;
     }
-    assert_eq!(told, sums, "after {step}: told, and there");
+    assert_eq!(reported, sums, "after {step}: told, and there");
 }

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread;
 
-/// Plays a primary that sends so much of an RDB file and breaks off; or, with commands to send after
-/// it, all of it, these, and nothing more. Gives its port.
+/// Plays a primary that sends part of an RDB file and breaks off; or, with commands to send after it, the whole file,
+/// then these, and nothing more. Returns its port.
 pub fn played_primary(rdb: Vec<u8>, then: Option<Vec<u8>>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let port = listener.local_addr().expect("it is bound").port();

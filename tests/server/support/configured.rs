@@ -1,4 +1,4 @@
-//! Servers whose settings are others than those under which their objects were made.
+//! Servers with other settings than those under which their objects were made.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

@@ -1,0 +1,20 @@
+//! What several modules of tests share. There are no tests in here.
+
+pub mod aof;
+pub mod blobs;
+pub mod commands;
+pub mod configured;
+pub mod effects;
+pub mod forged;
+pub mod periods;
+pub mod pieces;
+pub mod population;
+pub mod primary;
+pub mod protocols;
+pub mod random;
+pub mod recordings;
+pub mod replayed;
+pub mod sketches;
+pub mod sums;
+pub mod tables;
+pub mod usage;
