@@ -4,7 +4,7 @@ use crate::bloom;
 use crate::carried;
 use crate::cuckoo;
 use crate::family::Family;
-use crate::ffi::{self, Configure, DatabaseEvent, Group, InfoWriter, Part};
+use crate::ffi::{self, Bundle, CommandGroup, Configure, DatabaseEvent, InfoWriter};
 use crate::keys;
 use crate::ledger::{self, InfoSection};
 use crate::settings::{self, Setting};
@@ -13,7 +13,7 @@ use crate::values::Entered;
 macro_rules! families {
     ($($number:literal $value:ty, $groups:expr;)*) => {
         /// The types and commands of all families.
-        pub static PARTS: &[Part] = &[$(part::<$value>($groups)),*];
+        pub static BUNDLES: &[Bundle] = &[$(bundle::<$value>($groups)),*];
         /// The settings.
         static SETTINGS: &[&[&Setting]] = &[$(<$value>::SETTINGS),*];
         /// The sections of INFO.
@@ -29,8 +29,8 @@ families! {
     2 carried::Carried, carried::GROUPS;
 }
 
-const fn part<V: Family>(groups: &'static [Group]) -> Part {
-    Part {
+const fn bundle<V: Family>(groups: &'static [CommandGroup]) -> Bundle {
+    Bundle {
         register_types: ffi::register_types::<Entered<V>>,
         groups,
         yields: V::YIELDS,

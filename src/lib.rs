@@ -27,7 +27,7 @@ ffi::on_load!(MODULE);
 static MODULE: Module = Module {
     name: c"bf",
     version: version(env!("CARGO_PKG_VERSION").as_bytes()),
-    parts: families::PARTS,
+    bundles: families::BUNDLES,
     configure: families::CONFIGURE,
     on_configured: settings::on_configured,
     write_info: families::write_info,

@@ -1,11 +1,13 @@
 //! The commands for Bloom filters and their documentation. No logic.
 
-use crate::ffi::{Arg, ArgKind, Command, Group, entry, optional, required, token, with_token};
+use crate::ffi::{
+    Arg, ArgKind, Command, CommandGroup, entry, optional, required, token, with_token,
+};
 
 use super::commands;
 
 /// The commands.
-pub const GROUPS: &[Group] = &[Group {
+pub const GROUPS: &[CommandGroup] = &[CommandGroup {
     category: c"bloom",
     commands: COMMANDS,
 }];

@@ -5,7 +5,7 @@
 
 use valkeybloom_protocol::error::Error;
 
-use crate::ffi::{Call, Command, Group, entry};
+use crate::ffi::{Call, Command, CommandGroup, entry};
 use crate::reply::Done;
 
 /// Refuses a command.
@@ -24,12 +24,12 @@ macro_rules! refused {
 }
 
 /// The commands, in the ACL categories that they have in `RedisBloom`.
-pub const GROUPS: &[Group] = &[
-    Group {
+pub const GROUPS: &[CommandGroup] = &[
+    CommandGroup {
         category: c"cms",
         commands: &[refused!(c"cms.query", -3), refused!(c"cms.info", 2)],
     },
-    Group {
+    CommandGroup {
         category: c"topk",
         commands: &[
             refused!(c"topk.query", -3),
@@ -38,7 +38,7 @@ pub const GROUPS: &[Group] = &[
             refused!(c"topk.info", 2),
         ],
     },
-    Group {
+    CommandGroup {
         category: c"tdigest",
         commands: &[
             refused!(c"tdigest.min", 2),

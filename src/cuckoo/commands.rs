@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use valkeybloom_protocol::cuckoo::{Insert, reserve as parse_reserve};
-use valkeybloom_protocol::error::{CuckooError, Error};
+use valkeybloom_protocol::cuckoo::{CuckooError, Insert, reserve as parse_reserve};
+use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::integer;
 use valkeybloom_protocol::words::Words;
 use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};

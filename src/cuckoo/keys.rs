@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
-use valkeybloom_protocol::error::CuckooOption;
-use valkeybloom_sketches::cuckoo::{Limits, Params, StoredOutline, wire};
+use valkeybloom_protocol::cuckoo::CuckooOption;
+use valkeybloom_sketches::cuckoo::{Limits, Outline, Params, wire};
 
 use crate::ffi::{Argument, Ctx, Str};
 use crate::keys;
@@ -37,7 +37,7 @@ impl Writer<'_, '_> {
     /// that a server with other settings makes the same.
     pub fn create(self, object: Cuckoo, params: &Params, items: &[Str]) {
         let name = self.name().bytes();
-        let empty = StoredOutline {
+        let empty = Outline {
             filters: 1,
             items: 0,
             deletes: 0,

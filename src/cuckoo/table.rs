@@ -1,11 +1,11 @@
 //! The commands for cuckoo filters and their documentation. No logic.
 
-use crate::ffi::{Arg, ArgKind, Command, Group, entry, optional, required, token};
+use crate::ffi::{Arg, ArgKind, Command, CommandGroup, entry, optional, required, token};
 
 use super::commands;
 
 /// The commands.
-pub const GROUPS: &[Group] = &[Group {
+pub const GROUPS: &[CommandGroup] = &[CommandGroup {
     category: c"cuckoo",
     commands: COMMANDS,
 }];

@@ -65,7 +65,7 @@ impl Command {
 }
 
 /// Commands of one ACL category.
-pub struct Group {
+pub struct CommandGroup {
     /// The category.
     pub category: &'static CStr,
     /// The commands.
@@ -229,7 +229,7 @@ pub fn enter<'a, E: Failure>(
 }
 
 /// Registers commands and their ACL category, while the module loads.
-pub(super) fn register(ctx: Ctx, group: &Group) -> Result<(), String> {
+pub(super) fn register(ctx: Ctx, group: &CommandGroup) -> Result<(), String> {
     let category = group.category;
     // SAFETY: the context is alive; the server copies the category's name.
     let added =

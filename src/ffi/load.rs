@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int};
 use valkey_module::raw;
 
 use super::api::{ERR, OK, Optional, call};
-use super::command::Group;
+use super::command::CommandGroup;
 use super::context::Ctx;
 use super::events::OnDatabase;
 use super::info::WriteInfo;
@@ -24,7 +24,7 @@ pub struct Module {
     /// Called when the server has applied its config file.
     pub on_configured: fn(),
     /// Its types and commands.
-    pub parts: &'static [Part],
+    pub bundles: &'static [Bundle],
     /// Writes the INFO sections.
     pub write_info: WriteInfo,
     /// Called when something happens to databases.
@@ -32,11 +32,11 @@ pub struct Module {
 }
 
 /// Types and commands that belong together.
-pub struct Part {
+pub struct Bundle {
     /// Registers the types.
     pub register_types: fn(Ctx, yields: bool) -> Result<(), String>,
     /// The commands, by ACL category.
-    pub groups: &'static [Group],
+    pub groups: &'static [CommandGroup],
     /// Whether types and commands that another module has are left to that module.
     pub yields: bool,
 }
@@ -104,13 +104,13 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     // SAFETY: the context is alive.
     unsafe { call!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
     context::make_detached(ctx);
-    for part in module.parts {
-        (part.register_types)(ctx, part.yields)?;
+    for bundle in module.bundles {
+        (bundle.register_types)(ctx, bundle.yields)?;
     }
-    for part in module.parts {
-        for group in part.groups {
+    for bundle in module.bundles {
+        for group in bundle.groups {
             match command::register(ctx, group) {
-                Err(why) if part.yields => {
+                Err(why) if bundle.yields => {
                     Ctx::log_warning(&format!("left to another module: {why}"));
                 }
                 done => done?,

@@ -37,7 +37,7 @@ mod value;
 
 pub(crate) use command::entry;
 pub use command::{
-    Arg, ArgKind, Call, Command, Entry, Failure, Group, enter, optional, required, token,
+    Arg, ArgKind, Call, Command, CommandGroup, Entry, Failure, enter, optional, required, token,
     with_token,
 };
 pub use context::{Ctx, Keyspace};
@@ -46,7 +46,7 @@ pub use events::DatabaseEvent;
 pub use info::{InfoWriter, set_info_alias};
 pub use key::{Access, Held, Key, Values, each_value};
 pub(crate) use load::on_load;
-pub use load::{Configure, Module, Part, load_module};
+pub use load::{Bundle, Configure, Module, load_module};
 pub use replication::Argument;
 pub use setting::{Registration, Settable, SettingKind, SettingValue, TextSlot};
 pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};

@@ -338,7 +338,7 @@ fn fingerprints(number: &mut u64, is_taken: impl Fn(u64) -> bool) -> Vec<u8> {
 }
 
 fn compactable(filters: &[Vec<u8>], bucket_size: u64) -> Cuckoo {
-    let stored = cuckoo::StoredOutline {
+    let stored = cuckoo::Outline {
         filters: filters.len() as u64,
         first_buckets: COMPACTED as u64 / bucket_size,
         items: COMPACTED as u64,
@@ -417,7 +417,7 @@ fn cuckoo_add_1000_to_full(bencher: Bencher) {
 /// Looks up 10,000 items in an object of as many filters as there may be, none of which is empty.
 #[divan::bench(args = [(1, 1), (512, 2), (510, 255)], sample_count = 3, sample_size = 1)]
 fn cuckoo_contains_10000_in_the_deepest(bencher: Bencher, (size, bucket_size): (u64, u64)) {
-    let stored = cuckoo::StoredOutline {
+    let stored = cuckoo::Outline {
         filters: cuckoo::FILTERS_MAX,
         first_buckets: size / bucket_size,
         items: cuckoo::FILTERS_MAX * size,

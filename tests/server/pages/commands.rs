@@ -239,7 +239,10 @@ fn errors_are_those_of_the_server() {
 /// The texts in the source, some with placeholders.
 #[test]
 fn no_error_is_missing() {
-    let source = include_str!("../../../crates/protocol/src/error.rs");
+    let source = concat!(
+        include_str!("../../../crates/protocol/src/error.rs"),
+        include_str!("../../../crates/protocol/src/cuckoo/error.rs")
+    );
     let codes = ["ERR ", "OOM ", "WRONGTYPE ", "BUSYKEY "];
     let texts = source.split('"').skip(1).step_by(2);
     let texts: Vec<&str> = texts

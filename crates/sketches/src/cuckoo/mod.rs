@@ -27,6 +27,6 @@ pub mod wire;
 
 pub use buckets::{Buckets, NoMemory};
 pub use object::Cuckoo;
-pub use outline::{Outline, StoredOutline};
+pub use outline::{Outline, ValidOutline};
 pub use place::Place;
 pub use shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Params, Refusal, Shape, ranges};

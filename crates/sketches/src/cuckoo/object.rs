@@ -4,7 +4,7 @@ use crate::machine::memory::{self, Relocate};
 use crate::machine::work;
 
 use super::buckets::{Buckets, NoMemory};
-use super::outline::{Outline, StoredOutline};
+use super::outline::{Outline, ValidOutline};
 use super::place::{Place, Places};
 use super::room::Room;
 use super::shape::{Limits, Refusal, Shape};
@@ -59,7 +59,7 @@ impl Cuckoo {
 
     /// Creates the empty object that an outline claims: a filter takes memory with the first byte written to it.
     /// Returns `None` if the limits don't admit all that is claimed, or if the table can't be allocated.
-    pub fn claimed(outline: &Outline, limits: &Limits) -> Option<Self> {
+    pub fn claimed(outline: &ValidOutline, limits: &Limits) -> Option<Self> {
         let filters = outline.claim(Self::BASE_BYTES, limits)?;
         Some(Self::from_filters(outline, filters))
     }
@@ -70,14 +70,14 @@ impl Cuckoo {
     /// # Errors
     /// The reason that the slots are invalid, in words for a log.
     pub fn from_outline(
-        outline: &Outline,
+        outline: &ValidOutline,
         slots: Vec<Vec<u8>>,
     ) -> Result<Option<Self>, &'static str> {
         let filters = outline.fill(slots)?;
         Ok(filters.map(|filters| Self::from_filters(outline, filters)))
     }
 
-    fn from_filters(outline: &Outline, filters: Vec<Buckets>) -> Self {
+    fn from_filters(outline: &ValidOutline, filters: Vec<Buckets>) -> Self {
         let mut object = Self {
             shape: outline.shape,
             filters,
@@ -93,14 +93,14 @@ impl Cuckoo {
     }
 
     /// Returns the numbers that are stored.
-    pub fn outline(&self) -> StoredOutline {
+    pub fn outline(&self) -> Outline {
         let Shape {
             first_buckets,
             bucket_size,
             max_iterations,
             expansion,
         } = self.shape;
-        StoredOutline {
+        Outline {
             filters: self.filters.len() as u64,
             first_buckets,
             items: self.items,

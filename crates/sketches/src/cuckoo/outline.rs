@@ -1,4 +1,4 @@
-//! Objects without their slots, and the rules of valid ones. Bytes from outside become an [`Outline`] first.
+//! Objects without their slots, and the rules of valid ones. Bytes from outside become an [`ValidOutline`] first.
 
 use crate::machine::{memory, work};
 
@@ -8,7 +8,7 @@ use super::summary::Summaries;
 
 /// The numbers of an object, unchecked.
 #[derive(Clone, Copy, Debug)]
-pub struct StoredOutline {
+pub struct Outline {
     /// Number of filters.
     pub filters: u64,
     /// Number of buckets of the first filter.
@@ -27,20 +27,20 @@ pub struct StoredOutline {
 
 /// A valid object without its slots.
 #[derive(Clone, Copy, Debug)]
-pub struct Outline {
+pub struct ValidOutline {
     pub(super) shape: Shape,
     pub(super) filters: u64,
     pub(super) items: u64,
     pub(super) deletes: u64,
 }
 
-impl StoredOutline {
+impl Outline {
     /// Checks that each number is in range, and that all filters that follow from them are possible. The numbers of
     /// items and of removals may have any value: in real damaged files they are wrong.
     ///
     /// # Errors
     /// The reason that the numbers are invalid, in words for a log.
-    pub fn check(&self) -> Result<Outline, &'static str> {
+    pub fn check(&self) -> Result<ValidOutline, &'static str> {
         if !(1..=FILTERS_MAX).contains(&self.filters) {
             return Err("number of filters out of range");
         }
@@ -68,7 +68,7 @@ impl StoredOutline {
             clippy::cast_possible_truncation,
             reason = "the ranges are those of the narrower types"
         )]
-        let outline = Outline {
+        let outline = ValidOutline {
             shape: Shape {
                 first_buckets: self.first_buckets,
                 bucket_size: bucket_size as u8,
@@ -85,7 +85,7 @@ impl StoredOutline {
     }
 }
 
-impl Outline {
+impl ValidOutline {
     /// Returns the number of buckets of each filter.
     pub fn buckets(&self) -> impl Iterator<Item = u64> + use<> {
         let shape = self.shape;

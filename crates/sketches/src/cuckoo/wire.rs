@@ -13,7 +13,7 @@ use crate::machine::{memory, work};
 
 use super::buckets::{Buckets, NoMemory};
 use super::object::Cuckoo;
-use super::outline::StoredOutline;
+use super::outline::Outline;
 use super::shape::Limits;
 
 use crate::bytes::{CHUNK_BYTES, Cursor, DecodeError, RdbRead, RdbWrite, push};
@@ -36,7 +36,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeE
     if version > RDB_VERSION {
         return Err(DecodeError::UnsupportedVersion);
     }
-    let stored = StoredOutline {
+    let stored = Outline {
         filters: from.uint()?,
         first_buckets: from.uint()?,
         items: from.uint()?,
@@ -105,7 +105,7 @@ pub fn write_header(object: &Cuckoo) -> Vec<u8> {
 }
 
 /// Returns the header of the numbers of an object.
-pub fn header_of(stored: &StoredOutline) -> Vec<u8> {
+pub fn header_of(stored: &Outline) -> Vec<u8> {
     let mut header = Vec::with_capacity(HEADER_BYTES);
     for number in [
         stored.items,
@@ -146,7 +146,7 @@ pub fn begin(header: &[u8], limits: &Limits) -> Result<Cuckoo, HeaderError> {
     object.ok_or(HeaderError::Numbers)
 }
 
-fn read_header(header: &[u8]) -> Option<StoredOutline> {
+fn read_header(header: &[u8]) -> Option<Outline> {
     if ![HEADER_BYTES, HEADER_BYTES_WITH_ADDRESS].contains(&header.len()) {
         return None;
     }
@@ -154,7 +154,7 @@ fn read_header(header: &[u8]) -> Option<StoredOutline> {
     let mut long = || from.uint().ok();
     let (items, first_buckets, deletes, filters) = (long()?, long()?, long()?, long()?);
     let mut short = || Some(u64::from(u16::from_le_bytes(from.array().ok()?)));
-    Some(StoredOutline {
+    Some(Outline {
         items,
         first_buckets,
         deletes,

@@ -1,7 +1,7 @@
 //! Compaction: against the rules written down once more, and the work that it takes.
 
 use valkeybloom_sketches::cuckoo::wire;
-use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, StoredOutline};
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline};
 use valkeybloom_sketches::work;
 
 use crate::support::Rng;
@@ -11,7 +11,7 @@ use super::{assert_same, object, slots};
 
 /// The object with the slots and numbers of a naive one.
 fn loaded(naive: &Naive) -> Cuckoo {
-    let outline = StoredOutline {
+    let outline = Outline {
         filters: naive.filters.len() as u64,
         first_buckets: naive.first_buckets,
         items: naive.items,

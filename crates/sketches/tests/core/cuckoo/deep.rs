@@ -1,7 +1,7 @@
 //! Objects of hundreds of filters and more: against the rules written down once more, and the work that they take.
 
 use valkeybloom_sketches::cuckoo::wire;
-use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, StoredOutline};
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline};
 use valkeybloom_sketches::work;
 
 use crate::support::Rng;
@@ -147,7 +147,7 @@ fn filters_without_memory_are_not_searched() {
 #[test]
 fn the_deepest_objects_are_not_searched_for_each_item() {
     for (buckets, bucket_size) in [(1_u64, 1_u64), (2, 1), (2, 4), (2, 255)] {
-        let outline = StoredOutline {
+        let outline = Outline {
             filters: 65_535,
             first_buckets: buckets,
             items: 65_535 * buckets * bucket_size,

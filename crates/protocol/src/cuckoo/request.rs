@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use crate::error::{CuckooError, CuckooOption, Error};
+use crate::error::Error;
 use crate::numerals::integer;
 use crate::words::{Cursor, Origin, Words};
+
+use super::error::{CuckooError, CuckooOption};
 use valkeybloom_sketches::cuckoo::Params;
 
 /// Parses CF.RESERVE.

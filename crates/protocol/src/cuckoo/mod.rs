@@ -1,0 +1,7 @@
+//! The words and errors of the commands for cuckoo filters.
+
+mod error;
+mod request;
+
+pub use error::{CuckooError, CuckooOption};
+pub use request::{Insert, reserve};
