@@ -10,14 +10,6 @@ use valkeybloom_protocol::names::TYPES;
 use super::failure::{Fault, Result};
 use super::server::Server;
 
-/// Returns the names of the types that are found, as TYPE returns them.
-fn types() -> Vec<&'static str> {
-    let names = TYPES.iter().map(|name| name.to_str());
-    names
-        .map(|name| name.expect("types have ASCII names"))
-        .collect()
-}
-
 /// The keys that a subcommand works on.
 #[derive(Args)]
 pub struct Selection {
@@ -25,7 +17,7 @@ pub struct Selection {
     #[arg(long = "match", value_name = "PATTERN")]
     pattern: Option<String>,
     /// Only keys of a type, as TYPE returns it
-    #[arg(long = "type", value_name = "TYPE", value_parser = types())]
+    #[arg(long = "type", value_name = "TYPE", value_parser = TYPES)]
     kind: Option<String>,
 }
 
@@ -41,7 +33,7 @@ impl Selection {
     pub fn kinds(&self) -> Vec<&str> {
         match &self.kind {
             Some(kind) => vec![kind],
-            None => types(),
+            None => TYPES.to_vec(),
         }
     }
 

@@ -153,17 +153,12 @@ impl Server {
     ) -> Vec<Result<T, Fault>> {
         let commands = keys.iter().map(|key| {
             let mut call = Cmd::new();
-            for word in command.split(' ') {
-                call.arg(word);
-            }
-            call.arg(*key);
+            let words: Vec<&str> = command.split(' ').collect();
+            call.arg(words).arg(*key);
             (key.to_vec(), call)
         });
-        let replies = self.call_all(&commands.collect::<Vec<_>>());
-        replies
-            .into_iter()
-            .map(|reply| reply.and_then(read))
-            .collect()
+        let replies = self.call_all(&commands.collect::<Vec<_>>()).into_iter();
+        replies.map(|reply| reply.and_then(read)).collect()
     }
 
     /// Calls commands on keys of one slot in a transaction.

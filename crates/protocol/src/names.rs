@@ -1,4 +1,4 @@
-//! Names that programs share with the module: types, commands and settings.
+//! The names of types, commands and settings that programs share with the module.
 
 use std::ffi::CStr;
 
@@ -7,26 +7,33 @@ use valkeybloom_sketches::carried::Sketch;
 use valkeybloom_sketches::cuckoo;
 
 /// The types of the module's values, as TYPE returns them.
-pub const TYPES: [&CStr; 7] = [
-    Dialect::Bloomfltr.type_name(),
-    Dialect::Bloomfltx.type_name(),
-    Dialect::RedisBloom.type_name(),
-    cuckoo::wire::TYPE_NAME,
-    Sketch::CountMin.type_name(),
-    Sketch::TopK.type_name(),
-    Sketch::TDigest.type_name(),
+pub const TYPES: [&str; 7] = [
+    text(Dialect::Bloomfltr.type_name()),
+    text(Dialect::Bloomfltx.type_name()),
+    text(Dialect::RedisBloom.type_name()),
+    text(cuckoo::wire::TYPE_NAME),
+    text(Sketch::CountMin.type_name()),
+    text(Sketch::TopK.type_name()),
+    text(Sketch::TDigest.type_name()),
 ];
 
-/// Returns the parameters of a filter.
+const fn text(name: &CStr) -> &str {
+    match name.to_str() {
+        Ok(text) => text,
+        Err(_) => panic!("names of types are ASCII"),
+    }
+}
+
+/// The command that describes a filter.
 pub const BF_INFO: &str = "BF.INFO";
-/// Adds items, with options.
+/// The command that adds items, with options.
 pub const BF_INSERT: &str = "BF.INSERT";
-/// Loads a chunk of BF.SCANDUMP.
+/// The command that loads a chunk from BF.SCANDUMP.
 pub const BF_LOADCHUNK: &str = "BF.LOADCHUNK";
-/// Creates a filter.
+/// The command that creates a filter.
 pub const BF_RESERVE: &str = "BF.RESERVE";
 
-/// The setting that limits the bytes of one filter of an object.
+/// The setting that limits the bytes of each filter of an object.
 pub const FILTER_MEMORY: &str = "bf.bloom-filter-max-memory-usage";
 /// The setting that limits the bytes of an object; 0 means no limit.
 pub const OBJECT_MEMORY: &str = "bf.bloom-memory-usage-limit";
