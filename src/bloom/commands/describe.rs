@@ -1,7 +1,5 @@
 //! BF.INFO and DEBUG.
 
-use std::ffi::CStr;
-
 use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
@@ -22,13 +20,14 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
     let reply = match field {
         None => {
             let rows = InfoField::ALL.into_iter();
-            let rows = rows.filter_map(|field| Some((title(field), value(object, &shape, field)?)));
+            let rows =
+                rows.filter_map(|field| Some((field.title(), value(object, &shape, field)?)));
             Reply::Table(rows.collect())
         }
         Some(field) => {
             let value = value(object, &shape, field).ok_or(Error::UnknownField)?;
             if ctx.is_resp3() {
-                Reply::Table(vec![(title(field), value)])
+                Reply::Table(vec![(field.title(), value)])
             } else {
                 Reply::List(vec![value])
             }
@@ -36,23 +35,6 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
     };
     reply.send(ctx);
     Ok(())
-}
-
-fn title(field: InfoField) -> &'static CStr {
-    match field {
-        InfoField::Capacity => c"Capacity",
-        InfoField::Size => c"Size",
-        InfoField::Filters => c"Number of filters",
-        InfoField::Items => c"Number of items inserted",
-        InfoField::Expansion => c"Expansion rate",
-        InfoField::Error => c"Error rate",
-        InfoField::Tightening => c"Tightening ratio",
-        InfoField::MaxScaledCapacity => c"Max scaled capacity",
-        InfoField::EstimatedError => c"Estimated error rate",
-        InfoField::Window => c"Window",
-        InfoField::Periods => c"Periods",
-        InfoField::LivePeriods => c"Live periods",
-    }
 }
 
 /// The value of a field, or `None` for one that the object does not have.
