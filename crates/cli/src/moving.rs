@@ -55,7 +55,7 @@ pub struct Move {
     /// Replace filters that are there already
     #[arg(long)]
     replace: bool,
-    /// Only tell what would be done
+    /// Only report what would be done
     #[arg(long)]
     dry_run: bool,
     /// Compare parameters, items, every bit and the time to live afterwards

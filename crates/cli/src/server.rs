@@ -97,7 +97,7 @@ impl Server {
         // The client library's message would show the password.
         let info = info.map_err(|_| {
             Failure::usage(
-                "that is no address of a server: write redis://user:password@host:port/database",
+                "not a server address: write redis://user:password@host:port/database",
             )
         })?;
         let shown = info.addr().to_string();

@@ -87,13 +87,13 @@ fn invalid_words_are_refused() {
         ("move x y --type string", "invalid value 'string'"),
         (
             "move http://u:secret@x/ y",
-            "that is no address of a server: write redis://user:password@host:port/database",
+            "not a server address: write redis://user:password@host:port/database",
         ),
         ("compare redis://x", "<TARGET>"),
         ("compare x y --replace", "unexpected argument '--replace'"),
         (
             "compare http://u:secret@x/ y",
-            "that is no address of a server: write redis://user:password@host:port/database",
+            "not a server address: write redis://user:password@host:port/database",
         ),
         ("move x y --cert f", "--cert-key <FILE>"),
         (
@@ -243,7 +243,7 @@ fn refused_builds_name_the_reason() {
     assert_eq!(client.cmd("ACL SETUSER reader on >right"), ok());
     assert_eq!(client.cmd("SET text text"), ok());
     assert_eq!(client.cmd("BF.RESERVE full 0.000001 42 NONSCALING"), ok());
-    assert_eq!(client.cmd("BF.RESERVE old 0.01 10"), ok());
+    assert_eq!(client.cmd("BF.RESERVE old 0.000001 10"), ok());
     add(&mut client, "old", &numbered("item", 0..10));
     wait_in_sync(&server, &replica);
     let (at, of_replica) = (server.port(), replica.port());
