@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use valkeybloom_protocol::error::Error;
 
 use crate::family::Family;
-use crate::ffi::{Access, Argument, Held, Key, Keyspace, Str, each_value};
+use crate::ffi::{Access, Argument, Content, Key, Keyspace, Str, each_value};
 use crate::ledger;
 use crate::values::Entered;
 
@@ -18,12 +18,12 @@ use crate::values::Entered;
 /// # Errors
 /// [`Error::WrongType`] or [`Error::Saving`].
 #[inline]
-pub fn found<V>(held: Held<V>) -> Result<Option<V>, Error> {
+pub fn found<V>(held: Content<V>) -> Result<Option<V>, Error> {
     match held {
-        Held::Nothing => Ok(None),
-        Held::Value(value) => Ok(Some(value)),
-        Held::Other => Err(Error::WrongType),
-        Held::Saving => Err(Error::Saving),
+        Content::Missing => Ok(None),
+        Content::Value(value) => Ok(Some(value)),
+        Content::WrongType => Err(Error::WrongType),
+        Content::Saving => Err(Error::Saving),
     }
 }
 

@@ -166,7 +166,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         fast: false,
-        reads_others: true,
+        has_sources: true,
         summary: c"Merges bloom filters into one. Creates it if it does not exist.",
         complexity: c"O(N), where N is the size of all filters.",
         ..Command::adds(c"bf.merge", entry!(commands::merge, -3))
