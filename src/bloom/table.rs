@@ -1,4 +1,4 @@
-//! The commands for Bloom filters and their documentation. No logic.
+//! The commands for Bloom filters and their documentation, without logic.
 
 use crate::ffi::{Arg, ArgKind, Command, Group, entry, optional, required, token, with_token};
 

@@ -122,7 +122,7 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
         setting::register(ctx, &registration)?;
     }
     setting::apply_config_file(ctx)?;
-    // These come last: Redis 7.0 would still call them after the module failed to load and is gone.
+    // These come last: Redis 7.0 goes on calling such callbacks of a module that failed to load and is gone.
     info::register(ctx, module.write_info)?;
     events::subscribe(ctx, module.on_database)?;
     (module.on_configured)();
