@@ -14,9 +14,9 @@ macro_rules! families {
     ($($number:literal $value:ty, $groups:expr;)*) => {
         /// The types and commands of all families.
         pub static PARTS: &[Part] = &[$(part::<$value>($groups)),*];
-        /// The settings.
+        /// The settings of all families, except shared settings.
         static SETTINGS: &[&[&Setting]] = &[$(<$value>::SETTINGS),*];
-        /// The sections of INFO.
+        /// The sections of INFO of all families.
         static SECTIONS: &[InfoSection] = &[$(section::<$value>($number)),*];
         /// The functions that enter the unplaced values of a database in the database's own ledger.
         static PLACE: &[fn(i32)] = &[$(keys::place::<$value>),*];

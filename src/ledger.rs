@@ -13,8 +13,8 @@
 //!   value enters it in its database's ledger. (So one case is not exact: a value that was renamed, and not
 //!   written to since, is left out while the background thread frees something else.)
 //! - A full resync that loads data beside the served data fills its own ledgers, which replace the served ones
-//!   when it is complete. Some servers do not report the database of this data. Then its values are in the ledger
-//!   of *unplaced* values, and before a single database is flushed, its values are moved from there to the
+//!   when it is complete. Some servers do not report the database of a loaded value. Such values are in the ledger
+//!   of *unplaced* values. Before a single database is flushed, the unplaced values in it are moved to the
 //!   database's own ledger.
 
 use std::collections::btree_map::{BTreeMap, Entry};

@@ -2,8 +2,8 @@
 //!
 //! A setting may have an alias, the specification's name for it. While the module loads, the server sets every
 //! *name* to its value in the config file, or else to its default. The default of one name must not overwrite the
-//! value that the other name set, so until the module is loaded, setting the default does nothing: it is the
-//! initial value. If both names are set, the one with hyphens wins, because it is registered last.
+//! value that the other name set, so during that time setting the default does nothing: the setting starts with
+//! it. If both names are set, the one with hyphens wins, because it is registered last.
 //!
 //! The arguments after the module's path on a `loadmodule` line become the defaults, so a line of the config file
 //! overrides them, and CONFIG REWRITE writes a line exactly for a value that differs.
@@ -374,7 +374,7 @@ fn apply() {
     ffi::set_info_alias(INFO_ALIAS.is_on());
 }
 
-/// Returns the memory limits for clients in bytes: of a filter, and of an object. The second setting limits the
+/// Returns the memory limits for clients in bytes: of a filter, and of an object. The setting for objects limits the
 /// total memory of a value, which includes `overhead_bytes` besides the object's own bytes.
 pub fn memory_limits(overhead_bytes: u64) -> (u64, u64) {
     let object_bytes = match OBJECT_MEMORY.unsigned() {

@@ -191,7 +191,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Publishes that these items were removed from the object. An `id` goes with a single item, which was added with it.
+    /// Publishes that these items were removed from the object. If `id` is given, there is a single item, which was
+    /// added with this id.
     pub fn removed(self, items: &[Str], id: Option<u64>) {
         let command = match items {
             [_] => c"BF.DEL",

@@ -18,7 +18,7 @@ pub(super) static TRY_CALLOC: Optional = Optional::new(c"RedisModule_TryCalloc")
 struct ServerAllocator;
 
 impl ServerAllocator {
-    /// The alignment of the server's blocks, the same as that of `malloc`; nothing in this crate needs a stricter one.
+    /// The alignment of the server's blocks, which equals that of `malloc`; nothing in this crate needs a stricter one.
     const ALIGN_MAX: usize = 16;
 
     /// The most bytes that are requested without a trial. A server that can't allocate this little is about to fail

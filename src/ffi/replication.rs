@@ -1,6 +1,6 @@
 //! Publishing a write: to replicas and the AOF by commands, to subscribers by keyspace events, to WATCH and
-//! client tracking by signals. Each needs the keyspace exclusively, so no key is open during it: subscribers
-//! of an event run before `notify` returns, and may delete or change any key.
+//! client tracking by signals. Each of them borrows the keyspace exclusively, so no key is open at that time:
+//! subscribers of an event run before `notify` returns, and may delete or change any key.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;

@@ -20,7 +20,7 @@ impl<'a> Str<'a> {
     pub fn bytes(self) -> &'a [u8] {
         let mut length = 0;
         // SAFETY: the string is alive and unchanged for 'a, and so are the bytes that the server returns a pointer
-        // to. The pointer is not null, because the string is not.
+        // to. The pointer is not null for any string.
         unsafe {
             let bytes = call!(RedisModule_StringPtrLen(self.0.as_ptr(), &raw mut length));
             std::slice::from_raw_parts(bytes.cast(), length)

@@ -207,8 +207,8 @@ fn write<'a>(
 /// The result of a write to an object.
 struct Written<'a> {
     outcomes: Outcomes,
-    /// An empty list with room for the items that changed the object, reserved before the write, which must not fail
-    /// after it.
+    /// An empty list with room for the items that changed the object. It is reserved before the write, because the
+    /// command must not fail after it.
     changed: Vec<Str<'a>>,
     /// The time of the write; `None` for a plain object.
     dated: Option<Dated>,

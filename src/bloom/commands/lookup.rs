@@ -45,8 +45,8 @@ pub fn missing(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// Returns the number of distinct items that an object does not claim. Usually few items are missing, and hardly ever
-/// are two of them equal, so missing items are sorted by their hashes, which the lookup computes anyway.
+/// Returns the number of distinct items that an object does not claim. Usually few items are missing, and two of them
+/// are hardly ever equal, so missing items are sorted by their hashes, which the lookup computes anyway.
 fn missing_of(object: &Object, args: Argv) -> Result<u64, Error> {
     let (mut missing, mut index, mut room) = (Vec::new(), 2, Ok(()));
     let given = items(args, 2..args.len());
