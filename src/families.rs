@@ -1,4 +1,4 @@
-//! The list of families, and what follows from it for the module.
+//! The list of families, and the module's tables derived from it.
 
 use crate::bloom;
 use crate::carried;
@@ -14,11 +14,11 @@ macro_rules! families {
     ($($number:literal $value:ty, $groups:expr;)*) => {
         /// The types and commands of all families.
         pub static BUNDLES: &[Bundle] = &[$(bundle::<$value>($groups)),*];
-        /// The settings.
+        /// The settings of all families, except shared settings.
         static SETTINGS: &[&[&Setting]] = &[$(<$value>::SETTINGS),*];
-        /// The sections of INFO.
+        /// The sections of INFO of all families.
         static SECTIONS: &[InfoSection] = &[$(section::<$value>($number)),*];
-        /// What enters the values of a database in its own ledger.
+        /// The functions that enter the unplaced values of a database in the database's own ledger.
         static PLACE: &[fn(i32)] = &[$(keys::place::<$value>),*];
     };
 }
@@ -37,7 +37,7 @@ const fn bundle<V: Family>(groups: &'static [CommandGroup]) -> Bundle {
     }
 }
 
-/// A family's section of INFO, in the place of its number.
+/// Returns a family's section of INFO, and checks that the family's number is its index in the list.
 const fn section<V: Family>(number: usize) -> InfoSection {
     assert!(V::NUMBER == number && number < ledger::FAMILIES);
     V::INFO
@@ -46,12 +46,12 @@ const fn section<V: Family>(number: usize) -> InfoSection {
 /// Takes the arguments after the module's path, and returns the settings to register.
 pub const CONFIGURE: Configure = |words| settings::configure(SETTINGS, words);
 
-/// Writes the sections of INFO; the flag is set while the server crashes.
+/// Writes the sections of INFO; `crashing` is set while the server crashes.
 pub fn write_info(to: &mut InfoWriter, crashing: bool) {
     ledger::write_info(SECTIONS, to, crashing);
 }
 
-/// Keeps the ledgers in step with what happens to whole databases.
+/// Updates the ledgers at an event that concerns whole databases.
 pub fn on_database(event: DatabaseEvent) {
     if let DatabaseEvent::Flush(Some(database)) = event {
         for place in PLACE {

@@ -1,7 +1,7 @@
-//! Keys: open them, create and change what is under them, and publish what happened.
+//! Keys: opening them, creating and changing their values, and publishing the changes.
 //!
 //! Publishing consumes the [`Writer`], which closes its key first: subscribers of an event run at once, and may
-//! delete any key. Replicas come first, so that what subscribers do follows its cause.
+//! delete any key. A change is replicated before its events, so that changes by subscribers follow their cause.
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
@@ -9,21 +9,21 @@ use std::marker::PhantomData;
 use valkeybloom_protocol::error::Error;
 
 use crate::family::Family;
-use crate::ffi::{Access, Argument, Held, Key, Keyspace, Str, each_value};
+use crate::ffi::{Access, Argument, Content, Key, Keyspace, Str, each_value};
 use crate::ledger;
 use crate::values::Entered;
 
-/// The value in what a key holds, or `None` if there is no such key.
+/// Returns the value of a key, or `None` if there is no such key.
 ///
 /// # Errors
 /// [`Error::WrongType`] or [`Error::Saving`].
 #[inline]
-pub fn found<V>(held: Held<V>) -> Result<Option<V>, Error> {
+pub fn found<V>(held: Content<V>) -> Result<Option<V>, Error> {
     match held {
-        Held::Nothing => Ok(None),
-        Held::Value(value) => Ok(Some(value)),
-        Held::Other => Err(Error::WrongType),
-        Held::Saving => Err(Error::Saving),
+        Content::Missing => Ok(None),
+        Content::Value(value) => Ok(Some(value)),
+        Content::WrongType => Err(Error::WrongType),
+        Content::Saving => Err(Error::Saving),
     }
 }
 
@@ -37,7 +37,7 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
         Self(keys.open(name, Access::Read), PhantomData)
     }
 
-    /// The object, or `None` if there is no such key.
+    /// Returns the object, or `None` if there is no such key.
     ///
     /// # Errors
     /// [`Error::WrongType`], or the error of [`Family::object`].
@@ -49,10 +49,10 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
         }
     }
 
-    /// The object.
+    /// Returns the object.
     ///
     /// # Errors
-    /// [`Error::NotFound`], and those of [`object`](Self::object).
+    /// [`Error::NotFound`], and the errors of [`object`](Self::object).
     #[inline]
     pub fn existing(&self) -> Result<&V::Object, Error> {
         self.object()?.ok_or(Error::NotFound)
@@ -69,13 +69,13 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         Self(keys.open(name, Access::Write), PhantomData)
     }
 
-    /// The key's name.
+    /// Returns the key's name.
     pub fn name(&self) -> Str<'a> {
         self.0.name()
     }
 
-    /// The value under the key, or `None` if there is none. A value that was renamed is entered in its database's ledger
-    /// again.
+    /// Returns the value under the key, or `None` if there is no such key. A renamed value is entered in its database's
+    /// ledger again.
     ///
     /// # Errors
     /// [`Error::WrongType`] or [`Error::Saving`].
@@ -91,7 +91,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         Ok(held)
     }
 
-    /// Whether there is an object under the key.
+    /// Returns whether there is an object under the key.
     ///
     /// # Errors
     /// [`Error::WrongType`], [`Error::Saving`], or the error of [`Family::object`].
@@ -102,7 +102,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         }
     }
 
-    /// Changes the object under the key. Returns `None` if there is none.
+    /// Changes the object under the key. Returns `None` if there is no such key.
     ///
     /// # Errors
     /// [`Error::WrongType`], [`Error::Saving`], or the error of [`Family::object_mut`].
@@ -127,7 +127,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         Change { keys, name }
     }
 
-    /// Closes the key, for its change to be published.
+    /// Closes the key, and returns its change for publishing.
     #[inline]
     pub fn close(self) -> Change<'k, 'a> {
         let name = self.0.name();
@@ -144,8 +144,8 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     }
 }
 
-/// Moves the values of a database that are in the ledger of the unplaced to that database's own: flushed values leave
-/// the sums with the ledger of their database.
+/// Enters the unplaced values of a database in the database's own ledger. This precedes a flush, because flushed
+/// values leave the sums with their database's ledger.
 pub fn place<V: Family>(database: i32) {
     let Some(unplaced) = ledger::unplaced() else {
         return;
@@ -158,7 +158,7 @@ pub fn place<V: Family>(database: i32) {
     });
 }
 
-/// A change that has been made, and its key closed; to be published.
+/// An unpublished change, whose key is closed.
 pub struct Change<'k, 'a> {
     keys: &'k mut Keyspace<'a>,
     name: Str<'a>,
@@ -171,7 +171,7 @@ impl Change<'_, '_> {
         self.keys.replicate_verbatim();
     }
 
-    /// Replicates another command, with the key and then these arguments.
+    /// Replicates `command`, with the key and then these arguments.
     pub fn replicate(&mut self, command: &CStr, arguments: &[Argument]) {
         self.keys.replicate(command, self.name, arguments);
     }
@@ -183,7 +183,7 @@ impl Change<'_, '_> {
         }
     }
 
-    /// Signals the change, and then runs the events' subscribers, who may change or delete the key.
+    /// Signals the change, and then publishes the events, whose subscribers may change or delete the key.
     #[inline]
     pub fn publish(self, events: impl IntoIterator<Item = &'static CStr>) {
         self.keys.signal_modified(self.name);

@@ -1,7 +1,7 @@
 //! The module `bf` for Valkey and Redis: Bloom filters, cuckoo filters, and sketches that are carried unread.
 //!
-//! Each family of values has a folder with its commands, keys, settings and stored values. [`families`] lists them, and
-//! [`family::Family`] is what each has to say. What they share is beside these.
+//! Each family of values has a folder with its commands, keys, settings and stored values. `families` lists the
+//! families, and each implements `family::Family`. The other files are shared by all families.
 
 #![deny(unsafe_code)]
 
@@ -34,7 +34,7 @@ static MODULE: Module = Module {
     on_database: families::on_database,
 };
 
-/// `major.minor.patch` as one number, two digits each for the last two.
+/// Converts `major.minor.patch` to one number, with two digits each for minor and patch.
 const fn version(text: &[u8]) -> i32 {
     let (mut number, mut part, mut index) = (0, 0, 0);
     while index < text.len() {
@@ -49,6 +49,6 @@ const fn version(text: &[u8]) -> i32 {
     number + part
 }
 
-// Clients tell modules named `bf` apart by this number: above the first they expect BF.CARD, and from the
-// second on another name of the type.
+// Clients distinguish modules named `bf` by this number: above the first bound they expect BF.CARD, and from the
+// second bound on they expect another name of the type.
 const _: () = assert!(MODULE.version > 20404 && MODULE.version < 80000);

@@ -1,4 +1,4 @@
-//! What defragmentation moves, and the counts of moved allocations.
+//! Defragmentation of a value's allocations, and the counts of moved ones.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -12,7 +12,7 @@ pub static HITS: AtomicU64 = AtomicU64::new(0);
 /// The number of allocations that defragmentation left where they were.
 pub static MISSES: AtomicU64 = AtomicU64::new(0);
 
-/// Moves allocations that are not large.
+/// Moves the allocations of a value, except large ones.
 pub struct Mover<'d>(pub &'d Defrag);
 
 impl Mover<'_> {
@@ -40,7 +40,7 @@ impl Relocate for Mover<'_> {
     }
 }
 
-/// Counts an allocation that was moved, or was not.
+/// Counts an allocation as moved or not moved.
 pub fn count_moved(moved: bool) {
     let counter = if moved { &HITS } else { &MISSES };
     counter.fetch_add(1, Relaxed);

@@ -1,4 +1,4 @@
-//! Replies of every kind, and how they are sent.
+//! Replies of every kind, and sending them.
 
 use std::ffi::CStr;
 
@@ -61,7 +61,7 @@ pub fn send_error(ctx: Ctx, error: Error) {
     }
 }
 
-/// How a command ends: it has replied, or the error is its reply.
+/// The result of a command: it has replied, or the error is its reply.
 pub type Done = Result<(), Error>;
 
 impl Failure for Error {

@@ -1,4 +1,4 @@
-//! The words of a command, and where it comes from.
+//! The words of a command, and its origin.
 
 use std::ops::Range;
 
@@ -17,15 +17,15 @@ impl Words for Argv<'_> {
     }
 }
 
-/// The items among the words.
+/// Returns the items in a range of the words.
 pub fn items(args: Argv<'_>, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
     args.bytes_in(range)
 }
 
-/// An empty list with room for exactly `count` values.
+/// Returns an empty list with room for exactly `count` values.
 ///
 /// # Errors
-/// There is no memory: a command may have any number of items.
+/// There is not enough memory: a command may have any number of items.
 pub fn reserved<T>(count: usize) -> Result<Vec<T>, Error> {
     let mut list = Vec::new();
     let room = list.try_reserve_exact(count);
@@ -33,17 +33,17 @@ pub fn reserved<T>(count: usize) -> Result<Vec<T>, Error> {
     Ok(list)
 }
 
-/// The command's key, which is its first argument.
+/// Returns the command's key, its first argument.
 pub fn key<'a>(args: &Argv<'a>) -> Str<'a> {
     args.string(1)
 }
 
-/// The only item of a command whose second argument it is.
+/// Returns the item of a command whose second argument is an item.
 pub fn item<'a>(args: &Argv<'a>) -> &'a [u8] {
     args.string(2).bytes()
 }
 
-/// Whether a command comes from a client, or was already executed elsewhere.
+/// Returns whether a command comes from a client or was already executed elsewhere.
 pub fn origin(ctx: Ctx) -> Origin {
     if ctx.must_obey() {
         Origin::Elsewhere
@@ -52,10 +52,10 @@ pub fn origin(ctx: Ctx) -> Origin {
     }
 }
 
-/// The time, in milliseconds since the epoch, at which a time to live that starts now ends.
+/// Returns the end of a time to live that starts now, in milliseconds since the epoch.
 ///
 /// # Errors
-/// It is past the end of time.
+/// The end does not fit an `i64`.
 pub fn expiry(ttl_ms: u64) -> Result<i64, Error> {
     let at_ms = Ctx::now_ms().checked_add(ttl_ms);
     let at_ms = at_ms.and_then(|ms| i64::try_from(ms).ok());

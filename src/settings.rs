@@ -1,13 +1,12 @@
-//! Settings: what each is, how the server registers, reads and sets it, and the settings that all families share.
+//! Settings: their definitions, their registration, their values, and the settings that all families share.
 //!
-//! A setting may have an alias, the specification's name for it. While the module loads, the server
-//! sets every *name* to its value in the config file, or else to its default, and the default of one
-//! name must not overwrite what the other was set to. So during that time setting the default does
-//! nothing: it is what the setting starts with. Where both names are set, the one with hyphens
-//! wins, because it is registered last.
+//! A setting may have an alias, the specification's name for it. While the module loads, the server sets every
+//! *name* to its value in the config file, or else to its default. The default of one name must not overwrite the
+//! value that the other name set, so during that time setting the default does nothing: the setting starts with
+//! it. If both names are set, the one with hyphens wins, because it is registered last.
 //!
-//! The arguments behind the module's path on a `loadmodule` line become the defaults, so that a line
-//! of the config file overrides them, and CONFIG REWRITE writes a line exactly where a value differs.
+//! The arguments after the module's path on a `loadmodule` line become the defaults, so a line of the config file
+//! overrides them, and CONFIG REWRITE writes a line exactly for a value that differs.
 
 use std::ffi::CStr;
 use std::ops::RangeInclusive;
@@ -19,20 +18,20 @@ use valkeybloom_sketches::bloom::Limits;
 
 use crate::ffi::{self, Registration, Settable, SettingKind, SettingValue, TextSlot};
 
-/// A setting: its names, its value, and which values are valid.
+/// A setting: its names, its value, and the rules for valid values.
 pub struct Setting {
     name: &'static CStr,
     /// The specification's name.
     alias: Option<&'static CStr>,
-    /// `RedisBloom`'s name of its argument, so that its `loadmodule` line works here.
+    /// The name of `RedisBloom`'s argument for this setting, so that its `loadmodule` line works here.
     argument: Option<&'static [u8]>,
     kind: SettingType,
-    /// Encoded: a number as it is, a fraction as the bits of a double, a switch as 0 or 1, a choice as its place in
-    /// the list.
+    /// The encoded value: a number itself, the bits of a fraction's double, 0 or 1 for a switch, the index of a choice
+    /// in its list.
     value: AtomicI64,
     default: AtomicI64,
-    /// Whether a valid value suits the other settings.
-    suits: fn(i64) -> Result<(), String>,
+    /// Checks an otherwise valid value against other settings.
+    check: fn(i64) -> Result<(), String>,
     text: TextSlot,
 }
 
@@ -62,13 +61,13 @@ impl Setting {
             kind,
             value: AtomicI64::new(default),
             default: AtomicI64::new(default),
-            suits: |_| Ok(()),
+            check: |_| Ok(()),
             text: TextSlot::new(),
         }
     }
 
-    /// A setting with a whole number from `min` to `max` as its value.
-    pub const fn whole(
+    /// Makes a setting whose value is an integer from `min` to `max`.
+    pub const fn integer(
         name: &'static CStr,
         alias: Option<&'static CStr>,
         default: i64,
@@ -84,13 +83,13 @@ impl Setting {
         )
     }
 
-    /// A setting with a whole number in a range as its value.
-    pub const fn of_range(name: &'static CStr, default: i64, range: &RangeInclusive<u64>) -> Self {
+    /// Makes a setting whose value is an integer in a range.
+    pub const fn in_range(name: &'static CStr, default: i64, range: &RangeInclusive<u64>) -> Self {
         let (min, max) = (range.start().cast_signed(), range.end().cast_signed());
-        Self::whole(name, None, default, min, max)
+        Self::integer(name, None, default, min, max)
     }
 
-    /// A setting with an amount of memory, in bytes, as its value.
+    /// Makes a setting whose value is an amount of memory in bytes.
     pub const fn memory(
         name: &'static CStr,
         alias: Option<&'static CStr>,
@@ -106,22 +105,22 @@ impl Setting {
         )
     }
 
-    /// A setting with a number between 0 and 1 as its value.
+    /// Makes a setting whose value is a number between 0 and 1.
     pub const fn ratio(name: &'static CStr, alias: Option<&'static CStr>, default: f64) -> Self {
         Self::new(name, alias, SettingType::Fraction, to_bits(default))
     }
 
-    /// A setting that is on or off.
+    /// Makes a setting that is on or off.
     pub const fn switch(name: &'static CStr, default: bool) -> Self {
         Self::new(name, None, SettingType::Switch, default as i64)
     }
 
-    /// A setting with one of these words as its value, the first unless set.
+    /// Makes a setting whose value is one of these words; the first is the default.
     pub const fn choice(name: &'static CStr, words: &'static [&'static str]) -> Self {
         Self::new(name, None, SettingType::Choice(words), 0)
     }
 
-    /// The same setting, with `RedisBloom`'s name of its argument.
+    /// Adds the name of `RedisBloom`'s argument for this setting.
     pub const fn with_argument(self, argument: &'static [u8]) -> Self {
         Self {
             argument: Some(argument),
@@ -129,31 +128,32 @@ impl Setting {
         }
     }
 
-    /// The same setting, whose valid values also have to suit other settings.
-    pub const fn suiting(self, suits: fn(i64) -> Result<(), String>) -> Self {
-        Self { suits, ..self }
+    /// Adds a check of the value against other settings.
+    pub const fn with_check(self, check: fn(i64) -> Result<(), String>) -> Self {
+        Self { check, ..self }
     }
 
-    /// Whether a switch is on.
+    /// Returns whether a switch is on.
     pub fn is_on(&self) -> bool {
         self.value.load(Relaxed) != 0
     }
 
-    /// The value of a number, or the place of a choice.
+    /// Returns the value of a number, or the index of a choice.
     pub fn number(&self) -> i64 {
         self.value.load(Relaxed)
     }
 
-    /// The value of a number that is not negative.
+    /// Returns the value of a number that is not negative.
     pub fn unsigned(&self) -> u64 {
         self.number().cast_unsigned()
     }
 
-    /// The value of a ratio.
+    /// Returns the value of a fraction.
     pub fn fraction(&self) -> Fraction {
         Fraction::new(to_double(self.value.load(Relaxed))).unwrap_or(Fraction::HALF)
     }
 
+    /// Returns the kind for the registration.
     fn registered(&self) -> SettingKind {
         let default = self.default.load(Relaxed);
         match self.kind {
@@ -195,17 +195,17 @@ impl Setting {
                 .ok_or_else(|| "argument must be a number between 0 and 1 exclusive".to_owned()),
             (SettingType::Switch, SettingValue::Switch(on)) => Ok(i64::from(*on)),
             (SettingType::Choice(words), SettingValue::Text(text)) => {
-                let place = words
+                let index = words
                     .iter()
                     .position(|word| word.eq_ignore_ascii_case(text));
-                let place = place.and_then(|place| i64::try_from(place).ok());
-                place.ok_or_else(|| format!("argument must be {}", one_of(words)))
+                let index = index.and_then(|index| i64::try_from(index).ok());
+                index.ok_or_else(|| format!("argument must be {}", one_of(words)))
             }
             _ => Err("argument is of the wrong kind".to_owned()),
         }
     }
 
-    /// Reads a value as a `loadmodule` line writes it.
+    /// Parses a value of a `loadmodule` line.
     fn parse(&self, word: &[u8]) -> Result<SettingValue, String> {
         let text = String::from_utf8_lossy(word);
         match self.kind {
@@ -231,6 +231,7 @@ impl Setting {
         }
     }
 
+    /// Returns whether a word of a `loadmodule` line names this setting.
     fn has_name(&self, word: &[u8]) -> bool {
         let prefix: &[u8] = b"bf.";
         let name = match word.split_at_checked(prefix.len()) {
@@ -263,7 +264,7 @@ impl Settable for Setting {
         if loading && value == self.default.load(Relaxed) {
             return Ok(());
         }
-        (self.suits)(value)?;
+        (self.check)(value)?;
         self.value.store(value, Relaxed);
         if !loading {
             apply();
@@ -276,13 +277,13 @@ impl Settable for Setting {
     }
 }
 
-/// The word of a choice at a place in its list.
-fn word_at(words: &[&'static str], place: i64) -> &'static str {
-    let place = usize::try_from(place).unwrap_or(0);
-    words.get(place).copied().unwrap_or_default()
+/// Returns the word of a choice at an index in its list.
+fn word_at(words: &[&'static str], index: i64) -> &'static str {
+    let index = usize::try_from(index).unwrap_or(0);
+    words.get(index).copied().unwrap_or_default()
 }
 
-/// `'a', 'b' or 'c'`
+/// Formats a list of words as `'a', 'b' or 'c'`.
 fn one_of(words: &[&str]) -> String {
     match words {
         [] => String::new(),
@@ -316,17 +317,17 @@ static LARGE: Setting = Setting::memory(
 static DEFRAG: Setting = Setting::switch(c"bloom-defrag-enabled", true);
 static INFO_ALIAS: Setting = Setting::switch(c"bloom-info-alias", true);
 
-/// The settings that all families share; their names are from the time when there was one.
+/// The settings that all families share; their names are from the time when there was only one family.
 static SHARED: [&Setting; 5] = [&FILTER_MEMORY, &OBJECT_MEMORY, &LARGE, &DEFRAG, &INFO_ALIAS];
 
 /// Whether the server is still applying its config file.
 static LOADING: AtomicBool = AtomicBool::new(true);
 
-/// Sets the defaults from the arguments behind the module's path, pairs of a name and a value, and
-/// returns the settings to register, aliases first.
+/// Sets the defaults from the arguments after the module's path, which are pairs of a name and a value,
+/// and returns the settings to register, aliases first.
 ///
 /// # Errors
-/// A name that no setting has, or a value that is not valid.
+/// An unknown name, a name without a value, or an invalid value.
 pub fn configure(
     families: &[&[&'static Setting]],
     words: &[&[u8]],
@@ -347,7 +348,7 @@ pub fn configure(
         setting.value.store(value, Relaxed);
     }
     for setting in all() {
-        (setting.suits)(setting.number())?;
+        (setting.check)(setting.number())?;
     }
     let aliases = all().filter_map(|setting| Some((setting, setting.alias?, true)));
     let names = all().map(|setting| (setting, setting.name, false));
@@ -362,19 +363,19 @@ pub fn configure(
         .collect())
 }
 
-/// Called when the server has applied its config file.
+/// Applies the settings when the server has set them from its config file.
 pub fn on_configured() {
     LOADING.store(false, Relaxed);
     apply();
 }
 
-/// Acts on the settings that are more than a value to look up.
+/// Applies the settings that act when they are set.
 fn apply() {
     ffi::set_info_alias(INFO_ALIAS.is_on());
 }
 
-/// The limits on memory that clients may ask for: bytes of a filter, and of an object. The setting limits all memory
-/// that an object takes, and `overhead_bytes` of it are not the object's own.
+/// Returns the memory limits for clients in bytes: of a filter, and of an object. The setting for objects limits the
+/// total memory of a value, which includes `overhead_bytes` besides the object's own bytes.
 pub fn memory_limits(overhead_bytes: u64) -> (u64, u64) {
     let object_bytes = match OBJECT_MEMORY.unsigned() {
         0 => u64::MAX,
@@ -383,12 +384,13 @@ pub fn memory_limits(overhead_bytes: u64) -> (u64, u64) {
     (FILTER_MEMORY.unsigned(), object_bytes)
 }
 
-/// Anything larger is freed in the background, and not moved by defragmentation.
+/// Returns the size in bytes above which a value is freed in the background, and an allocation is not moved by
+/// defragmentation.
 pub fn large_bytes() -> u64 {
     LARGE.unsigned()
 }
 
-/// Whether objects take part in defragmentation.
+/// Returns whether objects take part in defragmentation.
 pub fn defrag_is_on() -> bool {
     DEFRAG.is_on()
 }

@@ -1,4 +1,4 @@
-//! What the server does with a value of any family: save, load, copy, move, free.
+//! The server's operations on a value of any family: save, load, copy, move, free.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::ledger::{self, Ledger, NOTHING};
 use crate::mover::{self, Mover};
 use crate::settings;
 
-/// A value, and the ledger in which it is entered.
+/// A value, and the ledger that it is entered in.
 pub struct Entered<V: Family> {
     value: V,
     ledger: Arc<Ledger>,
@@ -23,13 +23,13 @@ impl<V: Family> Entered<V> {
         Self { value, ledger }
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline]
     pub fn value(&self) -> &V {
         &self.value
     }
 
-    /// Changes the value, and its entry with it.
+    /// Changes the value, and updates the ledger.
     #[inline]
     pub fn update<R>(&mut self, change: impl FnOnce(&mut V) -> R) -> R {
         let before = self.value.totals();
@@ -39,13 +39,13 @@ impl<V: Family> Entered<V> {
         result
     }
 
-    /// Whether the value is in the ledger of values that lost their keys.
+    /// Returns whether the value is in the ledger of values that lost their keys.
     #[inline]
     pub fn is_unlinked(&self) -> bool {
         ledger::is_unlinked(&self.ledger)
     }
 
-    /// Whether the value is in this ledger.
+    /// Returns whether the value is in this ledger.
     pub fn is_in(&self, ledger: &Arc<Ledger>) -> bool {
         Arc::ptr_eq(&self.ledger, ledger)
     }
@@ -87,8 +87,8 @@ impl<V: Family> NativeType for Entered<V> {
         Ok(Self::new(value, ledger::of_loaded(database)))
     }
 
-    /// Writes the fields of the value, and does not look at the ledger beside it: any thread may call this while no
-    /// other changes the value.
+    /// Writes the fields of the value, without reading its ledger. Any thread may call this while no other thread
+    /// changes the value.
     fn save(&self, to: &mut RdbWriter) {
         self.value.save(to);
     }
@@ -119,11 +119,11 @@ impl<V: Family> NativeType for Entered<V> {
         Some(Self::new(copy, ledger::of_database(database)))
     }
 
-    fn defrag(value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
-        let (mut value, begin) = (value, by.cursor());
+    fn defrag(mut value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {
         if !settings::defrag_is_on() {
             return (value, true);
         }
+        let begin = by.cursor();
         if begin == 0 {
             let moved;
             (value, moved) = by.relocate(value);

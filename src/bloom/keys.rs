@@ -1,4 +1,4 @@
-//! Keys with Bloom objects: what their changes store, replicate and publish.
+//! Keys with Bloom objects: storing, replicating and publishing their changes.
 
 use std::ffi::CStr;
 
@@ -30,12 +30,12 @@ const REMOVED: &CStr = c"bloom.del";
 /// The server's event of a key that got a time to live.
 const EXPIRE: &CStr = c"expire";
 
-/// The limits on this server's clients.
+/// Returns the limits on this server's clients.
 pub fn limits() -> Limits {
     settings::limits(OVERHEAD_BYTES)
 }
 
-/// The limits on a command: none if it was already executed elsewhere.
+/// Returns the limits on a command: [`Limits::NONE`] if it was already executed elsewhere.
 pub fn limits_for(ctx: Ctx) -> Limits {
     if ctx.must_obey() {
         Limits::NONE
@@ -44,7 +44,7 @@ pub fn limits_for(ctx: Ctx) -> Limits {
     }
 }
 
-/// When a write happened, and its items' time to live and id, where the object uses them.
+/// The time of a write, and its items' time to live and id; each is given only if the object uses it.
 #[derive(Clone, Copy, Default)]
 pub struct Moment {
     /// Milliseconds since the epoch; `None` if the object has no periods.
@@ -53,7 +53,7 @@ pub struct Moment {
     pub ttl_ms: Option<u64>,
     /// The items' id.
     pub id: Option<u64>,
-    /// The capacity with which the write began their period, if not with the one that was reserved.
+    /// The capacity of the period that the write began, if it differs from the reserved capacity.
     pub room: Option<u64>,
 }
 
@@ -73,17 +73,17 @@ impl Moment {
     }
 }
 
-/// Objects under several keys, to be looked at together.
+/// Objects under several keys, to be read together.
 pub struct Readers<'k, 'a>(Values<'k, 'a, Entered<Value>>);
 
 impl<'k, 'a> Readers<'k, 'a> {
-    /// None so far.
+    /// Makes an empty list of objects.
     pub fn new(keys: &'k mut Keyspace<'a>) -> Self {
         Self(Values::new(keys))
     }
 
-    /// The object under the next key. `None` if there is no such key: then the objects before it are no longer
-    /// among these, since subscribers may have run.
+    /// Adds the object under a key, and returns it. If there is no such key, returns `None` and clears the list,
+    /// because subscribers may have run.
     ///
     /// # Errors
     /// [`Error::WrongType`] or [`Error::StillLoading`].
@@ -94,7 +94,7 @@ impl<'k, 'a> Readers<'k, 'a> {
         }
     }
 
-    /// All of them.
+    /// Returns all objects in the list.
     pub fn objects(&self) -> Vec<&Object> {
         self.0
             .all()
@@ -105,7 +105,8 @@ impl<'k, 'a> Readers<'k, 'a> {
 
 impl Writer<'_, '_> {
     /// Stores a new object, which already holds the items `new`, under the empty key. The key expires at
-    /// `expires_ms`, if given. An object of `RedisBloom` comes with the header of its chunks when it was empty.
+    /// `expires_ms`, if given. For an object of `RedisBloom`, `header` is the header of its chunks before any item
+    /// was added.
     pub fn create(
         self,
         object: Object,
@@ -119,7 +120,7 @@ impl Writer<'_, '_> {
         let mut change = self.store(Value::Complete(object), expires_ms);
         match header {
             None => change.replicate(c"BF.INSERT", &creation(&shape, &seed, new, moment)),
-            // Without items, it is the whole object here and there.
+            // Without items, the header is the entire object, on replicas too.
             Some(header) => {
                 change.replicate(
                     c"BF.LOADCHUNK",
@@ -147,13 +148,13 @@ impl Writer<'_, '_> {
         change.publish([CREATED].into_iter().chain(expires_ms.map(|_| EXPIRE)));
     }
 
-    /// Stores a merged object. `tidied` is the moment at which passed periods were freed from it, if any were.
+    /// Stores a merged object. `tidied` is the moment at which expired periods were freed from it, if any were.
     ///
     /// # Errors
     /// [`Error::WrongType`], [`Error::StillLoading`] or [`Error::Saving`].
     pub fn merge(mut self, object: Object, tidied: Option<Moment>) -> Result<(), Error> {
         let (mut change, event) = if self.exists()? {
-            // Replaced in place, so that the key keeps its time to live.
+            // Replace the object in place, so that the key keeps its time to live.
             let _ = self.update(|held| *held = object)?;
             (self.close(), ADDED)
         } else {
@@ -180,8 +181,8 @@ impl Writer<'_, '_> {
         change.publish([ADDED]);
     }
 
-    /// Publishes that these items were added to an object with periods or counters; without items, that
-    /// periods passed.
+    /// Publishes that these items were added to an object with periods or counters. Without items, publishes that
+    /// expired periods were freed.
     pub fn added_at(self, items: &[Str], moment: &Moment) {
         let mut change = self.close();
         change.replicate(c"BF.INSERT", &addition(items, moment));
@@ -190,7 +191,8 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Publishes that these items were removed from the object; or a single one, added with this id.
+    /// Publishes that these items were removed from the object. If `id` is given, there is a single item, which was
+    /// added with this id.
     pub fn removed(self, items: &[Str], id: Option<u64>) {
         let command = match items {
             [_] => c"BF.DEL",
@@ -218,25 +220,27 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Stores what an object's first chunk, its header, gives under the empty key.
+    /// Stores the value decoded from an object's first chunk, its header, under the empty key.
     pub fn begin(self, value: Value) {
         let complete = matches!(value, Value::Complete(_));
         loaded(self.store(value, None), complete);
     }
 
-    /// Loads the next chunk of an object whose header was loaded. An object of `RedisBloom` without items is complete with
-    /// its header, and takes chunks all the same; with items it does if `obeys`: they were loaded elsewhere.
+    /// Loads the next chunk of an object whose header was loaded. An object of `RedisBloom` without items is complete
+    /// with its header, and still accepts chunks. With items it accepts them only if `must_obey` is set, because they
+    /// were accepted elsewhere.
     ///
     /// # Errors
-    /// [`Error::WrongType`], [`Error::Saving`], [`Error::BadChunk`] or a [`Refusal::OutOfMemory`]; what was loaded stays.
-    pub fn load_chunk(mut self, cursor: u64, chunk: &[u8], obeys: bool) -> Result<(), Error> {
+    /// [`Error::WrongType`], [`Error::Saving`], [`Error::BadChunk`] or a [`Refusal::OutOfMemory`]; chunks loaded before
+    /// stay.
+    pub fn load_chunk(mut self, cursor: u64, chunk: &[u8], must_obey: bool) -> Result<(), Error> {
         let complete = self.held()?.ok_or(Error::BadChunk)?.update(|value| {
             let partial = match value {
                 Value::Partial(partial) => partial,
                 Value::Complete(object) => {
                     let (_, items, _) = object.totals();
-                    let takes = obeys || items == 0;
-                    let loaded = takes.then(|| chunks::overwrite(object, cursor, chunk).ok());
+                    let accepts = must_obey || items == 0;
+                    let loaded = accepts.then(|| chunks::overwrite(object, cursor, chunk).ok());
                     return loaded.flatten().map(|()| false).ok_or(Error::BadChunk);
                 }
             };
@@ -255,13 +259,13 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Publishes that a chunk was loaded, and whether it was the last.
+/// Publishes that a chunk was loaded; `complete` is set if the object is complete now.
 fn loaded(mut change: Change, complete: bool) {
     change.replicate_verbatim();
     change.publish(complete.then_some(CREATED));
 }
 
-/// `NOCREATE … [ITEMS …]`: what was added to an object with periods or counters.
+/// Returns `NOCREATE … [ITEMS …]`: the addition of items to an object with periods or counters.
 fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Vec<Argument<'c>> {
     let mut arguments = vec![Argument::Word(c"NOCREATE")];
     moment.add_to(&mut arguments);
@@ -271,8 +275,8 @@ fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Vec<Argument<'c>> {
     arguments
 }
 
-/// `CAPACITY c ERROR r TIGHTENING t SEED s EXPANSION n|NONSCALING … [ITEMS …]`: every parameter, so that
-/// a server with other settings builds the same object.
+/// Returns `CAPACITY c ERROR r TIGHTENING t SEED s EXPANSION n|NONSCALING … [ITEMS …]`: every parameter, so
+/// that a server with other settings builds the same object.
 fn creation<'c>(
     shape: &Shape,
     seed: &'c Seed,

@@ -1,4 +1,4 @@
-//! The settings of Bloom filters, and what the commands need of them.
+//! The settings of Bloom filters, and the values that commands derive from them.
 
 use valkeybloom_protocol::bloom::{Defaults, Maker};
 use valkeybloom_sketches::Seed;
@@ -7,7 +7,7 @@ use valkeybloom_sketches::bloom::{Growth, Limits, Params, Tightening};
 use crate::ffi::Ctx;
 use crate::settings::{Setting, memory_limits};
 
-static CAPACITY: Setting = Setting::whole(
+static CAPACITY: Setting = Setting::integer(
     c"bloom-capacity",
     Some(c"bloom_capacity"),
     100_000,
@@ -15,7 +15,7 @@ static CAPACITY: Setting = Setting::whole(
     i64::MAX,
 )
 .with_argument(b"INITIAL_SIZE");
-static EXPANSION: Setting = Setting::whole(
+static EXPANSION: Setting = Setting::integer(
     c"bloom-expansion",
     Some(c"bloom_expansion_rate"),
     2,
@@ -40,7 +40,7 @@ pub const ALL: &[&Setting] = &[
     &RANDOM_SEED,
 ];
 
-/// The defaults of a new object, for what its command does not say.
+/// Returns the parameters of a new object that its command does not give.
 pub fn defaults() -> Defaults {
     let maker = usize::try_from(NEW_FILTERS.number()).unwrap_or(0);
     Defaults {
@@ -54,7 +54,7 @@ pub fn defaults() -> Defaults {
     }
 }
 
-/// The seed of a new object.
+/// Returns the seed of a new object.
 pub fn new_seed() -> Seed {
     if RANDOM_SEED.is_on() {
         Seed::new(Ctx::random_bytes())
@@ -63,7 +63,8 @@ pub fn new_seed() -> Seed {
     }
 }
 
-/// The limits on what clients may ask for. `overhead_bytes` of an object's memory are not its own.
+/// Returns the limits on objects of clients. The memory of a value includes `overhead_bytes` besides the object's
+/// own bytes.
 pub fn limits(overhead_bytes: u64) -> Limits {
     let (filter_bytes, object_bytes) = memory_limits(overhead_bytes);
     Limits {

@@ -1,4 +1,4 @@
-//! The commands for Bloom filters and their documentation. No logic.
+//! The commands for Bloom filters and their documentation, without logic.
 
 use crate::ffi::{
     Arg, ArgKind, Command, CommandGroup, entry, optional, required, token, with_token,
@@ -168,7 +168,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         fast: false,
-        reads_others: true,
+        has_sources: true,
         summary: c"Merges bloom filters into one. Creates it if it does not exist.",
         complexity: c"O(N), where N is the size of all filters.",
         ..Command::adds(c"bf.merge", entry!(commands::merge, -3))

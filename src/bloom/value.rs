@@ -15,17 +15,17 @@ use crate::values::Entered;
 
 use super::settings;
 
-/// A dump up to this size is written to an AOF as one BF.LOAD, a larger one in chunks: no argument of a
-/// command may exceed 512 MiB.
+/// The largest dump that is written to an AOF as one BF.LOAD. Larger objects are written in chunks, because no
+/// argument of a command may exceed 512 MiB.
 const DUMP_BYTES_MAX: usize = 64 << 20;
 
-/// Why a digest ends the server: its callback cannot fail, and a digest of less would be another.
+/// The message of a panic in a digest: its callback can't fail, and a partial digest would be wrong.
 const NO_MEMORY: &str = "no memory for a digest";
 
-/// Bytes that a key's value takes in addition to its object.
+/// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = size_of::<Entered<Value>>() as u64 - Object::BASE_BYTES;
 
-/// Bytes of a key's object in total.
+/// Returns the total bytes of a key's object.
 #[inline(always)]
 pub fn memory_bytes(object: &Object) -> u64 {
     object.memory_bytes() + OVERHEAD_BYTES
@@ -124,7 +124,7 @@ impl Family for Value {
         match self {
             Self::Complete(object) => {
                 let small = dump::encoded_len(object).filter(|bytes| *bytes <= DUMP_BYTES_MAX);
-                // In chunks, too, where there is no memory for a dump.
+                // Chunks are also written if there is no memory for a dump.
                 if let Some(dump) = small.and_then(|_| dump::encode(object)) {
                     return to.emit(c"BF.LOAD", &dump);
                 }
@@ -148,7 +148,7 @@ impl Family for Value {
                 to.add(params.error_rate.get().to_bits());
                 to.add(params.tightening.to_stored().to_bits());
                 if Dialect::of(object) != Dialect::Bloomfltr {
-                    // Everything but the filters.
+                    // The header is everything but the filters.
                     let header = chunks::piece(object, 0);
                     to.add_bytes(header.expect(NO_MEMORY).1.bytes());
                 }

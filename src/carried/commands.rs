@@ -1,7 +1,7 @@
-//! Commands that read sketches, whose values are carried and not served: each is refused, and says why.
+//! Commands that read sketches. Sketches are carried and not served, so each command is refused with the reason.
 //!
-//! Commands that write sketches are unknown instead. A server that loads a log ends at an unknown command; it would skip
-//! a refused one and lose data.
+//! Commands that write sketches are unknown instead. A server that loads an AOF stops at an unknown command; it would
+//! skip a refused command and lose data.
 
 use valkeybloom_protocol::error::Error;
 
@@ -13,7 +13,7 @@ fn refuse(_: Call) -> Done {
     Err(Error::Unserved)
 }
 
-/// A refused command, with its arity.
+/// Makes a refused command with an arity.
 macro_rules! refused {
     ($name:expr, $arity:expr) => {
         Command {
@@ -23,7 +23,7 @@ macro_rules! refused {
     };
 }
 
-/// The commands, in the ACL categories that they have in `RedisBloom`.
+/// The commands, by their ACL categories in `RedisBloom`.
 pub const GROUPS: &[CommandGroup] = &[
     CommandGroup {
         category: c"cms",

@@ -1,4 +1,4 @@
-//! Sketches that are carried: saved, copied, moved and freed, but opaque, and refused to commands.
+//! Carried sketches: opaque values that are saved, copied, moved and freed, but refused to commands.
 
 mod commands;
 

@@ -16,7 +16,7 @@ use crate::request::{item, items, key, origin, reserved};
 use super::keys::{Reader, Writer, limits_for};
 use super::settings;
 
-/// CF.EXISTS key item
+/// `CF.EXISTS key item`
 pub fn exists(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
@@ -24,7 +24,7 @@ pub fn exists(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// CF.MEXISTS key item [item ...]
+/// `CF.MEXISTS key item [item ...]`
 pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
@@ -39,7 +39,7 @@ pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// CF.COUNT key item
+/// `CF.COUNT key item`
 pub fn count(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
@@ -47,7 +47,7 @@ pub fn count(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// CF.RESERVE key capacity [option value ...]
+/// `CF.RESERVE key capacity [option value ...]`
 pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     let params = parse_reserve(&args, settings::defaults(), origin(ctx))?;
     let mut writer = Writer::open(keys, key(&args));
@@ -59,7 +59,7 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// A new object.
+/// Creates an empty object.
 fn create(ctx: Ctx, params: &Params) -> Result<Cuckoo, Error> {
     let shape = Shape::new(params).ok_or(CuckooError::InsertCapacity)?;
     let created = Cuckoo::new(shape, &limits_for(ctx));
@@ -70,12 +70,12 @@ fn create(ctx: Ctx, params: &Params) -> Result<Cuckoo, Error> {
     Ok(created?)
 }
 
-/// CF.ADD key item
+/// `CF.ADD key item`
 pub fn add(call: Call) -> Done {
     add_one(call, false)
 }
 
-/// CF.ADDNX key item
+/// `CF.ADDNX key item`
 pub fn addnx(call: Call) -> Done {
     add_one(call, true)
 }
@@ -103,7 +103,7 @@ fn add_one(Call { ctx, keys, args }: Call, unless_known: bool) -> Done {
     Ok(())
 }
 
-/// Requires that an object has fewer filters than allowed. Otherwise nothing is added, even where there is room.
+/// Requires that an object has fewer filters than allowed. Otherwise no item is added, even if there is room for it.
 #[inline]
 fn require_room_for_filters(ctx: Ctx, object: &Cuckoo) -> Result<(), CuckooError> {
     let most = settings::max_filters();
@@ -119,13 +119,13 @@ type Outcomes = Vec<Result<bool, Refusal>>;
 /// The items that were added.
 type Items<'a> = Vec<Str<'a>>;
 
-/// CF.INSERT key [CAPACITY n] [NOCREATE] ITEMS item [item ...]
+/// `CF.INSERT key [CAPACITY n] [NOCREATE] ITEMS item [item ...]`
 pub fn insert(call: Call) -> Done {
     let as_bool = call.ctx.is_resp3();
     insert_items(call, false, as_bool)
 }
 
-/// CF.INSERTNX key [CAPACITY n] [NOCREATE] ITEMS item [item ...]
+/// `CF.INSERTNX key [CAPACITY n] [NOCREATE] ITEMS item [item ...]`
 pub fn insertnx(call: Call) -> Done {
     // RedisBloom replies in numbers, whatever the protocol.
     insert_items(call, true, false)
@@ -154,7 +154,7 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_known: bool, as_bool: boo
         if as_bool {
             ctx.reply_bool(outcome == Ok(true));
         } else {
-            // -1 where there was no room.
+            // -1 means that there was no room.
             ctx.reply_integer(outcome.map_or(-1, i64::from));
         }
     }
@@ -168,7 +168,7 @@ fn add_each<'a>(
     range: Range<usize>,
     unless_known: bool,
 ) -> Result<(Outcomes, Items<'a>), Error> {
-    // The lists come first: nothing can be refused once an item is added.
+    // The lists are reserved first, because the command must not fail once an item is added.
     let lists = reserved(range.len()).and_then(|list| Ok((list, reserved(range.len())?)));
     let (mut outcomes, mut added) =
         lists.map_err(|_| CuckooError::Refused(Refusal::OutOfMemory))?;
@@ -182,7 +182,7 @@ fn add_each<'a>(
     Ok((outcomes, added))
 }
 
-/// Creates an object with items in it. On an error there is no key.
+/// Creates an object with items in it. On an error, the key is not created.
 fn add_to_new<'a>(
     ctx: Ctx<'a>,
     writer: Writer<'_, 'a>,
@@ -198,7 +198,7 @@ fn add_to_new<'a>(
     Ok(outcomes)
 }
 
-/// CF.DEL key item
+/// `CF.DEL key item`
 pub fn del(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let removed = writer.update(|object| object.remove(item(&args)))?;
@@ -210,7 +210,7 @@ pub fn del(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// CF.COMPACT key
+/// `CF.COMPACT key`
 pub fn compact(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let changed = writer.update(Cuckoo::compact)?;
@@ -221,12 +221,12 @@ pub fn compact(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// CF.INFO key
+/// `CF.INFO key`
 pub fn info(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.existing()?;
     let stored = object.outline();
-    // With RedisBloom's own overhead, so that both report the same size.
+    // This includes RedisBloom's own overhead, so that both modules report the same size.
     let size = 40 + 16 * stored.filters + object.size();
     let rows = [
         (c"Size", size),
@@ -243,7 +243,7 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// CF.DEBUG key
+/// `CF.DEBUG key`
 pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let stored = reader.existing()?.outline();
@@ -261,7 +261,7 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// CF.SCANDUMP key cursor
+/// `CF.SCANDUMP key cursor`
 pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let cursor = integer(args.word(2)).and_then(|cursor| u64::try_from(cursor).ok());
     let cursor = cursor.ok_or(CuckooError::BadCursor)?;
@@ -283,7 +283,7 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// CF.LOADCHUNK key cursor data
+/// `CF.LOADCHUNK key cursor data`
 pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let cursor = integer(args.word(2)).filter(|cursor| *cursor != 0);
     let cursor = cursor.ok_or(CuckooError::BadCursor)?;

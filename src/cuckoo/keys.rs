@@ -1,4 +1,4 @@
-//! Keys with cuckoo filters: what their changes store, replicate and publish.
+//! Keys with cuckoo filters: storing, replicating and publishing their changes.
 
 use std::ffi::CStr;
 
@@ -23,7 +23,7 @@ const ADDED: &CStr = c"cuckoo.add";
 /// The event of an item removed from an object.
 const REMOVED: &CStr = c"cuckoo.del";
 
-/// The limits on a command: none if it was already executed elsewhere.
+/// Returns the limits on a command: [`Limits::NONE`] if it was already executed elsewhere.
 pub fn limits_for(ctx: Ctx) -> Limits {
     if ctx.must_obey() {
         Limits::NONE
@@ -33,8 +33,8 @@ pub fn limits_for(ctx: Ctx) -> Limits {
 }
 
 impl Writer<'_, '_> {
-    /// Stores a new object, which already holds these items, under the empty key. Every parameter is sent on, so
-    /// that a server with other settings makes the same.
+    /// Stores a new object, which already holds these items, under the empty key. Every parameter is replicated, so
+    /// that a server with other settings makes the same object.
     pub fn create(self, object: Cuckoo, params: &Params, items: &[Str]) {
         let name = self.name().bytes();
         let empty = Outline {
@@ -45,7 +45,7 @@ impl Writer<'_, '_> {
         };
         let mut change = self.store(object, None);
         if CuckooOption::ALL.iter().any(|option| option.is(name)) {
-            // RedisBloom would take such a key for the option, so its replicas must too.
+            // RedisBloom parses such a key as the option in CF.RESERVE, and replicas here do the same.
             let header = wire::header_of(&empty);
             let arguments = [Argument::Text("1".to_owned()), Argument::Bytes(&header)];
             change.replicate(c"CF.LOADCHUNK", &arguments);
@@ -77,12 +77,12 @@ impl Writer<'_, '_> {
         self.publish_verbatim([REMOVED]);
     }
 
-    /// Publishes that the command changed how the items lie, or wrote slots.
+    /// Publishes that the command moved items or wrote slots.
     pub fn rewritten(self) {
         self.publish_verbatim([]);
     }
 
-    /// Stores what a header of chunks claims under the empty key.
+    /// Stores the object that a header of chunks describes under the empty key.
     pub fn begin(self, object: Cuckoo) {
         let mut change = self.store(object, None);
         change.replicate_verbatim();
@@ -90,7 +90,7 @@ impl Writer<'_, '_> {
     }
 }
 
-/// `capacity BUCKETSIZE s MAXITERATIONS n EXPANSION e`
+/// Returns `capacity BUCKETSIZE s MAXITERATIONS n EXPANSION e`.
 fn creation(params: &Params) -> Vec<Argument<'static>> {
     let mut arguments = vec![Argument::Text(params.capacity.to_string())];
     for (option, value) in [
@@ -106,7 +106,7 @@ fn creation(params: &Params) -> Vec<Argument<'static>> {
     arguments
 }
 
-/// `NOCREATE ITEMS item …`
+/// Returns `NOCREATE ITEMS item …`.
 fn addition<'c>(items: &'c [Str<'c>]) -> [Argument<'c>; 3] {
     [
         Argument::Word(c"NOCREATE"),

@@ -1,22 +1,22 @@
-//! The settings of cuckoo filters, and what the commands need of them.
+//! The settings of cuckoo filters, and the values that commands derive from them.
 
 use valkeybloom_sketches::cuckoo::{Limits, Params, ranges};
 
 use crate::settings::{Setting, memory_limits};
 
-static BUCKET_SIZE: Setting = Setting::of_range(c"cf-bucket-size", 2, &ranges::BUCKET_SIZE)
-    .suiting(|size| require_two_buckets(INITIAL_SIZE.number(), size));
+static BUCKET_SIZE: Setting = Setting::in_range(c"cf-bucket-size", 2, &ranges::BUCKET_SIZE)
+    .with_check(|size| require_two_buckets(INITIAL_SIZE.number(), size));
 static INITIAL_SIZE: Setting =
-    Setting::of_range(c"cf-initial-size", 1024, &(2..=ranges::CAPACITY_MAX))
-        .suiting(|size| require_two_buckets(size, BUCKET_SIZE.number()));
+    Setting::in_range(c"cf-initial-size", 1024, &(2..=ranges::CAPACITY_MAX))
+        .with_check(|size| require_two_buckets(size, BUCKET_SIZE.number()));
 static MAX_ITERATIONS: Setting =
-    Setting::of_range(c"cf-max-iterations", 20, &ranges::MAX_ITERATIONS);
-static EXPANSION: Setting = Setting::of_range(c"cf-expansion-factor", 1, &ranges::EXPANSION);
+    Setting::in_range(c"cf-max-iterations", 20, &ranges::MAX_ITERATIONS);
+static EXPANSION: Setting = Setting::in_range(c"cf-expansion-factor", 1, &ranges::EXPANSION);
 static MAX_FILTERS: Setting =
-    Setting::of_range(c"cf-max-expansions", 32, &(1..=65_536)).with_argument(b"CF_MAX_EXPANSIONS");
+    Setting::in_range(c"cf-max-expansions", 32, &(1..=65_536)).with_argument(b"CF_MAX_EXPANSIONS");
 
-/// The settings of this family. The server applies its file in this order, so that the initial size is compared with
-/// the new bucket's.
+/// The settings of this family. The server applies its config file in this order, so the initial size is compared
+/// with the new bucket size.
 pub const ALL: &[&Setting] = &[
     &BUCKET_SIZE,
     &INITIAL_SIZE,
@@ -25,7 +25,7 @@ pub const ALL: &[&Setting] = &[
     &MAX_FILTERS,
 ];
 
-/// Requires that the initial size is that of two buckets or more.
+/// Requires that the initial size is at least that of two buckets.
 fn require_two_buckets(initial_size: i64, bucket_size: i64) -> Result<(), String> {
     if initial_size >= 2 * bucket_size {
         Ok(())
@@ -34,7 +34,7 @@ fn require_two_buckets(initial_size: i64, bucket_size: i64) -> Result<(), String
     }
 }
 
-/// The parameters of a new filter that its command does not name.
+/// Returns the parameters of a new filter that its command does not give.
 pub fn defaults() -> Params {
     let narrow = |setting: &Setting| u16::try_from(setting.unsigned()).unwrap_or(u16::MAX);
     Params {
@@ -45,12 +45,13 @@ pub fn defaults() -> Params {
     }
 }
 
-/// The number of stacked filters at which a cuckoo filter takes no more items.
+/// Returns the number of stacked filters at which a cuckoo filter takes no more items.
 pub fn max_filters() -> u64 {
     MAX_FILTERS.unsigned()
 }
 
-/// The limits on what clients may ask for. `overhead_bytes` of an object's memory are not its own.
+/// Returns the limits on objects of clients. The memory of a value includes `overhead_bytes` besides the object's
+/// own bytes.
 pub fn limits(overhead_bytes: u64) -> Limits {
     let (filter_bytes, object_bytes) = memory_limits(overhead_bytes);
     Limits {

@@ -1,4 +1,4 @@
-//! The commands for cuckoo filters and their documentation. No logic.
+//! The commands for cuckoo filters and their documentation, without logic.
 
 use crate::ffi::{Arg, ArgKind, Command, CommandGroup, entry, optional, required, token};
 

@@ -15,7 +15,7 @@ use crate::values::Entered;
 
 use super::settings;
 
-/// Bytes that a key's value takes in addition to its object.
+/// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = size_of::<Entered<Cuckoo>>() as u64 - Cuckoo::BASE_BYTES;
 
 static HANDLE: [TypeHandle; 1] = [TypeHandle::new()];
@@ -74,7 +74,7 @@ impl Family for Cuckoo {
     fn digest(&self, to: &mut Digest) {
         to.add_bytes(&wire::write_header(self));
         for (index, filter) in (0..).zip(self.filters()) {
-            // Whether an empty one takes memory makes no difference.
+            // Empty filters are skipped, because they may or may not have memory for their slots.
             if filter.occupied() > 0 {
                 to.add(index);
                 to.add_bytes(filter.slots());

@@ -12,18 +12,20 @@ use super::api::{Optional, call};
 #[global_allocator]
 static ALLOCATOR: ServerAllocator = ServerAllocator;
 
-/// Redis 7.0 lacks it.
+/// `RedisModule_TryCalloc`, which Redis 7.0 lacks.
 pub(super) static TRY_CALLOC: Optional = Optional::new(c"RedisModule_TryCalloc");
 
 struct ServerAllocator;
 
 impl ServerAllocator {
-    /// The API aligns as `malloc` does; nothing in this crate needs a stricter layout.
+    /// The alignment of the server's blocks, which equals that of `malloc`; nothing in this crate needs a stricter one.
     const ALIGN_MAX: usize = 16;
 
-    /// A server that can't get this little would not last anyway, so smaller requests may end it.
+    /// The most bytes that are requested without a trial. A server that can't allocate this little is about to fail
+    /// anyway, so such a request may end it.
     const TRIAL_BYTES: usize = 1 << 20;
 
+    /// Returns whether the server's allocator serves this layout.
     fn in_server(layout: Layout) -> bool {
         // SAFETY: the API's table is filled before the module allocates, and not written to afterwards.
         let loaded = unsafe { raw::RedisModule_Free }.is_some();
@@ -34,7 +36,7 @@ impl ServerAllocator {
 // SAFETY: a block comes either from the server's allocator or from the system's, and goes back to the
 // same one: `in_server` decides by the layout, and by whether the API's table is filled, which happens
 // before a module's first allocation and never in another program. A failed allocation returns null
-// where the server has the `Try` functions, and ends the server where it has not.
+// if the server has the `Try` functions, and ends the server if it lacks them.
 unsafe impl GlobalAlloc for ServerAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !Self::in_server(layout) {
@@ -61,8 +63,8 @@ unsafe impl GlobalAlloc for ServerAllocator {
                 unsafe { std::mem::transmute(function) };
             return try_calloc(1, layout.size()).cast();
         }
-        // `Calloc` ends the server where it fails, so a large block is allocated and freed first.
-        // Nothing is written to it, so that is cheap.
+        // `Calloc` ends the server if it fails, so a large block is allocated and freed first.
+        // That is cheap, because nothing is written to the block.
         // SAFETY: the trial block is freed at once, with its own layout; `Calloc` takes any size.
         unsafe {
             if layout.size() > Self::TRIAL_BYTES {
@@ -78,25 +80,25 @@ unsafe impl GlobalAlloc for ServerAllocator {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if Self::in_server(layout) {
-            // SAFETY: `in_server` said the same when the block was allocated, so it is the server's.
+            // SAFETY: `in_server` was true when the block was allocated too, so the block is the server's.
             unsafe { call!(RedisModule_Free(block.cast())) }
         } else {
-            // SAFETY: `in_server` said the same when the block was allocated, so it is the system's.
+            // SAFETY: `in_server` was false when the block was allocated too, so the block is the system's.
             unsafe { System.dealloc(block, layout) }
         }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !Self::in_server(layout) {
-            // SAFETY: `in_server` said the same when the block was allocated, so it is the system's.
+            // SAFETY: `in_server` was false when the block was allocated too, so the block is the system's.
             return unsafe { System.realloc(block, layout, size) };
         }
         if size <= layout.size().max(Self::TRIAL_BYTES) {
-            // SAFETY: `in_server` said the same when the block was allocated, so it is the server's.
+            // SAFETY: `in_server` was true when the block was allocated too, so the block is the server's.
             return unsafe { call!(RedisModule_Realloc(block.cast(), size)).cast() };
         }
-        // `Realloc` ends the server where it fails, so a block that grows is copied to a new one.
-        // SAFETY: our caller guarantees that the size, rounded up to the alignment, is a valid layout's.
+        // `Realloc` ends the server if it fails, so a block that grows is copied to a new one.
+        // SAFETY: our caller guarantees that the size, rounded up to the alignment, is valid for a layout.
         // The blocks don't overlap, the new one is larger, and the old one is freed once, with its layout.
         unsafe {
             let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));

@@ -1,9 +1,9 @@
-//! How the functions of the server's API are called.
+//! Calls to the functions of the server's API.
 //!
 //! The API is a table of function pointers, the statics `raw::RedisModule_*`. `load` has the server
-//! fill it before any other code of the module runs, and nobody writes to it afterwards, so that
-//! reading an entry is sound on every thread. A server that lacks a function leaves its entry empty; `load` refuses
-//! a server that lacks one of those which every server from Redis 7.0 on has.
+//! fill it before any other code of the module runs, and nobody writes to it afterwards, so
+//! reading an entry is sound on every thread. A server that lacks a function leaves its entry empty. Every server
+//! since Redis 7.0 has the functions listed as `required`; `load` refuses a server that lacks any of them.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::{self, NonNull};
@@ -14,8 +14,8 @@ use valkey_module::raw;
 pub(super) const OK: c_int = raw::REDISMODULE_OK as c_int;
 pub(super) const ERR: c_int = raw::REDISMODULE_ERR as c_int;
 
-/// Calls one of the functions that are [`required`] of a server: `call!(RedisModule_Name(arguments))`, in an
-/// `unsafe` block that says why the arguments are valid. That there is such a function `load` has seen.
+/// Calls a [`required`] function: `call!(RedisModule_Name(arguments))`, in an `unsafe` block that says why the
+/// arguments are valid. `load` has verified that the function exists.
 macro_rules! call {
     ($name:ident($($argument:expr),* $(,)?)) => {{
         $crate::ffi::api::required::$name();
@@ -24,16 +24,16 @@ macro_rules! call {
 }
 pub(super) use call;
 
-/// Defines the functions that [`call!`] accepts, and a way to tell whether the server has them all.
+/// Defines the functions that [`call!`] accepts, and a check that the server has all of them.
 macro_rules! required {
     ($($name:ident)*) => {
-        /// A name for each, so that a call of any other function does not compile.
+        /// A name for each required function, so that a call of any other function does not compile.
         #[allow(non_snake_case, reason = "the names of the API")]
         pub(super) mod required {
             $(pub const fn $name() {})*
         }
 
-        /// Whether the server has them all.
+        /// Returns whether the server has all required functions.
         pub(super) fn has_required() -> bool {
             // SAFETY: nobody writes to the API's table once it is filled.
             unsafe { true $(&& { raw::$name }.is_some())* }
@@ -78,7 +78,7 @@ pub(super) struct Optional {
 }
 
 impl Optional {
-    /// A function that has not been looked up, and so is not available.
+    /// Names a function, which is unavailable until it is looked up.
     pub(super) const fn new(name: &'static CStr) -> Self {
         Self {
             name,
@@ -100,14 +100,14 @@ impl Optional {
         }
     }
 
-    /// The function, if the server has it: what it exports under exactly this name.
+    /// Returns the function that the server exports under exactly this name, if it does.
     #[inline]
     pub(super) fn get(&self) -> Option<NonNull<c_void>> {
         NonNull::new(self.function.load(Relaxed))
     }
 }
 
-/// The error of a registration that the server did not accept.
+/// Converts the status of a registration to a result; `what` names the registration in the error.
 pub(super) fn accepted(status: c_int, what: &str) -> Result<(), String> {
     if status == OK {
         Ok(())

@@ -1,4 +1,4 @@
-//! Commands: their entry points, and what the server knows of each.
+//! Commands: their entry points, registration and documentation.
 
 use std::ffi::{CStr, CString, c_int};
 use std::ptr;
@@ -9,36 +9,36 @@ use super::api::{OK, call};
 use super::context::{Ctx, Keyspace};
 use super::string::{Argv, RawArgv};
 
-/// A command: how it is registered, and what COMMAND DOCS says.
+/// A command: its registration, and its documentation in COMMAND DOCS.
 pub struct Command {
     /// The name, in lower case.
     pub name: &'static CStr,
-    /// Runs it, and says how many words it takes.
+    /// The entry point and the arity.
     pub entry: Entry,
-    /// What it does to its key.
+    /// What the command does to its first key.
     pub effect: Effect,
-    /// Whether more keys follow the first, which it reads.
-    pub reads_others: bool,
-    /// Whether its time does not grow with what the key holds.
+    /// Whether one or more source keys follow the first key. The command only reads them.
+    pub has_sources: bool,
+    /// Whether the command's time is independent of the size of the value.
     pub fast: bool,
-    /// One line.
+    /// The summary, one line.
     pub summary: &'static CStr,
-    /// In big-O notation.
+    /// The time complexity in big-O notation.
     pub complexity: &'static CStr,
-    /// The version of the module that brought it.
+    /// The version of the module that introduced the command.
     pub since: &'static CStr,
-    /// What follows the key.
+    /// The arguments after the keys.
     pub args: &'static [Arg],
 }
 
 impl Command {
-    /// A fast command that reads its key.
+    /// Returns a fast command that reads its key.
     pub const fn reads(name: &'static CStr, entry: Entry) -> Self {
         Self {
             name,
             entry,
             effect: Effect::Reads,
-            reads_others: false,
+            has_sources: false,
             fast: true,
             summary: c"",
             complexity: c"O(1)",
@@ -47,7 +47,7 @@ impl Command {
         }
     }
 
-    /// A fast command that adds to its key.
+    /// Returns a fast command that adds to its key.
     pub const fn adds(name: &'static CStr, entry: Entry) -> Self {
         Self {
             effect: Effect::Adds,
@@ -55,7 +55,7 @@ impl Command {
         }
     }
 
-    /// A fast command that removes from its key.
+    /// Returns a fast command that removes from its key.
     pub const fn removes(name: &'static CStr, entry: Entry) -> Self {
         Self {
             effect: Effect::Removes,
@@ -75,11 +75,11 @@ pub struct CommandGroup {
 /// What a command does to its key.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It reads.
+    /// Reads the value.
     Reads,
-    /// It adds, and may need memory for it.
+    /// Adds to the value, which may need memory.
     Adds,
-    /// It removes.
+    /// Removes from the value.
     Removes,
 }
 
@@ -89,17 +89,17 @@ pub struct Arg {
     pub name: &'static CStr,
     /// The kind.
     pub kind: ArgKind,
-    /// The word in front of it, or the word that it is.
+    /// The keyword before the argument, or the argument itself if it is a keyword.
     pub token: Option<&'static CStr>,
-    /// Whether it may be left out.
+    /// Whether the argument may be omitted.
     pub optional: bool,
-    /// Whether it may be repeated.
+    /// Whether the argument may be repeated.
     pub multiple: bool,
-    /// What it is composed of.
+    /// The parts of a composed argument.
     pub parts: &'static [Arg],
 }
 
-/// An argument that has to be given.
+/// Returns an argument that must be given.
 pub const fn required(name: &'static CStr, kind: ArgKind) -> Arg {
     Arg {
         name,
@@ -111,7 +111,7 @@ pub const fn required(name: &'static CStr, kind: ArgKind) -> Arg {
     }
 }
 
-/// An argument behind a word.
+/// Returns an argument that follows a keyword.
 pub const fn with_token(token: &'static CStr, name: &'static CStr, kind: ArgKind) -> Arg {
     Arg {
         token: Some(token),
@@ -119,7 +119,7 @@ pub const fn with_token(token: &'static CStr, name: &'static CStr, kind: ArgKind
     }
 }
 
-/// A word that stands for itself.
+/// Returns a keyword without a value.
 pub const fn token(name: &'static CStr, word: &'static CStr) -> Arg {
     Arg {
         token: Some(word),
@@ -127,7 +127,7 @@ pub const fn token(name: &'static CStr, word: &'static CStr) -> Arg {
     }
 }
 
-/// An argument that may be left out.
+/// Returns an argument that may be omitted.
 pub const fn optional(
     name: &'static CStr,
     kind: ArgKind,
@@ -147,11 +147,11 @@ pub const fn optional(
 pub enum ArgKind {
     /// Any bytes.
     Text,
-    /// A whole number.
+    /// An integer.
     Integer,
-    /// A number.
+    /// A floating-point number.
     Double,
-    /// A word that stands for itself.
+    /// A keyword without a value.
     Token,
     /// One of its parts.
     OneOf,
@@ -159,35 +159,36 @@ pub enum ArgKind {
     Block,
 }
 
-/// A command's entry point, and the number of its words; [`entry!`] makes one of a handler.
+/// A command's entry point and arity; [`entry!`] makes one from a handler.
 #[derive(Clone, Copy)]
 pub struct Entry {
     /// Runs the command.
     pub run: EntryFn,
-    /// The number of words with the command's name; negative if more may follow.
+    /// The number of words, including the command's name. If negative, its absolute value is a minimum.
     pub arity: i32,
 }
 
-/// What the server calls to run a command.
+/// The function that the server calls to run a command.
 pub type EntryFn = for<'a> extern "C" fn(Ctx<'a>, RawArgv<'a>, c_int) -> c_int;
 
-/// A call of a command: what its handler gets.
+/// A call of a command, passed to its handler.
 pub struct Call<'c, 'a> {
-    /// Whom the command serves.
+    /// The context.
     pub ctx: Ctx<'a>,
-    /// The keyspace, which nobody else has during the call.
+    /// The keyspace, held exclusively during the call.
     pub keys: &'c mut Keyspace<'a>,
-    /// The words, the command's name first; as many as its arity asks for.
+    /// The words, beginning with the command's name; their number matches the arity.
     pub args: Argv<'a>,
 }
 
-/// An error that a handler may end with.
+/// An error that a handler may return.
 pub trait Failure {
     /// Replies with the error.
     fn reply(self, ctx: Ctx);
 }
 
-/// The entry point of a handler, which takes a [`Call`] and returns `Result<(), impl Failure>`, for a command of this arity.
+/// Makes the [`Entry`] of a command with this arity from its handler, which takes a [`Call`] and returns
+/// `Result<(), impl Failure>`.
 macro_rules! entry {
     ($handler:path, $arity:expr) => {{
         extern "C" fn run<'a>(
@@ -202,9 +203,9 @@ macro_rules! entry {
 }
 pub(crate) use entry;
 
-/// The body of every entry point. Only what [`entry!`] generates calls it.
+/// Runs a handler. This is the body of every entry point; only code generated by [`entry!`] calls it.
 ///
-/// A wrong number of words is refused here, because a server that loads an AOF does not check it.
+/// It checks the number of words, because a server that loads an AOF does not.
 #[inline(always)]
 pub fn enter<'a, E: Failure>(
     ctx: Ctx<'a>,
@@ -217,9 +218,9 @@ pub fn enter<'a, E: Failure>(
         ctx.reply_wrong_arity();
         return OK;
     }
-    // SAFETY: an entry point passes on what the server called it with, a command's name at least.
+    // SAFETY: an entry point passes on the words that the server gave it, which include at least the command's name.
     let args = unsafe { Argv::new(words, count) };
-    // SAFETY: the server calls an entry point once for each command, and this is all of the call.
+    // SAFETY: the server calls an entry point once for each command, and this function is the entire call.
     let mut keyspace = unsafe { Keyspace::new(ctx) };
     let keys = &mut keyspace;
     if let Err(error) = handler(Call { ctx, keys, args }) {
@@ -245,10 +246,10 @@ pub(super) fn register(ctx: Ctx, group: &CommandGroup) -> Result<(), String> {
     Ok(())
 }
 
-/// The server did not accept something.
+/// The server refused a registration.
 struct Refused;
 
-/// A command of the server's table.
+/// A command in the server's table.
 #[derive(Clone, Copy)]
 struct Handle(ptr::NonNull<raw::RedisModuleCommand>);
 
@@ -262,7 +263,7 @@ fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
         (Effect::Reads, false) => c"readonly",
     };
     let name = command.name.as_ptr();
-    let last_key = if command.reads_others { -1 } else { 1 };
+    let last_key = if command.has_sources { -1 } else { 1 };
     // SAFETY: the context is alive; the server copies name and flags. The entry point's type differs from
     // the server's only in transparent wrappers around the same pointers.
     unsafe {
@@ -283,7 +284,7 @@ fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
     }
 }
 
-/// Puts a command into the server's ACL categories and the module's own, where the server has such.
+/// Puts a command into ACL categories of the server and the module's own one, if the server supports this.
 fn categorize(handle: Handle, command: &Command, own: &CStr) -> Result<(), Refused> {
     // SAFETY: nobody writes to the API's table once it is filled.
     let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else {
@@ -301,7 +302,7 @@ fn categorize(handle: Handle, command: &Command, own: &CStr) -> Result<(), Refus
     if status == OK { Ok(()) } else { Err(Refused) }
 }
 
-/// Tells the server what COMMAND DOCS and COMMAND INFO say of a command, where the server has such.
+/// Registers a command's entries in COMMAND DOCS and COMMAND INFO, if the server supports this.
 fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
     // SAFETY: nobody writes to the API's table once it is filled.
     let Some(set) = (unsafe { raw::RedisModule_SetCommandInfo }) else {
@@ -314,13 +315,13 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
         sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
     };
     let mut keys = key_specs(command);
-    // The structures of an argument's parts have to outlive the call.
+    // The structures of an argument's parts must outlive the call.
     let mut parts = Vec::new();
     let mut args = vec![key_argument(c"key", 0)];
-    if command.reads_others {
-        let mut others = key_argument(c"source", 1);
-        others.flags = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
-        args.push(others);
+    if command.has_sources {
+        let mut sources = key_argument(c"source", 1);
+        sources.flags = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
+        args.push(sources);
     }
     args.extend(command.args.iter().map(|arg| argument(arg, &mut parts)));
     args.push(end_of_arguments());
@@ -335,18 +336,18 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
         key_specs: keys.as_mut_ptr(),
         args: args.as_mut_ptr(),
     };
-    // SAFETY: the handle is a command of this module. All that the structure points to is alive during
-    // the call, and the server copies it; the lists end in what marks their end.
+    // SAFETY: the handle is a command of this module. Everything that the structure points to is alive during
+    // the call, and the server copies it; each list ends in its terminator.
     let status = unsafe { set(handle.0.as_ptr(), &raw const info) };
     if status == OK { Ok(()) } else { Err(Refused) }
 }
 
-/// Where the keys are among a command's arguments; a list of one or two, and its end.
+/// Returns the positions of a command's keys: one or two specs, and the terminator.
 fn key_specs(command: &Command) -> [raw::RedisModuleCommandKeySpec; 3] {
     let reads = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
     let access = match command.effect {
-        // What the other keys hold is added to what this one holds, which is read for that.
-        Effect::Adds if command.reads_others => {
+        // The sources are merged into the first key's value, so that value is read as well.
+        Effect::Adds if command.has_sources => {
             raw::REDISMODULE_CMD_KEY_RW
                 | raw::REDISMODULE_CMD_KEY_ACCESS
                 | raw::REDISMODULE_CMD_KEY_INSERT
@@ -355,11 +356,11 @@ fn key_specs(command: &Command) -> [raw::RedisModuleCommandKeySpec; 3] {
         Effect::Removes => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
         Effect::Reads => reads,
     };
-    // SAFETY: all zero is a valid value of this C structure: numbers and null pointers. It marks the end.
+    // SAFETY: all zero is a valid value of this C structure: numbers and null pointers. It is the terminator.
     let mut keys: [raw::RedisModuleCommandKeySpec; 3] = unsafe { std::mem::zeroed() };
     let specs = [(access, 1, 0), (reads, 2, -1)];
-    let others = usize::from(command.reads_others);
-    for (key, (access, first, last)) in keys.iter_mut().zip(&specs[..=others]) {
+    let end = 1 + usize::from(command.has_sources);
+    for (key, (access, first, last)) in keys.iter_mut().zip(&specs[..end]) {
         key.flags = u64::from(*access);
         key.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
         key.bs.index.pos = *first;
@@ -370,7 +371,7 @@ fn key_specs(command: &Command) -> [raw::RedisModuleCommandKeySpec; 3] {
     keys
 }
 
-/// Ends a list of arguments: it has no name.
+/// Returns the terminator of a list of arguments, an argument without a name.
 fn end_of_arguments() -> raw::RedisModuleCommandArg {
     // SAFETY: all zero is a valid value of this C structure: numbers and null pointers.
     unsafe { std::mem::zeroed() }
@@ -385,7 +386,7 @@ fn key_argument(name: &'static CStr, spec: c_int) -> raw::RedisModuleCommandArg 
     }
 }
 
-/// An argument for the server. It points into `parts`, which gets the arguments that it is composed of.
+/// Converts an argument for the server. The result points to its parts, which are stored in `parts`.
 fn argument(
     arg: &Arg,
     parts: &mut Vec<Box<[raw::RedisModuleCommandArg]>>,

@@ -1,4 +1,4 @@
-//! The context: whom a command serves, and what the server knows and offers beside keys and replies.
+//! The context of a command: its client, and services of the server other than keys and replies.
 
 use std::ffi::{CStr, CString, c_int};
 use std::marker::PhantomData;
@@ -9,22 +9,22 @@ use valkey_module::raw;
 
 use super::api::{OK, Optional, call};
 
-/// Older servers lack it; the flags of the context stand in for it there.
+/// `RedisModule_MustObeyClient`, which older servers lack; the context's flags replace it there.
 pub(super) static MUST_OBEY: Optional = Optional::new(c"RedisModule_MustObeyClient");
 
-/// What a command runs in, alive for `'a`. Only the server makes one.
+/// The context that a command runs in, alive for `'a`. Only the server makes contexts.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
 pub struct Ctx<'a>(*mut raw::RedisModuleCtx, PhantomData<&'a ()>);
 
-/// The keyspace, as one command has it. An open key borrows it, and so does a value that somebody looks at;
-/// what may run code of others, which may delete or change any key, borrows it exclusively. Only an entry point
-/// makes one. A command that runs within another has its own, while the other waits in such a call.
+/// One command's access to the keyspace. An open key borrows it, and so does a borrowed value; a call that may run
+/// foreign code, which may delete or change any key, borrows it exclusively. Only an entry point makes one. A
+/// command that runs within another has its own, while the outer command waits in such a call.
 pub struct Keyspace<'a>(Ctx<'a>);
 
 impl<'a> Keyspace<'a> {
     /// # Safety
-    /// There is no other one for the same call of the server.
+    /// There is no other `Keyspace` for the same call by the server.
     #[inline]
     pub(super) unsafe fn new(ctx: Ctx<'a>) -> Self {
         Self(ctx)
@@ -47,13 +47,13 @@ impl Ctx<'_> {
         unsafe { call!(RedisModule_GetContextFlags(self.0)) as u32 }
     }
 
-    /// Whether the client speaks RESP3.
+    /// Returns whether the client uses RESP3.
     pub fn is_resp3(self) -> bool {
         self.flags() & raw::REDISMODULE_CTX_FLAGS_RESP3 != 0
     }
 
-    /// Whether the command comes from the primary, an AOF or a slot import: it has already happened
-    /// there, and must be done here whatever this server's settings.
+    /// Returns whether the command comes from the primary, an AOF or a slot import. It was already executed
+    /// there, so it must be executed here too, whatever this server's settings are.
     pub fn must_obey(self) -> bool {
         if let Some(function) = MUST_OBEY.get() {
             // SAFETY: the server exports a function of this type as RedisModule_MustObeyClient.
@@ -66,26 +66,26 @@ impl Ctx<'_> {
         }
     }
 
-    /// The number of the database that the client has selected.
+    /// Returns the number of the database that the client has selected.
     pub fn database(self) -> i32 {
         // SAFETY: the context is alive.
         unsafe { call!(RedisModule_GetSelectedDb(self.0)) }
     }
 
-    /// Whether the server says which database the data is for that a full resync loads beside what is
-    /// being served. Older ones say 0 for all.
+    /// Returns whether the server reports the database of a value that a full resync loads beside the served
+    /// data. Older servers report 0 for every value.
     pub fn names_databases_of_side_loads() -> bool {
         // SAFETY: the function takes no arguments.
         unsafe { call!(RedisModule_GetServerVersion()) >= 0x0008_0000 }
     }
 
-    /// The time in milliseconds since the epoch.
+    /// Returns the time in milliseconds since the epoch.
     pub fn now_ms() -> u64 {
         // SAFETY: the function takes no arguments.
         unsafe { call!(RedisModule_Milliseconds()) }.max(0) as u64
     }
 
-    /// 32 random bytes from the server's generator.
+    /// Returns 32 random bytes from the server's generator.
     pub fn random_bytes() -> [u8; 32] {
         let mut bytes = [0; 32];
         // SAFETY: the server writes as many bytes as the array has.
@@ -96,7 +96,7 @@ impl Ctx<'_> {
     /// Writes a line to the server's log. Zero bytes become question marks.
     pub fn log_warning(text: &str) {
         let text = CString::new(text.replace('\0', "?")).unwrap_or_default();
-        // SAFETY: a line needs no context; the format takes one string that ends in zero, and gets one.
+        // SAFETY: the log needs no context; the format takes one string that ends in zero, and gets one.
         unsafe {
             call!(RedisModule_Log(
                 ptr::null_mut(),
@@ -107,11 +107,11 @@ impl Ctx<'_> {
         }
     }
 
-    /// A number in the server's own INFO, if there is such a field.
+    /// Returns the number in a field of the server's own INFO, if there is such a field.
     pub fn server_info(section: &CStr, field: &CStr) -> Option<u64> {
         let mut error = 0;
-        // SAFETY: section and field end in zero. Without a context the data is ours until it is freed
-        // here, once.
+        // SAFETY: section and field end in zero. Without a context we own the data, and it is freed here,
+        // once.
         unsafe {
             let data = call!(RedisModule_GetServerInfo(ptr::null_mut(), section.as_ptr()));
             let value = call!(RedisModule_ServerInfoGetFieldUnsigned(
@@ -128,8 +128,8 @@ impl Ctx<'_> {
 static DETACHED: AtomicPtr<raw::RedisModuleCtx> = AtomicPtr::new(ptr::null_mut());
 
 impl Ctx<'static> {
-    /// The context that lives as long as the module, for what happens outside a command. There is none
-    /// before the module is loaded.
+    /// Returns the context that lives as long as the module, for work outside a command, or `None` before the
+    /// module is loaded.
     pub(super) fn detached() -> Option<Self> {
         let ctx = DETACHED.load(Relaxed);
         (!ctx.is_null()).then_some(Self(ctx, PhantomData))
@@ -138,7 +138,7 @@ impl Ctx<'static> {
 
 /// Makes the detached context.
 pub(super) fn make_detached(ctx: Ctx) {
-    // SAFETY: the context is alive; the new one is not bound to it.
+    // SAFETY: the context is alive; the new context does not depend on it.
     let detached = unsafe { call!(RedisModule_GetDetachedThreadSafeContext(ctx.0)) };
     DETACHED.store(detached, Relaxed);
 }
@@ -146,12 +146,12 @@ pub(super) fn make_detached(ctx: Ctx) {
 /// Frees the detached context, if there is one.
 ///
 /// # Safety
-/// Nobody holds a copy of it any more.
+/// No copy of it is in use any more.
 pub(super) unsafe fn free_detached() {
     let detached = DETACHED.swap(ptr::null_mut(), Relaxed);
     if !detached.is_null() {
-        // SAFETY: `make_detached` made it, the swap lets nobody load it again, and by our caller's
-        // guarantee nobody has.
+        // SAFETY: `make_detached` made it, nobody can load it again after the swap, and our caller guarantees
+        // that no earlier copy is in use.
         unsafe { call!(RedisModule_FreeThreadSafeContext(detached)) };
     }
 }

@@ -1,4 +1,4 @@
-//! Active defragmentation: allocations that the server may want elsewhere.
+//! Active defragmentation: moving a value's allocations to blocks that the server chooses.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -17,13 +17,13 @@ impl Defrag {
         Self(ctx)
     }
 
-    /// Whether the time for this step is over.
+    /// Returns whether the time for this step is over.
     pub fn should_stop(&self) -> bool {
         // SAFETY: the context is alive.
         unsafe { call!(RedisModule_DefragShouldStop(self.0)) != 0 }
     }
 
-    /// Where the last step stopped; 0 at the first.
+    /// Returns the cursor at which the last step stopped; 0 in the first step.
     pub fn cursor(&self) -> usize {
         let mut cursor = 0;
         // SAFETY: the context is alive; the server writes a number, or leaves the 0.
@@ -31,7 +31,7 @@ impl Defrag {
         cursor as usize
     }
 
-    /// Sets where the next step begins.
+    /// Sets the cursor at which the next step begins.
     pub fn set_cursor(&self, cursor: usize) {
         // SAFETY: the context is alive.
         unsafe { call!(RedisModule_DefragCursorSet(self.0, cursor as _)) };
@@ -40,17 +40,17 @@ impl Defrag {
     /// Moves a block; returns its new place, or `None` if it stays.
     ///
     /// # Safety
-    /// The block comes from the server's allocator, and is not used any more after a move.
+    /// The block comes from the server's allocator, and is not used after a move.
     unsafe fn move_block(&self, block: *mut c_void) -> Option<NonNull<c_void>> {
         // SAFETY: the context is alive, and our caller guarantees the rest.
         NonNull::new(unsafe { call!(RedisModule_DefragAlloc(self.0, block)) })
     }
 
-    /// Moves a box, or leaves it; returns whether it moved.
+    /// Moves a box if the server wants to, and returns whether it moved.
     pub fn relocate<T>(&self, value: Box<T>) -> (Box<T>, bool) {
         let block = Box::into_raw(value);
-        // SAFETY: the block is a box's, and so from the server's allocator. Where the server moves it, it
-        // copies the bytes to a block of the same size and frees the old one: a move as Rust knows it.
+        // SAFETY: the block belongs to a box, so it is from the server's allocator. If the server moves it, it
+        // copies the bytes to a block of the same size and frees the old one, which is a move in Rust's sense.
         unsafe {
             match self.move_block(block.cast()) {
                 Some(moved) => (Box::from_raw(moved.as_ptr().cast()), true),
@@ -59,16 +59,16 @@ impl Defrag {
         }
     }
 
-    /// Moves a boxed slice, or leaves it; returns whether it moved.
+    /// Moves a boxed slice if the server wants to, and returns whether it moved.
     pub fn relocate_slice<T>(&self, value: Box<[T]>) -> (Box<[T]>, bool) {
         let len = value.len();
         if len == 0 {
             return (value, false);
         }
         let block = Box::into_raw(value);
-        // SAFETY: the slice is not empty, so the block is an allocation of its box, and from the server's
-        // allocator. Where the server moves it, it copies the bytes to a block of the same size, which
-        // holds as many elements, and frees the old one.
+        // SAFETY: the slice is not empty, so the block is its box's allocation, from the server's allocator.
+        // If the server moves it, it copies the bytes to a block of the same size, which holds `len` elements
+        // too, and frees the old one.
         unsafe {
             match self.move_block(block.cast()) {
                 Some(moved) => {

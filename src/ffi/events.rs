@@ -8,18 +8,18 @@ use valkey_module::raw;
 use super::api::{accepted, call};
 use super::context::Ctx;
 
-/// What happens to whole databases.
+/// An event that concerns whole databases.
 #[derive(Clone, Copy)]
 pub enum DatabaseEvent {
-    /// A database, or with `None` every one, is about to be emptied.
+    /// A database is about to be emptied, or all databases if `None`.
     Flush(Option<i32>),
-    /// Two databases changed places.
+    /// Two databases were swapped.
     Swap(i32, i32),
-    /// A full resync begins to load data beside what is being served.
+    /// A full resync begins to load data beside the served data.
     SideLoadStarted,
-    /// It was given up.
+    /// The full resync was aborted.
     SideLoadAborted,
-    /// Its data has replaced what was served.
+    /// The data of the full resync has replaced the served data.
     SideLoadCompleted,
 }
 
@@ -38,7 +38,7 @@ pub(super) fn subscribe(ctx: Ctx, handler: OnDatabase) -> Result<(), String> {
     ] {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         let callback = Some(on_server_event as _);
-        // SAFETY: the context is alive, and the callback as long as the module.
+        // SAFETY: the context is alive, and the callback lives as long as the module.
         let status = unsafe {
             call!(RedisModule_SubscribeToServerEvent(
                 ctx.as_ptr(),

@@ -1,4 +1,4 @@
-//! INFO: the module's sections in it, and another name to ask for them by.
+//! INFO: the module's sections, and an alias that selects them.
 
 use std::ffi::{CStr, c_int};
 use std::ptr;
@@ -11,7 +11,7 @@ use super::api::{accepted, call};
 use super::context::Ctx;
 use super::string::{bytes_of, new_string};
 
-/// The answer to an INFO, while it is being written.
+/// A reply to INFO that is being written.
 pub struct InfoWriter(*mut raw::RedisModuleInfoCtx);
 
 impl InfoWriter {
@@ -44,7 +44,7 @@ static WRITE: OnceLock<WriteInfo> = OnceLock::new();
 /// Has the server call `write` for every INFO.
 pub(super) fn register(ctx: Ctx, write: WriteInfo) -> Result<(), String> {
     WRITE.get_or_init(|| write);
-    // SAFETY: the context is alive, and the callback as long as the module.
+    // SAFETY: the context is alive, and the callback lives as long as the module.
     let status = unsafe { call!(RedisModule_RegisterInfoFunc(ctx.as_ptr(), Some(on_info))) };
     accepted(status, "INFO")
 }
@@ -55,22 +55,22 @@ unsafe extern "C" fn on_info(ctx: *mut raw::RedisModuleInfoCtx, crashing: c_int)
     }
 }
 
-/// The section by which clients of other modules ask, and the name of this module, by which the server
-/// finds it.
+/// The section that clients of other modules request, and the name of this module, which the server
+/// matches.
 const ALIAS: (&[u8], &[u8]) = (b"bloom", b"bf");
 
 static FILTER: AtomicPtr<raw::RedisModuleCommandFilter> = AtomicPtr::new(ptr::null_mut());
 
-/// Lets `INFO bloom` mean `INFO bf`, or no longer.
+/// Turns the alias `INFO bloom` for `INFO bf` on or off.
 ///
 /// The server matches a section by the module's name, so the argument must be rewritten before the
-/// command runs. It calls a filter for every command, so the filter is registered only while it is wanted.
+/// command runs. The server calls a filter for every command, so the filter is registered only while the alias is on.
 pub fn set_info_alias(on: bool) {
     let Some(ctx) = Ctx::detached() else {
         return;
     };
-    // SAFETY: the detached context lives as long as the module. A filter is unregistered once: the swap
-    // takes it out of `FILTER`.
+    // SAFETY: the detached context lives as long as the module. A filter is unregistered only once, because the
+    // swap takes it out of `FILTER`.
     unsafe {
         if on && FILTER.load(Relaxed).is_null() {
             let flags = raw::REDISMODULE_CMDFILTER_NOSELF as c_int;
@@ -89,29 +89,30 @@ pub fn set_info_alias(on: bool) {
     }
 }
 
-/// Runs for every command of the server. Of some 130 instructions for it the server takes 64 to get here, and 37
-/// to tell the command's name, so only a name of the right length is looked at.
+/// Rewrites the alias in a call of INFO. This runs for every command of the server and costs about 130 instructions:
+/// the server takes 64 to get here, and 37 to return the command's name. So only a name of the right length is
+/// compared.
 unsafe extern "C" fn rewrite_alias(ctx: *mut raw::RedisModuleCommandFilterCtx) {
-    // SAFETY: the context is alive during the call, and the name during the look at it.
+    // SAFETY: the context is alive during the call, and the name while it is read.
     unsafe {
         let name = bytes_of(call!(RedisModule_CommandFilterArgGet(ctx, 0)));
         if name.len() == 4 {
-            rewrite_alias_of(ctx, name);
+            rewrite_alias_if_info(ctx, name);
         }
     }
 }
 
-/// The same for a command with a name of four letters.
+/// Rewrites the alias in a call of a command with a name of four bytes, if it is INFO.
 ///
 /// # Safety
-/// The context is that of the call, and the name its first argument.
+/// The context is alive, and the name is its first argument.
 #[cold]
-unsafe fn rewrite_alias_of(ctx: *mut raw::RedisModuleCommandFilterCtx, name: &[u8]) {
+unsafe fn rewrite_alias_if_info(ctx: *mut raw::RedisModuleCommandFilterCtx, name: &[u8]) {
     if !name.eq_ignore_ascii_case(b"info") {
         return;
     }
-    // SAFETY: the context is alive during the call, and an argument until it is replaced, after which its
-    // bytes are not looked at. The indices are below the count, and the server takes over the new string.
+    // SAFETY: the context is alive during the call. An argument is alive until it is replaced, and its bytes are
+    // not read after that. The indices are below the count, and the server takes over the new string.
     unsafe {
         for index in 1..call!(RedisModule_CommandFilterArgsCount(ctx)) {
             let word = bytes_of(call!(RedisModule_CommandFilterArgGet(ctx, index)));

@@ -1,4 +1,4 @@
-//! Keys: what one holds, and storing a value under it.
+//! Keys: reading, changing and storing their values.
 
 use std::ffi::{c_int, c_void};
 use std::mem::ManuallyDrop;
@@ -11,40 +11,40 @@ use super::context::{Ctx, Keyspace};
 use super::string::Str;
 use super::value::{NativeType, from_server, into_server};
 
-/// What a key is opened for.
+/// The purpose for which a key is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To read its value.
+    /// Reading its value.
     Read,
-    /// To read and to change its value.
+    /// Reading and changing its value.
     Write,
 }
 
-/// What a key holds.
+/// The content of a key.
 #[derive(Clone, Copy)]
-pub enum Held<V> {
+pub enum Content<V> {
     /// There is no such key.
-    Nothing,
+    Missing,
     /// A value of the wanted type.
     Value(V),
     /// A value of another type.
-    Other,
-    /// It is being saved without a fork, and until then can't be opened for writing. What it holds is unknown.
+    WrongType,
+    /// Unknown: the key is being saved without a fork, and can't be opened for writing until that is done.
     Saving,
 }
 
-impl<V> Held<V> {
-    fn map<W>(self, of: impl FnOnce(V) -> W) -> Held<W> {
+impl<V> Content<V> {
+    fn map<W>(self, of: impl FnOnce(V) -> W) -> Content<W> {
         match self {
-            Self::Nothing => Held::Nothing,
-            Self::Value(value) => Held::Value(of(value)),
-            Self::Other => Held::Other,
-            Self::Saving => Held::Saving,
+            Self::Missing => Content::Missing,
+            Self::Value(value) => Content::Value(of(value)),
+            Self::WrongType => Content::WrongType,
+            Self::Saving => Content::Saving,
         }
     }
 }
 
-/// An open key, closed when it is dropped. While it is open, nothing runs that might take its value away.
+/// An open key, closed when it is dropped. While it is open, nothing runs that might remove its value.
 pub struct Key<'k, 'a> {
     handle: Handle,
     name: Str<'a>,
@@ -53,7 +53,7 @@ pub struct Key<'k, 'a> {
 }
 
 impl<'a> Keyspace<'a> {
-    /// Opens a key, whether or not it exists.
+    /// Opens a key, which need not exist.
     #[inline]
     pub fn open(&mut self, name: Str<'a>, access: Access) -> Key<'_, 'a> {
         Key {
@@ -66,58 +66,58 @@ impl<'a> Keyspace<'a> {
 }
 
 impl<'k, 'a> Key<'k, 'a> {
-    /// The name.
+    /// Returns the name.
     #[inline]
     pub fn name(&self) -> Str<'a> {
         self.name
     }
 
-    /// The context in which it was opened.
+    /// Returns the context in which the key was opened.
     #[inline]
     pub fn ctx(&self) -> Ctx<'a> {
         self.keyspace.ctx()
     }
 
-    /// Closes the key, and gives back the keyspace, which may then run code of others.
+    /// Closes the key, and returns the keyspace, which may then run foreign code.
     #[inline]
     pub fn close(self) -> &'k mut Keyspace<'a> {
         self.keyspace
     }
 
-    /// The value.
+    /// Returns the value.
     #[inline]
-    pub fn value<T: NativeType>(&self) -> Held<&T> {
+    pub fn value<T: NativeType>(&self) -> Content<&T> {
         let found = self.handle.pointer::<T>(self.access);
-        // SAFETY: the key holds a `T`. While this key is open it has the keyspace for itself, so nobody
-        // takes the value away or changes it: `value_mut` would borrow the key exclusively.
+        // SAFETY: the key holds a `T`. While this key is open, it borrows the keyspace exclusively, so nobody
+        // removes or changes the value: `value_mut` would borrow the key exclusively.
         found.map(|value| unsafe { value.as_ref() })
     }
 
-    /// The value, to be changed. The key must be open for writing.
+    /// Returns the value for changing. The key must be open for writing.
     #[inline]
-    pub fn value_mut<T: NativeType>(&mut self) -> Held<&mut T> {
+    pub fn value_mut<T: NativeType>(&mut self) -> Content<&mut T> {
         let mut found = self.handle.pointer::<T>(self.access);
-        if matches!(found, Held::Nothing) {
-            // It may just have expired. Then subscribers have run, and may have stored something here, which
-            // the handle does not know of.
+        if matches!(found, Content::Missing) {
+            // The key may just have expired. Then subscribers have run, and may have stored a value here that
+            // the handle does not show.
             self.handle = Handle::open(self.keyspace, self.name, self.access);
             found = self.handle.pointer::<T>(self.access);
         }
-        // SAFETY: the key holds a `T`. While this key is open it has the keyspace for itself, so nobody
-        // takes the value away or looks at it, and the borrow is exclusive. A thread that saves the value has
-        // its key for that long: the server does not open it for writing meanwhile.
+        // SAFETY: the key holds a `T`. While this key is open, it borrows the keyspace exclusively, so nobody
+        // removes or reads the value, and the borrow of the key is exclusive. No thread is saving the value: the
+        // server does not open a key for writing while it is being saved.
         found.map(|mut value| unsafe { value.as_mut() })
     }
 
-    /// Stores a value under the key, in which [`value_mut`](Self::value_mut) has found nothing, and closes it. It
-    /// expires at `expires_ms` since the epoch, if given.
+    /// Stores a value under the key, which [`value_mut`](Self::value_mut) has found missing, and closes the key. The
+    /// key expires at `expires_ms` since the epoch, if given.
     ///
-    /// The server tells `new` of the key meanwhile. Whoever takes the value away at this event breaks the server,
-    /// as with every command of its own; so nobody can look at the value here.
+    /// The server publishes the key's `new` event during the call. A subscriber that removes the value at this event
+    /// breaks the server, as it does in the server's own commands; so this returns no access to the value.
     pub fn set<T: NativeType>(self, value: T, expires_ms: Option<i64>) -> &'k mut Keyspace<'a> {
         let handle = T::handles()[value.form()].get();
         let value = into_server(value);
-        // SAFETY: the key is open, and the handle is of the value's type.
+        // SAFETY: the key is open, and `handle` is that of the value's type.
         let set =
             unsafe { call!(RedisModule_ModuleTypeSetValue(self.handle.0, handle, value)) } == OK;
         debug_assert!(set, "the key was empty and open for writing");
@@ -132,58 +132,58 @@ impl<'k, 'a> Key<'k, 'a> {
     }
 }
 
-/// The values under several keys, to be looked at together.
+/// The values under several keys, to be read together.
 ///
-/// To open a key that is there runs nothing. But if there is no such key, or it has just expired, that is an
-/// event, and its subscribers may take away any value. So whenever a key is not there, all that was found before
-/// is forgotten. No handle stays open either: to close one is to read the value that it was opened on.
+/// Opening an existing key runs no other code. But a key that is missing, or has just expired, causes an event, and
+/// its subscribers may remove any value. So a missing key clears the list of values found before. No handle stays
+/// open either, because closing a handle reads the value that it was opened on.
 pub struct Values<'k, 'a, T> {
     keyspace: &'k mut Keyspace<'a>,
     found: Vec<NonNull<T>>,
 }
 
 impl<'k, 'a, T: NativeType> Values<'k, 'a, T> {
-    /// None so far.
+    /// Makes an empty list of values.
     pub fn new(keyspace: &'k mut Keyspace<'a>) -> Self {
         let found = Vec::new();
         Self { keyspace, found }
     }
 
-    /// What the next key holds. If there is no such key, the values before it are no longer among them.
-    pub fn open(&mut self, name: Str<'a>) -> Held<&T> {
-        // Closed again at once.
+    /// Adds the value of a key, and returns it. If there is no such key, the list is cleared.
+    pub fn open(&mut self, name: Str<'a>) -> Content<&T> {
+        // The handle is closed at once.
         let found = Handle::open(self.keyspace, name, Access::Read).pointer::<T>(Access::Read);
-        if matches!(found, Held::Nothing) {
+        if matches!(found, Content::Missing) {
             self.found.clear();
         }
         found.map(|value| {
             self.found.push(value);
-            // SAFETY: the key holds a `T`, and as in `all`.
+            // SAFETY: the key holds a `T`, and the argument of `all` applies.
             unsafe { value.as_ref() }
         })
     }
 
-    /// Those that were found.
+    /// Returns the values in the list.
     pub fn all(&self) -> impl Iterator<Item = &T> {
-        // SAFETY: since the first of them was found nothing has run that might have taken it away or changed
-        // it: `open` forgets them otherwise, and nobody else has the keyspace.
+        // SAFETY: since the first of these values was found, nothing has run that might have removed or changed
+        // any: otherwise `open` would have cleared the list, and this holds the keyspace exclusively.
         self.found.iter().map(|value| unsafe { value.as_ref() })
     }
 }
 
-/// The server's handle of an open key, closed when it is dropped. It is null where there is no key to read, or
-/// where one is being saved that was to be opened for writing.
+/// The server's handle of an open key, closed when it is dropped. It is null for a missing key opened for reading,
+/// and for a key opened for writing while it is being saved.
 struct Handle(*mut raw::RedisModuleKey);
 
 impl Handle {
-    /// Opens a key, which may run code of others if it is not there.
+    /// Opens a key, which may run foreign code if the key is missing.
     #[inline]
     fn open<'a>(keyspace: &mut Keyspace<'a>, name: Str<'a>, access: Access) -> Self {
         let mode = match access {
             Access::Read => raw::REDISMODULE_READ,
             Access::Write => raw::REDISMODULE_READ | raw::REDISMODULE_WRITE,
         };
-        // SAFETY: context and name are alive for 'a, and the handle is in a `Key<'_, 'a>`, or dropped at once.
+        // SAFETY: context and name are alive for 'a. The handle goes into a `Key<'_, 'a>`, or is dropped at once.
         let key = unsafe {
             call!(RedisModule_OpenKey(
                 keyspace.ctx().as_ptr(),
@@ -194,13 +194,13 @@ impl Handle {
         Self(key.cast())
     }
 
-    /// Where the value is, if it is one that `into_server::<T>` made, in a key opened for this access.
+    /// Returns a pointer to the value, which `into_server::<T>` made, in a key opened for `access`.
     #[inline]
-    fn pointer<T: NativeType>(&self, access: Access) -> Held<NonNull<T>> {
+    fn pointer<T: NativeType>(&self, access: Access) -> Content<NonNull<T>> {
         if self.0.is_null() {
             return match access {
-                Access::Read => Held::Nothing,
-                Access::Write => Held::Saving,
+                Access::Read => Content::Missing,
+                Access::Write => Content::Saving,
             };
         }
         // SAFETY: the key is open.
@@ -209,22 +209,22 @@ impl Handle {
             // SAFETY: the key is open.
             let kind = unsafe { call!(RedisModule_KeyType(self.0)) };
             return if kind == raw::REDISMODULE_KEYTYPE_EMPTY as c_int {
-                Held::Nothing
+                Content::Missing
             } else {
-                Held::Other
+                Content::WrongType
             };
         }
         if !T::handles().iter().any(|handle| found == handle.get()) {
-            return Held::Other;
+            return Content::WrongType;
         }
         // SAFETY: the key is open, and holds a module's value.
         let value = unsafe { call!(RedisModule_ModuleTypeGetValue(self.0)) };
-        NonNull::new(value.cast()).map_or(Held::Other, Held::Value)
+        NonNull::new(value.cast()).map_or(Content::WrongType, Content::Value)
     }
 }
 
-/// Visits every value of a type in a database, on the server's main thread. The database must not be
-/// changed meanwhile. A value may be visited again.
+/// Visits every value of a type in a database, on the server's main thread. The database must not change
+/// during the visits. A value may be visited more than once.
 pub fn each_value<T: NativeType>(database: i32, mut visit: &mut dyn FnMut(&mut T)) {
     let Some(ctx) = Ctx::detached() else {
         return;
@@ -249,10 +249,10 @@ unsafe extern "C" fn visit_key<T: NativeType>(
     key: *mut raw::RedisModuleKey,
     visit: *mut c_void,
 ) {
-    // The server closes what it has opened.
+    // The server opened the key, and closes it.
     let key = ManuallyDrop::new(Handle(key));
-    if let Held::Value(mut value) = key.pointer::<T>(Access::Read) {
-        // SAFETY: `each_value` passes its visitor, and lets nobody else use it, or the value, during the scan.
+    if let Content::Value(mut value) = key.pointer::<T>(Access::Read) {
+        // SAFETY: `each_value` passes its visitor; nobody else uses the visitor or the value during the scan.
         unsafe { (*visit.cast::<&mut dyn FnMut(&mut T)>())(value.as_mut()) };
     }
 }
@@ -261,8 +261,8 @@ impl Drop for Handle {
     #[inline]
     fn drop(&mut self) {
         if !self.0.is_null() {
-            // SAFETY: the key is open, and closed only here. Its value is still there, if it had one, since
-            // nothing has run that might have taken it away.
+            // SAFETY: the key is open, and closed only here. Its value still exists, if it had one, because
+            // nothing has run that might have removed it.
             unsafe { call!(RedisModule_CloseKey(self.0)) };
         }
     }

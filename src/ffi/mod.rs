@@ -1,14 +1,14 @@
 //! The server's module API behind safe types: everything that crosses between the server and Rust.
 //!
-//! Nothing here knows of Bloom filters. The module brings a value type (a [`NativeType`]), commands,
+//! Nothing here depends on a family of values. The module passes in value types ([`NativeType`]), commands,
 //! settings and event handlers, all named in a [`Module`], and gets contexts, keys and streams.
 //!
-//! The files stand on floors, and each uses only those above it in this list:
+//! The files form layers, and each layer uses only those above it in this list:
 //!
 //! - `api` calls a function of the server.
-//! - `allocator`, `string`, `context`, `stream` and `defrag` wrap what the server offers or passes.
-//! - `replies` and `replication` are what a command sends.
-//! - `value`, `setting`, `command`, `info` and `events` are what the module registers.
+//! - `allocator`, `string`, `context`, `stream` and `defrag` wrap objects and functions of the server.
+//! - `replies` and `replication` send a command's output.
+//! - `value`, `setting`, `command`, `info` and `events` define what the module registers.
 //! - `key` reads and stores values.
 //! - `load` registers everything.
 
@@ -44,7 +44,7 @@ pub use context::{Ctx, Keyspace};
 pub use defrag::Defrag;
 pub use events::DatabaseEvent;
 pub use info::{InfoWriter, set_info_alias};
-pub use key::{Access, Held, Key, Values, each_value};
+pub use key::{Access, Content, Key, Values, each_value};
 pub(crate) use load::on_load;
 pub use load::{Bundle, Configure, Module, load_module};
 pub use replication::Argument;

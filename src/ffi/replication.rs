@@ -1,5 +1,5 @@
-//! What others learn of a write: replicas and the AOF by commands, subscribers by keyspace events,
-//! WATCH and client tracking by signals. All of it needs the keyspace for itself, so no key is open then:
+//! Publishing a write: to replicas and the AOF by commands, to subscribers by keyspace events, to WATCH and
+//! client tracking by signals. Each of them borrows the keyspace exclusively, so no key is open at that time:
 //! subscribers of an event run before `notify` returns, and may delete or change any key.
 
 use std::ffi::{CStr, c_int};
@@ -11,7 +11,7 @@ use super::api::call;
 use super::context::Keyspace;
 use super::string::{Str, new_string};
 
-/// An argument, or several, of a replicated command.
+/// One or more arguments of a replicated command.
 pub enum Argument<'p> {
     /// A word.
     Word(&'static CStr),
@@ -19,7 +19,7 @@ pub enum Argument<'p> {
     Bytes(&'p [u8]),
     /// A number as text.
     Text(String),
-    /// Words of the command that runs.
+    /// Words of the running command.
     Items(&'p [Str<'p>]),
 }
 
@@ -30,7 +30,7 @@ impl Keyspace<'_> {
         unsafe { call!(RedisModule_ReplicateVerbatim(self.ctx().as_ptr())) };
     }
 
-    /// Replicates another command, with a key and then these arguments.
+    /// Replicates `command`, with a key and then these arguments.
     pub fn replicate(&mut self, command: &CStr, key: Str, arguments: &[Argument]) {
         let mut owned = Vec::new();
         let mut strings = Vec::with_capacity(1 + arguments.len());
@@ -50,8 +50,8 @@ impl Keyspace<'_> {
             strings.push(string);
         }
         // SAFETY: context and strings are alive. The format "v" takes an array of strings and its
-        // length; the server retains or copies what it keeps. The strings in `owned` are ours, and
-        // freed once.
+        // length; the server retains or copies the strings that it keeps. We own the strings in `owned`,
+        // and each is freed once.
         unsafe {
             call!(RedisModule_Replicate(
                 self.ctx().as_ptr(),

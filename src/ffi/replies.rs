@@ -17,7 +17,7 @@ impl Ctx<'_> {
         };
     }
 
-    /// Replies `-text`, where the text begins with its code.
+    /// Replies `-text`; the text begins with the error code.
     pub fn reply_error(self, text: &str) {
         let text = CString::new(text).unwrap_or_default();
         // SAFETY: the context is alive; the server copies the text, which ends in zero.
@@ -30,33 +30,33 @@ impl Ctx<'_> {
         unsafe { call!(RedisModule_WrongArity(self.as_ptr())) };
     }
 
-    /// Replies a boolean in RESP3, 0 or 1 in RESP2.
+    /// Replies with a boolean in RESP3, with 0 or 1 in RESP2.
     #[inline]
     pub fn reply_bool(self, value: bool) {
         // SAFETY: the context is alive.
         unsafe { call!(RedisModule_ReplyWithBool(self.as_ptr(), c_int::from(value))) };
     }
 
-    /// Replies an integer.
+    /// Replies with an integer.
     #[inline]
     pub fn reply_integer(self, value: i64) {
         // SAFETY: the context is alive.
         unsafe { call!(RedisModule_ReplyWithLongLong(self.as_ptr(), value)) };
     }
 
-    /// Replies a double, for RESP3 only.
+    /// Replies with a double, for RESP3 only.
     pub fn reply_double(self, value: f64) {
         // SAFETY: the context is alive.
         unsafe { call!(RedisModule_ReplyWithDouble(self.as_ptr(), value)) };
     }
 
-    /// Replies null.
+    /// Replies with null.
     pub fn reply_null(self) {
         // SAFETY: the context is alive.
         unsafe { call!(RedisModule_ReplyWithNull(self.as_ptr())) };
     }
 
-    /// Replies a bulk string.
+    /// Replies with a bulk string.
     pub fn reply_bytes(self, bytes: &[u8]) {
         // SAFETY: the context is alive; the server copies the bytes.
         unsafe {

@@ -1,4 +1,4 @@
-//! Settings: what CONFIG GET and CONFIG SET read and write.
+//! Settings, which CONFIG GET reads and CONFIG SET writes.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
 use std::ptr;
@@ -10,17 +10,17 @@ use super::api::{ERR, OK, accepted, call};
 use super::context::Ctx;
 use super::string::{bytes_of, new_string};
 
-/// What the server has to know of a setting.
+/// The kind of a setting, with its default and its bounds, for its registration.
 pub enum SettingKind {
-    /// A whole number.
+    /// An integer.
     Number {
         /// The default.
         default: i64,
-        /// The least value.
+        /// The minimum.
         min: i64,
-        /// The greatest value.
+        /// The maximum.
         max: i64,
-        /// Whether it is an amount of memory, which may be given as `64mb`.
+        /// Whether the number is an amount of memory, which may have a unit (`64mb`).
         memory: bool,
     },
     /// Text.
@@ -28,7 +28,7 @@ pub enum SettingKind {
         /// The default.
         default: String,
     },
-    /// Yes or no.
+    /// A switch, yes or no.
     Switch {
         /// The default.
         default: bool,
@@ -38,32 +38,32 @@ pub enum SettingKind {
 /// The value of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SettingValue {
-    /// A whole number.
+    /// An integer.
     Number(i64),
     /// Text.
     Text(String),
-    /// Yes or no.
+    /// A switch, yes or no.
     Switch(bool),
 }
 
-/// Something that the server can set and get.
+/// A setting's value, which the server can get and set.
 pub trait Settable: Sync {
-    /// The current value.
+    /// Returns the current value.
     fn get(&self) -> SettingValue;
     /// Sets the value.
     ///
     /// # Errors
-    /// Why the setting can't have this value.
+    /// The reason why the value is not valid.
     fn set(&self, value: SettingValue) -> Result<(), String>;
-    /// Keeps the text that the server gets.
+    /// Returns the slot that keeps the text last passed to the server.
     fn text(&self) -> &TextSlot;
 }
 
-/// The string that the server last got as a setting's value: it borrows the string until it asks again.
+/// The string last passed to the server as a setting's value. The server borrows it until it gets the value again.
 pub struct TextSlot(AtomicPtr<raw::RedisModuleString>);
 
 impl TextSlot {
-    /// An empty slot.
+    /// Makes an empty slot.
     pub const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
@@ -72,8 +72,8 @@ impl TextSlot {
         let new = new_string(text.as_bytes());
         let old = self.0.swap(new, Relaxed);
         if !old.is_null() {
-            // SAFETY: `new_string` made it in an earlier call, the swap leaves it to us alone, and the
-            // server has copied what it got then.
+            // SAFETY: `new_string` made it in an earlier call, nobody else can load it after the swap, and the
+            // server has copied the text that it got then.
             unsafe { call!(RedisModule_FreeString(ptr::null_mut(), old)) };
         }
         new
@@ -82,28 +82,28 @@ impl TextSlot {
 
 /// A setting under one of its names.
 pub struct Registration {
-    /// The name, without the module's.
+    /// The name, without the module's name.
     pub name: &'static CStr,
-    /// What the server has to know.
+    /// The kind, default and bounds.
     pub setting: SettingKind,
-    /// Where the value is.
+    /// The value.
     pub target: &'static dyn Settable,
-    /// Whether CONFIG GET shows it by its full name only, not by a pattern.
+    /// Whether CONFIG GET shows the setting by its full name only, not by a pattern.
     pub hidden: bool,
 }
 
 /// Registers a setting, while the module loads.
 pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), String> {
     let name = registration.name.as_ptr();
-    // Leaked: a small block, once for each name of a setting.
+    // This leaks a small block for each name of a setting.
     let private = Box::into_raw(Box::new(registration.target)).cast::<c_void>();
     let hidden = if registration.hidden {
         raw::REDISMODULE_CONFIG_HIDDEN
     } else {
         0
     };
-    // SAFETY: the context is alive; the server copies names and defaults. The private data, which the
-    // callbacks take for a `&'static dyn Settable`, is one, and is never freed.
+    // SAFETY: the context is alive; the server copies names and defaults. The private data is a
+    // `&'static dyn Settable`, as the callbacks expect, and is never freed.
     let status = unsafe {
         match &registration.setting {
             SettingKind::Number {
@@ -158,30 +158,32 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
     accepted(status, "a setting")
 }
 
-/// Has the server set every registered setting to what its config file says, or else to the default.
+/// Has the server set every registered setting to its value in the config file, or else to its default.
 pub(super) fn apply_config_file(ctx: Ctx) -> Result<(), String> {
     // SAFETY: the context is alive.
     let status = unsafe { call!(RedisModule_LoadConfigs(ctx.as_ptr())) };
     accepted(status, "a value of a setting; see the line above")
 }
 
+/// Returns the setting of a callback's private data.
+///
 /// # Safety
-/// The pointer is the private data that `register` gave to the server.
+/// The pointer is the private data that `register` passed to the server.
 unsafe fn settable(private: *mut c_void) -> &'static dyn Settable {
-    // SAFETY: `register` made it of a box of this type, which is never freed.
+    // SAFETY: `register` made it from a box of this type, which is never freed.
     unsafe { *private.cast::<&'static dyn Settable>() }
 }
 
-/// The status of a setter, and the error's text for the server.
+/// Returns a setter's status for the server, and writes the text of an error to `error`.
 ///
 /// # Safety
-/// The place for the text is null or may be written to.
+/// `error` is null or valid for writing.
 unsafe fn report(result: Result<(), String>, error: *mut *mut raw::RedisModuleString) -> c_int {
     let Err(text) = result else {
         return OK;
     };
     if !error.is_null() {
-        // SAFETY: our caller guarantees the place. The server frees the string.
+        // SAFETY: our caller guarantees that `error` is valid. The server frees the string.
         unsafe { *error = new_string(text.as_bytes()) };
     }
     ERR

@@ -1,7 +1,7 @@
-//! Streams that a value is read from and written to: RDB, AOF, and the digest of DEBUG DIGEST.
+//! Streams of values: reading and writing RDB, writing AOF, and feeding the digest of DEBUG DIGEST.
 //!
-//! The server makes each of them for one call of a value's callback. A stream that is lent to the
-//! callback is alive for that long, which every block below relies on.
+//! The server makes each stream for one call of a value's callback. The stream is alive during that
+//! call, and every `unsafe` block below relies on this.
 
 use std::ffi::{CStr, c_longlong};
 use std::ptr;
@@ -25,25 +25,25 @@ impl RdbReader {
         (unsafe { call!(RedisModule_IsIOError(self.0)) } == 0).then_some(value)
     }
 
-    /// The next unsigned integer, or `None` where the stream has ended or holds a field of another kind.
+    /// Returns the next unsigned integer, or `None` if the stream has ended or the next field has another kind.
     pub fn load_uint(&mut self) -> Option<u64> {
         // SAFETY: the stream is alive.
         let value = unsafe { call!(RedisModule_LoadUnsigned(self.0)) };
         self.checked(value)
     }
 
-    /// The next double, if it is one.
+    /// Returns the next double, or `None` if the stream has ended or the next field has another kind.
     pub fn load_double(&mut self) -> Option<f64> {
         // SAFETY: the stream is alive.
         let value = unsafe { call!(RedisModule_LoadDouble(self.0)) };
         self.checked(value)
     }
 
-    /// The next string, if it is one.
+    /// Returns the next string, or `None` if the stream has ended or the next field has another kind.
     pub fn load_bytes(&mut self) -> Option<Vec<u8>> {
         let mut length = 0;
-        // SAFETY: the stream is alive. The server returns null or a block of exactly `length` bytes,
-        // which is ours; it comes from the server's allocator, which is the global one here.
+        // SAFETY: the stream is alive. The server returns null or a block of exactly `length` bytes, which
+        // we own; it comes from the server's allocator, which is the global allocator here.
         unsafe {
             let bytes = call!(RedisModule_LoadStringBuffer(self.0, &raw mut length));
             if bytes.is_null() {

@@ -1,4 +1,4 @@
-//! Values that keys can hold: what a type offers the server, and its registration.
+//! Values that keys can hold: the trait of their types, its callbacks, and their registration.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;
@@ -11,49 +11,49 @@ use super::context::Ctx;
 use super::defrag::Defrag;
 use super::stream::{AofWriter, Digest, RdbReader, RdbWriter};
 
-/// A value that keys can hold. `Drop` may run on any thread, and so may [`save`](Self::save); all else runs on the
+/// A value that keys can hold. `Drop` and [`save`](Self::save) may run on any thread; everything else runs on the
 /// server's main thread or in a forked child.
 pub trait NativeType: Sized + Send + Sync + 'static {
-    /// The types that the server knows these values as.
+    /// The server's types for these values.
     const FORMS: &'static [Form];
 
-    /// The server's handles of these types, in the same order.
+    /// Returns the handles of the types in [`FORMS`](Self::FORMS), in the same order.
     fn handles() -> &'static [TypeHandle];
-    /// The index of this value's type.
+    /// Returns the index of this value's type in [`FORMS`](Self::FORMS).
     fn form(&self) -> usize;
-    /// Reads a value of a form, which goes to a database.
+    /// Reads a value of a form for a key of a database.
     ///
     /// # Errors
-    /// Why it can't, for the log; the server reports the key, or refuses the RESTORE.
+    /// The reason, for the log; the server reports the key, or refuses the RESTORE.
     fn load(from: &mut RdbReader, form: usize, version: i32, database: i32)
     -> Result<Self, String>;
     /// Writes the value.
     ///
-    /// A server that saves without a fork calls this on another thread, while the main one goes on and may read
-    /// the value, but not change it: its key can't be opened for writing. So this touches the value and the
-    /// stream alone: no context, no setting, no sum that others change.
+    /// A server that saves without a fork calls this on another thread. The main thread may read the value at the
+    /// same time, but not change it, because its key can't be opened for writing. So this uses only the value and
+    /// the stream: no context, no setting, no shared sum.
     fn save(&self, to: &mut RdbWriter);
     /// Writes commands that build the value.
     fn rewrite(&self, to: &mut AofWriter);
-    /// The memory that the value takes.
+    /// Returns the bytes of memory that the value takes.
     fn memory_bytes(&self) -> u64;
-    /// Feeds the digest by which the values of two servers are compared.
+    /// Feeds the digest that compares the values of two servers.
     fn digest(&self, to: &mut Digest);
-    /// Whether the value is large enough to be freed in the background.
+    /// Returns whether the value is large enough to be freed in the background.
     fn frees_in_background(&self) -> bool;
-    /// Called when the key loses the value, which will be dropped, or was renamed or moved.
+    /// Called when the key loses the value, which will be dropped or was renamed or moved.
     fn unlinked(&mut self);
-    /// Copies the value to a database; `None` if there is no memory for it.
+    /// Copies the value for a key of a database; `None` if there is no memory for the copy.
     fn copy(&self, database: i32) -> Option<Self>;
-    /// Moves the value's allocations to less fragmented memory; returns false if it ran out of time.
+    /// Moves the value's allocations to less fragmented memory; returns the value, and false if time ran out.
     fn defrag(value: Box<Self>, by: &Defrag) -> (Box<Self>, bool);
 }
 
-/// A type as the server knows it.
+/// A type of the server.
 pub struct Form {
-    /// The name, nine characters.
+    /// The name, nine characters long.
     pub name: &'static CStr,
-    /// The encoding version that is written, and the highest that is read.
+    /// The encoding version that is written, and the highest version that can be read.
     pub version: i32,
 }
 
@@ -61,7 +61,7 @@ pub struct Form {
 pub struct TypeHandle(AtomicPtr<raw::RedisModuleType>);
 
 impl TypeHandle {
-    /// The handle of a type that is not registered yet.
+    /// Makes the handle of a type that is not registered yet.
     pub const fn new() -> Self {
         Self(AtomicPtr::new(ptr::null_mut()))
     }
@@ -72,7 +72,8 @@ impl TypeHandle {
     }
 }
 
-/// Registers a value's types, while the module loads. With `yields` a type that another module has is left to that one.
+/// Registers a value's types, while the module loads. If `yields` is set, a type that another module has already
+/// registered is left to that module.
 ///
 /// # Errors
 /// The server refused a type.
@@ -89,7 +90,7 @@ pub fn register_types<T: NativeType>(ctx: Ctx, yields: bool) -> Result<(), Strin
 }
 
 fn register_type<T: NativeType>(ctx: Ctx, form: usize) -> Result<(), String> {
-    // A callback is passed no type, so each type has a callback of its own.
+    // The server does not pass the type to this callback, so each type has its own callback.
     let loads: [unsafe extern "C" fn(_, _) -> _; 3] =
         [rdb_load::<T, 0>, rdb_load::<T, 1>, rdb_load::<T, 2>];
     let Form { name, version } = &T::FORMS[form];
@@ -130,12 +131,12 @@ fn register_type<T: NativeType>(ctx: Ctx, form: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Gives a value to the server, as a pointer.
+/// Boxes a value, and returns the pointer for the server.
 pub(super) fn into_server<T: NativeType>(value: T) -> *mut c_void {
     Box::into_raw(Box::new(value)).cast()
 }
 
-/// Takes a value back.
+/// Takes a value back from the server.
 ///
 /// # Safety
 /// The pointer came from [`into_server`] of the same type, and is not used again.
@@ -144,21 +145,26 @@ pub(super) fn into_server<T: NativeType>(value: T) -> *mut c_void {
     reason = "the box is the very allocation that the server held"
 )]
 pub(super) unsafe fn from_server<T: NativeType>(value: *mut c_void) -> Box<T> {
-    // SAFETY: `into_server` made the pointer of a box, and our caller gives it up.
+    // SAFETY: `into_server` made the pointer from a box, and our caller does not use it again.
     unsafe { Box::from_raw(value.cast()) }
 }
 
+/// Borrows a value from the server.
+///
 /// # Safety
-/// The pointer came from [`into_server`] of the same type, and nobody changes the value during 'a.
+/// The pointer came from [`into_server`] of the same type, and nobody changes the value during `'a`.
 unsafe fn borrow<'a, T: NativeType>(value: *const c_void) -> &'a T {
-    // SAFETY: `into_server` made the pointer of a box, and our caller rules out a change during 'a.
+    // SAFETY: `into_server` made the pointer from a box, and our caller rules out changes during 'a.
     unsafe { &*value.cast() }
 }
 
-// The callbacks. The server calls each of them only for values of the type that it was registered for,
-// which are all from `into_server::<T>`, and only one of them at a time for the same value, but for `rdb_save`,
-// beside which others may read it; what it passes is alive during the call. The blocks below call this the
-// callbacks' contract.
+// The callbacks and their contract, which the blocks below rely on:
+//
+// - The server calls a callback only for values of the type that it was registered for, which all come from
+//   `into_server::<T>`.
+// - For one value, it calls only one callback at a time, except that the value may be read elsewhere during
+//   `rdb_save`.
+// - Everything that the server passes is alive during the call.
 
 unsafe extern "C" fn rdb_load<T: NativeType, const FORM: usize>(
     io: *mut raw::RedisModuleIO,
@@ -214,7 +220,7 @@ unsafe extern "C" fn digest<T: NativeType>(to: *mut raw::RedisModuleDigest, valu
 }
 
 unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
-    // SAFETY: the callbacks' contract: a `T`, which the server gives up. This may run on a background
+    // SAFETY: the callbacks' contract: a `T`, which the server does not use again. This may run on a background
     // thread, and a `T` is `Send`.
     drop(unsafe { from_server::<T>(value) });
 }
@@ -225,7 +231,7 @@ unsafe extern "C" fn free_effort<T: NativeType>(
 ) -> usize {
     // SAFETY: the callbacks' contract: a `T` that nobody changes.
     let in_background = unsafe { borrow::<T>(value) }.frees_in_background();
-    // 0 asks for the background whatever the server's threshold.
+    // 0 makes the server free the value in the background, whatever its threshold is.
     usize::from(!in_background)
 }
 
@@ -233,8 +239,8 @@ unsafe extern "C" fn unlink<T: NativeType>(
     _: *mut raw::RedisModuleKeyOptCtx,
     value: *const c_void,
 ) {
-    // SAFETY: the callbacks' contract: a `T`. Only the signature says const: the pointer is a box's, and
-    // nobody refers to the value while the server takes it from its key.
+    // SAFETY: the callbacks' contract: a `T`. The pointer is const only in the signature: it came from a box, and
+    // nobody borrows the value while the server removes it from its key.
     unsafe { &mut *value.cast_mut().cast::<T>() }.unlinked();
 }
 
@@ -254,8 +260,8 @@ unsafe extern "C" fn defrag<T: NativeType>(
     _key: *mut raw::RedisModuleString,
     value: *mut *mut c_void,
 ) -> c_int {
-    // SAFETY: the callbacks' contract: the place of a `T`, and a context to move it by. The value is
-    // back in its place, as a box, before the server looks at it again.
+    // SAFETY: the callbacks' contract: a pointer to the server's pointer to a `T`, and a context to move it by.
+    // The server's pointer leads to a box again before the server reads it.
     unsafe {
         let (moved, done) = T::defrag(from_server::<T>(*value), &Defrag::new(ctx));
         *value = Box::into_raw(moved).cast();

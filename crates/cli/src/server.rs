@@ -96,9 +96,7 @@ impl Server {
         };
         // The client library's message would show the password.
         let info = info.map_err(|_| {
-            Failure::usage(
-                "not a server address: write redis://user:password@host:port/database",
-            )
+            Failure::usage("not a server address: write redis://user:password@host:port/database")
         })?;
         let shown = info.addr().to_string();
         let runtime = tokio::runtime::Builder::new_current_thread()

@@ -13,7 +13,7 @@ use crate::ffi::{Argv, Call, Ctx, Str};
 use crate::reply::{Done, Reply, send_error};
 use crate::request::{expiry, item, items, key, origin, reserved};
 
-/// BF.ADD key item
+/// `BF.ADD key item`
 pub fn add(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let added = writer.update(|object| {
@@ -28,7 +28,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         }
         is_new
     } else {
-        // No object yet, or one that is not plain.
+        // There is no object yet, or the object is not plain.
         let outcomes = write(ctx, writer, args, &Addition::of_items(2..3))?;
         outcomes[0]? == Added::New
     };
@@ -36,7 +36,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// BF.MADD key item [item ...]
+/// `BF.MADD key item [item ...]`
 pub fn madd(Call { ctx, keys, args }: Call) -> Done {
     let addition = Addition::of_items(2..args.len());
     let writer = Writer::open(keys, key(&args));
@@ -44,7 +44,7 @@ pub fn madd(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// BF.INSERT key [option ...] [ITEMS item ...]
+/// `BF.INSERT key [option ...] [ITEMS item ...]`
 pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
     if let (Some(wanted), Some(Ok(new))) = (request.scale_to, &request.create) {
@@ -67,7 +67,10 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// A number that only commands from a primary or an AOF give. A client must not.
+/// Returns a number that only commands from a primary or an AOF may give.
+///
+/// # Errors
+/// [`Error::UnknownOption`] if a client gives it.
 fn replicated(ctx: Ctx, number: Option<u64>) -> Result<Option<u64>, Error> {
     match number {
         Some(_) if !ctx.must_obey() => Err(Error::UnknownOption),
@@ -75,7 +78,7 @@ fn replicated(ctx: Ctx, number: Option<u64>) -> Result<Option<u64>, Error> {
     }
 }
 
-/// Refuses an object that could not grow to this capacity.
+/// Requires that an object could grow to this capacity.
 fn require_reach(new: &New, wanted: u64) -> Result<(), Error> {
     match new.reach(keys::limits()) {
         (reached, _) if reached >= wanted => Ok(()),
@@ -99,8 +102,8 @@ fn reply_outcomes(ctx: Ctx, outcomes: &Outcomes) {
 
 /// Items to add.
 struct Addition {
-    /// The object to create under an empty key, or why it can't be created. Commands that have only items do not use it
-    /// ([`wanted`](Self::wanted)).
+    /// The object to create under an empty key, or the error if it can't be created. Commands that have only items
+    /// create a plain object instead ([`new_object`](Self::new_object)).
     create: Option<Result<New, Error>>,
     seed: Option<Seed>,
     /// The time of the write, and the items' time to live and id.
@@ -122,8 +125,8 @@ impl Addition {
         }
     }
 
-    /// The object to create under an empty key.
-    fn wanted(&self, ctx: Ctx) -> Result<New, Error> {
+    /// Returns the object to create under an empty key.
+    fn new_object(&self, ctx: Ctx) -> Result<New, Error> {
         if self.only_items {
             settings::defaults().plain(origin(ctx))
         } else {
@@ -131,7 +134,7 @@ impl Addition {
         }
     }
 
-    /// Requires that an object of this kind can take the items' time to live and id.
+    /// Requires that an object of this kind supports the items' time to live and id.
     #[inline]
     fn require_suits(&self, kind: Kind) -> Result<(), Error> {
         match kind {
@@ -141,7 +144,8 @@ impl Addition {
         }
     }
 
-    /// The time and the moment for an object of this shape, if it can take the items.
+    /// Returns the time and the moment of the write for an object of this shape, or an error if the object does not
+    /// support the items' time to live or id.
     fn moment_for(&self, ctx: Ctx, shape: &Shape) -> Result<(Time, Moment), Error> {
         self.require_suits(shape.kind)?;
         let Moment { at_ms, ttl_ms, .. } = self.moment;
@@ -149,7 +153,7 @@ impl Addition {
         if window.is_some_and(|window| ttl_ms > Some(window.ms())) && !ctx.must_obey() {
             return Err(Error::LongTtl);
         }
-        // Without periods no time matters, and none is read.
+        // An object without periods needs no time, so the clock is not read.
         let at_ms = window.map(|_| at_ms.unwrap_or_else(Ctx::now_ms));
         let now_ms = at_ms.unwrap_or(0);
         Ok((
@@ -170,7 +174,14 @@ fn write<'a>(
     addition: &Addition,
 ) -> Result<Outcomes, Error> {
     let Some(written) = writer.update(|object| add_to(ctx, object, args, addition))? else {
-        return create(ctx, writer, &addition.wanted(ctx)?, addition, args, None);
+        return create(
+            ctx,
+            writer,
+            &addition.new_object(ctx)?,
+            addition,
+            args,
+            None,
+        );
     };
     let Written {
         outcomes,
@@ -193,16 +204,17 @@ fn write<'a>(
     Ok(outcomes)
 }
 
-/// What a write did to an object.
+/// The result of a write to an object.
 struct Written<'a> {
     outcomes: Outcomes,
-    /// An empty list with room for the items that changed the object: nothing can be refused after the write.
+    /// An empty list with room for the items that changed the object. It is reserved before the write, because the
+    /// command must not fail after it.
     changed: Vec<Str<'a>>,
-    /// `None` for a plain object.
+    /// The time of the write; `None` for a plain object.
     dated: Option<Dated>,
 }
 
-/// When an object with periods or counters was written to.
+/// The time of a write to an object with periods or counters.
 struct Dated {
     /// Whether the write freed expired periods.
     expired: bool,
@@ -216,7 +228,7 @@ fn add_to<'a>(
     addition: &Addition,
 ) -> Result<Written<'a>, Error> {
     let (range, limits) = (addition.items.clone(), || keys::limits_for(ctx));
-    let of_items = if object.is_plain() {
+    let timed = if object.is_plain() {
         addition.require_suits(Kind::Plain)?;
         None
     } else {
@@ -225,7 +237,7 @@ fn add_to<'a>(
     let (mut outcomes, changed) = (reserved(range.len())?, reserved(range.len())?);
     let given = items(args, range.clone());
     let push = |outcome| outcomes.push(outcome);
-    let dated = match of_items {
+    let dated = match timed {
         None => {
             object.add_each(given, Time::default(), None, limits, push);
             None
@@ -259,7 +271,7 @@ fn list_changed<'a>(list: &mut Vec<Str<'a>>, args: Argv<'a>, first: usize, outco
     list.extend(changed.map(|(index, _)| args.string(first + index)));
 }
 
-/// Creates an object with items in it, under a key with this time to live. On an error there is no key.
+/// Creates an object with items in it, under a key with this time to live. On an error, the key is not created.
 fn create<'a>(
     ctx: Ctx<'a>,
     writer: Writer<'_, 'a>,
@@ -290,7 +302,7 @@ fn create<'a>(
     Ok(outcomes)
 }
 
-/// BF.RESERVE key rate capacity [option ...]
+/// `BF.RESERVE key rate capacity [option ...]`
 pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     let request = Reserve::parse(&args, settings::defaults(), origin(ctx))?;
     let mut writer = Writer::open(keys, key(&args));

@@ -11,7 +11,7 @@ use crate::ffi::{Call, Ctx};
 use crate::reply::{Done, Reply};
 use crate::request::key;
 
-/// BF.INFO key [field]
+/// `BF.INFO key [field]`
 pub fn info(Call { ctx, keys, args }: Call) -> Done {
     let field = InfoField::parse(&args)?;
     let reader = Reader::open(keys, key(&args));
@@ -37,7 +37,7 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// The value of a field, or `None` for one that the object does not have.
+/// Returns the value of a field, or `None` if the object does not have the field.
 fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'static>> {
     let (params, window) = (shape.params, shape.window());
     let scaling = params.growth != Growth::Fixed;
@@ -60,11 +60,11 @@ fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'stat
     })
 }
 
-/// BF.DEBUG key
+/// `BF.DEBUG key`
 pub fn debug(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.existing()?;
-    // Line by line: there may be thousands of filters.
+    // Reply line by line, because there may be thousands of filters.
     let now_ms = Ctx::now_ms();
     let filters = usize::try_from(object.filter_count(|| now_ms));
     ctx.reply_array(1 + filters.unwrap_or(usize::MAX - 1));

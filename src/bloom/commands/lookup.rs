@@ -11,7 +11,7 @@ use crate::ffi::{Argv, Call, Ctx};
 use crate::reply::{Done, Reply};
 use crate::request::{item, items, key};
 
-/// BF.EXISTS key item
+/// `BF.EXISTS key item`
 pub fn exists(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
@@ -19,7 +19,7 @@ pub fn exists(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// BF.MEXISTS key item [item ...]
+/// `BF.MEXISTS key item [item ...]`
 pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;
@@ -34,19 +34,19 @@ pub fn mexists(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// BF.MISSING key item [item ...]
+/// `BF.MISSING key item [item ...]`
 pub fn missing(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let missing = match reader.object()? {
         Some(object) => missing_of(object, args)?,
-        None => different(items(args, 2..args.len()), args.len() - 2)?,
+        None => distinct(items(args, 2..args.len()), args.len() - 2)?,
     };
     Reply::Count(missing).send(ctx);
     Ok(())
 }
 
-/// The number of different items that an object does not claim. Usually few items are missing, and two are hardly ever
-/// equal, so missing items are sorted by the hashes that they have anyway.
+/// Returns the number of distinct items that an object does not claim. Usually few items are missing, and two of them
+/// are hardly ever equal, so missing items are sorted by their hashes, which the lookup computes anyway.
 fn missing_of(object: &Object, args: Argv) -> Result<u64, Error> {
     let (mut missing, mut index, mut room) = (Vec::new(), 2, Ok(()));
     let given = items(args, 2..args.len());
@@ -61,27 +61,27 @@ fn missing_of(object: &Object, args: Argv) -> Result<u64, Error> {
     });
     room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
     missing.sort_unstable_by_key(|(hash, _)| *hash);
-    let of_each_hash = missing.chunk_by(|(one, _), (other, _)| one == other);
-    let each = of_each_hash.map(|of_one| {
-        if let [_] = of_one {
+    let groups = missing.chunk_by(|(one, _), (other, _)| one == other);
+    let counts = groups.map(|group| {
+        if let [_] = group {
             return Ok(1);
         }
-        let items = of_one.iter().map(|(_, index)| args.string(*index).bytes());
-        different(items, of_one.len())
+        let items = group.iter().map(|(_, index)| args.string(*index).bytes());
+        distinct(items, group.len())
     });
-    each.sum()
+    counts.sum()
 }
 
-/// The number of different items among `count` of them.
-fn different<'i>(items: impl Iterator<Item = &'i [u8]>, count: usize) -> Result<u64, Error> {
-    let mut different = HashSet::new();
-    let room = different.try_reserve(count);
+/// Returns the number of distinct items among `count` items.
+fn distinct<'i>(items: impl Iterator<Item = &'i [u8]>, count: usize) -> Result<u64, Error> {
+    let mut distinct = HashSet::new();
+    let room = distinct.try_reserve(count);
     room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
-    different.extend(items);
-    Ok(different.len() as u64)
+    distinct.extend(items);
+    Ok(distinct.len() as u64)
 }
 
-/// BF.COUNT key item
+/// `BF.COUNT key item`
 pub fn count(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let count = match reader.object()? {
@@ -95,7 +95,7 @@ pub fn count(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// BF.CARD key
+/// `BF.CARD key`
 pub fn card(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let object = reader.object()?;

@@ -10,15 +10,15 @@ use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
 
 use crate::request::{key, reserved};
 
-/// BF.MERGE key source [source ...]
+/// `BF.MERGE key source [source ...]`
 pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     try_merge(ctx, keys, args)?;
     Reply::Ok.send(ctx);
     Ok(())
 }
 
-/// Frees the periods of the object under the command's key that have expired at a time.
-fn free_passed<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, at_ms: Option<u64>) {
+/// Frees the periods of the object under the command's key that have expired at `at_ms`, if given.
+fn free_expired<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, at_ms: Option<u64>) {
     let Some(now_ms) = at_ms else { return };
     let mut writer = Writer::open(keys, key(args));
     if let Ok(Some(true)) = writer.update(|object| object.tidy(now_ms)) {
@@ -31,14 +31,14 @@ fn free_passed<'a>(keys: &mut Keyspace<'a>, args: &Argv<'a>, at_ms: Option<u64>)
 }
 
 fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Result<(), Error> {
-    // Merging a filter with itself changes nothing, so each name counts once.
+    // Merging a filter with itself changes nothing, so each name is used once.
     let (mut names, mut others) = (HashSet::new(), reserved::<Str>(args.len() - 2)?);
     let room = names.try_reserve(args.len() - 1);
     room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
     names.insert(key(&args).bytes());
     let sources = (2..args.len()).map(|index| args.string(index));
     others.extend(sources.filter(|name| names.insert(name.bytes())));
-    // An existing destination is a source, and the only one that may be missing.
+    // An existing destination is a source too, and only the destination may be missing.
     let mut readers = Readers::new(keys);
     let existed = readers.open(key(&args))?.is_some();
     for name in &others {
@@ -52,7 +52,7 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
         };
     }
     let sources = readers.objects();
-    // Only the primary reads the clock, and replicates the time.
+    // Only the primary reads the clock; it replicates the time.
     let has_window = sources
         .iter()
         .any(|object| object.shape().window().is_some());
@@ -63,7 +63,7 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
         Some(merged) => merged,
         // The destination holds every source already. Expired periods are freed, as by any write.
         None if existed => {
-            free_passed(keys, &args, at_ms);
+            free_expired(keys, &args, at_ms);
             return Ok(());
         }
         // Keep expired periods, as replicas do; the rate may differ.

@@ -1,4 +1,4 @@
-//! One function per command: parse, open, act, publish, reply.
+//! One function for each command: parse, open, act, publish, reply.
 
 mod add;
 mod describe;

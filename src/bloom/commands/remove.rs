@@ -11,7 +11,7 @@ use crate::ffi::{Argv, Call, Keyspace, Str};
 use crate::reply::Done;
 use crate::request::{items, key, reserved};
 
-/// BF.DEL key item [ID id]
+/// `BF.DEL key item [ID id]`
 pub fn del(Call { ctx, keys, args }: Call) -> Done {
     let request = Delete::parse(&args)?;
     let removed = remove(keys, args, 2..3, request.id)?;
@@ -19,7 +19,7 @@ pub fn del(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// BF.MDEL key item [item ...]
+/// `BF.MDEL key item [item ...]`
 pub fn mdel(Call { ctx, keys, args }: Call) -> Done {
     let removed = remove(keys, args, 2..args.len(), None)?;
     ctx.reply_array(removed.len());
@@ -36,7 +36,7 @@ fn remove<'a>(
     range: Range<usize>,
     id: Option<u64>,
 ) -> Result<Vec<bool>, Error> {
-    // The lists come first: nothing can be refused once an item is removed.
+    // The lists are reserved first, because the command must not fail once an item is removed.
     let mut removed = reserved(range.len())?;
     let mut gone = reserved::<Str>(range.len())?;
     let mut writer = Writer::open(keys, key(&args));

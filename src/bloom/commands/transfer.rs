@@ -1,4 +1,4 @@
-//! BF.LOAD, SCANDUMP, and LOADCHUNK: filters in pieces, or whole.
+//! BF.LOAD, SCANDUMP, and LOADCHUNK: filters as dumps or in chunks.
 
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::numerals::integer;
@@ -11,7 +11,7 @@ use crate::ffi::{Argv, Call};
 use crate::reply::{Done, Reply};
 use crate::request::{expiry, key};
 
-/// BF.LOAD key dump [ttl-ms]
+/// `BF.LOAD key dump [ttl-ms]`
 pub fn load(Call { ctx, keys, args }: Call) -> Done {
     let ttl_ms = match args.len() {
         3 => 0,
@@ -48,9 +48,9 @@ fn cursor(args: &Argv) -> Result<i64, Error> {
     integer(args.word(2)).ok_or(Error::Bad(Field::Cursor))
 }
 
-/// BF.SCANDUMP key cursor
+/// `BF.SCANDUMP key cursor`
 pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
-    // A negative cursor is past the end, like one above all bitmaps.
+    // A negative cursor is past the end, like a cursor above all bitmaps.
     let cursor = u64::try_from(cursor(&args)?).unwrap_or(u64::MAX);
     let reader = Reader::open(keys, key(&args));
     let piece = chunks::piece(reader.existing()?, cursor);
@@ -59,7 +59,7 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// BF.LOADCHUNK key cursor data
+/// `BF.LOADCHUNK key cursor data`
 pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let cursor = cursor(&args)?;
     let data = args.string(3).bytes();
