@@ -4,7 +4,7 @@ use std::fmt;
 
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
-use crate::cuckoo::CuckooError;
+use crate::cuckoo::error::CuckooError;
 
 /// The argument that an error is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,6 @@
 //! The words and errors of the commands for cuckoo filters.
 
-mod error;
+pub(crate) mod error;
 mod request;
 
 pub use error::{CuckooError, CuckooOption};
