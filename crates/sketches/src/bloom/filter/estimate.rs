@@ -1,10 +1,7 @@
 //! What is known of a filter's error rate, and of the items that it claims.
 
-use crate::hash::Probe;
 use crate::number::to_double;
 
-use super::asked::{self, Likely};
-use super::cells::Cells;
 use super::single::{Filter, Layout};
 use super::{bits, rate};
 
@@ -36,7 +33,8 @@ impl Filter {
         }
     }
 
-    /// Whether it holds so few items that the equations tell little of the rate.
+    /// Returns whether the filter holds so few items that filters of its size and fill differ in their rates by a quarter
+    /// or more.
     pub fn holds_few(&self) -> bool {
         self.items < FEW_ITEMS && self.is_small()
     }
@@ -56,54 +54,11 @@ impl Filter {
         let mut tries = 0..TRIES;
         let mut position = || {
             tries.find_map(|_| {
-                let position = asked::below(self.positions(), asked::scrambled(random));
+                let position = below(self.positions(), next_random(random));
                 is_in_use(position).then_some(position)
             })
         };
         (0..self.hashes()).map(|_| position()).collect()
-    }
-
-    /// How many of an item's positions are in use before the first that is not: all of them, if the filter claims the item.
-    pub(crate) fn leading_in_use(&self, probe: Probe) -> u32 {
-        let in_use = |position: &u64| self.is_in_use(*position);
-        let leading =
-            |positions: &mut dyn Iterator<Item = u64>| positions.take_while(in_use).count();
-        let count = match self.cells() {
-            Cells::Bits => leading(&mut self.bits_of::<false>(probe)),
-            Cells::BareBits => leading(&mut self.bits_of::<true>(probe)),
-            Cells::Counters => leading(&mut self.counters_of(probe)),
-        };
-        u32::try_from(count).unwrap_or(u32::MAX)
-    }
-
-    /// The positions of cells that are set, or count.
-    fn positions_in_use(&self) -> Vec<u64> {
-        let cells_of_byte = 8 / self.cells().bits();
-        let bytes = (0..)
-            .step_by(usize::try_from(cells_of_byte).unwrap_or(1))
-            .zip(self.bitmap());
-        // Most bytes of a filter that holds few items are 0.
-        let used = bytes.filter(|(_, cells)| **cells != 0);
-        let positions = used.flat_map(|(first, _)| first..first + cells_of_byte);
-        positions
-            .filter(|position| self.is_in_use(*position))
-            .collect()
-    }
-
-    /// Items of which this filter may claim some, and the share of all items that are such. It claims none of the
-    /// others.
-    pub fn likely(&self) -> (Likely, f64) {
-        let in_use = self.positions_in_use();
-        let fill = to_double(in_use.len() as u64) / to_double(self.positions());
-        let share = if self.hashes() == 1 {
-            fill
-        } else {
-            fill * fill
-        };
-        (
-            Likely::new(in_use, self.positions(), self.hashes(), self.is_bare()),
-            share,
-        )
     }
 
     fn rate_of_fill(&self, fill: f64) -> f64 {
@@ -118,4 +73,19 @@ impl Filter {
         };
         (to_double(in_use) / to_double(self.positions())).min(1.0)
     }
+}
+
+/// Returns a number below `bound`, given a random one.
+#[allow(clippy::cast_possible_truncation, reason = "the high half fits")]
+const fn below(bound: u64, random: u64) -> u64 {
+    ((bound as u128 * random as u128) >> 64) as u64
+}
+
+/// Returns the next pseudo-random number: `SplitMix64` (Steele, Lea and Flood 2014).
+pub const fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
 }
