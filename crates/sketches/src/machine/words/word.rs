@@ -32,19 +32,6 @@ pub trait Words: Copy {
     fn and(self, other: Self) -> Self;
     fn min(self, other: Self) -> Self;
     fn rotate<const BY: i32>(self) -> Self;
-    /// Writes the words whose bit in `kept` is set to the first of a slice that has room for all, and anything to
-    /// the others. At least one is kept.
-    fn pack(self, kept: u64, words: &mut [u64]);
-    /// Where the words stood of which these, as a mask, were packed: the bits go to those that are set in `kept`.
-    #[inline(always)]
-    fn spread(mut bits: u64, kept: u64) -> u64 {
-        let mut unpacked = 0;
-        each_bit(kept, |place| {
-            unpacked |= (bits & 1) << place;
-            bits >>= 1;
-        });
-        unpacked
-    }
     /// Shifted right by this many bits, 64 at most.
     fn right(self, by: u32) -> Self;
     /// The difference or, where that is below 0, the word itself. Both words are below 2⁶³.
@@ -181,10 +168,6 @@ impl Words for u64 {
     #[inline(always)]
     fn right(self, by: u32) -> Self {
         self.checked_shr(by).unwrap_or(0)
-    }
-    #[inline(always)]
-    fn pack(self, _kept: u64, words: &mut [u64]) {
-        words[0] = self;
     }
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
