@@ -1,28 +1,28 @@
-//! What is known of a filter's error rate, and of the items that it claims.
+//! Estimates of a filter's error rate.
 
 use crate::number::to_double;
 
 use super::single::{Filter, Layout};
 use super::{bits, rate};
 
-/// Up to this size the bits of a filter are counted to estimate its rate: there the number of items tells less.
+/// The most bytes of a filter whose bits are counted to estimate its rate: there the number of items is less accurate.
 const COUNTED_BYTES: usize = 1024;
 
-/// Up to this number of items the rates of filters of one size and fill differ by a quarter and more.
+/// Below this number of items, the rates of filters of the same size and fill differ by a quarter or more.
 const FEW_ITEMS: u64 = 48;
 
-/// How often at most a position that is set is looked for.
+/// The most random positions that are tried for one item.
 const TRIES: u32 = 1000;
 
 impl Filter {
-    /// The error rate with this many items in it, each of which was new.
+    /// Returns the error rate that the filter has with `items` that were all new.
     pub fn rate_at(&self, items: u64) -> f64 {
         let items_per_position = to_double(items) / to_double(self.positions());
         self.rate_of_fill(rate::fill_after(items_per_position, self.hashes()))
     }
 
-    /// The error rate now: by the bits that are set, where they are known or few enough to be counted, else by
-    /// the number of items.
+    /// Estimates the error rate, from the set bits if their number is known or they are few enough to be counted, else
+    /// from the number of items.
     pub fn estimated_rate(&self) -> f64 {
         match self.layout {
             Layout::Counters { in_use, .. } if in_use < u32::MAX => self.rate_of_fill(self.fill()),
@@ -39,13 +39,13 @@ impl Filter {
         self.items < FEW_ITEMS && self.is_small()
     }
 
-    /// Whether its bits are few enough to be counted. Those in a lane never are.
+    /// Returns whether the bits are few enough to be counted. Bits in a lane never are.
     fn is_small(&self) -> bool {
         !self.is_in_lane() && self.blob.len() <= COUNTED_BYTES
     }
 
-    /// Positions of an item that this filter would claim if these are in use, at random, one for each hash function;
-    /// `None` where so few are set that none is soon found.
+    /// Returns random positions in use, one for each hash function: those of a synthetic item that the filter claims.
+    /// Returns `None` if [`TRIES`] random positions are not enough.
     pub fn claimed_positions(
         &self,
         is_in_use: impl Fn(u64) -> bool,
@@ -65,7 +65,7 @@ impl Filter {
         rate::false_positives(self.is_bare(), self.positions(), self.hashes(), fill)
     }
 
-    /// The share of its cells that are in use.
+    /// Returns the share of the cells that are in use.
     pub(super) fn fill(&self) -> f64 {
         let in_use = match self.layout {
             Layout::Counters { in_use, .. } => in_use.into(),

@@ -1,4 +1,4 @@
-//! Filters: their cells, their sizes, and what is known of them.
+//! Filters: their cells, their sizes and their error rates.
 
 mod bits;
 mod cells;

@@ -38,7 +38,7 @@ pub fn rate<'f>(by_equations: f64, filters: impl Iterator<Item = View<'f>>) -> f
     }
 }
 
-/// Returns the rate of filters some of which hold the same items, given the rate if none does.
+/// Returns the rate of filters that may share items, given the rate that they have if they share none.
 fn rate_together(rate: f64, filters: &[View]) -> f64 {
     let factor = overlap::factor(filters, &Effort::of(POSITIONS));
     let together = -expm1(factor * ln_1p(-rate));

@@ -120,9 +120,9 @@ impl Group {
     /// Goes on so many times with interleaving, or with taking apart. Returns whether there was something to do.
     fn go_on(&mut self, times: usize) -> bool {
         if self.is_sparse() {
-            self.filters.go_back(times)
+            self.filters.undo(times)
         } else {
-            self.filters.go_on(times)
+            self.filters.advance(times)
         }
     }
 
