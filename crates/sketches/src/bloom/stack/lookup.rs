@@ -28,7 +28,7 @@ pub fn any_contains(stack: &[Filter], probe: Probe) -> bool {
     newest.contains(probe) || !older.is_empty() && older_contain(older, probe)
 }
 
-/// The most filters in which one item is looked up together.
+/// The largest group of filters for a lookup of one item.
 const GROUP: usize = 1024;
 
 #[inline(never)]
@@ -137,7 +137,7 @@ pub fn contains_each<'i>(
     }
 }
 
-/// The most filters in which a batch is looked up together.
+/// The largest group of filters for a lookup of a batch.
 const BATCH_GROUP: usize = 8;
 
 /// Returns the candidates that any of these filters, newest first, claims; candidates and claims are masks of the items
