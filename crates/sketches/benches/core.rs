@@ -58,7 +58,8 @@ fn filled(capacity: u64, rate: f64, expansion: u32, count: u64) -> Object {
 
 /// A filter in the cache, one in the second level, one in memory.
 const SIZES: [u64; 3] = [100_000, 1_000_000, 45_000_000];
-const DEPTHS: [u64; 4] = [1, 10, 100, 1000];
+/// Numbers of filters in a stack, each with the capacity of the first.
+const STACKS: [(u64, u64); 5] = [(1, 1000), (10, 1000), (40, 1000), (100, 1), (10, 300_000)];
 
 #[divan::bench(args = [5, 21, 100])]
 fn probe(bencher: Bencher, length: usize) {
@@ -137,20 +138,29 @@ fn batches(bencher: Bencher, object: &Object, items: &[Vec<u8>]) {
     });
 }
 
-#[divan::bench(args = DEPTHS)]
-fn contains_miss_in_a_stack_of(bencher: Bencher, depth: u64) {
-    let mut object = object(1000, 0.001, 1);
-    // Some items are taken for known, so it needs a few more than the capacity says.
-    for item in items(1010 * depth, 1) {
-        if object.capacity(never) == 1000 * depth && object.items(never) == object.capacity(never) {
-            break;
-        }
-        add(&mut object, &item);
+/// An object of `depth` filters that are full.
+fn stack((depth, capacity): (u64, u64)) -> Object {
+    let mut object = object(capacity, 0.001, 1);
+    let mut numbers = 1_u64 << 50..;
+    while object.filter_count(never) < depth || object.items(never) < object.capacity(never) {
+        let number = numbers.next().expect("enough numbers");
+        add(&mut object, &number.to_le_bytes());
     }
-    assert_eq!(object.filter_count(never), depth);
+    object
+}
+
+#[divan::bench(args = STACKS)]
+fn contains_miss_in_a_stack_of(bencher: Bencher, depth_and_capacity: (u64, u64)) {
+    let object = stack(depth_and_capacity);
     each(bencher, &items(100_000, 2), |item| {
         object.contains(item, never)
     });
+}
+
+#[divan::bench(args = STACKS)]
+fn contains_batches_of_100_in_a_stack_of(bencher: Bencher, depth_and_capacity: (u64, u64)) {
+    let object = stack(depth_and_capacity);
+    batches(bencher, &object, &items(100_000, 2));
 }
 
 #[divan::bench(args = SIZES)]
@@ -196,12 +206,17 @@ fn add_a_million_to_one_of_the_right_size(bencher: Bencher) {
 /// The current period of a day of 24.
 const HOUR: u64 = 23;
 
-/// An object of 24 periods, the newest of them half full.
+/// An object of 24 periods that are full, but the newest is half full.
 fn window(capacity: u64) -> Object {
+    window_with(capacity, capacity)
+}
+
+/// An object of 24 periods of `count` items, half as many in the newest.
+fn window_with(capacity: u64, count: u64) -> Object {
     let window = Window::new(1, 24).expect("a window");
     let mut object = shaped(capacity, Kind::Windowed(window));
     for hour in 0..=HOUR {
-        let count = if hour == HOUR { capacity / 2 } else { capacity };
+        let count = if hour == HOUR { count / 2 } else { count };
         for batch in items(count, hour + 10).chunks(50) {
             let batch = batch.iter().map(Vec::as_slice);
             object.add_each(batch, Time::at(hour), None, || Limits::NONE, |_| ());
@@ -236,6 +251,23 @@ fn contains_miss_in_a_window(bencher: Bencher, capacity: u64) {
 #[divan::bench(args = PERIODS)]
 fn contains_batches_of_100_in_a_window(bencher: Bencher, capacity: u64) {
     batches(bencher, &window(capacity), &items(100_000, 2));
+}
+
+/// Capacities of periods with two filters each, of which no more than the first is interleaved.
+const OVERFULL: [u64; 2] = [500, 500_000];
+
+#[divan::bench(args = OVERFULL)]
+fn contains_miss_in_an_overfull_window(bencher: Bencher, capacity: u64) {
+    let object = window_with(capacity, 2 * capacity);
+    each(bencher, &items(100_000, 2), |item| {
+        object.contains(item, || HOUR)
+    });
+}
+
+#[divan::bench(args = OVERFULL)]
+fn contains_batches_of_100_in_an_overfull_window(bencher: Bencher, capacity: u64) {
+    let object = window_with(capacity, 2 * capacity);
+    batches(bencher, &object, &items(100_000, 2));
 }
 
 #[divan::bench(args = PERIODS, sample_count = 3, sample_size = 1)]

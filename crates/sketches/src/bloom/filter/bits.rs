@@ -2,7 +2,7 @@
 
 use crate::machine::words::{self, Task, Use, Words};
 
-/// Whether the bits at all of these positions are set.
+/// Returns whether the bits at all of these positions are set.
 #[inline(always)]
 pub fn all_set(bitmap: &[u8], mut positions: impl Iterator<Item = u64>) -> bool {
     positions.all(|position| bitmap[(position / 8) as usize] & 1 << (position % 8) != 0)
@@ -21,18 +21,18 @@ pub fn set_all(bitmap: &mut [u8], positions: impl Iterator<Item = u64>) -> bool 
     changed != 0
 }
 
-/// The bits of a byte that another has and this one lacks.
+/// Returns the bits of the byte `other` that `own` lacks.
 #[inline(always)]
 pub const fn lacks(own: u8, other: u8) -> u8 {
     other & !own
 }
 
-/// Returns the first byte in which another bitmap of this length has a bit that this one lacks.
+/// Returns the first byte in which another bitmap of the same length has a bit that this bitmap lacks.
 pub fn lacking(bitmap: &[u8], other: &[u8]) -> Option<usize> {
     words::run(Lacking { bitmap, other })
 }
 
-/// Returns the first place at which `lacks` of two bytes is not 0. The slices have one length.
+/// Returns the first place at which `lacks` of two bytes is not 0. The slices have the same length.
 #[inline(always)]
 pub fn first_lacking(own: &[u8], other: &[u8], lacks: impl Fn(u8, u8) -> u8) -> Option<usize> {
     let (pieces, _) = own.as_chunks::<PIECE>();
@@ -50,22 +50,22 @@ pub fn first_lacking(own: &[u8], other: &[u8], lacks: impl Fn(u8, u8) -> u8) -> 
     within.map(|at| begin + at)
 }
 
-/// How many bits are set.
+/// Returns the number of bits that are set.
 pub fn ones(bitmap: &[u8]) -> u64 {
     ones_of_union(bitmap, bitmap)
 }
 
-/// How many bits are set in either of two bitmaps of one length.
+/// Returns the number of bits that are set in either of two bitmaps of the same length.
 pub fn ones_of_union(bitmap: &[u8], other: &[u8]) -> u64 {
     words::run(OnesOfUnion { bitmap, other })
 }
 
-/// Sets the bits that are set in another bitmap of this length. Returns how many are set now.
+/// Sets the bits that are set in another bitmap of the same length. Returns the number of bits that are set then.
 pub fn unite(bitmap: &mut [u8], other: &[u8]) -> u64 {
     words::run(Unite { bitmap, other })
 }
 
-/// Bytes that are handled together, so that the compiler uses words as wide as it is allowed to.
+/// Bytes that are compared together, so that the compiler uses the widest words it may.
 const PIECE: usize = 512;
 
 struct Lacking<'b> {

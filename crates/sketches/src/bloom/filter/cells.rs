@@ -1,9 +1,9 @@
-//! What a filter's blob contains.
+//! The kinds of cells that a filter's blob contains.
 
 /// The number of bytes in front of a filter's cells.
 pub const HEADER_BYTES: usize = 45;
 
-/// What a filter's blob contains.
+/// The contents of a filter's blob.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Cells {
     /// A header, then bits.
@@ -11,12 +11,12 @@ pub enum Cells {
     Bits,
     /// A header, then counters of 4 bits.
     Counters,
-    /// Bits alone: a filter of `RedisBloom`.
+    /// Bits without a header: a filter of `RedisBloom`.
     BareBits,
 }
 
 impl Cells {
-    /// Number of bytes in front of the cells.
+    /// Returns the number of bytes in front of the cells.
     pub const fn header_bytes(self) -> usize {
         match self {
             Self::Bits | Self::Counters => HEADER_BYTES,
@@ -24,7 +24,7 @@ impl Cells {
         }
     }
 
-    /// Size of a cell in bits.
+    /// Returns the size of a cell in bits.
     pub const fn bits(self) -> u64 {
         match self {
             Self::Bits | Self::BareBits => 1,

@@ -6,10 +6,10 @@ use crate::machine::work;
 
 use super::bits;
 
-/// A counter that reaches this stays there: how often it was passed is unknown.
+/// The value at which a counter stays, because its true value is unknown from there on.
 pub const SATURATED: u8 = 15;
 
-/// The least of the counters at these positions.
+/// Returns the least of the counters at these positions.
 pub fn least(cells: &[u8], positions: impl Iterator<Item = u64>) -> u8 {
     let counter = |position: u64| cells[(position / 2) as usize] >> (position % 2 * 4) & 15;
     let mut least = SATURATED;
@@ -22,13 +22,13 @@ pub fn least(cells: &[u8], positions: impl Iterator<Item = u64>) -> u8 {
     least
 }
 
-/// Whether none of the counters at these positions is 0.
+/// Returns whether all counters at these positions are above 0.
 #[inline(always)]
 pub fn all_used(cells: &[u8], mut positions: impl Iterator<Item = u64>) -> bool {
     positions.all(|position| cells[(position / 2) as usize] & 15 << (position % 2 * 4) != 0)
 }
 
-/// Counts up at these positions. Returns how many counters left 0.
+/// Increments the counters at these positions. Returns how many of them were 0.
 #[inline(always)]
 pub fn raise(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
     let (mut left_zero, raised) = (0, |counter: u8| (counter + 1).min(SATURATED));
@@ -38,7 +38,7 @@ pub fn raise(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
     left_zero
 }
 
-/// Counts down at these positions, where counters are neither 0 nor saturated. Returns how many reached 0.
+/// Decrements the counters at these positions that are neither 0 nor saturated. Returns how many reached 0.
 pub fn lower(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
     let lowered = |counter: u8| match counter {
         SATURATED => SATURATED,
@@ -67,38 +67,38 @@ fn change(
     });
 }
 
-/// Adds the counters of another filter of the same size. Returns how many are not 0 now.
+/// Adds the counters of another filter of the same size. Returns how many counters are above 0 then.
 pub fn unite(cells: &mut [u8], other: &[u8]) -> u64 {
     words::run(Unite { cells, other })
 }
 
-/// Returns 0 if neither counter of a byte is smaller than another's.
+/// Returns 0 if neither of the two counters in a byte is smaller than its counterpart in `other`.
 #[inline(always)]
 pub fn lacks(two: u8, other: u8) -> u8 {
     u8::from(two & 15 < other & 15) | u8::from(two >> 4 < other >> 4)
 }
 
-/// Returns the first byte in which another filter of the same size has a counter that is larger than its own here.
+/// Returns the first byte in which another filter of the same size has a larger counter than this filter.
 pub fn lacking(cells: &[u8], other: &[u8]) -> Option<usize> {
     words::run(Lacking { cells, other })
 }
 
-/// The sum of all counters.
+/// Returns the sum of all counters.
 pub fn sum(cells: &[u8]) -> u64 {
     words::run(Sum { cells })
 }
 
-/// How many counters are not 0.
+/// Returns the number of counters above 0.
 pub fn in_use(cells: &[u8]) -> u64 {
     in_use_in_union(cells, cells)
 }
 
-/// How many counters are not 0 in either of two filters of one size.
+/// Returns the number of places at which either of two filters of the same size has a counter above 0.
 pub fn in_use_in_union(cells: &[u8], other: &[u8]) -> u64 {
     words::run(InUseInUnion { cells, other })
 }
 
-/// So many bytes have no more counters than a byte can count.
+/// Chunk size in bytes: the number of counters in a chunk fits a `u8`.
 const PIECE: usize = 64;
 
 #[inline(always)]
@@ -148,7 +148,7 @@ impl Task for Sum<'_> {
     #[inline(always)]
     fn run<W: Words>(self) -> u64 {
         work::bytes(self.cells.len());
-        // No more than 8 bytes of two counters each: the sum of their halves fits a byte.
+        // The sum of 16 counters, those of 8 bytes, fits a byte.
         let sum = |eight: &[u8]| eight.iter().map(|two| (two & 15) + (two >> 4)).sum::<u8>();
         self.cells
             .chunks(8)
@@ -197,7 +197,7 @@ impl Task for InUseInUnion<'_> {
     }
 }
 
-/// A number of counters, as it is kept.
+/// Returns a number of counters as a filter stores it, saturated at the largest `u32`.
 pub fn saturated(in_use: u64) -> u32 {
     u32::try_from(in_use).unwrap_or(u32::MAX)
 }

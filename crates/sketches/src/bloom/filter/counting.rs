@@ -1,4 +1,4 @@
-//! Filters of counters: items that are counted, and removed.
+//! Filters of counters: adding, counting and removing items.
 
 use crate::hash::Probe;
 use crate::number::{to_double, to_whole};
@@ -9,17 +9,17 @@ use super::single::{Filter, Layout};
 use super::{counters, rate};
 
 impl Filter {
-    /// How often an item was counted, at most, or if it is 15 at least: the least of its counters.
+    /// Returns the least of an item's counters: the most times that the item was added, or 15 if those may be more.
     pub(crate) fn count(&self, probe: Probe) -> u8 {
         counters::least(self.bitmap(), self.counters_of(probe))
     }
 
-    /// Counts an item, and returns whether one of its counters was 0.
+    /// Counts an item. Returns whether one of its counters was 0.
     pub(crate) fn count_up(&mut self, probe: Probe) -> bool {
         self.count_up_at(self.counters_of(probe))
     }
 
-    /// [`count_up`](Self::count_up) an item whose positions are known.
+    /// Counts an item whose positions are known. Returns whether one of its counters was 0.
     #[inline(always)]
     pub(crate) fn count_up_at(&mut self, positions: impl Iterator<Item = u64>) -> bool {
         let more = counters::raise(&mut self.blob[HEADER_BYTES..], positions);
@@ -29,8 +29,8 @@ impl Filter {
         new
     }
 
-    /// Removes one count of an item that a filter of counters claims, and returns whether it did: how often
-    /// one was counted whose counters are all saturated is unknown, so it stays.
+    /// Removes one count of an item that a filter of counters claims. Returns whether it did: an item stays if all of its
+    /// counters are saturated, because its count is unknown.
     pub(crate) fn count_down(&mut self, probe: Probe) -> bool {
         if self.count(probe) == counters::SATURATED {
             return false;
@@ -49,12 +49,13 @@ impl Filter {
         true
     }
 
-    /// Finds out whether a full filter of counters has room, and if so, lowers its number of items.
+    /// Lowers the number of items of a full filter of counters to the most that its counters allow. Returns whether the
+    /// filter has room then.
     ///
-    /// That number drifts up while items come and go, because a false positive on removal stays counted. But each item
-    /// counts once for each hash function, so that the sum of the counters tells how many there can be: exactly, unless
-    /// some were added more than once or counters are saturated. It takes a pass over the counters, once after each
-    /// removal at most.
+    /// The number of items drifts up while items come and go, because a false positive on removal stays counted. But each
+    /// item counts once for each hash function, so the sum of the counters bounds the number of items. The bound is exact
+    /// unless items were added more than once or counters are saturated. It takes a pass over the counters, at most once
+    /// after each removal.
     pub(crate) fn make_room(&mut self) -> bool {
         let Layout::Counters {
             hashes,
@@ -64,7 +65,7 @@ impl Filter {
         else {
             return false;
         };
-        // What saturated is not known any more.
+        // A saturated number of counters in use is unknown.
         if is_surely_full || in_use == u32::MAX {
             return false;
         }
@@ -79,20 +80,20 @@ impl Filter {
         !self.is_full()
     }
 
-    /// Whether it is a filter of counters of which none is in use, so that it claims nothing.
+    /// Returns whether this is a filter of counters that are all 0, so that it claims nothing.
     pub(crate) const fn is_unused(&self) -> bool {
         matches!(self.layout, Layout::Counters { in_use: 0, .. })
     }
 
-    /// Records a change of the number of counters in use, and keeps the number of items within what that
-    /// makes plausible. The number of items alone drifts as items come and go: a false positive on insert is
-    /// not counted, and one on removal stays counted. An estimate never lifts it above the capacity: a filter
-    /// takes no more there.
+    /// Records a change of the number of counters in use, and clamps the number of items to what is plausible for
+    /// that. Otherwise the number of items would drift while items come and go: a false positive on insert is not
+    /// counted, and one on removal stays counted. An estimate never lifts the number above the capacity, where a filter
+    /// takes no more.
     #[inline(always)]
     fn settle(&mut self, change: impl Fn(u32) -> u32) {
         let positions = to_double(self.positions());
         if let Layout::Counters { hashes, in_use, .. } = &mut self.layout {
-            // What saturated is not known any more.
+            // A saturated number of counters in use is unknown.
             if *in_use == u32::MAX {
                 return;
             }
@@ -118,8 +119,8 @@ impl Filter {
     }
 }
 
-/// Whether a number of items is certainly within the bounds that [`rate::items_of_fill`] sets for a share of
-/// counters in use. A square root, a logarithm and a division are saved by comparing squares, with
+/// Returns whether a number of items is certainly within the bounds that [`rate::items_of_fill`] sets for a share of
+/// counters in use. Comparing squares saves a square root, a logarithm and a division, with
 /// `u·t ≤ u·(x + x²/2) + x³/3` in the deviation, which makes it too small by at most a twentieth where up to
 /// half of the counters are in use.
 #[inline(always)]
@@ -128,7 +129,7 @@ fn is_plausible(items: u64, positions: f64, hashes: u32, fill: f64) -> bool {
     let hashes = f64::from(hashes);
     let off = (to_double(items) - positions * per_position) * hashes;
     let spread = fill * (1.0 - power);
-    // Rounding is far below the thousandth by which the bound is below as many deviations.
+    // Rounding errors are far below the thousandth that is taken off the bound.
     let most = 0.999 * DRIFT * DRIFT;
     off * off * (1.0 - fill) < most * positions * spread * spread * (0.5 + fill / 6.0)
 }

@@ -1,31 +1,28 @@
-//! What is known of a filter's error rate, and of the items that it claims.
+//! Estimates of a filter's error rate.
 
-use crate::hash::Probe;
 use crate::number::to_double;
 
-use super::asked::{self, Likely};
-use super::cells::Cells;
 use super::single::{Filter, Layout};
 use super::{bits, rate};
 
-/// Up to this size the bits of a filter are counted to estimate its rate: there the number of items tells less.
+/// The most bytes of a filter whose bits are counted to estimate its rate: there the number of items is less accurate.
 const COUNTED_BYTES: usize = 1024;
 
-/// Up to this number of items the rates of filters of one size and fill differ by a quarter and more.
+/// Below this number of items, the rates of filters of the same size and fill differ by a quarter or more.
 const FEW_ITEMS: u64 = 48;
 
-/// How often at most a position that is set is looked for.
+/// The most random positions that are tried for one item.
 const TRIES: u32 = 1000;
 
 impl Filter {
-    /// The error rate with this many items in it, each of which was new.
+    /// Returns the error rate that the filter has with `items` that were all new.
     pub fn rate_at(&self, items: u64) -> f64 {
         let items_per_position = to_double(items) / to_double(self.positions());
         self.rate_of_fill(rate::fill_after(items_per_position, self.hashes()))
     }
 
-    /// The error rate now: by the bits that are set, where they are known or few enough to be counted, else by
-    /// the number of items.
+    /// Estimates the error rate, from the set bits if their number is known or they are few enough to be counted, else
+    /// from the number of items.
     pub fn estimated_rate(&self) -> f64 {
         match self.layout {
             Layout::Counters { in_use, .. } if in_use < u32::MAX => self.rate_of_fill(self.fill()),
@@ -36,18 +33,19 @@ impl Filter {
         }
     }
 
-    /// Whether it holds so few items that the equations tell little of the rate.
+    /// Returns whether the filter holds so few items that filters of its size and fill differ in their rates by a quarter
+    /// or more.
     pub fn holds_few(&self) -> bool {
         self.items < FEW_ITEMS && self.is_small()
     }
 
-    /// Whether its bits are few enough to be counted. Those in a lane never are.
+    /// Returns whether the bits are few enough to be counted. Bits in a lane never are.
     fn is_small(&self) -> bool {
         !self.is_in_lane() && self.blob.len() <= COUNTED_BYTES
     }
 
-    /// Positions of an item that this filter would claim if these are in use, at random, one for each hash function;
-    /// `None` where so few are set that none is soon found.
+    /// Returns random positions in use, one for each hash function: those of a synthetic item that the filter claims.
+    /// Returns `None` if [`TRIES`] random positions are not enough.
     pub fn claimed_positions(
         &self,
         is_in_use: impl Fn(u64) -> bool,
@@ -56,61 +54,18 @@ impl Filter {
         let mut tries = 0..TRIES;
         let mut position = || {
             tries.find_map(|_| {
-                let position = asked::below(self.positions(), asked::scrambled(random));
+                let position = below(self.positions(), next_random(random));
                 is_in_use(position).then_some(position)
             })
         };
         (0..self.hashes()).map(|_| position()).collect()
     }
 
-    /// How many of an item's positions are in use before the first that is not: all of them, if the filter claims the item.
-    pub(crate) fn leading_in_use(&self, probe: Probe) -> u32 {
-        let in_use = |position: &u64| self.is_in_use(*position);
-        let leading =
-            |positions: &mut dyn Iterator<Item = u64>| positions.take_while(in_use).count();
-        let count = match self.cells() {
-            Cells::Bits => leading(&mut self.bits_of::<false>(probe)),
-            Cells::BareBits => leading(&mut self.bits_of::<true>(probe)),
-            Cells::Counters => leading(&mut self.counters_of(probe)),
-        };
-        u32::try_from(count).unwrap_or(u32::MAX)
-    }
-
-    /// The positions of cells that are set, or count.
-    fn positions_in_use(&self) -> Vec<u64> {
-        let cells_of_byte = 8 / self.cells().bits();
-        let bytes = (0..)
-            .step_by(usize::try_from(cells_of_byte).unwrap_or(1))
-            .zip(self.bitmap());
-        // Most bytes of a filter that holds few items are 0.
-        let used = bytes.filter(|(_, cells)| **cells != 0);
-        let positions = used.flat_map(|(first, _)| first..first + cells_of_byte);
-        positions
-            .filter(|position| self.is_in_use(*position))
-            .collect()
-    }
-
-    /// Items of which this filter may claim some, and the share of all items that are such. It claims none of the
-    /// others.
-    pub fn likely(&self) -> (Likely, f64) {
-        let in_use = self.positions_in_use();
-        let fill = to_double(in_use.len() as u64) / to_double(self.positions());
-        let share = if self.hashes() == 1 {
-            fill
-        } else {
-            fill * fill
-        };
-        (
-            Likely::new(in_use, self.positions(), self.hashes(), self.is_bare()),
-            share,
-        )
-    }
-
     fn rate_of_fill(&self, fill: f64) -> f64 {
         rate::false_positives(self.is_bare(), self.positions(), self.hashes(), fill)
     }
 
-    /// The share of its cells that are in use.
+    /// Returns the share of the cells that are in use.
     pub(super) fn fill(&self) -> f64 {
         let in_use = match self.layout {
             Layout::Counters { in_use, .. } => in_use.into(),
@@ -118,4 +73,19 @@ impl Filter {
         };
         (to_double(in_use) / to_double(self.positions())).min(1.0)
     }
+}
+
+/// Returns a number below `bound`, given a random one.
+#[allow(clippy::cast_possible_truncation, reason = "the high half fits")]
+const fn below(bound: u64, random: u64) -> u64 {
+    ((bound as u128 * random as u128) >> 64) as u64
+}
+
+/// Returns the next pseudo-random number: `SplitMix64` (Steele, Lea and Flood 2014).
+pub const fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mut z = *state;
+    z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ z >> 31
 }

@@ -1,7 +1,7 @@
 //! The size of a filter, for a capacity and an error rate.
 //!
-//! All of it is computed from doubles by operations that are the same on every processor: a replica has to
-//! come to the same size.
+//! Sizes are computed from doubles by operations that are the same on every processor, because replicas must come to
+//! the same size.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -16,45 +16,46 @@ use crate::number::{Fraction, exp, ln, rounded_ln, to_double};
 use super::cells::Cells;
 use super::rate;
 
-/// The most bytes of bits: more than memory.
+/// The most bytes of bits, more than fit in memory.
 const MOST_BYTES: u64 = 1 << 60;
 
-/// The same in positions.
+/// The positions of [`MOST_BYTES`].
 const MOST_POSITIONS: f64 = (1_u64 << 63) as f64;
 
-/// From this size on, in bytes, a filter's cells are likely not to be in the caches.
+/// The least size in bytes of a filter whose cells are likely to miss the caches.
 pub const LARGE_BYTES: usize = 256 * 1024;
 
-/// How far the number of items in counters may fall behind what the counters in use stand for, in standard
+/// How far the number of items in counters may differ from what the counters in use stand for, in standard
 /// deviations.
 pub const DRIFT: f64 = 5.0;
 
 /// The size of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Number of positions, at least 1: of cells that are in use.
+    /// Number of positions, at least 1: cells without the unused ones at the end.
     pub positions: u64,
     /// Length of all cells in bytes.
     pub cell_bytes: u64,
     /// Number of hash functions, at least 1.
     pub hashes: u32,
-    /// What is at a position.
+    /// The kind of the cells.
     pub cells: Cells,
 }
 
 impl Geometry {
-    /// The least size at which a filter that has taken `capacity` items (at least 1) as new claims others at
-    /// this rate at most, by the equations of `filter/rate.rs`; of sizes in whole bytes that are equal, the one with
-    /// fewest hash functions. There are no more of these than a filter without coincidences has, and one: very
-    /// many would take somewhat less memory at rates below 10⁻¹², and much more time. Sizes beyond memory saturate
-    /// at about 2⁶⁰ bytes of bits, which no limit admits.
+    /// Returns the least size at which a filter that has taken `capacity` items (at least 1) as new has at most this
+    /// error rate, by the equations of `filter/rate.rs`. Among sizes of as many whole bytes, it is the one with the fewest
+    /// hash functions. It has at most one hash function more than a filter without coincidences: very many would take
+    /// somewhat less memory at rates below 10⁻¹², and much more time. Sizes beyond memory saturate at about 2⁶⁰ bytes
+    /// of bits, which no limit admits.
     ///
-    /// Counters have room for more items than they are said to hold, by five standard deviations.
+    /// Counters have room for five standard deviations more items than their capacity.
     pub fn for_rate(capacity: u64, rate: Fraction, cells: Cells) -> Self {
         Self::for_rate_near(capacity, rate, cells, u32::MAX)
     }
 
-    /// The same, sooner found if the best number of hash functions is near this one: it is looked for from there.
+    /// Returns the size of [`for_rate`](Self::for_rate). The search for the best number of hash functions begins at
+    /// `hashes`, and is quicker if that is near.
     pub fn for_rate_near(capacity: u64, rate: Fraction, cells: Cells, hashes: u32) -> Self {
         let (items, rate) = (to_double(capacity.max(1)), rate.get());
         let exact = Self::for_items(items, rate, cells, hashes);
@@ -70,14 +71,14 @@ impl Geometry {
     fn for_items(items: f64, rate: f64, cells: Cells, near: u32) -> Self {
         let most = most_hashes(rate);
         let near = near.clamp(1, most);
-        // Coincidences alone need so many positions, whatever the number of hash functions.
+        // Coincidences alone need this many positions, whatever the number of hash functions.
         if 0.25 * items / rate > MOST_POSITIONS * MOST_POSITIONS {
             return Self::of_bytes(MOST_BYTES, near, cells);
         }
         let positions = |hashes| positions_for(items, rate, hashes);
         let (mut hashes, least) = least(near, most, positions);
         let mut bytes = whole_bytes(least, hashes);
-        // Fewer, where whole bytes allow it.
+        // Takes fewer hash functions where whole bytes allow it.
         while hashes > 1 {
             let of_fewer = whole_bytes(positions(hashes - 1), hashes - 1);
             if of_fewer > bytes {
@@ -88,7 +89,7 @@ impl Geometry {
         Self::of_bytes(bytes, hashes, cells)
     }
 
-    /// The size that valkey-bloom gives a filter, by the formulas of the `bloomfilter` crate: `n·ln p / −ln²2`
+    /// Returns the size that valkey-bloom gives a filter, by the formulas of the `bloomfilter` crate: `n·ln p / −ln²2`
     /// bits, rounded up to bytes, and `m/n·ln 2` hash functions, rounded (Bloom 1970).
     pub fn by_formula(capacity: u64, rate: Fraction, cells: Cells) -> Self {
         let items = to_double(capacity.max(1));
@@ -107,28 +108,28 @@ impl Geometry {
         }
     }
 
-    /// Length of the whole blob in bytes.
+    /// Returns the length of the whole blob in bytes.
     pub const fn blob_bytes(self) -> u64 {
         self.cell_bytes + self.cells.header_bytes() as u64
     }
 
-    /// Whether its cells are worth prefetching: those of a smaller filter are in the caches anyway.
+    /// Returns whether the cells are worth prefetching: those of a smaller filter are in the caches anyway.
     pub const fn is_large(&self) -> bool {
         self.blob_bytes() >= LARGE_BYTES as u64
     }
 }
 
-/// The most hash functions of a filter for this rate.
+/// Returns the most hash functions of a filter for this rate.
 fn most_hashes(rate: f64) -> u32 {
     (-ln(rate) / LN_2).ceil() as u32 + 1
 }
 
-/// The whole number from 1 to `most` at which a function that falls, then rises, is least, and its value there: in
-/// steps from `near` that double until it gets worse, then between.
+/// Finds the minimum of a function that falls, then rises, over the whole numbers from 1 to `most`. Returns the number
+/// and the value there. The steps from `near` double until the value gets worse; then the interval is narrowed.
 fn least(near: u32, most: u32, function: impl Fn(u32) -> f64) -> (u32, f64) {
     let at = |number| (number, function(number));
     let mut best = at(near);
-    // What the least one lies strictly between.
+    // The minimum lies strictly between these.
     let (mut low, mut high) = (0, most + 1);
     let mut step = 1;
     while best.0 > 1 {
@@ -167,15 +168,15 @@ fn least(near: u32, most: u32, function: impl Fn(u32) -> f64) -> (u32, f64) {
     best
 }
 
-/// The number of positions of a filter for so many items at this rate, with this many hash functions.
+/// Returns the number of positions of a filter for `items` at this rate, with this many hash functions.
 fn positions_for(items: f64, rate: f64, hashes: u32) -> f64 {
     items / items_per_position_for(items, rate, hashes)
 }
 
-/// So many positions in whole bytes.
+/// Returns the bytes of this many positions, rounded up.
 fn whole_bytes(positions: f64, hashes: u32) -> u64 {
     let bytes = ((positions / 8.0).ceil() as u64).clamp(1, MOST_BYTES);
-    // Where the number of positions is a power of two, many more of them coincide.
+    // Where the number of positions is a power of two, many more positions coincide.
     if bytes.is_power_of_two() && hashes > 2 {
         bytes + 1
     } else {
@@ -183,8 +184,8 @@ fn whole_bytes(positions: f64, hashes: u32) -> u64 {
     }
 }
 
-/// `A(x)` where a filter that holds so many items has this rate: at the `x` that solves `xᵏ + c·A(x)²/n = q`, by
-/// Newton's method within bounds.
+/// Returns `A(x)` of a filter with this rate `q` that holds `n` items: at the `x` that solves `xᵏ + c·A(x)²/n = q`, found
+/// by Newton's method within bounds.
 fn items_per_position_for(items: f64, rate: f64, hashes: u32) -> f64 {
     let (mut low, mut high) = (0.0, exp(ln(rate) / f64::from(hashes)));
     let mut fill = high;
@@ -200,7 +201,7 @@ fn items_per_position_for(items: f64, rate: f64, hashes: u32) -> f64 {
         let slope = f64::from(hashes) * power_of_fill / fill + slope_of_floor;
         let step = excess / slope;
         found = per_position - slope_of_items * step;
-        // What is off after this step is the square of what was.
+        // Each step squares the relative error.
         if excess.abs() <= 1e-8 * rate {
             break;
         }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Numbers are little endian. Version 1 has bits: it is the form of the `bloomfilter` crate. Version 2 has
-//! counters, and four times as many bytes of cells as it says.
+//! counters, and four times as many bytes of cells as the field "bitmap bytes" says.
 
 use crate::hash::Seed;
 
@@ -17,7 +17,7 @@ use super::geometry::Geometry;
 /// size is rounded up to whole bytes.
 pub const MAX_HASHES: u32 = 1100;
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Header {
     /// The size of the filter.
@@ -46,7 +46,7 @@ impl Header {
         if bitmap_bytes == 0 {
             return Err("filter of zero bits");
         }
-        // The number of a bit of the cells has to fit in 64 bits.
+        // The number of each bit of the cells must fit in 64 bits.
         if bitmap_bytes > u64::MAX / 16 / cells.bits() {
             return Err("filter larger than memory");
         }
@@ -64,7 +64,7 @@ impl Header {
         })
     }
 
-    /// Writes the header in front of a blob, which has room for it.
+    /// Writes the header to the front of a blob that has room for it.
     pub fn write(&self, blob: &mut [u8]) {
         blob[0] = match self.geometry.cells {
             Cells::Bits | Cells::BareBits => 1,

@@ -1,4 +1,4 @@
-//! How filters come to be interleaved, and are taken apart: some bytes at a time, because others wait meanwhile.
+//! Interleaving filters and taking them apart, some bytes at a time, because clients wait during each step.
 
 use std::ops::Range;
 
@@ -11,11 +11,11 @@ use super::transpose::{LANES, MOST_EIGHTS, PIECE_BYTES, Turn, exchange, of_blob}
 /// Bytes of each blob that are interleaved together.
 struct Step {
     begin: usize,
-    /// Up to here there were words without the newest eight.
+    /// The end of the words without the newest eight.
     end_before: usize,
-    /// Up to here there are words with them.
+    /// The end of the words with the newest eight.
     end: usize,
-    /// Up to here they have their bits turned.
+    /// The end of the transposed bytes of the newest eight.
     last: usize,
 }
 
@@ -30,13 +30,13 @@ impl Step {
 }
 
 impl Interleaved {
-    /// Whether it takes eight more filters of a size.
+    /// Returns whether eight more filters of a size can join.
     pub fn takes(&self, geometry: Geometry) -> bool {
         self.geometry == geometry && self.eights() < MOST_EIGHTS && self.is_done()
     }
 
-    /// Begins to interleave the filters that `lend` gives the blobs of, where it [`takes`](Self::takes) them. If there is
-    /// no memory for what goes with them, returns `None`, and asks for none.
+    /// Begins to interleave the filters whose blobs `lend` gives, if this group [`takes`](Self::takes) them. Returns `None`
+    /// if there is no memory for their table; `lend` is not called then.
     pub fn take(&mut self, lend: impl FnOnce() -> Option<[Box<[u8]>; LANES]>) -> Option<()> {
         self.blobs.try_reserve_exact(LANES).ok()?;
         let blobs = lend()?;
@@ -50,13 +50,12 @@ impl Interleaved {
         Some(())
     }
 
-    /// Whether the newest eight have their own bits, all of them, and no others.
+    /// Returns whether the newest eight filters have all of their own bits and no others.
     pub const fn is_apart(&self) -> bool {
         self.done == 0 && self.clean == self.in_use.len()
     }
 
-    /// Gives back the blobs of the newest eight, which [are apart](Self::is_apart), in order of their lanes. Those lanes
-    /// are gone.
+    /// Removes the newest eight lanes, whose filters [are apart](Self::is_apart). Returns their blobs in order of the lanes.
     pub fn part(&mut self) -> Vec<Box<[u8]>> {
         debug_assert!(self.is_apart());
         let kept = self.blobs.len().saturating_sub(LANES);
@@ -74,8 +73,9 @@ impl Interleaved {
         self.reciprocal_of_eights = (1_u64 << 63).div_ceil(self.eights().max(1) as u64);
     }
 
-    /// Interleaves so many times some bytes more, each in about a microsecond. Returns false if all are.
-    pub fn go_on(&mut self, times: usize) -> bool {
+    /// Interleaves some bytes more, `times` times, each in about a microsecond. Returns false if all bytes were interleaved
+    /// before.
+    pub fn advance(&mut self, times: usize) -> bool {
         let begun = !self.is_done();
         for _ in 0..times {
             if self.is_done() {
@@ -91,9 +91,9 @@ impl Interleaved {
         begun
     }
 
-    /// Takes the newest eight so many times some bytes further apart, each in about a microsecond, and then clears what
-    /// other filters left in them. Returns false if they [are apart](Self::is_apart).
-    pub fn go_back(&mut self, times: usize) -> bool {
+    /// Takes some bytes of the newest eight filters apart, `times` times, each in about a microsecond, and then clears the
+    /// bits that other filters left in their lanes. Returns false if they [were apart](Self::is_apart) before.
+    pub fn undo(&mut self, times: usize) -> bool {
         let begun = !self.is_apart();
         for _ in 0..times {
             if self.is_apart() {
@@ -114,11 +114,11 @@ impl Interleaved {
         begun
     }
 
-    /// The bytes that are interleaved together, from the first one on.
+    /// Returns the bytes from `begin` on that are interleaved in one step.
     fn step(&self, begin: usize) -> Step {
         let (eights, before) = (self.eights(), self.eights_before());
         let (end, all) = (begin + self.step_bytes(), self.filled_by(eights));
-        // At the end come the bytes that do not fill a word.
+        // The last step includes the bytes that do not fill a word.
         let (end_before, end, last) = if end >= all {
             (self.filled_by(before), all, self.cell_bytes())
         } else {
@@ -132,13 +132,13 @@ impl Interleaved {
         }
     }
 
-    /// The same, up to the end.
+    /// Returns the bytes up to `end` that are interleaved in one step.
     fn step_to(&self, end: usize) -> Step {
         let last = end - 1;
         self.step(last - last % self.step_bytes())
     }
 
-    /// How many bytes of each blob are interleaved together.
+    /// Returns the number of bytes of each blob that are interleaved in one step.
     const fn step_bytes(&self) -> usize {
         let unit = self.eights() * self.eights_before();
         (PIECE_BYTES / self.eights()).next_multiple_of(unit)
@@ -151,7 +151,7 @@ impl Interleaved {
         }
     }
 
-    /// Clears a piece of those of the newest eight that do not use it.
+    /// Clears a piece in those of the newest eight lanes that do not use it.
     fn clear_newest(&mut self, piece: usize) {
         for lane in (0..).skip(self.lanes() - LANES).take(LANES) {
             self.clear_unused(piece, lane);

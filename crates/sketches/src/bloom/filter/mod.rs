@@ -1,6 +1,5 @@
-//! Filters: their cells, their sizes, and what is known of them.
+//! Filters: their cells, their sizes and their error rates.
 
-mod asked;
 mod bits;
 mod cells;
 mod counters;
@@ -16,8 +15,8 @@ mod single;
 mod transpose;
 mod union;
 
-pub use asked::Likely;
 pub use cells::{Cells, HEADER_BYTES};
+pub use estimate::next_random;
 pub use geometry::Geometry;
 pub use header::{Header, MAX_HASHES};
 pub use interleaved::Interleaved;

@@ -1,8 +1,8 @@
-//! Hashes to positions: where an item's cells lie in a filter.
+//! Positions from hashes: where an item's cells lie in a filter.
 //!
 //! Position `i` in a filter of `m` cells is `a mod m`, `b mod m`, and from `i = 2` on
 //! `((a + i·b) mod 2⁶⁴ mod P) mod m`, where `P = 2⁶⁴ − 59` is the largest prime below 2⁶⁴: double hashing
-//! (Kirsch and Mitzenmacher 2006) as version 3 of the `bloomfilter` crate has it. In a bare filter,
+//! (Kirsch and Mitzenmacher 2006) the way version 3 of the `bloomfilter` crate does it. In a bare filter,
 //! `RedisBloom`'s, it is `(a + i·b) mod 2⁶⁴ mod m` for every `i`. Stored bits depend on both, so neither
 //! ever changes.
 
@@ -18,7 +18,7 @@ pub struct Positions<const BARE: bool> {
     probe: Probe,
     modulus: Modulus,
     hashes: u32,
-    /// How many there were.
+    /// The number of positions returned so far.
     round: u32,
     /// `a + round·b`.
     sum: u64,
@@ -37,7 +37,7 @@ impl<const BARE: bool> Positions<BARE> {
         }
     }
 
-    /// The next one, which is the `round`-th of all, or like it.
+    /// Returns the next position, computed the way that position number `round` is.
     #[inline(always)]
     fn next_like(&mut self, round: u32) -> Option<u64> {
         let is_there = self.round < self.hashes;
@@ -59,7 +59,8 @@ impl<const BARE: bool> Iterator for Positions<BARE> {
         self.next_like(self.round)
     }
 
-    /// The first two differ from the others, which need not ask whether they are one of them.
+    /// Handles the first two positions, which are computed differently, apart from the others: the loop over those then
+    /// has no branch for it.
     #[inline(always)]
     fn all<F: FnMut(u64) -> bool>(&mut self, mut test: F) -> bool {
         while self.round < 2 {
@@ -85,14 +86,15 @@ impl<const BARE: bool> Iterator for Positions<BARE> {
     }
 }
 
-/// What a filter reduces to the item's position number `i`, whatever the filter's size.
+/// Returns the number that filters of any size reduce to an item's position number `i`.
 #[inline(always)]
 pub fn point_of<const BARE: bool>(probe: Probe, i: u32) -> u64 {
     let sum = probe.a.wrapping_add(probe.b.wrapping_mul(u64::from(i)));
     point::<u64, BARE>(i, sum, probe.b)
 }
 
-/// What filters reduce to positions number `i` of items, given their `a + i·b` and `b`.
+/// Returns the numbers that filters of any size reduce to positions number `i` of items, given the items' `a + i·b` and
+/// `b`.
 #[inline(always)]
 pub fn point<W: Words, const BARE: bool>(i: u32, sum: W, b: W) -> W {
     match i {
@@ -103,14 +105,14 @@ pub fn point<W: Words, const BARE: bool>(i: u32, sum: W, b: W) -> W {
     }
 }
 
-/// `point mod P` without a division: the quotient is 0 or 1, and where it is 0 the subtraction wraps
-/// to more than there was.
+/// Returns `point mod P` without a division: the quotient is 0 or 1, and where it is 0 the subtraction wraps
+/// to a larger number.
 #[inline(always)]
 fn mod_p<W: Words>(point: W) -> W {
     point.min(point.sub(W::splat(P)))
 }
 
-/// A filter's number of cells, with what it takes to reduce by it without a division.
+/// A filter's number of cells, and the reciprocal that reduces a number by it without a division.
 #[derive(Clone, Copy, Debug)]
 pub struct Modulus {
     bits: u64,
@@ -118,9 +120,9 @@ pub struct Modulus {
 }
 
 impl Modulus {
-    /// `⌊2⁶⁴ / bits⌋`, or one less for a single bit.
+    /// Returns `⌊2⁶⁴ / bits⌋`, or one less for a single bit.
     pub const fn reciprocal(bits: u64) -> u64 {
-        // 2⁶⁴ does not fit: its quotient is that of 2⁶⁴ − 1, or one more for a power of two.
+        // 2⁶⁴ does not fit a `u64`: its quotient is that of 2⁶⁴ − 1, or one more for a power of two.
         (u64::MAX / bits).saturating_add((u64::MAX % bits == bits - 1) as u64)
     }
 
@@ -128,15 +130,15 @@ impl Modulus {
         Self { bits, reciprocal }
     }
 
-    /// The number of cells.
+    /// Returns the number of cells.
     #[inline(always)]
     pub const fn cells(self) -> u64 {
         self.bits
     }
 
-    /// `x mod bits`, exactly. The reciprocal is at most one below `2⁶⁴ / bits`, so the estimated
+    /// Returns `x mod bits`, exactly. The reciprocal is at most one below `2⁶⁴ / bits`, so the estimated
     /// quotient is the true one or one less, or up to three less where the product's high half is
-    /// an estimate too. Subtractions mend the remainder. There are fewer than 2⁶⁰ bits.
+    /// an estimate too. Subtractions correct the remainder. There are fewer than 2⁶⁰ bits.
     #[inline(always)]
     pub fn reduce<W: Words>(self, x: W) -> W {
         let bits = W::splat(self.bits);

@@ -8,17 +8,17 @@
 //! ```
 //!
 //! (`dx/dt = k/m · (1 − x)/(1 − xᵏ)`, integrated; Bloom's formula of 1970 is this sum taken to infinity). Such a
-//! filter claims `xᵏ` of all other items, and some more, since all positions of an item come from two hashes:
-//! another item's positions may coincide with many of its own. That adds `c·t/m²`, with the `c` of
-//! [`coincidences`]. It is what the error rate of a small filter can't go below.
+//! filter claims `xᵏ` of all other items, and some more, because all positions of an item come from two hashes:
+//! the positions of two items may coincide. That adds `c·t/m²`, with the `c` of [`coincidences`], which is the lower
+//! bound of the error rate of a small filter.
 
 use crate::number::{expm1, ln, power};
 
-/// From so many hash functions on, the sum is taken to infinity: what it then has too much is no part of it
-/// that an estimate could show.
+/// Above this number of hash functions, the sum is taken to infinity: the terms beyond are too small for an estimate
+/// to show.
 const MANY_HASHES: u32 = 64;
 
-/// `1/j` for `j` from 1: a product takes a third of the time of a quotient.
+/// `1/j` for `j` from 1. A multiplication takes a third of the time of a division.
 const RECIPROCALS: [f64; MANY_HASHES as usize] = {
     let mut reciprocals = [0.0; MANY_HASHES as usize];
     let (mut index, mut j) = (0, 1.0);
@@ -29,7 +29,7 @@ const RECIPROCALS: [f64; MANY_HASHES as usize] = {
     reciprocals
 };
 
-/// `A(x)`, and `xᵏ`. Terms are summed in four rows, none of which waits for the others.
+/// Returns `A(x)` and `xᵏ`. Terms are summed in four rows that do not wait for each other.
 pub fn items_per_position(fill: f64, hashes: u32) -> (f64, f64) {
     let square = fill * fill;
     let (mut powers, fourth) = (
@@ -53,7 +53,7 @@ pub fn items_per_position(fill: f64, hashes: u32) -> (f64, f64) {
         for j in MANY_HASHES + 1..=hashes {
             power *= fill;
             let term = power / f64::from(j);
-            // So little does not change the sum, nor does what follows.
+            // This term and all that follow are too small to change the sum.
             if term < 1e-18 * sum {
                 break;
             }
@@ -63,7 +63,7 @@ pub fn items_per_position(fill: f64, hashes: u32) -> (f64, f64) {
     (sum / f64::from(hashes), power(fill, hashes.into()))
 }
 
-/// The derivative of `A` at `x`, given `xᵏ`.
+/// Returns the derivative of `A` at `x`, given `xᵏ`.
 pub fn slope(fill: f64, power: f64, hashes: u32) -> f64 {
     if fill < 1.0 {
         (1.0 - power) / (1.0 - fill) / f64::from(hashes)
@@ -72,10 +72,10 @@ pub fn slope(fill: f64, power: f64, hashes: u32) -> f64 {
     }
 }
 
-/// The share of set bits after so many new items per position: the inverse of `A`. 1, for more items than a
-/// filter can take as new.
+/// Returns the share of set bits after this many new items per position: the inverse of `A`. The share is 1 for more
+/// items than a filter can take as new.
 pub fn fill_after(items_per_bit: f64, hashes: u32) -> f64 {
-    // With the sum taken to infinity. The true share is a little larger.
+    // The first estimate takes the sum to infinity. The true share is a little larger.
     let mut fill = -expm1(-f64::from(hashes) * items_per_bit);
     if hashes > MANY_HASHES {
         return fill;
@@ -92,16 +92,16 @@ pub fn fill_after(items_per_bit: f64, hashes: u32) -> f64 {
     fill
 }
 
-/// The `c` in `c·t/m²`: how much more than by chance the positions of two items coincide, in a filter with
-/// this share of set bits that holds this many items, if `m` is no power of two. It is an upper bound, found
-/// by measurement and at most a third too large (`cargo run --release --no-default-features --example rates`):
-/// all positions of two items are the same, or some of them, and the bits of others make up for the rest. Up
-/// to two positions are independent; there it is only that small filters differ from each other.
+/// Returns the `c` in `c·t/m²`: how much more than by chance the positions of two items coincide, in a filter with
+/// this share of set bits that holds this many items, if `m` is not a power of two. It is an upper bound, found
+/// by measurement and at most a third too large (`cargo run --release --no-default-features --example rates`).
+/// It counts items with the same positions, and items that share some positions while the bits of other items cover the
+/// rest. Up to two positions are independent; there the bound covers only the differences between small filters.
 pub fn coincidences(hashes: u32, fill: f64, items: f64) -> f64 {
     coincidences_and_slope(hashes, fill, items).0
 }
 
-/// The same, and its derivative by the share of set bits.
+/// Returns [`coincidences`] and its derivative by the share of set bits.
 pub fn coincidences_and_slope(hashes: u32, fill: f64, items: f64) -> (f64, f64) {
     let k = f64::from(hashes);
     let all = match hashes {
@@ -121,7 +121,7 @@ pub fn coincidences_and_slope(hashes: u32, fill: f64, items: f64) -> (f64, f64) 
     }
 }
 
-/// The number of items that a filter of so many positions has taken as new, with this share of set bits, and
+/// Returns the number of items that a filter of `positions` has taken as new, with this share of set bits, and
 /// its standard deviation `√(m·u·(1 − (1 + t)·u))·A′(x)`, with `u = 1 − x` and `t = −ln u`.
 pub fn items_of_fill(positions: f64, hashes: u32, fill: f64) -> (f64, f64) {
     let (per_position, power) = items_per_position(fill, hashes);
@@ -131,8 +131,8 @@ pub fn items_of_fill(positions: f64, hashes: u32, fill: f64) -> (f64, f64) {
     (positions * per_position, deviation)
 }
 
-/// The share of items that a filter, bare or with a header, claims though they were never added, with this share
-/// of set bits.
+/// Returns the error rate of a filter, bare or with a header, with this share of set bits: the share of items that the
+/// filter claims though they were never added.
 pub fn false_positives(bare: bool, positions: u64, hashes: u32, fill: f64) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "a rate is an estimate")]
     let m = positions as f64;
@@ -153,8 +153,8 @@ pub fn false_positives(bare: bool, positions: u64, hashes: u32, fill: f64) -> f6
     rate.min(1.0)
 }
 
-/// Where the number of positions is a power of two, so is the period of an item's positions: for one in `m`
-/// items all but one or two are the same.
+/// Returns what short cycles of positions add to the rate, times `m`. Where the number of positions is a power of two, so
+/// is the period of an item's positions: for one in `m` items all positions but one or two are the same.
 fn cycles(bare: bool, hashes: u32, fill: f64) -> f64 {
     let (mut sum, mut period) = (0.0, 1);
     while period < hashes {

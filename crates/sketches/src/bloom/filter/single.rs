@@ -1,8 +1,7 @@
 //! One Bloom filter of fixed size.
 //!
-//! Its cells are in a *blob*, in the form in which they are stored and sent, so that saving a filter is
-//! a write and loading one is a read, without a copy. A blob of our own begins with a [`Header`]; one of
-//! `RedisBloom` is bare.
+//! The cells are in a *blob*, in their stored form, so that saving a filter is a write and loading a filter is a read,
+//! without a copy. A blob of our own begins with a [`Header`]; a blob of `RedisBloom` is bare.
 
 use crate::hash::{Hasher, Probe};
 use crate::machine::{memory, words};
@@ -25,31 +24,31 @@ pub struct Filter {
     pub(super) layout: Layout,
 }
 
-/// What the blob contains. The number of hash functions is always at the same offset, so that it is read
-/// without a look at the kind.
+/// The contents of the blob. The number of hash functions is at the same offset in all variants, so that reading it does
+/// not depend on the variant.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub(super) enum Layout {
     /// A header, then bits.
     Bits { hashes: u16 },
-    /// A header, then counters; how many of them are not 0; and whether nothing was removed since it was found to be full
-    /// by the sum of its counters.
+    /// A header, then counters; the number of counters above 0; and whether nothing was removed since the sum of the
+    /// counters showed that the filter is full.
     Counters {
         is_surely_full: bool,
         hashes: u16,
         in_use: u32,
     },
-    /// Bits alone; and how many at the end are unused.
+    /// Bits without a header; and the number of unused bits at the end.
     BareBits { hashes: u16, unused: u16 },
     /// A header. The bits are in one of the lanes of an [`Interleaved`].
     Interleaved { hashes: u16 },
 }
 
-// A deep stack is walked on every miss; what a lookup reads of a filter should stay in one line.
+// Each miss reads all filters of a stack, so the fields of a filter should stay in one cache line.
 const _: () = assert!(size_of::<Filter>() == 48);
 
 impl Filter {
-    /// An empty filter, or `None` if there is no memory for it.
+    /// Creates an empty filter, or returns `None` if there is no memory for it.
     pub(crate) fn new(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
         let bytes = usize::try_from(geometry.blob_bytes()).ok()?;
         let mut blob = memory::zeroed(bytes)?;
@@ -60,10 +59,10 @@ impl Filter {
         Self::over(blob, geometry, capacity, 0, 0).ok()
     }
 
-    /// A filter over a blob of this size.
+    /// Creates a filter from a blob of this size.
     ///
     /// # Errors
-    /// The blob is not of this size, in words for a log.
+    /// A text for the log if the blob does not have this size.
     pub(crate) fn from_blob(
         blob: Box<[u8]>,
         geometry: Geometry,
@@ -80,7 +79,8 @@ impl Filter {
         Self::over(blob, geometry, capacity, items, in_use)
     }
 
-    /// An empty filter whose bits are in an empty lane of filters of this size.
+    /// Creates an empty filter whose bits are in an empty lane of filters of this size. Returns `None` if there is no
+    /// memory for it.
     pub(crate) fn in_lane(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
         let mut blob = memory::zeroed(HEADER_BYTES)?;
         let seed = *hasher.seed()?;
@@ -90,15 +90,15 @@ impl Filter {
         Some(filter)
     }
 
-    /// Has its bits in a lane from now on.
+    /// Marks the bits as being in a lane.
     const fn enter_lane(&mut self) {
         if let Layout::Bits { hashes } = self.layout {
             self.layout = Layout::Interleaved { hashes };
         }
     }
 
-    /// Interleaves filters of bits of one size with others; they have no bits of their own from now on. `None`, and
-    /// they are as they were, if there is no memory for what goes with that.
+    /// Interleaves filters of bits with others of the same size; they have no bits of their own from now on. Returns `None`
+    /// if there is no memory for that; the filters are unchanged then.
     pub(crate) fn interleave(
         mut filters: [&mut Self; LANES],
         with: &mut Interleaved,
@@ -117,7 +117,7 @@ impl Filter {
         })
     }
 
-    /// Takes back its bits, in the blob that its lane had.
+    /// Takes the bits back, in the blob of the lane.
     pub(crate) fn leave_lane(&mut self, blob: Box<[u8]>) {
         if let Layout::Interleaved { hashes } = self.layout {
             self.layout = Layout::Bits { hashes };
@@ -125,7 +125,7 @@ impl Filter {
         }
     }
 
-    /// Whether its bits are in a lane, and not here.
+    /// Returns whether the bits are in a lane, and not in this filter's blob.
     pub(crate) const fn is_in_lane(&self) -> bool {
         matches!(self.layout, Layout::Interleaved { .. })
     }
@@ -159,13 +159,13 @@ impl Filter {
         })
     }
 
-    /// How many bits at the end of a bare filter are unused, if few enough for a valid one.
+    /// Returns the number of unused bits at the end of a bare filter, or `None` if there are more than a valid filter has.
     pub(crate) fn unused(geometry: Geometry) -> Option<u16> {
         let bits = geometry.cell_bytes.checked_mul(8)?;
         u16::try_from(bits.checked_sub(geometry.positions)?).ok()
     }
 
-    /// What stands in the blob.
+    /// Returns the kind of the cells.
     #[inline(always)]
     pub const fn cells(&self) -> Cells {
         match self.layout {
@@ -175,7 +175,7 @@ impl Filter {
         }
     }
 
-    /// The size of the filter.
+    /// Returns the size of the filter.
     pub fn geometry(&self) -> Geometry {
         let cell_bytes = match self.layout {
             Layout::Interleaved { .. } => self.positions() / 8,
@@ -196,7 +196,7 @@ impl Filter {
         })
     }
 
-    /// The filter in its stored form.
+    /// Returns the filter in its stored form.
     pub fn blob(&self) -> &[u8] {
         &self.blob
     }
@@ -211,13 +211,13 @@ impl Filter {
         if self.is_bare() { 0 } else { HEADER_BYTES }
     }
 
-    /// The cells alone.
+    /// Returns the cells without the header.
     #[inline(always)]
     pub fn bitmap(&self) -> &[u8] {
         &self.blob[self.header_bytes()..]
     }
 
-    /// The same, of a filter that is known to be bare or not.
+    /// Returns the cells of a filter that is known to be bare or not.
     #[inline(always)]
     pub(crate) fn bitmap_as<const BARE: bool>(&self) -> &[u8] {
         &self.blob[if BARE { 0 } else { HEADER_BYTES }..]
@@ -229,7 +229,7 @@ impl Filter {
         &mut self.blob[header_bytes..]
     }
 
-    /// Number of positions: of bits, or of counters.
+    /// Returns the number of positions: of bits, or of counters.
     pub fn positions(&self) -> u64 {
         match self.layout {
             Layout::Bits { .. } => self.bitmap().len() as u64 * 8,
@@ -241,7 +241,7 @@ impl Filter {
         }
     }
 
-    /// Number of hash functions.
+    /// Returns the number of hash functions.
     #[inline(always)]
     pub const fn hashes(&self) -> u32 {
         match self.layout {
@@ -252,22 +252,23 @@ impl Filter {
         }
     }
 
-    /// The capacity.
+    /// Returns the capacity.
     pub const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// Number of items in it.
+    /// Returns the number of items in the filter.
     pub const fn items(&self) -> u64 {
         self.items
     }
 
-    /// Whether it holds as many items as its capacity, or more.
+    /// Returns whether the filter holds at least as many items as its capacity.
     pub const fn is_full(&self) -> bool {
         self.items >= self.capacity
     }
 
-    /// What positions are reduced by, of a filter that is known to be bare or not, with cells of so many bits.
+    /// Returns the modulus that reduces hashes to positions, for a filter that is known to be bare or not and to have cells
+    /// of `CELL_BITS`.
     #[inline(always)]
     pub(crate) fn modulus<const BARE: bool, const CELL_BITS: u64>(&self) -> Modulus {
         let cells = self.bitmap_as::<BARE>().len() as u64 * (8 / CELL_BITS);
@@ -278,19 +279,19 @@ impl Filter {
         Modulus::new(cells - unused, self.reciprocal)
     }
 
-    /// The positions of an item's bits.
+    /// Returns the positions of an item's bits.
     #[inline(always)]
     pub(super) fn bits_of<const BARE: bool>(&self, probe: Probe) -> Positions<BARE> {
         Positions::new(probe, self.modulus::<BARE, 1>(), self.hashes())
     }
 
-    /// The positions of an item's counters.
+    /// Returns the positions of an item's counters.
     #[inline(always)]
     pub(super) fn counters_of(&self, probe: Probe) -> Positions<false> {
         Positions::new(probe, self.modulus::<false, 4>(), self.hashes())
     }
 
-    /// Whether the filter claims an item: false is certain, true is probable.
+    /// Returns whether the filter claims an item: false is certain, true is probable.
     #[inline]
     pub fn contains(&self, probe: Probe) -> bool {
         match self.layout {
@@ -310,31 +311,20 @@ impl Filter {
         counters::all_used(self.bitmap_as::<false>(), self.counters_of(probe))
     }
 
-    /// The bit that a point of a probe falls on: 0 or 1, without a branch.
+    /// Returns the bit that a point of a probe falls on, as 0 or 1, without a branch.
     #[inline(always)]
     pub(crate) fn bit<const BARE: bool>(&self, point: u64) -> u64 {
-        self.bit_at::<BARE>(self.modulus::<BARE, 1>().reduce(point))
-    }
-
-    /// The bit at a position: 0 or 1, without a branch.
-    #[inline(always)]
-    pub(crate) fn bit_at<const BARE: bool>(&self, position: u64) -> u64 {
+        let position = self.modulus::<BARE, 1>().reduce(point);
         words::is_used::<1>(self.bitmap_as::<BARE>(), position)
     }
 
-    /// Prefetches that bit's memory.
-    #[inline(always)]
-    pub(crate) fn prefetch_at<const BARE: bool>(&self, position: u64) {
-        memory::prefetch(self.bitmap_as::<BARE>(), words::byte_of::<1>(position));
-    }
-
-    /// Whether its bits are worth prefetching: those of a smaller filter are in the cache anyway.
+    /// Returns whether the cells are worth prefetching: those of a smaller filter are in the caches anyway.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
         self.blob.len() >= geometry::LARGE_BYTES
     }
 
-    /// Sets an item's bits, and counts the item if one of them was clear. Returns whether one was.
+    /// Sets an item's bits, and counts the item if one of the bits was clear. Returns whether one was.
     #[inline(always)]
     pub(crate) fn insert(&mut self, probe: Probe) -> bool {
         if self.is_bare() {
@@ -344,13 +334,13 @@ impl Filter {
         }
     }
 
-    /// [`insert`](Self::insert), for what is rare.
+    /// Calls [`insert`](Self::insert) out of line, for rare cases.
     #[cold]
     pub(crate) fn insert_slowly(&mut self, probe: Probe) -> bool {
         self.insert(probe)
     }
 
-    /// [`insert`](Self::insert) an item whose positions are known.
+    /// Sets the bits at an item's positions, and counts the item if one of the bits was clear. Returns whether one was.
     #[inline(always)]
     pub(crate) fn insert_at(&mut self, positions: impl Iterator<Item = u64>) -> bool {
         if self.is_bare() {
@@ -367,27 +357,27 @@ impl Filter {
         self.count_if(new)
     }
 
-    /// Counts an item if it is new, which is returned.
+    /// Counts an item if it is new. Returns `new`.
     #[inline(always)]
     pub(crate) fn count_if(&mut self, new: bool) -> bool {
         self.items += u64::from(new);
         new
     }
 
-    /// Lets it have at most so many items.
+    /// Lowers the number of items to `most`.
     pub(crate) fn cut_items(&mut self, most: u64) {
         self.items = self.items.min(most);
     }
 
-    /// The same filter, with another number of items and another capacity.
+    /// Returns this filter with another number of items and another capacity.
     pub(crate) const fn with_items(mut self, items: u64, capacity: u64) -> Self {
         self.items = items;
         self.capacity = capacity;
         self
     }
 
-    /// Whether it claims nothing. Its number of items alone can't tell: false positives on insert are not
-    /// counted.
+    /// Returns whether the filter claims nothing. A number of items of 0 does not imply that: false positives on insert
+    /// are not counted.
     pub(crate) fn is_empty(&self) -> bool {
         self.items == 0 && self.bitmap().iter().all(|cells| *cells == 0)
     }
@@ -397,7 +387,7 @@ impl Filter {
         self.capacity = self.items;
     }
 
-    /// Whether the cell at a position is set, or counts.
+    /// Returns whether the cell at a position is a set bit or a counter above 0.
     pub fn is_in_use(&self, position: u64) -> bool {
         let used = match self.cells() {
             Cells::Counters => words::is_used::<4>(self.bitmap(), position),
@@ -406,7 +396,7 @@ impl Filter {
         used == 1
     }
 
-    /// Lets `place` move the blob. It returns the same bytes, perhaps elsewhere.
+    /// Lets `place` move the blob. `place` returns the same bytes, perhaps elsewhere.
     pub fn relocate(&mut self, place: impl FnOnce(Box<[u8]>) -> Box<[u8]>) {
         self.blob = place(std::mem::take(&mut self.blob));
     }

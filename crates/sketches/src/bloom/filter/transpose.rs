@@ -1,4 +1,4 @@
-//! Bits and bytes of blobs that change places, where filters are interleaved.
+//! Transposing bits and bytes of blobs to interleave filters.
 
 use std::ops::Range;
 
@@ -6,21 +6,21 @@ use crate::machine::words::{self, Task, Use, Words};
 
 use super::cells::HEADER_BYTES;
 
-/// How many filters a byte has: one for each bit.
+/// The number of filters in a byte: one for each bit.
 pub const LANES: usize = 8;
 
 /// The most bytes in a word.
 pub const MOST_EIGHTS: usize = 4;
 
-/// So many bytes of each blob are cleared in one step: a multiple of the bytes in each word.
+/// The number of bytes of each blob that are cleared in one step: a multiple of every word size.
 pub const PIECE_BYTES: usize = 768;
 
-/// Where these bytes of the cells are in a blob.
+/// Returns the place in a blob of these bytes of the cells.
 pub const fn of_blob(bytes: &Range<usize>) -> Range<usize> {
     HEADER_BYTES + bytes.start..HEADER_BYTES + bytes.end
 }
 
-/// Makes words of so many bytes, each from eight blobs, or takes them apart again. The bytes are whole words.
+/// Makes words of `stride` bytes, each byte from eight blobs, or undoes that. The bytes are whole words.
 pub fn exchange(blobs: &mut [Box<[u8]>], stride: usize, bytes: Range<usize>) {
     let pairs = (0..stride).flat_map(|one| (one + 1..stride).map(move |other| (one, other)));
     for (one, other) in pairs {
@@ -36,7 +36,7 @@ pub fn exchange(blobs: &mut [Box<[u8]>], stride: usize, bytes: Range<usize>) {
     }
 }
 
-/// The lowest bit of one byte in each word, for each size of words, and each byte of it.
+/// The lowest bit of one byte in each word, by the size of words and the number of the byte.
 pub static PARTS: [[[u64; PIECE_BYTES / 8]; MOST_EIGHTS]; MOST_EIGHTS] = {
     let mut parts = [[[0; PIECE_BYTES / 8]; MOST_EIGHTS]; MOST_EIGHTS];
     let mut at = 0;
@@ -48,8 +48,8 @@ pub static PARTS: [[[u64; PIECE_BYTES / 8]; MOST_EIGHTS]; MOST_EIGHTS] = {
     parts
 };
 
-/// Picks the bits of a lane in some parts of words from the blobs that have its bit 0, 1, … Of each at most
-/// [`PIECE_BYTES`].
+/// Picks the bits of a lane in some parts of words, bit 0 from the first blob, bit 1 from the second, and so on; from each
+/// at most [`PIECE_BYTES`].
 pub struct Pick<'p> {
     pub of_bits: [&'p [u8]; LANES],
     pub lane: usize,
@@ -78,10 +78,10 @@ impl Task for Pick<'_> {
     }
 }
 
-/// Turns the same bytes of eight blobs: bit `j` of the byte in blob `i` becomes bit `i` of the byte in blob `j`.
+/// Transposes the same bytes of eight blobs: bit `j` of the byte in blob `i` becomes bit `i` of the byte in blob `j`.
 pub struct Turn<'b>(pub [&'b mut [u8]; LANES]);
 
-/// So many words of each blob are turned together.
+/// The number of words of each blob that are transposed together.
 const BLOCK: usize = 8;
 
 impl Task for Turn<'_> {
@@ -110,7 +110,7 @@ fn turn_block(blocks: [&mut [u8]; LANES]) {
             line[whole.len()] = words::begun_with(rest);
         }
     }
-    // Halves of the square change places, then fourths, then eighths.
+    // The halves of each square of 8×8 bits change places, then the quarters, then the eighths.
     turn::<4>(&mut lines, !0 / 0xff * 0x0f);
     turn::<2>(&mut lines, !0 / 0xff * 0x33);
     turn::<1>(&mut lines, !0 / 0xff * 0x55);
@@ -126,7 +126,7 @@ fn turn_block(blocks: [&mut [u8]; LANES]) {
     }
 }
 
-/// Exchanges bits of lines that are `BY` apart.
+/// Exchanges bits between lines that are `BY` apart.
 #[inline(always)]
 fn turn<const BY: usize>(lines: &mut [[u64; BLOCK]; LANES], low: u64) {
     for first in (0..LANES).filter(|line| line & BY == 0) {

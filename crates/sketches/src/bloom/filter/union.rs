@@ -1,4 +1,4 @@
-//! Filters of one size, laid over each other.
+//! Unions and comparisons of filters of the same size.
 
 use std::hash::Hash;
 
@@ -10,14 +10,14 @@ use super::cells::Cells;
 use super::single::{Filter, Layout};
 use super::{bits, counters, rate};
 
-/// How improbable it must be, as a power of two, that counters are no smaller than others by chance.
+/// The bits of certainty that counters are not at least as large as other counters by chance.
 const CERTAIN_BITS: f64 = 32.0;
 
-/// Bytes of a word, by which filters are sampled.
+/// The bytes of a word, the unit in which filters are sampled.
 const WORD: usize = 8;
 
 impl Filter {
-    /// What is alike in filters of one size, in which an item has the same cells.
+    /// Returns a key that is equal for filters of the same size, in which an item has the same cells.
     pub(crate) fn merge_key(&self) -> impl Eq + Hash + use<> {
         (
             self.positions(),
@@ -27,13 +27,13 @@ impl Filter {
         )
     }
 
-    /// Whether another filter of this size has nothing that this one lacks: no bit, and no count.
+    /// Returns whether this filter has all bits, or counts, of another filter of the same size.
     pub(crate) fn holds(&self, other: &Self) -> bool {
         self.can_tell(other) && self.lacking(other).is_none()
     }
 
-    /// Whether this filter holds another one if it lacks nothing of it. Counters that are no smaller only by chance
-    /// don't tell: removals would then take counts from what they hold.
+    /// Returns whether this filter certainly holds the items of another filter if it has all of its cells. Counters may be
+    /// large enough by chance; removals would then take counts from the items that they hold.
     pub(crate) fn can_tell(&self, other: &Self) -> bool {
         if other.cells() != Cells::Counters {
             return true;
@@ -42,7 +42,8 @@ impl Filter {
         in_use * -log2(self.fill()) >= CERTAIN_BITS
     }
 
-    /// Returns the offset of the first byte in which another filter of this size has what this one lacks.
+    /// Returns the offset of the first byte in which another filter of the same size has bits or counts that this filter
+    /// lacks.
     pub(crate) fn lacking(&self, other: &Self) -> Option<usize> {
         let (own, others) = (self.bitmap(), other.bitmap());
         let lacking = match self.cells() {
@@ -53,7 +54,7 @@ impl Filter {
         lacking
     }
 
-    /// Whether another filter of this size has what this one lacks in the word at an offset.
+    /// Returns whether another filter of the same size has bits or counts in the word at an offset that this filter lacks.
     pub(crate) fn lacks_at(&self, other: &Self, offset: usize) -> bool {
         let word = offset..self.bitmap().len().min(offset + WORD);
         let (own, others) = (&self.bitmap()[word.clone()], &other.bitmap()[word]);
@@ -67,7 +68,8 @@ impl Filter {
         }
     }
 
-    /// Finds the first words in which a cell is in use. Returns how many there are, with their offsets in front.
+    /// Finds the first `N` words in which a cell is in use. Returns the number found, and their offsets in the first places
+    /// of the array.
     pub(crate) fn used_words<const N: usize>(&self) -> (usize, [usize; N]) {
         let (words, _) = self.bitmap().as_chunks::<WORD>();
         let (mut count, mut offsets) = (0, [0; N]);
@@ -83,14 +85,13 @@ impl Filter {
         (count, offsets)
     }
 
-    /// Returns a hash of the cells, which equal filters have in common.
+    /// Returns a hash of the cells, the same for equal filters.
     pub(crate) fn hash_of_cells(&self) -> u64 {
         work::bytes(self.bitmap().len());
         murmur_64(&[self.bitmap()], 0)
     }
 
-    /// How many items it would have with those of another filter of this size laid over its own, by the bits
-    /// that would be set.
+    /// Estimates the number of items in the union with another filter of the same size, from the cells in use in either.
     pub(crate) fn items_of_union(&self, other: &Self) -> u64 {
         let (own, others) = (self.bitmap(), other.bitmap());
         work::bytes(own.len() + others.len());
@@ -101,8 +102,8 @@ impl Filter {
         self.items_of(in_use)
     }
 
-    /// Lays another filter of this size over this one. Its number of items stays as it is. Returns how many
-    /// it would have, by the cells that are in use now.
+    /// Unites this filter with another filter of the same size. The number of items stays as it is. Returns the number
+    /// estimated from the cells in use then.
     pub(crate) fn absorb(&mut self, other: &Self) -> u64 {
         let kind = self.cells();
         work::bytes(2 * other.bitmap().len());
@@ -110,15 +111,15 @@ impl Filter {
         self.now_in_use(in_use)
     }
 
-    /// A copy with another filter of this size laid over it, made in one pass, and what
-    /// [`absorb`](Self::absorb) returns; `None` if there is no memory for it.
+    /// Returns the union with another filter of the same size, made in one pass, and the number of items estimated from
+    /// the cells in use in it; `None` if there is no memory for it.
     pub(crate) fn united(&self, other: &Self) -> Option<(Self, u64)> {
         let mut blob = Vec::new();
         blob.try_reserve_exact(self.blob.len()).ok()?;
         blob.extend_from_slice(&self.blob[..self.header_bytes()]);
         let mut in_use = 0;
         work::bytes(3 * other.bitmap().len());
-        // What was copied is still near when the other is laid over it.
+        // Each copied piece is still in the caches when the other filter's is united with it.
         let pieces = self.bitmap().chunks(8192).zip(other.bitmap().chunks(8192));
         for (own, other) in pieces {
             let begin = blob.len();
@@ -131,7 +132,7 @@ impl Filter {
         Some((union, items))
     }
 
-    /// Records how many cells are in use. Returns the number of items that they stand for.
+    /// Records the number of cells in use. Returns the number of items that they stand for.
     fn now_in_use(&mut self, now: u64) -> u64 {
         let now = match &mut self.layout {
             Layout::Counters { in_use, .. } => {
@@ -143,7 +144,7 @@ impl Filter {
         self.items_of(now)
     }
 
-    /// How many items it would have with so many cells in use.
+    /// Returns the number of items that a number of cells in use stands for.
     fn items_of(&self, in_use: u64) -> u64 {
         let positions = to_double(self.positions());
         let fill = (to_double(in_use) / positions).min(1.0);
@@ -152,7 +153,7 @@ impl Filter {
     }
 }
 
-/// Lays cells over others of this kind. Returns how many are in use then.
+/// Unites cells with others of the same kind. Returns the number in use then.
 fn unite(kind: Cells, cells: &mut [u8], other: &[u8]) -> u64 {
     match kind {
         Cells::Counters => counters::unite(cells, other),

@@ -168,11 +168,11 @@ impl Timeline {
         let (period, allowance) = beside_others(&mut self.periods, base, index, allowance);
         let known = Known {
             present,
-            asked: period.stack.filters().len() - 1,
+            searched: period.stack.filters().len() - 1,
         };
         let stack = &mut period.stack;
         let all = stack.add_batch(batch, first, known, row, allowance, each);
-        if stack.filters().len() - 1 > known.asked {
+        if stack.filters().len() - 1 > known.searched {
             self.count_own();
         }
         all.then_some(batch.len())

@@ -121,9 +121,9 @@ impl Group {
     /// Runs up to `times` steps of interleaving, or of taking apart. Returns whether there was anything to do.
     fn go_on(&mut self, times: usize) -> bool {
         if self.is_sparse() {
-            self.filters.go_back(times)
+            self.filters.undo(times)
         } else {
-            self.filters.go_on(times)
+            self.filters.advance(times)
         }
     }
 

@@ -1,4 +1,4 @@
-//! Lookups in interleaved filters: of one item, and of a batch, in all of them at once.
+//! Lookups of one item or a batch in interleaved filters, in all of them at once.
 
 use crate::bloom::filter::{Interleaved, point, point_of};
 use crate::hash::{BATCH, Batch, Probe};
@@ -7,16 +7,16 @@ use crate::machine::work;
 
 use super::patience::Tally;
 
-/// So many positions of one item are looked up at once: most items need no more, and time is lost by waiting rather than
-/// by what is looked up for nothing.
+/// The number of positions of one item that are looked up at once. Most items need no more, and waiting for memory costs
+/// more than lookups in vain.
 const WIDTH: u32 = 8;
 
-/// Which lanes of each of these filters claim an item, of those that are set in `lanes`, which says it then.
+/// Narrows the lanes of each group of filters to those that claim an item.
 pub fn narrow(all: &[&Interleaved], lanes: &mut [u32], probe: Probe) {
     let (mut first, mut left) = (0, true);
     while left {
         left = false;
-        // For how many bits the positions are.
+        // The number of bits that the positions are reduced by.
         let (mut bits, mut positions) = (0, [0; WIDTH as usize]);
         for (filters, lanes) in all.iter().zip(&mut *lanes) {
             let hashes = filters.geometry().hashes;
@@ -41,14 +41,14 @@ pub fn narrow(all: &[&Interleaved], lanes: &mut [u32], probe: Probe) {
     }
 }
 
-/// Lanes of some filters, for each item of a batch.
+/// A mask of lanes for each item of a batch.
 pub type LanesOfBatch = [u32; BATCH];
 
-/// So many of them at most are looked up in together.
+/// The most groups of filters in which a batch is looked up together.
 pub const TOGETHER: usize = 8;
 
-/// The same of each item of a batch; `lanes` has those of each item, for each of these filters, [`TOGETHER`] at most.
-/// Filters of one size are looked up in together.
+/// Narrows the lanes of each group of filters, [`TOGETHER`] at most, to those that claim an item, for each item of a batch.
+/// Filters of the same size are searched together.
 pub fn narrow_batch(
     all: &[&Interleaved],
     lanes: &mut [LanesOfBatch],
@@ -69,7 +69,7 @@ pub fn narrow_batch(
     }
 }
 
-/// How many positions of each item of a batch are looked up at once, at most.
+/// The most positions of each item of a batch that are looked up at once.
 const MOST_ROUNDS: usize = 4;
 
 struct NarrowBatch<'n, T> {
@@ -89,7 +89,7 @@ impl<T: Tally> Task for NarrowBatch<'_, T> {
             return;
         };
         let (modulus, hashes) = (first.modulus(), first.geometry().hashes);
-        // The items that a lane may claim still.
+        // For each group, the mask of items that a lane may still claim.
         let mut left = [0_u64; TOGETHER];
         for (left, lanes) in left.iter_mut().zip(&*self.lanes) {
             for (item, lanes) in lanes[..self.batch.len()].iter().enumerate() {
@@ -97,7 +97,7 @@ impl<T: Tally> Task for NarrowBatch<'_, T> {
             }
         }
         let mut positions = [[0; BATCH]; MOST_ROUNDS];
-        // Those before the last of them leave more than one of so many lanes.
+        // With half of the bits set, all rounds at once but the last are expected to leave more than one lane.
         let lanes = self.alike.iter().map(|filters| filters.lanes()).max();
         let at_once = lanes.map_or(1, |lanes| (lanes - 1).ilog2());
         for first in (0..hashes).step_by(at_once as usize) {

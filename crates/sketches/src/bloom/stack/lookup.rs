@@ -1,8 +1,14 @@
-//! Lookups: of one item in many filters, of many items in one filter, and of many in several.
+//! Lookups of one item in many filters, of many items in one filter, and of many items in several filters.
 //!
-//! All go in rounds: position number 0 of all, then number 1 where a bit was set, and so on. The lookups of
+//! Lookups go in rounds: position number 0 of all, then number 1 where a bit was set, and so on. The lookups of
 //! a round do not wait for each other, so their cache misses overlap, and there is no branch between them
 //! to mispredict.
+//!
+//! Measured against a plain loop over the filters (`benches/core.rs`, times of the plain loop second): one item in 24
+//! small filters takes 0.22 µs or 0.38, and in a stack of 10 0.09 µs or 0.13; a batch of 100 in 24 small filters of one
+//! size 11 µs or 14, and in 10 large filters 28 µs or 42.
+
+use std::borrow::Borrow;
 
 use crate::bloom::filter::{Cells, Filter, Interleaved, Modulus, point, point_of};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
@@ -12,126 +18,57 @@ use crate::machine::work;
 
 use super::patience::{Patience, Tally, ToTheEnd};
 
-/// Whether any filter of a stack claims the item.
+/// Returns whether any filter of a stack claims the item.
 #[inline(always)]
 pub fn any_contains(stack: &[Filter], probe: Probe) -> bool {
     let Some((newest, older)) = stack.split_last() else {
         return false;
     };
-    // Newest first: it is the largest, and holds most of the items.
+    // The newest filter is the largest and holds most of the items, so it comes first.
     newest.contains(probe) || !older.is_empty() && older_contain(older, probe)
 }
 
-/// How many filters one item is looked up in together.
+/// The largest group of filters for a lookup of one item.
 const GROUP: usize = 1024;
 
 #[inline(never)]
 fn older_contain(older: &[Filter], probe: Probe) -> bool {
-    let mut groups = older.rchunks(GROUP);
-    match older.last().map(Filter::cells) {
-        Some(Cells::BareBits) => groups.any(|group| group_contains::<true>(group, probe)),
-        Some(Cells::Counters) => older.iter().any(|filter| filter.contains(probe)),
-        Some(Cells::Bits) => groups.any(|group| group_contains::<false>(group, probe)),
-        None => false,
+    if older.last().is_some_and(Filter::is_large) {
+        return older.iter().rev().any(|filter| filter.contains(probe));
     }
+    let mut groups = older.rchunks(GROUP);
+    groups.any(|group| group_contains(group, probe))
 }
 
-/// Whether any of these filters, which lie apart, claims the item.
+/// Returns whether any of these filters, wherever they are, claims the item.
 #[inline]
 pub fn any_apart_contains<'f>(mut filters: impl Iterator<Item = &'f Filter>, probe: Probe) -> bool {
     while let Some(first) = filters.next() {
         let mut group = [first; 64];
         let count = fill(&mut group, &mut filters);
-        let group = &group[..count];
-        let found = match first.cells() {
-            Cells::BareBits => apart_contain::<true>(group, probe),
-            Cells::Counters => group.iter().any(|filter| filter.contains(probe)),
-            Cells::Bits => apart_contain::<false>(group, probe),
-        };
-        if found {
+        if group_contains(&group[..count], probe) {
             return true;
         }
     }
     false
 }
 
-/// Up to 64 filters, of which each may miss the caches: several positions at once make for fewer rounds that wait.
-/// The first two leave a fourth of the filters, and of so few four more take no longer.
-fn apart_contain<const BARE: bool>(group: &[&Filter], probe: Probe) -> bool {
-    let mut left = u64::MAX >> (64 - group.len());
-    let (mut round, mut width) = (0, 2);
-    // What few are left are looked up in ahead of their turn by the processor.
-    while left.count_ones() > 2 || round == 0 {
-        let mut located = Located::<BARE>::new(probe, round);
-        let mut candidates = left;
-        while candidates != 0 {
-            let filter = group[candidates.trailing_zeros() as usize];
-            candidates &= candidates - 1;
-            if filter.is_large() {
-                for position in &located.within(filter)[..width as usize] {
-                    filter.prefetch_at::<BARE>(*position);
-                }
-            }
+/// Returns whether any of these filters, [`GROUP`] at most, claims the item. Large filters are looked up in one by one:
+/// in rounds, each round would wait for all of its cache misses.
+#[inline]
+fn group_contains<F: Borrow<Filter>>(group: &[F], probe: Probe) -> bool {
+    let first = group.first().map(Borrow::borrow);
+    match first.filter(|filter| !filter.is_large()).map(Filter::cells) {
+        Some(Cells::Bits) => claimed_in_rounds::<false, F>(group, probe),
+        Some(Cells::BareBits) => claimed_in_rounds::<true, F>(group, probe),
+        Some(Cells::Counters) | None => {
+            let mut filters = group.iter().map(Borrow::borrow);
+            filters.any(|filter| filter.contains(probe))
         }
-        let mut candidates = std::mem::take(&mut left);
-        while candidates != 0 {
-            let index = candidates.trailing_zeros();
-            candidates &= candidates - 1;
-            work::steps(width as usize);
-            let filter = group[index as usize];
-            let set = if round + width <= filter.hashes() {
-                let positions = &located.within(filter)[..width as usize];
-                let bits = positions.iter().map(|at| filter.bit_at::<BARE>(*at));
-                bits.fold(1, |set, bit| set & bit)
-            } else if filter.contains(probe) {
-                return true;
-            } else {
-                0
-            };
-            left |= set << index;
-        }
-        round += width;
-        width = 4;
-    }
-    while left != 0 {
-        if group[left.trailing_zeros() as usize].contains(probe) {
-            return true;
-        }
-        left &= left - 1;
-    }
-    false
-}
-
-/// Four of an item's positions, which are the same in filters with as many cells.
-struct Located<const BARE: bool> {
-    points: [u64; 4],
-    positions: [u64; 4],
-    /// For how many cells the positions are.
-    cells: u64,
-}
-
-impl<const BARE: bool> Located<BARE> {
-    #[inline(always)]
-    fn new(probe: Probe, first: u32) -> Self {
-        Self {
-            points: [0, 1, 2, 3].map(|next| point_of::<BARE>(probe, first + next)),
-            positions: [0; 4],
-            cells: 0,
-        }
-    }
-
-    #[inline(always)]
-    fn within(&mut self, filter: &Filter) -> &[u64; 4] {
-        let modulus = filter.modulus::<BARE, 1>();
-        if modulus.cells() != self.cells {
-            self.cells = modulus.cells();
-            self.positions = self.points.map(|point| modulus.reduce(point));
-        }
-        &self.positions
     }
 }
 
-/// Puts the next ones behind the first. Returns how many there are now.
+/// Fills a group from its second place on. Returns the number of filters in the group, with the first.
 #[inline]
 fn fill<'f>(group: &mut [&'f Filter], next: &mut impl Iterator<Item = &'f Filter>) -> usize {
     let mut count = 1;
@@ -142,14 +79,14 @@ fn fill<'f>(group: &mut [&'f Filter], next: &mut impl Iterator<Item = &'f Filter
     count
 }
 
-/// The work of a round is known long before it; each round halves the filters.
-#[inline]
-fn group_contains<const BARE: bool>(group: &[Filter], probe: Probe) -> bool {
+/// Looks up an item in these filters, [`GROUP`] at most, a round in all of them before the next. The work of a round is
+/// known before it begins, and each round halves the filters.
+fn claimed_in_rounds<const BARE: bool, F: Borrow<Filter>>(group: &[F], probe: Probe) -> bool {
     let mut claims = [0_u64; GROUP / 64];
     work::steps(group.len());
     for (claims, filters) in claims.iter_mut().zip(group.chunks(64)) {
         for (index, filter) in filters.iter().enumerate() {
-            *claims |= filter.bit::<BARE>(point_of::<BARE>(probe, 0)) << index;
+            *claims |= filter.borrow().bit::<BARE>(point_of::<BARE>(probe, 0)) << index;
         }
     }
     for round in 1.. {
@@ -160,7 +97,7 @@ fn group_contains<const BARE: bool>(group: &[Filter], probe: Probe) -> bool {
             work::steps(1 + candidates.count_ones() as usize);
             while candidates != 0 {
                 let index = candidates.trailing_zeros();
-                let filter = &filters[index as usize];
+                let filter = filters[index as usize].borrow();
                 if round >= filter.hashes() {
                     return true;
                 }
@@ -176,8 +113,8 @@ fn group_contains<const BARE: bool>(group: &[Filter], probe: Probe) -> bool {
     false
 }
 
-/// Looks each item up, a batch at a time, by `claims`, which is given the bits of all items and returns those of the
-/// claimed ones. Passes to `answer`, in order, what an item is hashed to, and whether it is claimed.
+/// Looks up items in batches. `claims` gets a batch and the mask of its items, and returns the mask of the claimed
+/// items. `answer` gets the hashes of each item in order, and whether the item is claimed.
 #[inline]
 pub fn contains_each<'i>(
     hasher: &Hasher,
@@ -200,17 +137,18 @@ pub fn contains_each<'i>(
     }
 }
 
-/// How many filters a batch is looked up in together.
+/// The largest group of filters for a lookup of a batch.
 const BATCH_GROUP: usize = 8;
 
-/// Which items of a batch any of these filters, newest first, claims, of those whose bit in `candidates` is set.
+/// Returns the candidates that any of these filters, newest first, claims; candidates and claims are masks of the items
+/// of a batch.
 #[inline]
 pub fn claims_of_any<'f>(
     batch: &Batch,
     mut filters: impl Iterator<Item = &'f Filter>,
     candidates: u64,
 ) -> u64 {
-    // The newest one alone: it holds most of the items, and often there is no other.
+    // The newest filter holds most of the items and often is the only filter, so it is looked up in alone.
     let Some(newest) = filters.next() else {
         return 0;
     };
@@ -230,8 +168,8 @@ fn claims_of_group(batch: &Batch, group: &[&Filter], candidates: u64) -> u64 {
     let [first, others @ ..] = group else {
         return 0;
     };
-    // Together pays where lookups miss the caches, or positions are the same. Else what one filter claims is
-    // better not looked up in the next.
+    // Lookups together pay where they miss the caches or where positions are the same. Elsewhere, filters take turns,
+    // so that items claimed by one filter are not looked up in the next.
     let alike = |other: &&Filter| other.bitmap().len() == first.bitmap().len();
     if others.is_empty() || !first.is_large() && !others.iter().all(alike) {
         return group.iter().fold(0, |claimed, filter| {
@@ -257,8 +195,8 @@ fn claims_of_group(batch: &Batch, group: &[&Filter], candidates: u64) -> u64 {
     }
 }
 
-/// Which items of a batch any of these filters claims, of those whose bit in `candidates` is set, and which were looked
-/// for long enough.
+/// Returns the candidates that any of these filters claims, and those whose lookups ran out of patience; candidates and
+/// claims are masks of the items of a batch.
 #[inline(never)]
 pub fn claims_patiently<'f>(
     batch: &Batch,
@@ -277,14 +215,14 @@ pub fn claims_patiently<'f>(
     claimed
 }
 
-/// Which items of a batch a filter claims, of those whose bit in `candidates` is set.
+/// Returns the candidates that a filter claims; candidates and claims are masks of the items of a batch.
 #[inline]
 pub fn claims(batch: &Batch, filter: &Filter, candidates: u64) -> u64 {
     claims_counted(batch, filter, candidates, &mut ToTheEnd)
 }
 
-/// Which items of a batch a filter claims, of those whose bit in `candidates` is set, and which were looked for long
-/// enough.
+/// Returns the candidates that a filter claims, and those whose lookups `tally` cut short; candidates and claims are masks
+/// of the items of a batch.
 #[inline(always)]
 pub fn claims_counted<T: Tally>(
     batch: &Batch,
@@ -314,6 +252,7 @@ pub fn claims_counted<T: Tally>(
     }
 }
 
+/// A lookup of the candidates of a batch in one filter.
 struct Claims<'c, const BARE: bool, const CELL_BITS: u64, T> {
     batch: &'c Batch,
     filter: &'c Filter,
@@ -329,85 +268,30 @@ impl<const BARE: bool, const CELL_BITS: u64, T: Tally> Task for Claims<'_, BARE,
     fn run<W: Words>(self) -> u64 {
         let modulus = self.filter.modulus::<BARE, CELL_BITS>();
         let cells = self.filter.bitmap_as::<BARE>();
-        let mut left = Left {
-            sums: self.batch.a,
-            steps: None,
-            kept: [0; MAX_PACKINGS],
-            packings: 0,
-        };
+        // `a + i·b` in round `i`, by item.
+        let mut sums = self.batch.a;
         let (mut claims, mut exhausted) = (self.candidates, 0);
         for round in 0..self.filter.hashes() {
-            let asked = std::mem::take(&mut claims);
-            if asked == 0 {
+            let left = std::mem::take(&mut claims);
+            if left == 0 {
                 break;
             }
-            work::steps(asked.count_ones() as usize);
-            let steps = left.steps.as_ref().unwrap_or(&self.batch.b);
-            for (start, wanted) in words::groups::<W>(asked) {
-                let sum = W::load(&left.sums[start..]);
-                let step = W::load(&steps[start..]);
-                sum.add(step).store(&mut left.sums[start..]);
+            work::steps(left.count_ones() as usize);
+            for (start, wanted) in words::groups::<W>(left) {
+                let sum = W::load(&sums[start..]);
+                let step = W::load(&self.batch.b[start..]);
+                sum.add(step).store(&mut sums[start..]);
                 let position = modulus.reduce(point::<W, BARE>(round, sum, step));
                 claims |= position.are_used_in::<CELL_BITS>(cells, wanted) << start;
             }
             exhausted |= self.tally.count(claims);
             claims &= !exhausted;
-            let (before, now) = (asked.count_ones(), claims.count_ones());
-            // One word at a time is asked for claims alone, gaps or not; and items are counted in their places.
-            if !T::COUNTS && W::COUNT > 1 && now as usize > W::COUNT && 4 * now <= 3 * before {
-                claims = left.pack::<W>(claims, &self.batch.b);
-            }
         }
-        left.unpack::<W>(claims) | exhausted
+        claims | exhausted
     }
 }
 
-/// At each packing a fourth is gone at least, and more than four are left.
-const MAX_PACKINGS: usize = 8;
-
-/// The items of a batch that are not ruled out yet. The others leave gaps, which cost as much as items, so what is
-/// left is packed.
-struct Left {
-    /// `a + i·b`, before round `i`.
-    sums: [u64; BATCH],
-    /// `b`, once packed.
-    steps: Option<[u64; BATCH]>,
-    /// Which were left, at each packing.
-    kept: [u64; MAX_PACKINGS],
-    packings: usize,
-}
-
-impl Left {
-    /// Packs what these claims are of. Returns the claims as they are now.
-    #[inline(always)]
-    fn pack<W: Words>(&mut self, claims: u64, steps: &[u64; BATCH]) -> u64 {
-        self.kept[self.packings] = claims;
-        self.packings += 1;
-        let steps = self.steps.get_or_insert(*steps);
-        let mut end = 0;
-        for (start, kept) in words::groups::<W>(claims) {
-            W::load(&self.sums[start..]).pack(kept, &mut self.sums[end..]);
-            W::load(&steps[start..]).pack(kept, &mut steps[end..]);
-            end += kept.count_ones() as usize;
-        }
-        u64::MAX >> (BATCH - end)
-    }
-
-    /// The claims as they were before the first packing.
-    #[inline(always)]
-    fn unpack<W: Words>(&self, mut claims: u64) -> u64 {
-        for kept in self.kept[..self.packings].iter().rev() {
-            // Most items are claimed nowhere, and some processors spread slowly.
-            if claims == 0 {
-                break;
-            }
-            claims = W::spread(claims, *kept);
-        }
-        claims
-    }
-}
-
-/// The same in several filters, a round in all of them before the next.
+/// A lookup of the candidates of a batch in several filters, a round in all of them before the next.
 struct ClaimsOfGroup<'c, const BARE: bool, const CELL_BITS: u64> {
     batch: &'c Batch,
     group: &'c [&'c Filter],
@@ -423,12 +307,13 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for ClaimsOfGroup<'_, BARE, CE
         let mut claims = [0; BATCH_GROUP];
         claims[..self.group.len()].fill(self.candidates);
         let mut claimed = 0;
-        // By filter. Those of filters with as many cells are the same, and are kept where the first has its own.
+        // Positions by filter and item. Filters with the same number of cells share those of the first of them, whose
+        // index is the filter's `place`.
         let mut positions = [[0; BATCH]; BATCH_GROUP];
         let mut place = [0; BATCH_GROUP];
         for round in 0.. {
             let mut left = 0;
-            // At the last place, for how many cells and for which items there are positions.
+            // The last place, its number of cells, and the mask of items whose positions are there.
             let (mut last, mut of, mut known) = (0, 0, 0_u64);
             for (index, filter) in self.group.iter().enumerate() {
                 claims[index] &= !claimed;
@@ -475,22 +360,22 @@ impl<const BARE: bool, const CELL_BITS: u64> Task for ClaimsOfGroup<'_, BARE, CE
     }
 }
 
-/// How many items' positions in a filter are computed together.
+/// The number of items whose positions in a filter are computed together.
 pub const ROW: usize = 16;
 
-/// The most hash functions for which a row is computed: enough for rates down to 0.00002.
+/// The most hash functions for which a row is computed, enough for rates down to 0.00002.
 const ROW_HASHES: usize = 16;
 
 /// The positions of a row of items in one filter.
 pub struct Row {
-    /// By hash function, then by item.
+    /// Positions by hash function, then by item.
     positions: [[u64; ROW]; ROW_HASHES],
-    /// How many hash functions the filter has.
+    /// The filter's number of hash functions.
     hashes: usize,
 }
 
 impl Row {
-    /// A row without positions yet.
+    /// Creates a row without positions.
     pub const fn new() -> Self {
         Self {
             positions: [[0; ROW]; ROW_HASHES],
@@ -518,19 +403,20 @@ impl Row {
     ) {
         let modulus = filter.modulus::<BARE, CELL_BITS>();
         let (cells, is_large) = (filter.bitmap_as::<BARE>(), filter.is_large());
-        let near = |position| {
+        let prefetch = |position| {
             if is_large {
                 memory::prefetch(cells, words::byte_of::<CELL_BITS>(position));
             }
         };
-        self.locate_by::<BARE>(batch, first, modulus, filter.hashes(), near);
+        self.locate_by::<BARE>(batch, first, modulus, filter.hashes(), prefetch);
     }
 
-    /// The same in interleaved filters.
+    /// Computes the positions of the items from `first`, a multiple of [`ROW`], in interleaved filters, and prefetches
+    /// their memory.
     pub fn locate_in_lanes(&mut self, batch: &Batch, first: usize, filters: &Interleaved) {
         let hashes = filters.geometry().hashes;
-        let near = |position| filters.prefetch_at(position);
-        self.locate_by::<false>(batch, first, filters.modulus(), hashes, near);
+        let prefetch = |position| filters.prefetch_at(position);
+        self.locate_by::<false>(batch, first, filters.modulus(), hashes, prefetch);
     }
 
     #[inline(always)]
@@ -540,7 +426,7 @@ impl Row {
         first: usize,
         modulus: Modulus,
         hashes: u32,
-        near: impl Fn(u64),
+        prefetch: impl Fn(u64),
     ) {
         self.hashes = hashes as usize;
         if self.hashes <= ROW_HASHES {
@@ -549,12 +435,12 @@ impl Row {
                 batch,
                 first,
                 modulus,
-                near,
+                prefetch,
             });
         }
     }
 
-    /// The positions of an item of the row, if the filter's hash functions are not too many.
+    /// Returns the positions of an item of the row, or `None` if the filter has more than [`ROW_HASHES`] hash functions.
     #[inline]
     pub fn positions(&self, index: usize) -> Option<impl Iterator<Item = u64>> {
         let of_each_hash = self.positions.get(..self.hashes)?.iter();
@@ -562,13 +448,14 @@ impl Row {
     }
 }
 
+/// The computation of a row.
 struct Locate<'l, const BARE: bool, N> {
     row: &'l mut Row,
     batch: &'l Batch,
     first: usize,
     modulus: Modulus,
-    /// Brings near what is at a position.
-    near: N,
+    /// Prefetches the memory of a position.
+    prefetch: N,
 }
 
 impl<const BARE: bool, N: Fn(u64)> Task for Locate<'_, BARE, N> {
@@ -588,7 +475,7 @@ impl<const BARE: bool, N: Fn(u64)> Task for Locate<'_, BARE, N> {
                 let positions = &mut positions[start - self.first..][..W::COUNT];
                 self.modulus.reduce(point).store(positions);
                 for position in positions {
-                    (self.near)(*position);
+                    (self.prefetch)(*position);
                 }
             }
         }

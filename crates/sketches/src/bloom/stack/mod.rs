@@ -1,5 +1,5 @@
 //! A stack of filters that acts as one scalable Bloom filter (Almeida, Baquero, Preguiça and Hutchison
-//! 2007): the newest filter takes new items until it is full, and then its law stacks another on it.
+//! 2007): the newest filter takes new items until it is full, and then a larger filter is stacked on it by a law.
 
 mod lanes;
 mod lookup;
@@ -18,24 +18,24 @@ pub use lookup::{
 };
 pub use patience::{Effort, PATIENCE, Patience, Tally, ToTheEnd};
 
-/// What an add did.
+/// The outcome of an add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     /// The item was new, and is in the object now.
     New,
     /// The object claimed the item already, and is unchanged.
     Present,
-    /// The object claimed the item already, and added it once more: an object with periods or counters.
+    /// The object claimed the item already, and added it once more. Only objects with periods or counters do.
     Again,
 }
 
-/// What is known of a batch before it is added.
+/// The results of lookups before a batch is added.
 #[derive(Clone, Copy, Default)]
 pub struct Known {
-    /// A bit for each item that is there already.
+    /// The mask of items that are present already.
     pub present: u64,
-    /// How many filters, oldest first, have been looked up in for that.
-    pub asked: usize,
+    /// The number of filters, oldest first, that were searched for these.
+    pub searched: usize,
 }
 
 /// A stack of filters.
@@ -46,21 +46,21 @@ pub struct Stack {
     hasher: Hasher,
     law: Law,
     cells: Cells,
-    /// Whether its filters have more than [`PATIENCE`] hash functions in all.
+    /// Whether the filters have more than [`PATIENCE`] hash functions in all.
     is_deep: bool,
-    // Over the filters, kept because a stack may be deep.
+    // Sums over the filters, stored because a stack may be deep.
     items: u64,
     capacity: u64,
     blob_bytes: u64,
-    /// The error rate of all filters but the newest, if they are filters of bits: these change no more.
+    /// The error rate of all filters but the newest, if they are filters of bits, which no longer change.
     older_rate: f32,
 }
 
 impl Stack {
-    /// Bytes of a stack without filters.
+    /// The bytes of a stack without filters.
     pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
 
-    /// A stack of one empty filter with this capacity.
+    /// Creates a stack of one empty filter with this capacity.
     pub fn new(
         law: Law,
         hasher: Hasher,
@@ -71,7 +71,7 @@ impl Stack {
         Self::with_first(law, hasher, cells, capacity, allowance, Filter::new)
     }
 
-    /// The same, whose first filter is made by `make`.
+    /// Creates a stack of one empty filter with this capacity, made by `make`.
     pub fn with_first(
         law: Law,
         hasher: Hasher,
@@ -90,7 +90,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// A stack whose first filter was decided on already, under a law that has entered none.
+    /// Creates a stack whose first filter is given by `first`, under a law without filters yet.
     pub fn begin(
         law: Law,
         hasher: Hasher,
@@ -118,7 +118,7 @@ impl Stack {
         }
     }
 
-    /// A stack of these filters, oldest first.
+    /// Creates a stack of these filters, oldest first.
     pub fn from_filters(
         law: Law,
         hasher: Hasher,
@@ -146,7 +146,7 @@ impl Stack {
         self.with_filters(filters)
     }
 
-    /// This stack with copies of its filters, or `None` if there is no memory for its law.
+    /// Returns this stack with copies of its filters, or `None` if there is no memory for its law.
     pub fn with_filters(&self, filters: Vec<Filter>) -> Option<Self> {
         let mut stack = Self {
             filters,
@@ -157,18 +157,19 @@ impl Stack {
         Some(stack)
     }
 
-    /// The filters, oldest first. There is at least one.
+    /// Returns the filters, oldest first. There is at least one.
     pub fn filters(&self) -> &[Filter] {
         &self.filters
     }
 
-    /// Sums up the bytes of blobs again.
+    /// Recomputes the sum of the bytes of blobs.
     pub fn settle_bytes(&mut self) {
         let bytes = self.filters.iter().map(|filter| filter.blob().len() as u64);
         self.blob_bytes = bytes.sum();
     }
 
-    /// The filters, to be moved. Where a blob changes its size, [`settle_bytes`](Self::settle_bytes) is to follow.
+    /// Returns the filters, to be moved. A change of a blob's size requires a call of
+    /// [`settle_bytes`](Self::settle_bytes) afterwards.
     pub fn filters_mut(&mut self) -> &mut [Filter] {
         &mut self.filters
     }
@@ -186,12 +187,12 @@ impl Stack {
         self.cells
     }
 
-    /// Number of items that were new when they were added.
+    /// Returns the number of items that were new when they were added.
     pub const fn items(&self) -> u64 {
         self.items
     }
 
-    /// Sum of the filters' capacities.
+    /// Returns the sum of the filters' capacities.
     pub const fn capacity(&self) -> u64 {
         self.capacity
     }
@@ -205,7 +206,7 @@ impl Stack {
         sums_of(&self.filters) == Ok(kept)
     }
 
-    /// The exact sum of the stack's allocations in bytes, including itself.
+    /// Returns the exact sum of the stack's allocations in bytes, including itself.
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         let table = self.filters.capacity() * size_of::<Filter>();
@@ -217,7 +218,7 @@ impl Stack {
         filter.map_or(0.0, |filter| self.law.filter_rate(index, filter))
     }
 
-    /// The error rate now, estimated from what is in each filter.
+    /// Estimates the error rate from the contents of each filter.
     pub fn estimated_rate(&self) -> f64 {
         let older = match self.filters.split_last() {
             Some((_, older)) if self.cells == Cells::Counters => rate_of(older),
@@ -227,8 +228,8 @@ impl Stack {
         either([f64::from(older), newest].into_iter())
     }
 
-    /// Writes these bytes over the cells of its filters, from this byte of all of them end to end. Returns whether all of
-    /// them lie in one filter; nothing is written otherwise.
+    /// Overwrites the cells of the filters from byte `begin` of all cells end to end. Returns whether all bytes lie in one
+    /// filter; nothing is written otherwise.
     pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {
         let mut begin = begin;
         for filter in &mut self.filters {
@@ -245,12 +246,12 @@ impl Stack {
         false
     }
 
-    /// The capacity that the stack can grow to before a limit stops it; [`MAX_CAPACITY`] if none does.
+    /// Returns the capacity that the stack can grow to before a limit stops it; [`MAX_CAPACITY`] if no limit does.
     pub fn reach(&self, allowance: Allowance) -> u64 {
         self.law.reach(self.standing(), allowance).0
     }
 
-    /// How deep the stack is.
+    /// Returns the numbers of filters and of hash functions.
     pub fn depth(&self) -> Depth {
         Depth {
             filters: self.filters.len() as u64,
@@ -294,20 +295,20 @@ impl Stack {
         contains_each(&self.hasher, items, claims, answer);
     }
 
-    /// Numbers of the filters that claim an item, newest first.
+    /// Returns the numbers of the filters that claim an item, newest first.
     pub fn claimants(&self, probe: Probe) -> impl Iterator<Item = usize> {
         let indices = (0..self.filters.len()).rev();
         indices.filter(move |index| self.filters[*index].contains(probe))
     }
 
-    /// Adds an item to a stack of bits. Calls `allowance` only if the stack has to grow.
+    /// Adds an item to a stack of bits. Calls `allowance` only if the stack must grow.
     #[inline]
     pub fn add(
         &mut self,
         probe: Probe,
         allowance: impl FnOnce() -> Allowance,
     ) -> Result<Added, Refusal> {
-        // Alone, a filter tests and sets in one pass.
+        // A single filter tests and sets the bits in one pass.
         if self.filters.len() > 1 && self.contains(probe) {
             return Ok(Added::Present);
         }
@@ -337,7 +338,7 @@ impl Stack {
     }
 
     /// Adds the items of a batch from `first` on, and passes each result to `outcome`, until that returns false.
-    /// Returns whether all were tried.
+    /// Returns whether all items were tried.
     #[inline(always)]
     pub fn add_batch(
         &mut self,
@@ -350,15 +351,15 @@ impl Stack {
     ) -> bool {
         let Known {
             mut present,
-            mut asked,
+            mut searched,
         } = known;
         let mut patience = None;
-        // The first item of the row whose positions are known.
+        // The first item of the row whose positions are computed.
         let mut located = None;
         for index in first..batch.len() {
             let newest = self.filters.len().saturating_sub(1);
-            if asked < newest {
-                let filters = self.filters[asked..newest].iter().rev();
+            if searched < newest {
+                let filters = self.filters[searched..newest].iter().rev();
                 let items = batch.mask_from(index) & !present;
                 present |= if self.is_deep {
                     claims_patiently(
@@ -370,7 +371,7 @@ impl Stack {
                 } else {
                     claims_of_any(batch, filters, items)
                 };
-                asked = newest;
+                searched = newest;
                 located = None;
             }
             let added = if present >> index & 1 == 1 {
@@ -395,7 +396,7 @@ impl Stack {
         true
     }
 
-    /// Adds an item that no older filter claims to the newest one.
+    /// Adds an item that no older filter claims to the newest filter.
     pub fn add_unclaimed(
         &mut self,
         probe: Probe,
@@ -404,19 +405,19 @@ impl Stack {
         self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
     }
 
-    /// Whether the newest filter takes no more items.
+    /// Returns whether the newest filter takes no more items.
     pub fn is_full(&self) -> bool {
         self.items >= MAX_CAPACITY || self.filters.last().is_none_or(Filter::is_full)
     }
 
-    /// Counts an item that was set in the lane of the first filter, the newest, if it was new there.
+    /// Counts an item whose bits were set in the lane of the only filter, if it was new there.
     pub fn count_in_lane(&mut self, new: bool) -> Added {
         self.filters[0].count_if(new);
         self.items += u64::from(new);
         if new { Added::New } else { Added::Present }
     }
 
-    /// Adds an item that no older filter claims to the newest one, as `insert` does.
+    /// Adds an item that no older filter claims to the newest filter, by `insert`.
     #[inline(always)]
     fn add_to_newest(
         &mut self,
@@ -446,8 +447,8 @@ impl Stack {
         Ok(Added::New)
     }
 
-    /// Makes the newest filter take items when all are full: stacks a new one, or lets that of a non-scaling
-    /// stack saturate.
+    /// Makes room when all filters are full: stacks a new filter, or lets the filter of a non-scaling stack take more
+    /// items than its capacity.
     fn grow_or_saturate(&mut self, allowance: Allowance) -> Result<(), Refusal> {
         if self.law.growth() != Growth::Fixed {
             let step = self.law.step(&self.standing(), allowance)?;
@@ -461,7 +462,7 @@ impl Stack {
     }
 
     fn push(&mut self, step: &Step, filter: Option<Filter>) -> Result<(), Refusal> {
-        // One more and no spare: growth is rare, and the stack's size stays a plain sum.
+        // The table has no spare places: growth is rare, and the stack's size stays a plain sum.
         let room = self.filters.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
         let filter = filter.ok_or(Refusal::OutOfMemory)?;
@@ -476,9 +477,9 @@ impl Stack {
         Ok(())
     }
 
-    /// Makes the newest filter take an item when all are full.
+    /// Makes room for an item when all filters are full.
     pub fn make_room_for_one(&mut self, allowance: Allowance) -> Result<(), Refusal> {
-        // Only a file can claim so many.
+        // Only a file can claim this number of items.
         if self.items >= MAX_CAPACITY {
             let fixed = self.law.growth() == Growth::Fixed;
             return Err(if fixed {
@@ -490,7 +491,7 @@ impl Stack {
         self.grow_or_saturate(allowance)
     }
 
-    /// Makes the newest filter of counters take items when all are full. Returns its index.
+    /// Makes room in the newest filter of counters when all filters are full. Returns the filter's index.
     pub fn make_room(&mut self, allowance: Allowance) -> Result<usize, Refusal> {
         let newest = self.filters.len() - 1;
         if self.law.growth() == Growth::Fixed && self.recount(newest, Filter::make_room) {
@@ -504,7 +505,7 @@ impl Stack {
         self.recount(index, |filter| filter.count_up(probe));
     }
 
-    /// [`count_up`](Self::count_up) an item of a row of this filter. Returns whether that did not claim it before.
+    /// Counts an item of a row of this filter. Returns whether the filter did not claim the item before.
     #[inline]
     pub fn count_up_in(&mut self, index: usize, row: &Row, item: usize, probe: Probe) -> bool {
         self.recount(index, |filter| match row.positions(item % ROW) {
@@ -513,7 +514,7 @@ impl Stack {
         })
     }
 
-    /// Removes one count of an item that a filter claims, and returns whether it did.
+    /// Removes one count of an item that a filter claims. Returns whether it did.
     pub fn count_down(&mut self, index: usize, probe: Probe) -> bool {
         self.recount(index, |filter| filter.count_down(probe))
     }
@@ -522,26 +523,25 @@ impl Stack {
         let filter = &mut self.filters[index];
         self.items -= filter.items();
         let changed = change(filter);
-        // Only where a file claims very many is there anything to cut.
+        // This matters only after a file that claims very many items.
         filter.cut_items(MAX_CAPACITY - self.items);
         self.items += filter.items();
         changed
     }
 
-    /// Lets `place` move the table of filters. It returns the same filters, perhaps elsewhere.
+    /// Lets `place` move the table of filters. `place` returns the same filters, perhaps elsewhere.
     pub fn relocate_table(&mut self, place: impl FnOnce(Vec<Filter>) -> Vec<Filter>) {
         self.filters = place(std::mem::take(&mut self.filters));
     }
 
-    /// Lets the stack grow by another law of ours from here on.
+    /// Makes the stack grow by another law of ours from here on.
     pub fn follow(&mut self, law: Law) {
         self.law = law;
         self.seal_overfull();
     }
 
-    /// Declares the newest filter of a stack of bits of ours full at what it holds, where that is more than
-    /// its capacity and the stack scales. Only a stack that did not scale before can hold so many; files
-    /// store it this way.
+    /// Raises the capacity of the newest filter to its number of items, if that is larger and the stack is a scaling one of
+    /// bits of ours. Only a stack that did not scale before can have more items; files store the filter this way.
     pub fn seal_overfull(&mut self) {
         if self.law.growth() == Growth::Fixed || self.cells != Cells::Bits {
             return;
@@ -555,7 +555,7 @@ impl Stack {
     }
 }
 
-/// The hash functions of all of these filters.
+/// Returns the number of hash functions of all of these filters.
 fn hashes_of(filters: &[Filter]) -> u64 {
     filters
         .iter()
@@ -563,7 +563,7 @@ fn hashes_of(filters: &[Filter]) -> u64 {
         .sum()
 }
 
-/// Rounded after each filter, as where they are stacked one by one.
+/// Returns the error rate of filters, rounded after each filter the way it is when they are stacked one by one.
 fn rate_of(filters: &[Filter]) -> f32 {
     filters.iter().fold(0.0, with_rate)
 }

@@ -1,35 +1,30 @@
-//! How long an item is looked for in an object of very many hash functions.
+//! Limits of lookups in objects of very many hash functions.
 //!
-//! Two positions of a filter rule a stranger out, on average. In a forged object, every filter may lack nothing but the
-//! last position of an item, and a stack of valkey-bloom's may have half a million positions to look at. So lookups in
-//! an object of more than [`PATIENCE`] hash functions count the positions of an item that are in use, over all filters.
-//! They stop after as many, and the item counts as claimed. A stranger finds fewer in what programs make: 1.3 a filter, on
-//! average, and 5,300 in 4,096 filters. An item that was added is always claimed; and which filter is asked first makes no
-//! difference.
+//! On average, two positions of a filter rule a stranger out. In a forged object, every filter may lack nothing but the
+//! last position of an item, and a stack of valkey-bloom may have half a million positions. So lookups in an object of
+//! more than [`PATIENCE`] hash functions count the positions of an item that are in use, over all filters. A lookup stops
+//! at [`PATIENCE`] of these, and the item counts as claimed. In objects made by programs a stranger has fewer: 1.3 a
+//! filter on average, and 5,300 in 4,096 filters. An item that was added is always claimed, and the order of the filters
+//! makes no difference.
 
 use std::cell::Cell;
 
-/// Up to this number of hash functions, an object is looked through to the end. It takes some 25 µs for an item.
+/// The most hash functions of an object in which lookups have no limit. Such a lookup takes some 25 µs for an item.
 pub const PATIENCE: u32 = 6 << 10;
 
-/// What a lookup does with positions that are in use.
+/// A count of positions in use that may end lookups.
 pub trait Tally {
-    /// Whether it counts them.
-    const COUNTS: bool;
-
-    /// Counts a position in use for each of these items of a batch. Returns the items that were looked for long enough.
+    /// Counts a position in use for each of these items of a batch. Returns the mask of items whose lookups end.
     fn count(&mut self, items: u64) -> u64;
 
-    /// Counts a position in use for an item, in each of these lanes. Returns whether it was looked for long enough.
+    /// Counts a position in use for an item, in each of these lanes. Returns whether the item's lookup ends.
     fn count_in_lanes(&mut self, item: usize, lanes: u32) -> bool;
 }
 
-/// Looks to the end.
+/// A tally that never ends a lookup.
 pub struct ToTheEnd;
 
 impl Tally for ToTheEnd {
-    const COUNTS: bool = false;
-
     #[inline(always)]
     fn count(&mut self, _: u64) -> u64 {
         0
@@ -41,33 +36,31 @@ impl Tally for ToTheEnd {
     }
 }
 
-/// The positions that an estimate may still look at.
+/// The positions in use that an estimate may still look at. All lookups end when none are left.
 pub struct Effort {
     left: Cell<u64>,
 }
 
 impl Effort {
-    /// Starts with this number of positions.
+    /// Creates an effort of this number of positions.
     pub const fn of(positions: u64) -> Self {
         Self {
             left: Cell::new(positions),
         }
     }
 
-    /// Takes away as many positions as were looked at.
+    /// Subtracts positions that were looked at.
     pub fn spend(&self, positions: u64) {
         self.left.set(self.left.get().saturating_sub(positions));
     }
 
-    /// Whether none are left.
+    /// Returns whether no positions are left.
     pub const fn is_spent(&self) -> bool {
         self.left.get() == 0
     }
 }
 
 impl Tally for Effort {
-    const COUNTS: bool = true;
-
     #[inline(always)]
     fn count(&mut self, items: u64) -> u64 {
         self.spend(items.count_ones().into());
@@ -81,18 +74,18 @@ impl Tally for Effort {
     }
 }
 
-/// Counts the positions in use of each item of a batch, over all filters that it is looked up in.
+/// The number of positions in use of each item of a batch, over all filters that are searched.
 pub struct Patience {
-    /// Digit `i` of the counts of all items, in base 2: adding to all of them at once takes a few instructions.
+    /// Bit `i` of the counts of all items: adding to all counts at once takes a few instructions.
     digits: [u64; DIGITS],
 }
 
-/// Where counts begin: so the last digit is set once as many as [`PATIENCE`] were counted. Nothing is counted from then on.
+/// The initial count. From it, the last digit is set after [`PATIENCE`] positions; counting stops there.
 const BEGIN: u32 = PATIENCE.next_power_of_two() - PATIENCE;
 const DIGITS: usize = PATIENCE.next_power_of_two().ilog2() as usize + 1;
 
 impl Patience {
-    /// Nothing counted yet.
+    /// Creates counts of no positions.
     pub const fn new() -> Self {
         let mut digits = [0; DIGITS];
         let mut digit = 0;
@@ -105,12 +98,12 @@ impl Patience {
         Self { digits }
     }
 
-    /// The items that were looked for long enough.
+    /// Returns the mask of items whose lookups have ended.
     pub const fn exhausted(&self) -> u64 {
         self.digits[DIGITS - 1]
     }
 
-    /// Adds 2 to the power of `digit` to the counts of these items.
+    /// Adds 2 to the power of `digit` to the counts of the items in a mask.
     #[inline(always)]
     fn add(&mut self, digit: usize, items: u64) {
         let mut carry = items & !self.exhausted();
@@ -124,8 +117,6 @@ impl Patience {
 }
 
 impl Tally for Patience {
-    const COUNTS: bool = true;
-
     #[inline(always)]
     fn count(&mut self, items: u64) -> u64 {
         self.add(0, items);

@@ -9,7 +9,7 @@
 //! whichever kind are larger, shows a rate over `p`. Seeds are fixed, so a bound once kept is kept.
 //!
 //! An estimate is compared where enough strangers were found to tell: a thousand give a rate within a tenth. Each
-//! object's is between 0.75 and 1.33 of what is measured.
+//! object's is within a factor of two of what is measured, and the mean of several objects within a third.
 
 mod estimates;
 
@@ -146,13 +146,22 @@ impl Cell {
         })
     }
 
-    /// What is wrong: an estimate that is not what was measured.
+    /// Returns a message if the estimate of an object is not within a factor of two of what is measured, or the mean of
+    /// the estimates not within a third.
     fn untrue(&self) -> Option<String> {
-        self.objects.iter().find_map(|(asked, found, estimate)| {
+        let name = &self.name;
+        let mut enough = self.objects.iter().filter(|(_, found, _)| *found >= 1000.0);
+        let far = enough.find_map(|(asked, found, estimate)| {
             let ratio = estimate * asked / found;
-            let name = &self.name;
-            (*found >= 1000.0 && !(0.75..=1.33).contains(&ratio))
+            (!(0.5..=2.0).contains(&ratio))
                 .then(|| format!("{name}: estimated at {ratio:.3} of what is measured"))
+        });
+        far.or_else(|| {
+            let measured = self.mean(|(asked, found, _)| found / asked);
+            let ratio = self.mean(|(.., estimate)| *estimate) / measured;
+            let found = self.mean(|(_, found, _)| *found);
+            (self.objects.len() >= 6 && found >= 1000.0 && !(0.75..=1.33).contains(&ratio))
+                .then(|| format!("{name}: estimated in the mean at {ratio:.3} of what is measured"))
         })
     }
 }
