@@ -1,4 +1,4 @@
-//! Bytes that are no object: each is refused, takes no memory, and leaves the server up.
+//! Bytes that are not an object: each is refused, takes no memory, and leaves the server up.
 
 mod accepted;
 mod faults;

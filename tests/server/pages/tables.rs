@@ -30,7 +30,7 @@ fn commands_match_the_server() {
             panic!("two cells: {row:?}");
         };
         let (name, link) = linked[1..].split_once("](").expect("a link");
-        // That it leads there is a test of links.
+        // The tests of links follow it.
         let anchor = name.replace('.', "").to_lowercase();
         assert!(link.ends_with(&format!("#{anchor})")), "{linked}");
         let docs = docs(&mut client, name);

@@ -37,7 +37,7 @@ impl Budget {
         }
     }
 
-    /// How many rounds there have been.
+    /// Returns how many rounds there have been.
     pub fn done(&self) -> u64 {
         self.done
     }
@@ -79,7 +79,7 @@ impl Random {
         self.0.next()
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         self.0.below(end)
     }

@@ -212,7 +212,7 @@ impl<'a> Writer<'a> {
         assert_eq!(self.router.call(&ask).0, int(1), "{name}");
     }
 
-    /// All that must last is there, and nothing is counted that was not added.
+    /// Checks that all lasting items are there, and that only added ones are counted.
     fn verify(&mut self) {
         for (name, written) in &self.keys {
             for items in written.lasting.chunks(500) {
@@ -286,7 +286,7 @@ fn round(
     }
 }
 
-/// The primary that has a slot, and another one.
+/// Returns the primary that has a slot, and another one.
 fn ends<'a>(cluster: &'a Cluster, random: &mut Random, slot: usize) -> (&'a Server, &'a Server) {
     let mut owner = None;
     wait_until("a primary has the slot", || {
@@ -302,7 +302,7 @@ fn ends<'a>(cluster: &'a Cluster, random: &mut Random, slot: usize) -> (&'a Serv
     (node(owner), node(target))
 }
 
-/// Whether a node takes a slot for its own.
+/// Returns whether a node takes a slot for its own.
 fn has(client: &mut Client, slot: usize) -> bool {
     let nodes = client.cmd("CLUSTER NODES").text();
     let own = nodes.lines().find(|line| line.contains("myself"));

@@ -12,7 +12,7 @@ pub struct Command {
     pub fast: bool,
 }
 
-/// What a command does with its key.
+/// The access of a command to its key.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Access {
     Read,

@@ -14,7 +14,7 @@ pub struct Forged {
     pub tightening: f64,
     pub seed_is_random: u64,
     pub filters: Vec<ForgedFilter>,
-    /// Bytes behind the object.
+    /// Bytes after the object.
     pub trailing: Vec<u8>,
 }
 
@@ -60,7 +60,7 @@ impl ForgedFilter {
 }
 
 impl Forged {
-    /// A right one: a full filter, and one on it that is half full.
+    /// Returns a valid object: a full filter, and one on it that is half full.
     pub fn new() -> Self {
         Self {
             count: None,
@@ -80,7 +80,7 @@ impl Forged {
         self.count.unwrap_or(self.filters.len() as u64)
     }
 
-    /// As the fields of an RDB value.
+    /// Returns the fields of an RDB value.
     pub fn rdb(&self) -> Rdb {
         let mut out = Rdb::default()
             .uint(self.count())
@@ -97,12 +97,12 @@ impl Forged {
         }
     }
 
-    /// As BF.LOAD takes it.
+    /// Returns the dump for BF.LOAD.
     pub fn dump(&self) -> Vec<u8> {
         self.flat(1, ForgedFilter::blob)
     }
 
-    /// As BF.LOADCHUNK takes it at cursor 1.
+    /// Returns the header for BF.LOADCHUNK at cursor 1.
     pub fn header(&self) -> Vec<u8> {
         self.flat(0x81, ForgedFilter::head)
     }
@@ -132,8 +132,8 @@ impl Forged {
 #[derive(Clone)]
 pub struct Rdb(pub Vec<u8>);
 
-/// What a value starts with: a value of a module, and the module's type with its encoding version,
-/// nine characters of six bits and ten bits.
+/// The first bytes of a value: the mark of a module's value, and the type with its encoding version, nine characters
+/// of six bits and ten bits.
 pub const PREFIX: [u8; 10] = [7, 0x81, 0x6e, 0x5a, 0x28, 0x99, 0xf9, 0x6d, 0xac, 0x01];
 
 impl Default for Rdb {
@@ -185,12 +185,13 @@ impl Rdb {
         }
     }
 
-    /// The beginning of a value of a module's type: nine characters of six bits, and ten bits of encoding version.
+    /// Returns the beginning of a value of a module's type: nine characters of six bits, and ten bits of encoding
+    /// version.
     pub fn of_type(id: u64) -> Self {
         Self(vec![7, 0x81]).raw(&id.to_be_bytes())
     }
 
-    /// A file with the value under the key `forged`.
+    /// Returns a file with the value under the key `forged`.
     fn file(&self) -> Vec<u8> {
         let mut file = b"REDIS0009\xfe\0\x07\x06forged".to_vec();
         file.extend(&self.0[1..]);
@@ -199,14 +200,14 @@ impl Rdb {
         file
     }
 
-    /// With the mark that ends a value, and a footer that is right.
+    /// Returns the payload: with the mark that ends a value, and a valid footer.
     pub fn payload(mut self, version: [u8; 2]) -> Vec<u8> {
         self.0.push(0);
         seal(self.0, version)
     }
 }
 
-/// Puts the footer of a DUMP behind a value: the version of the RDB form, and a checksum.
+/// Appends the footer of a DUMP to a value: the version of the RDB form, and a checksum.
 pub fn seal(mut value: Vec<u8>, version: [u8; 2]) -> Vec<u8> {
     value.extend(version);
     let checksum = crc64(&value);
@@ -214,7 +215,7 @@ pub fn seal(mut value: Vec<u8>, version: [u8; 2]) -> Vec<u8> {
     value
 }
 
-/// The version of the RDB form that a server writes, as its dumps have it.
+/// Returns the version of the RDB form that a server writes, as its dumps have it.
 pub fn rdb_version(client: &mut Client) -> [u8; 2] {
     assert_eq!(client.cmd("SET rdb-version x"), ok());
     let dump = client.cmd("DUMP rdb-version");
@@ -272,7 +273,7 @@ impl Refusing {
         }
     }
 
-    /// The server that goes on.
+    /// Returns the server that stays up.
     pub fn server(&self) -> &Server {
         &self.server
     }

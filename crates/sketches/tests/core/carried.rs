@@ -21,7 +21,7 @@ const fn type_id(sketch: Sketch) -> u64 {
     }
 }
 
-/// The name, type and fields of each recorded value, and its DUMP without compression.
+/// Returns the name, type and fields of each recorded value, and its DUMP without compression.
 fn recorded() -> Vec<(String, Sketch, Stream, Vec<u8>)> {
     let all: Value = serde_json::from_str(SKETCHES).unwrap();
     let all = all.as_object().unwrap().iter().map(|(key, value)| {

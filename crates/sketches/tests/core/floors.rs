@@ -59,7 +59,7 @@ fn floor_of(file: &str, floors: &[Vec<String>]) -> Option<usize> {
         .map(|(_, floor)| floor)
 }
 
-/// The code without comments and without what is compiled for tests alone.
+/// Returns the code without comments and without what is compiled for tests alone.
 fn code(text: &str) -> String {
     let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
     let lines = text.lines().map(|line| match line.find("//") {
@@ -69,7 +69,7 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The paths that a tree of imports names: `a::{b, c::d}` names `a::b` and `a::c::d`.
+/// Returns the paths that a tree of imports names: `a::{b, c::d}` names `a::b` and `a::c::d`.
 fn paths(tree: &str) -> Vec<Vec<String>> {
     let tree = tree.trim();
     let Some((prefix, rest)) = tree.split_once('{') else {
@@ -109,7 +109,7 @@ fn paths(tree: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// The module that a file is.
+/// Returns the module that a file is.
 fn module_of(file: &str) -> Vec<String> {
     let path = file.strip_suffix(".rs").unwrap();
     let mut module: Vec<String> = path.split('/').map(str::to_owned).collect();
@@ -119,7 +119,7 @@ fn module_of(file: &str) -> Vec<String> {
     module
 }
 
-/// The file that a path leads to, of a module: the one of the longest part of the path that is a module.
+/// Returns the file that a path leads to, of a module: the one of the longest part of the path that is a module.
 fn file_of(path: &[String], sources: &Sources) -> Option<String> {
     (1..=path.len()).rev().find_map(|length| {
         let path = path[..length].join("/");
@@ -128,7 +128,7 @@ fn file_of(path: &[String], sources: &Sources) -> Option<String> {
     })
 }
 
-/// The other files that a file names: in `use` lines, in paths that begin with `crate::`, and as its modules.
+/// Returns the other files that a file names: in `use` lines, in paths that begin with `crate::`, and as its modules.
 fn uses(file: &str, sources: &Sources) -> BTreeSet<String> {
     let code = code(&sources[file]);
     let own = module_of(file);
@@ -178,7 +178,7 @@ fn uses(file: &str, sources: &Sources) -> BTreeSet<String> {
     files
 }
 
-/// All that is wrong with the floors; nothing, where they hold.
+/// Returns all that is wrong with the floors; nothing, where they hold.
 fn faults(page: &str, sources: &Sources) -> Vec<String> {
     let floors = floors(page);
     let mut faults = Vec::new();

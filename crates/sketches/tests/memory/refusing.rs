@@ -16,7 +16,7 @@ struct Refusing;
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-/// Whether this is the request to refuse.
+/// Returns whether this is the request to refuse.
 fn refuses(bytes: usize) -> bool {
     let left = LEFT.get();
     if bytes < LEAST_BYTES || left == 0 {

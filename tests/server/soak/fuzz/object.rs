@@ -64,12 +64,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Whether it is of the type that has periods or counters.
+    /// Returns whether it is of the type that has periods or counters.
     pub fn is_extended(&self) -> bool {
         self.window.is_some() || self.counting
     }
 
-    /// The rate at which filter `index` of a period is made.
+    /// Returns the rate at which filter `index` of a period is made.
     pub fn rate(&self, index: usize) -> f64 {
         #[allow(clippy::cast_precision_loss)]
         let (index, parts) = (
@@ -212,8 +212,8 @@ impl Object {
         nothing && !self.strange
     }
 
-    /// Whether a filter may have no room. Where counters hold the number of items against what is there,
-    /// that is an estimate.
+    /// Returns whether a filter may have no room. Where counters hold the number of items against what is there, that
+    /// is an estimate.
     fn may_be_full(&self) -> bool {
         if !self.shape.counting {
             return self.most >= self.least_capacity;
@@ -223,7 +223,7 @@ impl Object {
         unclear || 2 * held + 8 >= self.least_capacity
     }
 
-    /// A counter was changed, and the number of items is an estimate again.
+    /// Notes that a counter changed, and the number of items is an estimate again.
     fn is_estimated(&mut self) {
         if self.shape.counting {
             (self.items, self.most) = (0, ESTIMATE);
@@ -234,7 +234,7 @@ impl Object {
         self.counted >= STUCK
     }
 
-    /// How many periods answer: at least, and at most.
+    /// Returns how many periods answer: at least, and at most.
     pub fn live_periods(&self) -> (usize, usize) {
         let all = self.periods.union(&self.perhaps).count();
         (self.periods.len(), all)
@@ -423,7 +423,7 @@ impl Object {
         Ok(())
     }
 
-    /// Whether this can be how often it was added.
+    /// Returns whether this can be the count of an item.
     pub fn is_count(&self, item: &[u8], reported: i64) -> Result<(), String> {
         let held = self.held.get(item).map_or(0, |held| held.values().sum());
         let most = match (self.is_empty(), self.single) {
@@ -500,7 +500,7 @@ impl Object {
         Ok(())
     }
 
-    /// How far it can grow, if that is enough for `least` items.
+    /// Returns how far it can grow, if that is enough for `least` items.
     pub fn reach(&self, least: i64) -> Reach {
         let mut grown = Self {
             capacities: self.capacities.clone(),

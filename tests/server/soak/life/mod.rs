@@ -161,7 +161,7 @@ impl Life {
         }
     }
 
-    /// One step, and what it says of the objects that it touched.
+    /// Takes one step, and checks the objects that it touched.
     fn step(&mut self) {
         if self.random.one_in(5) {
             self.database = self.random.below(DATABASES);
@@ -265,7 +265,7 @@ impl Life {
         self.is_balanced();
     }
 
-    /// Where a replica has all that was written, it holds the same under these keys.
+    /// Checks that a replica in sync holds the same values under these keys.
     fn are_replicated(&mut self, keys: &[String]) {
         let Some(replica) = &self.replica else {
             return;

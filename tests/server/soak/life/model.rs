@@ -91,7 +91,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Whether its filters are not foretold.
+    /// Returns whether its filters are not foretold.
     pub fn is_loose(&self) -> bool {
         self.kind != Kind::Plain || self.merged
     }
@@ -104,7 +104,7 @@ impl Object {
         now_ms() - added <= SHORT.0 * (SHORT.1 - 1)
     }
 
-    /// How many filters it has, and their capacities summed.
+    /// Returns how many filters it has, and their capacities summed.
     fn scale(&self) -> (i64, i64) {
         let (mut filters, mut last, mut sum) = (1, self.capacity, self.capacity);
         while sum < self.cardinality {

@@ -54,7 +54,7 @@ impl FilterDraft {
 }
 
 impl Draft {
-    /// A valid one of two filters, the first of them full.
+    /// Returns a valid one of two filters, the first of them full.
     pub fn valid() -> Self {
         let filter = |bitmap: &[u8], hashes, capacity, items| FilterDraft {
             version: 1,
