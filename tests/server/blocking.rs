@@ -1,6 +1,7 @@
 //! No command takes the main thread for long, on any object: the rule of docs/speed.md, in counted work.
 //!
-//! It runs on the module with debug assertions, which counts the positions, buckets and filters that it looks at, and the bytes that it reads.
+//! It runs on the module with debug assertions, which counts the positions, buckets and filters that it looks at, and
+//! the bytes that it reads.
 
 use std::collections::BTreeSet;
 

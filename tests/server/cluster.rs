@@ -172,7 +172,7 @@ pub fn slot(key: &[u8]) -> usize {
 /// Makes an object whose dump is larger than an AOF's BF.LOAD may be: three filters of 30 MiB.
 fn large(client: &mut Client, key: &str) {
     let mut filter = ForgedFilter::new(1_000_000, 1_000_000, Vec::new());
-    filter.bitmap_bytes = 30 << 20;
+    filter.bitmap_bytes = Some(30 << 20);
     let mut object = Forged::new();
     object.expansion = 1;
     object.filters = vec![filter; 3];

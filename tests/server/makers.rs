@@ -398,7 +398,8 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
             assert_eq!(client.cmd("FLUSHALL"), ok());
             load_chunks(&mut client, key, &chunks[..loaded]);
             let before = digest(&mut client, key);
-            // The payload has the length of a whole object: it begins with numbers of items and filters, not with zeros.
+            // The payload has the length of a whole object: it begins with numbers of items and filters, not with
+            // zeros.
             let payload = client.cmd(&format!("DUMP {key}"));
             assert_eq!(payload.as_bytes()[..14], object.dump[..14], "{key}");
             for way in ["DEBUG RELOAD", "RESTORE", "REPLICA"] {

@@ -206,7 +206,7 @@ fn memory_usage_is_the_size_and_the_key() {
 
     // A half loaded object takes the loaded bytes.
     let mut object = Forged::new();
-    object.filters[0].bitmap_bytes = 1_000_000;
+    object.filters[0].bitmap_bytes = Some(1_000_000);
     let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"half", b"1", &object.header()];
     assert_eq!(client.call(&begin), ok());
     let empty = usage(&mut client, "half");
@@ -411,7 +411,7 @@ fn chunks_that_do_not_fit_in_memory_are_refused() {
     );
     let mut large = Forged::new();
     large.filters = vec![ForgedFilter {
-        bitmap_bytes: 1 << 30,
+        bitmap_bytes: Some(1 << 30),
         ..ForgedFilter::new(100, 1, Vec::new())
     }];
     assert_eq!(

@@ -137,7 +137,8 @@ fn a_log_is_replayed_whatever_the_settings() {
     }
 }
 
-/// The ways of a full resync: the primary writes a file first or not, and the replica writes a file, empties itself, or loads beside its data.
+/// The ways of a full resync: the primary writes a file first or not, and the replica writes a file, empties itself,
+/// or loads beside its data.
 const WAYS: [(&str, &str); 4] = [
     ("no", "disabled"),
     ("yes", "disabled"),

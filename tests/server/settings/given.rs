@@ -1,4 +1,5 @@
-//! Sources of settings: the config file, arguments of the module, and MODULE LOADEX; and that CONFIG REWRITE keeps them.
+//! Sources of settings: the config file, arguments of the module, and MODULE LOADEX; and that CONFIG REWRITE keeps
+//! them.
 
 use std::env;
 use std::fmt::Write as _;

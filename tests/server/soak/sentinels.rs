@@ -52,7 +52,7 @@ impl Drop for Views {
 }
 
 /// Sets how long a server may be silent before it counts as down. Short only while a server is down, so that a busy
-/// machine makes no failover that the test does not ask for.
+/// machine makes no failover that the test does not want.
 #[track_caller]
 fn be_patient_for(sentinels: &mut [Client], ms: u32) {
     for sentinel in sentinels {

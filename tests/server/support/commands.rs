@@ -6,7 +6,7 @@ use Access::{Read, Remove, Write};
 pub struct Command {
     /// A call of it, with `{}` for the key.
     pub example: &'static str,
-    /// As COMMAND INFO has it: the number of words, negative if there may be more.
+    /// The number of words as in COMMAND INFO, negative if there may be more.
     pub arity: i64,
     pub access: Access,
     pub fast: bool,

@@ -3,71 +3,19 @@
 use std::fs;
 
 use crate::harness::{Client, Server, error, int, ok};
-
-/// An object's fields, right ones or wrong ones, to be written in any of the three forms.
-#[derive(Clone)]
-pub struct Forged {
-    /// The number of filters that is claimed, if it is not the true one.
-    pub count: Option<u64>,
-    pub expansion: u64,
-    pub error_rate: f64,
-    pub tightening: f64,
-    pub seed_is_random: u64,
-    pub filters: Vec<ForgedFilter>,
-    /// Bytes after the object.
-    pub trailing: Vec<u8>,
-}
-
-#[derive(Clone)]
-pub struct ForgedFilter {
-    pub version: u8,
-    /// The length of the bitmap that is claimed.
-    pub bitmap_bytes: u64,
-    pub hashes: u32,
-    pub seed: [u8; 32],
-    pub bitmap: Vec<u8>,
-    pub items: u64,
-    pub capacity: u64,
-    /// The length of the blob that is claimed, if it is not the true one.
-    pub blob_bytes: Option<u64>,
-}
-
-impl ForgedFilter {
-    pub fn new(capacity: u64, items: u64, bitmap: Vec<u8>) -> Self {
-        Self {
-            version: 1,
-            bitmap_bytes: bitmap.len() as u64,
-            hashes: 3,
-            seed: [7; 32],
-            bitmap,
-            items,
-            capacity,
-            blob_bytes: None,
-        }
-    }
-
-    fn head(&self) -> Vec<u8> {
-        let mut head = vec![self.version];
-        head.extend(self.bitmap_bytes.to_le_bytes());
-        head.extend(self.hashes.to_le_bytes());
-        head.extend(self.seed);
-        head
-    }
-
-    pub fn blob(&self) -> Vec<u8> {
-        [self.head(), self.bitmap.clone()].concat()
-    }
-}
+use crate::plain::Field;
+pub use crate::plain::{Plain as Forged, PlainFilter as ForgedFilter};
 
 impl Forged {
     /// Returns a valid object: a full filter, and one on it that is half full.
     pub fn new() -> Self {
         Self {
-            count: None,
+            version: 1,
             expansion: 2,
             error_rate: 0.01,
             tightening: 0.5,
             seed_is_random: 1,
+            count: None,
             filters: vec![
                 ForgedFilter::new(10, 10, vec![0x5a; 16]),
                 ForgedFilter::new(20, 10, vec![0x21; 40]),
@@ -76,55 +24,14 @@ impl Forged {
         }
     }
 
-    fn count(&self) -> u64 {
-        self.count.unwrap_or(self.filters.len() as u64)
-    }
-
-    /// Returns the fields of an RDB value.
+    /// Returns the RDB value.
     pub fn rdb(&self) -> Rdb {
-        let mut out = Rdb::default()
-            .uint(self.count())
-            .uint(self.expansion)
-            .double(self.error_rate)
-            .double(self.tightening)
-            .uint(self.seed_is_random);
-        for filter in &self.filters {
-            out = out.string(&filter.blob()).uint(filter.capacity);
-        }
-        match self.filters.last() {
-            Some(newest) => out.uint(newest.items),
-            None => out,
-        }
-    }
-
-    /// Returns the dump for BF.LOAD.
-    pub fn dump(&self) -> Vec<u8> {
-        self.flat(1, ForgedFilter::blob)
-    }
-
-    /// Returns the header for BF.LOADCHUNK at cursor 1.
-    pub fn header(&self) -> Vec<u8> {
-        self.flat(0x81, ForgedFilter::head)
-    }
-
-    fn flat(&self, version: u8, body: fn(&ForgedFilter) -> Vec<u8>) -> Vec<u8> {
-        let mut out = vec![version];
-        let expansion = u32::try_from(self.expansion).expect("no more in these forms");
-        out.extend(expansion.to_le_bytes());
-        out.extend(self.error_rate.to_le_bytes());
-        out.extend(self.tightening.to_le_bytes());
-        out.push(u8::try_from(self.seed_is_random).expect("no more in these forms"));
-        out.extend(self.count().to_le_bytes());
-        for filter in &self.filters {
-            let body = body(filter);
-            let length = filter.blob_bytes.unwrap_or(body.len() as u64);
-            out.extend(length.to_le_bytes());
-            out.extend(body);
-            out.extend(filter.items.to_le_bytes());
-            out.extend(filter.capacity.to_le_bytes());
-        }
-        out.extend(&self.trailing);
-        out
+        let fields = self.fields().into_iter();
+        fields.fold(Rdb::default(), |value, field| match field {
+            Field::Uint(number) => value.uint(number),
+            Field::Double(number) => value.double(number),
+            Field::Bytes(bytes) => value.string(&bytes),
+        })
     }
 }
 

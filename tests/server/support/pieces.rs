@@ -1,5 +1,5 @@
-//! The pieces that BF.SCANDUMP hands out, how they are loaded, and what they make: a dump, put together here and not
-//! by the module's code, and an object of the core.
+//! The pieces of BF.SCANDUMP: loading them, and making a dump of them, without the module's code, and an object of
+//! the core.
 
 use std::fmt::Display;
 
@@ -11,7 +11,7 @@ use crate::harness::{Client, Reply, bulk, ok};
 /// The replies of BF.SCANDUMP, as BF.LOADCHUNK takes them: cursors and bytes.
 pub type Pieces = Vec<(u64, Vec<u8>)>;
 
-/// Returns the pairs that BF.SCANDUMP hands out, all but the last, empty one.
+/// Returns the pairs of BF.SCANDUMP, except for the last, empty one.
 pub fn pieces(client: &mut Client, key: &str) -> Pieces {
     let mut pieces = Vec::new();
     let mut cursor = 0;

@@ -107,7 +107,7 @@ pub fn is_one(key: &str) -> bool {
         .any(|begin| key.starts_with(begin))
 }
 
-/// Returns whether a command does more than to be refused.
+/// Returns whether a command is served, not always refused.
 pub fn is_served(command: &str) -> bool {
     !COMMANDS
         .iter()

@@ -79,7 +79,7 @@ fn url(server: &Server) -> String {
     format!("redis://127.0.0.1:{}/", server.port())
 }
 
-/// Returns how many of these items the server says yes to.
+/// Returns how many of these items the server finds.
 fn found(client: &mut Client, key: &str, items: &[String]) -> usize {
     let mut yes = 0;
     for batch in items.chunks(1000) {

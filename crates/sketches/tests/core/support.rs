@@ -1,5 +1,8 @@
 //! Helpers that the tests share.
 
+#[path = "plain.rs"]
+pub mod plain;
+
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -430,13 +433,7 @@ fn same(copy: &Object, object: &Object) {
     assert_eq!(copy.totals(), object.totals());
 }
 
-/// One value of an RDB stream.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Field {
-    Uint(u64),
-    Double(f64),
-    Bytes(Vec<u8>),
-}
+pub use plain::Field;
 
 /// An RDB stream in memory: a queue of fields, written at its end and read at its front.
 #[derive(Clone, Debug, Default, PartialEq)]

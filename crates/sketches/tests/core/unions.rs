@@ -185,7 +185,8 @@ fn bitmap_bytes(objects: &[&Object]) -> u64 {
     filters.map(|filter| filter.geometry().cell_bytes).sum()
 }
 
-/// Merges two objects, and checks that merging either again changes nothing, and that all of that reads a small number of bytes. Returns the union.
+/// Merges two objects, and checks that merging either again changes nothing, and that all of that reads a small
+/// number of bytes. Returns the union.
 #[track_caller]
 fn united(one: &Object, other: &Object) -> Object {
     let merge = |sources: [&Object; 2]| {

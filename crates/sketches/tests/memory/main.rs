@@ -1,4 +1,5 @@
-//! Refused allocations: operations that grow with the input fail, the program does not end, objects stay valid, and a second try succeeds.
+//! Refused allocations: operations that grow with the input fail, the program does not end, objects stay valid, and a
+//! second try succeeds.
 //!
 //! A failure ends this program: an allocation that cannot fail was refused.
 

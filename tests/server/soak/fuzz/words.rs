@@ -108,7 +108,7 @@ struct Talk {
     commands: u64,
     /// How often each error was returned.
     errors: BTreeMap<String, u64>,
-    /// How often each command was answered with something else than an error, a 0 or nothing.
+    /// How often each command got a reply other than an error, a 0 or an empty one.
     granted: BTreeMap<String, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The part of cuckoo filters in the life: every answer and every slot is foretold.
+//! Cuckoo filters: the model predicts every answer and every slot.
 
 use super::Life;
 use super::model::{Entry, Held, WRONG_TYPE};
@@ -210,7 +210,7 @@ impl Life {
         self.put_cuckoo(key, filter);
     }
 
-    /// Removes items, whether or not they are in: it may take another's fingerprint, as is foretold.
+    /// Removes items, present or not: a removal may take another item's fingerprint, as the model predicts.
     fn remove_from_cuckoo(&mut self, key: &str) {
         for _ in 0..=self.random.below(40) {
             let item = item(self.random.below(ITEMS));

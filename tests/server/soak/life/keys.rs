@@ -187,7 +187,7 @@ impl Life {
         }
         assert_eq!(reply, ok());
         if bytes == 0 {
-            // All periods have passed, and the header is the whole of it.
+            // All periods have expired, and the header is the whole object.
             return self.put(other, Entry::lasting(Held::Object(object)));
         }
         let half = Held::Half(object, chunks[1..].to_vec());

@@ -89,7 +89,7 @@ fn wrong_numbers_of_filters_are_refused() {
         "bytes behind",
         &not_in_rdb("bytes behind the object"),
         |d| {
-            d.behind = &[0];
+            d.trailing = vec![0];
         },
     );
 }

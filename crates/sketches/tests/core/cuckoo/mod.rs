@@ -74,7 +74,8 @@ fn the_published_vectors_hold() {
         let (own, one, two) = hashes(item);
         assert_eq!((own, one), (fingerprint, hash));
         assert_eq!([one % 512, two % 512], buckets);
-        // Alone in a filter of 512 buckets, an item lies in the first slot of its first bucket, and its copies beside it.
+        // Alone in a filter of 512 buckets, an item lies in the first slot of its first bucket, and its copies beside
+        // it.
         let mut object = object(1024, 2, 20, 0);
         for copies in 1..=4 {
             object.add(item, false, || Limits::NONE).unwrap();

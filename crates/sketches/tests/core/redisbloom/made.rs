@@ -221,7 +221,8 @@ fn whole_objects_are_not_taken_for_half_loaded_ones() {
     assert!(matches!(read(fields), Value::Complete(_)));
 }
 
-/// Bits per entry that were computed with another logarithm are kept, and a header that has the mark already is refused.
+/// Bits per entry that were computed with another logarithm are kept, and a header that has the mark already is
+/// refused.
 #[test]
 fn the_last_digits_of_the_record_are_kept() {
     let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();
