@@ -29,7 +29,7 @@ pub const FAULTS: &[Fault] = &[
     }),
     ("filter of version 2", ALL, |o| o.filters[1].version = 2),
     ("a byte too few", RDB | DUMP, |o| {
-        o.filters[0].bitmap.truncate(15);
+        o.filters[0].bitmap_bytes = Some(17);
     }),
     ("a terabyte of bitmap claimed", RDB | DUMP, |o| {
         o.filters[0].bitmap_bytes = Some(TERABYTE);

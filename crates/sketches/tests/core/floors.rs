@@ -1,5 +1,5 @@
-//! The floors of the source, as ARCHITECTURE.md lists them: each file uses only its own floor and lower ones, without
-//! a circle.
+//! The floors of the source: ARCHITECTURE.md lists them, and each file uses only what stands on its own
+//! floor or on one below, without a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,8 +30,8 @@ fn sources() -> Sources {
     sources
 }
 
-/// Returns the rooms of each floor, the topmost first: the words in backticks in the second column of the first table
-/// under the heading "Floors".
+/// The rooms of each floor, the topmost first: what stands in backticks in the second column of the first
+/// table under the heading "Floors".
 fn floors(page: &str) -> Vec<Vec<String>> {
     let (_, section) = page.split_once("\n## Floors\n").expect("a heading");
     let lines = section.lines().skip_while(|line| !line.starts_with('|'));
@@ -49,7 +49,7 @@ fn floors(page: &str) -> Vec<Vec<String>> {
     .collect()
 }
 
-/// Returns the floor of a file: that of the longest room that the file is, or lies in.
+/// The floor that a file stands on: that of the longest room that it is, or lies in.
 fn floor_of(file: &str, floors: &[Vec<String>]) -> Option<usize> {
     let rooms = floors.iter().enumerate();
     let rooms = rooms.flat_map(|(floor, rooms)| rooms.iter().map(move |room| (room, floor)));
@@ -59,7 +59,7 @@ fn floor_of(file: &str, floors: &[Vec<String>]) -> Option<usize> {
         .map(|(_, floor)| floor)
 }
 
-/// Returns the code without comments and without what is compiled for tests alone.
+/// The code without comments and without what is compiled for tests alone.
 fn code(text: &str) -> String {
     let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap();
     let lines = text.lines().map(|line| match line.find("//") {
@@ -69,7 +69,7 @@ fn code(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the paths that a tree of imports names: `a::{b, c::d}` names `a::b` and `a::c::d`.
+/// The paths that a tree of imports names: `a::{b, c::d}` names `a::b` and `a::c::d`.
 fn paths(tree: &str) -> Vec<Vec<String>> {
     let tree = tree.trim();
     let Some((prefix, rest)) = tree.split_once('{') else {
@@ -109,7 +109,7 @@ fn paths(tree: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// Returns the module that a file is.
+/// The module that a file is.
 fn module_of(file: &str) -> Vec<String> {
     let path = file.strip_suffix(".rs").unwrap();
     let mut module: Vec<String> = path.split('/').map(str::to_owned).collect();
@@ -119,7 +119,7 @@ fn module_of(file: &str) -> Vec<String> {
     module
 }
 
-/// Returns the file that a path leads to, of a module: the one of the longest part of the path that is a module.
+/// The file that a path leads to, of a module: the one of the longest part of the path that is a module.
 fn file_of(path: &[String], sources: &Sources) -> Option<String> {
     (1..=path.len()).rev().find_map(|length| {
         let path = path[..length].join("/");
@@ -128,7 +128,7 @@ fn file_of(path: &[String], sources: &Sources) -> Option<String> {
     })
 }
 
-/// Returns the other files that a file names: in `use` lines, in paths that begin with `crate::`, and as its modules.
+/// The other files that a file names: in `use` lines, in paths that begin with `crate::`, and as its modules.
 fn uses(file: &str, sources: &Sources) -> BTreeSet<String> {
     let code = code(&sources[file]);
     let own = module_of(file);
@@ -178,7 +178,7 @@ fn uses(file: &str, sources: &Sources) -> BTreeSet<String> {
     files
 }
 
-/// Returns all that is wrong with the floors; nothing, where they hold.
+/// All that is wrong with the floors; nothing, where they hold.
 fn faults(page: &str, sources: &Sources) -> Vec<String> {
     let floors = floors(page);
     let mut faults = Vec::new();
@@ -207,7 +207,7 @@ fn faults(page: &str, sources: &Sources) -> Vec<String> {
         }
         graph.insert(file, used);
     }
-    // A file that uses none of the remaining files is in no circle.
+    // What uses nothing that is left can be in no circle.
     loop {
         let free: Vec<&str> = graph
             .iter()
@@ -236,7 +236,7 @@ fn page() -> String {
 }
 
 #[test]
-fn each_file_uses_only_lower_floors() {
+fn each_file_uses_what_stands_below_it() {
     let sources = sources();
     let faults = faults(&page(), &sources);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
