@@ -1,5 +1,5 @@
-//! The floors of the source: ARCHITECTURE.md lists them, and each file uses only what stands on its own
-//! floor or on one below, without a circle.
+//! The floors of the source, as ARCHITECTURE.md lists them: each file uses only its own floor and lower ones, without
+//! a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,8 +30,8 @@ fn sources() -> Sources {
     sources
 }
 
-/// The rooms of each floor, the topmost first: what stands in backticks in the second column of the first
-/// table under the heading "Floors".
+/// Returns the rooms of each floor, the topmost first: the words in backticks in the second column of the first table
+/// under the heading "Floors".
 fn floors(page: &str) -> Vec<Vec<String>> {
     let (_, section) = page.split_once("\n## Floors\n").expect("a heading");
     let lines = section.lines().skip_while(|line| !line.starts_with('|'));
@@ -49,7 +49,7 @@ fn floors(page: &str) -> Vec<Vec<String>> {
     .collect()
 }
 
-/// The floor that a file stands on: that of the longest room that it is, or lies in.
+/// Returns the floor of a file: that of the longest room that the file is, or lies in.
 fn floor_of(file: &str, floors: &[Vec<String>]) -> Option<usize> {
     let rooms = floors.iter().enumerate();
     let rooms = rooms.flat_map(|(floor, rooms)| rooms.iter().map(move |room| (room, floor)));
@@ -207,7 +207,7 @@ fn faults(page: &str, sources: &Sources) -> Vec<String> {
         }
         graph.insert(file, used);
     }
-    // What uses nothing that is left can be in no circle.
+    // A file that uses none of the remaining files is in no circle.
     loop {
         let free: Vec<&str> = graph
             .iter()
@@ -236,7 +236,7 @@ fn page() -> String {
 }
 
 #[test]
-fn each_file_uses_what_stands_below_it() {
+fn each_file_uses_only_lower_floors() {
     let sources = sources();
     let faults = faults(&page(), &sources);
     assert!(faults.is_empty(), "{}", faults.join("\n"));
