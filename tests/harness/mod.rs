@@ -24,7 +24,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        assert!(start.elapsed() < PATIENCE, "gave up waiting until {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }

@@ -27,7 +27,7 @@ impl Twin {
             let mut fields = filter.split(' ').filter_map(|field| field.split_once(':'));
             let found = fields.find(|(field, _)| *field == name);
             found
-                .expect("the field is told")
+                .expect("the field is there")
                 .1
                 .parse()
                 .expect("a number")

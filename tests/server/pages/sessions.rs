@@ -228,7 +228,7 @@ fn check_shell_line(line: &str) {
                 "{line}: {reply:?}"
             );
         }
-        _ => panic!("who knows this? {line}"),
+        _ => panic!("unknown command: {line}"),
     }
 }
 

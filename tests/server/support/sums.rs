@@ -195,5 +195,5 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
         );
         *usage = told_bytes;
     }
-    assert_eq!(reported, sums, "after {step}: told, and there");
+    assert_eq!(reported, sums, "after {step}: reported, and counted");
 }

@@ -211,7 +211,7 @@ fn only_filters_are_moved_while_a_writer_churns() {
     writer.join().expect("it wrote");
     assert!(came > 0);
     assert_eq!(left(&mut far), []);
-    // In peace, all that are filters come.
+    // Without changes, all filters are moved.
     for key in 0..KEYS {
         make(&mut near, key, 0);
         far.cmd(&format!("DEL key{key}"));

@@ -1,4 +1,4 @@
-//! Whether two servers hold the same, at rest and while they are written to.
+//! The comparison of two servers, at rest and under writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -81,7 +81,7 @@ fn a_replica_compares_equal() {
     population.is_unchanged(&mut near);
 }
 
-/// Periods pass at both servers, whoever frees them.
+/// Periods expire at both servers, whichever frees them.
 #[test]
 fn a_window_compares_equal_while_its_periods_expire() {
     let from = Server::start();
@@ -99,7 +99,7 @@ fn a_window_compares_equal_while_its_periods_expire() {
     }
 }
 
-/// In chunks, and as one DUMP each where a server has no chunks; by PTTL, too.
+/// In chunks, and as one DUMP each if a server has no chunks; by PTTL, too.
 #[test]
 fn moved_keys_compare_equal() {
     for (from, _) in stand_ins() {
@@ -512,7 +512,7 @@ fn late_writes_compare_equal() {
             let way = Way::before(&to, "TYPE", LOOKS_AGAIN, move || {
                 run(&["move", &source, &target, "--replace"]);
             });
-            // A value is replaced by one of its own kind alone.
+            // A value is replaced only by one of its own kind.
             let is_cuckoo = made.starts_with("CF") && !had.is_empty();
             let run = run(&["compare", &url(&from), &way.url(), "--json"]);
             assert_eq!(run.status, i32::from(is_cuckoo), "{made} {had} {}", run.out);
@@ -659,7 +659,7 @@ fn output_is_lines_and_a_table_or_json() {
     // Keys that match the pattern are equal.
     let quiet = compare(&from, &to, &["--quiet", "--match", "c*"]);
     assert_eq!((quiet.status, &quiet.out[..], &quiet.err[..]), (0, "", ""));
-    // Other types are no concern of this, and what a run left beside a key isn't, either.
+    // Other types are ignored, and so are temporary keys of a run.
     assert_eq!(near.cmd("SET text text"), ok());
     let beside = "BF.RESERVE k:valkeybloom-unfinished-0 0.01 100";
     assert_eq!(far.cmd(beside), ok());

@@ -97,7 +97,7 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
             let run = run(&words);
             let expiring = words.contains(&"--ttl");
             match *grant {
-                // Without it, what was only tried stays for its time.
+                // Without it, temporary keys stay until they expire.
                 "+unlink" => {
                     run.done();
                     for (key, _) in left(&mut client) {
@@ -109,7 +109,7 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
                 grant => assert_names(&run, grant, &server),
             }
         }
-        // Nothing else has come in place of the filter, nor beside it.
+        // The filter was not replaced, and no temporary key is left.
         assert_eq!(client.cmd("BF.CARD app:seen"), int(10));
         assert_eq!(left(&mut client), []);
     }

@@ -116,7 +116,7 @@ fn every_kind_of_filter_is_moved() {
                 .unwrap()
                 .iter()
                 .find(|k| k["key"] == half);
-            let reason = reason.expect("it is told")["reason"]
+            let reason = reason.expect("it is reported")["reason"]
                 .as_str()
                 .expect("a reason")
                 .to_owned();
@@ -340,7 +340,7 @@ fn values_of_other_types_are_moved() {
     let reported = bring(&from, &to, &["--replace", "--type", "MBbloomCF", "--json"]).json();
     assert_eq!(count(&reported, "replaced"), 1);
     assert_eq!(digest(&mut far, "cuckoo"), digest(&mut near, "cuckoo"));
-    // A value is replaced by one of its own type alone.
+    // A value is replaced only by one of its own type.
     assert_eq!(far.cmd("DEL cuckoo"), int(1));
     assert_eq!(far.cmd("BF.ADD cuckoo item"), int(1));
     let reported = bring(&from, &to, &["--replace", "--match", "cuckoo"]);

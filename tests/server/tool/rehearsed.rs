@@ -211,7 +211,7 @@ fn plan_from(peer: &str, kind: &str) {
                 match (line.strip_prefix("old> "), line.strip_prefix("new> ")) {
                     (Some(command), _) => (&old, &new, command),
                     (_, Some(command)) => (&new, &old, command),
-                    _ => panic!("who is told? {line}"),
+                    _ => panic!("unknown receiver: {line}"),
                 };
             let reported = server.client().cmd(command);
             assert!(!reported.is_error(), "{line}: {reported:?}");

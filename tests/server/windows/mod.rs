@@ -239,7 +239,7 @@ fn info_reports_the_window() {
     assert_eq!(titles, expected);
     let value = |title: &str| {
         let row = rows.iter().find(|(reported, _)| reported.text() == title);
-        row.expect("it is told").1.clone()
+        row.expect("it is reported").1.clone()
     };
     assert_eq!(value("Capacity"), int(20));
     assert_eq!(value("Number of filters"), int(2));

@@ -40,7 +40,7 @@ fn recorded() -> Vec<(String, Sketch, Stream, Vec<u8>)> {
 fn read(sketch: Sketch, fields: &Stream) -> Result<Carried, DecodeError> {
     let mut from = fields.clone();
     let carried = Carried::read(sketch, &mut from)?;
-    assert_eq!(from, Stream::default(), "left behind");
+    assert_eq!(from, Stream::default(), "left over");
     Ok(carried)
 }
 

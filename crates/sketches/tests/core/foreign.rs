@@ -342,7 +342,7 @@ impl Reader {
             reader.items += number(&mut from);
             reader.capacity += number(&mut from);
         }
-        assert!(from.0.is_empty(), "bytes behind the object");
+        assert!(from.0.is_empty(), "bytes after the object");
         reader
     }
 
@@ -374,7 +374,7 @@ impl Reader {
                 capacity
             };
         }
-        assert_eq!(fields, Stream::default(), "fields behind the object");
+        assert_eq!(fields, Stream::default(), "fields after the object");
         reader
     }
 

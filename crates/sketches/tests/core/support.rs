@@ -342,7 +342,7 @@ pub fn read_value(
     mut stream: Stream,
 ) -> Result<Value, DecodeError> {
     let value = rdb::read(dialect, version, &mut stream)?;
-    assert_eq!(stream, Stream::default(), "left behind");
+    assert_eq!(stream, Stream::default(), "left over");
     Ok(value)
 }
 

@@ -37,7 +37,7 @@ fn fields_of(object: &Cuckoo) -> Stream {
 /// Reads all of the fields.
 fn read(mut fields: Stream) -> Result<Cuckoo, DecodeError> {
     let object = wire::read_rdb(wire::RDB_VERSION, &mut fields)?;
-    assert!(fields.0.is_empty(), "nothing behind the object");
+    assert!(fields.0.is_empty(), "bytes after the object");
     Ok(object)
 }
 

@@ -141,7 +141,7 @@ fn written(partial: &Partial) -> Stream {
 fn read(stream: Stream) -> Value {
     let mut stream = stream;
     let value = rdb::read(Dialect::RedisBloom, 4, &mut stream).unwrap();
-    assert_eq!(stream, Stream::default(), "fields behind it");
+    assert_eq!(stream, Stream::default(), "fields after it");
     value
 }
 
