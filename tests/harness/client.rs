@@ -1,4 +1,4 @@
-//! A small client that hands out a reply as it stood on the wire, in its full text and its shape:
+//! A small client that returns replies as they are on the wire, in full text and shape:
 //! client libraries split error codes off and turn one type into another.
 
 use std::collections::VecDeque;
@@ -85,7 +85,7 @@ impl Reply {
         }
     }
 
-    /// The items of an array, a set or a push.
+    /// Returns the items of an array, a set or a push.
     #[track_caller]
     pub fn as_array(&self) -> &[Reply] {
         match self {
@@ -94,7 +94,7 @@ impl Reply {
         }
     }
 
-    /// The text of whatever has one, an error included.
+    /// Returns the text of whatever has one, an error included.
     #[track_caller]
     pub fn text(&self) -> String {
         match self {
@@ -229,7 +229,7 @@ impl Client {
         replies
     }
 
-    /// The next reply; RESP3 pushes that come before it wait for [`read_push`](Self::read_push).
+    /// Returns the next reply; RESP3 pushes that come before it wait for [`read_push`](Self::read_push).
     #[track_caller]
     pub fn read(&mut self) -> Reply {
         self.next_reply().expect("a reply is due")
@@ -296,7 +296,7 @@ impl Client {
         (0..count).map(|_| self.message()).collect()
     }
 
-    /// A header line. The only texts in it are simple strings and errors.
+    /// Returns a header line. The only texts in it are simple strings and errors.
     fn line(&mut self) -> io::Result<String> {
         let mut line = Vec::new();
         self.stream.read_until(b'\n', &mut line)?;
@@ -314,7 +314,7 @@ impl Client {
     }
 }
 
-/// A command as it goes over the wire.
+/// Appends a command in its form on the wire.
 fn encode(args: &[impl AsRef<[u8]>], request: &mut Vec<u8>) {
     request.extend_from_slice(format!("*{}\r\n", args.len()).as_bytes());
     for arg in args {
@@ -334,7 +334,7 @@ fn number<T: std::str::FromStr>(text: &str) -> io::Result<T> {
         .map_err(|_| io::Error::other(format!("not a number: {text:?}")))
 }
 
-/// The start of a command, as far as it can be read in a message.
+/// Returns the start of a command, as far as it can be read in a message.
 fn shown(args: &[&[u8]]) -> String {
     let start = args
         .iter()

@@ -79,7 +79,7 @@ impl Cluster {
         cluster
     }
 
-    /// The number of the node that is the primary of a shard now.
+    /// Returns the number of the node that is the primary of a shard now.
     pub fn primary(&self, shard: usize) -> usize {
         let mut found = None;
         wait_until("the shard has one primary", || {
@@ -91,7 +91,7 @@ impl Cluster {
         found.expect("one was found")
     }
 
-    /// The primaries, each with its replica, once it has all that its primary has.
+    /// Returns the primaries, each with its replica, once it has all that its primary has.
     pub fn in_sync(&self) -> Vec<(&Server, &Server)> {
         let shards = (0..SHARDS).map(|shard| {
             let primary = self.primary(shard);

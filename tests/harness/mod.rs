@@ -1,5 +1,4 @@
-//! Real servers to test in: each one a process of its own, in a folder of its own, ended when its
-//! guard is dropped.
+//! Real servers: each is a process in its own folder, ended when its guard is dropped.
 
 mod client;
 pub mod cluster;
@@ -17,7 +16,7 @@ use std::{env, io, thread};
 
 pub use client::{Client, Reply, array, boolean, bulk, double, error, int, map, nil, ok, simple};
 
-/// How long anything may take before it counts as failed. Long, for machines that are busy.
+/// The time after which a wait counts as failed. Long, for busy machines.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Awaits a condition; after [`PATIENCE`] it panics, saying what it was waiting for.
@@ -25,7 +24,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < PATIENCE, "waited in vain until {what}");
+        assert!(start.elapsed() < PATIENCE, "gave up waiting until {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }
@@ -39,7 +38,7 @@ pub fn wait_in_sync(primary: &Server, replica: &Server) {
         let offset = |info: &HashMap<String, String>, field: &str| {
             info.get(field).and_then(|v| v.parse::<u64>().ok())
         };
-        // The replica is asked last, and pings move the primary on: it may be further by then.
+        // The replica is queried last, and pings move the primary on: the replica may be further by then.
         to.get("master_link_status")
             .is_some_and(|status| status == "up")
             && to["master_replid"] == from["master_replid"]
@@ -68,7 +67,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// A setting. A later one of the same name wins.
+    /// Adds a setting. A later one of the same name wins.
     pub fn config(self, name: &str, value: &str) -> Self {
         let value = if value.is_empty() { "\"\"" } else { value };
         self.before_module(&format!("{name} {value}"))
@@ -79,13 +78,13 @@ impl Builder {
         self
     }
 
-    /// A line of the config file, before the one that loads the module.
+    /// Adds a line to the config file, before the one that loads the module.
     pub fn before_module(mut self, line: &str) -> Self {
         self.before_module.push(line.to_owned());
         self
     }
 
-    /// A line of the config file, after the one that loads the module.
+    /// Adds a line to the config file, after the one that loads the module.
     pub fn after_module(mut self, line: &str) -> Self {
         self.after_module.push(line.to_owned());
         self
@@ -115,7 +114,7 @@ impl Builder {
         self
     }
 
-    /// With the module's debug assertions, which count its work.
+    /// Loads the module with debug assertions, which count its work.
     pub fn checked(mut self) -> Self {
         self.module = Some(given("VALKEYBLOOM_CHECKED_SO"));
         self
@@ -129,7 +128,7 @@ impl Builder {
         }
     }
 
-    /// The server, or what it logged where it refused to start.
+    /// Starts the server. An error is its log if it refuses to start.
     pub fn try_start(self) -> Result<Server, String> {
         let folder = Folder::new();
         fs::write(folder.config_file(), self.config_file(&folder.0))
@@ -198,13 +197,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with the module, and with nothing else set.
+    /// Returns a server with the module, and with nothing else set.
     #[track_caller]
     pub fn start() -> Self {
         Self::builder().start()
     }
 
-    /// A server with the module and these settings.
+    /// Returns a server with the module and these settings.
     #[track_caller]
     pub fn with(config: &[(&str, &str)]) -> Self {
         config
@@ -240,12 +239,12 @@ impl Server {
         self.child.as_ref().expect("the server is up").id()
     }
 
-    /// The server's folder, where its RDB, its AOF and its config file (server.conf) are.
+    /// Returns the server's folder, where its RDB, its AOF and its config file (server.conf) are.
     pub fn dir(&self) -> &Path {
         &self.folder.0
     }
 
-    /// All that the server has logged since its first start.
+    /// Returns all that the server has logged since its first start.
     pub fn log(&self) -> String {
         let bytes = fs::read(self.folder.log_file()).expect("the server has a log");
         String::from_utf8_lossy(&bytes).into_owned()
@@ -255,13 +254,13 @@ impl Server {
         self.log().contains(text)
     }
 
-    /// A connection in RESP2.
+    /// Returns a connection in RESP2.
     #[track_caller]
     pub fn client(&self) -> Client {
         Client::connect(self.port).expect("the server takes connections")
     }
 
-    /// A connection in RESP3.
+    /// Returns a connection in RESP3.
     #[track_caller]
     pub fn client3(&self) -> Client {
         let mut client = self.client();
@@ -270,7 +269,7 @@ impl Server {
         client
     }
 
-    /// A connection of a client that people use.
+    /// Returns a connection of a popular client.
     #[track_caller]
     pub fn redis_connection(&self) -> redis::Connection {
         let client =
@@ -361,15 +360,15 @@ impl Server {
             let bytes = fs::read(self.folder.log_file()).expect("the server has a log");
             let since = usize::try_from(logged).expect("a log fits into memory");
             let log = String::from_utf8_lossy(&bytes[since..]).into_owned();
-            // Somebody else may have been quicker; then the port is no longer free.
+            // Another process may have taken the port.
             if !log.contains("Address already in use") {
                 return Err(log);
             }
         }
     }
 
-    /// Whether the process came up. It logs to its output, so that the file also holds what goes
-    /// wrong before a server has read where its log is.
+    /// Returns whether the process came up. It logs to its output, so that the file also holds what goes wrong before
+    /// a server has read where its log is.
     fn launch(&mut self) -> bool {
         let log = File::options()
             .create(true)
@@ -409,7 +408,7 @@ impl Server {
         child.try_wait().expect("the process is ours").is_some()
     }
 
-    /// Whether it is this process that answers at the port, and its data is loaded.
+    /// Returns whether it is this process that answers at the port, and its data is loaded.
     fn answers(&self) -> io::Result<bool> {
         let mut client = Client::connect(self.port)?;
         let info = fields(&client.try_call(&[b"INFO", b"server"])?);
@@ -469,8 +468,8 @@ impl Drop for Server {
 /// The line that servers write above the report of a crash.
 const CRASH: &str = "BUG REPORT START";
 
-/// The part of a log that may explain a failure: around a crash report, which starts with the stack
-/// and is long, or else the end.
+/// Returns the part of a log that may explain a failure: around a crash report, which starts with the stack and is
+/// long, or else the end.
 fn telling(log: &str) -> String {
     let lines: Vec<&str> = log.lines().collect();
     let crash = lines.iter().position(|line| line.contains(CRASH));
@@ -502,7 +501,7 @@ impl Plugin {
         plugin
     }
 
-    /// The line of a config file that loads it.
+    /// Returns the line of a config file that loads it.
     pub fn line(&self) -> String {
         format!("loadmodule \"{}\"", self.path().display())
     }
@@ -518,7 +517,7 @@ impl Plugin {
     }
 }
 
-/// A folder of its own under the system's temporary one, removed with all that is in it.
+/// A folder under the system's temporary one, removed with its content.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -559,7 +558,7 @@ fn given(name: &str) -> PathBuf {
     })
 }
 
-/// The servers that the project supports, as tools/servers.sh lays them out.
+/// Returns the servers that the project supports, as tools/servers.sh lays them out.
 pub fn supported_servers() -> Vec<PathBuf> {
     let folder = env::var_os("SERVERS_DIR").map_or_else(
         || given("HOME").join(".cache/valkeybloom-servers"),
@@ -575,7 +574,7 @@ pub fn supported_servers() -> Vec<PathBuf> {
     servers.map(|server| folder.join(server)).to_vec()
 }
 
-/// A number that no other call in this process has got.
+/// Returns a number that no other call in this process has got.
 fn count() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -592,7 +591,7 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// The `name:value` lines of a reply to INFO.
+/// Returns the `name:value` lines of a reply to INFO.
 fn fields(info: &Reply) -> HashMap<String, String> {
     let text = info.text();
     let fields = text.lines().filter_map(|line| line.split_once(':'));

@@ -28,7 +28,7 @@ pub struct Worst {
     make: Make,
 }
 
-/// How an object is made.
+/// The way an object is made.
 enum Make {
     /// From this dump.
     Dump(fn() -> Vec<u8>),
@@ -104,7 +104,7 @@ const fn named(line: &'static str) -> Call {
     }
 }
 
-/// All commands of the module that are served, and those of the server that pass over a value.
+/// All commands that the module serves, and those of the server that read a whole value.
 pub const CALLS: [Call; 39] = [
     call("bf.add copy stranger"),
     call("bf.madd copy *"),
@@ -147,12 +147,12 @@ pub const CALLS: [Call; 39] = [
     call("memory usage deep"),
 ];
 
-/// The name of the command.
+/// Returns the name of the command.
 pub fn name_of(call: &Call) -> &'static str {
     call.line.split(' ').next().unwrap_or_default()
 }
 
-/// Whether the command is for the type of the object.
+/// Returns whether the command is for the type of the object.
 pub fn suits(call: &Call, object: &Worst) -> bool {
     let name = name_of(call);
     name.starts_with(object.prefix) || !name.contains('.')
@@ -194,7 +194,7 @@ pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<V
     Some(words)
 }
 
-/// All bits set but eight.
+/// Returns bytes with all bits set but eight.
 fn nearly_full(bytes: usize) -> Vec<u8> {
     let mut cells = vec![0xff; bytes];
     cells[bytes / 2] = 0;
@@ -232,7 +232,7 @@ impl Fields {
     }
 }
 
-/// A dump of a plain object, of a tightening ratio of valkey-bloom's.
+/// Returns a dump of a plain object, of a tightening ratio of valkey-bloom's.
 fn plain(filters: u64, bytes: usize) -> Vec<u8> {
     let mut fields = Fields(vec![1]);
     fields.0.extend(2_u32.to_le_bytes());
@@ -271,7 +271,7 @@ fn window(periods: u64, filters: u64, hashes: u32) -> Vec<u8> {
     fields.uint(PERIOD_MS);
     fields.uint(1_440);
     fields.uint(periods);
-    // The oldest does not pass soon; further ones are in the future.
+    // The oldest period does not expire soon; the newest ones are in the future.
     let first = now_ms() / PERIOD_MS - 1_400;
     for period in first..first + periods {
         fields.uint(period);
@@ -295,7 +295,7 @@ fn counters(filters: u64, hashes: u32) -> Vec<u8> {
     fields.0
 }
 
-/// The header that RedisBloom writes, and then the bits of each link.
+/// Loads the header that RedisBloom writes, and then the bits of each link.
 fn linked(client: &mut Client) {
     const LINKS: u32 = 1_100;
     let bits = nearly_full(248);
@@ -387,7 +387,7 @@ fn cuckoo_header(items: u64, buckets: u64, filters: u64, bucket_size: u16) -> Ve
     header.0
 }
 
-/// A client's header may claim as many where the settings allow it; a primary's always.
+/// Loads a header with the most filters, which clients may claim if the settings allow it, and primaries always.
 fn claimed(client: &mut Client) {
     client.cmd("CONFIG SET bf.cf-max-expansions 65535");
     let header = cuckoo_header(0, 2, 65_535, 255);

@@ -6,7 +6,7 @@ use crate::harness::{Client, Server, Version, array, error, int, ok, simple};
 use crate::support::commands::{BLOOM, Command};
 use crate::support::protocols::truths;
 
-/// Whether a server has categories for the commands of a module.
+/// Returns whether a server has categories for the commands of a module.
 pub fn has_categories(version: &Version) -> bool {
     let since = if version.valkey { (8, 0) } else { (7, 4) };
     (version.major, version.minor) >= since
@@ -25,7 +25,7 @@ fn user(client: &mut Client, name: &str, rules: &str) {
     assert_eq!(made, ok(), "{rules}");
 }
 
-/// Whether the server would let a user do this.
+/// Returns whether the server would let a user do this.
 fn may(client: &mut Client, name: &str, command: &str) -> bool {
     let reported = client.cmd(&format!("ACL DRYRUN {name} {command}")).text();
     assert!(
@@ -214,7 +214,7 @@ fn users_reach_the_keys_that_they_were_given() {
     );
     assert_eq!(apart.cmd("BF.CARD both:k"), int(1));
 
-    // In a transaction and in a script, too.
+    // Also in a transaction and in a script.
     assert_eq!(own.cmd("MULTI"), ok());
     assert_refused(&mut own, "BF.ADD k a");
     assert_eq!(own.cmd("BF.ADD own:k c"), simple("QUEUED"));

@@ -27,7 +27,7 @@ impl Twin {
             let mut fields = filter.split(' ').filter_map(|field| field.split_once(':'));
             let found = fields.find(|(field, _)| *field == name);
             found
-                .expect("the field is told")
+                .expect("the field is there")
                 .1
                 .parse()
                 .expect("a number")
@@ -72,7 +72,7 @@ impl Twin {
     }
 }
 
-/// The share of these that an object says it has.
+/// Returns the share of these that an object says it has.
 fn share(client: &mut Client, key: &str, items: &[String]) -> f64 {
     let mut found = 0;
     for items in items.chunks(1000) {
@@ -119,7 +119,7 @@ fn chosen_items_fill_an_object_whose_seed_is_known() {
     reserve(&mut client, "random", true);
     let mut copy = Twin::of(&mut client, "known");
     let items = (0_u64..).map(|number| format!("chosen-{number}"));
-    // Three bits in ten are still free at the end: some thousands of tries find an item for them.
+    // Three bits in ten are free at the end: some thousands of tries find an item for them.
     let chosen: Vec<String> = items
         .filter(|item| copy.take_if_all_are_new(item))
         .take(CAPACITY)

@@ -1,7 +1,7 @@
 //! No command takes the main thread for long, on any object: the rule of docs/speed.md, in counted work.
 //!
-//! It runs on the module with debug assertions, which counts the positions, buckets and filters that it looks at, and the
-//! bytes that it passes over.
+//! It runs on the module with debug assertions, which counts the positions, buckets and filters that it looks at, and
+//! the bytes that it reads.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ const STEPS: u64 = 4_000_000;
 /// The most steps for an item: 25 µs, at two thirds of a nanosecond each, as in lookups of many items.
 const STEPS_OF_ITEM: u64 = 38_000;
 
-/// How often a command passes over the bytes of its object at most, and over how many beside them.
+/// The most times that a command reads the bytes of its object, and the most bytes beside them.
 const PASSES: u64 = 16;
 const BYTES: u64 = 16 << 20;
 
 /// The types that are carried: their commands only answer that they are not served.
 const CARRIED: [&str; 3] = ["cms.", "topk.", "tdigest."];
 
-/// The work since the last call: steps, and bytes.
+/// Returns the work since the last call: steps, and bytes.
 fn work(server: &Server) -> [u64; 2] {
     let info = server.info("bf");
     ["bf_work_steps", "bf_work_bytes"].map(|field| info[field].parse().expect("a number"))

@@ -186,7 +186,7 @@ fn large_values_leave_no_memory_behind() {
     }
 }
 
-/// The beginning of a payload of a type.
+/// Returns the beginning of a payload of a type.
 fn sketch_of(index: usize) -> Rdb {
     const IDS: [u64; 3] = [
         0x08c4_a4f9_360f_1000,
@@ -196,7 +196,7 @@ fn sketch_of(index: usize) -> Rdb {
     Rdb::of_type(IDS[index])
 }
 
-/// Payloads that are no values, and what the log says of them; nothing, where the server itself refuses.
+/// Returns payloads that are not values, and the text in the log; it is empty if the server itself refuses.
 fn hostile() -> Vec<(&'static str, Rdb, &'static str)> {
     const LENGTH: &str = "string of another length";
     const ENDS: &str = "bytes end too early";
@@ -400,7 +400,7 @@ fn a_log_that_writes_sketches_is_not_passed_over() {
         }
         fs::write(&log, bytes).expect("it can be written");
         let refusal = server.try_start_again().unwrap_err();
-        // In one server it begins a sentence, in another not.
+        // The text begins a sentence in some servers only.
         let unknown = format!("nknown command '{}'", words[0]);
         assert!(refusal.contains(&unknown), "{refusal}");
     }

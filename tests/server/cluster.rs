@@ -17,7 +17,7 @@ use crate::support::population::Population;
 use crate::support::sketches;
 use crate::support::sums;
 
-/// Two primaries, all slots with the first.
+/// Returns two primaries, all slots with the first.
 fn pair() -> (Server, Server) {
     let (first, second) = (node().start(), node().start());
     let mut client = first.client();
@@ -66,13 +66,13 @@ pub struct Router {
     /// The node last reported to have a slot.
     owners: HashMap<usize, u16>,
     connections: HashMap<u16, Client>,
-    /// How often it was sent on by ASK, and by MOVED.
+    /// The number of redirections by ASK.
     pub asked: u64,
     pub moved: u64,
 }
 
 impl Router {
-    /// The reply of the node that has the key of a command, its second word, and that node's port.
+    /// Returns the reply of the node that has the key of a command, its second word, and that node's port.
     #[track_caller]
     pub fn call(&mut self, args: &[&[u8]]) -> (Reply, u16) {
         let slot = slot(args[1]);
@@ -127,7 +127,7 @@ impl Router {
         self.call(&words).0
     }
 
-    /// Whether a replica has what was last written through the connection to this node.
+    /// Returns whether a replica has what was last written through the connection to this node.
     pub fn is_replicated(&mut self, port: u16) -> bool {
         let reply = self.call_at(port, false, &[b"WAIT", b"1", b"500"]);
         reply.is_ok_and(|reply| matches!(reply, Reply::Int(1..)))
@@ -152,7 +152,7 @@ fn retry(start: Instant, why: &str) {
     std::thread::sleep(Duration::from_millis(5));
 }
 
-/// The slot of a key: CRC-16/XMODEM of what is in its first braces, or of all of it.
+/// Returns the slot of a key: CRC-16/XMODEM of what is in its first braces, or of all of it.
 pub fn slot(key: &[u8]) -> usize {
     let open = key.iter().position(|&byte| byte == b'{');
     let tag = open.and_then(|open| {
@@ -172,7 +172,7 @@ pub fn slot(key: &[u8]) -> usize {
 /// Makes an object whose dump is larger than an AOF's BF.LOAD may be: three filters of 30 MiB.
 fn large(client: &mut Client, key: &str) {
     let mut filter = ForgedFilter::new(1_000_000, 1_000_000, Vec::new());
-    filter.bitmap_bytes = 30 << 20;
+    filter.bitmap_bytes = Some(30 << 20);
     let mut object = Forged::new();
     object.expansion = 1;
     object.filters = vec![filter; 3];

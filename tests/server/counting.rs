@@ -17,7 +17,7 @@ use crate::support::sums;
 /// The items that clients have added and not removed, and the replies that the server must give.
 struct Multiset {
     random: Random,
-    /// How often each item is in it; those with ids under their ids.
+    /// The count of each item, and the ids of those with ids.
     plain: BTreeMap<u32, u64>,
     with_ids: BTreeMap<(u32, u64), u64>,
     next_id: u64,
@@ -32,7 +32,7 @@ impl Multiset {
         u32::try_from(self.random.below(ITEMS)).expect("few items")
     }
 
-    /// The next write, and what it must answer.
+    /// Returns the next write, and what it must answer.
     fn step(&mut self) -> (Command, Reply) {
         match self.random.below(8) {
             0 => {
@@ -181,8 +181,7 @@ const CREATE: [&str; 2] = [
 
 #[test]
 fn every_server_agrees_with_a_multiset_also_after_restarts() {
-    // With a seed of chance small filters would take one item for another now and then, whatever their
-    // rate: that is what double hashing leaves.
+    // With a random seed small filters have false positives now and then, whatever their rate, due to double hashing.
     let mut primary = Server::with(&[
         ("appendonly", "yes"),
         ("aof-use-rdb-preamble", "no"),

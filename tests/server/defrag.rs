@@ -36,7 +36,7 @@ pub fn starts_to_defragment(server: &Server) -> bool {
     false
 }
 
-/// How many allocations the server moved when it was offered them, and how many it left.
+/// Returns how many of the offered allocations the server moved, and how many it left.
 pub fn offered(server: &Server) -> (u64, u64) {
     let info = server.info("bf");
     let field = |name: &str| info[name].parse().expect("a number");

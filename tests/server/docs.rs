@@ -30,7 +30,7 @@ fn set(words: &[&str]) -> BTreeSet<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// The value of a name in a map.
+/// Returns the value of a name in a map.
 fn get<'r>(map: &'r Reply, name: &str) -> Option<&'r Reply> {
     let Reply::Map(pairs) = map else {
         panic!("not a map: {map:?}");

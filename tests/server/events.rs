@@ -9,7 +9,7 @@ use crate::support::protocols::with_fixed_seed;
 const RESERVE: &str = "bloom.reserve";
 const ADD: &str = "bloom.add";
 
-/// The channels and messages for these events of `k`, the one for the key first.
+/// Returns the channels and messages for these events of `k`, the one for the key first.
 pub fn messages(events: &[impl AsRef<str>]) -> Vec<(String, String)> {
     let both = events.iter().flat_map(|event| {
         let event = event.as_ref();
@@ -104,7 +104,7 @@ impl Pair {
         }
     }
 
-    /// The events since the last call, and their keys, which are the same on both.
+    /// Returns the events since the last call, and their keys, which are the same on both.
     #[track_caller]
     fn events(&mut self, what: &str) -> Vec<(String, String)> {
         // A message goes to replicas in its order among the writes.
@@ -160,7 +160,7 @@ fn a_replica_sends_the_same_events_in_the_same_order() {
     assert_eq!(of_bloom.count(), 6, "{reported:?}");
 }
 
-/// Writes that free periods which have passed, too.
+/// Writes that free expired periods.
 #[test]
 fn a_replica_sends_the_same_events_for_windows() {
     let mut pair = Pair::new();
@@ -169,7 +169,7 @@ fn a_replica_sends_the_same_events_for_windows() {
         ("BF.MADD k a b", 1),
         ("BF.INSERT k NOCREATE", 0),
         ("BF.INSERT k NOCREATE ITEMS a", 1),
-        // Nothing is new, and what has passed is freed.
+        // No item is new, and expired periods are freed.
         ("BF.MERGE k w", 0),
         // The server's event of a new key, and ours.
         ("BF.MERGE new k w", 2),

@@ -8,7 +8,7 @@ pub fn program(name: &str) -> PathBuf {
     folder().join("examples").join(name)
 }
 
-/// The program `valkeybloom`.
+/// Returns the program `valkeybloom`.
 pub fn valkeybloom() -> PathBuf {
     folder().join("valkeybloom")
 }

@@ -256,7 +256,7 @@ fn redisblooms_chunks_are_loaded_and_written_again() {
             if index + 1 == object.chunks.len() {
                 break;
             }
-            // Without items, its header says all.
+            // Without items, the header is the whole object.
             if object.card == 0 {
                 object.is_there(&mut client);
                 continue;
@@ -339,7 +339,7 @@ fn a_newer_rdb_version_is_read_if_the_server_can_be_set_to() {
     let value = object.dump[..object.dump.len() - 10].to_vec();
     let server = Server::start();
     let mut client = server.client();
-    // That of Redis 7.4.
+    // The version of Redis 7.4.
     let payload = seal(value, [12, 0]);
     let restore: [&[u8]; 4] = [b"RESTORE", object.key.as_bytes(), b"0", &payload];
     let refusal = error("ERR DUMP payload version or checksum are wrong");

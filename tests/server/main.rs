@@ -28,6 +28,8 @@ mod murmur;
 mod naive;
 mod pages;
 mod persistence;
+#[path = "../../crates/sketches/tests/core/plain.rs"]
+mod plain;
 mod plan;
 mod pulled;
 mod recipes;

@@ -13,7 +13,7 @@ use crate::support::sums;
 
 const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
 
-/// A server of a maker, with the capacity that both peers have by default.
+/// Returns a server of a maker, with the capacity that both peers have by default.
 fn of(maker: &str) -> Builder {
     Server::builder()
         .config("bf.bloom-new-filters", maker)
@@ -160,7 +160,7 @@ fn every_command_makes_what_valkey_bloom_sends() {
     }
 }
 
-/// The header of an empty object of RedisBloom with one filter, by the page on its bytes.
+/// Returns the header of an empty object of RedisBloom with one filter, by the page on its bytes.
 fn header(options: u32, factor: u32, bytes: u64, link: (f64, u64, u32, u64)) -> Vec<u8> {
     let (rate, bits_per_entry, hashes, entries) = link;
     let mut header = vec![0; 8];
@@ -398,7 +398,8 @@ fn a_half_loaded_object_is_written_as_redisbloom_reads_it() {
             assert_eq!(client.cmd("FLUSHALL"), ok());
             load_chunks(&mut client, key, &chunks[..loaded]);
             let before = digest(&mut client, key);
-            // The payload has the length of a whole object: it begins with numbers of items and filters, not with zeros.
+            // The payload has the length of a whole object: it begins with numbers of items and filters, not with
+            // zeros.
             let payload = client.cmd(&format!("DUMP {key}"));
             assert_eq!(payload.as_bytes()[..14], object.dump[..14], "{key}");
             for way in ["DEBUG RELOAD", "RESTORE", "REPLICA"] {

@@ -73,7 +73,7 @@ fn memory_is_taken_and_given_back() {
     });
 }
 
-/// The bytes of bitmap of each filter, from BF.DEBUG.
+/// Returns the bytes of bitmap of each filter, from BF.DEBUG.
 fn bitmaps(client: &mut Client, key: &str) -> Vec<i64> {
     let lines = client.cmd(&format!("BF.DEBUG {key}"));
     let lines = lines.as_array()[1..].iter().map(|line| {
@@ -150,7 +150,7 @@ fn the_size_is_exact() {
             let filters = bitmaps(&mut client, &key);
             let kind = client.cmd(&format!("TYPE {key}")).text();
             let each = per_filter(&kind);
-            // Where items have ids, each filter keeps the lowest and the highest.
+            // With ids, each filter keeps the lowest and the highest.
             let ids = if key_of(&key).ends_with("ids") {
                 filters.len()
             } else {
@@ -206,7 +206,7 @@ fn memory_usage_is_the_size_and_the_key() {
 
     // A half loaded object takes the loaded bytes.
     let mut object = Forged::new();
-    object.filters[0].bitmap_bytes = 1_000_000;
+    object.filters[0].bitmap_bytes = Some(1_000_000);
     let begin: [&[u8]; 4] = [b"BF.LOADCHUNK", b"half", b"1", &object.header()];
     assert_eq!(client.call(&begin), ok());
     let empty = usage(&mut client, "half");
@@ -411,7 +411,7 @@ fn chunks_that_do_not_fit_in_memory_are_refused() {
     );
     let mut large = Forged::new();
     large.filters = vec![ForgedFilter {
-        bitmap_bytes: 1 << 30,
+        bitmap_bytes: Some(1 << 30),
         ..ForgedFilter::new(100, 1, Vec::new())
     }];
     assert_eq!(
@@ -448,7 +448,7 @@ fn chunks_that_do_not_fit_in_memory_are_refused() {
     sums::is_balanced(&mut client);
 }
 
-/// The size of a process's address space, in bytes.
+/// Returns the size of a process's address space, in bytes.
 fn address_bytes(pid: u32) -> u64 {
     let pages = fs::read_to_string(format!("/proc/{pid}/statm")).expect("it runs");
     let pages = pages.split(' ').next().expect("numbers");

@@ -325,7 +325,7 @@ fn an_object_larger_than_any_argument_survives_a_rewrite() {
     let mut client = server.client();
     let capacity = 50_000_000;
     let mut filter = ForgedFilter::new(capacity, capacity, Vec::new());
-    filter.bitmap_bytes = LARGE_BITMAP;
+    filter.bitmap_bytes = Some(LARGE_BITMAP);
     filter.hashes = 7;
     let mut object = Forged::new();
     object.expansion = 1;

@@ -17,7 +17,7 @@ fn address(n: u64) -> String {
     format!("Name.{mixed:x}+{n}@mail{}.example.org", mixed % 997)
 }
 
-/// The numbers of a list of 100,000 addresses below 70,000: some come more than once, some never.
+/// Returns the numbers of a list of 100,000 addresses below 70,000: some come more than once, some never.
 fn numbers() -> impl Iterator<Item = u64> {
     let mut state = 1_u64;
     (0..100_000).map(move |_| {
@@ -28,7 +28,7 @@ fn numbers() -> impl Iterator<Item = u64> {
     })
 }
 
-/// The list as people would send it.
+/// Returns the list as people would send it.
 fn list() -> String {
     let mut lines = Vec::new();
     for (line, n) in numbers().enumerate() {

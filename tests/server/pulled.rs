@@ -157,7 +157,7 @@ impl Stage {
         self.send(&pull.replace("DELETE", "DEL"));
     }
 
-    /// The digest of all data, which INFO is the sum over.
+    /// Returns the digest of all data, which INFO is the sum over.
     #[track_caller]
     fn data(&mut self) -> Reply {
         wait_until("nothing is being freed", || {

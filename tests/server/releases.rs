@@ -16,7 +16,7 @@ fn data() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data")
 }
 
-/// A folder per release.
+/// Returns a folder per release.
 fn releases() -> Vec<PathBuf> {
     let folders = fs::read_dir(data())
         .unwrap()
@@ -52,7 +52,7 @@ const OBJECTS: [(&str, &str, usize); 9] = [
 const HALF: (&str, &str) = ("half", "grown");
 const STILL_LOADING: &str = "ERR bloom object is still being loaded";
 
-/// The number of strangers that a key is asked about, besides its items.
+/// The number of strangers looked up in a key, besides its items.
 const OTHERS: usize = 500;
 
 fn items(key: &str, added: usize) -> Vec<Vec<u8>> {
@@ -110,14 +110,14 @@ fn recorded(release: &Path) -> Map<String, Value> {
     objects
 }
 
-/// The pieces of an object, cut small.
+/// Returns the pieces of an object, cut small.
 fn recorded_pieces(object: &Value) -> Pieces {
     let pieces = object["scandump"].as_array().unwrap().iter();
     let pieces = pieces.map(|piece| (piece[0].as_u64().unwrap(), hex(&piece[1])));
     split(&pieces.collect::<Pieces>(), 40)
 }
 
-/// An object is what it was, false positives included; and this program writes the same bytes of it.
+/// Checks that an object is unchanged, false positives included, and that this program writes the same bytes of it.
 #[track_caller]
 fn is_there(client: &mut Client, key: &str, object: &Value) {
     assert_eq!(client.cmd(&format!("TYPE {key}")).text(), "bloomfltr");
@@ -137,7 +137,7 @@ fn is_there(client: &mut Client, key: &str, object: &Value) {
     assert_eq!(dump(&pieces(client, key)), hex(&object["dump"]), "{key}");
 }
 
-/// The data set is there, and the object whose chunks had not all come can be completed.
+/// Checks that the data set is there, and that the half loaded object can be completed.
 #[track_caller]
 fn all_are_there(server: &Server, objects: &Map<String, Value>) {
     let mut client = server.client();

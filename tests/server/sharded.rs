@@ -23,7 +23,7 @@ use crate::soak::Random;
 
 /// Some for every primary.
 const SHARDS: u32 = 12;
-/// Nothing fails over in tests that do not wait for it.
+/// No failover happens in tests that do not wait for one.
 const NEVER: Duration = Duration::from_secs(30);
 
 async fn connect(cluster: &Cluster, protocol: ProtocolVersion) -> ClusterConnection {
@@ -53,7 +53,7 @@ fn by_two() -> Growth {
     Growth::from_expansion(2)
 }
 
-/// The number of the primary that an item's shard starts on.
+/// Returns the number of the primary that an item's shard starts on.
 fn primary_of(name: &str, item: &[u8]) -> usize {
     let shard = shard_of(item, NonZeroU32::new(SHARDS).expect("some"));
     let slot = slot(format!("{name}:{shard}").as_bytes());
@@ -291,7 +291,7 @@ fn acknowledged_items_outlive_a_primary() {
     // It has no replica of its own, so nothing new of it is acknowledged until the dead one follows it.
     cluster.nodes[killed].start_again();
     let errors = runtime.block_on(adder).expect("the adder ends");
-    assert!(errors > 0, "nobody was told of the outage");
+    assert!(errors > 0, "the outage caused no errors");
     assert_eq!(ACKNOWLEDGED.load(Ordering::Relaxed), items);
 
     for start in (0..items).step_by(100_000) {
@@ -376,7 +376,7 @@ fn a_shard_keeps_working_while_its_slot_moves() {
     });
 }
 
-/// docs/sharded.md's scheme in Python puts items where the crate looks for them.
+/// The scheme of docs/sharded.md in Python uses the same shards as the crate.
 #[test]
 fn the_python_of_the_page_finds_the_shards() {
     let server = Server::start();

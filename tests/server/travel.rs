@@ -8,7 +8,7 @@ use crate::support::aof::{on_log_of, rewrite_aof, with_command_log};
 use crate::support::population::Population;
 use crate::support::sums;
 
-/// The version of the RDB that a server writes, which it saves for that.
+/// Returns the version of the RDB that a server writes, which it saves for that.
 fn rdb_version(server: &Server) -> u32 {
     assert_eq!(server.client().cmd("SAVE"), ok());
     let rdb = fs::read(server.dir().join("dump.rdb")).expect("an RDB was saved");
@@ -17,13 +17,13 @@ fn rdb_version(server: &Server) -> u32 {
     digits.trim_start_matches('Y').parse().expect("a number")
 }
 
-/// Whether a server reads an RDB of this version. Those from 12 to 79 are Redis' alone.
+/// Returns whether a server reads an RDB of this version. Versions 12 to 79 are Redis' alone.
 fn reads(server: &Server, version: u32) -> bool {
     let foreign = server.version().valkey && (12..80).contains(&version);
     version <= rdb_version(server) && !foreign
 }
 
-/// All that was made is there.
+/// Checks that the server has the whole population.
 #[track_caller]
 fn has_all(server: &Server, population: &Population) {
     let mut client = server.client();
@@ -51,7 +51,7 @@ fn an_rdb_is_loaded_by_every_server_that_knows_its_version() {
             continue;
         }
         let log = to.try_start_again().unwrap_err();
-        // Some do not know the word VALKEY.
+        // Some servers refuse the word VALKEY.
         let refusals = [
             format!("Can't handle RDB format version {written}"),
             "Wrong signature trying to load DB from file".to_owned(),

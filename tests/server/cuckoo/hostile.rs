@@ -27,7 +27,7 @@ struct Forged {
 }
 
 impl Forged {
-    /// A right one, of two filters.
+    /// Returns a right one, of two filters.
     fn new() -> Self {
         let slots = |buckets: usize| (0..2 * buckets).map(|slot| u8::from(slot % 2 == 0) * 7);
         Self {

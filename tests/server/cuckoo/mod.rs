@@ -14,7 +14,7 @@ use crate::harness::{Client, Reply};
 /// The name of the type.
 pub const TYPE: &str = "MBbloomCF";
 
-/// The items `prefix-0` and so on, as words.
+/// Returns the items `prefix-0` and so on, as words.
 fn items(prefix: &str, count: usize) -> String {
     let items: Vec<String> = (0..count)
         .map(|number| format!("{prefix}-{number}"))
@@ -22,15 +22,15 @@ fn items(prefix: &str, count: usize) -> String {
     items.join(" ")
 }
 
-/// The header of chunks: items, buckets of the first filter, removals and filters; the size of a bucket, iterations and
-/// the expansion.
+/// Returns the header of chunks: items, buckets of the first filter, removals and filters; the size of a bucket,
+/// iterations and the expansion.
 pub fn header(long: [u64; 4], short: [u16; 3]) -> Vec<u8> {
     let long = long.into_iter().flat_map(u64::to_le_bytes);
     let short = short.into_iter().flat_map(u16::to_le_bytes);
     long.chain(short).collect()
 }
 
-/// The value of a field of CF.INFO.
+/// Returns the value of a field of CF.INFO.
 #[track_caller]
 pub fn field(client: &mut Client, key: &str, name: &str) -> i64 {
     let info = client.cmd(&format!("CF.INFO {key}"));

@@ -36,13 +36,13 @@ fn objects() -> Vec<Recorded> {
 }
 
 impl Recorded {
-    /// Its DUMP under this server's version of the RDB form.
+    /// Returns its DUMP under this server's version of the RDB form.
     fn payload(&self, version: [u8; 2]) -> Vec<u8> {
         let dump = hex(&self.value["dump"]);
         seal(dump[..dump.len() - 10].to_vec(), version)
     }
 
-    /// The value of its DUMP. Servers differ in how they compress, but not these.
+    /// Checks that the server has the recorded value. Servers may compress differently, but these do not.
     #[track_caller]
     fn is_there(&self, client: &mut Client) {
         let key = &self.key;
@@ -171,7 +171,7 @@ fn its_dumps_and_chunks_are_loaded() {
     all_are_there(&replica, &recorded);
 }
 
-/// The commands in a log whose names begin so, and the databases that they go to.
+/// Returns the commands in a log whose names begin so, and the databases that they go to.
 fn only(log: &[u8], prefix: &[u8]) -> Vec<u8> {
     let (mut rest, mut kept) = (log, Vec::new());
     let line = |from: &[u8]| {

@@ -34,7 +34,7 @@ fn odd() -> Vec<(&'static str, Vec<u8>, &'static str, Reply)> {
     };
     let counters = ForgedFilter {
         version: 2,
-        bitmap_bytes: 2,
+        bitmap_bytes: Some(2),
         ..ForgedFilter::new(1, 1, vec![0x10; 8])
     };
     let new = || array([int(1)]);

@@ -29,22 +29,22 @@ pub const FAULTS: &[Fault] = &[
     }),
     ("filter of version 2", ALL, |o| o.filters[1].version = 2),
     ("a byte too few", RDB | DUMP, |o| {
-        o.filters[0].bitmap.truncate(15);
+        o.filters[0].bitmap_bytes = Some(17);
     }),
     ("a terabyte of bitmap claimed", RDB | DUMP, |o| {
-        o.filters[0].bitmap_bytes = TERABYTE;
+        o.filters[0].bitmap_bytes = Some(TERABYTE);
     }),
     ("2^64 - 1 bytes of bitmap claimed", ALL, |o| {
-        o.filters[1].bitmap_bytes = u64::MAX;
+        o.filters[1].bitmap_bytes = Some(u64::MAX);
     }),
     ("ten bitmaps of over 2^63 bytes together", ALL, |o| {
         // The bits of one fit a counter, those of all do not.
         let mut filter = o.filters[0].clone();
-        filter.bitmap_bytes = u64::MAX / 16;
+        filter.bitmap_bytes = Some(u64::MAX / 16);
         o.filters = vec![filter; 10];
     }),
     ("a terabyte of blob claimed", DUMP | HEADER, |o| {
-        o.filters[0].blob_bytes = Some(TERABYTE);
+        o.filters[0].length = Some(TERABYTE);
     }),
     ("2^32 - 1 hash functions", ALL, |o| {
         o.filters[0].hashes = u32::MAX;

@@ -1,4 +1,4 @@
-//! Bytes that are no object: each is refused, takes no memory, and leaves the server up.
+//! Bytes that are not an object: each is refused, takes no memory, and leaves the server up.
 
 mod accepted;
 mod faults;
@@ -176,7 +176,7 @@ fn a_claim_takes_no_memory() {
     let mut object = Forged::new();
     object.filters.truncate(1);
     let header = |object: &mut Forged, bytes: u64| {
-        object.filters[0].bitmap_bytes = bytes;
+        object.filters[0].bitmap_bytes = Some(bytes);
         object.header()
     };
 
@@ -211,7 +211,7 @@ fn a_claim_takes_no_memory() {
     let grown = peak_address_space(&server) - peak;
     assert!(grown < 1 << 30, "{grown} bytes were asked for");
 
-    // The server itself fails on a claim in its own framing of strings, and may have asked for the memory.
+    // The server itself fails on a claim in its own framing of strings, and may have reserved the memory.
     let value = Rdb::default()
         .uint(0)
         .raw(&[5, 0x81, 0, 0, 1, 0, 0, 0, 0, 0]);

@@ -132,7 +132,7 @@ fn a_write_to_a_renamed_value_counts_it_at_once() {
     is_balanced(&mut client);
 }
 
-/// The data of a server in every database: objects of all kinds, some of them renamed.
+/// Returns the data of a server in every database: objects of all kinds, some of them renamed.
 fn populate(server: &Server) -> Population {
     let mut client = server.client();
     let population = Population::new(&mut client);
@@ -184,7 +184,7 @@ fn a_replica_counts_its_own_objects() {
     }
 }
 
-/// Not every server says which database the data is for that a full resync loads beside the old.
+/// A full resync may load data beside the old; not every server names the database of that data.
 #[test]
 fn a_database_is_flushed_alone_after_a_full_resync() {
     let primary = Server::with(&[("databases", "4")]);

@@ -50,7 +50,7 @@ impl Life {
         self.call(&format!("BF.ADD {key} touched"));
     }
 
-    /// The next step, in words for a message.
+    /// Returns the next step, in words for a message.
     fn step(&mut self) -> String {
         let (key, other) = (self.key(), self.key());
         let database = self.random.below(DATABASES);
@@ -86,7 +86,7 @@ impl Life {
             0..3 => format!("DEL {key} {other}"),
             3..5 => format!("UNLINK {key} {other}"),
             5 => format!("SET {key} string"),
-            // The empty set that it stores is no key.
+            // An empty set is not stored as a key.
             6 => format!("SUNIONSTORE {key} nothing"),
             _ => {
                 let active = self.random.below(2);

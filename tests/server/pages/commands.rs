@@ -9,14 +9,14 @@ use crate::harness::{Client, Reply, Server};
 /// The pages whose sections are commands.
 const PAGES: &[&str] = &["docs/commands.md"];
 
-/// Whether a heading is the name of a command.
+/// Returns whether a heading is the name of a command.
 fn is_command(heading: &str) -> bool {
     let (prefix, name) = heading.split_once('.').unwrap_or_default();
     let mut letters = prefix.chars().chain(name.chars());
     !prefix.is_empty() && letters.all(|letter| letter.is_ascii_uppercase())
 }
 
-/// An argument of COMMAND DOCS as a manual writes it.
+/// Returns an argument of COMMAND DOCS as a manual writes it.
 pub fn syntax(argument: &Reply) -> String {
     let text = |name| field(argument, name).map(Reply::text);
     let parts = || {
@@ -46,7 +46,7 @@ pub fn syntax(argument: &Reply) -> String {
     }
 }
 
-/// The words that an argument of COMMAND DOCS consists of or begins with.
+/// Collects the words that an argument of COMMAND DOCS consists of or begins with.
 fn tokens(argument: &Reply, into: &mut BTreeSet<String>) {
     into.extend(field(argument, "token").map(Reply::text));
     let parts = field(argument, "arguments").map_or(&[][..], Reply::as_array);
@@ -55,7 +55,7 @@ fn tokens(argument: &Reply, into: &mut BTreeSet<String>) {
     }
 }
 
-/// The options that a section's table explains.
+/// Returns the options that a section's table explains.
 fn options(section: &str) -> BTreeSet<String> {
     let (_, options) = section.split_once("\n| option |").unwrap_or_default();
     let rows = table(&format!("| option |{options}")).into_iter();
@@ -120,7 +120,7 @@ fn fields_of_info_have_their_names() {
     assert_eq!(described.collect::<Vec<_>>(), names.collect::<Vec<_>>());
 }
 
-/// A reply's type in the words of the page.
+/// Returns a reply's type in the words of the page.
 fn kind(reply: &Reply) -> String {
     let of_one = |reply: &Reply| match reply {
         Reply::Int(_) => "integer",
@@ -143,7 +143,7 @@ fn kind(reply: &Reply) -> String {
     of_one(reply).to_owned()
 }
 
-/// The types that a section names for RESP2, and for RESP3; "an empty array" may come in both.
+/// Returns the types that a section names for RESP2, and for RESP3; "an empty array" may come in both.
 fn promised(section: &str) -> [BTreeSet<String>; 2] {
     let (_, reply) = section.split_once("\n**Reply**: ").expect("a reply");
     let (types, _) = reply.split_once('.').expect("the sentence ends");
@@ -188,7 +188,7 @@ fn replies_have_the_types_that_the_page_names() {
     }
 }
 
-/// The rows of a section's table of errors: texts and commands.
+/// Returns the rows of a section's table of errors: texts and commands.
 fn errors(section: &str) -> Vec<(String, String)> {
     let Some((_, rows)) = section.split_once("\n| error | for example |\n") else {
         return Vec::new();

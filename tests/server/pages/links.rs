@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{page, pages, root};
 
-/// The anchors of a page, as its readers' programs make them of headings.
+/// Returns the anchors of a page, as its readers' programs make them of headings.
 fn anchors(text: &str) -> HashSet<String> {
     let mut anchors = HashSet::new();
     let mut fenced = false;
@@ -24,7 +24,7 @@ fn anchors(text: &str) -> HashSet<String> {
     anchors
 }
 
-/// Whether the packages have a file.
+/// Returns whether the packages have a file.
 fn is_shipped(file: &Path) -> bool {
     let file = file.canonicalize().expect("it exists");
     let path = file

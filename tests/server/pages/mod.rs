@@ -97,7 +97,7 @@ fn code(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// A field of a flat array of names and values.
+/// Returns a field of a flat array of names and values.
 fn field<'r>(reply: &'r Reply, name: &str) -> Option<&'r Reply> {
     let mut pairs = reply.as_array().chunks(2);
     let pair = pairs.find(|pair| pair[0].text() == name);
@@ -113,7 +113,7 @@ fn docs(client: &mut Client, command: &str) -> Reply {
         .clone()
 }
 
-/// The names of the module's commands that begin so, in capitals and in order.
+/// Returns the names of the module's commands that begin so, in capitals and in order.
 fn command_names(client: &mut Client, prefix: &str) -> Vec<String> {
     let listed = client.cmd("COMMAND LIST FILTERBY MODULE bf");
     let names = listed.as_array().iter().map(Reply::text);

@@ -59,7 +59,7 @@ pub fn session(block: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// The words of a line, as the client takes them apart.
+/// Returns the words of a line, as the client takes them apart.
 fn words(line: &str, left_out: &[u8]) -> Vec<Vec<u8>> {
     let (mut words, mut rest) = (Vec::new(), line);
     while !rest.is_empty() {
@@ -97,7 +97,7 @@ fn quoted(bytes: &[u8]) -> String {
     format!("\"{}\"", bytes.escape_ascii())
 }
 
-/// A reply of RESP2 as the client writes it, in a list that is indented so far.
+/// Returns a reply of RESP2 as the client writes it, in a list that is indented so far.
 fn written(reply: &Reply, indent: usize) -> String {
     match reply {
         Reply::Nil => "(nil)".to_owned(),
@@ -228,7 +228,7 @@ fn check_shell_line(line: &str) {
                 "{line}: {reply:?}"
             );
         }
-        _ => panic!("who knows this? {line}"),
+        _ => panic!("unknown command: {line}"),
     }
 }
 

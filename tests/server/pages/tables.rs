@@ -12,7 +12,7 @@ pub fn table(path: &str, mark: &str) -> Vec<Vec<String>> {
     let rows: Vec<Vec<String>> = rows
         .map(|row| row.into_iter().map(plain).collect())
         .collect();
-    assert!(!rows.is_empty(), "no table behind {mark}");
+    assert!(!rows.is_empty(), "no table after {mark}");
     rows
 }
 
@@ -30,7 +30,7 @@ fn commands_match_the_server() {
             panic!("two cells: {row:?}");
         };
         let (name, link) = linked[1..].split_once("](").expect("a link");
-        // That it leads there is a test of links.
+        // The tests of links follow it.
         let anchor = name.replace('.', "").to_lowercase();
         assert!(link.ends_with(&format!("#{anchor})")), "{linked}");
         let docs = docs(&mut client, name);
@@ -132,7 +132,7 @@ fn bytes_per_item_match_the_server() {
     ) {
         assert_eq!(client.cmd(&row[1]).text(), "OK", "{}", row[1]);
         let info = client.cmd("BF.INFO key");
-        let number = |name| field(&info, name).expect("it is told").as_int();
+        let number = |name| field(&info, name).expect("it is reported").as_int();
         #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let per_item = number("Size") as f64 / number("Capacity") as f64;
         assert_eq!(row[2], format!("{per_item:.2}"), "{}", row[1]);

@@ -88,7 +88,7 @@ fn a_crawl_by_scrapy_itself() {
     assert_eq!(requests, ["/0"], "and not again");
 }
 
-/// The example's output, without the times.
+/// Returns the example's output, without the times.
 fn without_times(text: &str) -> Vec<&str> {
     let lines = text.lines();
     lines

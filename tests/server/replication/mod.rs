@@ -137,8 +137,8 @@ fn a_log_is_replayed_whatever_the_settings() {
     }
 }
 
-/// The ways of a full resync: whether the primary writes a file first, and whether the replica
-/// does, empties itself, or loads beside what it has.
+/// The ways of a full resync: the primary writes a file first or not, and the replica writes a file, empties itself,
+/// or loads beside its data.
 const WAYS: [(&str, &str); 4] = [
     ("no", "disabled"),
     ("yes", "disabled"),
@@ -158,7 +158,7 @@ fn a_full_resync_brings_the_same_objects() {
         let replica = other_settings(Server::builder())
             .config("repl-diskless-load", load)
             .start();
-        // It has data of its own, which goes; one of its keys is one of the primary's.
+        // Its own data is dropped; one of its keys is also the primary's.
         let mut own = replica.client();
         assert_eq!(own.cmd("CONFIG SET bf.bloom-memory-usage-limit 0"), ok());
         let unlimited = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb";

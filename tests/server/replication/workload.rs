@@ -67,7 +67,7 @@ impl Workload {
         items
     }
 
-    /// A creation's options; some of them contradict each other.
+    /// Returns a creation's options; some of them contradict each other.
     fn options(&mut self) -> Vec<Vec<u8>> {
         let mut options: Vec<Vec<u8>> = Vec::new();
         let mut option = |words: &[&str]| {
@@ -128,7 +128,7 @@ impl Workload {
         options
     }
 
-    /// A write of items, by one of the commands that write items.
+    /// Returns a write of items, by one of the commands that write items.
     fn adding(&mut self) -> Vec<Vec<u8>> {
         let key = self.key().into_bytes();
         match self.random.below(4) {
@@ -146,7 +146,7 @@ impl Workload {
         }
     }
 
-    /// A removal of items, by one of the commands that remove them.
+    /// Returns a removal of items, by one of the commands that remove them.
     fn removing(&mut self) -> Vec<Vec<u8>> {
         let key = self.key().into_bytes();
         if self.random.one_in(4) {
@@ -160,7 +160,7 @@ impl Workload {
         words
     }
 
-    /// A creation without items.
+    /// Returns a creation without items.
     fn reserving(&mut self) -> String {
         let key = self.key();
         let growth = self.random.pick(&["", " NONSCALING", " EXPANSION 3"]);
@@ -196,7 +196,7 @@ impl Workload {
         }
     }
 
-    /// The next write. It may fail, as a client's may.
+    /// Sends the next write. It may fail, as a client's may.
     #[allow(
         clippy::too_many_lines,
         reason = "a line or two for each kind of write"

@@ -216,7 +216,7 @@ fn load_restores_a_dump() {
             client.cmd("EXISTS short") == int(0)
         });
 
-        // The sizes that the format is known by: 30 bytes, and per filter 24 beside the blob.
+        // The published sizes of the format: 30 bytes, and per filter 24 beside the blob.
         assert_eq!(client.cmd("BF.RESERVE f 0.01 100 NONSCALING"), ok());
         assert_eq!(dump(&pieces(client, "f")).len(), 30 + 24 + 45 + 122);
     });

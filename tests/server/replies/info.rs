@@ -16,7 +16,7 @@ fn info_returns_all_fields_in_order_and_each_alone() {
         assert_eq!(client.cmd("BF.ADD s a"), truth(resp3, true));
         assert_eq!(client.cmd("BF.ADD f a"), truth(resp3, true));
 
-        // Up to where a filter would pass the limit of 64 MiB.
+        // Growth ends where a filter would exceed 64 MiB.
         let (mut reach, mut capacity, mut index) = (0, 100, 0);
         while size(capacity, filter_rate(0.01, index)).blob_bytes() <= 64 << 20 {
             reach += i64::from(capacity);
@@ -24,7 +24,7 @@ fn info_returns_all_fields_in_order_and_each_alone() {
             index += 1;
         }
         let size = |client: &mut Client, key| int(field(client, key, "SIZE"));
-        // With one item of a hundred, very little; how much is a matter of the core's tests.
+        // It is very low with one item of a hundred; the core's tests check the value.
         let mut estimated = |key: &str, made_at| {
             let reported = match client.cmd(&format!("BF.INFO {key} ESTIMATEDERROR")) {
                 Reply::Map(pairs) => match pairs[0].1 {

@@ -37,7 +37,7 @@ fn a_key_works_like_any_other() {
         assert_eq!(client.cmd("RENAMENX r k"), int(1));
         assert_eq!(answers(client, "k"), expected);
 
-        // A copy has a life of its own.
+        // A copy is independent.
         assert_eq!(client.cmd("COPY k c"), int(1));
         assert_eq!(answers(client, "c"), expected);
         assert_eq!(client.cmd("BF.ADD c of-its-own"), truth(resp3, true));
@@ -125,7 +125,7 @@ fn an_expired_key_is_missing() {
     });
 }
 
-/// The server's clock.
+/// Returns the server's clock.
 fn milliseconds(client: &mut Client) -> i64 {
     let time = client.cmd("TIME");
     let parts = time

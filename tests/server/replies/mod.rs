@@ -13,13 +13,13 @@ use valkeybloom_sketches::bloom::{Cells, Geometry};
 use crate::harness::{Client, Reply, Server, array, bulk, digest, error, int, ok};
 use crate::support::protocols::{field, in_both_protocols, truth, truths, with_fixed_seed};
 
-/// A filter's size. The core's tests hold it against an implementation of their own.
+/// Returns a filter's size. The core's tests check it against an independent implementation.
 fn size(capacity: u32, rate: f64) -> Geometry {
     let rate = Fraction::new(rate).expect("a rate");
     Geometry::for_rate(capacity.into(), rate, Cells::Bits)
 }
 
-/// The rate of a filter in a scaling object.
+/// Returns the rate of a filter in a scaling object.
 fn filter_rate(rate: f64, index: u32) -> f64 {
     rate / (f64::from(index + 1) * f64::from(index + 2))
 }

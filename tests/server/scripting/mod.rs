@@ -27,7 +27,7 @@ const CALL3: &str = "redis.setresp(3) return redis.call(ARGV[1], KEYS[1], unpack
 fn lua_gets_what_a_client_gets() {
     let server = with_fixed_seed();
     in_both_protocols(&server, |client, resp3| {
-        // Scripts speak RESP2 at first: what they pass on is numbers, whoever asks.
+        // Scripts speak RESP2 by default: they pass on numbers to every client.
         let rows = [
             ("BF.RESERVE 0.01 100", ok()),
             ("BF.ADD a", int(1)),

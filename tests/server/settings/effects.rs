@@ -122,7 +122,7 @@ fn large_objects_are_freed_in_the_background() {
     }
 }
 
-/// The seed in the header of an object.
+/// Returns the seed in the header of an object.
 fn seed(client: &mut Client, key: &str) -> Vec<u8> {
     pieces(client, key)[0].1[51..83].to_vec()
 }

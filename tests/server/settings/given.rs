@@ -1,5 +1,5 @@
-//! Where settings can be given: in the config file, as arguments of the module, by MODULE LOADEX; and that they are
-//! kept.
+//! Sources of settings: the config file, arguments of the module, and MODULE LOADEX; and that CONFIG REWRITE keeps
+//! them.
 
 use std::env;
 use std::fmt::Write as _;
@@ -13,7 +13,7 @@ fn module() -> String {
     env::var("VALKEYBLOOM_SO").expect("the harness asks for it, too")
 }
 
-/// All settings, under the one name or the other, each made into a line or a pair of words.
+/// Returns all settings, under the one name or the other, each made into a line or a pair of words.
 fn all_of(alias: bool, form: impl Fn(&str, &str) -> String) -> Vec<String> {
     let named = SETTINGS.iter().map(|setting| {
         let name = setting.alias.filter(|_| alias).unwrap_or(setting.name);

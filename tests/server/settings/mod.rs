@@ -172,7 +172,7 @@ fn set(client: &mut Client, name: &str, value: &str) {
     assert_eq!(reply, ok(), "{name} {value}");
 }
 
-/// All settings have these values, under each of their names.
+/// Checks that all settings have these values, under each of their names.
 #[track_caller]
 fn assert_told(client: &mut Client, value: impl Fn(&Setting) -> &str) {
     for setting in &SETTINGS {

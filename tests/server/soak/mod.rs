@@ -37,7 +37,7 @@ impl Budget {
         }
     }
 
-    /// How many rounds there have been.
+    /// Returns the number of rounds so far.
     pub fn done(&self) -> u64 {
         self.done
     }
@@ -70,7 +70,7 @@ impl Random {
         Self(random::Random(seed))
     }
 
-    /// Choices of its own, for a thread of its own.
+    /// Returns a generator for another thread.
     pub fn branch(&mut self) -> Self {
         Self(random::Random(self.next()))
     }
@@ -79,7 +79,7 @@ impl Random {
         self.0.next()
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         self.0.below(end)
     }

@@ -59,11 +59,11 @@ struct Written {
     items: Vec<String>,
     /// Items that were acknowledged in a way that must last.
     lasting: Vec<String>,
-    /// How many were sent.
+    /// The number of items sent.
     sent: usize,
-    /// How many were said to be new.
+    /// The number of items reported as new.
     new: i64,
-    /// How many were said to be removed.
+    /// The number of items reported as removed.
     removed: i64,
 }
 
@@ -71,7 +71,7 @@ struct Writer<'a> {
     router: Router,
     random: Random,
     progress: &'a Progress,
-    /// Whether only what a replica has is to last.
+    /// Whether only items that a replica has must last.
     waits: bool,
     keys: BTreeMap<String, Written>,
 }
@@ -212,7 +212,7 @@ impl<'a> Writer<'a> {
         assert_eq!(self.router.call(&ask).0, int(1), "{name}");
     }
 
-    /// All that must last is there, and nothing is counted that was not added.
+    /// Checks that all lasting items are there, and that only added ones are counted.
     fn verify(&mut self) {
         for (name, written) in &self.keys {
             for items in written.lasting.chunks(500) {
@@ -286,7 +286,7 @@ fn round(
     }
 }
 
-/// The primary that has a slot, and another one.
+/// Returns the primary that has a slot, and another one.
 fn ends<'a>(cluster: &'a Cluster, random: &mut Random, slot: usize) -> (&'a Server, &'a Server) {
     let mut owner = None;
     wait_until("a primary has the slot", || {
@@ -302,7 +302,7 @@ fn ends<'a>(cluster: &'a Cluster, random: &mut Random, slot: usize) -> (&'a Serv
     (node(owner), node(target))
 }
 
-/// Whether a node takes a slot for its own.
+/// Returns whether a node owns a slot.
 fn has(client: &mut Client, slot: usize) -> bool {
     let nodes = client.cmd("CLUSTER NODES").text();
     let own = nodes.lines().find(|line| line.contains("myself"));

@@ -8,14 +8,14 @@ use super::life::settings;
 use crate::harness::{Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
 use crate::support::sums;
 
-/// The port of what the sentinels take for the primary.
+/// Returns the port of what the sentinels take for the primary.
 fn primary_port(sentinel: &mut Client) -> u16 {
     let address = sentinel.cmd("SENTINEL GET-MASTER-ADDR-BY-NAME main");
     let port = address.as_array()[1].text();
     port.parse().expect("a port")
 }
 
-/// Whether a sentinel knows of this replica that it follows the primary, and of the others.
+/// Returns whether a sentinel sees this replica follow the primary, and sees the other sentinels.
 fn is_ready(sentinel: &mut Client, replica: u16) -> bool {
     let replicas = sentinel.cmd("SENTINEL REPLICAS main");
     let follows = replicas.as_array().iter().any(|fields| {
@@ -35,10 +35,10 @@ fn is_ready(sentinel: &mut Client, replica: u16) -> bool {
 
 const SENTINELS: usize = 3;
 
-/// Connections to sentinels, whose views a failure is to tell.
-struct Told(Vec<Client>);
+/// Connections to sentinels, whose views are printed on a failure.
+struct Views(Vec<Client>);
 
-impl Drop for Told {
+impl Drop for Views {
     fn drop(&mut self) {
         if thread::panicking() {
             for sentinel in &mut self.0 {
@@ -51,8 +51,8 @@ impl Drop for Told {
     }
 }
 
-/// How long a server may be silent before it counts as down. Short only while one is, so that a busy
-/// machine makes no failover that the test does not ask for.
+/// Sets how long a server may be silent before it counts as down. Short only while a server is down, so that a busy
+/// machine makes no failover that the test does not want.
 #[track_caller]
 fn be_patient_for(sentinels: &mut [Client], ms: u32) {
     for sentinel in sentinels {
@@ -108,7 +108,7 @@ fn sentinels_lose_no_write_that_was_waited_for() {
                 .start()
         })
         .collect();
-    let mut reported = Told(sentinels.iter().map(Server::client).collect());
+    let mut reported = Views(sentinels.iter().map(Server::client).collect());
     let reported = &mut reported.0;
 
     let mut safe: Vec<(String, String)> = Vec::new();
@@ -145,7 +145,7 @@ fn sentinels_lose_no_write_that_was_waited_for() {
         let denied = safe.iter().filter(|_| client.read() != int(1)).count();
         assert_eq!(denied, 0, "of {}", safe.len());
         sums::is_balanced(&mut client);
-        // The old one may know of writes that nobody waited for. They go.
+        // The old primary may hold writes that were not waited for. They are dropped.
         replica.start_again();
         let follow = format!("REPLICAOF 127.0.0.1 {}", primary.port());
         assert!(!replica.client().cmd(&follow).is_error());

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::harness::{Builder, Server, wait_until};
 
-/// A server whose AOF holds commands only, each of them on the disk before it is answered.
+/// Returns a server whose AOF holds commands only, each of them on the disk before it is answered.
 pub fn with_command_log() -> Server {
     Server::with(&[
         ("appendonly", "yes"),
@@ -41,7 +41,7 @@ impl Log {
         Self { file, read: 0 }
     }
 
-    /// Those since the last call; the choice of the first database is left out.
+    /// Returns the commands since the last call, without the selection of the first database.
     #[track_caller]
     pub fn since(&mut self) -> Vec<Vec<Vec<u8>>> {
         let bytes = fs::read(&self.file).expect("the server has an AOF");
@@ -51,7 +51,7 @@ impl Log {
     }
 }
 
-/// The commands of a log; the choice of the first database is left out.
+/// Returns the commands of a log; the choice of the first database is left out.
 #[track_caller]
 pub fn commands(log: &[u8]) -> Vec<Vec<Vec<u8>>> {
     let mut rest = log;
@@ -82,7 +82,7 @@ fn number(rest: &mut &[u8], kind: u8) -> usize {
     text.parse().expect("a number")
 }
 
-/// Commands as they stand in a log and on the wire.
+/// Returns commands as bytes of a log and of the wire.
 pub fn wire(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for command in commands {
@@ -96,7 +96,7 @@ pub fn wire(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
     bytes
 }
 
-/// A server that is started on a log: a base, and what was written since.
+/// Returns a server that is started on a log: a base, and what was written since.
 pub fn on_log(base: &[u8], since: &[u8]) -> Server {
     on_log_of(Server::builder(), base, since)
 }

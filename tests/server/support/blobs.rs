@@ -7,7 +7,7 @@ use crate::harness::{Client, Reply};
 use crate::support::pieces::{dump, pieces};
 use crate::support::protocols::truths;
 
-/// What words in angle brackets stand for.
+/// The bytes for words in angle brackets.
 pub type Blobs = HashMap<&'static str, Vec<u8>>;
 
 pub fn blobs(client: &mut Client) -> Blobs {
@@ -36,7 +36,7 @@ pub fn blobs(client: &mut Client) -> Blobs {
         ("<longheader>", longer(&header)),
         ("<header>", header),
         ("<cfheader>", cuckoo::header([1, 32, 0, 1], [2, 20, 1])),
-        // All of the bits, and the cursor behind them.
+        // All of the bits, and the cursor after them.
         ("<bits>", pieces[1].1.clone()),
         ("<end>", pieces[1].0.to_string().into_bytes()),
         ("<dump>", dump),
@@ -46,7 +46,7 @@ pub fn blobs(client: &mut Client) -> Blobs {
     ])
 }
 
-/// Calls a command whose words in angle brackets stand for bytes.
+/// Calls a command, with bytes in place of words in angle brackets.
 pub fn send(client: &mut Client, line: &str, blobs: &Blobs) -> Reply {
     send_words(client, line.split(' '), blobs)
 }

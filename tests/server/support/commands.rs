@@ -6,13 +6,13 @@ use Access::{Read, Remove, Write};
 pub struct Command {
     /// A call of it, with `{}` for the key.
     pub example: &'static str,
-    /// As COMMAND INFO has it: the number of words, negative if there may be more.
+    /// The number of words as in COMMAND INFO, negative if there may be more.
     pub arity: i64,
     pub access: Access,
     pub fast: bool,
 }
 
-/// What a command does with its key.
+/// The access of a command to its key.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Access {
     Read,

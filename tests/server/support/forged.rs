@@ -3,71 +3,19 @@
 use std::fs;
 
 use crate::harness::{Client, Server, error, int, ok};
-
-/// An object's fields, right ones or wrong ones, to be written in any of the three forms.
-#[derive(Clone)]
-pub struct Forged {
-    /// The number of filters that is claimed, if it is not the true one.
-    pub count: Option<u64>,
-    pub expansion: u64,
-    pub error_rate: f64,
-    pub tightening: f64,
-    pub seed_is_random: u64,
-    pub filters: Vec<ForgedFilter>,
-    /// Bytes behind the object.
-    pub trailing: Vec<u8>,
-}
-
-#[derive(Clone)]
-pub struct ForgedFilter {
-    pub version: u8,
-    /// The length of the bitmap that is claimed.
-    pub bitmap_bytes: u64,
-    pub hashes: u32,
-    pub seed: [u8; 32],
-    pub bitmap: Vec<u8>,
-    pub items: u64,
-    pub capacity: u64,
-    /// The length of the blob that is claimed, if it is not the true one.
-    pub blob_bytes: Option<u64>,
-}
-
-impl ForgedFilter {
-    pub fn new(capacity: u64, items: u64, bitmap: Vec<u8>) -> Self {
-        Self {
-            version: 1,
-            bitmap_bytes: bitmap.len() as u64,
-            hashes: 3,
-            seed: [7; 32],
-            bitmap,
-            items,
-            capacity,
-            blob_bytes: None,
-        }
-    }
-
-    fn head(&self) -> Vec<u8> {
-        let mut head = vec![self.version];
-        head.extend(self.bitmap_bytes.to_le_bytes());
-        head.extend(self.hashes.to_le_bytes());
-        head.extend(self.seed);
-        head
-    }
-
-    pub fn blob(&self) -> Vec<u8> {
-        [self.head(), self.bitmap.clone()].concat()
-    }
-}
+use crate::plain::Field;
+pub use crate::plain::{Plain as Forged, PlainFilter as ForgedFilter};
 
 impl Forged {
-    /// A right one: a full filter, and one on it that is half full.
+    /// Returns a valid object: a full filter, and one on it that is half full.
     pub fn new() -> Self {
         Self {
-            count: None,
+            version: 1,
             expansion: 2,
             error_rate: 0.01,
             tightening: 0.5,
             seed_is_random: 1,
+            count: None,
             filters: vec![
                 ForgedFilter::new(10, 10, vec![0x5a; 16]),
                 ForgedFilter::new(20, 10, vec![0x21; 40]),
@@ -76,55 +24,14 @@ impl Forged {
         }
     }
 
-    fn count(&self) -> u64 {
-        self.count.unwrap_or(self.filters.len() as u64)
-    }
-
-    /// As the fields of an RDB value.
+    /// Returns the RDB value.
     pub fn rdb(&self) -> Rdb {
-        let mut out = Rdb::default()
-            .uint(self.count())
-            .uint(self.expansion)
-            .double(self.error_rate)
-            .double(self.tightening)
-            .uint(self.seed_is_random);
-        for filter in &self.filters {
-            out = out.string(&filter.blob()).uint(filter.capacity);
-        }
-        match self.filters.last() {
-            Some(newest) => out.uint(newest.items),
-            None => out,
-        }
-    }
-
-    /// As BF.LOAD takes it.
-    pub fn dump(&self) -> Vec<u8> {
-        self.flat(1, ForgedFilter::blob)
-    }
-
-    /// As BF.LOADCHUNK takes it at cursor 1.
-    pub fn header(&self) -> Vec<u8> {
-        self.flat(0x81, ForgedFilter::head)
-    }
-
-    fn flat(&self, version: u8, body: fn(&ForgedFilter) -> Vec<u8>) -> Vec<u8> {
-        let mut out = vec![version];
-        let expansion = u32::try_from(self.expansion).expect("no more in these forms");
-        out.extend(expansion.to_le_bytes());
-        out.extend(self.error_rate.to_le_bytes());
-        out.extend(self.tightening.to_le_bytes());
-        out.push(u8::try_from(self.seed_is_random).expect("no more in these forms"));
-        out.extend(self.count().to_le_bytes());
-        for filter in &self.filters {
-            let body = body(filter);
-            let length = filter.blob_bytes.unwrap_or(body.len() as u64);
-            out.extend(length.to_le_bytes());
-            out.extend(body);
-            out.extend(filter.items.to_le_bytes());
-            out.extend(filter.capacity.to_le_bytes());
-        }
-        out.extend(&self.trailing);
-        out
+        let fields = self.fields().into_iter();
+        fields.fold(Rdb::default(), |value, field| match field {
+            Field::Uint(number) => value.uint(number),
+            Field::Double(number) => value.double(number),
+            Field::Bytes(bytes) => value.string(&bytes),
+        })
     }
 }
 
@@ -132,8 +39,8 @@ impl Forged {
 #[derive(Clone)]
 pub struct Rdb(pub Vec<u8>);
 
-/// What a value starts with: a value of a module, and the module's type with its encoding version,
-/// nine characters of six bits and ten bits.
+/// The first bytes of a value: the mark of a module's value, and the type with its encoding version, nine characters
+/// of six bits and ten bits.
 pub const PREFIX: [u8; 10] = [7, 0x81, 0x6e, 0x5a, 0x28, 0x99, 0xf9, 0x6d, 0xac, 0x01];
 
 impl Default for Rdb {
@@ -185,12 +92,13 @@ impl Rdb {
         }
     }
 
-    /// The beginning of a value of a module's type: nine characters of six bits, and ten bits of encoding version.
+    /// Returns the beginning of a value of a module's type: nine characters of six bits, and ten bits of encoding
+    /// version.
     pub fn of_type(id: u64) -> Self {
         Self(vec![7, 0x81]).raw(&id.to_be_bytes())
     }
 
-    /// A file with the value under the key `forged`.
+    /// Returns a file with the value under the key `forged`.
     fn file(&self) -> Vec<u8> {
         let mut file = b"REDIS0009\xfe\0\x07\x06forged".to_vec();
         file.extend(&self.0[1..]);
@@ -199,14 +107,14 @@ impl Rdb {
         file
     }
 
-    /// With the mark that ends a value, and a footer that is right.
+    /// Returns the payload: with the mark that ends a value, and a valid footer.
     pub fn payload(mut self, version: [u8; 2]) -> Vec<u8> {
         self.0.push(0);
         seal(self.0, version)
     }
 }
 
-/// Puts the footer of a DUMP behind a value: the version of the RDB form, and a checksum.
+/// Appends the footer of a DUMP to a value: the version of the RDB form, and a checksum.
 pub fn seal(mut value: Vec<u8>, version: [u8; 2]) -> Vec<u8> {
     value.extend(version);
     let checksum = crc64(&value);
@@ -214,7 +122,7 @@ pub fn seal(mut value: Vec<u8>, version: [u8; 2]) -> Vec<u8> {
     value
 }
 
-/// The version of the RDB form that a server writes, as its dumps have it.
+/// Returns the version of the RDB form that a server writes, as its dumps have it.
 pub fn rdb_version(client: &mut Client) -> [u8; 2] {
     assert_eq!(client.cmd("SET rdb-version x"), ok());
     let dump = client.cmd("DUMP rdb-version");
@@ -272,7 +180,7 @@ impl Refusing {
         }
     }
 
-    /// The server that goes on.
+    /// Returns the server that stays up.
     pub fn server(&self) -> &Server {
         &self.server
     }

@@ -1,4 +1,4 @@
-//! What several modules of tests share. There are no tests in here.
+//! Helpers that several modules of tests share. This folder has no tests.
 
 pub mod aof;
 pub mod blobs;

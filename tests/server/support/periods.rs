@@ -2,10 +2,10 @@
 
 use crate::harness::Client;
 
-/// A window of two periods of thirty years each, so that none ends while a test looks.
+/// A window of two periods of thirty years each, so that none ends during a test.
 pub const LASTING_WINDOW: &str = "WINDOW 1000000000000 PERIODS 2";
 
-/// The server's clock, in milliseconds.
+/// Returns the server's clock, in milliseconds.
 pub fn clock(client: &mut Client) -> u64 {
     let time = client.cmd("TIME");
     let part = |index: usize| -> u64 {

@@ -1,5 +1,5 @@
-//! The pieces that BF.SCANDUMP hands out, how they are loaded, and what they make: a dump, put together here and not
-//! by the module's code, and an object of the core.
+//! The pieces of BF.SCANDUMP: loading them, and making a dump of them, without the module's code, and an object of
+//! the core.
 
 use std::fmt::Display;
 
@@ -8,10 +8,10 @@ use valkeybloom_sketches::bloom::{Limits, Object};
 
 use crate::harness::{Client, Reply, bulk, ok};
 
-/// What BF.SCANDUMP gives and BF.LOADCHUNK takes: cursors, and bytes.
+/// The replies of BF.SCANDUMP, as BF.LOADCHUNK takes them: cursors and bytes.
 pub type Pieces = Vec<(u64, Vec<u8>)>;
 
-/// The pairs that BF.SCANDUMP hands out, all but the last, empty one.
+/// Returns the pairs of BF.SCANDUMP, except for the last, empty one.
 pub fn pieces(client: &mut Client, key: &str) -> Pieces {
     let mut pieces = Vec::new();
     let mut cursor = 0;
@@ -55,7 +55,7 @@ pub fn split(pieces: &[(u64, Vec<u8>)], bytes: usize) -> Pieces {
     finer
 }
 
-/// The dump that BF.LOAD takes, made of the pieces: every bitmap goes back behind its header.
+/// Returns the dump that BF.LOAD takes, made of the pieces: every bitmap follows its header again.
 pub fn dump(pieces: &[(u64, Vec<u8>)]) -> Vec<u8> {
     const PREFIX: usize = 1 + 4 + 8 + 8 + 1 + 8;
     const HEADER: usize = 45;
@@ -63,7 +63,7 @@ pub fn dump(pieces: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut bitmaps = pieces[1..].iter().flat_map(|(_, bytes)| bytes).copied();
     let mut dump = header.to_vec();
     dump[0] = 1;
-    // Of each filter the length, the blob's header, and the numbers of items and capacity.
+    // Each filter has a length, the blob's header, and the numbers of items and capacity.
     for filter in filters.chunks(8 + HEADER + 16) {
         let (blob, numbers) = filter[8..].split_at(HEADER);
         let bitmap_bytes = usize::from_le_bytes(blob[1..9].try_into().unwrap());
@@ -76,7 +76,7 @@ pub fn dump(pieces: &[(u64, Vec<u8>)]) -> Vec<u8> {
     dump
 }
 
-/// The object that these pieces are of.
+/// Returns the object that these pieces are of.
 #[track_caller]
 pub fn object(pieces: &[(u64, Vec<u8>)]) -> Object {
     let (header, chunks) = pieces.split_first().expect("a header");

@@ -13,7 +13,7 @@ pub struct Population {
 
 pub struct Specimen {
     pub key: String,
-    /// What was added to it.
+    /// The items added to it.
     items: Vec<Vec<u8>>,
     /// The chunks that are still to come.
     pub rest: Pieces,
@@ -149,7 +149,7 @@ impl Population {
         population
     }
 
-    /// What the tests are about is really there.
+    /// Checks that the population has the objects that the tests are about.
     #[track_caller]
     fn is_sound(&self) {
         for specimen in &self.specimens {
@@ -211,7 +211,7 @@ impl Population {
         }
     }
 
-    /// The same for copies under other names, whose times to live are taken from them.
+    /// Checks copies under other names, and that they have the times to live of their originals.
     #[track_caller]
     pub fn is_copied(&self, client: &mut Client, name: impl Fn(&str) -> String) {
         for specimen in &self.specimens {
@@ -274,7 +274,7 @@ impl Seen {
 }
 
 impl Seen {
-    /// As far as it can be read in a message.
+    /// Returns a copy that is short enough for a message.
     fn shortened(&self) -> Self {
         let mut answers = self.answers.clone();
         answers.truncate(60);
@@ -392,7 +392,7 @@ fn cuckoos(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
     ]
 }
 
-/// An object of RedisBloom in chunks: an empty link of 20 items at 0.005, of 32 bytes.
+/// Returns an object of RedisBloom in chunks: an empty link of 20 items at 0.005, of 32 bytes.
 fn link_of_redisbloom() -> Pieces {
     let mut header = Vec::new();
     header.extend(0_u64.to_le_bytes());

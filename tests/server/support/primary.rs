@@ -11,7 +11,7 @@ pub fn played_primary(rdb: Vec<u8>, then: Option<Vec<u8>>) -> u16 {
     let port = listener.local_addr().expect("it is bound").port();
     thread::spawn(move || {
         let first = listener.accept();
-        // A replica tries again; it finds nobody then.
+        // A replica tries again; nothing listens then.
         drop(listener);
         if let Ok((stream, _)) = first {
             let _ = resync(&stream, &rdb, then.as_deref());

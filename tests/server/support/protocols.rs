@@ -33,7 +33,7 @@ pub fn truths(resp3: bool, values: &[bool]) -> Reply {
     array(values.iter().map(|value| truth(resp3, *value)))
 }
 
-/// A rate, as the protocol says it.
+/// Returns a rate, as the protocol says it.
 pub fn rate(resp3: bool, value: f64) -> Reply {
     if resp3 {
         double(value)
@@ -52,7 +52,7 @@ pub fn table(resp3: bool, rows: Vec<(&str, Reply)>) -> Reply {
     }
 }
 
-/// One field of BF.INFO, as a number.
+/// Returns one field of BF.INFO, as a number.
 pub fn field(client: &mut Client, key: &str, field: &str) -> i64 {
     match client.cmd(&format!("BF.INFO {key} {field}")) {
         Reply::Map(pairs) => pairs[0].1.as_int(),

@@ -12,7 +12,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`, which is not 0.
+    /// Returns a number below `end`, which is not 0.
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).expect("less than a usize")
     }

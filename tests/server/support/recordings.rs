@@ -10,7 +10,7 @@ use crate::support::forged::{rdb_version, seal};
 use crate::support::pieces::Pieces;
 use crate::support::sums;
 
-/// Who wrote the files.
+/// The program that wrote the files.
 pub struct Program {
     folder: &'static str,
     /// The type of its objects.
@@ -55,7 +55,7 @@ pub struct Recorded {
     /// The items that it was given, and then others.
     pub probe: Vec<Vec<u8>>,
     pub added: usize,
-    /// What it answered for each, a digit an item.
+    /// Its answers, a digit an item.
     pub answers: String,
 }
 
@@ -87,7 +87,7 @@ fn recorded(program: &Program) -> Vec<Recorded> {
     objects
 }
 
-/// The rate that the object was reserved with; both programs' default is 0.01.
+/// Returns the rate that the object was reserved with; both programs' default is 0.01.
 fn asked_rate(object: &Value) -> f64 {
     let rate = object["reserve"][0].as_str();
     rate.map_or(0.01, |rate| rate.parse().expect("a number"))
@@ -114,7 +114,7 @@ impl Recorded {
         digits.collect()
     }
 
-    /// The object is there, and answers as it did, false positives included.
+    /// Checks that the object gives its recorded answers, false positives included.
     #[track_caller]
     pub fn is_there(&self, client: &mut Client) {
         let key = &self.key;
@@ -124,7 +124,7 @@ impl Recorded {
         self.has_its_info(client, true);
     }
 
-    /// Its DUMP is the recorded one, but for the RDB version.
+    /// Checks that its DUMP is the recorded one, but for the RDB version.
     #[track_caller]
     pub fn has_its_dump(&self, client: &mut Client) {
         let version = rdb_version(client);
@@ -167,7 +167,7 @@ impl Recorded {
     }
 }
 
-/// Reads the data set, and goes on using it.
+/// Reads the data set, and keeps using it.
 pub fn all_are_there(server: &Server, recorded: &[Recorded]) {
     let mut client = server.client();
     assert_eq!(client.cmd("DBSIZE"), int(8));
@@ -190,7 +190,7 @@ pub fn restore(client: &mut Client, object: &Recorded) -> Vec<u8> {
     payload
 }
 
-/// A server for each program, with what that wrote, and a check that another one has all of it.
+/// Returns a server for each program, with what that wrote, and a check that another one has all of it.
 pub fn stand_ins() -> Vec<(Server, impl Fn(&Server))> {
     let stand_in = |program: &'static Program| {
         let recorded = program.objects();

@@ -111,7 +111,7 @@ impl Replayed {
             assert!(before.is_none(), "it was there");
         }
         let object = self.0.get_mut(&command[1]).expect("it was made");
-        // What has periods is never written to without a time, and nothing else with one.
+        // Writes to windows have a time, and no other write does.
         assert_eq!(at_ms.is_some(), object.shape().window().is_some());
         object.tidy(time.now_ms);
         if !create && !items.is_empty() {
@@ -152,7 +152,7 @@ impl Replayed {
         }
     }
 
-    /// The server holds the same objects, byte for byte.
+    /// Checks that the server holds the same objects, byte for byte.
     #[track_caller]
     pub fn is_held_by(&self, client: &mut Client) {
         for (key, object) in &self.0 {

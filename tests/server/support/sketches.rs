@@ -15,7 +15,7 @@ pub const TYPES: [&str; 3] = ["CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
 /// RDB version and checksum at the end of a DUMP.
 const FOOTER_BYTES: usize = 10;
 
-/// The commands that read sketches, each with what stands behind its key.
+/// The commands that read sketches, each with the words after its key.
 pub const COMMANDS: &[(&str, &str)] = &[
     ("CMS.QUERY", "item"),
     ("CMS.INFO", ""),
@@ -45,7 +45,7 @@ pub struct Sketch {
 }
 
 impl Sketch {
-    /// What RESTORE takes on every server.
+    /// Returns a payload that RESTORE takes on every server.
     pub fn payload(&self) -> Vec<u8> {
         seal(self.plain.clone(), [9, 0])
     }
@@ -100,14 +100,14 @@ pub fn restore_all(client: &mut Client) -> Vec<Sketch> {
     all
 }
 
-/// Whether a key of a population holds a value of a sketch.
+/// Returns whether a key of a population holds a value of a sketch.
 pub fn is_one(key: &str) -> bool {
     ["cms", "topk", "tdigest"]
         .iter()
         .any(|begin| key.starts_with(begin))
 }
 
-/// Whether a command does more than to be refused.
+/// Returns whether a command is served, not always refused.
 pub fn is_served(command: &str) -> bool {
     !COMMANDS
         .iter()

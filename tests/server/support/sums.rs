@@ -1,4 +1,4 @@
-//! What INFO bf tells, and the sums over the keyspace that it must equal.
+//! The sums of INFO bf, and the same sums over the keyspace.
 
 use crate::cuckoo;
 use crate::harness::{Client, Reply, ok, simple};
@@ -13,11 +13,11 @@ pub struct Sums {
     items: i64,
     capacity: i64,
     half_loaded: i64,
-    /// Of the object that has the most: no sum, but as exact.
+    /// The most filters of an object: not a sum, but as exact.
     pub max_filters: i64,
     carried: i64,
     carried_bytes: i64,
-    /// Of cuckoo filters.
+    /// The sums of cuckoo filters.
     cuckoo: Cuckoos,
     cuckoo_bytes: i64,
 }
@@ -28,7 +28,7 @@ struct Cuckoos {
     filters: i64,
     items: i64,
     slots: i64,
-    /// Of the object that has the most.
+    /// The most filters of an object.
     max_filters: i64,
 }
 
@@ -49,7 +49,7 @@ impl Cuckoos {
 }
 
 impl Sums {
-    /// What INFO tells.
+    /// Reads the sums of INFO.
     #[track_caller]
     pub fn read(client: &mut Client) -> Self {
         Self::of(&client.cmd("INFO bf").text())
@@ -95,7 +95,7 @@ impl Sums {
     }
 }
 
-/// What MEMORY USAGE counts for a key beyond its value, at the most.
+/// The most that MEMORY USAGE counts for a key beyond its value.
 const PER_KEY_MAX: i64 = 200;
 
 /// Compares INFO with the sum over BF.INFO of all keys of all databases. The connection is in the
@@ -195,5 +195,5 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
         );
         *usage = told_bytes;
     }
-    assert_eq!(reported, sums, "after {step}: told, and there");
+    assert_eq!(reported, sums, "after {step}: reported, and counted");
 }

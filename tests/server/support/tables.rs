@@ -13,7 +13,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the parts of the expected outcome, which ` ; ` separates. `-` stands for an empty list.
+    /// Returns the parts of the expected outcome between ` ; `. `-` stands for an empty list.
     pub fn parts(&self) -> Vec<&str> {
         match self.expected.as_str() {
             "-" => Vec::new(),

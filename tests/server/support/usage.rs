@@ -1,10 +1,10 @@
-//! What a server takes of memory.
+//! The memory of a server.
 
 use std::fs;
 
 use crate::harness::{Server, wait_until};
 
-/// A field of INFO memory.
+/// Returns a field of INFO memory.
 pub fn memory(server: &Server, field: &str) -> i64 {
     server.info("memory")[field].parse().expect("a number")
 }

@@ -19,7 +19,7 @@ use crate::harness::{Client, Reply, Server, digest, int, ok, wait_until};
 
 use super::{Way, add, command, ended, found, info, kill, left, numbered, run, url};
 
-/// A file in the server's folder, which goes with it.
+/// Returns a file in the server's folder, which goes with it.
 fn file(server: &Server, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
     let path = server.dir().join(name);
     fs::write(&path, bytes).expect("the folder can be written to");
@@ -98,7 +98,7 @@ fn every_form_of_input_gives_the_same_filter() {
         assert!(found(&mut client, name, &others) < 25, "{name}");
         assert_eq!(client.cmd(&format!("PTTL {name}")), int(-1));
     }
-    // Of several files, and of the standard input.
+    // Items from several files, and from the standard input.
     let (first, second) = (
         file(&server, "1", &halves[0]),
         file(&server, "2", gzip(halves[1].as_bytes())),
@@ -161,7 +161,7 @@ fn items_are_bytes_of_any_length() {
     for item in odd {
         assert_eq!(client.call(&[b"BF.EXISTS", b"odd", item]), int(1));
     }
-    // Of no items at all there is a filter all the same, if that is wanted.
+    // An empty list makes a filter too, if that is requested.
     let path = file(&server, "none", "\n");
     run(&[
         "build",
@@ -197,7 +197,7 @@ fn a_filter_gets_its_time_to_live_and_its_growth() {
     let ttl = client.cmd("PTTL seen").as_int();
     assert!((3_500_000..=3_600_000).contains(&ttl), "{ttl}");
     assert_eq!(info(&mut client, "seen", "Expansion rate"), Reply::Nil);
-    // The next one has none, and grows.
+    // The next filter has no time to live, and grows.
     run(&[&words[..], &["--items", "10", "--expansion", "3"]].concat()).done();
     assert_eq!(client.cmd("PTTL seen"), int(-1));
     assert_eq!(info(&mut client, "seen", "Expansion rate"), int(3));
@@ -329,7 +329,7 @@ fn a_server_that_goes_away_keeps_the_old_filter_and_a_second_run_succeeds() {
     assert_eq!(left(&mut client), []);
 }
 
-/// What a run leaves that is killed itself goes by itself.
+/// Leftovers of a killed run expire.
 #[test]
 fn a_run_that_is_killed_leaves_nothing_for_good() {
     let server = roomy();
@@ -337,7 +337,7 @@ fn a_run_that_is_killed_leaves_nothing_for_good() {
     let old = numbered("old", 0..1000);
     add(&mut client, "seen", &old);
     let words = much(&server, "seen");
-    // What comes after 30 MiB never arrives.
+    // Bytes after 30 MiB never arrive.
     let way = Way::new(&server, 30 << 20, || {
         loop {
             thread::park();
@@ -361,7 +361,7 @@ fn a_run_that_is_killed_leaves_nothing_for_good() {
     let beside = left(&mut client);
     assert!(matches!(beside[..], [(_, 1..=300_000)]), "{beside:?}");
     assert_eq!(found(&mut client, "seen", &old), 1000);
-    // It is in nobody's way.
+    // It does not get in the way of later runs.
     build_to(&words, &url(&server)).done();
     assert_eq!(client.cmd(&format!("PEXPIRE {} 1", beside[0].0)), int(1));
     wait_until("it has expired", || left(&mut server.client()).is_empty());
@@ -397,7 +397,7 @@ fn items_are_added_to_an_existing_filter() {
         found(&mut client, "seen", &numbered("item", 0..12_000)),
         12_000
     );
-    // Those that were there count twice now.
+    // Items that were there count twice now.
     assert_eq!(client.call(&[b"BF.COUNT", b"seen", b"item 3000"]), int(2));
     assert!(client.cmd("TTL seen").as_int() > 0);
 }
@@ -446,7 +446,7 @@ fn shards_are_those_of_the_scheme() {
     }
 }
 
-/// The port of the node that a slot belongs to, as a node sees it.
+/// Returns the port of the node that a slot belongs to, as a node sees it.
 fn owner_of(node: &Server, slot: usize) -> i64 {
     let ranges = node.client().cmd("CLUSTER SLOTS");
     let range = ranges.as_array().iter().find(|range| {

@@ -10,7 +10,7 @@ use crate::harness::{Client, Server, array, int, ok, simple};
 
 use super::{Way, add, left, numbered, run, url};
 
-/// What became of the only key of a run: its type, its outcome, and the reason.
+/// Returns the outcome of the only key of a run: its type, its outcome, and the reason.
 fn reported(run: &super::Run) -> [String; 3] {
     let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
     let [key] = &reported["keys"].as_array().expect("a list")[..] else {
@@ -85,7 +85,7 @@ fn a_key_that_changes_its_type_arrives_with_the_new_type_or_not_at_all() {
                 run.out, run.err
             );
             let [kind, outcome, reason] = reported(&run);
-            // What was there stays unless a filter has come.
+            // The target's value stays unless a filter has come.
             if change == TO_STRING {
                 assert_eq!(run.status, 1, "{case}");
                 assert_eq!(outcome, "refused", "{case}");
@@ -211,7 +211,7 @@ fn only_filters_are_moved_while_a_writer_churns() {
     writer.join().expect("it wrote");
     assert!(came > 0);
     assert_eq!(left(&mut far), []);
-    // In peace, all that are filters come.
+    // Without changes, all filters are moved.
     for key in 0..KEYS {
         make(&mut near, key, 0);
         far.cmd(&format!("DEL key{key}"));

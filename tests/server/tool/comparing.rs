@@ -1,4 +1,4 @@
-//! Whether two servers hold the same, at rest and while they are written to.
+//! The comparison of two servers, at rest and under writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -24,13 +24,13 @@ fn bring(from: &Server, to: &Server) {
     run(&["move", &url(from), &url(to)]).done();
 }
 
-/// The object of `--json`, of a run that found differences or not.
+/// Returns the object of `--json`, of a run that found differences or not.
 #[track_caller]
 fn reported(run: &Run) -> Value {
     serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("no JSON: {}{}", run.out, run.err))
 }
 
-/// The keys that are not the same, each with its outcome and the reason.
+/// Returns the keys that are not the same, each with its outcome and the reason.
 fn outcomes(reported: &Value) -> Vec<[String; 3]> {
     let keys = reported["keys"].as_array().expect("a list").iter();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -49,7 +49,7 @@ fn only(run: &Run, key: &str, outcome: &str) -> String {
     reason.clone()
 }
 
-/// The number of keys of a type that came to this.
+/// Returns the number of keys of a type that came to this.
 fn count(reported: &Value, kind: &str, outcome: &str) -> u64 {
     let count = &reported["types"][kind][outcome];
     count.as_u64().unwrap_or_else(|| panic!("{reported}"))
@@ -81,7 +81,7 @@ fn a_replica_compares_equal() {
     population.is_unchanged(&mut near);
 }
 
-/// Periods pass at both servers, whoever frees them.
+/// Periods expire at both servers, whichever frees them.
 #[test]
 fn a_window_compares_equal_while_its_periods_expire() {
     let from = Server::start();
@@ -99,7 +99,7 @@ fn a_window_compares_equal_while_its_periods_expire() {
     }
 }
 
-/// In chunks, and as one DUMP each where a server has no chunks; by PTTL, too.
+/// In chunks, and as one DUMP each if a server has no chunks; by PTTL, too.
 #[test]
 fn moved_keys_compare_equal() {
     for (from, _) in stand_ins() {
@@ -144,7 +144,7 @@ fn forms_of_payloads_are_not_differences() {
     assert_eq!(reason, "its DUMP differs there");
 }
 
-/// Two servers with the same filters of each kind, and a copy of `plain` under `chunked` that came in chunks.
+/// Returns two servers with the same filters of each kind, and a copy of `plain` under `chunked` that came in chunks.
 fn pair() -> [Server; 2] {
     let [from, to] = [(); 2].map(|()| Server::start());
     let mut near = from.client();
@@ -266,7 +266,7 @@ fn each_difference_is_found() {
     }
 }
 
-/// To the millisecond.
+/// Times differ by a millisecond.
 #[test]
 fn differences_of_times_and_types_are_found_at_either_server() {
     let [from, to] = pair();
@@ -285,7 +285,8 @@ fn differences_of_times_and_types_are_found_at_either_server() {
     assert_eq!(reason, "its type is bloomfltr there, not string");
 }
 
-/// Of 48 MB, a bit near the end; and of counters and cuckoo filters that no DUMP takes with others.
+/// A value of 48 MB that differs in a bit near the end; and counters and cuckoo filters that are too large for a
+/// DUMP.
 #[test]
 fn large_values_are_compared_to_the_last_bit() {
     let [from, to] = [(); 2].map(|()| Server::start());
@@ -441,10 +442,10 @@ fn a_replica_under_constant_writes_compares_equal() {
             run(&["compare", source, &url(&to)]).done();
         }
     }
-    // The same for the way back.
+    // Then in the other direction.
     run(&["compare", &url(&from), &url(&to), "--type", "bloomfltr"]).done();
 
-    // Nothing that is missing hides behind the writes.
+    // A missing key is found among the writes.
     assert_eq!(to.client().cmd("CONFIG SET replica-read-only no"), ok());
     let seen = near.cmd("BF.EXISTS small elsewhere");
     assert_eq!(seen, int(0));
@@ -511,7 +512,7 @@ fn late_writes_compare_equal() {
             let way = Way::before(&to, "TYPE", LOOKS_AGAIN, move || {
                 run(&["move", &source, &target, "--replace"]);
             });
-            // A value is replaced by one of its own kind alone.
+            // A value is replaced only by one of its own kind.
             let is_cuckoo = made.starts_with("CF") && !had.is_empty();
             let run = run(&["compare", &url(&from), &way.url(), "--json"]);
             assert_eq!(run.status, i32::from(is_cuckoo), "{made} {had} {}", run.out);
@@ -655,10 +656,10 @@ fn output_is_lines_and_a_table_or_json() {
             "error": "1 of 2 keys are not the same",
         })
     );
-    // What matches is the same.
+    // Keys that match the pattern are equal.
     let quiet = compare(&from, &to, &["--quiet", "--match", "c*"]);
     assert_eq!((quiet.status, &quiet.out[..], &quiet.err[..]), (0, "", ""));
-    // Other types are no concern of this, and what a run left beside a key isn't, either.
+    // Other types are ignored, and so are temporary keys of a run.
     assert_eq!(near.cmd("SET text text"), ok());
     let beside = "BF.RESERVE k:valkeybloom-unfinished-0 0.01 100";
     assert_eq!(far.cmd(beside), ok());

@@ -12,7 +12,7 @@ use super::{Way, add, left, numbered, run};
 
 const MANUAL: &str = include_str!("../../../docs/tool.md");
 
-/// What is granted for each line of the manual.
+/// Returns the grants in each line of the manual.
 fn documented() -> BTreeMap<&'static str, Vec<&'static str>> {
     let (_, rest) = MANUAL
         .split_once("<!-- grants: held against servers by a test -->\n```text\n")
@@ -25,13 +25,13 @@ fn documented() -> BTreeMap<&'static str, Vec<&'static str>> {
     lines.collect()
 }
 
-/// The permissions of some lines of the manual.
+/// Returns the permissions of some lines of the manual.
 fn grants(of: &[&str]) -> Vec<&'static str> {
     let all = documented();
     of.iter().flat_map(|line| all[line].clone()).collect()
 }
 
-/// All but one of them.
+/// Returns all but one of them.
 fn without(grants: &[&'static str], grant: &str) -> Vec<&'static str> {
     let rest = grants.iter().copied().filter(|other| *other != grant);
     rest.collect()
@@ -50,7 +50,7 @@ fn url(server: &Server) -> String {
     format!("redis://u:secret@127.0.0.1:{}", server.port())
 }
 
-/// The words in which a server refuses a command to a user.
+/// Returns the words in which a server refuses a command to a user.
 fn refusal(grant: &str) -> String {
     format!("'{}' command", grant.trim_start_matches('+'))
 }
@@ -97,7 +97,7 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
             let run = run(&words);
             let expiring = words.contains(&"--ttl");
             match *grant {
-                // Without it, what was only tried stays for its time.
+                // Without it, temporary keys stay until they expire.
                 "+unlink" => {
                     run.done();
                     for (key, _) in left(&mut client) {
@@ -109,7 +109,7 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
                 grant => assert_names(&run, grant, &server),
             }
         }
-        // Nothing else has come in place of the filter, nor beside it.
+        // The filter was not replaced, and no temporary key is left.
         assert_eq!(client.cmd("BF.CARD app:seen"), int(10));
         assert_eq!(left(&mut client), []);
     }
@@ -190,7 +190,7 @@ fn moving_needs_the_documented_permissions_and_no_more() {
         for grant in &pair.target {
             let run = pair.run(&pair.source, &without(&pair.target, grant));
             match *grant {
-                // What is compared in chunks can be compared by DUMP.
+                // Values compared in chunks can be compared by DUMP.
                 "+unlink" | "+bf.scandump" => pair.came(run),
                 "+renamenx" if options.contains(&"--replace") => pair.came(run),
                 grant => assert_names(&run, grant, &pair.to),

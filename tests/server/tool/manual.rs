@@ -1,4 +1,4 @@
-//! The sessions of docs/tool.md, run as they are written there.
+//! The sessions of docs/tool.md, run as written there.
 
 use std::env;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::harness::{Reply, Server};
 
 const MANUAL: &str = include_str!("../../../docs/tool.md");
 
-/// What a terminal shows of a command, but for how far it is.
+/// Returns what a terminal shows of a command, without the progress.
 fn shown(line: &str, folder: &Path) -> String {
     let file = valkeybloom();
     let program = file.parent().expect("it is in a folder");
@@ -40,7 +40,7 @@ fn shown(line: &str, folder: &Path) -> String {
         .to_owned()
 }
 
-/// The server's own client need not be there: the replies are written as it writes them.
+/// Returns the replies as the server's own client prints them, which need not be installed.
 fn replied(words: &str, server: &Server) -> String {
     match server.client().cmd(words) {
         Reply::Array(replies) => {
@@ -55,7 +55,7 @@ fn replied(words: &str, server: &Server) -> String {
 
 #[test]
 fn the_sessions_of_the_manual_are_current() {
-    // The same keys of the hash functions in every run: estimates depend on them.
+    // Estimates depend on the keys of the hash functions, so these are the same in every run.
     let fixed = [("bf.bloom-use-random-seed", "no")];
     let servers = [Server::with(&fixed), Server::start()];
     let documented = ["6379", "6380"];

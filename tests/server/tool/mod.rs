@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::example::valkeybloom;
 use crate::harness::{Client, Reply, Server};
 
-/// What a run of the program came to.
+/// The outcome of a run of the program.
 struct Run {
     status: i32,
     out: String,
@@ -49,7 +49,7 @@ fn run(args: &[&str]) -> Run {
 }
 
 impl Run {
-    /// What it wrote, of a run that succeeded.
+    /// Returns the output of a run that succeeded.
     #[track_caller]
     fn done(self) -> String {
         assert_eq!(self.status, 0, "{}{}", self.out, self.err);
@@ -61,7 +61,7 @@ impl Run {
         serde_json::from_str(&self.done()).expect("it is JSON")
     }
 
-    /// The one line of an error, without progress.
+    /// Returns the one line of an error, without progress.
     #[track_caller]
     fn failed(self, status: i32) -> String {
         assert_eq!(self.status, status, "{}{}", self.out, self.err);
@@ -79,7 +79,7 @@ fn url(server: &Server) -> String {
     format!("redis://127.0.0.1:{}/", server.port())
 }
 
-/// How many of these items the server says yes to.
+/// Returns how many of these items the server finds.
 fn found(client: &mut Client, key: &str, items: &[String]) -> usize {
     let mut yes = 0;
     for batch in items.chunks(1000) {
@@ -107,7 +107,7 @@ fn numbered(what: &str, numbers: std::ops::Range<u32>) -> Vec<String> {
     numbers.map(|number| format!("{what} {number}")).collect()
 }
 
-/// A field of BF.INFO.
+/// Returns a field of BF.INFO.
 fn info(client: &mut Client, key: &str, name: &str) -> Reply {
     let info = client.cmd(&format!("BF.INFO {key}"));
     let pairs = info.as_array();
@@ -115,7 +115,7 @@ fn info(client: &mut Client, key: &str, name: &str) -> Reply {
     pair.unwrap_or_else(|| panic!("no {name} in {info:?}"))[1].clone()
 }
 
-/// The keys that runs left beside others, each with its time to live.
+/// Returns the keys that runs left beside others, each with its time to live.
 fn left(client: &mut Client) -> Vec<(String, i64)> {
     let keys = client.cmd("KEYS *:valkeybloom-unfinished-*");
     let keys = keys.as_array().iter().map(Reply::text);
@@ -133,7 +133,7 @@ struct Way {
 }
 
 impl Way {
-    /// The moment at which this many bytes have gone there.
+    /// Returns the moment at which this many bytes have gone there.
     fn new(server: &Server, bytes: usize, then: impl FnOnce() + Send + 'static) -> Self {
         let mut gone = 0;
         let moment = move |sent: &[u8]| {
@@ -143,7 +143,7 @@ impl Way {
         Self::at(server, moment, then)
     }
 
-    /// The moment just before a command with this word arrives for the nth time, from 1.
+    /// Returns the moment just before a command with this word arrives for the nth time, from 1.
     fn before(
         server: &Server,
         word: &'static str,

@@ -18,7 +18,7 @@ fn bring(from: &Server, to: &Server, options: &[&str]) -> super::Run {
     run(&[&["move", &url(from), &url(to)], options].concat())
 }
 
-/// What became of each key.
+/// Returns the outcome of each key.
 fn outcomes(reported: &Value) -> Vec<(String, String)> {
     let keys = reported["keys"].as_array().expect("a list").iter();
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
@@ -70,7 +70,7 @@ fn a_source_without_chunks_is_read_by_dump() {
     }
 }
 
-/// Objects of every kind, with their times to live. Those that are half loaded are no filters yet.
+/// Objects of every kind, with their times to live. Half loaded ones are not filters yet.
 #[test]
 fn every_kind_of_filter_is_moved() {
     let from = Server::start();
@@ -116,7 +116,7 @@ fn every_kind_of_filter_is_moved() {
                 .unwrap()
                 .iter()
                 .find(|k| k["key"] == half);
-            let reason = reason.expect("it is told")["reason"]
+            let reason = reason.expect("it is reported")["reason"]
                 .as_str()
                 .expect("a reason")
                 .to_owned();
@@ -329,7 +329,7 @@ fn values_of_other_types_are_moved() {
     }
     assert_eq!(far.cmd("PEXPIRETIME cuckoo"), int(4_102_444_800_000));
 
-    // What is there is compared if that is wanted, and a difference is told.
+    // Existing keys are compared on request, and a difference is reported.
     let same = bring(&from, &to, &["--verify", "--json"]).json();
     assert_eq!(count(&same, "skipped"), 10);
     assert_eq!(near.cmd("CF.ADD cuckoo other"), int(1));
@@ -340,7 +340,7 @@ fn values_of_other_types_are_moved() {
     let reported = bring(&from, &to, &["--replace", "--type", "MBbloomCF", "--json"]).json();
     assert_eq!(count(&reported, "replaced"), 1);
     assert_eq!(digest(&mut far, "cuckoo"), digest(&mut near, "cuckoo"));
-    // A value is replaced by one of its own type alone.
+    // A value is replaced only by one of its own type.
     assert_eq!(far.cmd("DEL cuckoo"), int(1));
     assert_eq!(far.cmd("BF.ADD cuckoo item"), int(1));
     let reported = bring(&from, &to, &["--replace", "--match", "cuckoo"]);

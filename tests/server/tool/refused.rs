@@ -1,4 +1,4 @@
-//! What the program says where it can't do its work: one line, with what failed, where, and what to do.
+//! Errors of the program: one line, with what failed, where, and what to do.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn list(server: &Server, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Words of a command line in which `LIST` stands for a list of a hundred items and `TO` for the server.
+/// Returns the words of a command line. `LIST` stands for a list of a hundred items and `TO` for the server.
 fn words<'w>(line: &'w str, list: &'w str, to: &'w str) -> Vec<&'w str> {
     let words = line.split(' ').map(|word| match word {
         "LIST" => list,
@@ -130,7 +130,7 @@ fn invalid_words_are_refused() {
     }
 }
 
-/// The error in the object of `--json`, which is alone on its stream.
+/// Returns the error in the object of `--json`, which is alone on its stream.
 fn error_of(run: &Run) -> String {
     let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
     reported["error"].as_str().expect("a text").to_owned()
@@ -159,7 +159,7 @@ fn json_has_the_error() {
             assert_eq!(reported["command"], "BF.RESERVE key 0.01 100000000");
         }
     }
-    // Of keys that are refused there are both.
+    // A refused key has both.
     let (from, mut far) = (Server::start(), server.client());
     add(&mut from.client(), "seen", &numbered("item", 0..10));
     assert_eq!(far.cmd("CONFIG SET maxmemory 1"), ok());
@@ -310,7 +310,7 @@ fn refused_builds_name_the_reason() {
     ] {
         assert_eq!(run(&words(line, list, to)).failed(1), why, "{line}");
     }
-    // The old filter is as it was, and nothing is beside it.
+    // The old filter is unchanged, and no temporary key is left.
     assert_eq!(client.cmd("BF.CARD old"), int(10));
     assert_eq!(client.cmd("DBSIZE"), int(3));
 }
@@ -358,7 +358,7 @@ fn errors_name_what_a_server_lacks() {
         )
     );
     assert_eq!(client.cmd("CONFIG SET maxmemory 0"), ok());
-    // The old filter is as it was, and nothing is beside it.
+    // The old filter is unchanged, and no temporary key is left.
     assert_eq!(client.cmd("BF.CARD old"), int(10));
     assert_eq!(client.cmd("DBSIZE"), int(1));
 }
@@ -432,7 +432,7 @@ fn refused_moves_name_the_reason() {
             replica.port()
         )
     );
-    // To read from a replica is right.
+    // Reading from a replica is allowed.
     run(&["move", &url(&replica), &url(&from)]).done();
 
     assert_eq!(far.cmd("CONFIG SET maxmemory 1"), ok());
@@ -454,7 +454,7 @@ fn refused_moves_name_the_reason() {
     );
     assert_eq!(far.cmd("DBSIZE"), int(0));
 
-    // Limits are for clients: RESTORE is obeyed, chunks are refused.
+    // Limits bind clients: RESTORE is accepted, chunks are refused.
     assert_eq!(far.cmd("ACL SETUSER default -restore"), ok());
     let reported = run(&["move", &url(&from), &url(&to)]);
     assert!(

@@ -17,7 +17,7 @@ const WRITES: usize = 300;
 /// How many items a write adds.
 const BATCH: usize = 20;
 
-/// What was acknowledged: how many batches each key got.
+/// The number of acknowledged batches of each key.
 type Acknowledged = Arc<Mutex<[usize; KEYS]>>;
 
 fn items(key: usize, batch: usize) -> String {
@@ -28,7 +28,7 @@ fn items(key: usize, batch: usize) -> String {
     items.join(" ")
 }
 
-/// A client of the server that leads, which writes as often as it is asked to.
+/// A client of the leading server, which writes on request.
 struct Load {
     asked: Arc<AtomicUsize>,
     leader: Arc<AtomicU16>,
@@ -132,7 +132,7 @@ impl Drop for Load {
     }
 }
 
-/// The commands of each step.
+/// Returns the commands of each step.
 fn steps() -> Vec<Vec<&'static str>> {
     let blocks = PAGE.split("```console\n").skip(1);
     blocks
@@ -193,13 +193,13 @@ fn plan_from(peer: &str, kind: &str) {
     };
     let steps = steps();
     assert_eq!(steps.len(), 7);
-    // Who went back may lead again, and let go then.
+    // A server that went back may lead again, and step down then.
     for number in [1, 2, 3, 4, 5, 6, 4, 5, 7] {
         for line in &steps[number - 1] {
             let line = named(line);
             load.go_on(WRITES);
             if let Some(words) = line.strip_prefix("$ valkeybloom ") {
-                // What the step before says to wait for.
+                // The step before says what to wait for.
                 if let Some(replica) = replica {
                     wait_in_sync(leader, replica);
                 }
@@ -211,7 +211,7 @@ fn plan_from(peer: &str, kind: &str) {
                 match (line.strip_prefix("old> "), line.strip_prefix("new> ")) {
                     (Some(command), _) => (&old, &new, command),
                     (_, Some(command)) => (&new, &old, command),
-                    _ => panic!("who is told? {line}"),
+                    _ => panic!("unknown receiver: {line}"),
                 };
             let reported = server.client().cmd(command);
             assert!(!reported.is_error(), "{line}: {reported:?}");
@@ -224,7 +224,7 @@ fn plan_from(peer: &str, kind: &str) {
             } else if command.starts_with("REPLICAOF ") {
                 replica = Some(server);
             } else if command.starts_with("CLIENT PAUSE") {
-                // What the step says to wait for.
+                // The step says what to wait for.
                 wait_in_sync(server, other);
                 are_the_same(server, other);
             }
@@ -239,7 +239,7 @@ fn plan_from(peer: &str, kind: &str) {
         }
         load.is_held(leader);
     }
-    // What was made on the way is the peer's.
+    // Keys created on the way have the peer's type.
     let mut client = old.client();
     assert_eq!(client.cmd("TYPE key-0").text(), kind);
     assert!(load.sum() > 30 * WRITES);

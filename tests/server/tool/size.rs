@@ -1,4 +1,4 @@
-//! What the program says of sizes is what servers say of the filters.
+//! The sizes that the program predicts are those of filters on servers.
 
 use crate::harness::Client;
 use crate::harness::{Reply, Server, ok};

@@ -1,4 +1,4 @@
-//! What is shown while the program works: a bar on a terminal, lines elsewhere, colours where they are wanted.
+//! Progress of the program: a bar on a terminal, lines elsewhere, colours where they are wanted.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -8,7 +8,7 @@ use crate::harness::Server;
 
 use super::{command, ended, numbered, run, url};
 
-/// What a terminal gets to see.
+/// Returns the output on a terminal.
 fn on_terminal(words: &[&str], no_color: bool) -> String {
     let line = format!("{} {}", valkeybloom().display(), words.join(" "));
     let mut script = Command::new("script");

@@ -1,4 +1,4 @@
-//! What objects take of memory while periods pass.
+//! The memory of objects while periods expire.
 
 use crate::harness::{Client, Server, ok, wait_in_sync, wait_until};
 use crate::support::periods::clock;

@@ -111,7 +111,7 @@ fn replicas_and_logs_hold_the_same_while_periods_expire() {
         replayed.is_held_by(&mut client);
 
         if round % 2 == 1 {
-            // What a server finds in its log is what it was, whenever that is read.
+            // A log restores the same objects, whenever it is read.
             primary.shutdown();
             let started = std::time::SystemTime::now();
             wait_until("the windows have passed meanwhile", || {

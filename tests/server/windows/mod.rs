@@ -1,5 +1,5 @@
-//! Objects with periods: their items pass, on a clock of milliseconds in real servers, and by times that
-//! a log or a primary tells.
+//! Objects with periods: their items expire, on a clock of milliseconds in real servers, and by times in a log or
+//! from a primary.
 
 mod freed;
 mod live;
@@ -56,7 +56,7 @@ fn items_expire_unless_they_are_added_again() {
         });
         assert_eq!(client.cmd(&format!("BF.ADD {key} passing")), int(1));
 
-        // Nothing is left in the end; what nobody writes to is held until somebody does.
+        // Nothing is left in the end; an object that is not written to is held until it is.
         wait_until("all has passed", || {
             client.cmd(&format!("BF.MISSING {key} kept passing")) == int(2)
         });
@@ -152,7 +152,7 @@ fn a_file_is_loaded_after_its_windows_have_expired() {
     }
 }
 
-/// What an object without any filter is kept in, and comes back from.
+/// An object without any filter can be stored and loaded.
 #[test]
 fn an_object_without_filters_is_kept() {
     let mut server = with_command_log();
@@ -193,7 +193,7 @@ fn an_object_without_filters_is_kept() {
         client.call(&load),
         error("BUSYKEY Target key name already exists.")
     );
-    // The same header with counters besides: its options stand behind the form.
+    // The header with counters besides: its options follow the form.
     let mut both = header.clone();
     assert_eq!(std::mem::replace(&mut both[9], 3), 1);
     let load: [&[u8]; 4] = [b"BF.LOADCHUNK", b"both", b"1", &both];
@@ -239,7 +239,7 @@ fn info_reports_the_window() {
     assert_eq!(titles, expected);
     let value = |title: &str| {
         let row = rows.iter().find(|(reported, _)| reported.text() == title);
-        row.expect("it is told").1.clone()
+        row.expect("it is reported").1.clone()
     };
     assert_eq!(value("Capacity"), int(20));
     assert_eq!(value("Number of filters"), int(2));

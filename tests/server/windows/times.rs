@@ -1,4 +1,4 @@
-//! Times that a log or a primary tells, and that no client does.
+//! Times in commands: logs and primaries send them, and clients must not.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ const KINDS: [&str; 5] = [
 
 const YEAR_MS: u64 = 31_557_600_000;
 
-/// Some years of writes, in which clocks are set, too.
+/// Returns some years of writes, in which clocks are set, too.
 fn history(random: &mut Random, steps: usize) -> Vec<Command> {
     let mut now_ms: u64 = 40 * YEAR_MS;
     let mut commands = Vec::new();
@@ -105,8 +105,8 @@ fn a_log_restores_the_objects_as_of_its_times() {
     }
 }
 
-/// A creation with a window and counters, or one of too many periods, is refused wherever it comes from,
-/// and what follows it is obeyed.
+/// A creation with a window and counters, or with too many periods, is refused from any source, and the commands
+/// after it are executed.
 #[test]
 fn logs_and_primaries_do_not_combine_windows_with_counters() {
     let params = "CAPACITY 20 ERROR 1e-6 TIGHTENING 0.5 EXPANSION 2";
@@ -153,7 +153,7 @@ fn logs_and_primaries_do_not_combine_windows_with_counters() {
     }
 }
 
-/// An RDB without keys.
+/// Returns an RDB without keys.
 fn empty_rdb() -> Vec<u8> {
     let server = Server::start();
     assert_eq!(server.client().cmd("SAVE"), ok());

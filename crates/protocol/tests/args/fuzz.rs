@@ -1,4 +1,5 @@
-//! Every input that `fuzz/` keeps for the words of commands goes through its target again, and many that are near to one.
+//! Every input that `fuzz/` keeps for the words of commands goes through its target again, and many that are near to
+//! one.
 
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;

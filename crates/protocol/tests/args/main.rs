@@ -14,7 +14,7 @@ use valkeybloom_sketches::bloom::{Growth, New, Params, Shape};
 
 use crate::support::{fraction, of_valkey_bloom, tightening};
 
-/// Settings of a server; none of these numbers is in the lines below.
+/// Returns settings of a server; the lines below have none of these numbers.
 fn defaults() -> Params {
     Params {
         capacity: 77,
@@ -24,13 +24,13 @@ fn defaults() -> Params {
     }
 }
 
-/// Where filters are to be this module's own.
+/// Returns defaults that make filters of this module.
 fn own(params: Params) -> Defaults {
     let maker = Maker::Own;
     Defaults { params, maker }
 }
 
-/// The object of this module that is to be created.
+/// Returns the object of this module that is to be created.
 #[track_caller]
 fn created(create: Result<New, Error>) -> Shape {
     match create {
@@ -39,7 +39,7 @@ fn created(create: Result<New, Error>) -> Shape {
     }
 }
 
-/// Words between single spaces; two spaces have an empty word between them.
+/// Returns the words between single spaces; two spaces have an empty word between them.
 fn words(line: &str) -> Vec<&[u8]> {
     line.split(' ').map(str::as_bytes).collect()
 }
@@ -74,7 +74,7 @@ fn insert_refused(line: &str, text: &str) {
     assert_eq!(insert(line).unwrap_err().to_string(), text, "{line}");
 }
 
-/// The parameters that an INSERT creates with.
+/// Checks the parameters that an INSERT creates with.
 #[track_caller]
 fn inserts(line: &str, change: impl FnOnce(&mut Params)) {
     let mut expected = defaults();
@@ -100,13 +100,13 @@ const NOCREATE: &str = "ERR NOCREATE cannot be used with CAPACITY or ERROR";
 const SEED: &str = "ERR invalid seed";
 const FIXED_SCALE_TO: &str = "ERR cannot use NONSCALING and VALIDATESCALETO options together";
 
-/// Words that are no number at all.
+/// Words that are not a number.
 const NO_NUMBERS: [&str; 16] = [
     "", "x", "0.1x", "x0.1", "0x10", "1e", "e5", "-", "+", ".", "--1", "1-", "1,5", "0.1.1", "½",
     "١",
 ];
 
-/// Words that are no whole number as the server writes one, or that 63 bits don't hold, or negative.
+/// Words that are not a whole number as the server writes one, that exceed 63 bits, or that are negative.
 const NO_COUNTS: [&str; 22] = [
     "00",
     "01",

@@ -24,7 +24,8 @@ const PATIENCE: u32 = 6 << 10;
 
 const ITEMS: u64 = 200;
 
-/// The cells of a filter that holds all positions of an item but the last; `None` where that is one of the others too.
+/// Returns the cells of a filter that holds all positions of an item but the last; `None` where that is one of the
+/// others too.
 fn all_but_last(item: &[u8], bytes: usize, hashes: u32, seed: &Seed) -> Option<Vec<u8>> {
     let of = |hashes| {
         let mut bloom = Bloom::<[u8]>::from_bytes(blob(hashes, seed, &vec![0; bytes])).unwrap();
@@ -35,8 +36,8 @@ fn all_but_last(item: &[u8], bytes: usize, hashes: u32, seed: &Seed) -> Option<V
     (cells != of(hashes)).then_some(cells)
 }
 
-/// An item, and the cells of filters of this size that hold all but its last position. `None` where there is hardly any
-/// such item, since the positions are fewer than the hash functions.
+/// Returns an item, and the cells of filters of this size that hold all but its last position. `None` where there is
+/// hardly any such item, since the positions are fewer than the hash functions.
 fn nearly_held(
     bytes: usize,
     hashes: u32,
@@ -103,7 +104,7 @@ fn lookups_end_at_the_limit_of_hash_functions() {
     }
 }
 
-/// In what a program made, patience never ends: the deepest stack that there is answers as its filters do.
+/// Objects that a program made stay below the limit: the deepest possible stack answers like its filters.
 #[test]
 fn the_deepest_stack_answers_as_its_filters_do() {
     let mut rng = Rng::new(2);

@@ -21,7 +21,7 @@ const fn type_id(sketch: Sketch) -> u64 {
     }
 }
 
-/// The name, type and fields of each recorded value, and its DUMP without compression.
+/// Returns the name, type and fields of each recorded value, and its DUMP without compression.
 fn recorded() -> Vec<(String, Sketch, Stream, Vec<u8>)> {
     let all: Value = serde_json::from_str(SKETCHES).unwrap();
     let all = all.as_object().unwrap().iter().map(|(key, value)| {
@@ -40,7 +40,7 @@ fn recorded() -> Vec<(String, Sketch, Stream, Vec<u8>)> {
 fn read(sketch: Sketch, fields: &Stream) -> Result<Carried, DecodeError> {
     let mut from = fields.clone();
     let carried = Carried::read(sketch, &mut from)?;
-    assert_eq!(from, Stream::default(), "left behind");
+    assert_eq!(from, Stream::default(), "left over");
     Ok(carried)
 }
 

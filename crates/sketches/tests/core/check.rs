@@ -13,7 +13,7 @@ use crate::support::{
 };
 use crate::{bloomfltr, bloomfltx, redisbloom};
 
-/// A name and an empty object of each kind, and of `RedisBloom`'s kinds some that are half full.
+/// Returns a name and an empty object of each kind, and of `RedisBloom`'s kinds some that are half full.
 fn objects() -> Vec<(String, Object)> {
     let seed = Seed::new([7; 32]);
     let mut objects: Vec<_> = [
@@ -48,7 +48,7 @@ fn scales(object: &Object) -> bool {
     object.shape().params.growth != Growth::Fixed
 }
 
-/// Whether filters are opened, for more items or another period.
+/// Returns whether filters are opened, for more items or another period.
 fn opens(object: &Object) -> bool {
     scales(object) || object.shape().window().is_some()
 }
@@ -85,7 +85,7 @@ fn add_some(object: &mut Object, from_ms: u64, name: &str, rng: &mut Rng) -> u64
     now_ms
 }
 
-/// All that can be done with an object but merging, from a time on.
+/// Returns all that can be done with an object but merging, from a time on.
 fn live(mut object: Object, from_ms: u64, name: &str, rng: &mut Rng) -> Object {
     valid(&object, name, "making");
     let now_ms = add_some(&mut object, from_ms, name, rng);
@@ -261,7 +261,7 @@ fn a_broken_rule_of_plain_objects_is_named() {
         ("capacity of zero", ALL, |d| {
             (d.filters[1].capacity, d.filters[1].items) = (0, 0);
         }),
-        // In RDB the older ones have no items of their own.
+        // In RDB the older filters have no number of items.
         ("filter stacked on one that is not full", CUT, |d| {
             d.filters[0].items = 2;
         }),

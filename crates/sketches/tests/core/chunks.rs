@@ -10,7 +10,7 @@ use crate::support::{
     object, of_filters, params, partial, read_value,
 };
 
-/// The pairs that SCANDUMP answers, from cursor 0 to the last one that holds anything.
+/// Returns the pairs that SCANDUMP answers, from cursor 0 to the last one that holds anything.
 fn dumped(object: &Object) -> Vec<(u64, Vec<u8>)> {
     let mut pairs = Vec::new();
     let mut cursor = 0;
@@ -31,8 +31,8 @@ fn begun(object: &Object) -> Partial {
     begin_partial(&header_of(object)).unwrap()
 }
 
-/// An object whose bitmaps are of these lengths, of random bits. (To have filters of many megabytes
-/// without adding millions of items.)
+/// Returns an object whose bitmaps are of these lengths, of random bits. (To have filters of many megabytes without
+/// adding millions of items.)
 fn of_bitmaps(lengths: &[usize], rng: &mut Rng) -> Object {
     let seed = rng.seed();
     let filters = lengths.iter().map(|length| {
@@ -340,7 +340,7 @@ fn fields_of_a_partial_object_are_the_header_and_the_loaded_cells() {
     }
 }
 
-/// The header of an object whose filters claim bitmaps of these lengths.
+/// Returns the header of an object whose filters claim bitmaps of these lengths.
 fn claim(lengths: &[u64]) -> Vec<u8> {
     let mut header = vec![0x81, 2, 0, 0, 0];
     header.extend(0.01_f64.to_le_bytes());

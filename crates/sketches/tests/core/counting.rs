@@ -35,8 +35,8 @@ fn is_zero(object: &Object) -> bool {
     bitmaps(object).iter().all(|cells| *cells == 0)
 }
 
-/// Whether no counter is in use, but for those that are full, which stay. (An item whose positions are all the
-/// same fills one alone.)
+/// Returns whether no counter is in use, but for those that are full, which stay. (An item whose positions are all
+/// the same fills one alone.)
 fn is_zero_or_full(object: &Object) -> bool {
     bitmaps(object).iter().all(|cells| {
         [cells & 15, cells >> 4]
@@ -238,8 +238,7 @@ fn unclaimed_items_are_not_removed() {
     assert_eq!(count(&bits, 1), 0, "bits do not count");
 }
 
-/// All that was added is removed again: what stays is what more than one filter claims, and that is
-/// no more than the rate.
+/// All added items are removed again: those that more than one filter claims stay, and they are no more than the rate.
 #[test]
 #[allow(clippy::cast_precision_loss, reason = "counts are small")]
 fn few_removals_are_ambiguous() {

@@ -38,7 +38,7 @@ impl<'b> Bytes<'b> {
         std::str::from_utf8(line).unwrap()
     }
 
-    /// A length as RDB files hold it: in six bits, 14, 32 or 64, the highest first.
+    /// Returns a length as RDB files hold it: in six bits, 14, 32 or 64, the highest first.
     fn length(&mut self) -> u64 {
         let first = self.byte();
         let wide = |bytes: &[u8]| {
@@ -59,7 +59,7 @@ impl<'b> Bytes<'b> {
         usize::try_from(self.length()).unwrap()
     }
 
-    /// A string: its length and itself, or compressed by LZF.
+    /// Returns a string: its length and itself, or compressed by LZF.
     fn string(&mut self) -> Vec<u8> {
         const LZF: u8 = 0xc3;
         if self.0[0] != LZF {
@@ -97,7 +97,7 @@ fn decompressed(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The fields of a module's value in a DUMP payload.
+/// Returns the fields of a module's value in a DUMP payload.
 fn fields(payload: &[u8]) -> Stream {
     fields_of_type(payload, 0x6e5a_2899_f96d_ac01)
 }
@@ -139,7 +139,7 @@ struct Record {
     info: Value,
     /// Items, and whether valkey-bloom's BF.MEXISTS claimed them.
     answers: Vec<(Vec<u8>, bool)>,
-    /// How many of them, from the first on, were added.
+    /// The number of items added, from the first on.
     added: usize,
 }
 
@@ -164,7 +164,7 @@ fn records() -> Vec<Record> {
     records
 }
 
-/// The BF.LOAD payloads of the AOF, by key.
+/// Returns the BF.LOAD payloads of the AOF, by key.
 fn payloads() -> HashMap<String, Vec<u8>> {
     let mut from = Bytes(AOF);
     let mut payloads = HashMap::new();
@@ -342,7 +342,7 @@ impl Reader {
             reader.items += number(&mut from);
             reader.capacity += number(&mut from);
         }
-        assert!(from.0.is_empty(), "bytes behind the object");
+        assert!(from.0.is_empty(), "bytes after the object");
         reader
     }
 
@@ -374,7 +374,7 @@ impl Reader {
                 capacity
             };
         }
-        assert_eq!(fields, Stream::default(), "fields behind the object");
+        assert_eq!(fields, Stream::default(), "fields after the object");
         reader
     }
 

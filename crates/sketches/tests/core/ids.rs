@@ -28,13 +28,13 @@ fn count(object: &Object, item: u64) -> u64 {
     object.count(&item.to_le_bytes())
 }
 
-/// Items and capacity of each filter.
+/// Returns items and capacity of each filter.
 fn fill(object: &Object) -> Vec<(u64, u64)> {
     let filters = object.views();
     filters.map(|f| (f.items(), f.capacity())).collect()
 }
 
-/// How ids come.
+/// The order of ids.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Order {
     Rising,
@@ -130,7 +130,7 @@ impl Model {
             .extend(theirs.filter(|((item, _), _)| items.contains(item)));
     }
 
-    /// One of what is held; which one does not depend on how a map is kept.
+    /// Returns one of what is held; which one does not depend on how a map is kept.
     fn any(&self, rng: &mut Rng) -> Option<(u64, Option<u64>)> {
         let mut keys: Vec<_> = self.held.keys().copied().collect();
         keys.sort_unstable();

@@ -158,7 +158,7 @@ fn equal_filters_become_one_where_there_is_room() {
     // An estimate of 70 different items from the bits.
     assert!((65..=75).contains(&items), "{items} items");
     assert!(bitmaps(&both) == bitmaps(&make(0..70, seed)));
-    // As BF.INFO says it: no more than was requested.
+    // The rate in BF.INFO is the requested one.
     assert_eq!(both.shape().params.error_rate, fraction(0.01));
     // Too many for one of them: the fuller is full, and the other takes what comes.
     let more = make(100..180, seed);
@@ -396,7 +396,7 @@ fn periods_are_merged_one_by_one() {
     assert!(made > 150, "{made} were made");
 }
 
-/// An item whose clock ran ahead is no reason to forget those of now.
+/// An item from a clock that ran ahead does not expire those of now.
 #[test]
 fn a_source_from_the_future_hides_nothing_of_the_present() {
     let shape = windowed(params(100, 0.001, 2), 10, 3);

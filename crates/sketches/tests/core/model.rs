@@ -24,7 +24,7 @@ struct Model {
     members: HashSet<Vec<u8>>,
     /// The items of the set, to pick from.
     list: Vec<Vec<u8>>,
-    /// How often an add answered that the item was new.
+    /// The number of adds that returned a new item.
     new: u64,
 }
 
@@ -171,7 +171,7 @@ fn through_rdb(object: &Object) -> Object {
     read_fields(Dialect::Bloomfltr, fields_of(object)).unwrap()
 }
 
-/// An item: from few possible ones, so that many come again, or from many.
+/// Returns an item: from few possible ones, so that many come again, or from many.
 fn item(rng: &mut Rng) -> Vec<u8> {
     if rng.below(2) == 0 {
         rng.below(300).to_string().into_bytes()
@@ -331,7 +331,7 @@ fn a_saturating_object_exceeds_its_capacity_in_one_filter() {
 
 #[test]
 fn growth_ends_at_the_last_filter_that_the_limits_admit() {
-    // Where the second filter of this object ends, to the byte, and one byte before.
+    // The limit at which the second filter just fits, and one byte less.
     let params = params(100, 0.01, 2);
     let blob = |index, capacity| size(&params, index, capacity).0 + 45;
     let (first, second) = (blob(0, 100), blob(1, 200));
@@ -392,7 +392,7 @@ fn sizes_beyond_any_machine_are_refused() {
             .unwrap_err()
     };
     for capacity in [1 << 61, MAX_CAPACITY] {
-        // By the allocator, where no limit does it.
+        // The allocator refuses it if no limit does.
         let params = params(capacity, 0.01, 2);
         assert_eq!(made(&params, Limits::NONE), Refusal::OutOfMemory);
         let limits = Limits {

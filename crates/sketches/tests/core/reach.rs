@@ -1,4 +1,4 @@
-//! How far growth goes: against a loop that sizes one filter after the other.
+//! The reach of growth, against a loop that sizes one filter after the other.
 
 use valkeybloom_sketches::bloom::{
     Cells, Geometry, Growth, Kind, Limits, MAX_FILTERS, Object, Params, Refusal, Shape, Tightening,
@@ -30,7 +30,7 @@ fn reach(params: &Params, limits: Limits) -> (u64, Option<Refusal>) {
     Shape::plain(*params).reach(limits)
 }
 
-/// The size of a filter of bits.
+/// Returns the size of a filter of bits.
 fn size(params: &Params, capacity: u64, rate: Fraction) -> Geometry {
     if params.tightening.is_ours() {
         Geometry::for_rate(capacity, rate, Cells::Bits)

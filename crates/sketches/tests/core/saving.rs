@@ -10,7 +10,7 @@ use crate::support::{
     ROOMY, Rng, Stream, begin_partial, counting, fields_of, header_of, object_of, params, windowed,
 };
 
-/// Objects of every kind, most of them with several filters.
+/// Returns objects of every kind, most of them with several filters.
 fn objects() -> Vec<Object> {
     let mut rng = Rng::new(12);
     let params = params(50, 0.01, 2);

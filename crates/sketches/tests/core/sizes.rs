@@ -10,14 +10,14 @@ use crate::support::{blob, rate_of};
 /// Sizes beyond this many bytes are not computed: no memory holds them.
 pub const MOST_BYTES: u64 = 1 << 55;
 
-/// Items that a filter has taken as new per position, when this share of its positions is set: each of `k`
+/// Returns the items that a filter has taken as new per position, when this share of its positions is set: each of `k`
 /// hash functions adds the integral of a geometric series.
 pub fn items_per_position(fill: f64, hashes: u32) -> f64 {
     let terms = (1..=hashes).map(|j| fill.powf(j.into()) / f64::from(j));
     terms.sum::<f64>() / f64::from(hashes)
 }
 
-/// The `c` of the floor `c·n/m²` that double hashing puts under a filter, as documented: all positions of two
+/// Returns the `c` of the floor `c·n/m²` that double hashing puts under a filter, as documented: all positions of two
 /// items coincide, or some of them.
 fn coincidences(hashes: u32, fill: f64, items: f64) -> f64 {
     let k = f64::from(hashes);
@@ -33,7 +33,7 @@ fn coincidences(hashes: u32, fill: f64, items: f64) -> f64 {
     all + some * (1.0 + 0.5 / items)
 }
 
-/// The number between 0 and `high` at which a rising function passes 0.
+/// Returns the number between 0 and `high` at which a rising function crosses 0.
 fn crossing(high: f64, function: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, high);
     // More halvings than a double has digits.
@@ -56,7 +56,7 @@ pub fn rate_of_size(items: u64, bytes: u64, hashes: u32) -> f64 {
     fill.powf(hashes.into()) + coincidences(hashes, fill, n) * n / m / m
 }
 
-/// Without a floor `−log₂ q` hash functions are best. No filter has more, but for rounding.
+/// Returns the most hash functions of a filter: without a floor `−log₂ q` are best, and rounding may add one.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn most_hashes(rate: f64) -> u32 {
     (-rate.log2()).ceil() as u32 + 1
@@ -80,7 +80,7 @@ pub fn least(capacity: u64, rate: f64) -> Option<(u64, u32)> {
             fill.powf(hashes.into()) + floor - rate
         });
         let bytes = (n / items_per_position(fill, hashes) / 8.0).ceil();
-        // In as many positions as a power of two, an item's positions come round too soon.
+        // If the number of positions is a power of two, an item's positions repeat too soon.
         let bytes = bytes as u64;
         let unlucky = bytes.is_power_of_two() && hashes > 2;
         (bytes + u64::from(unlucky), hashes)
@@ -128,7 +128,7 @@ pub fn next_capacity(params: &Params, newest: u64, total: u64) -> Option<u64> {
         .filter(|next| *next <= MAX_CAPACITY)
 }
 
-/// An empty filter of the crate's of this size.
+/// Returns an empty filter of the crate's of this size.
 pub fn crates((bytes, hashes): (u64, u32), seed: &Seed) -> Bloom<[u8]> {
     let bitmap = vec![0; usize::try_from(bytes).unwrap()];
     Bloom::from_bytes(blob(hashes, seed, &bitmap)).unwrap()

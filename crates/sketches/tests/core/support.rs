@@ -1,5 +1,8 @@
 //! Helpers that the tests share.
 
+#[path = "plain.rs"]
+pub mod plain;
+
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -41,7 +44,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`. (Its bias, for ends this small, is far below what a test can see.)
+    /// Returns a number below `end`. (Its bias, for ends this small, is far below what a test can see.)
     pub fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap()
     }
@@ -64,7 +67,7 @@ impl Rng {
     }
 }
 
-/// Numbers that are no error rate, and no tightening ratio.
+/// Numbers that are neither an error rate nor a tightening ratio.
 pub const NO_FRACTIONS: [f64; 12] = [
     0.0,
     -0.0,
@@ -84,7 +87,7 @@ pub fn fraction(value: f64) -> Fraction {
     Fraction::new(value).unwrap()
 }
 
-/// A tightening ratio of an object that this module makes.
+/// Returns a tightening ratio of an object that this module makes.
 pub fn tightening(ratio: f64) -> Tightening {
     Tightening::ours(fraction(ratio))
 }
@@ -107,7 +110,7 @@ pub fn params(capacity: u64, error_rate: f64, expansion: u32) -> Params {
     }
 }
 
-/// The shape of an object with a window.
+/// Returns the shape of an object with a window.
 pub fn windowed(params: Params, period_ms: u64, periods: u64) -> Shape {
     Shape {
         params,
@@ -115,7 +118,7 @@ pub fn windowed(params: Params, period_ms: u64, periods: u64) -> Shape {
     }
 }
 
-/// The shape of an object with counters.
+/// Returns the shape of an object with counters.
 pub const fn counting(params: Params) -> Shape {
     Shape {
         params,
@@ -123,7 +126,7 @@ pub const fn counting(params: Params) -> Shape {
     }
 }
 
-/// The laws of growth by a series, written down once more: the rate of filter `index`, or `None` where growth
+/// Returns the laws of growth by a series, written down once more: the rate of filter `index`, or `None` where growth
 /// ends because a double can't hold it.
 #[allow(clippy::cast_precision_loss, reason = "indices are small")]
 pub fn rate_of(params: &Params, index: u64) -> Option<Fraction> {
@@ -160,12 +163,12 @@ pub const ROOMY: Limits = Limits {
 /// The clock of objects without a window, which never look at it.
 pub const NO_CLOCK: fn() -> u64 = || panic!("only a window has to do with the time");
 
-/// An empty plain object without limits.
+/// Returns an empty plain object without limits.
 pub fn object(params: &Params, seed: Seed) -> Object {
     Object::plain(params, seed, Limits::NONE).unwrap()
 }
 
-/// An empty object without limits, made at the epoch.
+/// Returns an empty object without limits, made at the epoch.
 pub fn object_of(shape: &Shape, seed: Seed) -> Object {
     Object::new(shape, seed, Time::at(0), Limits::NONE).unwrap()
 }
@@ -204,12 +207,12 @@ pub fn add_each(
     outcomes
 }
 
-/// Whether an object without a window claims an item.
+/// Returns whether an object without a window claims an item.
 pub fn has(object: &Object, item: &[u8]) -> bool {
     object.contains(item, NO_CLOCK)
 }
 
-/// Whether an object claims an item at a time.
+/// Returns whether an object claims an item at a time.
 pub fn has_at(object: &Object, item: &[u8], now_ms: u64) -> bool {
     object.contains(item, || now_ms)
 }
@@ -231,12 +234,12 @@ pub fn capacity(object: &Object) -> u64 {
     object.capacity(NO_CLOCK)
 }
 
-/// The filters of an object, oldest first, whether they answer or not.
+/// Returns the filters of an object, oldest first, whether they answer or not.
 pub fn filters(object: &Object) -> Vec<View<'_>> {
     object.views().collect()
 }
 
-/// The cells of a filter.
+/// Returns the cells of a filter.
 pub fn bitmap<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
     filter.bitmap().expect("there is memory")
 }
@@ -247,7 +250,7 @@ pub fn bitmaps(object: &Object) -> Vec<u8> {
     bitmaps.collect::<Vec<_>>().concat()
 }
 
-/// The stored form of a filter.
+/// Returns the stored form of a filter.
 pub fn blob_of<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
     filter.blob().expect("there is memory")
 }
@@ -255,7 +258,7 @@ pub fn blob_of<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
 /// The size of a filter in the table of a stack, in bytes.
 pub const FILTER_BYTES: u64 = 48;
 
-/// The rate that a filter of an object without a window was made for.
+/// Returns the rate that a filter of an object without a window was made for.
 pub fn filter_rate(object: &Object, index: usize) -> f64 {
     let filter = object.filters(NO_CLOCK).nth(index);
     filter.map(|(.., rate)| rate).unwrap()
@@ -289,7 +292,7 @@ pub fn is_half_full(object: &Object, filters: usize) -> bool {
     object.views().count() == filters && newest.items() * 2 >= newest.capacity()
 }
 
-/// A blob of bits, by the description of its form.
+/// Returns a blob of bits, by the description of its form.
 pub fn blob(hashes: u32, seed: &Seed, bitmap: &[u8]) -> Vec<u8> {
     let mut blob = vec![1];
     blob.extend((bitmap.len() as u64).to_le_bytes());
@@ -299,8 +302,8 @@ pub fn blob(hashes: u32, seed: &Seed, bitmap: &[u8]) -> Vec<u8> {
     blob
 }
 
-/// The plain object, of a rate of 1 %, that holds these filters: blob, capacity and items of each. Their
-/// seed is not the fixed one.
+/// Returns the plain object, of a rate of 1 %, that holds these filters: blob, capacity and items of each. Their seed
+/// is not the fixed one.
 pub fn of_filters(expansion: u32, filters: &[(Vec<u8>, u64, u64)]) -> Object {
     let mut bytes = vec![1];
     bytes.extend(expansion.to_le_bytes());
@@ -320,30 +323,30 @@ pub fn dump_of(object: &Object) -> Vec<u8> {
     dump::encode(object).unwrap()
 }
 
-/// The fields of an object in RDB.
+/// Returns the fields of an object in RDB.
 pub fn fields_of(object: &Object) -> Stream {
     let mut stream = Stream::default();
     rdb::write(object, &mut stream);
     stream
 }
 
-/// All that can be said of an object in bytes.
+/// Returns all that can be said of an object in bytes.
 pub fn said_of(object: &Object) -> (Stream, Option<Vec<u8>>) {
     (fields_of(object), dump::encode(object))
 }
 
-/// The value that a stream holds, all of it.
+/// Returns the value that a stream holds, all of it.
 pub fn read_value(
     dialect: Dialect,
     version: i32,
     mut stream: Stream,
 ) -> Result<Value, DecodeError> {
     let value = rdb::read(dialect, version, &mut stream)?;
-    assert_eq!(stream, Stream::default(), "left behind");
+    assert_eq!(stream, Stream::default(), "left over");
     Ok(value)
 }
 
-/// The object that a stream holds, of this dialect in its newest version.
+/// Returns the object that a stream holds, of this dialect in its newest version.
 pub fn read_fields(dialect: Dialect, stream: Stream) -> Result<Object, DecodeError> {
     read_value(dialect, dialect.rdb_version(), stream).map(complete)
 }
@@ -381,7 +384,7 @@ pub fn partial(value: Value) -> Partial {
     }
 }
 
-/// The object of a piece after the other.
+/// Returns the object that these pieces build.
 #[track_caller]
 pub fn through_chunks(object: &Object) -> Object {
     let mut partial = match begin(&header_of(object)).unwrap() {
@@ -430,13 +433,7 @@ fn same(copy: &Object, object: &Object) {
     assert_eq!(copy.totals(), object.totals());
 }
 
-/// One value of an RDB stream.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Field {
-    Uint(u64),
-    Double(f64),
-    Bytes(Vec<u8>),
-}
+pub use plain::Field;
 
 /// An RDB stream in memory: a queue of fields, written at its end and read at its front.
 #[derive(Clone, Debug, Default, PartialEq)]

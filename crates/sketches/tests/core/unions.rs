@@ -34,8 +34,8 @@ fn mix_object(digest: &mut u64, object: &Object) {
     mix(digest, object.memory_bytes());
 }
 
-/// A digest of many merges of objects that `make` makes, and of what was merged before: the outcomes, and how many
-/// of them were unions, were nothing new, and were refused.
+/// Returns a digest of many merges of objects that `make` makes, and of what was merged before: the outcomes, and how
+/// many of them were unions, were nothing new, and were refused.
 fn digest_of(rounds: u64, mut make: impl FnMut(&mut Rng, Seed) -> Object) -> (u64, [u32; 3]) {
     let (mut digest, mut outcomes) = (0, [0; 3]);
     for round in 0..rounds {
@@ -71,7 +71,7 @@ fn digest_of(rounds: u64, mut make: impl FnMut(&mut Rng, Seed) -> Object) -> (u6
     (digest, outcomes)
 }
 
-/// An object of items that others of its shape have as well, in time; some with ids, if it counts.
+/// Returns an object of items that others of its shape have as well, in time; some with ids, if it counts.
 fn filled(shape: &Shape, rng: &mut Rng, seed: Seed, most: usize) -> Object {
     let mut now = 1_000_000 + rng.next() % 100;
     let mut object = Object::new(shape, seed, Time::at(now), ROOMY).unwrap();
@@ -185,7 +185,7 @@ fn bitmap_bytes(objects: &[&Object]) -> u64 {
     filters.map(|filter| filter.geometry().cell_bytes).sum()
 }
 
-/// Merges two objects, and checks that merging either again changes nothing, and that all of that passes over a small
+/// Merges two objects, and checks that merging either again changes nothing, and that all of that reads a small
 /// number of bytes. Returns the union.
 #[track_caller]
 fn united(one: &Object, other: &Object) -> Object {

@@ -1,5 +1,5 @@
-//! Where memory is refused, whatever grows with the input is refused, too: nothing ends the program, objects stay
-//! valid, and a second try succeeds.
+//! Refused allocations: operations that grow with the input fail, the program does not end, objects stay valid, and a
+//! second try succeeds.
 //!
 //! A failure ends this program: an allocation that cannot fail was refused.
 
@@ -23,7 +23,7 @@ fn complete(value: Value) -> Object {
     }
 }
 
-/// The bytes of an object, with all that is stored of it.
+/// Returns the bytes of an object, with all that is stored of it.
 fn stored(object: &Object) -> Vec<(u64, Vec<u8>)> {
     let pieces = chunks::pieces(object);
     pieces
@@ -100,7 +100,7 @@ fn fields_are_read() {
     assert!(refusals > 0, "nothing was refused");
 }
 
-/// The samples whose filters are interleaved.
+/// Returns the samples whose filters are interleaved.
 fn interleaved() -> Vec<Object> {
     let is = |object: &Object| object.periods().iter().any(|period| !period.is_apart());
     let samples: Vec<_> = samples().into_iter().filter(is).collect();

@@ -16,7 +16,7 @@ struct Refusing;
 #[global_allocator]
 static ALLOCATOR: Refusing = Refusing;
 
-/// Whether this is the request to refuse.
+/// Returns whether this is the request to refuse.
 fn refuses(bytes: usize) -> bool {
     let left = LEFT.get();
     if bytes < LEAST_BYTES || left == 0 {
@@ -59,8 +59,8 @@ unsafe impl GlobalAlloc for Refusing {
 }
 
 /// Runs an operation with its first request for memory refused, then with its second one, and so on until it makes no
-/// more. Each run is on what `prepare` returns; what it returns goes to `check`, with whether memory was refused. Returns
-/// how often that was.
+/// more. Each run is on what `prepare` returns; what it returns goes to `check`, with whether memory was refused.
+/// Returns how often that was.
 pub fn each_refused<P, T>(
     mut prepare: impl FnMut() -> P,
     mut operation: impl FnMut(P) -> T,

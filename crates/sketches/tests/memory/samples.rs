@@ -11,7 +11,7 @@ use valkeybloom_sketches::{DecodeError, Fraction, RdbRead, RdbWrite, Seed};
 /// Milliseconds of a period.
 const PERIOD_MS: u64 = 100;
 
-/// The item of a number.
+/// Returns the item of a number.
 pub const fn item(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
@@ -32,7 +32,7 @@ fn object(capacity: u64, kind: Kind) -> Object {
     .unwrap()
 }
 
-/// An object of `items`, added at a rate of `per_ms`.
+/// Returns an object of `items`, added at a rate of `per_ms`.
 fn filled(capacity: u64, kind: Kind, items: u64, per_ms: u64) -> Object {
     let mut object = object(capacity, kind);
     for number in 0..items {
@@ -45,13 +45,13 @@ fn filled(capacity: u64, kind: Kind, items: u64, per_ms: u64) -> Object {
     object
 }
 
-/// A time in the newest period of a sample.
+/// Returns a time in the newest period of a sample.
 pub fn last_time(object: &Object) -> u64 {
     let newest = object.periods().last();
     newest.map_or(0, |period| period.number * PERIOD_MS)
 }
 
-/// An object of `RedisBloom` with this many links, and nothing in them.
+/// Returns an object of `RedisBloom` with this many links, and nothing in them.
 fn linked(links: u32) -> Object {
     const CELLS: [u8; 64] = [0; 64];
     let mut header = [0_u64.to_le_bytes().as_slice(), &links.to_le_bytes()].concat();
@@ -82,7 +82,7 @@ fn interleaved(mut object: Object) -> Object {
     object
 }
 
-/// One object or more of each dialect: deep stacks, and windows of many periods, interleaved or not.
+/// Returns one object or more of each dialect: deep stacks, and windows of many periods, interleaved or not.
 pub fn samples() -> Vec<Object> {
     let window = |periods| Kind::Windowed(Window::new(PERIOD_MS, periods).unwrap());
     let all = vec![
@@ -99,7 +99,7 @@ pub fn samples() -> Vec<Object> {
     all
 }
 
-/// A cuckoo filter that has grown to hold `items`.
+/// Returns a cuckoo filter that has grown to hold `items`.
 pub fn cuckoo_filter(items: u64) -> Cuckoo {
     let params = cuckoo::Params {
         capacity: 64,
@@ -117,7 +117,7 @@ pub fn cuckoo_filter(items: u64) -> Cuckoo {
     object
 }
 
-/// A value of each type of sketches, in fields.
+/// Returns a value of each type of sketches, in fields.
 pub fn sketches() -> Vec<(Sketch, Fields)> {
     let count_min = fields_of(|to| {
         to.uints(&[200, 5, 1]);
@@ -168,7 +168,7 @@ impl Fields {
     }
 }
 
-/// The fields that are written.
+/// Returns the fields that are written.
 pub fn fields_of(write: impl FnOnce(&mut Fields)) -> Fields {
     let mut fields = Fields::default();
     write(&mut fields);

@@ -63,7 +63,7 @@ impl Object {
         Ok(())
     }
 
-    /// Whether this is how many items it counts.
+    /// Returns whether this is how many items it counts.
     pub fn are_items(&self, reply: &Reply) -> Result<(), String> {
         let (least, most) = (self.items, self.most);
         match reply {
@@ -132,7 +132,7 @@ impl Object {
                 .and_then(|rest| rest.strip_suffix(&end));
             let hashes = hashes.ok_or_else(|| format!("{start}…{end} is due"))?;
             let rate = self.shape.rate(index);
-            // As many as the rate halves a whole, or fewer.
+            // At most one for each halving that the rate is.
             let most = (-rate.log2()).ceil() + 1.0;
             let hashes: f64 = hashes.parse().map_err(|_| "hashes are no number")?;
             if !(1.0..=most).contains(&hashes) {

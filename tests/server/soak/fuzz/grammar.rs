@@ -3,7 +3,7 @@
 use super::super::Random;
 use super::{Command, command};
 
-/// The last two are no words.
+/// The last two are not text.
 pub const KEYS: [&[u8]; 10] = [
     b"a",
     b"b",
@@ -261,7 +261,7 @@ impl Grammar<'_> {
         self.random.pick(among).as_bytes().to_vec()
     }
 
-    /// In any case, and now and then not quite right.
+    /// Returns a name in any letter case, now and then with an error.
     fn name(&mut self, name: &str) -> Vec<u8> {
         let mut word = name.as_bytes().to_vec();
         match self.random.below(16) {
@@ -343,7 +343,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// Now and then a kind of its own.
+    /// Adds the options of a kind, now and then.
     fn kind(&mut self, words: &mut Command) {
         let windowed = self.random.one_in(4);
         // Both are refused, in either order.
@@ -405,7 +405,7 @@ impl Grammar<'_> {
         words
     }
 
-    /// The next command, or some that belong together.
+    /// Adds the next command, or some that belong together.
     pub fn next(&mut self, commands: &mut Vec<Command>) {
         let key = self.key();
         let (name, mut words) = match self.random.below(48) {
@@ -506,7 +506,7 @@ impl Grammar<'_> {
         words
     }
 
-    /// Chunks for a whole object, mostly in order.
+    /// Adds chunks for a whole object, mostly in order.
     fn chunks(&mut self, key: &[u8], commands: &mut Vec<Command>) {
         if !self.random.one_in(3) && !is_other(key) {
             commands.push(command(&[b"DEL", key]));

@@ -89,7 +89,7 @@ impl Target {
     }
 }
 
-/// The most memory that the server's process has ever held, in bytes.
+/// Returns the most memory that the server's process has ever held, in bytes.
 fn most_resident(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid()));
     let status = status.expect("the tests run on Linux");

@@ -149,7 +149,7 @@ impl Span {
     }
 }
 
-/// A number as RDB files write it, in any of their ways.
+/// Returns a number as RDB files write it, in any of their ways.
 fn length(random: &mut Random) -> Vec<u8> {
     let value = edge(random);
     let [.., high, low] = value.to_be_bytes();
@@ -226,7 +226,7 @@ impl Walk<'_> {
         bitmap
     }
 
-    /// An RDB file's number.
+    /// Returns an RDB file's number.
     fn length(&mut self) -> usize {
         let first = self.bytes[self.at];
         let width = match first {
@@ -296,7 +296,7 @@ impl Walk<'_> {
     }
 }
 
-/// The lengths of the filters' cells that a header of BF.LOADCHUNK claims, one that was accepted.
+/// Returns the lengths of the filters' cells that a header of BF.LOADCHUNK claims, one that was accepted.
 pub fn cells_of(header: &[u8]) -> Vec<u64> {
     if header[0] == EXTENDED_HEADER {
         let mut walk = Walk {

@@ -29,7 +29,7 @@ pub enum Fit {
     Unsaid,
 }
 
-/// How time passes for an object.
+/// The window of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     pub period_ms: i64,
@@ -64,12 +64,12 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Whether it is of the type that has periods or counters.
+    /// Returns whether it is of the type that has periods or counters.
     pub fn is_extended(&self) -> bool {
         self.window.is_some() || self.counting
     }
 
-    /// The rate at which filter `index` of a period is made.
+    /// Returns the rate at which filter `index` of a period is made.
     pub fn rate(&self, index: usize) -> f64 {
         #[allow(clippy::cast_precision_loss)]
         let (index, parts) = (
@@ -118,7 +118,7 @@ impl Shape {
     }
 }
 
-/// How far an object can grow.
+/// The reach of an object's growth.
 pub enum Reach {
     Far,
     /// Up to this number of items, because of the error.
@@ -133,7 +133,7 @@ pub struct Said {
     pub id: Option<u64>,
 }
 
-/// How often an item was added, by the period that it went into and its id.
+/// The number of additions of an item, by period and id.
 type Held = BTreeMap<(i128, Option<u64>), i64>;
 
 #[derive(Clone, Debug)]
@@ -145,29 +145,29 @@ pub struct Object {
     pub shape: Shape,
     /// The capacities of its filters, unless it is loose.
     pub capacities: Vec<i64>,
-    /// How many items it counts; of a loose object, at least.
+    /// The number of items that it counts; of a loose object, the least.
     pub items: i64,
     /// The most items that it may count.
     pub most: i64,
     /// The items that it must find.
     pub known: HashSet<Vec<u8>>,
-    /// Whether its bits are any, and not those of items.
+    /// Whether its bits are arbitrary, and not those of items.
     pub strange: bool,
     /// The keys of its hash functions, if they are not those of all.
     pub seed: Option<Vec<u8>>,
-    /// Whether false positives decide where items go, or it was merged: its filters are not foretold.
+    /// Whether its filters cannot be predicted: false positives decide where items go, or it was merged.
     pub loose: bool,
     /// Whether it was merged: its rate is then the requested one or a higher one.
     pub merged: bool,
-    /// Whether it has one filter for sure.
+    /// Whether it certainly has one filter.
     pub single: bool,
     /// The least capacity of any first filter in it.
     pub least_capacity: i64,
     /// The additions of each item, if it has periods or counters.
     held: HashMap<Vec<u8>, Held>,
-    /// How many items were ever counted: from 15 on, a counter may be stuck.
+    /// The number of items ever counted: from 15 on, a counter may be stuck.
     counted: i64,
-    /// Whether any was removed.
+    /// Whether an item was removed.
     removed: bool,
     /// The periods that were opened for sure, and those that may have been.
     periods: BTreeSet<i128>,
@@ -212,8 +212,7 @@ impl Object {
         nothing && !self.strange
     }
 
-    /// Whether a filter may have no room. Where counters hold the number of items against what is there,
-    /// that is an estimate.
+    /// Returns whether a filter may be full. With counters that is an estimate, since they correct the number of items.
     fn may_be_full(&self) -> bool {
         if !self.shape.counting {
             return self.most >= self.least_capacity;
@@ -223,7 +222,7 @@ impl Object {
         unclear || 2 * held + 8 >= self.least_capacity
     }
 
-    /// A counter was changed, and the number of items is an estimate again.
+    /// Notes that a counter changed, and the number of items is an estimate again.
     fn is_estimated(&mut self) {
         if self.shape.counting {
             (self.items, self.most) = (0, ESTIMATE);
@@ -234,7 +233,7 @@ impl Object {
         self.counted >= STUCK
     }
 
-    /// How many periods answer: at least, and at most.
+    /// Returns the least and the largest number of periods that answer.
     pub fn live_periods(&self) -> (usize, usize) {
         let all = self.periods.union(&self.perhaps).count();
         (self.periods.len(), all)
@@ -265,7 +264,7 @@ impl Object {
 
     fn next_capacity(&self) -> Option<i64> {
         let newest = *self.capacities.last().expect("there is a filter");
-        // At least a sixteenth of what there is.
+        // At least a sixteenth of the whole.
         let next = newest.checked_mul(i64::from(self.shape.expansion))?;
         let sum: i64 = self.capacities.iter().sum();
         Some(next.max(sum / 16 + i64::from(sum % 16 > 0)))
@@ -314,7 +313,7 @@ impl Object {
         let known = self.known.contains(item);
         let may_be_full = self.may_be_full();
         if let Reply::Error(text) = reply {
-            // With an id or in another period, what is known may need room of its own.
+            // A known item with an id or in another period may need room of its own.
             let needs_room = self.shape.window.is_some() || said.id.is_some();
             let due = match self.shape.expansion {
                 0 => [FULL, FULL],
@@ -348,7 +347,7 @@ impl Object {
             let is_late = |held: &Held| held.keys().any(|(period, _)| *period >= target);
             let unchanged = !self.shape.is_extended()
                 || !(self.shape.counting && said.id.is_some()) && held.is_some_and(is_late)
-                // Merged, it may go beside another filter's claim.
+                // In a merged object, it may be added although another filter claims it.
                 || !self.merged
                     && self.shape.window.is_none()
                     && held.is_some_and(|held| held.contains_key(&(0, said.id)));
@@ -404,7 +403,7 @@ impl Object {
         };
         let entry = match of_id {
             Some(entry) => entry,
-            // A single filter claims it, or there is no other: it holds all.
+            // A single filter claims it, or the only one holds all.
             None if id.is_none() || self.single => *held.keys().next().expect("it is held"),
             None => {
                 self.gets_strange();
@@ -423,7 +422,7 @@ impl Object {
         Ok(())
     }
 
-    /// Whether this can be how often it was added.
+    /// Returns whether this can be the count of an item.
     pub fn is_count(&self, item: &[u8], reported: i64) -> Result<(), String> {
         let held = self.held.get(item).map_or(0, |held| held.values().sum());
         let most = match (self.is_empty(), self.single) {
@@ -500,7 +499,7 @@ impl Object {
         Ok(())
     }
 
-    /// How far it can grow, if that is enough for `least` items.
+    /// Returns how far it can grow, if that is enough for `least` items.
     pub fn reach(&self, least: i64) -> Reach {
         let mut grown = Self {
             capacities: self.capacities.clone(),

@@ -33,7 +33,7 @@ const MAX_PERIODS: i64 = 1_440;
 /// Times in milliseconds up to this one, from now on, are times.
 const LAST_MS: i64 = 1 << 62;
 
-/// An integer as everybody reads it, and whether some would not: with a plus, zeros, spaces.
+/// Returns an integer as most parsers read it, and whether some would refuse it: with a plus, zeros, spaces.
 pub fn integer(word: &[u8]) -> (Option<i128>, bool) {
     let Ok(text) = std::str::from_utf8(word) else {
         return (None, false);
@@ -50,7 +50,7 @@ pub fn integer(word: &[u8]) -> (Option<i128>, bool) {
     (Some(value), value.to_string() != text && value != i128::MAX)
 }
 
-/// A cursor. Where some would not read it, its error is possible.
+/// Returns a cursor. If some parsers would refuse it, its error is possible.
 pub fn cursor(word: &[u8], errors: &mut Errors) -> Option<i128> {
     let (value, unsure) = integer(word);
     if unsure {
@@ -59,7 +59,7 @@ pub fn cursor(word: &[u8], errors: &mut Errors) -> Option<i128> {
     value.filter(|value| i64::try_from(*value).is_ok())
 }
 
-/// A number as everybody reads it, and whether some would not.
+/// Returns a number as most parsers read it, and whether some would refuse it.
 fn number(word: &[u8]) -> (Option<f64>, bool) {
     let Ok(text) = std::str::from_utf8(word) else {
         return (None, false);
@@ -99,7 +99,7 @@ impl<T> Slot<T> {
         self.given = true;
     }
 
-    /// A value that some can't read.
+    /// Takes a value that some parsers refuse.
     fn take(&mut self, read: Result<T, Vec<&'static str>>, unsure: bool, bad: &'static str) {
         self.again();
         match read {
@@ -118,7 +118,7 @@ impl<T> Slot<T> {
 }
 
 impl Slot<i64> {
-    /// A number above 0, to be held when it is multiplied.
+    /// Takes a number above 0 whose product must fit.
     fn take_positive(
         &mut self,
         word: Option<&Vec<u8>>,
@@ -161,15 +161,15 @@ pub struct Options {
     non_scaling: bool,
     pub no_create: bool,
     pub validate: Option<i64>,
-    /// For how long items are to be found.
+    /// The time to live of items.
     ttl_ms: Slot<i64>,
-    /// For how long the key is to live.
+    /// The time to live of the key.
     key_ttl: Slot<i64>,
     in_seconds: bool,
     in_milliseconds: bool,
     id: Slot<u64>,
     seed: Slot<Vec<u8>>,
-    /// Whether an object that exists is no error.
+    /// Whether an existing object is not an error.
     pub unless_exists: bool,
     pub items: Vec<Vec<u8>>,
     /// ITEMS, and nothing after it.
@@ -349,7 +349,7 @@ impl Options {
         self.seed.value.as_ref()
     }
 
-    /// Whether a key that is made now would live beyond all time.
+    /// Returns whether the expiry of a key created now would overflow.
     pub fn lives_too_long(&self) -> bool {
         self.key_ttl.value.is_some_and(|ms| ms > LAST_MS)
     }
@@ -381,7 +381,7 @@ impl Options {
         self.tightening.take(read, unsure, BAD_TIGHTENING);
     }
 
-    /// Whether every value could be read.
+    /// Returns whether every value could be read.
     pub fn are_read(&self) -> bool {
         self.capacity.errors.is_empty()
             && self.error_rate.errors.is_empty()
@@ -401,7 +401,7 @@ impl Options {
         }
     }
 
-    /// The object that these make, and the capacity of its first filter.
+    /// Returns the object that these make, and the capacity of its first filter.
     pub fn shape(&self) -> (Shape, i64) {
         let expansion = self.expansion.value.unwrap_or(EXPANSION);
         let shape = Shape {

@@ -108,7 +108,7 @@ struct Talk {
     commands: u64,
     /// How often each error was returned.
     errors: BTreeMap<String, u64>,
-    /// How often each command was answered with something else than an error, a 0 or nothing.
+    /// How often each command got a reply other than an error, a 0 or an empty one.
     granted: BTreeMap<String, u64>,
 }
 
@@ -248,7 +248,7 @@ fn random_commands_get_the_replies_of_the_model() {
     // Only filters stacked at loose rates are refused for their rates: `refusals` has a row for that.
     let reported = ERRORS.into_iter().filter(|text| *text != RATES);
     for text in reported.chain(arity.iter().map(String::as_str)) {
-        assert!(talk.errors.contains_key(text), "{text} was never told");
+        assert!(talk.errors.contains_key(text), "{text} never came up");
     }
     for name in NAMES {
         assert!(talk.granted.contains_key(name), "{name} was never granted");

@@ -1,4 +1,4 @@
-//! The part of cuckoo filters in the life: every answer and every slot is foretold.
+//! Cuckoo filters: the model predicts every answer and every slot.
 
 use super::Life;
 use super::model::{Entry, Held, WRONG_TYPE};
@@ -60,7 +60,7 @@ fn item(number: usize) -> String {
     format!("fingerprint-{number}")
 }
 
-/// The header of a filter's chunks.
+/// Returns the header of a filter's chunks.
 fn header(filter: &Naive) -> Vec<u8> {
     let filters = filter.filters.len() as u64;
     let short = [filter.size, filter.iterations, filter.expansion];
@@ -105,7 +105,7 @@ pub fn check(client: &mut Client, key: &str, filter: &Naive, random: &mut Random
 }
 
 impl Life {
-    /// A step of a cuckoo filter, at this key if it holds one, else mostly at another that does.
+    /// Takes a step with a cuckoo filter: at this key if it holds one, else mostly at another that does.
     pub(super) fn cuckoo(&mut self, key: &mut String, other: &str) {
         *key = self.key_holding(key.clone(), |_, held| matches!(held, Held::Cuckoo(_)));
         match self.random.below(10) {
@@ -210,7 +210,7 @@ impl Life {
         self.put_cuckoo(key, filter);
     }
 
-    /// Removes items, whether or not they are in: it may take another's fingerprint, as is foretold.
+    /// Removes items, present or not: a removal may take another item's fingerprint, as the model predicts.
     fn remove_from_cuckoo(&mut self, key: &str) {
         for _ in 0..=self.random.below(40) {
             let item = item(self.random.below(ITEMS));

@@ -111,7 +111,7 @@ impl Life {
         }
     }
 
-    /// A value of a sketch, as RedisBloom wrote it.
+    /// Restores a value of a sketch that RedisBloom wrote.
     pub(super) fn restore_sketch(&mut self, key: &str) {
         let sketch = Rc::clone(self.random.pick(&self.sketches));
         self.restore_payload(key, &sketch.payload(), Held::Sketch(sketch));
@@ -144,7 +144,7 @@ impl Life {
         self.put(key, entry);
     }
 
-    /// The chunks of an object, or `None` where BF.SCANDUMP rightly refuses.
+    /// Returns the chunks of an object, or `None` where BF.SCANDUMP rightly refuses.
     fn chunks(&mut self, key: &str) -> Option<(Object, Pieces)> {
         let reply = self.call(&format!("BF.SCANDUMP {key} 0"));
         let entry = self.entry(key);
@@ -187,7 +187,7 @@ impl Life {
         }
         assert_eq!(reply, ok());
         if bytes == 0 {
-            // All periods have passed, and the header is the whole of it.
+            // All periods have expired, and the header is the whole object.
             return self.put(other, Entry::lasting(Held::Object(object)));
         }
         let half = Held::Half(object, chunks[1..].to_vec());

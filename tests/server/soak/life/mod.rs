@@ -35,22 +35,20 @@ struct Life {
     default_capacity: i64,
     cuckoo_settings: cuckoo::Settings,
     sketches: Vec<Rc<Sketch>>,
-    /// Whether a value was given another key. INFO is late with such a one while the server is
-    /// freeing something.
+    /// Whether a value was renamed. INFO counts it late while the server is freeing something.
     renamed: bool,
     /// The last commands and their replies, printed on a failure.
     trail: VecDeque<String>,
     questions: Questions,
     /// The number of seeds: the fixed one, and random ones.
     seeds: u64,
-    /// How often what was held was asked to be removed where only a false positive may prevent it, and how
-    /// often it was not removed.
+    /// The number of removals of held items that only a false positive may prevent, and how many of them failed.
     removals: Questions,
-    /// How many items were removed, of merged objects too.
+    /// The number of removed items, in merged objects too.
     removed: u64,
-    /// How often a replica was compared right after a step.
+    /// The number of comparisons of a replica right after a step.
     compared: u64,
-    /// How often each kind of step was taken.
+    /// The number of steps of each kind.
     taken: BTreeMap<&'static str, u64>,
 }
 
@@ -161,7 +159,7 @@ impl Life {
         }
     }
 
-    /// One step, and what it says of the objects that it touched.
+    /// Takes one step, and checks the objects that it touched.
     fn step(&mut self) {
         if self.random.one_in(5) {
             self.database = self.random.below(DATABASES);
@@ -265,7 +263,7 @@ impl Life {
         self.is_balanced();
     }
 
-    /// Where a replica has all that was written, it holds the same under these keys.
+    /// Checks that a replica in sync holds the same values under these keys.
     fn are_replicated(&mut self, keys: &[String]) {
         let Some(replica) = &self.replica else {
             return;

@@ -26,7 +26,7 @@ pub enum Kind {
     Counting,
     /// Items are added and removed with ids.
     Ids,
-    /// Items pass, but not while a test runs.
+    /// Items expire, but not while a test runs.
     Window,
     /// Items pass.
     Short,
@@ -69,12 +69,12 @@ pub struct Object {
     pub kind: Kind,
     /// Objects of the same one have the same hash functions.
     pub seed: u64,
-    /// Whether it was merged, so that its filters are not foretold, and its rate may be higher.
+    /// Whether it was merged: its filters cannot be predicted, and its rate may be higher.
     pub merged: bool,
     /// The ids of each addition of an item to counters.
     pub counts: BTreeMap<usize, Vec<u64>>,
     pub next_id: u64,
-    /// When items were last added that pass.
+    /// The time at which each expiring item was last added.
     pub added_ms: HashMap<usize, u64>,
     /// The last reply of BF.DEBUG, for filters that the model cannot predict: it changes with a write, and by nothing
     /// else.
@@ -86,12 +86,12 @@ pub struct Object {
     pub tightening: f64,
     /// All that it may no longer deny.
     pub items: HashSet<usize>,
-    /// How many items it called new.
+    /// The number of items that it reported as new.
     pub cardinality: i64,
 }
 
 impl Object {
-    /// Whether its filters are not foretold.
+    /// Returns whether its filters cannot be predicted.
     pub fn is_loose(&self) -> bool {
         self.kind != Kind::Plain || self.merged
     }
@@ -104,7 +104,7 @@ impl Object {
         now_ms() - added <= SHORT.0 * (SHORT.1 - 1)
     }
 
-    /// How many filters it has, and their capacities summed.
+    /// Returns the number of its filters, and the sum of their capacities.
     fn scale(&self) -> (i64, i64) {
         let (mut filters, mut last, mut sum) = (1, self.capacity, self.capacity);
         while sum < self.cardinality {

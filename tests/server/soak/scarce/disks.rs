@@ -117,7 +117,7 @@ fn failed_saves_lose_nothing() {
     eprintln!("{} rounds, {} items", budget.done(), known.items());
 }
 
-/// The bytes of the largest file of the AOF whose name ends so.
+/// Returns the bytes of the largest file of the AOF whose name ends so.
 fn log_bytes(server: &Server, end: &str) -> u64 {
     let files = fs::read_dir(server.dir().join("appendonlydir")).expect("the server has an AOF");
     let files = files.filter_map(Result::ok);
@@ -126,11 +126,10 @@ fn log_bytes(server: &Server, end: &str) -> u64 {
     sizes.max().expect("it has a file")
 }
 
-/// What was acknowledged stands, but a counter may have counted it twice. A server whose log is full keeps
-/// its last write in a buffer. A rewrite that begins then puts this write into the new base file, and the
-/// buffer into the new log behind it, so a restart applies it again (Valkey 9.1 does so with INCR and APPEND).
-/// Bits do not change by that, nor does BF.CARD; counters do. Hence an object is what it was, or what it was
-/// with that one write repeated.
+/// Acknowledged items stay, but a counter may have counted one twice. A server whose log is full keeps its last write
+/// in a buffer. A rewrite that begins then puts this write into the new base file, and the buffer into the new log
+/// after it, so a restart applies it again (Valkey 9.1 does so with INCR and APPEND). Bits do not change by that, nor
+/// does BF.CARD; counters do. Hence an object is unchanged, or has that one write repeated.
 #[test]
 fn a_log_that_cannot_grow_stops_writes() {
     let mut random = Random::new("a_log_that_cannot_grow_stops_writes");
@@ -196,8 +195,8 @@ fn a_log_that_cannot_grow_stops_writes() {
             known = Known::default();
             assert_eq!(client.cmd("FLUSHALL"), ok());
         }
-        // To a log that a rewrite has begun servers do not append: after a write that failed half way
-        // they leave a hole in it, and no server starts with that. To a log opened at their start they do.
+        // Servers do not append to a log that a rewrite has begun: a write that failed half way leaves a hole in it,
+        // and no server starts with that. They do append to a log opened at their start.
         rewrite_aof(&server);
         server.restart();
     }

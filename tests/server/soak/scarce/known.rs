@@ -1,4 +1,4 @@
-//! What was acknowledged, and that it stands.
+//! Acknowledged items, and the check that they stay.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,13 +12,13 @@ const COUNTING: &str = "key-8";
 pub struct Known {
     /// The items that each object was seen to take, and how many of these it called new.
     pub objects: BTreeMap<String, (HashSet<usize>, i64)>,
-    /// The last command that was obeyed.
+    /// The last command that was executed.
     pub last: Vec<Vec<u8>>,
 }
 
 impl Known {
-    /// Adds items to a key at random, one that exists already or is new. Gives the text of a refusal.
-    /// An error is that of a connection that came to an end, and of no reply.
+    /// Adds items to a random key, new or not. Returns the text of a refusal. An error means that the connection
+    /// ended without a reply.
     pub fn try_write(
         &mut self,
         client: &mut Client,
@@ -70,7 +70,8 @@ impl Known {
         for (key, (items, cardinality)) in &self.objects {
             let card = client.cmd(&format!("BF.CARD {key}")).as_int();
             let beyond = card - cardinality;
-            // What counters hold is an estimate: it may be above what they called new, as they know some items falsely.
+            // Counters estimate the number of items: it may exceed that of new ones, since false positives are
+            // counted.
             let estimated = if key == COUNTING {
                 cardinality / 100
             } else {
@@ -100,7 +101,7 @@ impl Known {
         self.objects.keys().map(|key| digest(client, key)).collect()
     }
 
-    /// The digests as they would be if a command that was obeyed were applied once more.
+    /// Returns the digests as they would be if an executed command were applied once more.
     pub fn digests_with_a_repeat(&self, client: &mut Client, command: &[Vec<u8>]) -> Vec<String> {
         let key = String::from_utf8(command[1].clone()).expect("keys are text");
         let copy = "repeated";

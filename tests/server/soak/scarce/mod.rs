@@ -1,4 +1,4 @@
-//! Where memory, disks and buffers end, what was acknowledged stands and the server goes on.
+//! Limits of memory, disks and buffers: acknowledged items stay, and the server goes on.
 
 mod buffers;
 mod disks;

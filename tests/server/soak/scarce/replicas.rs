@@ -89,7 +89,7 @@ fn a_replica_with_less_memory_follows() {
         hold_the_same(&primary, &replica, &known);
         assert_eq!(stat(&replica, "evicted_keys"), 0);
 
-        // As a primary it obeys its own settings.
+        // As a primary it follows its own settings.
         let mut own = replica.client();
         assert_eq!(own.cmd("CONFIG SET maxmemory-policy noeviction"), ok());
         assert_eq!(own.cmd("REPLICAOF NO ONE"), ok());

@@ -42,7 +42,7 @@ fn other_double(rng: &mut Rng, value: f64) -> f64 {
     }
 }
 
-/// The different numbers of a form.
+/// Returns the different numbers of a form.
 pub fn numbers(fields: &[Field]) -> Vec<u64> {
     let number = |field: &Field| match field {
         Field::Uint(value) => Some(*value),
@@ -115,7 +115,7 @@ pub fn change_fields(rng: &mut Rng, fields: &mut Vec<Field>) {
     }
 }
 
-/// The length of a run of fields: a few, or from one string to another, as a filter is or a period.
+/// Returns the length of a run of fields: a few, or from one string to another, as a filter is or a period.
 fn run_length(rng: &mut Rng, fields: &[Field]) -> usize {
     let strings = places(fields, |field| matches!(field, Field::Bytes(_)));
     match rng.below(3) {

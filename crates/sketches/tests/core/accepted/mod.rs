@@ -35,7 +35,7 @@ enum Stored {
 }
 
 impl Stored {
-    /// A form of an object, with some of it changed.
+    /// Returns a form of an object, with some of it changed.
     fn changed(rng: &mut Rng, object: &Object) -> Self {
         let mut fields: Vec<Field> = fields_of(object).0.into();
         match (rng.below(3), dump::encode(object)) {
@@ -63,7 +63,7 @@ impl Stored {
         }
     }
 
-    /// The object, if it is accepted as one.
+    /// Returns the object, if it is accepted as one.
     fn load(&self, rng: &mut Rng) -> Option<Object> {
         let value = match self {
             Self::Fields(dialect, stream) => {
@@ -101,7 +101,7 @@ fn read_again(partial: &Partial) -> Partial {
     *read
 }
 
-/// The object that a header begins, unless it claims more than is worth filling.
+/// Returns the object that a header begins, unless it claims more than is worth filling.
 fn filled(mut partial: Partial, cells: &[u8], rng: &mut Rng) -> Option<Object> {
     let mut loaded = 0;
     for _ in 0..300 {
@@ -184,7 +184,7 @@ fn valid(object: &Object) {
     assert_eq!(object.check(), Ok(()));
 }
 
-/// All that an object answers at a time.
+/// Returns all that an object answers at a time.
 fn answers(object: &Object, now_ms: u64) -> impl PartialEq + std::fmt::Debug {
     let now = || now_ms;
     let items: Vec<[u8; 1]> = (0..40).map(|item| [item]).collect();
@@ -216,10 +216,10 @@ enum Step {
     Stored(usize),
 }
 
-/// How often something happened, that a test is not about nothing.
+/// Counts of events, so that no test passes without trying anything.
 #[derive(Debug, Default)]
 struct Tally {
-    /// In fields, in pieces, and as a dump.
+    /// The objects accepted as fields, in pieces, and as a dump.
     accepted: [u32; 3],
     new: u32,
     present: u32,
@@ -253,7 +253,7 @@ impl Drop for Story<'_> {
 }
 
 impl Story<'_> {
-    /// The object for the next step: often the one that came last.
+    /// Returns the object for the next step: often the one that came last.
     fn pick(&mut self) -> usize {
         let last = self.objects.len() - 1;
         if self.rng.below(2) == 0 {
@@ -289,7 +289,7 @@ impl Story<'_> {
         }
     }
 
-    /// The time of the next command: later or earlier by some periods, or by as much as there is.
+    /// Returns the time of the next command: later or earlier by some periods, or by as much as there is.
     fn pass_time(&mut self, object: usize, among: &[u64]) -> u64 {
         let window = self.objects[object].shape().window();
         let period_ms = window.map_or(1, valkeybloom_sketches::bloom::Window::period_ms);
@@ -310,7 +310,7 @@ impl Story<'_> {
         self.now_ms
     }
 
-    /// A command for one of the objects. Its numbers are mostly the object's own, or next to them.
+    /// Returns a command for one of the objects. Its numbers are mostly the object's own, or next to them.
     fn command(&mut self, object: usize) -> Command {
         let among = numbers(&Vec::from(fields_of(&self.objects[object]).0));
         let now_ms = self.pass_time(object, &among);
@@ -494,7 +494,7 @@ fn play_all(stories: u64, make: Make) {
     );
 }
 
-/// For each kind of objects.
+/// The number of stories for each kind of objects.
 const STORIES: u64 = 600;
 
 fn small_params(rng: &mut Rng) -> Params {

@@ -90,8 +90,8 @@ fn the_published_vector_holds_to_the_byte() {
 
 #[test]
 fn the_default_object_has_the_published_sizes() {
-    // As valkey-bloom makes it, its first filter at the whole rate, and as this program does, the first
-    // filter of a scaling one at half the rate. All but the bits is 99 bytes.
+    // valkey-bloom makes the first filter at the whole rate, and this program makes the first filter of a scaling
+    // object at half the rate. Everything but the bits takes 99 bytes.
     for (tightening, expansion, rate) in [
         (of_valkey_bloom(0.5), 0, None),
         (of_valkey_bloom(0.5), 2, None),
@@ -156,15 +156,9 @@ fn every_form_is_as_the_description_says() {
             filters: object
                 .views()
                 .map(|filter| FilterDraft {
-                    version: 1,
-                    bitmap_bytes: None,
                     hashes: filter.hashes(),
                     seed: *seed.as_bytes(),
-                    bitmap: bitmap(&filter).to_vec(),
-                    cut: None,
-                    length: None,
-                    capacity: filter.capacity(),
-                    items: filter.items(),
+                    ..FilterDraft::new(filter.capacity(), filter.items(), bitmap(&filter).to_vec())
                 })
                 .collect(),
             ..Draft::valid()

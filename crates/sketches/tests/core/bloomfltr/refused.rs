@@ -64,7 +64,7 @@ fn refused(name: &str, expected: &Refusals, change: impl FnOnce(&mut Draft)) {
 
 #[test]
 fn wrong_numbers_of_filters_are_refused() {
-    // In RDB a zero says that chunks are to come.
+    // In RDB a zero announces chunks.
     let none = Refusals {
         rdb: Some(DecodeError::Truncated),
         ..all("no filters")
@@ -89,7 +89,7 @@ fn wrong_numbers_of_filters_are_refused() {
         "bytes behind",
         &not_in_rdb("bytes behind the object"),
         |d| {
-            d.behind = &[0];
+            d.trailing = vec![0];
         },
     );
 }

@@ -107,7 +107,7 @@ impl Draft {
         }
     }
 
-    /// A valid one with a window, of three periods.
+    /// Returns a valid one with a window, of three periods.
     pub fn windowed() -> Self {
         let full = FilterDraft::new(1, &[0xa5, 0x01, 0x80], 4, 3, 3);
         let newest = FilterDraft::new(1, &[0x11, 0x22, 0x33, 0x44, 0], 6, 6, 2);
@@ -122,7 +122,7 @@ impl Draft {
         )
     }
 
-    /// A valid one with counters and ids.
+    /// Returns a valid one with counters and ids.
     pub fn counting() -> Self {
         let mut older = FilterDraft::new(2, &[0x10, 0xf2, 0x03, 0x40], 4, 3, 2);
         let mut newest = FilterDraft::new(2, &[1, 2, 3, 4, 5, 6, 7, 0xff], 6, 6, 7);
@@ -134,7 +134,7 @@ impl Draft {
         }
     }
 
-    /// The counting draft as earlier builds wrote it.
+    /// Returns the counting draft as earlier builds wrote it.
     pub fn ranged() -> Self {
         let mut draft = Self::counting();
         draft.form = 1;
@@ -143,7 +143,7 @@ impl Draft {
         draft
     }
 
-    /// A valid one with counters, of a stack with ids and one without, as earlier builds merged them.
+    /// Returns a valid one with counters, of a stack with ids and one without, as earlier builds merged them.
     pub fn merged() -> Self {
         let mut draft = Self::ranged();
         let filters = vec![FilterDraft::new(2, &[0; 4], 3, 3, 0)];
@@ -151,7 +151,7 @@ impl Draft {
         draft
     }
 
-    /// A valid one of each kind and form.
+    /// Returns a valid one of each kind and form.
     pub fn all() -> [Self; 4] {
         [
             Self::windowed(),
@@ -161,7 +161,7 @@ impl Draft {
         ]
     }
 
-    /// One with a window and counters, which is refused, and right in all else.
+    /// Returns one with a window and counters, which is refused, and right in all else.
     pub fn both() -> Self {
         let mut both = Self::merged();
         both.options = 3;

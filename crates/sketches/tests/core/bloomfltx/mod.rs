@@ -1,6 +1,5 @@
-//! The stored forms of objects with a window or with counters: golden bytes, and what is refused. As in
-//! `bloomfltr`, the bytes are put together after the description of the format and not after the code that
-//! reads it.
+//! The stored forms of objects with a window or with counters: golden bytes, and refusals. As in `bloomfltr`, the
+//! bytes follow the description of the format, not the code that reads it.
 
 pub mod draft;
 mod mutated;

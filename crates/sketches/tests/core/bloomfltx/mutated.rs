@@ -49,7 +49,7 @@ pub fn survives_use(mut object: Object) {
     }
 }
 
-/// Where a dump holds the tightening ratio.
+/// The place of the tightening ratio in a dump.
 const RATIO: std::ops::Range<usize> = 33..41;
 
 #[test]

@@ -134,7 +134,7 @@ fn contradictory_fields_are_refused() {
             filter.version = 1;
         }
     });
-    // Whatever else is in it: an item that passes by itself can't be removed afterwards.
+    // With any content: an item that expires by itself cannot be removed afterwards.
     let error = "window with counters";
     refused(error, Draft::both(), |_| ());
     refused(error, Draft::both(), |d| d.stacks.truncate(1));
@@ -285,7 +285,7 @@ fn wrong_lengths_are_refused() {
         let error = DecodeError::Malformed("header holds more than headers");
         assert_eq!(begin(&full).err(), Some(error));
     }
-    // Claims of what no machine has are no reason to take it.
+    // Claims of more memory than any machine has take no memory.
     let mut large = Draft::windowed();
     for filter in large.stacks.iter_mut().flat_map(|stack| &mut stack.filters) {
         filter.bitmap_bytes = Some(1 << 50);

@@ -9,7 +9,7 @@ use crate::support::Rng;
 use super::naive::Naive;
 use super::{assert_same, object, slots};
 
-/// The object with the slots and numbers of a naive one.
+/// Returns the object with the slots and numbers of a naive one.
 fn loaded(naive: &Naive) -> Cuckoo {
     let outline = Outline {
         filters: naive.filters.len() as u64,
@@ -120,8 +120,7 @@ fn filters_of_any_fill_are_compacted_by_the_rules() {
     assert!(dropped > 50, "{dropped} filters dropped");
 }
 
-/// As many filters as there may be, each with room that nothing fits in: to ask all of them for each fingerprint took
-/// 20 seconds.
+/// The most filters, each with room that nothing fits in: searching all of them for each fingerprint took 20 seconds.
 #[test]
 fn filters_without_fitting_room_are_visited_once() {
     let filters = 65_535_u64;

@@ -9,7 +9,7 @@ use crate::support::Rng;
 use super::naive::Naive;
 use super::{assert_same, fields_of, object, read};
 
-/// An object without slots, of as many filters of one size.
+/// Returns an object without slots, of as many filters of one size.
 fn claimed(filters: u64, buckets: u64, bucket_size: u16) -> Cuckoo {
     let mut header = wire::write_header(&object(4, 2, 20, 1));
     header[8..16].copy_from_slice(&buckets.to_le_bytes());
@@ -130,7 +130,7 @@ fn filters_without_memory_are_not_searched() {
         work::take();
         object.contains_each(items().iter().map(|i| &i[..]), |has| assert!(!has));
         let steps = work::take().steps;
-        // All filters are passed over by each batch, at most.
+        // Each batch visits every filter at most once.
         assert!(steps < 10_000 * STEPS, "{steps}");
         object.add_each(
             items()[..100].iter().map(|i| &i[..]),
@@ -143,7 +143,7 @@ fn filters_without_memory_are_not_searched() {
     }
 }
 
-/// As many filters as there may be, of one or two buckets that are full.
+/// The most filters, of one or two full buckets.
 #[test]
 fn the_deepest_objects_are_not_searched_for_each_item() {
     for (buckets, bucket_size) in [(1_u64, 1_u64), (2, 1), (2, 4), (2, 255)] {

@@ -16,7 +16,7 @@ use crate::support::{Rng, Stream, at_each_width};
 
 use naive::{Naive, hashes};
 
-/// An empty object.
+/// Returns an empty object.
 fn object(capacity: u64, bucket_size: u8, max_iterations: u16, expansion: u16) -> Cuckoo {
     let params = Params {
         capacity,
@@ -27,7 +27,7 @@ fn object(capacity: u64, bucket_size: u8, max_iterations: u16, expansion: u16) -
     Cuckoo::new(Shape::new(&params).unwrap(), &Limits::NONE).unwrap()
 }
 
-/// The fields of an object in RDB.
+/// Returns the fields of an object in RDB.
 fn fields_of(object: &Cuckoo) -> Stream {
     let mut fields = Stream::default();
     wire::write_rdb(object, &mut fields);
@@ -37,11 +37,11 @@ fn fields_of(object: &Cuckoo) -> Stream {
 /// Reads all of the fields.
 fn read(mut fields: Stream) -> Result<Cuckoo, DecodeError> {
     let object = wire::read_rdb(wire::RDB_VERSION, &mut fields)?;
-    assert!(fields.0.is_empty(), "nothing behind the object");
+    assert!(fields.0.is_empty(), "bytes after the object");
     Ok(object)
 }
 
-/// The slots of each filter.
+/// Returns the slots of each filter.
 fn slots(object: &Cuckoo) -> Vec<Vec<u8>> {
     let filters = object.filters().iter();
     let of = filters.map(|filter| match filter.slots() {
@@ -74,7 +74,8 @@ fn the_published_vectors_hold() {
         let (own, one, two) = hashes(item);
         assert_eq!((own, one), (fingerprint, hash));
         assert_eq!([one % 512, two % 512], buckets);
-        // Alone in a filter of 512 buckets it lies in the first slot of its first, and its copies beside it.
+        // Alone in a filter of 512 buckets, an item lies in the first slot of its first bucket, and its copies beside
+        // it.
         let mut object = object(1024, 2, 20, 0);
         for copies in 1..=4 {
             object.add(item, false, || Limits::NONE).unwrap();
@@ -127,7 +128,7 @@ fn a_batch_puts_each_item_in_its_place() {
     }
 }
 
-/// In `RedisBloom` 2.2.0 to 2.2.10 eight bytes followed, which say nothing.
+/// In `RedisBloom` 2.2.0 to 2.2.10 eight bytes without a meaning followed.
 #[test]
 fn a_header_may_end_in_an_address() {
     let mut object = object(64, 2, 20, 2);

@@ -47,12 +47,12 @@ impl Naive {
         self.filters[filter].len() as u64 / self.size
     }
 
-    /// The index of a slot.
+    /// Returns the index of a slot.
     fn slot(&self, filter: usize, bucket: u64, slot: u64) -> usize {
         usize::try_from((bucket % self.buckets(filter)) * self.size + slot).unwrap()
     }
 
-    /// The first slot of a bucket that holds this byte.
+    /// Returns the first slot of a bucket that holds this byte.
     fn find(&self, filter: usize, bucket: u64, byte: u8) -> Option<usize> {
         (0..self.size)
             .map(|slot| self.slot(filter, bucket, slot))

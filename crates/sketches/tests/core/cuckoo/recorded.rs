@@ -52,7 +52,7 @@ impl Recorded {
         foreign::fields_of_type(&hex(&self.value["dump_plain"]), TYPE_ID)
     }
 
-    /// The pairs of cursors and chunks, the header first.
+    /// Returns the pairs of cursors and chunks, the header first.
     fn chunks(&self) -> Vec<(u64, Vec<u8>)> {
         let pairs = self.value["scandump"].as_array().unwrap().iter();
         pairs

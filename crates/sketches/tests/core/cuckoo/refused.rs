@@ -11,7 +11,7 @@ use crate::support::{Field, Rng, Stream};
 
 use super::{fields_of, object, read, recorded};
 
-/// An object of two filters.
+/// Returns an object of two filters.
 fn sample() -> Cuckoo {
     let mut sample = object(64, 2, 20, 2);
     for number in 0..90_u8 {

@@ -8,7 +8,7 @@ use crate::support::{
     is_half_full, items, object, of_valkey_bloom, params,
 };
 
-/// Items for a batch: new ones, members, and ones that came earlier in the same batch.
+/// Returns items for a batch: new ones, members, and ones that came earlier in the same batch.
 fn batch(size: usize, members: &[Vec<u8>], rng: &mut Rng) -> Vec<Vec<u8>> {
     let mut items: Vec<Vec<u8>> = Vec::new();
     for _ in 0..size {

@@ -214,7 +214,7 @@ fn a_stack_of_any_filters_has_the_crates_answers() {
     }
 }
 
-/// A capacity, spread over all magnitudes below 2²⁸, with whole decimal numbers among them.
+/// Returns a capacity, spread over all magnitudes below 2²⁸, with whole decimal numbers among them.
 fn any_capacity(rng: &mut Rng) -> u64 {
     match rng.below(3) {
         0 => rng.below(300) as u64 + 1,
@@ -254,7 +254,7 @@ fn sizes_for_a_rate_are_the_least_that_keep_it() {
         let (capacity, rate) = (any_capacity(&mut rng), any_rate(&mut rng));
         let ours = Geometry::for_rate(capacity, fraction(rate), Cells::Bits);
         let name = format!("{capacity} items at {rate:e}");
-        // That many hash functions take too long to try.
+        // So low a rate takes too many hash functions to try often.
         if rate < 1e-30 && rng.below(50) > 0 {
             continue;
         }
@@ -304,7 +304,7 @@ fn no_size_for_a_rate_is_a_power_of_two_where_that_would_show() {
     assert!(powers > 0, "none would have been one");
 }
 
-/// A number strictly between 0 and 1, of any magnitude that a double has.
+/// Returns a number strictly between 0 and 1, of any magnitude that a double has.
 fn any_rate(rng: &mut Rng) -> f64 {
     loop {
         let rate = match rng.below(4) {

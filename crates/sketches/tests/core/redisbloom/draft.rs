@@ -29,7 +29,7 @@ fn murmur_32(item: &[u8], seed: u32) -> u32 {
     hash ^ (hash >> 15)
 }
 
-/// The positions of an item in a link.
+/// Returns the positions of an item in a link.
 pub fn positions(item: &[u8], wide: bool, hashes: u64, modulus: u64) -> Vec<u64> {
     let (a, b) = if wide {
         let a = murmur_64(item, 0xc6a4_a793_5bd1_e995);
@@ -130,7 +130,7 @@ impl Draft {
         read(self.fields(), self.version)
     }
 
-    /// The header of a chunked dump.
+    /// Returns the header of a chunked dump.
     pub fn header(&self) -> Vec<u8> {
         let mut header = self.items.to_le_bytes().to_vec();
         header.extend(u32::try_from(self.links.len()).unwrap().to_le_bytes());
@@ -154,7 +154,7 @@ pub fn read(mut stream: Stream, version: i32) -> Result<Object, DecodeError> {
     rdb::read(Dialect::RedisBloom, version, &mut stream).map(complete)
 }
 
-/// An object of each encoding and option, half full.
+/// Returns an object of each encoding and option, half full.
 pub fn drafts() -> Vec<Draft> {
     // 958 bits in 120 bytes, as the first release sized a filter for 100 at 0.01.
     let old = Link::new(100, 0.01, 958, 0);

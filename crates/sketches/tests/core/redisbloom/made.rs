@@ -141,7 +141,7 @@ fn written(partial: &Partial) -> Stream {
 fn read(stream: Stream) -> Value {
     let mut stream = stream;
     let value = rdb::read(Dialect::RedisBloom, 4, &mut stream).unwrap();
-    assert_eq!(stream, Stream::default(), "fields behind it");
+    assert_eq!(stream, Stream::default(), "fields after it");
     value
 }
 
@@ -221,7 +221,8 @@ fn whole_objects_are_not_taken_for_half_loaded_ones() {
     assert!(matches!(read(fields), Value::Complete(_)));
 }
 
-/// Bits per entry that were computed with another logarithm are kept, and a header that has the mark already is refused.
+/// Bits per entry that were computed with another logarithm are kept, and a header that has the mark already is
+/// refused.
 #[test]
 fn the_last_digits_of_the_record_are_kept() {
     let mut object = made(params(100, 0.01, 2), ROOMY).unwrap();

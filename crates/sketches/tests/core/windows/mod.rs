@@ -84,8 +84,7 @@ fn objects_without_periods_do_not_read_the_clock() {
     assert_eq!(object.live_periods(|| 3_000), Some(0));
 }
 
-/// One item in an object of its own: nothing else is there to be taken for it, so the times at which
-/// it is found are exact.
+/// A single item in an object: there are no false positives, so the times at which it is found are exact.
 #[test]
 fn an_item_is_found_for_as_long_as_is_documented() {
     let mut rng = Rng::new(3);
@@ -113,12 +112,12 @@ fn an_item_is_found_for_as_long_as_is_documented() {
             (least..=most).contains(&found_for),
             "for {found_for} with {periods} periods of {period} at {time:?}"
         );
-        // It ends where a period does, and what has passed does not come back by itself.
+        // It ends with a period, and expired items do not come back.
         assert_eq!((now_ms + found_for) % period, 0);
         for later in [0, 1, period, window, u64::from(u32::MAX)] {
             assert!(!has_at(&object, item, now_ms + found_for + later));
         }
-        // Whether it was freed or not, it is not found.
+        // Freed or not, it is not found.
         let passed = now_ms + window + period;
         assert_eq!(object.live_periods(|| passed), Some(0));
         let before = object.memory_bytes();
@@ -159,7 +158,7 @@ fn adding_again_lengthens_a_life_and_never_shortens_it() {
     assert!(has_at(&object, item, 49) && !has_at(&object, item, 50));
 }
 
-/// Periods that lie in the future now are set back with the clock by the next write, and pass one by one.
+/// The next write sets periods in the future back with the clock, and they expire one by one.
 #[test]
 fn a_clock_that_is_set_back_does_not_keep_items_for_ever() {
     let shape = windowed(params(100, 0.001, 2), 10, 3);
@@ -200,7 +199,7 @@ fn a_clock_that_is_set_back_does_not_keep_items_for_ever() {
     }
 }
 
-/// However often the clock is set back, there are no more periods than the error rate was divided by.
+/// The number of periods never exceeds the divisor of the error rate, however often the clock is set back.
 #[test]
 fn a_clock_that_is_set_back_again_and_again_adds_nothing_to_the_rate() {
     let shape = windowed(params(100, 0.01, 0), 10, 5);

@@ -44,7 +44,7 @@ impl Rate {
         self.asked += 1;
     }
 
-    /// By how many deviations more than expected at this rate were found.
+    /// Returns by how many deviations the hits exceed those expected at this rate.
     #[allow(clippy::cast_precision_loss, reason = "counts are small")]
     pub fn deviations(&self, rate: f64) -> f64 {
         let (found, asked) = (self.found as f64, self.asked as f64);
@@ -159,7 +159,7 @@ impl Model {
         }
         let found = has_at(&self.object, &bytes, self.now);
         assert!(found, "{added:?} and denied, at {}, for {ttl:?}", self.now);
-        // Where there is no room to keep it for longer, it stays where it is.
+        // Without room to keep it for longer, an item stays in its period.
         let fixed = self.object.shape().params.growth == Growth::Fixed && !self.limits.saturate;
         if !fixed || added != Ok(Added::Present) {
             self.newest[item] = self.newest[item].max(Some(target));
@@ -207,7 +207,7 @@ impl Model {
         assert!(object.reach(|| now, self.limits) >= object.shape().params.capacity);
     }
 
-    /// Puts the object as it comes out of its stored forms in its place, beside the one that it was.
+    /// Replaces the object by the one read from its stored forms.
     fn travel(&mut self) {
         if let Some(twin) = &self.twin {
             let same = twin.memory_bytes() == self.object.memory_bytes();

@@ -1,4 +1,4 @@
-//! Whether what was accepted acts as an object.
+//! Checks that accepted bytes act as an object.
 
 use super::super::errors::{
     DEGRADED, FULL, LOADING, LONG_TTL, NO_COUNTERS, NO_WINDOW, OVER, RATES,
@@ -104,7 +104,7 @@ pub fn act_as_objects(client: &mut Client, totals: &mut Totals, loads: &[&Comman
     }
 }
 
-/// Whether these are an object's answers, and do not contradict each other.
+/// Checks that these are an object's answers, and do not contradict each other.
 #[track_caller]
 fn answer_as_object(load: &Command, answers: &[Reply]) {
     let [
@@ -201,7 +201,7 @@ fn answer_as_object(load: &Command, answers: &[Reply]) {
 /// The shortest period that counts as lasting.
 const LONG_MS: i64 = 100_000_000_000;
 
-/// Whether time does not change what an object with periods or counters answers.
+/// Returns whether time does not change what an object with periods or counters answers.
 fn is_steady(info: &Reply) -> bool {
     let rows = info.as_array().chunks_exact(2);
     let mut window = rows.filter(|row| row[0].text() == "Window");

@@ -5,7 +5,7 @@ use super::samples::{FOOTER_BYTES, TYPE_BYTES};
 use crate::soak::Random;
 use crate::support::forged::{Forged, ForgedFilter, Rdb, seal};
 
-/// An object whose lengths are right and whose numbers may be anything.
+/// Returns an object whose lengths are right and whose numbers may be anything.
 pub fn forged(random: &mut Random) -> Forged {
     let mut object = Forged::new();
     let rate = |random: &mut Random| match random.below(3) {
@@ -116,7 +116,7 @@ impl ForgedExtended {
         Self(fields)
     }
 
-    /// As RESTORE takes it; the first bytes name the type.
+    /// Returns the payload for RESTORE; the first bytes name the type.
     pub fn payload(&self, name: &[u8], version: [u8; 2]) -> Vec<u8> {
         let rdb = self
             .0
@@ -133,7 +133,7 @@ impl ForgedExtended {
         seal(value, version)
     }
 
-    /// As BF.LOAD takes it, or BF.LOADCHUNK at cursor 1.
+    /// Returns the bytes for BF.LOAD, or for BF.LOADCHUNK at cursor 1.
     pub fn flat(&self, whole: bool) -> Vec<u8> {
         let mut out = vec![if whole { 2 } else { 0x82 }];
         for field in &self.0 {

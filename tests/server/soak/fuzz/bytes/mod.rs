@@ -95,7 +95,7 @@ fn restore_survives_random_payloads() {
     let mut random = Random::new("restore_survives_random_payloads");
     let version = rdb_version(&mut client);
     let samples = Samples::of(&mut client).payloads;
-    // How the type is named of the last of the samples.
+    // The type of the last sample.
     let extended = samples[samples.len() - 1].bytes[..TYPE_BYTES].to_vec();
     let mut totals = Totals::default();
     let unchanged: Vec<Command> = (samples.iter().enumerate())
@@ -179,7 +179,7 @@ fn load_survives_random_dumps() {
     target.ends_unharmed(client);
 }
 
-/// Chunks that load all of such bitmaps, and between them some that do not fit; each with its reply.
+/// Returns chunks that load all of such bitmaps, and between them some that do not fit; each with its reply.
 fn chunks(random: &mut Random, key: &[u8], bitmaps: &[u64]) -> Vec<(Command, Reply)> {
     let mut chunks = Vec::new();
     let mut done = 0;

@@ -72,7 +72,7 @@ impl Samples {
         samples
     }
 
-    /// As it is written with compression and without.
+    /// Adds the payload, with compression and without.
     fn take_payload(&mut self, client: &mut Client) {
         for compression in ["yes", "no"] {
             client.cmd(&format!("CONFIG SET rdbcompression {compression}"));

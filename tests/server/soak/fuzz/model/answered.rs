@@ -9,7 +9,7 @@ use super::{Half, Model, Value};
 use crate::harness::{Reply, int, ok};
 
 impl Model {
-    /// Takes a reply that is no refusal.
+    /// Takes a reply that is not an error.
     pub fn answered(
         &mut self,
         name: &str,

@@ -44,7 +44,7 @@ impl Model {
             errors.due.extend(reported.due);
             errors.possible.extend(reported.possible);
         } else if options.validate.is_some() || !errors.due.is_empty() {
-            // Whether it is looked at where nothing is to be made is not said.
+            // The contract does not specify whether it is checked if nothing is created.
             errors.possible.extend(reported.due);
             errors.possible.extend(reported.possible);
         }

@@ -26,12 +26,12 @@ struct Pieces {
 struct Half {
     of: Pieces,
     come: usize,
-    /// Whether the bits that came are the right ones.
+    /// Whether the loaded bits are the right ones.
     right: bool,
 }
 
 impl Half {
-    /// How many bits the filter that is being loaded lacks, in bytes.
+    /// Returns how many bytes the filter that is being loaded lacks.
     fn room(&self) -> u64 {
         let mut end = 0;
         for length in &self.of.lengths {
@@ -108,7 +108,7 @@ impl Model {
         })
     }
 
-    /// Whether the reply is one that the contract allows. The model is then as the server is.
+    /// Returns whether the reply is one that the contract allows. The model is then as the server is.
     pub fn take(&mut self, words: &[Vec<u8>], reply: &Reply, resp3: bool) -> Result<(), String> {
         let name = String::from_utf8_lossy(&words[0]).to_lowercase();
         let arity = ARITY.iter().find(|(known, ..)| *known == name);
@@ -187,7 +187,7 @@ impl Model {
         self.answered(&name, words, reply, resp3, &options)
     }
 
-    /// The objects that are merged, that of the first key first if there is one. A key is taken once.
+    /// Returns the objects that are merged, that of the first key first if there is one. A key is taken once.
     fn merged(&self, keys: &[Vec<u8>]) -> Vec<&Object> {
         let mut names = HashSet::new();
         let each = keys.iter().filter(|key| names.insert(*key));
