@@ -27,7 +27,7 @@ impl Mover<'_> {
 }
 
 impl Relocate for Mover<'_> {
-    fn has_enough(&mut self) -> bool {
+    fn should_stop(&mut self) -> bool {
         self.0.should_stop()
     }
 

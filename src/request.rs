@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use crate::ffi::{Argv, Ctx, Str};
 use valkeybloom_protocol::error::{Error, Field};
-use valkeybloom_protocol::words::{Origin, Words};
+use valkeybloom_protocol::words::{CommandWords, Origin};
 use valkeybloom_sketches::bloom::Refusal;
 
-impl Words for Argv<'_> {
+impl CommandWords for Argv<'_> {
     fn count(&self) -> usize {
         self.len()
     }

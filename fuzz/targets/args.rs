@@ -5,7 +5,7 @@ use valkeybloom_protocol::bloom::{Defaults, Delete, InfoField, Insert, Maker, Re
 use valkeybloom_protocol::cuckoo as cuckoo_words;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::integer;
-use valkeybloom_protocol::words::{Origin, Words};
+use valkeybloom_protocol::words::{CommandWords, Origin};
 use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
 use valkeybloom_sketches::cuckoo;
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};

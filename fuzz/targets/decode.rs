@@ -524,7 +524,7 @@ fn check(mut object: Object, source: Source) {
 struct Copying;
 
 impl Relocate for Copying {
-    fn has_enough(&mut self) -> bool {
+    fn should_stop(&mut self) -> bool {
         false
     }
 

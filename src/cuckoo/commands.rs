@@ -5,7 +5,7 @@ use std::ops::Range;
 use valkeybloom_protocol::cuckoo::{CuckooError, Insert, reserve as parse_reserve};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::integer;
-use valkeybloom_protocol::words::Words;
+use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
 use valkeybloom_sketches::cuckoo::{Cuckoo, Params, Refusal, Shape};
 
@@ -81,11 +81,11 @@ pub fn addnx(call: Call) -> Done {
 }
 
 #[inline]
-fn add_one(Call { ctx, keys, args }: Call, unless_known: bool) -> Done {
+fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let added = writer.update(|object| {
         require_room_for_filters(ctx, object)?;
-        let added = object.add(item(&args), unless_known, || limits_for(ctx));
+        let added = object.add(item(&args), unless_present, || limits_for(ctx));
         added.map_err(CuckooError::Refused)
     })?;
     let added = if let Some(added) = added {
@@ -96,7 +96,7 @@ fn add_one(Call { ctx, keys, args }: Call, unless_known: bool) -> Done {
         added
     } else {
         let params = settings::defaults();
-        let outcomes = add_to_new(ctx, writer, args, 2..3, unless_known, &params)?;
+        let outcomes = add_to_new(ctx, writer, args, 2..3, unless_present, &params)?;
         outcomes[0].map_err(CuckooError::Refused)?
     };
     ctx.reply_bool(added);
@@ -131,13 +131,13 @@ pub fn insertnx(call: Call) -> Done {
     insert_items(call, true, false)
 }
 
-fn insert_items(Call { ctx, keys, args }: Call, unless_known: bool, as_bool: bool) -> Done {
+fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: bool) -> Done {
     let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
     let range = request.items;
     let mut writer = Writer::open(keys, key(&args));
     let written = writer.update(|object| {
         require_room_for_filters(ctx, object)?;
-        add_each(ctx, object, args, range.clone(), unless_known)
+        add_each(ctx, object, args, range.clone(), unless_present)
     })?;
     let outcomes = if let Some(written) = written {
         let (outcomes, added) = written?;
@@ -147,7 +147,7 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_known: bool, as_bool: boo
         outcomes
     } else {
         let params = request.create.ok_or(Error::NotFound)?;
-        add_to_new(ctx, writer, args, range, unless_known, &params)?
+        add_to_new(ctx, writer, args, range, unless_present, &params)?
     };
     ctx.reply_array(outcomes.len());
     for outcome in outcomes {
@@ -166,14 +166,14 @@ fn add_each<'a>(
     object: &mut Cuckoo,
     args: Argv<'a>,
     range: Range<usize>,
-    unless_known: bool,
+    unless_present: bool,
 ) -> Result<(Outcomes, Items<'a>), Error> {
     // The lists are reserved first, because the command must not fail once an item is added.
     let lists = reserved(range.len()).and_then(|list| Ok((list, reserved(range.len())?)));
     let (mut outcomes, mut added) =
         lists.map_err(|_| CuckooError::Refused(Refusal::OutOfMemory))?;
     let (first, limits) = (range.start, || limits_for(ctx));
-    object.add_each(items(args, range), unless_known, limits, |outcome| {
+    object.add_each(items(args, range), unless_present, limits, |outcome| {
         if outcome == Ok(true) {
             added.push(args.string(first + outcomes.len()));
         }
@@ -188,12 +188,12 @@ fn add_to_new<'a>(
     writer: Writer<'_, 'a>,
     args: Argv<'a>,
     range: Range<usize>,
-    unless_known: bool,
+    unless_present: bool,
     params: &Params,
 ) -> Result<Outcomes, Error> {
     let mut object = create(ctx, params)?;
     require_room_for_filters(ctx, &object)?;
-    let (outcomes, added) = add_each(ctx, &mut object, args, range, unless_known)?;
+    let (outcomes, added) = add_each(ctx, &mut object, args, range, unless_present)?;
     writer.create(object, params, &added);
     Ok(outcomes)
 }

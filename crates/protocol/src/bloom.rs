@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::ops::Range;
 
 use crate::error::{Error, Field};
-use crate::words::{Cursor, Origin, Words};
+use crate::words::{CommandWords, Cursor, Origin};
 use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
 use valkeybloom_sketches::{Fraction, Seed};
 
@@ -21,7 +21,7 @@ struct ShapeWords {
 
 impl ShapeWords {
     /// Takes an option with its value. Returns `false` for an option that is not a field of this type.
-    fn take<W: Words + ?Sized>(
+    fn take<W: CommandWords + ?Sized>(
         &mut self,
         option: &[u8],
         from: &mut Cursor<W>,
@@ -227,7 +227,7 @@ impl Reserve {
     ///
     /// # Errors
     /// The error of the first argument that is wrong.
-    pub fn parse<W: Words + ?Sized>(
+    pub fn parse<W: CommandWords + ?Sized>(
         words: &W,
         defaults: Defaults,
         origin: Origin,
@@ -312,7 +312,7 @@ impl Insert {
     ///
     /// # Errors
     /// The error of the first argument that is wrong.
-    pub fn parse<W: Words + ?Sized>(
+    pub fn parse<W: CommandWords + ?Sized>(
         words: &W,
         defaults: Defaults,
         origin: Origin,
@@ -404,7 +404,7 @@ impl Delete {
     ///
     /// # Errors
     /// [`Error::Arity`], [`Error::Bad`] or [`Error::UnknownOption`].
-    pub fn parse<W: Words + ?Sized>(words: &W) -> Result<Self, Error> {
+    pub fn parse<W: CommandWords + ?Sized>(words: &W) -> Result<Self, Error> {
         if words.count() < 3 {
             return Err(Error::Arity);
         }
@@ -505,7 +505,7 @@ impl InfoField {
     ///
     /// # Errors
     /// [`Error::Arity`] or [`Error::UnknownField`].
-    pub fn parse<W: Words + ?Sized>(words: &W) -> Result<Option<Self>, Error> {
+    pub fn parse<W: CommandWords + ?Sized>(words: &W) -> Result<Option<Self>, Error> {
         if !(2..=3).contains(&words.count()) {
             return Err(Error::Arity);
         }

@@ -8,14 +8,14 @@ use crate::error::{Error, Field};
 use crate::numerals::{integer, natural};
 
 /// The words of a command, its name first.
-pub trait Words {
+pub trait CommandWords {
     /// Number of words.
     fn count(&self) -> usize;
     /// The word at an index, which must be below the count.
     fn word(&self, index: usize) -> &[u8];
 }
 
-impl Words for [&[u8]] {
+impl CommandWords for [&[u8]] {
     fn count(&self) -> usize {
         self.len()
     }
@@ -31,7 +31,7 @@ pub struct Cursor<'a, W: ?Sized> {
     pub(crate) next: usize,
 }
 
-impl<'a, W: Words + ?Sized> Cursor<'a, W> {
+impl<'a, W: CommandWords + ?Sized> Cursor<'a, W> {
     /// Starts after the command's name and key.
     pub fn after_key(words: &'a W) -> Self {
         Self { words, next: 2 }

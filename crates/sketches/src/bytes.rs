@@ -119,9 +119,9 @@ impl Buffer {
 }
 
 /// The bytes not read yet.
-pub struct Cursor<'b>(pub &'b [u8]);
+pub struct ByteCursor<'b>(pub &'b [u8]);
 
-impl<'b> Cursor<'b> {
+impl<'b> ByteCursor<'b> {
     /// Reads the next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let (array, rest) = self.0.split_first_chunk().ok_or(DecodeError::Truncated)?;
@@ -149,7 +149,7 @@ impl<'b> Cursor<'b> {
     }
 }
 
-impl RdbRead for Cursor<'_> {
+impl RdbRead for ByteCursor<'_> {
     fn uint(&mut self) -> Result<u64, DecodeError> {
         Ok(u64::from_le_bytes(self.array()?))
     }

@@ -160,7 +160,7 @@ impl Carried {
     /// # Errors
     /// Any [`DecodeError`].
     pub fn read(sketch: Sketch, from: &mut impl RdbRead) -> Result<Self, DecodeError> {
-        let mut kept = Reader {
+        let mut kept = KeptReader {
             from,
             numbers: Vec::new(),
             strings: Vec::new(),
@@ -176,7 +176,7 @@ impl Carried {
 
     /// Writes the fields back in their order.
     pub fn write(&self, to: &mut impl RdbWrite) {
-        let mut kept = Writer {
+        let mut kept = KeptWriter {
             to,
             numbers: self.numbers.as_chunks().0.iter(),
             strings: self.strings.iter(),
@@ -234,7 +234,7 @@ impl Carried {
     pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
         let parts = std::iter::once(&mut self.numbers).chain(&mut self.strings);
         for (number, part) in parts.enumerate().skip(begin) {
-            if number > begin && by.has_enough() {
+            if number > begin && by.should_stop() {
                 return Some(number);
             }
             *part = by.blob(std::mem::take(part));
@@ -244,13 +244,13 @@ impl Carried {
 }
 
 /// Fields that are read and kept.
-struct Reader<'r, R> {
+struct KeptReader<'r, R> {
     from: &'r mut R,
     numbers: Vec<u8>,
     strings: Vec<Box<[u8]>>,
 }
 
-impl<R> Reader<'_, R> {
+impl<R> KeptReader<'_, R> {
     fn keep(&mut self, number: [u8; 8]) -> Result<(), DecodeError> {
         let room = self.numbers.try_reserve(number.len());
         room.map_err(|_| DecodeError::NoMemory)?;
@@ -259,7 +259,7 @@ impl<R> Reader<'_, R> {
     }
 }
 
-impl<R: RdbRead> Fields for Reader<'_, R> {
+impl<R: RdbRead> Fields for KeptReader<'_, R> {
     fn uint(&mut self) -> Result<u64, DecodeError> {
         let value = self.from.uint()?;
         self.keep(value.to_le_bytes())?;
@@ -280,13 +280,13 @@ impl<R: RdbRead> Fields for Reader<'_, R> {
 }
 
 /// Kept fields that are written.
-struct Writer<'c, W> {
+struct KeptWriter<'c, W> {
     to: &'c mut W,
     numbers: std::slice::Iter<'c, [u8; 8]>,
     strings: std::slice::Iter<'c, Box<[u8]>>,
 }
 
-impl<W: RdbWrite> Fields for Writer<'_, W> {
+impl<W: RdbWrite> Fields for KeptWriter<'_, W> {
     fn uint(&mut self) -> Result<u64, DecodeError> {
         let bytes = self.numbers.next().ok_or(DecodeError::Truncated)?;
         let value = u64::from_le_bytes(*bytes);

@@ -2,7 +2,7 @@
 
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::numerals::integer;
-use valkeybloom_protocol::words::Words;
+use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 

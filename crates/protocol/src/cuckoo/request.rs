@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Error;
 use crate::numerals::integer;
-use crate::words::{Cursor, Origin, Words};
+use crate::words::{CommandWords, Cursor, Origin};
 
 use super::error::{CuckooError, CuckooOption};
 use valkeybloom_sketches::cuckoo::Params;
@@ -13,7 +13,7 @@ use valkeybloom_sketches::cuckoo::Params;
 ///
 /// # Errors
 /// The error of the first argument that is wrong, in the order in which `RedisBloom` checks them.
-pub fn reserve<W: Words + ?Sized>(
+pub fn reserve<W: CommandWords + ?Sized>(
     words: &W,
     defaults: Params,
     origin: Origin,
@@ -65,7 +65,11 @@ fn narrow<N: TryFrom<u64>>(value: Option<u64>, default: N) -> N {
 
 /// Returns the word after the first occurrence of an option. All words of a command executed elsewhere are searched,
 /// the key included, because `RedisBloom` does that.
-fn value_of<W: Words + ?Sized>(words: &W, option: CuckooOption, origin: Origin) -> Option<&[u8]> {
+fn value_of<W: CommandWords + ?Sized>(
+    words: &W,
+    option: CuckooOption,
+    origin: Origin,
+) -> Option<&[u8]> {
     let mut places = match origin {
         Origin::Client => (3..words.count() - 1).step_by(2),
         Origin::Elsewhere => (1..words.count() - 1).step_by(1),
@@ -88,7 +92,7 @@ impl Insert {
     ///
     /// # Errors
     /// The error of the first argument that is wrong.
-    pub fn parse<W: Words + ?Sized>(
+    pub fn parse<W: CommandWords + ?Sized>(
         words: &W,
         defaults: Params,
         origin: Origin,

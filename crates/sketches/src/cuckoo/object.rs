@@ -202,7 +202,7 @@ impl Cuckoo {
         self.filters.iter().map(|f| f.count(place)).sum()
     }
 
-    /// Adds an item; with `unless_known`, only if it is not claimed yet. Returns whether it was added. Calls `limits`
+    /// Adds an item; with `unless_present`, only if it is not claimed yet. Returns whether it was added. Calls `limits`
     /// only if the item needs another filter.
     ///
     /// # Errors
@@ -211,10 +211,10 @@ impl Cuckoo {
     pub fn add(
         &mut self,
         item: &[u8],
-        unless_known: bool,
+        unless_present: bool,
         limits: impl Fn() -> Limits,
     ) -> Result<bool, Refusal> {
-        self.put(Place::of(item), unless_known, limits)
+        self.put(Place::of(item), unless_present, limits)
     }
 
     /// Adds items in order, and passes the result of [`add`](Self::add) for each to `report`.
@@ -222,7 +222,7 @@ impl Cuckoo {
     pub fn add_each<'i>(
         &mut self,
         items: impl Iterator<Item = &'i [u8]>,
-        unless_known: bool,
+        unless_present: bool,
         limits: impl Fn() -> Limits,
         mut report: impl FnMut(Result<bool, Refusal>),
     ) {
@@ -232,7 +232,7 @@ impl Cuckoo {
                 filter.prefetch_each(&places, places.mask());
             }
             places.each(places.mask(), |_, place| {
-                report(self.put(place, unless_known, &limits));
+                report(self.put(place, unless_present, &limits));
             });
         }
     }
@@ -240,10 +240,10 @@ impl Cuckoo {
     fn put(
         &mut self,
         place: Place,
-        unless_known: bool,
+        unless_present: bool,
         limits: impl Fn() -> Limits,
     ) -> Result<bool, Refusal> {
-        if unless_known && self.holds(place) {
+        if unless_present && self.holds(place) {
             return Ok(false);
         }
         while !self.put_in_slot(place)? {
@@ -469,7 +469,7 @@ impl Cuckoo {
         let filters = self.filters.len();
         let summaries = self.summaries.as_ref().map_or(0, |s| s.movable());
         for step in begin..=filters + summaries {
-            if step > begin && by.has_enough() {
+            if step > begin && by.should_stop() {
                 return Some(step);
             }
             match (step.checked_sub(1), &mut self.summaries) {

@@ -16,7 +16,7 @@ use super::object::Cuckoo;
 use super::outline::Outline;
 use super::shape::Limits;
 
-use crate::bytes::{CHUNK_BYTES, Cursor, DecodeError, RdbRead, RdbWrite, push};
+use crate::bytes::{ByteCursor, CHUNK_BYTES, DecodeError, RdbRead, RdbWrite, push};
 
 /// The name of the type in a server.
 pub const TYPE_NAME: &std::ffi::CStr = c"MBbloomCF";
@@ -150,7 +150,7 @@ fn read_header(header: &[u8]) -> Option<Outline> {
     if ![HEADER_BYTES, HEADER_BYTES_WITH_ADDRESS].contains(&header.len()) {
         return None;
     }
-    let mut from = Cursor(header);
+    let mut from = ByteCursor(header);
     let mut long = || from.uint().ok();
     let (items, first_buckets, deletes, filters) = (long()?, long()?, long()?, long()?);
     let mut short = || Some(u64::from(u16::from_le_bytes(from.array().ok()?)));

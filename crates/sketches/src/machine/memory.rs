@@ -3,7 +3,7 @@
 /// Moves an object's allocations.
 pub trait Relocate {
     /// Returns whether to stop. Callers check before each step but the first.
-    fn has_enough(&mut self) -> bool;
+    fn should_stop(&mut self) -> bool;
     /// Moves a table: returns the same values, perhaps at another address.
     fn table<T>(&mut self, table: Vec<T>) -> Vec<T>;
     /// Moves a blob: returns the same bytes, perhaps at another address.

@@ -84,7 +84,7 @@ fn payloads_are_dumps() {
 struct OneByOne(usize);
 
 impl Relocate for OneByOne {
-    fn has_enough(&mut self) -> bool {
+    fn should_stop(&mut self) -> bool {
         true
     }
 

@@ -488,7 +488,7 @@ pub fn relocate(
     }
 
     impl<C: FnMut(&mut Vec<u8>)> Relocate for Moving<C> {
-        fn has_enough(&mut self) -> bool {
+        fn should_stop(&mut self) -> bool {
             self.left = self.left.saturating_sub(1);
             self.left == 0
         }

@@ -102,7 +102,7 @@ fn fields_are_read() {
 
 /// Returns the samples whose filters are interleaved.
 fn interleaved() -> Vec<Object> {
-    let is = |object: &Object| object.periods().iter().any(|period| !period.is_apart());
+    let is = |object: &Object| object.periods().iter().any(|period| !period.has_own_bits());
     let samples: Vec<_> = samples().into_iter().filter(is).collect();
     assert!(!samples.is_empty());
     samples

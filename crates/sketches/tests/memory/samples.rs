@@ -94,7 +94,7 @@ pub fn samples() -> Vec<Object> {
     ];
     assert!(
         all.iter()
-            .any(|object| object.periods().iter().any(|p| !p.is_apart()))
+            .any(|object| object.periods().iter().any(|p| !p.has_own_bits()))
     );
     all
 }

@@ -158,8 +158,8 @@ impl Life {
 
     fn add_to_cuckoo(&mut self, key: &str) {
         let settings = self.cuckoo_settings;
-        let unless_known = self.random.one_in(2);
-        let nx = if unless_known { "NX" } else { "" };
+        let unless_present = self.random.one_in(2);
+        let nx = if unless_present { "NX" } else { "" };
         let mut new = Some(settings.defaults);
         let (line, count) = match self.random.below(3) {
             0 => (format!("CF.ADD{nx} {key}"), None),
@@ -191,7 +191,7 @@ impl Life {
         }
         let added = items.iter().map(|item| {
             let item = item.as_bytes();
-            if unless_known && filter.has(item) {
+            if unless_present && filter.has(item) {
                 0
             } else if filter.add(item, settings.max_filters) {
                 1

@@ -25,7 +25,7 @@ pub use link::Link;
 pub use params::{Growth, Params};
 pub use redisbloom::{Links, bits_per_entry, hashes_of};
 pub use series::Series;
-pub use step::{State, Step};
+pub use step::{NextFilter, State};
 pub use tightening::Tightening;
 
 /// The law by which a stack grows.
@@ -109,7 +109,7 @@ impl Law {
     }
 
     /// Records the link of a filter that is about to be stacked, under `RedisBloom`'s law.
-    pub fn enter(&mut self, step: &Step) -> Result<(), Refusal> {
+    pub fn enter(&mut self, step: &NextFilter) -> Result<(), Refusal> {
         if let (Self::RedisBloom(links), Some(link)) = (self, step.link) {
             let room = links.all.try_reserve_exact(1);
             room.map_err(|_| Refusal::OutOfMemory)?;
@@ -118,14 +118,14 @@ impl Law {
         Ok(())
     }
 
-    pub fn step(&self, at: &State, allowance: Allowance) -> Result<Step, Refusal> {
+    pub fn step(&self, at: &State, allowance: Allowance) -> Result<NextFilter, Refusal> {
         let step = self.next(at, allowance)?;
         step.admit(at, allowance)?;
         Ok(step)
     }
 
     /// Returns the next filter, whether or not limits admit it.
-    fn next(&self, at: &State, allowance: Allowance) -> Result<Step, Refusal> {
+    fn next(&self, at: &State, allowance: Allowance) -> Result<NextFilter, Refusal> {
         match self {
             Self::Series(series) => series.step(at, allowance.rest),
             Self::RedisBloom(links) => links.step(at),

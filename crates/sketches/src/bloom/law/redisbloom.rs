@@ -11,7 +11,7 @@ use super::limits::Refusal;
 use super::link::Link;
 use super::params::{Growth, Params};
 use super::series::Series;
-use super::step::{State, Step};
+use super::step::{NextFilter, State};
 use super::tightening::Tightening;
 
 /// Option: bits are not rounded up to a power of two.
@@ -51,7 +51,7 @@ impl Links {
 
     /// Returns the empty links and the first filter that `RedisBloom` 8.8 makes for these parameters. `factor` is
     /// recorded even if the object does not grow.
-    pub fn begin(params: &Params, factor: u32) -> Result<(Self, Step), Refusal> {
+    pub fn begin(params: &Params, factor: u32) -> Result<(Self, NextFilter), Refusal> {
         let rate = params.error_rate.get().min(LARGEST_RATE);
         // A scaling object halves the rate of its first filter too; doubling undoes that for a non-scaling one.
         let (scaling, before) = match params.growth {
@@ -113,7 +113,7 @@ impl Links {
 
     /// Returns the next link: half the rate of the newest, and its entries times the factor. `at` may include filters
     /// that have no link yet.
-    pub fn step(&self, at: &State) -> Result<Step, Refusal> {
+    pub fn step(&self, at: &State) -> Result<NextFilter, Refusal> {
         let newest = self.all.last().ok_or(Refusal::MemoryLimit)?;
         let between = at.filters.saturating_sub(self.all.len() as u64);
         self.link_after(
@@ -129,7 +129,7 @@ impl Links {
         clippy::cast_sign_loss,
         reason = "the formulas are in doubles; a cast from a double saturates"
     )]
-    fn link_after(&self, entries: Option<u64>, error_rate: f64) -> Result<Step, Refusal> {
+    fn link_after(&self, entries: Option<u64>, error_rate: f64) -> Result<NextFilter, Refusal> {
         let mut entries = entries
             .filter(|entries| (1..=MAX_CAPACITY).contains(entries))
             .ok_or(Refusal::MemoryLimit)?;
@@ -158,7 +158,7 @@ impl Links {
             bits: cell_bytes * 8,
             exponent,
         };
-        Ok(Step {
+        Ok(NextFilter {
             capacity: entries,
             geometry: Geometry {
                 positions: link.modulus(),

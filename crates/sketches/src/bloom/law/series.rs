@@ -19,7 +19,7 @@ use crate::number::{Fraction, power, to_double};
 
 use super::limits::{Depth, Refusal};
 use super::params::{Growth, Params};
-use super::step::{State, Step};
+use super::step::{NextFilter, State};
 use super::tightening::Tightening;
 
 /// The next filter's capacity is at least the whole stack's divided by this.
@@ -120,10 +120,10 @@ impl Series {
         next.max(at.capacity.div_ceil(part))
     }
 
-    pub fn step(&self, at: &State, rest: Depth) -> Result<Step, Refusal> {
+    pub fn step(&self, at: &State, rest: Depth) -> Result<NextFilter, Refusal> {
         let rate = self.rate(at.filters).ok_or(Refusal::RateTooSmall)?;
         let capacity = self.next_capacity(at, rest);
-        Ok(Step {
+        Ok(NextFilter {
             capacity,
             geometry: self.size(capacity, rate, at.cells, at.hashes),
             link: None,

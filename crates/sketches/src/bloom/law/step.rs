@@ -27,7 +27,7 @@ pub struct State {
 
 /// The next filter of a stack.
 #[derive(Clone, Copy)]
-pub struct Step {
+pub struct NextFilter {
     /// The filter's capacity.
     pub capacity: u64,
     /// The filter's size.
@@ -36,7 +36,7 @@ pub struct Step {
     pub link: Option<Link>,
 }
 
-impl Step {
+impl NextFilter {
     /// Returns the bytes that the filter adds to the object.
     pub fn cost(&self) -> u64 {
         let link = self.link.map_or(0, |_| size_of::<Link>());
@@ -96,7 +96,7 @@ impl State {
     }
 
     /// Adds a filter, whose capacity is known to fit.
-    pub fn push(&mut self, step: &Step) {
+    pub fn push(&mut self, step: &NextFilter) {
         self.filters += 1;
         self.newest = step.capacity;
         self.hashes = step.geometry.hashes;

@@ -81,7 +81,7 @@ impl Group {
     }
 
     /// Gives periods back the bits of the newest eight lanes of this group, whose number is `index`, once those [are
-    /// apart](Self::is_apart). Frees the lanes without a period.
+    /// apart](Self::has_own_bits). Frees the lanes without a period.
     fn part(&mut self, index: usize, periods: &mut [Period]) {
         let mut blobs = self.filters.part();
         let kept = self.filters.lanes();
@@ -114,8 +114,8 @@ impl Group {
     }
 
     /// Returns whether the newest eight lanes were taken apart.
-    fn is_apart(&self) -> bool {
-        self.is_sparse() && self.filters.is_apart()
+    fn has_own_bits(&self) -> bool {
+        self.is_sparse() && self.filters.has_own_bits()
     }
 
     /// Runs up to `times` steps of interleaving, or of taking apart. Returns whether there was anything to do.
@@ -205,7 +205,7 @@ impl Lanes {
 
     /// Gives periods back the bits of lanes that were taken apart. Returns whether there were any.
     pub fn part(&mut self, periods: &mut [Period]) -> bool {
-        let Some(index) = self.all.iter().position(Group::is_apart) else {
+        let Some(index) = self.all.iter().position(Group::has_own_bits) else {
             return false;
         };
         self.all[index].part(index, periods);
@@ -215,7 +215,7 @@ impl Lanes {
 
     /// Returns what to interleave next: filters of the newest one's size, if there are eight.
     pub fn next(&self, periods: &[Period]) -> Option<Next> {
-        let mut newest_first = periods.iter().rev().filter(|period| period.is_apart());
+        let mut newest_first = periods.iter().rev().filter(|period| period.has_own_bits());
         let geometry = newest_first.next()?.first_geometry();
         let alike = newest_first.filter(|period| period.first_geometry() == geometry);
         let is_worth_it = geometry.cell_bytes >= LEAST_BYTES && alike.count() >= LANES - 1;
@@ -243,7 +243,7 @@ impl Lanes {
 
     /// Starts to interleave the oldest eight filters of `next`.
     fn interleave(&mut self, periods: &mut [Period], next: &Next) -> Option<()> {
-        let alike = periods.iter_mut().filter(|period| period.is_apart());
+        let alike = periods.iter_mut().filter(|period| period.has_own_bits());
         let alike = alike.filter(|period| period.first_geometry() == next.geometry);
         let mut of: Vec<&mut Period> = alike.take(LANES).collect();
         let of = (&mut of[..]).try_into().ok()?;

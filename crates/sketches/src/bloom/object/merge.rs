@@ -233,7 +233,7 @@ pub fn timelines(
     let now = first.shape.window().zip(now_ms);
     let has_expired = |period: &Period| {
         now.is_some_and(|(window, now_ms)| {
-            window.has_passed(period.number, window.period_at(now_ms))
+            window.has_expired(period.number, window.period_at(now_ms))
         })
     };
     let mut changed = false;
@@ -263,7 +263,7 @@ pub fn timelines(
     for (united, oldest, source) in merged {
         let copy = || {
             work::bytes(2 * cell_bytes(oldest));
-            if oldest.is_apart() {
+            if oldest.has_own_bits() {
                 oldest.try_clone()
             } else {
                 source.separate(oldest)
@@ -296,7 +296,7 @@ fn periods(
             work::bytes(2 * cell_bytes(period));
             sources[*number].separate(period).ok_or(NO_MEMORY)
         };
-        copies.push((!period.is_apart()).then(copy).transpose()?);
+        copies.push((!period.has_own_bits()).then(copy).transpose()?);
     }
     let mut stacks = reserved(same_number.len())?;
     let apart = same_number.iter().zip(&copies);

@@ -619,7 +619,7 @@ impl Object {
         for stack in self.all_stacks_mut() {
             let parts = 1 + stack.filters().len();
             for part in begin.saturating_sub(number).min(parts)..parts {
-                if number + part > begin && by.has_enough() {
+                if number + part > begin && by.should_stop() {
                     return Some(number + part);
                 }
                 match part.checked_sub(1) {
@@ -632,7 +632,7 @@ impl Object {
         if let Body::Timeline(timeline) = &mut self.0 {
             let lanes = &mut timeline.lanes;
             for index in begin.saturating_sub(number)..lanes.blobs() {
-                if number + index > begin && by.has_enough() {
+                if number + index > begin && by.should_stop() {
                     return Some(number + index);
                 }
                 lanes.relocate(index, by);

@@ -80,7 +80,7 @@ impl PeriodOutline {
 
 /// The tables for the periods of an object: one for the periods, and for each period its law and a table for its
 /// filters.
-type Room = (Vec<Period>, Vec<(Law, Vec<Filter>)>);
+type Tables = (Vec<Period>, Vec<(Law, Vec<Filter>)>);
 
 impl Outline {
     /// Creates the outline of a plain object of ours, with the capacity and the seed of its first filter.
@@ -113,7 +113,7 @@ impl Outline {
 
     /// Reserves room for the filters that were read, never for a claimed number, and frees the spare capacity of their
     /// blobs.
-    fn room(&mut self) -> Option<Room> {
+    fn room(&mut self) -> Option<Tables> {
         let finished = memory::reserved(self.periods.len())?;
         let mut stacks = memory::reserved(self.periods.len())?;
         for period in &mut self.periods {

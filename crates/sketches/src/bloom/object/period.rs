@@ -45,7 +45,7 @@ impl Period {
     }
 
     /// Returns whether all filters have their own bits.
-    pub const fn is_apart(&self) -> bool {
+    pub const fn has_own_bits(&self) -> bool {
         self.lane.is_none()
     }
 

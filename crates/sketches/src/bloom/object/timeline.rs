@@ -103,7 +103,7 @@ impl Timeline {
             return &self.periods;
         };
         let current = window.period_at(now_ms());
-        let expired = |period: &Period| window.has_passed(period.number, current);
+        let expired = |period: &Period| window.has_expired(period.number, current);
         &self.periods[self.periods.partition_point(expired)..]
     }
 
@@ -206,10 +206,10 @@ impl Timeline {
             return false;
         };
         let current = window.period_at(now_ms);
-        let has_expired = |period: &Period| window.has_passed(period.number, current);
+        let has_expired = |period: &Period| window.has_expired(period.number, current);
         let ahead = current.saturating_add(1);
         let is_set_back = newest > ahead && self.set_back(window, ahead);
-        if !is_set_back && !window.has_passed(oldest, current) {
+        if !is_set_back && !window.has_expired(oldest, current) {
             return false;
         }
         for lane in self

@@ -44,7 +44,7 @@ impl Window {
     }
 
     /// Returns whether a period has expired when `current` is the current one.
-    pub const fn has_passed(self, period: u64, current: u64) -> bool {
+    pub const fn has_expired(self, period: u64, current: u64) -> bool {
         current.saturating_sub(period) >= self.periods
     }
 

@@ -6,7 +6,7 @@ mod lookup;
 mod patience;
 
 use crate::bloom::filter::{Cells, Filter, Geometry};
-use crate::bloom::law::{Allowance, Depth, Growth, Law, Refusal, State, Step};
+use crate::bloom::law::{Allowance, Depth, Growth, Law, NextFilter, Refusal, State};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::memory;
 use crate::number::{MAX_CAPACITY, Sums, either};
@@ -95,7 +95,7 @@ impl Stack {
         law: Law,
         hasher: Hasher,
         cells: Cells,
-        first: &Step,
+        first: &NextFilter,
         allowance: Allowance,
     ) -> Result<Self, Refusal> {
         let mut stack = Self::empty(law, hasher, cells);
@@ -461,7 +461,7 @@ impl Stack {
         }
     }
 
-    fn push(&mut self, step: &Step, filter: Option<Filter>) -> Result<(), Refusal> {
+    fn push(&mut self, step: &NextFilter, filter: Option<Filter>) -> Result<(), Refusal> {
         // The table has no spare places: growth is rare, and the stack's size stays a plain sum.
         let room = self.filters.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;

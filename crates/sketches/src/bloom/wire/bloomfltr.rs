@@ -17,7 +17,7 @@ use crate::hash::Seed;
 use crate::machine::memory;
 
 use super::extent::{Extent, read_blob};
-use crate::bytes::{Buffer, Cursor, DecodeError, RdbRead, RdbWrite, push};
+use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite, push};
 
 /// The encoding version in RDB.
 pub const RDB_VERSION: i32 = 1;
@@ -125,7 +125,7 @@ pub fn write(object: &Object, extent: Extent) -> Option<Vec<u8>> {
 
 /// Reads a whole dump or header.
 pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
-    let mut from = Cursor(bytes);
+    let mut from = ByteCursor(bytes);
     if from.array::<1>()? != [version(extent)] {
         return Err(DecodeError::UnsupportedVersion);
     }

@@ -24,7 +24,7 @@ use crate::hash::{Hasher, Seed};
 use crate::machine::memory;
 
 use super::extent::{Bytes, Extent, read_blob};
-use crate::bytes::{Buffer, Cursor, DecodeError, RdbRead, RdbWrite, push};
+use crate::bytes::{Buffer, ByteCursor, DecodeError, RdbRead, RdbWrite, push};
 
 /// The encoding version in RDB.
 pub const RDB_VERSION: i32 = 1;
@@ -60,7 +60,7 @@ pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError>
 
 /// Reads a whole dump or header.
 pub fn read(bytes: &[u8], extent: Extent) -> Result<Outline, DecodeError> {
-    let mut from = Cursor(bytes);
+    let mut from = ByteCursor(bytes);
     if from.array::<1>()? != [version(extent)] {
         return Err(DecodeError::UnsupportedVersion);
     }

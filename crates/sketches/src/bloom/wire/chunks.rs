@@ -339,7 +339,7 @@ impl Partial {
         {
             return;
         }
-        for _ in 0..self.dialect.zeros_before_partial() {
+        for _ in 0..self.dialect.partial_marker_len() {
             to.uint(0);
         }
         to.bytes(&self.header);

@@ -62,7 +62,7 @@ impl Dialect {
 
     /// Returns the number of zeros in RDB that mark a partly loaded object: a filter count of 0, in `RedisBloom`'s
     /// fields after an item count of 0.
-    pub const fn zeros_before_partial(self) -> usize {
+    pub const fn partial_marker_len(self) -> usize {
         match self {
             Self::Bloomfltr | Self::Bloomfltx => 1,
             Self::RedisBloom => 2,

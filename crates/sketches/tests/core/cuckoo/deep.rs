@@ -61,17 +61,17 @@ fn a_deep_life_follows_the_rules() {
                         .map(|_| rng.below(300).to_string().into_bytes())
                         .collect();
                     let slices = items.iter().map(Vec::as_slice);
-                    let unless_known = rng.below(2) == 0;
+                    let unless_present = rng.below(2) == 0;
                     object.add_each(
                         slices,
-                        unless_known,
+                        unless_present,
                         || Limits::NONE,
                         |added| {
                             added.unwrap();
                         },
                     );
                     for item in &items {
-                        if !unless_known || !naive.has(item) {
+                        if !unless_present || !naive.has(item) {
                             assert!(naive.add(item, 2000));
                         }
                     }

@@ -46,7 +46,7 @@ fn somewhere_else(mut object: Cuckoo, rng: &mut Rng) -> Cuckoo {
 struct Moving(usize);
 
 impl Relocate for Moving {
-    fn has_enough(&mut self) -> bool {
+    fn should_stop(&mut self) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 == 0
     }
@@ -87,16 +87,16 @@ fn a_random_life_follows_the_rules() {
             match (rng.below(100), growing) {
                 (0..60, true) | (0..30, false) => {
                     let before = naive.clone();
-                    let unless_known = rng.below(2) == 0;
+                    let unless_present = rng.below(2) == 0;
                     let many = if rng.below(20) == 0 { rng.below(90) } else { 0 };
                     let mut items = vec![item];
                     items.extend((0..many).map(|_| rng.below(kinds).to_string().into_bytes()));
                     let mut own = Vec::new();
                     let slices = items.iter().map(Vec::as_slice);
-                    object.add_each(slices, unless_known, || limits, |added| own.push(added));
+                    object.add_each(slices, unless_present, || limits, |added| own.push(added));
                     for (item, own) in items.iter().zip(&own) {
                         let expected = match () {
-                            () if unless_known && naive.has(item) => Ok(false),
+                            () if unless_present && naive.has(item) => Ok(false),
                             () if naive.add(item, most) => Ok(true),
                             () if naive.expansion == 0 => Err(Refusal::Full),
                             () => Err(Refusal::MaxFilters),

@@ -93,7 +93,7 @@ impl Recorded {
                 let at = words.iter().position(|word| word == name.as_bytes());
                 at.map_or(default, |at| number(&words[at + 1]))
             };
-            let unless_known = name.ends_with("NX");
+            let unless_present = name.ends_with("NX");
             match name {
                 "CF.RESERVE" => {
                     object = Some(create(&Params {
@@ -132,7 +132,7 @@ impl Recorded {
                     let mut replies = Vec::new();
                     object.add_each(
                         items,
-                        unless_known,
+                        unless_present,
                         || Limits::NONE,
                         |added| {
                             replies.push(match added {

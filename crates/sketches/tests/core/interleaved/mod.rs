@@ -64,7 +64,7 @@ impl Model {
         self.object.tidy(self.now);
         let (window, current) = (self.window, self.window.period_at(self.now));
         self.periods
-            .retain(|period, _| !window.has_passed(*period, current));
+            .retain(|period, _| !window.has_expired(*period, current));
     }
 
     /// What the crate's filters say of an item, in the periods before one, and from that on.
@@ -123,7 +123,7 @@ impl Model {
     }
 
     fn ask(&self, items: &[Vec<u8>], now: u64) {
-        let live = |period: &u64| !self.window.has_passed(*period, self.window.period_at(now));
+        let live = |period: &u64| !self.window.has_expired(*period, self.window.period_at(now));
         let mut answers = Vec::new();
         let slices = items.iter().map(Vec::as_slice);
         self.object
@@ -311,7 +311,7 @@ fn each_filter_that_is_handed_out_has_its_bits() {
             items.extend(more);
             model.ask_each_filter(&items);
             for period in model.object.periods() {
-                shared[usize::from(!period.is_apart())] += 1;
+                shared[usize::from(!period.has_own_bits())] += 1;
             }
         }
         model.object = through_every_form(&model.object);

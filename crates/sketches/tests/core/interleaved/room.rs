@@ -164,7 +164,7 @@ fn it_is_interleaved_from_some_size_on() {
                 add_at(&mut object, &(now << 32 | item).to_le_bytes(), now).unwrap();
             }
         }
-        let none_is_apart = object.periods().iter().all(|period| !period.is_apart());
+        let none_is_apart = object.periods().iter().all(|period| !period.has_own_bits());
         assert_eq!(none_is_apart, interleaved);
     }
 }
