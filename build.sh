@@ -310,7 +310,7 @@ memcheck() { # filters...
     servers=$(tools/servers.sh address)
     check_in_address_sanitizer "$@"
     [ $# -gt 0 ] || set -- smoke:: replies:: hostile:: persistence:: scripting:: \
-        --skip mutations_never_break --skip larger_than_any_argument
+        --skip larger_than_any_argument
     build
     SERVER_IN_MEMCHECK=$(find_server)
     export SERVER_IN_MEMCHECK
