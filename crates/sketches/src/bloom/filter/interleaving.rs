@@ -51,13 +51,13 @@ impl Interleaved {
     }
 
     /// Returns whether the newest eight filters have all of their own bits and no others.
-    pub const fn has_own_bits(&self) -> bool {
+    pub const fn is_apart(&self) -> bool {
         self.done == 0 && self.clean == self.in_use.len()
     }
 
-    /// Removes the newest eight lanes, whose filters [are apart](Self::has_own_bits). Returns their blobs in order of the lanes.
+    /// Removes the newest eight lanes, whose filters [are apart](Self::is_apart). Returns their blobs in order of the lanes.
     pub fn part(&mut self) -> Vec<Box<[u8]>> {
-        debug_assert!(self.has_own_bits());
+        debug_assert!(self.is_apart());
         let kept = self.blobs.len().saturating_sub(LANES);
         let parted = self.blobs.split_off(kept);
         for lanes in &mut self.in_use {
@@ -92,11 +92,11 @@ impl Interleaved {
     }
 
     /// Takes some bytes of the newest eight filters apart, `times` times, each in about a microsecond, and then clears the
-    /// bits that other filters left in their lanes. Returns false if they [were apart](Self::has_own_bits) before.
+    /// bits that other filters left in their lanes. Returns false if they [were apart](Self::is_apart) before.
     pub fn undo(&mut self, times: usize) -> bool {
-        let begun = !self.has_own_bits();
+        let begun = !self.is_apart();
         for _ in 0..times {
-            if self.has_own_bits() {
+            if self.is_apart() {
                 break;
             }
             if self.done == 0 {

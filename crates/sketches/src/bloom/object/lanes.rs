@@ -81,7 +81,7 @@ impl Group {
     }
 
     /// Gives periods back the bits of the newest eight lanes of this group, whose number is `index`, once those [are
-    /// apart](Self::has_own_bits). Frees the lanes without a period.
+    /// apart](Self::is_apart). Frees the lanes without a period.
     fn part(&mut self, index: usize, periods: &mut [Period]) {
         let mut blobs = self.filters.part();
         let kept = self.filters.lanes();
@@ -114,8 +114,8 @@ impl Group {
     }
 
     /// Returns whether the newest eight lanes were taken apart.
-    fn has_own_bits(&self) -> bool {
-        self.is_sparse() && self.filters.has_own_bits()
+    fn is_apart(&self) -> bool {
+        self.is_sparse() && self.filters.is_apart()
     }
 
     /// Runs up to `times` steps of interleaving, or of taking apart. Returns whether there was anything to do.
@@ -205,7 +205,7 @@ impl Lanes {
 
     /// Gives periods back the bits of lanes that were taken apart. Returns whether there were any.
     pub fn part(&mut self, periods: &mut [Period]) -> bool {
-        let Some(index) = self.all.iter().position(Group::has_own_bits) else {
+        let Some(index) = self.all.iter().position(Group::is_apart) else {
             return false;
         };
         self.all[index].part(index, periods);
