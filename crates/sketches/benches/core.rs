@@ -1,7 +1,7 @@
-//! Micro-benchmarks of the core: what a lookup and an add cost, by size and depth, one by one and in
-//! batches, beside the crate whose bits they share.
+//! Micro-benchmarks of the core: times of lookups and additions by size and depth, for single items and in batches, and
+//! of the crate that sets the same bits.
 //!
-//! `cargo bench` runs all, `cargo bench -- contains` those whose name holds that word.
+//! `cargo bench` runs all of them, `cargo bench -- contains` those whose name contains that word.
 
 use bloomfilter::Bloom;
 use divan::{Bencher, black_box, counter::ItemsCount};
@@ -15,7 +15,7 @@ fn main() {
     divan::main();
 }
 
-/// Items of the length of a short address.
+/// Returns items as long as a short address.
 fn items(count: u64, salt: u64) -> Vec<Vec<u8>> {
     let mix = |n: u64| (n ^ salt << 40).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (0..count)
@@ -33,7 +33,7 @@ fn object(capacity: u64, rate: f64, expansion: u32) -> Object {
     Object::plain(&params, Seed::FIXED, Limits::NONE).expect("memory")
 }
 
-/// A plain object does not look at the time.
+/// Panics: a plain object never reads the clock.
 fn never() -> u64 {
     unreachable!("a plain object asks for the time")
 }
@@ -56,9 +56,10 @@ fn filled(capacity: u64, rate: f64, expansion: u32, count: u64) -> Object {
     object
 }
 
-/// A filter in the cache, one in the second level, one in memory.
+/// Capacities of a filter that fits in the cache, one that fits in the second level of the cache, and one in
+/// memory.
 const SIZES: [u64; 3] = [100_000, 1_000_000, 45_000_000];
-/// Numbers of filters in a stack, each with the capacity of the first.
+/// Numbers of filters in a stack, each with the capacity of its first filter.
 const STACKS: [(u64, u64); 5] = [(1, 1000), (10, 1000), (40, 1000), (100, 1), (10, 300_000)];
 
 #[divan::bench(args = [5, 21, 100])]
@@ -95,7 +96,7 @@ fn contains_miss_of_the_crate(bencher: Bencher, capacity: u64) {
     each(bencher, &items(100_000, 2), |item| bloom.check(item));
 }
 
-/// With words of each width; one that the processor lacks is the widest that it has.
+/// Uses words of each width, or the processor's widest words if it lacks that width.
 #[divan::bench(args = Width::ALL)]
 fn contains_batches_of_100_hits_by_width(bencher: Bencher, width: Width) {
     width.limit_to();
@@ -104,7 +105,7 @@ fn contains_batches_of_100_hits_by_width(bencher: Bencher, width: Width) {
     Width::choose();
 }
 
-/// What hashing takes of a batch of 100, item by item.
+/// Hashes a batch of 100 item by item: the share of hashing in a lookup.
 #[divan::bench]
 fn probe_100(bencher: Bencher) {
     let (object, items) = (object(1000, 0.01, 0), items(100, 1));
@@ -138,7 +139,7 @@ fn batches(bencher: Bencher, object: &Object, items: &[Vec<u8>]) {
     });
 }
 
-/// An object of `depth` filters that are full.
+/// Returns an object of `depth` full filters.
 fn stack((depth, capacity): (u64, u64)) -> Object {
     let mut object = object(capacity, 0.001, 1);
     let mut numbers = 1_u64 << 50..;
@@ -203,15 +204,15 @@ fn add_a_million_to_one_of_the_right_size(bencher: Bencher) {
         });
 }
 
-/// The current period of a day of 24.
+/// The number of the current period, the newest of 24.
 const HOUR: u64 = 23;
 
-/// An object of 24 periods that are full, but the newest is half full.
+/// Returns an object of 24 full periods; the newest is half full.
 fn window(capacity: u64) -> Object {
     window_with(capacity, capacity)
 }
 
-/// An object of 24 periods of `count` items, half as many in the newest.
+/// Returns an object of 24 periods of `count` items, with half as many in the newest.
 fn window_with(capacity: u64, count: u64) -> Object {
     let window = Window::new(1, 24).expect("a window");
     let mut object = shaped(capacity, Kind::Windowed(window));
@@ -237,7 +238,7 @@ fn shaped(capacity: u64, kind: Kind) -> Object {
     Object::new(&shape, Seed::FIXED, Time::at(0), Limits::NONE).expect("memory")
 }
 
-/// Filters in the cache, and in memory.
+/// Capacities of periods whose filters fit in the cache, and of periods whose filters are in memory.
 const PERIODS: [u64; 2] = [1000, 1_000_000];
 
 #[divan::bench(args = PERIODS)]
@@ -253,7 +254,7 @@ fn contains_batches_of_100_in_a_window(bencher: Bencher, capacity: u64) {
     batches(bencher, &window(capacity), &items(100_000, 2));
 }
 
-/// Capacities of periods with two filters each, of which no more than the first is interleaved.
+/// Capacities of periods with two filters each; only the first filter of a period can be interleaved.
 const OVERFULL: [u64; 2] = [500, 500_000];
 
 #[divan::bench(args = OVERFULL)]
@@ -326,7 +327,7 @@ fn add_each_to_cuckoo(object: &mut Cuckoo, items: &[Vec<u8>]) {
     }
 }
 
-/// A cuckoo filter in the second level of the cache, and one in memory.
+/// Capacities of a cuckoo filter in the second level of the cache, and of one in memory.
 const CUCKOOS: [u64; 2] = [100_000, 1 << 26];
 
 #[divan::bench(args = CUCKOOS)]
@@ -352,10 +353,10 @@ fn cuckoo_add_1000_batches_of_100(bencher: Bencher, capacity: u64) {
         .bench_local_refs(|object| add_each_to_cuckoo(object, &items));
 }
 
-/// Bytes of each filter that is compacted: as many as one may take by default.
+/// The size of each compacted filter in bytes: the default limit.
 const COMPACTED: usize = 64 << 20;
 
-/// Fingerprints in the slots for whose random number it is said.
+/// Returns random fingerprints in the slots for whose random number `is_taken` returns true.
 fn fingerprints(number: &mut u64, is_taken: impl Fn(u64) -> bool) -> Vec<u8> {
     let slots = (0..COMPACTED).map(|_| {
         *number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ *number >> 29;
@@ -384,8 +385,8 @@ fn compactable(filters: &[Vec<u8>], bucket_size: u64) -> Cuckoo {
     object.expect("such filters").expect("there is memory")
 }
 
-/// Removes an item from two filters when it is time to compact them. The older is five sixths full, and of the newest's
-/// slots one in so many is taken.
+/// Removes an item from an object of two filters that is due for compaction. The older filter is five sixths full; the
+/// newer has a fingerprint in one of `one_in` slots.
 #[divan::bench(args = [1_000_000, 100, 2], sample_count = 5, sample_size = 1)]
 fn cuckoo_remove_and_compact(bencher: Bencher, one_in: u64) {
     let number = &mut 1;
@@ -405,7 +406,7 @@ fn cuckoo_remove_and_compact(bencher: Bencher, one_in: u64) {
         });
 }
 
-/// Compacts eight filters that are nearly full, the newest half full, by bucket size.
+/// Compacts eight filters, by bucket size: seven are nearly full, and the newest is half full.
 #[divan::bench(args = [1, 2, 64], sample_count = 2, sample_size = 1)]
 fn cuckoo_compact_eight(bencher: Bencher, bucket_size: u64) {
     let number = &mut 1;
@@ -420,7 +421,7 @@ fn cuckoo_compact_eight(bencher: Bencher, bucket_size: u64) {
         });
 }
 
-/// Adds 1,000 items to a filter that is full, with the most iterations that a client may ask for.
+/// Adds 1,000 items to a full filter, with the most iterations that a client may request.
 #[divan::bench(sample_count = 3, sample_size = 1)]
 fn cuckoo_add_1000_to_full(bencher: Bencher) {
     let params = cuckoo::Params {
@@ -446,7 +447,7 @@ fn cuckoo_add_1000_to_full(bencher: Bencher) {
     });
 }
 
-/// Looks up 10,000 items in an object of as many filters as there may be, none of which is empty.
+/// Looks up 10,000 items in an object of `FILTERS_MAX` filters that are full.
 #[divan::bench(args = [(1, 1), (512, 2), (510, 255)], sample_count = 3, sample_size = 1)]
 fn cuckoo_contains_10000_in_the_deepest(bencher: Bencher, (size, bucket_size): (u64, u64)) {
     let stored = cuckoo::Outline {

@@ -1,5 +1,5 @@
-//! Windows whose filters are large enough to be interleaved, against one filter of the `bloomfilter` crate for each
-//! of theirs: the same answers, the same outcomes, and in every stored form the same bits.
+//! Windows whose filters are large enough to be interleaved, compared with one filter of the `bloomfilter` crate for
+//! each of their filters: answers, outcomes, and bits in every stored form are equal.
 
 mod room;
 
@@ -47,7 +47,7 @@ impl Model {
         model
     }
 
-    /// Stacks one of the crate's filters where the object has one more.
+    /// Stacks a filter of the crate, of the size of the object's next filter in this period.
     fn stack(&mut self, period: u64) {
         let filters = self.periods.entry(period).or_default();
         let of_object = self.object.filters(|| self.now);
@@ -67,7 +67,7 @@ impl Model {
             .retain(|period, _| !window.has_expired(*period, current));
     }
 
-    /// What the crate's filters say of an item, in the periods before one, and from that on.
+    /// Returns whether the crate's filters claim an item in a period before `period`, and in that or a later one.
     fn claims(&self, item: &[u8], period: u64) -> (bool, bool) {
         let any = |filters: &Vec<Crates>| filters.iter().any(|of| of.bloom.check(item));
         let (mut before, mut from) = (false, false);
@@ -136,7 +136,7 @@ impl Model {
         }
     }
 
-    /// Compares all bits, and the numbers.
+    /// Compares all bits, and the numbers of filters and of items.
     fn compare_bits(&self) {
         let crates = self.periods.values().flatten();
         let views = self.object.views();
@@ -154,7 +154,7 @@ impl Model {
         }
     }
 
-    /// Asks each filter that the object hands out, for all of its bits and for items.
+    /// Compares each filter that the object returns: its size, all of its bits, and its answers for `items`.
     fn ask_each_filter(&self, items: &[Vec<u8>]) {
         let answering = || self.object.filters(|| self.now).map(|(_, view, _)| view);
         assert_eq!(answering().count(), self.object.views().count());
@@ -181,13 +181,13 @@ impl Model {
         }
     }
 
-    /// Compares also what is stored.
+    /// Compares all bits, and checks every stored form.
     fn compare(&self) {
         self.compare_bits();
         through_every_form(&self.object);
     }
 
-    /// Merges a window with periods that this one lacks.
+    /// Merges another window, whose periods this window lacks, into this one.
     fn merge(&mut self, other: Self) {
         let union = Object::union(&[&self.object, &other.object], Some(self.now), ROOMY);
         self.object = union.unwrap().unwrap();
@@ -196,7 +196,7 @@ impl Model {
         }
     }
 
-    /// Adds so many items in each of so many periods from now on, and asks for them.
+    /// Adds `count` items in each of `periods` periods from now on, and looks them up.
     fn go_through(&mut self, periods: u64, count: usize, rng: &mut Rng) {
         for period in 0..periods {
             let items: Vec<Vec<u8>> = (0..count).map(|_| rng.bytes(9)).collect();
@@ -238,7 +238,7 @@ impl Model {
                     _ => {}
                 },
                 14 => {
-                    // What it was a moment ago is in it.
+                    // The object contains its own earlier state.
                     let copy = self.object.try_clone().unwrap();
                     self.add_each(&items(rng, 30), None, false);
                     let union = Object::union(&[&self.object, &copy], Some(self.now), ROOMY);
@@ -258,11 +258,11 @@ impl Model {
 }
 
 #[test]
-fn they_have_the_crates_bits_and_answers() {
+fn bits_and_answers_equal_the_crates() {
     let mut rng = Rng::new(1);
     at_each_width(|_| {
         for (capacity, rate, periods) in [
-            // More hash functions than are worked out together.
+            // More hash functions than are computed together.
             (1000, 1e-6, 10),
             (1900, 0.05, 8),
             (2100, 0.01, 17),
@@ -276,9 +276,9 @@ fn they_have_the_crates_bits_and_answers() {
     });
 }
 
-/// More filters than are looked up in together.
+/// The window has more filters than a lookup searches together.
 #[test]
-fn a_window_of_many_periods_has_them_all() {
+fn lookups_search_all_of_80_periods() {
     let mut rng = Rng::new(2);
     let shape = windowed(params(1501, 0.02, 2), 1000, 80);
     let mut model = Model::new(shape, 1 << 40, &mut rng);
@@ -286,9 +286,9 @@ fn a_window_of_many_periods_has_them_all() {
     model.run(60, &mut rng);
 }
 
-/// Periods pass before their filters are interleaved.
+/// Periods expire before their filters are fully interleaved.
 #[test]
-fn what_is_half_done_is_given_to_no_other() {
+fn periods_that_expire_during_interleaving_leave_no_bits_to_others() {
     let mut rng = Rng::new(3);
     let shape = windowed(params(150_000, 0.01, 2), 1000, 8);
     let mut model = Model::new(shape, 1 << 40, &mut rng);
@@ -296,9 +296,9 @@ fn what_is_half_done_is_given_to_no_other() {
     model.compare();
 }
 
-/// Filters are handed out with their bits while they are being interleaved, and once they are.
+/// Compares filters before they are interleaved, during interleaving, and afterwards.
 #[test]
-fn each_filter_that_is_handed_out_has_its_bits() {
+fn each_returned_filter_has_its_own_bits() {
     let mut rng = Rng::new(10);
     let shape = windowed(params(1501, 0.01, 2), 1000, 12);
     let mut model = Model::new(shape, 1 << 40, &mut rng);
@@ -322,9 +322,9 @@ fn each_filter_that_is_handed_out_has_its_bits() {
     assert!(apart > 0 && interleaved > 0, "{shared:?}");
 }
 
-/// The shape of a window whose filters are of so many bytes.
+/// Returns the shape of a window whose filters have `bytes` bytes.
 fn shape_of(bytes: u64, periods: u64) -> Shape {
-    // A byte for each item, about.
+    // An item takes about a byte.
     let mut shapes =
         (bytes..2 * bytes).map(|capacity| windowed(params(capacity, 0.9, 0), 1000, periods));
     let has_as_many = |shape: &Shape| {
@@ -334,18 +334,19 @@ fn shape_of(bytes: u64, periods: u64) -> Shape {
     shapes.find(has_as_many).unwrap()
 }
 
-/// Items that come alone let all states be seen.
+/// Adds items one at a time, so that every state of interleaving is compared.
 #[test]
-fn they_have_the_crates_bits_in_every_state() {
+fn bits_equal_the_crates_in_every_state_of_interleaving() {
     let mut rng = Rng::new(4);
-    // Each rest by the bytes of a word, and few bytes more than are interleaved in so many steps.
+    // Sizes with every remainder of a division by a word's bytes, and sizes a few bytes over those that whole steps
+    // interleave.
     for bytes in (2049..2061).chain([2065, 2066, 2113, 2114, 2115, 2305]) {
         let mut model = Model::new(shape_of(bytes, 33), 1 << 40, &mut rng);
         let (period, window) = (model.window.period_ms(), model.window.ms());
         for step in 0..44 {
             let mut items =
                 |count: usize| -> Vec<Vec<u8>> { (0..count).map(|_| rng.bytes(9)).collect() };
-            // Not as many as would be interleaved with at once.
+            // Too few to interleave all filters at once.
             model.add_each(&items(60), None, false);
             let alone = items(14);
             for item in alone.chunks(1) {
@@ -353,7 +354,7 @@ fn they_have_the_crates_bits_in_every_state() {
                 model.add_each(item, ttl, true);
                 model.ask(item, model.now);
                 model.compare_bits();
-                // Some pass, and leave lanes.
+                // Some periods expire and leave empty lanes.
                 if step > 30 && rng.below(8) == 0 {
                     model.now += period * (rng.next() % 4);
                 }
@@ -364,10 +365,10 @@ fn they_have_the_crates_bits_in_every_state() {
     }
 }
 
-/// After a gap, in which more than half of the periods that were interleaved together passed, the others' are taken
-/// apart. Items that come alone let all states be seen.
+/// If more than half of the periods of a group expire in a gap, the group is taken apart. Adds items one at a time, so
+/// that every state is compared.
 #[test]
-fn they_have_the_crates_bits_while_they_are_taken_apart() {
+fn bits_equal_the_crates_while_a_group_is_taken_apart() {
     let mut rng = Rng::new(7);
     for bytes in (2049..2055).chain([2065, 2114, 2305]) {
         for lanes in [8, 16, 24, 32] {
@@ -375,7 +376,7 @@ fn they_have_the_crates_bits_while_they_are_taken_apart() {
             let period = model.window.period_ms();
             let mut items =
                 |count: usize| -> Vec<Vec<u8>> { (0..count).map(|_| rng.bytes(9)).collect() };
-            // Lanes are given to others, at last to one that has few items, at any place among them.
+            // Later periods reuse the lanes. The last period has few items, in a random lane.
             for _ in 0..2 * lanes + u64::from(items(1)[0][0]) % lanes {
                 model.add_each(&items(70), None, false);
                 model.now += period;
@@ -390,7 +391,7 @@ fn they_have_the_crates_bits_while_they_are_taken_apart() {
                 model.ask(item, model.now);
                 model.compare_bits();
             }
-            // At least half of what is left of them have periods.
+            // At least half of the lanes that are left have periods.
             let takes = model.object.memory_bytes();
             let most = 2 * blob_bytes(&model.object) + 2000 + 350 * left;
             assert!(
@@ -400,20 +401,21 @@ fn they_have_the_crates_bits_while_they_are_taken_apart() {
             assert!(takes < after_gap, "nothing was freed");
             assert_eq!(model.object.check(), Ok(()));
             model.compare();
-            // What is left of them is joined by others again.
+            // Other filters join the lanes that are left.
             model.go_through(2 * lanes, 3, &mut rng);
             model.compare();
         }
     }
 }
 
-/// What a period left in a lane is not taken back by the next one, wherever the others were when that got the lane.
+/// A period never takes back bits that an earlier period left in its lane, whatever state the group was in when the
+/// period got the lane.
 #[test]
-fn they_have_the_crates_bits_after_others_left_theirs() {
+fn bits_equal_the_crates_in_reused_lanes() {
     let mut rng = Rng::new(8);
     let mut items = |count: usize| -> Vec<Vec<u8>> { (0..count).map(|_| rng.bytes(9)).collect() };
     for steps in 0..24 {
-        // While they are interleaved.
+        // The period gets its lane while the group is being interleaved.
         let mut model = Model::new(shape_of(8000, 8), 1 << 40, &mut Rng::new(9));
         let period = model.window.period_ms();
         for _ in 0..7 {
@@ -427,7 +429,7 @@ fn they_have_the_crates_bits_after_others_left_theirs() {
         model.add_each(&items(40), None, true);
         model.compare();
 
-        // While they are taken apart, where there is no room for a filter of its own.
+        // The period gets its lane while the group is taken apart, because there is no room for a filter of its own.
         let mut model = Model::new(shape_of(8000, 8), 1 << 40, &mut Rng::new(9));
         for _ in 0..11 {
             model.add_each(&items(70), None, false);
@@ -445,9 +447,9 @@ fn they_have_the_crates_bits_after_others_left_theirs() {
     }
 }
 
-/// A window of items of which each second period has other sizes, since it was merged in.
+/// Every second period of the window has a different filter size, because it was merged in.
 #[test]
-fn filters_of_two_sizes_are_looked_up_in_each_for_itself() {
+fn lookups_search_filters_of_two_sizes() {
     let mut rng = Rng::new(5);
     let shape = |capacity| windowed(params(capacity, 0.02, 2), 1000, 40);
     let now = 1 << 40;
@@ -474,9 +476,9 @@ fn filters_of_two_sizes_are_looked_up_in_each_for_itself() {
     one.run(30, &mut rng);
 }
 
-/// More groups than are looked up in together.
+/// The window has more groups than a lookup searches together.
 #[test]
-fn a_window_of_very_many_periods_has_them_all() {
+fn lookups_search_all_of_290_periods() {
     let mut rng = Rng::new(6);
     let shape = windowed(params(1501, 0.5, 2), 1000, 290);
     let mut model = Model::new(shape, 1 << 40, &mut rng);

@@ -1,4 +1,4 @@
-//! What interleaving takes, and what it leaves room for.
+//! The memory that interleaving takes, and the capacity that is left.
 
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Added, Limits, Object, Refusal, Time};
@@ -7,7 +7,7 @@ use crate::support::{ROOMY, add_at, dump_of, params, relocate, windowed};
 
 use super::blob_bytes;
 
-/// A day of hours of which each takes as many new items as it is for.
+/// A window of a day; tests fill hours to their capacity with new items.
 struct Day {
     object: Object,
     next: u64,
@@ -41,7 +41,7 @@ impl Day {
 }
 
 #[test]
-fn a_window_that_goes_on_takes_no_more_memory() {
+fn memory_stays_bounded_as_hours_expire() {
     let mut day = Day::new();
     let mut full = 0;
     for hour in 0..5 * HOURS {
@@ -49,7 +49,7 @@ fn a_window_that_goes_on_takes_no_more_memory() {
         let bytes = day.object.memory_bytes();
         if hour < HOURS {
             full = bytes;
-            // Beside the filters, of each the rows in tables and a share of what goes with eight.
+            // Besides its bits, each filter takes rows in tables and a share of the overhead of eight lanes.
             let most = blob_bytes(&day.object) + 500 + 350 * hour;
             assert!(bytes <= most, "{bytes} bytes at {hour}, beyond {most}");
         } else {
@@ -59,7 +59,7 @@ fn a_window_that_goes_on_takes_no_more_memory() {
             );
         }
     }
-    // Its limit is what it takes.
+    // The limit is the memory that the window takes now.
     let limits = Limits {
         object_bytes: day.object.memory_bytes(),
         ..ROOMY
@@ -71,7 +71,7 @@ fn a_window_that_goes_on_takes_no_more_memory() {
 }
 
 #[test]
-fn what_a_gap_leaves_is_used_or_freed() {
+fn lanes_that_a_gap_leaves_empty_are_reused_or_freed() {
     let mut day = Day::new();
     for hour in 0..HOURS {
         day.fill(hour, ROOMY).unwrap();
@@ -81,7 +81,7 @@ fn what_a_gap_leaves_is_used_or_freed() {
         object_bytes: full,
         ..ROOMY
     };
-    // Of those that were interleaved together, one is left.
+    // One of the interleaved periods is left.
     let later = 2 * HOURS - 2;
     day.fill(later, limits).unwrap();
     assert_eq!(day.object.periods().len(), 2);
@@ -102,16 +102,17 @@ fn what_a_gap_leaves_is_used_or_freed() {
     }
 }
 
-/// After a gap some lanes are empty, of which only half may be given away. And what is interleaved only later takes
-/// something with it.
+/// A period takes as many items as `reach` reports, and after a gap at least as many. Some lanes are empty then, but a
+/// period reuses one only if at least half of its group is in use, or if there is no room for a filter of its own.
+/// Interleaving that starts later takes memory, too.
 #[test]
-fn what_is_promised_is_taken() {
+fn a_period_takes_the_reported_capacity() {
     let after_gaps = (1..8).map(|gap| (8, 4 * HOURS - 9 + gap, (0..60_000).step_by(1999)));
     let without = [7, 8, 15].map(|hours| (hours, 3 * HOURS, (9000..15_000).step_by(199)));
     for (hours, hour, spares) in after_gaps.chain(without) {
         for spare in spares {
             let mut day = Day::new();
-            // Its first period, which is empty, passes.
+            // The first period, which is empty, expires.
             day.object.tidy(3 * HOURS - hours);
             for hour in 3 * HOURS - hours..3 * HOURS {
                 day.fill(hour, ROOMY).unwrap();
@@ -134,7 +135,7 @@ fn what_is_promised_is_taken() {
                     }
                 }
             }
-            // What is taken apart after a gap is promised to nobody.
+            // The reported reach excludes memory that taking groups apart frees after a gap.
             let keeps = if hour > 3 * HOURS {
                 taken >= promised
             } else {
@@ -150,7 +151,7 @@ fn what_is_promised_is_taken() {
 }
 
 #[test]
-fn it_is_interleaved_from_some_size_on() {
+fn only_large_filters_are_interleaved() {
     for (capacity, interleaved) in [(1000, false), (4000, true)] {
         let mut object = Object::new(
             &windowed(params(capacity, 0.01, 2), 1, 8),
@@ -169,7 +170,7 @@ fn it_is_interleaved_from_some_size_on() {
     }
 }
 
-/// A window of 40 hours, of which so many have items.
+/// Returns a window of 40 hours with items in the first `hours` hours: `items` gives the number for each hour.
 fn of_hours(hours: u64, items: impl Fn(u64) -> u64) -> Object {
     let shape = windowed(params(CAPACITY, 0.01, 2), 1, 40);
     let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
@@ -178,15 +179,15 @@ fn of_hours(hours: u64, items: impl Fn(u64) -> u64) -> Object {
             add_at(&mut object, &(hour << 8 | item).to_le_bytes(), hour).unwrap();
         }
     }
-    // It has no room to spare in its tables.
+    // The tables of a clone have no spare room.
     object.try_clone().unwrap()
 }
 
 #[test]
-fn lanes_are_made_where_there_is_room_for_all_that_goes_with_them() {
+fn filters_are_interleaved_if_there_is_room_for_the_overhead() {
     let mut rooms = Vec::new();
     for hours in [8, 16, 24, 32, 40] {
-        // With the next item these are interleaved.
+        // The next item starts to interleave the newest eight filters.
         let last = hours - 1;
         let object = of_hours(hours, |hour| if hour == last { 1 } else { 30 });
         let bytes = object.memory_bytes();
@@ -204,13 +205,13 @@ fn lanes_are_made_where_there_is_room_for_all_that_goes_with_them() {
         assert_eq!(takes(&room), room);
         rooms.push(room);
     }
-    // The first eight of 32 take more than those that come to them.
+    // The first eight of a group's 32 lanes take more overhead than the lanes that join them.
     assert!(rooms[1] < rooms[0]);
     assert_eq!(rooms, [rooms[0], rooms[1], rooms[1], rooms[1], rooms[0]]);
 }
 
 #[test]
-fn a_lane_beside_few_is_given_away_only_where_there_is_no_room() {
+fn a_lane_of_a_sparse_group_is_reused_only_without_room_for_a_filter() {
     let object = of_hours(32, |_| 30);
     for left in 1..32 {
         let mut object = object.try_clone().unwrap();
@@ -236,9 +237,9 @@ fn a_lane_beside_few_is_given_away_only_where_there_is_no_room() {
 }
 
 #[test]
-fn each_of_their_blobs_is_moved_once() {
+fn each_interleaved_blob_is_moved_once() {
     let mut object = of_hours(40, |_| 30);
-    // One is left of 32, and eight that were interleaved after those.
+    // One period is left of a group of 32, and all eight of the next group.
     object.tidy(70);
     let cells = object.views().next().unwrap().geometry().cell_bytes;
     let dump = dump_of(&object);

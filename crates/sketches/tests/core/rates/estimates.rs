@@ -1,4 +1,4 @@
-//! What BF.INFO tells of the rate is what is measured.
+//! The rate that BF.INFO estimates matches the measured rate.
 
 use valkeybloom_sketches::bloom::{Added, Object, Params, Refusal, Time};
 
@@ -7,9 +7,9 @@ use crate::support::{ROOMY, Rng, add, counting, object, object_of, params, tight
 
 use super::{Cell, Until, cell, fill_to_depth, none, theirs};
 
-/// Of small objects with a low rate, of which it takes many questions to tell.
+/// Measures small objects with a low rate, which takes many lookups.
 #[test]
-fn the_estimate_for_small_objects_of_a_low_rate_is_true() {
+fn estimates_are_accurate_for_small_objects_with_a_low_rate() {
     let mut rng = Rng::new(10);
     let mut wrong = Vec::new();
     for (rate, capacity, expansion, items) in [
@@ -28,10 +28,10 @@ fn the_estimate_for_small_objects_of_a_low_rate_is_true() {
     none(&wrong);
 }
 
-/// Filters of one size that hold the same items claim the same strangers: windows to which items come again, and
-/// what was merged and had to be stacked.
+/// Filters of one size that hold the same items claim the same strangers. Such filters are in windows whose items are
+/// added again in later periods, and in merged objects whose filters had to be stacked.
 #[test]
-fn the_estimate_for_objects_whose_filters_share_items_is_true() {
+fn estimates_are_accurate_for_filters_that_share_items() {
     let mut wrong = Vec::new();
     for (rate, capacity, periods, again) in [
         (0.1, 1000, 5, 1000),
@@ -88,9 +88,9 @@ fn the_estimate_for_objects_whose_filters_share_items_is_true() {
     none(&wrong);
 }
 
-/// Filters of one size, of which one has a single hash function.
+/// Merges filters of one size; one of the filters has a single hash function.
 #[test]
-fn the_estimate_for_one_hash_function_beside_two_is_true() {
+fn estimates_are_accurate_for_filters_with_one_and_two_hash_functions() {
     let mut rng = Rng::new(11);
     for _ in 0..20 {
         let seed = rng.seed();
@@ -110,9 +110,9 @@ fn the_estimate_for_one_hash_function_beside_two_is_true() {
     }
 }
 
-/// Objects of valkey-bloom do not keep their rates. What is told of them is true.
+/// Objects of valkey-bloom may exceed their requested rates, but estimates match the measured rates.
 #[test]
-fn the_estimate_for_objects_of_valkey_bloom_is_true() {
+fn estimates_are_accurate_for_objects_of_valkey_bloom() {
     let mut rng = Rng::new(8);
     let mut wrong = Vec::new();
     for rate in [0.1, 0.01, 0.001] {
@@ -127,7 +127,7 @@ fn the_estimate_for_objects_of_valkey_bloom_is_true() {
     none(&wrong);
 }
 
-/// An empty object of RedisBloom, by its formulas: no rounding, hashes of 64 bits, half the rate for the first
+/// Returns an empty object of RedisBloom by its formulas: no rounding, 64-bit hashes, half the rate for the first
 /// link.
 #[allow(
     clippy::approx_constant,
@@ -151,14 +151,14 @@ fn of_redisbloom(capacity: u64, rate: f64, growth: u64) -> Object {
 }
 
 #[test]
-fn the_estimate_for_objects_of_redisbloom_is_true() {
+fn estimates_are_accurate_for_objects_of_redisbloom() {
     let mut rng = Rng::new(9);
     let mut wrong = Vec::new();
     for rate in [0.1, 0.01, 0.001] {
         for capacity in [1, 10, 100] {
             for (growth, depth) in [(1, 5), (1, 100), (2, 6)] {
                 let mut cell = Cell::new(format!("{rate}, {capacity}, x{growth}, {depth} links"));
-                // They have no seed, so the items differ.
+                // Objects of RedisBloom have no seed, so their items differ instead.
                 for _ in 0..8 {
                     let mut object = of_redisbloom(capacity, rate, growth);
                     fill_to_depth(&mut object, depth, 0, &mut rng);

@@ -1,15 +1,17 @@
-//! The measured rate is the requested rate at most, at every capacity, rate and depth; and what BF.INFO tells
-//! is what is measured.
+//! At every capacity, rate and depth, the measured rate is at most the requested rate, and the estimate of BF.INFO
+//! matches the measured rate.
 //!
-//! How it is measured: objects are filled to the brim, the worst moment in their life, and asked for items that
-//! were never added. Several objects of different seeds share the asking, since the rate of one depends on where
-//! its bits happened to fall. The mean of `N` answers of which each is a false positive with probability `p` at
-//! most exceeds `p` by more than 4 deviations once in 30,000 runs (one tail of the normal law: 3.2·10⁻⁵), and so
-//! does that of objects whose own rates vary about `p`. So a mean over `p` by more than 4 deviations, of
-//! whichever kind are larger, shows a rate over `p`. Seeds are fixed, so a bound once kept is kept.
+//! Tests fill objects completely, when their rate is the highest, and look up items that were never added: strangers.
+//! They divide the lookups among several objects with different seeds, because the rate of an object depends on which
+//! of its bits are set. If each of `N` answers is a false positive with probability `p` at most, their mean exceeds `p`
+//! by more than 4 deviations once in 30,000 runs (one tail of the normal distribution: 3.2·10⁻⁵). The same holds for
+//! the mean of objects whose own rates vary about `p`. So a mean that exceeds `p` by more than 4 deviations, of the
+//! answers or of the objects, whichever are larger, shows a rate over `p`. Seeds are fixed, so a test that passes once
+//! always passes.
 //!
-//! An estimate is compared where enough strangers were found to tell: a thousand give a rate within a tenth. Each
-//! object's is within a factor of two of what is measured, and the mean of several objects within a third.
+//! Tests compare an estimate if enough strangers were found: a thousand determine the rate to within a tenth. The
+//! estimate of each object has to be within a factor of two of the measured rate, and the mean of several objects'
+//! estimates within a third.
 
 mod estimates;
 
@@ -25,9 +27,9 @@ use crate::support::{
     object_of, of_valkey_bloom, params, rate_of, through_every_form, tightening, windowed,
 };
 
-/// Adds so many random items at a time; those that were taken, and whether each was new.
+/// Adds up to `count` random items, 2,000 at most. Returns the items that were accepted, and whether each was new.
 fn add_random(object: &mut Object, count: u64, time: Time, rng: &mut Rng) -> Vec<([u8; 8], bool)> {
-    // Each check of an object takes as long as many adds.
+    // Items are added in batches, because each call checks the object, which takes as long as many adds.
     let items: Vec<[u8; 8]> = (0..count.min(2000))
         .map(|_| rng.next().to_le_bytes())
         .collect();
@@ -47,7 +49,7 @@ fn add_random(object: &mut Object, count: u64, time: Time, rng: &mut Rng) -> Vec
         .collect()
 }
 
-/// Adds items until so many were new.
+/// Adds items until `new` of them were new.
 fn fill(object: &mut Object, new: u64, rng: &mut Rng) {
     let mut taken = 0;
     while taken < new {
@@ -57,7 +59,7 @@ fn fill(object: &mut Object, new: u64, rng: &mut Rng) {
     }
 }
 
-/// Fills the filters that answer at a time, so many of them; the items that were added.
+/// Adds items until at least `depth` filters answer at time `now_ms`, all of them full. Returns the added items.
 fn fill_to_depth(object: &mut Object, depth: u64, now_ms: u64, rng: &mut Rng) -> Vec<[u8; 8]> {
     let mut items = Vec::new();
     for _ in 0..1_000_000 {
@@ -67,14 +69,14 @@ fn fill_to_depth(object: &mut Object, depth: u64, now_ms: u64, rng: &mut Rng) ->
         if room == 0 && object.filter_count(|| now_ms) >= depth {
             return items;
         }
-        // No item is counted twice, so these are not too many.
+        // Each item takes room at most once, so this many items fit.
         let added = add_random(object, room.max(1), Time::at(now_ms), rng);
         items.extend(added.into_iter().map(|(item, _)| item));
     }
     panic!("never full: {:?}", object.shape());
 }
 
-/// How many of so many items that were never added are found: all of these end in the same word.
+/// Returns how many of `asked` items that were never added an object claims. All of these items end in the same word.
 fn strangers_found(object: &Object, asked: u64, now_ms: u64, rng: &mut Rng) -> u64 {
     let (mut found, mut left) = (0, asked);
     while left > 0 {
@@ -93,11 +95,11 @@ fn strangers_found(object: &Object, asked: u64, now_ms: u64, rng: &mut Rng) -> u
     found
 }
 
-/// What several objects that are alike had.
+/// Measurements of several objects of the same kind.
 #[derive(Default)]
 struct Cell {
     name: String,
-    /// For each: how many were asked for, how many found, and the estimate.
+    /// For each object, the number of strangers that were looked up, the number that were found, and the estimate.
     objects: Vec<(f64, f64, f64)>,
 }
 
@@ -122,7 +124,7 @@ impl Cell {
         self.objects.iter().map(of).sum::<f64>() / count
     }
 
-    /// By how many deviations the rate is over this one.
+    /// Returns the number of deviations by which the measured rate exceeds `rate`.
     #[allow(clippy::cast_precision_loss, reason = "there are few objects")]
     fn deviations(&self, rate: f64) -> f64 {
         let count = self.objects.len() as f64;
@@ -134,7 +136,7 @@ impl Cell {
         (measured - rate) / of_answers.max(of_objects).sqrt()
     }
 
-    /// What is wrong: a rate over this one.
+    /// Returns a message if the measured rate exceeds `rate` by more than 4 deviations.
     fn over(&self, rate: f64) -> Option<String> {
         let deviations = self.deviations(rate);
         let measured = self.mean(|(asked, found, _)| found / asked);
@@ -146,8 +148,8 @@ impl Cell {
         })
     }
 
-    /// Returns a message if the estimate of an object is not within a factor of two of what is measured, or the mean of
-    /// the estimates not within a third.
+    /// Returns a message if the estimate of an object is not within a factor of two of the measured rate, or the mean
+    /// of the estimates is not within a third of it.
     fn untrue(&self) -> Option<String> {
         let name = &self.name;
         let mut enough = self.objects.iter().filter(|(_, found, _)| *found >= 1000.0);
@@ -171,7 +173,7 @@ fn none(wrong: &[String]) {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Objects without a window, full at a depth or after so many items.
+/// Measures objects without a window after filling them up to a depth or a number of items.
 fn cell(params: &Params, until: Until, objects: u64, asked: u64, rng: &mut Rng) -> Cell {
     let mut cell = Cell::new(format!("{params:?}, {until:?}"));
     for _ in 0..objects {
@@ -191,7 +193,7 @@ enum Until {
     Items(u64),
 }
 
-/// An object of valkey-bloom.
+/// Returns the parameters of an object of valkey-bloom.
 fn theirs(capacity: u64, rate: f64, expansion: u32) -> Params {
     Params {
         tightening: of_valkey_bloom(0.5),
@@ -199,10 +201,10 @@ fn theirs(capacity: u64, rate: f64, expansion: u32) -> Params {
     }
 }
 
-/// The table of what other programs had: the rate, the items, and how many objects are asked for how many
-/// strangers each.
+/// Measures the cases of the table in `docs/sizing.md` that compares programs. Each case also has a number of objects,
+/// and a number of strangers that are looked up in each object.
 #[test]
-fn the_rate_that_was_asked_for_is_had() {
+fn objects_keep_the_requested_rate() {
     let mut wrong = Vec::new();
     for (rate, capacity, expansion, items, objects, asked) in [
         (0.01, 1, 1, 20_000, 3, 60_000),
@@ -224,7 +226,7 @@ fn the_rate_that_was_asked_for_is_had() {
         let cell = cell(&params, Until::Items(items), objects, asked, &mut rng);
         wrong.extend(cell.over(rate));
         wrong.extend(cell.untrue());
-        // A fixed object of so many items has what was asked for, and not much less.
+        // The rate of a fixed object for 10,000 items is not much below the requested rate either.
         if capacity == 10_000 {
             let deviations = cell.deviations(rate);
             assert!(deviations >= -4.0, "{deviations:.1}: {}", cell.name);
@@ -233,7 +235,7 @@ fn the_rate_that_was_asked_for_is_had() {
     none(&wrong);
 }
 
-/// Every kind of plain object, from the least on.
+/// Measures plain objects of every kind, from the smallest capacity on.
 #[test]
 fn every_capacity_rate_and_depth_keeps_its_rate() {
     let mut rng = Rng::new(2);
@@ -265,7 +267,7 @@ fn every_capacity_rate_and_depth_keeps_its_rate() {
     none(&wrong);
 }
 
-/// With a steep ratio the first filters have nearly all of the rate: nothing is left over.
+/// With a steep ratio the first filters use nearly all of the rate, so there is no slack.
 #[test]
 fn a_steep_ratio_keeps_its_rate() {
     let mut rng = Rng::new(3);
@@ -285,9 +287,10 @@ fn a_steep_ratio_keeps_its_rate() {
     none(&wrong);
 }
 
-/// At rates at which others never are: each item claims more than it should, and few are new.
+/// At some of these rates, objects of other programs never fill up: each item causes more false positives than it
+/// should, and few items are new.
 #[test]
-fn a_fixed_object_is_full_at_its_capacity_at_every_rate() {
+fn fixed_objects_fill_up_to_their_capacity_at_every_rate() {
     let mut rng = Rng::new(4);
     for capacity in [1, 2, 3, 7, 8, 16, 100, 10_000] {
         for rate in [0.999, 0.99, 0.9, 0.7, 0.5, 0.3, 0.1, 0.01, 0.001, 1e-6] {
@@ -302,7 +305,7 @@ fn a_fixed_object_is_full_at_its_capacity_at_every_rate() {
     }
 }
 
-/// Each number of live periods has its part of the rate at most, all of them the whole.
+/// Each live period has at most its part of the rate, so any number of periods stays within the requested rate.
 #[test]
 fn windows_keep_their_rate_at_every_number_of_periods() {
     let mut wrong = Vec::new();
@@ -345,7 +348,7 @@ fn windows_keep_their_rate_at_every_number_of_periods() {
     none(&wrong);
 }
 
-/// Fresh ones, and ones all of whose items were replaced, many times.
+/// Measures fresh counters, and counters whose items were all replaced many times.
 #[test]
 fn counters_keep_their_rate_after_many_replacements() {
     let mut wrong = Vec::new();
@@ -370,7 +373,7 @@ fn counters_keep_their_rate_after_many_replacements() {
                     let added = add_random(&mut object, 1, Time::default(), &mut rng);
                     items.extend(added.into_iter().map(|(item, _)| item));
                 } else {
-                    // Several filters claim it: it stays.
+                    // Several filters claim the item, so it can't be removed.
                     items.push_back(oldest);
                 }
             }
@@ -384,9 +387,9 @@ fn counters_keep_their_rate_after_many_replacements() {
     none(&wrong);
 }
 
-/// A reload keeps the rate, the answers and the estimate.
+/// Reloading an object keeps its rate, its answers and its estimate.
 #[test]
-fn a_reloaded_object_has_the_same_rate() {
+fn reloaded_objects_keep_their_rate() {
     let mut rng = Rng::new(6);
     for (params, depth) in [
         (params(10, 0.1, 1), 30),
@@ -417,7 +420,7 @@ fn a_reloaded_object_has_the_same_rate() {
 }
 
 #[test]
-fn the_rates_of_all_filters_sum_to_the_rate_at_most() {
+fn the_rates_of_all_filters_sum_to_at_most_the_requested_rate() {
     for rate in [0.999, 0.5, 0.1, 0.01, 0.001, 1e-9, 1e-100] {
         for ratio in [0.5, 0.1, 0.3, 0.8, 0.99, 0.9999, 0.999_999, 1e-9] {
             let params = Params {
@@ -426,7 +429,7 @@ fn the_rates_of_all_filters_sum_to_the_rate_at_most() {
             };
             let (mut sum, mut last) = (0.0, 1.0);
             for index in 0..1_000_000 {
-                // Where the rate has become too small for a double, growth ends.
+                // Growth ends when the rate is too small for a double.
                 let Some(rate) = params.rate(index).map(Fraction::get) else {
                     assert!((index..index + 1000).all(|later| params.rate(later).is_none()));
                     break;
@@ -435,9 +438,9 @@ fn the_rates_of_all_filters_sum_to_the_rate_at_most() {
                 last = rate;
                 sum += rate;
             }
-            // A sum of so many doubles may be off in their last places.
+            // A sum of up to 1,000,000 doubles has a rounding error.
             assert!(sum <= rate * (1.0 + 1e-12), "{sum:e}: {params:?}");
-            // And nothing is given away: the default series is within 10⁻⁶ of its sum by now.
+            // No part of the rate is unused: by now the default series is within 2·10⁻⁶ of its sum.
             if params.tightening == Tightening::HALF {
                 assert!(sum >= rate * (1.0 - 2e-6), "{sum:e}: {params:?}");
             }
@@ -446,7 +449,7 @@ fn the_rates_of_all_filters_sum_to_the_rate_at_most() {
 }
 
 #[test]
-fn every_filter_of_a_non_scaling_object_is_for_the_rate_itself() {
+fn a_fixed_object_makes_its_filter_for_the_requested_rate() {
     for ratio in [0.5, 0.1] {
         let params = Params {
             tightening: tightening(ratio),
@@ -458,9 +461,9 @@ fn every_filter_of_a_non_scaling_object_is_for_the_rate_itself() {
 }
 
 #[test]
-fn an_object_ends_where_the_next_rate_is_too_small() {
-    // The third filter would be at 10⁻³¹⁰, of which a double does not hold all digits. (What is as tight under
-    // our law fits in no memory.)
+fn growth_ends_when_the_next_rate_is_too_small() {
+    // The third filter's rate would be 10⁻³¹⁰, which a double can't hold in full precision. Objects this tight that
+    // grow by this module's law don't fit in memory.
     let params = Params {
         tightening: of_valkey_bloom(1e-5),
         ..params(1, 1e-300, 1)
@@ -477,7 +480,7 @@ fn an_object_ends_where_the_next_rate_is_too_small() {
 }
 
 #[test]
-fn an_object_knows_the_rates_that_its_filters_were_made_for() {
+fn objects_report_the_rates_that_their_filters_were_made_for() {
     let mut rng = Rng::new(2);
     for (expansion, tightening) in [
         (0, tightening(0.5)),
@@ -499,18 +502,18 @@ fn an_object_knows_the_rates_that_its_filters_were_made_for() {
             let made_for = rate_of(&params, index as u64).map(Fraction::get);
             assert_eq!(Some(filter_rate(&object, index)), made_for);
         }
-        // There is no filter behind them, and so no rate.
+        // There are no more filters, and so no more rates.
         assert_eq!(object.filters(NO_CLOCK).count(), scale_outs + 1);
     }
 }
 
-/// Another program's first filter of a scaling object is at the whole rate. Its rate is
-/// what its sizes give, not what this program would have made.
+/// In other programs, the first filter of a scaling object has the whole rate. A filter's rate is computed from its
+/// sizes, not from the rate that this program would have chosen.
 #[test]
-fn the_rate_of_a_foreign_filter_is_what_its_sizes_give() {
+fn the_rate_of_a_foreign_filter_is_computed_from_its_sizes() {
     let theirs = object(&params(1000, 0.01, 0), Seed::FIXED);
     let mut bytes = dump_of(&theirs);
-    // The expansion, behind the version.
+    // The expansion, after the version.
     bytes[1] = 2;
     let object = dump::decode(&bytes).unwrap();
     assert_eq!(object.shape().params.growth, Growth::from_expansion(2));
