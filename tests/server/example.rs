@@ -26,7 +26,18 @@ fn build() -> PathBuf {
         .nth(3)
         .expect("it lies in the target folder");
     // With the profile and the features of the tests, so that nothing is built twice.
-    let status = Command::new(env!("CARGO"))
+    let mut cargo = Command::new(env!("CARGO"));
+    // Variables that cargo sets for this program alone: a build script that depends on them would run again.
+    for (name, _) in std::env::vars_os() {
+        let own = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if own
+            .iter()
+            .any(|own| name.to_string_lossy().starts_with(own))
+        {
+            cargo.env_remove(name);
+        }
+    }
+    let status = cargo
         .args(["build", "--quiet", "--locked", "--workspace"])
         .args(["--profile", "test", "--bin", "valkeybloom"])
         .args([
