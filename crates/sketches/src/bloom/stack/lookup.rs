@@ -268,26 +268,82 @@ impl<const BARE: bool, const CELL_BITS: u64, T: Tally> Task for Claims<'_, BARE,
     fn run<W: Words>(self) -> u64 {
         let modulus = self.filter.modulus::<BARE, CELL_BITS>();
         let cells = self.filter.bitmap_as::<BARE>();
-        // `a + i·b` in round `i`, by item.
-        let mut sums = self.batch.a;
+        let mut left = Left {
+            sums: self.batch.a,
+            steps: None,
+            kept: [0; MAX_PACKINGS],
+            packings: 0,
+        };
         let (mut claims, mut exhausted) = (self.candidates, 0);
         for round in 0..self.filter.hashes() {
-            let left = std::mem::take(&mut claims);
-            if left == 0 {
+            let candidates = std::mem::take(&mut claims);
+            if candidates == 0 {
                 break;
             }
-            work::steps(left.count_ones() as usize);
-            for (start, wanted) in words::groups::<W>(left) {
-                let sum = W::load(&sums[start..]);
-                let step = W::load(&self.batch.b[start..]);
-                sum.add(step).store(&mut sums[start..]);
+            work::steps(candidates.count_ones() as usize);
+            let steps = left.steps.as_ref().unwrap_or(&self.batch.b);
+            for (start, wanted) in words::groups::<W>(candidates) {
+                let sum = W::load(&left.sums[start..]);
+                let step = W::load(&steps[start..]);
+                sum.add(step).store(&mut left.sums[start..]);
                 let position = modulus.reduce(point::<W, BARE>(round, sum, step));
                 claims |= position.are_used_in::<CELL_BITS>(cells, wanted) << start;
             }
             exhausted |= self.tally.count(claims);
             claims &= !exhausted;
+            let (before, now) = (candidates.count_ones(), claims.count_ones());
+            // Single words skip gaps for free, and a tally counts items in their original places.
+            if !T::COUNTS && W::COUNT > 1 && now as usize > W::COUNT && 4 * now <= 3 * before {
+                claims = left.pack::<W>(claims, &self.batch.b);
+            }
         }
-        claims | exhausted
+        left.unpack::<W>(claims) | exhausted
+    }
+}
+
+/// The most packings of a batch: each leaves three quarters of the items at most, and more than four.
+const MAX_PACKINGS: usize = 8;
+
+/// The items of a batch that are not ruled out yet. Items ruled out leave gaps, which cost as much as items, so the
+/// items left are packed. Without packing, BF.MEXISTS of 100 missing items takes 17,492 instructions instead of 16,052
+/// (`./build.sh bench instructions`).
+struct Left {
+    /// `a + i·b`, before round `i`.
+    sums: [u64; BATCH],
+    /// `b`, once packed.
+    steps: Option<[u64; BATCH]>,
+    /// The mask of the items left, at each packing.
+    kept: [u64; MAX_PACKINGS],
+    packings: usize,
+}
+
+impl Left {
+    /// Packs the claimed items. Returns the claims in their new places.
+    #[inline(always)]
+    fn pack<W: Words>(&mut self, claims: u64, steps: &[u64; BATCH]) -> u64 {
+        self.kept[self.packings] = claims;
+        self.packings += 1;
+        let steps = self.steps.get_or_insert(*steps);
+        let mut end = 0;
+        for (start, kept) in words::groups::<W>(claims) {
+            W::load(&self.sums[start..]).pack(kept, &mut self.sums[end..]);
+            W::load(&steps[start..]).pack(kept, &mut steps[end..]);
+            end += kept.count_ones() as usize;
+        }
+        u64::MAX >> (BATCH - end)
+    }
+
+    /// Returns the claims in their original places.
+    #[inline(always)]
+    fn unpack<W: Words>(&self, mut claims: u64) -> u64 {
+        for kept in self.kept[..self.packings].iter().rev() {
+            // Most batches end without a claim, and some processors spread bits slowly.
+            if claims == 0 {
+                break;
+            }
+            claims = W::spread(claims, *kept);
+        }
+        claims
     }
 }
 
