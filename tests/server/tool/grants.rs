@@ -80,10 +80,13 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
     let (list, to) = (list.to_str().expect("ASCII"), url(&server));
     let build = ["build", list, "--to", &to, "--key", "app:seen"];
     for (lines, words) in [
-        (&["build"][..], [&build[..], &["--rate", "0.01"]].concat()),
+        (
+            &["build"][..],
+            [&build[..], &["--rate", "0.000001"]].concat(),
+        ),
         (
             &["build", "build --ttl, also"],
-            [&build[..], &["--rate", "0.01", "--ttl", "1h"]].concat(),
+            [&build[..], &["--rate", "0.000001", "--ttl", "1h"]].concat(),
         ),
         (&["build --add"], [&build[..], &["--add"]].concat()),
         (&["size --of"], vec!["size", "--of", &to, "app:seen"]),
