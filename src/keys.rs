@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 use valkeybloom_protocol::error::Error;
 
 use crate::family::Family;
-use crate::ffi::{Access, Argument, Content, Key, Keyspace, Str, each_value};
+use crate::ffi::{Access, Argument, Content, Key, Keyspace, Str, Values, each_value};
 use crate::ledger;
 use crate::values::Entered;
 
@@ -18,12 +18,24 @@ use crate::values::Entered;
 /// # Errors
 /// [`Error::WrongType`] or [`Error::Saving`].
 #[inline]
-pub fn found<V>(held: Content<V>) -> Result<Option<V>, Error> {
+fn found<V>(held: Content<V>) -> Result<Option<V>, Error> {
     match held {
         Content::Missing => Ok(None),
         Content::Value(value) => Ok(Some(value)),
         Content::WrongType => Err(Error::WrongType),
         Content::Saving => Err(Error::Saving),
+    }
+}
+
+/// Returns the object of a key, or `None` if there is no such key.
+///
+/// # Errors
+/// [`Error::WrongType`], or the error of [`Family::object`].
+#[inline(always)]
+fn object_in<V: Family>(held: Content<&Entered<V>>) -> Result<Option<&V::Object>, Error> {
+    match found(held)? {
+        Some(entered) => entered.value().object().map(Some),
+        None => Ok(None),
     }
 }
 
@@ -43,10 +55,7 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
     /// [`Error::WrongType`], or the error of [`Family::object`].
     #[inline(always)]
     pub fn object(&self) -> Result<Option<&V::Object>, Error> {
-        match found(self.0.value::<Entered<V>>())? {
-            Some(entered) => entered.value().object().map(Some),
-            None => Ok(None),
-        }
+        object_in::<V>(self.0.value())
     }
 
     /// Returns the object.
@@ -56,6 +65,33 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
     #[inline]
     pub fn existing(&self) -> Result<&V::Object, Error> {
         self.object()?.ok_or(Error::NotFound)
+    }
+}
+
+/// Objects under several keys, to be read together.
+pub struct Readers<'k, 'a, V: Family>(Values<'k, 'a, Entered<V>>);
+
+impl<'k, 'a, V: Family> Readers<'k, 'a, V> {
+    /// Makes an empty list of objects.
+    pub fn new(keys: &'k mut Keyspace<'a>) -> Self {
+        Self(Values::new(keys))
+    }
+
+    /// Adds the object under a key, and returns it. If there is no such key, returns `None` and clears the list,
+    /// because subscribers may have run.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`], or the error of [`Family::object`].
+    pub fn open(&mut self, name: Str<'a>) -> Result<Option<&V::Object>, Error> {
+        object_in::<V>(self.0.open(name))
+    }
+
+    /// Returns all objects in the list.
+    pub fn objects(&self) -> Vec<&V::Object> {
+        self.0
+            .all()
+            .filter_map(|entered| entered.value().object().ok())
+            .collect()
     }
 }
 
@@ -79,7 +115,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     ///
     /// # Errors
     /// [`Error::WrongType`] or [`Error::Saving`].
-    #[inline]
+    #[inline(always)]
     pub fn held(&mut self) -> Result<Option<&mut Entered<V>>, Error> {
         let ctx = self.0.ctx();
         let mut held = found(self.0.value_mut::<Entered<V>>())?;
@@ -96,7 +132,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     /// # Errors
     /// [`Error::WrongType`], [`Error::Saving`], or the error of [`Family::object`].
     pub fn exists(&mut self) -> Result<bool, Error> {
-        match found(self.0.value_mut::<Entered<V>>())? {
+        match self.held()? {
             Some(entered) => entered.value().object().map(|_| true),
             None => Ok(false),
         }

@@ -8,10 +8,8 @@ use valkeybloom_sketches::bloom::chunks;
 use valkeybloom_sketches::bloom::{Growth, Limits, Object, Refusal, Shape};
 use valkeybloom_sketches::{DecodeError, Seed};
 
-use crate::family::Family;
-use crate::ffi::{Argument, Ctx, Keyspace, Str, Values};
-use crate::keys::{self, Change, found};
-use crate::values::Entered;
+use crate::ffi::{Argument, Ctx, Str};
+use crate::keys::{self, Change};
 
 use super::settings;
 use super::value::{OVERHEAD_BYTES, Value};
@@ -20,6 +18,8 @@ use super::value::{OVERHEAD_BYTES, Value};
 pub type Reader<'k, 'a> = keys::Reader<'k, 'a, Value>;
 /// A key opened for writing.
 pub type Writer<'k, 'a> = keys::Writer<'k, 'a, Value>;
+/// Objects under several keys, to be read together.
+pub type Readers<'k, 'a> = keys::Readers<'k, 'a, Value>;
 
 /// The event of a new object.
 const CREATED: &CStr = c"bloom.reserve";
@@ -70,36 +70,6 @@ impl Moment {
                 arguments.extend([Argument::Word(word), Argument::Text(number.to_string())]);
             }
         }
-    }
-}
-
-/// Objects under several keys, to be read together.
-pub struct Readers<'k, 'a>(Values<'k, 'a, Entered<Value>>);
-
-impl<'k, 'a> Readers<'k, 'a> {
-    /// Makes an empty list of objects.
-    pub fn new(keys: &'k mut Keyspace<'a>) -> Self {
-        Self(Values::new(keys))
-    }
-
-    /// Adds the object under a key, and returns it. If there is no such key, returns `None` and clears the list,
-    /// because subscribers may have run.
-    ///
-    /// # Errors
-    /// [`Error::WrongType`] or [`Error::StillLoading`].
-    pub fn open(&mut self, name: Str<'a>) -> Result<Option<&Object>, Error> {
-        match found(self.0.open(name))? {
-            Some(entered) => entered.value().object().map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Returns all objects in the list.
-    pub fn objects(&self) -> Vec<&Object> {
-        self.0
-            .all()
-            .filter_map(|entered| entered.value().object().ok())
-            .collect()
     }
 }
 
