@@ -77,16 +77,8 @@ impl TypeHandle {
 ///
 /// # Errors
 /// The server refused a type.
-pub fn register_types<T: NativeType>(ctx: Ctx, yields: bool) -> Result<(), String> {
-    for form in 0..T::FORMS.len() {
-        match register_type::<T>(ctx, form) {
-            Err(why) if yields => {
-                Ctx::log_warning(&format!("values of one type are not kept: {why}"));
-            }
-            done => done?,
-        }
-    }
-    Ok(())
+pub fn register_types<T: NativeType>(ctx: Ctx) -> Result<(), String> {
+    (0..T::FORMS.len()).try_for_each(|form| register_type::<T>(ctx, form))
 }
 
 fn register_type<T: NativeType>(ctx: Ctx, form: usize) -> Result<(), String> {
