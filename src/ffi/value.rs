@@ -72,8 +72,7 @@ impl TypeHandle {
     }
 }
 
-/// Registers a value's types, while the module loads. If `yields` is set, a type that another module has already
-/// registered is left to that module.
+/// Registers a value's types, while the module loads.
 ///
 /// # Errors
 /// The server refused a type.
