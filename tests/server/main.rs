@@ -4,7 +4,6 @@
 mod acl;
 mod adversary;
 mod blocking;
-mod carried;
 mod cluster;
 mod counting;
 mod cuckoo;
