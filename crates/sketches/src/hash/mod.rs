@@ -12,5 +12,5 @@ pub use batch::{BATCH, Batch};
 pub use hasher::Hasher;
 pub use murmur::murmur_64;
 pub use probe::Probe;
-pub(crate) use rows::{Columns, GROUP, hashes_of_rows, murmur_32_of_seeds};
+pub(crate) use rows::{Columns, GROUP, hashes_of_rows};
 pub use sip::Seed;
