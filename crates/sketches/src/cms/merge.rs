@@ -31,7 +31,7 @@ pub struct Term<'s> {
 /// The reason that sketches are not merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MergeError {
-    /// The sketches differ in width, depth or size of counters, or there are none.
+    /// Width, depth or size of counters differ, or the list of terms is empty.
     Shape,
     /// A counter, the count, or an intermediate sum would be out of range.
     Overflow,

@@ -26,7 +26,7 @@ fn number<N: std::str::FromStr<Err: std::fmt::Debug>>(word: &[u8]) -> N {
     std::str::from_utf8(word).unwrap().parse().unwrap()
 }
 
-/// Returns the recorded sketches in the order in which they were made.
+/// Returns the recorded sketches in order of creation.
 fn recorded() -> Vec<(String, Value)> {
     let all: Value = serde_json::from_str(OBJECTS).unwrap();
     let order = all["order"].as_array().unwrap().iter();
