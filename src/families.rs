@@ -1,6 +1,7 @@
 //! The list of families, and the module's tables derived from it.
 
 use crate::bloom;
+use crate::cms;
 use crate::cuckoo;
 use crate::family::Family;
 use crate::ffi::{self, Bundle, CommandGroup, Configure, DatabaseEvent, InfoWriter};
@@ -25,6 +26,7 @@ macro_rules! families {
 families! {
     0 bloom::Value, bloom::GROUPS;
     1 cuckoo::Cuckoo, cuckoo::GROUPS;
+    2 cms::CountMin, cms::GROUPS;
 }
 
 const fn bundle<V: Family>(groups: &'static [CommandGroup]) -> Bundle {

@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod bloom;
+mod cms;
 mod cuckoo;
 mod families;
 mod family;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
+use crate::cms::error::CmsError;
 use crate::cuckoo::error::CuckooError;
 
 /// The argument that an error is about.
@@ -90,6 +91,8 @@ pub enum Error {
     StillLoading,
     /// A command for cuckoo filters failed.
     Cuckoo(CuckooError),
+    /// A command for count-min sketches failed.
+    Cms(CmsError),
     /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
     NotMade(&'static str, &'static str),
 }
@@ -97,6 +100,12 @@ pub enum Error {
 impl From<CuckooError> for Error {
     fn from(error: CuckooError) -> Self {
         Self::Cuckoo(error)
+    }
+}
+
+impl From<CmsError> for Error {
+    fn from(error: CmsError) -> Self {
+        Self::Cms(error)
     }
 }
 
@@ -169,6 +178,7 @@ impl fmt::Display for Error {
                 );
             }
             Self::Cuckoo(error) => return error.fmt(f),
+            Self::Cms(error) => return error.fmt(f),
         })
     }
 }

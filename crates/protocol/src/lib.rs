@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bloom;
+pub mod cms;
 pub mod cuckoo;
 pub mod error;
 pub mod names;

@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 pub mod bloom;
+pub mod cms;
 pub mod cuckoo;
 
 mod bytes;

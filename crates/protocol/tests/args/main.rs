@@ -1,5 +1,6 @@
 //! The words of commands: which requests they are, and which they are refused as.
 
+mod cms;
 mod family;
 mod fuzz;
 #[allow(dead_code, reason = "made for the tests of the filters themselves")]

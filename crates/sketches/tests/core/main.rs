@@ -9,6 +9,7 @@ mod bloomfltx;
 mod bounds;
 mod check;
 mod chunks;
+mod cms;
 mod counting;
 mod cuckoo;
 mod floors;
