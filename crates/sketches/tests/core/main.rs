@@ -27,5 +27,6 @@ mod saving;
 mod sizes;
 mod stages;
 mod support;
+mod topk;
 mod unions;
 mod windows;
