@@ -7,6 +7,7 @@ use crate::ffi::{self, Bundle, CommandGroup, Configure, DatabaseEvent, InfoWrite
 use crate::keys;
 use crate::ledger::{self, InfoSection};
 use crate::settings::{self, Setting};
+use crate::topk;
 use crate::values::Entered;
 
 macro_rules! families {
@@ -25,6 +26,7 @@ macro_rules! families {
 families! {
     0 bloom::Value, bloom::GROUPS;
     1 cuckoo::Cuckoo, cuckoo::GROUPS;
+    2 topk::TopK, topk::GROUPS;
 }
 
 const fn bundle<V: Family>(groups: &'static [CommandGroup]) -> Bundle {

@@ -5,6 +5,7 @@ use std::fmt;
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
 use crate::cuckoo::error::CuckooError;
+use crate::topk::error::TopKError;
 
 /// The argument that an error is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +91,8 @@ pub enum Error {
     StillLoading,
     /// A command for cuckoo filters failed.
     Cuckoo(CuckooError),
+    /// A command for top-k lists failed.
+    TopK(TopKError),
     /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
     NotMade(&'static str, &'static str),
 }
@@ -97,6 +100,12 @@ pub enum Error {
 impl From<CuckooError> for Error {
     fn from(error: CuckooError) -> Self {
         Self::Cuckoo(error)
+    }
+}
+
+impl From<TopKError> for Error {
+    fn from(error: TopKError) -> Self {
+        Self::TopK(error)
     }
 }
 
@@ -169,6 +178,7 @@ impl fmt::Display for Error {
                 );
             }
             Self::Cuckoo(error) => return error.fmt(f),
+            Self::TopK(error) => return error.fmt(f),
         })
     }
 }
