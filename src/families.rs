@@ -1,12 +1,14 @@
 //! The list of families, and the module's tables derived from it.
 
 use crate::bloom;
+use crate::cms;
 use crate::cuckoo;
 use crate::family::Family;
 use crate::ffi::{self, Bundle, CommandGroup, Configure, DatabaseEvent, InfoWriter};
 use crate::keys;
 use crate::ledger::{self, InfoSection};
 use crate::settings::{self, Setting};
+use crate::topk;
 use crate::values::Entered;
 
 macro_rules! families {
@@ -25,6 +27,8 @@ macro_rules! families {
 families! {
     0 bloom::Value, bloom::GROUPS;
     1 cuckoo::Cuckoo, cuckoo::GROUPS;
+    2 cms::CountMin, cms::GROUPS;
+    3 topk::TopK, topk::GROUPS;
 }
 
 const fn bundle<V: Family>(groups: &'static [CommandGroup]) -> Bundle {

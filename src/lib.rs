@@ -6,6 +6,7 @@
 #![deny(unsafe_code)]
 
 mod bloom;
+mod cms;
 mod cuckoo;
 mod families;
 mod family;
@@ -17,6 +18,7 @@ mod mover;
 mod reply;
 mod request;
 mod settings;
+mod topk;
 mod values;
 
 use ffi::Module;

@@ -4,7 +4,9 @@ use std::fmt;
 
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
+use crate::cms::error::CmsError;
 use crate::cuckoo::error::CuckooError;
+use crate::topk::error::TopKError;
 
 /// The argument that an error is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +92,10 @@ pub enum Error {
     StillLoading,
     /// A command for cuckoo filters failed.
     Cuckoo(CuckooError),
+    /// A command for count-min sketches failed.
+    Cms(CmsError),
+    /// A command for top-k lists failed.
+    TopK(TopKError),
     /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
     NotMade(&'static str, &'static str),
 }
@@ -97,6 +103,18 @@ pub enum Error {
 impl From<CuckooError> for Error {
     fn from(error: CuckooError) -> Self {
         Self::Cuckoo(error)
+    }
+}
+
+impl From<CmsError> for Error {
+    fn from(error: CmsError) -> Self {
+        Self::Cms(error)
+    }
+}
+
+impl From<TopKError> for Error {
+    fn from(error: TopKError) -> Self {
+        Self::TopK(error)
     }
 }
 
@@ -169,6 +187,8 @@ impl fmt::Display for Error {
                 );
             }
             Self::Cuckoo(error) => return error.fmt(f),
+            Self::Cms(error) => return error.fmt(f),
+            Self::TopK(error) => return error.fmt(f),
         })
     }
 }

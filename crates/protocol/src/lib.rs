@@ -4,8 +4,10 @@
 #![forbid(unsafe_code)]
 
 pub mod bloom;
+pub mod cms;
 pub mod cuckoo;
 pub mod error;
 pub mod names;
 pub mod numerals;
+pub mod topk;
 pub mod words;

@@ -8,6 +8,7 @@ use divan::{Bencher, black_box, counter::ItemsCount};
 use valkeybloom_sketches::bloom::{
     Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window,
 };
+use valkeybloom_sketches::cms::{self, CellSize, CountMin};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
 use valkeybloom_sketches::{Fraction, Seed, Width};
 
@@ -351,6 +352,77 @@ fn cuckoo_add_1000_batches_of_100(bencher: Bencher, capacity: u64) {
         .counter(ItemsCount::new(items.len()))
         .with_inputs(|| cuckoo(capacity))
         .bench_local_refs(|object| add_each_to_cuckoo(object, &items));
+}
+
+fn count_min(width: u64, depth: u64) -> CountMin {
+    let shape = cms::Shape::new(width, depth, CellSize::Four).expect("a valid shape");
+    CountMin::new(shape, u64::MAX).expect("memory")
+}
+
+/// Widths and depths of count-min sketches: in the second level of the cache, deeper, and in memory.
+const COUNT_MINS: [(u64, u64); 3] = [(2000, 7), (2000, 10), (2_000_000, 7)];
+
+#[divan::bench(args = COUNT_MINS)]
+fn count_min_estimate(bencher: Bencher, (width, depth): (u64, u64)) {
+    let items = items(100_000, 1);
+    let sketch = count_min(width, depth);
+    let mut next = items.iter().cycle();
+    bencher.bench_local(|| sketch.estimate(next.next().expect("an item")));
+}
+
+#[divan::bench(args = COUNT_MINS)]
+fn count_min_increment(bencher: Bencher, (width, depth): (u64, u64)) {
+    let items = items(100_000, 1);
+    let mut sketch = count_min(width, depth);
+    let mut next = items.iter().cycle();
+    bencher.bench_local(|| sketch.increment(next.next().expect("an item"), 1));
+}
+
+#[divan::bench(args = COUNT_MINS)]
+fn count_min_estimate_batches_of_100(bencher: Bencher, (width, depth): (u64, u64)) {
+    let items = items(100_000, 1);
+    let sketch = count_min(width, depth);
+    let mut batches = items.chunks(100).cycle();
+    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
+        let batch = batches.next().into_iter().flatten().map(Vec::as_slice);
+        let mut sum = 0;
+        sketch.estimate_each(batch, |estimate| sum += estimate);
+        sum
+    });
+}
+
+#[divan::bench(args = COUNT_MINS)]
+fn count_min_increment_batches_of_100(bencher: Bencher, (width, depth): (u64, u64)) {
+    let items = items(100_000, 1);
+    let mut sketch = count_min(width, depth);
+    let mut batches = items.chunks(100).cycle();
+    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
+        let batch = batches.next().into_iter().flatten();
+        let pairs = batch.map(|item| (&item[..], 1));
+        let mut sum = 0;
+        sketch.increment_each(pairs, |counted| sum += counted.unwrap_or(0));
+        sum
+    });
+}
+
+/// The times that one source of 64 MiB is named.
+#[divan::bench(args = [1, 2, 10_000], sample_count = 5, sample_size = 1)]
+fn count_min_merge(bencher: Bencher, times: usize) {
+    let sketch = count_min(1 << 22, 4);
+    let term = cms::Term {
+        source: &sketch,
+        weight: 1,
+    };
+    let terms = vec![term; times];
+    bencher.bench_local(|| CountMin::merged(&terms, true));
+}
+
+/// Hashing an item of 64 KiB for each row.
+#[divan::bench(args = [7, 64, 1024])]
+fn count_min_estimate_of_64_kib(bencher: Bencher, depth: u64) {
+    let sketch = count_min(1000, depth);
+    let item = vec![7; 64 << 10];
+    bencher.bench_local(|| sketch.estimate(black_box(&item)));
 }
 
 /// The size of each compacted filter in bytes: the default limit.

@@ -1,10 +1,12 @@
 //! The words of commands: which requests they are, and which they are refused as.
 
+mod cms;
 mod family;
 mod fuzz;
 #[allow(dead_code, reason = "made for the tests of the filters themselves")]
 #[path = "../../../sketches/tests/core/support.rs"]
 mod support;
+mod topk;
 
 use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Reserve};
 use valkeybloom_protocol::error::Error;

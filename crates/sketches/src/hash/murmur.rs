@@ -73,7 +73,7 @@ fn fold<W: Words>(word: W) -> W {
     clippy::cast_possible_truncation,
     reason = "the hash mixes in the length modulo 2³²"
 )]
-fn murmur_32(item: &[u8], seed: u32) -> u32 {
+pub fn murmur_32(item: &[u8], seed: u32) -> u32 {
     const M: u32 = 0x5bd1_e995;
     let mut hash = seed ^ item.len() as u32;
     let (blocks, tail) = item.as_chunks::<4>();

@@ -59,14 +59,24 @@ impl<'b> Bytes<'b> {
         usize::try_from(self.length()).unwrap()
     }
 
-    /// Returns a string: its length and itself, or compressed by LZF.
+    /// Returns a string: its length and itself, or compressed by LZF, or its digits as an integer.
     fn string(&mut self) -> Vec<u8> {
+        const INTEGERS: std::ops::Range<u8> = 0xc0..0xc3;
         const LZF: u8 = 0xc3;
-        if self.0[0] != LZF {
+        let first = self.0[0];
+        if first < INTEGERS.start {
             let length = self.size();
             return self.take(length).to_vec();
         }
         self.byte();
+        if INTEGERS.contains(&first) {
+            let mut bytes = [0; 8];
+            let length = 1 << (first - INTEGERS.start);
+            bytes[8 - length..].copy_from_slice(self.take(length));
+            let number = i64::from_le_bytes(bytes) >> (64 - 8 * length);
+            return number.to_string().into_bytes();
+        }
+        assert_eq!(first, LZF);
         let (compressed, length) = (self.size(), self.size());
         let string = decompressed(self.take(compressed));
         assert_eq!(string.len(), length);

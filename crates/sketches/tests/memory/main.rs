@@ -3,6 +3,7 @@
 //!
 //! A failure ends this program: an allocation that cannot fail was refused.
 
+mod cms;
 mod refusing;
 mod samples;
 

@@ -132,10 +132,6 @@ impl Fields {
     pub fn read(&self) -> Reading<'_> {
         Reading(&self.0)
     }
-
-    fn uints(&mut self, numbers: &[u64]) {
-        self.0.extend(numbers.iter().copied().map(Field::Uint));
-    }
 }
 
 /// Returns the fields that are written.

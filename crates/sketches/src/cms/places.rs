@@ -1,0 +1,122 @@
+//! Where the counters of items are.
+
+use crate::hash::{Columns, GROUP, hashes_of_rows};
+use crate::machine::memory::prefetch;
+use crate::machine::words::{self, Task, Use, Words};
+use crate::machine::work;
+
+use super::shape::Shape;
+
+/// The most items that are located together.
+pub const ITEMS_MAX: usize = 128;
+
+/// The layout of a table of counters: row by row.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    columns: Columns,
+    width: usize,
+    depth: usize,
+    cell_bytes: usize,
+}
+
+impl Layout {
+    /// Returns the layout of a table that exists, so that its numbers fit `usize`.
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a table of this shape is allocated"
+    )]
+    pub const fn of(shape: &Shape) -> Self {
+        Self {
+            columns: Columns::new(shape.width()),
+            width: shape.width() as usize,
+            depth: shape.depth() as usize,
+            cell_bytes: shape.cell_size().bytes() as usize,
+        }
+    }
+
+    /// Returns the number of rows.
+    pub const fn depth(&self) -> usize {
+        self.depth
+    }
+}
+
+/// The indices of the counters of some items, up to `CELLS` in all. Each item has one in each row.
+pub struct Places<const CELLS: usize> {
+    cells: [usize; CELLS],
+    depth: usize,
+    count: usize,
+}
+
+impl<const CELLS: usize> Places<CELLS> {
+    /// Locates the next items, as many as there is room for and up to [`ITEMS_MAX`], and prefetches their counters.
+    /// There is room for at least one, because the layout has at most `CELLS` rows.
+    #[inline]
+    pub fn of<'i>(
+        layout: &Layout,
+        table: &[u8],
+        items: &mut impl Iterator<Item = &'i [u8]>,
+    ) -> Self {
+        let mut places = Self {
+            cells: [0; CELLS],
+            depth: layout.depth,
+            count: 0,
+        };
+        places.count = words::run(Locate {
+            layout,
+            table,
+            items,
+            cells: &mut places.cells,
+        });
+        places
+    }
+
+    /// Returns the counters of each item in order: their indices in the table, first row first.
+    #[inline]
+    pub fn each(&self) -> impl Iterator<Item = &[usize]> {
+        self.cells.chunks_exact(self.depth).take(self.count)
+    }
+}
+
+/// Locating items. Returns how many there were.
+struct Locate<'l, I> {
+    layout: &'l Layout,
+    table: &'l [u8],
+    items: &'l mut I,
+    cells: &'l mut [usize],
+}
+
+impl<'i, I: Iterator<Item = &'i [u8]>> Task for Locate<'_, I> {
+    const USE: Use = Use::Hashing;
+    type Output = usize;
+
+    #[inline(always)]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a column is below 2³², and the table is allocated"
+    )]
+    fn run<W: Words>(self) -> usize {
+        let Layout {
+            columns,
+            width,
+            depth,
+            cell_bytes,
+        } = *self.layout;
+        let rooms = self.cells.chunks_exact_mut(depth).take(ITEMS_MAX);
+        let mut count = 0;
+        for (cells, item) in rooms.zip(self.items) {
+            work::steps(depth);
+            let mut start = 0;
+            for (row, cells) in (0..).step_by(GROUP).zip(cells.chunks_mut(GROUP)) {
+                work::bytes(item.len());
+                let hashes = hashes_of_rows(item, row, cells.len());
+                for (cell, hash) in cells.iter_mut().zip(hashes) {
+                    *cell = start + columns.of(hash) as usize;
+                    prefetch(self.table, *cell * cell_bytes);
+                    start += width;
+                }
+            }
+            count += 1;
+        }
+        count
+    }
+}

@@ -1,0 +1,130 @@
+//! The rules of count-min sketches written down once more, in wide integers and loops.
+
+use valkeybloom_sketches::cms::{CountMin, MergeError, NotCounted};
+
+/// `MurmurHash2` by its published description, byte by byte.
+pub fn murmur_2(item: &[u8], seed: u32) -> u32 {
+    let m = 0x5bd1_e995_u32;
+    let mut hash = seed ^ u32::try_from(item.len()).unwrap();
+    let whole = item.len() / 4 * 4;
+    for start in (0..whole).step_by(4) {
+        let mut k = u32::from_le_bytes(item[start..start + 4].try_into().unwrap());
+        k = k.wrapping_mul(m);
+        k ^= k >> 24;
+        k = k.wrapping_mul(m);
+        hash = hash.wrapping_mul(m);
+        hash ^= k;
+    }
+    for index in (whole..item.len()).rev() {
+        hash ^= u32::from(item[index]) << (8 * (index - whole));
+        if index == whole {
+            hash = hash.wrapping_mul(m);
+        }
+    }
+    hash ^= hash >> 13;
+    hash = hash.wrapping_mul(m);
+    hash ^ (hash >> 15)
+}
+
+/// A sketch of wide integers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Naive {
+    pub width: u64,
+    pub bytes: u64,
+    pub rows: Vec<Vec<i128>>,
+    pub count: i128,
+}
+
+const MOST: i128 = i64::MAX as i128;
+
+impl Naive {
+    pub fn new(width: usize, depth: usize, bytes: u64) -> Self {
+        Self {
+            width: width as u64,
+            bytes,
+            rows: vec![vec![0; width]; depth],
+            count: 0,
+        }
+    }
+
+    /// The largest number of a counter.
+    fn max(&self) -> i128 {
+        MOST.min((1 << (8 * self.bytes)) - 1)
+    }
+
+    fn counters(&mut self, item: &[u8]) -> Vec<&mut i128> {
+        let width = self.width;
+        let rows = (0..).zip(&mut self.rows);
+        rows.map(|(row, counters)| {
+            let column = u64::from(murmur_2(item, row)) % width;
+            &mut counters[usize::try_from(column).unwrap()]
+        })
+        .collect()
+    }
+
+    pub fn estimate(&mut self, item: &[u8]) -> u64 {
+        let least = self.counters(item).into_iter().min().unwrap();
+        u64::try_from(*least).unwrap()
+    }
+
+    pub fn increment(&mut self, item: &[u8], by: i64) -> Result<u64, NotCounted> {
+        let (saturates, max, by) = (self.bytes == 4, self.max(), i128::from(by));
+        let after: Vec<i128> = self.counters(item).iter().map(|c| **c + by).collect();
+        let count = self.count + by;
+        if after.iter().any(|counter| *counter < 0) || count < 0 {
+            return Err(NotCounted::Underflow);
+        }
+        if !saturates && (after.iter().any(|counter| *counter > max) || count > MOST) {
+            return Err(NotCounted::Overflow);
+        }
+        for (counter, after) in self.counters(item).into_iter().zip(after) {
+            *counter = after.min(max);
+        }
+        self.count = if saturates { count % (1 << 64) } else { count };
+        match self.estimate(item) {
+            least if saturates && by >= 0 && i128::from(least) == max => Err(NotCounted::Saturated),
+            least => Ok(least),
+        }
+    }
+
+    /// Adds up weighted sources, term by term.
+    pub fn merged(terms: &[(&Self, i64)]) -> Result<Self, MergeError> {
+        let first = terms[0].0;
+        let of = |number: fn(&Self, usize) -> i128, index| {
+            terms.iter().try_fold(0_i128, |sum, (source, weight)| {
+                let product = number(source, index) * i128::from(*weight);
+                i64::try_from(product).ok()?;
+                i64::try_from(sum + product).ok().map(i128::from)
+            })
+        };
+        let mut merged = first.clone();
+        merged.count = of(|source, _| source.count, 0).ok_or(MergeError::Overflow)?;
+        let (width, max) = (first.rows[0].len(), first.max());
+        for row in 0..first.rows.len() {
+            for column in 0..width {
+                let counter = |source: &Self, index: usize| {
+                    source.rows[index / source.rows[0].len()][index % source.rows[0].len()]
+                };
+                let sum = of(counter, row * width + column);
+                let sum = sum.filter(|sum| (0..=max).contains(sum));
+                merged.rows[row][column] = sum.ok_or(MergeError::Overflow)?;
+            }
+        }
+        if merged.count < 0 {
+            return Err(MergeError::Overflow);
+        }
+        Ok(merged)
+    }
+
+    /// Requires that a sketch holds the same numbers.
+    #[track_caller]
+    pub fn assert_same(&self, sketch: &CountMin) {
+        let bytes = usize::try_from(self.bytes).unwrap();
+        let counters = self.rows.iter().flatten();
+        let table: Vec<u8> = counters
+            .flat_map(|counter| counter.to_le_bytes()[..bytes].to_vec())
+            .collect();
+        assert!(sketch.table() == table, "other counters");
+        assert_eq!(i128::from(sketch.count()), self.count);
+    }
+}

@@ -1,0 +1,195 @@
+//! One function for each command: open, parse, act, publish, reply. RedisBloom looks for the key before it parses, so
+//! the commands do, too.
+
+use valkeybloom_protocol::cms::{
+    CmsError, Merge, increment, require_count, shape_by_rates, shape_by_size,
+};
+use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::words::CommandWords;
+use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
+
+use crate::ffi::{Argv, Call, Ctx, Keyspace};
+use crate::reply::{Done, Reply, send_error};
+use crate::request::{item, items, key};
+
+use super::keys::{Reader, Readers, Writer, max_bytes_for};
+
+/// `CMS.INITBYDIM key width depth [CELL_SIZE bytes]`
+pub fn initbydim(call: Call) -> Done {
+    create(call, |args| shape_by_size(args))
+}
+
+/// `CMS.INITBYPROB key error probability [CELL_SIZE bytes]`
+pub fn initbyprob(call: Call) -> Done {
+    create(call, |args| shape_by_rates(args))
+}
+
+fn create(
+    Call { ctx, keys, args }: Call,
+    parse: impl FnOnce(&Argv) -> Result<Shape, CmsError>,
+) -> Done {
+    require_count(&args)?;
+    let mut writer = Writer::open(keys, key(&args));
+    match writer.exists() {
+        Ok(false) => {}
+        Ok(true) | Err(Error::WrongType) => return Err(CmsError::Exists.into()),
+        Err(error) => return Err(error),
+    }
+    let shape = parse(&args)?;
+    let created = CountMin::new(shape, max_bytes_for(ctx));
+    writer.create(created.map_err(CmsError::NotCreated)?);
+    Reply::Ok.send(ctx);
+    Ok(())
+}
+
+/// The outcome for one item: its estimate, or why it was not counted.
+type Counted = Result<u64, NotCounted>;
+
+/// `CMS.INCRBY key item increment [item increment ...]`
+pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
+    if !args.len().is_multiple_of(2) {
+        return Err(Error::Arity);
+    }
+    let mut writer = Writer::open(keys, key(&args));
+    if args.len() == 4 {
+        let counted = writer.update(|sketch| {
+            let by = increment(args.word(3))?;
+            let counted = sketch.increment(item(&args), by);
+            Ok::<_, CmsError>((counted, changes(by, counted)))
+        })?;
+        let (counted, changed) = counted.ok_or(CmsError::NotFound)??;
+        if changed {
+            writer.counted();
+        }
+        reply_counted(ctx, &[counted]);
+    } else {
+        let counted = writer.update(|sketch| count_each(sketch, args))?;
+        let (counted, changed) = counted.ok_or(CmsError::NotFound)??;
+        if changed {
+            writer.counted();
+        }
+        reply_counted(ctx, &counted);
+    }
+    Ok(())
+}
+
+/// Returns whether an increment with this outcome changed the sketch.
+const fn changes(by: i64, counted: Counted) -> bool {
+    by != 0 && matches!(counted, Ok(_) | Err(NotCounted::Saturated))
+}
+
+/// Adds to all items of CMS.INCRBY. Returns the outcomes, and whether the sketch changed. On an error, nothing
+/// changed.
+fn count_each(sketch: &mut CountMin, args: Argv) -> Result<(Vec<Counted>, bool), CmsError> {
+    let pairs = (args.len() - 2) / 2;
+    let (mut increments, mut outcomes) = (reserved(pairs)?, reserved(pairs)?);
+    for word in items(args, 2..args.len()).skip(1).step_by(2) {
+        increments.push(increment(word)?);
+    }
+    let items = items(args, 2..args.len()).step_by(2);
+    let mut changed = false;
+    sketch.increment_each(items.zip(increments.iter().copied()), |counted| {
+        changed |= changes(increments[outcomes.len()], counted);
+        outcomes.push(counted);
+    });
+    Ok((outcomes, changed))
+}
+
+fn reserved<T>(count: usize) -> Result<Vec<T>, CmsError> {
+    crate::request::reserved(count).map_err(|_| CmsError::OutOfMemory)
+}
+
+fn reply_counted(ctx: Ctx, outcomes: &[Counted]) {
+    ctx.reply_array(outcomes.len());
+    for counted in outcomes {
+        match counted {
+            Ok(estimate) => ctx.reply_integer(estimate.cast_signed()),
+            Err(error) => send_error(ctx, CmsError::NotCounted(*error).into()),
+        }
+    }
+}
+
+/// `CMS.QUERY key item [item ...]`
+pub fn query(Call { ctx, keys, args }: Call) -> Done {
+    let reader = Reader::open(keys, key(&args));
+    let sketch = reader.object()?.ok_or(CmsError::NotFound)?;
+    ctx.reply_array(args.len() - 2);
+    // An estimate is at most 2⁶³ − 1.
+    if args.len() == 3 {
+        ctx.reply_integer(sketch.estimate(item(&args)).cast_signed());
+    } else {
+        sketch.estimate_each(items(args, 2..args.len()), |estimate| {
+            ctx.reply_integer(estimate.cast_signed());
+        });
+    }
+    Ok(())
+}
+
+/// `CMS.MERGE destination numkeys source [source ...] [WEIGHTS weight [weight ...]]`
+pub fn merge(Call { ctx, keys, args }: Call) -> Done {
+    let merged = merge_sources(ctx, keys, args)?;
+    let mut writer = Writer::open(keys, key(&args));
+    let changed = writer.update(|sketch| sketch.replace(merged))?;
+    if changed.ok_or(CmsError::NotFound)? {
+        writer.merged();
+    }
+    Reply::Ok.send(ctx);
+    Ok(())
+}
+
+/// Returns the weighted sum of the sources. The destination only determines their shape, unless it is a source.
+fn merge_sources<'a>(
+    ctx: Ctx<'a>,
+    keys: &mut Keyspace<'a>,
+    args: Argv<'a>,
+) -> Result<CountMin, Error> {
+    let mut readers = Readers::new(keys);
+    let destination = readers.open(key(&args))?.ok_or(CmsError::NotFound)?;
+    let shape = *destination.shape();
+    let request = Merge::parse(&args)?;
+    let mut weights = reserved(request.sources.len())?;
+    for index in request.sources.clone() {
+        weights.push(request.weight(&args, index)?);
+        let source = readers.open(args.string(index))?;
+        require_shape(shape, source.ok_or(CmsError::NotFound)?)?;
+    }
+    let mut terms = reserved(weights.len())?;
+    let sources = readers.objects().into_iter().skip(1);
+    terms.extend(
+        sources
+            .zip(weights)
+            .map(|(source, weight)| Term { source, weight }),
+    );
+    let merged = CountMin::merged(&terms, !ctx.must_obey());
+    Ok(merged.map_err(CmsError::NotMerged)?)
+}
+
+/// Requires that a source has the destination's shape.
+fn require_shape(shape: Shape, source: &CountMin) -> Result<(), CmsError> {
+    let source = source.shape();
+    if (source.width(), source.depth()) != (shape.width(), shape.depth()) {
+        Err(CmsError::UnlikeShape)
+    } else if source.cell_size() != shape.cell_size() {
+        Err(CmsError::UnlikeCellSize)
+    } else {
+        Ok(())
+    }
+}
+
+/// `CMS.INFO key`
+pub fn info(Call { ctx, keys, args }: Call) -> Done {
+    let reader = Reader::open(keys, key(&args));
+    let sketch = reader.object()?.ok_or(CmsError::NotFound)?;
+    let shape = sketch.shape();
+    let mut rows = vec![
+        (c"width", Reply::Count(shape.width())),
+        (c"depth", Reply::Count(shape.depth())),
+        // With counters of four bytes it wraps, as in RedisBloom, so it may be negative.
+        (c"count", Reply::Integer(sketch.count().cast_signed())),
+    ];
+    if shape.cell_size() != CellSize::Four {
+        rows.push((c"cell_size", Reply::Count(shape.cell_size().bytes())));
+    }
+    Reply::Table(rows).send(ctx);
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! Count-min sketches in a server: their commands, keys and values.
+
+mod commands;
+mod keys;
+mod table;
+mod value;
+
+pub use table::GROUPS;
+pub use value::CountMin;

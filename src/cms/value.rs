@@ -1,0 +1,99 @@
+//! Count-min sketches as values of keys.
+
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::DecodeError;
+use valkeybloom_sketches::cms::wire;
+
+pub use valkeybloom_sketches::cms::CountMin;
+
+use crate::family::Family;
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
+use crate::ledger::{InfoSection, Totals};
+use crate::mover::Mover;
+use crate::settings::Setting;
+use crate::values::Entered;
+
+/// The bytes that a key's value takes in addition to its sketch.
+pub const OVERHEAD_BYTES: u64 = size_of::<Entered<CountMin>>() as u64 - CountMin::BASE_BYTES;
+
+static HANDLE: [TypeHandle; 1] = [TypeHandle::new()];
+
+impl Family for CountMin {
+    type Object = Self;
+
+    const NUMBER: usize = 2;
+    const FORMS: &'static [Form] = &[Form {
+        name: wire::TYPE_NAME,
+        version: wire::RDB_VERSION,
+    }];
+    const YIELDS: bool = true;
+    const SETTINGS: &'static [&'static Setting] = &[];
+    const INFO: InfoSection = InfoSection {
+        section: c"cms_core_metrics",
+        sums: &[
+            c"cms_total_memory_bytes",
+            c"cms_num_objects",
+            c"cms_num_counters_across_objects",
+        ],
+        largest: Some((c"cms_max_counters_in_object", 2)),
+    };
+
+    fn handles() -> &'static [TypeHandle] {
+        &HANDLE
+    }
+
+    #[inline(always)]
+    fn object(&self) -> Result<&Self, Error> {
+        Ok(self)
+    }
+
+    #[inline]
+    fn object_mut(&mut self) -> Result<&mut Self, Error> {
+        Ok(self)
+    }
+
+    fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
+        wire::read_rdb(version, from)
+    }
+
+    fn save(&self, to: &mut RdbWriter) {
+        wire::write_rdb(self, to);
+    }
+
+    fn rewrite(&self, to: &mut AofWriter) {
+        to.emit_numbered(c"RESTORE", 0, &wire::payload(self));
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        let shape = self.shape();
+        for number in [
+            shape.width(),
+            shape.depth(),
+            shape.cell_size().bytes(),
+            self.count(),
+        ] {
+            to.add(number);
+        }
+        to.add_bytes(self.table());
+    }
+
+    #[inline]
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes() + OVERHEAD_BYTES
+    }
+
+    #[inline]
+    fn totals(&self) -> Totals {
+        let bytes = Family::memory_bytes(self);
+        [bytes, 1, self.shape().counters(), 0, 0, 0, 0]
+    }
+
+    fn try_clone(&self) -> Option<Self> {
+        self.try_clone()
+    }
+
+    fn relocate(&mut self, _begin: usize, by: &mut Mover) -> Option<usize> {
+        self.relocate(by);
+        None
+    }
+}
