@@ -5,7 +5,7 @@
 //! same calls set the same bits everywhere. (One exception: the width of SIMD words is chosen by measurement. It
 //! changes no result.)
 //!
-//! Each family is a module with its stored forms: [`bloom`], [`cuckoo`], [`carried`]. All families share the hashes,
+//! Each family is a module with its stored forms: [`bloom`], [`cuckoo`], [`tdigest`], [`carried`]. All families share the hashes,
 //! byte cursors, checked arithmetic and SIMD words.
 
 #![deny(unsafe_code)]
@@ -13,6 +13,7 @@
 pub mod bloom;
 pub mod carried;
 pub mod cuckoo;
+pub mod tdigest;
 
 mod bytes;
 mod hash;
