@@ -141,7 +141,7 @@ once="adversary blocking http pages plan recipes sharded soak::fuzz::words tool:
 
 # Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. These servers behave almost like
 # the versions before and after them, so a few modules are enough.
-further="carried forkless persistence settings smoke"
+further="forkless persistence settings smoke"
 
 # Prints the tests of the modules in $further whose names match the filters.
 further_tests() { # filters...

@@ -1,7 +1,6 @@
 //! The list of families, and the module's tables derived from it.
 
 use crate::bloom;
-use crate::carried;
 use crate::cuckoo;
 use crate::family::Family;
 use crate::ffi::{self, Bundle, CommandGroup, Configure, DatabaseEvent, InfoWriter};
@@ -26,7 +25,6 @@ macro_rules! families {
 families! {
     0 bloom::Value, bloom::GROUPS;
     1 cuckoo::Cuckoo, cuckoo::GROUPS;
-    2 carried::Carried, carried::GROUPS;
 }
 
 const fn bundle<V: Family>(groups: &'static [CommandGroup]) -> Bundle {

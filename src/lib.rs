@@ -6,7 +6,6 @@
 #![deny(unsafe_code)]
 
 mod bloom;
-mod carried;
 mod cuckoo;
 mod families;
 mod family;

@@ -16,6 +16,10 @@ pub enum Reply<'r> {
     Count(u64),
     /// A rate: a double in RESP3, a bulk string in RESP2.
     Rate(f64),
+    /// Any integer.
+    Integer(i64),
+    /// A double: a double in RESP3, a bulk string in RESP2, with the server's digits.
+    Double(f64),
     /// Null.
     Null,
     /// A bulk string.
@@ -34,6 +38,8 @@ impl Reply<'_> {
             Self::Count(count) => ctx.reply_integer(i64::try_from(*count).unwrap_or(i64::MAX)),
             Self::Rate(rate) if ctx.is_resp3() => ctx.reply_double(*rate),
             Self::Rate(rate) => ctx.reply_bytes(double_text(*rate).as_bytes()),
+            Self::Integer(number) => ctx.reply_integer(*number),
+            Self::Double(number) => ctx.reply_double(*number),
             Self::Null => ctx.reply_null(),
             Self::Bytes(bytes) => ctx.reply_bytes(bytes),
             Self::List(replies) => {

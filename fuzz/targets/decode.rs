@@ -9,7 +9,6 @@ use valkeybloom_sketches::bloom::{
     Added, Dialect, Growth, HEADER_BYTES, Kind, Limits, Object, Params, Shape, Tightening, Time,
     Window, dump, rdb,
 };
-use valkeybloom_sketches::carried::{Carried, Sketch};
 use valkeybloom_sketches::{DecodeError, Fraction, MAX_CAPACITY, RdbWrite, Relocate, Seed};
 
 use super::cuckoo;
@@ -45,38 +44,8 @@ pub fn run(bytes: &[u8]) {
         8 => operations(source),
         9 => cuckoo::fields(source),
         10 => cuckoo::pieces(source),
-        11 => {
-            let sketch = Sketch::ALL[usize::from(source.byte()) % Sketch::ALL.len()];
-            sketched(sketch, source);
-        }
         _ => {}
     }
-}
-
-/// Reads the fields of a sketch, and asserts that every operation keeps them.
-fn sketched(sketch: Sketch, mut source: Source) {
-    let whole = source.0;
-    let read = bounded(1000 + 20 * whole.len(), || {
-        Carried::read(sketch, &mut source)
-    });
-    let Ok(mut carried) = read else {
-        return;
-    };
-    let fields = |carried: &Carried| {
-        let mut fields = Written::default();
-        carried.write(&mut fields);
-        fields.0
-    };
-    let expected = &whole[..whole.len() - source.0.len()];
-    assert!(fields(&carried) == expected, "the fields differ");
-    let (clone, took) = measured(|| carried.try_clone().expect("there is memory"));
-    assert!(fields(&clone) == expected, "the fields of a copy differ");
-    if let Some(took) = took {
-        assert_eq!(took as u64, clone.memory_bytes(), "bytes of memory");
-    }
-    assert_eq!(carried.relocate(0, &mut Copying), None);
-    assert!(carried == clone, "the parts differ");
-    assert!(carried.payload().len() > carried.parts().count());
 }
 
 /// Decodes a payload of BF.LOAD, and operates on the object.

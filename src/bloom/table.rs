@@ -1,7 +1,7 @@
 //! The commands for Bloom filters and their documentation, without logic.
 
 use crate::ffi::{
-    Arg, ArgKind, Command, CommandGroup, entry, optional, required, token, with_token,
+    Arg, ArgKind, Command, CommandGroup, Sources, entry, optional, required, token, with_token,
 };
 
 use super::commands;
@@ -168,7 +168,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         fast: false,
-        has_sources: true,
+        sources: Sources::Rest,
         summary: c"Merges bloom filters into one. Creates it if it does not exist.",
         complexity: c"O(N), where N is the size of all filters.",
         ..Command::adds(c"bf.merge", entry!(commands::merge, -3))

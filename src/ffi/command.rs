@@ -17,8 +17,8 @@ pub struct Command {
     pub entry: Entry,
     /// What the command does to its first key.
     pub effect: Effect,
-    /// Whether one or more source keys follow the first key. The command only reads them.
-    pub has_sources: bool,
+    /// The source keys after the first key. The command only reads them.
+    pub sources: Sources,
     /// Whether the command's time is independent of the size of the value.
     pub fast: bool,
     /// The summary, one line.
@@ -38,7 +38,7 @@ impl Command {
             name,
             entry,
             effect: Effect::Reads,
-            has_sources: false,
+            sources: Sources::None,
             fast: true,
             summary: c"",
             complexity: c"O(1)",
@@ -51,6 +51,14 @@ impl Command {
     pub const fn adds(name: &'static CStr, entry: Entry) -> Self {
         Self {
             effect: Effect::Adds,
+            ..Self::reads(name, entry)
+        }
+    }
+
+    /// Returns a fast command that updates its key.
+    pub const fn updates(name: &'static CStr, entry: Entry) -> Self {
+        Self {
+            effect: Effect::Updates,
             ..Self::reads(name, entry)
         }
     }
@@ -77,10 +85,25 @@ pub struct CommandGroup {
 pub enum Effect {
     /// Reads the value.
     Reads,
-    /// Adds to the value, which may need memory.
+    /// Adds to the value, or creates it; this may need memory.
     Adds,
+    /// Changes data of the value; this may need memory.
+    Updates,
+    /// Changes data of the value, and returns or uses what it held; this may need memory.
+    ReadsAndUpdates,
     /// Removes from the value.
     Removes,
+}
+
+/// The source keys of a command.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Sources {
+    /// None.
+    None,
+    /// All words after the first key.
+    Rest,
+    /// The keys after their number, which follows the first key.
+    Numbered,
 }
 
 /// An argument in COMMAND DOCS.
@@ -255,15 +278,19 @@ struct Handle(ptr::NonNull<raw::RedisModuleCommand>);
 
 fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
     let flags = match (command.effect, command.fast) {
-        (Effect::Adds, true) => c"write deny-oom fast",
-        (Effect::Adds, false) => c"write deny-oom",
-        (Effect::Removes, true) => c"write fast",
-        (Effect::Removes, false) => c"write",
         (Effect::Reads, true) => c"readonly fast",
         (Effect::Reads, false) => c"readonly",
+        (Effect::Removes, true) => c"write fast",
+        (Effect::Removes, false) => c"write",
+        (_, true) => c"write deny-oom fast",
+        (_, false) => c"write deny-oom",
     };
     let name = command.name.as_ptr();
-    let last_key = if command.has_sources { -1 } else { 1 };
+    let last_key = if command.sources == Sources::Rest {
+        -1
+    } else {
+        1
+    };
     // SAFETY: the context is alive; the server copies name and flags. The entry point's type differs from
     // the server's only in transparent wrappers around the same pointers.
     unsafe {
@@ -292,7 +319,7 @@ fn categorize(handle: Handle, command: &Command, own: &CStr) -> Result<(), Refus
     };
     let access = match command.effect {
         Effect::Reads => "read",
-        Effect::Adds | Effect::Removes => "write",
+        _ => "write",
     };
     let speed = if command.fast { "fast" } else { "slow" };
     let categories = format!("{access} {speed} {}", own.to_string_lossy());
@@ -318,7 +345,13 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
     // The structures of an argument's parts must outlive the call.
     let mut parts = Vec::new();
     let mut args = vec![key_argument(c"key", 0)];
-    if command.has_sources {
+    if command.sources == Sources::Numbered {
+        args.push(argument(
+            &required(c"numkeys", ArgKind::Integer),
+            &mut parts,
+        ));
+    }
+    if command.sources != Sources::None {
         let mut sources = key_argument(c"source", 1);
         sources.flags = raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
         args.push(sources);
@@ -344,29 +377,39 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
 
 /// Returns the positions of a command's keys: one or two specs, and the terminator.
 fn key_specs(command: &Command) -> [raw::RedisModuleCommandKeySpec; 3] {
-    let reads = raw::REDISMODULE_CMD_KEY_RO | raw::REDISMODULE_CMD_KEY_ACCESS;
+    use raw::{
+        REDISMODULE_CMD_KEY_ACCESS as ACCESS, REDISMODULE_CMD_KEY_DELETE as DELETE,
+        REDISMODULE_CMD_KEY_INSERT as INSERT, REDISMODULE_CMD_KEY_RO as RO,
+        REDISMODULE_CMD_KEY_RW as RW, REDISMODULE_CMD_KEY_UPDATE as UPDATE,
+    };
     let access = match command.effect {
         // The sources are merged into the first key's value, so that value is read as well.
-        Effect::Adds if command.has_sources => {
-            raw::REDISMODULE_CMD_KEY_RW
-                | raw::REDISMODULE_CMD_KEY_ACCESS
-                | raw::REDISMODULE_CMD_KEY_INSERT
-        }
-        Effect::Adds => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_INSERT,
-        Effect::Removes => raw::REDISMODULE_CMD_KEY_RW | raw::REDISMODULE_CMD_KEY_DELETE,
-        Effect::Reads => reads,
+        Effect::Adds if command.sources != Sources::None => RW | ACCESS | INSERT,
+        Effect::Adds => RW | INSERT,
+        Effect::Updates => RW | UPDATE,
+        Effect::ReadsAndUpdates => RW | ACCESS | UPDATE,
+        Effect::Removes => RW | DELETE,
+        Effect::Reads => RO | ACCESS,
     };
     // SAFETY: all zero is a valid value of this C structure: numbers and null pointers. It is the terminator.
     let mut keys: [raw::RedisModuleCommandKeySpec; 3] = unsafe { std::mem::zeroed() };
-    let specs = [(access, 1, 0), (reads, 2, -1)];
-    let end = 1 + usize::from(command.has_sources);
-    for (key, (access, first, last)) in keys.iter_mut().zip(&specs[..end]) {
-        key.flags = u64::from(*access);
-        key.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-        key.bs.index.pos = *first;
-        key.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-        key.fk.range.lastkey = *last;
-        key.fk.range.keystep = 1;
+    let [first, sources, _] = &mut keys;
+    first.flags = u64::from(access);
+    first.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
+    first.bs.index.pos = 1;
+    first.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
+    first.fk.range.keystep = 1;
+    if command.sources != Sources::None {
+        *sources = *first;
+        sources.flags = u64::from(RO | ACCESS);
+        sources.bs.index.pos = 2;
+        sources.fk.range.lastkey = -1;
+    }
+    if command.sources == Sources::Numbered {
+        sources.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
+        sources.fk.keynum.keynumidx = 0;
+        sources.fk.keynum.firstkey = 1;
+        sources.fk.keynum.keystep = 1;
     }
     keys
 }

@@ -37,8 +37,8 @@ mod value;
 
 pub(crate) use command::entry;
 pub use command::{
-    Arg, ArgKind, Call, Command, CommandGroup, Entry, Failure, enter, optional, required, token,
-    with_token,
+    Arg, ArgKind, Call, Command, CommandGroup, Effect, Entry, Failure, Sources, enter, optional,
+    required, token, with_token,
 };
 pub use context::{Ctx, Keyspace};
 pub use defrag::Defrag;

@@ -44,7 +44,7 @@ impl Ctx<'_> {
         unsafe { call!(RedisModule_ReplyWithLongLong(self.as_ptr(), value)) };
     }
 
-    /// Replies with a double, for RESP3 only.
+    /// Replies with a double in RESP3, with a bulk string in RESP2. The server chooses the digits.
     pub fn reply_double(self, value: f64) {
         // SAFETY: the context is alive.
         unsafe { call!(RedisModule_ReplyWithDouble(self.as_ptr(), value)) };

@@ -14,7 +14,6 @@ use crate::support::forged::{Forged, ForgedFilter};
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::load_chunks;
 use crate::support::population::Population;
-use crate::support::sketches;
 use crate::support::sums;
 
 /// Returns two primaries, all slots with the first.
@@ -337,10 +336,7 @@ fn answers_alike(
     // The keys of BF.MERGE are in several slots.
     let own = commands::all().filter(|command| command.name() != "bf.merge");
     let own = own.map(|command| (command.example.to_owned(), command.writes()));
-    let refused_lines = sketches::COMMANDS
-        .iter()
-        .map(|(name, rest)| (format!("{name} {{}} {rest}").trim_end().to_owned(), false));
-    for (number, (line, writes)) in own.chain(refused_lines).enumerate() {
+    for (number, (line, writes)) in own.enumerate() {
         let core = if writes {
             "SADD {} a"
         } else {

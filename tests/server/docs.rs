@@ -7,19 +7,22 @@ use crate::cuckoo;
 use crate::harness::{Reply, Server, array, bulk, int, ok, simple};
 use crate::support::commands::{self, Access, BLOOM, Command};
 use crate::support::population::Population;
-use crate::support::sketches;
+use crate::support::sketches::FAMILIES;
 
-/// Returns the flags of each key specification, its index, and its last key counted from there.
-fn specs(command: &Command) -> Vec<(BTreeSet<String>, i64, i64)> {
+/// Returns the flags of each key specification, and its index.
+fn specs(command: &Command) -> Vec<(BTreeSet<String>, i64)> {
     let reads = set(&["RO", "access"]);
-    match command.access {
-        Access::Read => vec![(reads, 1, 0)],
-        Access::Remove => vec![(set(&["RW", "delete"]), 1, 0)],
-        Access::Write if command.name() == "bf.merge" => {
-            vec![(set(&["RW", "access", "insert"]), 1, 0), (reads, 2, -1)]
-        }
-        Access::Write => vec![(set(&["RW", "insert"]), 1, 0)],
-    }
+    let has_sources = !command.sources().is_empty();
+    let first = match command.access {
+        Access::Read => reads.clone(),
+        Access::Remove => set(&["RW", "delete"]),
+        Access::Write if has_sources => set(&["RW", "access", "insert"]),
+        Access::Write => set(&["RW", "insert"]),
+        Access::Change => set(&["RW", "update"]),
+        Access::ReadAndChange => set(&["RW", "access", "update"]),
+    };
+    let sources = has_sources.then_some((reads, 2));
+    [(first, 1)].into_iter().chain(sources).collect()
 }
 
 fn words(reply: &Reply) -> BTreeSet<String> {
@@ -109,21 +112,26 @@ fn command_info_tells_arity_flags_keys_and_categories() {
             Access::Read => set(&["readonly"]),
             // Removals may run where memory is short.
             Access::Remove => set(&["write"]),
-            Access::Write => set(&["write", "denyoom"]),
+            _ => set(&["write", "denyoom"]),
         });
+        if command.has_numbered_sources() {
+            flags.insert("movablekeys".to_owned());
+        }
         if command.fast {
             flags.insert("fast".to_owned());
         }
         assert_eq!(words(&reported[2]), flags, "{name}");
-        let last = if specs.len() > 1 { -1 } else { 1 };
+        let ends_in_sources = specs.len() > 1 && !command.has_numbered_sources();
+        let last = if ends_in_sources { -1 } else { 1 };
         assert_eq!(reported[3..6], [int(1), int(last), int(1)], "{name}");
         let categories = if has_categories(&version) {
             let access = if command.writes() { "@write" } else { "@read" };
             let speed = if command.fast { "@fast" } else { "@slow" };
-            let own = if name.starts_with("cf.") {
-                "@cuckoo"
-            } else {
-                "@bloom"
+            let (family, _) = name.split_once('.').expect("a prefix");
+            let own = match family {
+                "bf" => "@bloom",
+                "cf" => "@cuckoo",
+                family => &format!("@{family}"),
             };
             set(&[access, speed, own])
         } else {
@@ -133,7 +141,7 @@ fn command_info_tells_arity_flags_keys_and_categories() {
         assert_eq!(words(&reported[7]), BTreeSet::new(), "{name} has no tips");
 
         assert_eq!(reported[8].as_array().len(), specs.len(), "{name}");
-        for (spec, (flags, index, last)) in reported[8].as_array().iter().zip(specs) {
+        for (spec, (flags, index)) in reported[8].as_array().iter().zip(specs) {
             assert_eq!(words(get(spec, "flags").unwrap()), flags, "{name}");
             let found = |what: &str, kind: &str, numbers: &[(&str, i64)]| {
                 let how = get(spec, what).unwrap();
@@ -144,11 +152,18 @@ fn command_info_tells_arity_flags_keys_and_categories() {
                 }
             };
             found("begin_search", "index", &[("index", index)]);
-            found(
-                "find_keys",
-                "range",
-                &[("lastkey", last), ("keystep", 1), ("limit", 0)],
-            );
+            let step = ("keystep", 1);
+            if index == 2 && command.has_numbered_sources() {
+                let numbers = [("keynumidx", 0), ("firstkey", 1), step];
+                found("find_keys", "keynum", &numbers);
+            } else {
+                let last = if index == 2 { -1 } else { 0 };
+                found(
+                    "find_keys",
+                    "range",
+                    &[("lastkey", last), step, ("limit", 0)],
+                );
+            }
         }
         assert_eq!(
             words(&reported[9]),
@@ -200,17 +215,14 @@ fn the_server_finds_the_key() {
     let mut client = server.client3();
     for command in commands::all() {
         let line = command.on("k");
-        let expected: &[&str] = match &*command.name() {
-            "bf.merge" => &["k", "other", "another"],
-            _ => &["k"],
-        };
+        let expected = [&["k"], command.sources()].concat();
         let keys = client.cmd(&format!("COMMAND GETKEYS {line}"));
-        assert_eq!(keys, array(expected.iter().map(bulk)), "{line}");
+        assert_eq!(keys, array(expected.iter().copied().map(bulk)), "{line}");
         let keys = client.cmd(&format!("COMMAND GETKEYSANDFLAGS {line}"));
         let specs = specs(command);
         assert_eq!(keys.as_array().len(), expected.len(), "{line}");
         for (index, (pair, key)) in keys.as_array().iter().zip(expected).enumerate() {
-            let (flags, ..) = &specs[index.min(specs.len() - 1)];
+            let (flags, _) = &specs[index.min(specs.len() - 1)];
             assert_eq!(pair.as_array()[0], bulk(key), "{line}");
             assert_eq!(words(&pair.as_array()[1]), *flags, "{line}");
         }
@@ -222,9 +234,8 @@ fn the_module_has_these_commands_and_this_version() {
     let server = Server::start();
     let mut client = server.client3();
     let names: BTreeSet<String> = commands::all().map(Command::name).collect();
-    let mut names_served = words(&client.cmd("COMMAND LIST FILTERBY MODULE bf"));
-    names_served.retain(|name| sketches::is_served(name));
-    assert_eq!(names_served, names);
+    let registered = words(&client.cmd("COMMAND LIST FILTERBY MODULE bf"));
+    assert_eq!(registered, names);
     let listed = words(&client.cmd("COMMAND LIST"));
     assert_eq!(
         listed.iter().filter(|name| name.starts_with("bf.")).count(),
@@ -261,7 +272,8 @@ fn every_type_is_described_alike() {
     }
     let types: BTreeSet<String> = by_type.keys().cloned().collect();
     let own = ["bloomfltr", "bloomfltx", "MBbloom--", cuckoo::TYPE];
-    assert_eq!(types, set(&[&own[..], &sketches::TYPES].concat()));
+    let sketches: Vec<&str> = FAMILIES.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(types, set(&[&own[..], &sketches].concat()));
     for text in ["text", "bloomfltr-text"] {
         assert_eq!(client.cmd(&format!("SET {text} x")), ok());
     }

@@ -4,7 +4,6 @@
 mod acl;
 mod adversary;
 mod blocking;
-mod carried;
 mod cluster;
 mod counting;
 mod cuckoo;
@@ -40,6 +39,7 @@ mod replies;
 mod scripting;
 mod settings;
 mod sharded;
+mod sketches;
 mod smoke;
 mod soak;
 mod support;

@@ -2,7 +2,7 @@
 
 use redis::cmd;
 
-use valkeybloom_sketches::carried::dump_footer;
+use valkeybloom_sketches::payload::dump_footer;
 
 use super::failure::Fault;
 use super::server::Server;

@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 
 use valkeybloom_sketches::bloom::chunks::Value;
 use valkeybloom_sketches::bloom::{Dialect, Object, rdb};
-use valkeybloom_sketches::carried::Sketch;
 use valkeybloom_sketches::{DecodeError, RdbRead};
 
 use super::dump;
@@ -71,7 +70,7 @@ impl Fields {
                 _ => return None,
             });
         }
-        if dump::is_of_type(payload, Sketch::TopK.type_name().to_bytes()) {
+        if dump::is_of_type(payload, b"TopK-TYPE") {
             clear_addresses(&mut fields);
         }
         Some(Self { id, fields })

@@ -90,8 +90,6 @@ pub enum Error {
     StillLoading,
     /// A command for cuckoo filters failed.
     Cuckoo(CuckooError),
-    /// The command is one for sketches, which the server stores but does not serve.
-    Unserved,
     /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
     NotMade(&'static str, &'static str),
 }
@@ -163,7 +161,6 @@ impl fmt::Display for Error {
             Self::Undecodable => "ERR bloom object decoding failed",
             Self::UnsupportedVersion => "ERR bloom object decoding failed. Unsupported version",
             Self::BadChunk => "ERR received bad data",
-            Self::Unserved => "ERR this server keeps sketches but does not serve their commands",
             Self::StillLoading => "ERR bloom object is still being loaded",
             Self::NotMade(maker, what) => {
                 return write!(

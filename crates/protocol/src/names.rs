@@ -3,18 +3,14 @@
 use std::ffi::CStr;
 
 use valkeybloom_sketches::bloom::Dialect;
-use valkeybloom_sketches::carried::Sketch;
 use valkeybloom_sketches::cuckoo;
 
 /// The types of the module's values, as TYPE returns them.
-pub const TYPES: [&str; 7] = [
+pub const TYPES: [&str; 4] = [
     text(Dialect::Bloomfltr.type_name()),
     text(Dialect::Bloomfltx.type_name()),
     text(Dialect::RedisBloom.type_name()),
     text(cuckoo::wire::TYPE_NAME),
-    text(Sketch::CountMin.type_name()),
-    text(Sketch::TopK.type_name()),
-    text(Sketch::TDigest.type_name()),
 ];
 
 const fn text(name: &CStr) -> &str {

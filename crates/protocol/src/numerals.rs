@@ -30,6 +30,24 @@ pub fn natural(word: &[u8]) -> Option<u64> {
     is_written.then(|| text.parse().ok())?
 }
 
+/// Reads a double in the grammar of the server: decimal digits with a point and an exponent, both optional, after an
+/// optional sign; or `inf` or `infinity`, after an optional sign. A number that is too large for a double, or that is
+/// rounded to zero, is refused.
+#[must_use]
+pub fn double(word: &[u8]) -> Option<f64> {
+    let number: f64 = str::from_utf8(word).ok()?.parse().ok()?;
+    let is_word = word
+        .last()
+        .is_some_and(|letter| matches!(letter, b'f' | b'F' | b'y' | b'Y'));
+    let mantissa = word.iter().take_while(|byte| !matches!(byte, b'e' | b'E'));
+    let is_zero = mantissa.clone().all(|byte| !matches!(byte, b'1'..=b'9'));
+    let is_exact = match number {
+        0.0 => is_zero,
+        _ => number.is_finite() || number.is_infinite() && is_word,
+    };
+    is_exact.then_some(number)
+}
+
 /// Reads an amount of memory in the form of the server's config file, like `64mb`, and returns the bytes.
 pub fn memory_amount(text: &str) -> Option<i64> {
     let digits = text
@@ -98,6 +116,64 @@ mod tests {
         assert_eq!(integer(b"-9223372036854775809"), None);
         assert_eq!(integer(b"1\0"), None);
         assert_eq!(integer(b"\xff"), None);
+    }
+
+    #[test]
+    fn doubles_have_the_grammar_of_the_server() {
+        for (word, number) in [
+            ("0", 0.0),
+            ("-0", -0.0),
+            ("0e5", 0.0),
+            ("1", 1.0),
+            ("+0.5", 0.5),
+            (".5", 0.5),
+            ("5.", 5.0),
+            ("5.e-1", 0.5),
+            ("1e5", 1e5),
+            ("1E+5", 1e5),
+            ("007", 7.0),
+            ("5e-324", 5e-324),
+            ("1.7976931348623157e308", f64::MAX),
+            ("1.0000000000000001", 1.0),
+            ("inf", f64::INFINITY),
+            ("-INF", f64::NEG_INFINITY),
+            ("+Infinity", f64::INFINITY),
+        ] {
+            let read = double(word.as_bytes()).map(f64::to_bits);
+            assert_eq!(read, Some(number.to_bits()), "{word}");
+        }
+        for word in [
+            "",
+            "+",
+            "-",
+            ".",
+            "e",
+            "e5",
+            "1e",
+            "1e+",
+            " 1",
+            "1 ",
+            "1_0",
+            "0x1p3",
+            "nan",
+            "-nan",
+            "1e400",
+            "1.7976931348623159e308",
+            "1e-400",
+            "2e-324",
+            "-1e-400",
+            "in",
+            "infinit",
+            "1f",
+            "\u{661}",
+        ] {
+            assert_eq!(double(word.as_bytes()), None, "{word}");
+        }
+        let digits = |count| "1".repeat(count);
+        assert_eq!(double(digits(400).as_bytes()), None);
+        assert!(double(format!("0.{}", digits(400)).as_bytes()).is_some());
+        assert_eq!(double(b"1\0"), None);
+        assert_eq!(double(b"\xff"), None);
     }
 
     #[test]

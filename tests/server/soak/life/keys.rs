@@ -114,7 +114,8 @@ impl Life {
     /// Restores a value of a sketch that RedisBloom wrote.
     pub(super) fn restore_sketch(&mut self, key: &str) {
         let sketch = Rc::clone(self.random.pick(&self.sketches));
-        self.restore_payload(key, &sketch.payload(), Held::Sketch(sketch));
+        let payload = sketch.payload.clone();
+        self.restore_payload(key, &payload, Held::Sketch(sketch));
     }
 
     fn restore_payload(&mut self, other: &str, payload: &[u8], held: Held) {

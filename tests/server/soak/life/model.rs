@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::harness::{Client, Reply, error, int, nil};
+use crate::harness::{Client, Reply, error, int, nil, simple};
 use crate::naive::Naive;
 use crate::soak::{Random, clock};
 use crate::support::pieces::Pieces;
@@ -223,7 +223,10 @@ pub fn check(client: &mut Client, key: &str, entry: &Entry, random: &mut Random)
         assert_eq!(refused, error(WRONG_TYPE), "{key}");
     }
     if let Held::Sketch(sketch) = &entry.held {
-        sketch.is_under(client, key);
+        assert_eq!(
+            client.cmd(&format!("TYPE {key}")),
+            simple(&sketch.type_name)
+        );
     }
     let Held::Object(object) = &entry.held else {
         let refusal = entry.refusal().expect("it is no object");
