@@ -121,7 +121,7 @@ impl SketchOptions {
         let none = || Failure::usage("no sketch has this error and probability");
         let (shape, bytes) = planned.ok_or_else(none)?;
         let (error, probability) = (error.get(), probability.get());
-        report.row("error", error.to_string(), error);
+        report.row("error rate", error.to_string(), error);
         report.row("probability", probability.to_string(), probability);
         report.number("width", shape.width());
         report.number("depth", shape.depth());

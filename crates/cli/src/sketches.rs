@@ -1,5 +1,6 @@
 //! Comparison of sketches in payloads of DUMP.
 
+use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::cms::{self, CountMin};
 use valkeybloom_sketches::tdigest::{self, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
@@ -17,7 +18,10 @@ impl Sketch {
     /// Decodes a payload; `None` for any other value.
     fn of(payload: &[u8]) -> Option<Self> {
         let count_min = value_of(payload, cms::wire::TYPE_NAME, cms::wire::read_rdb);
-        let top_k = || value_of(payload, topk::wire::TYPE_NAME, topk::wire::read_rdb);
+        // The seed is not stored, and matters to searches alone.
+        let read =
+            |version, fields: &mut _| topk::wire::read_rdb(version, fields, Seed::new([0; 32]));
+        let top_k = || value_of(payload, topk::wire::TYPE_NAME, read);
         let digest = || value_of(payload, tdigest::wire::TYPE_NAME, tdigest::wire::read_rdb);
         let sketch = count_min.map(Self::CountMin);
         let sketch = sketch.or_else(|| top_k().map(Self::TopK));
