@@ -44,5 +44,6 @@ mod smoke;
 mod soak;
 mod support;
 mod tool;
+mod topk;
 mod travel;
 mod windows;

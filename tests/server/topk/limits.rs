@@ -1,0 +1,166 @@
+//! Memory limits and memory.
+
+use crate::harness::{Client, Server, array, error, int, nil, ok, wait_in_sync};
+use crate::support::aof::{Log, with_command_log};
+use crate::support::usage::{memory, nothing_is_being_freed};
+
+const NOT_CREATED: &str = "ERR Insufficient memory to create topk data structure";
+const FULL: &str = "ERR TopK: insufficient memory: operation exceeds topk memory limit";
+
+fn limit(client: &mut Client, setting: &str, bytes: i64) {
+    let set = format!("CONFIG SET bf.{setting} {bytes}");
+    assert_eq!(client.cmd(&set), ok());
+}
+
+/// Returns the bytes of a value, as INFO reports them.
+fn value_bytes(server: &Server) -> i64 {
+    server.info("bf")["bf_topk_total_memory_bytes"]
+        .parse()
+        .unwrap()
+}
+
+/// Both settings limit a list as a whole: with all of its slots when it is created, and with its items afterwards.
+#[test]
+fn limits_hold_for_clients_alone() {
+    let server = Server::start();
+    let replica = Server::replica_of(&server)
+        .config("bf.bloom-filter-max-memory-usage", "1")
+        .config("bf.bloom-memory-usage-limit", "1")
+        .start();
+    wait_in_sync(&server, &replica);
+    let mut client = server.client();
+    for setting in ["bloom-filter-max-memory-usage", "bloom-memory-usage-limit"] {
+        // All slots of a short list are allocated together.
+        client.cmd("TOPK.RESERVE k 100 50 3 0.9");
+        client.cmd("TOPK.ADD k a");
+        let bytes = value_bytes(&server) - 1;
+        client.cmd("DEL k");
+        // A filter's limit does not count the value's place in a key.
+        limit(&mut client, setting, bytes - 100);
+        assert_eq!(
+            client.cmd("TOPK.RESERVE k 100 50 3 0.9"),
+            error(NOT_CREATED)
+        );
+        limit(&mut client, setting, bytes);
+        assert_eq!(client.cmd("TOPK.RESERVE k 100 50 3 0.9"), ok());
+        let long = "x".repeat(1000);
+        let refused = client.cmd(&format!("TOPK.ADD k {long} b"));
+        assert_eq!(refused, array([error(FULL), nil()]));
+        limit(&mut client, setting, bytes + 1001);
+        assert_eq!(client.cmd(&format!("TOPK.ADD k {long}")), array([nil()]));
+        // An item that is listed already takes no memory.
+        limit(&mut client, setting, 1);
+        assert_eq!(
+            client.cmd(&format!("TOPK.INCRBY k {long} 7")),
+            array([nil()])
+        );
+        let refused = client.cmd("TOPK.ADD k y");
+        assert_eq!(refused, array([error(FULL)]));
+        assert_eq!(
+            client.cmd(&format!("TOPK.COUNT k {long} y")),
+            array([int(8), int(0)])
+        );
+        // Copies and dumps are made whatever the limits.
+        let dump = client.cmd("DUMP k");
+        let words: [&[u8]; 4] = [b"RESTORE", b"restored", b"0", dump.as_bytes()];
+        assert_eq!(client.call(&words), ok());
+        assert_eq!(client.cmd("COPY k copy"), int(1));
+        wait_in_sync(&server, &replica);
+        let digest = client.cmd("DEBUG DIGEST");
+        assert_eq!(replica.client().cmd("DEBUG DIGEST"), digest);
+        assert_eq!(client.cmd("FLUSHALL"), ok());
+        let default = if setting == "bloom-memory-usage-limit" {
+            0
+        } else {
+            128 << 20
+        };
+        limit(&mut client, setting, default);
+    }
+}
+
+/// What a command added before a refusal is replicated, and nothing else.
+#[test]
+fn what_was_added_before_a_refusal_is_replicated() {
+    let server = with_command_log();
+    let mut client = server.client();
+    let mut log = Log::of(&server);
+    client.cmd("TOPK.RESERVE k 100 50 3 0.9");
+    client.cmd("TOPK.ADD k a");
+    let setting = "bloom-filter-max-memory-usage";
+    let bytes = value_bytes(&server);
+    limit(&mut client, setting, bytes + 10);
+    log.since();
+    let long = "x".repeat(100);
+    for (line, sent) in [
+        (format!("TOPK.ADD k a b {long} c"), Some("TOPK.ADD k a b")),
+        (
+            format!("topk.incrby k a 2 d 3 {long} 1 c 1"),
+            Some("TOPK.INCRBY k a 2 d 3"),
+        ),
+        (
+            "TOPK.INCRBY k a 2 d 3 e x c 1".to_owned(),
+            Some("TOPK.INCRBY k a 2 d 3"),
+        ),
+        (format!("TOPK.ADD k {long} a"), None),
+        ("TOPK.INCRBY k e x a 1".to_owned(), None),
+    ] {
+        client.cmd(&line);
+        let words = |line: &str| -> Vec<_> {
+            let words = line.split(' ');
+            words.map(|word| word.as_bytes().to_vec()).collect()
+        };
+        assert_eq!(log.since(), Vec::from_iter(sent.map(words)), "{line}");
+    }
+    // Many items are replicated in parts.
+    limit(&mut client, setting, 64 << 20);
+    let many: Vec<_> = (0..3000).map(|number| format!("item-{number} 1")).collect();
+    client.cmd(&format!("TOPK.INCRBY k {} x y", many.join(" ")));
+    let sent = log.since();
+    let items = sent.iter().filter(|words| words[0] == b"TOPK.INCRBY");
+    assert_eq!(items.map(|words| words.len() - 2).sum::<usize>(), 6000);
+    let mut server = server;
+    let before = client.cmd("DEBUG DIGEST");
+    server.restart();
+    assert_eq!(server.client().cmd("DEBUG DIGEST"), before);
+}
+
+/// MEMORY USAGE is what a list takes, and reserving a large one takes no time and no pages.
+#[test]
+fn the_memory_is_what_is_reported() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 4gb");
+    for (options, least) in [
+        ("10 1000000 5 0.9", 40_000_000),
+        ("100000 1000 5 0.9", 2_000_000),
+    ] {
+        let before = memory(&server, "used_memory");
+        assert_eq!(client.cmd(&format!("TOPK.RESERVE k {options}")), ok());
+        for start in 0..100 {
+            let items = (0..200).map(|number| format!("item-{start}-{number} 1000"));
+            client.cmd(&format!(
+                "TOPK.INCRBY k {}",
+                items.collect::<Vec<_>>().join(" ")
+            ));
+        }
+        let taken = memory(&server, "used_memory") - before;
+        let usage = client.cmd("MEMORY USAGE k").as_int();
+        assert!(usage > least, "{usage}");
+        assert!((value_bytes(&server)..value_bytes(&server) + 200).contains(&usage));
+        // The allocator rounds up, by a fifth at the most where blocks are large.
+        let most = usage + usage / 5 + 128 * 1024;
+        assert!(
+            (usage - 128 * 1024..most).contains(&taken),
+            "{taken} for {usage}"
+        );
+        assert_eq!(client.cmd("DEL k"), int(1));
+        nothing_is_being_freed(&server);
+    }
+    let before = memory(&server, "used_memory_rss");
+    assert_eq!(client.cmd("TOPK.RESERVE k 30000000 10 5 0.9"), ok());
+    assert!(client.cmd("MEMORY USAGE k").as_int() > 500_000_000);
+    let taken = memory(&server, "used_memory_rss") - before;
+    assert!(taken < 50_000_000, "{taken} bytes are touched");
+    client.cmd("TOPK.ADD k a b a");
+    assert_eq!(client.cmd("TOPK.COUNT k a"), array([int(2)]));
+}

@@ -1,0 +1,118 @@
+//! Refusals: their texts in both protocols, and that a refused command changes nothing.
+
+use crate::harness::{Client, Server, array, error, ok};
+use crate::support::commands::{self, BLOOM, CUCKOO, Command};
+use crate::support::protocols::in_both_protocols;
+use crate::support::tables::rows;
+
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+const EXISTS: &str = "ERR TopK: key already exists";
+pub const BAD_INCREMENT: &str = "ERR TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000";
+
+/// Commands, and the error of each. `k` is a list, `none` is not a key, and `text` a string.
+const ROWS: &str = "
+TOPK.RESERVE k 5 => ERR TopK: key already exists
+TOPK.RESERVE k x => ERR TopK: key already exists
+TOPK.RESERVE text 5 => ERR TopK: key already exists
+TOPK.RESERVE new x => ERR TopK: invalid k
+TOPK.RESERVE new 0 => ERR TopK: invalid k
+TOPK.RESERVE new -1 => ERR TopK: invalid k
+TOPK.RESERVE new +1 => ERR TopK: invalid k
+TOPK.RESERVE new 01 => ERR TopK: invalid k
+TOPK.RESERVE new 4294967296 => ERR TopK: invalid k
+TOPK.RESERVE new 0 0 0 0 => ERR TopK: invalid k
+TOPK.RESERVE new 1 0 x x => ERR TopK: invalid width
+TOPK.RESERVE new 1 4294967296 1 1 => ERR TopK: invalid width
+TOPK.RESERVE new 1 1 0 x => ERR TopK: invalid depth
+TOPK.RESERVE new 1 1 4294967296 1 => ERR TopK: invalid depth
+# Adding takes time for each row.
+TOPK.RESERVE new 1 1 65 1 => ERR TopK: invalid depth
+TOPK.RESERVE new 1 1 1 0 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
+TOPK.RESERVE new 1 1 1 -0.5 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
+TOPK.RESERVE new 1 1 1 1.01 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
+TOPK.RESERVE new 1 1 1 nan => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
+TOPK.RESERVE new 1 1 1 inf => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
+TOPK.RESERVE new 1 1 1 0x1p-1 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
+TOPK.RESERVE new 1 1 1 1e-400 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
+TOPK.RESERVE new 1 4294967295 2 1 => ERR Insufficient memory to create topk data structure
+TOPK.RESERVE new 1 67108863 64 1 => ERR Insufficient memory to create topk data structure
+TOPK.RESERVE new 4294967295 => ERR Insufficient memory to create topk data structure
+TOPK.RESERVE new 2147483648 => ERR Insufficient memory to create topk data structure
+TOPK.ADD none a => ERR TopK: key does not exist
+TOPK.INCRBY none a x => ERR TopK: key does not exist
+TOPK.QUERY none a => ERR TopK: key does not exist
+TOPK.COUNT none a => ERR TopK: key does not exist
+TOPK.LIST none => ERR TopK: key does not exist
+TOPK.INFO none => ERR TopK: key does not exist
+TOPK.LIST k x => ERR WITHCOUNT keyword expected
+TOPK.LIST k WITH => ERR WITHCOUNT keyword expected
+TOPK.LIST k WITHCOUNTS => ERR WITHCOUNT keyword expected
+TOPK.LIST none x => ERR WITHCOUNT keyword expected
+TOPK.LIST text x => ERR WITHCOUNT keyword expected
+# The number of words comes first.
+TOPK.RESERVE k 5 5 => ERR wrong number of arguments for 'topk.reserve' command
+TOPK.RESERVE k 5 5 5 => ERR wrong number of arguments for 'topk.reserve' command
+TOPK.RESERVE k 5 5 5 0.9 5 => ERR wrong number of arguments for 'topk.reserve' command
+TOPK.INCRBY none a 1 b => ERR wrong number of arguments for 'topk.incrby' command
+TOPK.INCRBY k a 1 b 2 c => ERR wrong number of arguments for 'topk.incrby' command
+TOPK.LIST k WITHCOUNT x => ERR wrong number of arguments for 'topk.list' command
+TOPK.INFO k x => ERR wrong number of arguments for 'topk.info' command
+";
+
+fn own_commands() -> Vec<&'static Command> {
+    let all = commands::all();
+    all.filter(|command| command.name().starts_with("topk."))
+        .collect()
+}
+
+#[test]
+fn refused_commands_change_nothing() {
+    let server = Server::start();
+    in_both_protocols(&server, |client, _| {
+        for command in ["TOPK.RESERVE k 5 50 4 0.9", "SET text x"] {
+            assert_eq!(client.cmd(command), ok(), "{command}");
+        }
+        client.cmd("TOPK.ADD k a b c a");
+        client.cmd("BF.ADD bloom a");
+        client.cmd("CF.ADD cuckoo a");
+        let state = client.cmd("DEBUG DIGEST");
+        let check = |client: &mut Client, command: &str, expected: &str| {
+            assert_eq!(client.cmd(command), error(expected), "{command}");
+            assert_eq!(client.cmd("DEBUG DIGEST"), state, "{command}");
+        };
+        for row in rows(ROWS) {
+            check(client, &row.command, &row.expected);
+        }
+        for command in own_commands() {
+            for (line, error) in command.calls_of_wrong_arity() {
+                check(client, &line, &error);
+            }
+            for key in ["bloom", "cuckoo", "text"] {
+                let is_new = command.name() == "topk.reserve";
+                let expected = if is_new { EXISTS } else { WRONG_TYPE };
+                check(client, &command.on(key), expected);
+            }
+        }
+        for command in BLOOM.iter().chain(&CUCKOO) {
+            check(client, &command.on("k"), WRONG_TYPE);
+        }
+        // The empty word, and words that go on after a zero byte.
+        for word in [&b""[..], b"withcount\0", b"WITHCOUNT\0x"] {
+            let listed = client.call(&[b"TOPK.LIST", b"k", word]);
+            assert_eq!(listed, error("ERR WITHCOUNT keyword expected"));
+        }
+        for word in [
+            "x",
+            "-1",
+            "100001",
+            "1.5",
+            "+1",
+            "01",
+            "9223372036854775808",
+        ] {
+            let refused = client.cmd(&format!("TOPK.INCRBY k a {word}"));
+            assert_eq!(refused, array([error(BAD_INCREMENT)]), "{word}");
+            assert_eq!(client.cmd("DEBUG DIGEST"), state, "{word}");
+        }
+    });
+}
