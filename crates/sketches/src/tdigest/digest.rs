@@ -335,9 +335,11 @@ impl TDigest {
     /// Returns the digest for queries, or `None` if allocation fails. If it has unmerged nodes, a copy is compressed,
     /// which is kept until the next write. The digest itself does not change.
     pub fn compressed(&self) -> Option<Compressed<'_>> {
-        let marks = match self.marks.get() {
-            Some(marks) => marks,
-            None => self.prepare()?,
+        let marks = if let Some(marks) = self.marks.get() {
+            marks
+        } else {
+            let marks = self.marked()?;
+            self.marks.get_or_init(|| marks)
         };
         Some(Compressed {
             marks,
@@ -347,15 +349,15 @@ impl TDigest {
         })
     }
 
+    /// Returns the compressed nodes for queries, or `None` if allocation fails.
     #[cold]
-    fn prepare(&self) -> Option<&Marks> {
+    fn marked(&self) -> Option<Marks> {
         let new = |digest: &Self| Marks::new(digest.nodes(), double(digest.merged_weight()));
-        let marks = if self.unmerged_nodes() == 0 {
+        if self.unmerged_nodes() == 0 {
             new(self)
         } else {
             new(&self.compressed_copy()?)
-        }?;
-        Some(self.marks.get_or_init(|| marks))
+        }
     }
 
     /// Copies the digest and compresses the copy: the form that is stored. Returns `None` if allocation fails.
@@ -377,9 +379,15 @@ impl TDigest {
         let mut merged = Self::new(compression);
         for source in sources {
             merged.compress();
-            let source = source.compressed().ok_or(Refusal::OutOfMemory)?;
+            let made;
+            let marks = if let Some(marks) = source.marks.get() {
+                marks
+            } else {
+                made = source.marked().ok_or(Refusal::OutOfMemory)?;
+                &made
+            };
             // Nodes of weight 0, which files may have, hold no observation.
-            let nodes = source.marks.nodes().filter(|node| node.weight > 0);
+            let nodes = marks.nodes().filter(|node| node.weight > 0);
             for node in nodes {
                 merged.add_node(node)?;
             }
