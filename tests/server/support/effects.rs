@@ -44,7 +44,12 @@ pub fn bloom() -> impl Iterator<Item = Effect> {
 
 /// Returns the effects of commands for cuckoo filters.
 pub fn cuckoo() -> impl Iterator<Item = Effect> {
-    rows(CUCKOO).into_iter().map(Effect::of)
+    of(CUCKOO)
+}
+
+/// Returns the effects in a table.
+pub fn of(table: &str) -> impl Iterator<Item = Effect> + use<> {
+    rows(table).into_iter().map(Effect::of)
 }
 
 const BLOOM: &str = "
