@@ -8,6 +8,7 @@ use crate::ffi::{self, Bundle, CommandGroup, Configure, DatabaseEvent, InfoWrite
 use crate::keys;
 use crate::ledger::{self, InfoSection};
 use crate::settings::{self, Setting};
+use crate::topk;
 use crate::values::Entered;
 
 macro_rules! families {
@@ -27,6 +28,7 @@ families! {
     0 bloom::Value, bloom::GROUPS;
     1 cuckoo::Cuckoo, cuckoo::GROUPS;
     2 cms::CountMin, cms::GROUPS;
+    3 topk::TopK, topk::GROUPS;
 }
 
 const fn bundle<V: Family>(groups: &'static [CommandGroup]) -> Bundle {

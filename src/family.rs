@@ -17,7 +17,7 @@ pub trait Family: Sized + Send + Sync + 'static {
     const NUMBER: usize;
     /// The server's types for these values, at most three.
     const FORMS: &'static [Form];
-    /// Whether a type or command that another module has already registered is left to that module.
+    /// Whether the family is left to another module that has already registered one of its types or commands.
     const YIELDS: bool = false;
     /// The settings.
     const SETTINGS: &'static [&'static Setting];

@@ -18,6 +18,7 @@ mod mover;
 mod reply;
 mod request;
 mod settings;
+mod topk;
 mod values;
 
 use ffi::Module;

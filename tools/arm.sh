@@ -72,6 +72,21 @@ stop() {
 
 ask() { "$servers/valkey-9.1/valkey-cli" -s "$socket" "$@"; }
 
+# Prints commands for sketches. Most items of the Top-K collide, and its large increments need logarithms and powers.
+fill_sketches() { # prefix
+    echo "CMS.INITBYPROB $1-cms 0.003 0.001"
+    echo "TOPK.RESERVE $1-topk 10 8 4 0.9"
+    echo "TOPK.RESERVE $1-slow 5 3 2 0.9999"
+    echo "TDIGEST.CREATE $1-tdigest COMPRESSION 20"
+    for batch in 1 2 3 4 5 6 7 8 9; do
+        echo "CMS.INCRBY $1-cms $(seq -s ' ' $((batch * 70)) $((batch * 70 + 99)))"
+        echo "TOPK.ADD $1-topk $(seq -s ' ' $((batch * 7)) $((batch * 7 + 99)))"
+        for item in a b c d e f; do echo "TOPK.INCRBY $1-slow $item $((batch * 11000 - 1000))"; done
+        echo "TDIGEST.ADD $1-tdigest $(seq -s ' ' $((batch * 7)).1 0.37 $((batch * 7 + 99)).9)"
+    done
+    echo "TDIGEST.MERGE $1-tdigest 2 $1-tdigest $1-tdigest"
+}
+
 # Makes objects of every kind, also with few items. With a public seed, equal commands make equal bits.
 fill() { # prefix
     ask CONFIG SET bf.bloom-use-random-seed no >/dev/null
@@ -90,15 +105,22 @@ fill() { # prefix
             done
         done
         echo "BF.MDEL $1-counting 100 101 102"
+        fill_sketches "$1"
     } | ask >"$tmp/replies"
     ! grep -E '^(ERR|OOM|WRONG)' "$tmp/replies" || fail "commands failed"
 }
 
 answers() { # prefix
-    for key in 0.01-100 0.5-1 0.001-1000 stack steep ratio counting window; do
-        ask BF.MEXISTS "$1-$key" $(seq 1 2000)
-        ask BF.CARD "$1-$key"
-    done | sha256sum
+    {
+        for key in 0.01-100 0.5-1 0.001-1000 stack steep ratio counting window; do
+            ask BF.MEXISTS "$1-$key" $(seq 1 2000)
+            ask BF.CARD "$1-$key"
+        done
+        ask CMS.QUERY "$1-cms" $(seq 1 2000)
+        for key in topk slow; do ask TOPK.LIST "$1-$key" WITHCOUNT; done
+        ask TDIGEST.QUANTILE "$1-tdigest" $(seq 0 0.001 1)
+        ask TDIGEST.CDF "$1-tdigest" $(seq 0 0.5 200)
+    } | sha256sum
 }
 
 same() { # what, one, other

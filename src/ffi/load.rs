@@ -34,10 +34,10 @@ pub struct Module {
 /// Types and commands that belong together.
 pub struct Bundle {
     /// Registers the types.
-    pub register_types: fn(Ctx, yields: bool) -> Result<(), String>,
+    pub register_types: fn(Ctx) -> Result<(), String>,
     /// The commands, by ACL category.
     pub groups: &'static [CommandGroup],
-    /// Whether a type or command that another module has already registered is left to that module.
+    /// Whether all of it is left to another module that has already registered one of the types or commands.
     pub yields: bool,
 }
 
@@ -105,16 +105,11 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     unsafe { call!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
     context::make_detached(ctx);
     for bundle in module.bundles {
-        (bundle.register_types)(ctx, bundle.yields)?;
-    }
-    for bundle in module.bundles {
-        for group in bundle.groups {
-            match command::register(ctx, group) {
-                Err(why) if bundle.yields => {
-                    Ctx::log_warning(&format!("left to another module: {why}"));
-                }
-                done => done?,
+        match register_bundle(ctx, bundle) {
+            Err(why) if bundle.yields => {
+                Ctx::log_warning(&format!("left to another module: {why}"));
             }
+            done => done?,
         }
     }
     let words: Vec<&[u8]> = (0..args.len()).map(|i| args.string(i).bytes()).collect();
@@ -127,6 +122,13 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     events::subscribe(ctx, module.on_database)?;
     (module.on_configured)();
     Ok(())
+}
+
+/// Registers the types, and then the commands. Stops at the first one that is refused.
+fn register_bundle(ctx: Ctx, bundle: &Bundle) -> Result<(), String> {
+    (bundle.register_types)(ctx)?;
+    let mut groups = bundle.groups.iter();
+    groups.try_for_each(|group| command::register(ctx, group))
 }
 
 /// Allows atomic slot migration (Valkey 9.0) to move the module's data, which it does by commands.

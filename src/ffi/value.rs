@@ -72,21 +72,12 @@ impl TypeHandle {
     }
 }
 
-/// Registers a value's types, while the module loads. If `yields` is set, a type that another module has already
-/// registered is left to that module.
+/// Registers a value's types, while the module loads.
 ///
 /// # Errors
 /// The server refused a type.
-pub fn register_types<T: NativeType>(ctx: Ctx, yields: bool) -> Result<(), String> {
-    for form in 0..T::FORMS.len() {
-        match register_type::<T>(ctx, form) {
-            Err(why) if yields => {
-                Ctx::log_warning(&format!("values of one type are not kept: {why}"));
-            }
-            done => done?,
-        }
-    }
-    Ok(())
+pub fn register_types<T: NativeType>(ctx: Ctx) -> Result<(), String> {
+    (0..T::FORMS.len()).try_for_each(|form| register_type::<T>(ctx, form))
 }
 
 fn register_type<T: NativeType>(ctx: Ctx, form: usize) -> Result<(), String> {

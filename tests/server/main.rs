@@ -40,6 +40,7 @@ mod replies;
 mod scripting;
 mod settings;
 mod sharded;
+mod sketches;
 mod smoke;
 mod soak;
 mod support;

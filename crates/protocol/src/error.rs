@@ -6,6 +6,7 @@ use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
 use crate::cms::error::CmsError;
 use crate::cuckoo::error::CuckooError;
+use crate::topk::error::TopKError;
 
 /// The argument that an error is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,6 +94,8 @@ pub enum Error {
     Cuckoo(CuckooError),
     /// A command for count-min sketches failed.
     Cms(CmsError),
+    /// A command for top-k lists failed.
+    TopK(TopKError),
     /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
     NotMade(&'static str, &'static str),
 }
@@ -106,6 +109,12 @@ impl From<CuckooError> for Error {
 impl From<CmsError> for Error {
     fn from(error: CmsError) -> Self {
         Self::Cms(error)
+    }
+}
+
+impl From<TopKError> for Error {
+    fn from(error: TopKError) -> Self {
+        Self::TopK(error)
     }
 }
 
@@ -179,6 +188,7 @@ impl fmt::Display for Error {
             }
             Self::Cuckoo(error) => return error.fmt(f),
             Self::Cms(error) => return error.fmt(f),
+            Self::TopK(error) => return error.fmt(f),
         })
     }
 }

@@ -9,4 +9,5 @@ pub mod cuckoo;
 pub mod error;
 pub mod names;
 pub mod numerals;
+pub mod topk;
 pub mod words;

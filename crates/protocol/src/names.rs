@@ -3,15 +3,16 @@
 use std::ffi::CStr;
 
 use valkeybloom_sketches::bloom::Dialect;
-use valkeybloom_sketches::{cms, cuckoo};
+use valkeybloom_sketches::{cms, cuckoo, topk};
 
 /// The types of the module's values, as TYPE returns them.
-pub const TYPES: [&str; 5] = [
+pub const TYPES: [&str; 6] = [
     text(Dialect::Bloomfltr.type_name()),
     text(Dialect::Bloomfltx.type_name()),
     text(Dialect::RedisBloom.type_name()),
     text(cuckoo::wire::TYPE_NAME),
     text(cms::wire::TYPE_NAME),
+    text(topk::wire::TYPE_NAME),
 ];
 
 const fn text(name: &CStr) -> &str {

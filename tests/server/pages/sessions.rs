@@ -150,7 +150,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/in-process.md", "text", 1, "plan"),
     ("docs/in-process.md", "toml", 1, "pages"),
     ("docs/moving-in.md", "console", 7, "tool::rehearsed"),
-    ("docs/recipes.md", "python", 4, "recipes"),
+    ("docs/recipes.md", "python", 6, "recipes"),
     ("docs/recipes.md", "text", 1, "recipes"),
     ("docs/sharded.md", "js", 1, ""),
     ("docs/sharded.md", "python", 1, "sharded"),

@@ -1,7 +1,7 @@
 //! The pages' other tables say what the server says.
 
 use super::{command_names, docs, field, page, server};
-use crate::harness::{Reply, Server};
+use crate::harness::{Reply, Server, ok};
 
 /// Returns the rows of the table after a mark, without code marks.
 pub fn table(path: &str, mark: &str) -> Vec<Vec<String>> {
@@ -136,6 +136,33 @@ fn bytes_per_item_match_the_server() {
         #[allow(clippy::cast_precision_loss, reason = "sizes are far below 2^52")]
         let per_item = number("Size") as f64 / number("Capacity") as f64;
         assert_eq!(row[2], format!("{per_item:.2}"), "{}", row[1]);
+        client.cmd("DEL key");
+    }
+}
+
+/// A digest takes its memory as values come, and so does a list of the server's.
+#[test]
+fn memory_of_structures_matches_the_server() {
+    let server = Server::start();
+    let mut client = server.client();
+    let rows = table(
+        "README.md",
+        "<!-- structures: held against MEMORY USAGE by a test -->",
+    );
+    assert_eq!(rows.len(), 5);
+    for row in rows {
+        assert!(!client.cmd(&row[2]).is_error(), "{}", row[2]);
+        let values: Vec<String> = (0..5000).map(|value| value.to_string()).collect();
+        match row[2].split('.').next() {
+            Some("TDIGEST") => client.cmd(&format!("TDIGEST.ADD key {}", values.join(" "))),
+            Some("PFADD key item") => client.cmd(&format!("PFADD key {}", values.join(" "))),
+            _ => ok(),
+        };
+        let number = row[3].split(' ').next().expect("a number");
+        let promised: i64 = number.replace(',', "").parse().expect("a number");
+        let usage = client.cmd("MEMORY USAGE key SAMPLES 0").as_int();
+        let range = 950 * promised..1100 * promised;
+        assert!(range.contains(&usage), "{}: {usage} bytes", row[2]);
         client.cmd("DEL key");
     }
 }

@@ -47,6 +47,18 @@ fn a_name_is_taken_once() {
     python(&program, include_str!("names.py"), &server());
 }
 
+#[test]
+fn the_items_of_the_last_hour_are_trending() {
+    let program = pages::block(PAGE, "Trending items of the last hour", "python");
+    python(&program, include_str!("trending.py"), &server());
+}
+
+#[test]
+fn no_client_exceeds_a_rate_limit() {
+    let program = pages::block(PAGE, "A rate limit", "python");
+    python(&program, include_str!("limit.py"), &server());
+}
+
 const SCRAPY: &str = "A duplicate filter for Scrapy";
 
 #[test]

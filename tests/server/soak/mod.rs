@@ -8,6 +8,7 @@ mod life;
 mod reshard;
 mod scarce;
 mod sentinels;
+mod sketches;
 
 use std::env;
 use std::time::{Duration, Instant};

@@ -10,7 +10,8 @@ mod sip;
 
 pub use batch::{BATCH, Batch};
 pub use hasher::Hasher;
+pub(crate) use murmur::murmur_32;
 pub use murmur::murmur_64;
 pub use probe::Probe;
-pub(crate) use rows::{Columns, GROUP, hashes_of_rows};
+pub(crate) use rows::{Columns, GROUP, hashes_of_rows, murmur_32_of_seeds};
 pub use sip::Seed;

@@ -35,7 +35,7 @@ fn side_by_side<const ROWS: usize>(item: &[u8], first: u32, hashes: &mut [u32; G
     clippy::cast_possible_truncation,
     reason = "the hash mixes in the length modulo 2³²"
 )]
-fn murmur_32_of_seeds<const SEEDS: usize>(item: &[u8], seeds: [u32; SEEDS]) -> [u32; SEEDS] {
+pub fn murmur_32_of_seeds<const SEEDS: usize>(item: &[u8], seeds: [u32; SEEDS]) -> [u32; SEEDS] {
     const M: u32 = 0x5bd1_e995;
     let mut hashes = seeds.map(|seed| seed ^ item.len() as u32);
     let (blocks, tail) = item.as_chunks::<4>();

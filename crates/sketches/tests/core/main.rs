@@ -28,5 +28,6 @@ mod saving;
 mod sizes;
 mod stages;
 mod support;
+mod topk;
 mod unions;
 mod windows;

@@ -1,0 +1,274 @@
+//! The list of the items with the largest estimates: a heap, and an index of its items.
+
+use crate::hash::Seed;
+use crate::machine::memory::{self, Relocate};
+use crate::machine::work;
+
+use super::index::Index;
+use super::slots::{Listed, Slots};
+
+/// The number of bytes of an entry of the heap: its count, and its slot plus 1, or 0 if it is free.
+const ENTRY_BYTES: usize = 8;
+
+/// An entry of the heap. Free entries have no slot and a count of 0, but an item may have a count of 0 too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Entry {
+    count: u32,
+    slot: Option<u32>,
+}
+
+/// The list of a sketch.
+#[derive(Debug)]
+pub struct List {
+    /// A complete binary tree, the root first. Parents are seldom above their children: the order follows the rules
+    /// of [`sink`](Self::sink), which are part of the stored form.
+    heap: Box<[u8]>,
+    slots: Slots,
+    index: Index,
+}
+
+impl List {
+    /// Creates an empty list of up to `k` items, whose index has this seed. Returns `None` if allocation fails.
+    pub fn new(k: u32, seed: Seed) -> Option<Self> {
+        Some(Self {
+            heap: memory::zeroed((k as usize).checked_mul(ENTRY_BYTES)?)?,
+            slots: Slots::new(k)?,
+            index: Index::new(k, seed)?,
+        })
+    }
+
+    fn k(&self) -> usize {
+        self.heap.len() / ENTRY_BYTES
+    }
+
+    #[inline]
+    fn entry(&self, at: usize) -> Entry {
+        let entry = u64::from_le_bytes(self.heap.as_chunks().0[at]);
+        Entry {
+            count: (entry & u64::from(u32::MAX)) as u32,
+            slot: ((entry >> 32) as u32).checked_sub(1),
+        }
+    }
+
+    /// Replaces an entry of the heap, and records where its item is now.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "there are fewer than 2³² entries")]
+    fn set(&mut self, at: usize, entry: Entry) {
+        let slot = entry.slot.map_or(0, |slot| u64::from(slot + 1));
+        let bytes = slot << 32 | u64::from(entry.count);
+        self.heap.as_chunks_mut().0[at] = bytes.to_le_bytes();
+        if let Some(slot) = entry.slot {
+            self.slots.get_mut(slot).at = at as u32;
+        }
+    }
+
+    /// Returns the number of listed items.
+    pub const fn len(&self) -> u32 {
+        self.slots.used()
+    }
+
+    /// Returns the count of the heap's root: the least that an item needs to be listed.
+    #[inline]
+    pub fn floor(&self) -> u32 {
+        self.entry(0).count
+    }
+
+    /// Returns the length of the item that the next new one replaces, or 0 if there is none.
+    pub fn root_bytes(&self) -> u64 {
+        let slot = self.entry(0).slot;
+        slot.map_or(0, |slot| self.slots.get(slot).item.len() as u64)
+    }
+
+    /// Returns the slot of an item.
+    #[inline]
+    pub fn find(&self, item: &[u8]) -> Option<u32> {
+        self.index.find(item, &self.slots)
+    }
+
+    /// Allocates the memory that a new item may need besides its own. Returns `None` if allocation fails.
+    pub fn reserve(&mut self) -> Option<()> {
+        self.slots.reserve()
+    }
+
+    /// Sets the count of the item in a slot. Returns whether this changed the heap.
+    pub fn update(&mut self, slot: u32, count: u32) -> bool {
+        let at = self.slots.get(slot).at as usize;
+        let changed = self.entry(at).count != count;
+        let slot = Some(slot);
+        self.set(at, Entry { count, slot });
+        self.sink(at) || changed
+    }
+
+    /// Puts a new item in place of the root's, and returns the item that was there. Memory for it is
+    /// [reserved](Self::reserve).
+    pub fn replace_root(
+        &mut self,
+        item: Box<[u8]>,
+        fingerprint: u32,
+        count: u32,
+    ) -> Option<Box<[u8]>> {
+        let listed = Listed {
+            item,
+            fingerprint,
+            at: 0,
+        };
+        let (slot, before) = match self.entry(0).slot {
+            None => (self.slots.push(listed), None),
+            Some(slot) => {
+                self.index.remove(slot, &self.slots);
+                (slot, Some(self.slots.replace(slot, listed).item))
+            }
+        };
+        self.index.insert(slot, &self.slots);
+        let slot = Some(slot);
+        self.set(0, Entry { count, slot });
+        self.sink(0);
+        before
+    }
+
+    /// Appends an entry while the list is read: `at` is its index in the heap. `matches` is set if the item has this
+    /// fingerprint, so that it can be found. Returns `None` if memory is refused, and an error if there are too many
+    /// copies of the item.
+    pub fn restore(
+        &mut self,
+        at: u32,
+        count: u32,
+        listed: Listed,
+        matches: bool,
+    ) -> Option<Result<(), &'static str>> {
+        self.slots.reserve()?;
+        let slot = self.slots.push(listed);
+        let slot_of = Some(slot);
+        self.set(
+            at as usize,
+            Entry {
+                count,
+                slot: slot_of,
+            },
+        );
+        if matches && self.index.insert_copy(slot, &self.slots).is_none() {
+            return Some(Err("item that is listed too often"));
+        }
+        Some(Ok(()))
+    }
+
+    /// Returns the child with the smaller count, the left one of equal ones.
+    #[inline]
+    fn lesser_child(&self, at: usize) -> Option<(usize, Entry)> {
+        let (left, right) = (2 * at + 1, 2 * at + 2);
+        if left >= self.k() {
+            return None;
+        }
+        let entry = self.entry(left);
+        if right < self.k() {
+            let other = self.entry(right);
+            if other.count < entry.count {
+                return Some((right, other));
+            }
+        }
+        Some((left, entry))
+    }
+
+    /// Moves an entry down past lesser children, and in the first step past an equal one. Returns whether it moved.
+    fn sink(&mut self, mut at: usize) -> bool {
+        let entry = self.entry(at);
+        let mut child = self.lesser_child(at).filter(|(_, child)| child.count <= entry.count);
+        let moves = child.is_some();
+        while let Some((place, lesser)) = child {
+            work::steps(1);
+            self.set(at, lesser);
+            at = place;
+            child = self.lesser_child(at).filter(|(_, child)| child.count < entry.count);
+        }
+        if moves {
+            self.set(at, entry);
+        }
+        moves
+    }
+
+    /// Returns the entries of the heap in order: the count, and the item if the entry is not free.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (u32, Option<&Listed>)> {
+        (0..self.k()).map(|at| {
+            let entry = self.entry(at);
+            (entry.count, entry.slot.map(|slot| self.slots.get(slot)))
+        })
+    }
+
+    /// Returns the items with a count, the largest count first, and equal ones in the order of the heap. Returns
+    /// `None` if allocation fails.
+    pub fn ranking(&self) -> Option<Ranking<'_>> {
+        let counted = |at: &usize| self.entry(*at).count > 0;
+        let mut keys = memory::reserved((0..self.k()).filter(counted).count())?;
+        let entries = (0..self.k()).filter(counted);
+        keys.extend(entries.map(|at| u64::from(!self.entry(at).count) << 32 | at as u64));
+        work::bytes(self.heap.len());
+        keys.sort_unstable();
+        Some(Ranking {
+            list: self,
+            keys: keys.into_iter(),
+        })
+    }
+
+    /// Returns the sum of the allocations in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.heap.len() as u64 + self.index.memory_bytes() + self.slots.memory_bytes()
+    }
+
+    /// Returns the sum of the allocations of a full list of `k` items in bytes, without its items.
+    pub fn bytes_of(k: u32) -> u64 {
+        u64::from(k) * ENTRY_BYTES as u64 + Index::bytes_of(k) + Slots::bytes_of(k)
+    }
+
+    /// Returns the sum of the items' lengths in bytes.
+    pub const fn item_bytes(&self) -> u64 {
+        self.slots.item_bytes()
+    }
+
+    /// Copies the list, or returns `None` if allocation fails.
+    pub fn try_clone(&self) -> Option<Self> {
+        Some(Self {
+            heap: memory::copied(&self.heap)?,
+            slots: self.slots.try_clone()?,
+            index: self.index.try_clone()?,
+        })
+    }
+
+    /// Returns the number of steps of [`relocate`](Self::relocate).
+    pub fn steps(&self) -> usize {
+        2 + self.slots.steps()
+    }
+
+    /// Moves the allocations of a step.
+    pub fn relocate(&mut self, step: usize, by: &mut impl Relocate) {
+        match step {
+            0 => self.heap = by.blob(std::mem::take(&mut self.heap)),
+            1 => self.index.relocate(|buckets| by.blob(buckets)),
+            _ => self.slots.relocate(step - 2, by),
+        }
+    }
+}
+
+/// The items of a list with their counts, the largest count first.
+pub struct Ranking<'l> {
+    list: &'l List,
+    /// The complement of the count, and the index in the heap.
+    keys: std::vec::IntoIter<u64>,
+}
+
+impl<'l> Iterator for Ranking<'l> {
+    type Item = (&'l [u8], u32);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let key = self.keys.next()?;
+        let at = (key & u64::from(u32::MAX)) as usize;
+        let entry = self.list.entry(at);
+        let item = entry.slot.map_or(&[][..], |slot| &self.list.slots.get(slot).item);
+        Some((item, entry.count))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.keys.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Ranking<'_> {}

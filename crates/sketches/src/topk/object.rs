@@ -1,0 +1,322 @@
+//! A sketch with its list.
+
+use crate::hash::{Columns, Seed};
+use crate::machine::memory::{self, Relocate};
+use crate::machine::work;
+
+use super::chance::{Chance, Collision, Contest};
+use super::decay::Decay;
+use super::derived::Derived;
+use super::list::{List, Ranking};
+use super::places::Places;
+use super::shape::{Refusal, Shape};
+use super::slots::Listed;
+
+/// The number of bytes of a cell: the owner's fingerprint, and the count.
+pub const CELL_BYTES: usize = 8;
+
+/// The numbers of collisions are counted modulo this.
+const COLLISIONS: u64 = 1 << 63;
+
+/// A top-k list with its sketch.
+#[derive(Debug)]
+pub struct TopK {
+    shape: Shape,
+    columns: Columns,
+    decay: Decay,
+    /// Row by row, in their stored form.
+    cells: Box<[u8]>,
+    list: List,
+    /// The number of collisions that hung on chance, modulo 2⁶³.
+    collisions: u64,
+}
+
+/// What adding an item changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Added {
+    /// Whether the sketch changed at all.
+    pub changed: bool,
+    /// The item that left the list.
+    pub left: Option<Box<[u8]>>,
+}
+
+impl TopK {
+    /// Size of an object without its allocations, in bytes.
+    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+
+    /// Creates an empty sketch that may take up to `most_bytes` once its list is full, without its items. The seed is
+    /// for searches in the list and determines nothing that is stored; it has to be secret if the items are untrusted.
+    ///
+    /// # Errors
+    /// The [`Refusal`] of the limit or of the allocator.
+    pub fn new(shape: Shape, seed: Seed, most_bytes: u64) -> Result<Self, Refusal> {
+        if Self::bytes_of(&shape) > most_bytes {
+            return Err(Refusal::MemoryLimit);
+        }
+        let cells = usize::try_from(shape.cells() * CELL_BYTES as u64).ok();
+        let object = cells.and_then(|cells| {
+            let list = List::new(shape.k(), seed)?;
+            Some(Self::from_parts(shape, memory::zeroed(cells)?, list, 0))
+        });
+        object.ok_or(Refusal::OutOfMemory)
+    }
+
+    /// Creates the sketch of stored cells, [`CELL_BYTES`] for each of the shape, and a list of its length.
+    pub fn from_parts(shape: Shape, cells: Box<[u8]>, list: List, collisions: u64) -> Self {
+        Self {
+            shape,
+            columns: Columns::new(shape.width().into()),
+            decay: Decay::new(shape.decay()),
+            cells,
+            list,
+            collisions: collisions % COLLISIONS,
+        }
+    }
+
+    /// Returns the memory that a sketch of a shape takes once its list is full, without its items, in bytes.
+    pub fn bytes_of(shape: &Shape) -> u64 {
+        Self::BASE_BYTES + shape.cells() * CELL_BYTES as u64 + List::bytes_of(shape.k())
+    }
+
+    /// Returns the shape.
+    pub const fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Returns the number of items in the list, of which some may have a count of 0.
+    pub const fn listed(&self) -> u32 {
+        self.list.len()
+    }
+
+    /// Returns the number of collisions that hung on chance, modulo 2⁶³.
+    pub const fn collisions(&self) -> u64 {
+        self.collisions
+    }
+
+    /// Returns the cells in their stored form: for each the fingerprint and the count, 32 bits each, little endian.
+    pub fn cells(&self) -> &[u8] {
+        &self.cells
+    }
+
+    /// Returns the entries of the list in their stored order: the count, and the item with its fingerprint, or `None`
+    /// if the entry is free.
+    pub fn entries(&self) -> impl ExactSizeIterator<Item = (u32, Option<(u32, &[u8])>)> {
+        let entries = self.list.entries();
+        entries.map(|(count, listed)| (count, listed.map(Listed::parts)))
+    }
+
+    /// Returns the exact sum of the object's allocations in bytes, including itself.
+    pub fn memory_bytes(&self) -> u64 {
+        Self::BASE_BYTES + self.cells.len() as u64 + self.list.memory_bytes()
+    }
+
+    #[inline]
+    fn cell(&self, index: u32) -> (u32, u32) {
+        let cell = u64::from_le_bytes(self.cells.as_chunks().0[index as usize]);
+        ((cell & u64::from(u32::MAX)) as u32, (cell >> 32) as u32)
+    }
+
+    #[inline]
+    fn set_cell(&mut self, index: u32, fingerprint: u32, count: u32) {
+        let cell = u64::from(count) << 32 | u64::from(fingerprint);
+        self.cells.as_chunks_mut().0[index as usize] = cell.to_le_bytes();
+    }
+
+    /// Returns the places of an item, whose cells are prefetched.
+    #[inline]
+    fn places(&self, item: &[u8]) -> Places {
+        let places = Places::of(item, &self.shape, self.columns);
+        for cell in places.cells() {
+            memory::prefetch(&self.cells, *cell as usize * CELL_BYTES);
+        }
+        work::steps(places.cells().len());
+        places
+    }
+
+    /// Adds an item `increment` times. `most_bytes` returns the limit on the sketch's memory in bytes, with the
+    /// memory that its list takes when it is full; it is called only if the item may enter the list.
+    ///
+    /// # Errors
+    /// The [`Refusal`] of the limit or of the allocator. Then nothing has changed.
+    #[inline]
+    pub fn add(
+        &mut self,
+        item: &[u8],
+        increment: u32,
+        most_bytes: impl FnOnce() -> u64,
+    ) -> Result<Added, Refusal> {
+        self.add_by(&mut Derived, item, increment, most_bytes)
+    }
+
+    /// Adds an item as [`add`](Self::add) does, with another source of chance.
+    ///
+    /// # Errors
+    /// Those of [`add`](Self::add).
+    pub fn add_by(
+        &mut self,
+        chance: &mut impl Chance,
+        item: &[u8],
+        increment: u32,
+        most_bytes: impl FnOnce() -> u64,
+    ) -> Result<Added, Refusal> {
+        let places = self.places(item);
+        let listed = self.list.find(item);
+        let floor = self.list.floor();
+        let copy = if listed.is_none() && self.most_after(&places, increment) >= floor {
+            Some(self.copy_for_list(item, most_bytes)?)
+        } else {
+            None
+        };
+        let before = self.collisions;
+        let (estimate, changed) = self.count_up(chance, &places, increment);
+        let mut added = Added {
+            changed: changed || self.collisions != before,
+            left: None,
+        };
+        if estimate >= floor {
+            if let Some(slot) = listed {
+                added.changed |= self.list.update(slot, estimate);
+            } else if let Some(copy) = copy {
+                added.left = self.list.replace_root(copy, places.fingerprint, estimate);
+                added.changed = true;
+            }
+        }
+        Ok(added)
+    }
+
+    /// Returns the largest estimate that an item can have after an increment.
+    #[inline]
+    fn most_after(&self, places: &Places, increment: u32) -> u32 {
+        let counts = places.cells().iter().map(|index| match self.cell(*index) {
+            (owner, count) if owner == places.fingerprint => count.wrapping_add(increment),
+            _ => increment,
+        });
+        counts.max().unwrap_or(increment)
+    }
+
+    /// Copies an item that may enter the list.
+    fn copy_for_list(
+        &mut self,
+        item: &[u8],
+        most_bytes: impl FnOnce() -> u64,
+    ) -> Result<Box<[u8]>, Refusal> {
+        let bytes = Self::bytes_of(&self.shape) + self.list.item_bytes();
+        if bytes - self.list.root_bytes() + item.len() as u64 > most_bytes() {
+            return Err(Refusal::MemoryLimit);
+        }
+        let copy = self.list.reserve().and_then(|()| memory::copied(item));
+        copy.ok_or(Refusal::OutOfMemory)
+    }
+
+    /// Adds to the item's cells. Returns the estimate, and whether a cell changed.
+    #[inline]
+    fn count_up(
+        &mut self,
+        chance: &mut impl Chance,
+        places: &Places,
+        increment: u32,
+    ) -> (u32, bool) {
+        let fingerprint = places.fingerprint;
+        let (mut estimate, mut changed) = (0, false);
+        for &index in places.cells() {
+            let before @ (owner, count) = self.cell(index);
+            let after = if count == 0 {
+                (fingerprint, increment)
+            } else if owner == fingerprint {
+                (fingerprint, count.wrapping_add(increment))
+            } else {
+                match self.contest(chance, fingerprint, index, before, increment) {
+                    Contest::Kept(count) => (owner, count),
+                    Contest::Taken(count) => (fingerprint, count),
+                }
+            };
+            if after.0 == fingerprint {
+                estimate = estimate.max(after.1);
+            }
+            if after != before {
+                self.set_cell(index, after.0, after.1);
+                changed = true;
+            }
+        }
+        (estimate, changed)
+    }
+
+    /// Returns the outcome at a cell of another owner.
+    #[inline]
+    fn contest(
+        &mut self,
+        chance: &mut impl Chance,
+        fingerprint: u32,
+        cell: u32,
+        (owner, count): (u32, u32),
+        draws: u32,
+    ) -> Contest {
+        if self.decay.is_certain() {
+            return match draws.checked_sub(count) {
+                None => Contest::Kept(count - draws),
+                Some(left) => Contest::Taken(left + 1),
+            };
+        }
+        if draws == 0 || self.decay.power(count) == 0.0 {
+            return Contest::Kept(count);
+        }
+        let collision = Collision {
+            fingerprint,
+            cell,
+            owner,
+            count,
+            draws,
+            number: self.collisions,
+        };
+        self.collisions = (self.collisions + 1) % COLLISIONS;
+        chance.contest(&collision, &self.decay)
+    }
+
+    /// Returns whether an item is in the list.
+    #[inline]
+    pub fn contains(&self, item: &[u8]) -> bool {
+        self.list.find(item).is_some()
+    }
+
+    /// Returns the count of an item's cells: the largest one, but of a listed item only of those that reach the least
+    /// count of the list. It may be too low or, if fingerprints collide, too high.
+    pub fn count(&self, item: &[u8]) -> u32 {
+        let places = self.places(item);
+        let least = if self.contains(item) { self.list.floor() } else { 0 };
+        let counts = places.cells().iter().map(|index| self.cell(*index));
+        let own = counts.filter(|(owner, _)| *owner == places.fingerprint);
+        let counts = own.map(|(_, count)| count).filter(|count| *count >= least);
+        counts.max().unwrap_or(0)
+    }
+
+    /// Returns the items of the list whose count is not 0, the largest count first. Returns `None` if allocation
+    /// fails.
+    pub fn ranking(&self) -> Option<Ranking<'_>> {
+        self.list.ranking()
+    }
+
+    /// Copies the sketch, or returns `None` if allocation fails.
+    pub fn try_clone(&self) -> Option<Self> {
+        Some(Self {
+            cells: memory::copied(&self.cells)?,
+            list: self.list.try_clone()?,
+            decay: self.decay.clone(),
+            ..*self
+        })
+    }
+
+    /// Moves the allocations to other memory, starting with step `begin`. Returns the step to resume at, or `None` at
+    /// the end.
+    pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
+        for step in begin..=self.list.steps() {
+            if step > begin && by.should_stop() {
+                return Some(step);
+            }
+            match step.checked_sub(1) {
+                None => self.cells = by.blob(std::mem::take(&mut self.cells)),
+                Some(step) => self.list.relocate(step, by),
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,102 @@
+//! The shape of a sketch: the length of its list, its cells, and its decay.
+
+/// The most rows of a sketch. Adding an item visits a cell of each row, so this bounds the time.
+pub const DEPTH_MAX: u64 = 64;
+
+/// The largest increment of an item in one step.
+pub const INCREMENT_MAX: u32 = 100_000;
+
+/// The shape of a sketch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shape {
+    k: u32,
+    width: u32,
+    depth: u32,
+    decay: f64,
+}
+
+/// The parameter that makes a shape invalid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The length of the list is not within 1 to 2³² − 1.
+    K,
+    /// The width is not within 1 to 2³² − 1.
+    Width,
+    /// The depth is not within 1 to [`DEPTH_MAX`].
+    Depth,
+    /// The decay is not above 0 and at most 1.
+    Decay,
+    /// There are 2³² cells or more.
+    Cells,
+}
+
+impl Shape {
+    /// The width of a sketch whose command gives the length of the list alone.
+    pub const DEFAULT_WIDTH: u64 = 8;
+    /// The depth of a sketch whose command gives the length of the list alone.
+    pub const DEFAULT_DEPTH: u64 = 7;
+    /// The decay of a sketch whose command gives the length of the list alone.
+    pub const DEFAULT_DECAY: f64 = 0.9;
+
+    /// Returns the shape of a list of `k` items over `depth` rows of `width` cells.
+    ///
+    /// # Errors
+    /// The first invalid parameter.
+    pub fn new(k: u64, width: u64, depth: u64, decay: f64) -> Result<Self, Fault> {
+        let number = |number: u64, fault| match u32::try_from(number) {
+            Ok(number) if number > 0 => Ok(number),
+            _ => Err(fault),
+        };
+        let shape = Self {
+            k: number(k, Fault::K)?,
+            width: number(width, Fault::Width)?,
+            depth: number(depth, Fault::Depth)?,
+            decay,
+        };
+        if depth > DEPTH_MAX {
+            return Err(Fault::Depth);
+        }
+        // A NaN fails this comparison.
+        if !(decay > 0.0 && decay <= 1.0) {
+            return Err(Fault::Decay);
+        }
+        if shape.cells() > u64::from(u32::MAX) {
+            return Err(Fault::Cells);
+        }
+        Ok(shape)
+    }
+
+    /// Returns the length of the list.
+    pub const fn k(&self) -> u32 {
+        self.k
+    }
+
+    /// Returns the number of cells in a row.
+    pub const fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Returns the number of rows.
+    pub const fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// Returns the decay.
+    pub const fn decay(&self) -> f64 {
+        self.decay
+    }
+
+    /// Returns the number of cells.
+    pub const fn cells(&self) -> u64 {
+        self.width as u64 * self.depth as u64
+    }
+}
+
+/// The reason that a sketch is not created, or that an item is not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The sketch would exceed the limit on its memory.
+    MemoryLimit,
+    /// The memory can't be allocated.
+    OutOfMemory,
+}

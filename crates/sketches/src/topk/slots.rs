@@ -1,0 +1,147 @@
+//! The items of a list, each in a slot that it keeps while the heap moves its entry.
+
+use crate::machine::memory::{self, Relocate};
+
+/// The slots that are allocated together, so that a long list takes memory as it fills.
+pub const CHUNK: usize = 512;
+
+/// An item in the list.
+#[derive(Debug)]
+pub struct Listed {
+    pub item: Box<[u8]>,
+    pub fingerprint: u32,
+    /// The index of the item's entry in the heap.
+    pub at: u32,
+}
+
+impl Listed {
+    /// Returns the fingerprint and the item.
+    pub fn parts(&self) -> (u32, &[u8]) {
+        (self.fingerprint, &self.item)
+    }
+}
+
+/// The slots of a list.
+#[derive(Debug)]
+pub struct Slots {
+    /// Each with exact capacity, all full but the last.
+    chunks: Vec<Vec<Listed>>,
+    /// The most slots.
+    most: u32,
+    used: u32,
+    /// Sum of the items' lengths in bytes.
+    item_bytes: u64,
+}
+
+impl Slots {
+    /// Creates an empty list of at most `most` slots, or returns `None` if allocation fails.
+    pub fn new(most: u32) -> Option<Self> {
+        Some(Self {
+            chunks: memory::reserved((most as usize).div_ceil(CHUNK))?,
+            most,
+            used: 0,
+            item_bytes: 0,
+        })
+    }
+
+    /// Returns the number of slots in use, from slot 0 on.
+    pub const fn used(&self) -> u32 {
+        self.used
+    }
+
+    /// Returns the sum of the items' lengths in bytes.
+    pub const fn item_bytes(&self) -> u64 {
+        self.item_bytes
+    }
+
+    #[inline]
+    pub fn get(&self, slot: u32) -> &Listed {
+        &self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, slot: u32) -> &mut Listed {
+        &mut self.chunks[slot as usize / CHUNK][slot as usize % CHUNK]
+    }
+
+    /// Allocates the next slot if it has no memory yet. Returns `None` if allocation fails.
+    pub fn reserve(&mut self) -> Option<()> {
+        let used = self.used as usize;
+        if used == self.chunks.len() * CHUNK && self.used < self.most {
+            let chunk = memory::reserved(CHUNK.min(self.most as usize - used))?;
+            self.chunks.push(chunk);
+        }
+        Some(())
+    }
+
+    /// Puts an item into the next slot, which is [reserved](Self::reserve). Returns the slot.
+    pub fn push(&mut self, listed: Listed) -> u32 {
+        let slot = self.used;
+        self.item_bytes += listed.item.len() as u64;
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.push(listed);
+        }
+        self.used += 1;
+        slot
+    }
+
+    /// Replaces the item of a slot, and returns the one before.
+    pub fn replace(&mut self, slot: u32, listed: Listed) -> Listed {
+        self.item_bytes += listed.item.len() as u64;
+        let before = std::mem::replace(self.get_mut(slot), listed);
+        self.item_bytes -= before.item.len() as u64;
+        before
+    }
+
+    /// Returns the items in the order of their slots.
+    pub fn all(&self) -> impl Iterator<Item = &Listed> {
+        self.chunks.iter().flatten()
+    }
+
+    /// Returns the sum of the allocations in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let table = self.chunks.capacity() * size_of::<Vec<Listed>>();
+        // All chunks but the last are full.
+        let slots = (self.chunks.len() * CHUNK).min(self.most as usize) * size_of::<Listed>();
+        (table + slots) as u64 + self.item_bytes
+    }
+
+    /// Returns the sum of the allocations of `most` slots in bytes, without their items.
+    pub fn bytes_of(most: u32) -> u64 {
+        let most = u64::from(most);
+        let chunks = most.div_ceil(CHUNK as u64);
+        chunks * size_of::<Vec<Listed>>() as u64 + most * size_of::<Listed>() as u64
+    }
+
+    /// Copies the slots, or returns `None` if allocation fails.
+    pub fn try_clone(&self) -> Option<Self> {
+        let mut copy = Self::new(self.most)?;
+        for listed in self.all() {
+            copy.reserve()?;
+            copy.push(Listed {
+                item: memory::copied(&listed.item)?,
+                ..*listed
+            });
+        }
+        Some(copy)
+    }
+
+    /// Returns the number of steps of [`relocate`](Self::relocate).
+    pub fn steps(&self) -> usize {
+        1 + self.chunks.len()
+    }
+
+    /// Moves the allocations of a step: first the table of chunks, then a chunk with its items.
+    pub fn relocate(&mut self, step: usize, by: &mut impl Relocate) {
+        match step.checked_sub(1) {
+            None => self.chunks = by.table(std::mem::take(&mut self.chunks)),
+            Some(index) => {
+                let chunk = &mut self.chunks[index];
+                *chunk = by.table(std::mem::take(chunk));
+                for listed in chunk {
+                    listed.item = by.blob(std::mem::take(&mut listed.item));
+                }
+            }
+        }
+    }
+}

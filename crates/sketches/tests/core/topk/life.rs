@@ -1,0 +1,233 @@
+//! Random lives: adds, answers, reloads, copies and moves, against the rules written down once more.
+
+use valkeybloom_sketches::Relocate;
+use valkeybloom_sketches::topk::TopK;
+
+use crate::support::{Rng, at_each_width};
+
+use super::naive::{Naive, murmur_32};
+use super::{Drawn, NoChance, add, fields_of, ranking, read, sketch};
+
+/// Moves one step at a time, and all memory to another place.
+struct OneByOne(usize);
+
+impl Relocate for OneByOne {
+    fn should_stop(&mut self) -> bool {
+        true
+    }
+
+    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
+        self.0 += 1;
+        let mut moved = Vec::with_capacity(table.len());
+        moved.extend(table);
+        moved
+    }
+
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+        self.0 += 1;
+        blob.to_vec().into()
+    }
+}
+
+/// Through the stored form, a copy or a move.
+fn somewhere_else(mut object: TopK, rng: &mut Rng) -> TopK {
+    match rng.below(3) {
+        0 => read(fields_of(&object)).unwrap(),
+        1 => object.try_clone().unwrap(),
+        _ => {
+            let (mut next, mut by) = (Some(0), OneByOne(0));
+            while let Some(step) = next {
+                next = object.relocate(step, &mut by);
+            }
+            assert!(by.0 >= 3);
+            object
+        }
+    }
+}
+
+#[track_caller]
+fn assert_same(object: &TopK, naive: &Naive) {
+    let cells = naive.rows.iter().flatten();
+    let cells: Vec<u8> = cells
+        .flat_map(|(fingerprint, count)| [*fingerprint, *count].map(u32::to_le_bytes))
+        .flatten()
+        .collect();
+    assert!(object.cells() == cells, "other cells");
+    let own = object.entries();
+    assert_eq!(own.len(), naive.heap.len());
+    for ((count, item), entry) in own.zip(&naive.heap) {
+        assert_eq!(count, entry.count);
+        let expected = entry.item.as_deref().map(|item| (entry.fingerprint, item));
+        assert_eq!(item, expected);
+    }
+    assert_eq!(ranking(object), naive.ranking());
+}
+
+/// Items of which few are frequent. Some differ after a zero byte only.
+fn item(rng: &mut Rng, most: usize) -> Vec<u8> {
+    let below = 1 + rng.below(most);
+    let number = rng.below(below);
+    match number {
+        0 => Vec::new(),
+        number if number % 7 == 0 => format!("\0{number}").into_bytes(),
+        number if number % 5 == 0 => [&b"prefix\0"[..], &number.to_le_bytes()].concat(),
+        number => number.to_string().into_bytes(),
+    }
+}
+
+#[test]
+fn random_lives_follow_the_rules() {
+    let shapes = [
+        (1, 1, 1, 0.9),
+        (2, 3, 1, 0.5),
+        (3, 8, 7, 0.9),
+        (5, 20, 8, 0.99),
+        (16, 40, 15, 0.9),
+        (31, 10, 2, 1.0),
+        (600, 50, 4, 0.9),
+        (700, 100, 17, 0.7),
+        (50, 30, 64, 0.9),
+        (10, 4, 3, 1e-300),
+    ];
+    for (number, (k, width, depth, decay)) in shapes.into_iter().enumerate() {
+        let mut rng = Rng::new(number as u64);
+        let draws = 1000 + number as u64;
+        let (mut chance, mut naive_chance) = (Drawn(Rng::new(draws)), Rng::new(draws));
+        let mut object = sketch(k as u64, u64::from(width), depth as u64, decay);
+        let mut naive = Naive::new(k, width, depth, decay);
+        for step in 0..3000 {
+            let item = item(&mut rng, 4 * k);
+            let increment = match rng.below(10) {
+                0 => 0,
+                1 => u32::try_from(rng.below(40)).unwrap(),
+                _ => 1,
+            };
+            let before = (step % 16 == 0).then(|| fields_of(&object));
+            let added = object.add_by(&mut chance, &item, increment, || u64::MAX);
+            let added = added.unwrap();
+            let left = naive.add(&item, increment, &mut naive_chance);
+            assert_eq!(added.left.as_deref(), left.as_deref(), "{number} {step}");
+            if let Some(before) = before {
+                assert_eq!(added.changed, fields_of(&object) != before, "{number} {step}");
+            }
+            assert_eq!(object.contains(&item), naive.contains(&item));
+            assert_eq!(object.count(&item), naive.count(&item));
+            if step % 100 == 0 {
+                assert_same(&object, &naive);
+                object = somewhere_else(object, &mut rng);
+                assert_same(&object, &naive);
+            }
+        }
+        assert_same(&object, &naive);
+        // Both made the same number of draws.
+        assert_eq!(super::draw(&mut chance.0), super::draw(&mut naive_chance));
+    }
+}
+
+#[test]
+fn equal_sketches_have_equal_chance() {
+    let mut rng = Rng::new(3);
+    let mut one = sketch(4, 5, 3, 0.9);
+    let mut other = sketch(4, 5, 3, 0.9);
+    for _ in 0..2000 {
+        let item = item(&mut rng, 50);
+        let increment = *rng.pick(&[1, 1, 1, 3, 20]);
+        assert_eq!(add(&mut one, &item, increment), add(&mut other, &item, increment));
+        if rng.below(10) == 0 {
+            other = somewhere_else(other, &mut rng);
+        }
+        assert!(fields_of(&one) == fields_of(&other));
+    }
+    assert!(one.collisions() > 1000);
+}
+
+#[test]
+fn every_width_of_words_hashes_alike() {
+    let mut expected = None;
+    at_each_width(|_| {
+        let mut rng = Rng::new(8);
+        let mut objects = [1, 7, 8, 16, 33, 64].map(|depth| sketch(3, 9, depth, 0.9));
+        for length in 0..40 {
+            let item = rng.bytes(length);
+            for object in &mut objects {
+                add(object, &item, 2);
+            }
+        }
+        let fields = objects.map(|object| fields_of(&object));
+        assert!(*expected.get_or_insert(fields.clone()) == fields);
+    });
+}
+
+/// With a decay of 1, an owner loses each unit; with one whose powers are 0, none. Neither needs chance.
+#[test]
+fn some_outcomes_are_certain() {
+    for (decay, count, increment, (owner, after)) in [
+        (1.0, 10, 9, (b"a", 1)),
+        (1.0, 10, 10, (b"b", 1)),
+        (1.0, 10, 15, (b"b", 6)),
+        (1.0, 10, 0, (b"a", 10)),
+        (1e-300, 2, 100_000, (b"a", 2)),
+        (0.5, 1100, 100_000, (b"a", 1100)),
+        (0.5, 10, 0, (b"a", 10)),
+    ] {
+        let mut object = sketch(1, 1, 1, decay);
+        let mut add = |item, increment| object.add_by(&mut NoChance, item, increment, || u64::MAX);
+        add(b"a", count).unwrap();
+        add(b"b", increment).unwrap();
+        let cell = [murmur_32(owner, 1919), after].map(u32::to_le_bytes).concat();
+        assert_eq!(object.cells(), cell, "{decay} {count} {increment}");
+        assert_eq!(object.collisions(), 0);
+    }
+}
+
+#[test]
+fn a_command_that_changes_nothing_says_so() {
+    let mut object = sketch(2, 1, 1, 0.5);
+    let mut changed = |item: &[u8], increment| {
+        let added = object.add_by(&mut NoChance, item, increment, || u64::MAX);
+        added.unwrap().changed
+    };
+    assert!(changed(b"a", 2000));
+    assert!(changed(b"a", 10));
+    // Another item enters the list with a count of 0, and takes its place again below an equal one.
+    assert!(changed(b"b", 0));
+    assert!(!changed(b"b", 0));
+    assert!(!changed(b"a", 0));
+    // The owner's count is so large that nobody can contest it, and the list's least is 0.
+    assert!(changed(b"c", 100_000));
+    let mut full = sketch(1, 1, 1, 0.5);
+    add(&mut full, b"a", 2000);
+    let before = fields_of(&full);
+    let added = full.add_by(&mut NoChance, b"b", 100_000, || u64::MAX);
+    assert!(!added.unwrap().changed);
+    assert!(fields_of(&full) == before);
+    // A lost draw moves the number of collisions, and this is a change.
+    let mut small = sketch(1, 1, 1, 1e-9);
+    add(&mut small, b"a", 1);
+    let added = small.add(b"b", 1, || u64::MAX).unwrap();
+    assert_eq!((added.changed, small.count(b"a"), small.collisions()), (true, 1, 1));
+}
+
+/// The memory that is counted is that of the parts: everything is allocated with exact sizes.
+#[test]
+fn memory_grows_with_the_list() {
+    let empty = sketch(2000, 20_000, 3, 0.9);
+    let full_bytes = TopK::bytes_of(empty.shape());
+    assert!(empty.memory_bytes() < full_bytes);
+    let mut object = empty.try_clone().unwrap();
+    assert_eq!(object.memory_bytes(), empty.memory_bytes());
+    let mut bytes = 0;
+    for number in 0..3000_u64 {
+        let item = vec![7; usize::try_from(number % 50).unwrap()];
+        let item = [&number.to_le_bytes(), &item[..]].concat();
+        bytes += item.len();
+        let left = add(&mut object, &item, 100_000);
+        bytes -= left.map_or(0, |left| left.len());
+    }
+    let in_list = object.entries().filter_map(|(_, item)| Some(item?.1.len()));
+    assert_eq!(bytes, in_list.sum::<usize>());
+    assert_eq!(object.listed(), 2000);
+    assert_eq!(object.memory_bytes(), full_bytes + bytes as u64);
+    let read = read(fields_of(&object)).unwrap();
+    assert_eq!(read.memory_bytes(), object.memory_bytes());
+}

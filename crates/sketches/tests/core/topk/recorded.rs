@@ -1,0 +1,213 @@
+//! Recordings of RedisBloom 8.8: the same commands with the same random numbers make the same bytes and replies.
+
+use std::collections::VecDeque;
+
+use serde_json::Value;
+use valkeybloom_sketches::topk::{
+    Chance, Collision, Contest, Decay, INCREMENT_MAX, TopK, one_by_one, wire,
+};
+
+use crate::foreign::{fields_of_type, unhex};
+use crate::support::{Field, Stream};
+
+use super::{fields_of, ranking, read, sketch};
+
+const OBJECTS: &str = include_str!("../../../../../tests/data/redisbloom-8.8-cmstopk/objects.json");
+const TYPE_ID: u64 = 0x4e8a_4af9_360f_1000;
+
+/// Where the heap is among the fields.
+const HEAP: usize = 5;
+
+/// The random numbers that were recorded.
+struct Recorded {
+    draws: VecDeque<u32>,
+    made: usize,
+}
+
+impl Chance for Recorded {
+    fn contest(&mut self, collision: &Collision, decay: &Decay) -> Contest {
+        one_by_one(collision, decay, || {
+            self.made += 1;
+            self.draws.pop_front().expect("a recorded draw")
+        })
+    }
+}
+
+fn text(value: &Value) -> Vec<u8> {
+    match value {
+        Value::String(text) => text.as_bytes().to_vec(),
+        other => unhex(other["hex"].as_str().expect("text or bytes")),
+    }
+}
+
+fn texts(value: &Value) -> Vec<Vec<u8>> {
+    value.as_array().unwrap().iter().map(text).collect()
+}
+
+fn number<T: std::str::FromStr>(word: &[u8]) -> Option<T> {
+    std::str::from_utf8(word).unwrap().parse().ok()
+}
+
+/// RedisBloom cuts items at a zero byte.
+fn cut(item: &[u8]) -> &[u8] {
+    item.split(|byte| *byte == 0).next().unwrap()
+}
+
+/// Returns fields without addresses and with items cut as RedisBloom cuts them, and the lengths in their entries.
+fn masked(mut fields: Stream) -> Stream {
+    if let Some(Field::Bytes(heap)) = fields.0.get_mut(HEAP) {
+        for entry in heap.chunks_mut(24) {
+            entry[8..16].fill(0);
+        }
+    }
+    for field in fields.0.iter_mut().skip(HEAP + 1) {
+        if let Field::Bytes(item) = field {
+            *item = [cut(item), &[0]].concat();
+        }
+    }
+    fields
+}
+
+/// Runs the commands, each with the reply that it had.
+fn replay(key: &str, value: &Value) -> (TopK, usize) {
+    let draws = value["draws"].as_str().unwrap_or_default();
+    let draws = unhex(draws);
+    let draws = draws.as_chunks().0.iter().map(|draw| u32::from_le_bytes(*draw));
+    let mut chance = Recorded {
+        draws: draws.collect(),
+        made: 0,
+    };
+    // Draws that can't matter were not recorded. Some are needed here: their probability is above 0.
+    if value["exact"] == "sure" {
+        chance.draws = std::iter::repeat_n(1 << 30, 100_000).collect();
+    }
+    let mut object = None;
+    for command in value["made"].as_array().unwrap() {
+        let words = texts(&command[1]);
+        if command[2]["error"].is_string() {
+            continue;
+        }
+        match command[0].as_str().unwrap() {
+            "RESTORE" => object = Some(read(fields_of_type(&words[1], TYPE_ID)).unwrap()),
+            "TOPK.RESERVE" => {
+                let decay = words.get(3).map_or(0.9, |word| number(word).unwrap());
+                let whole = |index: usize, default| {
+                    let word = words.get(index);
+                    word.map_or(default, |word| number(word).unwrap())
+                };
+                object = Some(sketch(whole(0, 0), whole(1, 8), whole(2, 7), decay));
+            }
+            name => {
+                let step = if name == "TOPK.ADD" { 1 } else { 2 };
+                let object = object.as_mut().unwrap();
+                let replies = command[2].as_array().unwrap();
+                for (pair, reply) in words.chunks(step).zip(replies) {
+                    let increment = pair.get(1).map_or(Some(1), |word| number(word));
+                    let Some(increment) = increment.filter(|by| *by <= INCREMENT_MAX) else {
+                        assert!(reply["error"].is_string(), "{key}");
+                        break;
+                    };
+                    let added = object.add_by(&mut chance, &pair[0], increment, || u64::MAX);
+                    let left = added.unwrap().left;
+                    let expected = (!reply.is_null()).then(|| text(reply));
+                    assert_eq!(left.as_deref().map(cut), expected.as_deref(), "{key}");
+                }
+            }
+        }
+    }
+    (object.unwrap(), chance.made)
+}
+
+fn assert_answers(key: &str, value: &Value, object: &TopK) {
+    let probe = value["probe"].as_array().unwrap().iter();
+    let probe: Vec<_> = probe.map(|item| unhex(item.as_str().unwrap())).collect();
+    let own: Vec<_> = probe.iter().map(|item| u64::from(object.contains(item))).collect();
+    assert_eq!(Value::from(own), value["query"], "{key}");
+    let own: Vec<_> = probe.iter().map(|item| object.count(item)).collect();
+    assert_eq!(Value::from(own), value["count"], "{key}");
+    let expected = value["list"].as_array().unwrap();
+    let expected = expected.chunks(2).map(|pair| {
+        let count = u32::try_from(pair[1].as_u64().unwrap()).unwrap();
+        (text(&pair[0]), count)
+    });
+    let own = ranking(object).into_iter().map(|(item, count)| (cut(&item).to_vec(), count));
+    assert_eq!(own.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{key}");
+    let info = &value["info"];
+    let shape = object.shape();
+    for (name, number) in [("k", shape.k()), ("width", shape.width()), ("depth", shape.depth())] {
+        assert_eq!(info[name], number, "{key} {name}");
+    }
+    let decay: f64 = info["decay"].as_str().unwrap().parse().unwrap();
+    assert_eq!(shape.decay().to_bits(), decay.to_bits(), "{key}");
+}
+
+fn objects() -> Vec<(String, Value)> {
+    let all: Value = serde_json::from_str(OBJECTS).unwrap();
+    let all = all["objects"].as_object().unwrap();
+    let lists = all.iter().filter(|(_, value)| value["type"] == "TopK-TYPE");
+    let lists: Vec<_> = lists.map(|(key, value)| (key.clone(), value.clone())).collect();
+    assert_eq!(lists.len(), 18);
+    lists
+}
+
+fn stored(value: &Value) -> Stream {
+    let stored = |name: &str| fields_of_type(&unhex(value[name].as_str().unwrap()), TYPE_ID);
+    assert_eq!(stored("dump"), stored("dump_plain"));
+    stored("dump")
+}
+
+#[test]
+fn its_commands_and_draws_make_its_bytes() {
+    let mut draws = 0;
+    for (key, value) in objects() {
+        let (object, made) = replay(&key, &value);
+        match value["exact"].as_str().unwrap() {
+            "none" => assert_eq!((made, object.collisions()), (0, 0), "{key}"),
+            "replay" => assert_eq!(made as u64, value["ndraws"].as_u64().unwrap(), "{key}"),
+            sure => assert_eq!(sure, "sure"),
+        }
+        draws += made;
+        assert_eq!(masked(fields_of(&object)), masked(stored(&value)), "{key}");
+        assert_answers(&key, &value, &object);
+    }
+    assert!(draws > 10_000, "{draws} draws");
+}
+
+/// Items that RedisBloom cut are kept as they are, and those with a zero byte are found again.
+#[test]
+fn its_dumps_are_read() {
+    for (key, value) in objects() {
+        let fields = stored(&value);
+        let object = read(fields.clone()).unwrap();
+        let own = fields_of(&object);
+        assert_eq!(own.0.len(), fields.0.len());
+        for (index, (own, recorded)) in own.0.iter().zip(&fields.0).enumerate() {
+            match (own, recorded) {
+                (Field::Bytes(own), Field::Bytes(recorded)) if index == HEAP => {
+                    for (own, recorded) in own.chunks(24).zip(recorded.chunks(24)) {
+                        // Neither lengths of cut items nor addresses are kept.
+                        assert_eq!((&own[..4], &own[16..]), (&recorded[..4], &recorded[16..]));
+                        assert_eq!(own[8..16], [0; 8]);
+                    }
+                }
+                _ => assert_eq!(own, recorded, "{key}"),
+            }
+        }
+        assert_eq!(fields_of(&object.try_clone().unwrap()), own, "{key}");
+        assert_eq!(fields_of(&read(own.clone()).unwrap()), own, "{key}");
+    }
+}
+
+/// What is written here, with items in full, gives all the answers that were recorded.
+#[test]
+fn its_answers_survive_a_restart() {
+    for (key, value) in objects() {
+        let (object, _) = replay(&key, &value);
+        let mut stream = fields_of(&object);
+        let loaded = read(stream.clone()).unwrap();
+        assert_answers(&key, &value, &loaded);
+        assert_eq!(fields_of(&loaded), stream, "{key}");
+        let unsupported = wire::read_rdb(1, &mut stream, valkeybloom_sketches::Seed::FIXED);
+        assert!(unsupported.is_err());
+    }
+}

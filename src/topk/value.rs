@@ -1,0 +1,118 @@
+//! Top-k lists as values of keys.
+
+use std::sync::OnceLock;
+
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::topk::wire;
+use valkeybloom_sketches::{DecodeError, RdbWrite, Seed, payload};
+
+pub use valkeybloom_sketches::topk::TopK;
+
+use crate::family::Family;
+use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter, TypeHandle};
+use crate::ledger::{InfoSection, Totals};
+use crate::mover::Mover;
+use crate::settings::Setting;
+use crate::values::Entered;
+
+/// The bytes that a key's value takes in addition to its object.
+pub const OVERHEAD_BYTES: u64 = size_of::<Entered<TopK>>() as u64 - TopK::BASE_BYTES;
+
+static HANDLE: [TypeHandle; 1] = [TypeHandle::new()];
+
+/// Returns the seed of all lists' indexes, a secret of this process.
+pub fn seed() -> Seed {
+    static SEED: OnceLock<Seed> = OnceLock::new();
+    *SEED.get_or_init(|| Seed::new(Ctx::random_bytes()))
+}
+
+impl Family for TopK {
+    type Object = Self;
+
+    const NUMBER: usize = 3;
+    const FORMS: &'static [Form] = &[Form {
+        name: wire::TYPE_NAME,
+        version: wire::RDB_VERSION,
+    }];
+    const YIELDS: bool = true;
+    const SETTINGS: &'static [&'static Setting] = &[];
+    const INFO: InfoSection = InfoSection {
+        section: c"topk_core_metrics",
+        sums: &[
+            c"topk_total_memory_bytes",
+            c"topk_num_objects",
+            c"topk_num_items_across_objects",
+            c"topk_num_cells_across_objects",
+        ],
+        largest: None,
+    };
+
+    fn handles() -> &'static [TypeHandle] {
+        &HANDLE
+    }
+
+    #[inline(always)]
+    fn object(&self) -> Result<&Self, Error> {
+        Ok(self)
+    }
+
+    #[inline]
+    fn object_mut(&mut self) -> Result<&mut Self, Error> {
+        Ok(self)
+    }
+
+    fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
+        wire::read_rdb(version, from, seed())
+    }
+
+    fn save(&self, to: &mut RdbWriter) {
+        wire::write_rdb(self, to);
+    }
+
+    fn rewrite(&self, to: &mut AofWriter) {
+        let write = |to: &mut payload::Payload| wire::write_rdb(self, to);
+        let payload = payload::restore(wire::TYPE_NAME, wire::RDB_VERSION, write);
+        to.emit_numbered(c"RESTORE", 0, &payload);
+    }
+
+    fn digest(&self, to: &mut Digest) {
+        wire::write_rdb(self, &mut Digested(to));
+    }
+
+    #[inline]
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes() + OVERHEAD_BYTES
+    }
+
+    #[inline]
+    fn totals(&self) -> Totals {
+        let bytes = Family::memory_bytes(self);
+        let (items, cells) = (self.listed().into(), self.shape().cells());
+        [bytes, 1, items, cells, 0, 0, 0]
+    }
+
+    fn try_clone(&self) -> Option<Self> {
+        self.try_clone()
+    }
+
+    fn relocate(&mut self, begin: usize, by: &mut Mover) -> Option<usize> {
+        self.relocate(begin, by)
+    }
+}
+
+/// A digest of stored fields.
+struct Digested<'d>(&'d mut Digest);
+
+impl RdbWrite for Digested<'_> {
+    fn uint(&mut self, value: u64) {
+        self.0.add(value);
+    }
+
+    fn double(&mut self, value: f64) {
+        self.0.add(value.to_bits());
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.0.add_bytes(value);
+    }
+}

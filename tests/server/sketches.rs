@@ -1,0 +1,209 @@
+//! Sketches of all families: values that RedisBloom wrote, the sums of INFO over a value's life, and other modules.
+
+use std::fs;
+use std::path::Path;
+
+use crate::harness::{
+    Client, Plugin, Server, error, int, ok, simple, supported_servers, wait_until,
+};
+use crate::support::aof::{on_log_of, rewrite_aof};
+use crate::support::forged::Rdb;
+use crate::support::sketches::{FAMILIES, recorded, restore_all};
+use crate::support::sums;
+use crate::support::usage::nothing_is_being_freed;
+
+/// Returns the sums of a field of INFO over the families.
+fn sum_of(client: &mut Client, field: &str) -> i64 {
+    let info = client.cmd("INFO bf").text();
+    let value = |family: &str| {
+        let name = format!("bf_{family}_{field}:");
+        let line = info.lines().find_map(|line| line.strip_prefix(&name));
+        let number = line.expect("there is such a field").parse::<i64>();
+        number.expect("a number")
+    };
+    FAMILIES.iter().map(|(_, family)| value(family)).sum()
+}
+
+fn objects(client: &mut Client) -> i64 {
+    sum_of(client, "num_objects")
+}
+
+/// A file of RedisBloom with keys of all its types but Bloom filters loads on servers that know its version.
+#[test]
+fn a_file_with_everything_is_loaded() {
+    let mut server = Server::start();
+    let version = server.version();
+    server.shutdown();
+    let file = "tests/data/redisbloom-8.8-cuckoo/dump.rdb";
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+    fs::copy(file, server.dir().join("dump.rdb")).expect("it can be copied");
+    if !version.valkey || version.major < 9 {
+        let log = server.try_start_again().unwrap_err();
+        let refusals = ["Wrong signature", "Can't handle RDB format version 80"];
+        assert!(refusals.iter().any(|text| log.contains(text)), "{log}");
+        return;
+    }
+    server.start_again();
+    for reload in [false, true] {
+        if reload {
+            server.restart_saving();
+        }
+        let mut client = server.client();
+        for sketch in &recorded() {
+            let kind = client.cmd(&format!("TYPE {}", sketch.key));
+            assert_eq!(kind, simple(&sketch.type_name));
+        }
+        assert_eq!(objects(&mut client), 9);
+        let cuckoo = client.cmd("SCAN 0 COUNT 1000 TYPE MBbloomCF");
+        let cuckoo = i64::try_from(cuckoo.as_array()[1].as_array().len()).expect("few");
+        assert!(cuckoo > 15);
+        assert_eq!(client.cmd("DBSIZE"), int(9 + cuckoo));
+        sums::is_balanced(&mut client);
+    }
+}
+
+/// A log is rewritten with RESTORE, whose payload every server reads.
+#[test]
+fn a_rewritten_log_is_loaded_by_every_server() {
+    let from = Server::with(&[("appendonly", "yes"), ("aof-use-rdb-preamble", "no")]);
+    let mut client = from.client();
+    let sketches = restore_all(&mut client);
+    assert_eq!(client.cmd("PEXPIREAT cms 9000000000000"), int(1));
+    rewrite_aof(&from);
+    let base = fs::read_dir(from.dir().join("appendonlydir")).expect("there is a log");
+    let mut base = base.map(|file| file.expect("it can be read").path());
+    let base = base.find(|path| path.to_string_lossy().ends_with(".base.aof"));
+    let log = fs::read(base.expect("there is a base")).expect("it can be read");
+    assert_eq!(
+        log.windows(7).filter(|word| word == b"RESTORE").count(),
+        sketches.len()
+    );
+    for program in supported_servers() {
+        let to = on_log_of(Server::builder().program(&program), &log, b"");
+        let mut far = to.client();
+        assert_eq!(far.cmd("DEBUG DIGEST"), client.cmd("DEBUG DIGEST"));
+        assert_eq!(far.cmd("PEXPIRETIME cms"), int(9_000_000_000_000));
+        assert_eq!(objects(&mut far), objects(&mut client));
+    }
+}
+
+/// Operations on values, and the number of values after each.
+const LIVES: &[(&str, i64)] = &[
+    ("COPY cms one", 10),
+    ("COPY topk two DB 1", 11),
+    ("COPY tdigest one REPLACE", 11),
+    ("RENAME tdigest renamed", 11),
+    ("MOVE renamed 1", 11),
+    ("DEL one", 10),
+    ("UNLINK topk", 9),
+    ("SET cms x", 8),
+    ("BF.ADD bloom a", 8),
+    ("SWAPDB 0 1", 8),
+    ("DEBUG RELOAD", 8),
+    ("PEXPIREAT two 1", 7),
+    ("FLUSHDB ASYNC", 6),
+    ("FLUSHALL", 0),
+];
+
+#[test]
+fn info_counts_the_values() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(objects(&mut client), 0);
+    restore_all(&mut client);
+    assert_eq!(objects(&mut client), 9);
+    sums::is_balanced(&mut client);
+    for (command, values) in LIVES {
+        let done = client.cmd(command);
+        assert!(!done.is_error(), "{command}: {done:?}");
+        nothing_is_being_freed(&server);
+        assert_eq!(objects(&mut client), *values, "{command}");
+        sums::is_balanced_after(&mut client, command);
+    }
+    assert_eq!(sum_of(&mut client, "total_memory_bytes"), 0);
+}
+
+/// One of 8 MiB is freed in the background, and leaves nothing behind.
+#[test]
+fn large_values_leave_no_memory_behind() {
+    let server = Server::start();
+    let mut client = server.client();
+    let sketch = Rdb::of_type(0x08c4_a4f9_360f_1000);
+    let sketch = sketch.uint(1 << 18).uint(8).uint(0);
+    let payload = sketch.string(&vec![1; 8 << 20]).payload([9, 0]);
+    for delete in ["UNLINK large", "DEL large", "FLUSHALL ASYNC", "FLUSHALL"] {
+        assert_eq!(client.call(&[b"RESTORE", b"large", b"0", &payload]), ok());
+        assert_eq!(client.cmd("COPY large copy"), int(1));
+        assert!(client.cmd("MEMORY USAGE large").as_int() > 8 << 20);
+        assert!(sum_of(&mut client, "total_memory_bytes") > 16 << 20);
+        assert!(!client.cmd("DEL copy").is_error());
+        assert!(!client.cmd(delete).is_error());
+        wait_until("it is freed", || {
+            sum_of(&mut client, "total_memory_bytes") == 0 && objects(&mut client) == 0
+        });
+    }
+}
+
+/// Each family takes the others' values for values of the wrong type.
+#[test]
+fn families_refuse_one_another() {
+    let server = Server::start();
+    let mut client = server.client();
+    let sketches = restore_all(&mut client);
+    assert_eq!(client.cmd("BF.ADD bloom a"), int(1));
+    assert_eq!(client.cmd("CF.ADD filter a"), int(1));
+    let before = client.cmd("DEBUG DIGEST");
+    let keys = sketches
+        .iter()
+        .map(|sketch| (sketch.key.as_str(), sketch.type_name.as_str()));
+    let keys: Vec<_> = keys
+        .chain([("bloom", "bloomfltr"), ("filter", "MBbloomCF")])
+        .collect();
+    let wrong = error("WRONGTYPE Operation against a key holding the wrong kind of value");
+    for (line, kind) in [
+        ("BF.ADD {} a", "bloomfltr"),
+        ("BF.MEXISTS {} a b", "bloomfltr"),
+        ("BF.INFO {}", "bloomfltr"),
+        ("BF.MERGE {} bloom", "bloomfltr"),
+        ("BF.MERGE bloom {}", "bloomfltr"),
+        ("CF.ADD {} a", "MBbloomCF"),
+        ("CF.INFO {}", "MBbloomCF"),
+        ("CMS.INCRBY {} a 0", "CMSk-TYPE"),
+        ("CMS.QUERY {} a", "CMSk-TYPE"),
+        ("CMS.INFO {}", "CMSk-TYPE"),
+        ("TOPK.ADD {} a", "TopK-TYPE"),
+        ("TOPK.LIST {}", "TopK-TYPE"),
+        ("TOPK.INFO {}", "TopK-TYPE"),
+        ("TDIGEST.ADD {} 1", "TDIS-TYPE"),
+        ("TDIGEST.QUANTILE {} 0.5", "TDIS-TYPE"),
+        ("TDIGEST.CREATE {}", "TDIS-TYPE"),
+        ("TDIGEST.MERGE {} 1 missing", "TDIS-TYPE"),
+    ] {
+        for (key, _) in keys.iter().filter(|(_, of)| *of != kind) {
+            let line = line.replace("{}", key);
+            assert_eq!(client.cmd(&line), wrong, "{line}");
+        }
+    }
+    assert_eq!(client.cmd("DEBUG DIGEST"), before);
+}
+
+/// A family whose types or commands another module has registered is left to that module; all others are served.
+#[test]
+fn another_module_keeps_its_family() {
+    let plugin = Plugin::build("sketches.c");
+    let server = Server::builder().before_module(&plugin.line()).start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("CMS.INFO k"), simple("served"));
+    let unknown = client.cmd("CMS.QUERY k a").text();
+    assert!(unknown.starts_with("ERR unknown command"), "{unknown}");
+    let reported = "left to another module: the server refused the type \"CMSk-TYPE\"";
+    assert!(server.log_contains(reported));
+    for sketch in recorded() {
+        if sketch.type_name != "CMSk-TYPE" {
+            sketch.restore(&mut client, &sketch.key);
+        }
+    }
+    assert_eq!(objects(&mut client), 6);
+    assert_eq!(client.cmd("BF.ADD k a"), int(1));
+    assert_eq!(client.cmd("TDIGEST.CREATE digest"), ok());
+}
