@@ -218,8 +218,9 @@ fn a_sketch_works_like_any_value() {
     assert_eq!(client.cmd("RENAME copy renamed"), ok());
     assert_eq!(client.cmd("MOVE renamed 1"), int(1));
     assert_eq!(client.cmd("UNLINK other"), int(1));
-    let expected = digest(&mut client, "k");
     assert_eq!(client.cmd("EXPIRE k 10000"), int(1));
+    // A time to live is part of the digest.
+    let expected = digest(&mut client, "k");
     assert_eq!(client.cmd("DEBUG RELOAD"), ok());
     server.restart_saving();
     let mut client = server.client();
