@@ -1,5 +1,7 @@
 #![no_main]
 
+#[path = "../targets/cms.rs"]
+mod cms;
 #[path = "../targets/cuckoo.rs"]
 mod cuckoo;
 #[path = "../targets/decode.rs"]

@@ -2,6 +2,7 @@
 //! same value when it is written out again.
 
 use valkeybloom_protocol::bloom::{Defaults, Delete, InfoField, Insert, Maker, Reserve};
+use valkeybloom_protocol::cms as cms_words;
 use valkeybloom_protocol::cuckoo as cuckoo_words;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::integer;
@@ -63,6 +64,7 @@ pub fn run(bytes: &[u8]) {
         check_cuckoo(words, &cased, origin);
     }
     check_delete(words, &cased);
+    check_cms(words, &cased);
     let field = InfoField::parse(words);
     assert_eq!(InfoField::parse(&cased[..]), field);
     for word in words {
@@ -108,6 +110,45 @@ fn check_peers(words: &[&[u8]], cased: &[&[u8]], params: Params) {
                     Err(error) => assert_eq!(origin, Origin::Client, "{error:?}"),
                 }
             }
+        }
+    }
+}
+
+/// Parses the words of CMS.INITBYDIM, INITBYPROB, INCRBY and MERGE.
+fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
+    let counted = cms_words::require_count(words);
+    assert_eq!(counted.is_ok(), matches!(words.len(), 4 | 6));
+    if counted.is_ok() {
+        for parse in [cms_words::shape_by_size, cms_words::shape_by_rates] {
+            let shape = parse(words);
+            assert_eq!(parse(cased), shape);
+            if let Ok(shape) = shape {
+                let size = shape.cell_size().bytes();
+                let numbers = [shape.width(), shape.depth(), size].map(count);
+                let line = [b"", b"", &numbers[0][..], &numbers[1], b"CELL_SIZE", &numbers[2]];
+                assert_eq!(cms_words::shape_by_size(&line[..]), Ok(shape));
+            }
+        }
+    }
+    for word in words {
+        if let Ok(increment) = cms_words::increment(word) {
+            assert!(increment > i64::MIN);
+            assert_eq!(increment.to_string().as_bytes(), *word);
+        }
+    }
+    if words.len() < 4 {
+        return;
+    }
+    let merge = cms_words::Merge::parse(words);
+    assert_eq!(cms_words::Merge::parse(cased), merge);
+    if let Ok(merge) = merge {
+        let weights = if merge.has_weights { merge.sources.len() + 1 } else { 0 };
+        assert!(!merge.sources.is_empty());
+        assert_eq!(merge.sources.start, 3);
+        assert_eq!(merge.sources.end + weights, words.len());
+        for source in merge.sources.clone() {
+            let weight = merge.weight(words, source);
+            assert!(merge.has_weights || weight == Ok(1));
         }
     }
 }

@@ -11,6 +11,7 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{DecodeError, Fraction, MAX_CAPACITY, RdbWrite, Relocate, Seed};
 
+use super::cms;
 use super::cuckoo;
 use super::source::{Parts, Source};
 use super::{bounded, measured};
@@ -44,6 +45,7 @@ pub fn run(bytes: &[u8]) {
         8 => operations(source),
         9 => cuckoo::fields(source),
         10 => cuckoo::pieces(source),
+        11 => cms::fields(source),
         _ => {}
     }
 }

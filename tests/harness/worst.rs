@@ -61,7 +61,7 @@ impl Worst {
 }
 
 /// All of them.
-pub const OBJECTS: [Worst; 12] = [
+pub const OBJECTS: [Worst; 14] = [
     Worst::of_commands("bf.", "1,440 periods, reserved for 1 item, of 60", adapted),
     Worst::of_commands("bf.", "4,096 filters of a window, by a client", unadapted),
     Worst::of_dump("16 forged filters, 1,100 hashes", || plain(16, 970)),
@@ -74,6 +74,12 @@ pub const OBJECTS: [Worst; 12] = [
     Worst::of_commands("cf.", "65,535 claimed cuckoo filters", claimed),
     Worst::of_commands("cf.", "32 full cuckoo filters of 0 items", miscounted),
     Worst::of_commands("cf.", "32 cuckoo filters, grown", grown),
+    Worst::of_commands("cms.", "1,024 rows of 16,000 counters", |client| {
+        counted(client, "16000 1024");
+    }),
+    Worst::of_commands("cms.", "4 rows of 16,000,000 small counters", |client| {
+        counted(client, "16000000 4 CELL_SIZE 1");
+    }),
 ];
 
 #[track_caller]
@@ -81,8 +87,8 @@ fn done(reply: &Reply) {
     assert!(!reply.is_error(), "{reply:?}");
 }
 
-/// A command on [`KEY`], or on its copy. `*` stands for many items, `@dump` and `@header` for the replies of the
-/// object's own commands.
+/// A command on [`KEY`], or on its copy. `*` stands for many items, `*1` for pairs of them and this number, `@dump` and
+/// `@header` for the replies of the object's own commands.
 pub struct Call {
     /// Its words.
     pub line: &'static str,
@@ -105,7 +111,7 @@ const fn named(line: &'static str) -> Call {
 }
 
 /// All commands that the module serves, and those of the server that read a whole value.
-pub const CALLS: [Call; 39] = [
+pub const CALLS: [Call; 49] = [
     call("bf.add copy stranger"),
     call("bf.madd copy *"),
     call("bf.exists deep stranger"),
@@ -140,6 +146,16 @@ pub const CALLS: [Call; 39] = [
     call("cf.loadchunk new 1 @header"),
     named("cf.compact copy"),
     call("cf.debug deep"),
+    call("cms.initbydim deep 1000 5"),
+    call("cms.initbyprob deep 0.01 0.01"),
+    call("cms.incrby copy stranger 1"),
+    call("cms.incrby copy *1"),
+    call("cms.query deep stranger"),
+    call("cms.query deep *"),
+    call("cms.merge copy 1 deep"),
+    call("cms.merge copy 2 deep copy"),
+    call("cms.merge copy 2 deep copy WEIGHTS 0 1"),
+    call("cms.info deep"),
     call("dump deep"),
     call("restore new 0 @payload"),
     call("copy deep new"),
@@ -171,6 +187,10 @@ pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<V
     for word in call.line.split(' ') {
         match word {
             "*" => words.extend((0..ITEMS).map(|item| format!("stranger:{item}").into_bytes())),
+            "*1" => {
+                let pair = |item| [format!("stranger:{item}").into_bytes(), b"1".to_vec()];
+                words.extend((0..ITEMS).flat_map(pair));
+            }
             "@dump" => match object.make {
                 Make::Dump(dump) => words.push(dump()),
                 Make::Commands(_) => return None,
@@ -412,6 +432,12 @@ fn miscounted(client: &mut Client) {
         let loaded = client.call(&[b"CF.LOADCHUNK", KEY.as_bytes(), cursor.as_bytes(), &slots]);
         done(&loaded);
     }
+}
+
+/// Makes a count-min sketch of a shape that fits the default limit.
+fn counted(client: &mut Client, shape: &str) {
+    done(&client.cmd(&format!("CMS.INITBYDIM deep {shape}")));
+    done(&client.cmd("CMS.INCRBY deep one 1 another 2"));
 }
 
 fn grown(client: &mut Client) {

@@ -48,22 +48,28 @@ fn text(map: &Reply, name: &str) -> Option<String> {
 
 /// The types of arguments, by name. Arguments that are composed, or are a token alone, have other types.
 const TYPES: [(&str, &[&str]); 4] = [
-    ("double", &["error_rate", "tightening_ratio"]),
+    ("double", &["error", "error_rate", "probability", "tightening_ratio"]),
     (
         "integer",
         &[
             "bucketsize",
             "capacity",
+            "cell_size",
             "cursor",
+            "depth",
             "expansion",
             "id",
+            "increment",
             "maxiterations",
             "milliseconds",
+            "numkeys",
             "period_ms",
             "periods",
             "seconds",
             "ttl_ms",
             "validate_scale_to",
+            "weight",
+            "width",
         ],
     ),
     ("key", &["key", "source"]),

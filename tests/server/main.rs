@@ -5,6 +5,7 @@ mod acl;
 mod adversary;
 mod blocking;
 mod cluster;
+mod cms;
 mod counting;
 mod cuckoo;
 mod defrag;

@@ -3,6 +3,8 @@
 
 #[path = "../../../../fuzz/targets/batch.rs"]
 mod batch;
+#[path = "../../../../fuzz/targets/cms.rs"]
+mod cms;
 #[path = "../../../../fuzz/targets/cuckoo.rs"]
 mod cuckoo;
 #[path = "../../../../fuzz/targets/decode.rs"]

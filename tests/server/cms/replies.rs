@@ -1,0 +1,212 @@
+//! The replies of each command, in both protocols.
+
+use crate::harness::{Client, Reply, Server, array, error, int, ok};
+use crate::support::protocols::{in_both_protocols, table};
+
+const OVERFLOW: &str = "ERR CMS: INCRBY overflow";
+const UNDERFLOW: &str = "ERR CMS: INCRBY underflow";
+
+fn ints(numbers: &[i64]) -> Reply {
+    array(numbers.iter().map(|number| int(*number)))
+}
+
+/// Requires the fields of CMS.INFO.
+#[track_caller]
+fn has_info(client: &mut Client, resp3: bool, key: &str, fields: &[(&str, i64)]) {
+    let rows = fields.iter().map(|(name, value)| (*name, int(*value)));
+    let info = client.cmd(&format!("CMS.INFO {key}"));
+    assert_eq!(info, table(resp3, rows.collect()), "{key}");
+}
+
+#[test]
+fn counting_replies_with_estimates() {
+    in_both_protocols(&Server::start(), |client, resp3| {
+        assert_eq!(client.cmd("CMS.INITBYDIM k 2000 7"), ok());
+        assert_eq!(client.cmd("CMS.INCRBY k a 3"), ints(&[3]));
+        assert_eq!(
+            client.cmd("CMS.INCRBY k a 1 b 2 a 0 a 6"),
+            ints(&[4, 2, 4, 10])
+        );
+        assert_eq!(client.cmd("CMS.QUERY k a"), ints(&[10]));
+        assert_eq!(client.cmd("CMS.QUERY k b c a b"), ints(&[2, 0, 10, 2]));
+        // The empty item is one, and so are any bytes.
+        let item: &[u8] = b"\r\n\0\xff";
+        let counted = client.call(&[b"CMS.INCRBY", b"k", b"", b"7", item, b"8"]);
+        assert_eq!(counted, ints(&[7, 8]));
+        assert_eq!(client.call(&[b"CMS.QUERY", b"k", item, b""]), ints(&[8, 7]));
+        has_info(
+            client,
+            resp3,
+            "k",
+            &[("width", 2000), ("depth", 7), ("count", 27)],
+        );
+        assert_eq!(client.cmd("TYPE k").text(), "CMSk-TYPE");
+        // More items than are located together.
+        let pairs: Vec<_> = (0..300).map(|n| format!("item-{n} {n}")).collect();
+        let counts: Vec<_> = (0..300).collect();
+        assert_eq!(client.cmd("CMS.INITBYPROB wide 0.00001 0.001"), ok());
+        let counted = client.cmd(&format!("CMS.INCRBY wide {}", pairs.join(" ")));
+        assert_eq!(counted, ints(&counts));
+        let items: Vec<_> = (0..300).map(|n| format!("item-{n}")).collect();
+        let query = format!("CMS.QUERY wide {}", items.join(" "));
+        assert_eq!(client.cmd(&query), ints(&counts));
+    });
+}
+
+#[test]
+fn shapes_follow_the_rates() {
+    in_both_protocols(&Server::start(), |client, resp3| {
+        for (rates, width, depth) in [
+            ("0.001 0.01", 2000, 7),
+            ("+0.5 5.e-1", 4, 1),
+            ("0.9 0.24999998", 3, 2),
+            ("0.9 0.2499999", 3, 3),
+            ("0.5 1e-45", 4, 149),
+        ] {
+            assert_eq!(client.cmd(&format!("CMS.INITBYPROB k {rates}")), ok());
+            let fields = [("width", width), ("depth", depth), ("count", 0)];
+            has_info(client, resp3, "k", &fields);
+            assert_eq!(client.cmd("DEL k"), int(1));
+        }
+    });
+}
+
+/// Counters of four bytes saturate, and the count takes all of it.
+#[test]
+fn counters_of_four_bytes_saturate() {
+    in_both_protocols(&Server::start(), |client, resp3| {
+        client.cmd("CMS.INITBYDIM k 1 2");
+        let most = i64::from(u32::MAX);
+        assert_eq!(
+            client.cmd(&format!("CMS.INCRBY k a {}", most - 1)),
+            ints(&[most - 1])
+        );
+        let over = array([error(OVERFLOW)]);
+        assert_eq!(client.cmd("CMS.INCRBY k a 1"), over, "reached, not passed");
+        assert_eq!(client.cmd("CMS.INCRBY k a 0"), over);
+        assert_eq!(client.cmd("CMS.QUERY k a"), ints(&[most]));
+        assert_eq!(client.cmd("CMS.INCRBY k b 9223372036854775807"), over);
+        let count = (most as u64).wrapping_add(i64::MAX as u64).cast_signed();
+        assert!(count < 0);
+        has_info(
+            client,
+            resp3,
+            "k",
+            &[("width", 1), ("depth", 2), ("count", count)],
+        );
+        // Other pairs of the command go on.
+        assert_eq!(
+            client.cmd("CMS.INCRBY k a 1 a -5 a 2"),
+            array([error(OVERFLOW), int(most - 5), int(most - 3)])
+        );
+    });
+}
+
+#[test]
+fn negative_increments_subtract() {
+    in_both_protocols(&Server::start(), |client, resp3| {
+        for (key, size) in [("one", 1), ("two", 2), ("four", 4), ("eight", 8)] {
+            let create = format!("CMS.INITBYDIM {key} 1000 5 CELL_SIZE {size}");
+            assert_eq!(client.cmd(&create), ok());
+            let counted = client.cmd(&format!("CMS.INCRBY {key} a 10 a -4 b -1 a -7 a -6"));
+            let under = || error(UNDERFLOW);
+            assert_eq!(counted, array([int(10), int(6), under(), under(), int(0)]));
+            assert_eq!(
+                client.cmd(&format!("CMS.INCRBY {key} a -1")),
+                array([under()])
+            );
+            let mut fields = vec![("width", 1000), ("depth", 5), ("count", 0)];
+            if size != 4 {
+                fields.push(("cell_size", size));
+            }
+            has_info(client, resp3, key, &fields);
+        }
+    });
+}
+
+#[test]
+fn counters_of_other_sizes_overflow_without_a_change() {
+    in_both_protocols(&Server::start(), |client, resp3| {
+        for (size, most) in [(1, 255), (2, 65_535), (8, i64::MAX)] {
+            let create = format!("CMS.INITBYDIM k 10 3 CELL_SIZE {size}");
+            assert_eq!(client.cmd(&create), ok());
+            let over = || error(OVERFLOW);
+            let counted = client.cmd(&format!("CMS.INCRBY k a {most} a 1 a 0"));
+            assert_eq!(counted, array([int(most), over(), int(most)]), "{size}");
+            let fields = [
+                ("width", 10),
+                ("depth", 3),
+                ("count", most),
+                ("cell_size", size),
+            ];
+            has_info(client, resp3, "k", &fields);
+            let more = client.cmd("CMS.INCRBY k a 9223372036854775807");
+            assert_eq!(more, array([over()]));
+            has_info(client, resp3, "k", &fields);
+            assert_eq!(client.cmd("DEL k"), int(1));
+        }
+        // The count has a largest value, too.
+        client.cmd("CMS.INITBYDIM k 1000 3 CELL_SIZE 8");
+        let counted = client.cmd("CMS.INCRBY k a 9223372036854775807 b 1");
+        assert_eq!(counted, array([int(i64::MAX), error(OVERFLOW)]));
+        assert_eq!(client.cmd("CMS.QUERY k b"), ints(&[0]));
+    });
+}
+
+#[test]
+fn merging_adds_weighted_counts() {
+    in_both_protocols(&Server::start(), |client, resp3| {
+        for key in ["a", "b", "weights", "d"] {
+            assert_eq!(client.cmd(&format!("CMS.INITBYDIM {key} 1000 5")), ok());
+        }
+        client.cmd("CMS.INCRBY a x 1 y 2");
+        client.cmd("CMS.INCRBY b y 10 z 20");
+        client.cmd("CMS.INCRBY weights w 5");
+        client.cmd("CMS.INCRBY d gone 99");
+        let query = "CMS.QUERY d x y z w gone";
+        assert_eq!(client.cmd("CMS.MERGE d 2 a b"), ok());
+        assert_eq!(client.cmd(query), ints(&[1, 12, 20, 0, 0]));
+        has_info(
+            client,
+            resp3,
+            "d",
+            &[("width", 1000), ("depth", 5), ("count", 33)],
+        );
+        assert_eq!(client.cmd("CMS.MERGE d 3 a b d weights 2 -1 1"), ok());
+        assert_eq!(client.cmd(query), ints(&[3, 6, 0, 0, 0]));
+        // The destination is a source each time that it is named, with what it held before.
+        assert_eq!(client.cmd("CMS.MERGE d 3 d d a"), ok());
+        assert_eq!(client.cmd(query), ints(&[7, 14, 0, 0, 0]));
+        // RedisBloom can't merge a key with this name.
+        assert_eq!(
+            client.cmd("CMS.MERGE d 2 weights weights WEIGHTS 1 2"),
+            ok()
+        );
+        assert_eq!(client.cmd(query), ints(&[0, 0, 0, 15, 0]));
+        assert_eq!(client.cmd("CMS.MERGE d 1 a WEIGHTS 0"), ok());
+        has_info(
+            client,
+            resp3,
+            "d",
+            &[("width", 1000), ("depth", 5), ("count", 0)],
+        );
+        // A key that is named ten thousand times.
+        let often = vec!["a"; 10_000].join(" ");
+        assert_eq!(client.cmd(&format!("CMS.MERGE d 10000 {often}")), ok());
+        assert_eq!(client.cmd(query), ints(&[10_000, 20_000, 0, 0, 0]));
+    });
+}
+
+#[test]
+fn an_error_element_raises_in_a_script_after_the_change() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.cmd("CMS.INITBYDIM k 10 3 CELL_SIZE 1");
+    let run =
+        |client: &mut Client, script: &str| client.call(&[b"EVAL", script.as_bytes(), b"1", b"k"]);
+    let script = "return redis.call('CMS.INCRBY', KEYS[1], 'a', 5, 'b', 300)";
+    assert!(run(&mut client, script).text().contains(OVERFLOW));
+    assert_eq!(client.cmd("CMS.QUERY k a b"), ints(&[5, 0]));
+    let script = "return redis.call('CMS.INCRBY', KEYS[1], 'a', 5)";
+    assert_eq!(run(&mut client, script), ints(&[10]));
+}
