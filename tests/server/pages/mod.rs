@@ -6,6 +6,7 @@ mod links;
 mod pictures;
 mod sessions;
 mod tables;
+mod tdigest;
 
 use std::fs;
 use std::path::PathBuf;
