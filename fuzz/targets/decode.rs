@@ -13,7 +13,7 @@ use valkeybloom_sketches::{DecodeError, Fraction, MAX_CAPACITY, RdbWrite, Reloca
 
 use super::cuckoo;
 use super::source::{Parts, Source};
-use super::{bounded, measured};
+use super::{bounded, measured, topk};
 
 /// Tries an input: its first byte names the form of the rest.
 pub fn run(bytes: &[u8]) {
@@ -44,6 +44,7 @@ pub fn run(bytes: &[u8]) {
         8 => operations(source),
         9 => cuckoo::fields(source),
         10 => cuckoo::pieces(source),
+        12 => topk::fields(source),
         _ => {}
     }
 }

@@ -61,7 +61,7 @@ impl Worst {
 }
 
 /// All of them.
-pub const OBJECTS: [Worst; 12] = [
+pub const OBJECTS: [Worst; 15] = [
     Worst::of_commands("bf.", "1,440 periods, reserved for 1 item, of 60", adapted),
     Worst::of_commands("bf.", "4,096 filters of a window, by a client", unadapted),
     Worst::of_dump("16 forged filters, 1,100 hashes", || plain(16, 970)),
@@ -74,6 +74,13 @@ pub const OBJECTS: [Worst; 12] = [
     Worst::of_commands("cf.", "65,535 claimed cuckoo filters", claimed),
     Worst::of_commands("cf.", "32 full cuckoo filters of 0 items", miscounted),
     Worst::of_commands("cf.", "32 cuckoo filters, grown", grown),
+    Worst::of_commands("topk.", "64 contested rows, a slow decay", |client| {
+        contested(client, "0.99999");
+    }),
+    Worst::of_commands("topk.", "64 contested rows, a quick decay", |client| {
+        contested(client, "0.95");
+    }),
+    Worst::of_commands("topk.", "a list of 300,000 items", listed),
 ];
 
 #[track_caller]
@@ -81,7 +88,7 @@ fn done(reply: &Reply) {
     assert!(!reply.is_error(), "{reply:?}");
 }
 
-/// A command on [`KEY`], or on its copy. `*` stands for many items, `@dump` and `@header` for the replies of the
+/// A command on [`KEY`], or on its copy. `*` stands for many items, `*100000` for pairs of them and this number, `@dump` and `@header` for the replies of the
 /// object's own commands.
 pub struct Call {
     /// Its words.
@@ -105,7 +112,7 @@ const fn named(line: &'static str) -> Call {
 }
 
 /// All commands that the module serves, and those of the server that read a whole value.
-pub const CALLS: [Call; 39] = [
+pub const CALLS: [Call; 48] = [
     call("bf.add copy stranger"),
     call("bf.madd copy *"),
     call("bf.exists deep stranger"),
@@ -140,6 +147,15 @@ pub const CALLS: [Call; 39] = [
     call("cf.loadchunk new 1 @header"),
     named("cf.compact copy"),
     call("cf.debug deep"),
+    call("topk.reserve deep 1000"),
+    call("topk.add copy stranger"),
+    call("topk.add copy *"),
+    call("topk.incrby copy stranger 100000"),
+    call("topk.incrby copy *100000"),
+    call("topk.query deep *"),
+    call("topk.count deep *"),
+    call("topk.list deep WITHCOUNT"),
+    call("topk.info deep"),
     call("dump deep"),
     call("restore new 0 @payload"),
     call("copy deep new"),
@@ -171,6 +187,10 @@ pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<V
     for word in call.line.split(' ') {
         match word {
             "*" => words.extend((0..ITEMS).map(|item| format!("stranger:{item}").into_bytes())),
+            "*100000" => {
+                let pair = |item| [format!("stranger:{item}").into_bytes(), b"100000".to_vec()];
+                words.extend((0..ITEMS).flat_map(pair));
+            }
             "@dump" => match object.make {
                 Make::Dump(dump) => words.push(dump()),
                 Make::Commands(_) => return None,
@@ -411,6 +431,23 @@ fn miscounted(client: &mut Client) {
         let cursor = cursor.to_string();
         let loaded = client.call(&[b"CF.LOADCHUNK", KEY.as_bytes(), cursor.as_bytes(), &slots]);
         done(&loaded);
+    }
+}
+
+/// Items of all but one of these adds find the cells of another one, with a count that they may take many units off.
+fn contested(client: &mut Client, decay: &str) {
+    done(&client.cmd(&format!("TOPK.RESERVE deep 1 1 64 {decay}")));
+    done(&client.cmd("TOPK.INCRBY deep item 140"));
+}
+
+/// Short items, so that there are many entries for a byte.
+fn listed(client: &mut Client) {
+    done(&client.cmd("TOPK.RESERVE deep 300000 1000000 4 0.9"));
+    for start in (0..300_000).step_by(10_000) {
+        let items: Vec<_> = (start..start + 10_000)
+            .map(|item: u32| item.to_string())
+            .collect();
+        done(&client.cmd(&format!("TOPK.ADD deep {}", items.join(" "))));
     }
 }
 

@@ -48,22 +48,26 @@ fn text(map: &Reply, name: &str) -> Option<String> {
 
 /// The types of arguments, by name. Arguments that are composed, or are a token alone, have other types.
 const TYPES: [(&str, &[&str]); 4] = [
-    ("double", &["error_rate", "tightening_ratio"]),
+    ("double", &["decay", "error_rate", "tightening_ratio"]),
     (
         "integer",
         &[
             "bucketsize",
             "capacity",
             "cursor",
+            "depth",
             "expansion",
             "id",
+            "increment",
             "maxiterations",
             "milliseconds",
             "period_ms",
             "periods",
             "seconds",
+            "topk",
             "ttl_ms",
             "validate_scale_to",
+            "width",
         ],
     ),
     ("key", &["key", "source"]),

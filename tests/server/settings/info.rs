@@ -37,6 +37,18 @@ fn info_bloom_is_info_bf() {
              bf_cuckoo_num_slots_across_objects:0\r\n\
              bf_cuckoo_max_filters_in_object:0\r\n\
              \r\n\
+             # bf_cms_core_metrics\r\n\
+             bf_cms_total_memory_bytes:0\r\n\
+             bf_cms_num_objects:0\r\n\
+             bf_cms_num_counters_across_objects:0\r\n\
+             bf_cms_max_counters_in_object:0\r\n\
+             \r\n\
+             # bf_topk_core_metrics\r\n\
+             bf_topk_total_memory_bytes:0\r\n\
+             bf_topk_num_objects:0\r\n\
+             bf_topk_num_items_across_objects:0\r\n\
+             bf_topk_num_cells_across_objects:0\r\n\
+             \r\n\
 "
         );
         assert_eq!(own.text(), sections);
