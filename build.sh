@@ -32,6 +32,7 @@ usage() {
 ./build.sh arm [filter...]        tests the module for ARM64, emulated: the core's tests, a file there and back, some of
                                   the server's tests; with filters, only the server's tests whose names match
 ./build.sh scrapy                 runs a real Scrapy crawl with the class of docs/recipes.md
+./build.sh clients                runs the test suites of redis-py, valkey-py and rustis for the module's commands
 ./build.sh deny                   checks licences, sources and known vulnerabilities of the dependencies with cargo-deny
 DEBIAN_MIRROR=address             names the mirror of the servers for test, soak, bench and memcheck, if this machine
                                   does not run Debian
@@ -225,6 +226,13 @@ bench() {
         cargo bench --locked --bench server -- "$@"
 }
 
+# Runs clients' own tests of the module's commands.
+clients() {
+    build
+    server=$(find_server)
+    exec tools/clients.sh "$server" "$module" "$target/clients"
+}
+
 host() { rustc -vV | sed -n 's/^host: //p'; }
 
 # Builds a fuzz target. Any toolchain's compiler can insert libFuzzer's counters. Naming the target platform keeps these
@@ -376,6 +384,7 @@ case $command in
     package) package "$@" ;;
     arm) arm "$@" ;;
     scrapy) scrapy ;;
+    clients) clients ;;
     deny) deny ;;
     *) usage >&2; exit 2 ;;
 esac

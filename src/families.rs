@@ -8,6 +8,7 @@ use crate::ffi::{self, Bundle, CommandGroup, Configure, DatabaseEvent, InfoWrite
 use crate::keys;
 use crate::ledger::{self, InfoSection};
 use crate::settings::{self, Setting};
+use crate::tdigest;
 use crate::topk;
 use crate::values::Entered;
 
@@ -29,6 +30,7 @@ families! {
     1 cuckoo::Cuckoo, cuckoo::GROUPS;
     2 cms::CountMin, cms::GROUPS;
     3 topk::TopK, topk::GROUPS;
+    4 tdigest::TDigest, tdigest::GROUPS;
 }
 
 const fn bundle<V: Family>(groups: &'static [CommandGroup]) -> Bundle {

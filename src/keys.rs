@@ -58,6 +58,17 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
         object_in::<V>(self.0.value())
     }
 
+    /// Reads the object by a function that may make a cache within it. Returns `None` if there is no such key.
+    ///
+    /// # Errors
+    /// [`Error::WrongType`], or the error of [`Family::object`].
+    pub fn caching<R>(&self, read: impl FnOnce(&V::Object) -> R) -> Result<Option<R>, Error> {
+        match found(self.0.value::<Entered<V>>())? {
+            Some(entered) => entered.caching(|value| value.object().map(read)).map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Returns the object.
     ///
     /// # Errors

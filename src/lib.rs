@@ -1,4 +1,4 @@
-//! The module `bf` for Valkey and Redis: Bloom filters, cuckoo filters, and sketches that are carried unread.
+//! The module `bf` for Valkey and Redis: Bloom filters, cuckoo filters, count-min sketches, top-k lists and t-digests.
 //!
 //! Each family of values has a folder with its commands, keys, settings and stored values. `families` lists the
 //! families, and each implements `family::Family`. The other files are shared by all families.
@@ -18,6 +18,7 @@ mod mover;
 mod reply;
 mod request;
 mod settings;
+mod tdigest;
 mod topk;
 mod values;
 

@@ -39,6 +39,15 @@ impl<V: Family> Entered<V> {
         result
     }
 
+    /// Reads the value, and updates the ledger: a read may make a cache within the value.
+    pub fn caching<R>(&self, read: impl FnOnce(&V) -> R) -> R {
+        let before = self.value.totals();
+        let result = read(&self.value);
+        let after = self.value.totals();
+        self.ledger.change(V::NUMBER, &V::INFO, &before, &after);
+        result
+    }
+
     /// Returns whether the value is in the ledger of values that lost their keys.
     #[inline]
     pub fn is_unlinked(&self) -> bool {
@@ -162,5 +171,19 @@ impl RdbWrite for RdbWriter {
 
     fn bytes(&mut self, value: &[u8]) {
         self.save_bytes(value);
+    }
+}
+
+impl RdbWrite for Digest {
+    fn uint(&mut self, value: u64) {
+        self.add(value);
+    }
+
+    fn double(&mut self, value: f64) {
+        self.add(value.to_bits());
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.add_bytes(value);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::topk::wire;
-use valkeybloom_sketches::{DecodeError, RdbWrite, Seed, payload};
+use valkeybloom_sketches::{DecodeError, Seed, payload};
 
 pub use valkeybloom_sketches::topk::TopK;
 
@@ -76,7 +76,7 @@ impl Family for TopK {
     }
 
     fn digest(&self, to: &mut Digest) {
-        wire::write_rdb(self, &mut Digested(to));
+        wire::write_rdb(self, to);
     }
 
     #[inline]
@@ -97,22 +97,5 @@ impl Family for TopK {
 
     fn relocate(&mut self, begin: usize, by: &mut Mover) -> Option<usize> {
         self.relocate(begin, by)
-    }
-}
-
-/// A digest of stored fields.
-struct Digested<'d>(&'d mut Digest);
-
-impl RdbWrite for Digested<'_> {
-    fn uint(&mut self, value: u64) {
-        self.0.add(value);
-    }
-
-    fn double(&mut self, value: f64) {
-        self.0.add(value.to_bits());
-    }
-
-    fn bytes(&mut self, value: &[u8]) {
-        self.0.add_bytes(value);
     }
 }

@@ -25,6 +25,7 @@ use super::failure::Fault;
 use super::payload;
 use super::server::{Server, is_filter};
 use super::size::Info;
+use super::sketches;
 
 /// The fields of BF.INFO that depend on the server, or follow from other fields.
 const SERVER_FIELDS: [InfoField; 3] = [
@@ -204,7 +205,10 @@ impl Pair<'_> {
             dump::payload,
             |here, there| payload::are_same(here, there),
             |first, there, now| payload_fits(first, there, now),
-            |_, _| "its DUMP differs there".to_owned(),
+            |here, there| {
+                let difference = sketches::difference(here, there);
+                difference.unwrap_or_else(|| "its DUMP differs there".to_owned())
+            },
         )
     }
 
@@ -338,10 +342,14 @@ fn cells_fit(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
     }
 }
 
-/// Compares payloads of DUMP: plain filters by header and cells, other values as a whole.
+/// Compares payloads of DUMP: plain filters by header and cells, count-min sketches by counters, other values as a
+/// whole.
 fn payload_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
     if payload::are_same(there, now) {
         return Fit::Fits;
+    }
+    if let Some(is_between) = sketches::is_between(first, there, now) {
+        return if is_between { Fit::Fits } else { Fit::Lags };
     }
     let plain =
         [first, there, now].map(|payload| payload::filter(payload).and_then(|it| plain(&it)));

@@ -29,10 +29,12 @@ mod options;
 mod outcomes;
 mod pages;
 mod payload;
+mod planned_sketch;
 mod progress;
 mod report;
 mod server;
 mod size;
+mod sketches;
 mod upload;
 
 use std::process::ExitCode;

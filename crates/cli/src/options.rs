@@ -6,6 +6,9 @@ use valkeybloom_protocol::numerals::memory_amount;
 use valkeybloom_sketches::bloom::{Growth, Params, Tightening};
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
+/// The bytes that a server counts for each value besides the filters or the sketch.
+pub const STORED_BYTES: u64 = 8;
+
 /// The options for a new filter.
 #[derive(Args, Clone, Copy)]
 pub struct FilterOptions {

@@ -5,9 +5,11 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::ffi::CStr;
 
 use valkeybloom_sketches::bloom::chunks::Value;
 use valkeybloom_sketches::bloom::{Dialect, Object, rdb};
+use valkeybloom_sketches::topk;
 use valkeybloom_sketches::{DecodeError, RdbRead};
 
 use super::dump;
@@ -32,6 +34,20 @@ pub fn filter(payload: &[u8]) -> Option<Object> {
     }
 }
 
+/// Reads the value of a type in a payload by `read`, which takes the encoding version and the fields; `None` for any
+/// other value.
+pub fn value_of<T>(
+    payload: &[u8],
+    type_name: &CStr,
+    read: impl FnOnce(i32, &mut Fields) -> Result<T, DecodeError>,
+) -> Option<T> {
+    if !dump::is_of_type(payload, type_name.to_bytes()) {
+        return None;
+    }
+    let mut fields = Fields::of(payload)?;
+    read(fields.version(), &mut fields).ok()
+}
+
 /// A field of a module's value.
 #[derive(PartialEq)]
 enum Field {
@@ -43,7 +59,7 @@ enum Field {
 
 /// The fields of a module's value.
 #[derive(PartialEq)]
-struct Fields {
+pub struct Fields {
     /// The type's name and encoding version, packed.
     id: u64,
     fields: VecDeque<Field>,
@@ -70,7 +86,7 @@ impl Fields {
                 _ => return None,
             });
         }
-        if dump::is_of_type(payload, b"TopK-TYPE") {
+        if dump::is_of_type(payload, topk::wire::TYPE_NAME.to_bytes()) {
             clear_addresses(&mut fields);
         }
         Some(Self { id, fields })

@@ -1,4 +1,4 @@
-//! `valkeybloom size`: computes the memory of a planned filter, or describes an existing one.
+//! `valkeybloom size`: computes the memory of a planned filter or sketch, or describes an existing filter.
 
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -15,24 +15,24 @@ use valkeybloom_sketches::bloom::{Dialect, Kind, Limits, Plan, Refusal, Shape, W
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
 use super::failure::{Failure, Fault, Result, shown};
-use super::options::{self, FilterOptions};
+use super::options::{self, FilterOptions, STORED_BYTES};
+use super::planned_sketch::{self, SketchOptions};
 use super::report::{Report, grouped, ratio};
 use super::server::{Server, Tls, dialect_of};
-
-/// The bytes that a server counts for each object besides the filters.
-const STORED_BYTES: u64 = 8;
 
 /// The most shards that are tried: the number of a cluster's slots.
 const MOST_SHARDS: u32 = 16_384;
 
-/// Compute the memory that a filter takes
+/// Compute the memory that a filter or a sketch takes
 #[derive(Args)]
 pub struct Size {
     /// Number of items, like 100M or 2.5k; with a window, in one period
-    #[arg(long, value_name = "N", value_parser = options::items, required_unless_present = "of")]
+    #[arg(long, value_name = "N", value_parser = options::items, required_unless_present_any = ["of", "sketch"],
+        conflicts_with = "sketch")]
     items: Option<u64>,
     /// The error rate
-    #[arg(long, value_name = "P", value_parser = options::rate, required_unless_present = "of")]
+    #[arg(long, value_name = "P", value_parser = options::rate, required_unless_present_any = ["of", "sketch"],
+        conflicts_with = "sketch")]
     rate: Option<Fraction>,
     /// Start with a filter for N items, and let it grow
     #[arg(long, value_name = "N", value_parser = options::items, conflicts_with = "nonscaling")]
@@ -60,12 +60,21 @@ pub struct Size {
     /// Describe an existing filter
     #[arg(long, num_args = 2, value_names = ["URL", "KEY"],
         conflicts_with_all = ["items", "growing_from", "nonscaling", "expansion", "window", "counting", "shards",
-            "filter_limit", "object_limit"])]
+            "filter_limit", "object_limit", "sketch"])]
     of: Option<Vec<String>>,
+    #[command(flatten)]
+    sketch: SketchOptions,
 }
 
 impl Size {
     pub fn run(&self, tls: &Tls, json: bool) -> Result<()> {
+        let limits = planned_sketch::Limits {
+            filter: self.filter_limit,
+            object: self.object_limit,
+        };
+        if let Some(planned) = self.sketch.run(&limits, json) {
+            return planned;
+        }
         match (&self.of, self.items, self.rate) {
             (Some(of), _, _) => {
                 let server = Server::connect(&of[0], tls)?;

@@ -6,6 +6,7 @@ use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
 use crate::cms::error::CmsError;
 use crate::cuckoo::error::CuckooError;
+use crate::tdigest::error::TDigestError;
 use crate::topk::error::TopKError;
 
 /// The argument that an error is about.
@@ -94,6 +95,8 @@ pub enum Error {
     Cuckoo(CuckooError),
     /// A command for count-min sketches failed.
     Cms(CmsError),
+    /// A command for t-digests failed.
+    TDigest(TDigestError),
     /// A command for top-k lists failed.
     TopK(TopKError),
     /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
@@ -109,6 +112,12 @@ impl From<CuckooError> for Error {
 impl From<CmsError> for Error {
     fn from(error: CmsError) -> Self {
         Self::Cms(error)
+    }
+}
+
+impl From<TDigestError> for Error {
+    fn from(error: TDigestError) -> Self {
+        Self::TDigest(error)
     }
 }
 
@@ -188,6 +197,7 @@ impl fmt::Display for Error {
             }
             Self::Cuckoo(error) => return error.fmt(f),
             Self::Cms(error) => return error.fmt(f),
+            Self::TDigest(error) => return error.fmt(f),
             Self::TopK(error) => return error.fmt(f),
         })
     }

@@ -9,5 +9,6 @@ pub mod cuckoo;
 pub mod error;
 pub mod names;
 pub mod numerals;
+pub mod tdigest;
 pub mod topk;
 pub mod words;

@@ -3,16 +3,17 @@
 use std::ffi::CStr;
 
 use valkeybloom_sketches::bloom::Dialect;
-use valkeybloom_sketches::{cms, cuckoo, topk};
+use valkeybloom_sketches::{cms, cuckoo, tdigest, topk};
 
 /// The types of the module's values, as TYPE returns them.
-pub const TYPES: [&str; 6] = [
+pub const TYPES: [&str; 7] = [
     text(Dialect::Bloomfltr.type_name()),
     text(Dialect::Bloomfltx.type_name()),
     text(Dialect::RedisBloom.type_name()),
     text(cuckoo::wire::TYPE_NAME),
     text(cms::wire::TYPE_NAME),
     text(topk::wire::TYPE_NAME),
+    text(tdigest::wire::TYPE_NAME),
 ];
 
 const fn text(name: &CStr) -> &str {

@@ -1,26 +1,28 @@
-//! The values that keys of the module valkeybloom hold, and their stored bytes: Bloom filters, cuckoo filters and
-//! top-k lists. The crate needs no server: a program can load a dump, then query and fill the filter in memory.
+//! The values that keys of the module valkeybloom hold, and their stored bytes: Bloom filters, cuckoo filters,
+//! count-min sketches, top-k lists and t-digests. The crate needs no server: a program can load a dump, then query and
+//! fill the filter in memory.
 //!
 //! There is no clock, randomness, I/O or global state here. Times, seeds, limits and defaults are arguments, so the
 //! same calls set the same bits everywhere. (One exception: the width of SIMD words is chosen by measurement. It
 //! changes no result.)
 //!
-//! Each family is a module with its stored forms: [`bloom`], [`cuckoo`], [`topk`]. All families share the hashes,
-//! byte cursors, checked arithmetic and SIMD words.
+//! Each family is a module with its stored forms: [`bloom`], [`cuckoo`], [`cms`], [`topk`], [`tdigest`]. All families
+//! share the hashes, byte cursors, checked arithmetic and SIMD words.
 
 #![deny(unsafe_code)]
 
 pub mod bloom;
 pub mod cms;
 pub mod cuckoo;
+pub mod payload;
+pub mod tdigest;
+pub mod topk;
 
 mod bytes;
 mod hash;
 #[allow(unsafe_code, reason = "it wraps the processor's intrinsics")]
 mod machine;
 mod number;
-pub mod payload;
-pub mod topk;
 
 pub use bytes::{CHUNK_BYTES, DecodeError, RdbRead, RdbWrite};
 pub use hash::{Hasher, Probe, Seed};

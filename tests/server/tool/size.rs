@@ -199,3 +199,101 @@ fn an_existing_filter_is_sized() {
     let reach = info(&mut client, "grown", "Max scaled capacity").as_int();
     assert_eq!(number(&reported, "can_grow_to"), reach);
 }
+
+/// The bytes of a sketch are those that INFO counts, once its list or its nodes have filled it.
+#[test]
+fn a_server_makes_the_sketches_that_were_planned() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (options, family, full) in [
+        ("--cms --error 0.001 --probability 0.01", "cms", ""),
+        ("--cms --error 0.5 --probability 0.5", "cms", ""),
+        (
+            "--cms --error 0.01 --probability 1e-9 --cell-size 8",
+            "cms",
+            "",
+        ),
+        (
+            "--topk 1 --width 1 --depth 1 --decay 1",
+            "topk",
+            "TOPK.ADD key",
+        ),
+        ("--topk 100", "topk", "TOPK.ADD key"),
+        (
+            "--topk 1000 --width 10k --depth 5 --decay 0.925",
+            "topk",
+            "TOPK.ADD key",
+        ),
+        ("--tdigest", "tdigest", "TDIGEST.ADD key"),
+        ("--tdigest 1", "tdigest", "TDIGEST.ADD key"),
+        ("--tdigest 2500", "tdigest", "TDIGEST.ADD key"),
+    ] {
+        let words: Vec<&str> = options.split(' ').collect();
+        let planned = run(&[&["size", "--json"], &words[..]].concat()).json();
+        let command = planned["command"].as_str().expect("a command");
+        assert_eq!(client.cmd(command), ok(), "{command}");
+        if !full.is_empty() {
+            let numbers: Vec<String> = (0..20_000).map(|number| number.to_string()).collect();
+            let filled = client.cmd(&format!("{full} {}", numbers.join(" ")));
+            assert!(!filled.is_error(), "{options}");
+        }
+        let info = server.info("bf");
+        let bytes = &info[&format!("bf_{family}_total_memory_bytes")];
+        let bytes: i64 = bytes.parse().expect("a number");
+        let planned = number(&planned, "bytes");
+        if family == "cms" {
+            assert_eq!(bytes, planned, "{options}");
+        } else {
+            // The items of a list are not in the plan; a digest has the nodes that it needs.
+            assert!(
+                (planned / 3..planned + 64_000).contains(&bytes),
+                "{options}: {bytes} of {planned}"
+            );
+        }
+        client.cmd("DEL key");
+    }
+}
+
+#[test]
+fn sketches_beyond_the_limits_are_not_planned() {
+    for (options, text) in [
+        (
+            "--tdigest 1M",
+            "a server with these limits refuses it: set bf.bloom-filter-max-memory-usage to",
+        ),
+        (
+            "--cms --error 0.001 --probability 0.01 --object-limit 50000",
+            "a server with these limits refuses it: set bf.bloom-memory-usage-limit to",
+        ),
+        (
+            "--topk 5 --decay 2",
+            "the decay is not above 0 and at most 1",
+        ),
+        ("--topk 5 --depth 65", "the depth is not within 1 to 64"),
+        (
+            "--topk 5 --width 1G --depth 5",
+            "there are more than 4294967295 cells",
+        ),
+        (
+            "--tdigest 357913940",
+            "the compression is not within 1 to 357913939",
+        ),
+        (
+            "--cms --error 1e-300 --probability 0.5",
+            "no sketch has this error and probability",
+        ),
+        (
+            "--cms --error 0.1 --probability 0.1 --items 5",
+            "cannot be used with",
+        ),
+        (
+            "--cms --error 0.1 --probability 0.1 --cell-size 3",
+            "not 1, 2, 4 or 8",
+        ),
+    ] {
+        let words: Vec<&str> = options.split(' ').collect();
+        let refused = run(&[&["size"], &words[..]].concat());
+        assert!(refused.err.contains(text), "{options}: {}", refused.err);
+        assert_ne!(refused.status, 0, "{options}");
+    }
+}

@@ -28,6 +28,7 @@ mod saving;
 mod sizes;
 mod stages;
 mod support;
+mod tdigest;
 mod topk;
 mod unions;
 mod windows;

@@ -1,0 +1,200 @@
+//! Stored form of t-digests: `RedisBloom`'s type `TDIS-TYPE`. `RedisBloom` can read the fields that this module writes.
+//!
+//! | field | kind |
+//! |---|---|
+//! | compression | double, a whole number |
+//! | smallest, largest observation; 1.8e308 and −1.8e308 of an empty digest | doubles |
+//! | capacity in nodes: 6 · compression + 10 | integer |
+//! | merged nodes, unmerged nodes, compressions | integers |
+//! | weight of the merged nodes, weight of the unmerged nodes | doubles, whole numbers |
+//! | means of the merged nodes, ascending | doubles |
+//! | weights of the merged nodes | doubles, whole numbers |
+//!
+//! Unmerged nodes can't be stored, so a digest is compressed when it is written.
+
+use crate::bytes::{DecodeError, RdbRead, RdbWrite, push};
+use crate::machine::{memory, work};
+use crate::number;
+
+use super::digest::{Compression, Numbers, TDigest};
+use super::node::{Node, double, whole};
+
+/// The name of the type in a server.
+pub const TYPE_NAME: &std::ffi::CStr = c"TDIS-TYPE";
+
+/// The encoding version.
+pub const RDB_VERSION: i32 = 0;
+
+/// Reads the fields in RDB of an encoding version.
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<TDigest, DecodeError> {
+    if version != RDB_VERSION {
+        return Err(DecodeError::UnsupportedVersion);
+    }
+    let compression = read_compression(from)?;
+    let (min, max) = (from.double()?, from.double()?);
+    let [capacity, merged, unmerged] = [from.uint()?, from.uint()?, from.uint()?];
+    if capacity != compression.capacity() {
+        return Err("capacity of another compression".into());
+    }
+    if merged > capacity {
+        return Err("more nodes than the capacity".into());
+    }
+    let compressions = i64::try_from(from.uint()?).map_err(|_| "compressions out of range")?;
+    let (merged_weight, unmerged_weight) = (from.double()?, from.double()?);
+    let numbers = Numbers {
+        compression,
+        min,
+        max,
+        merged: usize::try_from(merged).map_err(|_| DecodeError::NoMemory)?,
+        merged_weight: whole(merged_weight),
+        unmerged_weight: whole(unmerged_weight),
+        compressions,
+    };
+    let weight_of_none = if merged == 0 { merged_weight } else { 0.0 };
+    if unmerged_weight != number::to_double(unmerged) || weight_of_none != 0.0 {
+        return Err("weight without nodes".into());
+    }
+    let is_range = min <= max && min.is_finite() && max.is_finite();
+    match (merged, unmerged) {
+        (0, 0) if min != f64::MAX || max != f64::MIN => Err("bounds of no observations".into()),
+        (0, 0) => Ok(TDigest::from_parts(numbers, Box::default())),
+        (0, 1) if is_range && min == max => read_lone(numbers),
+        (_, 0) if is_range => read_merged(numbers, merged_weight, from),
+        (_, 0) | (0, 1) => Err("bounds out of order".into()),
+        _ => Err("unmerged nodes".into()),
+    }
+}
+
+fn read_compression(from: &mut impl RdbRead) -> Result<Compression, DecodeError> {
+    let stored = from.double()?;
+    let compression = Compression::new(number::to_whole(stored));
+    let compression = compression.filter(|whole| f64::from(whole.get()) == stored);
+    compression.ok_or_else(|| "compression out of range".into())
+}
+
+/// Returns a digest of one observation, which `RedisBloom` before August 2026 wrote without its node.
+fn read_lone(numbers: Numbers) -> Result<TDigest, DecodeError> {
+    let mean = numbers.min;
+    let nodes = memory::copied(&[Node { mean, weight: 1 }]);
+    Ok(TDigest::from_parts(
+        numbers,
+        nodes.ok_or(DecodeError::NoMemory)?,
+    ))
+}
+
+/// Reads the nodes of a digest that has some.
+fn read_merged(
+    numbers: Numbers,
+    merged_weight: f64,
+    from: &mut impl RdbRead,
+) -> Result<TDigest, DecodeError> {
+    let mut nodes = Vec::new();
+    for _ in 0..numbers.merged {
+        let mean = from.double()?;
+        if !mean.is_finite() {
+            return Err("mean that is not finite".into());
+        }
+        let last = nodes.last().map_or(mean, |last: &Node| last.mean);
+        if mean < last - rounding_of([last, numbers.min, numbers.max]) {
+            return Err("means out of order".into());
+        }
+        push(&mut nodes, Node { mean, weight: 0 })?;
+    }
+    work::bytes(size_of_val(&*nodes));
+    let merged_weight = read_weights(&mut nodes, merged_weight, from)?;
+    // Nodes without observations are of no use. One is kept, because RedisBloom writes one in place of a lone
+    // observation that it lost.
+    nodes.dedup_by(|next, last| next.weight == 0 && last.weight == 0);
+    let numbers = Numbers {
+        merged: nodes.len(),
+        merged_weight,
+        ..numbers
+    };
+    let nodes = memory::boxed(nodes).ok_or(DecodeError::NoMemory)?;
+    Ok(TDigest::from_parts(numbers, nodes))
+}
+
+/// Returns how far rounding may take a mean from its place, among numbers of this size.
+fn rounding_of(numbers: [f64; 3]) -> f64 {
+    const SOME_UNITS: f64 = 1.0 / double(1 << 48);
+    numbers.iter().map(|number| number.abs() * SOME_UNITS).sum()
+}
+
+/// Reads the weights of nodes, and returns their sum, as it is stored or corrected.
+///
+/// Weights are whole and add up to `total`, or to one less if `RedisBloom` lost an observation. There are two reasons
+/// for other sums: weights beyond 2^53 are rounded, and those of `RedisBloom` 2.4.0 may have fractions, which are cut.
+fn read_weights(
+    nodes: &mut [Node],
+    total: f64,
+    from: &mut impl RdbRead,
+) -> Result<i64, DecodeError> {
+    const EXACT_MAX: f64 = double(1 << 53);
+    const ROUNDED: f64 = 1.0 / double(1 << 20);
+    let (mut sum, mut is_whole) = (0.0, total.fract() == 0.0);
+    for node in &mut *nodes {
+        let weight = from.double()?;
+        if !(0.0..=double(i64::MAX)).contains(&weight) {
+            return Err("weight out of range".into());
+        }
+        node.weight = whole(weight);
+        is_whole &= weight.fract() == 0.0;
+        sum += weight;
+    }
+    let slack = if is_whole && total < EXACT_MAX {
+        0.0
+    } else {
+        total * ROUNDED
+    };
+    if !(total - 1.0 - slack..=total + slack).contains(&sum) {
+        return Err("weights that do not add up".into());
+    }
+    let corrected = if is_whole {
+        whole(total)
+    } else {
+        let weights = nodes.iter().map(|node| node.weight);
+        weights.fold(0, i64::saturating_add)
+    };
+    if corrected > 0 {
+        Ok(corrected)
+    } else {
+        Err("nodes without observations".into())
+    }
+}
+
+/// Writes the fields in RDB. Unmerged nodes are compressed in a copy.
+///
+/// # Panics
+/// If the copy can't be allocated: a server's callback cannot fail.
+pub fn write_rdb(digest: &TDigest, to: &mut impl RdbWrite) {
+    if digest.unmerged_nodes() == 0 {
+        write_merged(digest, to);
+    } else {
+        let copy = digest.compressed_copy();
+        write_merged(&copy.expect("no memory for compressed nodes"), to);
+    }
+}
+
+fn write_merged(digest: &TDigest, to: &mut impl RdbWrite) {
+    let numbers = digest.numbers();
+    let nodes = digest.nodes();
+    work::bytes(size_of_val(nodes));
+    to.double(numbers.compression.get().into());
+    to.double(numbers.min);
+    to.double(numbers.max);
+    to.uint(numbers.compression.capacity());
+    to.uint(nodes.len() as u64);
+    to.uint(0);
+    to.uint(numbers.compressions.cast_unsigned());
+    to.double(double(numbers.merged_weight));
+    to.double(0.0);
+    for node in nodes {
+        to.double(node.mean);
+    }
+    for node in nodes {
+        to.double(double(node.weight));
+    }
+}

@@ -1,0 +1,66 @@
+//! Keys with t-digests: storing, replicating and publishing their changes.
+
+use std::ffi::CStr;
+
+use crate::ffi::Ctx;
+use crate::keys;
+use crate::settings::memory_limits;
+
+use super::value::{OVERHEAD_BYTES, TDigest};
+
+/// A key opened for reading.
+pub type Reader<'k, 'a> = keys::Reader<'k, 'a, TDigest>;
+/// Keys opened for reading together.
+pub type Readers<'k, 'a> = keys::Readers<'k, 'a, TDigest>;
+/// A key opened for writing.
+pub type Writer<'k, 'a> = keys::Writer<'k, 'a, TDigest>;
+
+/// The event of a new digest.
+const CREATED: &CStr = c"tdigest.create";
+/// The event of values added to a digest.
+const ADDED: &CStr = c"tdigest.add";
+/// The event of a digest whose observations were removed.
+const RESET: &CStr = c"tdigest.reset";
+/// The event of a digest that a merge made.
+const MERGED: &CStr = c"tdigest.merge";
+
+/// Returns the limit on the memory of a full digest in bytes: none for a command that was already executed elsewhere.
+pub fn max_bytes_for(ctx: Ctx) -> u64 {
+    if ctx.must_obey() {
+        return u64::MAX;
+    }
+    let (filter_bytes, object_bytes) = memory_limits(OVERHEAD_BYTES);
+    filter_bytes.min(object_bytes)
+}
+
+impl Writer<'_, '_> {
+    /// Stores a new digest under the empty key.
+    pub fn create(self, digest: TDigest) {
+        let mut change = self.store(digest, None);
+        change.replicate_verbatim();
+        change.publish([CREATED]);
+    }
+
+    /// Publishes that the command added all of its values.
+    #[inline]
+    pub fn added(self) {
+        self.publish_verbatim([ADDED]);
+    }
+
+    /// Publishes that the command removed all observations.
+    pub fn emptied(self) {
+        self.publish_verbatim([RESET]);
+    }
+
+    /// Publishes that the command overwrote the digest.
+    pub fn merged(self) {
+        self.publish_verbatim([MERGED]);
+    }
+
+    /// Stores the digest that a merge made under the empty key.
+    pub fn create_merged(self, digest: TDigest) {
+        let mut change = self.store(digest, None);
+        change.replicate_verbatim();
+        change.publish([MERGED]);
+    }
+}

@@ -1,0 +1,9 @@
+//! T-digests in a server: their commands, keys and values.
+
+mod commands;
+mod keys;
+mod table;
+mod value;
+
+pub use table::GROUPS;
+pub use value::TDigest;

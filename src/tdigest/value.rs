@@ -1,0 +1,95 @@
+//! T-digests as values of keys.
+
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::tdigest::wire;
+use valkeybloom_sketches::{DecodeError, payload};
+
+pub use valkeybloom_sketches::tdigest::TDigest;
+
+use crate::family::Family;
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
+use crate::ledger::{InfoSection, Totals};
+use crate::mover::Mover;
+use crate::settings::Setting;
+use crate::values::Entered;
+
+/// The bytes that a key's value takes in addition to its object.
+pub const OVERHEAD_BYTES: u64 = size_of::<Entered<TDigest>>() as u64 - TDigest::BASE_BYTES;
+
+static HANDLE: [TypeHandle; 1] = [TypeHandle::new()];
+
+impl Family for TDigest {
+    type Object = Self;
+
+    const NUMBER: usize = 4;
+    const FORMS: &'static [Form] = &[Form {
+        name: wire::TYPE_NAME,
+        version: wire::RDB_VERSION,
+    }];
+    const YIELDS: bool = true;
+    const SETTINGS: &'static [&'static Setting] = &[];
+    const INFO: InfoSection = InfoSection {
+        section: c"tdigest_core_metrics",
+        sums: &[
+            c"tdigest_total_memory_bytes",
+            c"tdigest_num_objects",
+            c"tdigest_num_nodes_across_objects",
+            c"tdigest_num_observations_across_objects",
+        ],
+        largest: None,
+    };
+
+    fn handles() -> &'static [TypeHandle] {
+        &HANDLE
+    }
+
+    #[inline(always)]
+    fn object(&self) -> Result<&Self, Error> {
+        Ok(self)
+    }
+
+    #[inline]
+    fn object_mut(&mut self) -> Result<&mut Self, Error> {
+        Ok(self)
+    }
+
+    fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
+        wire::read_rdb(version, from)
+    }
+
+    fn save(&self, to: &mut RdbWriter) {
+        wire::write_rdb(self, to);
+    }
+
+    fn rewrite(&self, to: &mut AofWriter) {
+        let write = |to: &mut payload::Payload| wire::write_rdb(self, to);
+        let payload = payload::restore(wire::TYPE_NAME, wire::RDB_VERSION, write);
+        to.emit_numbered(c"RESTORE", 0, &payload);
+    }
+
+    /// Feeds the compressed form, which a file holds.
+    fn digest(&self, to: &mut Digest) {
+        wire::write_rdb(self, to);
+    }
+
+    #[inline]
+    fn memory_bytes(&self) -> u64 {
+        self.memory_bytes() + OVERHEAD_BYTES
+    }
+
+    #[inline]
+    fn totals(&self) -> Totals {
+        let bytes = Family::memory_bytes(self);
+        let nodes = self.merged_nodes() + self.unmerged_nodes();
+        let observations = self.observations().cast_unsigned();
+        [bytes, 1, nodes as u64, observations, 0, 0, 0]
+    }
+
+    fn try_clone(&self) -> Option<Self> {
+        self.try_clone()
+    }
+
+    fn relocate(&mut self, begin: usize, by: &mut Mover) -> Option<usize> {
+        self.relocate(begin, by)
+    }
+}
