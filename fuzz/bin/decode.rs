@@ -8,6 +8,8 @@ mod cuckoo;
 mod decode;
 #[path = "../targets/source.rs"]
 mod source;
+#[path = "../targets/topk.rs"]
+mod topk;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

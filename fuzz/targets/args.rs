@@ -6,6 +6,7 @@ use valkeybloom_protocol::cms as cms_words;
 use valkeybloom_protocol::cuckoo as cuckoo_words;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::integer;
+use valkeybloom_protocol::topk as topk_words;
 use valkeybloom_protocol::words::{CommandWords, Origin};
 use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
 use valkeybloom_sketches::cuckoo;
@@ -65,6 +66,7 @@ pub fn run(bytes: &[u8]) {
     }
     check_delete(words, &cased);
     check_cms(words, &cased);
+    check_topk(words, &cased);
     let field = InfoField::parse(words);
     assert_eq!(InfoField::parse(&cased[..]), field);
     for word in words {
@@ -151,6 +153,36 @@ fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
             assert!(merge.has_weights || weight == Ok(1));
         }
     }
+/// Parses the words of TOPK.RESERVE, INCRBY and LIST.
+fn check_topk(words: &[&[u8]], cased: &[&[u8]]) {
+    let parse = |words: &[&[u8]]| {
+        topk_words::require_shape_words(words)?;
+        topk_words::shape(words).map_err(Error::from)
+    };
+    let shape = parse(words);
+    assert_eq!(parse(cased), shape);
+    if let Ok(shape) = shape {
+        assert!(shape.cells() < 1 << 32 && shape.decay() > 0.0 && shape.decay() <= 1.0);
+        let numbers = [shape.k(), shape.width(), shape.depth()].map(|number| number.to_string());
+        let decay = rate(shape.decay());
+        let line = numbers.iter().map(String::as_bytes).chain([&decay[..]]);
+        let line: Vec<&[u8]> = [&b"TOPK.RESERVE"[..], b"k"]
+            .into_iter()
+            .chain(line)
+            .collect();
+        assert_eq!(parse(&line), Ok(shape));
+    }
+    for word in words {
+        if let Ok(increment) = topk_words::increment(word) {
+            assert!(increment <= 100_000);
+            assert_eq!(increment.to_string().as_bytes(), *word);
+        }
+    }
+    let pairs = topk_words::require_pairs(words);
+    assert_eq!(pairs.is_ok(), words.len() >= 4 && words.len() % 2 == 0);
+    let lists = topk_words::lists_counts(words);
+    assert_eq!(topk_words::lists_counts(cased), lists);
+    assert!(lists != Ok(true) || words.len() == 3);
 }
 
 /// Parses the words of CF.RESERVE and CF.INSERT.

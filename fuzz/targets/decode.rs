@@ -14,7 +14,7 @@ use valkeybloom_sketches::{DecodeError, Fraction, MAX_CAPACITY, RdbWrite, Reloca
 use super::cms;
 use super::cuckoo;
 use super::source::{Parts, Source};
-use super::{bounded, measured};
+use super::{bounded, measured, topk};
 
 /// Tries an input: its first byte names the form of the rest.
 pub fn run(bytes: &[u8]) {
@@ -46,6 +46,7 @@ pub fn run(bytes: &[u8]) {
         9 => cuckoo::fields(source),
         10 => cuckoo::pieces(source),
         11 => cms::fields(source),
+        12 => topk::fields(source),
         _ => {}
     }
 }

@@ -62,6 +62,7 @@ impl Worst {
 
 /// All of them.
 pub const OBJECTS: [Worst; 14] = [
+pub const OBJECTS: [Worst; 15] = [
     Worst::of_commands("bf.", "1,440 periods, reserved for 1 item, of 60", adapted),
     Worst::of_commands("bf.", "4,096 filters of a window, by a client", unadapted),
     Worst::of_dump("16 forged filters, 1,100 hashes", || plain(16, 970)),
@@ -80,6 +81,13 @@ pub const OBJECTS: [Worst; 14] = [
     Worst::of_commands("cms.", "4 rows of 16,000,000 small counters", |client| {
         counted(client, "16000000 4 CELL_SIZE 1");
     }),
+    Worst::of_commands("topk.", "64 contested rows, a slow decay", |client| {
+        contested(client, "0.99999");
+    }),
+    Worst::of_commands("topk.", "64 contested rows, a quick decay", |client| {
+        contested(client, "0.95");
+    }),
+    Worst::of_commands("topk.", "a list of 300,000 items", listed),
 ];
 
 #[track_caller]
@@ -89,6 +97,8 @@ fn done(reply: &Reply) {
 
 /// A command on [`KEY`], or on its copy. `*` stands for many items, `*1` for pairs of them and this number, `@dump` and
 /// `@header` for the replies of the object's own commands.
+/// A command on [`KEY`], or on its copy. `*` stands for many items, `*100000` for pairs of them and this number, `@dump` and `@header` for the replies of the
+/// object's own commands.
 pub struct Call {
     /// Its words.
     pub line: &'static str,
@@ -112,6 +122,7 @@ const fn named(line: &'static str) -> Call {
 
 /// All commands that the module serves, and those of the server that read a whole value.
 pub const CALLS: [Call; 49] = [
+pub const CALLS: [Call; 48] = [
     call("bf.add copy stranger"),
     call("bf.madd copy *"),
     call("bf.exists deep stranger"),
@@ -156,6 +167,15 @@ pub const CALLS: [Call; 49] = [
     call("cms.merge copy 2 deep copy"),
     call("cms.merge copy 2 deep copy WEIGHTS 0 1"),
     call("cms.info deep"),
+    call("topk.reserve deep 1000"),
+    call("topk.add copy stranger"),
+    call("topk.add copy *"),
+    call("topk.incrby copy stranger 100000"),
+    call("topk.incrby copy *100000"),
+    call("topk.query deep *"),
+    call("topk.count deep *"),
+    call("topk.list deep WITHCOUNT"),
+    call("topk.info deep"),
     call("dump deep"),
     call("restore new 0 @payload"),
     call("copy deep new"),
@@ -189,6 +209,8 @@ pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<V
             "*" => words.extend((0..ITEMS).map(|item| format!("stranger:{item}").into_bytes())),
             "*1" => {
                 let pair = |item| [format!("stranger:{item}").into_bytes(), b"1".to_vec()];
+            "*100000" => {
+                let pair = |item| [format!("stranger:{item}").into_bytes(), b"100000".to_vec()];
                 words.extend((0..ITEMS).flat_map(pair));
             }
             "@dump" => match object.make {
@@ -438,6 +460,21 @@ fn miscounted(client: &mut Client) {
 fn counted(client: &mut Client, shape: &str) {
     done(&client.cmd(&format!("CMS.INITBYDIM deep {shape}")));
     done(&client.cmd("CMS.INCRBY deep one 1 another 2"));
+/// Items of all but one of these adds find the cells of another one, with a count that they may take many units off.
+fn contested(client: &mut Client, decay: &str) {
+    done(&client.cmd(&format!("TOPK.RESERVE deep 1 1 64 {decay}")));
+    done(&client.cmd("TOPK.INCRBY deep item 140"));
+}
+
+/// Short items, so that there are many entries for a byte.
+fn listed(client: &mut Client) {
+    done(&client.cmd("TOPK.RESERVE deep 300000 1000000 4 0.9"));
+    for start in (0..300_000).step_by(10_000) {
+        let items: Vec<_> = (start..start + 10_000)
+            .map(|item: u32| item.to_string())
+            .collect();
+        done(&client.cmd(&format!("TOPK.ADD deep {}", items.join(" "))));
+    }
 }
 
 fn grown(client: &mut Client) {

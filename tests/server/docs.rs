@@ -49,6 +49,7 @@ fn text(map: &Reply, name: &str) -> Option<String> {
 /// The types of arguments, by name. Arguments that are composed, or are a token alone, have other types.
 const TYPES: [(&str, &[&str]); 4] = [
     ("double", &["error", "error_rate", "probability", "tightening_ratio"]),
+    ("double", &["decay", "error_rate", "tightening_ratio"]),
     (
         "integer",
         &[
@@ -66,6 +67,7 @@ const TYPES: [(&str, &[&str]); 4] = [
             "period_ms",
             "periods",
             "seconds",
+            "topk",
             "ttl_ms",
             "validate_scale_to",
             "weight",

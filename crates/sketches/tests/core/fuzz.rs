@@ -13,6 +13,8 @@ mod decode;
 mod replay;
 #[path = "../../../../fuzz/targets/source.rs"]
 mod source;
+#[path = "../../../../fuzz/targets/topk.rs"]
+mod topk;
 
 use crate::support::at_each_width;
 

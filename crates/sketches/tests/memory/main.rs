@@ -6,6 +6,7 @@
 mod cms;
 mod refusing;
 mod samples;
+mod topk;
 
 use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
