@@ -127,7 +127,14 @@ fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
             if let Ok(shape) = shape {
                 let size = shape.cell_size().bytes();
                 let numbers = [shape.width(), shape.depth(), size].map(count);
-                let line = [b"", b"", &numbers[0][..], &numbers[1], b"CELL_SIZE", &numbers[2]];
+                let line = [
+                    b"",
+                    b"",
+                    &numbers[0][..],
+                    &numbers[1],
+                    b"CELL_SIZE",
+                    &numbers[2],
+                ];
                 assert_eq!(cms_words::shape_by_size(&line[..]), Ok(shape));
             }
         }
@@ -144,7 +151,11 @@ fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
     let merge = cms_words::Merge::parse(words);
     assert_eq!(cms_words::Merge::parse(cased), merge);
     if let Ok(merge) = merge {
-        let weights = if merge.has_weights { merge.sources.len() + 1 } else { 0 };
+        let weights = if merge.has_weights {
+            merge.sources.len() + 1
+        } else {
+            0
+        };
         assert!(!merge.sources.is_empty());
         assert_eq!(merge.sources.start, 3);
         assert_eq!(merge.sources.end + weights, words.len());
@@ -153,6 +164,8 @@ fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
             assert!(merge.has_weights || weight == Ok(1));
         }
     }
+}
+
 /// Parses the words of TOPK.RESERVE, INCRBY and LIST.
 fn check_topk(words: &[&[u8]], cased: &[&[u8]]) {
     let parse = |words: &[&[u8]]| {

@@ -61,8 +61,7 @@ impl Worst {
 }
 
 /// All of them.
-pub const OBJECTS: [Worst; 14] = [
-pub const OBJECTS: [Worst; 15] = [
+pub const OBJECTS: [Worst; 18] = [
     Worst::of_commands("bf.", "1,440 periods, reserved for 1 item, of 60", adapted),
     Worst::of_commands("bf.", "4,096 filters of a window, by a client", unadapted),
     Worst::of_dump("16 forged filters, 1,100 hashes", || plain(16, 970)),
@@ -88,6 +87,7 @@ pub const OBJECTS: [Worst; 15] = [
         contested(client, "0.95");
     }),
     Worst::of_commands("topk.", "a list of 300,000 items", listed),
+    Worst::of_commands("tdigest.", "4,194,000 unmerged nodes", unmerged),
 ];
 
 #[track_caller]
@@ -95,10 +95,9 @@ fn done(reply: &Reply) {
     assert!(!reply.is_error(), "{reply:?}");
 }
 
-/// A command on [`KEY`], or on its copy. `*` stands for many items, `*1` for pairs of them and this number, `@dump` and
-/// `@header` for the replies of the object's own commands.
-/// A command on [`KEY`], or on its copy. `*` stands for many items, `*100000` for pairs of them and this number, `@dump` and `@header` for the replies of the
-/// object's own commands.
+/// A command on [`KEY`], or on its copy. `*` stands for many items, `*1` and `*100000` for pairs of them and this number,
+/// `*shares` for numbers from 0 to 1, `*numbers` for whole numbers, `@dump` and `@header` for the replies of the object's
+/// own commands.
 pub struct Call {
     /// Its words.
     pub line: &'static str,
@@ -121,8 +120,7 @@ const fn named(line: &'static str) -> Call {
 }
 
 /// All commands that the module serves, and those of the server that read a whole value.
-pub const CALLS: [Call; 49] = [
-pub const CALLS: [Call; 48] = [
+pub const CALLS: [Call; 73] = [
     call("bf.add copy stranger"),
     call("bf.madd copy *"),
     call("bf.exists deep stranger"),
@@ -176,6 +174,22 @@ pub const CALLS: [Call; 48] = [
     call("topk.count deep *"),
     call("topk.list deep WITHCOUNT"),
     call("topk.info deep"),
+    call("tdigest.create deep"),
+    call("tdigest.reset copy"),
+    call("tdigest.add copy 0.5"),
+    call("tdigest.add copy *shares"),
+    call("tdigest.merge new 1 deep"),
+    call("tdigest.merge copy 1 deep OVERRIDE"),
+    call("tdigest.min deep"),
+    call("tdigest.max deep"),
+    call("tdigest.quantile deep *shares"),
+    call("tdigest.cdf deep *numbers"),
+    call("tdigest.rank deep *numbers"),
+    call("tdigest.revrank deep *numbers"),
+    call("tdigest.byrank deep *numbers"),
+    call("tdigest.byrevrank deep *numbers"),
+    call("tdigest.trimmed_mean deep 0.1 0.9"),
+    call("tdigest.info deep"),
     call("dump deep"),
     call("restore new 0 @payload"),
     call("copy deep new"),
@@ -207,12 +221,13 @@ pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<V
     for word in call.line.split(' ') {
         match word {
             "*" => words.extend((0..ITEMS).map(|item| format!("stranger:{item}").into_bytes())),
-            "*1" => {
-                let pair = |item| [format!("stranger:{item}").into_bytes(), b"1".to_vec()];
-            "*100000" => {
-                let pair = |item| [format!("stranger:{item}").into_bytes(), b"100000".to_vec()];
+            "*1" | "*100000" => {
+                let number = word[1..].as_bytes();
+                let pair = |item| [format!("stranger:{item}").into_bytes(), number.to_vec()];
                 words.extend((0..ITEMS).flat_map(pair));
             }
+            "*shares" => words.extend((0..ITEMS).map(|share| format!("0.{share:05}").into_bytes())),
+            "*numbers" => words.extend((0..ITEMS).map(|number| number.to_string().into_bytes())),
             "@dump" => match object.make {
                 Make::Dump(dump) => words.push(dump()),
                 Make::Commands(_) => return None,
@@ -234,6 +249,20 @@ pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<V
         }
     }
     Some(words)
+}
+
+/// Makes the largest t-digest that the limits allow, one value before it merges its nodes.
+fn unmerged(client: &mut Client) {
+    done(&client.cmd("TDIGEST.CREATE deep COMPRESSION 699000"));
+    let mut left = 6 * 699_000 + 9;
+    while left > 0 {
+        let count = left.min(100_000);
+        let values: Vec<String> = (0..count)
+            .map(|value| (value * 7919 % 100_003).to_string())
+            .collect();
+        done(&client.cmd(&format!("TDIGEST.ADD deep {}", values.join(" "))));
+        left -= count;
+    }
 }
 
 /// Returns bytes with all bits set but eight.
@@ -460,6 +489,8 @@ fn miscounted(client: &mut Client) {
 fn counted(client: &mut Client, shape: &str) {
     done(&client.cmd(&format!("CMS.INITBYDIM deep {shape}")));
     done(&client.cmd("CMS.INCRBY deep one 1 another 2"));
+}
+
 /// Items of all but one of these adds find the cells of another one, with a count that they may take many units off.
 fn contested(client: &mut Client, decay: &str) {
     done(&client.cmd(&format!("TOPK.RESERVE deep 1 1 64 {decay}")));

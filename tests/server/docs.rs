@@ -48,13 +48,26 @@ fn text(map: &Reply, name: &str) -> Option<String> {
 
 /// The types of arguments, by name. Arguments that are composed, or are a token alone, have other types.
 const TYPES: [(&str, &[&str]); 4] = [
-    ("double", &["error", "error_rate", "probability", "tightening_ratio"]),
-    ("double", &["decay", "error_rate", "tightening_ratio"]),
+    (
+        "double",
+        &[
+            "decay",
+            "error",
+            "error_rate",
+            "high_cut_quantile",
+            "low_cut_quantile",
+            "probability",
+            "quantile",
+            "tightening_ratio",
+            "value",
+        ],
+    ),
     (
         "integer",
         &[
             "bucketsize",
             "capacity",
+            "compression",
             "cell_size",
             "cursor",
             "depth",
@@ -66,6 +79,8 @@ const TYPES: [(&str, &[&str]); 4] = [
             "numkeys",
             "period_ms",
             "periods",
+            "rank",
+            "reverse_rank",
             "seconds",
             "topk",
             "ttl_ms",

@@ -244,7 +244,6 @@ fn no_error_is_missing() {
     let source = concat!(
         include_str!("../../../crates/protocol/src/error.rs"),
         include_str!("../../../crates/protocol/src/cms/error.rs"),
-        include_str!("../../../crates/protocol/src/cuckoo/error.rs")
         include_str!("../../../crates/protocol/src/cuckoo/error.rs"),
         include_str!("../../../crates/protocol/src/tdigest/error.rs")
     );
