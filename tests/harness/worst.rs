@@ -120,7 +120,7 @@ const fn named(line: &'static str) -> Call {
 }
 
 /// All commands that the module serves, and those of the server that read a whole value.
-pub const CALLS: [Call; 73] = [
+pub const CALLS: [Call; 74] = [
     call("bf.add copy stranger"),
     call("bf.madd copy *"),
     call("bf.exists deep stranger"),

@@ -76,7 +76,7 @@ pub fn difference(here: &[u8], there: &[u8]) -> Option<String> {
 }
 
 /// Returns whether a count-min sketch may have had the value of `between` while additions led from `first` to `last`;
-/// `None` if additions can't have led from `first` to `last`, or if the payloads are other values.
+/// `None` if additions can't have led from `first` to `last`, or if the payloads hold something else.
 pub fn is_between(first: &[u8], between: &[u8], last: &[u8]) -> Option<bool> {
     let [first, between, last] = [first, between, last].map(Sketch::of);
     let (Sketch::CountMin(first), Sketch::CountMin(between), Sketch::CountMin(last)) =

@@ -53,7 +53,7 @@ fn permissions_on_keys_are_kept() {
         ("%W~k", "CMS.INFO k", false),
         ("%W~k", "CMS.INITBYDIM k 10 5", true),
         ("%W~k", "CMS.INITBYPROB k 0.1 0.1", true),
-        // The reply tells what the key holds.
+        // The reply contains what the key holds.
         ("%W~k", "CMS.INCRBY k a 1", false),
         ("%RW~k", "CMS.INCRBY k a 1", true),
         ("%RW~k", "CMS.MERGE k 1 k", true),

@@ -100,9 +100,9 @@ fn sections_say_what_the_server_documents() {
         assert_eq!(options(section), known, "options of {name}");
     }
     described.sort();
-    let families = ["BF.", "CMS."];
-    let served = families.map(|prefix| command_names(&mut client, prefix));
-    assert_eq!(described, served.concat());
+    let families = ["BF.", "CMS.", "TDIGEST.", "TOPK."];
+    let expected = families.map(|prefix| command_names(&mut client, prefix));
+    assert_eq!(described, expected.concat());
 }
 
 #[test]

@@ -41,9 +41,9 @@ pub enum TDigestError {
     BadRank,
     /// The rank is negative.
     RankRange,
-    /// The lower cut of TDIGEST.TRIMMED_MEAN is not a number.
+    /// The lower cut of `TDIGEST.TRIMMED_MEAN` is not a number.
     BadLowCut,
-    /// The upper cut of TDIGEST.TRIMMED_MEAN is not a number.
+    /// The upper cut of `TDIGEST.TRIMMED_MEAN` is not a number.
     BadHighCut,
     /// A cut is not from 0 to 1.
     CutRange,

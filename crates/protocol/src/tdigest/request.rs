@@ -52,7 +52,7 @@ pub fn rank(word: &[u8]) -> Result<u64, TDigestError> {
     u64::try_from(rank).map_err(|_| TDigestError::RankRange)
 }
 
-/// Parses the quantiles of TDIGEST.TRIMMED_MEAN, the lower one first.
+/// Parses the quantiles of `TDIGEST.TRIMMED_MEAN`, the lower one first.
 ///
 /// # Errors
 /// The error of the first argument that is wrong.

@@ -47,7 +47,7 @@ fn sort_run(nodes: &mut [Node]) {
 }
 
 /// Sorts nodes whose order by mean is certain: those with equal means have the same bits. Returns false and changes
-/// nothing if there are others, or if an allocation failed.
+/// nothing if other weights occur, or if an allocation failed.
 fn sort_distinct(nodes: &mut [Node], merged: usize) -> bool {
     let (held, buffer) = nodes.split_at_mut(merged);
     let is_certain = |run: &[Node]| run.is_sorted_by(Node::certainly_precedes);
@@ -81,7 +81,7 @@ fn are_distinct(held: &[Node], mut buffer: impl Iterator<Item = Node>) -> bool {
     })
 }
 
-/// Returns the means of nodes of weight 1 as sorted keys, or `None` if there are other weights or an allocation failed.
+/// Returns the means of nodes of weight 1 as sorted keys, or `None` if another weight occurs or an allocation failed.
 /// Keys are half as large as nodes, and compare faster.
 fn sorted_keys(nodes: &[Node]) -> Option<Vec<u64>> {
     if nodes.iter().any(|node| node.weight != 1) {

@@ -19,7 +19,7 @@ const BUCKET_BYTES: usize = 8;
 #[derive(Debug)]
 pub struct Index {
     seed: Seed,
-    /// A power of two of buckets, of which at least one is empty.
+    /// A power of two of buckets. At least one is empty.
     buckets: Box<[u8]>,
     /// Whether two slots have the same item.
     has_copies: bool,

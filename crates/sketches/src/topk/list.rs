@@ -76,7 +76,7 @@ impl List {
         self.entry(0).count
     }
 
-    /// Returns the length of the item that the next new one replaces, or 0 if there is none.
+    /// Returns the length of the item that the next new one replaces, or 0 if the list has none.
     pub fn root_bytes(&self) -> u64 {
         let slot = self.entry(0).slot;
         slot.map_or(0, |slot| self.slots.get(slot).item.len() as u64)

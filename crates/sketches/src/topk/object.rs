@@ -83,7 +83,7 @@ impl TopK {
         &self.shape
     }
 
-    /// Returns the number of items in the list, of which some may have a count of 0.
+    /// Returns the number of items in the list. Some may have a count of 0.
     pub const fn listed(&self) -> u32 {
         self.list.len()
     }
