@@ -125,7 +125,14 @@ fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
             if let Ok(shape) = shape {
                 let size = shape.cell_size().bytes();
                 let numbers = [shape.width(), shape.depth(), size].map(count);
-                let line = [b"", b"", &numbers[0][..], &numbers[1], b"CELL_SIZE", &numbers[2]];
+                let line = [
+                    b"",
+                    b"",
+                    &numbers[0][..],
+                    &numbers[1],
+                    b"CELL_SIZE",
+                    &numbers[2],
+                ];
                 assert_eq!(cms_words::shape_by_size(&line[..]), Ok(shape));
             }
         }
@@ -142,7 +149,11 @@ fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
     let merge = cms_words::Merge::parse(words);
     assert_eq!(cms_words::Merge::parse(cased), merge);
     if let Ok(merge) = merge {
-        let weights = if merge.has_weights { merge.sources.len() + 1 } else { 0 };
+        let weights = if merge.has_weights {
+            merge.sources.len() + 1
+        } else {
+            0
+        };
         assert!(!merge.sources.is_empty());
         assert_eq!(merge.sources.start, 3);
         assert_eq!(merge.sources.end + weights, words.len());

@@ -48,7 +48,10 @@ fn text(map: &Reply, name: &str) -> Option<String> {
 
 /// The types of arguments, by name. Arguments that are composed, or are a token alone, have other types.
 const TYPES: [(&str, &[&str]); 4] = [
-    ("double", &["error", "error_rate", "probability", "tightening_ratio"]),
+    (
+        "double",
+        &["error", "error_rate", "probability", "tightening_ratio"],
+    ),
     (
         "integer",
         &[
