@@ -48,11 +48,7 @@ impl Writer<'_, '_> {
     /// Publishes that the command added the items in these of its words, and no others.
     pub fn added(self, args: Argv<'_>, words: Range<usize>) {
         let is_pairs = args.string(0).bytes().len() == c"TOPK.INCRBY".count_bytes();
-        let command = if is_pairs {
-            c"TOPK.INCRBY"
-        } else {
-            c"TOPK.ADD"
-        };
+        let command = if is_pairs { c"TOPK.INCRBY" } else { c"TOPK.ADD" };
         let mut change = self.close();
         for start in words.clone().step_by(PART) {
             let part = start..words.end.min(start + PART);

@@ -27,13 +27,7 @@ fn reserve_takes_one_number_or_four() {
         ("TOPK.RESERVE k 4294967295", 4_294_967_295, 8, 7, 0.9),
         ("TOPK.RESERVE  5 2000 7 0.925", 5, 2000, 7, 0.925),
         ("TOPK.RESERVE k 1 1 1 1", 1, 1, 1, 1.0),
-        (
-            "TOPK.RESERVE k 1 4294967295 1 +.5",
-            1,
-            4_294_967_295,
-            1,
-            0.5,
-        ),
+        ("TOPK.RESERVE k 1 4294967295 1 +.5", 1, 4_294_967_295, 1, 0.5),
         ("TOPK.RESERVE k 1 67108863 64 5.e-1", 1, 67_108_863, 64, 0.5),
         ("TOPK.RESERVE k 1 1 1 5e-324", 1, 1, 1, 5e-324),
     ] {
@@ -72,10 +66,7 @@ fn reserve_reports_the_first_error() {
         assert_eq!(reserve(line), Err(text.to_owned()), "{line}");
     }
     for word in NO_NUMBERS.iter().chain(&NO_COUNTS) {
-        assert_eq!(
-            reserve(&format!("TOPK.RESERVE k {word}")),
-            Err(BAD_K.to_owned())
-        );
+        assert_eq!(reserve(&format!("TOPK.RESERVE k {word}")), Err(BAD_K.to_owned()));
         for (line, text) in [
             (format!("TOPK.RESERVE k {word} x x x"), BAD_K),
             (format!("TOPK.RESERVE k 1 {word} x x"), BAD_WIDTH),
@@ -124,14 +115,7 @@ fn list_takes_one_word() {
     for word in ["WITHCOUNT", "withcount", "wItHcOuNt"] {
         assert_eq!(list(&[b"TOPK.LIST", b"k", word.as_bytes()]), Ok(true));
     }
-    for word in [
-        &b""[..],
-        b"W",
-        b"WITHCOUN",
-        b"WITHCOUNTS",
-        b"withcount\0",
-        b"x",
-    ] {
+    for word in [&b""[..], b"W", b"WITHCOUN", b"WITHCOUNTS", b"withcount\0", b"x"] {
         let refused = list(&[b"TOPK.LIST", b"k", word]);
         assert_eq!(refused, Err(BAD_OPTION.to_owned()), "{word:?}");
     }

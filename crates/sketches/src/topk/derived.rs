@@ -97,10 +97,13 @@ impl State {
     }
 
     /// Goes on to the next draw that may be without a loss. Returns the outcome at the end.
-    fn skip_losses(&mut self, loss: f64, decay: &Decay, random: &mut Generator) -> Option<Contest> {
-        let losses = (wait(1.0 - loss, random) - 1)
-            .min(self.draws)
-            .min(self.count);
+    fn skip_losses(
+        &mut self,
+        loss: f64,
+        decay: &Decay,
+        random: &mut Generator,
+    ) -> Option<Contest> {
+        let losses = (wait(1.0 - loss, random) - 1).min(self.draws).min(self.count);
         self.draws -= losses;
         if let Some(outcome) = self.lose(losses) {
             return Some(outcome);
@@ -197,19 +200,16 @@ impl Sums {
         // 1 − decayᵏ and, from it, 1 − decay²ᵏ and so on.
         let v = -expm1(losses * self.slope);
         let w = 1.0 - v;
-        let parts = [
-            v,
-            v * (1.0 + w),
-            v * (1.0 + w + w * w),
-            v * (1.0 + w) * (1.0 + w * w),
-        ];
+        let parts = [v, v * (1.0 + w), v * (1.0 + w + w * w), v * (1.0 + w) * (1.0 + w * w)];
         let [s1, s2, s3, s4] = [0, 1, 2, 3].map(|index| self.series[index] * parts[index]);
         let variance = (s2 - s1).max(f64::MIN_POSITIVE);
         let deviation = variance.sqrt();
         let skewness = (2.0 * s3 - 3.0 * s2 + s1) / (variance * deviation);
         let kurtosis = (6.0 * s4 - 12.0 * s3 + 7.0 * s2 - s1) / (variance * variance);
         let z = self.normal;
-        let quantile = z + skewness * (z * z - 1.0) / 6.0 + kurtosis * (z * z - 3.0) * z / 24.0
+        let quantile = z
+            + skewness * (z * z - 1.0) / 6.0
+            + kurtosis * (z * z - 3.0) * z / 24.0
             - skewness * skewness * (2.0 * z * z - 5.0) * z / 36.0;
         (s1, deviation * quantile)
     }

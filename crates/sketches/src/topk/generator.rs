@@ -17,7 +17,10 @@ impl Generator {
                 pair(collision.fingerprint, collision.owner),
                 0xbb67_ae85_84ca_a73b,
             ),
-            (pair(collision.cell, collision.count), 0x3c6e_f372_fe94_f82b),
+            (
+                pair(collision.cell, collision.count),
+                0x3c6e_f372_fe94_f82b,
+            ),
             (u64::from(collision.draws), 0xa54f_f53a_5f1d_36f1),
         ];
         let products = products.map(|(number, constant): (u64, u64)| number.wrapping_mul(constant));

@@ -65,9 +65,7 @@ impl Index {
     }
 
     fn set(&mut self, at: usize, bucket: Option<Bucket>) {
-        let bucket = bucket.map_or(0, |(hash, slot)| {
-            u64::from(slot + 1) << 32 | u64::from(hash)
-        });
+        let bucket = bucket.map_or(0, |(hash, slot)| u64::from(slot + 1) << 32 | u64::from(hash));
         self.buckets.as_chunks_mut().0[at] = bucket.to_le_bytes();
     }
 

@@ -52,10 +52,7 @@ impl List {
 
     /// Replaces an entry of the heap, and records where its item is now.
     #[inline]
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "there are fewer than 2³² entries"
-    )]
+    #[allow(clippy::cast_possible_truncation, reason = "there are fewer than 2³² entries")]
     fn set(&mut self, at: usize, entry: Entry) {
         let slot = entry.slot.map_or(0, |slot| u64::from(slot + 1));
         let bytes = slot << 32 | u64::from(entry.count);
@@ -175,17 +172,13 @@ impl List {
     /// Moves an entry down past lesser children, and in the first step past an equal one. Returns whether it moved.
     fn sink(&mut self, mut at: usize) -> bool {
         let entry = self.entry(at);
-        let mut child = self
-            .lesser_child(at)
-            .filter(|(_, child)| child.count <= entry.count);
+        let mut child = self.lesser_child(at).filter(|(_, child)| child.count <= entry.count);
         let moves = child.is_some();
         while let Some((place, lesser)) = child {
             work::steps(1);
             self.set(at, lesser);
             at = place;
-            child = self
-                .lesser_child(at)
-                .filter(|(_, child)| child.count < entry.count);
+            child = self.lesser_child(at).filter(|(_, child)| child.count < entry.count);
         }
         if moves {
             self.set(at, entry);
@@ -269,9 +262,7 @@ impl<'l> Iterator for Ranking<'l> {
         let key = self.keys.next()?;
         let at = (key & u64::from(u32::MAX)) as usize;
         let entry = self.list.entry(at);
-        let item = entry
-            .slot
-            .map_or(&[][..], |slot| &self.list.slots.get(slot).item);
+        let item = entry.slot.map_or(&[][..], |slot| &self.list.slots.get(slot).item);
         Some((item, entry.count))
     }
 

@@ -282,11 +282,7 @@ impl TopK {
     /// count of the list. It may be too low or, if fingerprints collide, too high.
     pub fn count(&self, item: &[u8]) -> u32 {
         let places = self.places(item);
-        let least = if self.contains(item) {
-            self.list.floor()
-        } else {
-            0
-        };
+        let least = if self.contains(item) { self.list.floor() } else { 0 };
         let counts = places.cells().iter().map(|index| self.cell(*index));
         let own = counts.filter(|(owner, _)| *owner == places.fingerprint);
         let counts = own.map(|(_, count)| count).filter(|count| *count >= least);

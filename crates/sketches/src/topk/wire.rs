@@ -75,11 +75,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead, seed: Seed) -> Result<Top
     }
     let first = heap.as_chunks().0.first().map(Stored::read);
     let address = first.map_or(0, |first| first.address);
-    let collisions = if address & IS_NUMBER == 0 {
-        0
-    } else {
-        address ^ IS_NUMBER
-    };
+    let collisions = if address & IS_NUMBER == 0 { 0 } else { address ^ IS_NUMBER };
     Ok(TopK::from_parts(shape, cells, list, collisions))
 }
 
@@ -122,9 +118,7 @@ pub fn write_rdb(object: &TopK, to: &mut impl RdbWrite) {
         let item = item.map_or(&[][..], |(_, item)| item);
         work::bytes(item.len() + 1);
         ended.clear();
-        ended
-            .try_reserve(item.len() + 1)
-            .expect("no memory for an item");
+        ended.try_reserve(item.len() + 1).expect("no memory for an item");
         ended.extend_from_slice(item);
         ended.push(0);
         to.bytes(&ended);

@@ -17,11 +17,7 @@ fn frequent_items_are_listed() {
         let mut truth: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
         for _ in 0..1500 {
             // Five items make half of the stream.
-            let number = if rng.below(2) == 0 {
-                rng.below(5)
-            } else {
-                5 + rng.below(400)
-            };
+            let number = if rng.below(2) == 0 { rng.below(5) } else { 5 + rng.below(400) };
             let item = format!("{seed} {number}").into_bytes();
             add(&mut object, &item, 1);
             *truth.entry(item).or_default() += 1;
@@ -39,9 +35,5 @@ fn frequent_items_are_listed() {
     }
     // All but one in a thousand of them, with counts that are 2 % too low on average.
     assert!(found as f64 > 4.995 * SKETCHES as f64, "{found}");
-    assert!(
-        errors / f64::from(found) < 0.02,
-        "{}",
-        errors / f64::from(found)
-    );
+    assert!(errors / f64::from(found) < 0.02, "{}", errors / f64::from(found));
 }

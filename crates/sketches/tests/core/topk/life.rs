@@ -108,11 +108,7 @@ fn random_lives_follow_the_rules() {
             let left = naive.add(&item, increment, &mut naive_chance);
             assert_eq!(added.left.as_deref(), left.as_deref(), "{number} {step}");
             if let Some(before) = before {
-                assert_eq!(
-                    added.changed,
-                    fields_of(&object) != before,
-                    "{number} {step}"
-                );
+                assert_eq!(added.changed, fields_of(&object) != before, "{number} {step}");
             }
             assert_eq!(object.contains(&item), naive.contains(&item));
             assert_eq!(object.count(&item), naive.count(&item));
@@ -136,10 +132,7 @@ fn equal_sketches_have_equal_chance() {
     for _ in 0..2000 {
         let item = item(&mut rng, 50);
         let increment = *rng.pick(&[1, 1, 1, 3, 20]);
-        assert_eq!(
-            add(&mut one, &item, increment),
-            add(&mut other, &item, increment)
-        );
+        assert_eq!(add(&mut one, &item, increment), add(&mut other, &item, increment));
         if rng.below(10) == 0 {
             other = somewhere_else(other, &mut rng);
         }
@@ -181,9 +174,7 @@ fn some_outcomes_are_certain() {
         let mut add = |item, increment| object.add_by(&mut NoChance, item, increment, || u64::MAX);
         add(b"a", count).unwrap();
         add(b"b", increment).unwrap();
-        let cell = [murmur_32(owner, 1919), after]
-            .map(u32::to_le_bytes)
-            .concat();
+        let cell = [murmur_32(owner, 1919), after].map(u32::to_le_bytes).concat();
         assert_eq!(object.cells(), cell, "{decay} {count} {increment}");
         assert_eq!(object.collisions(), 0);
     }
@@ -214,10 +205,7 @@ fn a_command_that_changes_nothing_says_so() {
     let mut small = sketch(1, 1, 1, 1e-9);
     add(&mut small, b"a", 1);
     let added = small.add(b"b", 1, || u64::MAX).unwrap();
-    assert_eq!(
-        (added.changed, small.count(b"a"), small.collisions()),
-        (true, 1, 1)
-    );
+    assert_eq!((added.changed, small.count(b"a"), small.collisions()), (true, 1, 1));
 }
 
 /// The memory that is counted is that of the parts: everything is allocated with exact sizes.

@@ -8,9 +8,7 @@ mod naive;
 mod recorded;
 mod refused;
 
-use valkeybloom_sketches::topk::{
-    Chance, Collision, Contest, Decay, Shape, TopK, one_by_one, wire,
-};
+use valkeybloom_sketches::topk::{Chance, Collision, Contest, Decay, Shape, TopK, one_by_one, wire};
 use valkeybloom_sketches::{DecodeError, Seed};
 
 use crate::support::{Field, Rng, Stream};
@@ -44,9 +42,7 @@ fn read(mut fields: Stream) -> Result<TopK, DecodeError> {
 /// Returns the list with its counts.
 fn ranking(sketch: &TopK) -> Vec<(Vec<u8>, u32)> {
     let ranking = sketch.ranking().unwrap();
-    ranking
-        .map(|(item, count)| (item.to_vec(), count))
-        .collect()
+    ranking.map(|(item, count)| (item.to_vec(), count)).collect()
 }
 
 /// Chance from a generator, draw by draw.
@@ -88,12 +84,7 @@ fn fields_with(width: u16, entries: &[(Vec<u8>, &[u8])]) -> Stream {
         Field::Uint(1),
         Field::Double(0.9),
         Field::Bytes(vec![0; 8 * usize::from(width)]),
-        Field::Bytes(
-            entries
-                .iter()
-                .flat_map(|(entry, _)| entry.clone())
-                .collect(),
-        ),
+        Field::Bytes(entries.iter().flat_map(|(entry, _)| entry.clone()).collect()),
     ];
     fields.extend(entries.iter().map(|(_, item)| Field::Bytes(item.to_vec())));
     Stream(fields.into())

@@ -111,9 +111,7 @@ impl Naive {
 
     fn child(&self, at: usize) -> Option<usize> {
         let children = [2 * at + 1, 2 * at + 2];
-        let children = children
-            .into_iter()
-            .filter(|child| *child < self.heap.len());
+        let children = children.into_iter().filter(|child| *child < self.heap.len());
         children.min_by_key(|child| self.heap[*child].count)
     }
 
@@ -142,11 +140,7 @@ impl Naive {
 
     pub fn count(&self, item: &[u8]) -> u32 {
         let fingerprint = murmur_32(item, 1919);
-        let least = if self.contains(item) {
-            self.heap[0].count
-        } else {
-            0
-        };
+        let least = if self.contains(item) { self.heap[0].count } else { 0 };
         let cells = self.places(item).into_iter();
         let cells = cells.map(|(row, column)| self.rows[row][column]);
         let counts = cells.filter(|cell| cell.0 == fingerprint && cell.1 >= least);
@@ -157,8 +151,6 @@ impl Naive {
         let mut entries: Vec<_> = self.heap.iter().filter(|entry| entry.count > 0).collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.count));
         let entries = entries.into_iter();
-        entries
-            .map(|entry| (entry.item.clone().unwrap(), entry.count))
-            .collect()
+        entries.map(|entry| (entry.item.clone().unwrap(), entry.count)).collect()
     }
 }

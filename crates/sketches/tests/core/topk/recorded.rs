@@ -72,11 +72,7 @@ fn masked(mut fields: Stream) -> Stream {
 fn replay(key: &str, value: &Value) -> (TopK, usize) {
     let draws = value["draws"].as_str().unwrap_or_default();
     let draws = unhex(draws);
-    let draws = draws
-        .as_chunks()
-        .0
-        .iter()
-        .map(|draw| u32::from_le_bytes(*draw));
+    let draws = draws.as_chunks().0.iter().map(|draw| u32::from_le_bytes(*draw));
     let mut chance = Recorded {
         draws: draws.collect(),
         made: 0,
@@ -125,10 +121,7 @@ fn replay(key: &str, value: &Value) -> (TopK, usize) {
 fn assert_answers(key: &str, value: &Value, object: &TopK) {
     let probe = value["probe"].as_array().unwrap().iter();
     let probe: Vec<_> = probe.map(|item| unhex(item.as_str().unwrap())).collect();
-    let own: Vec<_> = probe
-        .iter()
-        .map(|item| u64::from(object.contains(item)))
-        .collect();
+    let own: Vec<_> = probe.iter().map(|item| u64::from(object.contains(item))).collect();
     assert_eq!(Value::from(own), value["query"], "{key}");
     let own: Vec<_> = probe.iter().map(|item| object.count(item)).collect();
     assert_eq!(Value::from(own), value["count"], "{key}");
@@ -137,21 +130,11 @@ fn assert_answers(key: &str, value: &Value, object: &TopK) {
         let count = u32::try_from(pair[1].as_u64().unwrap()).unwrap();
         (text(&pair[0]), count)
     });
-    let own = ranking(object)
-        .into_iter()
-        .map(|(item, count)| (cut(&item).to_vec(), count));
-    assert_eq!(
-        own.collect::<Vec<_>>(),
-        expected.collect::<Vec<_>>(),
-        "{key}"
-    );
+    let own = ranking(object).into_iter().map(|(item, count)| (cut(&item).to_vec(), count));
+    assert_eq!(own.collect::<Vec<_>>(), expected.collect::<Vec<_>>(), "{key}");
     let info = &value["info"];
     let shape = object.shape();
-    for (name, number) in [
-        ("k", shape.k()),
-        ("width", shape.width()),
-        ("depth", shape.depth()),
-    ] {
+    for (name, number) in [("k", shape.k()), ("width", shape.width()), ("depth", shape.depth())] {
         assert_eq!(info[name], number, "{key} {name}");
     }
     let decay: f64 = info["decay"].as_str().unwrap().parse().unwrap();
@@ -162,9 +145,7 @@ fn objects() -> Vec<(String, Value)> {
     let all: Value = serde_json::from_str(OBJECTS).unwrap();
     let all = all["objects"].as_object().unwrap();
     let lists = all.iter().filter(|(_, value)| value["type"] == "TopK-TYPE");
-    let lists: Vec<_> = lists
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
+    let lists: Vec<_> = lists.map(|(key, value)| (key.clone(), value.clone())).collect();
     assert_eq!(lists.len(), 18);
     lists
 }

@@ -102,7 +102,10 @@ fn shapes_have_limits() {
         let shape = Shape::new(k, width, depth, decay);
         assert_eq!(shape, Err(fault), "{k} {width} {depth} {decay}");
     }
-    for (k, width, depth, decay) in [(most, most, 1, 1.0), (1, (1 << 26) - 1, 64, 5e-324)] {
+    for (k, width, depth, decay) in [
+        (most, most, 1, 1.0),
+        (1, (1 << 26) - 1, 64, 5e-324),
+    ] {
         assert!(Shape::new(k, width, depth, decay).is_ok());
     }
 }
@@ -115,17 +118,11 @@ fn limits_hold_for_the_whole_sketch() {
     assert_eq!(new(bytes - 1).unwrap_err(), Refusal::MemoryLimit);
     let mut object = new(bytes).unwrap();
     let mut add = |item: &[u8], increment, most| object.add(item, increment, || most);
-    assert_eq!(
-        add(b"item", 5, bytes + 3).unwrap_err(),
-        Refusal::MemoryLimit
-    );
+    assert_eq!(add(b"item", 5, bytes + 3).unwrap_err(), Refusal::MemoryLimit);
     assert!(add(b"item", 5, bytes + 4).is_ok());
     // It is in the list already.
     assert!(add(b"item", 5, 0).is_ok());
-    assert_eq!(
-        add(b"items", 1, bytes + 8).unwrap_err(),
-        Refusal::MemoryLimit
-    );
+    assert_eq!(add(b"items", 1, bytes + 8).unwrap_err(), Refusal::MemoryLimit);
     assert!(add(b"items", 1, bytes + 9).is_ok());
     assert_eq!(object.memory_bytes() + 488 * 24, bytes + 9);
     // A refused item changes nothing.
@@ -146,10 +143,7 @@ fn limits_hold_for_the_whole_sketch() {
 fn memory_that_nobody_has_is_refused() {
     let shape = Shape::new(u64::from(u32::MAX), u64::from(u32::MAX), 1, 0.9).unwrap();
     assert!(TopK::bytes_of(&shape) > 100 << 30);
-    assert_eq!(
-        TopK::new(shape, Seed::FIXED, 1 << 30).unwrap_err(),
-        Refusal::MemoryLimit
-    );
+    assert_eq!(TopK::new(shape, Seed::FIXED, 1 << 30).unwrap_err(), Refusal::MemoryLimit);
 }
 
 /// A zero byte alone stands for a free entry, for the empty item, and for what is left of an item that began with a
@@ -175,11 +169,7 @@ fn one_byte_alone_has_three_meanings() {
         let is_empty_item = fingerprint == empty;
         assert_eq!(object.contains(b""), is_empty_item);
         assert!(!object.contains(b"\0abc"));
-        let listed = if count > 0 {
-            vec![(vec![], count)]
-        } else {
-            vec![]
-        };
+        let listed = if count > 0 { vec![(vec![], count)] } else { vec![] };
         assert_eq!(ranking(&object), listed);
         let own = fields_of(&object);
         let again = fields_of(&read(own.clone()).unwrap());
@@ -196,12 +186,7 @@ fn one_byte_alone_has_three_meanings() {
 #[test]
 fn cut_items_age_out() {
     let fingerprint = murmur_32(b"item\0rest", 1919);
-    let cut = || {
-        (
-            stored_entry(fingerprint, 9, 0x7f12_3456_789a, 5),
-            &b"item\0"[..],
-        )
-    };
+    let cut = || (stored_entry(fingerprint, 9, 0x7f12_3456_789a, 5), &b"item\0"[..]);
     let mut object = read(fields_with(100, &[cut(), cut(), cut()])).unwrap();
     assert_eq!(object.collisions(), 0);
     for item in [&b"item"[..], b"item\0rest", b"item\0"] {
@@ -254,13 +239,10 @@ fn the_number_of_collisions_is_stored() {
         (1 << 63, 0),
         (u64::MAX, (1 << 63) - 1),
     ] {
-        let fields = fields_with(
-            1,
-            &[
-                (stored_entry(0, 0, address, 0), b"\0"),
-                (stored_entry(0, 0, u64::MAX, 0), b"\0"),
-            ],
-        );
+        let fields = fields_with(1, &[
+            (stored_entry(0, 0, address, 0), b"\0"),
+            (stored_entry(0, 0, u64::MAX, 0), b"\0"),
+        ]);
         let mut object = read(fields).unwrap();
         assert_eq!(object.collisions(), collisions);
         let again = read(fields_of(&object)).unwrap();
@@ -268,11 +250,7 @@ fn the_number_of_collisions_is_stored() {
         let Some(Field::Bytes(heap)) = fields_of(&object).0.remove(5) else {
             panic!("no heap");
         };
-        let stored = if collisions == 0 {
-            0
-        } else {
-            collisions | 1 << 63
-        };
+        let stored = if collisions == 0 { 0 } else { collisions | 1 << 63 };
         assert_eq!(heap[8..16], stored.to_le_bytes());
         assert_eq!(heap[32..40], [0; 8]);
         // It wraps.
