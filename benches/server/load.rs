@@ -245,6 +245,32 @@ const ROWS: &[Row] = &[
         ..ROW
     },
     Row {
+        name: "CMS.INCRBY",
+        command: "CMS.INCRBY counts item 1",
+        goals: &[("HINCRBY", None)],
+        ..ROW
+    },
+    Row {
+        name: "CMS.QUERY",
+        command: "CMS.QUERY counts item",
+        goals: &[("BF.EXISTS hit", None)],
+        ..ROW
+    },
+    Row {
+        name: "CMS.QUERY 100",
+        command: "CMS.QUERY counts item",
+        items: 100,
+        pipeline: 4,
+        requests: 60_000,
+        goals: &[("BF.MEXISTS 100", None)],
+        ..ROW
+    },
+    Row {
+        name: "HINCRBY",
+        command: "HINCRBY hash item 1",
+        ..ROW
+    },
+    Row {
         name: "BF.EXISTS hit, 1M",
         command: "BF.EXISTS plain item",
         range: 300_000,
@@ -456,6 +482,9 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
             run(client, &format!("CF.RESERVE {key} {capacity}"));
             fill(client, "CF.INSERT", &format!("{key} ITEMS"), 0..items);
         }
+    }
+    if wanted("counts") {
+        run(client, "CMS.INITBYPROB counts 0.001 0.01");
     }
     if wanted("window") {
         window(client);

@@ -53,7 +53,7 @@ pub trait NativeType: Sized + Send + Sync + 'static {
 pub struct Form {
     /// The name, nine characters long.
     pub name: &'static CStr,
-    /// The encoding version that is written, and the highest version that can be read.
+    /// The encoding version that is written. Others may be read, too.
     pub version: i32,
 }
 
@@ -163,14 +163,9 @@ unsafe extern "C" fn rdb_load<T: NativeType, const FORM: usize>(
 ) -> *mut c_void {
     // SAFETY: the stream is alive during the call.
     let database = unsafe { call!(RedisModule_GetDbIdFromIO(io)) };
-    let loaded = if version > T::FORMS[FORM].version {
-        Err("unsupported version".to_owned())
-    } else {
-        // SAFETY: the server reads from this stream, which is alive during the call.
-        let mut reader = unsafe { RdbReader::new(io) };
-        T::load(&mut reader, FORM, version, database)
-    };
-    match loaded {
+    // SAFETY: the server reads from this stream, which is alive during the call.
+    let mut reader = unsafe { RdbReader::new(io) };
+    match T::load(&mut reader, FORM, version, database) {
         Ok(value) => into_server(value),
         Err(error) => {
             Ctx::log_warning(&format!(

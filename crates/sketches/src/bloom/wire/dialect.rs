@@ -76,6 +76,9 @@ pub fn read_rdb(
     version: i32,
     from: &mut impl RdbRead,
 ) -> Result<Fields, DecodeError> {
+    if version > dialect.rdb_version() {
+        return Err(DecodeError::UnsupportedVersion);
+    }
     let whole = match dialect {
         Dialect::RedisBloom => return redisbloom::read_rdb(version, from),
         Dialect::Bloomfltr => bloomfltr::read_rdb(from),
