@@ -100,7 +100,9 @@ fn sections_say_what_the_server_documents() {
         assert_eq!(options(section), known, "options of {name}");
     }
     described.sort();
-    assert_eq!(described, command_names(&mut client, "BF."));
+    let families = ["BF.", "TOPK."];
+    let served = families.map(|prefix| command_names(&mut client, prefix));
+    assert_eq!(described, served.concat());
 }
 
 #[test]
@@ -241,7 +243,8 @@ fn errors_are_those_of_the_server() {
 fn no_error_is_missing() {
     let source = concat!(
         include_str!("../../../crates/protocol/src/error.rs"),
-        include_str!("../../../crates/protocol/src/cuckoo/error.rs")
+        include_str!("../../../crates/protocol/src/cuckoo/error.rs"),
+        include_str!("../../../crates/protocol/src/topk/error.rs")
     );
     let codes = ["ERR ", "OOM ", "WRONGTYPE ", "BUSYKEY "];
     let texts = source.split('"').skip(1).step_by(2);
