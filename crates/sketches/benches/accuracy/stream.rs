@@ -30,7 +30,7 @@ impl Stream {
         Self::of_weights((1..=items).map(|rank| f64::from(rank).powf(-s)))
     }
 
-    /// Makes a stream of `items` items, of which the first `frequent` ones together are half of the stream.
+    /// Makes a stream of `items` items. The first `frequent` items together are half of the stream.
     pub fn uniform_with_frequent(items: u32, frequent: u32) -> Self {
         let weights = (0..items).map(|item| {
             let number = if item < frequent {

@@ -107,8 +107,8 @@ impl State {
         }
         self.draws -= 1;
         let failure = 1.0 - decay.probability(self.count);
-        let lost = u32::from(random.fraction() * (1.0 - loss) > failure);
-        self.lose(lost)
+        let units = u32::from(random.fraction() * (1.0 - loss) > failure);
+        self.lose(units)
     }
 
     /// Takes units off that were drawn already. Returns the outcome if the contest has ended.

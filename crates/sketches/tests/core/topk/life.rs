@@ -63,7 +63,7 @@ fn assert_same(object: &TopK, naive: &Naive) {
     assert_eq!(ranking(object), naive.ranking());
 }
 
-/// Items of which few are frequent. Some differ after a zero byte only.
+/// Returns an item of a stream that has few frequent items. Some items differ only after a zero byte.
 fn item(rng: &mut Rng, most: usize) -> Vec<u8> {
     let below = 1 + rng.below(most);
     let number = rng.below(below);
