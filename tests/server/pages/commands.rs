@@ -103,6 +103,9 @@ fn sections_say_what_the_server_documents() {
     let families = ["BF.", "CMS.", "TDIGEST.", "TOPK."];
     let expected = families.map(|prefix| command_names(&mut client, prefix));
     assert_eq!(described, expected.concat());
+    let families = ["BF.", "TOPK."];
+    let served = families.map(|prefix| command_names(&mut client, prefix));
+    assert_eq!(described, served.concat());
 }
 
 #[test]
@@ -246,6 +249,8 @@ fn no_error_is_missing() {
         include_str!("../../../crates/protocol/src/cms/error.rs"),
         include_str!("../../../crates/protocol/src/cuckoo/error.rs"),
         include_str!("../../../crates/protocol/src/tdigest/error.rs")
+        include_str!("../../../crates/protocol/src/cuckoo/error.rs"),
+        include_str!("../../../crates/protocol/src/topk/error.rs")
     );
     let codes = ["ERR ", "OOM ", "WRONGTYPE ", "BUSYKEY "];
     let texts = source.split('"').skip(1).step_by(2);

@@ -41,8 +41,7 @@ impl fmt::Display for TopKError {
             Self::NotCreated => "ERR Insufficient memory to create topk data structure",
             // RedisBloom's text has these blanks.
             Self::BadIncrement => {
-                "ERR TopK: increment must be an integer greater or equal to 0\
-                 \x20                           and smaller or equal to 100,000"
+                "ERR TopK: increment must be an integer greater or equal to 0                            and smaller or equal to 100,000"
             }
             Self::BadListOption => "ERR WITHCOUNT keyword expected",
             Self::Refused(Refusal::MemoryLimit) => {

@@ -109,6 +109,8 @@ impl State {
         let failure = 1.0 - decay.probability(self.count);
         let is_failure = random.fraction() * (1.0 - loss) <= failure;
         self.lose(u32::from(!is_failure))
+        let units = u32::from(random.fraction() * (1.0 - loss) > failure);
+        self.lose(units)
     }
 
     /// Takes units off that were drawn already. Returns the outcome if the contest has ended.

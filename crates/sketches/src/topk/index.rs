@@ -6,20 +6,20 @@ use crate::hash::Seed;
 use crate::machine::memory;
 use crate::machine::work;
 
+use super::pairs::{self, PAIR_BYTES};
 use super::slots::Slots;
 
 /// The most entries of a list with the same item. Old versions of `RedisBloom` listed an item more than once. Each
 /// search for the item visits all of them, so this bounds the time.
 pub const COPIES_MAX: usize = 64;
 
-/// The number of bytes of a bucket: half of the item's hash, and the slot plus 1, or 0 if the bucket is empty.
-const BUCKET_BYTES: usize = 8;
-
 /// The slots of a list by their items.
 #[derive(Debug)]
 pub struct Index {
     seed: Seed,
     /// A power of two of buckets. At least one is empty.
+    /// Pairs of half of an item's hash and the slot plus 1, or 0 if the bucket is empty. Their number is a power of
+    /// two, and at least one is empty.
     buckets: Box<[u8]>,
     /// Whether two slots have the same item.
     has_copies: bool,
@@ -43,32 +43,29 @@ impl Index {
     /// are more than 2³¹ slots.
     pub fn bytes_of(slots: u32) -> u64 {
         let buckets = (u64::from(slots) * 3 / 2 + 1).next_power_of_two();
-        buckets.min(1 << 32) * BUCKET_BYTES as u64
+        buckets.min(1 << 32) * PAIR_BYTES as u64
     }
 
     #[inline]
     fn hash(&self, item: &[u8]) -> u32 {
         let [hash, _] = self.seed.hash::<u64>(&[item]);
-        (hash & u64::from(u32::MAX)) as u32
+        pairs::split(hash).0
     }
 
     #[inline]
     fn mask(&self) -> usize {
-        self.buckets.len() / BUCKET_BYTES - 1
+        pairs::count(&self.buckets) - 1
     }
 
     #[inline]
     fn bucket(&self, at: usize) -> Option<Bucket> {
-        let bucket = u64::from_le_bytes(self.buckets.as_chunks().0[at]);
-        let slot = ((bucket >> 32) as u32).checked_sub(1)?;
-        Some(((bucket & u64::from(u32::MAX)) as u32, slot))
+        let (hash, next_slot) = pairs::get(&self.buckets, at);
+        Some((hash, next_slot.checked_sub(1)?))
     }
 
     fn set(&mut self, at: usize, bucket: Option<Bucket>) {
-        let bucket = bucket.map_or(0, |(hash, slot)| {
-            u64::from(slot + 1) << 32 | u64::from(hash)
-        });
-        self.buckets.as_chunks_mut().0[at] = bucket.to_le_bytes();
+        let bucket = bucket.map_or((0, 0), |(hash, slot)| (hash, slot + 1));
+        pairs::set(&mut self.buckets, at, bucket);
     }
 
     /// Returns the buckets in use from a hash's own one on, up to the next empty one.

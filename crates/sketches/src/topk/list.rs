@@ -5,10 +5,8 @@ use crate::machine::memory::{self, Relocate};
 use crate::machine::work;
 
 use super::index::Index;
+use super::pairs::{self, PAIR_BYTES};
 use super::slots::{Listed, Slots};
-
-/// The number of bytes of an entry of the heap: its count, and its slot plus 1, or 0 if it is free.
-const ENTRY_BYTES: usize = 8;
 
 /// An entry of the heap. Free entries have no slot and a count of 0, but an item may have a count of 0 too.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,7 +18,8 @@ struct Entry {
 /// The list of a sketch.
 #[derive(Debug)]
 pub struct List {
-    /// A complete binary tree, the root first. Parents are seldom above their children: the order follows the rules
+    /// Pairs of an entry's count and its slot plus 1, or 0 if the entry is free. They are a complete binary tree, the root
+    /// first. Parents are seldom above their children: the order follows the rules
     /// of [`sink`](Self::sink), which are part of the stored form.
     heap: Box<[u8]>,
     slots: Slots,
@@ -31,22 +30,22 @@ impl List {
     /// Creates an empty list of up to `k` items, whose index has this seed. Returns `None` if allocation fails.
     pub fn new(k: u32, seed: Seed) -> Option<Self> {
         Some(Self {
-            heap: memory::zeroed((k as usize).checked_mul(ENTRY_BYTES)?)?,
+            heap: memory::zeroed((k as usize).checked_mul(PAIR_BYTES)?)?,
             slots: Slots::new(k)?,
             index: Index::new(k, seed)?,
         })
     }
 
     fn k(&self) -> usize {
-        self.heap.len() / ENTRY_BYTES
+        pairs::count(&self.heap)
     }
 
     #[inline]
     fn entry(&self, at: usize) -> Entry {
-        let entry = u64::from_le_bytes(self.heap.as_chunks().0[at]);
+        let (count, next_slot) = pairs::get(&self.heap, at);
         Entry {
-            count: (entry & u64::from(u32::MAX)) as u32,
-            slot: ((entry >> 32) as u32).checked_sub(1),
+            count,
+            slot: next_slot.checked_sub(1),
         }
     }
 
@@ -57,9 +56,8 @@ impl List {
         reason = "there are fewer than 2³² entries"
     )]
     fn set(&mut self, at: usize, entry: Entry) {
-        let slot = entry.slot.map_or(0, |slot| u64::from(slot + 1));
-        let bytes = slot << 32 | u64::from(entry.count);
-        self.heap.as_chunks_mut().0[at] = bytes.to_le_bytes();
+        let next_slot = entry.slot.map_or(0, |slot| slot + 1);
+        pairs::set(&mut self.heap, at, (entry.count, next_slot));
         if let Some(slot) = entry.slot {
             self.slots.get_mut(slot).at = at as u32;
         }
@@ -77,6 +75,7 @@ impl List {
     }
 
     /// Returns the length of the item that the next new one replaces, or 0 if the list has none.
+    /// Returns the length of the item at the root, which the next new item replaces; 0 if the root is free.
     pub fn root_bytes(&self) -> u64 {
         let slot = self.entry(0).slot;
         slot.map_or(0, |slot| self.slots.get(slot).item.len() as u64)
@@ -223,7 +222,7 @@ impl List {
 
     /// Returns the sum of the allocations of a full list of `k` items in bytes, without its items.
     pub fn bytes_of(k: u32) -> u64 {
-        u64::from(k) * ENTRY_BYTES as u64 + Index::bytes_of(k) + Slots::bytes_of(k)
+        u64::from(k) * PAIR_BYTES as u64 + Index::bytes_of(k) + Slots::bytes_of(k)
     }
 
     /// Returns the sum of the items' lengths in bytes.
@@ -267,8 +266,8 @@ impl<'l> Iterator for Ranking<'l> {
 
     fn next(&mut self) -> Option<Self::Item> {
         let key = self.keys.next()?;
-        let at = (key & u64::from(u32::MAX)) as usize;
-        let entry = self.list.entry(at);
+        let (at, _) = pairs::split(key);
+        let entry = self.list.entry(at as usize);
         let item = entry
             .slot
             .map_or(&[][..], |slot| &self.list.slots.get(slot).item);

@@ -33,6 +33,7 @@ mod generator;
 mod index;
 mod list;
 mod object;
+mod pairs;
 mod places;
 mod shape;
 mod slots;

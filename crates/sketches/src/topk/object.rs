@@ -8,12 +8,10 @@ use super::chance::{Chance, Collision, Contest};
 use super::decay::Decay;
 use super::derived::Derived;
 use super::list::{List, Ranking};
+use super::pairs::{self, PAIR_BYTES};
 use super::places::Places;
 use super::shape::{Refusal, Shape};
 use super::slots::Listed;
-
-/// The number of bytes of a cell: the owner's fingerprint, and the count.
-pub const CELL_BYTES: usize = 8;
 
 /// The numbers of collisions are counted modulo this.
 const COLLISIONS: u64 = 1 << 63;
@@ -24,7 +22,7 @@ pub struct TopK {
     shape: Shape,
     columns: Columns,
     decay: Decay,
-    /// Row by row, in their stored form.
+    /// Pairs of the owner's fingerprint and the count, row by row. This is their stored form.
     cells: Box<[u8]>,
     list: List,
     /// The number of collisions that hung on chance, modulo 2⁶³.
@@ -53,7 +51,7 @@ impl TopK {
         if Self::bytes_of(&shape) > most_bytes {
             return Err(Refusal::MemoryLimit);
         }
-        let cells = usize::try_from(shape.cells() * CELL_BYTES as u64).ok();
+        let cells = usize::try_from(shape.cells() * PAIR_BYTES as u64).ok();
         let object = cells.and_then(|cells| {
             let list = List::new(shape.k(), seed)?;
             Some(Self::from_parts(shape, memory::zeroed(cells)?, list, 0))
@@ -61,7 +59,7 @@ impl TopK {
         object.ok_or(Refusal::OutOfMemory)
     }
 
-    /// Creates the sketch of stored cells, [`CELL_BYTES`] for each of the shape, and a list of its length.
+    /// Creates the sketch of a shape from its stored cells and its list.
     pub fn from_parts(shape: Shape, cells: Box<[u8]>, list: List, collisions: u64) -> Self {
         Self {
             shape,
@@ -75,7 +73,7 @@ impl TopK {
 
     /// Returns the memory that a sketch of a shape takes once its list is full, without its items, in bytes.
     pub fn bytes_of(shape: &Shape) -> u64 {
-        Self::BASE_BYTES + shape.cells() * CELL_BYTES as u64 + List::bytes_of(shape.k())
+        Self::BASE_BYTES + shape.cells() * PAIR_BYTES as u64 + List::bytes_of(shape.k())
     }
 
     /// Returns the shape.
@@ -112,14 +110,12 @@ impl TopK {
 
     #[inline]
     fn cell(&self, index: u32) -> (u32, u32) {
-        let cell = u64::from_le_bytes(self.cells.as_chunks().0[index as usize]);
-        ((cell & u64::from(u32::MAX)) as u32, (cell >> 32) as u32)
+        pairs::get(&self.cells, index as usize)
     }
 
     #[inline]
     fn set_cell(&mut self, index: u32, fingerprint: u32, count: u32) {
-        let cell = u64::from(count) << 32 | u64::from(fingerprint);
-        self.cells.as_chunks_mut().0[index as usize] = cell.to_le_bytes();
+        pairs::set(&mut self.cells, index as usize, (fingerprint, count));
     }
 
     /// Returns the places of an item, whose cells are prefetched.
@@ -127,7 +123,7 @@ impl TopK {
     fn places(&self, item: &[u8]) -> Places {
         let places = Places::of(item, &self.shape, self.columns);
         for cell in places.cells() {
-            memory::prefetch(&self.cells, *cell as usize * CELL_BYTES);
+            memory::prefetch(&self.cells, *cell as usize * PAIR_BYTES);
         }
         work::steps(places.cells().len());
         places

@@ -19,7 +19,8 @@ use crate::hash::Seed;
 use crate::machine::{memory, work};
 
 use super::list::List;
-use super::object::{CELL_BYTES, TopK};
+use super::object::TopK;
+use super::pairs::PAIR_BYTES;
 use super::places::fingerprint;
 use super::shape::{Fault, Shape};
 use super::slots::Listed;
@@ -51,7 +52,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead, seed: Seed) -> Result<Top
         Fault::Depth => "depth out of range",
         Fault::Decay => "decay out of range",
     })?;
-    let cells = string(from, shape.cells(), CELL_BYTES)?;
+    let cells = string(from, shape.cells(), PAIR_BYTES)?;
     let heap = string(from, k, ENTRY_BYTES)?;
     let mut list = List::new(shape.k(), seed).ok_or(DecodeError::NoMemory)?;
     for (at, entry) in (0..).zip(heap.as_chunks().0) {

@@ -7,12 +7,13 @@ use crate::support::Rng;
 use super::naive::murmur_32;
 use super::{add, ranking, sketch};
 
+const SKETCHES: u32 = 2000;
+
 #[test]
 fn frequent_items_are_listed() {
     let (mut found, mut errors) = (0, 0.0);
-    const SKETCHES: u64 = 2000;
     for seed in 0..SKETCHES {
-        let mut rng = Rng::new(seed);
+        let mut rng = Rng::new(seed.into());
         let mut object = sketch(5, 40, 4, 0.9);
         let mut truth: BTreeMap<Vec<u8>, u32> = BTreeMap::new();
         for _ in 0..1500 {
@@ -38,7 +39,7 @@ fn frequent_items_are_listed() {
         }
     }
     // All but one in a thousand of them, with counts that are 2 % too low on average.
-    assert!(found as f64 > 4.995 * SKETCHES as f64, "{found}");
+    assert!(f64::from(found) > 4.995 * f64::from(SKETCHES), "{found}");
     assert!(
         errors / f64::from(found) < 0.02,
         "{}",

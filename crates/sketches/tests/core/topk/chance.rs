@@ -63,8 +63,8 @@ fn exact(decay: &Decay, count: u32, draws: u32) -> BTreeMap<i64, f64> {
             high -= 1;
         }
     }
-    for at in low.max(1)..=high {
-        outcomes.insert(i64::try_from(at).unwrap(), kept[at]);
+    for (count, probability) in (0..).zip(&kept[..=high]).skip(low.max(1)) {
+        outcomes.insert(count, *probability);
     }
     outcomes
 }
@@ -72,6 +72,7 @@ fn exact(decay: &Decay, count: u32, draws: u32) -> BTreeMap<i64, f64> {
 /// Requires that samples fit their probabilities, by the chi-square of bins that are large enough. The deviation is
 /// deterministic, so a test that passes once always does.
 #[track_caller]
+#[allow(clippy::cast_precision_loss, reason = "numbers of samples are small")]
 fn assert_fits(samples: &mut [i64], probabilities: &BTreeMap<i64, f64>, what: &str) {
     let total: f64 = probabilities.values().sum();
     assert!((total - 1.0).abs() < 1e-6, "{what}: {total}");

@@ -64,6 +64,7 @@ fn assert_same(object: &TopK, naive: &Naive) {
 }
 
 /// Items, few of them frequent. Some differ only after a zero byte.
+/// Returns an item of a stream that has few frequent items. Some items differ only after a zero byte.
 fn item(rng: &mut Rng, most: usize) -> Vec<u8> {
     let below = 1 + rng.below(most);
     let number = rng.below(below);
