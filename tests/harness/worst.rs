@@ -222,7 +222,7 @@ pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<V
         match word {
             "*" => words.extend((0..ITEMS).map(|item| format!("stranger:{item}").into_bytes())),
             "*1" | "*100000" => {
-                let number = word[1..].as_bytes();
+                let number = &word.as_bytes()[1..];
                 let pair = |item| [format!("stranger:{item}").into_bytes(), number.to_vec()];
                 words.extend((0..ITEMS).flat_map(pair));
             }

@@ -61,7 +61,6 @@ const TYPES: [(&str, &[&str]); 4] = [
             "tightening_ratio",
             "value",
         ],
-        &["error", "error_rate", "probability", "tightening_ratio"],
     ),
     (
         "integer",

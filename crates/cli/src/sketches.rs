@@ -10,7 +10,7 @@ use super::payload::value_of;
 /// A sketch.
 enum Sketch {
     CountMin(CountMin),
-    TopK(TopK),
+    TopK(Box<TopK>),
     TDigest(TDigest),
 }
 
@@ -24,7 +24,7 @@ impl Sketch {
         let top_k = || value_of(payload, topk::wire::TYPE_NAME, read);
         let digest = || value_of(payload, tdigest::wire::TYPE_NAME, tdigest::wire::read_rdb);
         let sketch = count_min.map(Self::CountMin);
-        let sketch = sketch.or_else(|| top_k().map(Self::TopK));
+        let sketch = sketch.or_else(|| top_k().map(|list| Self::TopK(Box::new(list))));
         sketch.or_else(|| digest().map(Self::TDigest))
     }
 }

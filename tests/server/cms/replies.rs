@@ -86,7 +86,10 @@ fn counters_of_four_bytes_saturate() {
         assert_eq!(client.cmd("CMS.INCRBY k a 0"), over);
         assert_eq!(client.cmd("CMS.QUERY k a"), ints(&[most]));
         assert_eq!(client.cmd("CMS.INCRBY k b 9223372036854775807"), over);
-        let count = (most as u64).wrapping_add(i64::MAX as u64).cast_signed();
+        let count = most
+            .cast_unsigned()
+            .wrapping_add(i64::MAX.cast_unsigned())
+            .cast_signed();
         assert!(count < 0);
         has_info(
             client,

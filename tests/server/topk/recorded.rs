@@ -403,7 +403,6 @@ fn its_replies_are_sent_byte_for_byte() {
     let own = |row: &&&Value| row[0][0].as_str().unwrap().starts_with("TOPK.");
     assert!(script.iter().filter(own).count() > 40);
     in_both_protocols(&server, |client, resp3| {
-        // Count-min sketches have tests of their own. This test needs one of them.
         // The script asks for a count-min sketch, whose commands have tests of their own.
         assert_eq!(client.cmd("SADD c a"), int(1));
         let mut connection = TcpStream::connect(("127.0.0.1", server.port())).unwrap();

@@ -3,17 +3,11 @@
 //! All numbers are the same on every machine and in every run.
 
 mod cms;
-mod streams;
-
-fn main() {
-    cms::print();
-//! Measures how accurate sketches are, on streams of known counts: the tables of docs/.
-//!
-//! `cargo bench -p valkeybloom-sketches --bench accuracy`
-
 mod stream;
+mod streams;
 mod topk;
 
 fn main() {
+    cms::print();
     topk::run();
 }

@@ -107,8 +107,6 @@ impl State {
         }
         self.draws -= 1;
         let failure = 1.0 - decay.probability(self.count);
-        let is_failure = random.fraction() * (1.0 - loss) <= failure;
-        self.lose(u32::from(!is_failure))
         let units = u32::from(random.fraction() * (1.0 - loss) > failure);
         self.lose(units)
     }

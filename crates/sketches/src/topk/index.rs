@@ -17,7 +17,6 @@ pub const COPIES_MAX: usize = 64;
 #[derive(Debug)]
 pub struct Index {
     seed: Seed,
-    /// A power of two of buckets. At least one is empty.
     /// Pairs of half of an item's hash and the slot plus 1, or 0 if the bucket is empty. Their number is a power of
     /// two, and at least one is empty.
     buckets: Box<[u8]>,

@@ -74,7 +74,6 @@ impl List {
         self.entry(0).count
     }
 
-    /// Returns the length of the item that the next new one replaces, or 0 if the list has none.
     /// Returns the length of the item at the root, which the next new item replaces; 0 if the root is free.
     pub fn root_bytes(&self) -> u64 {
         let slot = self.entry(0).slot;

@@ -21,11 +21,6 @@
 //!
 //! Credits: Yang, Zhang, Li, Gong, Uhlig, Chen and Li 2018 (`HeavyKeeper`).
 
-#![allow(
-    clippy::cast_possible_truncation,
-    reason = "numbers are masked to 32 bits, or checked, before they are narrowed"
-)]
-
 mod chance;
 mod decay;
 mod derived;

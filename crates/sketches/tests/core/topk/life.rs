@@ -63,7 +63,6 @@ fn assert_same(object: &TopK, naive: &Naive) {
     assert_eq!(ranking(object), naive.ranking());
 }
 
-/// Items, few of them frequent. Some differ only after a zero byte.
 /// Returns an item of a stream that has few frequent items. Some items differ only after a zero byte.
 fn item(rng: &mut Rng, most: usize) -> Vec<u8> {
     let below = 1 + rng.below(most);
