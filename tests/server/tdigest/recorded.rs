@@ -18,8 +18,9 @@ const FOOTER_BYTES: usize = 10;
 /// The case whose differences overflow. There they make means infinite or NaN, which are refused; here they don't.
 const OVERFLOWING: &str = "overflow";
 
-/// The cases that recorded NaN where there is an answer: an outermost node of weight 2, and a sum that overflows.
-const WITHOUT_ANSWERS: [&str; 2] = ["ends", "huge"];
+/// The cases that recorded NaN where there is an answer: an outermost node of weight 2, a sum that overflows, and a node
+/// of weight 0 in place of a lost observation.
+const WITHOUT_ANSWERS: [&str; 3] = ["ends", "huge", "oneloaded"];
 
 /// The cases and commands whose replies differ. In RedisBloom, queries, dumps and merges compress the digests that they
 /// read, which later answers depend on.
