@@ -44,6 +44,7 @@ mod sketches;
 mod smoke;
 mod soak;
 mod support;
+mod tdigest;
 mod tool;
 mod topk;
 mod travel;

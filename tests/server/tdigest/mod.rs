@@ -1,0 +1,5 @@
+//! t-digests in a server.
+
+mod effects;
+mod recorded;
+mod refusals;
