@@ -11,7 +11,7 @@ use crate::reply::{Done, Reply};
 use crate::request::key;
 
 use super::keys::{Reader, Readers, Writer, max_bytes_for};
-use super::value::{OVERHEAD_BYTES, TDigest};
+use super::value::TDigest;
 
 /// `TDIGEST.CREATE key [COMPRESSION compression]`
 pub fn create(Call { ctx, keys, args }: Call) -> Done {
@@ -32,7 +32,7 @@ pub fn create(Call { ctx, keys, args }: Call) -> Done {
 
 /// Returns whether the memory limits allow digests of a compression.
 fn fits(ctx: Ctx, compression: Compression) -> bool {
-    compression.full_bytes() + OVERHEAD_BYTES <= max_bytes_for(ctx)
+    TDigest::most_bytes(compression) <= max_bytes_for(ctx)
 }
 
 fn refused(refusal: Refusal) -> TDigestError {

@@ -11,7 +11,7 @@ use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
 use crate::ledger::{InfoSection, Totals};
 use crate::mover::Mover;
 use crate::settings::Setting;
-use crate::values::Entered;
+use crate::values::{Entered, digest_fields};
 
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = size_of::<Entered<TDigest>>() as u64 - TDigest::BASE_BYTES;
@@ -69,7 +69,7 @@ impl Family for TDigest {
 
     /// Feeds the compressed form, which a file holds.
     fn digest(&self, to: &mut Digest) {
-        wire::write_rdb(self, to);
+        digest_fields(to, |to| wire::write_rdb(self, to));
     }
 
     #[inline]

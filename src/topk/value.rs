@@ -13,7 +13,7 @@ use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter, TypeHandle}
 use crate::ledger::{InfoSection, Totals};
 use crate::mover::Mover;
 use crate::settings::Setting;
-use crate::values::Entered;
+use crate::values::{Entered, digest_fields};
 
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = size_of::<Entered<TopK>>() as u64 - TopK::BASE_BYTES;
@@ -76,7 +76,7 @@ impl Family for TopK {
     }
 
     fn digest(&self, to: &mut Digest) {
-        wire::write_rdb(self, to);
+        digest_fields(to, |to| wire::write_rdb(self, to));
     }
 
     #[inline]

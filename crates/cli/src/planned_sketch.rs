@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use valkeybloom_protocol::names::{FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::cms::{self, CellSize, CountMin};
-use valkeybloom_sketches::tdigest::Compression;
+use valkeybloom_sketches::tdigest::{Compression, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
 
 use super::failure::{Failure, Result};
@@ -172,5 +172,5 @@ fn digest(report: &mut Report, compression: u64) -> Result<(u64, String)> {
     report.number("compression", compression.get().into());
     report.number("nodes", compression.capacity());
     let command = format!("TDIGEST.CREATE key COMPRESSION {}", compression.get());
-    Ok((compression.full_bytes(), command))
+    Ok((TDigest::most_bytes(compression), command))
 }

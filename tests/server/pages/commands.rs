@@ -245,8 +245,7 @@ fn no_error_is_missing() {
         include_str!("../../../crates/protocol/src/error.rs"),
         include_str!("../../../crates/protocol/src/cms/error.rs"),
         include_str!("../../../crates/protocol/src/cuckoo/error.rs"),
-        include_str!("../../../crates/protocol/src/tdigest/error.rs")
-        include_str!("../../../crates/protocol/src/cuckoo/error.rs"),
+        include_str!("../../../crates/protocol/src/tdigest/error.rs"),
         include_str!("../../../crates/protocol/src/topk/error.rs")
     );
     let codes = ["ERR ", "OOM ", "WRONGTYPE ", "BUSYKEY "];

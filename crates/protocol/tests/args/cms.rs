@@ -170,6 +170,11 @@ fn merge(line: &str) -> Result<Vec<(String, i64)>, String> {
 
 #[test]
 fn sources_and_weights_are_found() {
+    const NUMBER: &str = "ERR CMS: invalid numkeys";
+    const POSITIVE: &str = "ERR CMS: Number of keys must be positive";
+    const SOURCES: &str = "ERR CMS: wrong number of keys";
+    const WEIGHTS: &str = "ERR CMS: wrong number of keys/weights";
+    const WEIGHT: &str = "ERR CMS: invalid weight value";
     for (line, expected) in [
         ("1 a", &[("a", 1)][..]),
         ("2 a b", &[("a", 1), ("b", 1)]),
@@ -192,11 +197,6 @@ fn sources_and_weights_are_found() {
             .map(|(name, weight)| ((*name).to_owned(), *weight));
         assert_eq!(merge(line), Ok(expected.collect()), "{line}");
     }
-    const NUMBER: &str = "ERR CMS: invalid numkeys";
-    const POSITIVE: &str = "ERR CMS: Number of keys must be positive";
-    const SOURCES: &str = "ERR CMS: wrong number of keys";
-    const WEIGHTS: &str = "ERR CMS: wrong number of keys/weights";
-    const WEIGHT: &str = "ERR CMS: invalid weight value";
     for (line, text) in [
         ("x c", NUMBER),
         ("1.0 c", NUMBER),

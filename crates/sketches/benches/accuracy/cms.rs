@@ -45,14 +45,14 @@ fn row(error: f64, probability: f64, distribution: Distribution) {
     #[allow(clippy::cast_precision_loss, reason = "some millions")]
     let above = over.partition_point(|over| *over as f64 <= promised);
     #[allow(clippy::cast_precision_loss, reason = "some millions")]
-    let share = (over.len() - above) as f64 / items;
+    let part = (over.len() - above) as f64 / items;
     println!(
         "| {error}, {probability} | {} | {promised:.0} | {} | {} | {} | {:.3} % |",
         distribution.name(),
         quantile(50),
         quantile(99),
         quantile(100),
-        100.0 * share
+        100.0 * part
     );
 }
 

@@ -99,6 +99,11 @@ impl TDigest {
     /// Size of a digest without its nodes, in bytes.
     pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
 
+    /// Returns the size in bytes of a digest with as many nodes as a compression allows.
+    pub const fn most_bytes(compression: Compression) -> u64 {
+        Self::BASE_BYTES + size_of::<Node>() as u64 * compression.capacity()
+    }
+
     /// Creates an empty digest. It allocates nodes as they are added.
     pub fn new(compression: Compression) -> Self {
         Self {
