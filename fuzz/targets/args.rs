@@ -140,7 +140,10 @@ fn check_topk(words: &[&[u8]], cased: &[&[u8]]) {
         }
     }
     let pairs = topk_words::require_pairs(words);
-    assert_eq!(pairs.is_ok(), words.len() >= 4 && words.len().is_multiple_of(2));
+    assert_eq!(
+        pairs.is_ok(),
+        words.len() >= 4 && words.len().is_multiple_of(2)
+    );
     let lists = topk_words::lists_counts(words);
     assert_eq!(topk_words::lists_counts(cased), lists);
     assert!(lists != Ok(true) || words.len() == 3);
