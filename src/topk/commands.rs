@@ -42,13 +42,14 @@ pub fn incrby(call: Call) -> Done {
     })
 }
 
-/// The items that left the list, one or none for each item that was added.
-type Left = Vec<Option<Box<[u8]>>>;
-
 /// What a command did until its end, or until the first item that was refused.
+#[derive(Default)]
 struct Outcome {
-    left: Left,
+    /// The number of items that were added.
+    added: usize,
     changed: bool,
+    /// The items that left the list, each with the number of items added before.
+    left: Vec<(usize, Box<[u8]>)>,
     refused: Option<TopKError>,
 }
 
@@ -61,34 +62,22 @@ fn add_each(
 ) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let outcome = writer.update(|object| {
-        let mut outcome = Outcome {
-            left: reserved((args.len() - 2) / step)?,
-            changed: false,
-            refused: None,
-        };
+        let mut outcome = Outcome::default();
         for index in (2..args.len()).step_by(step) {
-            let added = increment(&args, index).and_then(|increment| {
-                let item = args.string(index).bytes();
-                let added = object.add(item, increment, || limit_for(ctx));
-                added.map_err(TopKError::Refused)
-            });
-            match added {
-                Ok(Added { changed, left }) => {
-                    outcome.changed |= changed;
-                    outcome.left.push(left);
-                }
-                Err(error) => {
-                    outcome.refused = Some(error);
-                    break;
-                }
+            let item = args.string(index).bytes();
+            let added = increment(&args, index)
+                .and_then(|increment| outcome.add(ctx, object, item, increment));
+            if let Err(error) = added {
+                outcome.refused = Some(error);
+                break;
             }
         }
-        Ok::<_, TopKError>(outcome)
+        outcome
     })?;
-    let outcome = outcome.ok_or(TopKError::NotFound)??;
+    let outcome = outcome.ok_or(TopKError::NotFound)?;
     if outcome.changed {
         if outcome.refused.is_some() {
-            writer.added(args, 2..2 + step * outcome.left.len());
+            writer.added(args, 2..2 + step * outcome.added);
         } else {
             writer.added_all();
         }
@@ -98,30 +87,52 @@ fn add_each(
 }
 
 impl Outcome {
+    /// Adds the next item.
+    #[inline(always)]
+    fn add(
+        &mut self,
+        ctx: Ctx,
+        object: &mut TopK,
+        item: &[u8],
+        increment: u32,
+    ) -> Result<(), TopKError> {
+        // An item leaves only if the new one may enter the list. Its place is reserved first, because the command must
+        // not fail once the item is added.
+        let mut has_place = true;
+        let most_bytes = || {
+            has_place = self.left.try_reserve(1).is_ok();
+            if has_place { limit_for(ctx) } else { 0 }
+        };
+        let added = object.add(item, increment, most_bytes);
+        let Added { changed, left } = added.map_err(|refusal| {
+            let refusal = if has_place {
+                refusal
+            } else {
+                Refusal::OutOfMemory
+            };
+            TopKError::Refused(refusal)
+        })?;
+        self.changed |= changed;
+        self.left.extend(left.map(|item| (self.added, item)));
+        self.added += 1;
+        Ok(())
+    }
+
     /// Replies for each of `items`: what left the list, or null, and the error in place of the one that was refused.
     #[inline]
     fn reply(self, ctx: Ctx, items: usize) {
-        let done = self.left.len() + usize::from(self.refused.is_some());
         ctx.reply_array(items);
-        for left in self.left {
-            match left {
-                Some(item) => ctx.reply_bytes(&item),
-                None => ctx.reply_null(),
+        let mut left = self.left.iter().peekable();
+        for index in 0..items {
+            if let Some((_, item)) = left.next_if(|(at, _)| *at == index) {
+                ctx.reply_bytes(item);
+            } else if let Some(error) = self.refused.filter(|_| index == self.added) {
+                send_error(ctx, error.into());
+            } else {
+                ctx.reply_null();
             }
         }
-        if let Some(error) = self.refused {
-            send_error(ctx, error.into());
-        }
-        (done..items).for_each(|_| ctx.reply_null());
     }
-}
-
-/// Returns an empty list with room for exactly `count` values.
-fn reserved<T>(count: usize) -> Result<Vec<T>, TopKError> {
-    let mut list = Vec::new();
-    let room = list.try_reserve_exact(count);
-    room.map_err(|_| TopKError::Refused(Refusal::OutOfMemory))?;
-    Ok(list)
 }
 
 /// `TOPK.QUERY key item [item ...]`

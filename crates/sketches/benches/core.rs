@@ -10,6 +10,7 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::cms::{self, CellSize, CountMin};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
+use valkeybloom_sketches::topk::{self, TopK};
 use valkeybloom_sketches::{Fraction, Seed, Width};
 
 fn main() {
@@ -423,6 +424,61 @@ fn count_min_estimate_of_64_kib(bencher: Bencher, depth: u64) {
     let sketch = count_min(1000, depth);
     let item = vec![7; 64 << 10];
     bencher.bench_local(|| sketch.estimate(black_box(&item)));
+}
+
+/// Lengths of top-k lists, widths, and numbers of different items: the default, a usual one, and a long list.
+const TOP_KS: [(u64, u64, u64); 3] = [(10, 8, 400), (100, 1000, 400), (10_000, 80_000, 10_000)];
+
+/// Returns a list that has seen all items, and the items.
+fn top_k(k: u64, width: u64, count: u64) -> (TopK, Vec<Vec<u8>>) {
+    let shape = topk::Shape::new(k, width, 7, 0.9).expect("a shape");
+    let mut sketch = TopK::new(shape, Seed::FIXED, u64::MAX).expect("memory");
+    let items = items(count, 1);
+    for item in items.iter().cycle().take(100_000) {
+        sketch.add(item, 1, || u64::MAX).expect("memory");
+    }
+    (sketch, items)
+}
+
+#[divan::bench(args = TOP_KS)]
+fn top_k_add(bencher: Bencher, (k, width, count): (u64, u64, u64)) {
+    let (mut sketch, items) = top_k(k, width, count);
+    let mut next = items.iter().cycle();
+    bencher.bench_local(|| sketch.add(next.next().expect("an item"), 1, || u64::MAX));
+}
+
+#[divan::bench(args = TOP_KS)]
+fn top_k_contains(bencher: Bencher, (k, width, count): (u64, u64, u64)) {
+    let (sketch, items) = top_k(k, width, count);
+    let mut next = items.iter().cycle();
+    bencher.bench_local(|| sketch.contains(next.next().expect("an item")));
+}
+
+#[divan::bench(args = TOP_KS)]
+fn top_k_count(bencher: Bencher, (k, width, count): (u64, u64, u64)) {
+    let (sketch, items) = top_k(k, width, count);
+    let mut next = items.iter().cycle();
+    bencher.bench_local(|| sketch.count(next.next().expect("an item")));
+}
+
+#[divan::bench(args = TOP_KS)]
+fn top_k_ranking(bencher: Bencher, (k, width, count): (u64, u64, u64)) {
+    let (sketch, _) = top_k(k, width, count);
+    bencher.bench_local(|| {
+        let ranking = sketch.ranking().expect("memory");
+        ranking.map(|(item, _)| item.len()).sum::<usize>()
+    });
+}
+
+/// Increments of 100,000 at seven cells of another item, by decay and by the owner's count.
+#[divan::bench(args = [(0.9, 87), (0.95, 140), (0.99, 700), (0.999, 3000), (0.99999, 1000), (0.99999, 70_000)])]
+fn top_k_contest(bencher: Bencher, (decay, count): (f64, u32)) {
+    let shape = topk::Shape::new(1, 1, 7, decay).expect("a shape");
+    let mut sketch = TopK::new(shape, Seed::FIXED, u64::MAX).expect("memory");
+    sketch.add(b"owner", count, || u64::MAX).expect("memory");
+    bencher
+        .with_inputs(|| sketch.try_clone().expect("memory"))
+        .bench_local_refs(|sketch| sketch.add(b"item", 100_000, || u64::MAX));
 }
 
 /// The size of each compacted filter in bytes: the default limit.
