@@ -100,7 +100,7 @@ fn sections_say_what_the_server_documents() {
         assert_eq!(options(section), known, "options of {name}");
     }
     described.sort();
-    let families = ["BF.", "CMS.", "TDIGEST.", "TOPK."];
+    let families = ["BF.", "CMS.", "TOPK."];
     let expected = families.map(|prefix| command_names(&mut client, prefix));
     assert_eq!(described, expected.concat());
 }

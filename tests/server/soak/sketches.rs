@@ -1,5 +1,6 @@
 //! Random commands on sketches: replicas, logs and files agree, and answers keep to what was added.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Budget, Random};
@@ -269,7 +270,10 @@ fn check_digest(client: &mut Client, key: &str, values: &[f64]) {
         (low, high) = (low.min(*value), high.max(*value));
     }
     // The two zeros are equal, and so are two NaN.
-    let same = |one: f64, other: f64| !(one < other || one > other);
+    let same = |one: f64, other: f64| {
+        one.partial_cmp(&other) != Some(Ordering::Less)
+            && one.partial_cmp(&other) != Some(Ordering::Greater)
+    };
     assert!(same(least, low) && same(most, high), "{key}");
     let info = client.cmd(&format!("TDIGEST.INFO {key}"));
     let observations = info.as_array()[13].as_int();

@@ -43,21 +43,21 @@ fn limits_hold_for_clients_alone() {
         );
         limit(&mut client, setting, bytes);
         assert_eq!(client.cmd("TOPK.RESERVE k 100 50 3 0.9"), ok());
-        let long = "x".repeat(1000);
-        let refused = client.cmd(&format!("TOPK.ADD k {long} b"));
+        let text = "x".repeat(1000);
+        let refused = client.cmd(&format!("TOPK.ADD k {text} b"));
         assert_eq!(refused, array([error(FULL), nil()]));
         limit(&mut client, setting, bytes + 1001);
-        assert_eq!(client.cmd(&format!("TOPK.ADD k {long}")), array([nil()]));
+        assert_eq!(client.cmd(&format!("TOPK.ADD k {text}")), array([nil()]));
         // An item that is listed already takes no memory.
         limit(&mut client, setting, 1);
         assert_eq!(
-            client.cmd(&format!("TOPK.INCRBY k {long} 7")),
+            client.cmd(&format!("TOPK.INCRBY k {text} 7")),
             array([nil()])
         );
         let refused = client.cmd("TOPK.ADD k y");
         assert_eq!(refused, array([error(FULL)]));
         assert_eq!(
-            client.cmd(&format!("TOPK.COUNT k {long} y")),
+            client.cmd(&format!("TOPK.COUNT k {text} y")),
             array([int(8), int(0)])
         );
         // Copies and dumps are made whatever the limits.
@@ -90,18 +90,18 @@ fn what_was_added_before_a_refusal_is_replicated() {
     let bytes = value_bytes(&server);
     limit(&mut client, setting, bytes + 10);
     log.since();
-    let long = "x".repeat(100);
+    let text = "x".repeat(100);
     for (line, sent) in [
-        (format!("TOPK.ADD k a b {long} c"), Some("TOPK.ADD k a b")),
+        (format!("TOPK.ADD k a b {text} c"), Some("TOPK.ADD k a b")),
         (
-            format!("topk.incrby k a 2 d 3 {long} 1 c 1"),
+            format!("topk.incrby k a 2 d 3 {text} 1 c 1"),
             Some("TOPK.INCRBY k a 2 d 3"),
         ),
         (
             "TOPK.INCRBY k a 2 d 3 e x c 1".to_owned(),
             Some("TOPK.INCRBY k a 2 d 3"),
         ),
-        (format!("TOPK.ADD k {long} a"), None),
+        (format!("TOPK.ADD k {text} a"), None),
         ("TOPK.INCRBY k e x a 1".to_owned(), None),
     ] {
         client.cmd(&line);

@@ -91,7 +91,8 @@ fn items_are_bytes() {
             let listed = client.cmd("TOPK.LIST k");
             let mut listed: Vec<&[u8]> = listed.as_array().iter().map(Reply::as_bytes).collect();
             let mut expected = items.to_vec();
-            (listed.sort_unstable(), expected.sort_unstable());
+            listed.sort_unstable();
+            expected.sort_unstable();
             assert_eq!(listed, expected);
         }
         // Each is named in full when it leaves.
