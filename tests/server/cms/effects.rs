@@ -7,7 +7,7 @@ use crate::harness::{Client, Server, array, digest, int, nil, ok, wait_in_sync};
 use crate::support::aof::{Log, rewrite_aof, with_command_log};
 use crate::support::effects::{self, Effect};
 use crate::support::random::Random;
-use crate::support::usage::memory;
+use crate::support::usage::{memory, nothing_is_being_freed};
 
 /// Commands on the key `k`, and their events. A command that changed something is replicated as it came.
 const ROWS: &str = "
@@ -255,6 +255,7 @@ fn the_memory_is_what_is_reported() {
             "{taken} for {usage}"
         );
         assert_eq!(client.cmd("DEL k"), int(1));
+        nothing_is_being_freed(&server);
     }
 }
 

@@ -49,7 +49,11 @@ fn info_bloom_is_info_bf() {
              bf_topk_num_items_across_objects:0\r\n\
              bf_topk_num_cells_across_objects:0\r\n\
              \r\n\
-"
+             # bf_tdigest_core_metrics\r\n\
+             bf_tdigest_total_memory_bytes:0\r\n\
+             bf_tdigest_num_objects:0\r\n\
+             bf_tdigest_num_nodes_across_objects:0\r\n\
+             bf_tdigest_num_observations_across_objects:0\r\n"
         );
         assert_eq!(own.text(), sections);
         for command in [
