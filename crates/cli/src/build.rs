@@ -16,7 +16,7 @@ use super::failure::{Failure, Fault, Result, shown};
 use super::lines::{Block, Input};
 use super::options::{self, FilterOptions};
 use super::progress::{Progress, Show};
-use super::report::Report;
+use super::report::{self, Report};
 use super::server::{Server, Tls, is_filter};
 use super::upload::{Existing, Upload, now_ms};
 
@@ -116,7 +116,7 @@ impl Build {
         report.number("items", counts.items);
         report.number("new", counts.new);
         report.hidden("seconds", start.elapsed().as_secs_f64());
-        report.end(json, Ok(()))
+        report::end(report, json, Ok(()))
     }
 
     /// Requires that a key holds a filter, or nothing if a filter is to be built.

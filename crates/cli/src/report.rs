@@ -1,45 +1,22 @@
 //! The results of a run: rows for people, or JSON.
 
-use indicatif::HumanCount;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::failure::Result;
 
-/// Rows of a name and a value.
-#[derive(Default)]
-pub struct Report {
-    rows: Vec<(String, String)>,
-    json: Map<String, Value>,
-}
+pub use valkeybloom_planner::{Report, grouped, ratio};
 
-impl Report {
-    /// Adds a row with a text for people and a value for JSON, where underscores replace the spaces in the name.
-    pub fn row(&mut self, name: &str, text: impl Into<String>, json: impl Into<Value>) {
-        self.rows.push((name.to_owned(), text.into()));
-        self.hidden(&name.replace(' ', "_"), json);
+/// Prints the report of a run with this result.
+pub fn end(report: Report, json: bool, ended: Result<()>) -> Result<()> {
+    if json {
+        return print_json(report.json.into(), ended);
     }
-
-    /// Adds a value to JSON alone.
-    pub fn hidden(&mut self, name: &str, json: impl Into<Value>) {
-        self.json.insert(name.to_owned(), json.into());
+    let width = report.rows.iter().map(|(name, _)| name.len()).max();
+    let width = width.unwrap_or(0);
+    for (name, value) in report.rows {
+        println!("{name:<width$}  {value}");
     }
-
-    pub fn number(&mut self, name: &str, number: u64) {
-        self.row(name, grouped(number), number);
-    }
-
-    /// Prints the report of a run with this result.
-    pub fn end(self, json: bool, ended: Result<()>) -> Result<()> {
-        if json {
-            return print_json(self.json.into(), ended);
-        }
-        let width = self.rows.iter().map(|(name, _)| name.len()).max();
-        let width = width.unwrap_or(0);
-        for (name, value) in self.rows {
-            println!("{name:<width$}  {value}");
-        }
-        ended
-    }
+    ended
 }
 
 /// Prints the JSON object of a successful run. A failure keeps the object, which is printed with the error.
@@ -49,14 +26,4 @@ pub fn print_json(found: Value, ended: Result<()>) -> Result<()> {
         Err(failure) => return Err(failure.after(found)),
     }
     Ok(())
-}
-
-/// Returns a number with its digits in groups of three.
-pub fn grouped(number: u64) -> String {
-    HumanCount(number).to_string()
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a few digits are shown")]
-pub fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
 }

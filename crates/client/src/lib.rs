@@ -54,6 +54,8 @@ use valkeybloom_protocol::names::{BF_INFO, BF_INSERT, BF_RESERVE};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::Growth;
 
+pub use valkeybloom_sketches::bloom::shard_capacity;
+
 /// The most items in one command, which blocks the server for some milliseconds.
 const COMMAND_ITEMS: usize = 10_000;
 /// The most bytes of items in one command with more than one item.
@@ -136,25 +138,6 @@ pub fn shard_keys(name: &str, shards: NonZeroU32) -> Result<Vec<String>, Error> 
 #[must_use]
 pub fn shard_of(item: impl AsRef<[u8]>, shards: NonZeroU32) -> u32 {
     crc32fast::hash(item.as_ref()) % shards
-}
-
-/// Returns the capacity of each shard of a filter for `capacity` items: an even share *s*, plus 5·√(*s*·(1−1/N)).
-///
-/// Actual shares vary: a shard's share is binomial, with a standard deviation of √(*s*·(1−1/N)). With all `capacity`
-/// items added, one shard in three million exceeds the even share by more than five standard deviations. So a
-/// non-scaling filter does not refuse items, and a scaling filter need not grow. At a million items per shard the margin
-/// costs 0.5 % of memory.
-#[must_use]
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a few digits of the square root are enough"
-)]
-pub fn shard_capacity(capacity: u64, shards: NonZeroU32) -> u64 {
-    let share = capacity.div_ceil(u64::from(shards.get()));
-    let variance = share as f64 * (1.0 - 1.0 / f64::from(shards.get()));
-    share.saturating_add((5.0 * variance.sqrt()).ceil() as u64)
 }
 
 /// The sums of all shards' `BF.INFO`.

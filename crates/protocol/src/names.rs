@@ -36,3 +36,7 @@ pub const BF_RESERVE: &str = "BF.RESERVE";
 pub const FILTER_MEMORY: &str = "bf.bloom-filter-max-memory-usage";
 /// The setting that limits the bytes of an object; 0 means no limit.
 pub const OBJECT_MEMORY: &str = "bf.bloom-memory-usage-limit";
+/// The setting that limits the number of filters of a cuckoo filter.
+pub const CUCKOO_FILTERS: &str = "bf.cf-max-expansions";
+/// The setting that names the kind of new Bloom filters, one of [`Maker::NAMES`](crate::bloom::Maker::NAMES).
+pub const NEW_FILTERS: &str = "bf.bloom-new-filters";

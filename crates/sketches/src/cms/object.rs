@@ -38,7 +38,7 @@ pub struct CountMin {
 
 impl CountMin {
     /// Size of a sketch without its counters, in bytes.
-    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+    pub const BASE_BYTES: u64 = memory::stated::<Self>(88) as u64;
 
     /// Creates an empty sketch of at most `max_bytes` bytes, [`BASE_BYTES`](Self::BASE_BYTES) included.
     ///

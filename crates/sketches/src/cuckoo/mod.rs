@@ -17,9 +17,11 @@
 //! Credits: Fan, Andersen, Kaminsky and Mitzenmacher 2014.
 
 mod buckets;
+mod growth;
 mod object;
 mod outline;
 mod place;
+mod plan;
 mod room;
 mod shape;
 mod summary;
@@ -29,4 +31,5 @@ pub use buckets::{Buckets, NoMemory};
 pub use object::Cuckoo;
 pub use outline::{Outline, ValidOutline};
 pub use place::Place;
+pub use plan::Plan;
 pub use shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Params, Refusal, Shape, ranges};

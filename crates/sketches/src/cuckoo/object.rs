@@ -4,6 +4,7 @@ use crate::machine::memory::{self, Relocate};
 use crate::machine::work;
 
 use super::buckets::{Buckets, NoMemory};
+use super::growth::next_filter;
 use super::outline::{Outline, ValidOutline};
 use super::place::{Place, Places};
 use super::room::Room;
@@ -37,7 +38,7 @@ pub struct Cuckoo {
 
 impl Cuckoo {
     /// Size of an object without its filters, in bytes.
-    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+    pub const BASE_BYTES: u64 = memory::stated::<Self>(80) as u64;
 
     /// Creates an empty object of one filter.
     ///
@@ -304,20 +305,8 @@ impl Cuckoo {
     #[cold]
     fn grow(&mut self, limits: &Limits) -> Result<(), Refusal> {
         let index = self.filters.len() as u64;
-        if index > 0 && self.shape.expansion == 0 {
-            return Err(Refusal::Full);
-        }
-        if index >= limits.filters {
-            return Err(Refusal::MaxFilters);
-        }
-        let buckets = self.shape.buckets_of(index).ok_or(Refusal::MemoryLimit)?;
-        let mut filter = Buckets::unallocated(buckets, self.shape.bucket_size);
-        let summaries = |filters| Summaries::most_bytes(filters, buckets, self.shape.bucket_size);
-        let summaries = summaries(index + 1) - summaries(index);
-        let total = self.memory_bytes() + size_of::<Buckets>() as u64 + filter.size() + summaries;
-        if filter.size() > limits.filter_bytes || total > limits.object_bytes {
-            return Err(Refusal::MemoryLimit);
-        }
+        let next = next_filter(&self.shape, index, self.memory_bytes(), limits)?;
+        let mut filter = Buckets::unallocated(next.buckets, self.shape.bucket_size);
         let room = self.filters.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
         filter.allocate()?;

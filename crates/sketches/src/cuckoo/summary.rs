@@ -66,8 +66,8 @@ impl Summaries {
         if groups == 0 {
             return 0;
         }
-        let each = size_of::<Box<[u8]>>() as u64 + buckets * LINE as u64;
-        size_of::<Self>() as u64 + groups * each
+        let each = memory::BLOB_POINTER as u64 + buckets * LINE as u64;
+        memory::stated::<Self>(40) as u64 + groups * each
     }
 
     /// Returns the exact sum of the allocations in bytes, including `self`.

@@ -35,6 +35,19 @@ pub fn reserved<T>(len: usize) -> Option<Vec<T>> {
     Some(table)
 }
 
+/// Returns the size of a type on a 64-bit server in bytes, which the caller states. If the statement is wrong, no build for
+/// a 64-bit machine succeeds. Other machines plan objects of such servers, where their own sizes would be wrong.
+pub const fn stated<T>(bytes: usize) -> usize {
+    assert!(
+        !cfg!(target_pointer_width = "64") || size_of::<T>() == bytes,
+        "the stated size of a type is wrong"
+    );
+    bytes
+}
+
+/// Size of a pointer to bytes, with their number, in bytes.
+pub const BLOB_POINTER: usize = stated::<Box<[u8]>>(16);
+
 /// Frees a table's spare capacity. The table keeps it if an exact copy can't be allocated.
 pub fn fit<T>(table: &mut Vec<T>) {
     if table.capacity() > table.len()

@@ -97,7 +97,7 @@ pub struct TDigest {
 
 impl TDigest {
     /// Size of a digest without its nodes, in bytes.
-    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+    pub const BASE_BYTES: u64 = memory::stated::<Self>(120) as u64;
 
     /// Returns the size in bytes of a digest with as many nodes as a compression allows.
     pub const fn most_bytes(compression: Compression) -> u64 {

@@ -108,9 +108,11 @@ impl Slots {
 
     /// Returns the sum of the allocations of `most` slots in bytes, without their items.
     pub fn bytes_of(most: u32) -> u64 {
+        const TABLE: u64 = memory::stated::<Vec<Listed>>(24) as u64;
+        const SLOT: u64 = memory::stated::<Listed>(24) as u64;
         let most = u64::from(most);
         let chunks = most.div_ceil(CHUNK as u64);
-        chunks * size_of::<Vec<Listed>>() as u64 + most * size_of::<Listed>() as u64
+        chunks * TABLE + most * SLOT
     }
 
     /// Copies the slots, or returns `None` if allocation fails.

@@ -108,6 +108,14 @@ impl Geometry {
         }
     }
 
+    /// Returns the error rate of a filter of this size with `items` that were all new.
+    pub fn rate_at(&self, items: u64) -> f64 {
+        let items_per_position = to_double(items) / to_double(self.positions);
+        let fill = rate::fill_after(items_per_position, self.hashes);
+        let is_bare = self.cells == Cells::BareBits;
+        rate::false_positives(is_bare, self.positions, self.hashes, fill)
+    }
+
     /// Returns the length of the whole blob in bytes.
     pub const fn blob_bytes(self) -> u64 {
         self.cell_bytes + self.cells.header_bytes() as u64

@@ -66,7 +66,7 @@ impl Interleaved {
     /// Returns the bytes of overhead for filters of this size, and for each eight of them.
     pub const fn bytes_beside(geometry: Geometry) -> (u64, u64) {
         let in_use = geometry.cell_bytes.div_ceil(PIECE_BYTES as u64) * size_of::<u32>() as u64;
-        let of_eight = LANES * (HEADER_BYTES + size_of::<Box<[u8]>>());
+        let of_eight = LANES * (HEADER_BYTES + memory::BLOB_POINTER);
         (in_use, of_eight as u64)
     }
 

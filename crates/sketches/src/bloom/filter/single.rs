@@ -45,9 +45,12 @@ pub(super) enum Layout {
 }
 
 // Each miss reads all filters of a stack, so the fields of a filter should stay in one cache line.
-const _: () = assert!(size_of::<Filter>() == 48);
+const _: () = assert!(Filter::ENTRY_BYTES <= 64);
 
 impl Filter {
+    /// Size of an entry in a stack's table of filters, in bytes.
+    pub const ENTRY_BYTES: usize = memory::stated::<Self>(48);
+
     /// Creates an empty filter, or returns `None` if there is no memory for it.
     pub(crate) fn new(capacity: u64, geometry: Geometry, hasher: &Hasher) -> Option<Self> {
         let bytes = usize::try_from(geometry.blob_bytes()).ok()?;

@@ -132,6 +132,26 @@ impl Law {
         }
     }
 
+    /// Takes the steps of growth until there is a filter, and room for `items`. Passes each to `enter`, with the state
+    /// after it.
+    pub fn grow(
+        &self,
+        at: &mut State,
+        items: u64,
+        limits: Limits,
+        mut enter: impl FnMut(&NextFilter, &State) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        while at.filters == 0 || at.capacity < items {
+            if at.filters > 0 && self.growth() == Growth::Fixed {
+                return Err(Refusal::Full);
+            }
+            let step = self.step(at, limits.into())?;
+            at.push(&step);
+            enter(&step, at)?;
+        }
+        Ok(())
+    }
+
     /// Returns the capacity that growth reaches, and what stops it there. Nothing does if the capacity is
     /// [`MAX_CAPACITY`].
     pub fn reach(&self, mut at: State, allowance: Allowance) -> (u64, Option<Refusal>) {

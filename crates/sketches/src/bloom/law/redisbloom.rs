@@ -5,6 +5,7 @@
 //! capacity *entries*. The fields of a link are written back the way they were read.
 
 use crate::bloom::filter::{Cells, Geometry};
+use crate::machine::memory;
 use crate::number::{Fraction, MAX_CAPACITY, log2, power, rounded_ln};
 
 use super::limits::Refusal;
@@ -38,6 +39,9 @@ pub struct Links {
 }
 
 impl Links {
+    /// Size of the fields without the links, in bytes.
+    pub const BASE_BYTES: u64 = memory::stated::<Self>(32) as u64;
+
     /// Creates links from the fields of a file.
     pub fn from_stored(options: u64, growth: u64, links: Vec<Link>) -> Result<Self, &'static str> {
         let known = |options: &u32| *options <= OPTIONS;

@@ -40,7 +40,7 @@ impl NextFilter {
     /// Returns the bytes that the filter adds to the object.
     pub fn cost(&self) -> u64 {
         let link = self.link.map_or(0, |_| size_of::<Link>());
-        self.geometry.blob_bytes() + (size_of::<Filter>() + link) as u64
+        self.geometry.blob_bytes() + (Filter::ENTRY_BYTES + link) as u64
     }
 
     /// Returns whether limits admit the filter, and the object with it.

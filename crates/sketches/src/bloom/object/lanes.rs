@@ -45,6 +45,9 @@ struct Group {
 }
 
 impl Group {
+    /// Size of a group without its allocations, in bytes.
+    const BASE_BYTES: u64 = memory::stated::<Self>(136) as u64;
+
     /// Creates a group without lanes.
     fn new(geometry: Geometry) -> Option<Self> {
         Some(Self {
@@ -59,7 +62,7 @@ impl Group {
     const fn bytes_beside(geometry: Geometry) -> (u64, u64) {
         let (group, eight) = Interleaved::bytes_beside(geometry);
         let periods = LANES * size_of::<u64>();
-        (group + size_of::<Self>() as u64, eight + periods as u64)
+        (group + Self::BASE_BYTES, eight + periods as u64)
     }
 
     /// Starts to interleave these periods' filters with the others of this group, whose number is `index`.

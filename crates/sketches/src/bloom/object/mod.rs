@@ -25,7 +25,7 @@ use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::law::{Law, Limits, Links, Params, Refusal};
 use crate::bloom::stack::{Added, Stack};
 use crate::hash::{Hasher, Probe, Seed};
-use crate::machine::memory::Relocate;
+use crate::machine::memory::{self, Relocate};
 use crate::number::{MAX_CAPACITY, either};
 
 use check::Check;
@@ -37,7 +37,7 @@ pub use merge::MergeError;
 pub use new::New;
 pub use outline::{FilterOutline, Outline, PeriodOutline};
 pub use period::Period;
-pub use plan::Plan;
+pub use plan::{Plan, shard_capacity};
 pub use shape::{Kind, Shape};
 use view::Blobs;
 pub use view::View;
@@ -85,11 +85,11 @@ enum Body {
 }
 
 // A plain object takes no more memory than its stack, and no more than in earlier builds.
-const _: () = assert!(size_of::<Object>() == size_of::<Stack>() && size_of::<Object>() == 112);
+const _: () = assert!(Object::BASE_BYTES == Stack::BASE_BYTES);
 
 impl Object {
     /// Size of an object without filters, in bytes.
-    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+    pub const BASE_BYTES: u64 = memory::stated::<Self>(112) as u64;
 
     /// Creates an empty object, ready for items added at this time. Objects of `RedisBloom` ignore the seed.
     ///

@@ -27,6 +27,9 @@ pub struct Period {
 }
 
 impl Period {
+    /// Size of an entry in the table of periods, in bytes.
+    pub const ENTRY_BYTES: u64 = memory::stated::<Self>(160) as u64;
+
     /// Creates a period whose filters have their own bits.
     pub const fn new(number: u64, stack: Stack, ids: Ids) -> Self {
         Self {

@@ -111,28 +111,25 @@ impl Shape {
         room
     }
 
-    /// Returns the filters of a stack that holds `items`, and the size in bytes of the object with that stack. `bytes`
-    /// is the size without it.
+    /// Returns the filters of a stack that holds `items`, and the size in bytes of the object after each of them.
+    /// `bytes` is the size without the stack.
     pub(super) fn stack_beside(
         &self,
         bytes: u64,
         items: u64,
         limits: Limits,
-    ) -> Result<(Vec<(u64, Geometry)>, u64), Refusal> {
+    ) -> Result<(Vec<(u64, Geometry)>, Vec<u64>), Refusal> {
         let law = self.law().ok_or(Refusal::RateTooSmall)?;
         let first = State::before_first(bytes, self.room_for(items), self.cells());
-        let (mut at, mut filters) = (first, Vec::new());
-        while at.filters == 0 || at.capacity < items {
-            if at.filters > 0 && law.growth() == Growth::Fixed {
-                return Err(Refusal::Full);
-            }
-            let step = law.step(&at, limits.into())?;
-            let room = filters.try_reserve(1);
+        let (mut at, mut filters, mut sizes) = (first, Vec::new(), Vec::new());
+        law.grow(&mut at, items, limits, |step, at| {
+            let room = filters.try_reserve(1).and(sizes.try_reserve(1));
             room.map_err(|_| Refusal::OutOfMemory)?;
             filters.push((step.capacity, step.geometry));
-            at.push(&step);
-        }
-        Ok((filters, at.bytes))
+            sizes.push(at.bytes);
+            Ok(())
+        })?;
+        Ok((filters, sizes))
     }
 
     /// Returns the size of the first filter of a stack with this initial capacity.

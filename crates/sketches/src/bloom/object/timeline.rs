@@ -469,7 +469,7 @@ impl Timeline {
     }
 
     /// Size of an object without periods, in bytes.
-    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+    pub const BASE_BYTES: u64 = memory::stated::<Self>(160) as u64;
 
     /// Returns the exact sum of the object's allocations in bytes, including itself.
     pub fn memory_bytes(&self) -> u64 {

@@ -58,7 +58,7 @@ pub struct Stack {
 
 impl Stack {
     /// The bytes of a stack without filters.
-    pub const BASE_BYTES: u64 = size_of::<Self>() as u64;
+    pub const BASE_BYTES: u64 = memory::stated::<Self>(112) as u64;
 
     /// Creates a stack of one empty filter with this capacity.
     pub fn new(

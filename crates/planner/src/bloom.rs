@@ -1,0 +1,313 @@
+//! Planned Bloom filters.
+
+use std::num::NonZeroU32;
+
+use valkeybloom_protocol::bloom::{Defaults, Maker, Reserve};
+use valkeybloom_protocol::names::{BF_RESERVE, NEW_FILTERS};
+use valkeybloom_protocol::words::Origin;
+use valkeybloom_sketches::bloom::{
+    Growth, Kind, Limits as BloomLimits, New, Params, Plan, Refusal, Tightening, shard_capacity,
+};
+use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
+
+use crate::limits::{Limits, STORED_BYTES, refusal, stop};
+use crate::picture::{Curve, Picture, to_double};
+use crate::report::{Report, ratio};
+use crate::{Fault, Planned};
+
+/// The most shards that are tried: the number of a cluster's slots.
+pub const MOST_SHARDS: u32 = 16_384;
+
+/// The expansion of BF.RESERVE without options.
+const EXPANSION: u32 = 2;
+
+/// A Bloom filter to plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Bloom {
+    /// Number of items; with a window, in one period.
+    pub items: u64,
+    /// The error rate.
+    pub rate: Fraction,
+    /// Capacity of the first filter, if it is not the number of items.
+    pub start: Option<u64>,
+    /// The growth when the filter is full.
+    pub growth: Growth,
+    /// What the filter supports beyond additions and lookups.
+    pub kind: Kind,
+    /// The kind of new filters that the server is set to.
+    pub maker: Maker,
+    /// The keys that the filter is spread over, if it is.
+    pub shards: Option<Shards>,
+}
+
+/// The number of keys that a filter is spread over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shards {
+    /// The fewest that the limits allow.
+    Fewest,
+    /// This many.
+    Exactly(NonZeroU32),
+}
+
+/// One shard of a filter, or the whole filter.
+struct Shard {
+    new: New,
+    items: u64,
+    /// The words after the key.
+    words: String,
+}
+
+impl Bloom {
+    pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+        let shards = self.shards(limits)?;
+        let shard = self.shard(shards, self.maker)?;
+        let planned = shard.new.plan(shard.items, limits.of_bloom());
+        let admitted = planned.is_ok();
+        let plan = planned.or_else(|refusal| match refusal {
+            Refusal::MemoryLimit => shard.new.plan(shard.items, BloomLimits::NONE),
+            other => Err(other),
+        });
+        let plan = plan.map_err(|refusal| Fault::impossible("items", refused(refusal)))?;
+
+        let mut report = Report::default();
+        report.number("items", self.items);
+        report.row("error rate", self.rate.get().to_string(), self.rate.get());
+        if self.shards.is_some() {
+            report.number("shards", shards.get().into());
+            report.number(
+                "capacity of a shard",
+                shard.new.shape().params.capacity,
+            );
+        }
+        let held = self.items.saturating_mul(plan.periods);
+        describe(&mut report, &plan, held, shards);
+        let rate = three_digits(plan.rate_at(shard.items));
+        report.row("rate when full", rate.to_string(), rate);
+        let (text, limit) = match shard.new.reach(limits.of_bloom()) {
+            (_, None) => ("none".to_owned(), serde_json::Value::Null),
+            (reach, Some(Refusal::Full)) => stop("NONSCALING", None, reach),
+            (reach, Some(Refusal::RateTooSmall)) => stop("error rate", None, reach),
+            (reach, Some(Refusal::MemoryLimit | Refusal::OutOfMemory)) => {
+                let further = shard.new.reach(limits.of_object().of_bloom()).0 > reach;
+                let (name, value) = limits.memory(further);
+                stop(name, Some(value), reach)
+            }
+        };
+        report.row("limit", text, limit);
+        if self.maker != Maker::Own {
+            let setting = format!("{NEW_FILTERS} {}", self.maker.name());
+            report.row("setting", &*setting, &*setting);
+        }
+        let key = self.shards.map_or("key", |_| "key:0");
+        let command = format!("{BF_RESERVE} {key} {}", shard.words);
+        let others = match shards.get() {
+            1 => String::new(),
+            shards => format!("   (and so on, up to key:{})", shards - 1),
+        };
+        report.row("command", command.clone() + &others, command);
+        let refusal = (!admitted).then(|| {
+            let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
+            let larger = largest.filter(|bytes| *bytes > limits.filter);
+            let (setting, _) = limits.memory(larger.is_some());
+            let bytes = larger.unwrap_or(plan.full_bytes + STORED_BYTES);
+            refusal(setting, bytes, ", or use --shards")
+        });
+        Ok(Planned { report, refusal })
+    }
+
+    fn shards(&self, limits: &Limits) -> Result<NonZeroU32, Fault> {
+        match self.shards {
+            None => Ok(NonZeroU32::MIN),
+            Some(Shards::Exactly(shards)) => Ok(shards),
+            Some(Shards::Fewest) => {
+                let mut all = (1..=MOST_SHARDS).filter_map(NonZeroU32::new);
+                let fewest = all.find(|&shards| {
+                    let shard = self.shard(shards, self.maker);
+                    shard.is_ok_and(|shard| shard.new.plan(shard.items, limits.of_bloom()).is_ok())
+                });
+                let text = format!("more than {MOST_SHARDS} shards would be needed");
+                fewest.ok_or_else(|| Fault::impossible("shards", text))
+            }
+        }
+    }
+
+    /// Returns the shard that a server makes of the command's words.
+    fn shard(&self, shards: NonZeroU32, maker: Maker) -> Result<Shard, Fault> {
+        let capacity = shard_capacity(self.start.unwrap_or(self.items), shards);
+        let words = self.words(capacity.min(MAX_CAPACITY));
+        let command = format!("{BF_RESERVE} key {words}");
+        let command: Vec<&[u8]> = command.split(' ').map(str::as_bytes).collect();
+        let params = Params {
+            capacity,
+            error_rate: self.rate,
+            tightening: Tightening::HALF,
+            growth: Growth::from_expansion(EXPANSION),
+        };
+        let reserve = Reserve::parse(&*command, Defaults { params, maker }, Origin::Client);
+        let new = reserve.and_then(|reserve| reserve.create);
+        let new = new.map_err(|error| {
+            let text = error.to_string();
+            Fault::invalid("maker", text.trim_start_matches("ERR "))
+        })?;
+        Ok(Shard {
+            new,
+            items: shard_capacity(self.items, shards),
+            words,
+        })
+    }
+
+    /// Returns the words of BF.RESERVE after the key. Options at their defaults are left out.
+    fn words(&self, capacity: u64) -> String {
+        let growth = match self.growth {
+            Growth::Fixed => " NONSCALING".to_owned(),
+            Growth::By(expansion) if expansion.get() == EXPANSION => String::new(),
+            Growth::By(expansion) => format!(" EXPANSION {expansion}"),
+        };
+        let kind = match self.kind {
+            Kind::Plain => String::new(),
+            Kind::Windowed(of) => format!(" WINDOW {} PERIODS {}", of.period_ms(), of.periods()),
+            Kind::Counting => " COUNTING".to_owned(),
+        };
+        format!("{} {capacity}{growth}{kind}", self.rate.get())
+    }
+
+    /// Returns pictures of one key, up to twice the items, compared with the peers' filters for the same words.
+    pub(crate) fn pictures(&self, limits: &Limits) -> Vec<Picture> {
+        let shards = self.shards(limits).unwrap_or(NonZeroU32::MIN);
+        let own = std::iter::once(self.maker);
+        let others = Maker::ALL.into_iter().filter(|maker| *maker != self.maker);
+        let curves = own.chain(others).filter_map(|maker| {
+            let shard = self.shard(shards, maker).ok()?;
+            Some((name(maker), shard))
+        });
+        let curves: Vec<(&str, Shard)> = curves.collect();
+        let Some((_, Shard { items, .. })) = curves.first() else {
+            return Vec::new();
+        };
+        let (at, end) = (to_double(*items), 2.0 * to_double(*items));
+        let bytes = curves.iter().filter_map(|(name, shard)| shard.bytes(name, end));
+        let rates = curves.iter().filter_map(|(name, shard)| shard.rates(name, end));
+        let of = match (self.shards, self.kind) {
+            (Some(_), _) => " of one shard",
+            (None, Kind::Windowed(_)) => " of all periods",
+            _ => "",
+        };
+        let x = match self.kind {
+            Kind::Windowed(_) => "items in a period",
+            _ => "items",
+        };
+        vec![
+            Picture {
+                title: format!("Bytes{of}"),
+                x,
+                at,
+                requested: None,
+                curves: bytes.collect(),
+            },
+            Picture {
+                title: format!("Error rate{of}"),
+                x,
+                at,
+                requested: Some(self.rate.get()),
+                curves: rates.collect(),
+            },
+        ]
+    }
+}
+
+/// Returns the name of a maker of filters.
+const fn name(maker: Maker) -> &'static str {
+    match maker {
+        Maker::Own => "this module",
+        Maker::ValkeyBloom => "valkey-bloom",
+        Maker::RedisBloom => "RedisBloom",
+    }
+}
+
+impl Shard {
+    /// Returns the plans for up to twice the items: of a window that adapts, a plan for each size of its periods.
+    fn plans(&self) -> Vec<Plan> {
+        let shape = self.new.shape();
+        let most = match shape.params.growth {
+            Growth::Fixed => shape.params.capacity,
+            Growth::By(_) => self.items.saturating_mul(2).min(MAX_CAPACITY),
+        };
+        let plan = |items| self.new.plan(items, BloomLimits::NONE).ok();
+        let adapts = matches!((shape.kind, shape.params.growth), (Kind::Windowed(_), Growth::By(_)));
+        if !adapts {
+            return plan(most).or_else(|| plan(self.items)).into_iter().collect();
+        }
+        let (mut plans, mut items) = (Vec::new(), 1);
+        while items <= most && let Some(next) = plan(items) {
+            items = next.capacity().saturating_add(1);
+            plans.push(next);
+        }
+        plans
+    }
+
+    fn bytes(&self, name: &str, end: f64) -> Option<Curve> {
+        let plans = self.plans();
+        let [plan] = &plans[..] else {
+            let steps = plans.iter().map(|plan| (plan.capacity(), stored(plan.full_bytes)));
+            return Some(Curve::of_steps(name, steps, end));
+        };
+        let mut items = 0;
+        let steps = plan.filters.iter().zip(&plan.sizes).map(|((capacity, _), bytes)| {
+            items += capacity;
+            // A window that does not adapt has the same periods, however full they are.
+            let bytes = if plan.periods > 1 { plan.full_bytes } else { *bytes };
+            (items, stored(bytes))
+        });
+        Some(Curve::of_steps(name, steps, end))
+    }
+
+    fn rates(&self, name: &str, end: f64) -> Option<Curve> {
+        let (mut points, mut before) = (Vec::new(), 0);
+        for plan in self.plans() {
+            let each = (256 / plan.filters.len() as u64).clamp(2, 64);
+            let of_plan = plan.rates(each).into_iter();
+            let of_plan = of_plan.filter(|(items, _)| *items >= before);
+            points.extend(of_plan.map(|(items, rate)| (to_double(items), rate)));
+            before = plan.capacity();
+        }
+        let curve = Curve {
+            name: name.to_owned(),
+            points,
+        };
+        Some(curve.until(end)).filter(|curve| !curve.points.is_empty())
+    }
+}
+
+/// Returns the size of a value with an object of this size.
+fn stored(bytes: u64) -> u64 {
+    bytes.saturating_add(STORED_BYTES)
+}
+
+/// Describes why there is no plan even without limits.
+pub fn refused(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::RateTooSmall => "that rate is too small for the last filters of its stack",
+        Refusal::Full => "a filter that does not grow would be full before",
+        Refusal::MemoryLimit | Refusal::OutOfMemory => "no memory is large enough for that",
+    }
+}
+
+/// Adds the rows for the memory of all shards of a plan, which hold at most `items` items.
+fn describe(report: &mut Report, plan: &Plan, items: u64, shards: NonZeroU32) {
+    let shards = u64::from(shards.get());
+    let of_shards = |bytes: u64| stored(bytes).saturating_mul(shards);
+    report.number("bytes when made", of_shards(plan.first_bytes));
+    let full = of_shards(plan.full_bytes);
+    report.number("bytes when full", full);
+    let each = ratio(full, items);
+    report.row("bytes an item", format!("{each:.2}"), each);
+    report.number("filters", plan.filters.len() as u64 * shards);
+    let hashes: Vec<u32> = plan.filters.iter().map(|(_, size)| size.hashes).collect();
+    let text: Vec<String> = hashes.iter().map(u32::to_string).collect();
+    report.row("hash functions", text.join(" "), hashes);
+}
+
+/// Rounds a rate to three digits.
+pub fn three_digits(rate: f64) -> f64 {
+    format!("{rate:.2e}").parse().unwrap_or(rate)
+}

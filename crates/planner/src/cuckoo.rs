@@ -1,0 +1,191 @@
+//! Planned cuckoo filters.
+
+use valkeybloom_sketches::cuckoo::{Limits as CuckooLimits, Params, Plan, Refusal, Shape, ranges};
+
+use crate::bloom::three_digits;
+use crate::limits::{Limits, STORED_BYTES, refusal, stop};
+use crate::picture::{Curve, Picture, to_double};
+use crate::report::{Report, ratio};
+use crate::{Fault, Planned};
+
+/// A cuckoo filter to plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cuckoo {
+    /// Number of items.
+    pub items: u64,
+    /// Capacity of the first filter, if it is not the number of items.
+    pub start: Option<u64>,
+    /// Slots of a bucket.
+    pub bucket_size: u64,
+    /// The most fingerprints moved to make room for one.
+    pub max_iterations: u64,
+    /// The growth factor from one filter to the next; 0 for a filter that does not grow.
+    pub expansion: u64,
+}
+
+impl Cuckoo {
+    /// The number of buckets' slots, of moves and the expansion that CF.RESERVE without options takes.
+    pub const DEFAULTS: Params = Params::REDISBLOOM;
+
+    fn shape(&self) -> Result<Shape, Fault> {
+        let range = |field, name: &str, number: u64, range: &std::ops::RangeInclusive<u64>| {
+            let text = format!("{name} is not within {} to {}", range.start(), range.end());
+            let is_within = range.contains(&number);
+            is_within.then_some(number).ok_or_else(|| Fault::invalid(field, text))
+        };
+        let size = range("bucket_size", "the bucket size", self.bucket_size, &ranges::BUCKET_SIZE)?;
+        let moves = range(
+            "max_iterations",
+            "the number of iterations",
+            self.max_iterations,
+            &ranges::MAX_ITERATIONS,
+        )?;
+        let expansion = range("expansion", "the expansion", self.expansion, &ranges::EXPANSION)?;
+        let field = if self.start.is_some() { "start" } else { "items" };
+        let capacity = self.capacity();
+        range(field, "the capacity", capacity, &(2 * size..=ranges::CAPACITY_MAX))?;
+        let narrow = |number: u64| u16::try_from(number).unwrap_or(u16::MAX);
+        let params = Params {
+            capacity,
+            bucket_size: u8::try_from(size).unwrap_or(u8::MAX),
+            max_iterations: narrow(moves),
+            expansion: narrow(expansion),
+        };
+        Shape::new(&params).ok_or_else(|| Fault::invalid(field, "no filter has this capacity"))
+    }
+
+    fn capacity(&self) -> u64 {
+        self.start.unwrap_or(self.items)
+    }
+
+    pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+        let shape = self.shape()?;
+        let unlimited = CuckooLimits::NONE;
+        let admitted = shape.plan(self.items, &limits.of_cuckoo());
+        let impossible = |refusal| {
+            Fault::impossible(
+                "items",
+                match refusal {
+                    Refusal::Full => "a filter that does not grow has fewer slots",
+                    _ => "no cuckoo filter is large enough for that",
+                },
+            )
+        };
+        let plan = shape.plan(self.items, &unlimited).map_err(impossible)?;
+        let made = shape.plan(0, &unlimited).map_err(impossible)?;
+
+        let mut report = Report::default();
+        report.number("items", self.items);
+        report.number("slots", plan.slots);
+        let stored = |plan: &Plan| plan.bytes.saturating_add(STORED_BYTES);
+        report.number("bytes when made", stored(&made));
+        report.number("bytes when full", stored(&plan));
+        let each = ratio(stored(&plan), self.items);
+        report.row("bytes an item", format!("{each:.2}"), each);
+        report.number("filters", plan.filters);
+        let rate = three_digits(shape.rate_at(self.items));
+        report.row("rate when full", rate.to_string(), rate);
+        let (reached, stopped) = shape.reach(&limits.of_cuckoo());
+        let (name, value) = self.stop(&shape, &reached, stopped, limits);
+        let (text, limit) = stop(name, value, reached.slots);
+        report.row("limit", text, limit);
+        report.row("command", self.command(), self.command());
+        let refusal = admitted.err().map(|refused| match refused {
+            Refusal::MaxFilters => {
+                let (setting, _) = limits.depth();
+                refusal(setting, plan.filters, ", or reserve a larger capacity")
+            }
+            _ => {
+                let largest = shape.bytes_of(plan.filters - 1).unwrap_or(u64::MAX);
+                let larger = Some(largest).filter(|bytes| *bytes > limits.filter);
+                let (setting, _) = limits.memory(larger.is_some());
+                refusal(setting, larger.unwrap_or(stored(&plan)), "")
+            }
+        });
+        Ok(Planned { report, refusal })
+    }
+
+    /// Returns the setting that stops growth, and its value.
+    fn stop(
+        &self,
+        shape: &Shape,
+        reached: &Plan,
+        stopped: Refusal,
+        limits: &Limits,
+    ) -> (&'static str, Option<u64>) {
+        match stopped {
+            Refusal::Full => ("EXPANSION 0", None),
+            Refusal::MaxFilters => {
+                let (name, value) = limits.depth();
+                (name, Some(value))
+            }
+            Refusal::MemoryLimit | Refusal::OutOfMemory => {
+                if shape.bytes_of(reached.filters).is_none() {
+                    return ("the largest filter of 4 GiB", None);
+                }
+                let further = shape.reach(&limits.of_object().of_cuckoo()).0.slots;
+                let (name, value) = limits.memory(further > reached.slots);
+                (name, Some(value))
+            }
+        }
+    }
+
+    /// Returns the command. Options at their defaults are left out.
+    fn command(&self) -> String {
+        let defaults = Self::DEFAULTS;
+        let options: [(_, u64, u64); 3] = [
+            ("BUCKETSIZE", self.bucket_size, defaults.bucket_size.into()),
+            (
+                "MAXITERATIONS",
+                self.max_iterations,
+                defaults.max_iterations.into(),
+            ),
+            ("EXPANSION", self.expansion, defaults.expansion.into()),
+        ];
+        let options = options.iter().filter(|(_, value, default)| value != default);
+        let options: String = options
+            .map(|(name, value, _)| format!(" {name} {value}"))
+            .collect();
+        format!("CF.RESERVE key {}{options}", self.capacity())
+    }
+
+    pub(crate) fn pictures(&self) -> Vec<Picture> {
+        let Ok(shape) = self.shape() else {
+            return Vec::new();
+        };
+        let (at, end) = (to_double(self.items), 2.0 * to_double(self.items));
+        let (mut steps, mut items) = (Vec::new(), 0);
+        while items < self.items.saturating_mul(2)
+            && let Ok(plan) = shape.plan(items + 1, &CuckooLimits::NONE)
+            && steps.len() < 1000
+        {
+            steps.push((plan.slots, plan.bytes.saturating_add(STORED_BYTES)));
+            items = plan.slots;
+        }
+        let most = to_double(items).min(end);
+        let rates = (0..=100).map(|part| {
+            let items = most * f64::from(part) / 100.0;
+            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
+            let rate = shape.rate_at(items as u64);
+            (items, rate)
+        });
+        let name = "this module and RedisBloom";
+        let picture = |title: &str, curve| Picture {
+            title: title.to_owned(),
+            x: "items",
+            at,
+            requested: None,
+            curves: vec![curve],
+        };
+        vec![
+            picture("Bytes", Curve::of_steps(name, steps, end)),
+            picture(
+                "Error rate",
+                Curve {
+                    name: name.to_owned(),
+                    points: rates.collect(),
+                },
+            ),
+        ]
+    }
+}

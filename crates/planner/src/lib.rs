@@ -1,0 +1,110 @@
+//! Plans: the memory, the limits and the command of a filter or a sketch that is not made yet.
+//!
+//! ```text
+//!   the options of `valkeybloom size` ┐
+//!                                     ├→ Request → Planned: rows for people, values for programs, pictures
+//!   the fields of docs/calculator.html┘
+//! ```
+//!
+//! Every figure comes from [`valkeybloom_sketches`]. The figures are those of a 64-bit server, on whatever machine this
+//! runs; there is no clock and no I/O.
+
+#![forbid(unsafe_code)]
+
+mod bloom;
+mod cuckoo;
+mod form;
+mod limits;
+mod picture;
+mod report;
+mod sketch;
+pub mod words;
+
+pub use bloom::{Bloom, MOST_SHARDS, Shards, refused};
+pub use cuckoo::Cuckoo;
+pub use form::answer;
+pub use limits::{Limits, STORED_BYTES};
+pub use picture::{Curve, Picture};
+pub use report::{Report, grouped, ratio};
+pub use sketch::{CountMin, TDigest, TopK};
+
+/// What to plan.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// A Bloom filter.
+    Bloom(Bloom),
+    /// A cuckoo filter.
+    Cuckoo(Cuckoo),
+    /// A count-min sketch.
+    CountMin(CountMin),
+    /// A Top-K.
+    TopK(TopK),
+    /// A t-digest.
+    TDigest(TDigest),
+}
+
+/// A plan.
+#[derive(Debug, Default)]
+pub struct Planned {
+    /// The figures, and the command.
+    pub report: Report,
+    /// Why a server with these limits refuses the command, and what to do about it; `None` if it does not.
+    pub refusal: Option<String>,
+}
+
+/// The reason that there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The name of the field of the page that is wrong.
+    pub field: &'static str,
+    /// What is wrong.
+    pub text: String,
+    /// Whether the request makes no sense, whatever the size of the machine.
+    pub is_invalid: bool,
+}
+
+impl Fault {
+    /// Reports a value that no server takes.
+    pub fn invalid(field: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            field,
+            text: text.into(),
+            is_invalid: true,
+        }
+    }
+
+    /// Reports a plan that no memory is large enough for.
+    pub fn impossible(field: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            is_invalid: false,
+            ..Self::invalid(field, text)
+        }
+    }
+}
+
+impl Request {
+    /// Plans the filter or the sketch.
+    ///
+    /// # Errors
+    /// The parameter that no server takes.
+    pub fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+        match self {
+            Self::Bloom(bloom) => bloom.plan(limits),
+            Self::Cuckoo(cuckoo) => cuckoo.plan(limits),
+            Self::CountMin(sketch) => sketch.plan(limits),
+            Self::TopK(sketch) => sketch.plan(limits),
+            Self::TDigest(sketch) => sketch.plan(limits),
+        }
+    }
+
+    /// Returns pictures of the plan, and of what its neighbours take.
+    pub fn pictures(&self, limits: &Limits) -> Vec<Picture> {
+        match self {
+            Self::Bloom(bloom) => bloom.pictures(limits),
+            Self::Cuckoo(cuckoo) => cuckoo.pictures(),
+            Self::CountMin(sketch) => sketch.pictures(),
+            Self::TopK(sketch) => sketch.pictures(),
+            Self::TDigest(sketch) => sketch.pictures(),
+        }
+    }
+}

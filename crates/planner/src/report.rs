@@ -1,0 +1,67 @@
+//! The figures of a plan: rows for people, values for programs.
+
+use serde_json::{Map, Value};
+
+/// Rows of a name and a value.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// The rows for people, in order.
+    pub rows: Vec<(String, String)>,
+    /// The values for programs.
+    pub json: Map<String, Value>,
+}
+
+impl Report {
+    /// Adds a row with a text for people and a value for JSON, where underscores replace the spaces in the name.
+    pub fn row(&mut self, name: &str, text: impl Into<String>, json: impl Into<Value>) {
+        self.rows.push((name.to_owned(), text.into()));
+        self.hidden(&name.replace(' ', "_"), json);
+    }
+
+    /// Adds a value to JSON alone.
+    pub fn hidden(&mut self, name: &str, json: impl Into<Value>) {
+        self.json.insert(name.to_owned(), json.into());
+    }
+
+    /// Adds a row with a whole number.
+    pub fn number(&mut self, name: &str, number: u64) {
+        self.row(name, grouped(number), number);
+    }
+}
+
+/// Returns a number with its digits in groups of three.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Returns a part of a whole as a fraction; of nothing, of 1.
+#[allow(clippy::cast_precision_loss, reason = "a few digits are shown")]
+pub fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn digits_are_in_groups_of_three() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (123_456, "123,456"),
+            (u64::MAX, "18,446,744,073,709,551,615"),
+        ] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

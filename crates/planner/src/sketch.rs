@@ -1,0 +1,179 @@
+//! Planned count-min sketches, Top-K and t-digests.
+
+use serde_json::{Value, json};
+
+use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::cms::{self, CellSize};
+use valkeybloom_sketches::tdigest::{self, Compression};
+use valkeybloom_sketches::topk;
+
+use crate::limits::{Limits, STORED_BYTES, refusal};
+use crate::picture::{Picture, sweep, to_double};
+use crate::report::{Report, grouped};
+use crate::{Fault, Planned};
+
+/// A count-min sketch to plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CountMin {
+    /// How far an estimate may exceed the count, as a share of all increments.
+    pub error: Fraction,
+    /// The probability that an estimate exceeds the count by more.
+    pub probability: Fraction,
+    /// The size of a counter.
+    pub cell_size: CellSize,
+}
+
+/// A Top-K to plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopK {
+    /// Length of the list.
+    pub k: u64,
+    /// Cells in a row.
+    pub width: u64,
+    /// Number of rows.
+    pub depth: u64,
+    /// The decay.
+    pub decay: f64,
+}
+
+/// A t-digest to plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TDigest {
+    /// The compression.
+    pub compression: u64,
+}
+
+/// Adds what all sketches have to a report: the bytes, the limit and the command.
+fn planned(mut report: Report, bytes: u64, limits: &Limits, command: String) -> Planned {
+    let bytes = bytes.saturating_add(STORED_BYTES);
+    report.number("bytes", bytes);
+    let refusing = limits.refusing(bytes);
+    let (text, found) = match refusing {
+        None => ("none".to_owned(), Value::Null),
+        Some((name, limit)) => (
+            format!("{name} {}", grouped(limit)),
+            json!({ "name": name, "bytes": limit }),
+        ),
+    };
+    report.row("limit", text, found);
+    report.row("command", command.clone(), command);
+    let refusal = refusing.map(|(name, _)| refusal(name, bytes, ""));
+    Planned { report, refusal }
+}
+
+impl CountMin {
+    /// Returns the shape, and the size in bytes.
+    fn shape(&self) -> Option<(cms::Shape, u64)> {
+        let shape = cms::Shape::for_rates(self.error, self.probability, self.cell_size)?;
+        let bytes = shape.bytes()?.checked_add(cms::CountMin::BASE_BYTES)?;
+        Some((shape, bytes))
+    }
+
+    pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+        let none = || Fault::invalid("error", "no sketch has this error and probability");
+        let (shape, bytes) = self.shape().ok_or_else(none)?;
+        let (error, probability) = (self.error.get(), self.probability.get());
+        let mut report = Report::default();
+        report.row("error rate", error.to_string(), error);
+        report.row("probability", probability.to_string(), probability);
+        report.number("width", shape.width());
+        report.number("depth", shape.depth());
+        report.number("largest count", self.cell_size.max());
+        let option = match self.cell_size {
+            CellSize::Four => String::new(),
+            size => format!(" CELL_SIZE {}", size.bytes()),
+        };
+        let command = format!("CMS.INITBYPROB key {error} {probability}{option}");
+        Ok(planned(report, bytes, limits, command))
+    }
+
+    pub(crate) fn pictures(&self) -> Vec<Picture> {
+        let bytes = |error| {
+            let error = Fraction::new(error)?;
+            let (_, bytes) = Self { error, ..*self }.shape()?;
+            Some(bytes.saturating_add(STORED_BYTES))
+        };
+        sweep("Bytes", "error", self.error.get(), bytes)
+    }
+}
+
+impl TopK {
+    fn shape(&self) -> Result<topk::Shape, Fault> {
+        let shape = topk::Shape::new(self.k, self.width, self.depth, self.decay);
+        shape.map_err(|fault| match fault {
+            topk::Fault::K => Fault::invalid("k", "K is not within 1 to 4294967295"),
+            topk::Fault::Width => {
+                Fault::invalid("width", "the width is not within 1 to 4294967295")
+            }
+            topk::Fault::Depth => {
+                let text = format!("the depth is not within 1 to {}", topk::DEPTH_MAX);
+                Fault::invalid("depth", text)
+            }
+            topk::Fault::Decay => {
+                Fault::invalid("decay", "the decay is not above 0 and at most 1")
+            }
+            topk::Fault::Cells => {
+                Fault::invalid("width", "there are more than 4294967295 cells")
+            }
+        })
+    }
+
+    pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+        let shape = self.shape()?;
+        let Self {
+            k,
+            width,
+            depth,
+            decay,
+        } = self;
+        let mut report = Report::default();
+        report.number("items listed", *k);
+        report.number("width", *width);
+        report.number("depth", *depth);
+        report.row("decay", decay.to_string(), *decay);
+        let command = format!("TOPK.RESERVE key {k} {width} {depth} {decay}");
+        Ok(planned(report, topk::TopK::bytes_of(&shape), limits, command))
+    }
+
+    pub(crate) fn pictures(&self) -> Vec<Picture> {
+        sweep("Bytes, without the items", "items listed", to_double(self.k), |k| {
+            let shape = Self { k: whole(k)?, ..*self }.shape().ok()?;
+            Some(topk::TopK::bytes_of(&shape).saturating_add(STORED_BYTES))
+        })
+    }
+}
+
+impl TDigest {
+    pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
+        let none = || {
+            let most = Compression::MAX.get();
+            let text = format!("the compression is not within 1 to {most}");
+            Fault::invalid("compression", text)
+        };
+        let compression = Compression::new(self.compression).ok_or_else(none)?;
+        let mut report = Report::default();
+        report.number("compression", compression.get().into());
+        report.number("nodes", compression.capacity());
+        let command = format!("TDIGEST.CREATE key COMPRESSION {}", compression.get());
+        let bytes = tdigest::TDigest::most_bytes(compression);
+        Ok(planned(report, bytes, limits, command))
+    }
+
+    pub(crate) fn pictures(&self) -> Vec<Picture> {
+        let at = to_double(self.compression);
+        sweep("Bytes of a full digest", "compression", at, |compression| {
+            let compression = Compression::new(whole(compression)?)?;
+            Some(tdigest::TDigest::most_bytes(compression).saturating_add(STORED_BYTES))
+        })
+    }
+}
+
+/// Returns the whole number below a positive one, unless it is 0.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a cast from a double saturates"
+)]
+fn whole(number: f64) -> Option<u64> {
+    Some(number as u64).filter(|number| *number > 0)
+}
