@@ -20,6 +20,8 @@ usage() {
                                   with filters, only the rows whose names match;
                                   sharded: looks up SHARDED_ITEMS items (default 100000000) in a cluster
 ./build.sh bench pictures         draws the pictures of docs/ from its tables
+./build.sh calculator             makes docs/calculator.html of crates/calculator, for WebAssembly
+./build.sh calculator picture     takes its picture in docs/, with Chromium
 ./build.sh fuzz [seconds] [target...]  runs each target of fuzz/ (decode, args, batch) for 60 seconds or the given time;
                                   puts failing inputs into fuzz/regressions/, where the tests find them;
                                   SANITIZER=address looks for invalid accesses as well
@@ -34,6 +36,7 @@ usage() {
 ./build.sh scrapy                 runs a real Scrapy crawl with the class of docs/recipes.md
 ./build.sh clients                runs the test suites of redis-py, valkey-py and rustis for the module's commands
 ./build.sh deny                   checks licences, sources and known vulnerabilities of the dependencies with cargo-deny
+BROWSER=/path/to/chromium         names the browser for test and calculator, instead of chromium on PATH
 DEBIAN_MIRROR=address             names the mirror of the servers for test, soak, bench and memcheck, if this machine
                                   does not run Debian
 VALKEY_SERVER=/path/to/server     names the server for serve, test and memcheck, instead of valkey-server on PATH
@@ -138,7 +141,7 @@ server_tests() { cargo test --locked --workspace --test server -- "$@"; }
 # Modules of tests/server that do not depend on the server: the client's side of the wire, the text of the pages,
 # decisions of the core, files that older servers refuse. They run only on Valkey 9.1. All other modules run on every
 # server, and so do tests that a filter names.
-once="adversary blocking cms::recorded cms::replies http pages plan recipes sharded soak::fuzz::words tool::build tool::manual tool::size tool::terminal topk::recorded"
+once="adversary blocking calculator cms::recorded cms::replies http pages plan recipes sharded soak::fuzz::words tool::build tool::manual tool::size tool::terminal topk::recorded"
 
 # Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. These servers behave almost like
 # the versions before and after them, so a few modules are enough.
@@ -171,11 +174,14 @@ run_tests() {
     bring_compilers
     # The tests run the Python programs of the pages.
     command -v python3 >/dev/null || tools/packages.sh python3
+    # They also open the page docs/calculator.html.
+    command -v "${BROWSER:-chromium}" >/dev/null || tools/packages.sh chromium
     # Each run also moves files to the other servers.
     servers=$(tools/servers.sh)
     { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1 || rustup component add rustfmt clippy
     cargo fmt --all --check
     cargo clippy --locked --workspace --all-targets -- -D warnings
+    tools/calculator.sh check
     RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --workspace
     build
     build_checked
@@ -379,6 +385,7 @@ case $command in
     test) run_tests "$@" ;;
     soak) soak "$@" ;;
     bench) bench "$@" ;;
+    calculator) exec tools/calculator.sh "$@" ;;
     fuzz) fuzz "$@" ;;
     memcheck) memcheck "$@" ;;
     package) package "$@" ;;

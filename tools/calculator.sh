@@ -4,6 +4,7 @@
 #
 #   tools/calculator.sh          writes the page
 #   tools/calculator.sh check    checks that the page is what its source makes
+#   tools/calculator.sh picture  takes docs/calculator.png of it
 #
 # Another compiler makes other WebAssembly of the same source, and this machine may not have the target. So the check
 # compares bytes only with the compiler that made the page, whose version is in the page. In any case the tests compare
@@ -17,6 +18,16 @@ page=docs/calculator.html
 folder=crates/calculator/page
 compiler=$(rustc --version)
 made_by=$(sed -n 's/^<meta name="compiler" content="\(.*\)">$/\1/p' $page 2>/dev/null || true)
+if [ "${1-}" = picture ]; then
+    browser=${BROWSER:-chromium}
+    command -v "$browser" >/dev/null || tools/packages.sh chromium
+    "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --window-size=1160,820 \
+        --blink-settings=preferredColorScheme=1 --virtual-time-budget=3000 --screenshot="$PWD/docs/calculator.png" \
+        "file://$PWD/$page#items=1M&start=1000" 2>/dev/null
+    echo "docs/calculator.png: $(wc -c <docs/calculator.png) bytes"
+    exit
+fi
+
 if [ "${1-}" = check ] && [ "$made_by" != "$compiler" ]; then
     echo "tools/calculator.sh: $page was made by $made_by, not by $compiler: its bytes are not compared" >&2
     exit

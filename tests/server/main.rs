@@ -4,6 +4,7 @@
 mod acl;
 mod adversary;
 mod blocking;
+mod calculator;
 mod cluster;
 mod cms;
 mod counting;

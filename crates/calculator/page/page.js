@@ -18,13 +18,14 @@ for (const field of fields) {
 const bytes = Uint8Array.from(atob(byId('wasm').textContent), (c) => c.charCodeAt(0));
 const wasm = new WebAssembly.Instance(new WebAssembly.Module(bytes)).exports;
 
-function ask(values) {
+// Returns the answer as a text.
+function asked(values) {
   const request = new TextEncoder().encode(JSON.stringify(values));
   const to = wasm.calculator_request(request.length);
   new Uint8Array(wasm.memory.buffer, to, request.length).set(request);
   const from = wasm.calculator_answer() >>> 0;
   const answer = new Uint8Array(wasm.memory.buffer, from, wasm.calculator_answer_length());
-  return JSON.parse(new TextDecoder().decode(answer));
+  return new TextDecoder().decode(answer);
 }
 
 function values(of = fields) {
@@ -51,7 +52,9 @@ function element(name, attributes, ...children) {
 }
 
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumSignificantDigits: 3 });
-const tick = (value) => (value === 0 ? '0' : value < 1 ? String(Number(value.toPrecision(2))) : compact.format(value));
+// The units are those of the fields: k, M and G.
+const units = (text) => text.replace('K', 'k').replace('B', 'G');
+const tick = (value) => (value < 1 ? String(Number(value.toPrecision(2))) : units(compact.format(value)));
 
 // The round numbers from 0 to an end, at most six.
 function ticks(end) {
@@ -96,7 +99,7 @@ function draw({ title, x, at, requested, curves }) {
 function show() {
   arrange();
   // Hidden fields have no say, whatever was written there.
-  const answer = ask(values(fields.filter((field) => !field.closest('[hidden]'))));
+  const answer = JSON.parse(asked(values(fields.filter((field) => !field.closest('[hidden]')))));
   const faults = answer.faults ?? [];
   for (const field of fields) {
     const fault = faults.find((fault) => fault.field === field.id);
@@ -106,17 +109,18 @@ function show() {
     place.hidden = !fault;
     place.textContent = fault ? `${label}: ${fault.text}` : '';
   }
-  const wrong = faults.length ? 'The plan below is that of the last values that fit.' : answer.refusal;
+  const wrong = faults.length ? 'There is no plan for these values: see the marked fields.' : answer.refusal;
   byId('status').replaceChildren(...(wrong ? [element('p', {}, wrong)] : []));
   byId('plan').classList.toggle('old', faults.length > 0);
   if (faults.length) {
     byId('plan').hidden = byId('rows').children.length === 0;
-    if (byId('plan').hidden) byId('status').replaceChildren();
     return;
   }
   byId('plan').hidden = false;
   byId('command').textContent = answer.values.command;
-  const rows = answer.rows.map(([name, text]) =>
+  const command = answer.rows.find(([name]) => name === 'command')[1];
+  byId('others').textContent = command.slice(answer.values.command.length).trim();
+  const rows = answer.rows.filter(([name]) => name !== 'command').map(([name, text]) =>
     element('tr', {}, element('th', { scope: 'row' }, name), element('td', { 'data-name': name }, text)));
   byId('rows').replaceChildren(...rows);
   byId('pictures').replaceChildren(...answer.pictures.map(draw));

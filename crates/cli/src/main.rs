@@ -1,7 +1,7 @@
 //! The program `valkeybloom`: sizes, builds, moves and compares filters.
 //!
 //! ```text
-//!   size     Shape::plan                       → rows, or JSON
+//!   size     a request → valkeybloom_planner   → rows, or JSON
 //!   build    files → lines → Object → chunks ┐
 //!   move     a server → its filters → chunks ┴→ a temporary key → its final name
 //!   compare  two servers → their filters       → the differences
@@ -82,6 +82,7 @@ enum Command {
 
 const SIZE_EXAMPLES: &str = "Examples:
   valkeybloom size --items 100M --rate 0.01 --shards
+  valkeybloom size --items 1M --cuckoo
   valkeybloom size --items 100k --rate 0.01 --window 1h --periods 24
   valkeybloom size --of redis://127.0.0.1:6379 seen";
 

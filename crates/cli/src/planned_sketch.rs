@@ -23,7 +23,7 @@ pub struct CuckooOptions {
     #[arg(long, value_name = "N", requires = "cuckoo")]
     max_iterations: Option<u64>,
     /// bf.cf-max-expansions of the server
-    #[arg(long, value_name = "N", default_value = "32")]
+    #[arg(long, value_name = "N", value_parser = options::items, default_value = "32")]
     pub max_filters: u64,
 }
 
@@ -38,7 +38,9 @@ impl CuckooOptions {
         let defaults = Cuckoo::DEFAULTS;
         let expansion = match filter.nonscaling {
             true => 0,
-            false => filter.expansion.map_or(defaults.expansion.into(), u64::from),
+            false => filter
+                .expansion
+                .map_or(defaults.expansion.into(), u64::from),
         };
         let items = items.filter(|_| self.cuckoo)?;
         Some(Request::Cuckoo(Cuckoo {

@@ -6,7 +6,9 @@ use std::ffi::CString;
 use clap::Args;
 use redis::{FromRedisValue, cmd};
 
-use valkeybloom_planner::{Bloom, Fault as PlanFault, Limits, Request, STORED_BYTES, Shards, refused};
+use valkeybloom_planner::{
+    Bloom, Fault as PlanFault, Limits, Request, STORED_BYTES, Shards, refused,
+};
 use valkeybloom_protocol::bloom::{InfoField, Maker};
 use valkeybloom_protocol::names::BF_INFO;
 use valkeybloom_sketches::bloom::{Dialect, Kind, Limits as BloomLimits, Shape, Window};
@@ -80,7 +82,9 @@ impl Size {
             cuckoo_filters: self.cuckoo.max_filters,
         };
         let planned = self.request()?.plan(&limits).map_err(failure)?;
-        let refused = planned.refusal.map_or(Ok(()), |text| Err(Failure::new(text)));
+        let refused = planned
+            .refusal
+            .map_or(Ok(()), |text| Err(Failure::new(text)));
         report::end(planned.report, json, refused)
     }
 

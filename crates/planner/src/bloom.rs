@@ -74,10 +74,7 @@ impl Bloom {
         report.row("error rate", self.rate.get().to_string(), self.rate.get());
         if self.shards.is_some() {
             report.number("shards", shards.get().into());
-            report.number(
-                "capacity of a shard",
-                shard.new.shape().params.capacity,
-            );
+            report.number("capacity of a shard", shard.new.shape().params.capacity);
         }
         let held = self.items.saturating_mul(plan.periods);
         describe(&mut report, &plan, held, shards);
@@ -110,7 +107,7 @@ impl Bloom {
             let larger = largest.filter(|bytes| *bytes > limits.filter);
             let (setting, _) = limits.memory(larger.is_some());
             let bytes = larger.unwrap_or(plan.full_bytes + STORED_BYTES);
-            refusal(setting, bytes, ", or use --shards")
+            refusal(setting, bytes, ", or spread it over shards")
         });
         Ok(Planned { report, refusal })
     }
@@ -185,8 +182,12 @@ impl Bloom {
             return Vec::new();
         };
         let (at, end) = (to_double(*items), 2.0 * to_double(*items));
-        let bytes = curves.iter().filter_map(|(name, shard)| shard.bytes(name, end));
-        let rates = curves.iter().filter_map(|(name, shard)| shard.rates(name, end));
+        let bytes = curves
+            .iter()
+            .filter_map(|(name, shard)| shard.bytes(name, end));
+        let rates = curves
+            .iter()
+            .filter_map(|(name, shard)| shard.rates(name, end));
         let of = match (self.shards, self.kind) {
             (Some(_), _) => " of one shard",
             (None, Kind::Windowed(_)) => " of all periods",
@@ -233,12 +234,20 @@ impl Shard {
             Growth::By(_) => self.items.saturating_mul(2).min(MAX_CAPACITY),
         };
         let plan = |items| self.new.plan(items, BloomLimits::NONE).ok();
-        let adapts = matches!((shape.kind, shape.params.growth), (Kind::Windowed(_), Growth::By(_)));
+        let adapts = matches!(
+            (shape.kind, shape.params.growth),
+            (Kind::Windowed(_), Growth::By(_))
+        );
         if !adapts {
-            return plan(most).or_else(|| plan(self.items)).into_iter().collect();
+            return plan(most)
+                .or_else(|| plan(self.items))
+                .into_iter()
+                .collect();
         }
         let (mut plans, mut items) = (Vec::new(), 1);
-        while items <= most && let Some(next) = plan(items) {
+        while items <= most
+            && let Some(next) = plan(items)
+        {
             items = next.capacity().saturating_add(1);
             plans.push(next);
         }
@@ -248,16 +257,26 @@ impl Shard {
     fn bytes(&self, name: &str, end: f64) -> Option<Curve> {
         let plans = self.plans();
         let [plan] = &plans[..] else {
-            let steps = plans.iter().map(|plan| (plan.capacity(), stored(plan.full_bytes)));
+            let steps = plans
+                .iter()
+                .map(|plan| (plan.capacity(), stored(plan.full_bytes)));
             return Some(Curve::of_steps(name, steps, end));
         };
         let mut items = 0;
-        let steps = plan.filters.iter().zip(&plan.sizes).map(|((capacity, _), bytes)| {
-            items += capacity;
-            // A window that does not adapt has the same periods, however full they are.
-            let bytes = if plan.periods > 1 { plan.full_bytes } else { *bytes };
-            (items, stored(bytes))
-        });
+        let steps = plan
+            .filters
+            .iter()
+            .zip(&plan.sizes)
+            .map(|((capacity, _), bytes)| {
+                items += capacity;
+                // A window that does not adapt has the same periods, however full they are.
+                let bytes = if plan.periods > 1 {
+                    plan.full_bytes
+                } else {
+                    *bytes
+                };
+                (items, stored(bytes))
+            });
         Some(Curve::of_steps(name, steps, end))
     }
 

@@ -5,7 +5,7 @@ use valkeybloom_sketches::cuckoo::{Limits as CuckooLimits, Params, Plan, Refusal
 use crate::bloom::three_digits;
 use crate::limits::{Limits, STORED_BYTES, refusal, stop};
 use crate::picture::{Curve, Picture, to_double};
-use crate::report::{Report, ratio};
+use crate::report::Report;
 use crate::{Fault, Planned};
 
 /// A cuckoo filter to plan.
@@ -31,19 +31,40 @@ impl Cuckoo {
         let range = |field, name: &str, number: u64, range: &std::ops::RangeInclusive<u64>| {
             let text = format!("{name} is not within {} to {}", range.start(), range.end());
             let is_within = range.contains(&number);
-            is_within.then_some(number).ok_or_else(|| Fault::invalid(field, text))
+            is_within
+                .then_some(number)
+                .ok_or_else(|| Fault::invalid(field, text))
         };
-        let size = range("bucket_size", "the bucket size", self.bucket_size, &ranges::BUCKET_SIZE)?;
+        let size = range(
+            "bucket_size",
+            "the bucket size",
+            self.bucket_size,
+            &ranges::BUCKET_SIZE,
+        )?;
         let moves = range(
             "max_iterations",
             "the number of iterations",
             self.max_iterations,
             &ranges::MAX_ITERATIONS,
         )?;
-        let expansion = range("expansion", "the expansion", self.expansion, &ranges::EXPANSION)?;
-        let field = if self.start.is_some() { "start" } else { "items" };
+        let expansion = range(
+            "expansion",
+            "the expansion",
+            self.expansion,
+            &ranges::EXPANSION,
+        )?;
+        let field = if self.start.is_some() {
+            "start"
+        } else {
+            "items"
+        };
         let capacity = self.capacity();
-        range(field, "the capacity", capacity, &(2 * size..=ranges::CAPACITY_MAX))?;
+        range(
+            field,
+            "the capacity",
+            capacity,
+            &(2 * size..=ranges::CAPACITY_MAX),
+        )?;
         let narrow = |number: u64| u16::try_from(number).unwrap_or(u16::MAX);
         let params = Params {
             capacity,
@@ -79,10 +100,9 @@ impl Cuckoo {
         report.number("slots", plan.slots);
         let stored = |plan: &Plan| plan.bytes.saturating_add(STORED_BYTES);
         report.number("bytes when made", stored(&made));
-        report.number("bytes when full", stored(&plan));
-        let each = ratio(stored(&plan), self.items);
-        report.row("bytes an item", format!("{each:.2}"), each);
-        report.number("filters", plan.filters);
+        // An item that finds no room needs the next filter, so the filters are never filled to the last slot.
+        report.number("bytes at least", stored(&plan));
+        report.number("filters at least", plan.filters);
         let rate = three_digits(shape.rate_at(self.items));
         report.row("rate when full", rate.to_string(), rate);
         let (reached, stopped) = shape.reach(&limits.of_cuckoo());
@@ -142,7 +162,9 @@ impl Cuckoo {
             ),
             ("EXPANSION", self.expansion, defaults.expansion.into()),
         ];
-        let options = options.iter().filter(|(_, value, default)| value != default);
+        let options = options
+            .iter()
+            .filter(|(_, value, default)| value != default);
         let options: String = options
             .map(|(name, value, _)| format!(" {name} {value}"))
             .collect();
@@ -165,7 +187,11 @@ impl Cuckoo {
         let most = to_double(items).min(end);
         let rates = (0..=100).map(|part| {
             let items = most * f64::from(part) / 100.0;
-            #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
+            #[allow(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "positive"
+            )]
             let rate = shape.rate_at(items as u64);
             (items, rate)
         });
@@ -178,7 +204,7 @@ impl Cuckoo {
             curves: vec![curve],
         };
         vec![
-            picture("Bytes", Curve::of_steps(name, steps, end)),
+            picture("Bytes at least", Curve::of_steps(name, steps, end)),
             picture(
                 "Error rate",
                 Curve {

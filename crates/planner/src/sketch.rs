@@ -109,12 +109,8 @@ impl TopK {
                 let text = format!("the depth is not within 1 to {}", topk::DEPTH_MAX);
                 Fault::invalid("depth", text)
             }
-            topk::Fault::Decay => {
-                Fault::invalid("decay", "the decay is not above 0 and at most 1")
-            }
-            topk::Fault::Cells => {
-                Fault::invalid("width", "there are more than 4294967295 cells")
-            }
+            topk::Fault::Decay => Fault::invalid("decay", "the decay is not above 0 and at most 1"),
+            topk::Fault::Cells => Fault::invalid("width", "there are more than 4294967295 cells"),
         })
     }
 
@@ -132,14 +128,29 @@ impl TopK {
         report.number("depth", *depth);
         report.row("decay", decay.to_string(), *decay);
         let command = format!("TOPK.RESERVE key {k} {width} {depth} {decay}");
-        Ok(planned(report, topk::TopK::bytes_of(&shape), limits, command))
+        Ok(planned(
+            report,
+            topk::TopK::bytes_of(&shape),
+            limits,
+            command,
+        ))
     }
 
     pub(crate) fn pictures(&self) -> Vec<Picture> {
-        sweep("Bytes, without the items", "items listed", to_double(self.k), |k| {
-            let shape = Self { k: whole(k)?, ..*self }.shape().ok()?;
-            Some(topk::TopK::bytes_of(&shape).saturating_add(STORED_BYTES))
-        })
+        sweep(
+            "Bytes, without the items",
+            "items listed",
+            to_double(self.k),
+            |k| {
+                let shape = Self {
+                    k: whole(k)?,
+                    ..*self
+                }
+                .shape()
+                .ok()?;
+                Some(topk::TopK::bytes_of(&shape).saturating_add(STORED_BYTES))
+            },
+        )
     }
 }
 

@@ -22,7 +22,7 @@ use crate::example::valkeybloom;
 use crate::harness::{Client, Reply, Server};
 
 /// The outcome of a run of the program.
-struct Run {
+pub struct Run {
     status: i32,
     out: String,
     err: String,
@@ -44,20 +44,20 @@ fn ended(mut command: Command) -> Run {
     }
 }
 
-fn run(args: &[&str]) -> Run {
+pub fn run(args: &[&str]) -> Run {
     ended(command(args))
 }
 
 impl Run {
     /// Returns the output of a run that succeeded.
     #[track_caller]
-    fn done(self) -> String {
+    pub fn done(self) -> String {
         assert_eq!(self.status, 0, "{}{}", self.out, self.err);
         self.out
     }
 
     #[track_caller]
-    fn json(self) -> Value {
+    pub fn json(self) -> Value {
         serde_json::from_str(&self.done()).expect("it is JSON")
     }
 

@@ -65,7 +65,9 @@ impl Shape {
     pub fn rate_at(&self, items: u64) -> f64 {
         let mut compared = 0.0;
         let (mut rest, mut index) = (items, 0);
-        while rest > 0 && let Some(slots) = self.bytes_of(index) {
+        while rest > 0
+            && let Some(slots) = self.bytes_of(index)
+        {
             let held = rest.min(slots);
             let load = to_double(held) / to_double(slots);
             compared += 2.0 * f64::from(self.bucket_size) * load;

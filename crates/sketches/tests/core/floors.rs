@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 type Sources = BTreeMap<String, String>;
 
 /// The crates, by their folders.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "",
     "crates/sketches",
+    "crates/planner",
     "crates/protocol",
     "crates/client",
     "crates/cli",

@@ -81,7 +81,11 @@ impl New {
 }
 
 /// Returns `RedisBloom`'s law with the first filter, that filter, and the state of its stack.
-fn begin(params: &Params, factor: u32, limits: Limits) -> Result<(Law, NextFilter, State), Refusal> {
+fn begin(
+    params: &Params,
+    factor: u32,
+    limits: Limits,
+) -> Result<(Law, NextFilter, State), Refusal> {
     let (mut links, first) = Links::begin(params, factor)?;
     let empty = Stack::BASE_BYTES + Links::BASE_BYTES;
     let mut at = State::before_first(empty, params.capacity, Cells::BareBits);

@@ -75,7 +75,11 @@ impl Plan {
         let (mut rest, newest) = (items, self.filters.len().saturating_sub(1));
         let rates = self.filters.iter().enumerate();
         let rates = rates.map(|(index, (capacity, geometry))| {
-            let held = if index == newest { rest } else { rest.min(*capacity) };
+            let held = if index == newest {
+                rest
+            } else {
+                rest.min(*capacity)
+            };
             rest -= held;
             geometry.rate_at(held)
         });
