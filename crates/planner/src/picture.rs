@@ -84,7 +84,7 @@ pub fn sweep(
     at: f64,
     bytes: impl Fn(f64) -> Option<u64>,
 ) -> Vec<Picture> {
-    let factors = (-16..=16).map(|step| 2.0_f64.powf(f64::from(step) / 8.0));
+    let factors = (2..=32).map(|eighths| f64::from(eighths) / 8.0);
     let points = factors.filter_map(|factor| Some((at * factor, to_double(bytes(at * factor)?))));
     vec![Picture {
         title: title.to_owned(),
