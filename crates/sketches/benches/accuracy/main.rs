@@ -21,6 +21,7 @@ fn main() {
     for (name, print) in tables {
         if all || wanted.iter().any(|argument| argument == name) {
             print();
+            println!();
         }
     }
 }
