@@ -277,7 +277,7 @@ fn count_min(page: &str) -> String {
     let ticks = ["0.001", "0.01", "0.1", "1"];
     let series = ["median", "99 %", "maximum"];
     dots(
-        "Over-estimates stay below the promise (1), far below it where few items dominate (no mark: 0)",
+        "Over-estimates stay below the promised error (1), far below it where few items dominate (no mark: 0)",
         250.0,
         (0.001, 1.5),
         &ticks,
@@ -293,7 +293,7 @@ fn top_k(page: &str) -> String {
             above_zero(low)
         };
         Row {
-            name: row[0].to_owned(),
+            name: format!("k = {}", row[0]),
             values: row[2..].iter().map(low).collect(),
             goal: None,
         }
@@ -302,8 +302,8 @@ fn top_k(page: &str) -> String {
     let ticks = ["0.001", "0.01", "0.1", "1", "10", "100"];
     let series = ["Zipf 1.0", "Zipf 1.5", "k items make half"];
     dots(
-        "Wide sketches count the listed items almost exactly: % that counts are too low (no mark: 0)",
-        150.0,
+        "In wide sketches, counts of listed items are less than 1 % (line) too low (no mark: 0 %)",
+        180.0,
         (0.0003, 100.0),
         &ticks,
         &series,
@@ -339,10 +339,10 @@ fn digests(page: &str) -> String {
         }),
     };
     let y = Axis {
-        ends: (1e-5, 10.0),
+        ends: (1e-4, 10.0),
         logarithmic: true,
         pixels: (350.0, 40.0),
-        ticks: ticks(&[1e-5, 1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0], |error| {
+        ticks: ticks(&[1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0], |error| {
             format!("{error} %")
         }),
     };
