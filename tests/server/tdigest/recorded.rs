@@ -11,6 +11,7 @@ use crate::support::aof::{commands, on_log_of, rewrite_aof, wire};
 use crate::support::forged::{rdb_version, seal};
 use crate::support::protocols::in_both_protocols;
 use crate::support::recordings::hex;
+use crate::support::sketches::refuses_version;
 
 /// RDB version and checksum at the end of a DUMP.
 const FOOTER_BYTES: usize = 10;
@@ -377,7 +378,7 @@ fn its_file_is_loaded() {
     fs::write(&to, &bytes).unwrap();
     let log = server.try_start_again().unwrap_err();
     if !version.valkey || version.major < 9 {
-        // Its version is newer than these servers know.
+        refuses_version(&log);
         return;
     }
     assert!(log.contains("finite"), "{log}");
