@@ -212,6 +212,9 @@ fn check_tdigest(words: &[&[u8]], cased: &[&[u8]]) {
         let quantile = tdigest_words::quantile(word);
         match value {
             Ok(value) => {
+                let text = str::from_utf8(word).expect("a number is text");
+                let nearest = text.parse().map(f64::to_bits);
+                assert_eq!(nearest, Ok(value.to_bits()));
                 let is_in_range = (0.0..=1.0).contains(&value);
                 assert_eq!(addition.ok(), Some(value).filter(|it| it.is_finite()));
                 assert_eq!(quantile.ok(), Some(value).filter(|_| is_in_range));
@@ -382,6 +385,7 @@ fn check_insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Or
     option(&mut line, "TTL", insert.ttl_ms);
     option(&mut line, "ID", insert.id);
     option(&mut line, "AT", insert.at_ms);
+    option(&mut line, "ROOM", insert.room);
     let expected = Insert {
         items: 0..0,
         ..insert

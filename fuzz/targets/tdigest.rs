@@ -218,7 +218,7 @@ fn value(source: &mut Source) -> f64 {
     }
 }
 
-/// Adds values all at once, which is the same as adding one by one.
+/// Adds values in one call. Adding them one by one has the same outcome.
 fn add(object: &mut TDigest, values: &[f64]) {
     let before = state(object);
     let (count, min, max) = (object.observations(), object.min(), object.max());
@@ -233,7 +233,7 @@ fn add(object: &mut TDigest, values: &[f64]) {
             if count < 1 << 52 {
                 assert_eq!(object.observations(), count + added);
             }
-            // Either is NaN if there was none.
+            // In an empty digest both are NaN, which the comparisons skip.
             assert_eq!(object.min(), values.iter().copied().fold(min, f64::min));
             assert_eq!(object.max(), values.iter().copied().fold(max, f64::max));
         }
