@@ -73,6 +73,14 @@ pub fn is_one(key: &str) -> bool {
         .any(|begin| key.starts_with(begin))
 }
 
+/// Replaces the RDB version of the payloads in a log, which older servers refuse, by this one.
+pub fn reseal(log: &mut [Vec<Vec<u8>>], version: [u8; 2]) {
+    for words in log.iter_mut().filter(|words| words[0] == b"RESTORE") {
+        let value = words[3].len() - FOOTER_BYTES;
+        words[3] = seal(words[3][..value].to_vec(), version);
+    }
+}
+
 /// Starts a server on a file with the RDB version of RedisBloom 8.8's server, which is newer than most servers know.
 /// Returns false if this server refuses the version.
 #[track_caller]

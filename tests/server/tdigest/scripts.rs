@@ -6,12 +6,12 @@ use crate::support::protocols::in_both_protocols;
 
 /// Runs a script with the key `k`.
 fn eval(client: &mut Client, script: &str, args: &[&str]) -> Reply {
-    let words = ["EVAL", script, "1", "k"].iter().chain(args);
-    let words: Vec<&[u8]> = words.map(|word| word.as_bytes()).collect();
+    let words = [&["EVAL", script, "1", "k"], args].concat();
+    let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
     client.call(&words)
 }
 
-/// A script gets the text of a double, or a double if it asks for RESP3.
+/// Doubles are strings in a script, or doubles if the script asks for RESP3.
 #[test]
 fn scripts_add_and_query() {
     let server = Server::start();
