@@ -210,21 +210,18 @@ fn check_tdigest(words: &[&[u8]], cased: &[&[u8]]) {
         assert!(value.is_ok_and(|value| !value.is_nan()) || value == Err(TDigestError::BadCdf));
         let addition = tdigest_words::value_to_add(word);
         let quantile = tdigest_words::quantile(word);
-        match value {
-            Ok(value) => {
-                let text = str::from_utf8(word).expect("a number is text");
-                let nearest = text.parse().map(f64::to_bits);
-                assert_eq!(nearest, Ok(value.to_bits()));
-                let is_in_range = (0.0..=1.0).contains(&value);
-                assert_eq!(addition.ok(), Some(value).filter(|it| it.is_finite()));
-                assert_eq!(quantile.ok(), Some(value).filter(|_| is_in_range));
-                let again = tdigest_words::value(&rate(value), TDigestError::BadCdf);
-                assert_eq!(again.map(f64::to_bits), Ok(value.to_bits()));
-            }
-            Err(_) => {
-                assert_eq!(addition, Err(TDigestError::BadAddition));
-                assert_eq!(quantile, Err(TDigestError::BadQuantile));
-            }
+        if let Ok(value) = value {
+            let text = str::from_utf8(word).expect("a number is text");
+            let nearest = text.parse().map(f64::to_bits);
+            assert_eq!(nearest, Ok(value.to_bits()));
+            let is_in_range = (0.0..=1.0).contains(&value);
+            assert_eq!(addition.ok(), Some(value).filter(|it| it.is_finite()));
+            assert_eq!(quantile.ok(), Some(value).filter(|_| is_in_range));
+            let again = tdigest_words::value(&rate(value), TDigestError::BadCdf);
+            assert_eq!(again.map(f64::to_bits), Ok(value.to_bits()));
+        } else {
+            assert_eq!(addition, Err(TDigestError::BadAddition));
+            assert_eq!(quantile, Err(TDigestError::BadQuantile));
         }
         if let Ok(rank) = tdigest_words::rank(word) {
             assert!(i64::try_from(rank).is_ok());

@@ -1,5 +1,11 @@
 //! Decodes bytes that may be a t-digest.
 
+#![allow(
+    clippy::cast_precision_loss,
+    clippy::float_cmp,
+    reason = "weights below 2^53 are exact, and equal bits are meant"
+)]
+
 use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal, TDigest, wire};
 
 use super::bounded;
@@ -399,7 +405,7 @@ impl Stored {
         let mut before = first / 2.0;
         for pair in self.nodes.windows(2) {
             let ([x, weight], [y, next]) = (pair[0], pair[1]);
-            let gap = (weight + next) / 2.0;
+            let gap = 0.5 * (weight + next);
             if before + gap > target {
                 let (mut from, mut to) = (target - before, (before + gap) - target);
                 if weight == 1.0 {
@@ -450,7 +456,7 @@ impl Stored {
                     return (before + 1.0) / total;
                 }
                 let half = |weight: f64| if weight == 1.0 { 0.5 } else { 0.0 };
-                let room = ((weight + next) / 2.0 - half(weight)) - half(next);
+                let room = (0.5 * (weight + next) - half(weight)) - half(next);
                 let base = (before + weight / 2.0) + half(weight);
                 return (base + (room * (value - x)) / (y - x)) / total;
             }

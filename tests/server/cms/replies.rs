@@ -212,8 +212,8 @@ fn an_error_element_raises_or_is_returned_by_a_script() {
     let script = "return redis.call('CMS.INCRBY', KEYS[1], 'a', 5, 'b', 300)";
     let reply = run(&mut client, script);
     if raises {
-        let raised = reply.is_error() && reply.text().contains(OVERFLOW);
-        assert!(raised, "{reply:?}");
+        let has_ended = reply.is_error() && reply.text().contains(OVERFLOW);
+        assert!(has_ended, "{reply:?}");
     } else {
         assert_eq!(reply, array([int(5), error(OVERFLOW)]));
     }

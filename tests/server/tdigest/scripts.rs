@@ -11,7 +11,7 @@ fn eval(client: &mut Client, script: &str, args: &[&str]) -> Reply {
     client.call(&words)
 }
 
-/// Doubles are strings in a script, or doubles if the script asks for RESP3.
+/// Scripts get doubles as strings, and with RESP3 as doubles.
 #[test]
 fn scripts_add_and_query() {
     let server = Server::start();

@@ -89,7 +89,7 @@ fn t_digests_are_made() {
     assert_eq!(refusals, 0);
 }
 
-/// The buffer grows, and is compressed many times. What is refused is not added in part, and is added the next time.
+/// The buffer grows, and is compressed many times. A refusal adds nothing, and the next attempt succeeds.
 #[test]
 fn t_digests_fill() {
     let (mut refusals, mut not_added) = (0, 0);
@@ -182,7 +182,8 @@ fn t_digests_are_queried() {
                 assert!(answer == Some(median) || answer.is_none() && refused);
                 assert_eq!(object.memory_bytes() == bytes, answer.is_none());
                 assert!(state(&object) == before, "changed");
-                assert_eq!(object.compressed().unwrap().quantile(0.5), median);
+                let again = object.compressed().unwrap().quantile(0.5);
+                assert_eq!(again.to_bits(), median.to_bits());
             },
         );
         assert!(refusals >= 1, "{refusals}");

@@ -22,17 +22,29 @@ fn read(mut fields: Stream) -> Result<TDigest, DecodeError> {
     Ok(digest)
 }
 
+/// Returns the sum of the weights that are exact in a compressed digest.
+fn few_in(digest: &TDigest) -> f64 {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    let fields = fields_of(digest);
+    let weights = fields.0.iter().rev().take(digest.merged_nodes());
+    let weights = weights.map(|field| match field {
+        Field::Double(weight) => *weight,
+        other => panic!("{other:?} is not a weight"),
+    });
+    weights.filter(|weight| *weight < EXACT).sum()
+}
+
 /// Beside 2^62 observations, others are lost in every sum. Yet each of them is kept, in no more nodes than usual, and
 /// what is written can be read.
 #[test]
 fn few_observations_are_kept_beside_many() {
-    const EXACT: f64 = 9_007_199_254_740_992.0;
     let compression = Compression::new(10).unwrap();
     let mut many = TDigest::new(compression);
     many.add_each(&[0.0]).unwrap();
     for _ in 0..62 {
         many = TDigest::merged(compression, [&many, &many]).unwrap();
     }
+    many.compress();
     assert_eq!(many.observations(), 1 << 62);
     for (sign, at_once) in [(1.0, 1), (1.0, 7), (1.0, 500), (-1.0, 1), (-1.0, 500)] {
         let mut digest = many.try_clone().unwrap();
@@ -44,13 +56,9 @@ fn few_observations_are_kept_beside_many() {
         }
         digest.compress();
         let fields = fields_of(&digest);
-        let weights = fields.0.iter().rev().take(digest.merged_nodes());
-        let weights = weights.map(|field| match field {
-            Field::Double(weight) => *weight,
-            other => panic!("{other:?} is not a weight"),
-        });
-        let few: f64 = weights.filter(|weight| *weight < EXACT).sum();
-        assert_eq!(few, 2000.0);
+        // Light nodes of zeros may have gone into heavy ones.
+        let (few, zeros) = (few_in(&digest), few_in(&many));
+        assert!((2000.0..=2000.0 + zeros).contains(&few), "{few}, {zeros}");
         let ends = [digest.min(), digest.max()];
         assert!(
             ends.contains(&(sign * 2000.0)) && ends.contains(&0.0),
