@@ -270,7 +270,7 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let piece = if object.items() == 0 {
         None
     } else if cursor == 0 {
-        Some((1, wire::write_header(object).to_vec().into()))
+        Some((1, wire::write_header(object).into()))
     } else {
         wire::chunk(object, cursor).map_err(|e| CuckooError::Refused(e.into()))?
     };

@@ -167,12 +167,15 @@ fn read_header(header: &[u8]) -> Option<Outline> {
     })
 }
 
+/// The cursor of the next chunk, and slots.
+pub type Chunk<'a> = (u64, Cow<'a, [u8]>);
+
 /// Returns the cursor of the next chunk, and the chunk at this cursor: slots from offset `cursor - 1` of all filters
 /// end to end, up to [`CHUNK_BYTES`] and within one filter. Returns `None` past the end.
 ///
 /// # Errors
 /// If a filter takes no memory, and its empty slots can't be allocated.
-pub fn chunk(object: &Cuckoo, cursor: u64) -> Result<Option<(u64, Cow<'_, [u8]>)>, NoMemory> {
+pub fn chunk(object: &Cuckoo, cursor: u64) -> Result<Option<Chunk<'_>>, NoMemory> {
     let Some((index, within)) = cursor.checked_sub(1).and_then(|at| object.find(at)) else {
         return Ok(None);
     };
