@@ -1,8 +1,8 @@
 //! The reach of growth, against a loop that sizes one filter after the other.
 
 use valkeybloom_sketches::bloom::{
-    Cells, Geometry, Growth, Kind, Limits, MAX_FILTERS, Object, Params, Refusal, Shape, Tightening,
-    Time, Window,
+    Cells, Geometry, Growth, Kind, Limits, MAX_FILTERS, New, Object, Params, Refusal, Shape,
+    Tightening, Time, Window,
 };
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY, Seed};
 
@@ -304,6 +304,61 @@ fn unlimited_growth_reaches_the_largest_number() {
                 assert_eq!(reach(&params, limits), (MAX_CAPACITY, None));
             }
         }
+    }
+}
+
+/// A planned object of a peer's kind equals the real one, at its beginning and full.
+#[test]
+fn a_plan_is_what_an_object_of_a_peer_becomes() {
+    for (capacity, items, expansion) in [(1, 1, 2), (50, 2000, 2), (30, 700, 1), (900, 800, 0)] {
+        let mut shape = Shape::plain(params(capacity, 0.01, 0.5, expansion));
+        let redisbloom = New::RedisBloom {
+            params: shape.params,
+            factor: expansion.max(1),
+        };
+        shape.params.tightening = Tightening::like_valkey_bloom(0.5);
+        for new in [redisbloom, New::Own(shape)] {
+            let plan = new.plan(items, Limits::NONE).unwrap();
+            let make = || Object::make(&new, Seed::FIXED, Time::at(0), Limits::NONE).unwrap();
+            let mut object = make();
+            assert_eq!(object.memory_bytes(), plan.first_bytes);
+            let held = |object: &Object| object.views().map(|f| f.items()).sum::<u64>();
+            let mut item = 0_u64;
+            while held(&object) < items {
+                item += 1;
+                let added = object.add(&item.to_le_bytes(), Time::at(0), None, || Limits::NONE);
+                assert!(added.is_ok());
+            }
+            assert_eq!(object.memory_bytes(), plan.full_bytes, "{new:?}");
+            assert_eq!(plan.sizes.last(), Some(&plan.full_bytes));
+            assert_eq!(plan.sizes.len(), plan.filters.len());
+            let largest = plan.filters.iter().map(|(_, size)| size.blob_bytes()).max();
+            let (largest, bytes) = (largest.unwrap(), plan.full_bytes);
+            for limits in [within(largest - 1, bytes), within(largest, bytes - 1)] {
+                assert_eq!(new.plan(items, limits), Err(Refusal::MemoryLimit));
+            }
+        }
+    }
+}
+
+/// Rates rise as filters fill, and stay within what is requested. With a window all periods count.
+#[test]
+fn planned_rates_keep_to_the_requested_one() {
+    let window = Kind::Windowed(Window::new(1000, 24).unwrap());
+    for kind in [Kind::Plain, Kind::Counting, window] {
+        let shape = Shape {
+            params: params(100, 0.01, 0.5, 2),
+            kind,
+        };
+        let plan = shape.plan(5000, Limits::NONE).unwrap();
+        let rates = plan.rates(8);
+        assert_eq!(rates.len(), 8 * plan.filters.len() + 1);
+        assert!(rates.is_sorted());
+        for (items, rate) in rates {
+            assert!((plan.rate_at(items) - rate).abs() < 1e-9, "{items}");
+            assert!(rate <= 0.01, "{items}: {rate}");
+        }
+        assert!(plan.rate_at(plan.capacity()) > 0.004);
     }
 }
 

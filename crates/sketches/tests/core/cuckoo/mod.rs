@@ -5,6 +5,7 @@ mod compaction;
 mod deep;
 mod life;
 mod naive;
+mod plans;
 mod recorded;
 mod refused;
 
