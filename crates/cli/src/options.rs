@@ -23,9 +23,10 @@ pub struct FilterOptions {
 
 impl FilterOptions {
     pub fn growth(self) -> Growth {
-        Growth::from_expansion(match self.nonscaling {
-            true => 0,
-            false => self.expansion.unwrap_or(2),
+        Growth::from_expansion(if self.nonscaling {
+            0
+        } else {
+            self.expansion.unwrap_or(2)
         })
     }
 

@@ -36,11 +36,11 @@ impl CuckooOptions {
         filter: FilterOptions,
     ) -> Option<Request> {
         let defaults = Cuckoo::DEFAULTS;
-        let expansion = match filter.nonscaling {
-            true => 0,
-            false => filter
-                .expansion
-                .map_or(defaults.expansion.into(), u64::from),
+        let expansion = if filter.nonscaling {
+            0
+        } else {
+            let default = defaults.expansion.into();
+            filter.expansion.map_or(default, u64::from)
         };
         let items = items.filter(|_| self.cuckoo)?;
         Some(Request::Cuckoo(Cuckoo {

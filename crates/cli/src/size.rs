@@ -121,9 +121,10 @@ impl Size {
 }
 
 fn failure(fault: PlanFault) -> Failure {
-    match fault.is_invalid {
-        true => Failure::usage(fault.text),
-        false => Failure::new(fault.text),
+    if fault.is_invalid {
+        Failure::usage(fault.text)
+    } else {
+        Failure::new(fault.text)
     }
 }
 

@@ -182,12 +182,11 @@ impl Bloom {
             return Vec::new();
         };
         let (at, end) = (to_double(*items), 2.0 * to_double(*items));
-        let bytes = curves
-            .iter()
-            .filter_map(|(name, shard)| shard.bytes(name, end));
-        let rates = curves
-            .iter()
-            .filter_map(|(name, shard)| shard.rates(name, end));
+        let drawn = |curve: fn(&Shard, &str, f64) -> Curve| -> Vec<Curve> {
+            let curves = curves.iter();
+            let curves = curves.map(|(name, shard)| curve(shard, name, end));
+            curves.filter(|curve| !curve.points.is_empty()).collect()
+        };
         let of = match (self.shards, self.kind) {
             (Some(_), _) => " of one shard",
             (None, Kind::Windowed(_)) => " of all periods",
@@ -203,14 +202,14 @@ impl Bloom {
                 x,
                 at,
                 requested: None,
-                curves: bytes.collect(),
+                curves: drawn(Shard::bytes),
             },
             Picture {
                 title: format!("Error rate{of}"),
                 x,
                 at,
                 requested: Some(self.rate.get()),
-                curves: rates.collect(),
+                curves: drawn(Shard::rates),
             },
         ]
     }
@@ -254,13 +253,13 @@ impl Shard {
         plans
     }
 
-    fn bytes(&self, name: &str, end: f64) -> Option<Curve> {
+    fn bytes(&self, name: &str, end: f64) -> Curve {
         let plans = self.plans();
         let [plan] = &plans[..] else {
             let steps = plans
                 .iter()
                 .map(|plan| (plan.capacity(), stored(plan.full_bytes)));
-            return Some(Curve::of_steps(name, steps, end));
+            return Curve::of_steps(name, steps, end);
         };
         let mut items = 0;
         let steps = plan
@@ -277,10 +276,10 @@ impl Shard {
                 };
                 (items, stored(bytes))
             });
-        Some(Curve::of_steps(name, steps, end))
+        Curve::of_steps(name, steps, end)
     }
 
-    fn rates(&self, name: &str, end: f64) -> Option<Curve> {
+    fn rates(&self, name: &str, end: f64) -> Curve {
         let (mut points, mut before) = (Vec::new(), 0);
         for plan in self.plans() {
             let each = (256 / plan.filters.len() as u64).clamp(2, 64);
@@ -293,7 +292,7 @@ impl Shard {
             name: name.to_owned(),
             points,
         };
-        Some(curve.until(end)).filter(|curve| !curve.points.is_empty())
+        curve.until(end)
     }
 }
 

@@ -106,48 +106,21 @@ impl Cuckoo {
         let rate = three_digits(shape.rate_at(self.items));
         report.row("rate when full", rate.to_string(), rate);
         let (reached, stopped) = shape.reach(&limits.of_cuckoo());
-        let (name, value) = self.stop(&shape, &reached, stopped, limits);
+        let (name, value) = stopped_by(&shape, &reached, stopped, limits);
         let (text, limit) = stop(name, value, reached.slots);
         report.row("limit", text, limit);
         report.row("command", self.command(), self.command());
-        let refusal = admitted.err().map(|refused| match refused {
-            Refusal::MaxFilters => {
+        let refusal = admitted.err().map(|refused| {
+            if refused == Refusal::MaxFilters {
                 let (setting, _) = limits.depth();
-                refusal(setting, plan.filters, ", or reserve a larger capacity")
+                return refusal(setting, plan.filters, ", or reserve a larger capacity");
             }
-            _ => {
-                let largest = shape.bytes_of(plan.filters - 1).unwrap_or(u64::MAX);
-                let larger = Some(largest).filter(|bytes| *bytes > limits.filter);
-                let (setting, _) = limits.memory(larger.is_some());
-                refusal(setting, larger.unwrap_or(stored(&plan)), "")
-            }
+            let largest = shape.bytes_of(plan.filters - 1);
+            let larger = largest.filter(|bytes| *bytes > limits.filter);
+            let (setting, _) = limits.memory(larger.is_some());
+            refusal(setting, larger.unwrap_or(stored(&plan)), "")
         });
         Ok(Planned { report, refusal })
-    }
-
-    /// Returns the setting that stops growth, and its value.
-    fn stop(
-        &self,
-        shape: &Shape,
-        reached: &Plan,
-        stopped: Refusal,
-        limits: &Limits,
-    ) -> (&'static str, Option<u64>) {
-        match stopped {
-            Refusal::Full => ("EXPANSION 0", None),
-            Refusal::MaxFilters => {
-                let (name, value) = limits.depth();
-                (name, Some(value))
-            }
-            Refusal::MemoryLimit | Refusal::OutOfMemory => {
-                if shape.bytes_of(reached.filters).is_none() {
-                    return ("the largest filter of 4 GiB", None);
-                }
-                let further = shape.reach(&limits.of_object().of_cuckoo()).0.slots;
-                let (name, value) = limits.memory(further > reached.slots);
-                (name, Some(value))
-            }
-        }
     }
 
     /// Returns the command. Options at their defaults are left out.
@@ -165,10 +138,10 @@ impl Cuckoo {
         let options = options
             .iter()
             .filter(|(_, value, default)| value != default);
-        let options: String = options
-            .map(|(name, value, _)| format!(" {name} {value}"))
-            .collect();
-        format!("CF.RESERVE key {}{options}", self.capacity())
+        let command = format!("CF.RESERVE key {}", self.capacity());
+        options.fold(command, |command, (name, value, _)| {
+            format!("{command} {name} {value}")
+        })
     }
 
     pub(crate) fn pictures(&self) -> Vec<Picture> {
@@ -213,5 +186,29 @@ impl Cuckoo {
                 },
             ),
         ]
+    }
+}
+
+/// Returns the setting that stops growth, and its value.
+fn stopped_by(
+    shape: &Shape,
+    reached: &Plan,
+    stopped: Refusal,
+    limits: &Limits,
+) -> (&'static str, Option<u64>) {
+    match stopped {
+        Refusal::Full => ("EXPANSION 0", None),
+        Refusal::MaxFilters => {
+            let (name, value) = limits.depth();
+            (name, Some(value))
+        }
+        Refusal::MemoryLimit | Refusal::OutOfMemory => {
+            if shape.bytes_of(reached.filters).is_none() {
+                return ("the largest filter of 4 GiB", None);
+            }
+            let further = shape.reach(&limits.of_object().of_cuckoo()).0.slots;
+            let (name, value) = limits.memory(further > reached.slots);
+            (name, Some(value))
+        }
     }
 }

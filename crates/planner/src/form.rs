@@ -12,6 +12,7 @@ use valkeybloom_sketches::topk;
 use crate::bloom::Bloom;
 use crate::cuckoo::Cuckoo;
 use crate::limits::Limits;
+use crate::picture::Picture;
 use crate::sketch::{CountMin, TDigest, TopK};
 use crate::{Fault, Request, words};
 
@@ -41,7 +42,7 @@ pub fn answer(fields: &str) -> String {
                 "rows": planned.report.rows,
                 "values": planned.report.json,
                 "refusal": planned.refusal,
-                "pictures": request.pictures(&limits).iter().map(|p| p.to_json()).collect::<Vec<_>>(),
+                "pictures": request.pictures(&limits).iter().map(Picture::to_json).collect::<Vec<_>>(),
             }),
         },
         _ => faults(&form.faults),
@@ -119,17 +120,20 @@ impl Form {
         let items = self.take("items", words::items);
         let rate = self.take("rate", words::rate);
         let is_fixed = self.word("growth") == "nonscaling";
-        let start = match is_fixed {
-            true => Some(None),
-            false => self.take_or("start", None, |word| words::items(word).map(Some)),
+        // A filter that does not grow has its whole capacity from the start.
+        let start = if is_fixed {
+            Some(None)
+        } else {
+            self.take_or("start", None, |word| words::items(word).map(Some))
         };
-        let growth = match is_fixed {
-            true => Some(Growth::Fixed),
-            false => self.take_or("expansion", Growth::from_expansion(2), |word| {
+        let growth = if is_fixed {
+            Some(Growth::Fixed)
+        } else {
+            self.take_or("expansion", Growth::from_expansion(2), |word| {
                 let factor = word.parse::<NonZeroU32>();
                 let factor = factor.map_err(|_| "not a whole number from 1 on".to_owned());
                 factor.map(Growth::By)
-            }),
+            })
         };
         let kind = match self.word("forget") {
             "window" => self.window().map(Kind::Windowed),
@@ -164,9 +168,11 @@ impl Form {
         let defaults = Cuckoo::DEFAULTS;
         let is_fixed = self.word("growth") == "nonscaling";
         let items = self.take("items", words::items);
-        let start = match is_fixed {
-            true => Some(None),
-            false => self.take_or("start", None, |word| words::items(word).map(Some)),
+        // A filter that does not grow has its whole capacity from the start.
+        let start = if is_fixed {
+            Some(None)
+        } else {
+            self.take_or("start", None, |word| words::items(word).map(Some))
         };
         let size = self.take_or("bucket_size", defaults.bucket_size.into(), words::items);
         let moves = self.take_or(
@@ -174,9 +180,10 @@ impl Form {
             defaults.max_iterations.into(),
             words::items,
         );
-        let expansion = match is_fixed {
-            true => Some(0),
-            false => self.take_or("expansion", defaults.expansion.into(), words::items),
+        let expansion = if is_fixed {
+            Some(0)
+        } else {
+            self.take_or("expansion", defaults.expansion.into(), words::items)
         };
         Some(Cuckoo {
             items: items?,

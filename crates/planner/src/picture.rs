@@ -57,6 +57,7 @@ impl Curve {
     }
 
     /// Returns the curve without the points beyond `end`. A line that crosses it ends there.
+    #[must_use]
     pub fn until(mut self, end: f64) -> Self {
         let inside = self.points.iter().take_while(|(x, _)| *x <= end).count();
         if let (Some(&(x0, y0)), Some(&(x1, y1))) =

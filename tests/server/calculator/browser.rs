@@ -1,4 +1,4 @@
-//! A browser without a window, driven by the DevTools protocol over two named pipes.
+//! A browser without a window, driven by the `DevTools` protocol over two named pipes.
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
@@ -76,12 +76,12 @@ impl Browser {
             last: 0,
             events: VecDeque::new(),
         };
-        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let target = browser.call("Target.createTarget", &json!({ "url": "about:blank" }));
         let attached = json!({ "targetId": target["targetId"], "flatten": true });
-        let attached = browser.call("Target.attachToTarget", attached);
+        let attached = browser.call("Target.attachToTarget", &attached);
         browser.session = attached["sessionId"].as_str().map(str::to_owned);
         for domain in ["Page.enable", "Network.enable", "Runtime.enable"] {
-            browser.call(domain, json!({}));
+            browser.call(domain, &json!({}));
         }
         browser
     }
@@ -99,7 +99,7 @@ impl Browser {
 
     /// Calls a method of the protocol, and returns its result.
     #[track_caller]
-    pub fn call(&mut self, method: &str, params: Value) -> Value {
+    pub fn call(&mut self, method: &str, params: &Value) -> Value {
         self.last += 1;
         let mut message = json!({ "id": self.last, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -128,7 +128,7 @@ impl Browser {
         for address in ["about:blank", address] {
             self.events
                 .retain(|event| event["method"] != "Page.loadEventFired");
-            self.call("Page.navigate", json!({ "url": address }));
+            self.call("Page.navigate", &json!({ "url": address }));
             while !self
                 .events
                 .iter()
@@ -145,7 +145,7 @@ impl Browser {
     pub fn value(&mut self, expression: &str) -> Value {
         let params =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let mut found = self.call("Runtime.evaluate", params);
+        let mut found = self.call("Runtime.evaluate", &params);
         assert!(found["exceptionDetails"].is_null(), "{expression}: {found}");
         found["result"]["value"].take()
     }
@@ -155,20 +155,20 @@ impl Browser {
         for kind in ["rawKeyDown", "keyUp"] {
             let params =
                 json!({ "type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code });
-            self.call("Input.dispatchKeyEvent", params);
+            self.call("Input.dispatchKeyEvent", &params);
         }
     }
 
     /// Types a text where the focus is.
     pub fn type_text(&mut self, text: &str) {
-        self.call("Input.insertText", json!({ "text": text }));
+        self.call("Input.insertText", &json!({ "text": text }));
     }
 
     /// Sets the width of the page in pixels.
     pub fn set_width(&mut self, width: u32) {
         let params =
             json!({ "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": true });
-        self.call("Emulation.setDeviceMetricsOverride", params);
+        self.call("Emulation.setDeviceMetricsOverride", &params);
     }
 
     /// Returns the addresses that were requested so far, but for empty pages and those in the address itself.

@@ -9,7 +9,7 @@ use crate::number::{self, to_double, to_whole};
 
 use super::lanes::Lanes;
 use super::period::Period;
-use super::shape::{Kind, Shape};
+use super::shape::{Grown, Kind, Shape};
 use super::timeline::Timeline;
 
 /// The filters and the memory of an object that is not made yet.
@@ -102,8 +102,8 @@ impl Shape {
     /// Any [`Refusal`]: [`Refusal::Full`] if the object does not grow and its capacity is smaller than `items`.
     pub fn plan(&self, items: u64, limits: Limits) -> Result<Plan, Refusal> {
         let (base, period) = self.base_bytes();
-        let (_, first) = self.stack_beside(base + period, 0, limits)?;
-        let (filters, sizes) = self.stack_beside(base + period, items, limits)?;
+        let first = self.stack_beside(base + period, 0, limits)?;
+        let Grown { filters, sizes } = self.stack_beside(base + period, items, limits)?;
         let last = |sizes: &[u64]| sizes.last().copied().unwrap_or(base);
         let periods = (last(&sizes) - base).saturating_mul(self.most_periods());
         let lanes = match self.kind {
@@ -119,7 +119,7 @@ impl Shape {
         }
         Ok(Plan {
             filters,
-            first_bytes: last(&first),
+            first_bytes: last(&first.sizes),
             sizes,
             full_bytes,
             periods: self.most_periods(),

@@ -26,6 +26,15 @@ pub struct Shape {
     pub kind: Kind,
 }
 
+/// The filters of a planned stack, oldest first.
+#[derive(Default)]
+pub(super) struct Grown {
+    /// Capacity and size of each filter.
+    pub filters: Vec<(u64, Geometry)>,
+    /// Size in bytes of the object after each filter.
+    pub sizes: Vec<u64>,
+}
+
 impl Shape {
     /// Returns the shape of a plain object.
     pub const fn plain(params: Params) -> Self {
@@ -118,10 +127,14 @@ impl Shape {
         bytes: u64,
         items: u64,
         limits: Limits,
-    ) -> Result<(Vec<(u64, Geometry)>, Vec<u64>), Refusal> {
+    ) -> Result<Grown, Refusal> {
         let law = self.law().ok_or(Refusal::RateTooSmall)?;
         let first = State::before_first(bytes, self.room_for(items), self.cells());
-        let (mut at, mut filters, mut sizes) = (first, Vec::new(), Vec::new());
+        let mut at = first;
+        let Grown {
+            mut filters,
+            mut sizes,
+        } = Grown::default();
         law.grow(&mut at, items, limits, |step, at| {
             let room = filters.try_reserve(1).and(sizes.try_reserve(1));
             room.map_err(|_| Refusal::OutOfMemory)?;
@@ -129,7 +142,7 @@ impl Shape {
             sizes.push(at.bytes);
             Ok(())
         })?;
-        Ok((filters, sizes))
+        Ok(Grown { filters, sizes })
     }
 
     /// Returns the size of the first filter of a stack with this initial capacity.

@@ -59,7 +59,7 @@ fn the_expected_rate_is_the_measured_one() {
         }
         let others = items..items + 200_000;
         let claimed = others.filter(|item| object.contains(&item.to_le_bytes()));
-        let measured = claimed.count() as f64 / 200_000.0;
+        let measured = f64::from(u32::try_from(claimed.count()).unwrap()) / 200_000.0;
         let expected = shape.rate_at(items);
         let ratio = measured / expected;
         assert!(
