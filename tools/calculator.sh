@@ -21,7 +21,7 @@ made_by=$(sed -n 's/^<meta name="compiler" content="\(.*\)">$/\1/p' $page 2>/dev
 if [ "${1-}" = picture ]; then
     browser=${BROWSER:-chromium}
     command -v "$browser" >/dev/null || tools/packages.sh chromium
-    "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --window-size=1160,820 \
+    "$browser" --headless=new --no-sandbox --disable-gpu --hide-scrollbars --window-size=1160,930 \
         --blink-settings=preferredColorScheme=1 --virtual-time-budget=3000 --screenshot="$PWD/docs/calculator.png" \
         "file://$PWD/$page#items=1M&start=1000" 2>/dev/null
     echo "docs/calculator.png: $(wc -c <docs/calculator.png) bytes"

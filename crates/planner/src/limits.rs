@@ -87,13 +87,14 @@ impl Limits {
     }
 }
 
-/// Returns what stops growth after `items` items: its name, the setting's value and its unit, as text and as JSON.
+/// Returns what stops growth after `items` items: its name and the setting's value, as text and as JSON.
 pub fn stop(name: &str, value: Option<u64>, items: u64) -> (String, Value) {
     let size = value.map_or(String::new(), |value| format!(" {}", grouped(value)));
     let text = format!("{name}{size}, at {} items", grouped(items));
+    let bytes = value.filter(|_| name != CUCKOO_FILTERS);
     (
         text,
-        json!({ "name": name, "bytes": value, "items": items }),
+        json!({ "name": name, "bytes": bytes, "items": items }),
     )
 }
 

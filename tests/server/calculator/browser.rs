@@ -37,6 +37,7 @@ impl Browser {
             "named pipes can be made"
         );
         // The browser reads file descriptor 3 and writes 4, which only a shell can open for it without unsafe code.
+        // Without a browser the requests come back, which is reported instead of waited for.
         let script = r#"command -v "$0" >/dev/null || exec cat <to >from
             exec "$0" "$@" 3<to 4>from"#;
         let options = [
