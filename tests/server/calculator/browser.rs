@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::{env, fs, process};
+use std::{env, fs, process, thread};
 
 use serde_json::{Value, json};
 
@@ -196,9 +196,15 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // A browser that closes itself ends all of its processes, so none of them writes to the folder any more.
+        let close = json!({ "id": 0, "method": "Browser.close" });
+        let is_asked = self.to.write_all(format!("{close}\0").as_bytes());
+        if is_asked.is_ok() && !thread::panicking() {
+            let _ = self.from.read_to_end(&mut Vec::new());
+        } else {
+            let _ = self.child.kill();
+        }
         let _ = self.child.wait();
-        // Its other processes end on their own, and may still write.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
