@@ -56,7 +56,17 @@ pub fn grouped(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-#[allow(clippy::cast_precision_loss, reason = "a few digits are shown")]
+/// Rounds an estimate to two digits.
+pub fn two_digits(rate: f64) -> String {
+    let rounded = format!("{rate:.1e}").parse().unwrap_or(rate);
+    f64::to_string(&rounded)
+}
+
 pub fn ratio(part: u64, whole: u64) -> f64 {
-    part as f64 / whole.max(1) as f64
+    double(part) / double(whole.max(1))
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a few digits are shown")]
+pub const fn double(number: u64) -> f64 {
+    number as f64
 }

@@ -17,7 +17,7 @@ use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 use super::failure::{Failure, Fault, Result, shown};
 use super::options::{self, FilterOptions, STORED_BYTES};
 use super::planned_sketch::{self, SketchOptions};
-use super::report::{Report, grouped, ratio};
+use super::report::{Report, grouped, ratio, two_digits};
 use super::server::{Server, Tls, dialect_of};
 
 /// The most shards that are tried: the number of a cluster's slots.
@@ -231,12 +231,6 @@ fn describe(report: &mut Report, plan: &Plan, items: u64, shards: NonZeroU32) {
 
 /// The text for fields that other modules do not report.
 const UNKNOWN: &str = "unknown to this server";
-
-/// Rounds an estimate to two digits.
-fn two_digits(rate: f64) -> String {
-    let rounded = format!("{rate:.1e}").parse().unwrap_or(rate);
-    f64::to_string(&rounded)
-}
 
 /// Describes a filter on a server.
 fn existing(server: &Server, key: &[u8], rate: Option<Fraction>) -> Result<Report> {
