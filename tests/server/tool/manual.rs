@@ -28,6 +28,7 @@ fn shown(line: &str, folder: &Path) -> String {
         "adding: ",
         "moving: ",
         "comparing: ",
+        "listing: ",
     ];
     let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
     let errors = text(output.stderr);

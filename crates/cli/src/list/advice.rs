@@ -71,7 +71,8 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
     let mut all = Vec::new();
     match &row.details {
         Details::PartlyLoaded => all.push(Advice::new(
-            "a copy was not finished, so it answers nothing: finish the copy, or delete it".to_owned(),
+            "a copy of it was not finished, so it answers nothing; finish the copy, or delete it"
+                .to_owned(),
             format!("UNLINK {}", word(&row.key)),
         )),
         Details::Bloom(bloom) => {
@@ -80,10 +81,12 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
             all.extend(reserve_anew(row, bloom));
         }
         Details::Cuckoo { expansion: Some(0) } => {
-            if let (Some(full), Some(capacity)) = (row.full().filter(|full| *full >= NEAR), row.capacity) {
+            if let (Some(full), Some(capacity)) =
+                (row.full().filter(|full| *full >= NEAR), row.capacity)
+            {
                 let (percent, larger) = (percent(full), capacity.saturating_mul(2));
                 let text = format!(
-                    "{percent} of its slots are taken, and it does not grow: fill a larger one, and rename it"
+                    "{percent} of its slots are taken, and it does not grow; fill a larger one, and rename it"
                 );
                 let command = format!("CF.RESERVE {} {larger}", new_key(&row.key));
                 all.push(Advice::new(text, command));
@@ -99,7 +102,10 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
     }
     let days = row.idle_seconds.map(|seconds| seconds / 86_400);
     if let Some(days) = days.filter(|days| *days >= idle_days) {
-        let text = format!("it was not used for {} days: delete it if nobody needs it", grouped(days));
+        let text = format!(
+            "it was not used for {} days; delete it if nobody needs it",
+            grouped(days)
+        );
         all.push(Advice::new(text, format!("UNLINK {}", word(&row.key))));
     }
     all
@@ -130,7 +136,7 @@ fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     let (percent, limit) = (percent(share), grouped(reach));
     if bloom.growth == Growth::Fixed {
         let text = format!(
-            "{percent} of the {limit} items that it takes are in it, and it does not grow: fill a larger one, and rename it"
+            "{percent} of the {limit} items that it takes are in it, and it does not grow; fill a larger one, and rename it"
         );
         let command = reserve(row, bloom, row.rate?, reach.saturating_mul(2));
         return Some(Advice::new(text, command));
@@ -144,7 +150,9 @@ fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
             double(FILTER_MEMORY, filter) + &double(OBJECT_MEMORY, object),
         ),
     };
-    let text = format!("{percent} of the {limit} items at which {which} ends its growth are in it: raise the limit");
+    let text = format!(
+        "{percent} of the {limit} items at which {which} ends its growth are in it; raise the limit"
+    );
     Some(Advice::new(text, format!("CONFIG SET{what}")))
 }
 
@@ -158,12 +166,21 @@ fn near_memory(row: &Row, settings: Settings) -> Option<Advice> {
         _ => settings.filter_limit,
     };
     let limits = [(FILTER_MEMORY, filter), (OBJECT_MEMORY, object)];
-    let limits = limits.into_iter().filter_map(|(name, limit)| Some((name, limit?)));
+    let limits = limits
+        .into_iter()
+        .filter_map(|(name, limit)| Some((name, limit?)));
     let (name, limit) = limits.min_by_key(|(_, limit)| *limit)?;
     let share = ratio(bytes, limit);
     (share >= NEAR).then(|| {
-        let text = format!("its bytes are {} of {name}, {}: raise the limit", percent(share), grouped(limit));
-        Advice::new(text, format!("CONFIG SET {name} {}", limit.saturating_mul(2)))
+        let text = format!(
+            "its bytes are {} of {name}, {}; raise the limit",
+            percent(share),
+            grouped(limit)
+        );
+        Advice::new(
+            text,
+            format!("CONFIG SET {name} {}", limit.saturating_mul(2)),
+        )
     })
 }
 
@@ -173,7 +190,7 @@ fn above_rate(row: &Row, bloom: &Bloom) -> Option<Advice> {
     let certain = if now >= ESTIMATED_WELL { 2.0 } else { 3.0 };
     (now > rate * certain).then(|| {
         let text = format!(
-            "its error rate is {} now, and {rate} was requested: fill a larger one, and rename it",
+            "its error rate is {} now, and {rate} was requested; fill a larger one, and rename it",
             two_digits(now)
         );
         let items = with_headroom(row.items.unwrap_or(0));
@@ -231,12 +248,12 @@ fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
         None => (grouped(capacity), ""),
     };
     let cause = match bloom.window {
-        Some(_) => "its periods are too small and stack filters",
-        None => "it has grown by stacking filters",
+        Some(_) => "its periods are too small, so they stack filters",
+        None => "it has stacked filters to grow",
     };
     let text = format!(
-        "{cause}: one reserved for {capacity} items{per_period}, half as many again as it has, takes {} bytes instead \
-         of {}, and a lookup searches {} instead of {}; fill it, and rename it",
+        "{cause}; one reserved for {capacity} items{per_period} (half as many again as now) takes {} bytes instead of \
+         {}, and a lookup searches {} instead of {}; fill it, and rename it",
         grouped(new_bytes),
         grouped(bytes),
         counted(new_filters, "filter"),
@@ -267,7 +284,10 @@ fn reserve(row: &Row, bloom: &Bloom, rate: f64, capacity: u64) -> String {
         Growth::By(2) | Growth::Unknown => String::new(),
         Growth::By(expansion) => format!(" EXPANSION {expansion}"),
     };
-    format!("{BF_RESERVE} {} {rate} {capacity}{growth}{kind}", new_key(&row.key))
+    format!(
+        "{BF_RESERVE} {} {rate} {capacity}{growth}{kind}",
+        new_key(&row.key)
+    )
 }
 
 /// Warns of a count-min sketch whose counters may have reached their largest value.
@@ -278,19 +298,28 @@ fn saturated(row: &Row, cell_size: u64) -> Option<Advice> {
     let (count, largest) = (row.items?, u64::from(u32::MAX));
     (count > largest).then_some(())?;
     let text = format!(
-        "its counters end at {}, and it has counted {}, so frequent items may stand still: count in one with 8 bytes a \
+        "its counters end at {}, and it has counted {}, so frequent items may stand still; count in one with 8 bytes a \
          counter",
         grouped(largest),
         grouped(count)
     );
     let (width, depth) = ((*width)?, (*depth)?);
-    let command = format!("CMS.INITBYDIM {} {width} {depth} CELL_SIZE 8", new_key(&row.key));
+    let command = format!(
+        "CMS.INITBYDIM {} {width} {depth} CELL_SIZE 8",
+        new_key(&row.key)
+    );
     Some(Advice::new(text, command))
 }
 
 /// Warns of a Top-K whose sketch is too narrow for the length of its list.
 fn narrow(row: &Row) -> Option<Advice> {
-    let Details::TopK { k, width, depth, decay } = row.details else {
+    let Details::TopK {
+        k,
+        width,
+        depth,
+        decay,
+    } = row.details
+    else {
         return None;
     };
     let (k, width, depth, decay) = (k?, width?, depth?, decay?);
@@ -302,15 +331,17 @@ fn narrow(row: &Row) -> Option<Advice> {
     let bytes = TopK::bytes_of(&topk::Shape::new(k, wide, depth, decay).ok()?);
     let now = TopK::bytes_of(&topk::Shape::new(k, width, depth, decay).ok()?);
     let text = format!(
-        "its {} a row are too few to find the {} most frequent items: {} a row take {} bytes instead of {}; create \
-         one, and add to it",
+        "its {} a row are too few to find the {} most frequent items; {} a row take {} bytes instead of {}",
         counted(width, "cell"),
         grouped(k),
         grouped(wide),
         grouped(bytes.saturating_add(STORED_BYTES)),
         grouped(now.saturating_add(STORED_BYTES)),
     );
-    let command = format!("TOPK.RESERVE {} {k} {wide} {depth} {decay}", new_key(&row.key));
+    let command = format!(
+        "TOPK.RESERVE {} {k} {wide} {depth} {decay}",
+        new_key(&row.key)
+    );
     Some(Advice::new(text, command))
 }
 
@@ -378,7 +409,10 @@ mod tests {
             .expect("the bytes");
         assert!(bytes.abs_diff(2_118_492) < 200, "{text}");
         // Two filters that take hardly more than one are good enough.
-        assert_eq!(of(&filter(1_500_000, 3_000_000, 2, 2_200_000), NO_LIMITS, 30), []);
+        assert_eq!(
+            of(&filter(1_500_000, 3_000_000, 2, 2_200_000), NO_LIMITS, 30),
+            []
+        );
     }
 
     #[test]
@@ -387,10 +421,16 @@ mod tests {
         let raise = "CONFIG SET bf.bloom-filter-max-memory-usage 134217728";
         assert_eq!(commands(&row, NO_LIMITS), [raise]);
         assert_eq!(commands(&row, Settings::default()), [""; 0]);
-        let both = Settings { object_limit: Some(100), ..NO_LIMITS };
+        let both = Settings {
+            object_limit: Some(100),
+            ..NO_LIMITS
+        };
         let raise = format!("{raise} bf.bloom-memory-usage-limit 200");
         assert_eq!(commands(&row, both), [raise]);
-        assert_eq!(commands(&filter(27_000_000, 31_000_000, 1, 50), NO_LIMITS), [""; 0]);
+        assert_eq!(
+            commands(&filter(27_000_000, 31_000_000, 1, 50), NO_LIMITS),
+            [""; 0]
+        );
 
         let mut fixed = filter(90, 100, 1, 200);
         fixed.details = Details::Bloom(Bloom {
@@ -401,10 +441,21 @@ mod tests {
         let larger = "BF.RESERVE {seen}:new 0.01 200 NONSCALING";
         assert_eq!(commands(&fixed, Settings::default()), [larger]);
 
-        let mut digest = sketch("TDIS-TYPE", Details::TDigest { compression: Some(100) });
+        let mut digest = sketch(
+            "TDIS-TYPE",
+            Details::TDigest {
+                compression: Some(100),
+            },
+        );
         digest.bytes = Some(950);
-        let limited = Settings { object_limit: Some(1000), ..NO_LIMITS };
-        assert_eq!(commands(&digest, limited), ["CONFIG SET bf.bloom-memory-usage-limit 2000"]);
+        let limited = Settings {
+            object_limit: Some(1000),
+            ..NO_LIMITS
+        };
+        assert_eq!(
+            commands(&digest, limited),
+            ["CONFIG SET bf.bloom-memory-usage-limit 2000"]
+        );
         assert_eq!(commands(&digest, NO_LIMITS), [""; 0]);
         let mut cuckoo = sketch("MBbloomCF", Details::Cuckoo { expansion: Some(0) });
         (cuckoo.items, cuckoo.capacity) = (Some(95), Some(100));
@@ -419,7 +470,10 @@ mod tests {
         row.rate_now = Some(0.019);
         assert_eq!(commands(&row, NO_LIMITS), [""; 0]);
         row.rate_now = Some(0.03);
-        assert_eq!(commands(&row, NO_LIMITS), ["BF.RESERVE {seen}:new 0.01 450"]);
+        assert_eq!(
+            commands(&row, NO_LIMITS),
+            ["BF.RESERVE {seen}:new 0.01 450"]
+        );
         (row.rate, row.rate_now) = (Some(0.000_1), Some(0.000_25));
         assert_eq!(commands(&row, NO_LIMITS), [""; 0]);
     }
@@ -450,8 +504,14 @@ mod tests {
             decay: Some(0.9),
         };
         let wide = "TOPK.RESERVE {k}:new 10 200 7 0.9";
-        assert_eq!(commands(&sketch("TopK-TYPE", narrow(49)), NO_LIMITS), [wide]);
-        assert_eq!(commands(&sketch("TopK-TYPE", narrow(50)), NO_LIMITS), [""; 0]);
+        assert_eq!(
+            commands(&sketch("TopK-TYPE", narrow(49)), NO_LIMITS),
+            [wide]
+        );
+        assert_eq!(
+            commands(&sketch("TopK-TYPE", narrow(50)), NO_LIMITS),
+            [""; 0]
+        );
 
         let counters = |cell_size| Details::CountMin {
             width: Some(2000),

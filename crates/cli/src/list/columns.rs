@@ -90,7 +90,7 @@ impl Column {
             Self::Capacity => row.capacity.map(grouped),
             Self::Full => row.full().map(|full| format!("{:.1}", full * 100.0)),
             Self::Rate => row.rate.map(|rate| rate.to_string()),
-            Self::RateNow => row.rate_now.map(two_digits),
+            Self::RateNow => row.rate_now.map(estimate),
             Self::Filters => row.filters.map(grouped),
             Self::Bytes => row.bytes.map(grouped),
             Self::Ttl => row.ttl.map(time_left),
@@ -138,12 +138,7 @@ impl Order {
 
 /// Sorts rows by a column: texts ascend and numbers descend, unless `reverse`. Rows without a value come last, and
 /// equal rows are in the order of their keys.
-pub fn sort(
-    rows: &mut [Row],
-    by: Column,
-    reverse: bool,
-    change: &impl Fn(&Row) -> Option<f64>,
-) {
+pub fn sort(rows: &mut [Row], by: Column, reverse: bool, change: &impl Fn(&Row) -> Option<f64>) {
     let descends = by.is_text() == reverse;
     rows.sort_by(|one, other| {
         let order = match by.compare(one, other, change) {
@@ -152,6 +147,15 @@ pub fn sort(
         };
         order.then_with(|| one.key.cmp(&other.key))
     });
+}
+
+/// Returns an estimated rate with two digits.
+fn estimate(rate: f64) -> String {
+    if rate > 0.0 && rate < 1e-6 {
+        format!("{rate:.1e}")
+    } else {
+        two_digits(rate)
+    }
 }
 
 /// Returns a time to live with its two largest units.
@@ -170,8 +174,13 @@ fn time_left(ttl: Ttl) -> String {
     let Some(first) = first else {
         return "0s".to_owned();
     };
-    let shown = units[first..].iter().take(2).filter(|(count, _)| *count > 0);
-    let shown: Vec<String> = shown.map(|(count, unit)| format!("{count}{unit}")).collect();
+    let shown = units[first..]
+        .iter()
+        .take(2)
+        .filter(|(count, _)| *count > 0);
+    let shown: Vec<String> = shown
+        .map(|(count, unit)| format!("{count}{unit}"))
+        .collect();
     shown.join(" ")
 }
 
@@ -231,7 +240,20 @@ mod tests {
             assert_eq!(column.text(&row, None), text, "{column:?}");
         }
         assert_eq!(Column::Change.text(&row, Some(-2.0)), "-2.0");
-        for (ms, text) in [(999, "0s"), (59_999, "59s"), (3_600_000, "1h"), (3_660_000, "1h 1m")] {
+        for (rate, text) in [
+            (0.0, "0"),
+            (3.21e-14, "3.2e-14"),
+            (0.000_001, "0.000001"),
+            (0.5, "0.5"),
+        ] {
+            assert_eq!(estimate(rate), text);
+        }
+        for (ms, text) in [
+            (999, "0s"),
+            (59_999, "59s"),
+            (3_600_000, "1h"),
+            (3_660_000, "1h 1m"),
+        ] {
             assert_eq!(time_left(Ttl::Ms(ms)), text);
         }
         assert_eq!(time_left(Ttl::Never), "never");

@@ -81,19 +81,34 @@ impl List {
         let server = Server::connect(&self.server, tls)?;
         let failed = |fault| server.failure("could not list the keys of", &fault);
         let mut listing = self.read(&server, show).map_err(failed)?;
-        columns::sort(&mut listing.rows, self.order.sort, self.order.reverse, &|_| None);
+        columns::sort(
+            &mut listing.rows,
+            self.order.sort,
+            self.order.reverse,
+            &|_| None,
+        );
         if let Some(reason) = &listing.reason {
             let (keys, address) = (listing.unreadable, server.address());
-            let keys = if keys == 1 { "1 key".to_owned() } else { format!("{keys} keys") };
+            let keys = if keys == 1 {
+                "1 key".to_owned()
+            } else {
+                format!("{keys} keys")
+            };
             eprintln!("{keys} could not be read at {address}: {reason}");
         }
         if let Some(file) = &self.prometheus {
             let memory = memory(&server).map_err(failed)?;
-            let text = prometheus::text(&listing, server.database(), memory);
+            let source = prometheus::Source {
+                address: server.address(),
+                database: server.database(),
+            };
+            let text = prometheus::text(&listing, &source, memory);
             return write(file.as_deref(), &text);
         }
         if self.csv {
-            output::csv(&listing.rows).iter().for_each(|line| println!("{line}\r"));
+            output::csv(&listing.rows)
+                .iter()
+                .for_each(|line| println!("{line}\r"));
             return Ok(());
         }
         let advice = if self.advice {
@@ -192,7 +207,9 @@ fn memory(server: &Server) -> Result<Option<Memory>, Fault> {
         let field = |name: &str| {
             let mut lines = info.lines().filter_map(|line| line.split_once(':'));
             let found = lines.find(|(field, _)| *field == name);
-            found.and_then(|(_, value)| value.parse::<u64>().ok()).unwrap_or(0)
+            found
+                .and_then(|(_, value)| value.parse::<u64>().ok())
+                .unwrap_or(0)
         };
         memory.used += field("used_memory");
         memory.max += field("maxmemory");

@@ -54,7 +54,10 @@ pub fn padded(column: Column, text: &str, width: usize) -> String {
 pub fn table(rows: &[Row], width: Option<usize>) -> Vec<String> {
     let columns = Column::LISTED;
     let mut lines = vec![columns.map(|column| column.title().to_owned())];
-    lines.extend(rows.iter().map(|row| columns.map(|column| column.text(row, None))));
+    lines.extend(
+        rows.iter()
+            .map(|row| columns.map(|column| column.text(row, None))),
+    );
     let widest = |column: usize| lines.iter().map(|line| line[column].width()).max();
     let mut widths = [0; Column::LISTED.len()].map(|_: usize| 0);
     for (column, place) in widths.iter_mut().enumerate() {
@@ -66,7 +69,8 @@ pub fn table(rows: &[Row], width: Option<usize>) -> Vec<String> {
     }
     let line = |cells: &[String; Column::LISTED.len()]| {
         let cells = columns.iter().zip(cells).zip(widths);
-        let cells = cells.map(|((column, text), width)| padded(*column, &shortened(text, width), width));
+        let cells =
+            cells.map(|((column, text), width)| padded(*column, &shortened(text, width), width));
         let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
         line.trim_end().to_owned()
     };
@@ -104,7 +108,16 @@ fn by_type(rows: &[Row]) -> BTreeMap<&str, (u64, u64)> {
 /// Returns the lines of CSV as RFC 4180 has it, without line ends. Unknown values are empty.
 pub fn csv(rows: &[Row]) -> Vec<String> {
     let names = [
-        "key", "type", "items", "capacity", "full", "error_rate", "error_rate_now", "filters", "bytes", "ttl_ms",
+        "key",
+        "type",
+        "items",
+        "capacity",
+        "full",
+        "error_rate",
+        "error_rate_now",
+        "filters",
+        "bytes",
+        "ttl_ms",
     ];
     let mut lines = vec![names.join(",")];
     for row in rows {
@@ -155,7 +168,8 @@ pub fn json(rows: &[Row], advice: Option<&[Vec<Advice>]>, unreadable: u64) -> Va
     });
     let keys: Vec<Value> = keys.collect();
     let types = by_type(rows).into_iter();
-    let types = types.map(|(kind, (keys, bytes))| (kind.to_owned(), json!({ "keys": keys, "bytes": bytes })));
+    let types = types
+        .map(|(kind, (keys, bytes))| (kind.to_owned(), json!({ "keys": keys, "bytes": bytes })));
     let bytes: u64 = rows.iter().filter_map(|row| row.bytes).sum();
     json!({
         "keys": keys,
@@ -199,12 +213,21 @@ fn object(row: &Row) -> Value {
             }
         }
         Details::Cuckoo { expansion } => set("expansion", (*expansion).into()),
-        Details::CountMin { width, depth, cell_size } => {
+        Details::CountMin {
+            width,
+            depth,
+            cell_size,
+        } => {
             set("width", (*width).into());
             set("depth", (*depth).into());
             set("cell_size", (*cell_size).into());
         }
-        Details::TopK { k, width, depth, decay } => {
+        Details::TopK {
+            k,
+            width,
+            depth,
+            decay,
+        } => {
             set("k", (*k).into());
             set("width", (*width).into());
             set("depth", (*depth).into());
@@ -282,7 +305,11 @@ mod tests {
     #[test]
     fn columns_are_dropped_from_the_right() {
         let columns = [Column::Key, Column::Type, Column::Items, Column::Bytes];
-        let cells = vec![["a long name of a key", "bloomfltr", "1,000", "12,345,678"].map(str::to_owned).to_vec()];
+        let cells = vec![
+            ["a long name of a key", "bloomfltr", "1,000", "12,345,678"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for (width, widths) in [
             (60, vec![20, 9, 5, 10]),
             (40, vec![10, 9, 5, 10]),

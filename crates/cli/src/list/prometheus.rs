@@ -23,7 +23,7 @@ pub struct Memory {
 /// A metric of each key: its name, its help, and its value.
 type Metric = (&'static str, &'static str, fn(&Row) -> Option<f64>);
 
-const METRICS: [Metric; 9] = [
+const METRICS: [Metric; 10] = [
     (
         "valkeybloom_items",
         "Items of a filter or a Top-K, increments of a count-min sketch, observations of a t-digest.",
@@ -42,7 +42,9 @@ const METRICS: [Metric; 9] = [
             _ => None,
         },
     ),
-    ("valkeybloom_bytes", "Memory of a key.", |row| row.bytes.map(double)),
+    ("valkeybloom_bytes", "Memory of a key.", |row| {
+        row.bytes.map(double)
+    }),
     (
         "valkeybloom_error_rate_requested",
         "Requested error rate.",
@@ -53,11 +55,32 @@ const METRICS: [Metric; 9] = [
         "Error rate that the server estimates for the present contents.",
         |row| row.rate_now,
     ),
-    ("valkeybloom_filters", "Filters stacked in a key.", |row| row.filters.map(double)),
+    ("valkeybloom_filters", "Filters of a key.", |row| {
+        row.filters.map(double)
+    }),
+    (
+        "valkeybloom_periods",
+        "Periods of a filter with a window that hold items, 1 for other filters.",
+        |row| {
+            row.filters?;
+            match &row.details {
+                Details::Bloom(bloom) => {
+                    Some(bloom.live_periods.map_or(1.0, |live| double(live.max(1))))
+                }
+                _ => Some(1.0),
+            }
+        },
+    ),
     (
         "valkeybloom_partly_loaded",
         "Whether a copy of the key was not finished, 0 or 1.",
-        |row| Some(if row.details == Details::PartlyLoaded { 1.0 } else { 0.0 }),
+        |row| {
+            Some(if row.details == Details::PartlyLoaded {
+                1.0
+            } else {
+                0.0
+            })
+        },
     ),
     (
         "valkeybloom_ttl_seconds",
@@ -70,15 +93,28 @@ const METRICS: [Metric; 9] = [
     ),
 ];
 
+/// Where a listing comes from. Labels name it, because a collector may read the files of several servers.
+pub struct Source<'s> {
+    pub address: &'s str,
+    pub database: i64,
+}
+
 /// Returns a listing in the text format.
-pub fn text(listing: &Listing, database: i64, memory: Option<Memory>) -> String {
+pub fn text(listing: &Listing, source: &Source<'_>, memory: Option<Memory>) -> String {
+    let server = format!("server=\"{}\"", label(source.address.as_bytes()));
+    let of_database = format!("db=\"{}\",{server}", source.database);
     let mut text = String::new();
     for (name, help, value) in METRICS {
         head(&mut text, name, help);
         for row in &listing.rows {
             if let Some(value) = value(row) {
                 let (key, kind) = (label(&row.key), &row.kind);
-                line(&mut text, name, &format!("{{key=\"{key}\",type=\"{kind}\",db=\"{database}\"}}"), value);
+                line(
+                    &mut text,
+                    name,
+                    &format!("{{key=\"{key}\",type=\"{kind}\",{of_database}}}"),
+                    value,
+                );
             }
         }
     }
@@ -88,20 +124,34 @@ pub fn text(listing: &Listing, database: i64, memory: Option<Memory>) -> String 
     }
     head(&mut text, "valkeybloom_keys", "Keys of a type.");
     for (kind, keys) in types {
-        let labels = format!("{{type=\"{kind}\",db=\"{database}\"}}");
+        let labels = format!("{{type=\"{kind}\",{of_database}}}");
         line(&mut text, "valkeybloom_keys", &labels, double(keys));
     }
     let name = "valkeybloom_unreadable_keys";
     head(&mut text, name, "Keys that could not be read.");
-    line(&mut text, name, &format!("{{db=\"{database}\"}}"), double(listing.unreadable));
+    line(
+        &mut text,
+        name,
+        &format!("{{{of_database}}}"),
+        double(listing.unreadable),
+    );
+    let server = format!("{{{server}}}");
     if let Some(Memory { used, max }) = memory {
         let name = "valkeybloom_server_memory_used_bytes";
-        head(&mut text, name, "Memory of the server, or of a cluster's primaries.");
-        line(&mut text, name, "", double(used));
+        head(
+            &mut text,
+            name,
+            "Memory of the server, or of a cluster's primaries.",
+        );
+        line(&mut text, name, &server, double(used));
         if max > 0 {
             let name = "valkeybloom_server_memory_limit_bytes";
-            head(&mut text, name, "The setting maxmemory, absent if there is no limit.");
-            line(&mut text, name, "", double(max));
+            head(
+                &mut text,
+                name,
+                "The setting maxmemory, absent if there is no limit.",
+            );
+            line(&mut text, name, &server, double(max));
         }
     }
     text
@@ -169,15 +219,22 @@ mod tests {
             reason: None,
         };
         let memory = Memory { used: 7, max: 0 };
-        let text = text(&listing, 2, Some(memory));
+        let source = Source {
+            address: "s:1",
+            database: 2,
+        };
+        let text = text(&listing, &source, Some(memory));
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        let of_key = "{key=\"k\",type=\"bloomfltr\",db=\"2\"}";
+        let of_key = "{key=\"k\",type=\"bloomfltr\",db=\"2\",server=\"s:1\"}";
         assert_eq!(lines[0], format!("valkeybloom_partly_loaded{of_key} 1"));
         assert_eq!(lines[1], format!("valkeybloom_ttl_seconds{of_key} 1.5"));
-        assert!(lines.contains(&"valkeybloom_keys{type=\"bloomfltr\",db=\"2\"} 1"));
-        assert!(lines.contains(&"valkeybloom_keys{type=\"TDIS-TYPE\",db=\"2\"} 0"));
-        assert!(lines.contains(&"valkeybloom_unreadable_keys{db=\"2\"} 3"));
-        assert_eq!(lines[lines.len() - 1], "valkeybloom_server_memory_used_bytes 7");
+        assert!(lines.contains(&"valkeybloom_keys{type=\"bloomfltr\",db=\"2\",server=\"s:1\"} 1"));
+        assert!(lines.contains(&"valkeybloom_keys{type=\"TDIS-TYPE\",db=\"2\",server=\"s:1\"} 0"));
+        assert!(lines.contains(&"valkeybloom_unreadable_keys{db=\"2\",server=\"s:1\"} 3"));
+        assert_eq!(
+            lines[lines.len() - 1],
+            "valkeybloom_server_memory_used_bytes{server=\"s:1\"} 7"
+        );
         assert_eq!(lines.len(), 2 + TYPES.len() + 2);
     }
 }

@@ -128,7 +128,7 @@ impl<'s> Reader<'s> {
                 }
             }
         }
-        self.count_lists(&mut rows)?;
+        self.complete(&mut rows)?;
         listing.rows.append(&mut rows);
         Ok(again)
     }
@@ -137,9 +137,12 @@ impl<'s> Reader<'s> {
     fn commands(&self, found: &Found) -> Vec<(Vec<u8>, Cmd)> {
         let family = Family::of(&found.kind);
         let mut names = vec![family.info_command(), "PTTL"];
-        if family != Family::Bloom {
-            names.push("MEMORY USAGE");
-        }
+        // BF.INFO describes filters of any type, and does not report the type.
+        names.push(if family == Family::Bloom {
+            "TYPE"
+        } else {
+            "MEMORY USAGE"
+        });
         if self.idle {
             names.insert(0, "OBJECT IDLETIME");
         }
@@ -164,11 +167,15 @@ impl<'s> Reader<'s> {
         let info = next();
         let ttl: Option<i64> = optional(next())?;
         let family = Family::of(&found.kind);
-        let usage: Option<u64> = if family == Family::Bloom {
-            None
+        let (mut usage, mut kind) = (None, None);
+        if family == Family::Bloom {
+            kind = optional::<String>(next())?;
         } else {
-            optional(next())?
-        };
+            usage = optional(next())?;
+        }
+        if kind.is_some_and(|kind| kind != found.kind) {
+            return Ok(Outcome::Again);
+        }
         let key = found.key.clone();
         let mut row = match info {
             Ok(info) => Row::new(key, &found.kind, info),
@@ -190,24 +197,26 @@ impl<'s> Reader<'s> {
         Ok(Outcome::Read(Box::new(row)))
     }
 
-    /// Counts the items in the lists of Top-Ks.
-    fn count_lists(&self, rows: &mut [Row]) -> Result<(), Fault> {
-        let short = |row: &&mut Row| match row.details {
-            Details::TopK { k: Some(k), .. } => k <= LONGEST_LIST,
-            _ => false,
+    /// Completes rows that need another command: the lists of Top-Ks, and the bytes of half-loaded filters.
+    fn complete(&self, rows: &mut [Row]) -> Result<(), Fault> {
+        let command = |row: &Row| match row.details {
+            Details::TopK { k: Some(k), .. } if k <= LONGEST_LIST => Some(cmd("TOPK.LIST")),
+            Details::PartlyLoaded => Some(cmd("MEMORY").arg("USAGE").to_owned()),
+            _ => None,
         };
-        let mut lists: Vec<&mut Row> = rows.iter_mut().filter(short).collect();
-        let keys: Vec<Vec<u8>> = lists.iter().map(|row| row.key.clone()).collect();
-        let commands = keys.into_iter().map(|key| {
-            let list = cmd("TOPK.LIST").arg(&key).to_owned();
-            (key, list)
+        let rows = rows.iter_mut();
+        let wanted = rows.filter_map(|row| command(row).map(|command| (row, command)));
+        let (mut rows, commands): (Vec<&mut Row>, Vec<Cmd>) = wanted.unzip();
+        let commands = rows.iter().zip(commands).map(|(row, mut command)| {
+            command.arg(&row.key);
+            (row.key.clone(), command)
         });
         let replies = self.server.call_all(&commands.collect::<Vec<_>>());
-        for (row, reply) in lists.iter_mut().zip(replies) {
-            match reply {
-                Ok(items) => row.set_listed(&items),
-                Err(fault @ Fault::Lost(_)) => return Err(fault),
-                Err(Fault::Refused(_)) => {}
+        for (row, reply) in rows.iter_mut().zip(replies) {
+            if row.details == Details::PartlyLoaded {
+                row.bytes = optional(reply)?;
+            } else if let Some(items) = optional::<Value>(reply)? {
+                row.set_listed(&items);
             }
         }
         Ok(())

@@ -321,10 +321,16 @@ mod tests {
         row.set_listed(&Value::Array(vec![text("a"), text("b"), Value::Nil]));
         assert_eq!(row.full(), Some(0.5));
 
-        let info = reply(&[("Compression", Value::Int(100)), ("Observations", Value::Int(9))]);
+        let info = reply(&[
+            ("Compression", Value::Int(100)),
+            ("Observations", Value::Int(9)),
+        ]);
         let row = Row::new(b"k".to_vec(), "TDIS-TYPE", info);
         let compression = Some(100);
-        assert_eq!((row.items, row.details), (Some(9), Details::TDigest { compression }));
+        assert_eq!(
+            (row.items, row.details),
+            (Some(9), Details::TDigest { compression })
+        );
     }
 
     #[test]

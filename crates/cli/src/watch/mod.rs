@@ -68,7 +68,8 @@ impl Watch {
         let updates = feed.start(server);
         // From here on, the terminal is restored whatever happens: a panic restores it in a hook.
         let terminal = ratatui::try_init().map_err(failed);
-        let shown = terminal.and_then(|terminal| show(terminal, view, &updates, &ended).map_err(failed));
+        let shown =
+            terminal.and_then(|terminal| show(terminal, view, &updates, &ended).map_err(failed));
         ratatui::restore();
         shown
     }

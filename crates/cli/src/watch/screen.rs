@@ -36,12 +36,17 @@ pub fn lines(view: &mut View, width: usize, height: usize) -> Vec<String> {
     let columns = Column::WATCHED;
     let rows = view.rows();
     let seen = rows.iter().skip(view.top).take(view.page);
-    let cells = seen.map(|row| columns.map(|column| column.text(row, view.change(row))).to_vec());
+    let cells = seen.map(|row| {
+        columns
+            .map(|column| column.text(row, view.change(row)))
+            .to_vec()
+    });
     let cells: Vec<Vec<String>> = cells.collect();
     let widths = fitting(&columns, &cells, width);
     let line = |texts: &[String]| {
         let texts = columns.iter().zip(texts).zip(&widths);
-        let texts = texts.map(|((column, text), width)| padded(*column, &shortened(text, *width), *width));
+        let texts =
+            texts.map(|((column, text), width)| padded(*column, &shortened(text, *width), *width));
         texts.collect::<Vec<_>>().join(&" ".repeat(GAP))
     };
     let titles = columns.map(|column| column.title().to_owned());
@@ -78,7 +83,11 @@ fn bottom(view: &View) -> String {
         format!("/{}", view.filter)
     } else if let Some(failure) = &view.failure {
         format!("connecting again: {failure}")
-    } else if let Some(unreadable) = view.listing().map(|listing| listing.unreadable).filter(|n| *n > 0) {
+    } else if let Some(unreadable) = view
+        .listing()
+        .map(|listing| listing.unreadable)
+        .filter(|n| *n > 0)
+    {
         format!("{unreadable} unreadable  {KEYS}")
     } else if view.filter.is_empty() {
         KEYS.to_owned()
@@ -100,7 +109,9 @@ mod tests {
 
     fn view() -> View {
         let mut view = View::new("127.0.0.1:6379", Column::Items, false);
-        let keys: Vec<String> = (0..10).map(|number| format!("a-long-name-of-key-{number}")).collect();
+        let keys: Vec<String> = (0..10)
+            .map(|number| format!("a-long-name-of-key-{number}"))
+            .collect();
         let items: Vec<(&str, u64)> = keys.iter().map(|key| &key[..]).zip(100..).collect();
         view.update(Update::Listing(listing(&items), Instant::now()));
         view

@@ -79,7 +79,9 @@ impl View {
     /// Returns the rows that match the filter, in order.
     pub fn rows(&self) -> Vec<&Row> {
         let rows = self.listing().map_or(&[][..], |listing| &listing.rows);
-        let matching = rows.iter().filter(|row| shown(&row.key).contains(&self.filter));
+        let matching = rows
+            .iter()
+            .filter(|row| shown(&row.key).contains(&self.filter));
         matching.collect()
     }
 
@@ -158,7 +160,8 @@ impl View {
 fn changes(before: &Listing, now: &Listing, seconds: f64) -> HashMap<Vec<u8>, f64> {
     let items = |listing: &Listing| -> HashMap<Vec<u8>, u64> {
         let rows = listing.rows.iter();
-        rows.filter_map(|row| Some((row.key.clone(), row.items?))).collect()
+        rows.filter_map(|row| Some((row.key.clone(), row.items?)))
+            .collect()
     };
     let before = items(before);
     let changes = items(now).into_iter().filter_map(|(key, now)| {
@@ -191,17 +194,25 @@ pub mod tests {
 
     fn keys(view: &View) -> String {
         let rows = view.rows().into_iter();
-        rows.map(|row| shown(&row.key).into_owned()).collect::<Vec<_>>().join(" ")
+        rows.map(|row| shown(&row.key).into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
     fn changes_are_per_second_and_need_two_listings() {
         let mut view = View::new("server", Column::Change, false);
         let start = Instant::now();
-        view.update(Update::Listing(listing(&[("a", 10), ("b", 10), ("gone", 1)]), start));
+        view.update(Update::Listing(
+            listing(&[("a", 10), ("b", 10), ("gone", 1)]),
+            start,
+        ));
         assert_eq!(keys(&view), "a b gone");
         let later = start + Duration::from_secs(2);
-        view.update(Update::Listing(listing(&[("a", 5), ("b", 50), ("new", 7)]), later));
+        view.update(Update::Listing(
+            listing(&[("a", 5), ("b", 50), ("new", 7)]),
+            later,
+        ));
         let changes: Vec<Option<f64>> = view.rows().iter().map(|row| view.change(row)).collect();
         // A new key has no change yet, and comes last.
         assert_eq!(keys(&view), "b a new");
@@ -252,7 +263,10 @@ pub mod tests {
         let mut view = View::new("server", Column::Key, false);
         view.update(Update::Listing(listing(&[("a", 1)]), Instant::now()));
         view.update(Update::Failed("lost".to_owned()));
-        assert_eq!((keys(&view), view.failure.as_deref()), ("a".to_owned(), Some("lost")));
+        assert_eq!(
+            (keys(&view), view.failure.as_deref()),
+            ("a".to_owned(), Some("lost"))
+        );
         view.update(Update::Listing(listing(&[("b", 1)]), Instant::now()));
         assert_eq!((keys(&view), view.failure), ("b".to_owned(), None));
     }
