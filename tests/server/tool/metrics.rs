@@ -1,5 +1,6 @@
 //! `valkeybloom list --prometheus`: metrics that Prometheus accepts, and the alerts of docs/alerts.yml on them.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
@@ -101,6 +102,26 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
         name.to_string_lossy().contains(".prom.")
     });
     assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn every_metric_is_documented() {
+    let server = Server::start();
+    assert_eq!(server.client().cmd("CONFIG SET maxmemory 1gb"), ok());
+    let text = metrics(&server);
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let written: BTreeSet<&str> = types
+        .map(|line| line.split(' ').next().expect("a name"))
+        .collect();
+    let page = fs::read_to_string("docs/operating.md").expect("the page is there");
+    let (_, table) = page
+        .split_once("<!-- metrics: held against the program by a test -->")
+        .expect("the mark");
+    let (table, _) = table.split_once("\n\n").expect("the table ends");
+    let names = table
+        .split('`')
+        .filter(|word| word.starts_with("valkeybloom_"));
+    assert_eq!(names.collect::<BTreeSet<_>>(), written);
 }
 
 /// Alerts by name, each with the keys that it fires for.

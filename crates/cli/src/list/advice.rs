@@ -331,7 +331,8 @@ fn narrow(row: &Row) -> Option<Advice> {
     let bytes = TopK::bytes_of(&topk::Shape::new(k, wide, depth, decay).ok()?);
     let now = TopK::bytes_of(&topk::Shape::new(k, width, depth, decay).ok()?);
     let text = format!(
-        "its {} a row are too few to find the {} most frequent items; {} a row take {} bytes instead of {}",
+        "its {} a row are too few to find the {} most frequent items; {} a row take {} bytes instead of {} \
+         with a full list",
         counted(width, "cell"),
         grouped(k),
         grouped(wide),
