@@ -1,4 +1,4 @@
-//! `valkeybloom list`: every key is listed as its server describes it, whatever happens to it meanwhile.
+//! `valkeybloom list`: every key is listed as its server describes it, whatever happens to it during the run.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -461,7 +461,7 @@ fn names_of_keys_are_printed_safely() {
     );
 }
 
-/// Ten thousand keys, a third of which come and go, change their type or expire while they are listed.
+/// There are ten thousand keys. A third of them come and go, change their types or expire during the listing.
 #[test]
 fn a_listing_under_churn_has_every_lasting_key() {
     const KEYS: u32 = 10_000;

@@ -15,7 +15,7 @@ use crate::options::STORED_BYTES;
 use crate::report::{grouped, ratio, two_digits};
 use crate::server::dialect_of;
 
-/// The share of a limit from which it is near.
+/// A value is near its limit from this share on.
 const NEAR: f64 = 0.9;
 
 /// A new filter is worth its work from this share of the bytes on, or of the filters.
@@ -239,8 +239,9 @@ fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
     let saved = bytes.saturating_sub(new_bytes);
     let smaller = saved >= WORTH_BYTES && ratio(saved, bytes) >= WORTH_SHARE;
     let quicker = filters >= DEEP.saturating_mul(periods) && new_filters < filters;
-    // A window's new filter must not be much larger: its items come again in every period.
-    if !smaller && !(quicker && new_bytes <= bytes.saturating_mul(2)) {
+    // A quicker filter must not be much larger.
+    let worth = smaller || quicker && new_bytes <= bytes.saturating_mul(2);
+    if !worth {
         return None;
     }
     let (capacity, per_period) = match bloom.window {

@@ -100,9 +100,7 @@ impl Column {
 
     /// Compares two rows in ascending order; `None` if this column of either is unknown.
     fn compare(self, one: &Row, other: &Row, change: &impl Fn(&Row) -> Option<f64>) -> Order {
-        let doubles = |one: Option<f64>, other: Option<f64>| {
-            Order::of(one, other, |one, other| one.total_cmp(other))
-        };
+        let doubles = |one: Option<f64>, other: Option<f64>| Order::of(one, other, f64::total_cmp);
         let numbers = |one: Option<u64>, other: Option<u64>| Order::of(one, other, u64::cmp);
         match self {
             Self::Key => Order::Known(one.key.cmp(&other.key)),
@@ -128,9 +126,9 @@ enum Order {
 }
 
 impl Order {
-    fn of<T>(one: Option<T>, other: Option<T>, compare: impl Fn(&T, &T) -> Ordering) -> Self {
-        match (&one, &other) {
-            (Some(one), Some(other)) => Self::Known(compare(one, other)),
+    fn of<T: Copy>(one: Option<T>, other: Option<T>, compare: impl Fn(&T, &T) -> Ordering) -> Self {
+        match (one, other) {
+            (Some(one), Some(other)) => Self::Known(compare(&one, &other)),
             _ => Self::Unknown(one.is_none().cmp(&other.is_none())),
         }
     }

@@ -17,7 +17,7 @@ pub mod row;
 
 use std::collections::HashMap;
 use std::io::{self, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use redis::cmd;
@@ -52,9 +52,9 @@ pub struct List {
     /// Write CSV
     #[arg(long, conflicts_with_all = ["advice", "prometheus"], help_heading = "Output")]
     csv: bool,
-    /// Write metrics for Prometheus to FILE, or to the standard output
-    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with = "advice", help_heading = "Output")]
-    prometheus: Option<Option<PathBuf>>,
+    /// Write metrics for Prometheus to FILE, or without FILE to the standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "advice", help_heading = "Output")]
+    prometheus: Option<PathBuf>,
 }
 
 /// The order of rows, and the load that reading them puts on the server.
@@ -103,12 +103,12 @@ impl List {
                 database: server.database(),
             };
             let text = prometheus::text(&listing, &source, memory);
-            return write(file.as_deref(), &text);
+            return write(file, &text);
         }
         if self.csv {
-            output::csv(&listing.rows)
-                .iter()
-                .for_each(|line| println!("{line}\r"));
+            for line in output::csv(&listing.rows) {
+                println!("{line}\r");
+            }
             return Ok(());
         }
         let advice = if self.advice {
@@ -145,7 +145,7 @@ impl List {
 
 /// Prints a table, its sums, and a line for each piece of advice.
 fn print(listing: &Listing, advice: Option<&[Vec<Advice>]>) {
-    let width = io::stdout().is_terminal().then(crossterm_width).flatten();
+    let width = io::stdout().is_terminal().then(terminal_width).flatten();
     for line in output::table(&listing.rows, width) {
         println!("{line}");
     }
@@ -159,17 +159,17 @@ fn print(listing: &Listing, advice: Option<&[Vec<Advice>]>) {
 }
 
 /// Returns the width of the terminal.
-fn crossterm_width() -> Option<usize> {
+fn terminal_width() -> Option<usize> {
     let (width, _) = ratatui::crossterm::terminal::size().ok()?;
     (width > 0).then_some(width.into())
 }
 
-/// Writes metrics to a file, or to the standard output.
-fn write(file: Option<&std::path::Path>, text: &str) -> Result<()> {
-    let Some(file) = file else {
+/// Writes metrics to a file, or to the standard output if its name is `-`.
+fn write(file: &Path, text: &str) -> Result<()> {
+    if file == Path::new("-") {
         print!("{text}");
         return Ok(());
-    };
+    }
     let failed = |error| Failure::new(format!("could not write {}: {error}", file.display()));
     prometheus::replace(file, text).map_err(failed)
 }

@@ -201,7 +201,7 @@ mod tests {
             (b"a \"b\"", r#"a \"b\""#),
             (b"back\\slash\n", r"back\\slash\n"),
             (b"\xff", r#"\"\\xff\""#),
-            // The text of the key above is another key.
+            // A key with the text that the key above is written with.
             (b"\"\\xff\"", r#"\"\\\"\\\\xff\\\"\""#),
             ("größe".as_bytes(), "größe"),
         ] {

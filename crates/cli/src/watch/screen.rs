@@ -14,7 +14,7 @@ const OTHER_LINES: usize = 3;
 
 const KEYS: &str = "arrows, PgUp/PgDn, Home/End: scroll  s: sort  r: reverse  /: filter  q: end";
 
-/// Draws a view, and tells it how many rows fit.
+/// Draws a view, and sets the number of rows that fit.
 pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
     let area = frame.area();
     let lines = lines(view, area.width.into(), area.height.into());
@@ -71,9 +71,10 @@ fn top(view: &View, matching: usize) -> String {
     let descends = view.sort.is_text() == view.reverse;
     let arrow = if descends { '↓' } else { '↑' };
     let order = format!("by {} {arrow}", view.sort.title());
-    let shown = match matching == listing.rows.len() {
-        true => String::new(),
-        false => format!("  {matching} shown"),
+    let shown = if matching == listing.rows.len() {
+        String::new()
+    } else {
+        format!("  {matching} shown")
     };
     format!("{}  {order}{shown}  {}", view.address, sums(&listing.rows))
 }

@@ -1,4 +1,4 @@
-//! The state of the screen: what is listed, in which order, and which part of it is seen.
+//! The state of the screen: the rows, their order, and the visible part.
 
 use std::collections::HashMap;
 use std::time::Instant;
