@@ -89,6 +89,12 @@ expect() { # what, words of a command
     [ "$answer" = "$expected " ] || fail "$*: $answer, not $expected"
 }
 
+# A constant of four MiB once made up most of the module's file.
+small_enough() { # file, most bytes
+    bytes=$(wc -c <"$1")
+    [ "$bytes" -le "$2" ] || fail "$1 has $bytes bytes, more than $2"
+}
+
 configuration() { in_root sh -c 'find /etc -type f ! -name ld.so.cache -exec sha256sum {} + | sort'; }
 
 check_data() {
@@ -107,6 +113,8 @@ test_in() { # tarball
 
     in_root dpkg -i /package.deb >"$tmp/installed" 2>&1 || fail "dpkg: $(cat "$tmp/installed")"
     configuration | cmp - "$tmp/before" || fail "the package changed something in /etc"
+    small_enough "$root/usr/lib/valkey/modules/valkeybloom.so" 2000000
+    small_enough "$root/usr/bin/valkeybloom" 6500000
     in_root valkeybloom size --items 1000 --rate 0.01 >/dev/null || fail "the program does not run"
     start || fail "the server does not start beside the package: $(tail -n 20 "$root/log")"
     ! ask MODULE LIST | grep -qx bf || fail "the module is loaded without a loadmodule line"

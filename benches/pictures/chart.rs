@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// Colours that colour-blind readers can distinguish (Okabe and Ito 2008).
-pub const COLOURS: [&str; 3] = ["#0072b2", "#d55e00", "#009e73"];
+pub const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 const GRID: &str = "#d9d9d9";
 const TEXT: &str = "#222222";
 const ROW: f64 = 22.0;

@@ -24,6 +24,9 @@ pub fn all(root: &Path) -> Vec<(&'static str, String)> {
         ("speed.svg", ratios(&speed)),
         ("list.svg", list(&page("tool.md"))),
         ("dashboard.svg", dashboard(&page("operating.md"))),
+        ("count-min.svg", count_min(&page("count-min.md"))),
+        ("top-k.svg", top_k(&page("top-k.md"))),
+        ("t-digest.svg", digests(&page("t-digest.md"))),
     ]
 }
 
@@ -311,5 +314,104 @@ fn dashboard(page: &str) -> String {
                 &[(0.0, "0"), (150e3, "150 kB"), (300e3, "300 kB")],
             ),
         ],
+    )
+}
+
+/// Returns a cell's number for a logarithmic axis, which has no zero.
+fn above_zero(cell: &str) -> Option<f64> {
+    number(cell).filter(|number| *number > 0.0)
+}
+
+fn count_min(page: &str) -> String {
+    let rows = table(page, "| error, probability | stream |")
+        .into_iter()
+        .map(|row| {
+            let promised = number(row[2]).expect("a count");
+            let share = |cell: &&str| above_zero(cell).map(|over| over / promised);
+            Row {
+                name: format!("{}, {}", row[0], row[1]),
+                values: row[3..6].iter().map(share).collect(),
+                goal: None,
+            }
+        });
+    let rows: Vec<Row> = rows.collect();
+    let ticks = ["0.001", "0.01", "0.1", "1"];
+    let series = ["median", "99 %", "maximum"];
+    dots(
+        "Over-estimates stay below the promised error (1), far below it where few items dominate (no mark: 0)",
+        250.0,
+        (0.001, 1.5),
+        &ticks,
+        &series,
+        &rows,
+    )
+}
+
+fn top_k(page: &str) -> String {
+    let rows = table(page, "| k, width × depth |").into_iter().map(|row| {
+        let low = |cell: &&str| {
+            let (_, low) = cell.split_once(", ").expect("two shares");
+            above_zero(low)
+        };
+        Row {
+            name: format!("k = {}", row[0]),
+            values: row[2..].iter().map(low).collect(),
+            goal: None,
+        }
+    });
+    let rows: Vec<Row> = rows.collect();
+    let ticks = ["0.001", "0.01", "0.1", "1", "10", "100"];
+    let series = ["Zipf 1.0", "Zipf 1.5", "k items make half"];
+    dots(
+        "In wide sketches, counts of listed items are less than 1 % (line) too low (no mark: 0 %)",
+        180.0,
+        (0.0003, 100.0),
+        &ticks,
+        &series,
+        &rows,
+    )
+}
+
+fn digests(page: &str) -> String {
+    let table = table(page, "| compression | stream |");
+    let quantiles = [0.5, 0.9, 0.99, 0.999, 0.9999];
+    let rows = table
+        .iter()
+        .filter(|row| row[1].starts_with("lognormal, σ"));
+    let drawn = rows.map(|row| {
+        let errors = row[2..].iter().map(|cell| number(cell).expect("an error"));
+        Curve {
+            name: format!("compression {}", row[0]),
+            points: quantiles
+                .into_iter()
+                .zip(errors)
+                .map(|(q, e)| (1.0 - q, e))
+                .collect(),
+            name_at: 0.0,
+        }
+    });
+    let drawn: Vec<Curve> = drawn.collect();
+    let x = Axis {
+        ends: (0.5, 1e-4),
+        logarithmic: true,
+        pixels: (80.0, 680.0),
+        ticks: ticks(&quantiles.map(|quantile| 1.0 - quantile), |rest| {
+            format!("p{}", (1e6 * (1.0 - rest)).round() / 1e4)
+        }),
+    };
+    let y = Axis {
+        ends: (1e-4, 10.0),
+        logarithmic: true,
+        pixels: (350.0, 40.0),
+        ticks: ticks(&[1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0], |error| {
+            format!("{error} %")
+        }),
+    };
+    curves(
+        "The error in rank shrinks towards the tail, and with the compression (lognormal values)",
+        &x,
+        &y,
+        &drawn,
+        &[],
     )
 }

@@ -8,6 +8,8 @@ mod cuckoo;
 mod decode;
 #[path = "../targets/source.rs"]
 mod source;
+#[path = "../targets/tdigest.rs"]
+mod tdigest;
 #[path = "../targets/topk.rs"]
 mod topk;
 

@@ -6,6 +6,7 @@ use valkeybloom_protocol::cms as cms_words;
 use valkeybloom_protocol::cuckoo as cuckoo_words;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::integer;
+use valkeybloom_protocol::tdigest::{self as tdigest_words, TDigestError};
 use valkeybloom_protocol::topk as topk_words;
 use valkeybloom_protocol::words::{CommandWords, Origin};
 use valkeybloom_sketches::bloom::{Growth, Kind, New, Params, Shape, Tightening, Window};
@@ -67,6 +68,7 @@ pub fn run(bytes: &[u8]) {
     check_delete(words, &cased);
     check_cms(words, &cased);
     check_topk(words, &cased);
+    check_tdigest(words, &cased);
     let field = InfoField::parse(words);
     assert_eq!(InfoField::parse(&cased[..]), field);
     for word in words {
@@ -201,6 +203,66 @@ fn check_topk(words: &[&[u8]], cased: &[&[u8]]) {
     assert!(lists != Ok(true) || words.len() == 3);
 }
 
+/// Parses the words of all TDIGEST commands.
+fn check_tdigest(words: &[&[u8]], cased: &[&[u8]]) {
+    for word in words {
+        let value = tdigest_words::value(word, TDigestError::BadCdf);
+        assert!(value.is_ok_and(|value| !value.is_nan()) || value == Err(TDigestError::BadCdf));
+        let addition = tdigest_words::value_to_add(word);
+        let quantile = tdigest_words::quantile(word);
+        if let Ok(value) = value {
+            let text = str::from_utf8(word).expect("a number is text");
+            let nearest = text.parse().map(f64::to_bits);
+            assert_eq!(nearest, Ok(value.to_bits()));
+            let is_in_range = (0.0..=1.0).contains(&value);
+            assert_eq!(addition.ok(), Some(value).filter(|it| it.is_finite()));
+            assert_eq!(quantile.ok(), Some(value).filter(|_| is_in_range));
+            let again = tdigest_words::value(&rate(value), TDigestError::BadCdf);
+            assert_eq!(again.map(f64::to_bits), Ok(value.to_bits()));
+        } else {
+            assert_eq!(addition, Err(TDigestError::BadAddition));
+            assert_eq!(quantile, Err(TDigestError::BadQuantile));
+        }
+        if let Ok(rank) = tdigest_words::rank(word) {
+            assert!(i64::try_from(rank).is_ok());
+            assert_eq!(count(rank), *word);
+        }
+    }
+    let compression = tdigest_words::compression(words);
+    assert_eq!(tdigest_words::compression(cased), compression);
+    if let Ok(Some(compression)) = compression {
+        assert!(i64::try_from(compression).is_ok_and(|it| it > 0));
+        let line = [b"", b"", &b"COMPRESSION"[..], &count(compression)];
+        assert_eq!(tdigest_words::compression(&line[..]), Ok(Some(compression)));
+    }
+    if words.len() < 4 {
+        return;
+    }
+    let cuts = tdigest_words::trim(words);
+    assert_eq!(tdigest_words::trim(cased), cuts);
+    if let Ok((low, high)) = cuts {
+        assert!(0.0 <= low && low < high && high <= 1.0);
+    }
+    let merge = tdigest_words::Merge::parse(words);
+    assert_eq!(tdigest_words::Merge::parse(cased), merge);
+    if let Ok(merge) = merge {
+        assert!(!merge.sources.is_empty());
+        assert_eq!(merge.sources.start, 3);
+        let options = usize::from(merge.overrides) + 2 * usize::from(merge.compression.is_some());
+        assert_eq!(merge.sources.end + options, words.len());
+        let mut line: Vec<Vec<u8>> = words[..merge.sources.end]
+            .iter()
+            .map(|word| word.to_vec())
+            .collect();
+        if merge.overrides {
+            line.push(b"OVERRIDE".to_vec());
+        }
+        option(&mut line, "COMPRESSION", merge.compression);
+        let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
+        assert_eq!(tdigest_words::Merge::parse(&words[..]), Ok(merge));
+    }
+}
+
 /// Parses the words of CF.RESERVE and CF.INSERT.
 fn check_cuckoo(words: &[&[u8]], cased: &[&[u8]], origin: Origin) {
     let defaults = cuckoo::Params {
@@ -320,6 +382,7 @@ fn check_insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Or
     option(&mut line, "TTL", insert.ttl_ms);
     option(&mut line, "ID", insert.id);
     option(&mut line, "AT", insert.at_ms);
+    option(&mut line, "ROOM", insert.room);
     let expected = Insert {
         items: 0..0,
         ..insert

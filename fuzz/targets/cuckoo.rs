@@ -46,7 +46,8 @@ pub fn pieces(mut source: Source) {
         let before = object.filters().iter().map(Buckets::occupied).sum::<u64>();
         if wire::load(&mut object, cursor, chunk) == Ok(true) {
             let start = cursor - chunk.len() as u64;
-            let (_, own) = wire::chunk(&object, start).expect("it is a chunk of the object");
+            let chunk_there = wire::chunk(&object, start).expect("memory");
+            let (_, own) = chunk_there.expect("it is a chunk of the object");
             assert!(own.starts_with(chunk));
         } else {
             let after = object.filters().iter().map(Buckets::occupied).sum::<u64>();

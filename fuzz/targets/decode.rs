@@ -14,7 +14,7 @@ use valkeybloom_sketches::{DecodeError, Fraction, MAX_CAPACITY, RdbWrite, Reloca
 use super::cms;
 use super::cuckoo;
 use super::source::{Parts, Source};
-use super::{bounded, measured, topk};
+use super::{bounded, measured, tdigest, topk};
 
 /// Tries an input: its first byte names the form of the rest.
 pub fn run(bytes: &[u8]) {
@@ -47,6 +47,7 @@ pub fn run(bytes: &[u8]) {
         10 => cuckoo::pieces(source),
         11 => cms::fields(source),
         12 => topk::fields(source),
+        13 => tdigest::fields(source),
         _ => {}
     }
 }
@@ -493,7 +494,7 @@ fn check(mut object: Object, source: Source) {
 }
 
 /// Relocates everything at once.
-struct Copying;
+pub struct Copying;
 
 impl Relocate for Copying {
     fn should_stop(&mut self) -> bool {

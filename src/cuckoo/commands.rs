@@ -267,18 +267,17 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let cursor = cursor.ok_or(CuckooError::BadCursor)?;
     let reader = Reader::open(keys, key(&args));
     let object = reader.existing()?;
-    let header;
     let piece = if object.items() == 0 {
         None
     } else if cursor == 0 {
-        header = wire::write_header(object);
-        Some((1, &header[..]))
+        Some((1, wire::write_header(object).into()))
     } else {
-        wire::chunk(object, cursor)
+        wire::chunk(object, cursor).map_err(|e| CuckooError::Refused(e.into()))?
     };
-    let pair = piece.map_or([Reply::Count(0), Reply::Null], |(next, bytes)| {
-        [Reply::Count(next), Reply::Bytes(bytes)]
-    });
+    let pair = match &piece {
+        None => [Reply::Count(0), Reply::Null],
+        Some((next, bytes)) => [Reply::Count(*next), Reply::Bytes(bytes)],
+    };
     Reply::List(pair.into()).send(ctx);
     Ok(())
 }

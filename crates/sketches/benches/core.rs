@@ -10,6 +10,7 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::cms::{self, CellSize, CountMin};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
+use valkeybloom_sketches::tdigest::{Compression, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
 use valkeybloom_sketches::{Fraction, Seed, Width};
 
@@ -479,6 +480,70 @@ fn top_k_contest(bencher: Bencher, (decay, count): (f64, u32)) {
     bencher
         .with_inputs(|| sketch.try_clone().expect("memory"))
         .bench_local_refs(|sketch| sketch.add(b"item", 100_000, || u64::MAX));
+}
+
+/// Compressions of t-digests.
+const DIGESTS: [u64; 4] = [50, 100, 500, 1000];
+
+/// Returns a digest of a million values, and values to add.
+fn digest(compression: u64) -> (TDigest, Vec<f64>) {
+    let mut digest = TDigest::new(Compression::new(compression).expect("in range"));
+    let mix = |n: u64| {
+        let n = (n ^ n >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let n = (n ^ n >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (n ^ n >> 31) >> 32
+    };
+    let values = (1..=1_000_000).map(|n: u64| mix(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+    #[allow(clippy::cast_precision_loss, reason = "32 bits are exact")]
+    let values: Vec<f64> = values.map(|value| value as f64).collect();
+    digest.add_each(&values).expect("finite");
+    (digest, values)
+}
+
+/// Adds 100 values. Compressions are among the samples.
+#[divan::bench(args = DIGESTS, sample_count = 1000, sample_size = 100)]
+fn digest_add_batches_of_100(bencher: Bencher, compression: u64) {
+    let (mut digest, values) = digest(compression);
+    let mut batches = values.chunks(100).cycle();
+    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
+        let batch = batches.next().expect("endless");
+        digest.add_each(batch)
+    });
+}
+
+/// Compresses a copy, as the first query after a write does. The buffer of 5 * `compression` unmerged nodes is nearly
+/// full.
+#[divan::bench(args = DIGESTS)]
+fn digest_first_query(bencher: Bencher, compression: u64) {
+    let (mut digest, values) = digest(compression);
+    digest.compress();
+    let unmerged = usize::try_from(5 * compression).expect("few");
+    digest.add_each(&values[..unmerged]).expect("finite");
+    bencher
+        .with_inputs(|| digest.try_clone().expect("memory"))
+        .bench_local_refs(|digest| {
+            let compressed = digest.compressed().expect("memory");
+            compressed.quantile(0.5)
+        });
+}
+
+/// Searches the copy that the first query has made.
+#[divan::bench(args = DIGESTS)]
+fn digest_next_query(bencher: Bencher, compression: u64) {
+    let (digest, _) = digest(compression);
+    digest.compressed().expect("memory");
+    let mut quantiles = (0..1000).map(|part| f64::from(part) / 1000.0).cycle();
+    bencher.bench_local(|| {
+        let compressed = digest.compressed().expect("memory");
+        compressed.quantile(quantiles.next().expect("endless"))
+    });
+}
+
+#[divan::bench(args = DIGESTS)]
+fn digest_merge_of_10(bencher: Bencher, compression: u64) {
+    let (digest, _) = digest(compression);
+    let sources = [&digest; 10];
+    bencher.bench_local(|| TDigest::merged(digest.compression(), sources));
 }
 
 /// The size of each compacted filter in bytes: the default limit.

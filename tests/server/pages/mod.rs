@@ -6,7 +6,6 @@ mod links;
 mod pictures;
 mod sessions;
 mod tables;
-mod tdigest;
 
 use std::fs;
 use std::path::PathBuf;

@@ -160,8 +160,8 @@ fn lua_gets_refusals() {
     });
 }
 
-/// From Valkey 9.1 on, Lua is given the error in place of the list that it ends.
-fn takes_an_error_for_the_list(server: &Server) -> bool {
+/// From Valkey 9.1 on, Lua is given the error in place of the list that has it.
+pub fn takes_an_error_for_the_list(server: &Server) -> bool {
     let version = server.version();
     version.valkey && (version.major, version.minor) >= (9, 1)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{Client, ok};
+use crate::harness::{Client, Server, ok};
 use crate::support::forged::seal;
 use crate::support::recordings::hex;
 
@@ -71,4 +71,34 @@ pub fn is_one(key: &str) -> bool {
     ["cms", "topk", "tdigest"]
         .iter()
         .any(|begin| key.starts_with(begin))
+}
+
+/// Replaces the RDB version of the payloads in a log, which older servers refuse, by this one.
+pub fn reseal(log: &mut [Vec<Vec<u8>>], version: [u8; 2]) {
+    for words in log.iter_mut().filter(|words| words[0] == b"RESTORE") {
+        let value = words[3].len() - FOOTER_BYTES;
+        words[3] = seal(words[3][..value].to_vec(), version);
+    }
+}
+
+/// Starts a server on a file with the RDB version of RedisBloom 8.8's server, which is newer than most servers know.
+/// Returns false if this server refuses the version.
+#[track_caller]
+pub fn starts_on(server: &mut Server, file: &Path) -> bool {
+    let version = server.version();
+    server.shutdown();
+    fs::copy(file, server.dir().join("dump.rdb")).expect("it can be copied");
+    if version.valkey && version.major >= 9 {
+        server.start_again();
+        return true;
+    }
+    refuses_version(&server.try_start_again().unwrap_err());
+    false
+}
+
+/// Requires that a log has a server's own refusal of a file with a version that it does not know.
+#[track_caller]
+pub fn refuses_version(log: &str) {
+    let refusals = ["Wrong signature", "Can't handle RDB format version 80"];
+    assert!(refusals.iter().any(|text| log.contains(text)), "{log}");
 }

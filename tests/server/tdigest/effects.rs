@@ -283,3 +283,69 @@ fn a_digest_works_like_any_value() {
     assert_eq!(client.cmd("FLUSHALL ASYNC"), ok());
     assert_eq!(sums(&server), [0; 4]);
 }
+
+/// Unmerged nodes go along.
+#[test]
+fn a_digest_stays_the_same_where_it_goes() {
+    let server = Server::start();
+    let mut client = server.client();
+    partly_merged(&mut client, "k");
+    client.cmd("TDIGEST.QUANTILE k 0.5");
+    let state = |client: &mut Client, key: &str| {
+        let info = client.cmd(&format!("TDIGEST.INFO {key}"));
+        (info, digest(client, key))
+    };
+    let before = state(&mut client, "k");
+    assert_eq!(client.cmd("COPY k copy"), int(1));
+    assert_eq!(client.cmd("COPY k copy DB 1"), int(1));
+    assert_eq!(client.cmd("RENAME k renamed"), ok());
+    assert_eq!(client.cmd("MOVE renamed 1"), int(1));
+    assert_eq!(state(&mut client, "copy"), before);
+    assert_eq!(client.cmd("SELECT 1"), ok());
+    for key in ["copy", "renamed"] {
+        assert_eq!(state(&mut client, key), before, "{key}");
+    }
+    assert_eq!(client.cmd("SWAPDB 0 1"), ok());
+    assert_eq!(state(&mut client, "copy"), before);
+}
+
+/// Digests between holes, some with prepared answers, while the server moves them.
+#[test]
+fn defragmentation_changes_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    for number in 0..3000 {
+        let compression = [10, 50, 100, 200][number % 4];
+        client.cmd(&format!(
+            "TDIGEST.CREATE k{number} COMPRESSION {compression}"
+        ));
+        let values = (0..60).map(|value| (value * number % 997).to_string());
+        let values: Vec<_> = values.collect();
+        client.cmd(&format!("TDIGEST.ADD k{number} {}", values.join(" ")));
+        if number % 3 == 0 {
+            client.cmd(&format!("TDIGEST.QUANTILE k{number} 0.5"));
+        }
+    }
+    for number in (0..3000).filter(|number| number % 8 < 4) {
+        client.cmd(&format!("DEL k{number}"));
+    }
+    let state = |client: &mut Client| {
+        let keys = (0..3000).filter(|number| number % 8 >= 4);
+        let states = keys.map(|number| {
+            let key = format!("k{number}");
+            let answers = format!("TDIGEST.QUANTILE {key} 0 0.1 0.5 0.9 1");
+            (digest(client, &key), client.cmd(&answers))
+        });
+        states.collect::<Vec<_>>()
+    };
+    let before = state(&mut client);
+    if crate::defrag::starts_to_defragment(&server) {
+        crate::harness::wait_until("allocations were moved", || {
+            client.cmd("TDIGEST.QUANTILE k4 0.5");
+            crate::defrag::offered(&server).0 > 1000
+        });
+        client.cmd("CONFIG SET activedefrag no");
+    }
+    assert_eq!(state(&mut client), before);
+    assert_eq!(client.cmd("TDIGEST.ADD k4 5"), ok());
+}

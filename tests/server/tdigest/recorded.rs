@@ -11,6 +11,7 @@ use crate::support::aof::{commands, on_log_of, rewrite_aof, wire};
 use crate::support::forged::{rdb_version, seal};
 use crate::support::protocols::in_both_protocols;
 use crate::support::recordings::hex;
+use crate::support::sketches::{refuses_version, reseal};
 
 /// RDB version and checksum at the end of a DUMP.
 const FOOTER_BYTES: usize = 10;
@@ -359,9 +360,7 @@ fn its_rewritten_log_is_loaded() {
     let version = rdb_version(&mut probe.client());
     let mut log = commands(&fs::read(file("rewritten.aof")).unwrap());
     log.retain(|words| words.get(1).is_none_or(|key| key != OVERFLOWING.as_bytes()));
-    for words in log.iter_mut().filter(|words| words[0] == b"RESTORE") {
-        words[3] = sealed(&words[3], version);
-    }
+    reseal(&mut log, version);
     let server = on_log_of(Server::builder(), &wire(&log), b"");
     all_answer(&server, &cases_in("objects.json"));
 }
@@ -377,7 +376,7 @@ fn its_file_is_loaded() {
     fs::write(&to, &bytes).unwrap();
     let log = server.try_start_again().unwrap_err();
     if !version.valkey || version.major < 9 {
-        // Its version is newer than these servers know.
+        refuses_version(&log);
         return;
     }
     assert!(log.contains("finite"), "{log}");

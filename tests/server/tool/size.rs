@@ -258,7 +258,7 @@ fn a_server_makes_the_sketches_that_were_planned() {
 fn sketches_beyond_the_limits_are_not_planned() {
     for (options, text) in [
         (
-            "--tdigest 1M",
+            "--tdigest 699048",
             "a server with these limits refuses it: set bf.bloom-filter-max-memory-usage to",
         ),
         (

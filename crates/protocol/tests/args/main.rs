@@ -6,6 +6,7 @@ mod fuzz;
 #[allow(dead_code, reason = "made for the tests of the filters themselves")]
 #[path = "../../../sketches/tests/core/support.rs"]
 mod support;
+mod tdigest;
 mod topk;
 
 use valkeybloom_protocol::bloom::{Defaults, Insert, Maker, Reserve};

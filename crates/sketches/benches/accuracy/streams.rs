@@ -1,4 +1,4 @@
-//! Synthetic streams of items.
+//! Streams of items and of values, the same on every machine.
 
 /// A generator of random numbers, `SplitMix64` by Steele, Lea and Flood.
 pub struct Random(u64);
@@ -10,50 +10,58 @@ impl Random {
 
     /// Returns a number at or above 0 and below 1.
     #[allow(clippy::cast_precision_loss, reason = "53 bits are exact")]
-    fn fraction(&mut self) -> f64 {
+    pub fn fraction(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
         ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64
     }
+
+    /// Returns a number with the standard normal distribution, by Box and Muller.
+    pub fn normal(&mut self) -> f64 {
+        let radius = libm::sqrt(-2.0 * libm::log(1.0 - self.fraction()));
+        radius * libm::cos(std::f64::consts::TAU * self.fraction())
+    }
 }
 
-/// A distribution of items.
+/// A distribution of items, which are numbered from 0 on, the most frequent first.
 #[derive(Clone, Copy)]
 pub enum Distribution {
     Uniform,
-    /// The item with the index i has a weight of 1 / (i + 1)ˢ.
+    /// Item i has a weight of 1 / (i + 1)ˢ.
     Zipf(f64),
+    /// The first items, of this number, together are half of the stream.
+    Frequent(u32),
 }
 
 impl Distribution {
-    pub fn name(self) -> String {
+    fn weight(self, item: u32, items: u32) -> f64 {
         match self {
-            Self::Uniform => "uniform".to_owned(),
-            Self::Zipf(s) => format!("Zipf, s = {s:.1}"),
+            Self::Uniform => 1.0,
+            Self::Zipf(s) => libm::pow(f64::from(item) + 1.0, -s),
+            // Frequent ones differ a little, so that they have an order.
+            Self::Frequent(number) if item < number => {
+                (1.0 + 0.5 * f64::from(number - item) / f64::from(number)) / f64::from(number)
+            }
+            Self::Frequent(number) => 1.0 / f64::from(items - number),
         }
     }
 
-    /// Returns how often each item occurs in a stream.
-    pub fn counts(self, items: u32, events: u64, random: &mut Random) -> Vec<u64> {
-        let weight = |index: u32| match self {
-            Self::Uniform => 1.0,
-            Self::Zipf(s) => libm::pow(f64::from(index) + 1.0, -s),
-        };
+    /// Returns an endless stream of items, always the same one.
+    pub fn stream(self, items: u32) -> impl Iterator<Item = usize> {
+        let mut sum = 0.0;
         let sums: Vec<f64> = (0..items)
-            .scan(0.0, |sum, index| {
-                *sum += weight(index);
-                Some(*sum)
+            .map(|item| {
+                sum += self.weight(item, items);
+                sum
             })
             .collect();
-        let whole = sums.last().copied().unwrap_or_default();
-        let mut counts = vec![0; sums.len()];
-        for _ in 0..events {
-            let drawn = random.fraction() * whole;
-            let index = sums.partition_point(|sum| *sum <= drawn);
-            counts[index.min(sums.len() - 1)] += 1;
-        }
-        counts
+        let mut random = Random::new(1);
+        std::iter::repeat_with(move || {
+            let drawn = random.fraction() * sum;
+            let item = sums.partition_point(|sum| *sum <= drawn);
+            item.min(sums.len() - 1)
+        })
     }
 }

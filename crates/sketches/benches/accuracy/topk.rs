@@ -3,7 +3,8 @@
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::topk::{Shape, TopK};
 
-use crate::stream::Stream;
+use crate::streams::Distribution;
+use crate::{grouped, percent};
 
 const EVENTS: u32 = 1_000_000;
 const ITEMS: u32 = 100_000;
@@ -30,17 +31,19 @@ struct Report {
     high: i64,
 }
 
-/// Prints a table for docs/top-k.md.
-pub fn run() {
-    println!("| k, width × depth | memory | Zipf 1.0 | Zipf 1.5 | k frequent items |");
+/// Prints the table of docs/top-k.md.
+pub fn print() {
+    println!(
+        "| k, width × depth | memory | Zipf 1.0 | Zipf 1.5 | k items make half of the stream |"
+    );
     println!("|---|---|---|---|---|");
     let mut high = 0;
     for [k, width, depth] in SHAPES {
         let frequent = u32::try_from(k).expect("a short list");
         let streams = [
-            Stream::zipf(ITEMS, 1.0),
-            Stream::zipf(ITEMS, 1.5),
-            Stream::uniform_with_frequent(ITEMS, frequent),
+            Distribution::Zipf(1.0),
+            Distribution::Zipf(1.5),
+            Distribution::Frequent(frequent),
         ];
         let mut memory = 0;
         let cells = streams.map(|stream| {
@@ -49,10 +52,11 @@ pub fn run() {
             let report = fill(&mut sketch, stream);
             memory = sketch.memory_bytes();
             high = high.max(report.high);
-            format!("{:.1} %, {:.2} %", 100.0 * report.found, 100.0 * report.low)
+            format!("{:.1} %, {}", 100.0 * report.found, percent(report.low))
         });
         let kilobytes = memory.div_ceil(1000);
         let [a, b, c] = cells;
+        let [k, width] = [k, width].map(grouped);
         println!("| {k}, {width} × {depth} | {kilobytes} kB | {a} | {b} | {c} |");
     }
     println!("No count of a listed item is more than {high} too high.");
@@ -60,10 +64,9 @@ pub fn run() {
 
 /// Adds a stream to a list, and compares.
 #[allow(clippy::cast_precision_loss, reason = "counts are small")]
-fn fill(sketch: &mut TopK, mut stream: Stream) -> Report {
-    let mut truth = vec![0_u32; stream.items()];
-    for _ in 0..EVENTS {
-        let item = stream.next();
+fn fill(sketch: &mut TopK, stream: Distribution) -> Report {
+    let mut truth = vec![0_u32; ITEMS as usize];
+    for item in stream.stream(ITEMS).take(EVENTS as usize) {
         truth[item] += 1;
         let name = format!("item:{item}");
         sketch.add(name.as_bytes(), 1, || u64::MAX).expect("memory");

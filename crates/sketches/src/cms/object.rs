@@ -108,11 +108,12 @@ impl CountMin {
     #[inline]
     pub fn estimate(&self, item: &[u8]) -> u64 {
         let mut estimate = 0;
-        let items = &mut std::iter::once(item);
+        let item = &mut std::iter::once(item);
+        let report = &mut |least| estimate = least;
         if self.layout.depth() <= SHALLOW {
-            self.estimate_next::<SHALLOW>(items, &mut |least| estimate = least);
+            self.estimate_next(&mut Places::<SHALLOW>::new(&self.layout), item, report);
         } else {
-            self.estimate_next::<BATCH>(items, &mut |least| estimate = least);
+            self.estimate_next(&mut Places::<BATCH>::new(&self.layout), item, report);
         }
         estimate
     }
@@ -125,22 +126,24 @@ impl CountMin {
         mut report: impl FnMut(u64),
     ) {
         let mut items = items.fuse();
-        while self.estimate_next::<BATCH>(&mut items, &mut report) {}
+        let mut places = Places::<BATCH>::new(&self.layout);
+        while self.estimate_next(&mut places, &mut items, &mut report) {}
     }
 
     /// Reports the estimates of the next items. Returns whether there were any.
     #[inline]
     fn estimate_next<'i, const CELLS: usize>(
         &self,
+        places: &mut Places<CELLS>,
         items: &mut impl Iterator<Item = &'i [u8]>,
         report: &mut impl FnMut(u64),
     ) -> bool {
-        let places = Places::<CELLS>::of(&self.layout, &self.table, items);
+        let found = places.locate(&self.layout, &self.table, items);
         for_cell_size!(
             self.shape.cell_size(),
             report_least(&self.table, places.each(), report)
         );
-        places.each().next().is_some()
+        found
     }
 
     /// Adds a number to an item, and returns the item's new estimate. The number may be negative.
@@ -150,11 +153,12 @@ impl CountMin {
     #[inline]
     pub fn increment(&mut self, item: &[u8], by: i64) -> Result<u64, NotCounted> {
         let mut outcome = Ok(0);
-        let pairs = &mut std::iter::once((item, by));
+        let pair = &mut std::iter::once((item, by));
+        let report = &mut |counted| outcome = counted;
         if self.layout.depth() <= SHALLOW {
-            self.increment_next::<SHALLOW>(pairs, &mut |counted| outcome = counted);
+            self.increment_next(&mut Places::<SHALLOW>::new(&self.layout), pair, report);
         } else {
-            self.increment_next::<BATCH>(pairs, &mut |counted| outcome = counted);
+            self.increment_next(&mut Places::<BATCH>::new(&self.layout), pair, report);
         }
         outcome
     }
@@ -167,13 +171,15 @@ impl CountMin {
         mut report: impl FnMut(Result<u64, NotCounted>),
     ) {
         let mut pairs = pairs.fuse();
-        while self.increment_next::<BATCH>(&mut pairs, &mut report) {}
+        let mut places = Places::<BATCH>::new(&self.layout);
+        while self.increment_next(&mut places, &mut pairs, &mut report) {}
     }
 
     /// Adds to the next items. Returns whether there were any.
     #[inline]
     fn increment_next<'i, const CELLS: usize>(
         &mut self,
+        places: &mut Places<CELLS>,
         pairs: &mut impl Iterator<Item = (&'i [u8], i64)>,
         report: &mut impl FnMut(Result<u64, NotCounted>),
     ) -> bool {
@@ -183,14 +189,14 @@ impl CountMin {
             count += 1;
             item
         });
-        let places = Places::<CELLS>::of(&self.layout, &self.table, &mut items);
+        let found = places.locate(&self.layout, &self.table, &mut items);
         for (cells, by) in places.each().zip(increments) {
             report(for_cell_size!(
                 self.shape.cell_size(),
                 add(&mut self.table, &mut self.count, cells, by)
             ));
         }
-        count > 0
+        found
     }
 
     /// Takes over the counters and the count of another sketch of the same shape. Returns whether they differ.

@@ -48,26 +48,32 @@ pub struct Places<const CELLS: usize> {
 }
 
 impl<const CELLS: usize> Places<CELLS> {
-    /// Locates the next items, as many as there is room for and up to [`ITEMS_MAX`], and prefetches their counters.
-    /// There is room for at least one, because the layout has at most `CELLS` rows.
+    /// Makes room for items in a table of this layout, which has at most `CELLS` rows.
     #[inline]
-    pub fn of<'i>(
-        layout: &Layout,
-        table: &[u8],
-        items: &mut impl Iterator<Item = &'i [u8]>,
-    ) -> Self {
-        let mut places = Self {
+    pub const fn new(layout: &Layout) -> Self {
+        Self {
             cells: [0; CELLS],
             depth: layout.depth,
             count: 0,
-        };
-        places.count = words::run(Locate {
+        }
+    }
+
+    /// Locates the next items, as many as there is room for and up to [`ITEMS_MAX`], and prefetches their counters.
+    /// Returns whether there were any.
+    #[inline]
+    pub fn locate<'i>(
+        &mut self,
+        layout: &Layout,
+        table: &[u8],
+        items: &mut impl Iterator<Item = &'i [u8]>,
+    ) -> bool {
+        self.count = words::run(Locate {
             layout,
             table,
             items,
-            cells: &mut places.cells,
+            cells: &mut self.cells,
         });
-        places
+        self.count > 0
     }
 
     /// Returns the counters of each item in order: their indices in the table, first row first.

@@ -9,6 +9,8 @@
 //! Chunks have the same cursors as those of [Bloom objects](crate::bloom::chunks). They may be loaded in any order and
 //! repeatedly, and nothing marks the end: some objects in `RedisBloom`'s files lack chunks.
 
+use std::borrow::Cow;
+
 use crate::machine::{memory, work};
 
 use super::buckets::{Buckets, NoMemory};
@@ -165,18 +167,28 @@ fn read_header(header: &[u8]) -> Option<Outline> {
     })
 }
 
-/// The slots of chunks from filters that take no memory.
-static EMPTY: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+/// The cursor of the next chunk, and slots.
+pub type Chunk<'a> = (u64, Cow<'a, [u8]>);
 
 /// Returns the cursor of the next chunk, and the chunk at this cursor: slots from offset `cursor - 1` of all filters
 /// end to end, up to [`CHUNK_BYTES`] and within one filter. Returns `None` past the end.
-pub fn chunk(object: &Cuckoo, cursor: u64) -> Option<(u64, &[u8])> {
-    let (index, within) = object.find(cursor.checked_sub(1)?)?;
+///
+/// # Errors
+/// If a filter takes no memory, and its empty slots can't be allocated.
+pub fn chunk(object: &Cuckoo, cursor: u64) -> Result<Option<Chunk<'_>>, NoMemory> {
+    let Some((index, within)) = cursor.checked_sub(1).and_then(|at| object.find(at)) else {
+        return Ok(None);
+    };
     let filter = &object.filters()[index];
     let length = (filter.size() - within).min(CHUNK_BYTES as u64);
-    let (within, length) = (usize::try_from(within).ok()?, usize::try_from(length).ok()?);
-    let slots = filter.slots().get(within..within + length);
-    Some((cursor + length as u64, slots.unwrap_or(&EMPTY[..length])))
+    let next = cursor + length;
+    let position = |number| usize::try_from(number).map_err(|_| NoMemory);
+    let (within, length) = (position(within)?, position(length)?);
+    let slots = match filter.slots().get(within..within + length) {
+        Some(slots) => Cow::Borrowed(slots),
+        None => Cow::Owned(memory::zeroed(length).ok_or(NoMemory)?.into_vec()),
+    };
+    Ok(Some((next, slots)))
 }
 
 /// Overwrites slots with a chunk that ends at `cursor`. Returns whether the chunk is within one filter, as it must be.

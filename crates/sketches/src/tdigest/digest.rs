@@ -333,6 +333,14 @@ impl TDigest {
             let nodes = &mut nodes[..count];
             total = nodes.iter().map(|node| node.double_weight()).sum();
             count = merge_neighbours(nodes, total, compression);
+            if count > most {
+                // Small weights near the end are lost in the sum of those before them, so nodes of such weights are not
+                // merged. From the other end they are.
+                let nodes = &mut nodes[..count];
+                nodes.reverse();
+                count = merge_neighbours(nodes, total, compression);
+                nodes[..count].reverse();
+            }
         }
         (count, total)
     }

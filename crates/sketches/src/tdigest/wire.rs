@@ -97,10 +97,6 @@ fn read_merged(
         if !mean.is_finite() {
             return Err("mean that is not finite".into());
         }
-        let last = nodes.last().map_or(mean, |last: &Node| last.mean);
-        if mean < last - rounding_of([last, numbers.min, numbers.max]) {
-            return Err("means out of order".into());
-        }
         push(&mut nodes, Node { mean, weight: 0 })?;
     }
     work::bytes(size_of_val(&*nodes));
@@ -108,6 +104,7 @@ fn read_merged(
     // Nodes without observations are of no use. One is kept, because RedisBloom writes one in place of a lone
     // observation that it lost.
     nodes.dedup_by(|next, last| next.weight == 0 && last.weight == 0);
+    require_order(&nodes, numbers.min, numbers.max)?;
     let numbers = Numbers {
         merged: nodes.len(),
         merged_weight,
@@ -117,10 +114,27 @@ fn read_merged(
     Ok(TDigest::from_parts(numbers, nodes))
 }
 
-/// Returns how far rounding may take a mean from its place, among numbers of this size.
-fn rounding_of(numbers: [f64; 3]) -> f64 {
+/// Requires means within the bounds and in ascending order, as far as rounding allows. `RedisBloom` writes 0 for the mean
+/// of a lone observation that it lost.
+///
+/// Other means could become large ones when they are merged, with an error that takes them out of their order. Then the
+/// digest could be written, but not read.
+fn require_order(nodes: &[Node], min: f64, max: f64) -> Result<(), DecodeError> {
     const SOME_UNITS: f64 = 1.0 / double(1 << 48);
-    numbers.iter().map(|number| number.abs() * SOME_UNITS).sum()
+    let rounding = 2.0 * (min.abs() * SOME_UNITS + max.abs() * SOME_UNITS);
+    let bounds = min - rounding..=max + rounding;
+    let is_lost = |node: &Node| node.weight == 0 && node.mean == 0.0;
+    if !nodes
+        .iter()
+        .all(|node| bounds.contains(&node.mean) || is_lost(node))
+    {
+        return Err("mean out of bounds".into());
+    }
+    if nodes.is_sorted_by(|one, next| next.mean >= one.mean - rounding) {
+        Ok(())
+    } else {
+        Err("means out of order".into())
+    }
 }
 
 /// Reads the weights of nodes, and returns their sum, as it is stored or corrected.
@@ -134,10 +148,11 @@ fn read_weights(
 ) -> Result<i64, DecodeError> {
     const EXACT_MAX: f64 = double(1 << 53);
     const ROUNDED: f64 = 1.0 / double(1 << 20);
+    const MAX: f64 = double(i64::MAX);
     let (mut sum, mut is_whole) = (0.0, total.fract() == 0.0);
     for node in &mut *nodes {
         let weight = from.double()?;
-        if !(0.0..=double(i64::MAX)).contains(&weight) {
+        if !(0.0..=MAX).contains(&weight) {
             return Err("weight out of range".into());
         }
         node.weight = whole(weight);
@@ -149,10 +164,12 @@ fn read_weights(
     } else {
         total * ROUNDED
     };
-    if !(total - 1.0 - slack..=total + slack).contains(&sum) {
+    let is_within = |slack: f64| (total - 1.0 - slack..=total + slack).contains(&sum);
+    if total > MAX || !is_within(slack) {
         return Err("weights that do not add up".into());
     }
-    let corrected = if is_whole {
+    // Additions that are lost to rounding widen the difference, so it is not left near to what is refused.
+    let corrected = if is_whole && is_within(slack / 2.0) {
         whole(total)
     } else {
         let weights = nodes.iter().map(|node| node.weight);

@@ -13,6 +13,8 @@ mod decode;
 mod replay;
 #[path = "../../../../fuzz/targets/source.rs"]
 mod source;
+#[path = "../../../../fuzz/targets/tdigest.rs"]
+mod tdigest;
 #[path = "../../../../fuzz/targets/topk.rs"]
 mod topk;
 

@@ -6,6 +6,7 @@
 mod cms;
 mod refusing;
 mod samples;
+mod tdigest;
 mod topk;
 
 use valkeybloom_sketches::DecodeError;

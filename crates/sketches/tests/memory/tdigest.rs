@@ -1,0 +1,191 @@
+//! t-digests whose allocations are refused.
+
+use valkeybloom_sketches::DecodeError;
+use valkeybloom_sketches::tdigest::{Compression, Refusal, TDigest, wire};
+
+use crate::refusing::each_refused;
+use crate::samples::{Fields, Reading, fields_of};
+
+const COMPRESSION: u64 = 100;
+
+fn new() -> TDigest {
+    TDigest::new(Compression::new(COMPRESSION).unwrap())
+}
+
+fn values(count: u32) -> Vec<f64> {
+    (0..count)
+        .map(|number| f64::from(number * 37 % 1009))
+        .collect()
+}
+
+/// Returns a digest with merged nodes, and with a buffer of `unmerged` nodes.
+fn digest(unmerged: u32) -> TDigest {
+    let mut digest = new();
+    digest.add_each(&values(5000)).unwrap();
+    digest.compress();
+    digest.add_each(&values(unmerged)).unwrap();
+    assert_eq!(digest.unmerged_nodes(), usize::try_from(unmerged).unwrap());
+    assert!(digest.merged_nodes() > 40);
+    // Without spare room.
+    digest.try_clone().unwrap()
+}
+
+/// Returns all that can be observed of a digest.
+fn state(digest: &TDigest) -> (Fields, [usize; 2], [i64; 3]) {
+    (
+        fields_of(|to| wire::write_rdb(digest, to)),
+        [digest.merged_nodes(), digest.unmerged_nodes()],
+        [
+            digest.merged_weight(),
+            digest.unmerged_weight(),
+            digest.compressions(),
+        ],
+    )
+}
+
+#[test]
+fn t_digests_are_read_and_copied() {
+    let mut refusals = 0;
+    for unmerged in [0, 300] {
+        let object = digest(unmerged);
+        let before = state(&object);
+        refusals += each_refused(
+            || before.0.read(),
+            |mut from: Reading| wire::read_rdb(wire::RDB_VERSION, &mut from),
+            |read, refused| match read {
+                Ok(read) => assert!(state(&read).0 == before.0, "other fields"),
+                Err(error) => assert_eq!((error, refused), (DecodeError::NoMemory, true)),
+            },
+        );
+        refusals += each_refused(
+            || (),
+            |()| object.try_clone(),
+            |copy, refused| match copy {
+                Some(copy) => assert!(state(&copy) == before, "other fields"),
+                None => assert!(refused),
+            },
+        );
+        refusals += each_refused(
+            || (),
+            |()| object.compressed_copy(),
+            |copy, refused| match copy {
+                Some(copy) => assert_eq!(copy.unmerged_nodes(), 0),
+                None => assert!(refused),
+            },
+        );
+        assert!(state(&object) == before, "changed");
+    }
+    assert!(refusals > 10, "{refusals} were refused");
+}
+
+/// An empty digest allocates nothing that grows.
+#[test]
+fn t_digests_are_made() {
+    let refusals = each_refused(
+        || (),
+        |()| new(),
+        |made, refused| assert!(made.is_empty() && !refused),
+    );
+    assert_eq!(refusals, 0);
+}
+
+/// The buffer grows, and is compressed many times. A refusal adds nothing, and the next attempt succeeds.
+#[test]
+fn t_digests_fill() {
+    let (mut refusals, mut not_added) = (0, 0);
+    for (unmerged, count) in [(0, 1), (0, 40), (100, 200), (300, 5000)] {
+        let more = values(count);
+        let before = state(&digest(unmerged));
+        let mut expected = digest(unmerged);
+        expected.add_each(&more).unwrap();
+        let expected = state(&expected);
+        let one_by_one = |mut object: TDigest| {
+            let mut left = Vec::new();
+            for (index, value) in more.iter().enumerate() {
+                let observations = object.observations();
+                if let Err(refusal) = object.add_each(&[*value]) {
+                    assert_eq!(refusal, Refusal::OutOfMemory);
+                    assert_eq!(object.observations(), observations);
+                    left.push(index);
+                    object.add_each(&[*value]).unwrap();
+                }
+            }
+            (object, left.len())
+        };
+        refusals += each_refused(
+            || digest(unmerged),
+            one_by_one,
+            |(object, left), refused| {
+                // Sorting goes on without its scratch space.
+                assert!(left <= usize::from(refused));
+                not_added += left;
+                assert!(state(&object) == expected, "other nodes");
+            },
+        );
+        refusals += each_refused(
+            || digest(unmerged),
+            |mut object| (object.add_each(&more), object),
+            |(added, mut object), refused| {
+                if let Err(refusal) = added {
+                    not_added += 1;
+                    assert_eq!((refusal, refused), (Refusal::OutOfMemory, true));
+                    assert!(state(&object) == before, "added in part");
+                    object.add_each(&more).unwrap();
+                }
+                assert!(state(&object) == expected, "other nodes");
+            },
+        );
+    }
+    assert!(
+        refusals > not_added && not_added >= 8,
+        "{refusals}, {not_added}"
+    );
+}
+
+#[test]
+fn t_digests_are_merged() {
+    let sources = [digest(0), digest(300), digest(200)];
+    let before = sources.each_ref().map(state);
+    let compression = Compression::new(2 * COMPRESSION).unwrap();
+    let twice = || sources.iter().chain(&sources);
+    let expected = state(&TDigest::merged(compression, twice()).unwrap());
+    let refusals = each_refused(
+        || (),
+        |()| TDigest::merged(compression, twice()),
+        |merged, refused| {
+            match merged {
+                Ok(merged) => assert!(state(&merged) == expected, "other nodes"),
+                Err(refusal) => assert_eq!((refusal, refused), (Refusal::OutOfMemory, true)),
+            }
+            assert!(sources.each_ref().map(state) == before, "changed");
+        },
+    );
+    // The compressed nodes of each source, and the nodes of the result as they grow.
+    assert!(refusals > 8, "{refusals}");
+}
+
+/// The nodes that queries need are prepared the next time.
+#[test]
+fn t_digests_are_queried() {
+    for unmerged in [0, 300] {
+        let object = digest(unmerged);
+        let (before, bytes) = (state(&object), object.memory_bytes());
+        let median = digest(unmerged).compressed().unwrap().quantile(0.5);
+        let refusals = each_refused(
+            || object.try_clone().unwrap(),
+            |object| {
+                let median = object.compressed().map(|of| of.quantile(0.5));
+                (object, median)
+            },
+            |(object, answer), refused| {
+                // Sorting goes on without its scratch space.
+                assert!(answer == Some(median) || answer.is_none() && refused);
+                assert_eq!(object.memory_bytes() == bytes, answer.is_none());
+                assert!(state(&object) == before, "changed");
+                let again = object.compressed().unwrap().quantile(0.5);
+                assert_eq!(again.to_bits(), median.to_bits());
+            },
+        );
+        assert!(refusals >= 1, "{refusals}");
+    }
+}
