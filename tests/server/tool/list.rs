@@ -121,9 +121,16 @@ fn all_families_are_listed() {
     }
     assert_eq!(found["bytes"].as_i64(), Some(sum));
     assert_eq!(found["types"]["bloomfltx"]["keys"], 1);
+}
 
+/// A table and CSV have the same rows, sorted by any column.
+#[test]
+fn tables_are_sorted_by_any_column() {
+    let server = Server::start();
+    let mut client = server.client();
+    make_all(&mut client);
+    assert_eq!(client.cmd("EXPIRE cuckoo 10000"), int(1));
     let address = url(&server);
-    // A table and CSV have the same rows, sorted by any column.
     for (options, first, last) in [
         (&["--sort", "items"][..], "bloom", "window"),
         (&["--sort", "items", "--reverse"], "window", "bloom"),
@@ -485,19 +492,19 @@ fn a_listing_under_churn_has_every_lasting_key() {
     let writer = {
         let (stop, rounds, mut client) = (Arc::clone(&stop), Arc::clone(&rounds), server.client());
         thread::spawn(move || {
-            let mut step = 0_u32;
+            let mut round = 0_u32;
             while !stop.load(Relaxed) {
                 // Every third key changes.
-                let key = format!("key:{}", step * 3 % KEYS / 3 * 3);
-                let change = match step % 4 {
+                let key = format!("key:{}", round * 3 % KEYS / 3 * 3);
+                let change = match round % 4 {
                     0 => format!("SET {key} text"),
                     1 => format!("UNLINK {key}"),
                     2 => format!("PEXPIRE {key} 1"),
                     _ => format!("TOPK.RESERVE {key} 3"),
                 };
                 client.cmd(&change);
-                step = step.wrapping_add(1);
-                rounds.store(step, Relaxed);
+                round = round.wrapping_add(1);
+                rounds.store(round, Relaxed);
             }
         })
     };

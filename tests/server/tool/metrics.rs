@@ -184,13 +184,13 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
                     format!("key: '{key}', type: bloomfltr, db: '0', "),
                 ),
             };
-            let text = |name| annotation(&alert, name, key, &address);
+            let said = |name| annotation(&alert, name, key, &address);
             writeln!(
                 test,
                 "    - exp_labels: {{{of}server: '{address}', severity: {severity}}}\n      exp_annotations:\n        \
                  summary: \"{}\"\n        description: \"{}\"",
-                text("summary"),
-                text("description")
+                said("summary"),
+                said("description")
             )
             .expect("a String takes all");
         }
