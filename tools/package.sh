@@ -47,7 +47,7 @@ sboms() { # folder
 documents() { # folder
     mkdir -p "$1/docs" "$1/examples"
     cp README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md SECURITY.md "$1"
-    cp docs/*.md docs/*.svg docs/*.html docs/*.png "$1/docs"
+    cp docs/*.md docs/*.svg docs/*.yml docs/*.html docs/*.png "$1/docs"
     cp examples/*.rs "$1/examples"
 }
 

@@ -1,10 +1,11 @@
 #!/bin/sh
-# Installs the servers that the tests run on into one folder, and prints that folder:
+# Installs the servers that the tests run on, and promtool, into one folder, and prints that folder:
 #   valkey-9.1/valkey-server            built with jemalloc from Debian's source package (sid)
 #   valkey-8.0/usr/bin/valkey-server    Debian's binary (bookworm-backports), unpacked
 #   redis-7.0/usr/bin/redis-server      Debian's binary (bookworm), unpacked
 #   trixie/valkey-server                Valkey 8.1 and
 #   trixie/redis-server                 Redis 8.0: Debian's binaries (trixie), with the libraries that they need
+#   prometheus/usr/bin/promtool         checks metrics and alert rules: Debian's binary (bookworm), unpacked
 # and, with the argument `address`,
 #   valkey-9.1-address/valkey-server    the first server, but built with AddressSanitizer and libc's malloc
 # Existing servers are left alone. A server is made in a temporary folder and then moved, so that an interrupted run
@@ -134,6 +135,7 @@ build_from_source valkey-9.1 valkey MALLOC=jemalloc
 [ "${1-}" != address ] || build_from_source valkey-9.1-address valkey MALLOC=libc SANITIZER=address
 unpack valkey-8.0 usr/bin/valkey-server valkey-server valkey-tools
 unpack redis-7.0 usr/bin/redis-server redis-server redis-tools
+unpack prometheus usr/bin/promtool prometheus
 bring_libraries "$servers/valkey-9.1/valkey-server" "$servers/valkey-8.0/usr/bin/valkey-server" \
     "$servers/redis-7.0/usr/bin/redis-server"
 unpack_with_libraries trixie valkey-server redis-server

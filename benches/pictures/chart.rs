@@ -225,3 +225,62 @@ pub fn dots(
     }
     svg.end()
 }
+
+/// A panel of [`panels`]: a curve over time. The first and the last tick are the ends of its axis.
+pub struct Panel {
+    pub title: &'static str,
+    pub points: Vec<(f64, f64)>,
+    pub ticks: Vec<(f64, String)>,
+}
+
+/// Draws panels in two columns, all over the same time in seconds.
+pub fn panels(title: &str, panels: &[Panel]) -> String {
+    let (width, height) = (420.0, 190.0);
+    #[allow(clippy::cast_precision_loss, reason = "a picture of few panels")]
+    let lines = panels.len().div_ceil(2) as f64;
+    let mut svg = Svg::new(2.0 * width, 36.0 + lines * height);
+    svg.text(16.0, 22.0, "start", title);
+    let grid = format!("stroke=\"{GRID}\"");
+    for (index, panel) in panels.iter().enumerate() {
+        #[allow(clippy::cast_precision_loss, reason = "a picture of few panels")]
+        let (left, top) = (
+            (index % 2) as f64 * width,
+            36.0 + (index / 2) as f64 * height,
+        );
+        let last = panel.points.last().map_or(0.0, |(seconds, _)| *seconds);
+        let x = Axis {
+            ends: (0.0, last),
+            logarithmic: false,
+            pixels: (left + 64.0, left + width - 24.0),
+            ticks: [0.0, last / 2.0, last]
+                .map(|at| (at, format!("{at} s")))
+                .to_vec(),
+        };
+        let ends = [0, panel.ticks.len() - 1].map(|at| panel.ticks[at].0);
+        let y = Axis {
+            ends: (ends[0], ends[1]),
+            logarithmic: false,
+            pixels: (top + height - 34.0, top + 30.0),
+            ticks: panel.ticks.clone(),
+        };
+        svg.text(left + 16.0, top + 18.0, "start", panel.title);
+        for (value, name) in &x.ticks {
+            svg.text(x.at(*value), y.pixels.0 + 18.0, "middle", name);
+        }
+        for (value, name) in &y.ticks {
+            let at = y.at(*value);
+            svg.line((x.pixels.0, at), (x.pixels.1, at), &grid);
+            svg.text(x.pixels.0 - 8.0, at + 4.0, "end", name);
+        }
+        let points = panel.points.iter();
+        let points: Vec<String> = points
+            .map(|(a, b)| format!("{:.1},{:.1}", x.at(*a), y.at(*b)))
+            .collect();
+        svg.add(&format!(
+            "<polyline points=\"{}\" fill=\"none\" stroke=\"{}\" stroke-width=\"2\"/>",
+            points.join(" "),
+            COLOURS[0]
+        ));
+    }
+    svg.end()
+}

@@ -6,7 +6,8 @@ use std::path::Path;
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::{Cells, Geometry};
 
-use super::chart::{Axis, Curve, Row, curves, dots};
+use super::chart::{Axis, Curve, Panel, Row, curves, dots, panels};
+use super::terminal::session;
 
 /// Returns all pictures, with the names of their files.
 pub fn all(root: &Path) -> Vec<(&'static str, String)> {
@@ -21,6 +22,8 @@ pub fn all(root: &Path) -> Vec<(&'static str, String)> {
         ("rates.svg", rates(&sizing)),
         ("peers.svg", peers(&speed)),
         ("speed.svg", ratios(&speed)),
+        ("list.svg", list(&page("tool.md"))),
+        ("dashboard.svg", dashboard(&page("operating.md"))),
         ("count-min.svg", count_min(&page("count-min.md"))),
         ("top-k.svg", top_k(&page("top-k.md"))),
         ("t-digest.svg", digests(&page("t-digest.md"))),
@@ -254,6 +257,64 @@ fn ratios(page: &str) -> String {
     let ticks = ["0.1", "0.2", "0.5", "1", "2", "5"];
     let title = "Ratios of the table; a stroke is the goal, at most or for RDB at least";
     dots(title, 500.0, (0.02, 10.0), &ticks, &["AMD", "Intel"], &rows)
+}
+
+/// Draws the end of a session of the page: the listing.
+fn list(page: &str) -> String {
+    let (_, listing) = page
+        .split_once("$ valkeybloom list 127.0.0.1:6379 --sort bytes --advice\n")
+        .expect("the session");
+    let (listing, _) = listing.split_once("```").expect("the session ends");
+    session(&format!(
+        "$ valkeybloom list 127.0.0.1:6379 --sort bytes --advice\n{listing}"
+    ))
+}
+
+fn dashboard(page: &str) -> String {
+    let rows = table(page, "| seconds | items |");
+    let column = |at: usize| -> Vec<(f64, f64)> {
+        let rows = rows.iter();
+        let points = rows.map(|row| {
+            (
+                number(row[0]).expect("seconds"),
+                number(row[at]).expect("a value"),
+            )
+        });
+        points.collect()
+    };
+    let panel = |title: &'static str, at, ticks: &[(f64, &str)]| Panel {
+        title,
+        points: column(at),
+        ticks: ticks
+            .iter()
+            .map(|(value, name)| (*value, (*name).to_owned()))
+            .collect(),
+    };
+    panels(
+        "A filter grows from 10,000 items at 1 %, over 48 s",
+        &[
+            panel(
+                "valkeybloom_items",
+                1,
+                &[(0.0, "0"), (60e3, "60 k"), (120e3, "120 k")],
+            ),
+            panel(
+                "100 * valkeybloom_items / valkeybloom_capacity_items",
+                2,
+                &[(0.0, "0 %"), (50.0, "50 %"), (100.0, "100 %")],
+            ),
+            panel(
+                "valkeybloom_error_rate_now",
+                3,
+                &[(0.0, "0"), (0.005, "0.5 %"), (0.01, "1 %")],
+            ),
+            panel(
+                "valkeybloom_bytes",
+                4,
+                &[(0.0, "0"), (150e3, "150 kB"), (300e3, "300 kB")],
+            ),
+        ],
+    )
 }
 
 /// Returns a cell's number for a logarithmic axis, which has no zero.

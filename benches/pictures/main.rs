@@ -4,6 +4,7 @@
 
 mod chart;
 mod drawn;
+mod terminal;
 
 use std::fs;
 use std::path::Path;

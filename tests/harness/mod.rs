@@ -558,12 +558,22 @@ fn given(name: &str) -> PathBuf {
     })
 }
 
-/// Returns the servers that the project supports, as tools/servers.sh lays them out.
-pub fn supported_servers() -> Vec<PathBuf> {
-    let folder = env::var_os("SERVERS_DIR").map_or_else(
+/// Returns the folder that tools/servers.sh fills.
+fn servers() -> PathBuf {
+    env::var_os("SERVERS_DIR").map_or_else(
         || given("HOME").join(".cache/valkeybloom-servers"),
         PathBuf::from,
-    );
+    )
+}
+
+/// Returns the program that checks metrics and rules of Prometheus.
+pub fn promtool() -> PathBuf {
+    servers().join("prometheus/usr/bin/promtool")
+}
+
+/// Returns the servers that the project supports, as tools/servers.sh lays them out.
+pub fn supported_servers() -> Vec<PathBuf> {
+    let folder = servers();
     let servers = [
         "valkey-9.1/valkey-server",
         "valkey-8.0/usr/bin/valkey-server",

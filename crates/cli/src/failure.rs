@@ -203,6 +203,14 @@ impl From<ServerError> for Fault {
     }
 }
 
+/// Returns a key as a word of a command line: verbatim if it is readable, else quoted and escaped.
+pub fn word(key: &[u8]) -> Cow<'_, str> {
+    match str::from_utf8(key) {
+        Ok(text) if shown(key) == text && !text.contains(['"', '\'', '\\']) => Cow::Borrowed(text),
+        _ => Cow::Owned(format!("\"{}\"", key.escape_ascii())),
+    }
+}
+
 /// Returns a key for a message: verbatim if it is readable, else quoted and escaped.
 pub fn shown(key: &[u8]) -> Cow<'_, str> {
     match str::from_utf8(key) {

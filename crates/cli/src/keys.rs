@@ -39,11 +39,16 @@ impl Selection {
 
     /// Finds the keys on all nodes of a server, sorted by name.
     pub fn find(&self, server: &Server) -> Result<Vec<Found>> {
-        let found = self.scan(server);
+        let found = self.scan(server, || {});
         found.map_err(|fault| server.failure("could not look for filters at", &fault))
     }
 
-    fn scan(&self, server: &Server) -> Result<Vec<Found>, Fault> {
+    /// Finds the keys on all nodes of a server, sorted by name, and calls `before_page` before each call of SCAN.
+    pub fn scan(
+        &self,
+        server: &Server,
+        mut before_page: impl FnMut(),
+    ) -> Result<Vec<Found>, Fault> {
         let mut seen = HashSet::new();
         let mut all = Vec::new();
         for node in server.primaries()? {
@@ -55,6 +60,7 @@ impl Selection {
                     if let Some(pattern) = &self.pattern {
                         scan.arg("MATCH").arg(pattern);
                     }
+                    before_page();
                     let page = server.call_on::<(u64, Vec<Vec<u8>>)>(&node, &scan);
                     let (next, keys) = match page {
                         // Some servers refuse to search for a type that they do not have.

@@ -5,6 +5,8 @@
 //!   build    files → lines → Object → chunks ┐
 //!   move     a server → its filters → chunks ┴→ a temporary key → its final name
 //!   compare  two servers → their filters       → the differences
+//!   list     a server → its keys → rows        → a table, CSV, JSON, or metrics
+//!   watch    rows, again and again             → a screen
 //! ```
 //!
 //! [`valkeybloom_sketches`] computes sizes, hashes and bytes, and [`valkeybloom_client`] assigns items to shards. This
@@ -24,6 +26,7 @@ mod expiry;
 mod failure;
 mod keys;
 mod lines;
+mod list;
 mod moving;
 mod options;
 mod outcomes;
@@ -36,6 +39,7 @@ mod server;
 mod size;
 mod sketches;
 mod upload;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -46,7 +50,7 @@ use failure::{Failure, Result};
 use progress::Show;
 use server::Tls;
 
-/// Size, build, move and compare Bloom filters of Valkey and Redis
+/// Size, build, move, compare and list filters of Valkey and Redis
 #[derive(Parser)]
 #[command(
     name = "valkeybloom",
@@ -77,6 +81,10 @@ enum Command {
     Move(moving::Move),
     #[command(after_help = COMPARE_EXAMPLES)]
     Compare(compare::Compare),
+    #[command(after_help = LIST_EXAMPLES)]
+    List(list::List),
+    #[command(after_help = WATCH_EXAMPLES)]
+    Watch(watch::Watch),
     Pages(pages::Pages),
 }
 
@@ -103,6 +111,19 @@ const COMPARE_EXAMPLES: &str = "Examples:
 
 Status: 0 if both hold the same, 1 if anything differs, 2 for words that make no sense.";
 
+const LIST_EXAMPLES: &str = "Examples:
+  valkeybloom list redis://127.0.0.1:6379 --sort bytes
+  valkeybloom list 127.0.0.1 --match 'app:*' --advice
+  valkeybloom list 127.0.0.1 --prometheus /var/lib/prometheus/node-exporter/valkeybloom.prom
+
+Status: 0 if the keys were listed, 1 if they could not be, 2 for words that make no sense.";
+
+const WATCH_EXAMPLES: &str = "Examples:
+  valkeybloom watch redis://127.0.0.1:6379 --sort items --interval 5s
+  valkeybloom watch 127.0.0.1 seen crawl
+
+Keys: arrows, PgUp, PgDn, Home and End scroll; s sorts by the next column, r reverses, / filters; q ends.";
+
 /// Runs the program. The exit status is 0 for success, 1 if something was not done, and 2 for invalid arguments.
 fn main() -> ExitCode {
     // Fails only if a provider is installed already.
@@ -116,12 +137,15 @@ fn main() -> ExitCode {
             return ended(Err(Failure::usage(in_one_line(&error))), json);
         }
     };
-    let (show, json, tls) = (Show::on(options.quiet), options.json, &options.tls);
+    let (show, json) = (Show::on(options.quiet), options.json);
+    let tls = &options.tls;
     let done = match options.command {
         Command::Size(size) => size.run(tls, json),
         Command::Build(build) => build.run(tls, show, json),
         Command::Move(moving) => moving.run(tls, show, json),
         Command::Compare(compare) => compare.run(tls, show, json),
+        Command::List(list) => list.run(tls, show, json),
+        Command::Watch(watch) => watch.run(options.tls, json),
         Command::Pages(pages) => pages.run(Options::command()),
     };
     ended(done, json)

@@ -27,3 +27,14 @@ pub fn print_json(found: Value, ended: Result<()>) -> Result<()> {
     }
     Ok(())
 }
+
+/// Rounds an estimate to two digits.
+pub fn two_digits(rate: f64) -> String {
+    let rounded = format!("{rate:.1e}").parse().unwrap_or(rate);
+    f64::to_string(&rounded)
+}
+
+#[allow(clippy::cast_precision_loss, reason = "a few digits are shown")]
+pub const fn double(number: u64) -> f64 {
+    number as f64
+}

@@ -84,6 +84,7 @@ pub struct Server {
     runtime: Runtime,
     connection: Connection,
     address: String,
+    database: i64,
 }
 
 impl Server {
@@ -99,6 +100,7 @@ impl Server {
             Failure::usage("not a server address: write redis://user:password@host:port/database")
         })?;
         let shown = info.addr().to_string();
+        let database = info.redis_settings().db();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -118,6 +120,7 @@ impl Server {
             runtime,
             connection,
             address: shown,
+            database,
         })
     }
 
@@ -245,6 +248,24 @@ impl Server {
     ) -> Result<T, Fault> {
         let call = self.connection.clone().call(node.clone(), command);
         read(self.runtime.block_on(call)?)
+    }
+
+    /// Keeps reads on this connection from changing the times at which keys were last used, where the server can do so:
+    /// since Redis 7.2 and Valkey 7.2.
+    pub fn leave_untouched(&self) -> Result<(), Fault> {
+        for node in self.primaries()? {
+            let mut command = redis::cmd("CLIENT");
+            match self.call_on::<Value>(&node, command.arg("NO-TOUCH").arg("ON")) {
+                Err(fault @ Fault::Lost(_)) => return Err(fault),
+                Ok(_) | Err(Fault::Refused(_)) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the number of the database.
+    pub const fn database(&self) -> i64 {
+        self.database
     }
 
     /// Requires that the server has Bloom filters. The user needs no permission, because a server checks first whether a

@@ -17,7 +17,7 @@ use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 use super::failure::{Failure, Fault, Result, shown};
 use super::options::{self, FilterOptions};
 use super::planned_sketch::{CuckooOptions, SketchOptions};
-use super::report::{self, Report, grouped, ratio};
+use super::report::{self, Report, grouped, ratio, two_digits};
 use super::server::{Server, Tls, dialect_of};
 
 /// Compute the memory that a filter or a sketch takes
@@ -130,12 +130,6 @@ fn failure(fault: PlanFault) -> Failure {
 
 /// The text for fields that other modules do not report.
 const UNKNOWN: &str = "unknown to this server";
-
-/// Rounds an estimate to two digits.
-fn two_digits(rate: f64) -> String {
-    let rounded = format!("{rate:.1e}").parse().unwrap_or(rate);
-    f64::to_string(&rounded)
-}
 
 /// Describes a filter on a server.
 fn existing(server: &Server, key: &[u8], rate: Option<Fraction>) -> Result<Report> {

@@ -6,6 +6,8 @@ use super::{page, root};
 mod chart;
 #[path = "../../../benches/pictures/drawn.rs"]
 mod drawn;
+#[path = "../../../benches/pictures/terminal.rs"]
+mod terminal;
 
 #[test]
 fn pictures_are_drawn_from_the_pages() {

@@ -154,7 +154,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/recipes.md", "text", 1, "recipes"),
     ("docs/sharded.md", "js", 1, ""),
     ("docs/sharded.md", "python", 1, "sharded"),
-    ("docs/tool.md", "console", 12, "tool::manual"),
+    ("docs/tool.md", "console", 14, "tool::manual"),
     ("docs/tool.md", "text", 1, "tool::grants"),
 ];
 

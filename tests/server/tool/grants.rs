@@ -354,3 +354,72 @@ fn databases_and_clusters_need_the_documented_permissions() {
     run(&["move", &url(entry), &url(&one)]).done();
     assert_eq!(one.client().cmd("DBSIZE"), int(1));
 }
+
+/// What a user may not read is left out or unknown, and `list` says which permission it takes.
+#[test]
+fn listing_needs_the_documented_permissions_and_no_more() {
+    let server = Server::start();
+    let mut client = server.client();
+    add(&mut client, "app:bloom", &numbered("item", 0..10));
+    for command in [
+        "CF.ADD app:cuckoo item",
+        "CMS.INITBYDIM app:counts 100 2",
+        "TOPK.RESERVE app:top 3",
+        "TDIGEST.CREATE app:digest",
+    ] {
+        assert!(!client.cmd(command).is_error(), "{command}");
+    }
+    let address = url(&server);
+    let all = grants(&["list, watch", "--advice, also"]);
+    let words = ["list", &address, "--json", "--advice", "--match", "app:*"];
+    set_user(&mut client, &all);
+    let found = run(&words).json();
+    let count = |found: &serde_json::Value, name: &str| {
+        let keys = found["keys"].as_array().expect("a list").iter();
+        keys.filter(|key| !key[name].is_null()).count()
+    };
+    let known = |found: &serde_json::Value| {
+        ["key", "items", "bytes", "ttl_ms", "idle_seconds"].map(|name| count(found, name))
+    };
+    assert_eq!(known(&found), [5, 5, 5, 5, 5]);
+    for grant in &all {
+        set_user(&mut client, &without(&all, grant));
+        let run = run(&words);
+        let left = match *grant {
+            "+scan" => {
+                assert_names(&run, grant, &server);
+                continue;
+            }
+            "+memory|usage" => [5, 5, 1, 5, 5],
+            "+pttl" => [5, 5, 5, 0, 5],
+            "+topk.list" => [5, 4, 5, 5, 5],
+            "+object|idletime" => [5, 5, 5, 5, 0],
+            // Without the settings, there is no advice about limits.
+            "+config|get" => [5, 5, 5, 5, 5],
+            _ => {
+                let at = format!(
+                    "1 key could not be read at 127.0.0.1:{}: NOPERM ",
+                    server.port()
+                );
+                let line = run.err.lines().find(|line| line.starts_with(&at));
+                assert!(
+                    line.is_some_and(|line| line.contains(&refusal(grant))),
+                    "{grant}: {}",
+                    run.err
+                );
+                [4, 4, 4, 4, 4]
+            }
+        };
+        assert_eq!(known(&run.json()), left, "{grant}");
+    }
+    // The memory of the server is left out without INFO.
+    for (more, lines) in [(vec![], 0), (grants(&["--prometheus, also"]), 1)] {
+        set_user(&mut client, &[grants(&["list, watch"]), more].concat());
+        let text = run(&["list", &address, "--prometheus"]).done();
+        assert_eq!(
+            text.matches("\nvalkeybloom_server_memory_used_bytes{")
+                .count(),
+            lines
+        );
+    }
+}

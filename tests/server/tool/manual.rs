@@ -28,6 +28,7 @@ fn shown(line: &str, folder: &Path) -> String {
         "adding: ",
         "moving: ",
         "comparing: ",
+        "listing: ",
     ];
     let text = |bytes| String::from_utf8(bytes).expect("it writes UTF-8");
     let errors = text(output.stderr);
@@ -87,5 +88,14 @@ fn the_sessions_of_the_manual_are_current() {
             }
         }
     }
-    assert!(replayed == written, "the sessions are:\n{replayed}");
+    // Other allocators round the memory of sketches in another way.
+    let comparable = |text: &str| {
+        let lines = text.lines();
+        let lines = lines.filter(|line| servers[0].has_jemalloc() || !line.contains("-TYPE"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    assert!(
+        comparable(&replayed) == comparable(&written),
+        "the sessions are:\n{replayed}"
+    );
 }

@@ -4,12 +4,15 @@ mod build;
 mod changing;
 mod comparing;
 mod grants;
+mod list;
 mod manual;
+mod metrics;
 mod moving;
 mod refused;
 mod rehearsed;
 mod size;
 mod terminal;
+mod watch;
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};

@@ -1,0 +1,251 @@
+//! Reads the rows of keys from a server, in batches.
+
+use redis::{Cmd, FromRedisValue, Value, cmd};
+
+use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::names::TYPES;
+
+use super::family::Family;
+use super::pace::{PAGE, Pace};
+use super::row::{Details, Row, Ttl};
+use crate::failure::Fault;
+use crate::keys::{Found, Selection};
+use crate::server::Server;
+
+/// The longest list of a Top-K that is read to count its items. Longer lists would be a load on the server.
+const LONGEST_LIST: u64 = 10_000;
+
+/// The most attempts at a key that changes its type while it is read.
+const ATTEMPTS: u32 = 3;
+
+/// What a listing found.
+#[derive(Clone, Debug, Default)]
+pub struct Listing {
+    pub rows: Vec<Row>,
+    /// The number of keys that could not be read.
+    pub unreadable: u64,
+    /// The first reason why a key could not be read.
+    pub reason: Option<String>,
+}
+
+/// Reads rows at a bounded pace.
+pub struct Reader<'s> {
+    server: &'s Server,
+    pace: Pace,
+    /// Whether idle times are read.
+    idle: bool,
+}
+
+/// The outcome of reading a key.
+enum Outcome {
+    Read(Box<Row>),
+    /// The key is gone, or holds something else.
+    Gone,
+    /// The key may have changed its type.
+    Again,
+    Unreadable(String),
+}
+
+impl<'s> Reader<'s> {
+    /// Creates a reader that reads `keys_per_second` keys a second, or without a limit for 0.
+    pub fn new(server: &'s Server, keys_per_second: u64, idle: bool) -> Self {
+        let pace = Pace::new(keys_per_second);
+        Self { server, pace, idle }
+    }
+
+    /// Finds the selected keys.
+    pub fn find(&mut self, selection: &Selection) -> Result<Vec<Found>, Fault> {
+        let pace = &mut self.pace;
+        selection.scan(self.server, || pace.wait(PAGE))
+    }
+
+    /// Finds the given keys, as far as they hold values of these types.
+    pub fn find_named(&mut self, keys: &[String], kinds: &[&str]) -> Result<Vec<Found>, Fault> {
+        let mut found = Vec::new();
+        for batch in keys.chunks(self.pace.batch()) {
+            self.pace.wait(batch.len() as u64);
+            let names: Vec<&[u8]> = batch.iter().map(String::as_bytes).collect();
+            let types = self.server.get_all::<String>(&names, "TYPE");
+            for (key, kind) in names.into_iter().zip(types) {
+                let kind = kind?;
+                if kinds.contains(&&kind[..]) {
+                    let key = key.to_vec();
+                    found.push(Found { key, kind });
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Reads the rows of keys, and calls `progress` with the number of keys that are done. Keys that changed to one of
+    /// these types are read as what they are now.
+    pub fn read(
+        &mut self,
+        found: Vec<Found>,
+        kinds: &[&str],
+        mut progress: impl FnMut(u64),
+    ) -> Result<Listing, Fault> {
+        let mut listing = Listing::default();
+        let mut done = 0;
+        let size = self.pace.batch();
+        let mut rest = found.into_iter().peekable();
+        while rest.peek().is_some() {
+            let mut batch: Vec<Found> = rest.by_ref().take(size).collect();
+            done += batch.len() as u64;
+            for _ in 0..ATTEMPTS {
+                batch = self.read_batch(batch, &mut listing)?;
+                batch = self.with_present_types(batch, kinds)?;
+                if batch.is_empty() {
+                    break;
+                }
+            }
+            // Keys that changed each time are left out, like those that are gone.
+            progress(done);
+        }
+        Ok(listing)
+    }
+
+    /// Adds the rows of keys to the listing. Returns the keys that may have changed their types.
+    fn read_batch(
+        &mut self,
+        batch: Vec<Found>,
+        listing: &mut Listing,
+    ) -> Result<Vec<Found>, Fault> {
+        self.pace.wait(batch.len() as u64);
+        let commands = batch.iter().flat_map(|found| self.commands(found));
+        let commands: Vec<(Vec<u8>, Cmd)> = commands.collect();
+        let mut replies = self.server.call_all(&commands).into_iter();
+        let mut again = Vec::new();
+        let mut rows = Vec::new();
+        for found in batch {
+            match self.row(&found, &mut replies)? {
+                Outcome::Read(row) => rows.push(*row),
+                Outcome::Gone => {}
+                Outcome::Again => again.push(found),
+                Outcome::Unreadable(reason) => {
+                    listing.unreadable += 1;
+                    listing.reason.get_or_insert(reason);
+                }
+            }
+        }
+        self.complete(&mut rows)?;
+        listing.rows.append(&mut rows);
+        Ok(again)
+    }
+
+    /// Returns the commands that describe a key. The idle time comes first, because the others may reset it.
+    fn commands(&self, found: &Found) -> Vec<(Vec<u8>, Cmd)> {
+        let family = Family::of(&found.kind);
+        let mut names = vec![family.info_command(), "PTTL"];
+        // BF.INFO describes filters of any type, and does not report the type.
+        names.push(if family == Family::Bloom {
+            "TYPE"
+        } else {
+            "MEMORY USAGE"
+        });
+        if self.idle {
+            names.insert(0, "OBJECT IDLETIME");
+        }
+        let commands = names.into_iter().map(|name| {
+            let mut command = Cmd::new();
+            let words: Vec<&str> = name.split(' ').collect();
+            command.arg(words).arg(&found.key);
+            (found.key.clone(), command)
+        });
+        commands.collect()
+    }
+
+    /// Makes a row of the replies to [`commands`](Self::commands).
+    fn row(
+        &self,
+        found: &Found,
+        replies: &mut impl Iterator<Item = Result<Value, Fault>>,
+    ) -> Result<Outcome, Fault> {
+        let mut next = || replies.next().unwrap_or(Ok(Value::Nil));
+        // Servers refuse idle times if they count how often keys are used.
+        let idle = if self.idle { optional(next())? } else { None };
+        let info = next();
+        let ttl: Option<i64> = optional(next())?;
+        let family = Family::of(&found.kind);
+        let (mut usage, mut kind) = (None, None);
+        if family == Family::Bloom {
+            kind = optional::<String>(next())?;
+        } else {
+            usage = optional(next())?;
+        }
+        if kind.is_some_and(|kind| kind != found.kind) {
+            return Ok(Outcome::Again);
+        }
+        let key = found.key.clone();
+        let mut row = match info {
+            Ok(info) => Row::new(key, &found.kind, info),
+            Err(fault) if fault.is(Error::StillLoading) => Row::partly_loaded(key, &found.kind),
+            Err(fault) if fault.is_final() || fault.is_temporary() => return Err(fault),
+            Err(fault) if fault.lacks_command() => {
+                return Ok(Outcome::Unreadable(fault.to_string()));
+            }
+            Err(_) => return Ok(Outcome::Again),
+        };
+        row.bytes = row.bytes.or(usage);
+        row.idle_seconds = idle;
+        row.ttl = match ttl {
+            // It expired after it was described.
+            Some(-2) => return Ok(Outcome::Gone),
+            Some(ms) => Some(u64::try_from(ms).map_or(Ttl::Never, Ttl::Ms)),
+            None => None,
+        };
+        Ok(Outcome::Read(Box::new(row)))
+    }
+
+    /// Completes rows that need another command: the lists of Top-Ks, and the bytes of half-loaded filters.
+    fn complete(&self, rows: &mut [Row]) -> Result<(), Fault> {
+        let command = |row: &Row| match row.details {
+            Details::TopK { k: Some(k), .. } if k <= LONGEST_LIST => Some(cmd("TOPK.LIST")),
+            Details::PartlyLoaded => Some(cmd("MEMORY").arg("USAGE").to_owned()),
+            _ => None,
+        };
+        let rows = rows.iter_mut();
+        let wanted = rows.filter_map(|row| command(row).map(|command| (row, command)));
+        let (mut rows, commands): (Vec<&mut Row>, Vec<Cmd>) = wanted.unzip();
+        let commands = rows.iter().zip(commands).map(|(row, mut command)| {
+            command.arg(&row.key);
+            (row.key.clone(), command)
+        });
+        let replies = self.server.call_all(&commands.collect::<Vec<_>>());
+        for (row, reply) in rows.iter_mut().zip(replies) {
+            if row.details == Details::PartlyLoaded {
+                row.bytes = optional(reply)?;
+            } else if let Some(items) = optional::<Value>(reply)? {
+                row.set_listed(&items);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the keys that hold values of these types now.
+    fn with_present_types(
+        &mut self,
+        keys: Vec<Found>,
+        kinds: &[&str],
+    ) -> Result<Vec<Found>, Fault> {
+        let names: Vec<&[u8]> = keys.iter().map(|found| &found.key[..]).collect();
+        let types = self.server.get_all::<String>(&names, "TYPE");
+        let mut found = Vec::new();
+        for (Found { key, .. }, kind) in keys.into_iter().zip(types) {
+            let kind = kind?;
+            if TYPES.contains(&&kind[..]) && kinds.contains(&&kind[..]) {
+                found.push(Found { key, kind });
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Converts a reply; `None` for one that the server refused.
+fn optional<T: FromRedisValue>(reply: Result<Value, Fault>) -> Result<Option<T>, Fault> {
+    match reply {
+        Ok(value) => Ok(T::from_redis_value(value).ok()),
+        Err(fault @ Fault::Lost(_)) => Err(fault),
+        Err(Fault::Refused(_)) => Ok(None),
+    }
+}

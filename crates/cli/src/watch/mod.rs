@@ -1,0 +1,155 @@
+//! `valkeybloom watch`: the table of `list` on a full screen, refreshed, with the change of the items per second.
+//!
+//! ```text
+//!   feed    a thread: server → listings, or that the connection is lost
+//!   view    the state: rows in order, scrolling, the filter; pure, as keys and listings change it
+//!   screen  a view → the lines of a screen of any size
+//! ```
+
+mod feed;
+mod screen;
+mod view;
+
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::TryRecvError;
+use std::time::Duration;
+
+use clap::Args;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use self::feed::Feed;
+use self::view::{Action, View};
+use super::failure::{Failure, Result};
+use super::keys::Selection;
+use super::list::Order;
+use super::options;
+use super::server::{Server, Tls};
+
+/// The time after which signals and new listings are noticed.
+const POLL: Duration = Duration::from_millis(50);
+
+/// Show every filter and sketch of a server on a full screen, and how they change
+#[derive(Args)]
+pub struct Watch {
+    /// The server: redis://user:password@host:port/database, rediss:// for TLS
+    server: String,
+    /// Only these keys
+    #[arg(value_name = "KEY", conflicts_with = "pattern")]
+    names: Vec<String>,
+    #[command(flatten)]
+    keys: Selection,
+    #[command(flatten)]
+    order: Order,
+    /// The time between two refreshes
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = options::duration_ms)]
+    interval: u64,
+}
+
+impl Watch {
+    pub fn run(self, tls: Tls, json: bool) -> Result<()> {
+        if json || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+            return Err(Failure::usage("watch needs a terminal: use list"));
+        }
+        let server = Server::connect(&self.server, &tls)?;
+        let view = View::new(server.address(), self.order.sort, self.order.reverse);
+        let feed = Feed {
+            address: self.server,
+            tls,
+            selection: self.keys,
+            names: self.names,
+            keys_per_second: self.order.rate,
+            interval: Duration::from_millis(self.interval),
+        };
+        let ended = end_signals().map_err(failed)?;
+        let updates = feed.start(server);
+        // From here on, the terminal is restored whatever happens: a panic restores it in a hook.
+        let terminal = ratatui::try_init().map_err(failed);
+        let shown =
+            terminal.and_then(|terminal| show(terminal, view, &updates, &ended).map_err(failed));
+        ratatui::restore();
+        shown
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it converts errors")]
+fn failed(error: io::Error) -> Failure {
+    Failure::new(format!("could not use the terminal: {error}"))
+}
+
+/// Returns a flag that signals to end set.
+fn end_signals() -> io::Result<Arc<AtomicBool>> {
+    let ended = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&ended))?;
+    }
+    Ok(ended)
+}
+
+/// Shows the view until it is to end.
+fn show(
+    mut terminal: DefaultTerminal,
+    mut view: View,
+    updates: &feed::Updates,
+    ended: &AtomicBool,
+) -> io::Result<()> {
+    let mut changed = true;
+    while !ended.load(Ordering::Relaxed) {
+        if changed {
+            terminal.draw(|frame| screen::draw(frame, &mut view))?;
+        }
+        changed = false;
+        if event::poll(POLL)? {
+            match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => {
+                    let Some(action) = action(key, view.is_typing()) else {
+                        continue;
+                    };
+                    if view.act(action) {
+                        return Ok(());
+                    }
+                    changed = true;
+                }
+                Event::Resize(..) => changed = true,
+                _ => {}
+            }
+        }
+        loop {
+            match updates.try_recv() {
+                Ok(update) => view.update(update),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    return Err(io::Error::other("the reader of the server ended"));
+                }
+            }
+            changed = true;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the action of a key.
+fn action(key: KeyEvent, typing: bool) -> Option<Action> {
+    let control = key.modifiers.contains(KeyModifiers::CONTROL);
+    Some(match key.code {
+        KeyCode::Char('c') if control => Action::End,
+        KeyCode::Esc if typing => Action::Clear,
+        KeyCode::Enter if typing => Action::Accept,
+        KeyCode::Backspace if typing => Action::Erase,
+        KeyCode::Char(letter) if typing && !control => Action::Type(letter),
+        KeyCode::Up => Action::Scroll(-1),
+        KeyCode::Down => Action::Scroll(1),
+        KeyCode::PageUp => Action::Page(-1),
+        KeyCode::PageDown => Action::Page(1),
+        KeyCode::Home => Action::First,
+        KeyCode::End => Action::Last,
+        KeyCode::Esc | KeyCode::Char('q') => Action::End,
+        KeyCode::Char('s') => Action::Sort,
+        KeyCode::Char('r') => Action::Reverse,
+        KeyCode::Char('/') => Action::Filter,
+        _ => return None,
+    })
+}

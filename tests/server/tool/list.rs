@@ -1,0 +1,577 @@
+//! `valkeybloom list`: every key is listed as its server describes it, whatever happens to it during the run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::harness::cluster::nodes;
+use crate::harness::{Client, Server, array, int, ok, wait_until};
+use crate::support::recordings::{PROGRAMS, restore};
+use crate::support::sketches;
+
+use super::{Way, add, info, numbered, run, url};
+
+/// Returns the keys of a listing in JSON, by name.
+fn keys(found: &Value) -> BTreeMap<String, Value> {
+    let keys = found["keys"].as_array().expect("a list").iter();
+    keys.map(|key| (key["key"].as_str().expect("a text").to_owned(), key.clone()))
+        .collect()
+}
+
+fn list(server: &Server, options: &[&str]) -> Value {
+    run(&[&["list", &url(server), "--json"], options].concat()).json()
+}
+
+/// Makes a key of each family.
+fn make_all(client: &mut Client) {
+    assert_eq!(client.cmd("BF.RESERVE bloom 0.001 1000"), ok());
+    add(client, "bloom", &numbered("item", 0..250));
+    assert_eq!(
+        client.cmd("BF.RESERVE window 0.01 100 WINDOW 3600000 PERIODS 3"),
+        ok()
+    );
+    assert_eq!(client.cmd("CF.RESERVE cuckoo 1000"), ok());
+    assert_eq!(client.cmd("CF.ADD cuckoo item"), int(1));
+    assert_eq!(client.cmd("CMS.INITBYDIM counts 2000 5"), ok());
+    assert_eq!(
+        client.cmd("CMS.INCRBY counts a 7 b 5"),
+        array([int(7), int(5)])
+    );
+    assert_eq!(client.cmd("TOPK.RESERVE top 5 50 3 0.8"), ok());
+    assert!(!client.cmd("TOPK.ADD top a b").is_error());
+    assert_eq!(client.cmd("TDIGEST.CREATE digest COMPRESSION 200"), ok());
+    assert_eq!(client.cmd("TDIGEST.ADD digest 1 2 3"), ok());
+    assert_eq!(client.cmd("SET text text"), ok());
+}
+
+#[test]
+fn all_families_are_listed() {
+    let server = Server::start();
+    let mut client = server.client();
+    make_all(&mut client);
+    assert_eq!(client.cmd("EXPIRE cuckoo 10000"), int(1));
+    let found = list(&server, &[]);
+    let all = keys(&found);
+    let names: Vec<&str> = all.keys().map(String::as_str).collect();
+    assert_eq!(
+        names,
+        ["bloom", "counts", "cuckoo", "digest", "top", "window"]
+    );
+
+    let bloom = &all["bloom"];
+    for (name, field) in [
+        ("items", "Number of items inserted"),
+        ("capacity", "Capacity"),
+        ("filters", "Number of filters"),
+        ("bytes", "Size"),
+        ("can_grow_to", "Max scaled capacity"),
+    ] {
+        let reply = info(&mut client, "bloom", field).as_int();
+        assert_eq!(bloom[name].as_i64(), Some(reply), "{name}");
+    }
+    let now: f64 = info(&mut client, "bloom", "Estimated error rate")
+        .text()
+        .parse()
+        .unwrap();
+    assert_eq!(bloom["error_rate_now"].as_f64(), Some(now));
+    assert_eq!(
+        (&bloom["error_rate"], &bloom["ttl_ms"]),
+        (&0.001.into(), &(-1).into())
+    );
+    assert_eq!(all["window"]["window_ms"], 3_600_000);
+    let left = all["cuckoo"]["ttl_ms"].as_u64().expect("it expires");
+    assert!((1..=10_000_000).contains(&left), "{left}");
+    assert_eq!(
+        (&all["cuckoo"]["items"], &all["cuckoo"]["capacity"]),
+        (&1.into(), &1024.into())
+    );
+    // Two over the width is the error that CMS.INITBYPROB makes this width for.
+    let counts = &all["counts"];
+    assert_eq!(
+        (&counts["items"], &counts["error_rate"]),
+        (&12.into(), &0.001.into())
+    );
+    assert_eq!(counts["capacity"], Value::Null);
+    let top = &all["top"];
+    assert_eq!(
+        (&top["items"], &top["capacity"], &top["full"]),
+        (&2.into(), &5.into(), &0.4.into())
+    );
+    assert_eq!(top["decay"], 0.8);
+    let digest = &all["digest"];
+    assert_eq!(
+        (&digest["items"], &digest["compression"]),
+        (&3.into(), &200.into())
+    );
+    let mut sum = 0;
+    for (key, row) in &all {
+        let bytes = row["bytes"].as_i64().expect("known");
+        if !["bloom", "window"].contains(&&key[..]) {
+            assert_eq!(
+                client.cmd(&format!("MEMORY USAGE {key}")),
+                int(bytes),
+                "{key}"
+            );
+        }
+        sum += bytes;
+    }
+    assert_eq!(found["bytes"].as_i64(), Some(sum));
+    assert_eq!(found["types"]["bloomfltx"]["keys"], 1);
+}
+
+/// A table and CSV have the same rows, sorted by any column.
+#[test]
+fn tables_are_sorted_by_any_column() {
+    let server = Server::start();
+    let mut client = server.client();
+    make_all(&mut client);
+    assert_eq!(client.cmd("EXPIRE cuckoo 10000"), int(1));
+    let address = url(&server);
+    for (options, first, last) in [
+        (&["--sort", "items"][..], "bloom", "window"),
+        (&["--sort", "items", "--reverse"], "window", "bloom"),
+        (&["--sort", "ttl", "--reverse"], "cuckoo", "window"),
+        (&["--type", "TopK-TYPE"], "top", "top"),
+        (&["--match", "c*"], "counts", "cuckoo"),
+    ] {
+        let words = [&["list", &address, "--quiet"], options].concat();
+        let table = run(&words).done();
+        let lines: Vec<&str> = table.lines().collect();
+        let csv = run(&[&words[..], &["--csv"]].concat()).done();
+        let rows: Vec<&str> = csv.lines().collect();
+        assert!(
+            lines[1].starts_with(&format!("{first} ")),
+            "{options:?}: {table}"
+        );
+        assert!(
+            rows[1].starts_with(&format!("{first},")),
+            "{options:?}: {csv}"
+        );
+        assert!(
+            lines[lines.len() - 2].starts_with(&format!("{last} ")),
+            "{options:?}: {table}"
+        );
+        assert!(
+            rows[rows.len() - 1].starts_with(&format!("{last},")),
+            "{options:?}: {csv}"
+        );
+        assert_eq!(rows.len() + 1, lines.len());
+        let keys = rows.len() - 1;
+        assert!(
+            lines[lines.len() - 1].starts_with(&format!("{keys} key")),
+            "{table}"
+        );
+    }
+}
+
+#[test]
+fn databases_and_clusters_are_listed() {
+    let one = Server::start();
+    let mut client = one.client();
+    assert_eq!(client.cmd("SELECT 3"), ok());
+    add(&mut client, "seen", &numbered("item", 0..3));
+    assert!(keys(&list(&one, &[])).is_empty());
+    let found = run(&["list", &(url(&one) + "3"), "--json"]).json();
+    assert_eq!(keys(&found)["seen"]["items"], 3);
+
+    let cluster = nodes(2, 2, Duration::from_secs(30));
+    for name in numbered("key", 0..20) {
+        let key = name.replace(' ', ":");
+        let words: [&[u8]; 3] = [b"BF.ADD", key.as_bytes(), b"item"];
+        let made = cluster
+            .iter()
+            .filter(|node| !node.client().call(&words).is_error());
+        assert_eq!(made.count(), 1);
+    }
+    let found = list(&cluster[0], &["--advice"]);
+    assert_eq!(keys(&found).len(), 20);
+    assert_eq!(found["unreadable"], 0);
+}
+
+/// Values of RedisBloom and valkey-bloom are listed with what those modules said of them.
+#[test]
+fn values_of_the_peers_are_listed() {
+    let server = Server::start();
+    let mut client = server.client();
+    for program in PROGRAMS {
+        assert_eq!(client.cmd("FLUSHALL"), ok());
+        let recorded = program.objects();
+        for object in &recorded {
+            restore(&mut client, object);
+        }
+        let all = keys(&list(&server, &[]));
+        assert_eq!(all.len(), recorded.len());
+        for object in recorded {
+            let row = &all[&object.key];
+            assert_eq!(row["type"], object.type_name);
+            assert_eq!(row["items"].as_i64(), Some(object.card), "{}", object.key);
+            let own = info(&mut client, &object.key, "Number of filters").as_int();
+            assert_eq!(row["filters"].as_i64(), Some(own));
+        }
+    }
+    assert_eq!(client.cmd("FLUSHALL"), ok());
+    let recorded = sketches::restore_all(&mut client);
+    let all = keys(&list(&server, &[]));
+    assert_eq!(all.len(), recorded.len());
+    for sketch in recorded {
+        let row = &all[&sketch.key];
+        assert_eq!(row["type"], sketch.type_name);
+        assert!(row["items"].is_u64() && row["bytes"].is_u64(), "{row}");
+    }
+}
+
+/// Loads the header of a filter under another key, as an aborted copy does.
+fn load_partly(client: &mut Client, key: &str) {
+    assert_eq!(client.cmd("BF.RESERVE whole 0.01 100000"), ok());
+    let piece = client.cmd("BF.SCANDUMP whole 0");
+    let header = piece.as_array()[1].as_bytes().to_vec();
+    let load: [&[u8]; 4] = [b"BF.LOADCHUNK", key.as_bytes(), b"1", &header];
+    assert_eq!(client.call(&load), ok());
+    assert_eq!(client.cmd("DEL whole"), int(1));
+}
+
+/// Returns the command of the only advice for a key, and its reason.
+fn advised(found: &Value, key: &str) -> (String, String) {
+    let advice = &keys(found)[key]["advice"];
+    let [advice] = &advice.as_array().expect("a list")[..] else {
+        panic!("{key}: {advice}")
+    };
+    let text = |name: &str| advice[name].as_str().expect("a text").to_owned();
+    (text("command"), text("reason"))
+}
+
+/// Each command does what its reason promises.
+#[test]
+fn advice_is_true() {
+    let server = Server::with(&[("bf.bloom-use-random-seed", "no")]);
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE fine 0.01 1000"), ok());
+    add(&mut client, "fine", &numbered("item", 0..500));
+    assert_eq!(client.cmd("BF.RESERVE grown 0.01 100"), ok());
+    add(&mut client, "grown", &numbered("item", 0..6000));
+    assert_eq!(client.cmd("BF.RESERVE full 0.01 100 NONSCALING"), ok());
+    add(&mut client, "full", &numbered("item", 0..99));
+    assert_eq!(client.cmd("TOPK.RESERVE narrow 100"), ok());
+    load_partly(&mut client, "half");
+    assert_eq!(client.cmd("CMS.INITBYDIM many 10 2"), ok());
+    for item in ["a", "b"] {
+        let count = client.cmd(&format!("CMS.INCRBY many {item} 4000000000"));
+        assert_eq!(count.as_array().len(), 1);
+    }
+    let found = list(&server, &["--advice"]);
+    assert_eq!(keys(&found)["fine"]["advice"], Value::Array(vec![]));
+
+    let (command, reason) = advised(&found, "grown");
+    let items = info(&mut client, "grown", "Number of items inserted").as_int();
+    assert_eq!(
+        command,
+        format!("BF.RESERVE {{grown}}:new 0.01 {}", items + items / 2)
+    );
+    assert_eq!(client.cmd(&command), ok());
+    let bytes = info(&mut client, "{grown}:new", "Size")
+        .as_int()
+        .to_string();
+    let plain = reason.replace(',', "");
+    assert!(
+        plain.contains(&format!(" takes {bytes} bytes instead of ")),
+        "{reason}"
+    );
+    assert!(plain.contains("searches 1 filter instead of 6"), "{reason}");
+
+    let (command, reason) = advised(&found, "narrow");
+    assert_eq!(command, "TOPK.RESERVE {narrow}:new 100 2000 7 0.9");
+    assert_eq!(client.cmd(&command), ok());
+    assert!(reason.contains("2,000 a row take "), "{reason}");
+
+    let (command, _) = advised(&found, "many");
+    assert_eq!(command, "CMS.INITBYDIM {many}:new 10 2 CELL_SIZE 8");
+    assert_eq!(client.cmd(&command), ok());
+    let (command, _) = advised(&found, "full");
+    assert_eq!(command, "BF.RESERVE {full}:new 0.01 200 NONSCALING");
+    assert_eq!(client.cmd(&command), ok());
+
+    let (command, _) = advised(&found, "half");
+    assert_eq!(keys(&found)["half"]["partly_loaded"], true);
+    assert_eq!(keys(&found)["half"]["items"], Value::Null);
+    assert_eq!(client.cmd(&command), int(1));
+
+    // A limit that is near, and the setting that moves it.
+    let settings = "bf.bloom-filter-max-memory-usage 2500 bf.bloom-memory-usage-limit 0";
+    assert_eq!(client.cmd(&format!("CONFIG SET {settings}")), ok());
+    let reach = info(&mut client, "fine", "Max scaled capacity").as_int();
+    assert!(reach < 2000, "{reach}");
+    let more = u32::try_from(reach).expect("small");
+    add(&mut client, "fine", &numbered("item", 500..more - 10));
+    let found = list(&server, &["--advice", "--match", "fine"]);
+    let (command, reason) = advised(&found, "fine");
+    assert_eq!(command, "CONFIG SET bf.bloom-filter-max-memory-usage 5000");
+    assert!(
+        reason.contains(" at which bf.bloom-filter-max-memory-usage ends its growth "),
+        "{reason}"
+    );
+    assert_eq!(client.cmd(&command), ok());
+    assert!(info(&mut client, "fine", "Max scaled capacity").as_int() > reach);
+}
+
+/// Listing doesn't count as use, and keys that nobody used for long are pointed out.
+#[test]
+fn unused_keys_are_pointed_out() {
+    let server = Server::start();
+    let mut client = server.client();
+    add(&mut client, "old", &numbered("item", 0..3));
+    let dump = client.cmd("DUMP old").as_bytes().to_vec();
+    assert_eq!(client.cmd("DEL old"), int(1));
+    let forty_days = (40 * 86_400).to_string();
+    let restore: [&[u8]; 6] = [
+        b"RESTORE",
+        b"old",
+        b"0",
+        &dump,
+        b"IDLETIME",
+        forty_days.as_bytes(),
+    ];
+    assert_eq!(client.call(&restore), ok());
+    add(&mut client, "new", &numbered("item", 0..3));
+    let found = list(&server, &["--advice"]);
+    assert_eq!(keys(&found)["new"]["advice"], Value::Array(vec![]));
+    let (command, reason) = advised(&found, "old");
+    assert_eq!(command, "UNLINK old");
+    assert!(
+        reason.starts_with("it was not used for 40 days"),
+        "{reason}"
+    );
+    if !client.cmd("CLIENT NO-TOUCH OFF").is_error() {
+        let found = list(&server, &["--advice"]);
+        assert_eq!(advised(&found, "old").0, "UNLINK old");
+        assert!(
+            list(&server, &["--advice", "--idle", "50"])["keys"][1]["advice"]
+                == Value::Array(vec![])
+        );
+    }
+    // Where the server counts uses instead, there is no idle time.
+    assert_eq!(client.cmd("CONFIG SET maxmemory-policy allkeys-lfu"), ok());
+    let found = list(&server, &["--advice"]);
+    assert_eq!(keys(&found)["old"]["advice"], Value::Array(vec![]));
+}
+
+/// The key changes just before it is described.
+#[test]
+fn keys_that_change_are_listed_as_what_they_are_now() {
+    for (change, left) in [
+        ("DEL changing", None),
+        ("SET changing text", None),
+        ("PEXPIRE changing 0", None),
+        ("CF.ADD changing item", Some("MBbloomCF")),
+        ("BF.RESERVE changing 0.01 100 COUNTING", Some("bloomfltx")),
+    ] {
+        let server = Server::start();
+        let mut client = server.client();
+        for key in ["changing", "other"] {
+            add(&mut client, key, &numbered("item", 0..3));
+        }
+        let way = Way::before(&server, "BF.INFO", 1, move || {
+            if !change.starts_with("PEXPIRE") {
+                assert_eq!(client.cmd("DEL changing"), int(1));
+            }
+            let reply = client.cmd(change);
+            assert!(!reply.is_error(), "{change}: {reply:?}");
+        });
+        let found = run(&["list", &way.url(), "--json"]).json();
+        let all = keys(&found);
+        assert_eq!(all["other"]["items"], 3, "{change}");
+        let kind = all
+            .get("changing")
+            .map(|row| row["type"].as_str().expect("a name"));
+        assert_eq!(kind, left, "{change}");
+        assert_eq!(found["unreadable"], 0, "{change}");
+    }
+}
+
+/// Keys that a user may not read are counted, and the others are listed.
+#[test]
+fn forbidden_keys_are_counted() {
+    let server = Server::start();
+    let mut client = server.client();
+    for key in ["app:seen", "other:seen", "other:crawl"] {
+        add(&mut client, key, &numbered("item", 0..3));
+    }
+    assert_eq!(client.cmd("ACL SETUSER u on >secret ~app:* +@all"), ok());
+    let address = format!("redis://u:secret@127.0.0.1:{}", server.port());
+    let listed = run(&["list", &address, "--quiet"]);
+    assert_eq!(listed.status, 0);
+    assert!(listed.out.contains("\n1 key, "), "{}", listed.out);
+    let line = format!(
+        "2 keys could not be read at 127.0.0.1:{}: NOPERM ",
+        server.port()
+    );
+    assert!(listed.err.starts_with(&line), "{}", listed.err);
+    assert_eq!(listed.err.lines().count(), 1);
+    assert!(!listed.err.contains("secret"));
+    let found = run(&["list", &address, "--json"]).json();
+    assert_eq!(
+        (found["keys"].as_array().map(Vec::len), &found["unreadable"]),
+        (Some(1), &2.into())
+    );
+}
+
+#[test]
+fn names_of_keys_are_printed_safely() {
+    let server = Server::start();
+    let mut client = server.client();
+    for key in [
+        &b"a\nb"[..],
+        b"\xff\xfe",
+        b"\x1b[31mred",
+        b"with space",
+        b"comma,\"quote\"",
+    ] {
+        assert_eq!(client.call(&[b"BF.ADD", key, b"item"]), int(1));
+    }
+    let shown = [
+        r#""\x1b[31mred""#,
+        r#""\xff\xfe""#,
+        r#""a\nb""#,
+        r#""with space""#,
+        r#"comma,"quote""#,
+    ];
+    for options in [
+        &[][..],
+        &["--csv"],
+        &["--json"],
+        &["--advice"],
+        &["--prometheus"],
+    ] {
+        let out = run(&[&["list", &url(&server), "--quiet"], options].concat()).done();
+        assert!(
+            !out.contains('\u{1b}') || options == ["--prometheus"],
+            "{out}"
+        );
+        let lines = out.lines().count();
+        match options {
+            ["--csv"] => assert_eq!(lines, 6, "{out}"),
+            [] | ["--advice"] => {
+                assert_eq!(lines, 7, "{out}");
+                assert!(shown.iter().all(|key| out.contains(key)), "{out}");
+            }
+            _ => {}
+        }
+    }
+    let found = list(&server, &[]);
+    let names = keys(&found);
+    assert!(
+        shown.iter().all(|key| names.contains_key(*key)),
+        "{names:?}"
+    );
+}
+
+/// There are ten thousand keys. A third of them come and go, change their types or expire during the listing.
+#[test]
+fn a_listing_under_churn_has_every_lasting_key() {
+    const KEYS: u32 = 10_000;
+    let server = Server::start();
+    let mut client = server.client();
+    let made = |number: u32| {
+        let key = format!("key:{number}").into_bytes();
+        let command = ["BF.ADD", "CF.ADD", "TDIGEST.CREATE"][number as usize % 3];
+        let mut words = vec![command.into(), key];
+        if command != "TDIGEST.CREATE" {
+            words.push(b"item".to_vec());
+        }
+        words
+    };
+    let all: Vec<Vec<Vec<u8>>> = (0..KEYS).map(made).collect();
+    for batch in all.chunks(1000) {
+        assert!(client.call_all(batch).iter().all(|reply| !reply.is_error()));
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    let rounds = Arc::new(AtomicU32::new(0));
+    let writer = {
+        let (stop, rounds, mut client) = (Arc::clone(&stop), Arc::clone(&rounds), server.client());
+        thread::spawn(move || {
+            let mut round = 0_u32;
+            while !stop.load(Relaxed) {
+                // Every third key changes.
+                let key = format!("key:{}", round * 3 % KEYS / 3 * 3);
+                let change = match round % 4 {
+                    0 => format!("SET {key} text"),
+                    1 => format!("UNLINK {key}"),
+                    2 => format!("PEXPIRE {key} 1"),
+                    _ => format!("TOPK.RESERVE {key} 3"),
+                };
+                client.cmd(&change);
+                round = round.wrapping_add(1);
+                rounds.store(round, Relaxed);
+            }
+        })
+    };
+    wait_until("keys change", || rounds.load(Relaxed) > 100);
+    for rate in ["20000", "0"] {
+        let found = list(&server, &["--rate", rate]);
+        let all = keys(&found);
+        assert_eq!(found["unreadable"], 0);
+        for number in (0..KEYS).filter(|number| number % 3 != 0) {
+            let kind = ["", "MBbloomCF", "TDIS-TYPE"][number as usize % 3];
+            let row = all.get(&format!("key:{number}"));
+            let row = row.unwrap_or_else(|| panic!("key:{number} is missing"));
+            assert_eq!(row["type"], kind, "key:{number}");
+        }
+    }
+    stop.store(true, Relaxed);
+    writer.join().expect("the writer ends");
+}
+
+#[test]
+fn failed_listings_name_the_reason() {
+    let server = Server::start();
+    let at = server.port();
+    assert_eq!(
+        server.client().cmd("ACL SETUSER u on >secret ~* +ping"),
+        ok()
+    );
+    let address = format!("redis://u:secret@127.0.0.1:{at}");
+    let why = run(&["list", &address]).failed(1);
+    assert!(
+        why.starts_with(&format!(
+            "could not list the keys of 127.0.0.1:{at}: NOPERM "
+        )),
+        "{why}"
+    );
+    let own = url(&server);
+    for (words, why) in [
+        (
+            &["--json", "--csv"][..],
+            "--json can't be used with --csv or --prometheus",
+        ),
+        (
+            &["--json", "--prometheus"],
+            "--json can't be used with --csv or --prometheus",
+        ),
+        (&["--csv", "--advice"], "cannot be used with"),
+        (&["--sort", "size"], "invalid value 'size'"),
+    ] {
+        let words = [&["list", &own], words].concat();
+        let reported = run(&words);
+        assert!(reported.err.contains(why), "{}", reported.err);
+        reported.failed(2);
+    }
+    let missing = server.dir().join("none").join("metrics.prom");
+    let why = run(&[
+        "list",
+        &url(&server),
+        "--prometheus",
+        missing.to_str().expect("ASCII"),
+    ])
+    .failed(1);
+    assert!(
+        why.starts_with(&format!("could not write {}: ", missing.display())),
+        "{why}"
+    );
+    // A server without any module has nothing to list.
+    let bare = Server::builder().without_module().start();
+    assert_eq!(bare.client().cmd("SET k v"), ok());
+    assert!(keys(&list(&bare, &[])).is_empty());
+}

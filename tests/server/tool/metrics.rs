@@ -1,0 +1,316 @@
+//! `valkeybloom list --prometheus`: metrics that Prometheus accepts, and the alerts of docs/alerts.yml on them.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::harness::{Client, Server, int, ok, promtool};
+
+use super::{add, info, numbered, run, url};
+
+const ALERTS: &str = "docs/alerts.yml";
+
+/// Returns the metrics of a server.
+fn metrics(server: &Server) -> String {
+    run(&["list", &url(server), "--prometheus", "--quiet"]).done()
+}
+
+/// Requires that promtool finds nothing to complain about.
+#[track_caller]
+fn assert_valid(metrics: &str) {
+    let mut check = Command::new(promtool())
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("tools/servers.sh has brought promtool");
+    let mut input = check.stdin.take().expect("a pipe");
+    input.write_all(metrics.as_bytes()).expect("promtool reads");
+    drop(input);
+    let output = check.wait_with_output().expect("promtool ends");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(
+        output.status.success() && said.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&said)
+    );
+}
+
+#[test]
+fn metrics_are_valid_and_replace_a_file_at_once() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_valid(&metrics(&server));
+    for key in [
+        &b"plain"[..],
+        b"quo\"te",
+        b"back\\slash",
+        b"new\nline",
+        b"\xff",
+        "größe".as_bytes(),
+        b"",
+    ] {
+        assert_eq!(client.call(&[b"BF.ADD", key, b"item"]), int(1));
+    }
+    assert_eq!(client.cmd("EXPIRE plain 100"), int(1));
+    for command in [
+        "CF.ADD cuckoo a",
+        "TOPK.RESERVE top 3",
+        "CMS.INITBYDIM counts 10 2",
+        "TDIGEST.CREATE digest",
+    ] {
+        assert!(!client.cmd(command).is_error(), "{command}");
+    }
+    let text = metrics(&server);
+    assert_valid(&text);
+    let of = format!(
+        "type=\"bloomfltr\",db=\"0\",server=\"127.0.0.1:{}\"",
+        server.port()
+    );
+    let bytes = info(&mut client, "plain", "Size").as_int();
+    for line in [
+        format!("valkeybloom_items{{key=\"plain\",{of}}} 1\n"),
+        format!("valkeybloom_bytes{{key=\"plain\",{of}}} {bytes}\n"),
+        format!("valkeybloom_items{{key=\"quo\\\"te\",{of}}} 1\n"),
+        format!("valkeybloom_items{{key=\"new\\nline\",{of}}} 1\n"),
+        format!("valkeybloom_items{{key=\"\\\"\\\\xff\\\"\",{of}}} 1\n"),
+        format!("valkeybloom_keys{{{of}}} 7\n"),
+    ] {
+        assert!(text.contains(&line), "{line}{text}");
+    }
+    assert_eq!(text.matches("\nvalkeybloom_ttl_seconds{").count(), 1);
+
+    let file = server.dir().join("valkeybloom.prom");
+    let path = file.to_str().expect("ASCII");
+    fs::write(&file, "old").expect("the folder can be written to");
+    run(&["list", &url(&server), "--prometheus", path]).done();
+    let written = fs::read_to_string(&file).expect("it was written");
+    let stable = |text: &str| {
+        let lines = text
+            .lines()
+            .filter(|line| !line.contains("_memory_used_") && !line.contains("_ttl_"));
+        lines.collect::<Vec<_>>().join("\n")
+    };
+    assert_eq!(stable(&written), stable(&text));
+    let left = fs::read_dir(server.dir()).expect("a folder");
+    let left = left.filter(|entry| {
+        let name = entry.as_ref().expect("an entry").file_name();
+        name.to_string_lossy().contains(".prom.")
+    });
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn every_metric_is_documented() {
+    let server = Server::start();
+    assert_eq!(server.client().cmd("CONFIG SET maxmemory 1gb"), ok());
+    let text = metrics(&server);
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let written: BTreeSet<&str> = types
+        .map(|line| line.split(' ').next().expect("a name"))
+        .collect();
+    let page = fs::read_to_string("docs/operating.md").expect("the page is there");
+    let (_, table) = page
+        .split_once("<!-- metrics: held against the program by a test -->")
+        .expect("the mark");
+    let (table, _) = table.split_once("\n\n").expect("the table ends");
+    let names = table
+        .split('`')
+        .filter(|word| word.starts_with("valkeybloom_"));
+    assert_eq!(names.collect::<BTreeSet<_>>(), written);
+}
+
+/// Alerts by name, each with the keys that it fires for.
+type Fired<'f> = &'f [(&'f str, &'f [&'f str])];
+
+/// Returns the text of an annotation in docs/alerts.yml.
+fn annotation(alert: &str, name: &str, key: &str, server: &str) -> String {
+    let all = fs::read_to_string(ALERTS).expect("the file is there");
+    let (_, rule) = all
+        .split_once(&format!("alert: {alert}\n"))
+        .expect("the alert");
+    let (_, text) = rule
+        .split_once(&format!(" {name}: \""))
+        .expect("the annotation");
+    let (text, _) = text.split_once("\"\n").expect("it ends");
+    let text = text.replace("{{ $labels.key }}", key);
+    text.replace("{{ $labels.server }}", server)
+}
+
+/// Requires that exactly these alerts fire for a server that stays as it is. Alerts without keys are the server's.
+#[track_caller]
+fn assert_fires(server: &Server, fired: Fired<'_>) {
+    let address = format!("127.0.0.1:{}", server.port());
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join(ALERTS);
+    let mut test = format!(
+        "rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n",
+        rules.display()
+    );
+    for line in metrics(server)
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+    {
+        let (series, value) = line.rsplit_once(' ').expect("a value");
+        let series = series.replace('\'', "''");
+        writeln!(test, "  - series: '{series}'\n    values: '{value}+0x30'")
+            .expect("a String takes all");
+    }
+    test += "  alert_rule_test:\n";
+    let names = [
+        "NearLimit",
+        "DeepStack",
+        "PartlyLoaded",
+        "AboveRate",
+        "Memory",
+        "Stale",
+    ];
+    for name in names {
+        let alert = format!("Valkeybloom{name}");
+        writeln!(
+            test,
+            "  - eval_time: 20m\n    alertname: {alert}\n    exp_alerts:"
+        )
+        .expect("a String takes all");
+        let keys = fired.iter().find(|(fires, _)| *fires == name);
+        for key in keys.map_or(&[][..], |(_, keys)| keys) {
+            let (severity, of) = match name {
+                "Memory" => ("critical", String::new()),
+                _ => (
+                    "warning",
+                    format!("key: '{key}', type: bloomfltr, db: '0', "),
+                ),
+            };
+            let said = |name| annotation(&alert, name, key, &address);
+            writeln!(
+                test,
+                "    - exp_labels: {{{of}server: '{address}', severity: {severity}}}\n      exp_annotations:\n        \
+                 summary: \"{}\"\n        description: \"{}\"",
+                said("summary"),
+                said("description")
+            )
+            .expect("a String takes all");
+        }
+    }
+    let file = server.dir().join("alerts-test.yml");
+    fs::write(&file, &test).expect("the folder can be written to");
+    let output = Command::new(promtool())
+        .args(["test", "rules"])
+        .arg(&file)
+        .output();
+    let output = output.expect("tools/servers.sh has brought promtool");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{said}{}\n{test}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+fn make_healthy(client: &mut Client) {
+    assert_eq!(client.cmd("CONFIG SET maxmemory 1gb"), ok());
+    assert_eq!(client.cmd("BF.RESERVE fine 0.01 1000"), ok());
+    add(client, "fine", &numbered("item", 0..900));
+    // A window has a filter for each period, and no need for alarm.
+    assert_eq!(
+        client.cmd("BF.RESERVE window 0.01 100 WINDOW 3600000 PERIODS 24"),
+        ok()
+    );
+    add(client, "window", &numbered("item", 0..50));
+    for command in [
+        "CF.ADD cuckoo a",
+        "TOPK.RESERVE top 3",
+        "CMS.INITBYDIM counts 10 2",
+        "TDIGEST.CREATE digest",
+    ] {
+        assert!(!client.cmd(command).is_error(), "{command}");
+    }
+}
+
+#[test]
+fn no_alert_fires_on_a_healthy_server() {
+    let server = Server::start();
+    make_healthy(&mut server.client());
+    assert_fires(&server, &[]);
+}
+
+#[test]
+fn every_alert_fires_when_it_should() {
+    let server = Server::start();
+    let mut client = server.client();
+    make_healthy(&mut client);
+    assert_eq!(client.cmd("BF.RESERVE near 0.01 1000 NONSCALING"), ok());
+    add(&mut client, "near", &numbered("item", 0..950));
+    assert_fires(&server, &[("NearLimit", &["near"])]);
+    assert_eq!(client.cmd("DEL near"), int(1));
+
+    assert_eq!(client.cmd("BF.RESERVE deep 0.01 1 EXPANSION 1"), ok());
+    add(&mut client, "deep", &numbered("item", 0..1000));
+    assert_fires(&server, &[("DeepStack", &["deep"])]);
+    assert_eq!(client.cmd("DEL deep"), int(1));
+
+    assert_eq!(
+        client.cmd("CONFIG SET bf.bloom-saturate-nonscaling yes"),
+        ok()
+    );
+    assert_eq!(client.cmd("BF.RESERVE worse 0.01 100 NONSCALING"), ok());
+    add(&mut client, "worse", &numbered("item", 0..400));
+    assert_fires(
+        &server,
+        &[("AboveRate", &["worse"]), ("NearLimit", &["worse"])],
+    );
+    assert_eq!(client.cmd("DEL worse"), int(1));
+
+    assert_eq!(client.cmd("BF.RESERVE whole 0.01 100000"), ok());
+    let piece = client.cmd("BF.SCANDUMP whole 0");
+    let header = piece.as_array()[1].as_bytes().to_vec();
+    assert_eq!(
+        client.call(&[b"BF.LOADCHUNK", b"half", b"1", &header]),
+        ok()
+    );
+    assert_fires(&server, &[("PartlyLoaded", &["half"])]);
+    assert_eq!(client.cmd("DEL half"), int(1));
+
+    let used: u64 = server.info("memory")["used_memory"]
+        .trim()
+        .parse()
+        .expect("a number");
+    let tight = used + used / 100;
+    assert_eq!(client.cmd(&format!("CONFIG SET maxmemory {tight}")), ok());
+    assert_fires(&server, &[("Memory", &[""])]);
+}
+
+/// The file of a collector that nobody writes any more.
+#[test]
+fn an_old_file_is_reported() {
+    let server = Server::start();
+    let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join(ALERTS);
+    let series = |file: &str| format!("node_textfile_mtime_seconds{{file=\"{file}\"}}");
+    let (own, other) = ("/var/lib/node/valkeybloom.prom", "/var/lib/node/other.prom");
+    let test = format!(
+        "rule_files: ['{}']\nevaluation_interval: 1m\ntests:\n- interval: 1m\n  input_series:\n  - series: '{}'\n    \
+         values: '0+0x30'\n  - series: '{}'\n    values: '0+0x30'\n  alert_rule_test:\n  - eval_time: 15m\n    \
+         alertname: ValkeybloomStale\n    exp_alerts: []\n  - eval_time: 16m\n    alertname: ValkeybloomStale\n    \
+         exp_alerts:\n    - exp_labels: {{file: '{own}', severity: warning}}\n      exp_annotations:\n        \
+         summary: '{own} is older than 15 minutes'\n        description: '{}'\n",
+        rules.display(),
+        series(own),
+        series(other),
+        annotation("ValkeybloomStale", "description", "", "")
+    );
+    let file = server.dir().join("stale-test.yml");
+    fs::write(&file, &test).expect("the folder can be written to");
+    let output = Command::new(promtool())
+        .args(["test", "rules"])
+        .arg(&file)
+        .output();
+    let output = output.expect("tools/servers.sh has brought promtool");
+    assert!(
+        output.status.success(),
+        "{}{test}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}

@@ -1,0 +1,375 @@
+//! `valkeybloom watch` on a terminal, played by `script`.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use crate::example::valkeybloom;
+use crate::harness::{Server, int, ok, wait_until};
+
+use super::{Way, add, numbered, run, url};
+
+/// The characters on a screen.
+struct Screen {
+    lines: Vec<Vec<char>>,
+    at: (usize, usize),
+    /// Whether the screen is the alternate one, and whether the cursor is hidden.
+    alternate: bool,
+    hidden: bool,
+    /// The bytes of a sequence or a character that has not ended.
+    pending: Vec<u8>,
+    /// How many characters were written.
+    written: usize,
+}
+
+impl Screen {
+    fn new(width: usize, height: usize) -> Self {
+        Self {
+            lines: vec![vec![' '; width]; height],
+            at: (0, 0),
+            alternate: false,
+            hidden: false,
+            pending: Vec::new(),
+            written: 0,
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.pending.push(*byte);
+            let ended = match &self.pending[..] {
+                [0x1b] | [0x1b, b'['] => false,
+                [0x1b, b'[', .., last] => (0x40..=0x7e).contains(last),
+                [0x1b, _] => true,
+                text => str::from_utf8(text).is_ok(),
+            };
+            if ended {
+                let text =
+                    String::from_utf8(std::mem::take(&mut self.pending)).expect("it writes UTF-8");
+                self.run(&text);
+            }
+        }
+    }
+
+    fn run(&mut self, text: &str) {
+        match text.strip_prefix("\x1b[") {
+            Some("?1049h") => self.alternate = true,
+            Some("?1049l") => self.alternate = false,
+            Some("?25l") => self.hidden = true,
+            Some("?25h") => self.hidden = false,
+            Some("2J") => self.lines.iter_mut().for_each(|line| line.fill(' ')),
+            Some(place) if place.ends_with('H') => {
+                let mut numbers = place.trim_end_matches('H').split(';');
+                let mut next = || {
+                    numbers
+                        .next()
+                        .and_then(|n| n.parse::<usize>().ok())
+                        .unwrap_or(1)
+                        - 1
+                };
+                self.at = (next(), next());
+            }
+            Some(_) => {}
+            None => {
+                let letter = text.chars().next().expect("not empty");
+                let (line, column) = self.at;
+                if self.alternate && !letter.is_control() {
+                    self.lines[line][column] = letter;
+                    self.at.1 += 1;
+                    self.written += 1;
+                }
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let lines = self
+            .lines
+            .iter()
+            .map(|line| line.iter().collect::<String>());
+        lines
+            .map(|line| line.trim_end().to_owned())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+/// The program on a terminal.
+struct Terminal {
+    script: Child,
+    keyboard: ChildStdin,
+    screen: Arc<Mutex<Screen>>,
+    folder: PathBuf,
+}
+
+impl Terminal {
+    fn start(
+        server: &Server,
+        address: &str,
+        (width, height): (usize, usize),
+        options: &str,
+    ) -> Self {
+        let folder = server.dir().to_owned();
+        let line = format!(
+            "stty cols {width} rows {height}; stty -g >{0}/before; sh -c 'echo $$ >{0}/pid; exec {1} watch {address} \
+             {options}' 2>{0}/errors; echo $? >{0}/status; stty -g >{0}/after",
+            folder.display(),
+            valkeybloom().display()
+        );
+        let mut script = Command::new("script")
+            .args(["--quiet", "--return", "--command", &line, "/dev/null"])
+            .env("TERM", "xterm")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("script is there");
+        let keyboard = script.stdin.take().expect("a pipe");
+        let mut out = script.stdout.take().expect("a pipe");
+        let screen = Arc::new(Mutex::new(Screen::new(width, height)));
+        let shown = Arc::clone(&screen);
+        thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = out.read(&mut buffer) {
+                shown.lock().expect("no panic").take(&buffer[..count]);
+            }
+        });
+        Self {
+            script,
+            keyboard,
+            screen,
+            folder,
+        }
+    }
+
+    fn text(&self) -> String {
+        self.screen.lock().expect("no panic").text()
+    }
+
+    #[track_caller]
+    fn wait_for(&self, what: &str, condition: impl Fn(&str) -> bool) {
+        let mut last = String::new();
+        wait_until(what, || {
+            let text = self.text();
+            if text != last {
+                eprintln!("--- waiting: {what}\n{text}");
+                last = text;
+            }
+            condition(&last)
+        });
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keyboard
+            .write_all(keys.as_bytes())
+            .expect("the terminal is there");
+        self.keyboard.flush().expect("the terminal is there");
+    }
+
+    fn pid(&self) -> String {
+        let pid = fs::read_to_string(self.folder.join("pid")).expect("it has started");
+        pid.trim().to_owned()
+    }
+
+    /// Waits for the end, requires that the terminal is as it was, and returns the status.
+    #[track_caller]
+    fn ended(mut self) -> i32 {
+        wait_until("the program ends", || {
+            self.script.try_wait().expect("it runs").is_some()
+        });
+        let file = |name: &str| fs::read_to_string(self.folder.join(name)).expect("it was written");
+        assert_eq!(file("before"), file("after"));
+        wait_until("the screen is restored", || {
+            let screen = self.screen.lock().expect("no panic");
+            !screen.alternate && !screen.hidden
+        });
+        file("status").trim().parse().expect("a number")
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // The program ends with its terminal.
+        let _ = self.script.kill();
+        let _ = self.script.wait();
+    }
+}
+
+/// Returns the first words of the lines with rows.
+fn rows(text: &str) -> Vec<&str> {
+    let lines: Vec<&str> = text.lines().collect();
+    let rows = lines
+        .get(2..lines.len().saturating_sub(1))
+        .unwrap_or_default();
+    rows.iter()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect()
+}
+
+#[test]
+fn keys_scroll_sort_and_filter() {
+    let server = Server::start();
+    let mut client = server.client();
+    for number in 0..30 {
+        add(
+            &mut client,
+            &format!("key:{number:02}"),
+            &numbered("item", 0..number + 1),
+        );
+    }
+    let mut terminal = Terminal::start(&server, &url(&server), (100, 13), "--interval 100ms");
+    // Ten rows fit.
+    terminal.wait_for("the first page", |text| {
+        rows(text).first() == Some(&"key:00") && rows(text).len() == 10
+    });
+    terminal.press("\x1b[6~");
+    terminal.wait_for("the second page", |text| {
+        rows(text).first() == Some(&"key:10")
+    });
+    terminal.press("\x1b[F");
+    terminal.wait_for("the last page", |text| rows(text).last() == Some(&"key:29"));
+    terminal.press("\x1b[A");
+    terminal.wait_for("a row up", |text| rows(text).last() == Some(&"key:28"));
+    terminal.press("\x1b[H");
+    terminal.wait_for("the top", |text| rows(text).first() == Some(&"key:00"));
+    // By type, then by items.
+    terminal.press("ss");
+    terminal.wait_for("the most items", |text| {
+        rows(text).first() == Some(&"key:29")
+    });
+    terminal.press("r");
+    terminal.wait_for("the fewest items", |text| {
+        rows(text).first() == Some(&"key:00")
+    });
+    terminal.press("/:2\r");
+    terminal.wait_for("the matching keys", |text| {
+        rows(text).first() == Some(&"key:20") && rows(text).len() == 10
+    });
+    // Changes arrive, with their number per second.
+    add(&mut client, "key:20", &numbered("other", 0..1000));
+    terminal.wait_for("a change", |text| {
+        text.lines()
+            .any(|line| line.starts_with("key:20") && line.contains('+'))
+    });
+    terminal.press("q");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn named_keys_are_watched() {
+    let server = Server::start();
+    let mut client = server.client();
+    for key in ["one", "two", "three"] {
+        add(&mut client, key, &numbered("item", 0..3));
+    }
+    let mut terminal = Terminal::start(
+        &server,
+        &url(&server),
+        (80, 10),
+        "one two none --interval 100ms",
+    );
+    terminal.wait_for("two keys", |text| rows(text) == ["one", "two"]);
+    assert_eq!(client.cmd("DEL one"), int(1));
+    terminal.wait_for("one key", |text| rows(text) == ["two"]);
+    terminal.press("\x03");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn a_small_terminal_has_the_first_columns() {
+    let server = Server::start();
+    add(
+        &mut server.client(),
+        "a-key-with-a-long-name",
+        &numbered("item", 0..3),
+    );
+    let mut terminal = Terminal::start(&server, &url(&server), (20, 5), "");
+    terminal.wait_for("the row", |text| text.contains("a-ke…name  bloomfltr"));
+    terminal.press("\x1b");
+    assert_eq!(terminal.ended(), 0);
+}
+
+/// Every way out leaves the terminal as it was.
+#[test]
+fn signals_restore_the_terminal() {
+    let server = Server::start();
+    add(&mut server.client(), "seen", &numbered("item", 0..3));
+    for signal in ["-TERM", "-HUP", "-INT"] {
+        let terminal = Terminal::start(&server, &url(&server), (80, 10), "");
+        terminal.wait_for("the row", |text| rows(text) == ["seen"]);
+        let kill = Command::new("kill")
+            .args([signal, &terminal.pid()])
+            .status();
+        assert!(kill.expect("kill is there").success());
+        assert_eq!(terminal.ended(), 0, "{signal}");
+    }
+}
+
+#[test]
+fn a_lost_connection_is_reported_and_made_again() {
+    let mut server = Server::start();
+    add(&mut server.client(), "seen", &numbered("item", 0..3));
+    assert_eq!(server.client().cmd("SAVE"), ok());
+    let mut terminal = Terminal::start(&server, &url(&server), (120, 10), "--interval 50ms");
+    terminal.wait_for("the row", |text| rows(text) == ["seen"]);
+    server.kill();
+    terminal.wait_for("the loss", |text| {
+        text.contains("connecting again: ") && rows(text) == ["seen"]
+    });
+    server.start_again();
+    terminal.wait_for("the row again", |text| {
+        !text.contains("connecting again") && rows(text) == ["seen"]
+    });
+    server.kill();
+    terminal.wait_for("the loss", |text| text.contains("connecting again: "));
+    terminal.press("q");
+    assert_eq!(terminal.ended(), 0);
+}
+
+/// While nothing changes, nothing is drawn.
+#[test]
+fn only_changes_are_drawn() {
+    let server = Server::start();
+    let mut client = server.client();
+    add(&mut client, "seen", &numbered("item", 0..3));
+    let mut terminal = Terminal::start(&server, &url(&server), (80, 10), "--interval 20ms");
+    terminal.wait_for("a second listing", |text| text.contains("+0.0"));
+    let written = || terminal.screen.lock().expect("no panic").written;
+    let before = written();
+    let calls = |client: &mut crate::harness::Client| {
+        let stats = client.cmd("INFO commandstats").text();
+        let (_, line) = stats
+            .split_once("cmdstat_bf.info:calls=")
+            .expect("it was called");
+        line.split(',')
+            .next()
+            .and_then(|calls| calls.parse::<u64>().ok())
+            .expect("a number")
+    };
+    let first = calls(&mut client);
+    wait_until("ten more listings", || calls(&mut client) > first + 10);
+    assert_eq!(written(), before);
+    terminal.press("q");
+    assert_eq!(terminal.ended(), 0);
+}
+
+#[test]
+fn watch_needs_a_terminal() {
+    let server = Server::start();
+    for options in [&[][..], &["--json"]] {
+        let words = ["watch", &url(&server)];
+        let why = run(&[&words[..], options].concat()).failed(2);
+        assert_eq!(why, "watch needs a terminal: use list");
+    }
+    // A server that isn't there is reported before the screen is touched.
+    let way = Way { port: 1 };
+    let terminal = Terminal::start(&server, &way.url(), (80, 10), "");
+    assert_eq!(terminal.ended(), 1);
+    let errors = fs::read_to_string(server.dir().join("errors")).expect("it was written");
+    assert!(
+        errors.starts_with("valkeybloom: could not connect to 127.0.0.1:1: "),
+        "{errors}"
+    );
+}
