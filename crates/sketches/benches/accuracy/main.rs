@@ -1,8 +1,10 @@
 //! Measures how far estimates are from the truth. Prints tables in Markdown, which the pages in docs/ contain.
 //!
-//! All numbers are the same on every machine and in every run. Arguments choose the sketches: `cms`, `topk`, `tdigest`.
+//! All numbers are the same on every machine and in every run. Arguments choose the sketches: `cms`, `cuckoo`,
+//! `topk`, `tdigest`.
 
 mod cms;
+mod cuckoo;
 mod streams;
 mod tdigest;
 mod topk;
@@ -10,8 +12,9 @@ mod topk;
 use std::env;
 
 fn main() {
-    let tables: [(&str, fn()); 3] = [
+    let tables: [(&str, fn()); 4] = [
         ("cms", cms::print),
+        ("cuckoo", cuckoo::print),
         ("topk", topk::print),
         ("tdigest", tdigest::print),
     ];
