@@ -151,7 +151,8 @@ fn temporary(key: &[u8]) -> Vec<u8> {
     names.next().expect("the numbers reach every slot")
 }
 
-fn slot(key: &[u8]) -> Route {
+/// Returns the slot of a key in a cluster.
+pub fn slot(key: &[u8]) -> Route {
     Route::with_key(key, SlotAddr::Master)
 }
 

@@ -14,6 +14,7 @@ use super::row::{Bloom, Details, Growth, Row};
 use crate::failure::{shown, word};
 use crate::report::{grouped, ratio, two_digits};
 use crate::server::dialect_of;
+use crate::upload::slot;
 
 /// A value is near its limit from this share on.
 const NEAR: f64 = 0.9;
@@ -111,14 +112,15 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
     all
 }
 
-/// Returns the name of a key that replaces another one. It has the same slot of a cluster.
+/// Returns a name for the successor of a key, in the same slot of a cluster, so that it can be renamed.
 fn new_key(key: &[u8]) -> String {
-    let name = if key.contains(&b'{') {
-        [key, b":new"].concat()
-    } else {
-        [b"{", key, b"}:new"].concat()
-    };
-    word(&name).into_owned()
+    let joined = |parts: &[&[u8]]| parts.concat();
+    // A key without a hash tag becomes one, unless it has braces of its own.
+    let short = [joined(&[key, b":new"]), joined(&[b"{", key, b"}:new"])];
+    let numbered = (0_u64..).map(|number| joined(&[key, format!(":new:{number}").as_bytes()]));
+    let mut names = short.into_iter().chain(numbered);
+    let name = names.find(|name| slot(name) == slot(key));
+    word(&name.expect("the numbers reach every slot")).into_owned()
 }
 
 fn percent(share: f64) -> String {
@@ -545,5 +547,9 @@ mod tests {
         assert_eq!(new_key(b"seen"), "{seen}:new");
         assert_eq!(new_key(b"{app}:seen"), "{app}:seen:new");
         assert_eq!(new_key(b"a b"), r#""{a b}:new""#);
+        for key in ["a{b", "a}b", "a{}b", "}{", "{", "{}"] {
+            let name = new_key(key.as_bytes());
+            assert_eq!(slot(name.as_bytes()), slot(key.as_bytes()), "{key}");
+        }
     }
 }
