@@ -226,7 +226,7 @@ const ROWS: &[Row] = &[
         ..BATCH
     },
     // The sketches' goals are 0.8 of what RedisBloom 8.8 takes in multiples of GETBIT, and 0.5 for batches of count-min
-    // and for long lists.
+    // and for long lists. For CMS.QUERY that is less than the server's own share, so it has no goal.
     Row {
         name: "CMS.INCRBY",
         command: "CMS.INCRBY counts item 1",
@@ -236,7 +236,7 @@ const ROWS: &[Row] = &[
     Row {
         name: "CMS.QUERY",
         command: "CMS.QUERY counts item",
-        goals: &[("GETBIT", Some(1.02)), ("BF.CARD", None)],
+        goals: &[("GETBIT", None), ("BF.CARD", None)],
         ..ROW
     },
     Row {
