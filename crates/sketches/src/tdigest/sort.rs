@@ -217,3 +217,65 @@ fn partition(nodes: &mut [Node], pivot: f64) -> usize {
     nodes.swap(place, last);
     place
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sorts as `RedisBloom` does, without any shortcut.
+    fn sort_plainly(nodes: &mut [Node]) {
+        match nodes {
+            [] | [_] => {}
+            [one, next] => {
+                if one.mean > next.mean {
+                    std::mem::swap(one, next);
+                }
+            }
+            _ => {
+                let last = nodes.len() - 1;
+                nodes.swap(last / 2, last);
+                let (pivot, mut place) = (nodes[last].mean, 0);
+                for index in 0..last {
+                    if nodes[index].mean < pivot {
+                        nodes.swap(place, index);
+                        place += 1;
+                    }
+                }
+                nodes.swap(place, last);
+                let (below, above) = nodes.split_at_mut(place);
+                sort_plainly(below);
+                sort_plainly(&mut above[1..]);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_means_are_in_the_order_of_the_plain_algorithm() {
+        let mut state = 1_u64;
+        let mut random = |below: u32| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            u32::try_from(state >> 33).expect("31 bits") % below
+        };
+        for _ in 0..20_000 {
+            let (length, means, weights) = (random(200), 1 + random(300), 1 + random(3));
+            let nodes = (0..length).map(|_| Node {
+                mean: match random(means) {
+                    0 => -0.0,
+                    mean => f64::from(mean - 1),
+                },
+                weight: (1 + random(weights)).into(),
+            });
+            let nodes: Vec<Node> = nodes.collect();
+            let (mut sorted, mut expected) = (nodes.clone(), nodes);
+            assert!(quicksort(&mut sorted, COMPARISONS_MAX));
+            sort_plainly(&mut expected);
+            let bits = |nodes: &[Node]| -> Vec<_> {
+                let bits = nodes.iter().map(|node| (node.mean.to_bits(), node.weight));
+                bits.collect()
+            };
+            assert_eq!(bits(&sorted), bits(&expected));
+        }
+    }
+}
