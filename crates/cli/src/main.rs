@@ -12,11 +12,7 @@
 //! [`valkeybloom_sketches`] computes sizes, hashes and bytes, and [`valkeybloom_client`] assigns items to shards. This
 //! crate handles the command line, files, connections and output. docs/tool.md is the manual.
 
-#![allow(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "the program prints its results"
-)]
+#![allow(clippy::print_stderr, reason = "the program prints its results")]
 
 mod build;
 mod compare;
@@ -159,7 +155,7 @@ fn ended(done: Result<()>, json: bool) -> ExitCode {
     eprintln!("valkeybloom: {failure}");
     let status = ExitCode::from(failure.status);
     if json {
-        println!("{}", failure.into_json());
+        report::print_line(failure.into_json());
     }
     status
 }

@@ -21,7 +21,7 @@ use super::failure::{Failure, Fault, Result};
 use super::keys::{Found, Selection};
 use super::outcomes::{Fate, Outcome, Outcomes};
 use super::progress::{Progress, Show};
-use super::report::{grouped, print_json};
+use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls, is_filter};
 use super::size::Info;
 use super::upload::{Existing, Upload, is_temporary};
@@ -150,7 +150,7 @@ impl Move {
             return;
         }
         if self.dry_run {
-            println!("nothing was written: this was a dry run");
+            print_line("nothing was written: this was a dry run");
         }
         outcomes.print_table(&COLUMNS, Some(18));
     }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::failure::shown;
 use super::report::grouped;
+use super::report::print_line;
 
 /// The outcome of a key.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,7 +58,7 @@ impl Outcome {
         if self.fate == Fate::Refused {
             eprintln!("{fate} {key}{separator}{text}");
         } else {
-            println!("{fate} {key}{separator}{text}");
+            print_line(format_args!("{fate} {key}{separator}{text}"));
         }
     }
 }
@@ -99,7 +100,7 @@ impl Outcomes {
                 .iter()
                 .map(|&(fate, width)| format!("{:>width$}", cell(fate)));
             let cells = cells.chain(bytes_width.map(|width| format!("{bytes:>width$}")));
-            println!("{kind:<10}{}", cells.collect::<String>());
+            print_line(format_args!("{kind:<10}{}", cells.collect::<String>()));
         };
         row("type", &|fate| fate.name().to_owned(), "bytes");
         for (kind, totals) in &self.types {

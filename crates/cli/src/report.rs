@@ -1,10 +1,32 @@
 //! The results of a run: rows for people, or JSON.
 
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write as _};
+use std::process::exit;
+
 use serde_json::Value;
 
 use super::failure::Result;
 
 pub use valkeybloom_planner::{Report, grouped, ratio};
+
+/// Prints text to the standard output. If its reader has gone, as `head` does once it has read enough, this ends the
+/// program like the signal SIGPIPE.
+pub fn print(text: impl Display) {
+    const SIGPIPE: i32 = 13;
+    if let Err(error) = write!(io::stdout(), "{text}") {
+        if error.kind() == ErrorKind::BrokenPipe {
+            exit(128 + SIGPIPE);
+        }
+        eprintln!("valkeybloom: could not write to the standard output: {error}");
+        exit(1);
+    }
+}
+
+/// Prints a line to the standard output, as [`print`] does.
+pub fn print_line(line: impl Display) {
+    print(format_args!("{line}\n"));
+}
 
 /// Prints the report of a run with this result.
 pub fn end(report: Report, json: bool, ended: Result<()>) -> Result<()> {
@@ -14,7 +36,7 @@ pub fn end(report: Report, json: bool, ended: Result<()>) -> Result<()> {
     let width = report.rows.iter().map(|(name, _)| name.len()).max();
     let width = width.unwrap_or(0);
     for (name, value) in report.rows {
-        println!("{name:<width$}  {value}");
+        print_line(format_args!("{name:<width$}  {value}"));
     }
     ended
 }
@@ -22,7 +44,7 @@ pub fn end(report: Report, json: bool, ended: Result<()>) -> Result<()> {
 /// Prints the JSON object of a successful run. A failure keeps the object, which is printed with the error.
 pub fn print_json(found: Value, ended: Result<()>) -> Result<()> {
     match ended {
-        Ok(()) => println!("{found}"),
+        Ok(()) => print_line(found),
         Err(failure) => return Err(failure.after(found)),
     }
     Ok(())

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
@@ -170,6 +171,33 @@ fn json_has_the_error() {
 }
 
 /// A list that came out empty must not cost the filter that is there.
+/// `head` reads some lines, and goes away.
+#[test]
+fn a_reader_that_goes_away_ends_the_program_quietly() {
+    const AFTER_SIGPIPE: i32 = 128 + 13;
+    let server = Server::start();
+    add(&mut server.client(), "k", &numbered("item", 0..3));
+    let address = url(&server);
+    for line in [
+        "list TO",
+        "list TO --csv",
+        "list TO --json",
+        "list TO --prometheus",
+        "size --items 1k --rate 0.01",
+        "size --items 1k --rate 0.01 --json",
+    ] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = command(&words(line, "", &address));
+        command.arg("--quiet").stdout(writer);
+        let child = command.stderr(Stdio::piped()).spawn().expect("it runs");
+        let output = child.wait_with_output().expect("it ends");
+        let err = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(err, "", "{line}");
+        assert_eq!(output.status.code(), Some(AFTER_SIGPIPE), "{line}");
+    }
+}
+
 #[test]
 fn an_input_without_items_replaces_nothing() {
     let server = Server::start();

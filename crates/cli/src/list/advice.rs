@@ -12,7 +12,7 @@ use valkeybloom_sketches::topk::{self, TopK};
 
 use super::row::{Bloom, Details, Growth, Row};
 use crate::failure::{shown, word};
-use crate::report::{grouped, ratio, two_digits};
+use crate::report::{grouped, print_line, ratio, two_digits};
 use crate::server::dialect_of;
 use crate::upload::slot;
 
@@ -59,7 +59,12 @@ impl Advice {
 
     /// Prints a line, which begins with the key.
     pub fn print(&self, key: &[u8]) {
-        println!("{}: {}: {}", shown(key), self.text, self.command);
+        print_line(format_args!(
+            "{}: {}: {}",
+            shown(key),
+            self.text,
+            self.command
+        ));
     }
 
     pub fn json(&self) -> Value {

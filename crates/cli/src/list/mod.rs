@@ -32,6 +32,7 @@ use super::failure::{Failure, Fault, Result};
 use super::keys::Selection;
 use super::options;
 use super::progress::{Progress, Show};
+use super::report::{self, print_line};
 use super::server::{Server, Tls};
 
 /// List every filter and sketch of a server, with its fill, error rate and memory
@@ -107,7 +108,7 @@ impl List {
         }
         if self.csv {
             for line in output::csv(&listing.rows) {
-                println!("{line}\r");
+                print_line(format_args!("{line}\r"));
             }
             return Ok(());
         }
@@ -121,7 +122,7 @@ impl List {
         };
         if json {
             let found = output::json(&listing.rows, advice.as_deref(), listing.unreadable);
-            println!("{found}");
+            print_line(found);
         } else {
             print(&listing, advice.as_deref());
         }
@@ -147,9 +148,9 @@ impl List {
 fn print(listing: &Listing, advice: Option<&[Vec<Advice>]>) {
     let width = io::stdout().is_terminal().then(terminal_width).flatten();
     for line in output::table(&listing.rows, width) {
-        println!("{line}");
+        print_line(line);
     }
-    println!("{}", output::sums(&listing.rows));
+    print_line(output::sums(&listing.rows));
     let advice = advice.unwrap_or_default();
     for (row, advice) in listing.rows.iter().zip(advice) {
         for advice in advice {
@@ -167,7 +168,7 @@ fn terminal_width() -> Option<usize> {
 /// Writes metrics to a file, or to the standard output if its name is `-`.
 fn write(file: &Path, text: &str) -> Result<()> {
     if file == Path::new("-") {
-        print!("{text}");
+        report::print(text);
         return Ok(());
     }
     let failed = |error| Failure::new(format!("could not write {}: {error}", file.display()));
