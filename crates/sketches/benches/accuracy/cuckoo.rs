@@ -6,7 +6,7 @@ use crate::percent;
 
 const BUCKETS: u64 = 1 << 18;
 
-/// Filters of each shape, of which the median is printed.
+/// The number of filters of each shape. The table has their median.
 const FILTERS: u32 = 5;
 
 /// Prints the table of docs/cuckoo.md.
