@@ -23,7 +23,7 @@ pub fn print(text: impl Display) {
     }
 }
 
-/// Prints a line to the standard output, as [`print`] does.
+/// Prints a line to the standard output, as [`print()`] does.
 pub fn print_line(line: impl Display) {
     print(format_args!("{line}\n"));
 }
