@@ -6,7 +6,7 @@
 use bloomfilter::Bloom;
 use divan::{Bencher, black_box, counter::ItemsCount};
 use valkeybloom_sketches::bloom::{
-    Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window,
+    Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window, dump,
 };
 use valkeybloom_sketches::cms::{self, CellSize, CountMin};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
@@ -291,6 +291,20 @@ fn contains_batches_of_100_hits_in_counters(bencher: Bencher, capacity: u64) {
 #[divan::bench(args = PERIODS, sample_count = 3, sample_size = 1)]
 fn add_1000_batches_of_100_to_counters(bencher: Bencher, capacity: u64) {
     add_batches(bencher, &counters(capacity));
+}
+
+/// The window takes 53 MB.
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn dump_a_window(bencher: Bencher) {
+    let object = window(1_000_000);
+    bencher.bench_local(|| dump::encode(&object));
+}
+
+/// The filter takes 53 MB.
+#[divan::bench(sample_count = 20, sample_size = 1)]
+fn dump_a_filter(bencher: Bencher) {
+    let object = object(44_000_000, 0.01, 2);
+    bencher.bench_local(|| dump::encode(&object));
 }
 
 fn add_batches(bencher: Bencher, object: &Object) {

@@ -26,7 +26,7 @@ use crate::machine::words;
 use super::cells::HEADER_BYTES;
 use super::geometry::Geometry;
 use super::positions::{Modulus, Positions};
-use super::transpose::{LANES, MOST_EIGHTS, PARTS, PIECE_BYTES, Pick, of_blob};
+use super::transpose::{Collect, LANES, MOST_EIGHTS, PIECE_BYTES, Turn, of_blob};
 
 /// Interleaved filters. Each has a *lane*, which another filter may get when the first is gone.
 #[derive(Debug)]
@@ -123,7 +123,8 @@ impl Interleaved {
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "they are in memory")]
-    pub(super) const fn cell_bytes(&self) -> usize {
+    /// Returns the length of the cells of each filter in bytes.
+    pub const fn cell_bytes(&self) -> usize {
         self.geometry.cell_bytes as usize
     }
 
@@ -335,22 +336,36 @@ impl Interleaved {
         }
     }
 
-    /// Appends these bytes of a lane's cells, in the form that a filter with bits of its own has.
-    pub fn copy_cells(&self, lane: u8, range: Range<usize>, to: &mut Vec<u8>) {
-        for piece in range.start / PIECE_BYTES..range.end.div_ceil(PIECE_BYTES) {
-            let bytes = self.piece(piece);
-            let mut cells = [0; PIECE_BYTES];
-            if self.in_use[piece] >> lane & 1 == 1 {
-                self.copy_piece(usize::from(lane), bytes.clone(), &mut cells);
+    /// Appends these bytes of the cells of some of eight lanes, in the form that a filter with bits of its own has, each
+    /// to its own output.
+    pub fn copy_cells(&self, eight: usize, range: Range<usize>, to: &mut [Option<&mut Vec<u8>>]) {
+        for number in range.start / PIECE_BYTES..range.end.div_ceil(PIECE_BYTES) {
+            let piece = self.piece(number);
+            let mut cells = [[0; PIECE_BYTES]; LANES];
+            self.copy_piece(eight, &piece, &mut cells);
+            let wanted = range.start.max(piece.start)..range.end.min(piece.end);
+            let wanted = wanted.start - piece.start..wanted.end - piece.start;
+            for (lane, (cells, to)) in (eight * LANES..).zip(cells.iter_mut().zip(&mut *to)) {
+                if let Some(to) = to {
+                    if self.in_use[number] >> lane & 1 == 0 {
+                        cells.fill(0);
+                    }
+                    to.extend_from_slice(&cells[wanted.clone()]);
+                }
             }
-            let wanted = range.start.max(bytes.start)..range.end.min(bytes.end);
-            to.extend_from_slice(&cells[wanted.start - bytes.start..wanted.end - bytes.start]);
         }
     }
 
-    fn copy_piece(&self, lane: usize, piece: Range<usize>, cells: &mut [u8; PIECE_BYTES]) {
-        for (bytes, layout) in self.layouts(lane / LANES, piece.clone()) {
-            let cells = &mut cells[bytes.start - piece.start..bytes.end - piece.start];
+    fn copy_piece(
+        &self,
+        eight: usize,
+        piece: &Range<usize>,
+        cells: &mut [[u8; PIECE_BYTES]; LANES],
+    ) {
+        for (bytes, layout) in self.layouts(eight, piece.clone()) {
+            let mut cells = cells
+                .each_mut()
+                .map(|cells| &mut cells[bytes.start - piece.start..bytes.end - piece.start]);
             let bytes = of_blob(&bytes);
             let Layout::Words {
                 stride,
@@ -358,27 +373,18 @@ impl Interleaved {
                 byte,
             } = layout
             else {
-                cells.copy_from_slice(&self.blobs[lane][bytes]);
+                for (cells, blob) in cells.iter_mut().zip(&self.blobs[eight * LANES..]) {
+                    cells.copy_from_slice(&blob[bytes.clone()]);
+                }
                 continue;
             };
-            let blobs = &self.blobs[first..first + stride * LANES];
-            let mut picked = [0; PIECE_BYTES / 8];
-            for (part, blobs) in blobs.chunks_exact(LANES).enumerate() {
-                // The bits of this part begin at another byte of the blobs.
-                let begin = bytes.start + byte - part;
-                let of_bits = std::array::from_fn(|bit| {
-                    let blob: &[u8] = &blobs[bit];
-                    &blob[begin..blob.len().min(begin + cells.len())]
-                });
-                words::run(Pick {
-                    of_bits,
-                    lane: lane % LANES,
-                    parts: &PARTS[stride - 1][part],
-                    to: &mut picked,
-                });
-            }
-            let picked = picked.map(u64::to_le_bytes);
-            cells.copy_from_slice(&picked.as_flattened()[..cells.len()]);
+            words::run(Collect {
+                blobs: &self.blobs[first..first + stride * LANES],
+                words: bytes,
+                byte,
+                to: cells.each_mut().map(|cells| &mut **cells),
+            });
+            words::run(Turn(cells));
         }
     }
 

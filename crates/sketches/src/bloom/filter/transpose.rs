@@ -20,59 +20,86 @@ pub const fn of_blob(bytes: &Range<usize>) -> Range<usize> {
     HEADER_BYTES + bytes.start..HEADER_BYTES + bytes.end
 }
 
-/// Makes words of `stride` bytes, each byte from eight blobs, or undoes that. The bytes are whole words.
+/// The bytes of a blob.
+type Line = [u8; PIECE_BYTES];
+
+/// The mask of one byte of each word, by the size of words and the number of the byte.
+static PARTS: [[Line; MOST_EIGHTS]; MOST_EIGHTS] = {
+    let mut parts = [[[0; PIECE_BYTES]; MOST_EIGHTS]; MOST_EIGHTS];
+    let mut at = 0;
+    while at < MOST_EIGHTS * PIECE_BYTES {
+        let (stride, byte) = (at / PIECE_BYTES + 1, at % PIECE_BYTES);
+        parts[stride - 1][byte % stride][byte] = u8::MAX;
+        at += 1;
+    }
+    parts
+};
+
+/// Makes words of `stride` bytes, each byte from eight blobs, or undoes that. The bytes are whole words, at most
+/// [`PIECE_BYTES`].
 pub fn exchange(blobs: &mut [Box<[u8]>], stride: usize, bytes: Range<usize>) {
     let pairs = (0..stride).flat_map(|one| (one + 1..stride).map(move |other| (one, other)));
     for (one, other) in pairs {
         let (upper, lower) = blobs.split_at_mut(other * LANES);
         let upper = &mut upper[one * LANES..][..LANES];
         for (upper, lower) in upper.iter_mut().zip(lower) {
-            let upper = upper[of_blob(&bytes)].iter_mut();
-            let lower = lower[of_blob(&bytes)].iter_mut();
-            let (upper, lower) = (upper.skip(other), lower.skip(one));
-            let bytes = upper.step_by(stride).zip(lower.step_by(stride));
-            bytes.for_each(|(upper, lower)| std::mem::swap(upper, lower));
+            words::run(Exchange {
+                upper: &mut upper[of_blob(&bytes)][other - one..],
+                lower: &mut lower[of_blob(&bytes)],
+                part: &PARTS[stride - 1][one],
+            });
         }
     }
 }
 
-/// The lowest bit of one byte in each word, by the size of words and the number of the byte.
-pub static PARTS: [[[u64; PIECE_BYTES / 8]; MOST_EIGHTS]; MOST_EIGHTS] = {
-    let mut parts = [[[0; PIECE_BYTES / 8]; MOST_EIGHTS]; MOST_EIGHTS];
-    let mut at = 0;
-    while at < MOST_EIGHTS * PIECE_BYTES {
-        let (stride, byte) = (at / PIECE_BYTES + 1, at % PIECE_BYTES);
-        parts[stride - 1][byte % stride][byte / 8] |= 1 << (byte % 8 * 8);
-        at += 1;
-    }
-    parts
-};
-
-/// Picks the bits of a lane in some parts of words, bit 0 from the first blob, bit 1 from the second, and so on; from each
-/// at most [`PIECE_BYTES`].
-pub struct Pick<'p> {
-    pub of_bits: [&'p [u8]; LANES],
-    pub lane: usize,
-    pub parts: &'p [u64; PIECE_BYTES / 8],
-    pub to: &'p mut [u64; PIECE_BYTES / 8],
+/// Exchanges the bytes of a part between two blobs.
+struct Exchange<'b> {
+    /// The bytes from the first word's other part on.
+    upper: &'b mut [u8],
+    lower: &'b mut [u8],
+    part: &'b Line,
 }
 
-impl Task for Pick<'_> {
+impl Task for Exchange<'_> {
     const USE: Use = Use::Passes;
     type Output = ();
 
     #[inline(always)]
     fn run<W: Words>(self) {
-        for (bit, bytes) in self.of_bits.into_iter().enumerate() {
-            let pick = |word, part| (word >> self.lane & part) << bit;
-            let (whole, rest) = bytes.as_chunks();
-            let to = self.to.iter_mut().zip(self.parts);
-            for ((picked, part), bytes) in to.zip(whole) {
-                *picked |= pick(u64::from_le_bytes(*bytes), *part);
-            }
-            if !rest.is_empty() {
-                let last = whole.len();
-                self.to[last] |= pick(words::begun_with(rest), self.parts[last]);
+        let bytes = self.upper.iter_mut().zip(self.lower).zip(self.part);
+        for ((upper, lower), part) in bytes {
+            let changes = (*upper ^ *lower) & part;
+            *upper ^= changes;
+            *lower ^= changes;
+        }
+    }
+}
+
+/// Collects the bytes of eight filters from words: of each word the byte `byte`.
+pub struct Collect<'c> {
+    /// The blobs of the words, eight for each byte of a word.
+    pub blobs: &'c [Box<[u8]>],
+    /// The place of the words in the blobs; at most [`PIECE_BYTES`].
+    pub words: Range<usize>,
+    pub byte: usize,
+    /// Eight lines of zeros, one for each bit.
+    pub to: [&'c mut [u8]; LANES],
+}
+
+impl Task for Collect<'_> {
+    const USE: Use = Use::Passes;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<W: Words>(mut self) {
+        let parts = &PARTS[self.blobs.len() / LANES - 1];
+        for ((part, mask), blobs) in (0..).zip(parts).zip(self.blobs.chunks_exact(LANES)) {
+            // The byte becomes byte number `part` of the word.
+            let begin = self.words.start + self.byte - part;
+            for (to, blob) in self.to.iter_mut().zip(blobs) {
+                for ((to, from), mask) in to.iter_mut().zip(&blob[begin..]).zip(mask) {
+                    *to |= from & mask;
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::ptr;
 
 use crate::bloom::filter::{Cells, Filter, Geometry, Interleaved, LANES, PIECE_BYTES};
 use crate::hash::Probe;
@@ -108,7 +109,10 @@ impl<'o> View<'o> {
             return Some(self.filter.bitmap()[range].into());
         };
         let mut cells = memory::reserved(range.len())?;
-        filters.copy_cells(lane, range, &mut cells);
+        let lane = usize::from(lane);
+        let mut to = [const { None }; LANES];
+        to[lane % LANES] = Some(&mut cells);
+        filters.copy_cells(lane / LANES, range, &mut to);
         Some(cells.into())
     }
 
@@ -145,22 +149,49 @@ impl<'o> View<'o> {
     }
 }
 
-/// Appends header and cells of each interleaved filter to its output, some bytes of each at a time.
+/// Eight interleaved filters, and the outputs of those that are copied.
+struct Eight<'o, 't> {
+    filters: &'o Interleaved,
+    number: usize,
+    to: [Option<&'t mut Vec<u8>>; LANES],
+}
+
+/// Appends header and cells of each interleaved filter to its output, some bytes of each at a time. Filters whose bits are
+/// in the same words are copied together.
 fn copy(views: &[View], to: &mut [Vec<u8>]) {
-    let mut most = 0;
-    for (view, to) in views.iter().zip(&mut *to) {
-        if view.lane.is_some() {
-            // The blob is the header alone, since the cells are interleaved.
-            to.extend_from_slice(view.filter.blob());
-            most = most.max(view.blob_bytes() - to.len());
-        }
+    let mut eights: Vec<Eight> = Vec::new();
+    for (view, to) in views.iter().zip(to) {
+        let Some((filters, lane)) = view.lane else {
+            continue;
+        };
+        // The blob is the header alone, since the cells are interleaved.
+        to.extend_from_slice(view.filter.blob());
+        let (number, lane) = (usize::from(lane) / LANES, usize::from(lane) % LANES);
+        let found = eights
+            .iter()
+            .position(|eight| ptr::eq(eight.filters, filters) && eight.number == number);
+        let index = found.unwrap_or_else(|| {
+            let to = [const { None }; LANES];
+            eights.push(Eight {
+                filters,
+                number,
+                to,
+            });
+            eights.len() - 1
+        });
+        eights[index].to[lane] = Some(to);
     }
-    for begin in (0..most).step_by(PIECE_BYTES) {
-        for (view, to) in views.iter().zip(&mut *to) {
-            let end = view.blob_bytes() - view.filter.blob().len();
-            let end = end.min(begin + PIECE_BYTES);
-            if let (Some((filters, lane)), true) = (view.lane, begin < end) {
-                filters.copy_cells(lane, begin..end, to);
+    let most = eights.iter().map(|eight| eight.filters.cell_bytes()).max();
+    for begin in (0..most.unwrap_or(0)).step_by(PIECE_BYTES) {
+        for Eight {
+            filters,
+            number,
+            to,
+        } in &mut eights
+        {
+            let end = filters.cell_bytes().min(begin + PIECE_BYTES);
+            if begin < end {
+                filters.copy_cells(*number, begin..end, to);
             }
         }
     }
@@ -174,9 +205,10 @@ pub struct Blobs<'o, V> {
     ready: std::vec::IntoIter<Cow<'o, [u8]>>,
 }
 
-/// Interleaved filters of about this total size are copied together, because their bits are in the same memory; at
-/// least one and at most eight filters.
-const TOGETHER_BYTES: usize = 16 << 20;
+/// Interleaved filters of about this total size are copied together, because their bits are in the same words; at least
+/// one and at most [`TOGETHER`] filters.
+const TOGETHER_BYTES: usize = 32 << 20;
+const TOGETHER: usize = 16;
 
 impl<V> Blobs<'_, V> {
     pub(super) fn new(views: V) -> Self {
@@ -201,7 +233,7 @@ impl<'o, V: Iterator<Item = View<'o>>> Iterator for Blobs<'o, V> {
             if first.lane.is_none() {
                 return Some(first.blob());
             }
-            let together = (TOGETHER_BYTES / first.blob_bytes()).clamp(1, LANES);
+            let together = (TOGETHER_BYTES / first.blob_bytes()).clamp(1, TOGETHER);
             let others = self.views.by_ref().take(together - 1);
             let together: Vec<_> = std::iter::once(first).chain(others).collect();
             self.waiting = together.into_iter();
