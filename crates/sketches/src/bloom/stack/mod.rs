@@ -271,7 +271,7 @@ impl Stack {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn contains(&self, probe: Probe) -> bool {
         if self.is_deep {
             let (batch, filters) = (Batch::of_one(probe), self.filters.iter().rev());
