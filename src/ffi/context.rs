@@ -79,10 +79,18 @@ impl Ctx<'_> {
         unsafe { call!(RedisModule_GetServerVersion()) >= 0x0008_0000 }
     }
 
-    /// Returns the time in milliseconds since the epoch.
+    /// Returns the time in milliseconds since the epoch. It is the time when the command began, or the script or
+    /// transaction that it is part of, as it is for keys that expire; on Redis 7.0 it is the current time.
     pub fn now_ms() -> u64 {
-        // SAFETY: the function takes no arguments.
-        unsafe { call!(RedisModule_Milliseconds()) }.max(0) as u64
+        // SAFETY: the functions take no arguments, and nobody writes to the API's table once it is filled.
+        let now_ms = unsafe {
+            if let Some(microseconds) = raw::RedisModule_CachedMicroseconds {
+                microseconds() / 1000
+            } else {
+                call!(RedisModule_Milliseconds())
+            }
+        };
+        now_ms.max(0) as u64
     }
 
     /// Returns 32 random bytes from the server's generator.
