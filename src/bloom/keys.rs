@@ -161,21 +161,15 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// Publishes that these items were removed from the object. If `id` is given, there is a single item, which was
-    /// added with this id.
-    pub fn removed(self, items: &[Str], id: Option<u64>) {
-        let command = match items {
-            [_] => c"BF.DEL",
-            _ => c"BF.MDEL",
-        };
-        let mut arguments = vec![Argument::Items(items)];
-        let moment = Moment {
-            id,
-            ..Moment::default()
-        };
-        moment.add_to(&mut arguments);
+    /// Publishes that all items of the command were removed from the object.
+    pub fn removed_all(self) {
+        self.publish_verbatim([REMOVED]);
+    }
+
+    /// Publishes that these items were removed from the object.
+    pub fn removed(self, items: &[Str]) {
         let mut change = self.close();
-        change.replicate(command, &arguments);
+        change.replicate(c"BF.MDEL", &[Argument::Items(items)]);
         change.publish([REMOVED]);
     }
 
@@ -237,7 +231,9 @@ fn loaded(mut change: Change, complete: bool) {
 
 /// Returns `NOCREATE … [ITEMS …]`: the addition of items to an object with periods or counters.
 fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Vec<Argument<'c>> {
-    let mut arguments = vec![Argument::Word(c"NOCREATE")];
+    // NOCREATE, four options and ITEMS.
+    let mut arguments = Vec::with_capacity(11);
+    arguments.push(Argument::Word(c"NOCREATE"));
     moment.add_to(&mut arguments);
     if !items.is_empty() {
         arguments.extend([Argument::Word(c"ITEMS"), Argument::Items(items)]);

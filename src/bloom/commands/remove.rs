@@ -51,8 +51,10 @@ fn remove<'a>(
     }
     let indexed = range.zip(&removed).filter(|(_, removed)| **removed);
     gone.extend(indexed.map(|(index, _)| args.string(index)));
-    if !gone.is_empty() {
-        writer.removed(&gone, id);
+    match gone.len() {
+        0 => {}
+        all if all == removed.len() => writer.removed_all(),
+        _ => writer.removed(&gone),
     }
     Ok(removed)
 }

@@ -135,7 +135,6 @@ impl Replayed {
     }
 
     fn remove_each(&mut self, command: &Command) {
-        assert!(command.len() > 3, "one item is sent by BF.DEL");
         let object = self.0.get_mut(&command[1]).expect("it was made");
         for item in &command[2..] {
             assert!(object.remove(item, None), "what is sent was done");
