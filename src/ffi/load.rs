@@ -131,6 +131,8 @@ fn register_bundle(ctx: Ctx, bundle: &Bundle) -> Result<(), String> {
     groups.try_for_each(|group| command::register(ctx, group))
 }
 
+/// Replicates commands without looking them up first where the server supports that: they are the module's own and the server's.
+const SKIP_COMMAND_VALIDATION: c_int = 1 << 4;
 /// Allows atomic slot migration (Valkey 9.0) to move the module's data, which it does by commands.
 const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;
 /// Allows saves without a fork (Valkey 9.2). Such a save may call `rdb_save` on another thread, and a key that is
@@ -148,5 +150,5 @@ fn valkey_options() -> c_int {
     };
     // SAFETY: the server exports a function of this type as ValkeyModule_GetModuleOptionsAll.
     let known: extern "C" fn() -> c_int = unsafe { std::mem::transmute(function) };
-    known() & (HANDLE_ATOMIC_SLOT_MIGRATION | HANDLE_FORKLESS_SAVE)
+    known() & (SKIP_COMMAND_VALIDATION | HANDLE_ATOMIC_SLOT_MIGRATION | HANDLE_FORKLESS_SAVE)
 }

@@ -33,7 +33,11 @@ impl Keyspace<'_> {
     /// Replicates `command`, with a key and then these arguments.
     pub fn replicate(&mut self, command: &CStr, key: Str, arguments: &[Argument]) {
         let mut owned = Vec::new();
-        let mut strings = Vec::with_capacity(1 + arguments.len());
+        let words = |argument: &Argument| match argument {
+            Argument::Items(items) => items.len(),
+            _ => 1,
+        };
+        let mut strings = Vec::with_capacity(1 + arguments.iter().map(words).sum::<usize>());
         strings.push(key.as_ptr());
         for argument in arguments {
             let bytes = match argument {

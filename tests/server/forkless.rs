@@ -24,10 +24,11 @@ fn only_options_that_the_server_knows_are_set() {
     let plugin = Plugin::build("forkless.c");
     for (known, set) in [
         (0, 0x07),
-        (0x1f, 0x07),
-        (0x3f, 0x27),
-        (ALL_KNOWN, 0x67),
-        (0xff, 0x67),
+        (0x0f, 0x07),
+        (0x1f, 0x17),
+        (0x3f, 0x37),
+        (ALL_KNOWN, 0x77),
+        (0xff, 0x77),
     ] {
         let server = start(&plugin, known);
         let options = server.client().cmd("FORKLESS.OPTIONS");
