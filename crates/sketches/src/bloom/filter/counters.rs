@@ -28,42 +28,38 @@ pub fn all_used(cells: &[u8], mut positions: impl Iterator<Item = u64>) -> bool 
     positions.all(|position| cells[(position / 2) as usize] & 15 << (position % 2 * 4) != 0)
 }
 
-/// Increments the counters at these positions. Returns how many of them were 0.
+/// Increments the counters at these positions that are not saturated. Returns how many of them were 0.
 #[inline(always)]
 pub fn raise(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
-    let (mut left_zero, raised) = (0, |counter: u8| (counter + 1).min(SATURATED));
-    change(cells, positions, raised, |before, _| {
-        left_zero += u32::from(before == 0);
+    let mut left_zero = 0;
+    each(cells, positions, |cell, shift| {
+        let counter = *cell >> shift & 15;
+        *cell += u8::from(counter < SATURATED) << shift;
+        left_zero += u32::from(counter == 0);
     });
     left_zero
 }
 
 /// Decrements the counters at these positions that are neither 0 nor saturated. Returns how many reached 0.
 pub fn lower(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
-    let lowered = |counter: u8| match counter {
-        SATURATED => SATURATED,
-        counter => counter.saturating_sub(1),
-    };
     let mut came_to_zero = 0;
-    change(cells, positions, lowered, |before, after| {
-        came_to_zero += u32::from(before > 0 && after == 0);
+    each(cells, positions, |cell, shift| {
+        let counter = *cell >> shift & 15;
+        *cell -= u8::from((1..SATURATED).contains(&counter)) << shift;
+        came_to_zero += u32::from(counter == 1);
     });
     came_to_zero
 }
 
+/// Visits the byte of each counter at these positions, and the number of bits before the counter.
 #[inline(always)]
-fn change(
+fn each(
     cells: &mut [u8],
     positions: impl Iterator<Item = u64>,
-    change: impl Fn(u8) -> u8,
-    mut changed: impl FnMut(u8, u8),
+    mut visit: impl FnMut(&mut u8, u64),
 ) {
     positions.for_each(|position| {
-        let (cell, shift) = (&mut cells[(position / 2) as usize], position % 2 * 4);
-        let before = *cell >> shift & 15;
-        let after = change(before);
-        *cell = *cell & !(15 << shift) | after << shift;
-        changed(before, after);
+        visit(&mut cells[(position / 2) as usize], position % 2 * 4);
     });
 }
 

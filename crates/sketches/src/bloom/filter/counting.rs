@@ -8,6 +8,10 @@ use super::geometry::DRIFT;
 use super::single::{Filter, Layout};
 use super::{counters, rate};
 
+/// A number of items is compared with the counters if it is a multiple of this one, or less than [`MANY`].
+const CHECKED: u64 = 16;
+const MANY: u64 = 1 << 16;
+
 impl Filter {
     /// Returns the least of an item's counters: the most times that the item was added, or 15 if those may be more.
     pub(crate) fn count(&self, probe: Probe) -> u8 {
@@ -89,6 +93,9 @@ impl Filter {
     /// that. Otherwise the number of items would drift while items come and go: a false positive on insert is not
     /// counted, and one on removal stays counted. An estimate never lifts the number above the capacity, where a filter
     /// takes no more.
+    ///
+    /// The number of items changes by one each time, and an estimate of many items is off by more than a few. So the number
+    /// is compared with it only at every [`CHECKED`]th item, unless the filter is small or full.
     #[inline(always)]
     fn settle(&mut self, change: impl Fn(u32) -> u32) {
         let positions = to_double(self.positions());
@@ -98,6 +105,9 @@ impl Filter {
                 return;
             }
             *in_use = change(*in_use);
+            if !self.items.is_multiple_of(CHECKED) && (MANY..self.capacity).contains(&self.items) {
+                return;
+            }
             let fill = (f64::from(*in_use) / positions).min(1.0);
             let hashes = u32::from(*hashes);
             if !is_plausible(self.items, positions, hashes, fill) {
