@@ -93,7 +93,7 @@ pub fn set_info_alias(on: bool) {
 /// alone, whose length the server need not compute.
 unsafe extern "C" fn rewrite_alias(ctx: *mut raw::RedisModuleCommandFilterCtx) {
     // SAFETY: the context is alive during the call, and the name while it is read. The server ends a string's bytes in
-    // zero, so there is another byte after each that is not zero.
+    // zero, and nothing after a zero is read.
     unsafe {
         let name = call!(RedisModule_CommandFilterArgGet(ctx, 0));
         let text: *const u8 = call!(RedisModule_StringPtrLen(name, ptr::null_mut())).cast();

@@ -155,10 +155,11 @@ impl CountMin {
         let mut outcome = Ok(0);
         let pair = &mut std::iter::once((item, by));
         let report = &mut |counted| outcome = counted;
+        let by = &mut [0];
         if self.layout.depth() <= SHALLOW {
-            self.increment_next(&mut Places::<SHALLOW>::new(&self.layout), pair, report);
+            self.increment_next(&mut Places::<SHALLOW>::new(&self.layout), pair, by, report);
         } else {
-            self.increment_next(&mut Places::<BATCH>::new(&self.layout), pair, report);
+            self.increment_next(&mut Places::<BATCH>::new(&self.layout), pair, by, report);
         }
         outcome
     }
@@ -172,18 +173,20 @@ impl CountMin {
     ) {
         let mut pairs = pairs.fuse();
         let mut places = Places::<BATCH>::new(&self.layout);
-        while self.increment_next(&mut places, &mut pairs, &mut report) {}
+        let mut increments = [0; ITEMS_MAX];
+        while self.increment_next(&mut places, &mut pairs, &mut increments, &mut report) {}
     }
 
-    /// Adds to the next items. Returns whether there were any.
+    /// Adds to the next items, and notes their increments. Returns whether there were any.
     #[inline]
     fn increment_next<'i, const CELLS: usize>(
         &mut self,
         places: &mut Places<CELLS>,
         pairs: &mut impl Iterator<Item = (&'i [u8], i64)>,
+        increments: &mut [i64],
         report: &mut impl FnMut(Result<u64, NotCounted>),
     ) -> bool {
-        let (mut increments, mut count) = ([0; ITEMS_MAX], 0);
+        let mut count = 0;
         let mut items = pairs.map(|(item, by)| {
             increments[count] = by;
             count += 1;
@@ -193,7 +196,7 @@ impl CountMin {
         for (cells, by) in places.each().zip(increments) {
             report(for_cell_size!(
                 self.shape.cell_size(),
-                add(&mut self.table, &mut self.count, cells, by)
+                add(&mut self.table, &mut self.count, cells, *by)
             ));
         }
         found
