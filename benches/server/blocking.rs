@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::deepest;
 use crate::harness::{Client, Server, wait_until};
-use crate::load::fill;
+use crate::load::{fill, window};
 use crate::{Goal, Line, fill_random, median, pin_to, run, server};
 
 /// The largest capacity at 1 % whose first filter stays within 64 MiB: 62 MB.
@@ -232,6 +232,34 @@ pub(crate) fn merge(wanted: &dyn Fn(&str) -> bool) -> Option<Line> {
         compared_with: format!("memcpy into fresh memory: {ms:.2} ms"),
         ratio: command_ms / ms,
         goal: Goal::AtMost(2.0),
+    })
+}
+
+const DUMP: &str = "DUMP of a window of 53 MB";
+
+/// Compares the dump of a window, whose filters are interleaved, with that of a filter of the same size.
+pub(crate) fn dump(wanted: &dyn Fn(&str) -> bool) -> Option<Line> {
+    if !wanted(DUMP) {
+        return None;
+    }
+    let server = server();
+    let mut client = server.client();
+    window(&mut client);
+    fill_random(&mut client, "filter", 38_400_000);
+    let [window_ms, filter_ms] = ["DUMP window", "DUMP filter"].map(|line| {
+        let each_ms = (0..TIMES).map(|_| {
+            run(&mut client, "CONFIG RESETSTAT");
+            run(&mut client, line);
+            command_ms(&server, line)
+        });
+        median(each_ms.collect())
+    });
+    Some(Line {
+        case: DUMP.to_owned(),
+        measured: format!("{window_ms:.0} ms"),
+        compared_with: format!("DUMP of a filter of 53 MB: {filter_ms:.0} ms"),
+        ratio: window_ms / filter_ms,
+        goal: Goal::AtMost(1.5),
     })
 }
 

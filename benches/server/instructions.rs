@@ -24,7 +24,7 @@ const ROWS: &[Row] = &[
         command: "BF.EXISTS small",
         items: 1,
         new: false,
-        goal: 520.0,
+        goal: 500.0,
     },
     Row {
         name: "instructions of BF.EXISTS hit, counting",
@@ -38,14 +38,14 @@ const ROWS: &[Row] = &[
         command: "BF.ADD small",
         items: 1,
         new: false,
-        goal: 700.0,
+        goal: 670.0,
     },
     Row {
         name: "instructions of BF.ADD new",
         command: "BF.ADD new",
         items: 1,
         new: true,
-        goal: 780.0,
+        goal: 690.0,
     },
     Row {
         name: "instructions of BF.MEXISTS 100 miss",

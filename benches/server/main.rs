@@ -156,6 +156,7 @@ fn main() {
     let (blocking, blocking_table) = blocking::lines(&wanted);
     lines.extend(blocking);
     lines.extend(blocking::merge(&wanted));
+    lines.extend(blocking::dump(&wanted));
     lines.extend(snapshot::lines(&wanted));
     lines.extend(instructions::lines(&wanted));
     let sharded_table = sharded::table(&wanted);

@@ -50,7 +50,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
             ratio: median(pairs.map(|(ours, native)| native / ours).collect()),
             measured: format!("{:.0} MB/s", megabytes / median(ours)),
             compared_with: format!("strings: {:.0} MB/s", megabytes / median(native)),
-            goal: Goal::AtLeast(0.8),
+            goal: Goal::AtLeast(0.9),
         }
     });
     lines.filter(|line| wanted(&line.case)).collect()
