@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use smallvec::SmallVec;
+
 use crate::ffi::{Argv, Ctx, Str};
 use valkeybloom_protocol::error::{Error, Field};
 use valkeybloom_protocol::words::{CommandWords, Origin};
@@ -22,12 +24,15 @@ pub fn items(args: Argv<'_>, range: Range<usize>) -> impl ExactSizeIterator<Item
     args.bytes_in(range)
 }
 
+/// A list with a value for each item of a command. Most commands have one item, whose list is not allocated.
+pub type List<T> = SmallVec<[T; 1]>;
+
 /// Returns an empty list with room for exactly `count` values.
 ///
 /// # Errors
 /// There is not enough memory: a command may have any number of items.
-pub fn reserved<T>(count: usize) -> Result<Vec<T>, Error> {
-    let mut list = Vec::new();
+pub fn reserved<T>(count: usize) -> Result<List<T>, Error> {
+    let mut list = List::new();
     let room = list.try_reserve_exact(count);
     room.map_err(|_| Error::Refused(Refusal::OutOfMemory))?;
     Ok(list)

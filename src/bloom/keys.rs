@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 
+use smallvec::SmallVec;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
 use valkeybloom_sketches::bloom::chunks;
@@ -58,7 +59,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    fn add_to(&self, arguments: &mut Vec<Argument>) {
+    fn add_to<'c>(&self, arguments: &mut impl Extend<Argument<'c>>) {
         let words = [
             (c"AT", self.at_ms),
             (c"TTL", self.ttl_ms),
@@ -67,7 +68,7 @@ impl Moment {
         ];
         for (word, number) in words {
             if let Some(number) = number {
-                arguments.extend([Argument::Word(word), Argument::Text(number.to_string())]);
+                arguments.extend([Argument::Word(word), Argument::Number(number)]);
             }
         }
     }
@@ -229,10 +230,12 @@ fn loaded(mut change: Change, complete: bool) {
     change.publish(complete.then_some(CREATED));
 }
 
+/// The arguments of an addition: at most NOCREATE, four options, and ITEMS.
+type Arguments<'c> = SmallVec<[Argument<'c>; 11]>;
+
 /// Returns `NOCREATE … [ITEMS …]`: the addition of items to an object with periods or counters.
-fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Vec<Argument<'c>> {
-    // NOCREATE, four options and ITEMS.
-    let mut arguments = Vec::with_capacity(11);
+fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Arguments<'c> {
+    let mut arguments = Arguments::new();
     arguments.push(Argument::Word(c"NOCREATE"));
     moment.add_to(&mut arguments);
     if !items.is_empty() {
@@ -252,7 +255,7 @@ fn creation<'c>(
     let params = shape.params;
     let mut arguments = vec![
         Argument::Word(c"CAPACITY"),
-        Argument::Text(params.capacity.to_string()),
+        Argument::Number(params.capacity),
         Argument::Word(c"ERROR"),
         Argument::Text(double_text(params.error_rate.get())),
         Argument::Word(c"TIGHTENING"),
@@ -265,18 +268,18 @@ fn creation<'c>(
         Growth::By(factor) => {
             arguments.extend([
                 Argument::Word(c"EXPANSION"),
-                Argument::Text(factor.to_string()),
+                Argument::Number(factor.get().into()),
             ]);
         }
     }
     if let Some(window) = shape.window() {
         arguments.extend([
             Argument::Word(c"WINDOW"),
-            Argument::Text(window.period_ms().to_string()),
+            Argument::Number(window.period_ms()),
         ]);
         arguments.extend([
             Argument::Word(c"PERIODS"),
-            Argument::Text(window.periods().to_string()),
+            Argument::Number(window.periods()),
         ]);
     }
     if shape.is_counting() {

@@ -10,7 +10,7 @@ use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
 
 use crate::ffi::{Argv, Call, Ctx, Keyspace};
 use crate::reply::{Done, Reply, send_error};
-use crate::request::{item, items, key};
+use crate::request::{List, item, items, key};
 
 use super::keys::{Reader, Readers, Writer, max_bytes_for};
 
@@ -80,7 +80,7 @@ const fn changes(by: i64, counted: Counted) -> bool {
 
 /// Adds to all items of CMS.INCRBY. Returns the outcomes, and whether the sketch changed. On an error, nothing
 /// changed.
-fn count_each(sketch: &mut CountMin, args: Argv) -> Result<(Vec<Counted>, bool), CmsError> {
+fn count_each(sketch: &mut CountMin, args: Argv) -> Result<(List<Counted>, bool), CmsError> {
     let pairs = (args.len() - 2) / 2;
     let (mut increments, mut outcomes) = (reserved(pairs)?, reserved(pairs)?);
     for word in items(args, 2..args.len()).skip(1).step_by(2) {
@@ -95,7 +95,7 @@ fn count_each(sketch: &mut CountMin, args: Argv) -> Result<(Vec<Counted>, bool),
     Ok((outcomes, changed))
 }
 
-fn reserved<T>(count: usize) -> Result<Vec<T>, CmsError> {
+fn reserved<T>(count: usize) -> Result<List<T>, CmsError> {
     crate::request::reserved(count).map_err(|_| CmsError::OutOfMemory)
 }
 

@@ -11,7 +11,7 @@ use valkeybloom_sketches::cuckoo::{Cuckoo, Params, Refusal, Shape};
 
 use crate::ffi::{Argv, Call, Ctx, Str};
 use crate::reply::{Done, Reply};
-use crate::request::{item, items, key, origin, reserved};
+use crate::request::{List, item, items, key, origin, reserved};
 
 use super::keys::{Reader, Writer, limits_for};
 use super::settings;
@@ -114,10 +114,10 @@ fn require_room_for_filters(ctx: Ctx, object: &Cuckoo) -> Result<(), CuckooError
 }
 
 /// The outcome for each item of a command, in order.
-type Outcomes = Vec<Result<bool, Refusal>>;
+type Outcomes = List<Result<bool, Refusal>>;
 
 /// The items that were added.
-type Items<'a> = Vec<Str<'a>>;
+type Items<'a> = List<Str<'a>>;
 
 /// `CF.INSERT key [CAPACITY n] [NOCREATE] ITEMS item [item ...]`
 pub fn insert(call: Call) -> Done {

@@ -92,7 +92,7 @@ impl Writer<'_, '_> {
 
 /// Returns `capacity BUCKETSIZE s MAXITERATIONS n EXPANSION e`.
 fn creation(params: &Params) -> Vec<Argument<'static>> {
-    let mut arguments = vec![Argument::Text(params.capacity.to_string())];
+    let mut arguments = vec![Argument::Number(params.capacity)];
     for (option, value) in [
         (CuckooOption::BucketSize, u64::from(params.bucket_size)),
         (CuckooOption::MaxIterations, params.max_iterations.into()),
@@ -100,7 +100,7 @@ fn creation(params: &Params) -> Vec<Argument<'static>> {
     ] {
         arguments.extend([
             Argument::Text(option.word().to_owned()),
-            Argument::Text(value.to_string()),
+            Argument::Number(value),
         ]);
     }
     arguments

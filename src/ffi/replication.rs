@@ -2,9 +2,11 @@
 //! client tracking by signals. Each of them borrows the keyspace exclusively, so no key is open at that time:
 //! subscribers of an event run before `notify` returns, and may delete or change any key.
 
+use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
 use std::ptr;
 
+use smallvec::SmallVec;
 use valkey_module::raw;
 
 use super::api::call;
@@ -17,10 +19,34 @@ pub enum Argument<'p> {
     Word(&'static CStr),
     /// Bytes.
     Bytes(&'p [u8]),
-    /// A number as text.
+    /// A text.
     Text(String),
+    /// A number as text.
+    Number(u64),
     /// Words of the running command.
     Items(&'p [Str<'p>]),
+}
+
+/// The number of words of a replicated command whose list is not allocated.
+const FEW: usize = 16;
+
+thread_local! {
+    /// The strings of words, which are made once and kept. Only the main thread replicates.
+    static WORDS: RefCell<Vec<(&'static CStr, *mut raw::RedisModuleString)>> =
+        const { RefCell::new(Vec::new()) };
+}
+
+/// Returns the string of a word, which the module owns.
+fn kept_string(word: &'static CStr) -> *mut raw::RedisModuleString {
+    WORDS.with_borrow_mut(|words| {
+        let kept = words.iter().find(|(kept, _)| ptr::eq(*kept, word));
+        if let Some((_, string)) = kept {
+            return *string;
+        }
+        let string = new_string(word.to_bytes());
+        words.push((word, string));
+        string
+    })
 }
 
 impl Keyspace<'_> {
@@ -32,24 +58,30 @@ impl Keyspace<'_> {
 
     /// Replicates `command`, with a key and then these arguments.
     pub fn replicate(&mut self, command: &CStr, key: Str, arguments: &[Argument]) {
-        let mut owned = Vec::new();
+        let mut owned = SmallVec::<[_; FEW]>::new();
         let words = |argument: &Argument| match argument {
             Argument::Items(items) => items.len(),
             _ => 1,
         };
-        let mut strings = Vec::with_capacity(1 + arguments.iter().map(words).sum::<usize>());
+        let words = 1 + arguments.iter().map(words).sum::<usize>();
+        let mut strings = SmallVec::<[_; FEW]>::with_capacity(words);
         strings.push(key.as_ptr());
         for argument in arguments {
-            let bytes = match argument {
-                Argument::Word(word) => word.to_bytes(),
-                Argument::Bytes(bytes) => bytes,
-                Argument::Text(text) => text.as_bytes(),
+            let string = match argument {
+                Argument::Word(word) => {
+                    strings.push(kept_string(word));
+                    continue;
+                }
+                Argument::Bytes(bytes) => new_string(bytes),
+                Argument::Text(text) => new_string(text.as_bytes()),
+                Argument::Number(number) => {
+                    new_string(itoa::Buffer::new().format(*number).as_bytes())
+                }
                 Argument::Items(items) => {
                     strings.extend(items.iter().map(|item| item.as_ptr()));
                     continue;
                 }
             };
-            let string = new_string(bytes);
             owned.push(string);
             strings.push(string);
         }

@@ -11,7 +11,7 @@ use crate::bloom::keys::{self, Moment, Writer};
 use crate::bloom::settings;
 use crate::ffi::{Argv, Call, Ctx, Str};
 use crate::reply::{Done, Reply, send_error};
-use crate::request::{expiry, item, items, key, origin, reserved};
+use crate::request::{List, expiry, item, items, key, origin, reserved};
 
 /// `BF.ADD key item`
 pub fn add(Call { ctx, keys, args }: Call) -> Done {
@@ -88,7 +88,7 @@ fn require_reach(new: &New, wanted: u64) -> Result<(), Error> {
 }
 
 /// The outcome for each item of a command, in order. A refusal ends the list.
-type Outcomes = Vec<Result<Added, Refusal>>;
+type Outcomes = List<Result<Added, Refusal>>;
 
 fn reply_outcomes(ctx: Ctx, outcomes: &Outcomes) {
     ctx.reply_array(outcomes.len());
@@ -209,7 +209,7 @@ struct Written<'a> {
     outcomes: Outcomes,
     /// An empty list with room for the items that changed the object. It is reserved before the write, because the
     /// command must not fail after it.
-    changed: Vec<Str<'a>>,
+    changed: List<Str<'a>>,
     /// The time of the write; `None` for a plain object.
     dated: Option<Dated>,
 }
@@ -280,7 +280,7 @@ fn add_each<'i>(
 }
 
 /// Lists the items that changed the object.
-fn list_changed<'a>(list: &mut Vec<Str<'a>>, args: Argv<'a>, first: usize, outcomes: &Outcomes) {
+fn list_changed<'a>(list: &mut List<Str<'a>>, args: Argv<'a>, first: usize, outcomes: &Outcomes) {
     let indexed = outcomes.iter().enumerate();
     let changed = indexed.filter(|(_, o)| matches!(o, Ok(Added::New | Added::Again)));
     list.extend(changed.map(|(index, _)| args.string(first + index)));

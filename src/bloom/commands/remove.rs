@@ -9,7 +9,7 @@ use crate::bloom::keys::Writer;
 use crate::bloom::value::require_counters;
 use crate::ffi::{Argv, Call, Keyspace, Str};
 use crate::reply::Done;
-use crate::request::{items, key, reserved};
+use crate::request::{List, items, key, reserved};
 
 /// `BF.DEL key item [ID id]`
 pub fn del(Call { ctx, keys, args }: Call) -> Done {
@@ -35,7 +35,7 @@ fn remove<'a>(
     args: Argv<'a>,
     range: Range<usize>,
     id: Option<u64>,
-) -> Result<Vec<bool>, Error> {
+) -> Result<List<bool>, Error> {
     // The lists are reserved first, because the command must not fail once an item is removed.
     let mut removed = reserved(range.len())?;
     let mut gone = reserved::<Str>(range.len())?;

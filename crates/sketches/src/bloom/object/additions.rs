@@ -256,6 +256,15 @@ impl Timeline {
         allowance: impl Fn() -> Allowance,
     ) -> Result<Added, Refusal> {
         let is_counting = self.shape.is_counting();
+        let Period { stack, ids, .. } = &mut self.periods[index];
+        // The only filter takes the item whether or not it claims it.
+        if is_counting && stack.filters().len() == 1 && ids.next_with_room(stack, id) == Some(0) {
+            return Ok(if stack.count_up(0, probe) {
+                Added::New
+            } else {
+                Added::Again
+            });
+        }
         let base = self.base_bytes();
         let (period, allowance) = beside_others(&mut self.periods, base, index, allowance);
         let Period {

@@ -501,8 +501,9 @@ impl Stack {
         Ok(self.filters.len() - 1)
     }
 
-    pub fn count_up(&mut self, index: usize, probe: Probe) {
-        self.recount(index, |filter| filter.count_up(probe));
+    /// Counts an item in a filter. Returns whether the filter did not claim the item before.
+    pub fn count_up(&mut self, index: usize, probe: Probe) -> bool {
+        self.recount(index, |filter| filter.count_up(probe))
     }
 
     /// Counts an item of a row of this filter. Returns whether the filter did not claim the item before.
