@@ -143,3 +143,36 @@ fn is_plausible(items: u64, positions: f64, hashes: u32, fill: f64) -> bool {
     let most = 0.999 * DRIFT * DRIFT;
     off * off * (1.0 - fill) < most * positions * spread * spread * (0.5 + fill / 6.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Cells, Geometry};
+    use super::*;
+    use crate::hash::{Hasher, Seed};
+    use crate::number::Fraction;
+
+    /// Above [`MANY`] items, the number is not compared with the counters each time. It comes back all the same.
+    #[test]
+    fn a_wrong_number_of_items_is_noticed_soon() {
+        let hasher = Hasher::Sip(Seed::FIXED);
+        let rate = Fraction::new(0.01).unwrap();
+        let geometry = Geometry::for_rate(100_000, rate, Cells::Counters);
+        let mut filter = Filter::new(100_000, geometry, &hasher).unwrap();
+        let mut items = (0_u64..).map(|n| hasher.probe(&n.to_le_bytes()));
+        items.by_ref().take(80_000).for_each(|item| {
+            filter.count_up(item);
+        });
+        let known = filter.items();
+        for wrong in [known - 10_000, known + 10_000] {
+            filter = filter.with_items(wrong, 100_000);
+            items.by_ref().take(2 * 16).for_each(|item| {
+                filter.count_up(item);
+            });
+            assert!(
+                filter.items().abs_diff(known) < 2_000,
+                "from {wrong}: {}",
+                filter.items()
+            );
+        }
+    }
+}
