@@ -220,9 +220,7 @@ pub(crate) fn merge(wanted: &dyn Fn(&str) -> bool) -> Option<Line> {
     let bytes = 16_000_000;
     let command_ms = (0..TIMES).map(|_| {
         run(&mut client, "COPY one copy REPLACE");
-        run(&mut client, "CONFIG RESETSTAT");
-        run(&mut client, "BF.MERGE copy other");
-        command_ms(&server, "BF.MERGE")
+        timed_ms(&server, &mut client, "BF.MERGE copy other")
     });
     let command_ms = median(command_ms.collect());
     let ms = memcpy_ms(bytes);
@@ -247,11 +245,7 @@ pub(crate) fn dump(wanted: &dyn Fn(&str) -> bool) -> Option<Line> {
     window(&mut client);
     fill_random(&mut client, "filter", 38_400_000);
     let [window_ms, filter_ms] = ["DUMP window", "DUMP filter"].map(|line| {
-        let each_ms = (0..TIMES).map(|_| {
-            run(&mut client, "CONFIG RESETSTAT");
-            run(&mut client, line);
-            command_ms(&server, line)
-        });
+        let each_ms = (0..TIMES).map(|_| timed_ms(&server, &mut client, line));
         median(each_ms.collect())
     });
     Some(Line {
@@ -307,6 +301,13 @@ fn blocked(server: &Server, act: &Act) -> Blocked {
             pings_ms,
         }
     })
+}
+
+/// Runs a command, and returns the milliseconds that it took on the main thread.
+fn timed_ms(server: &Server, client: &mut Client, line: &str) -> f64 {
+    run(client, "CONFIG RESETSTAT");
+    run(client, line);
+    command_ms(server, line)
 }
 
 /// Returns the milliseconds that a command took on the main thread since the statistics were reset.

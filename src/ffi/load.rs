@@ -131,7 +131,8 @@ fn register_bundle(ctx: Ctx, bundle: &Bundle) -> Result<(), String> {
     groups.try_for_each(|group| command::register(ctx, group))
 }
 
-/// Replicates commands without looking them up first where the server supports that: they are the module's own and the server's.
+/// Replicates commands without looking them up first, where the server supports that: they are the module's own and
+/// the server's.
 const SKIP_COMMAND_VALIDATION: c_int = 1 << 4;
 /// Allows atomic slot migration (Valkey 9.0) to move the module's data, which it does by commands.
 const HANDLE_ATOMIC_SLOT_MIGRATION: c_int = 1 << 5;

@@ -59,12 +59,7 @@ impl Keyspace<'_> {
     /// Replicates `command`, with a key and then these arguments.
     pub fn replicate(&mut self, command: &CStr, key: Str, arguments: &[Argument]) {
         let mut owned = SmallVec::<[_; FEW]>::new();
-        let words = |argument: &Argument| match argument {
-            Argument::Items(items) => items.len(),
-            _ => 1,
-        };
-        let words = 1 + arguments.iter().map(words).sum::<usize>();
-        let mut strings = SmallVec::<[_; FEW]>::with_capacity(words);
+        let mut strings = SmallVec::<[_; FEW]>::new();
         strings.push(key.as_ptr());
         for argument in arguments {
             let string = match argument {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use valkeybloom_protocol::bloom::{Insert, Reserve};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::Seed;
-use valkeybloom_sketches::bloom::{Added, Kind, Limits, New, Object, Refusal, Shape, Time, chunks};
+use valkeybloom_sketches::bloom::{Added, Kind, New, Object, Refusal, Shape, Time, chunks};
 
 use crate::bloom::keys::{self, Moment, Writer};
 use crate::bloom::settings;
@@ -250,7 +250,7 @@ fn add_to<'a>(
                 // The primary's choice depends on its limits, so replicas do not choose.
                 object.begin_period(time, moment.room.unwrap_or(reserved), limits())?;
             }
-            add_each(object, given, time, moment.id, limits, push);
+            object.add_each(given, time, moment.id, limits, push);
             if room.is_none() {
                 moment.room = object.room(time).filter(|room| *room != reserved);
             }
@@ -262,21 +262,6 @@ fn add_to<'a>(
         changed,
         dated,
     })
-}
-
-/// Adds items by [`Object::add_each`], or a single item by [`Object::add`], which prepares no batch.
-fn add_each<'i>(
-    object: &mut Object,
-    items: impl ExactSizeIterator<Item = &'i [u8]>,
-    time: Time,
-    id: Option<u64>,
-    limits: impl Fn() -> Limits,
-    mut outcome: impl FnMut(Result<Added, Refusal>),
-) {
-    match items.len() {
-        1 => items.for_each(|item| outcome(object.add(item, time, id, &limits))),
-        _ => object.add_each(items, time, id, limits, outcome),
-    }
 }
 
 /// Lists the items that changed the object.

@@ -155,11 +155,21 @@ impl CountMin {
         let mut outcome = Ok(0);
         let pair = &mut std::iter::once((item, by));
         let report = &mut |counted| outcome = counted;
-        let by = &mut [0];
+        let increments = &mut [0];
         if self.layout.depth() <= SHALLOW {
-            self.increment_next(&mut Places::<SHALLOW>::new(&self.layout), pair, by, report);
+            self.increment_next(
+                &mut Places::<SHALLOW>::new(&self.layout),
+                pair,
+                increments,
+                report,
+            );
         } else {
-            self.increment_next(&mut Places::<BATCH>::new(&self.layout), pair, by, report);
+            self.increment_next(
+                &mut Places::<BATCH>::new(&self.layout),
+                pair,
+                increments,
+                report,
+            );
         }
         outcome
     }

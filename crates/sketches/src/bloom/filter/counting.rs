@@ -8,8 +8,9 @@ use super::geometry::DRIFT;
 use super::single::{Filter, Layout};
 use super::{counters, rate};
 
-/// A number of items is compared with the counters if it is a multiple of this one, or less than [`MANY`].
+/// From [`MANY`] items up to the capacity, a number of items is compared with the counters if it is a multiple of this.
 const CHECKED: u64 = 16;
+/// The least number of items that is not compared each time.
 const MANY: u64 = 1 << 16;
 
 impl Filter {

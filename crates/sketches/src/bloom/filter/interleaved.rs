@@ -26,7 +26,7 @@ use crate::machine::words;
 use super::cells::HEADER_BYTES;
 use super::geometry::Geometry;
 use super::positions::{Modulus, Positions};
-use super::transpose::{Collect, LANES, MOST_EIGHTS, PIECE_BYTES, Turn, of_blob};
+use super::transpose::{Collect, LANES, MOST_EIGHTS, PARTS, PIECE_BYTES, Turn, of_blob};
 
 /// Interleaved filters. Each has a *lane*, which another filter may get when the first is gone.
 #[derive(Debug)]
@@ -122,8 +122,8 @@ impl Interleaved {
         Modulus::new(self.geometry.positions, self.reciprocal)
     }
 
-    #[allow(clippy::cast_possible_truncation, reason = "they are in memory")]
     /// Returns the length of the cells of each filter in bytes.
+    #[allow(clippy::cast_possible_truncation, reason = "they are in memory")]
     pub const fn cell_bytes(&self) -> usize {
         self.geometry.cell_bytes as usize
     }
@@ -313,24 +313,20 @@ impl Interleaved {
         self.in_use[piece] |= 1 << lane;
         let lane = usize::from(lane);
         for (bytes, layout) in self.layouts(lane / LANES, self.piece(piece)) {
-            let mut kept = [0; PIECE_BYTES];
-            let blobs = match layout {
-                Layout::Apart => lane..lane + 1,
-                Layout::Words {
-                    stride,
-                    first,
-                    byte,
-                } => {
-                    kept.fill(u8::MAX);
-                    for kept in kept.iter_mut().skip(byte).step_by(stride) {
-                        *kept = !(1 << (lane % LANES));
-                    }
-                    first..first + stride * LANES
-                }
+            let bytes = of_blob(&bytes);
+            let Layout::Words {
+                stride,
+                first,
+                byte,
+            } = layout
+            else {
+                self.blobs[lane][bytes].fill(0);
+                continue;
             };
-            for blob in &mut self.blobs[blobs] {
-                for (lanes, kept) in blob[of_blob(&bytes)].iter_mut().zip(&kept) {
-                    *lanes &= kept;
+            let part = &PARTS[stride - 1][byte];
+            for blob in &mut self.blobs[first..first + stride * LANES] {
+                for (lanes, part) in blob[bytes.clone()].iter_mut().zip(part) {
+                    *lanes &= !(part & 1 << (lane % LANES));
                 }
             }
         }

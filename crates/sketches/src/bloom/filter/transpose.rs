@@ -21,10 +21,10 @@ pub const fn of_blob(bytes: &Range<usize>) -> Range<usize> {
 }
 
 /// The bytes of a blob.
-type Line = [u8; PIECE_BYTES];
+pub type Line = [u8; PIECE_BYTES];
 
 /// The mask of one byte of each word, by the size of words and the number of the byte.
-static PARTS: [[Line; MOST_EIGHTS]; MOST_EIGHTS] = {
+pub static PARTS: [[Line; MOST_EIGHTS]; MOST_EIGHTS] = {
     let mut parts = [[[0; PIECE_BYTES]; MOST_EIGHTS]; MOST_EIGHTS];
     let mut at = 0;
     while at < MOST_EIGHTS * PIECE_BYTES {

@@ -433,8 +433,12 @@ impl Object {
         time: Time,
         id: Option<u64>,
         limits: impl Fn() -> Limits,
-        outcome: impl FnMut(Result<Added, Refusal>),
+        mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
+        // A single item needs no batch.
+        if items.size_hint().1 == Some(1) {
+            return items.for_each(|item| outcome(self.add(item, time, id, &limits)));
+        }
         match &mut self.0 {
             Body::Stack(stack) => stack.add_each(items, || limits().into(), outcome),
             Body::Timeline(timeline) => {
