@@ -10,29 +10,26 @@ use serde_json::{Value, json};
 use crate::harness::{Client, Reply, Server, ok};
 use crate::tool::run;
 
-use browser::Browser;
+use browser::in_page;
 
 fn file(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
-fn address(hash: &str) -> String {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/calculator.html");
-    format!("file://{page}#{hash}")
-}
+/// The names of figures and their texts.
+type Rows = Vec<(String, String)>;
 
-/// Returns the text of the row of a figure, as the page shows it.
-fn shown(browser: &mut Browser) -> Vec<(String, String)> {
-    let rows = "[...document.querySelectorAll('#rows tr')].map((row) => [...row.children].map((cell) => cell.textContent))";
-    let mut rows: Vec<(String, String)> =
-        serde_json::from_value(browser.value(rows)).expect("pairs of texts");
-    let command = "[byId('command').textContent, byId('others').textContent]";
-    let [command, others]: [String; 2] =
-        serde_json::from_value(browser.value(command)).expect("two texts");
-    let command = format!("{command}   {others}").trim_end().to_owned();
-    rows.push(("command".to_owned(), command));
-    rows
+/// Faults of the page: unreachable, unlabelled and undescribed fields.
+type Faults = [Vec<String>; 3];
+
+/// A field after a word was typed: whether it is marked, its error, the text of the page, and whether that is out of date.
+type Typed = (String, String, String, bool);
+
+/// Returns what a script returns in the page, as a value of this type.
+#[track_caller]
+fn found<T: for<'de> serde::Deserialize<'de>>(script: &str) -> T {
+    serde_json::from_value(in_page(script)).expect("the type of what the script returns")
 }
 
 /// The page but for the WebAssembly, whose bytes depend on the compiler: the test below runs it.
@@ -127,15 +124,14 @@ fn the_webassembly_answers_like_the_crate() {
         ("structure", &["tdigest"]),
         ("compression", &["1", "100", "1M", "357913940", "x", ""]),
     ]));
-    let mut browser = Browser::start();
-    browser.open(&address(""));
-    for form in forms {
-        let native: Value =
-            serde_json::from_str(&valkeybloom_planner::answer(&form.to_string())).expect("JSON");
-        // As a text: numbers of the page have 53 bits.
-        let found = browser.value(&format!("asked({form})"));
-        let found: Value = serde_json::from_str(found.as_str().expect("a text")).expect("JSON");
-        assert!(found == native, "{form}: {found} is not {native}");
+    // The answers are texts, because numbers of the page have 53 bits.
+    let answers: Vec<String> = found(&format!("return {}.map(asked)", json!(forms)));
+    assert_eq!(answers.len(), forms.len());
+    for (form, answer) in forms.iter().zip(&answers) {
+        let native = valkeybloom_planner::answer(&form.to_string());
+        let [answer, native] =
+            [answer, &native].map(|text| serde_json::from_str::<Value>(text).expect("JSON"));
+        assert!(answer == native, "{form}: {answer} is not {native}");
     }
 }
 
@@ -206,16 +202,18 @@ fn info(client: &mut Client, command: &str, name: &str) -> i64 {
 fn the_figures_are_those_of_the_program_and_of_a_server() {
     let server = Server::start();
     let mut client = server.client();
-    let mut browser = Browser::start();
-    for (options, fields) in PLANS {
-        browser.open(&address(fields));
+    let hashes = json!(PLANS.map(|(_, fields)| fields));
+    let script = format!("return {hashes}.map((hash) => (open(hash), shown()))");
+    let pages: Vec<Rows> = found(&script);
+    assert_eq!(pages.len(), PLANS.len());
+    for ((options, _), shown) in PLANS.iter().zip(pages) {
         let words: Vec<&str> = options.split(' ').collect();
         let printed = run(&[&["size"], &words[..]].concat()).done();
         let rows = printed.lines().map(|line| {
             let (name, text) = line.split_once("  ").expect("a name and a text");
             (name.to_owned(), text.trim_start().to_owned())
         });
-        assert_eq!(shown(&mut browser), rows.collect::<Vec<_>>(), "{options}");
+        assert_eq!(shown, rows.collect::<Vec<_>>(), "{options}");
 
         let values = run(&[&["size", "--json"], &words[..]].concat()).json();
         let number = |name: &str| {
@@ -294,7 +292,6 @@ fn the_figures_are_those_of_the_program_and_of_a_server() {
         }
         assert_eq!(client.cmd("FLUSHALL"), ok());
     }
-    assert!(browser.errors().is_empty(), "{:?}", browser.errors());
 }
 
 /// The planned filters of peers' kinds grow as planned, too.
@@ -346,79 +343,56 @@ fn filters_of_the_peers_grow_as_planned() {
     }
 }
 
-/// All fields are reached with the tab key in order, and each has a label. Typing changes the plan and the address.
+/// The tab key reaches all fields in their order on the page, because each takes the focus, and none has a place of its
+/// own in that order. Each has a label. Typing changes the plan and the address.
 #[test]
 fn the_page_works_without_a_mouse() {
-    let mut browser = Browser::start();
-    for fields in [
-        "",
-        "forget=window",
-        "structure=cuckoo",
-        "structure=cms",
-        "structure=topk",
-        "structure=tdigest",
-    ] {
-        browser.open(&address(fields));
-        let visible = "[...form.elements].filter((e) => e.id && e.offsetParent).map((e) => e.id).concat('copy')";
-        let expected: Vec<String> = serde_json::from_value(browser.value(visible)).expect("names");
-        assert!(expected.len() > 3);
-        let mut reached = Vec::new();
-        for _ in &expected {
-            browser.press("Tab", 9);
-            reached.push(
-                browser
-                    .value("document.activeElement.id")
-                    .as_str()
-                    .unwrap_or_default()
-                    .to_owned(),
-            );
-        }
-        assert_eq!(reached, expected, "{fields}");
-        let unlabelled = "[...form.elements].filter((e) => e.id && !e.labels?.[0]?.textContent.trim()).map((e) => e.id)";
-        assert_eq!(browser.value(unlabelled), json!([]));
-        let undescribed = "[...form.elements].flatMap((e) => (e.getAttribute('aria-describedby') ?? '').split(' '))\
-            .filter((id) => id && !byId(id))";
-        assert_eq!(browser.value(undescribed), json!([]));
+    let script = "
+        const found = ['', 'forget=window', 'structure=cuckoo', 'structure=cms', 'structure=topk', 'structure=tdigest']
+            .map((hash) => {
+                open(hash);
+                const all = [...form.elements].filter((e) => e.id);
+                const visible = all.filter((e) => e.offsetParent).concat(byId('copy'));
+                const isReached = (e) => (e.focus(), document.activeElement === e && e.tabIndex === 0);
+                const described = all.flatMap((e) => (e.getAttribute('aria-describedby') ?? '').split(' '));
+                return [visible.length, [
+                    visible.filter((e) => !isReached(e)).map((e) => e.id),
+                    all.filter((e) => !e.labels?.[0]?.textContent.trim()).map((e) => e.id),
+                    described.filter((id) => id && !byId(id)),
+                ]];
+            });
+        open('');
+        byId('items').focus();
+        byId('items').select();
+        document.execCommand('insertText', false, '5k');
+        return [found, [byId('command').textContent, location.hash]];";
+    let (pages, typed): (Vec<(usize, Faults)>, [String; 2]) = found(script);
+    for (visible, [unreached, unlabelled, undescribed]) in pages {
+        assert!(visible > 3);
+        assert_eq!(unreached, [""; 0]);
+        assert_eq!(unlabelled, [""; 0]);
+        assert_eq!(undescribed, [""; 0]);
     }
-    browser.open(&address(""));
-    browser.value("byId('items').focus(), byId('items').select()");
-    browser.type_text("5k");
-    assert_eq!(
-        browser.value("byId('command').textContent"),
-        "BF.RESERVE key 0.01 5000"
-    );
-    assert_eq!(browser.value("location.hash"), "#items=5k");
+    assert_eq!(typed, ["BF.RESERVE key 0.01 5000", "#items=5k"]);
 }
 
 #[test]
 fn nothing_is_loaded_from_elsewhere() {
-    let page = file("docs/calculator.html");
+    let script = "
+        const loaded = performance.getEntriesByType('resource').map((entry) => entry.name);
+        return [loaded, await fetch('https://example.org/').then(() => 'loaded', () => 'refused')];";
+    let (loaded, fetched): (Vec<String>, String) = found(script);
+    assert_eq!(loaded, [""; 0]);
+    assert_eq!(fetched, "refused");
     assert!(
-        page.contains("default-src 'none'"),
+        file("docs/calculator.html").contains("default-src 'none'"),
         "the browser itself refuses requests"
     );
-    let mut browser = Browser::start();
-    let address = address("");
-    browser.open(&address);
-    let refused = "fetch('https://example.org/').then(() => 'loaded', () => 'refused')";
-    assert_eq!(browser.value(refused), "refused");
-    let own = address.trim_end_matches('#');
-    let elsewhere: Vec<String> = browser.requested();
-    let elsewhere = elsewhere
-        .iter()
-        .filter(|url| url.trim_end_matches('#') != own);
-    // The refused request is reported, but not sent.
-    let elsewhere: Vec<&String> = elsewhere
-        .filter(|url| *url != "https://example.org/")
-        .collect();
-    assert!(elsewhere.is_empty(), "{elsewhere:?}");
 }
 
 #[test]
 fn nothing_overflows_on_a_phone() {
-    let mut browser = Browser::start();
-    browser.set_width(360);
-    for fields in [
+    let hashes = json!([
         "",
         "items=100M&start=1&expansion=1&forget=window",
         "items=1G&shards=fewest&rate=0.000000000000001",
@@ -427,47 +401,49 @@ fn nothing_overflows_on_a_phone() {
         "structure=cms&error=1e-9",
         "structure=topk&k=4G",
         "structure=tdigest&compression=1M",
-    ] {
-        browser.open(&address(fields));
-        let width = browser.value("document.documentElement.scrollWidth");
-        assert_eq!(width, 360, "{fields}");
-    }
+    ]);
+    // The browser's window is never that narrow, but a frame may be.
+    let script = format!(
+        "const frame = element('iframe', {{ width: 360, height: 800, frameborder: 0, srcdoc: source }});
+        document.body.replaceChildren(frame);
+        await new Promise((done) => frame.onload = done);
+        const page = frame.contentWindow;
+        return {hashes}.map((hash) => {{
+            const byId = (id) => page.document.getElementById(id);
+            byId('form').reset();
+            for (const [id, value] of new URLSearchParams(hash)) byId(id).value = value;
+            page.show();
+            return [page.innerWidth, page.document.documentElement.scrollWidth];
+        }})"
+    );
+    let widths: Vec<[u32; 2]> = found(&script);
+    assert_eq!(widths, [[360; 2]; 8]);
 }
 
 #[test]
 fn a_link_keeps_the_fields() {
-    let mut browser = Browser::start();
-    browser.open(&address(""));
-    let set = "const set = (id, value) => { byId(id).value = value; form.dispatchEvent(new Event('input')); };\
-        set('forget', 'window'); set('items', '2.5k'); set('rate', '0.001'); set('window', '10 min'); set('periods', '6');\
-        set('object_limit', '1gb'); location.hash";
-    let hash = browser.value(set);
-    let hash = hash
-        .as_str()
-        .expect("a text")
-        .trim_start_matches('#')
-        .to_owned();
-    let before = shown(&mut browser);
-    browser.open(&address(&hash));
-    assert_eq!(shown(&mut browser), before);
-    let fields = "['forget', 'items', 'rate', 'window', 'periods', 'object_limit'].map((id) => byId(id).value)";
-    assert_eq!(
-        browser.value(fields),
-        json!(["window", "2.5k", "0.001", "10 min", "6", "1gb"])
-    );
-    assert_eq!(
-        before.last().expect("a command").1,
-        "BF.RESERVE key 0.001 2500 WINDOW 600000 PERIODS 6"
-    );
+    let script = "
+        const set = (id, value) => { byId(id).value = value; form.dispatchEvent(new Event('input')); };
+        set('forget', 'window'); set('items', '2.5k'); set('rate', '0.001'); set('window', '10 min'); set('periods', '6');
+        set('object_limit', '1gb');
+        const hash = location.hash.slice(1), before = shown();
+        open('');
+        open(hash);
+        const fields = ['forget', 'items', 'rate', 'window', 'periods', 'object_limit'].map((id) => byId(id).value);
+        const after = shown();
+        const changed = new Promise((done) => addEventListener('hashchange', done));
+        location.hash = '#structure=nothing&items=7&other=1';
+        await changed;
+        return [[before, after], fields, [after.at(-1)[1], byId('command').textContent]];";
+    let ([before, after], fields, commands): ([Rows; 2], [String; 6], [String; 2]) = found(script);
+    assert_eq!(after, before);
+    assert_eq!(fields, ["window", "2.5k", "0.001", "10 min", "6", "1gb"]);
     // A link to other fields on the open page replaces them, and unknown words are ignored.
-    browser.value("location.hash = '#structure=nothing&items=7&other=1'");
-    let awaited = "new Promise((done) => addEventListener('hashchange', () => setTimeout(done)))";
-    browser.value(&format!("{awaited}.then(() => 0), location.hash += '&'"));
-    browser.value("restore()");
-    assert_eq!(
-        shown(&mut browser).last().expect("a command").1,
-        "BF.RESERVE key 0.01 7"
-    );
+    let expected = [
+        "BF.RESERVE key 0.001 2500 WINDOW 600000 PERIODS 6",
+        "BF.RESERVE key 0.01 7",
+    ];
+    assert_eq!(commands, expected);
 }
 
 /// What is wrong stands at the field, in its own words.
@@ -505,19 +481,27 @@ fn wrong_words_are_explained_at_their_field() {
         ("structure=cms&", "error", "Error"),
         ("structure=cms&", "probability", "Probability"),
     ];
-    let mut browser = Browser::start();
-    for (others, field, label) in numbers {
-        browser.open(&address(others.trim_end_matches('&')));
+    let fields = json!(numbers.map(|(others, field, _)| (others.trim_end_matches('&'), field)));
+    let script = format!(
+        "const fields = {fields}.map(([others, id]) => {{
+            open(others);
+            return {}.map((word) => {{
+                byId(id).value = word;
+                form.dispatchEvent(new Event('input'));
+                return [byId(id).getAttribute('aria-invalid'), byId(`${{id}}-fault`).textContent,
+                    document.body.innerText, byId('plan').classList.contains('old')];
+            }});
+        }});
+        open('items=&rate=2');
+        return [fields, [byId('items-fault').textContent, byId('rate-fault').textContent]];",
+        json!(words)
+    );
+    let (fields, faults): (Vec<Vec<Typed>>, [String; 2]) = found(&script);
+    assert_eq!(fields.len(), numbers.len());
+    for ((_, field, label), outcomes) in numbers.into_iter().zip(fields) {
+        assert_eq!(outcomes.len(), words.len());
         let (mut wrong, mut unmarked) = (0, Vec::new());
-        for word in words {
-            let set = format!(
-                "byId('{field}').value = {}; form.dispatchEvent(new Event('input')); \
-                 [byId('{field}').getAttribute('aria-invalid'), byId('{field}-fault').textContent, \
-                  document.body.innerText, byId('plan').classList.contains('old')]",
-                json!(word)
-            );
-            let (invalid, text, page, old): (String, String, String, bool) =
-                serde_json::from_value(browser.value(&set)).expect("texts");
+        for (word, (invalid, text, page, old)) in words.into_iter().zip(outcomes) {
             assert!(
                 !page.contains("NaN") && !page.contains("undefined"),
                 "{field} {word}: {page}"
@@ -542,14 +526,11 @@ fn wrong_words_are_explained_at_their_field() {
         );
         assert!(wrong >= 6, "{field}: {unmarked:?}");
     }
-    browser.open(&address("items=&rate=2"));
-    let faults = "[byId('items-fault').textContent, byId('rate-fault').textContent]";
     assert_eq!(
-        browser.value(faults),
-        json!([
+        faults,
+        [
             "Number of items: a value is missing",
             "Error rate: not between 0 and 1"
-        ])
+        ]
     );
-    assert!(browser.errors().is_empty(), "{:?}", browser.errors());
 }
