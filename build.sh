@@ -172,8 +172,9 @@ test_on() { # server, filters...
 
 run_tests() {
     bring_compilers
-    # The tests run the Python programs of the pages.
+    # The tests run the programs of the pages, in Python and in JavaScript.
     command -v python3 >/dev/null || tools/packages.sh python3
+    command -v node >/dev/null || tools/packages.sh nodejs
     # They also open the page docs/calculator.html.
     command -v "${BROWSER:-chromium}" >/dev/null || tools/packages.sh chromium
     # Each run also moves files to the other servers.

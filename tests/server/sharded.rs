@@ -18,7 +18,7 @@ use crate::cluster::{migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS as PRIMARIES, SLOTS, id, is_primary};
 use crate::harness::{PATIENCE, Server, int, ok, wait_until};
 use crate::pages;
-use crate::recipes::python;
+use crate::recipes::{node, python};
 use crate::soak::Random;
 
 /// Some for every primary.
@@ -376,27 +376,23 @@ fn a_shard_keeps_working_while_its_slot_moves() {
     });
 }
 
-/// The scheme of docs/sharded.md in Python uses the same shards as the crate.
+/// The programs of docs/sharded.md use the same shards as the crate, and report what a shard refuses.
 #[test]
-fn the_python_of_the_page_finds_the_shards() {
-    let server = Server::start();
-    let program = pages::block("docs/sharded.md", "In Python", "python");
-    let test = "
-import sys
-from redis import Redis
-server = Redis('127.0.0.1', int(sys.argv[1]))
-items = [b'item %d' % n for n in range(1000)]
-assert each(server, 'BF.MADD', 'seen', 12, items[:500]) == [True] * 500
-assert each(server, 'BF.MADD', 'seen', 12, items)[:500] == [False] * 500
-assert each(server, 'BF.MEXISTS', 'seen', 12, items) == [True] * 1000
-";
-    python(&program, test, &server);
-    let mut client = server.client();
-    for n in 0..1000 {
-        let item = format!("item {n}");
-        let shard = shard_of(item.as_bytes(), NonZeroU32::new(12).expect("some"));
-        let key = format!("seen:{shard}");
-        let exists = client.call(&[b"BF.EXISTS", key.as_bytes(), item.as_bytes()]);
-        assert_eq!(exists, int(1), "{item}");
+fn the_programs_of_the_page_find_the_shards_and_report_refusals() {
+    for (section, language) in [("In Python", "python"), ("In Node", "js")] {
+        let server = Server::start();
+        let program = pages::block("docs/sharded.md", section, language);
+        match language {
+            "python" => python(&program, include_str!("recipes/sharded.py"), &server),
+            _ => node(&program, include_str!("recipes/sharded.js"), &server),
+        }
+        let mut client = server.client();
+        for n in 0..1000 {
+            let item = format!("item {n}");
+            let shard = shard_of(item.as_bytes(), NonZeroU32::new(12).expect("some"));
+            let key = format!("seen:{shard}");
+            let exists = client.call(&[b"BF.EXISTS", key.as_bytes(), item.as_bytes()]);
+            assert_eq!(exists, int(1), "{language}: {item}");
+        }
     }
 }

@@ -4,7 +4,11 @@ import socket
 from urllib.parse import urlsplit
 
 
-class ResponseError(Exception):
+class RedisError(Exception):
+    pass
+
+
+class ResponseError(RedisError):
     pass
 
 

@@ -142,8 +142,7 @@ fn sessions_are_what_the_server_says() {
     assert!(replayed > 100, "{replayed} commands were found");
 }
 
-/// Blocks that are neither sessions nor lines for a shell, how many, and the tests that replay them. `sharded.md` has
-/// its scheme in JavaScript, too, which no test runs.
+/// Blocks that are neither sessions nor lines for a shell, how many, and the tests that replay them.
 const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/commands.md", "lua", 1, "scripting"),
     ("docs/http.md", "text", 1, "http"),
@@ -152,7 +151,7 @@ const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/moving-in.md", "console", 7, "tool::rehearsed"),
     ("docs/recipes.md", "python", 6, "recipes"),
     ("docs/recipes.md", "text", 1, "recipes"),
-    ("docs/sharded.md", "js", 1, ""),
+    ("docs/sharded.md", "js", 1, "sharded"),
     ("docs/sharded.md", "python", 1, "sharded"),
     ("docs/tool.md", "console", 14, "tool::manual"),
     ("docs/tool.md", "text", 1, "tool::grants"),

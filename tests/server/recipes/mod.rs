@@ -24,13 +24,24 @@ fn server() -> Server {
 #[track_caller]
 pub fn python(program: &str, test: &str, server: &Server) {
     let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/python");
-    let output = Command::new("python3")
-        .args(["-B", "-c"])
-        .arg(format!("{program}\n{test}"))
-        .arg(server.port().to_string())
-        .env("PYTHONPATH", modules)
-        .output()
-        .expect("there is a Python");
+    let mut command = Command::new("python3");
+    command.args(["-B", "-c"]).env("PYTHONPATH", modules);
+    interpret(command, &format!("{program}\n{test}"), server);
+}
+
+/// Runs a program of a page in Node, between a client and a test of it. Its first argument is the server's port.
+#[track_caller]
+pub fn node(program: &str, test: &str, server: &Server) {
+    let mut command = Command::new("node");
+    command.arg("--eval");
+    let client = include_str!("../../harness/node.js");
+    interpret(command, &[client, program, test].join("\n"), server);
+}
+
+#[track_caller]
+fn interpret(mut command: Command, program: &str, server: &Server) {
+    let run = command.arg(program).arg(server.port().to_string());
+    let output = run.output().expect("the interpreter is installed");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
 }
