@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   size     a request → valkeybloom_planner   → rows, or JSON
+//!   remove   files → lines → a server          → counts
 //!   build    files → lines → Object → chunks ┐
 //!   move     a server → its filters → chunks ┴→ a temporary key → its final name
 //!   compare  two servers → their filters       → the differences
@@ -30,6 +31,7 @@ mod pages;
 mod payload;
 mod planned_sketch;
 mod progress;
+mod remove;
 mod report;
 mod server;
 mod size;
@@ -73,6 +75,8 @@ enum Command {
     Size(size::Size),
     #[command(after_help = BUILD_EXAMPLES)]
     Build(build::Build),
+    #[command(after_help = REMOVE_EXAMPLES)]
+    Remove(remove::Remove),
     #[command(after_help = MOVE_EXAMPLES)]
     Move(moving::Move),
     #[command(after_help = COMPARE_EXAMPLES)]
@@ -94,6 +98,11 @@ const BUILD_EXAMPLES: &str = "Examples:
   valkeybloom build urls.txt.zst --to redis://127.0.0.1:6379 --key seen --rate 0.001
   find / -print0 | valkeybloom build -0 - --items 2M --to 127.0.0.1 --key files --rate 0.01
   valkeybloom build today.txt --to 127.0.0.1 --key seen --add";
+
+const REMOVE_EXAMPLES: &str = "Examples:
+  valkeybloom remove allowed.txt --from redis://127.0.0.1:6379 --key blocked
+
+Status: 0 if no item of the files is left, 1 if removals were refused or failed, 2 for words that make no sense.";
 
 const MOVE_EXAMPLES: &str = "Examples:
   valkeybloom move redis://old:6379 redis://new:6379 --dry-run
@@ -138,6 +147,7 @@ fn main() -> ExitCode {
     let done = match options.command {
         Command::Size(size) => size.run(tls, json),
         Command::Build(build) => build.run(tls, show, json),
+        Command::Remove(remove) => remove.run(tls, show, json),
         Command::Move(moving) => moving.run(tls, show, json),
         Command::Compare(compare) => compare.run(tls, show, json),
         Command::List(list) => list.run(tls, show, json),

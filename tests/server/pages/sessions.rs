@@ -146,14 +146,15 @@ fn sessions_are_what_the_server_says() {
 const ELSEWHERE: &[(&str, &str, usize, &str)] = &[
     ("docs/commands.md", "lua", 1, "scripting"),
     ("docs/http.md", "text", 1, "http"),
+    ("docs/in-process.md", "rust", 1, "plan"),
     ("docs/in-process.md", "text", 1, "plan"),
     ("docs/in-process.md", "toml", 1, "pages"),
     ("docs/moving-in.md", "console", 7, "tool::rehearsed"),
-    ("docs/recipes.md", "python", 6, "recipes"),
+    ("docs/recipes.md", "python", 7, "recipes"),
     ("docs/recipes.md", "text", 1, "recipes"),
     ("docs/sharded.md", "js", 1, "sharded"),
     ("docs/sharded.md", "python", 1, "sharded"),
-    ("docs/tool.md", "console", 14, "tool::manual"),
+    ("docs/tool.md", "console", 15, "tool::manual"),
     ("docs/tool.md", "text", 1, "tool::grants"),
 ];
 

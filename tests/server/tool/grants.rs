@@ -78,6 +78,12 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
     let list = server.dir().join("list");
     fs::write(&list, numbered("item", 0..10).join("\n")).expect("the folder can be written to");
     let (list, to) = (list.to_str().expect("ASCII"), url(&server));
+    // Without these items.
+    assert_eq!(
+        client.cmd("BF.RESERVE app:bloom 0.000001 10 COUNTING"),
+        ok()
+    );
+    assert_eq!(client.cmd("CF.RESERVE app:cuckoo 10"), ok());
     let build = ["build", list, "--to", &to, "--key", "app:seen"];
     for (lines, words) in [
         (
@@ -90,6 +96,14 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
         ),
         (&["build --add"], [&build[..], &["--add"]].concat()),
         (&["size --of"], vec!["size", "--of", &to, "app:seen"]),
+        (
+            &["remove"],
+            vec!["remove", list, "--from", &to, "--key", "app:bloom"],
+        ),
+        (
+            &["remove, cuckoo filters"],
+            vec!["remove", list, "--from", &to, "--key", "app:cuckoo"],
+        ),
     ] {
         let all = grants(lines);
         set_user(&mut client, &all);

@@ -26,6 +26,7 @@ fn shown(line: &str, folder: &Path) -> String {
         "filling: ",
         "sending: ",
         "adding: ",
+        "removing: ",
         "moving: ",
         "comparing: ",
         "listing: ",
@@ -50,6 +51,7 @@ fn replied(words: &str, server: &Server) -> String {
                 lines.map(|(at, reply)| format!("{}) (integer) {}", at + 1, reply.as_int()));
             lines.collect::<Vec<_>>().join("\n")
         }
+        Reply::Int(number) => format!("(integer) {number}"),
         other => other.text(),
     }
 }

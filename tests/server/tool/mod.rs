@@ -10,6 +10,7 @@ mod metrics;
 mod moving;
 mod refused;
 mod rehearsed;
+mod remove;
 mod size;
 mod terminal;
 mod watch;

@@ -258,7 +258,7 @@ fn the_error_names_a_module_without_chunks() {
 }
 
 #[test]
-fn refused_builds_name_the_reason() {
+fn refused_builds_and_removals_name_the_reason() {
     let server = Server::start();
     let mut client = server.client();
     let replica = Server::replica_of(&server).start();
@@ -328,6 +328,26 @@ fn refused_builds_name_the_reason() {
             format!(
                 "could not add {list}, line 43 to full at 127.0.0.1:{at}: ERR non scaling filter is full; \
              build a larger one: `valkeybloom size` tells how large"
+            ),
+        ),
+        (
+            "remove LIST --key text --from TO",
+            &to,
+            format!(
+                "text at 127.0.0.1:{at} has type string, which is not a filter: name another key"
+            ),
+        ),
+        (
+            "remove LIST --key none --from TO",
+            &to,
+            format!("none does not exist at 127.0.0.1:{at}"),
+        ),
+        (
+            "remove LIST --key old --from TO",
+            &to,
+            format!(
+                "could not remove {list}, line 1 from old at 127.0.0.1:{at}: \
+                 ERR filter was not made with COUNTING"
             ),
         ),
         (

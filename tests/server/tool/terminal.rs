@@ -76,7 +76,9 @@ fn every_subcommand_has_help_with_examples_and_pages() {
     let folder = server.dir().join("pages");
     run(&["pages", folder.to_str().expect("ASCII")]).done();
     let page = |name: &str| fs::read_to_string(folder.join(name)).expect(name);
-    for name in ["size", "build", "move", "compare", "list", "watch"] {
+    for name in [
+        "size", "build", "remove", "move", "compare", "list", "watch",
+    ] {
         let help = run(&[name, "--help"]).done();
         assert!(
             help.contains(&format!("Examples:\n  valkeybloom {name} ")) || name == "build",

@@ -1,0 +1,188 @@
+//! `valkeybloom remove`: removes the items in files from a filter on a server.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use redis::{Cmd, Value, cmd};
+
+use valkeybloom_sketches::cuckoo;
+
+use super::failure::{Failure, Fault, Result, shown};
+use super::lines::Input;
+use super::progress::{Progress, Show};
+use super::report::{self, Report, grouped};
+use super::server::{Server, Tls, is_filter};
+
+/// The most items in one command, which takes some hundred microseconds of the server's time.
+const COMMAND_ITEMS: usize = 1000;
+
+/// Remove the items in files from a filter with counters, or from a cuckoo filter
+#[derive(Args)]
+pub struct Remove {
+    /// Files with one item per line, plain or compressed by gzip or zstd; - is the standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The server: redis://user:password@host:port/database, rediss:// for TLS
+    #[arg(long, value_name = "URL")]
+    from: String,
+    /// The filter's key
+    #[arg(long, value_name = "KEY")]
+    key: String,
+    /// Items end with a zero byte, not with their line
+    #[arg(long, short = '0')]
+    zero: bool,
+}
+
+/// The numbers of items by what happened to them.
+#[derive(Default)]
+struct Counts {
+    removed: u64,
+    /// Items that the filter does not contain.
+    absent: u64,
+    /// Items that the filter refused to remove, and still claims.
+    refused: u64,
+}
+
+impl Counts {
+    const fn items(&self) -> u64 {
+        self.removed + self.absent + self.refused
+    }
+}
+
+impl Remove {
+    pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
+        let input = Input {
+            files: self.files.clone(),
+            zero: self.zero,
+        };
+        let bytes = input.bytes()?;
+        let server = Server::connect(&self.from, tls)?;
+        server.require_module()?;
+        let removing = Removing {
+            server: &server,
+            key: &self.key,
+            is_cuckoo: self.is_cuckoo(&server)?,
+        };
+        let mut counts = Counts::default();
+        let mut progress = Progress::new(show, "removing", "items", bytes);
+        input.each(|block, read| {
+            let items: Vec<&[u8]> = block.items().collect();
+            for batch in items.chunks(COMMAND_ITEMS) {
+                removing.remove(batch, &mut counts).map_err(|fault| {
+                    let position = block.position(batch[0]);
+                    let what = format!("could not remove {position} from {} at", self.shown());
+                    server.failure(&what, &fault)
+                })?;
+            }
+            progress.at(read, counts.items());
+            Ok(())
+        })?;
+        progress.end(counts.items());
+
+        let ended = match counts.refused {
+            0 => Ok(()),
+            refused => Err(Failure::new(format!(
+                "{} removals were refused by {} at {}, which still finds the items",
+                grouped(refused),
+                self.shown(),
+                server.address()
+            ))),
+        };
+        if show == Show::Nothing && !json {
+            return ended;
+        }
+        let mut report = Report::default();
+        report.row("key", &self.key, self.key.clone());
+        report.number("items", counts.items());
+        report.number("removed", counts.removed);
+        report.number("absent", counts.absent);
+        report.number("refused", counts.refused);
+        report::end(report, json, ended)
+    }
+
+    fn shown(&self) -> std::borrow::Cow<'_, str> {
+        shown(self.key.as_bytes())
+    }
+
+    /// Returns whether the key holds a cuckoo filter, and not a Bloom filter.
+    fn is_cuckoo(&self, server: &Server) -> Result<bool> {
+        let kind: Result<String, Fault> =
+            server.get(self.key.as_bytes(), cmd("TYPE").arg(&self.key));
+        let (key, address) = (self.shown(), server.address());
+        let failed =
+            |fault| server.failure(&format!("could not read the type of {key} at"), &fault);
+        match &kind.map_err(failed)?[..] {
+            kind if kind.as_bytes() == cuckoo::wire::TYPE_NAME.to_bytes() => Ok(true),
+            kind if is_filter(kind) => Ok(false),
+            "none" => Err(Failure::new(format!("{key} does not exist at {address}"))),
+            kind => Err(Failure::new(format!(
+                "{key} at {address} has type {kind}, which is not a filter: name another key"
+            ))),
+        }
+    }
+}
+
+/// The filter of a run.
+struct Removing<'r> {
+    server: &'r Server,
+    key: &'r str,
+    is_cuckoo: bool,
+}
+
+impl Removing<'_> {
+    fn command(&self, name: &str, items: &[&[u8]]) -> Cmd {
+        let mut command = cmd(name);
+        command.arg(self.key).arg(items);
+        command
+    }
+
+    /// Removes items, and counts what happened to them.
+    fn remove(&self, items: &[&[u8]], counts: &mut Counts) -> Result<(), Fault> {
+        let removed: Vec<bool> = if self.is_cuckoo {
+            self.remove_from_cuckoo(items)?
+        } else {
+            self.call("BF.MDEL", items)?
+        };
+        let pairs = items.iter().zip(removed);
+        let left: Vec<&[u8]> = pairs
+            .filter(|(_, removed)| !removed)
+            .map(|(item, _)| *item)
+            .collect();
+        counts.removed += (items.len() - left.len()) as u64;
+        // A cuckoo filter removes every item that it claims.
+        if self.is_cuckoo || left.is_empty() {
+            counts.absent += left.len() as u64;
+            return Ok(());
+        }
+        for claimed in self.call("BF.MEXISTS", &left)? {
+            let count = if claimed {
+                &mut counts.refused
+            } else {
+                &mut counts.absent
+            };
+            *count += 1;
+        }
+        Ok(())
+    }
+
+    /// Calls a command with many items, and returns its reply for each.
+    fn call(&self, name: &str, items: &[&[u8]]) -> Result<Vec<bool>, Fault> {
+        let command = self.command(name, items);
+        let replies: Vec<bool> = self.server.get(self.key.as_bytes(), &command)?;
+        if replies.len() == items.len() {
+            Ok(replies)
+        } else {
+            Err(Fault::Lost(format!("unexpected reply to {name}")))
+        }
+    }
+
+    fn remove_from_cuckoo(&self, items: &[&[u8]]) -> Result<Vec<bool>, Fault> {
+        let key = self.key.as_bytes();
+        let commands = items
+            .iter()
+            .map(|item| (key.to_vec(), self.command("CF.DEL", &[item])));
+        let commands: Vec<_> = commands.collect();
+        let replies = self.server.call_all(&commands).into_iter();
+        replies.map(|reply| Ok(reply? == Value::Int(1))).collect()
+    }
+}
