@@ -9,7 +9,7 @@ module=$target/release/valkeybloom.so
 
 usage() {
     cat <<'END'
-./build.sh build                  builds the module: target/release/valkeybloom.so
+./build.sh build                  builds the module and the program: target/release/valkeybloom.so and valkeybloom
 ./build.sh serve [option...]      runs the module in a server on 127.0.0.1:${PORT:-6379}, with its data in data/;
                                   passes options to the server: --bf.bloom-capacity 1000
 ./build.sh test [filter...]       runs lints and all tests, on four servers where servers matter, and some on two more;
@@ -381,7 +381,7 @@ deny() {
 command=${1-}
 [ $# = 0 ] || shift
 case $command in
-    build) build ;;
+    build) build; cargo build --release --locked -p valkeybloom-cli ;;
     serve) serve "$@" ;;
     test) run_tests "$@" ;;
     soak) soak "$@" ;;

@@ -419,3 +419,34 @@ fn merging_needs_permission_for_each_key() {
         assert_eq!(may(&mut client, "u", "bf.merge a b"), within, "{category}");
     }
 }
+
+/// The user of docs/operating.md.
+#[test]
+fn a_user_for_lookups_reads_no_bits() {
+    let server = Server::start();
+    let mut client = server.client();
+    let page = include_str!("../../docs/operating.md");
+    let mut lines = page.lines().filter_map(|line| line.strip_prefix("> "));
+    let made = lines.find(|line| line.starts_with("ACL SETUSER lookups "));
+    assert_eq!(client.cmd(made.expect("the page has it")), ok());
+    for command in commands() {
+        let name = &*command.name();
+        let lookups = [
+            "bf.exists",
+            "bf.mexists",
+            "bf.missing",
+            "bf.card",
+            "bf.info",
+        ];
+        let line = command.on("seen:today");
+        assert_eq!(
+            may(&mut client, "lookups", &line),
+            lookups.contains(&name),
+            "{line}"
+        );
+        assert!(!may(&mut client, "lookups", &command.on("other")), "{name}");
+    }
+    for line in ["DUMP seen:today", "GET seen:today"] {
+        assert!(!may(&mut client, "lookups", line), "{line}");
+    }
+}

@@ -40,14 +40,7 @@ fn build() -> PathBuf {
     let status = cargo
         .args(["build", "--quiet", "--locked", "--workspace"])
         .args(["--profile", "test", "--bin", "valkeybloom"])
-        .args([
-            "--example",
-            "mneme",
-            "--example",
-            "plan",
-            "--example",
-            "urls",
-        ])
+        .args(["library", "mneme", "plan", "urls"].map(|name| format!("--example={name}")))
         .arg("--target-dir")
         .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))

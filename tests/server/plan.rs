@@ -227,3 +227,32 @@ fn the_session_of_the_page() {
     }
     assert_eq!(reported.join("\n"), pages::block(page, "", "text"));
 }
+
+/// The program of docs/in-process.md sends back what the server would hold after the same commands.
+#[test]
+fn a_filter_is_fetched_and_sent_back() {
+    let source = include_str!("../../examples/library.rs");
+    assert!(source.ends_with(&pages::block("docs/in-process.md", "As a library", "rust")));
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE seen 0.000001 10"), ok());
+    // Three filters, each of them in a chunk of its own.
+    for n in 0..50 {
+        assert_eq!(client.cmd(&format!("BF.ADD seen {n}")), int(1));
+    }
+    assert_eq!(client.cmd("COPY seen expected"), int(1));
+    let output = Command::new(example::program("library"))
+        .arg(format!("redis://127.0.0.1:{}/", server.port()))
+        .args(["7", "new", "new"])
+        .output()
+        .expect("the example runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    let reported = String::from_utf8(output.stdout).expect("a text");
+    let expected = "found: true\nfound: false\nfound: false\n\
+        added: Ok(Present)\nadded: Ok(New)\nadded: Ok(Present)\n";
+    assert_eq!(reported, expected);
+    assert_eq!(client.cmd("BF.ADD expected new"), int(1));
+    assert_eq!(digest(&mut client, "seen"), digest(&mut client, "expected"));
+    assert_eq!(client.cmd("DBSIZE"), int(2));
+}

@@ -45,6 +45,23 @@ fn commands_match_the_server() {
     );
 }
 
+/// The tests of links follow its links.
+#[test]
+fn the_index_has_every_command() {
+    let index = table(
+        "docs/commands.md",
+        "<!-- index: held against COMMAND LIST by a test -->",
+    );
+    let links = index.iter().flat_map(|row| row[1].split(", "));
+    let names = links.map(|link| {
+        let (name, _) = link[1..].split_once("](").expect("a link");
+        name.to_owned()
+    });
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    assert_eq!(names, command_names(&mut server().client(), ""));
+}
+
 #[test]
 fn settings_match_the_server() {
     let server = Server::start();

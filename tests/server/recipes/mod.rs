@@ -70,6 +70,12 @@ fn no_client_exceeds_a_rate_limit() {
     python(&program, include_str!("limit.py"), &server());
 }
 
+#[test]
+fn a_day_of_latencies_is_merged_from_its_hours() {
+    let program = pages::block(PAGE, "Latency percentiles of the last day", "python");
+    python(&program, include_str!("latency.py"), &server());
+}
+
 const SCRAPY: &str = "A duplicate filter for Scrapy";
 
 #[test]
