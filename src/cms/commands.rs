@@ -130,7 +130,10 @@ pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     let merged = merge_sources(ctx, keys, args)?;
     let mut writer = Writer::open(keys, key(&args));
     let changed = writer.update(|sketch| sketch.replace(merged))?;
-    if changed.ok_or(CmsError::NotFound)? {
+    if changed
+        .ok_or(CmsError::NotFound)?
+        .map_err(CmsError::NotMerged)?
+    {
         writer.merged();
     }
     Reply::Ok.send(ctx);

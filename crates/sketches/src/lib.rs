@@ -7,7 +7,12 @@
 //! changes no result.)
 //!
 //! Each family is a module with its stored forms: [`bloom`], [`cuckoo`], [`cms`], [`topk`], [`tdigest`]. All families
-//! share the hashes, byte cursors, checked arithmetic and SIMD words.
+//! share the hashes, byte cursors, checked arithmetic and SIMD words. [`Sketch`] is an object of any family, read from what
+//! a server's `DUMP` returns. [`Slices`] hands the items of a buffer to the batches of the families.
+//!
+//! Objects are copied by `try_clone`, which returns `None` if there is no memory; they may be large, so they have no
+//! `Clone`. Nor have they `PartialEq`: two objects with the same answers may differ in what only their memory shows, a
+//! buffer that is not compressed or a list in another order. Compare what is stored: [`Sketch::to_dump`] writes it.
 
 #![deny(unsafe_code)]
 
@@ -19,10 +24,13 @@ pub mod tdigest;
 pub mod topk;
 
 mod bytes;
+mod error;
 mod hash;
 #[allow(unsafe_code, reason = "it wraps the processor's intrinsics")]
 mod machine;
 mod number;
+mod sketch;
+mod slices;
 
 pub use bytes::{CHUNK_BYTES, DecodeError, RdbRead, RdbWrite};
 pub use hash::{Hasher, Probe, Seed};
@@ -31,3 +39,5 @@ pub use machine::words::Width;
 #[doc(hidden)]
 pub use machine::work;
 pub use number::{Fraction, MAX_CAPACITY};
+pub use sketch::Sketch;
+pub use slices::{BadOffsets, Bitmap, Offset, Slices};

@@ -1,16 +1,23 @@
-//! Payloads of RESTORE, in a form that every server from Redis 5 on reads.
+//! Payloads of RESTORE, in a form that every server from Redis 5 on reads, and of DUMP.
 
 use std::ffi::CStr;
 
 use crc::{CRC_64_REDIS, Crc};
 
-use crate::bytes::RdbWrite;
+use crate::bytes::{DecodeError, RdbRead, RdbWrite};
+use crate::machine::memory;
+
+static CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
+
+const MODULE_VALUE: u8 = 7;
+const END_OF_VALUE: u8 = 0;
+const UINT: u64 = 2;
+const DOUBLE: u64 = 4;
+const STRING: u64 = 5;
 
 /// Returns a payload for RESTORE with a value of a type, whose fields `write` writes. A log depends on it, so the
 /// program aborts if allocation fails.
 pub fn restore(type_name: &CStr, rdb_version: i32, write: impl FnOnce(&mut Payload)) -> Vec<u8> {
-    const MODULE_VALUE: u8 = 7;
-    const END_OF_VALUE: u8 = 0;
     const OLDEST_VERSION: u16 = 9;
     let mut payload = Payload(vec![MODULE_VALUE]);
     payload.length(type_id(type_name) | u64::from(rdb_version.unsigned_abs()));
@@ -24,15 +31,20 @@ pub fn restore(type_name: &CStr, rdb_version: i32, write: impl FnOnce(&mut Paylo
 /// Returns the number that stands for a type in RDB: six bits for each letter of its name, then ten zeros, the bits of
 /// the encoding version.
 pub fn type_id(type_name: &CStr) -> u64 {
+    type_id_of(type_name.to_bytes())
+}
+
+pub(crate) fn type_id_of(type_name: &[u8]) -> u64 {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bits = |letter| LETTERS.iter().position(|l| *l == letter).unwrap_or(0) as u64;
-    let name = type_name.to_bytes().iter();
-    name.fold(0, |id, letter| id << 6 | bits(*letter)) << 10
+    type_name
+        .iter()
+        .fold(0, |id, letter| id << 6 | bits(*letter))
+        << 10
 }
 
 /// Appends the footer of a DUMP payload: the RDB version, and a checksum of all before.
 pub fn dump_footer(payload: &mut Vec<u8>, rdb_version: u16) {
-    static CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
     payload.extend(rdb_version.to_le_bytes());
     payload.extend(CHECKSUM.checksum(payload).to_le_bytes());
 }
@@ -76,6 +88,166 @@ impl RdbWrite for Payload {
         self.0.push(5);
         self.length(value.len() as u64);
         self.0.extend(value);
+    }
+}
+
+/// The fields of a payload of DUMP that are not read yet.
+pub(crate) struct Fields<'p>(&'p [u8]);
+
+impl<'p> Fields<'p> {
+    /// Checks the footer and the type of a payload.
+    pub fn of_dump(payload: &'p [u8]) -> Result<Self, DecodeError> {
+        let (body, checksum) = payload.split_last_chunk().ok_or(DecodeError::Truncated)?;
+        if CHECKSUM.checksum(body) != u64::from_le_bytes(*checksum) {
+            return Err("wrong checksum".into());
+        }
+        // What the value needs of its version of RDB is in its own fields.
+        let (value, _rdb_version) = body.split_last_chunk::<2>().ok_or(DecodeError::Truncated)?;
+        match value {
+            [MODULE_VALUE, fields @ ..] => Ok(Self(fields)),
+            _ => Err("a value of another type".into()),
+        }
+    }
+
+    /// Reads the number that [`type_id`] returns, and the encoding version.
+    pub fn type_and_version(&mut self) -> Result<(u64, i32), DecodeError> {
+        let id = self.length()?;
+        let version = i32::try_from(id & 0x3ff).unwrap_or_default();
+        Ok((id & !0x3ff, version))
+    }
+
+    /// Checks that the value ends here.
+    pub fn end(&self) -> Result<(), DecodeError> {
+        match self.0 {
+            [END_OF_VALUE] => Ok(()),
+            [] => Err(DecodeError::Truncated),
+            _ => Err("bytes behind the object".into()),
+        }
+    }
+
+    fn take(&mut self, length: u64) -> Result<&'p [u8], DecodeError> {
+        let length = usize::try_from(length).map_err(|_| DecodeError::Truncated)?;
+        let split = self.0.split_at_checked(length);
+        let (taken, rest) = split.ok_or(DecodeError::Truncated)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// Reads a number of these many bytes, big endian.
+    fn big_endian(&mut self, length: u64) -> Result<u64, DecodeError> {
+        let bytes = self.take(length)?.iter();
+        Ok(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
+    }
+
+    /// Reads a length, or the encoding of a string.
+    fn length_or_encoding(&mut self) -> Result<Result<u64, u8>, DecodeError> {
+        let first = self.take(1)?[0];
+        let low = first & 0x3f;
+        Ok(Ok(match (first >> 6, first) {
+            (0, _) => low.into(),
+            (1, _) => u64::from(low) << 8 | self.big_endian(1)?,
+            (_, 0x80) => self.big_endian(4)?,
+            (_, 0x81) => self.big_endian(8)?,
+            (3, _) => return Ok(Err(low)),
+            _ => return Err("unknown encoding of a length".into()),
+        }))
+    }
+
+    fn length(&mut self) -> Result<u64, DecodeError> {
+        let length = self.length_or_encoding()?;
+        length.map_err(|_| "unknown encoding of a length".into())
+    }
+
+    fn field(&mut self, kind: u64) -> Result<(), DecodeError> {
+        if self.length()? == kind {
+            Ok(())
+        } else {
+            Err(DecodeError::Truncated)
+        }
+    }
+}
+
+impl RdbRead for Fields<'_> {
+    fn uint(&mut self) -> Result<u64, DecodeError> {
+        self.field(UINT)?;
+        self.length()
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        self.field(DOUBLE)?;
+        let bytes = self.take(8)?.try_into();
+        Ok(f64::from_le_bytes(
+            bytes.map_err(|_| DecodeError::Truncated)?,
+        ))
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        const LZF: u8 = 3;
+        self.field(STRING)?;
+        let bytes = match self.length_or_encoding()? {
+            Ok(length) => self.take(length)?,
+            Err(width @ 0..=2) => {
+                // A string of digits as a little-endian integer of 1, 2 or 4 bytes.
+                let bytes = self.take(1 << width)?;
+                let negative = bytes.last().is_some_and(|byte| *byte >= 0x80);
+                let mut number = [if negative { 0xff } else { 0 }; 8];
+                number[..bytes.len()].copy_from_slice(bytes);
+                return Ok(i64::from_le_bytes(number).to_string().into_bytes());
+            }
+            Err(LZF) => {
+                let (compressed, length) = (self.length()?, self.length()?);
+                return decompressed(self.take(compressed)?, length);
+            }
+            Err(_) => return Err("unknown encoding of a string".into()),
+        };
+        let copy = memory::copied(bytes).ok_or(DecodeError::NoMemory)?;
+        Ok(copy.into_vec())
+    }
+}
+
+/// Decompresses a string of the LZF format: literal runs, and copies of earlier bytes.
+fn decompressed(mut from: &[u8], length: u64) -> Result<Vec<u8>, DecodeError> {
+    const INVALID: DecodeError = DecodeError::Malformed("invalid compression");
+    // Three bytes stand for at most 264.
+    if length / 88 > from.len() as u64 {
+        return Err(INVALID);
+    }
+    let length = usize::try_from(length).map_err(|_| DecodeError::NoMemory)?;
+    let mut to = memory::reserved(length).ok_or(DecodeError::NoMemory)?;
+    let mut byte = || {
+        let (first, rest) = from.split_first()?;
+        from = rest;
+        Some(usize::from(*first))
+    };
+    while let Some(control) = byte() {
+        let run = match control >> 5 {
+            0 => control + 1,
+            7 => 9 + byte().ok_or(INVALID)?,
+            short => short + 2,
+        };
+        if run > length - to.len() {
+            return Err(INVALID);
+        }
+        if control < 32 {
+            for _ in 0..run {
+                to.push(
+                    byte()
+                        .and_then(|byte| u8::try_from(byte).ok())
+                        .ok_or(INVALID)?,
+                );
+            }
+        } else {
+            let distance = ((control & 31) << 8 | byte().ok_or(INVALID)?) + 1;
+            let start = to.len().checked_sub(distance).ok_or(INVALID)?;
+            for index in start..start + run {
+                to.push(to[index]);
+            }
+        }
+    }
+    if to.len() == length {
+        Ok(to)
+    } else {
+        Err(INVALID)
     }
 }
 

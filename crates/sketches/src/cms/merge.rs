@@ -39,7 +39,26 @@ pub enum MergeError {
     OutOfMemory,
 }
 
+crate::error::texts!(MergeError {
+    Self::Shape => "the sketches differ in shape",
+    Self::Overflow => "a counter would be out of range",
+    Self::OutOfMemory => "not enough memory",
+});
+
 impl CountMin {
+    /// Takes over the counters and the count of another sketch. Returns whether they differ.
+    ///
+    /// # Errors
+    /// [`MergeError::Shape`]. Then nothing has changed.
+    pub fn replace(&mut self, by: Self) -> Result<bool, MergeError> {
+        if self.shape() != by.shape() {
+            return Err(MergeError::Shape);
+        }
+        let differs = (self.count(), self.table()) != (by.count(), by.table());
+        *self = by;
+        Ok(differs)
+    }
+
     /// Returns the weighted sum of sketches. Intermediate sums count, in the order of the terms.
     ///
     /// With `bounded`, a sum is refused as an overflow if finding out whether an intermediate sum leaves the range of

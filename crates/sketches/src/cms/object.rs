@@ -25,6 +25,12 @@ pub enum NotCounted {
     Saturated,
 }
 
+crate::error::texts!(NotCounted {
+    Self::Overflow => "a counter would overflow",
+    Self::Underflow => "a counter would fall below 0",
+    Self::Saturated => "the counters are saturated",
+});
+
 /// A count-min sketch.
 #[derive(Debug)]
 pub struct CountMin {
@@ -210,14 +216,6 @@ impl CountMin {
             ));
         }
         found
-    }
-
-    /// Takes over the counters and the count of another sketch of the same shape. Returns whether they differ.
-    pub fn replace(&mut self, by: Self) -> bool {
-        debug_assert_eq!(self.shape, by.shape);
-        let differs = (self.count, &self.table) != (by.count, &by.table);
-        *self = by;
-        differs
     }
 
     /// Copies the sketch, or returns `None` if allocation fails.

@@ -120,3 +120,8 @@ pub enum Refusal {
     /// The sketch can't be allocated.
     OutOfMemory,
 }
+
+crate::error::texts!(Refusal {
+    Self::MemoryLimit => "it would exceed the limit on memory",
+    Self::OutOfMemory => "not enough memory",
+});

@@ -11,6 +11,8 @@ const LARGE_BYTES: usize = 1 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoMemory;
 
+crate::error::texts!(NoMemory { Self => "not enough memory" });
+
 /// A filter of an object.
 #[derive(Debug)]
 pub struct Buckets {

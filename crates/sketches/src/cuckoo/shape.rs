@@ -57,14 +57,14 @@ impl Params {
 /// The numbers that determine all filters of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Buckets of the first filter, a power of two.
-    pub first_buckets: u64,
-    /// Slots per bucket, at least 1.
-    pub bucket_size: u8,
-    /// The most fingerprints moved to make room for one, at least 1.
-    pub max_iterations: u16,
-    /// The growth factor from one filter to the next, a power of two; 0 for objects that do not grow.
-    pub expansion: u16,
+    /// A power of two.
+    pub(super) first_buckets: u64,
+    /// At least 1.
+    pub(super) bucket_size: u8,
+    /// At least 1.
+    pub(super) max_iterations: u16,
+    /// A power of two, or 0.
+    pub(super) expansion: u16,
 }
 
 impl Shape {
@@ -82,6 +82,26 @@ impl Shape {
                 },
             }
         })
+    }
+
+    /// Returns the number of buckets of the first filter, a power of two.
+    pub const fn first_buckets(&self) -> u64 {
+        self.first_buckets
+    }
+
+    /// Returns the number of slots per bucket.
+    pub const fn bucket_size(&self) -> u8 {
+        self.bucket_size
+    }
+
+    /// Returns the most fingerprints that are moved to make room for one.
+    pub const fn max_iterations(&self) -> u16 {
+        self.max_iterations
+    }
+
+    /// Returns the growth factor from one filter to the next, a power of two; 0 for objects that do not grow.
+    pub const fn expansion(&self) -> u16 {
+        self.expansion
     }
 
     /// Returns the number of buckets of filter `index`, or `None` if there can be no such filter. The number grows by
@@ -137,3 +157,10 @@ pub enum Refusal {
     /// The allocator has no memory for it.
     OutOfMemory,
 }
+
+crate::error::texts!(Refusal {
+    Self::Full => "the filter is full and does not grow",
+    Self::MaxFilters => "the object has the most filters allowed",
+    Self::MemoryLimit => "it would exceed the limit on memory",
+    Self::OutOfMemory => "not enough memory",
+});

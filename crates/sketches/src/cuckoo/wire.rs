@@ -137,6 +137,11 @@ pub enum HeaderError {
     Numbers,
 }
 
+crate::error::texts!(HeaderError {
+    Self::Length => "the header has the wrong length",
+    Self::Numbers => "the header's numbers are out of range",
+});
+
 /// Creates the empty object of a header. Its filters take memory when their chunks arrive.
 ///
 /// # Errors

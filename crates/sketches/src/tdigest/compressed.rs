@@ -100,8 +100,11 @@ pub struct Compressed<'d> {
 }
 
 impl Compressed<'_> {
-    /// Returns the value below which the share `quantile`, from 0 to 1, of the observations lies.
+    /// Returns the value below which the share `quantile` of the observations lies; NaN unless it is from 0 to 1.
     pub fn quantile(&self, quantile: f64) -> f64 {
+        if !(0.0..=1.0).contains(&quantile) {
+            return f64::NAN;
+        }
         match &*self.marks.nodes {
             [] => f64::NAN,
             [only] => only.node.mean,
@@ -110,9 +113,10 @@ impl Compressed<'_> {
     }
 
     /// Returns the share of the observations that are at most `value`; half of those equal to it count.
+    /// The share for NaN is NaN.
     pub fn cdf(&self, value: f64) -> f64 {
         let nodes = &*self.marks.nodes;
-        if nodes.is_empty() {
+        if nodes.is_empty() || value.is_nan() {
             f64::NAN
         } else if value < self.min {
             0.0
@@ -124,7 +128,8 @@ impl Compressed<'_> {
     }
 
     /// Returns the number of observations below a value plus half of those equal to it, rounded down from one half on;
-    /// −1 below the smallest observation, their number above the largest, and −2 if the digest is empty.
+    /// −1 below the smallest observation, their number above the largest, and −2 if the digest is empty or the
+    /// value is NaN.
     pub fn rank(&self, value: f64) -> i64 {
         self.rank_or(value, -1.0, self.observations, |below| {
             let whole = below.floor();
@@ -137,7 +142,7 @@ impl Compressed<'_> {
     }
 
     /// Returns the number of observations above a value plus half of those equal to it, rounded; the number of all
-    /// observations below the smallest, −1 above the largest, and −2 if the digest is empty.
+    /// observations below the smallest, −1 above the largest, and −2 if the digest is empty or the value is NaN.
     pub fn reverse_rank(&self, value: f64) -> i64 {
         self.rank_or(value, self.observations, -1.0, |below| {
             (self.observations - below.round()).round()
@@ -146,7 +151,7 @@ impl Compressed<'_> {
 
     #[allow(clippy::cast_possible_truncation, reason = "the cast saturates")]
     fn rank_or(&self, value: f64, below: f64, above: f64, within: impl Fn(f64) -> f64) -> i64 {
-        let rank = if self.marks.nodes.is_empty() {
+        let rank = if self.marks.nodes.is_empty() || value.is_nan() {
             -2.0
         } else if value < self.min {
             below
@@ -191,8 +196,11 @@ impl Compressed<'_> {
         }
     }
 
-    /// Returns the mean of the observations between two quantiles, which are from 0 to 1.
+    /// Returns the mean of the observations between two quantiles; NaN unless 0 ≤ `low` ≤ `high` ≤ 1.
     pub fn trimmed_mean(&self, low: f64, high: f64) -> f64 {
+        if !(0.0 <= low && low <= high && high <= 1.0) {
+            return f64::NAN;
+        }
         let nodes = &*self.marks.nodes;
         let Some(last) = nodes.last() else {
             return f64::NAN;

@@ -54,6 +54,12 @@ pub enum Refusal {
     OutOfMemory,
 }
 
+crate::error::texts!(Refusal {
+    Self::NotFinite => "a value is infinite or NaN",
+    Self::Overflow => "there would be too many observations",
+    Self::OutOfMemory => "not enough memory",
+});
+
 /// The numbers of a digest apart from its nodes, the way files have them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Numbers {

@@ -30,6 +30,14 @@ pub enum Fault {
     Cells,
 }
 
+crate::error::texts!(Fault {
+    Self::K => "the length of the list is out of range",
+    Self::Width => "the width is out of range",
+    Self::Depth => "the depth is out of range",
+    Self::Decay => "the decay is out of range",
+    Self::Cells => "there are too many cells",
+});
+
 impl Shape {
     /// The width of a sketch whose command gives the length of the list alone.
     pub const DEFAULT_WIDTH: u64 = 8;
@@ -100,3 +108,8 @@ pub enum Refusal {
     /// The memory can't be allocated.
     OutOfMemory,
 }
+
+crate::error::texts!(Refusal {
+    Self::MemoryLimit => "it would exceed the limit on memory",
+    Self::OutOfMemory => "not enough memory",
+});

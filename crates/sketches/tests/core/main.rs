@@ -17,6 +17,7 @@ mod foreign;
 mod fuzz;
 mod ids;
 mod interleaved;
+mod library;
 mod merge;
 mod model;
 mod murmur;

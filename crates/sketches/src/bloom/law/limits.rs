@@ -138,3 +138,10 @@ pub enum Refusal {
     /// The allocator has no memory for the next filter.
     OutOfMemory,
 }
+
+crate::error::texts!(Refusal {
+    Self::MemoryLimit => "it would exceed the limit on memory",
+    Self::RateTooSmall => "the next filter's error rate is too small",
+    Self::Full => "the filter is full and does not grow",
+    Self::OutOfMemory => "not enough memory",
+});

@@ -34,6 +34,19 @@ pub enum MergeError {
     Refused(Refusal),
 }
 
+impl std::fmt::Display for MergeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Seeds => "the hash functions differ",
+            Self::Kinds => "the kinds of the objects differ",
+            Self::Rates => "the error rates add up to 1 or more",
+            Self::Refused(refusal) => return refusal.fmt(f),
+        })
+    }
+}
+
+impl std::error::Error for MergeError {}
+
 pub const NO_MEMORY: MergeError = MergeError::Refused(Refusal::OutOfMemory);
 pub const TOO_LARGE: MergeError = MergeError::Refused(Refusal::MemoryLimit);
 

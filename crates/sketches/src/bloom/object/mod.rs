@@ -370,9 +370,15 @@ impl Object {
     /// Returns whether the object claims an item: false is certain, true is wrong at the error rate.
     #[inline]
     pub fn contains(&self, item: &[u8], now_ms: impl FnOnce() -> u64) -> bool {
+        self.contains_probe(self.probe(item), now_ms)
+    }
+
+    /// Looks up an item by its [probe](Self::probe), as [`contains`](Self::contains) does.
+    #[inline]
+    pub fn contains_probe(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
         match &self.0 {
-            Body::Stack(stack) => stack.contains(stack.hasher().probe(item)),
-            Body::Timeline(timeline) => timeline.contains(timeline.hasher.probe(item), now_ms),
+            Body::Stack(stack) => stack.contains(probe),
+            Body::Timeline(timeline) => timeline.contains(probe, now_ms),
         }
     }
 
@@ -414,11 +420,47 @@ impl Object {
         id: Option<u64>,
         limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
+        self.add_probe(self.probe(item), time, id, limits)
+    }
+
+    /// Adds an item by its probe, as [`add`](Self::add) does. All objects with an equal [`hasher`](Self::hasher) can
+    /// use the same probe; the probe of another hasher is another item's.
+    ///
+    /// ```
+    /// # use valkeybloom_sketches::bloom::{Growth, Limits, Object, Params, Tightening, Time};
+    /// # use valkeybloom_sketches::{Fraction, Seed};
+    /// # let params = Params {
+    /// #     capacity: 100,
+    /// #     error_rate: Fraction::new(0.01).unwrap(),
+    /// #     tightening: Tightening::HALF,
+    /// #     growth: Growth::from_expansion(2),
+    /// # };
+    /// # let mut one = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
+    /// # let mut other = Object::plain(&params, Seed::FIXED, Limits::NONE).unwrap();
+    /// assert_eq!(one.hasher(), other.hasher());
+    /// let probe = one.probe(b"item");
+    /// for object in [&mut one, &mut other] {
+    ///     object.add_probe(probe, Time::default(), None, || Limits::NONE).unwrap();
+    ///     assert!(object.contains_probe(probe, || 0));
+    /// }
+    /// assert!(other.contains(b"item", || 0));
+    /// ```
+    ///
+    /// # Errors
+    /// Any [`Refusal`]. The object is unchanged then.
+    #[inline]
+    pub fn add_probe(
+        &mut self,
+        probe: Probe,
+        time: Time,
+        id: Option<u64>,
+        limits: impl Fn() -> Limits,
+    ) -> Result<Added, Refusal> {
         let added = match &mut self.0 {
-            Body::Stack(stack) => stack.add(stack.hasher().probe(item), || limits().into()),
+            Body::Stack(stack) => stack.add(probe, || limits().into()),
             Body::Timeline(timeline) => {
                 let allowance = || limits().beside(Self::BASE_BYTES).into();
-                timeline.add(timeline.hasher.probe(item), time, id, allowance)
+                timeline.add(probe, time, id, allowance)
             }
         };
         self.assert_valid();
@@ -475,7 +517,7 @@ impl Object {
     }
 
     /// Opens the period of this time with this capacity, unless it exists. [`add`](Self::add) would open it with a
-    /// capacity that fits the items of the periods before it.
+    /// capacity that fits the items of the periods before it. A capacity of 0 counts as 1.
     ///
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
@@ -491,7 +533,7 @@ impl Object {
         let target = timeline.target(time);
         if timeline.index_of(target).is_none() {
             let allowance = limits.beside(Self::BASE_BYTES).into();
-            timeline.open_with(target, capacity, allowance)?;
+            timeline.open_with(target, capacity.max(1), allowance)?;
         }
         self.assert_valid();
         Ok(())

@@ -99,15 +99,15 @@ impl<'o> View<'o> {
         self.bitmap_part(0..usize::try_from(self.cell_bytes()).ok()?)
     }
 
-    /// Returns these bytes of the cells. Those of an interleaved filter are copied; returns `None` if the copy can't
-    /// be allocated.
-    ///
-    /// # Panics
-    /// If the range is not within the cells.
+    /// Returns these bytes of the cells. Those of an interleaved filter are copied. Returns `None` if the range is not
+    /// within the cells, or if the copy can't be allocated.
     pub fn bitmap_part(&self, range: Range<usize>) -> Option<Cow<'o, [u8]>> {
         let Some((filters, lane)) = self.lane else {
-            return Some(self.filter.bitmap()[range].into());
+            return self.filter.bitmap().get(range).map(Cow::Borrowed);
         };
+        if range.start > range.end || range.end as u64 > self.cell_bytes() {
+            return None;
+        }
         let mut cells = memory::reserved(range.len())?;
         let lane = usize::from(lane);
         let mut to = [const { None }; LANES];

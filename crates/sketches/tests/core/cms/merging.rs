@@ -190,15 +190,15 @@ fn a_source_that_is_named_often_is_passed_over_seldom() {
 #[test]
 fn a_sketch_reports_whether_its_replacement_differs() {
     let mut one = sketch(10, 2, CellSize::Four);
-    assert!(!one.replace(sketch(10, 2, CellSize::Four)));
+    assert!(!one.replace(sketch(10, 2, CellSize::Four)).unwrap());
     let mut other = sketch(10, 2, CellSize::Four);
     other.increment(b"item", 1).unwrap();
     let expected = other.try_clone().unwrap();
-    assert!(one.replace(other));
+    assert!(one.replace(other).unwrap());
     assert_equal(&one, &expected);
     // The count alone differs.
     let (mut some, _) = pair(&[0; 4], 0, CellSize::Four);
     let (more, _) = pair(&[0; 4], 7, CellSize::Four);
-    assert!(some.replace(more));
+    assert!(some.replace(more).unwrap());
     assert_eq!(some.count(), 7);
 }

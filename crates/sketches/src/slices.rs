@@ -1,0 +1,122 @@
+//! Items that lie one after another in a buffer, in Arrow's layout, and answers as bits.
+
+/// An offset into a buffer: `i32` or `i64`.
+pub trait Offset: Copy {
+    /// Returns the offset, or `None` if it is negative or too large for this machine.
+    fn to_index(self) -> Option<usize>;
+}
+
+impl Offset for i32 {
+    fn to_index(self) -> Option<usize> {
+        usize::try_from(self).ok()
+    }
+}
+
+impl Offset for i64 {
+    fn to_index(self) -> Option<usize> {
+        usize::try_from(self).ok()
+    }
+}
+
+/// The reason that offsets are refused: one is negative, smaller than the one before it, or past the end of the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadOffsets;
+
+crate::error::texts!(BadOffsets { Self => "offsets do not ascend within the buffer" });
+
+/// The items of a buffer: item *i* lies between offset *i* and the next. Nothing is copied.
+///
+/// ```
+/// use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Params, Shape};
+/// use valkeybloom_sketches::{Bitmap, Slices};
+///
+/// let items = Slices::new(b"redgreenblue", &[0_i32, 3, 8, 12]).unwrap();
+/// let mut filter = Cuckoo::new(Shape::new(&Params::REDISBLOOM).unwrap(), &Limits::NONE).unwrap();
+/// filter.add_each(items.clone().take(2), false, || Limits::NONE, |added| assert_eq!(added, Ok(true)));
+///
+/// let mut answers = [0];
+/// let mut bits = Bitmap::new(&mut answers);
+/// filter.contains_each(items, |found| bits.push(found));
+/// assert_eq!(answers, [0b011]);
+///
+/// assert!(Slices::new(b"red", &[0_i64, 4]).is_err());
+/// ```
+#[derive(Clone, Debug)]
+pub struct Slices<'b, O> {
+    data: &'b [u8],
+    /// They ascend within the data.
+    offsets: &'b [O],
+}
+
+impl<'b, O: Offset> Slices<'b, O> {
+    /// Creates the items of a buffer, one fewer than there are offsets.
+    ///
+    /// # Errors
+    /// [`BadOffsets`]
+    pub fn new(data: &'b [u8], offsets: &'b [O]) -> Result<Self, BadOffsets> {
+        let mut least = 0;
+        for offset in offsets {
+            let index = offset.to_index().ok_or(BadOffsets)?;
+            if index < least || index > data.len() {
+                return Err(BadOffsets);
+            }
+            least = index;
+        }
+        Ok(Self { data, offsets })
+    }
+}
+
+impl<'b, O: Offset> Iterator for Slices<'b, O> {
+    type Item = &'b [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'b [u8]> {
+        let [start, end, ..] = self.offsets else {
+            return None;
+        };
+        self.offsets = &self.offsets[1..];
+        self.data.get(start.to_index()?..end.to_index()?)
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.offsets.len().saturating_sub(1);
+        (left, Some(left))
+    }
+}
+
+impl<O: Offset> ExactSizeIterator for Slices<'_, O> {}
+
+/// Answers as bits, the first in the lowest bit of the first byte.
+#[derive(Debug)]
+pub struct Bitmap<'b> {
+    bytes: &'b mut [u8],
+    length: usize,
+}
+
+impl<'b> Bitmap<'b> {
+    /// Creates an empty bitmap that overwrites these bytes. Bits behind the last answer of a byte become 0.
+    pub const fn new(bytes: &'b mut [u8]) -> Self {
+        Self { bytes, length: 0 }
+    }
+
+    /// Appends an answer. There is no effect if all bits are taken.
+    #[inline]
+    pub fn push(&mut self, answer: bool) {
+        let bit = self.length % 8;
+        if let Some(byte) = self.bytes.get_mut(self.length / 8) {
+            let before = if bit == 0 { 0 } else { *byte };
+            *byte = before | u8::from(answer) << bit;
+            self.length += 1;
+        }
+    }
+
+    /// Returns the number of answers.
+    pub const fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Returns whether there are no answers.
+    pub const fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+}
