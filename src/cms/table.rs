@@ -1,6 +1,6 @@
 //! The commands for count-min sketches and their documentation, without logic.
 
-use crate::ffi::{Arg, ArgKind, Command, CommandGroup, Effect, Sources, entry, optional, required};
+use crate::ffi::{Arg, ArgKind, Command, CommandGroup, Effect, entry, optional, required};
 
 use super::commands;
 
@@ -53,9 +53,6 @@ const COMMANDS: &[Command] = &[
         ..Command::reads(c"cms.query", entry!(commands::query, -3))
     },
     Command {
-        fast: false,
-        effect: Effect::ReadsAndUpdates,
-        sources: Sources::Numbered,
         summary: c"Replaces the counts of a count-min sketch by the weighted sum of others.",
         complexity: c"O(S), where S is the size of all sketches.",
         args: &[optional(
@@ -67,7 +64,7 @@ const COMMANDS: &[Command] = &[
                 ..required(c"weight", ArgKind::Integer)
             }],
         )],
-        ..Command::updates(c"cms.merge", entry!(commands::merge, -4))
+        ..Command::merges(c"cms.merge", entry!(numbered commands::merge, -4))
     },
     Command {
         summary: c"Returns the width, depth and total count of a count-min sketch.",

@@ -53,7 +53,8 @@ required! {
     RedisModule_GetDetachedThreadSafeContext RedisModule_GetRandomBytes
     RedisModule_GetSelectedDb RedisModule_GetServerInfo RedisModule_GetServerVersion
     RedisModule_GetToDbIdFromOptCtx RedisModule_InfoAddFieldULongLong RedisModule_InfoAddSection
-    RedisModule_IsIOError RedisModule_KeyType RedisModule_LoadConfigs RedisModule_LoadDouble
+    RedisModule_IsIOError RedisModule_IsKeysPositionRequest RedisModule_KeyAtPosWithFlags
+    RedisModule_KeyType RedisModule_LoadConfigs RedisModule_LoadDouble
     RedisModule_LoadStringBuffer RedisModule_LoadUnsigned RedisModule_Log
     RedisModule_Milliseconds RedisModule_ModuleTypeGetType RedisModule_ModuleTypeGetValue
     RedisModule_ModuleTypeSetValue RedisModule_NotifyKeyspaceEvent RedisModule_OpenKey

@@ -7,6 +7,7 @@ use valkey_module::raw;
 
 use super::api::{OK, call};
 use super::context::{Ctx, Keyspace};
+use super::positions::{Effect, MERGES, Sources, key_specs, report_positions};
 use super::string::{Argv, RawArgv};
 
 /// A command: its registration, and its documentation in COMMAND DOCS.
@@ -63,6 +64,17 @@ impl Command {
         }
     }
 
+    /// Returns a command that updates its key from numbered sources. Its entry point [finds keys](Entry::finds_keys).
+    pub const fn merges(name: &'static CStr, entry: Entry) -> Self {
+        assert!(entry.finds_keys);
+        Self {
+            effect: MERGES,
+            sources: Sources::Numbered,
+            fast: false,
+            ..Self::reads(name, entry)
+        }
+    }
+
     /// Returns a fast command that removes from its key.
     pub const fn removes(name: &'static CStr, entry: Entry) -> Self {
         Self {
@@ -78,32 +90,6 @@ pub struct CommandGroup {
     pub category: &'static CStr,
     /// The commands.
     pub commands: &'static [Command],
-}
-
-/// What a command does to its key.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// Reads the value.
-    Reads,
-    /// Adds to the value, or creates it; this may need memory.
-    Adds,
-    /// Changes data of the value; this may need memory.
-    Updates,
-    /// Changes data of the value, and returns or uses what it held; this may need memory.
-    ReadsAndUpdates,
-    /// Removes from the value.
-    Removes,
-}
-
-/// The source keys of a command.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Sources {
-    /// None.
-    None,
-    /// All words after the first key.
-    Rest,
-    /// The keys after their number, which follows the first key.
-    Numbered,
 }
 
 /// An argument in COMMAND DOCS.
@@ -189,6 +175,9 @@ pub struct Entry {
     pub run: EntryFn,
     /// The number of words, including the command's name. If negative, its absolute value is a minimum.
     pub arity: i32,
+    /// Whether the entry point also tells the server where a command's keys are. A cluster routes commands of modules
+    /// by that answer, or else by their first key alone.
+    pub finds_keys: bool,
 }
 
 /// The function that the server calls to run a command.
@@ -211,17 +200,27 @@ pub trait Failure {
 }
 
 /// Makes the [`Entry`] of a command with this arity from its handler, which takes a [`Call`] and returns
-/// `Result<(), impl Failure>`.
+/// `Result<(), impl Failure>`. With `numbered`, the command has a first key and numbered sources.
 macro_rules! entry {
-    ($handler:path, $arity:expr) => {{
+    ($handler:path, $arity:expr) => {
+        $crate::ffi::entry!($handler, $arity, enter, false)
+    };
+    (numbered $handler:path, $arity:expr) => {
+        $crate::ffi::entry!($handler, $arity, enter_numbered, true)
+    };
+    ($handler:path, $arity:expr, $enter:ident, $finds_keys:expr) => {{
         extern "C" fn run<'a>(
             ctx: $crate::ffi::Ctx<'a>,
             words: $crate::ffi::RawArgv<'a>,
             count: ::std::ffi::c_int,
         ) -> ::std::ffi::c_int {
-            $crate::ffi::enter(ctx, words, count, $arity, $handler)
+            $crate::ffi::$enter(ctx, words, count, $arity, $handler)
         }
-        $crate::ffi::Entry { run, arity: $arity }
+        $crate::ffi::Entry {
+            run,
+            arity: $arity,
+            finds_keys: $finds_keys,
+        }
     }};
 }
 pub(crate) use entry;
@@ -252,6 +251,26 @@ pub fn enter<'a, E: Failure>(
     OK
 }
 
+/// Runs a handler as [`enter`] does, or reports the keys of a command with numbered sources, if the server asks for them.
+/// It may ask on a thread of its own.
+pub fn enter_numbered<'a, E: Failure>(
+    ctx: Ctx<'a>,
+    words: RawArgv<'a>,
+    count: c_int,
+    arity: i32,
+    handler: impl Fn(Call<'_, 'a>) -> Result<(), E>,
+) -> c_int {
+    // SAFETY: the context is alive.
+    if unsafe { call!(RedisModule_IsKeysPositionRequest(ctx.as_ptr())) } == 0 {
+        return enter(ctx, words, count, arity, handler);
+    }
+    if count >= -arity {
+        // SAFETY: an entry point passes on the words that the server gave it, which include at least the command's name.
+        report_positions(ctx, unsafe { Argv::new(words, count) });
+    }
+    OK
+}
+
 /// Registers commands and their ACL category, while the module loads.
 pub(super) fn register(ctx: Ctx, group: &CommandGroup) -> Result<(), String> {
     let category = group.category;
@@ -278,6 +297,7 @@ struct Handle(ptr::NonNull<raw::RedisModuleCommand>);
 
 fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
     let flags = match (command.effect, command.fast) {
+        _ if command.entry.finds_keys => c"write deny-oom getkeys-api",
         (Effect::Reads, true) => c"readonly fast",
         (Effect::Reads, false) => c"readonly",
         (Effect::Removes, true) => c"write fast",
@@ -341,7 +361,7 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
         sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
         sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
     };
-    let mut keys = key_specs(command);
+    let mut keys = key_specs(command.effect, command.sources);
     // The structures of an argument's parts must outlive the call.
     let mut parts = Vec::new();
     let mut args = vec![key_argument(c"key", 0)];
@@ -373,45 +393,6 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
     // the call, and the server copies it; each list ends in its terminator.
     let status = unsafe { set(handle.0.as_ptr(), &raw const info) };
     if status == OK { Ok(()) } else { Err(Refused) }
-}
-
-/// Returns the positions of a command's keys: one or two specs, and the terminator.
-fn key_specs(command: &Command) -> [raw::RedisModuleCommandKeySpec; 3] {
-    use raw::{
-        REDISMODULE_CMD_KEY_ACCESS as ACCESS, REDISMODULE_CMD_KEY_DELETE as DELETE,
-        REDISMODULE_CMD_KEY_INSERT as INSERT, REDISMODULE_CMD_KEY_RO as RO,
-        REDISMODULE_CMD_KEY_RW as RW, REDISMODULE_CMD_KEY_UPDATE as UPDATE,
-    };
-    let access = match command.effect {
-        // The sources are merged into the first key's value, so that value is read as well.
-        Effect::Adds if command.sources != Sources::None => RW | ACCESS | INSERT,
-        Effect::Adds => RW | INSERT,
-        Effect::Updates => RW | UPDATE,
-        Effect::ReadsAndUpdates => RW | ACCESS | UPDATE,
-        Effect::Removes => RW | DELETE,
-        Effect::Reads => RO | ACCESS,
-    };
-    // SAFETY: all zero is a valid value of this C structure: numbers and null pointers. It is the terminator.
-    let mut keys: [raw::RedisModuleCommandKeySpec; 3] = unsafe { std::mem::zeroed() };
-    let [first, sources, _] = &mut keys;
-    first.flags = u64::from(access);
-    first.begin_search_type = raw::RedisModuleKeySpecBeginSearchType_REDISMODULE_KSPEC_BS_INDEX;
-    first.bs.index.pos = 1;
-    first.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_RANGE;
-    first.fk.range.keystep = 1;
-    if command.sources != Sources::None {
-        *sources = *first;
-        sources.flags = u64::from(RO | ACCESS);
-        sources.bs.index.pos = 2;
-        sources.fk.range.lastkey = -1;
-    }
-    if command.sources == Sources::Numbered {
-        sources.find_keys_type = raw::RedisModuleKeySpecFindKeysType_REDISMODULE_KSPEC_FK_KEYNUM;
-        sources.fk.keynum.keynumidx = 0;
-        sources.fk.keynum.firstkey = 1;
-        sources.fk.keynum.keystep = 1;
-    }
-    keys
 }
 
 /// Returns the terminator of a list of arguments, an argument without a name.

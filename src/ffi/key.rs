@@ -109,8 +109,8 @@ impl<'k, 'a> Key<'k, 'a> {
         found.map(|mut value| unsafe { value.as_mut() })
     }
 
-    /// Stores a value under the key, which [`value_mut`](Self::value_mut) has found missing, and closes the key. The
-    /// key expires at `expires_ms` since the epoch, if given.
+    /// Stores a value under the key, where [`value_mut`](Self::value_mut) has found none or one of its type, and closes
+    /// the key. The key expires at `expires_ms` since the epoch, if given.
     ///
     /// The server publishes the key's `new` event during the call. A subscriber that removes the value at this event
     /// breaks the server, as it does in the server's own commands; so this returns no access to the value.
@@ -120,7 +120,7 @@ impl<'k, 'a> Key<'k, 'a> {
         // SAFETY: the key is open, and `handle` is that of the value's type.
         let set =
             unsafe { call!(RedisModule_ModuleTypeSetValue(self.handle.0, handle, value)) } == OK;
-        debug_assert!(set, "the key was empty and open for writing");
+        debug_assert!(set, "the key was open for writing");
         if !set {
             // SAFETY: `into_server` made the value above, and the server has not taken it.
             drop(unsafe { from_server::<T>(value) });

@@ -8,6 +8,7 @@
 //! - `api` calls a function of the server.
 //! - `allocator`, `string`, `context`, `stream` and `defrag` wrap objects and functions of the server.
 //! - `replies` and `replication` send a command's output.
+//! - `positions` names the keys of a command.
 //! - `value`, `setting`, `command`, `info` and `events` define what the module registers.
 //! - `key` reads and stores values.
 //! - `load` registers everything.
@@ -28,6 +29,7 @@ mod events;
 mod info;
 mod key;
 mod load;
+mod positions;
 mod replication;
 mod replies;
 mod setting;
@@ -37,7 +39,7 @@ mod value;
 
 pub(crate) use command::entry;
 pub use command::{
-    Arg, ArgKind, Call, Command, CommandGroup, Effect, Entry, Failure, Sources, enter, optional,
+    Arg, ArgKind, Call, Command, CommandGroup, Entry, Failure, enter, enter_numbered, optional,
     required, token, with_token,
 };
 pub use context::{Ctx, Keyspace};
@@ -47,6 +49,7 @@ pub use info::{InfoWriter, set_info_alias};
 pub use key::{Access, Content, Key, Values, each_value};
 pub(crate) use load::on_load;
 pub use load::{Bundle, Configure, Module, load_module};
+pub use positions::{Effect, Sources};
 pub use replication::Argument;
 pub use setting::{Registration, Settable, SettingKind, SettingValue, TextSlot};
 pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};

@@ -1,8 +1,6 @@
 //! The commands for t-digests and their documentation, without logic.
 
-use crate::ffi::{
-    Arg, ArgKind, Command, CommandGroup, Effect, Sources, entry, optional, required, token,
-};
+use crate::ffi::{Arg, ArgKind, Command, CommandGroup, entry, optional, required, token};
 
 use super::commands;
 
@@ -30,16 +28,13 @@ const COMMANDS: &[Command] = &[
         ..Command::updates(c"tdigest.add", entry!(commands::add, -3))
     },
     Command {
-        effect: Effect::ReadsAndUpdates,
-        sources: Sources::Numbered,
-        fast: false,
         summary: c"Merges t-digests into one. Creates it if it does not exist.",
         complexity: c"O(N * C), where N is the number of t-digests and C their compression.",
         args: &[
             COMPRESSION,
             optional(c"override", ArgKind::Token, Some(c"OVERRIDE"), &[]),
         ],
-        ..Command::updates(c"tdigest.merge", entry!(commands::merge, -4))
+        ..Command::merges(c"tdigest.merge", entry!(numbered commands::merge, -4))
     },
     Command {
         summary: c"Returns the smallest value that was added to a t-digest.",

@@ -333,8 +333,8 @@ fn answers_alike(
     set: impl Fn(usize) -> String,
 ) -> [Option<(String, String)>; 2] {
     let mut sent_on = [None, None];
-    // The keys of BF.MERGE are in several slots.
-    let own = commands::all().filter(|command| command.name() != "bf.merge");
+    // The keys of merges are in several slots.
+    let own = commands::all().filter(|command| command.sources().is_empty());
     let own = own.map(|command| (command.example.to_owned(), command.writes()));
     for (number, (line, writes)) in own.enumerate() {
         let core = if writes {
@@ -358,18 +358,48 @@ fn answers_alike(
     sent_on
 }
 
+/// The commands of several keys, a core type's first; each with the name of a key that the cluster has.
+const MERGES: [(&str, &str); 4] = [
+    ("SUNIONSTORE <to> <from>", "set"),
+    ("BF.MERGE <to> <from>", "bloom"),
+    ("CMS.MERGE <to> 1 <from>", "cms"),
+    ("TDIGEST.MERGE <to> 1 <from>", "tdigest"),
+];
+
 /// Sends a node the commands of several keys, one of them missing, and compares the code of the redirection with a
 /// core type's.
 #[track_caller]
 fn merges_alike(client: &mut Client, tag: &str, round: usize) -> Option<String> {
-    let [own, core] = [("BF.MERGE", "bloom"), ("SUNIONSTORE", "set")].map(|(command, name)| {
-        let apart = client.cmd(&format!("{command} {{{tag}}}{name} {{{tag}-2}}{name}"));
+    let answers = MERGES.map(|(command, name)| {
+        let (own, other) = (format!("{{{tag}}}{name}"), format!("{{{tag}-2}}{name}"));
+        let line = |to: &str, from: &str| command.replace("<to>", to).replace("<from>", from);
+        let apart = client.cmd(&line(&own, &other));
         assert!(apart.text().starts_with("CROSSSLOT "), "{apart:?}");
-        let to = format!("{{{tag}}}{name}-merged-{round}");
-        elsewhere(&client.cmd(&format!("{command} {to} {{{tag}}}{name}")))
+        // A script reaches no other slot, either.
+        let apart = line(&own, &other);
+        let script: [&[u8]; 4] = [
+            b"EVAL",
+            b"return redis.call(unpack(ARGV))",
+            b"1",
+            own.as_bytes(),
+        ];
+        let words: Vec<_> = script
+            .into_iter()
+            .chain(apart.split(' ').map(str::as_bytes))
+            .collect();
+        let in_script = client.call(&words);
+        assert!(in_script.is_error(), "{apart}: {in_script:?}");
+        let name = command.split(' ').next().expect("a word").to_lowercase();
+        let in_script = in_script.text().replace(&name, "");
+        let to = format!("{own}-merged-{round}");
+        let redirected = elsewhere(&client.cmd(&line(&to, &own)));
+        (redirected, in_script)
     });
-    assert_eq!(own, core);
-    own.and_then(|text| text.split(' ').next().map(str::to_owned))
+    for (answer, (command, _)) in answers.iter().zip(MERGES) {
+        assert_eq!(answer, &answers[0], "{command}");
+    }
+    let redirected = answers[0].0.as_ref()?;
+    redirected.split(' ').next().map(str::to_owned)
 }
 
 /// Returns the redirection or error of a node for a slot that is not, or not wholly, its own.
@@ -399,6 +429,9 @@ fn clients_are_redirected_as_for_a_core_type() {
     );
     assert_eq!(near.cmd(&format!("BF.ADD {{{tag}}}bloom a")), int(1));
     assert_eq!(near.cmd(&format!("SADD {{{tag}}}set a")), int(1));
+    for create in ["CMS.INITBYDIM {tag}cms 10 5", "TDIGEST.CREATE {tag}tdigest"] {
+        assert_eq!(near.cmd(create), ok());
+    }
     wait_in_sync(owner, replica);
 
     let there = |client: &mut Client, asking| {
