@@ -166,7 +166,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         }
     }
 
-    /// Stores a value under the empty key, which expires at `expires_ms`, if given.
+    /// Stores a value under the key, in place of one that it may hold. The key expires at `expires_ms`, if given.
     pub fn store(self, value: V, expires_ms: Option<i64>) -> Change<'k, 'a> {
         let name = self.0.name();
         let ledger = ledger::of_database(self.0.ctx().database());

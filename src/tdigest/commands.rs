@@ -90,13 +90,8 @@ fn parsed<T>(
 pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     let merged = merge_sources(ctx, keys, args)?;
     let mut writer = Writer::open(keys, key(&args));
-    if writer.exists()? {
-        // The key keeps its time to live.
-        writer.update(|digest| *digest = merged)?;
-        writer.merged();
-    } else {
-        writer.create_merged(merged);
-    }
+    writer.exists()?;
+    writer.store_merged(merged);
     Reply::Ok.send(ctx);
     Ok(())
 }

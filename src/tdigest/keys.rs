@@ -52,13 +52,9 @@ impl Writer<'_, '_> {
         self.publish_verbatim([RESET]);
     }
 
-    /// Publishes that the command overwrote the digest.
-    pub fn merged(self) {
-        self.publish_verbatim([MERGED]);
-    }
-
-    /// Stores the digest that a merge made under the empty key.
-    pub fn create_merged(self, digest: TDigest) {
+    /// Stores the digest that a merge made. Like `RedisBloom`, and the server's own commands with `STORE` in their names, this
+    /// replaces the key, and so removes its time to live.
+    pub fn store_merged(self, digest: TDigest) {
         let mut change = self.store(digest, None);
         change.replicate_verbatim();
         change.publish([MERGED]);

@@ -6,6 +6,7 @@ use crate::support::aof::{Log, rewrite_aof, with_command_log};
 use crate::support::commands;
 use crate::support::effects::{self, Effect};
 use crate::support::random::Random;
+use crate::support::sums;
 
 /// Commands on the key `k`, and their events. A command that changed something is replicated as it came.
 const ROWS: &str = "
@@ -150,25 +151,35 @@ fn reads_change_nothing() {
     assert_eq!(client.cmd("TDIGEST.INFO copy"), before.0);
 }
 
+/// As in RedisBloom, a merge replaces its destination, on every node.
 #[test]
-fn a_merge_keeps_the_time_to_live() {
+fn a_merge_ends_the_time_to_live() {
     let server = Server::start();
+    let replica = Server::replica_of(&server).start();
+    wait_in_sync(&server, &replica);
     let mut client = server.client();
     for key in ["k", "other"] {
         client.cmd(&format!("TDIGEST.CREATE {key}"));
         client.cmd(&format!("TDIGEST.ADD {key} 1 2 3"));
     }
-    assert_eq!(client.cmd("PEXPIREAT k 9000000000000"), int(1));
-    for command in [
-        "TDIGEST.MERGE k 1 other",
-        "TDIGEST.MERGE k 1 other OVERRIDE",
-        "TDIGEST.ADD k 7",
-        "TDIGEST.RESET k",
+    for (command, keeps) in [
+        ("TDIGEST.MERGE k 1 other", false),
+        ("TDIGEST.MERGE k 1 other OVERRIDE", false),
+        ("TDIGEST.MERGE k 2 k other COMPRESSION 50", false),
+        ("TDIGEST.MERGE other 1 k", true),
+        ("TDIGEST.ADD k 7", true),
+        ("TDIGEST.RESET k", true),
     ] {
+        assert_eq!(client.cmd("PEXPIREAT k 9000000000000"), int(1));
         assert_eq!(client.cmd(command), ok(), "{command}");
-        let expires = client.cmd("PEXPIRETIME k");
-        assert_eq!(expires, int(9_000_000_000_000), "{command}");
+        wait_in_sync(&server, &replica);
+        let expected = if keeps { 9_000_000_000_000 } else { -1 };
+        for mut node in [server.client(), replica.client()] {
+            assert_eq!(node.cmd("PEXPIRETIME k"), int(expected), "{command}");
+        }
+        assert_eq!(digest(&mut replica.client(), "k"), digest(&mut client, "k"));
     }
+    sums::is_balanced(&mut client);
 }
 
 /// A random life on a primary with reads on both sides, and a replica that becomes a primary.
