@@ -24,6 +24,8 @@ pub struct List {
     heap: Box<[u8]>,
     slots: Slots,
     index: Index,
+    /// The number of listed items with a count.
+    counted: u32,
 }
 
 impl List {
@@ -33,6 +35,7 @@ impl List {
             heap: memory::zeroed((k as usize).checked_mul(PAIR_BYTES)?)?,
             slots: Slots::new(k)?,
             index: Index::new(k, seed)?,
+            counted: 0,
         })
     }
 
@@ -63,9 +66,16 @@ impl List {
         }
     }
 
-    /// Returns the number of listed items.
+    /// Returns the number of listed items with a count, those of [`ranking`](Self::ranking).
     pub const fn len(&self) -> u32 {
-        self.slots.used()
+        self.counted
+    }
+
+    /// Notes that one item's count changes.
+    #[inline]
+    fn recount(&mut self, from: u32, to: u32) {
+        self.counted += u32::from(to > 0);
+        self.counted -= u32::from(from > 0);
     }
 
     /// Returns the count of the heap's root: the least that an item needs to be listed.
@@ -94,7 +104,9 @@ impl List {
     /// Sets the count of the item in a slot. Returns whether this changed the heap.
     pub fn update(&mut self, slot: u32, count: u32) -> bool {
         let at = self.slots.get(slot).at as usize;
-        let changed = self.entry(at).count != count;
+        let before = self.entry(at).count;
+        self.recount(before, count);
+        let changed = before != count;
         let slot = Some(slot);
         self.set(at, Entry { count, slot });
         self.sink(at) || changed
@@ -113,7 +125,9 @@ impl List {
             fingerprint,
             at: 0,
         };
-        let (slot, before) = match self.entry(0).slot {
+        let root = self.entry(0);
+        self.recount(root.count, count);
+        let (slot, before) = match root.slot {
             None => (self.slots.push(listed), None),
             Some(slot) => {
                 self.index.remove(slot, &self.slots);
@@ -138,6 +152,7 @@ impl List {
         matches: bool,
     ) -> Option<Result<(), &'static str>> {
         self.slots.reserve()?;
+        self.recount(0, count);
         let slot = self.slots.push(listed);
         let slot_of = Some(slot);
         self.set(
@@ -235,6 +250,7 @@ impl List {
             heap: memory::copied(&self.heap)?,
             slots: self.slots.try_clone()?,
             index: self.index.try_clone()?,
+            counted: self.counted,
         })
     }
 

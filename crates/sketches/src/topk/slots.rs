@@ -44,11 +44,6 @@ impl Slots {
         })
     }
 
-    /// Returns the number of slots in use, from slot 0 on.
-    pub const fn used(&self) -> u32 {
-        self.used
-    }
-
     /// Returns the sum of the items' lengths in bytes.
     pub const fn item_bytes(&self) -> u64 {
         self.item_bytes

@@ -61,6 +61,7 @@ fn assert_same(object: &TopK, naive: &Naive) {
         assert_eq!(item, expected);
     }
     assert_eq!(ranking(object), naive.ranking());
+    assert_eq!(object.listed() as usize, naive.ranking().len());
 }
 
 /// Returns an item of a stream that has few frequent items. Some items differ only after a zero byte.
