@@ -59,11 +59,21 @@ impl Reply<'_> {
     }
 }
 
-/// Sends an error, as the whole reply or as an element of an array.
+/// Sends an error as the whole reply.
 pub fn send_error(ctx: Ctx, error: Error) {
     match error {
         Error::Arity => ctx.reply_wrong_arity(),
         error => ctx.reply_error(&error.to_string()),
+    }
+}
+
+/// Sends an error as an element of an array. A primary or a log gets null, because it has executed the command already:
+/// to the server, an error would mean that the data differ.
+pub fn send_error_element(ctx: Ctx, error: Error) {
+    if ctx.must_obey() {
+        ctx.reply_null();
+    } else {
+        send_error(ctx, error);
     }
 }
 

@@ -12,11 +12,13 @@ use std::ffi::CStr;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 
+use valkeybloom_protocol::bloom::Maker;
+use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::{double_text, integer, memory_amount};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::Limits;
 
-use crate::ffi::{self, Registration, Settable, SettingKind, SettingValue, TextSlot};
+use crate::ffi::{self, Ctx, Registration, Settable, SettingKind, SettingValue, TextSlot};
 
 /// A setting: its names, its value, and the rules for valid values.
 pub struct Setting {
@@ -315,10 +317,18 @@ static LARGE: Setting = Setting::memory(
     0,
 );
 static DEFRAG: Setting = Setting::switch(c"bloom-defrag-enabled", true);
+static NEW_FILTERS: Setting = Setting::choice(c"bloom-new-filters", &Maker::NAMES);
 static INFO_ALIAS: Setting = Setting::switch(c"bloom-info-alias", true);
 
 /// The settings that all families share; their names are from the time when there was only one family.
-static SHARED: [&Setting; 5] = [&FILTER_MEMORY, &OBJECT_MEMORY, &LARGE, &DEFRAG, &INFO_ALIAS];
+static SHARED: [&Setting; 6] = [
+    &FILTER_MEMORY,
+    &OBJECT_MEMORY,
+    &LARGE,
+    &NEW_FILTERS,
+    &DEFRAG,
+    &INFO_ALIAS,
+];
 
 /// Whether the server is still applying its config file.
 static LOADING: AtomicBool = AtomicBool::new(true);
@@ -382,6 +392,25 @@ pub fn memory_limits(overhead_bytes: u64) -> (u64, u64) {
         bytes => bytes.saturating_sub(overhead_bytes),
     };
     (FILTER_MEMORY.unsigned(), object_bytes)
+}
+
+/// Returns the implementation that new filters follow.
+pub fn maker() -> Maker {
+    let maker = usize::try_from(NEW_FILTERS.number()).unwrap_or(0);
+    Maker::ALL.get(maker).copied().unwrap_or(Maker::Own)
+}
+
+/// Allows a client what `RedisBloom` 8.8 does not have.
+///
+/// # Errors
+/// [`Error::NotMade`]: new filters are to be `RedisBloom`'s, so that its servers can take the data back.
+pub fn require_in_redisbloom(ctx: Ctx, what: &'static str) -> Result<(), Error> {
+    match maker() {
+        Maker::RedisBloom if !ctx.must_obey() => {
+            Err(Error::NotMade(Maker::RedisBloom.name(), what))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the size in bytes above which a value is freed in the background, and an allocation is not moved by

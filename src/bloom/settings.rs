@@ -1,11 +1,11 @@
 //! The settings of Bloom filters, and the values that commands derive from them.
 
-use valkeybloom_protocol::bloom::{Defaults, Maker};
+use valkeybloom_protocol::bloom::Defaults;
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Growth, Limits, Params, Tightening};
 
 use crate::ffi::Ctx;
-use crate::settings::{Setting, memory_limits};
+use crate::settings::{Setting, maker, memory_limits};
 
 static CAPACITY: Setting = Setting::integer(
     c"bloom-capacity",
@@ -26,7 +26,6 @@ static FP_RATE: Setting =
     Setting::ratio(c"bloom-fp-rate", Some(c"bloom_fp_rate"), 0.01).with_argument(b"ERROR_RATE");
 static TIGHTENING: Setting = Setting::ratio(c"bloom-tightening-ratio", None, 0.5);
 static SATURATE: Setting = Setting::switch(c"bloom-saturate-nonscaling", false);
-static NEW_FILTERS: Setting = Setting::choice(c"bloom-new-filters", &Maker::NAMES);
 static RANDOM_SEED: Setting = Setting::switch(c"bloom-use-random-seed", true);
 
 /// The settings of this family.
@@ -36,13 +35,11 @@ pub const ALL: &[&Setting] = &[
     &FP_RATE,
     &TIGHTENING,
     &SATURATE,
-    &NEW_FILTERS,
     &RANDOM_SEED,
 ];
 
 /// Returns the parameters of a new object that its command does not give.
 pub fn defaults() -> Defaults {
-    let maker = usize::try_from(NEW_FILTERS.number()).unwrap_or(0);
     Defaults {
         params: Params {
             capacity: CAPACITY.unsigned(),
@@ -50,7 +47,7 @@ pub fn defaults() -> Defaults {
             tightening: Tightening::ours(TIGHTENING.fraction()),
             growth: Growth::from_expansion(u32::try_from(EXPANSION.unsigned()).unwrap_or(u32::MAX)),
         },
-        maker: Maker::ALL.get(maker).copied().unwrap_or(Maker::Own),
+        maker: maker(),
     }
 }
 

@@ -1,31 +1,35 @@
 //! One function for each command: open, parse, act, publish, reply. RedisBloom looks for the key before it parses, so
 //! the commands do, too.
 
+use std::ffi::CStr;
+
 use valkeybloom_protocol::cms::{
-    CmsError, Merge, increment, require_count, shape_by_rates, shape_by_size,
+    self as request, CmsError, Merge, lacking, require_count, shape_by_rates, shape_by_size,
 };
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
 
-use crate::ffi::{Argv, Call, Ctx, Keyspace};
-use crate::reply::{Done, Reply, send_error};
+use crate::ffi::{Argv, Call, Ctx, Keyspace, Str};
+use crate::reply::{Done, Reply, send_error_element};
 use crate::request::{List, item, items, key};
+use crate::settings::require_in_redisbloom;
 
 use super::keys::{Reader, Readers, Writer, max_bytes_for};
 
 /// `CMS.INITBYDIM key width depth [CELL_SIZE bytes]`
 pub fn initbydim(call: Call) -> Done {
-    create(call, |args| shape_by_size(args))
+    create(call, c"CMS.INITBYDIM", |args| shape_by_size(args))
 }
 
 /// `CMS.INITBYPROB key error probability [CELL_SIZE bytes]`
 pub fn initbyprob(call: Call) -> Done {
-    create(call, |args| shape_by_rates(args))
+    create(call, c"CMS.INITBYPROB", |args| shape_by_rates(args))
 }
 
 fn create(
     Call { ctx, keys, args }: Call,
+    command: &CStr,
     parse: impl FnOnce(&Argv) -> Result<Shape, CmsError>,
 ) -> Done {
     require_count(&args)?;
@@ -36,8 +40,11 @@ fn create(
         Err(error) => return Err(error),
     }
     let shape = parse(&args)?;
+    if shape.cell_size() != CellSize::Four {
+        require_in_redisbloom(ctx, lacking::CELL_SIZE)?;
+    }
     let created = CountMin::new(shape, max_bytes_for(ctx));
-    writer.create(created.map_err(CmsError::NotCreated)?);
+    writer.create(created.map_err(CmsError::NotCreated)?, command, args);
     Reply::Ok.send(ctx);
     Ok(())
 }
@@ -53,24 +60,36 @@ pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     if args.len() == 4 {
         let counted = writer.update(|sketch| {
-            let by = increment(args.word(3))?;
+            let by = increment(ctx, args.word(3))?;
             let counted = sketch.increment(item(&args), by);
-            Ok::<_, CmsError>((counted, changes(by, counted)))
+            Ok::<_, Error>((counted, changes(by, counted)))
         })?;
         let (counted, changed) = counted.ok_or(CmsError::NotFound)??;
         if changed {
-            writer.counted();
+            writer.counted_all();
         }
         reply_counted(ctx, &[counted]);
     } else {
-        let counted = writer.update(|sketch| count_each(sketch, args))?;
+        let counted = writer.update(|sketch| count_each(ctx, sketch, args))?;
         let (counted, changed) = counted.ok_or(CmsError::NotFound)??;
-        if changed {
-            writer.counted();
+        if changed.len() == args.len() - 2 {
+            writer.counted_all();
+        } else if !changed.is_empty() {
+            writer.counted(&changed);
         }
         reply_counted(ctx, &counted);
     }
     Ok(())
+}
+
+/// Parses an increment.
+#[inline]
+fn increment(ctx: Ctx, word: &[u8]) -> Result<i64, Error> {
+    let by = request::increment(word)?;
+    if by < 0 {
+        require_in_redisbloom(ctx, lacking::NEGATIVE_INCREMENT)?;
+    }
+    Ok(by)
 }
 
 /// Returns whether an increment with this outcome changed the sketch.
@@ -78,18 +97,25 @@ const fn changes(by: i64, counted: Counted) -> bool {
     by != 0 && matches!(counted, Ok(_) | Err(NotCounted::Saturated))
 }
 
-/// Adds to all items of CMS.INCRBY. Returns the outcomes, and whether the sketch changed. On an error, nothing
-/// changed.
-fn count_each(sketch: &mut CountMin, args: Argv) -> Result<(List<Counted>, bool), CmsError> {
+/// Adds to all items of CMS.INCRBY. Returns the outcomes, and the items that changed the sketch with their increments. On
+/// an error, nothing changed.
+fn count_each<'a>(
+    ctx: Ctx,
+    sketch: &mut CountMin,
+    args: Argv<'a>,
+) -> Result<(List<Counted>, List<Str<'a>>), Error> {
     let pairs = (args.len() - 2) / 2;
     let (mut increments, mut outcomes) = (reserved(pairs)?, reserved(pairs)?);
+    let mut changed = reserved(2 * pairs)?;
     for word in items(args, 2..args.len()).skip(1).step_by(2) {
-        increments.push(increment(word)?);
+        increments.push(increment(ctx, word)?);
     }
     let items = items(args, 2..args.len()).step_by(2);
-    let mut changed = false;
     sketch.increment_each(items.zip(increments.iter().copied()), |counted| {
-        changed |= changes(increments[outcomes.len()], counted);
+        let pair = outcomes.len();
+        if changes(increments[pair], counted) {
+            changed.extend([2, 3].map(|word| args.string(2 * pair + word)));
+        }
         outcomes.push(counted);
     });
     Ok((outcomes, changed))
@@ -104,7 +130,7 @@ fn reply_counted(ctx: Ctx, outcomes: &[Counted]) {
     for counted in outcomes {
         match counted {
             Ok(estimate) => ctx.reply_integer(estimate.cast_signed()),
-            Err(error) => send_error(ctx, CmsError::NotCounted(*error).into()),
+            Err(error) => send_error_element(ctx, CmsError::NotCounted(*error).into()),
         }
     }
 }
@@ -150,6 +176,9 @@ fn merge_sources<'a>(
     let destination = readers.open(key(&args))?.ok_or(CmsError::NotFound)?;
     let shape = *destination.shape();
     let request = Merge::parse(&args)?;
+    if request.has_source_like_keyword(&args) {
+        require_in_redisbloom(ctx, lacking::SOURCE)?;
+    }
     let mut weights = reserved(request.sources.len())?;
     for index in request.sources.clone() {
         weights.push(request.weight(&args, index)?);

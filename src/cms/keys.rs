@@ -2,7 +2,9 @@
 
 use std::ffi::CStr;
 
-use crate::ffi::Ctx;
+use valkeybloom_sketches::cms::CellSize;
+
+use crate::ffi::{Argument, Argv, Ctx, Str};
 use crate::keys;
 use crate::settings::memory_limits;
 
@@ -33,17 +35,31 @@ pub fn max_bytes_for(ctx: Ctx) -> u64 {
 }
 
 impl Writer<'_, '_> {
-    /// Stores a new sketch under the empty key.
-    pub fn create(self, sketch: CountMin) {
+    /// Stores a new sketch under the empty key, for the words of this command.
+    pub fn create(self, sketch: CountMin, command: &CStr, args: Argv) {
+        let needs_option = sketch.shape().cell_size() != CellSize::default();
         let mut change = self.store(sketch, None);
-        change.replicate_verbatim();
+        if needs_option {
+            change.replicate_verbatim();
+        } else {
+            // RedisBloom 8.8 does not know CELL_SIZE.
+            let shape = [2, 3].map(|index| args.string(index));
+            change.replicate(command, &[Argument::Items(&shape)]);
+        }
         change.publish([CREATED]);
     }
 
-    /// Publishes that the command counted items.
+    /// Publishes that the command counted all of its items.
     #[inline]
-    pub fn counted(self) {
+    pub fn counted_all(self) {
         self.publish_verbatim([COUNTED]);
+    }
+
+    /// Publishes that these items were counted, each followed by its increment.
+    pub fn counted(self, pairs: &[Str]) {
+        let mut change = self.close();
+        change.replicate(c"CMS.INCRBY", &[Argument::Items(pairs)]);
+        change.publish([COUNTED]);
     }
 
     /// Publishes that the command replaced the counters.

@@ -6,7 +6,7 @@ use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::topk::{Added, Refusal};
 
 use crate::ffi::{Argv, Call, Ctx};
-use crate::reply::{Done, Reply, send_error};
+use crate::reply::{Done, Reply, send_error_element};
 use crate::request::{items, key};
 
 use super::keys::{Reader, Writer, limit_for};
@@ -77,7 +77,12 @@ fn add_each(
     let outcome = outcome.ok_or(TopKError::NotFound)?;
     if outcome.changed {
         if outcome.refused.is_some() {
-            writer.added(args, 2..2 + step * outcome.added);
+            let command = if step == 2 {
+                c"TOPK.INCRBY"
+            } else {
+                c"TOPK.ADD"
+            };
+            writer.added(command, args, 2..2 + step * outcome.added);
         } else {
             writer.added_all();
         }
@@ -127,7 +132,7 @@ impl Outcome {
             if let Some((_, item)) = left.next_if(|(at, _)| *at == index) {
                 ctx.reply_bytes(item);
             } else if let Some(error) = self.refused.filter(|_| index == self.added) {
-                send_error(ctx, error.into());
+                send_error_element(ctx, error.into());
             } else {
                 ctx.reply_null();
             }

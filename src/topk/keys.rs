@@ -45,14 +45,8 @@ impl Writer<'_, '_> {
         self.publish_verbatim([ADDED]);
     }
 
-    /// Publishes that the command added the items in these of its words, and no others.
-    pub fn added(self, args: Argv<'_>, words: Range<usize>) {
-        let is_pairs = args.string(0).bytes().len() == c"TOPK.INCRBY".count_bytes();
-        let command = if is_pairs {
-            c"TOPK.INCRBY"
-        } else {
-            c"TOPK.ADD"
-        };
+    /// Publishes that this command added the items in these of its words, and no others.
+    pub fn added(self, command: &CStr, args: Argv<'_>, words: Range<usize>) {
         let mut change = self.close();
         for start in words.clone().step_by(PART) {
             let part = start..words.end.min(start + PART);

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::harness::{
-    Client, Plugin, Server, error, int, ok, simple, supported_servers, wait_until,
+    Client, Plugin, Server, array, error, int, ok, simple, supported_servers, wait_until,
 };
-use crate::support::aof::{on_log_of, rewrite_aof};
+use crate::support::aof::{on_log_of, rewrite_aof, wire};
 use crate::support::forged::Rdb;
 use crate::support::sketches::{FAMILIES, recorded, restore_all, starts_on};
 use crate::support::sums;
@@ -78,6 +78,34 @@ fn a_rewritten_log_is_loaded_by_every_server() {
         assert_eq!(far.cmd("PEXPIRETIME cms"), int(9_000_000_000_000));
         assert_eq!(objects(&mut far), objects(&mut client));
     }
+}
+
+/// A peer's log, and its link, hold commands that failed in part as they came. To the server, an error in a reply to them
+/// would mean that the data differ.
+#[test]
+fn commands_that_failed_in_part_elsewhere_are_no_errors() {
+    let commands = [
+        "CMS.INITBYDIM cms 10 5 CELL_SIZE 1",
+        "CMS.INCRBY cms a 250 a 10 a 5",
+        "CMS.INITBYDIM saturated 10 5",
+        "CMS.INCRBY saturated a 4294967295",
+        "CMS.INCRBY saturated a 1",
+        "TOPK.RESERVE topk 5",
+        "TOPK.INCRBY topk a 3 b x c 1",
+    ];
+    let words = |line: &str| {
+        line.split(' ')
+            .map(|word| word.as_bytes().to_vec())
+            .collect()
+    };
+    let log: Vec<Vec<_>> = commands.into_iter().map(words).collect();
+    let builder = Server::builder().config("propagation-error-behavior", "panic");
+    let server = on_log_of(builder, b"", &wire(&log));
+    let mut client = server.client();
+    assert_eq!(client.cmd("CMS.QUERY cms a"), array([int(255)]));
+    assert_eq!(client.cmd("CMS.INFO saturated").as_array()[5], int(1 << 32));
+    assert_eq!(client.cmd("TOPK.COUNT topk a c"), array([int(3), int(0)]));
+    assert!(!server.log_contains("== CRITICAL =="));
 }
 
 /// Operations on values, and the number of values after each.

@@ -99,6 +99,20 @@ CMS.INCRBY k a 1 b 2 c => ERR wrong number of arguments for 'cms.incrby' command
 CMS.INFO k x => ERR wrong number of arguments for 'cms.info' command
 ";
 
+/// Commands that `bf.bloom-new-filters redisbloom` refuses, beside the sketches of [`ROWS`].
+const UNLIKE_REDISBLOOM: &str = "
+CMS.INITBYDIM new 10 5 CELL_SIZE 8
+=> ERR a CELL_SIZE other than 4 is not possible with bf.bloom-new-filters redisbloom
+CMS.INITBYPROB new 0.1 0.1 CELL_SIZE 1
+=> ERR a CELL_SIZE other than 4 is not possible with bf.bloom-new-filters redisbloom
+CMS.INCRBY k a -1 => ERR a negative increment is not possible with bf.bloom-new-filters redisbloom
+CMS.INCRBY k a 1 b -1 => ERR a negative increment is not possible with bf.bloom-new-filters redisbloom
+CMS.INCRBY none a -1 => ERR CMS: key does not exist
+CMS.MERGE k 2 k weights => ERR a source called WEIGHTS is not possible with bf.bloom-new-filters redisbloom
+CMS.MERGE k 1 Weights WEIGHTS 1
+=> ERR a source called WEIGHTS is not possible with bf.bloom-new-filters redisbloom
+";
+
 fn own_commands() -> Vec<&'static Command> {
     let all = commands::all();
     all.filter(|command| command.name().starts_with("cms."))
@@ -130,6 +144,17 @@ fn refused_commands_change_nothing() {
         for row in rows(ROWS) {
             check(client, &row.command, &row.expected);
         }
+        let make = |client: &mut Client, kind: &str| {
+            let set = format!("CONFIG SET bf.bloom-new-filters {kind}");
+            assert_eq!(client.cmd(&set), ok());
+        };
+        make(client, "redisbloom");
+        for row in rows(UNLIKE_REDISBLOOM) {
+            check(client, &row.command, &row.expected);
+        }
+        assert_eq!(client.cmd("CMS.INITBYDIM new 10 5 CELL_SIZE 4"), ok());
+        assert_eq!(client.cmd("DEL new").as_int(), 1);
+        make(client, "own");
         for (line, error) in own_commands()
             .iter()
             .flat_map(|command| command.calls_of_wrong_arity())

@@ -4,6 +4,16 @@ use std::fmt;
 
 use valkeybloom_sketches::cms::{MergeError, NotCounted, Refusal};
 
+/// What `RedisBloom` 8.8 does not have: each the first part of an [`Error::NotMade`](crate::error::Error::NotMade).
+pub mod lacking {
+    /// Counters of another size.
+    pub const CELL_SIZE: &str = "a CELL_SIZE other than 4";
+    /// Subtraction.
+    pub const NEGATIVE_INCREMENT: &str = "a negative increment";
+    /// A source with the name of the option.
+    pub const SOURCE: &str = "a source called WEIGHTS";
+}
+
 /// The error of a command for count-min sketches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CmsError {

@@ -3,5 +3,5 @@
 pub(crate) mod error;
 mod request;
 
-pub use error::CmsError;
+pub use error::{CmsError, lacking};
 pub use request::{Merge, increment, require_count, shape_by_rates, shape_by_size};

@@ -75,6 +75,9 @@ pub fn increment(word: &[u8]) -> Result<i64, CmsError> {
     }
 }
 
+/// The keyword of CMS.MERGE.
+const KEYWORD: &[u8] = b"WEIGHTS";
+
 /// The words of CMS.MERGE after the destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Merge {
@@ -98,7 +101,7 @@ impl Merge {
         }
         let number = usize::try_from(number).unwrap_or(usize::MAX);
         let rest = words.count() - FIRST;
-        let is_keyword = |place: usize| words.word(FIRST + place).eq_ignore_ascii_case(b"WEIGHTS");
+        let is_keyword = |place: usize| words.word(FIRST + place).eq_ignore_ascii_case(KEYWORD);
         if number == rest || rest > number && is_keyword(number) && rest - number == number + 1 {
             return Ok(Self {
                 sources: FIRST..FIRST + number,
@@ -110,6 +113,12 @@ impl Merge {
         } else {
             CmsError::SourceCount
         })
+    }
+
+    /// Returns whether a source has the keyword's name, which `RedisBloom` takes for the keyword.
+    pub fn has_source_like_keyword<W: CommandWords + ?Sized>(&self, words: &W) -> bool {
+        let mut sources = self.sources.clone();
+        sources.any(|source| words.word(source).eq_ignore_ascii_case(KEYWORD))
     }
 
     /// Returns the weight of the source at an index among the words.

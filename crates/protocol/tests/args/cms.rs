@@ -192,6 +192,12 @@ fn sources_and_weights_are_found() {
         ("1 weights WEIGHTS 5", &[("weights", 5)]),
         ("1 ", &[("", 1)]),
     ] {
+        let parsed = format!("CMS.MERGE d {line}");
+        let parsed = words(&parsed);
+        let parsed =
+            Merge::parse(&parsed[..]).map(|merge| merge.has_source_like_keyword(&parsed[..]));
+        let has_one = expected.iter().any(|(name, _)| *name == "weights");
+        assert_eq!(parsed, Ok(has_one), "{line}");
         let expected = expected
             .iter()
             .map(|(name, weight)| ((*name).to_owned(), *weight));
