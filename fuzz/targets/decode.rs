@@ -391,11 +391,13 @@ fn fields_written(parts: &Parts) -> Vec<u8> {
     out.double(parts.error_rate);
     out.double(parts.tightening);
     out.uint(parts.seed_is_random.into());
-    for filter in &parts.filters {
-        out.bytes(&filter.blob);
+    for (index, filter) in parts.filters.iter().enumerate() {
         out.uint(filter.capacity);
+        if index + 1 == parts.filters.len() {
+            out.uint(filter.items);
+        }
+        out.bytes(&filter.blob);
     }
-    out.uint(parts.filters.last().map_or(0, |f| f.items));
     out.0
 }
 

@@ -73,14 +73,12 @@ fn values_that_end_early_or_are_newer_are_refused() {
     let right = Forged::new();
 
     let Rdb(fields) = right.rdb();
-    for end in PREFIX.len()..fields.len() {
+    // The end of the last bitmap is not cut, because the server reads on into the mark at the end and the footer of ten
+    // bytes, which may pass for it.
+    for end in PREFIX.len()..fields.len() - 11 {
         let what = format!("{end} bytes of an RDB value");
-        let mut payloads = vec![Rdb(fields[..end].to_vec()).payload(version)];
-        // The server reads on into the footer, whose start may pass for the last number.
-        if end + 1 < fields.len() {
-            payloads.push(seal(fields[..end].to_vec(), version));
-        }
-        for payload in payloads {
+        let cut = fields[..end].to_vec();
+        for payload in [Rdb(cut.clone()).payload(version), seal(cut, version)] {
             let args: [&[u8]; 4] = [b"RESTORE", b"forged", b"0", &payload];
             refuses(&mut client, &what, &args, "ERR Bad data format");
         }

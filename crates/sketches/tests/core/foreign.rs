@@ -372,10 +372,6 @@ impl Reader {
             capacity: 0,
         };
         for index in 1..=count {
-            let Some(Field::Bytes(blob)) = fields.0.pop_front() else {
-                panic!("no blob");
-            };
-            reader.filters.push(Bloom::from_bytes(blob).unwrap());
             let capacity = number(&mut fields);
             reader.capacity += capacity;
             reader.items += if index == count {
@@ -383,6 +379,10 @@ impl Reader {
             } else {
                 capacity
             };
+            let Some(Field::Bytes(blob)) = fields.0.pop_front() else {
+                panic!("no blob");
+            };
+            reader.filters.push(Bloom::from_bytes(blob).unwrap());
         }
         assert_eq!(fields, Stream::default(), "fields after the object");
         reader

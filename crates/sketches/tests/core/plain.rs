@@ -117,11 +117,13 @@ impl Plain {
             Field::Double(self.tightening),
             Field::Uint(self.seed_is_random),
         ];
-        for filter in &self.filters {
-            fields.push(Field::Bytes(filter.blob()));
+        for (index, filter) in self.filters.iter().enumerate() {
             fields.push(Field::Uint(filter.capacity));
+            if index + 1 == self.filters.len() {
+                fields.push(Field::Uint(filter.items));
+            }
+            fields.push(Field::Bytes(filter.blob()));
         }
-        fields.extend(self.filters.last().map(|newest| Field::Uint(newest.items)));
         fields
     }
 }

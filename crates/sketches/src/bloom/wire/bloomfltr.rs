@@ -2,7 +2,7 @@
 //!
 //! | form | fields |
 //! |---|---|
-//! | RDB, encoding version 1 | number of filters, expansion, error rate, tightening ratio, seed-is-random; per filter blob, capacity; for the last filter its items (the others are full) |
+//! | RDB, encoding version 1 | number of filters, expansion, error rate, tightening ratio, seed-is-random; per filter capacity, for the last filter its items (the others are full), blob |
 //! | dump, version 1 | version byte, expansion u32, error rate f64, tightening ratio f64, seed-is-random u8, number of filters u64; per filter length u64, blob, items i64, capacity i64 |
 //! | header of chunks, version 129 | the fields of the dump, with every blob cut after its own header |
 //!
@@ -79,9 +79,9 @@ pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError>
         filters: Vec::new(),
     };
     for left in (0..count).rev() {
-        let blob = read_blob(from)?;
         let capacity = from.uint()?;
         let items = if left == 0 { from.uint()? } else { capacity };
+        let blob = read_blob(from)?;
         push(&mut stored.filters, (blob, capacity, items))?;
     }
     stored.outline().map(Some)
@@ -94,13 +94,15 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     to.double(params.error_rate.get());
     to.double(params.tightening.to_stored());
     to.uint(u64::from(object.hasher().seed().is_some_and(is_random)));
-    let mut newest_items = 0;
+    let mut left = object.totals().0;
     for filter in object.all_filters() {
-        to.bytes(filter.blob());
+        left -= 1;
         to.uint(filter.capacity());
-        newest_items = filter.items();
+        if left == 0 {
+            to.uint(filter.items());
+        }
+        to.bytes(filter.blob());
     }
-    to.uint(newest_items);
 }
 
 /// Writes a dump or a header, or returns `None` if allocation fails.

@@ -73,9 +73,9 @@ fn the_published_vector_holds_to_the_byte() {
         Field::Double(0.01),
         Field::Double(0.5),
         Field::Uint(0),
-        Field::Bytes(blob),
         Field::Uint(100),
         Field::Uint(1),
+        Field::Bytes(blob),
     ]));
     assert_eq!(fields_of(&object), fields);
 
