@@ -24,8 +24,6 @@ pub struct List {
     heap: Box<[u8]>,
     slots: Slots,
     index: Index,
-    /// The number of listed items with a count.
-    counted: u32,
 }
 
 impl List {
@@ -35,7 +33,6 @@ impl List {
             heap: memory::zeroed((k as usize).checked_mul(PAIR_BYTES)?)?,
             slots: Slots::new(k)?,
             index: Index::new(k, seed)?,
-            counted: 0,
         })
     }
 
@@ -68,14 +65,14 @@ impl List {
 
     /// Returns the number of listed items with a count, those of [`ranking`](Self::ranking).
     pub const fn len(&self) -> u32 {
-        self.counted
+        self.slots.counted
     }
 
     /// Notes that one item's count changes.
     #[inline]
     fn recount(&mut self, from: u32, to: u32) {
-        self.counted += u32::from(to > 0);
-        self.counted -= u32::from(from > 0);
+        self.slots.counted += u32::from(to > 0);
+        self.slots.counted -= u32::from(from > 0);
     }
 
     /// Returns the count of the heap's root: the least that an item needs to be listed.
@@ -250,7 +247,6 @@ impl List {
             heap: memory::copied(&self.heap)?,
             slots: self.slots.try_clone()?,
             index: self.index.try_clone()?,
-            counted: self.counted,
         })
     }
 

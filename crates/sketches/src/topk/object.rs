@@ -40,7 +40,7 @@ pub struct Added {
 
 impl TopK {
     /// Size of an object without its allocations, in bytes.
-    pub const BASE_BYTES: u64 = memory::stated::<Self>(456) as u64;
+    pub const BASE_BYTES: u64 = memory::stated::<Self>(448) as u64;
 
     /// Creates an empty sketch that may take up to `most_bytes` once its list is full, without its items. The seed is
     /// for searches in the list and determines nothing that is stored; it has to be secret if the items are untrusted.

@@ -28,7 +28,8 @@ pub struct Slots {
     chunks: Vec<Vec<Listed>>,
     /// The most slots.
     most: u32,
-    used: u32,
+    /// The number of items whose count is not 0, kept by the list.
+    pub counted: u32,
     /// Sum of the items' lengths in bytes.
     item_bytes: u64,
 }
@@ -39,7 +40,7 @@ impl Slots {
         Some(Self {
             chunks: memory::reserved((most as usize).div_ceil(CHUNK))?,
             most,
-            used: 0,
+            counted: 0,
             item_bytes: 0,
         })
     }
@@ -61,22 +62,32 @@ impl Slots {
 
     /// Allocates the next slot if it has no memory yet. Returns `None` if allocation fails.
     pub fn reserve(&mut self) -> Option<()> {
-        let used = self.used as usize;
-        if used == self.chunks.len() * CHUNK && self.used < self.most {
-            let chunk = memory::reserved(CHUNK.min(self.most as usize - used))?;
+        let (used, most) = (self.used(), self.most as usize);
+        if used == self.chunks.len() * CHUNK && used < most {
+            let chunk = memory::reserved(CHUNK.min(most - used))?;
             self.chunks.push(chunk);
         }
         Some(())
     }
 
+    /// Returns the number of slots in use, from slot 0 on.
+    fn used(&self) -> usize {
+        // All chunks but the last are full.
+        let last = self.chunks.last();
+        last.map_or(0, |last| (self.chunks.len() - 1) * CHUNK + last.len())
+    }
+
     /// Puts an item into the next slot, which is [reserved](Self::reserve). Returns the slot.
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "there are fewer than 2³² slots"
+    )]
     pub fn push(&mut self, listed: Listed) -> u32 {
-        let slot = self.used;
+        let slot = self.used() as u32;
         self.item_bytes += listed.item.len() as u64;
         if let Some(chunk) = self.chunks.last_mut() {
             chunk.push(listed);
         }
-        self.used += 1;
         slot
     }
 
@@ -120,6 +131,7 @@ impl Slots {
                 ..*listed
             });
         }
+        copy.counted = self.counted;
         Some(copy)
     }
 
