@@ -112,7 +112,8 @@ impl Shape {
     /// Returns the initial capacity of a period for `items`: the reserved capacity, or its smallest doubling that is
     /// enough. So the periods of a window have few sizes, and those of one size are interleaved.
     pub(super) fn room_for(&self, items: u64) -> u64 {
-        let mut room = self.params.capacity;
+        // Doubling does not enlarge a capacity of 0, which no object has.
+        let mut room = self.params.capacity.max(1);
         let adapts = self.window().is_some() && self.params.growth != Growth::Fixed;
         while adapts && room < items.min(MAX_CAPACITY) {
             room = room.saturating_mul(2).min(MAX_CAPACITY);
