@@ -27,6 +27,7 @@ use crate::topk::{self, TopK};
 /// assert_eq!(again.estimate(b"apple"), 3);
 /// ```
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "a program holds few sketches")]
 pub enum Sketch {
     /// A Bloom filter, in any of the [`Dialect`]s.
     Bloom(bloom::Object),

@@ -262,11 +262,8 @@ fn refused_builds_and_removals_name_the_reason() {
     let server = Server::start();
     let mut client = server.client();
     let replica = Server::replica_of(&server).start();
-    let list = list(
-        &server,
-        "list",
-        numbered("item", 1..101).join("\n").as_bytes(),
-    );
+    let items = numbered("item", 1..101).join("\n");
+    let list = list(&server, "list", items.as_bytes());
     let list = list.to_str().expect("ASCII");
     assert_eq!(client.cmd("ACL SETUSER reader on >right"), ok());
     assert_eq!(client.cmd("SET text text"), ok());
