@@ -105,6 +105,7 @@ const COMMANDS: &[Command] = &[
                 token(c"window", c"WINDOW"),
                 token(c"periods", c"PERIODS"),
                 token(c"liveperiods", c"LIVEPERIODS"),
+                token(c"perioditems", c"PERIODITEMS"),
             ],
         )],
         ..Command::reads(c"bf.info", entry!(commands::info, -2))

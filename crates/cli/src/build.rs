@@ -8,16 +8,22 @@ use clap::Args;
 use redis::{Cmd, Value, cmd};
 
 use valkeybloom_client::{shard_capacity, shard_keys, shard_of};
+use valkeybloom_protocol::bloom::InfoField;
+use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::BF_INSERT;
-use valkeybloom_sketches::bloom::{Added, Limits, Object, Refusal, Time, chunks};
+use valkeybloom_sketches::bloom::{
+    Added, Dialect, Kind, Limits, Object, Refusal, Shape, Time, chunks,
+};
 use valkeybloom_sketches::{Fraction, Seed};
 
 use super::failure::{Failure, Fault, Result, shown};
 use super::lines::{Block, Input};
+use super::list::limits::Settings;
 use super::options::{self, FilterOptions};
 use super::progress::{Progress, Show};
 use super::report::{self, Report};
-use super::server::{Server, Tls, is_filter};
+use super::server::{Server, Tls, dialect_of, is_filter};
+use super::size::Info;
 use super::upload::{Existing, Upload, now_ms};
 
 /// The most items in one command, which takes some hundred microseconds of the server's time.
@@ -49,6 +55,18 @@ pub struct Build {
     items: Option<u64>,
     #[command(flatten)]
     filter: FilterOptions,
+    /// Length of a period, like 1h: the items expire, and the present period takes them
+    #[arg(long, value_name = "TIME", value_parser = options::duration_ms, requires = "periods")]
+    window: Option<u64>,
+    /// Number of periods for which an item is found
+    #[arg(long, value_name = "N", requires = "window")]
+    periods: Option<u64>,
+    /// Items can be removed
+    #[arg(long, conflicts_with = "window")]
+    counting: bool,
+    /// Replace a filter with counters or a window by one of another kind
+    #[arg(long)]
+    change_kind: bool,
     /// Items end with a zero byte, not with their line
     #[arg(long, short = '0')]
     zero: bool,
@@ -59,7 +77,8 @@ pub struct Build {
     #[arg(long)]
     allow_empty: bool,
     /// Add to the existing filter, with BF.INSERT
-    #[arg(long, conflicts_with_all = ["rate", "items", "nonscaling", "expansion", "ttl", "allow_empty"])]
+    #[arg(long, conflicts_with_all = ["rate", "items", "nonscaling", "expansion", "window", "counting", "change_kind", "ttl",
+        "allow_empty"])]
     add: bool,
     /// Spread the filter over N keys, KEY:0 and so on, as docs/sharded.md describes
     #[arg(long, value_name = "N")]
@@ -82,6 +101,7 @@ impl Build {
                 shard_keys(&self.key, shards).map_err(|error| Failure::usage(error.to_string()))?
             }
         };
+        let kind = options::kind(self.window.zip(self.periods), self.counting)?;
         let input = Input {
             files: self.files.clone(),
             zero: self.zero,
@@ -102,10 +122,10 @@ impl Build {
         };
         building.server.require_module()?;
         for key in &keys {
-            self.check_key(building.server, key)?;
+            self.check_key(building.server, key, kind)?;
         }
         let counts = match self.rate {
-            Some(rate) if !self.add => self.replace(&building, rate)?,
+            Some(rate) if !self.add => self.replace(&building, rate, kind)?,
             _ => building.add()?,
         };
         if show == Show::Nothing && !json {
@@ -119,14 +139,36 @@ impl Build {
         report::end(report, json, Ok(()))
     }
 
-    /// Requires that a key holds a filter, or nothing if a filter is to be built.
-    fn check_key(&self, server: &Server, key: &str) -> Result<()> {
-        let kind: Result<String, Fault> = server.get(key.as_bytes(), cmd("TYPE").arg(key));
-        let (key, address) = (shown(key.as_bytes()), server.address());
+    /// Requires that a key holds a filter, or nothing if a filter is to be built. A filter that is replaced by one of
+    /// less use, without counters or without a window, has to be meant.
+    fn check_key(&self, server: &Server, name: &str, wanted: Kind) -> Result<()> {
+        let kind: Result<String, Fault> = server.get(name.as_bytes(), cmd("TYPE").arg(name));
+        let (key, address) = (shown(name.as_bytes()), server.address());
         let failed =
             |fault| server.failure(&format!("could not read the type of {key} at"), &fault);
         match &kind.map_err(failed)?[..] {
-            kind if is_filter(kind) => Ok(()),
+            kind if is_filter(kind) => {
+                if self.add || self.change_kind || dialect_of(kind) != Some(Dialect::Bloomfltx) {
+                    return Ok(());
+                }
+                let info = match Info::of(server, name.as_bytes()) {
+                    // Nothing is lost with a part of a filter.
+                    Err(fault) if fault.is(Error::StillLoading) => return Ok(()),
+                    info => info.map_err(failed)?,
+                };
+                let (what, option, is_same) = match info.get::<u64>(InfoField::Window) {
+                    Some(_) => (
+                        "a window",
+                        "--window and --periods",
+                        matches!(wanted, Kind::Windowed(_)),
+                    ),
+                    None => ("counters", "--counting", wanted == Kind::Counting),
+                };
+                let text = format!(
+                    "{key} at {address} has {what}: build it with {option}, or replace it with --change-kind"
+                );
+                is_same.then_some(()).ok_or_else(|| Failure::new(text))
+            }
             "none" if !self.add => Ok(()),
             "none" => Err(Failure::new(format!(
                 "{key} is not there at {address}: build it without --add"
@@ -138,28 +180,34 @@ impl Build {
     }
 
     /// Builds new filters, and replaces the old ones.
-    fn replace(&self, building: &Building, rate: Fraction) -> Result<Counts> {
+    fn replace(&self, building: &Building, rate: Fraction, kind: Kind) -> Result<Counts> {
         let Building { server, keys, .. } = *building;
         let items = match self.items {
             Some(items) => items,
             None => building.count()?.max(1),
         };
         let capacity = shard_capacity(items, building.shards);
-        let params = self.filter.params(capacity, rate);
-        let make = |_: &String| Object::plain(&params, new_seed()?, LIMITS).map_err(no_filter);
+        let shape = Shape {
+            params: self.filter.params(capacity, rate),
+            kind,
+        };
+        let time = Time::at(now_ms());
+        let make = |_: &String| Object::new(&shape, new_seed()?, time, LIMITS).map_err(no_filter);
         let mut objects: Vec<Object> = keys.iter().map(make).collect::<Result<_>>()?;
-        let failed = |key: &str, fault: &Fault| {
+        let failed = |key: &str, object: &Object, fault: &Fault| {
             let what = format!("could not build {} at", shown(key.as_bytes()));
-            server.failure(&what, fault)
+            let filters = object.views().map(|view| view.cell_bytes());
+            let sizes = (filters.max().unwrap_or(0), object.memory_bytes());
+            building.failure(&what, fault, sizes)
         };
         // A trial upload of the header: the server may refuse it, which saves reading the files.
         for (key, object) in keys.iter().zip(&objects) {
             let header = chunks::piece(object, 0);
             let (_, header) = header.ok_or_else(|| no_filter(Refusal::OutOfMemory))?;
             let upload = Upload::begin(server, key.as_bytes(), header.bytes());
-            upload.map_err(|fault| failed(key, &fault))?;
+            upload.map_err(|fault| failed(key, object, &fault))?;
         }
-        let counts = building.fill(&mut objects)?;
+        let counts = building.fill(&mut objects, time)?;
         if counts.items == 0 && !self.allow_empty {
             return Err(Failure::new(
                 "there are no items: to build an empty filter, add --allow-empty",
@@ -183,13 +231,13 @@ impl Build {
                 }
                 Ok(upload)
             };
-            uploads.push(upload().map_err(|fault| failed(key, &fault))?);
+            uploads.push(upload().map_err(|fault| failed(key, object, &fault))?);
         }
         progress.end(sent);
         let expires_ms = self.ttl.map(|ttl| now_ms().saturating_add(ttl));
-        for (key, upload) in keys.iter().zip(uploads) {
+        for ((key, object), upload) in keys.iter().zip(&objects).zip(uploads) {
             let finished = upload.finish(expires_ms, Existing::Replace);
-            finished.map_err(|fault| failed(key, &fault))?;
+            finished.map_err(|fault| failed(key, object, &fault))?;
         }
         Ok(counts)
     }
@@ -221,6 +269,25 @@ struct Building<'b> {
 }
 
 impl Building<'_> {
+    /// Reports a failure for a key. `sizes` are at least the bytes of its largest filter, and of the whole: if a limit
+    /// refused it, the report names the limit.
+    fn failure(&self, what: &str, fault: &Fault, sizes: (u64, u64)) -> Failure {
+        let refusal = Error::from(Refusal::MemoryLimit);
+        let limits = if fault.is(refusal) {
+            Settings::of(self.server).unwrap_or_default()
+        } else {
+            Settings::default()
+        };
+        match &limits.refusing(sizes.0, sizes.1)[..] {
+            [] => self.server.failure(what, fault),
+            names => Failure::new(format!(
+                "{what} {}: {refusal}; raise {} there, or use more shards",
+                self.server.address(),
+                names.join(" and ")
+            )),
+        }
+    }
+
     /// Passes the blocks of the input to `take`, which counts the items, and shows the progress.
     fn each(
         &self,
@@ -248,14 +315,14 @@ impl Building<'_> {
     }
 
     /// Fills a filter, or its shards.
-    fn fill(&self, objects: &mut [Object]) -> Result<Counts> {
+    fn fill(&self, objects: &mut [Object], time: Time) -> Result<Counts> {
         self.each("filling", |block, counts| {
             if let [object] = objects {
-                return add_to(object, &block.items(), block, counts);
+                return add_to(object, &block.items(), time, block, counts);
             }
             let mut shards = objects.iter_mut().zip(self.by_shard(block));
             shards.try_for_each(|(object, items)| {
-                add_to(object, &items.iter().copied(), block, counts)
+                add_to(object, &items.iter().copied(), time, block, counts)
             })
         })
     }
@@ -288,7 +355,7 @@ impl Building<'_> {
                         .get(index)
                         .map_or(String::new(), |item| block.position(item));
                     let what = format!("could not add {position} to {} at", shown(key.as_bytes()));
-                    self.server.failure(&what, fault)
+                    self.failure(&what, fault, (0, 0))
                 };
                 let Value::Array(answers) = reply.map_err(|fault| failed(0, &fault))? else {
                     let text = format!("unexpected reply to {BF_INSERT}");
@@ -310,6 +377,7 @@ impl Building<'_> {
 fn add_to<'b>(
     object: &mut Object,
     items: &(impl Iterator<Item = &'b [u8]> + Clone),
+    time: Time,
     block: &Block,
     counts: &mut Counts,
 ) -> Result<()> {
@@ -322,7 +390,7 @@ fn add_to<'b>(
             Err(refusal) => refused = Some(refusal),
         }
     };
-    object.add_each(items.clone(), Time::default(), None, || LIMITS, outcome);
+    object.add_each(items.clone(), time, None, || LIMITS, outcome);
     counts.items += tried;
     let Some(refusal) = refused else {
         return Ok(());

@@ -7,7 +7,7 @@ use redis::{ErrorKind, RedisError, ServerError};
 use serde_json::Value;
 
 use valkeybloom_protocol::error::Error;
-use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY};
+use valkeybloom_protocol::names::{BF_LOADCHUNK, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Refusal;
 
 /// The error of a run.
@@ -18,6 +18,7 @@ pub struct Failure {
     text: String,
     /// The JSON object of the results before the failure, or null.
     found: Value,
+    is_written: bool,
 }
 
 /// The result of a subcommand, or of a step of one.
@@ -39,6 +40,7 @@ impl Failure {
             status: 1,
             text: text.into(),
             found: Value::Null,
+            is_written: false,
         }
     }
 
@@ -47,10 +49,19 @@ impl Failure {
         Self { found, ..self }
     }
 
-    /// Returns the JSON object of a failed run: the results before the failure, and `error`.
-    pub fn into_json(mut self) -> Value {
+    /// Marks the JSON object of the run as written already.
+    pub fn written(self) -> Self {
+        Self {
+            is_written: true,
+            ..self
+        }
+    }
+
+    /// Returns the JSON object of a failed run, unless it is written already: the results before the failure, and
+    /// `error`.
+    pub fn into_json(mut self) -> Option<Value> {
         self.found["error"] = self.to_string().into();
-        self.found
+        (!self.is_written).then_some(self.found)
     }
 }
 
@@ -142,7 +153,8 @@ impl Fault {
             }
             _ if self.is_unknown_command() => "load the module there",
             _ if is(Refusal::MemoryLimit) => {
-                return Some(format!("raise {FILTER_MEMORY} there, or use more shards"));
+                let limits = format!("{FILTER_MEMORY} or {OBJECT_MEMORY}");
+                return Some(format!("raise {limits} there, whichever it exceeds"));
             }
             _ if is(Refusal::Full) => "build a larger one: `valkeybloom size` tells how large",
             _ if starts("ERR DB index is out of range") => "a cluster has only database 0",

@@ -1,7 +1,5 @@
 //! The keys of a server that hold filters or sketches.
 
-use std::collections::HashSet;
-
 use clap::Args;
 use redis::cmd;
 
@@ -16,9 +14,9 @@ pub struct Selection {
     /// Only keys that match a pattern, like those of KEYS
     #[arg(long = "match", value_name = "PATTERN")]
     pattern: Option<String>,
-    /// Only keys of a type, as TYPE returns it
+    /// Only keys of a type, as TYPE returns it; may be repeated
     #[arg(long = "type", value_name = "TYPE", value_parser = TYPES)]
-    kind: Option<String>,
+    kinds: Vec<String>,
 }
 
 /// A key that was found.
@@ -31,10 +29,9 @@ pub struct Found {
 impl Selection {
     /// Returns the types of the keys.
     pub fn kinds(&self) -> Vec<&str> {
-        match &self.kind {
-            Some(kind) => vec![kind],
-            None => TYPES.to_vec(),
-        }
+        let kinds = TYPES.into_iter();
+        let wanted = |kind: &&str| self.kinds.is_empty() || self.kinds.iter().any(|k| k == kind);
+        kinds.filter(wanted).collect()
     }
 
     /// Finds the keys on all nodes of a server, sorted by name.
@@ -49,7 +46,6 @@ impl Selection {
         server: &Server,
         mut before_page: impl FnMut(),
     ) -> Result<Vec<Found>, Fault> {
-        let mut seen = HashSet::new();
         let mut all = Vec::new();
         for node in server.primaries()? {
             for kind in self.kinds() {
@@ -67,12 +63,10 @@ impl Selection {
                         Err(Fault::Refused(text)) if text.contains("unknown type") => (0, vec![]),
                         page => page?,
                     };
-                    for key in keys {
-                        if seen.insert(key.clone()) {
-                            let kind = kind.to_owned();
-                            all.push(Found { key, kind });
-                        }
-                    }
+                    all.extend(keys.into_iter().map(|key| {
+                        let kind = kind.to_owned();
+                        Found { key, kind }
+                    }));
                     cursor = next;
                     if cursor == 0 {
                         break;
@@ -80,7 +74,9 @@ impl Selection {
                 }
             }
         }
+        // SCAN may return a key twice.
         all.sort_by(|a, b| a.key.cmp(&b.key));
+        all.dedup_by(|a, b| a.key == b.key);
         Ok(all)
     }
 }

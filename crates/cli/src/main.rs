@@ -164,8 +164,8 @@ fn ended(done: Result<()>, json: bool) -> ExitCode {
     };
     eprintln!("valkeybloom: {failure}");
     let status = ExitCode::from(failure.status);
-    if json {
-        report::print_line(failure.into_json());
+    if json && let Some(found) = failure.into_json() {
+        report::print_line(found);
     }
     status
 }

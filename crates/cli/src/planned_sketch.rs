@@ -13,7 +13,7 @@ use super::options::{self, FilterOptions};
 #[derive(Args)]
 #[command(next_help_heading = "Cuckoo filters")]
 pub struct CuckooOptions {
-    /// Plan a cuckoo filter for --items
+    /// Plan a cuckoo filter for --items, with an expansion of 1 by default
     #[arg(long, group = "other", requires = "items")]
     cuckoo: bool,
     /// Slots of a bucket, 1 to 255 [default: 2]
@@ -74,7 +74,7 @@ pub struct SketchOptions {
     /// Plan a Top-K: which K items are most frequent?
     #[arg(long, groups = ["sketch", "other"], value_name = "K", value_parser = options::items)]
     topk: Option<u64>,
-    /// Cells in a row of the Top-K [default: 8]
+    /// Cells in a row of the Top-K [default: 20 for each of the K items]
     #[arg(long, value_name = "N", value_parser = options::items, requires = "topk")]
     width: Option<u64>,
     /// Rows of the Top-K [default: 7]
@@ -102,7 +102,7 @@ impl SketchOptions {
         if let Some(k) = self.topk {
             return Some(Request::TopK(TopK {
                 k,
-                width: self.width.unwrap_or(Shape::DEFAULT_WIDTH),
+                width: self.width.unwrap_or(TopK::advised_width(k)),
                 depth: self.depth.unwrap_or(Shape::DEFAULT_DEPTH),
                 decay: self.decay.unwrap_or(Shape::DEFAULT_DECAY),
             }));

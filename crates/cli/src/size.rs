@@ -15,6 +15,7 @@ use valkeybloom_sketches::bloom::{Dialect, Kind, Limits as BloomLimits, Shape, W
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
 use super::failure::{Failure, Fault, Result, shown};
+use super::list::row::{self, Details, Row};
 use super::options::{self, FilterOptions};
 use super::planned_sketch::{CuckooOptions, SketchOptions};
 use super::report::{self, Report, grouped, ratio, two_digits};
@@ -99,15 +100,7 @@ impl Size {
         let (Some(items), Some(rate)) = (self.items, self.rate) else {
             return Err(Failure::usage("--items and --rate are needed"));
         };
-        let kind = match (self.window, self.periods) {
-            (Some(ms), Some(periods)) => {
-                let window = Window::new(ms, periods);
-                let invalid = || Failure::usage("a window has 1 to 1440 periods");
-                Kind::Windowed(window.ok_or_else(invalid)?)
-            }
-            _ if self.counting => Kind::Counting,
-            _ => Kind::Plain,
-        };
+        let kind = options::kind(self.window.zip(self.periods), self.counting)?;
         Ok(Request::Bloom(Bloom {
             items,
             rate,
@@ -135,8 +128,10 @@ const UNKNOWN: &str = "unknown to this server";
 fn existing(server: &Server, key: &[u8], rate: Option<Fraction>) -> Result<Report> {
     let failed = |fault| server.failure(&format!("could not read {} at", shown(key)), &fault);
     let kind: String = server.get(key, cmd("TYPE").arg(key)).map_err(failed)?;
-    let info = Info::of(server, key).map_err(failed)?;
-    let (items, capacity, bytes) = info.sums();
+    let info = server.get(key, cmd(BF_INFO).arg(key)).map_err(failed)?;
+    let row = Row::new(key.to_vec(), &kind, info);
+    let (items, capacity) = (row.items.unwrap_or(0), row.capacity.unwrap_or(0));
+    let bytes = row.bytes.unwrap_or(0);
 
     let mut report = Report::default();
     report.row("type", &kind, kind.clone());
@@ -147,47 +142,56 @@ fn existing(server: &Server, key: &[u8], rate: Option<Fraction>) -> Result<Repor
     report.number("bytes", bytes);
     let each = ratio(bytes, items);
     report.row("bytes an item", format!("{each:.2}"), each);
-    report.number("filters", info.get(InfoField::Filters).unwrap_or(0));
-    let requested: Option<f64> = info.get(InfoField::Error);
-    let now: Option<f64> = info.get(InfoField::EstimatedError);
-    let text = requested.map(|rate| rate.to_string());
-    report.row("error rate", text.as_deref().unwrap_or(UNKNOWN), requested);
-    let text = now.map(two_digits);
-    report.row("error rate now", text.as_deref().unwrap_or(UNKNOWN), now);
-    let reach: Option<u64> = match info.get::<u64>(InfoField::Expansion) {
-        None => Some(capacity),
-        Some(_) => info.get(InfoField::MaxScaledCapacity),
-    };
-    let text = match reach {
-        None => UNKNOWN.to_owned(),
-        Some(MAX_CAPACITY) => "any number of items".to_owned(),
-        Some(reach) => format!("{} items", grouped(reach)),
-    };
-    report.row("can grow to", text, reach);
-    if let Some(rate) = rate.or(requested.and_then(Fraction::new)) {
-        add_replacement(&mut report, &info, &kind, rate)?;
+    report.number("filters", row.filters.unwrap_or(0));
+    let text = row.rate.map(|rate| rate.to_string());
+    report.row("error rate", text.as_deref().unwrap_or(UNKNOWN), row.rate);
+    let text = row.rate_now.map(two_digits);
+    let text = text.as_deref().unwrap_or(UNKNOWN);
+    report.row("error rate now", text, row.rate_now);
+    if let Details::Bloom(bloom) = &row.details {
+        let of_period = if let (Some(_), Some(items)) = (bloom.window, bloom.reaching) {
+            report.number("items in the period", items);
+            " in a period"
+        } else {
+            ""
+        };
+        let text = match bloom.reach {
+            None => UNKNOWN.to_owned(),
+            Some(MAX_CAPACITY) => "any number of items".to_owned(),
+            Some(reach) => format!("{} items{of_period}", grouped(reach)),
+        };
+        report.row("can grow to", text, bloom.reach);
+        if let Some(rate) = rate.or(row.rate.and_then(Fraction::new)) {
+            add_replacement(&mut report, &row, bloom, rate)?;
+        }
     }
     Ok(report)
 }
 
 /// Adds the rows for a new filter, reserved for the items that the filter has.
-fn add_replacement(report: &mut Report, info: &Info, kind: &str, rate: Fraction) -> Result<()> {
-    let (items, _, bytes) = info.sums();
-    let window = info
-        .get(InfoField::Window)
-        .zip(info.get(InfoField::Periods));
-    let window = window.and_then(|(ms, periods)| Window::new(ms, periods));
-    let periods = info.get(InfoField::LivePeriods).unwrap_or(1).max(1);
-    let expansion = info.get(InfoField::Expansion);
+fn add_replacement(
+    report: &mut Report,
+    row: &Row,
+    bloom: &row::Bloom,
+    rate: Fraction,
+) -> Result<()> {
+    let (items, bytes) = (row.items.unwrap_or(0), row.bytes.unwrap_or(0));
+    let periods = bloom.live_periods.unwrap_or(1).max(1);
     let filter = FilterOptions {
-        nonscaling: expansion.is_none(),
-        expansion,
+        nonscaling: bloom.growth == row::Growth::Fixed,
+        expansion: match bloom.growth {
+            row::Growth::By(expansion) => Some(expansion),
+            _ => None,
+        },
     };
+    let window = bloom
+        .window
+        .and_then(|(ms, periods)| Window::new(ms, periods));
     let shape = Shape {
         params: filter.params(items.div_ceil(periods).max(1), rate),
         kind: match window {
             Some(window) => Kind::Windowed(window),
-            None if dialect_of(kind) == Some(Dialect::Bloomfltx) => Kind::Counting,
+            None if dialect_of(&row.kind) == Some(Dialect::Bloomfltx) => Kind::Counting,
             None => Kind::Plain,
         },
     };

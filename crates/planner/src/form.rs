@@ -207,7 +207,8 @@ impl Form {
 
     fn top_k(&mut self) -> Option<TopK> {
         let k = self.take("k", words::items);
-        let width = self.take_or("width", topk::Shape::DEFAULT_WIDTH, words::items);
+        let width = TopK::advised_width(k.unwrap_or(1));
+        let width = self.take_or("width", width, words::items);
         let depth = self.take_or("depth", topk::Shape::DEFAULT_DEPTH, words::items);
         let decay = self.take_or("decay", topk::Shape::DEFAULT_DECAY, words::number);
         Some(TopK {

@@ -98,6 +98,19 @@ impl CountMin {
 }
 
 impl TopK {
+    /// The cells in a row for each item that the list holds: at least, and as advised.
+    const CELLS_PER_ITEM: (u64, u64) = (5, 20);
+
+    /// Returns the cells in a row that suit most streams for a list of `k` items.
+    pub const fn advised_width(k: u64) -> u64 {
+        k.saturating_mul(Self::CELLS_PER_ITEM.1)
+    }
+
+    /// Returns whether rows of `width` cells are too few to find the `k` most frequent items of most streams.
+    pub const fn is_narrow(k: u64, width: u64) -> bool {
+        width < k.saturating_mul(Self::CELLS_PER_ITEM.0)
+    }
+
     fn shape(&self) -> Result<topk::Shape, Fault> {
         let shape = topk::Shape::new(self.k, self.width, self.depth, self.decay);
         shape.map_err(|fault| match fault {

@@ -447,11 +447,13 @@ pub enum InfoField {
     Periods,
     /// The number of periods that lookups search.
     LivePeriods,
+    /// The number of items in the period that takes additions.
+    PeriodItems,
 }
 
 impl InfoField {
     /// All fields, in the order of the reply.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Capacity,
         Self::Size,
         Self::Filters,
@@ -464,6 +466,7 @@ impl InfoField {
         Self::Window,
         Self::Periods,
         Self::LivePeriods,
+        Self::PeriodItems,
     ];
 
     /// The field's name in the reply.
@@ -481,6 +484,7 @@ impl InfoField {
             Self::Window => c"Window",
             Self::Periods => c"Periods",
             Self::LivePeriods => c"Live periods",
+            Self::PeriodItems => c"Items in current period",
         }
     }
 
@@ -498,6 +502,7 @@ impl InfoField {
             Self::Window => b"WINDOW",
             Self::Periods => b"PERIODS",
             Self::LivePeriods => b"LIVEPERIODS",
+            Self::PeriodItems => b"PERIODITEMS",
         }
     }
 

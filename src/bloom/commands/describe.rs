@@ -57,6 +57,7 @@ fn value(object: &Object, shape: &Shape, field: InfoField) -> Option<Reply<'stat
         InfoField::Window => Reply::Count(window?.period_ms()),
         InfoField::Periods => Reply::Count(window?.periods()),
         InfoField::LivePeriods => Reply::Count(object.live_periods(now)?),
+        InfoField::PeriodItems => Reply::Count(object.period_items(now)?),
     })
 }
 

@@ -2,6 +2,7 @@
 
 use super::{command_names, docs, field, page, server};
 use crate::harness::{Reply, Server, ok};
+use crate::tool::run;
 
 /// Returns the rows of the table after a mark, without code marks.
 pub fn table(path: &str, mark: &str) -> Vec<Vec<String>> {
@@ -172,6 +173,7 @@ fn memory_of_structures_matches_the_server() {
         let values: Vec<String> = (0..5000).map(|value| value.to_string()).collect();
         match row[2].split('.').next() {
             Some("TDIGEST") => client.cmd(&format!("TDIGEST.ADD key {}", values.join(" "))),
+            Some("TOPK") => client.cmd(&format!("TOPK.ADD key {}", values.join(" "))),
             Some("PFADD key item") => client.cmd(&format!("PFADD key {}", values.join(" "))),
             _ => ok(),
         };
@@ -181,6 +183,43 @@ fn memory_of_structures_matches_the_server() {
         let range = 950 * promised..1100 * promised;
         assert!(range.contains(&usage), "{}: {usage} bytes", row[2]);
         client.cmd("DEL key");
+    }
+}
+
+/// The memory of a Top-K is that of a full list without its items, on both pages and from the program.
+#[test]
+fn memory_of_a_top_k_is_what_the_program_computes() {
+    let rows = table(
+        "docs/top-k.md",
+        "<!-- top-k: held against the program by a test -->",
+    );
+    let mut due: Vec<(String, String)> = rows
+        .into_iter()
+        .map(|row| {
+            let words = row[0]
+                .replace(", ", " ")
+                .replace(" × ", " ")
+                .replace(',', "");
+            (words, row[1].clone())
+        })
+        .collect();
+    let structures = table(
+        "README.md",
+        "<!-- structures: held against MEMORY USAGE by a test -->",
+    );
+    for row in structures {
+        if let Some(words) = row[2].strip_prefix("TOPK.RESERVE key ") {
+            let memory = row[3].trim_end_matches(" and the listed items");
+            due.push((words.to_owned(), memory.to_owned()));
+        }
+    }
+    assert_eq!(due.len(), 9);
+    for (words, memory) in due {
+        let words: Vec<&str> = words.split(' ').collect();
+        let sizes = ["--topk", words[0], "--width", words[1], "--depth", words[2]];
+        let planned = run(&[&["size", "--json"], &sizes[..]].concat()).json();
+        let bytes = planned["bytes"].as_u64().expect("a number");
+        assert_eq!(format!("{} kB", bytes.div_ceil(1000)), memory, "{words:?}");
     }
 }
 

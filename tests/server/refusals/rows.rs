@@ -67,6 +67,7 @@ WINDOWED / BF.MISSING k a b c => 1
 WINDOWED / BF.INFO k WINDOW => [1000000000000]
 WINDOWED / BF.INFO k PERIODS => [2]
 WINDOWED / BF.INFO k LIVEPERIODS => [1]
+WINDOWED / BF.INFO k PERIODITEMS => [0]
 WINDOWED / BF.INSERT k TTL 2000000000000 ITEMS c => [1]
 WINDOWED / BF.INSERT k TTL 2000000000001 ITEMS c => ERR ttl is longer than the window
 BF.INSERT k WINDOW 1000 PERIODS 3 TTL 3001 ITEMS a => ERR ttl is longer than the window
@@ -74,6 +75,7 @@ BF.INSERT k WINDOW 1000 PERIODS 3 TTL 3000 => []
 TWO / BF.INFO k WINDOW => ERR invalid information value
 TWO / BF.INFO k PERIODS => ERR invalid information value
 TWO / BF.INFO k LIVEPERIODS => ERR invalid information value
+TWO / BF.INFO k PERIODITEMS => ERR invalid information value
 COUNTED / BF.INFO k WINDOW => ERR invalid information value
 # The widest window, and a rate that can't be divided by its periods.
 BF.RESERVE k 0.01 1 WINDOW 6405119470038038 PERIODS 1440 => OK

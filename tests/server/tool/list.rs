@@ -1,6 +1,8 @@
 //! `valkeybloom list`: every key is listed as its server describes it, whatever happens to it during the run.
 
 use std::collections::BTreeMap;
+use std::io::Read;
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread;
@@ -13,7 +15,7 @@ use crate::harness::{Client, Server, array, int, ok, wait_until};
 use crate::support::recordings::{PROGRAMS, restore};
 use crate::support::sketches;
 
-use super::{Way, add, info, numbered, run, url};
+use super::{Way, add, command, info, kill, numbered, run, url};
 
 /// Returns the keys of a listing in JSON, by name.
 fn keys(found: &Value) -> BTreeMap<String, Value> {
@@ -136,6 +138,12 @@ fn tables_are_sorted_by_any_column() {
         (&["--sort", "items", "--reverse"], "window", "bloom"),
         (&["--sort", "ttl", "--reverse"], "cuckoo", "window"),
         (&["--type", "TopK-TYPE"], "top", "top"),
+        (
+            &["--type", "TopK-TYPE", "--type", "MBbloomCF"],
+            "cuckoo",
+            "top",
+        ),
+        (&["--reverse"], "window", "bloom"),
         (&["--match", "c*"], "counts", "cuckoo"),
     ] {
         let words = [&["list", &address, "--quiet"], options].concat();
@@ -255,6 +263,22 @@ fn advice_is_true() {
     add(&mut client, "grown", &numbered("item", 0..6000));
     assert_eq!(client.cmd("BF.RESERVE full 0.01 100 NONSCALING"), ok());
     add(&mut client, "full", &numbered("item", 0..99));
+    // Another period holds as many items as the current one.
+    let window = "WINDOW 100000000000 PERIODS 4";
+    let reserve = format!("BF.RESERVE lately 0.01 100 NONSCALING {window}");
+    assert_eq!(client.cmd(&reserve), ok());
+    add(&mut client, "lately", &numbered("item", 0..100));
+    let early = numbered("early", 0..10).join(" ");
+    let early = format!("BF.INSERT lately TTL 1 ITEMS {early}");
+    assert_eq!(client.cmd(&early).as_array().len(), 20);
+    // Nobody reserved it, so it ends at 32 filters of 1,024 slots.
+    assert_eq!(client.cmd("CONFIG SET bf.cf-max-expansions 4"), ok());
+    let words = |count: u32| numbered("", 0..count).concat();
+    assert!(
+        !client
+            .cmd(&format!("CF.INSERT made ITEMS{}", words(1500)))
+            .is_error()
+    );
     assert_eq!(client.cmd("TOPK.RESERVE narrow 100"), ok());
     load_partly(&mut client, "half");
     assert_eq!(client.cmd("CMS.INITBYDIM many 10 2"), ok());
@@ -287,11 +311,33 @@ fn advice_is_true() {
     assert_eq!(client.cmd(&command), ok());
     assert!(reason.contains("2,000 a row take "), "{reason}");
 
+    let (command, reason) = advised(&found, "made");
+    assert_eq!(command, "CF.RESERVE {made}:new 4096");
+    let why = "it has 2 of the 4 filters that bf.cf-max-expansions allows";
+    assert!(reason.starts_with(why), "{reason}");
+    assert_eq!(client.cmd(&command), ok());
+    let insert = |key: &str| format!("CF.INSERT {key} ITEMS{}", words(4050));
+    let full = |client: &mut Client, key: &str| {
+        let reply = client.cmd(&insert(key));
+        reply.as_array().iter().any(|added| *added != int(1))
+    };
+    assert!(full(&mut client, "made") && !full(&mut client, "{made}:new"));
+
     let (command, _) = advised(&found, "many");
     assert_eq!(command, "CMS.INITBYDIM {many}:new 10 2 CELL_SIZE 8");
     assert_eq!(client.cmd(&command), ok());
     let (command, _) = advised(&found, "full");
     assert_eq!(command, "BF.RESERVE {full}:new 0.01 200 NONSCALING");
+    assert_eq!(client.cmd(&command), ok());
+    let (command, reason) = advised(&found, "lately");
+    assert_eq!(
+        command,
+        format!("BF.RESERVE {{lately}}:new 0.01 200 NONSCALING {window}")
+    );
+    assert!(
+        reason.contains("of the 100 items that a period takes are in the current one"),
+        "{reason}"
+    );
     assert_eq!(client.cmd(&command), ok());
 
     let (command, _) = advised(&found, "half");
@@ -300,21 +346,29 @@ fn advice_is_true() {
     assert_eq!(client.cmd(&command), int(1));
 
     // A limit that is near, and the setting that moves it.
-    let settings = "bf.bloom-filter-max-memory-usage 2500 bf.bloom-memory-usage-limit 0";
-    assert_eq!(client.cmd(&format!("CONFIG SET {settings}")), ok());
-    let reach = info(&mut client, "fine", "Max scaled capacity").as_int();
-    assert!(reach < 2000, "{reach}");
-    let more = u32::try_from(reach).expect("small");
-    add(&mut client, "fine", &numbered("item", 500..more - 10));
-    let found = list(&server, &["--advice", "--match", "fine"]);
-    let (command, reason) = advised(&found, "fine");
-    assert_eq!(command, "CONFIG SET bf.bloom-filter-max-memory-usage 5000");
-    assert!(
-        reason.contains(" at which bf.bloom-filter-max-memory-usage ends its growth "),
-        "{reason}"
+    let (filter, object) = (
+        "bf.bloom-filter-max-memory-usage",
+        "bf.bloom-memory-usage-limit",
     );
-    assert_eq!(client.cmd(&command), ok());
-    assert!(info(&mut client, "fine", "Max scaled capacity").as_int() > reach);
+    for (limits, name, raised) in [
+        ([2500, 0], filter, 5000),
+        ([67_108_864, 4000], object, 8000),
+    ] {
+        let [of_filter, of_object] = limits;
+        let set = format!("CONFIG SET {filter} {of_filter} {object} {of_object}");
+        assert_eq!(client.cmd(&set), ok());
+        let reach = info(&mut client, "fine", "Max scaled capacity").as_int();
+        assert!(reach < 2000, "{reach}");
+        let more = u32::try_from(reach).expect("small");
+        add(&mut client, "fine", &numbered("item", 500..more - 10));
+        let found = list(&server, &["--advice", "--match", "fine"]);
+        let (command, reason) = advised(&found, "fine");
+        assert_eq!(command, format!("CONFIG SET {name} {raised}"));
+        let why = format!(" at which {name} ends the growth ");
+        assert!(reason.contains(&why), "{reason}");
+        assert_eq!(client.cmd(&command), ok());
+        assert!(info(&mut client, "fine", "Max scaled capacity").as_int() > reach);
+    }
 }
 
 /// Listing doesn't count as use, and keys that nobody used for long are pointed out.
@@ -522,6 +576,83 @@ fn a_listing_under_churn_has_every_lasting_key() {
     }
     stop.store(true, Relaxed);
     writer.join().expect("the writer ends");
+}
+
+/// The server waits in the middle of a listing until its first rows are written.
+#[test]
+fn rows_are_written_while_others_are_read() {
+    let server = Server::start();
+    let keys = (0..1000).map(|key| {
+        [
+            "BF.ADD".into(),
+            format!("key:{key}").into_bytes(),
+            "i".into(),
+        ]
+        .to_vec()
+    });
+    let made = server
+        .client()
+        .call_all(&keys.collect::<Vec<Vec<Vec<u8>>>>());
+    assert!(made.iter().all(|reply| *reply == int(1)));
+    for (form, row) in [("--json", "\"key\":\"key:0\""), ("--csv", "key:0,")] {
+        let written = Arc::new(AtomicBool::new(false));
+        let mut described = 0;
+        let is_third_batch = move |sent: &[u8]| {
+            described += sent.windows(7).filter(|word| word == b"BF.INFO").count();
+            described > 400
+        };
+        let way = Way::at(&server, is_third_batch, {
+            let written = Arc::clone(&written);
+            move || wait_until("rows are written", || written.load(Relaxed))
+        });
+        let mut list = command(&["list", &way.url(), form, "--rate", "0", "--quiet"]);
+        let mut list = list
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        let mut out = list.stdout.take().expect("a pipe");
+        let mut text = vec![0; 1000];
+        out.read_exact(&mut text).expect("there are more rows");
+        written.store(true, Relaxed);
+        out.read_to_end(&mut text).expect("it ends");
+        let text = String::from_utf8(text).expect("it writes UTF-8");
+        assert!(text.contains(row), "{text}");
+        assert!(list.wait().expect("it is ours").success());
+        assert_eq!(
+            text.matches("bloomfltr").count(),
+            1000 + usize::from(form == "--json")
+        );
+    }
+}
+
+/// JSON that has begun ends with the error, and the rows up to then.
+#[test]
+fn a_listing_that_breaks_off_is_still_one_object() {
+    let mut server = Server::start();
+    let keys = (0..1000).map(|key| {
+        [
+            "BF.ADD".into(),
+            format!("key:{key}").into_bytes(),
+            "i".into(),
+        ]
+        .to_vec()
+    });
+    server
+        .client()
+        .call_all(&keys.collect::<Vec<Vec<Vec<u8>>>>());
+    let mut described = 0;
+    let is_third_batch = move |sent: &[u8]| {
+        described += sent.windows(7).filter(|word| word == b"BF.INFO").count();
+        described > 400
+    };
+    let pid = server.pid();
+    let way = Way::at(&server, is_third_batch, move || kill(pid));
+    let broken = run(&["list", &way.url(), "--json", "--rate", "0", "--quiet"]);
+    let found: Value = serde_json::from_str(&broken.out).expect("one object");
+    assert_eq!(found["keys"].as_array().map(Vec::len), Some(400));
+    let why = broken.failed(1);
+    assert_eq!(found["error"], why);
+    server.kill();
 }
 
 #[test]

@@ -179,10 +179,10 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
         for key in keys.map_or(&[][..], |(_, keys)| keys) {
             let (severity, of) = match name {
                 "Memory" => ("critical", String::new()),
-                _ => (
-                    "warning",
-                    format!("key: '{key}', type: bloomfltr, db: '0', "),
-                ),
+                _ => {
+                    let kind = server.client().cmd(&format!("TYPE {key}")).text();
+                    ("warning", format!("key: '{key}', type: {kind}, db: '0', "))
+                }
             };
             let said = |name| annotation(&alert, name, key, &address);
             writeln!(
@@ -246,6 +246,36 @@ fn every_alert_fires_when_it_should() {
     add(&mut client, "near", &numbered("item", 0..950));
     assert_fires(&server, &[("NearLimit", &["near"])]);
     assert_eq!(client.cmd("DEL near"), int(1));
+
+    // The limit of a window is that of a period, however many items its other periods hold.
+    assert_eq!(
+        client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 3000"),
+        ok()
+    );
+    assert_eq!(client.cmd("DEL fine"), int(1));
+    for (key, growth) in [("grows", ""), ("fixed", " NONSCALING")] {
+        let reserve = format!("BF.RESERVE {key} 0.01 1000{growth} WINDOW 100000000000 PERIODS 4");
+        assert_eq!(client.cmd(&reserve), ok());
+        for ttl in ["1", "100000000000", "200000000000", "300000000000"] {
+            let insert = format!("BF.INSERT {key} TTL {ttl} ITEMS");
+            let items = (0..600).map(|item| format!(" {ttl}:{item}"));
+            assert!(
+                !client
+                    .cmd(&(insert + &items.collect::<String>()))
+                    .is_error()
+            );
+        }
+    }
+    assert_fires(&server, &[]);
+    for key in ["grows", "fixed"] {
+        add(&mut client, key, &numbered("item", 0..320));
+    }
+    assert_fires(&server, &[("NearLimit", &["fixed", "grows"])]);
+    assert_eq!(client.cmd("DEL grows fixed"), int(2));
+    assert_eq!(
+        client.cmd("CONFIG SET bf.bloom-filter-max-memory-usage 64mb"),
+        ok()
+    );
 
     assert_eq!(client.cmd("BF.RESERVE deep 0.01 1 EXPANSION 1"), ok());
     add(&mut client, "deep", &numbered("item", 0..1000));

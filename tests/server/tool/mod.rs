@@ -4,6 +4,7 @@ mod build;
 mod changing;
 mod comparing;
 mod grants;
+mod kinds;
 mod list;
 mod manual;
 mod metrics;

@@ -185,6 +185,12 @@ fn an_existing_filter_is_sized() {
             );
         }
         assert_eq!(reported["error_rate"], 0.01);
+        if key == "lately" {
+            let items = info(&mut client, key, "Items in current period").as_int();
+            assert_eq!(number(&reported, "items_in_the_period"), items);
+            let text = run(&["size", "--of", &url(&server), key]).done();
+            assert!(text.contains(" items in a period\n"), "{text}");
+        }
         assert_eq!(reported["type"], client.cmd(&format!("TYPE {key}")).text());
     }
     let reported = run(&["size", "--json", "--of", &url(&server), "grown"]).json();

@@ -235,6 +235,7 @@ fn info_reports_the_window() {
         "Window",
         "Periods",
         "Live periods",
+        "Items in current period",
     ];
     assert_eq!(titles, expected);
     let value = |title: &str| {
@@ -247,6 +248,7 @@ fn info_reports_the_window() {
     assert_eq!(value("Window"), int(1_000_000_000_000));
     assert_eq!(value("Periods"), int(2));
     assert_eq!(value("Live periods"), int(2));
+    assert_eq!(value("Items in current period"), int(1));
     let debug = client.cmd("BF.DEBUG k");
     let lines: Vec<String> = debug.as_array().iter().map(Reply::text).collect();
     assert_eq!(lines[0], "size:3");

@@ -5,15 +5,14 @@
 use serde_json::{Value, json};
 
 use valkeybloom_planner::STORED_BYTES;
-use valkeybloom_protocol::names::{BF_RESERVE, FILTER_MEMORY, OBJECT_MEMORY};
-use valkeybloom_sketches::Fraction;
-use valkeybloom_sketches::bloom::{self, Dialect, Kind, Limits, Params, Shape, Tightening, Window};
+use valkeybloom_protocol::names::{BF_RESERVE, CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
+use valkeybloom_sketches::bloom::Limits;
 use valkeybloom_sketches::topk::{self, TopK};
 
+use super::limits::{Settings, ending_growth, is_counting, shape};
 use super::row::{Bloom, Details, Growth, Row};
-use crate::failure::{shown, word};
-use crate::report::{grouped, print_line, ratio, two_digits};
-use crate::server::dialect_of;
+use crate::failure::word;
+use crate::report::{grouped, ratio, two_digits};
 use crate::upload::slot;
 
 /// A value is near its limit from this share on.
@@ -31,9 +30,6 @@ const DEEP: u64 = 4;
 /// The estimate of a rate is right within a factor of 2 above this rate, and of 3 below.
 const ESTIMATED_WELL: f64 = 0.001;
 
-/// The cells in a row of a Top-K for each item that it lists: at least, and as advised.
-const CELLS_PER_ITEM: (u64, u64) = (5, 20);
-
 /// A piece of advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
@@ -43,28 +39,14 @@ pub struct Advice {
     pub command: String,
 }
 
-/// The settings of a server; `None` if they are unknown.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Settings {
-    /// The memory limit of a filter in bytes.
-    pub filter_limit: Option<u64>,
-    /// The memory limit of an object in bytes; 0 for no limit.
-    pub object_limit: Option<u64>,
-}
-
 impl Advice {
     fn new(text: String, command: String) -> Self {
         Self { text, command }
     }
 
-    /// Prints a line, which begins with the key.
-    pub fn print(&self, key: &[u8]) {
-        print_line(format_args!(
-            "{}: {}: {}",
-            shown(key),
-            self.text,
-            self.command
-        ));
+    /// Returns a line, which begins with the key.
+    pub fn line(&self, key: &str) -> String {
+        format!("{key}: {}: {}", self.text, self.command)
     }
 
     pub fn json(&self) -> Value {
@@ -99,12 +81,16 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
             }
             all.extend(near_memory(row, settings));
         }
+        Details::Cuckoo { .. } => {
+            all.extend(near_last_filter(row, settings));
+            all.extend(near_memory(row, settings));
+        }
         Details::CountMin { cell_size, .. } => all.extend(saturated(row, *cell_size)),
         Details::TopK { .. } => {
             all.extend(narrow(row));
             all.extend(near_memory(row, settings));
         }
-        Details::Cuckoo { .. } | Details::TDigest { .. } => all.extend(near_memory(row, settings)),
+        Details::TDigest { .. } => all.extend(near_memory(row, settings)),
     }
     let days = row.idle_seconds.map(|seconds| seconds / 86_400);
     if let Some(days) = days.filter(|days| *days >= idle_days) {
@@ -132,35 +118,59 @@ fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Warns of a Bloom filter that will take no more items soon.
+/// Warns of a Bloom filter, or of the current period of a window, that will take no more items soon.
 fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
-    let (items, reach) = (row.items?, bloom.reach.filter(|reach| *reach > 0)?);
-    let share = ratio(items, reach);
-    // The capacity of a window is that of all its periods: the present one may be full before.
-    if share < NEAR || bloom.window.is_some() {
+    let (items, reach) = (bloom.reaching?, bloom.reach?);
+    let share = if reach == 0 { 1.0 } else { ratio(items, reach) };
+    if share < NEAR {
         return None;
     }
     let (percent, limit) = (percent(share), grouped(reach));
+    let (what, place) = match bloom.window {
+        Some(_) => ("a period", "the current one"),
+        None => ("it", "it"),
+    };
     if bloom.growth == Growth::Fixed {
         let text = format!(
-            "{percent} of the {limit} items that it takes are in it, and it does not grow; fill a larger one, and rename it"
+            "{percent} of the {limit} items that {what} takes are in {place}, and it does not grow; fill a larger one, \
+             and rename it"
         );
         let command = reserve(row, bloom, row.rate?, reach.saturating_mul(2));
         return Some(Advice::new(text, command));
     }
-    let (filter, object) = (settings.filter_limit?, settings.object_limit?);
-    let double = |name: &str, bytes: u64| format!(" {name} {}", bytes.saturating_mul(2));
-    let (which, what) = match object {
-        0 => (FILTER_MEMORY.to_owned(), double(FILTER_MEMORY, filter)),
-        object => (
-            format!("{FILTER_MEMORY} or {OBJECT_MEMORY}"),
-            double(FILTER_MEMORY, filter) + &double(OBJECT_MEMORY, object),
-        ),
+    let hit = ending_growth(row, bloom, reach, settings)?;
+    let names: Vec<&str> = hit.iter().map(|(name, _)| *name).collect();
+    let which = names.join(" and ");
+    let end = if hit.len() == 1 { "ends" } else { "end" };
+    let text = if reach == 0 {
+        format!("it has no room for a new period within {which}; raise the limit")
+    } else {
+        format!(
+            "{percent} of the {limit} items at which {which} {end} the growth of {what} are in {place}; raise the limit"
+        )
     };
+    let words = hit.iter().map(|(name, bytes)| format!(" {name} {bytes}"));
+    let command = format!("CONFIG SET{}", words.collect::<String>());
+    Some(Advice::new(text, command))
+}
+
+/// Warns of a cuckoo filter that has stacked half of the filters that it may, as a key does that nobody reserved.
+fn near_last_filter(row: &Row, settings: Settings) -> Option<Advice> {
+    let (filters, most) = (row.filters?, settings.cuckoo_filters?);
+    if filters.saturating_mul(2) < most.max(4) {
+        return None;
+    }
     let text = format!(
-        "{percent} of the {limit} items at which {which} ends its growth are in it; raise the limit"
+        "it has {} of the {} filters that {CUCKOO_FILTERS} allows, and refuses items when the last one is full; fill one \
+         reserved for more, and rename it",
+        grouped(filters),
+        grouped(most),
     );
-    Some(Advice::new(text, format!("CONFIG SET{what}")))
+    // As many slots as all the filters that it may have.
+    let capacity = row.capacity?.div_ceil(filters).saturating_mul(most);
+    let capacity = capacity.max(with_headroom(row.items?));
+    let command = format!("CF.RESERVE {} {capacity}", new_key(&row.key));
+    Some(Advice::new(text, command))
 }
 
 /// Warns of a value that grows and has nearly as many bytes as the limits allow.
@@ -213,9 +223,6 @@ fn with_headroom(items: u64) -> u64 {
 /// Advises a new filter for the items of a stack, if it is smaller or quicker.
 fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
     let (filters, bytes, rate) = (row.filters?, row.bytes?, row.rate?);
-    let Growth::By(expansion) = bloom.growth else {
-        return None;
-    };
     let periods = match bloom.window {
         Some(_) => bloom.live_periods.filter(|periods| *periods > 0)?,
         None => 1,
@@ -224,19 +231,7 @@ fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
         return None;
     }
     let capacity = with_headroom(row.items?.div_ceil(periods));
-    let shape = Shape {
-        params: Params {
-            capacity,
-            error_rate: Fraction::new(rate)?,
-            tightening: Tightening::HALF,
-            growth: bloom::Growth::from_expansion(expansion),
-        },
-        kind: match bloom.window {
-            Some((ms, periods)) => Kind::Windowed(Window::new(ms, periods)?),
-            None if is_counting(row) => Kind::Counting,
-            None => Kind::Plain,
-        },
-    };
+    let shape = shape(row, bloom, rate, capacity)?;
     let plan = shape.plan(capacity, Limits::NONE).ok()?;
     let new_bytes = match bloom.window {
         Some(_) => plan.full_bytes / shape.most_periods() * periods,
@@ -274,10 +269,6 @@ fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
 fn counted(number: u64, what: &str) -> String {
     let end = if number == 1 { "" } else { "s" };
     format!("{} {what}{end}", grouped(number))
-}
-
-fn is_counting(row: &Row) -> bool {
-    dialect_of(&row.kind) == Some(Dialect::Bloomfltx)
 }
 
 /// Returns the command that creates the successor of a filter.
@@ -331,11 +322,10 @@ fn narrow(row: &Row) -> Option<Advice> {
         return None;
     };
     let (k, width, depth, decay) = (k?, width?, depth?, decay?);
-    let (least, advised) = CELLS_PER_ITEM;
-    if width >= k.saturating_mul(least) {
+    if !valkeybloom_planner::TopK::is_narrow(k, width) {
         return None;
     }
-    let wide = k.saturating_mul(advised);
+    let wide = valkeybloom_planner::TopK::advised_width(k);
     let bytes = TopK::bytes_of(&topk::Shape::new(k, wide, depth, decay).ok()?);
     let now = TopK::bytes_of(&topk::Shape::new(k, width, depth, decay).ok()?);
     let text = format!(
@@ -355,206 +345,4 @@ fn narrow(row: &Row) -> Option<Advice> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NO_LIMITS: Settings = Settings {
-        filter_limit: Some(64 << 20),
-        object_limit: Some(0),
-    };
-
-    fn filter(items: u64, capacity: u64, filters: u64, bytes: u64) -> Row {
-        let mut row = Row::partly_loaded(b"seen".to_vec(), "bloomfltr");
-        row.items = Some(items);
-        row.capacity = Some(capacity);
-        row.filters = Some(filters);
-        row.bytes = Some(bytes);
-        row.rate = Some(0.01);
-        row.details = Details::Bloom(Bloom {
-            growth: Growth::By(2),
-            reach: Some(31_000_000),
-            ..Bloom::default()
-        });
-        row
-    }
-
-    fn sketch(kind: &str, details: Details) -> Row {
-        let mut row = Row::partly_loaded(b"k".to_vec(), kind);
-        row.details = details;
-        row
-    }
-
-    /// Returns the commands of the advice.
-    fn commands(row: &Row, settings: Settings) -> Vec<String> {
-        let all = of(row, settings, 30).into_iter();
-        all.map(|advice| advice.command).collect()
-    }
-
-    #[test]
-    fn a_filter_that_is_as_reserved_gets_no_advice() {
-        let mut row = filter(500_000, 1_000_000, 1, 1_380_575);
-        row.rate_now = Some(0.000_1);
-        row.idle_seconds = Some(29 * 86_400);
-        assert_eq!(of(&row, NO_LIMITS, 30), []);
-        // Nor do values of a server that reports little.
-        (row.rate, row.rate_now, row.idle_seconds) = (None, None, None);
-        assert_eq!(of(&row, Settings::default(), 30), []);
-    }
-
-    #[test]
-    fn a_deep_stack_is_worth_a_new_filter() {
-        // The figures of `valkeybloom size`: 10 filters from 1,000 take 2,417,967 bytes when full, and one for half as
-        // many items again, 1,534,500, takes 1.5345 × 1,380,575 bytes.
-        let row = filter(1_023_000, 1_023_000, 10, 2_417_967);
-        let advice = of(&row, NO_LIMITS, 30);
-        assert_eq!(advice.len(), 1);
-        assert_eq!(advice[0].command, "BF.RESERVE {seen}:new 0.01 1534500");
-        let text = &advice[0].text;
-        assert!(text.contains("1 filter instead of 10"), "{text}");
-        let bytes: u64 = text
-            .split_once("takes ")
-            .and_then(|(_, rest)| rest.split_once(" bytes"))
-            .and_then(|(bytes, _)| bytes.replace(',', "").parse().ok())
-            .expect("the bytes");
-        assert!(bytes.abs_diff(2_118_492) < 200, "{text}");
-        // Two filters that take hardly more than one are good enough.
-        assert_eq!(
-            of(&filter(1_500_000, 3_000_000, 2, 2_200_000), NO_LIMITS, 30),
-            []
-        );
-    }
-
-    #[test]
-    fn limits_are_told_when_they_are_near() {
-        let row = filter(28_000_000, 31_000_000, 1, 50_000_000);
-        let raise = "CONFIG SET bf.bloom-filter-max-memory-usage 134217728";
-        assert_eq!(commands(&row, NO_LIMITS), [raise]);
-        assert_eq!(commands(&row, Settings::default()), [""; 0]);
-        let both = Settings {
-            object_limit: Some(100),
-            ..NO_LIMITS
-        };
-        let raise = format!("{raise} bf.bloom-memory-usage-limit 200");
-        assert_eq!(commands(&row, both), [raise]);
-        assert_eq!(
-            commands(&filter(27_000_000, 31_000_000, 1, 50), NO_LIMITS),
-            [""; 0]
-        );
-
-        let mut fixed = filter(90, 100, 1, 200);
-        fixed.details = Details::Bloom(Bloom {
-            growth: Growth::Fixed,
-            reach: Some(100),
-            ..Bloom::default()
-        });
-        let larger = "BF.RESERVE {seen}:new 0.01 200 NONSCALING";
-        assert_eq!(commands(&fixed, Settings::default()), [larger]);
-
-        let mut digest = sketch(
-            "TDIS-TYPE",
-            Details::TDigest {
-                compression: Some(100),
-            },
-        );
-        digest.bytes = Some(950);
-        let limited = Settings {
-            object_limit: Some(1000),
-            ..NO_LIMITS
-        };
-        assert_eq!(
-            commands(&digest, limited),
-            ["CONFIG SET bf.bloom-memory-usage-limit 2000"]
-        );
-        assert_eq!(commands(&digest, NO_LIMITS), [""; 0]);
-        let mut cuckoo = sketch("MBbloomCF", Details::Cuckoo { expansion: Some(0) });
-        (cuckoo.items, cuckoo.capacity) = (Some(95), Some(100));
-        assert_eq!(commands(&cuckoo, NO_LIMITS), ["CF.RESERVE {k}:new 200"]);
-        cuckoo.details = Details::Cuckoo { expansion: Some(1) };
-        assert_eq!(commands(&cuckoo, NO_LIMITS), [""; 0]);
-    }
-
-    #[test]
-    fn a_rate_counts_as_exceeded_beyond_the_error_of_the_estimate() {
-        let mut row = filter(300, 300, 1, 500);
-        row.rate_now = Some(0.019);
-        assert_eq!(commands(&row, NO_LIMITS), [""; 0]);
-        row.rate_now = Some(0.03);
-        assert_eq!(
-            commands(&row, NO_LIMITS),
-            ["BF.RESERVE {seen}:new 0.01 450"]
-        );
-        (row.rate, row.rate_now) = (Some(0.000_1), Some(0.000_25));
-        assert_eq!(commands(&row, NO_LIMITS), [""; 0]);
-    }
-
-    #[test]
-    fn a_window_whose_periods_stack_is_reserved_too_small() {
-        let mut row = filter(40_000, 45_000, 20, 130_000);
-        row.kind = "bloomfltx".to_owned();
-        row.details = Details::Bloom(Bloom {
-            growth: Growth::By(2),
-            reach: None,
-            window: Some((3_600_000, 24)),
-            live_periods: Some(4),
-        });
-        let reserve = "BF.RESERVE {seen}:new 0.01 15000 WINDOW 3600000 PERIODS 24";
-        assert_eq!(commands(&row, NO_LIMITS), [reserve]);
-        // A filter a period is how it should be.
-        row.filters = Some(4);
-        assert_eq!(commands(&row, NO_LIMITS), [""; 0]);
-    }
-
-    #[test]
-    fn sketches_have_advice_of_their_own() {
-        let narrow = |width| Details::TopK {
-            k: Some(10),
-            width: Some(width),
-            depth: Some(7),
-            decay: Some(0.9),
-        };
-        let wide = "TOPK.RESERVE {k}:new 10 200 7 0.9";
-        assert_eq!(
-            commands(&sketch("TopK-TYPE", narrow(49)), NO_LIMITS),
-            [wide]
-        );
-        assert_eq!(
-            commands(&sketch("TopK-TYPE", narrow(50)), NO_LIMITS),
-            [""; 0]
-        );
-
-        let counters = |cell_size| Details::CountMin {
-            width: Some(2000),
-            depth: Some(7),
-            cell_size,
-        };
-        let mut row = sketch("CMSk-TYPE", counters(4));
-        row.items = Some(u64::from(u32::MAX));
-        assert_eq!(commands(&row, NO_LIMITS), [""; 0]);
-        row.items = Some(1 << 32);
-        let larger = "CMS.INITBYDIM {k}:new 2000 7 CELL_SIZE 8";
-        assert_eq!(commands(&row, NO_LIMITS), [larger]);
-        row.details = counters(8);
-        assert_eq!(commands(&row, NO_LIMITS), [""; 0]);
-    }
-
-    #[test]
-    fn unused_and_unfinished_keys_may_be_deleted() {
-        let mut row = filter(1, 100, 1, 200);
-        row.key = b"a \"key\"".to_vec();
-        row.idle_seconds = Some(30 * 86_400);
-        assert_eq!(commands(&row, NO_LIMITS), [r#"UNLINK "a \"key\"""#]);
-        let row = Row::partly_loaded(b"k".to_vec(), "bloomfltr");
-        assert_eq!(commands(&row, NO_LIMITS), ["UNLINK k"]);
-    }
-
-    #[test]
-    fn a_successor_has_the_slot_of_its_key() {
-        assert_eq!(new_key(b"seen"), "{seen}:new");
-        assert_eq!(new_key(b"{app}:seen"), "{app}:seen:new");
-        assert_eq!(new_key(b"a b"), r#""{a b}:new""#);
-        for key in ["a{b", "a}b", "a{}b", "}{", "{", "{}"] {
-            let name = new_key(key.as_bytes());
-            assert_eq!(slot(name.as_bytes()), slot(key.as_bytes()), "{key}");
-        }
-    }
-}
+mod tests;

@@ -1,38 +1,38 @@
 //! `valkeybloom list`: every filter and sketch of a server in one table.
 //!
 //! ```text
-//!   server → keys → read → rows → columns → output      table, CSV, JSON
-//!                                         → advice      what is worth doing
-//!                                         → prometheus  metrics
+//!   server → keys → read → rows → columns → writer, output  table, CSV, JSON
+//!                                         → advice          what is worth doing
+//!                                         → prometheus      metrics
 //! ```
 
 pub mod advice;
 pub mod columns;
 mod family;
+pub mod limits;
 pub mod output;
 mod pace;
 pub mod prometheus;
 pub mod read;
 pub mod row;
+mod writer;
 
-use std::collections::HashMap;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use redis::cmd;
 
-use valkeybloom_protocol::names::{FILTER_MEMORY, OBJECT_MEMORY};
-
-use self::advice::{Advice, Settings};
 use self::columns::Column;
+use self::limits::Settings;
 use self::prometheus::Memory;
-use self::read::{Listing, Reader};
+use self::read::{Listing, Reader, Unreadable};
+use self::row::Row;
+use self::writer::{Form, Writer};
 use super::failure::{Failure, Fault, Result};
 use super::keys::Selection;
-use super::options;
 use super::progress::{Progress, Show};
-use super::report::{self, print_line};
+use super::report;
 use super::server::{Server, Tls};
 
 /// List every filter and sketch of a server, with its fill, error rate and memory
@@ -81,81 +81,76 @@ impl List {
         }
         let server = Server::connect(&self.server, tls)?;
         let failed = |fault| server.failure("could not list the keys of", &fault);
-        let mut listing = self.read(&server, show).map_err(failed)?;
-        columns::sort(
-            &mut listing.rows,
-            self.order.sort,
-            self.order.reverse,
-            &|_| None,
-        );
-        if let Some(reason) = &listing.reason {
-            let (keys, address) = (listing.unreadable, server.address());
-            let keys = if keys == 1 {
-                "1 key".to_owned()
-            } else {
-                format!("{keys} keys")
-            };
-            eprintln!("{keys} could not be read at {address}: {reason}");
-        }
         if let Some(file) = &self.prometheus {
-            let memory = memory(&server).map_err(failed)?;
+            let mut rows = Vec::new();
+            let take = |mut batch: Vec<Row>| rows.append(&mut batch);
+            let unreadable = self.read(&server, show, take).map_err(failed)?;
+            report_unreadable(&server, &unreadable);
             let source = prometheus::Source {
                 address: server.address(),
                 database: server.database(),
             };
-            let text = prometheus::text(&listing, &source, memory);
-            return write(file, &text);
-        }
-        if self.csv {
-            for line in output::csv(&listing.rows) {
-                print_line(format_args!("{line}\r"));
-            }
-            return Ok(());
+            let memory = memory(&server).map_err(failed)?;
+            columns::sort(&mut rows, self.order.sort, self.order.reverse, &|_| None);
+            let listing = Listing { rows, unreadable };
+            return write(file, &prometheus::text(&listing, &source, memory));
         }
         let advice = if self.advice {
-            let settings = settings(&server).map_err(failed)?;
-            let rows = listing.rows.iter();
-            let advice = rows.map(|row| advice::of(row, settings, self.idle));
-            Some(advice.collect::<Vec<_>>())
+            Some((Settings::of(&server).map_err(failed)?, self.idle))
         } else {
             None
         };
-        if json {
-            let found = output::json(&listing.rows, advice.as_deref(), listing.unreadable);
-            print_line(found);
-        } else {
-            print(&listing, advice.as_deref());
+        let form = match (json, self.csv) {
+            (true, _) => Form::Json,
+            (_, true) => Form::Csv,
+            _ => Form::Table(io::stdout().is_terminal().then(terminal_width).flatten()),
+        };
+        let mut writer = Writer::new(form, advice, &self.order);
+        // A bar would be drawn between the rows.
+        let show = match show {
+            Show::Bar if writer.is_prompt() && io::stdout().is_terminal() => Show::Nothing,
+            show => show,
+        };
+        match self.read(&server, show, |rows| writer.take(rows)) {
+            Ok(unreadable) => {
+                report_unreadable(&server, &unreadable);
+                writer.end(unreadable.keys);
+                Ok(())
+            }
+            Err(fault) => Err(writer.failed(failed(fault))),
         }
-        Ok(())
     }
 
-    fn read(&self, server: &Server, show: Show) -> Result<Listing, Fault> {
+    /// Passes the rows of the selected keys to `take`, batch by batch, in the order of the keys.
+    fn read(
+        &self,
+        server: &Server,
+        show: Show,
+        mut take: impl FnMut(Vec<Row>),
+    ) -> Result<Unreadable, Fault> {
         server.leave_untouched()?;
         let mut reader = Reader::new(server, self.order.rate, self.advice);
-        let found = reader.find(&self.keys)?;
+        let mut found = reader.find(&self.keys)?;
+        if self.order.reverse {
+            found.reverse();
+        }
         let mut progress = Progress::new(show, "listing", "keys", Some(found.len() as u64));
-        let mut done = 0;
-        let listing = reader.read(found, &self.keys.kinds(), |keys| {
-            done = keys;
-            progress.at(keys, keys);
+        let mut all = 0;
+        let unreadable = reader.read(found, &self.keys.kinds(), |rows, done| {
+            all = done;
+            take(rows);
+            progress.at(done, done);
         })?;
-        progress.end(done);
-        Ok(listing)
+        progress.end(all);
+        Ok(unreadable)
     }
 }
 
-/// Prints a table, its sums, and a line for each piece of advice.
-fn print(listing: &Listing, advice: Option<&[Vec<Advice>]>) {
-    let width = io::stdout().is_terminal().then(terminal_width).flatten();
-    for line in output::table(&listing.rows, width) {
-        print_line(line);
-    }
-    print_line(output::sums(&listing.rows));
-    let advice = advice.unwrap_or_default();
-    for (row, advice) in listing.rows.iter().zip(advice) {
-        for advice in advice {
-            advice.print(&row.key);
-        }
+fn report_unreadable(server: &Server, Unreadable { keys, reason }: &Unreadable) {
+    if let Some(reason) = reason {
+        let end = if *keys == 1 { "" } else { "s" };
+        let address = server.address();
+        eprintln!("{keys} key{end} could not be read at {address}: {reason}");
     }
 }
 
@@ -173,26 +168,6 @@ fn write(file: &Path, text: &str) -> Result<()> {
     }
     let failed = |error| Failure::new(format!("could not write {}: {error}", file.display()));
     prometheus::replace(file, text).map_err(failed)
-}
-
-/// Reads the settings of a server, as far as the user may.
-fn settings(server: &Server) -> Result<Settings, Fault> {
-    let mut settings = Settings::default();
-    let Some(node) = server.primaries()?.into_iter().next() else {
-        return Ok(settings);
-    };
-    for (name, setting) in [
-        (FILTER_MEMORY, &mut settings.filter_limit),
-        (OBJECT_MEMORY, &mut settings.object_limit),
-    ] {
-        let command = cmd("CONFIG").arg("GET").arg(name).to_owned();
-        *setting = match server.call_on::<HashMap<String, String>>(&node, &command) {
-            Ok(found) => found.get(name).and_then(|value| options::bytes(value).ok()),
-            Err(Fault::Refused(_)) => None,
-            Err(fault @ Fault::Lost(_)) => return Err(fault),
-        };
-    }
-    Ok(settings)
 }
 
 /// Reads the memory of a server, or of a cluster's primaries; `None` if the user may not.

@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 use unicode_width::UnicodeWidthChar;
 use unicode_width::UnicodeWidthStr;
 
-use super::advice::Advice;
 use super::columns::Column;
 use super::row::{Details, Growth, Row, Ttl};
 use crate::failure::shown;
@@ -50,94 +49,128 @@ pub fn padded(column: Column, text: &str, width: usize) -> String {
     }
 }
 
-/// Returns the lines of a table without trailing spaces. Keys are cut if a line does not fit into `width`.
-pub fn table(rows: &[Row], width: Option<usize>) -> Vec<String> {
-    let columns = Column::LISTED;
-    let mut lines = vec![columns.map(|column| column.title().to_owned())];
-    lines.extend(
-        rows.iter()
-            .map(|row| columns.map(|column| column.text(row, None))),
-    );
-    let widest = |column: usize| lines.iter().map(|line| line[column].width()).max();
-    let mut widths = [0; Column::LISTED.len()].map(|_: usize| 0);
-    for (column, place) in widths.iter_mut().enumerate() {
-        *place = widest(column).unwrap_or(0);
+/// The widths of a table's columns.
+pub struct Widths([usize; Column::LISTED.len()]);
+
+impl Widths {
+    /// Returns the widths for these rows. Keys are cut if a line does not fit into `terminal`.
+    pub fn of(rows: &[Row], terminal: Option<usize>) -> Self {
+        let mut widths = Column::LISTED.map(|column| column.title().width());
+        for row in rows {
+            for (width, column) in widths.iter_mut().zip(Column::LISTED) {
+                *width = (*width).max(column.text(row, None).width());
+            }
+        }
+        if let Some(terminal) = terminal {
+            let others: usize = widths[1..].iter().map(|own| own + GAP).sum();
+            widths[0] = widths[0].min(terminal.saturating_sub(others).max(LEAST_KEY));
+        }
+        Self(widths)
     }
-    if let Some(width) = width {
-        let others: usize = widths[1..].iter().map(|own| own + GAP).sum();
-        widths[0] = widths[0].min(width.saturating_sub(others).max(LEAST_KEY));
+
+    /// Returns the line of titles.
+    pub fn head(&self) -> String {
+        self.line(|column| column.title().to_owned())
     }
-    let line = |cells: &[String; Column::LISTED.len()]| {
-        let cells = columns.iter().zip(cells).zip(widths);
+
+    /// Returns the line of a row.
+    pub fn row(&self, row: &Row) -> String {
+        self.line(|column| column.text(row, None))
+    }
+
+    /// Returns a line without trailing spaces.
+    fn line(&self, text: impl Fn(Column) -> String) -> String {
+        let cells = Column::LISTED.into_iter().zip(self.0);
         let cells =
-            cells.map(|((column, text), width)| padded(*column, &shortened(text, width), width));
+            cells.map(|(column, width)| padded(column, &shortened(&text(column), width), width));
         let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
         line.trim_end().to_owned()
-    };
-    lines.iter().map(line).collect()
+    }
 }
 
-/// Returns the sums of a listing: the keys and bytes of all types, and the keys of each.
+/// The sums of a listing.
+#[derive(Default)]
+pub struct Sums {
+    /// The keys and bytes of each type.
+    types: BTreeMap<String, (u64, u64)>,
+}
+
+impl Sums {
+    pub fn add(&mut self, row: &Row) {
+        if !self.types.contains_key(&row.kind) {
+            self.types.insert(row.kind.clone(), (0, 0));
+        }
+        if let Some((keys, bytes)) = self.types.get_mut(&row.kind) {
+            *keys += 1;
+            *bytes += row.bytes.unwrap_or(0);
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.types.is_empty()
+    }
+
+    fn all(&self) -> (u64, u64) {
+        let types = self.types.values();
+        types.fold((0, 0), |(keys, bytes), own| (keys + own.0, bytes + own.1))
+    }
+
+    /// Returns the keys and bytes of all types, and the keys of each.
+    pub fn line(&self) -> String {
+        let types = self.types.iter();
+        let types: Vec<String> = types
+            .map(|(kind, (keys, _))| format!("{} {kind}", grouped(*keys)))
+            .collect();
+        let (keys, bytes) = self.all();
+        let end = if keys == 1 { "" } else { "s" };
+        let sums = format!("{} key{end}, {} bytes", grouped(keys), grouped(bytes));
+        if types.is_empty() {
+            sums
+        } else {
+            format!("{sums}: {}", types.join(", "))
+        }
+    }
+
+    /// Returns the fields of JSON: the keys and bytes of each type, and the bytes of all.
+    pub fn json(&self) -> Map<String, Value> {
+        let types = self.types.iter();
+        let types = types
+            .map(|(kind, (keys, bytes))| (kind.clone(), json!({ "keys": keys, "bytes": bytes })));
+        let mut fields = Map::new();
+        fields.insert("types".to_owned(), Value::Object(types.collect()));
+        fields.insert("bytes".to_owned(), self.all().1.into());
+        fields
+    }
+}
+
+/// Returns the sums of rows in a line.
 pub fn sums(rows: &[Row]) -> String {
-    let bytes = rows.iter().filter_map(|row| row.bytes).sum::<u64>();
-    let types = by_type(rows).into_iter();
-    let types: Vec<String> = types
-        .map(|(kind, (keys, _))| format!("{} {kind}", grouped(keys)))
-        .collect();
-    let keys = rows.len() as u64;
-    let end = if keys == 1 { "" } else { "s" };
-    let sums = format!("{} key{end}, {} bytes", grouped(keys), grouped(bytes));
-    if types.is_empty() {
-        sums
-    } else {
-        format!("{sums}: {}", types.join(", "))
-    }
+    let mut sums = Sums::default();
+    rows.iter().for_each(|row| sums.add(row));
+    sums.line()
 }
 
-/// Returns the keys and bytes of each type.
-fn by_type(rows: &[Row]) -> BTreeMap<&str, (u64, u64)> {
-    let mut types: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-    for row in rows {
-        let (keys, bytes) = types.entry(&row.kind).or_default();
-        *keys += 1;
-        *bytes += row.bytes.unwrap_or(0);
-    }
-    types
-}
+/// The first line of CSV as RFC 4180 has it.
+pub const CSV_HEAD: &str =
+    "key,type,items,capacity,full,error_rate,error_rate_now,filters,bytes,ttl_ms";
 
-/// Returns the lines of CSV as RFC 4180 has it, without line ends. Unknown values are empty.
-pub fn csv(rows: &[Row]) -> Vec<String> {
-    let names = [
-        "key",
-        "type",
-        "items",
-        "capacity",
-        "full",
-        "error_rate",
-        "error_rate_now",
-        "filters",
-        "bytes",
-        "ttl_ms",
+/// Returns the line of a row in CSV, without its end. Unknown values are empty.
+pub fn csv(row: &Row) -> String {
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    let double = |number: Option<f64>| number.map(|number| number.to_string());
+    let cells = [
+        Some(quoted(&shown(&row.key))),
+        Some(row.kind.clone()),
+        number(row.items),
+        number(row.capacity),
+        double(row.full()),
+        double(row.rate),
+        double(row.rate_now),
+        number(row.filters),
+        number(row.bytes),
+        ttl_ms(row.ttl).map(|ms| ms.to_string()),
     ];
-    let mut lines = vec![names.join(",")];
-    for row in rows {
-        let number = |number: Option<u64>| number.map(|number| number.to_string());
-        let double = |number: Option<f64>| number.map(|number| number.to_string());
-        let cells = [
-            Some(quoted(&shown(&row.key))),
-            Some(row.kind.clone()),
-            number(row.items),
-            number(row.capacity),
-            double(row.full()),
-            double(row.rate),
-            double(row.rate_now),
-            number(row.filters),
-            number(row.bytes),
-            ttl_ms(row.ttl).map(|ms| ms.to_string()),
-        ];
-        lines.push(cells.map(Option::unwrap_or_default).join(","));
-    }
-    lines
+    cells.map(Option::unwrap_or_default).join(",")
 }
 
 /// Returns a field of CSV.
@@ -157,30 +190,8 @@ fn ttl_ms(ttl: Option<Ttl>) -> Option<i64> {
     })
 }
 
-/// Returns a listing as JSON, with the advice for each key if `advice` has it.
-pub fn json(rows: &[Row], advice: Option<&[Vec<Advice>]>, unreadable: u64) -> Value {
-    let keys = rows.iter().enumerate().map(|(at, row)| {
-        let mut object = object(row);
-        if let Some(advice) = advice {
-            object["advice"] = advice[at].iter().map(Advice::json).collect();
-        }
-        object
-    });
-    let keys: Vec<Value> = keys.collect();
-    let types = by_type(rows).into_iter();
-    let types = types
-        .map(|(kind, (keys, bytes))| (kind.to_owned(), json!({ "keys": keys, "bytes": bytes })));
-    let bytes: u64 = rows.iter().filter_map(|row| row.bytes).sum();
-    json!({
-        "keys": keys,
-        "types": types.collect::<Map<String, Value>>(),
-        "bytes": bytes,
-        "unreadable": unreadable,
-    })
-}
-
 /// Returns a row as JSON. What only its type has is in it, too.
-fn object(row: &Row) -> Value {
+pub fn json(row: &Row) -> Value {
     let mut object = json!({
         "key": shown(&row.key),
         "type": row.kind,
@@ -210,6 +221,7 @@ fn object(row: &Row) -> Value {
                 set("window_ms", ms.into());
                 set("periods", periods.into());
                 set("live_periods", bloom.live_periods.into());
+                set("period_items", bloom.reaching.into());
             }
         }
         Details::Cuckoo { expansion } => set("expansion", (*expansion).into()),
@@ -289,6 +301,12 @@ mod tests {
         }
     }
 
+    fn table(rows: &[Row], terminal: Option<usize>) -> Vec<String> {
+        let widths = Widths::of(rows, terminal);
+        let rows = rows.iter().map(|row| widths.row(row));
+        std::iter::once(widths.head()).chain(rows).collect()
+    }
+
     #[test]
     fn a_table_fits_its_terminal() {
         let rows = [row(&"x".repeat(100), Some(1000)), row("short", None)];
@@ -336,20 +354,18 @@ mod tests {
     #[test]
     fn csv_quotes_keys() {
         let rows = [row("a,\"b\"", Some(5)), row("new\nline", None)];
-        let lines = csv(&rows);
-        assert_eq!(lines[1], "\"a,\"\"b\"\"\",bloomfltr,,,,,,,5,");
-        assert_eq!(lines[2], "\"\"\"new\\nline\"\"\",bloomfltr,,,,,,,,");
+        let [first, second] = rows.each_ref().map(csv);
+        assert_eq!(first, "\"a,\"\"b\"\"\",bloomfltr,,,,,,,5,");
+        assert_eq!(second, "\"\"\"new\\nline\"\"\",bloomfltr,,,,,,,,");
     }
 
     #[test]
     fn json_has_null_for_what_is_unknown() {
         let mut rows = [row("a", Some(5))];
         rows[0].ttl = Some(Ttl::Never);
-        let found = json(&rows, None, 2);
-        assert_eq!(found["keys"][0]["items"], Value::Null);
-        assert_eq!(found["keys"][0]["ttl_ms"], -1);
-        assert_eq!(found["keys"][0]["partly_loaded"], true);
-        assert_eq!(found["types"]["bloomfltr"]["bytes"], 5);
-        assert_eq!(found["unreadable"], 2);
+        let found = json(&rows[0]);
+        assert_eq!(found["items"], Value::Null);
+        assert_eq!(found["ttl_ms"], -1);
+        assert_eq!(found["partly_loaded"], true);
     }
 }

@@ -23,7 +23,7 @@ pub struct Memory {
 /// A metric of each key: its name, its help, and its value.
 type Metric = (&'static str, &'static str, fn(&Row) -> Option<f64>);
 
-const METRICS: [Metric; 10] = [
+const METRICS: [Metric; 11] = [
     (
         "valkeybloom_items",
         "Items of a filter or a Top-K, increments of a count-min sketch, observations of a t-digest.",
@@ -35,8 +35,16 @@ const METRICS: [Metric; 10] = [
         |row| row.capacity.map(double),
     ),
     (
+        "valkeybloom_period_items",
+        "Items of a Bloom filter, with a window those of the current period.",
+        |row| match &row.details {
+            Details::Bloom(bloom) => bloom.reaching.map(double),
+            _ => None,
+        },
+    ),
+    (
         "valkeybloom_limit_items",
-        "Items at which a Bloom filter stops to grow.",
+        "The most items that a Bloom filter takes, with a window in a period.",
         |row| match &row.details {
             Details::Bloom(bloom) => bloom.reach.map(double),
             _ => None,
@@ -133,7 +141,7 @@ pub fn text(listing: &Listing, source: &Source<'_>, memory: Option<Memory>) -> S
         &mut text,
         name,
         &format!("{{{of_database}}}"),
-        double(listing.unreadable),
+        double(listing.unreadable.keys),
     );
     let server = format!("{{{server}}}");
     if let Some(Memory { used, max }) = memory {
@@ -193,6 +201,7 @@ pub fn replace(file: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::list::read::Unreadable;
 
     #[test]
     fn labels_are_escaped_and_distinct() {
@@ -215,8 +224,10 @@ mod tests {
         row.ttl = Some(Ttl::Ms(1500));
         let listing = Listing {
             rows: vec![row],
-            unreadable: 3,
-            reason: None,
+            unreadable: Unreadable {
+                keys: 3,
+                reason: None,
+            },
         };
         let memory = Memory { used: 7, max: 0 };
         let source = Source {

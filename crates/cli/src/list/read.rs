@@ -22,9 +22,14 @@ const ATTEMPTS: u32 = 3;
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
     pub rows: Vec<Row>,
-    /// The number of keys that could not be read.
-    pub unreadable: u64,
-    /// The first reason why a key could not be read.
+    pub unreadable: Unreadable,
+}
+
+/// The keys that could not be read.
+#[derive(Clone, Debug, Default)]
+pub struct Unreadable {
+    pub keys: u64,
+    /// The first reason.
     pub reason: Option<String>,
 }
 
@@ -77,39 +82,41 @@ impl<'s> Reader<'s> {
         Ok(found)
     }
 
-    /// Reads the rows of keys, and calls `progress` with the number of keys that are done. Keys that changed to one of
-    /// these types are read as what they are now.
+    /// Reads the rows of keys, and passes those of each batch to `take`, with the number of keys that are done. Keys
+    /// that changed to one of these types are read as what they are now.
     pub fn read(
         &mut self,
         found: Vec<Found>,
         kinds: &[&str],
-        mut progress: impl FnMut(u64),
-    ) -> Result<Listing, Fault> {
-        let mut listing = Listing::default();
+        mut take: impl FnMut(Vec<Row>, u64),
+    ) -> Result<Unreadable, Fault> {
+        let mut unreadable = Unreadable::default();
         let mut done = 0;
         let size = self.pace.batch();
         let mut rest = found.into_iter().peekable();
         while rest.peek().is_some() {
             let mut batch: Vec<Found> = rest.by_ref().take(size).collect();
+            let mut rows = Vec::new();
             done += batch.len() as u64;
             for _ in 0..ATTEMPTS {
-                batch = self.read_batch(batch, &mut listing)?;
+                batch = self.read_batch(batch, &mut rows, &mut unreadable)?;
                 batch = self.with_present_types(batch, kinds)?;
                 if batch.is_empty() {
                     break;
                 }
             }
             // Keys that changed each time are left out, like those that are gone.
-            progress(done);
+            take(rows, done);
         }
-        Ok(listing)
+        Ok(unreadable)
     }
 
-    /// Adds the rows of keys to the listing. Returns the keys that may have changed their types.
+    /// Adds the rows of keys to `all`. Returns the keys that may have changed their types.
     fn read_batch(
         &mut self,
         batch: Vec<Found>,
-        listing: &mut Listing,
+        all: &mut Vec<Row>,
+        unreadable: &mut Unreadable,
     ) -> Result<Vec<Found>, Fault> {
         self.pace.wait(batch.len() as u64);
         let commands = batch.iter().flat_map(|found| self.commands(found));
@@ -123,13 +130,13 @@ impl<'s> Reader<'s> {
                 Outcome::Gone => {}
                 Outcome::Again => again.push(found),
                 Outcome::Unreadable(reason) => {
-                    listing.unreadable += 1;
-                    listing.reason.get_or_insert(reason);
+                    unreadable.keys += 1;
+                    unreadable.reason.get_or_insert(reason);
                 }
             }
         }
         self.complete(&mut rows)?;
-        listing.rows.append(&mut rows);
+        all.append(&mut rows);
         Ok(again)
     }
 

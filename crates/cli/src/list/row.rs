@@ -69,8 +69,10 @@ pub enum Details {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bloom {
     pub growth: Growth,
-    /// The number of items at which a limit ends its growth.
+    /// The number of items at which it takes no more; with a window, those of the current period.
     pub reach: Option<u64>,
+    /// The items that `reach` limits.
+    pub reaching: Option<u64>,
     /// The length of a period in milliseconds, and the number of periods.
     pub window: Option<(u64, u64)>,
     pub live_periods: Option<u64>,
@@ -157,14 +159,24 @@ impl Row {
             Some(Some(expansion)) => Growth::By(expansion),
         };
         let window = fields.of_filter(InfoField::Window);
+        let window = window.zip(fields.of_filter(InfoField::Periods));
+        let live_periods: Option<u64> = fields.of_filter(InfoField::LivePeriods);
+        let reach = match (growth, window) {
+            (Growth::Fixed, None) => self.capacity,
+            // Its periods have one capacity.
+            (Growth::Fixed, Some(_)) => (|| self.capacity?.checked_div(live_periods?))(),
+            _ => fields.of_filter(InfoField::MaxScaledCapacity),
+        };
+        let reaching = match window {
+            None => self.items,
+            Some(_) => fields.of_filter(InfoField::PeriodItems),
+        };
         self.details = Details::Bloom(Bloom {
             growth,
-            reach: match growth {
-                Growth::Fixed => self.capacity,
-                _ => fields.of_filter(InfoField::MaxScaledCapacity),
-            },
-            window: window.zip(fields.of_filter(InfoField::Periods)),
-            live_periods: fields.of_filter(InfoField::LivePeriods),
+            reach,
+            reaching,
+            window,
+            live_periods,
         });
     }
 

@@ -84,6 +84,9 @@ impl Feed {
         } else {
             reader.find_named(&self.names, &kinds)?
         };
-        reader.read(found, &kinds, |_| {})
+        let mut rows = Vec::new();
+        let take = |mut batch: Vec<_>, _| rows.append(&mut batch);
+        let unreadable = reader.read(found, &kinds, take)?;
+        Ok(Listing { rows, unreadable })
     }
 }

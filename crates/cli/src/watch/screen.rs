@@ -86,7 +86,7 @@ fn bottom(view: &View) -> String {
         format!("connecting again: {failure}")
     } else if let Some(unreadable) = view
         .listing()
-        .map(|listing| listing.unreadable)
+        .map(|listing| listing.unreadable.keys)
         .filter(|n| *n > 0)
     {
         format!("{unreadable} unreadable  {KEYS}")

@@ -322,6 +322,7 @@ fn info_takes_one_field_or_none() {
         ("WINDOW", InfoField::Window),
         ("PERIODS", InfoField::Periods),
         ("LIVEPERIODS", InfoField::LivePeriods),
+        ("PERIODITEMS", InfoField::PeriodItems),
     ] {
         for word in [word.to_owned(), word.to_lowercase(), mixed(word)] {
             assert_eq!(

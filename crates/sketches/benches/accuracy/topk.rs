@@ -45,12 +45,12 @@ pub fn print() {
             Distribution::Zipf(1.5),
             Distribution::Frequent(frequent),
         ];
-        let mut memory = 0;
+        let shape = Shape::new(k, width, depth, 0.9).expect("a shape");
+        let memory = TopK::bytes_of(&shape);
         let cells = streams.map(|stream| {
             let shape = Shape::new(k, width, depth, 0.9).expect("a shape");
             let mut sketch = TopK::new(shape, Seed::FIXED, u64::MAX).expect("memory");
             let report = fill(&mut sketch, stream);
-            memory = sketch.memory_bytes();
             high = high.max(report.high);
             format!("{:.1} %, {}", 100.0 * report.found, percent(report.low))
         });

@@ -5,7 +5,7 @@ use super::parse::{self, rate_of};
 use crate::harness::{Reply, bulk, int, simple};
 
 /// The fields of BF.INFO: the words of requests, and the names in replies.
-pub const FIELDS: [(&str, &str); 12] = [
+pub const FIELDS: [(&str, &str); 13] = [
     ("CAPACITY", "Capacity"),
     ("SIZE", "Size"),
     ("FILTERS", "Number of filters"),
@@ -18,6 +18,7 @@ pub const FIELDS: [(&str, &str); 12] = [
     ("WINDOW", "Window"),
     ("PERIODS", "Periods"),
     ("LIVEPERIODS", "Live periods"),
+    ("PERIODITEMS", "Items in current period"),
 ];
 
 impl Object {
@@ -46,7 +47,9 @@ impl Object {
             let due = FIELDS.iter().filter(|(name, _)| match (field, *name) {
                 (Some(field), name) => field.eq_ignore_ascii_case(name.as_bytes()),
                 (None, "TIGHTENING" | "MAXSCALEDCAPACITY") => scaling,
-                (None, "WINDOW" | "PERIODS" | "LIVEPERIODS") => self.shape.window.is_some(),
+                (None, "WINDOW" | "PERIODS" | "LIVEPERIODS" | "PERIODITEMS") => {
+                    self.shape.window.is_some()
+                }
                 (None, _) => true,
             });
             due.collect()
@@ -225,6 +228,10 @@ impl Object {
                 } else {
                     Err(format!("{least} to {most} periods are due"))
                 };
+            }
+            "PERIODITEMS" => {
+                window.ok_or("it has no window")?;
+                return at_least(0);
             }
             "FILTERS" | "CAPACITY" | "SIZE" if self.loose => return at_least(1),
             "MAXSCALEDCAPACITY" if self.loose => return at_least(0),

@@ -172,7 +172,7 @@ const KEY_TTLS: [&str; 7] = [
 /// Options whose values, when they are missing, are not to be any number: it might be a short time.
 const TIMES: [&str; 3] = ["EX", "PX", "WINDOW"];
 
-const FIELDS: [&str; 16] = [
+const FIELDS: [&str; 17] = [
     "CAPACITY",
     "SIZE",
     "FILTERS",
@@ -185,6 +185,7 @@ const FIELDS: [&str; 16] = [
     "WINDOW",
     "PERIODS",
     "LIVEPERIODS",
+    "PERIODITEMS",
     "",
     "SIZES",
     "CAP",

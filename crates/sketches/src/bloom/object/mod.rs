@@ -627,6 +627,14 @@ impl Object {
         Some(self.live(now_ms).len() as u64)
     }
 
+    /// Returns the number of items in the current period of an object with a window: those that [`reach`](Self::reach)
+    /// limits.
+    pub fn period_items(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
+        let current = self.shape().window()?.period_at(now_ms());
+        let period = self.periods().iter().find(|p| p.number == current);
+        Some(period.map_or(0, |period| period.stack.items()))
+    }
+
     /// Returns all periods that take memory, live or not. A plain object has no periods.
     pub fn periods(&self) -> &[Period] {
         self.parts().1.map_or(&[], |timeline| &timeline.periods)

@@ -142,6 +142,10 @@ fn adding_again_lengthens_a_life_and_never_shortens_it() {
         (object.items(|| 19), object.live_periods(|| 19)),
         (2, Some(2))
     );
+    assert_eq!(
+        [19, 20].map(|now| object.period_items(|| now)),
+        [Some(1), Some(0)]
+    );
     assert!(has_at(&object, item, 39) && !has_at(&object, item, 40));
     // It lives for a short time anyway, for a long one not yet.
     let time = |now_ms, ttl_ms| Time {

@@ -141,7 +141,7 @@ impl Model {
                     errors.due(INVALID_FIELD);
                 }
             }
-            Some(("WINDOW" | "PERIODS" | "LIVEPERIODS", _)) => {
+            Some(("WINDOW" | "PERIODS" | "LIVEPERIODS" | "PERIODITEMS", _)) => {
                 if let Some(Value::Object(object)) = value
                     && object.shape.window.is_none()
                 {

@@ -1,0 +1,163 @@
+//! Writes rows as they come. Only what the order of rows or the widths of columns need is kept.
+
+use std::fmt::Write as _;
+use std::mem;
+
+use serde_json::Value;
+
+use super::Order;
+use super::advice::{self, Advice};
+use super::columns::{self, Column};
+use super::limits::Settings;
+use super::output::{self, Sums, Widths};
+use super::row::Row;
+use crate::failure::{Failure, shown};
+use crate::report::{print, print_line};
+
+/// The rows that determine the widths of a table's columns. Wider cells of later rows move the rest of their line.
+const WIDTH_ROWS: usize = 10_000;
+
+/// A form of output.
+pub enum Form {
+    /// A table for a terminal of this width, or for any reader.
+    Table(Option<usize>),
+    Csv,
+    Json,
+}
+
+/// Writes a listing to the standard output.
+pub struct Writer {
+    form: Form,
+    /// The settings of the server, and the days that a key may be idle, if advice is wanted.
+    advice: Option<(Settings, u64)>,
+    /// The column to sort by, and whether to reverse, unless rows come in order.
+    order: Option<(Column, bool)>,
+    reverse: bool,
+    /// Rows that can't be written yet.
+    kept: Vec<Row>,
+    widths: Option<Widths>,
+    sums: Sums,
+    /// The lines of advice that follow the table.
+    lines: Vec<String>,
+    is_begun: bool,
+}
+
+impl Writer {
+    /// Creates a writer of rows that come in batches, in the order of their keys.
+    pub fn new(form: Form, advice: Option<(Settings, u64)>, order: &Order) -> Self {
+        let by_key = order.sort == Column::Key;
+        Self {
+            form,
+            advice,
+            order: (!by_key).then_some((order.sort, order.reverse)),
+            reverse: order.reverse,
+            kept: Vec::new(),
+            widths: None,
+            sums: Sums::default(),
+            lines: Vec::new(),
+            is_begun: false,
+        }
+    }
+
+    /// Returns whether rows are written while others are read. A table on a terminal is written at the end.
+    pub const fn is_prompt(&self) -> bool {
+        self.order.is_none() && !matches!(self.form, Form::Table(Some(_)))
+    }
+
+    /// Takes the rows of a batch.
+    pub fn take(&mut self, mut rows: Vec<Row>) {
+        if self.order.is_none() {
+            // Keys that changed their type come last in their batch.
+            columns::sort(&mut rows, Column::Key, self.reverse, &|_| None);
+        }
+        self.kept.append(&mut rows);
+        let is_early = match self.form {
+            Form::Table(_) => self.widths.is_none() && self.kept.len() < WIDTH_ROWS,
+            Form::Csv | Form::Json => false,
+        };
+        if self.is_prompt() && !is_early {
+            self.write();
+        }
+    }
+
+    /// Writes the rows that were kept.
+    fn write(&mut self) {
+        let rows = mem::take(&mut self.kept);
+        let mut text = String::new();
+        if let (Form::Table(terminal), None) = (&self.form, &self.widths) {
+            let widths = Widths::of(&rows, *terminal);
+            text = widths.head() + "\n";
+            self.widths = Some(widths);
+        }
+        if !mem::replace(&mut self.is_begun, true) {
+            match self.form {
+                Form::Table(_) => {}
+                Form::Csv => text = format!("{}\r\n", output::CSV_HEAD),
+                Form::Json => text.push_str("{\"keys\":["),
+            }
+        }
+        for row in rows {
+            let advice = self.advice;
+            let advice = advice.map(|(settings, days)| advice::of(&row, settings, days));
+            // Writing to a String can't fail.
+            let _ = match (&self.form, &self.widths) {
+                (Form::Json, _) => {
+                    let mut object = output::json(&row);
+                    if let Some(advice) = advice {
+                        object["advice"] = advice.iter().map(Advice::json).collect();
+                    }
+                    let comma = if self.sums.is_empty() { "" } else { "," };
+                    write!(text, "{comma}{object}")
+                }
+                (Form::Table(_), Some(widths)) => {
+                    let advice = advice.unwrap_or_default();
+                    let key = shown(&row.key);
+                    let lines = advice.iter().map(|advice| advice.line(&key));
+                    self.lines.extend(lines);
+                    writeln!(text, "{}", widths.row(&row))
+                }
+                _ => write!(text, "{}\r\n", output::csv(&row)),
+            };
+            self.sums.add(&row);
+            if text.len() > 1 << 16 {
+                print(mem::take(&mut text));
+            }
+        }
+        print(text);
+    }
+
+    /// Writes what is left, and the end.
+    pub fn end(&mut self, unreadable: u64) {
+        if let Some((column, reverse)) = self.order {
+            columns::sort(&mut self.kept, column, reverse, &|_| None);
+        }
+        self.write();
+        match self.form {
+            Form::Csv => {}
+            Form::Json => self.end_json("unreadable", unreadable.into()),
+            Form::Table(_) => {
+                print_line(self.sums.line());
+                for line in &self.lines {
+                    print_line(line);
+                }
+            }
+        }
+    }
+
+    /// Ends the JSON of a run that failed, if it has begun.
+    pub fn failed(&mut self, failure: Failure) -> Failure {
+        if !self.is_begun || !matches!(self.form, Form::Json) {
+            return failure;
+        }
+        self.end_json("error", failure.to_string().into());
+        failure.written()
+    }
+
+    /// Ends the list of keys and the object, with the sums and one more field.
+    fn end_json(&self, name: &str, value: Value) {
+        let mut fields = self.sums.json();
+        fields.insert(name.to_owned(), value);
+        let fields = Value::Object(fields).to_string();
+        print_line(format_args!("],{}", fields.trim_start_matches('{')));
+    }
+}
