@@ -55,12 +55,15 @@ pub fn write_info(to: &mut InfoWriter, crashing: bool) {
     ledger::write_info(SECTIONS, to, crashing);
 }
 
-/// Updates the ledgers at an event that concerns whole databases.
+/// Updates the ledgers at an event that concerns whole databases, and logs what a load mended.
 pub fn on_database(event: DatabaseEvent) {
     if let DatabaseEvent::Flush(Some(database)) = event {
         for place in PLACE {
             place(database);
         }
     }
-    ledger::on_database(event);
+    match event {
+        DatabaseEvent::Loaded => tdigest::log_mended(),
+        event => ledger::on_database(event),
+    }
 }

@@ -47,6 +47,13 @@ pub trait Family: Sized + Send + Sync + 'static {
     /// # Errors
     /// Any [`DecodeError`].
     fn load(from: &mut RdbReader, form: usize, version: i32) -> Result<Self, DecodeError>;
+    /// Requires that a client may have sent the value. Files, logs and primaries may have larger ones.
+    ///
+    /// # Errors
+    /// [`DecodeError::Malformed`]
+    fn require_limits(&self) -> Result<(), DecodeError> {
+        Ok(())
+    }
     /// Writes the value to an RDB stream. A server that saves without a fork calls this on another thread, while the
     /// main thread may read the value, so this uses only the value and the stream.
     fn save(&self, to: &mut RdbWriter);

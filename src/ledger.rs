@@ -210,6 +210,7 @@ pub fn on_database(event: DatabaseEvent) {
                 *served = loaded;
             }
         }
+        DatabaseEvent::Loaded => {}
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use valkeybloom_sketches::{DecodeError, RdbRead, RdbWrite};
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle};
+use crate::ffi::{
+    AofWriter, Ctx, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
+};
 use crate::ledger::{self, Ledger, NOTHING};
 use crate::mover::{self, Mover};
 use crate::settings;
@@ -92,7 +94,13 @@ impl<V: Family> NativeType for Entered<V> {
         version: i32,
         database: i32,
     ) -> Result<Self, String> {
-        let value = V::load(from, form, version).map_err(|error| error.to_string())?;
+        let value = V::load(from, form, version).and_then(|value| {
+            if Ctx::loads_for_client() {
+                value.require_limits()?;
+            }
+            Ok(value)
+        });
+        let value = value.map_err(|error| error.to_string())?;
         Ok(Self::new(value, ledger::of_loaded(database)))
     }
 

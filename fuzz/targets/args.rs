@@ -118,12 +118,20 @@ fn check_peers(words: &[&[u8]], cased: &[&[u8]], params: Params) {
     }
 }
 
+fn cms_by_size(words: &[&[u8]]) -> Result<valkeybloom_sketches::cms::Shape, cms_words::CmsError> {
+    cms_words::shape_by_size(words, Origin::Client)
+}
+
+fn cms_by_rates(words: &[&[u8]]) -> Result<valkeybloom_sketches::cms::Shape, cms_words::CmsError> {
+    cms_words::shape_by_rates(words)
+}
+
 /// Parses the words of CMS.INITBYDIM, INITBYPROB, INCRBY and MERGE.
 fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
     let counted = cms_words::require_count(words);
     assert_eq!(counted.is_ok(), matches!(words.len(), 4 | 6));
     if counted.is_ok() {
-        for parse in [cms_words::shape_by_size, cms_words::shape_by_rates] {
+        for parse in [cms_by_size, cms_by_rates] {
             let shape = parse(words);
             assert_eq!(parse(cased), shape);
             if let Ok(shape) = shape {
@@ -137,7 +145,7 @@ fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
                     b"CELL_SIZE",
                     &numbers[2],
                 ];
-                assert_eq!(cms_words::shape_by_size(&line[..]), Ok(shape));
+                assert_eq!(cms_by_size(&line[..]), Ok(shape));
             }
         }
     }
@@ -172,7 +180,7 @@ fn check_cms(words: &[&[u8]], cased: &[&[u8]]) {
 fn check_topk(words: &[&[u8]], cased: &[&[u8]]) {
     let parse = |words: &[&[u8]]| {
         topk_words::require_shape_words(words)?;
-        topk_words::shape(words).map_err(Error::from)
+        topk_words::shape(words, Origin::Client).map_err(Error::from)
     };
     let shape = parse(words);
     assert_eq!(parse(cased), shape);

@@ -12,14 +12,15 @@ use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
 
 use crate::ffi::{Argv, Call, Ctx, Keyspace, Str};
 use crate::reply::{Done, Reply, send_error_element};
-use crate::request::{List, item, items, key};
+use crate::request::{List, item, items, key, origin};
 use crate::settings::require_in_redisbloom;
 
 use super::keys::{Reader, Readers, Writer, max_bytes_for};
 
 /// `CMS.INITBYDIM key width depth [CELL_SIZE bytes]`
 pub fn initbydim(call: Call) -> Done {
-    create(call, c"CMS.INITBYDIM", |args| shape_by_size(args))
+    let origin = origin(call.ctx);
+    create(call, c"CMS.INITBYDIM", |args| shape_by_size(args, origin))
 }
 
 /// `CMS.INITBYPROB key error probability [CELL_SIZE bytes]`

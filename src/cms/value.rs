@@ -56,6 +56,14 @@ impl Family for CountMin {
         wire::read_rdb(version, from)
     }
 
+    fn require_limits(&self) -> Result<(), DecodeError> {
+        if self.shape().is_within_limits() {
+            Ok(())
+        } else {
+            Err("shape out of range".into())
+        }
+    }
+
     fn save(&self, to: &mut RdbWriter) {
         wire::write_rdb(self, to);
     }

@@ -22,6 +22,14 @@ pub struct Ctx<'a>(*mut raw::RedisModuleCtx, PhantomData<&'a ()>);
 /// command that runs within another has its own, while the outer command waits in such a call.
 pub struct Keyspace<'a>(Ctx<'a>);
 
+const LOADING: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
+
+/// Returns the flags of the server alone.
+fn server_flags() -> u32 {
+    // SAFETY: without a context the server reports the flags that concern no client.
+    unsafe { call!(RedisModule_GetContextFlags(ptr::null_mut())) as u32 }
+}
+
 impl<'a> Keyspace<'a> {
     /// # Safety
     /// There is no other `Keyspace` for the same call by the server.
@@ -64,6 +72,17 @@ impl Ctx<'_> {
             let obeyed = raw::REDISMODULE_CTX_FLAGS_REPLICATED | raw::REDISMODULE_CTX_FLAGS_LOADING;
             self.flags() & obeyed != 0
         }
+    }
+
+    /// Returns whether the server reads a file, a log or a full resync.
+    pub fn is_loading() -> bool {
+        server_flags() & LOADING != 0
+    }
+
+    /// Returns whether bytes that are loaded now come from a client. On a replica they count as the primary's, because
+    /// the server does not report who sent a RESTORE.
+    pub fn loads_for_client() -> bool {
+        server_flags() & (LOADING | raw::REDISMODULE_CTX_FLAGS_SLAVE) == 0
     }
 
     /// Returns the number of the database that the client has selected.

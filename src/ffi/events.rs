@@ -1,4 +1,4 @@
-//! Events of the server that concern whole databases.
+//! Events of the server that concern whole databases or files.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -21,6 +21,8 @@ pub enum DatabaseEvent {
     SideLoadAborted,
     /// The data of the full resync has replaced the served data.
     SideLoadCompleted,
+    /// A file, a log or a full resync has been read, or reading it failed.
+    Loaded,
 }
 
 /// Handles an event.
@@ -35,6 +37,7 @@ pub(super) fn subscribe(ctx: Ctx, handler: OnDatabase) -> Result<(), String> {
         raw::REDISMODULE_EVENT_FLUSHDB,
         raw::REDISMODULE_EVENT_SWAPDB,
         raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
+        raw::REDISMODULE_EVENT_LOADING,
     ] {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         let callback = Some(on_server_event as _);
@@ -80,6 +83,10 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
             raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED,
         ) => DatabaseEvent::SideLoadCompleted,
+        (
+            raw::REDISMODULE_EVENT_LOADING,
+            raw::REDISMODULE_SUBEVENT_LOADING_ENDED | raw::REDISMODULE_SUBEVENT_LOADING_FAILED,
+        ) => DatabaseEvent::Loaded,
         _ => return,
     };
     if let Some(handler) = HANDLER.get() {

@@ -3,14 +3,14 @@
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::tdigest::{self as request, Merge, TDigestError};
-use valkeybloom_protocol::words::CommandWords;
+use valkeybloom_protocol::words::{CommandWords, Origin};
 use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal};
 
 use crate::ffi::{Argv, Call, Ctx, Keyspace};
 use crate::reply::{Done, Reply};
-use crate::request::key;
+use crate::request::{key, origin};
 
-use super::keys::{Reader, Readers, Writer, max_bytes_for};
+use super::keys::{Reader, Readers, Writer, max_bytes};
 use super::value::TDigest;
 
 /// `TDIGEST.CREATE key [COMPRESSION compression]`
@@ -30,9 +30,10 @@ pub fn create(Call { ctx, keys, args }: Call) -> Done {
     Ok(())
 }
 
-/// Returns whether the memory limits allow digests of a compression.
+/// Returns whether limits allow digests of a compression. A command that was already executed elsewhere has none.
 fn fits(ctx: Ctx, compression: Compression) -> bool {
-    TDigest::most_bytes(compression) <= max_bytes_for(ctx)
+    origin(ctx) == Origin::Elsewhere
+        || compression.is_within_limits() && TDigest::most_bytes(compression) <= max_bytes()
 }
 
 fn refused(refusal: Refusal) -> TDigestError {
@@ -231,8 +232,8 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
     let digest = reader.object()?.ok_or(TDigestError::NotFound)?;
     let compression = digest.compression();
     let rows = [
-        (c"Compression", u64::from(compression.get())),
-        (c"Capacity", compression.capacity()),
+        (c"Compression", compression.get()),
+        (c"Capacity", compression.stored_capacity()),
         (c"Merged nodes", digest.merged_nodes() as u64),
         (c"Unmerged nodes", digest.unmerged_nodes() as u64),
         (c"Merged weight", digest.merged_weight().cast_unsigned()),
@@ -242,7 +243,7 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
         // What RedisBloom allocates at once, so that both modules report the same.
         (c"Memory usage", compression.full_bytes()),
     ];
-    let rows = rows.map(|(name, value)| (name, Reply::Count(value)));
+    let rows = rows.map(|(name, value)| (name, Reply::Integer(value.cast_signed())));
     Reply::Table(rows.into()).send(ctx);
     Ok(())
 }

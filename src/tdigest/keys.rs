@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 
-use crate::ffi::Ctx;
 use crate::keys;
 use crate::settings::memory_limits;
 
@@ -24,11 +23,8 @@ const RESET: &CStr = c"tdigest.reset";
 /// The event of a digest that a merge made.
 const MERGED: &CStr = c"tdigest.merge";
 
-/// Returns the limit on the memory of a full digest in bytes: none for a command that was already executed elsewhere.
-pub fn max_bytes_for(ctx: Ctx) -> u64 {
-    if ctx.must_obey() {
-        return u64::MAX;
-    }
+/// Returns the limit on the memory of a client's full digest in bytes.
+pub fn max_bytes() -> u64 {
     let (filter_bytes, object_bytes) = memory_limits(OVERHEAD_BYTES);
     filter_bytes.min(object_bytes)
 }

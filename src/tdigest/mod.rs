@@ -6,4 +6,4 @@ mod table;
 mod value;
 
 pub use table::GROUPS;
-pub use value::TDigest;
+pub use value::{TDigest, log_mended};

@@ -1,5 +1,7 @@
 //! T-digests as values of keys.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::tdigest::wire;
 use valkeybloom_sketches::{DecodeError, payload};
@@ -7,7 +9,7 @@ use valkeybloom_sketches::{DecodeError, payload};
 pub use valkeybloom_sketches::tdigest::TDigest;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
+use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter, TypeHandle};
 use crate::ledger::{InfoSection, Totals};
 use crate::mover::Mover;
 use crate::settings::Setting;
@@ -17,6 +19,19 @@ use crate::values::{Entered, digest_fields};
 pub const OVERHEAD_BYTES: u64 = size_of::<Entered<TDigest>>() as u64 - TDigest::BASE_BYTES;
 
 static HANDLE: [TypeHandle; 1] = [TypeHandle::new()];
+
+/// The number of digests mended since the last line in the log.
+static MENDED: AtomicU64 = AtomicU64::new(0);
+
+/// Logs how many digests were mended, if there were any.
+pub fn log_mended() {
+    let count = MENDED.swap(0, Relaxed);
+    if count > 0 {
+        Ctx::log_warning(&format!(
+            "mended t-digests whose means were infinite or not numbers: {count}"
+        ));
+    }
+}
 
 impl Family for TDigest {
     type Object = Self;
@@ -54,7 +69,22 @@ impl Family for TDigest {
     }
 
     fn load(from: &mut RdbReader, _form: usize, version: i32) -> Result<Self, DecodeError> {
-        wire::read_rdb(version, from)
+        let wire::Loaded { digest, is_mended } = wire::load_rdb(version, from)?;
+        if is_mended {
+            MENDED.fetch_add(1, Relaxed);
+            if !Ctx::is_loading() {
+                log_mended();
+            }
+        }
+        Ok(digest)
+    }
+
+    fn require_limits(&self) -> Result<(), DecodeError> {
+        if self.compression().is_within_limits() {
+            Ok(())
+        } else {
+            Err("compression out of range".into())
+        }
     }
 
     fn save(&self, to: &mut RdbWriter) {

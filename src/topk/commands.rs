@@ -7,7 +7,7 @@ use valkeybloom_sketches::topk::{Added, Refusal};
 
 use crate::ffi::{Argv, Call, Ctx};
 use crate::reply::{Done, Reply, send_error_element};
-use crate::request::{items, key};
+use crate::request::{items, key, origin};
 
 use super::keys::{Reader, Writer, limit_for};
 use super::value::{TopK, seed};
@@ -22,7 +22,7 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
         Ok(true) | Err(Error::WrongType) => return Err(TopKError::Exists.into()),
         Err(error) => return Err(error),
     }
-    let shape = request::shape(&args)?;
+    let shape = request::shape(&args, origin(ctx))?;
     let object = TopK::new(shape, seed(), limit_for(ctx)).map_err(|_| TopKError::NotCreated)?;
     writer.create(object);
     Reply::Ok.send(ctx);

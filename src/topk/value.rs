@@ -65,6 +65,14 @@ impl Family for TopK {
         wire::read_rdb(version, from, seed())
     }
 
+    fn require_limits(&self) -> Result<(), DecodeError> {
+        if self.shape().within_limits().is_ok() {
+            Ok(())
+        } else {
+            Err("depth out of range".into())
+        }
+    }
+
     fn save(&self, to: &mut RdbWriter) {
         wire::write_rdb(self, to);
     }

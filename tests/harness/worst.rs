@@ -74,20 +74,20 @@ pub const OBJECTS: [Worst; 18] = [
     Worst::of_commands("cf.", "65,535 claimed cuckoo filters", claimed),
     Worst::of_commands("cf.", "32 full cuckoo filters of 0 items", miscounted),
     Worst::of_commands("cf.", "32 cuckoo filters, grown", grown),
-    Worst::of_commands("cms.", "1,024 rows of 16,000 counters", |client| {
-        counted(client, "16000 1024");
+    Worst::of_commands("cms.", "256 rows of 64,000 counters", |client| {
+        counted(client, "64000 256");
     }),
     Worst::of_commands("cms.", "4 rows of 16,000,000 small counters", |client| {
         counted(client, "16000000 4 CELL_SIZE 1");
     }),
-    Worst::of_commands("topk.", "64 contested rows, a slow decay", |client| {
+    Worst::of_commands("topk.", "32 contested rows, a slow decay", |client| {
         contested(client, "0.99999");
     }),
-    Worst::of_commands("topk.", "64 contested rows, a quick decay", |client| {
+    Worst::of_commands("topk.", "32 contested rows, a quick decay", |client| {
         contested(client, "0.95");
     }),
     Worst::of_commands("topk.", "a list of 300,000 items", listed),
-    Worst::of_commands("tdigest.", "4,194,000 unmerged nodes", unmerged),
+    Worst::of_commands("tdigest.", "600,009 unmerged nodes", unmerged),
 ];
 
 #[track_caller]
@@ -253,8 +253,8 @@ pub fn prepare(client: &mut Client, call: &Call, object: &Worst) -> Option<Vec<V
 
 /// Makes the largest t-digest that the limits allow, one value before it merges its nodes.
 fn unmerged(client: &mut Client) {
-    done(&client.cmd("TDIGEST.CREATE deep COMPRESSION 699000"));
-    let mut left = 6 * 699_000 + 9;
+    done(&client.cmd("TDIGEST.CREATE deep COMPRESSION 100000"));
+    let mut left = 6 * 100_000 + 9;
     while left > 0 {
         let count = left.min(100_000);
         let values: Vec<String> = (0..count)
@@ -493,7 +493,7 @@ fn counted(client: &mut Client, shape: &str) {
 
 /// Items of all but one of these adds find the cells of another one, with a count that they may take many units off.
 fn contested(client: &mut Client, decay: &str) {
-    done(&client.cmd(&format!("TOPK.RESERVE deep 1 1 64 {decay}")));
+    done(&client.cmd(&format!("TOPK.RESERVE deep 1 1 32 {decay}")));
     done(&client.cmd("TOPK.INCRBY deep item 140"));
 }
 

@@ -4,10 +4,11 @@ use std::fs;
 use std::path::Path;
 
 use crate::harness::{
-    Client, Plugin, Server, array, error, int, ok, simple, supported_servers, wait_until,
+    Client, Plugin, Server, array, bulk, error, int, nil, ok, simple, supported_servers, wait_until,
 };
 use crate::support::aof::{on_log_of, rewrite_aof, wire};
-use crate::support::forged::Rdb;
+use crate::support::forged::{Rdb, file};
+use crate::support::primary::played_primary;
 use crate::support::sketches::{FAMILIES, recorded, restore_all, starts_on};
 use crate::support::sums;
 use crate::support::usage::nothing_is_being_freed;
@@ -227,4 +228,106 @@ fn another_module_keeps_its_family() {
     assert_eq!(objects(&mut client), 6);
     assert_eq!(client.cmd("BF.ADD k a"), int(1));
     assert_eq!(client.cmd("TDIGEST.CREATE digest"), ok());
+}
+
+/// Returns sketches that no client can make, by their keys.
+fn beyond_limits(client: &mut Client) -> Vec<(&'static str, Rdb)> {
+    let mut begin = |command: &str| {
+        assert_eq!(client.cmd(command), ok());
+        let dump = client.cmd("DUMP small");
+        assert_eq!(client.cmd("DEL small"), int(1));
+        Rdb(dump.as_bytes()[..10].to_vec())
+    };
+    let rows = begin("CMS.INITBYDIM small 1 1").uint(2).uint(1500).uint(0);
+    let cells = begin("TOPK.RESERVE small 1").uint(1).uint(2).uint(100);
+    let digest = begin("TDIGEST.CREATE small");
+    let numbers = |compression, capacity: i64, nodes, min, max| {
+        let value = digest.clone().double(compression).double(min).double(max);
+        let value = value.uint(capacity.cast_unsigned()).uint(nodes);
+        value.uint(0).uint(1)
+    };
+    let two = [2.0, 0.0, 1.0, 5.0, 1.0, 1.0].into_iter();
+    let two = two.fold(numbers(200_000.0, 1_200_010, 2, 1.0, 5.0), Rdb::double);
+    let none = numbers(4e8, -1_894_967_286, 0, f64::MAX, f64::MIN);
+    vec![
+        ("rows", rows.string(&[0; 12_000])),
+        (
+            "cells",
+            cells
+                .double(0.9)
+                .string(&[0; 1600])
+                .string(&[0; 24])
+                .string(&[0]),
+        ),
+        ("two", two),
+        ("none", none.double(0.0).double(0.0)),
+    ]
+}
+
+fn answer_beyond_limits(client: &mut Client) {
+    for (line, reply) in [
+        ("CMS.INCRBY rows item 5", array([int(5)])),
+        ("CMS.QUERY rows item other", array([int(5), int(0)])),
+        ("TOPK.INCRBY cells item 5", array([nil()])),
+        ("TOPK.COUNT cells item", array([int(5)])),
+        ("TDIGEST.ADD two 3", ok()),
+        ("TDIGEST.QUANTILE two 0.5", array([bulk("3")])),
+        ("TDIGEST.MAX none", bulk("nan")),
+        (
+            "TDIGEST.ADD none 1",
+            error("ERR T-Digest: overflow detected"),
+        ),
+    ] {
+        assert_eq!(client.cmd(line), reply, "{line}");
+    }
+}
+
+/// Limits are for clients. What comes in a file or from a primary is as large as it is there.
+#[test]
+fn sketches_beyond_the_limits_come_from_files_and_primaries_alone() {
+    let mut server = Server::start();
+    let values = beyond_limits(&mut server.client());
+    let values: Vec<_> = values.iter().map(|(key, value)| (*key, value)).collect();
+    for (key, value) in &values {
+        let payload = (*value).clone().payload([9, 0]);
+        let restored = server
+            .client()
+            .call(&[b"RESTORE", key.as_bytes(), b"0", &payload]);
+        assert_eq!(restored, error("ERR Bad data format"), "{key}");
+    }
+    server.shutdown();
+    fs::write(server.dir().join("dump.rdb"), file(&values)).unwrap();
+    server.start_again();
+    answer_beyond_limits(&mut server.client());
+    server.restart_saving();
+    assert_eq!(server.client().cmd("CMS.QUERY rows item"), array([int(5)]));
+
+    let mut then = Vec::new();
+    let mut send = |words: &[&[u8]]| {
+        then.extend(format!("*{}\r\n", words.len()).bytes());
+        for word in words {
+            then.extend(format!("${}\r\n", word.len()).bytes());
+            then.extend_from_slice(word);
+            then.extend(b"\r\n");
+        }
+    };
+    for line in [
+        "DEL rows cells two none",
+        "CMS.INITBYDIM rows 2 1500",
+        "TOPK.RESERVE cells 1 2 100 0.9",
+        "TDIGEST.CREATE none COMPRESSION 400000000",
+    ] {
+        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
+        send(&words);
+    }
+    let payload = values[2].1.clone().payload([9, 0]);
+    send(&[b"RESTORE", b"two", b"0", &payload]);
+    send(&[b"SET", b"end", b"x"]);
+    let replica = Server::start();
+    let mut client = replica.client();
+    let port = played_primary(file(&values), Some(then));
+    assert_eq!(client.cmd(&format!("REPLICAOF 127.0.0.1 {port}")), ok());
+    wait_until("all has come", || client.cmd("EXISTS end") == int(1));
+    assert_eq!(client.cmd("REPLICAOF NO ONE"), ok());
+    answer_beyond_limits(&mut client);
 }

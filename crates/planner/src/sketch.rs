@@ -112,7 +112,8 @@ impl TopK {
     }
 
     fn shape(&self) -> Result<topk::Shape, Fault> {
-        let shape = topk::Shape::new(self.k, self.width, self.depth, self.decay);
+        let shape = topk::Shape::new(self.k, self.width, self.depth, self.decay)
+            .and_then(topk::Shape::within_limits);
         shape.map_err(|fault| match fault {
             topk::Fault::K => Fault::invalid("k", "K is not within 1 to 4294967295"),
             topk::Fault::Width => {
@@ -174,9 +175,11 @@ impl TDigest {
             let text = format!("the compression is not within 1 to {most}");
             Fault::invalid("compression", text)
         };
-        let compression = Compression::new(self.compression).ok_or_else(none)?;
+        let compression = Compression::new(self.compression)
+            .filter(|compression| compression.is_within_limits())
+            .ok_or_else(none)?;
         let mut report = Report::default();
-        report.number("compression", compression.get().into());
+        report.number("compression", compression.get());
         report.number("nodes", compression.capacity());
         let command = format!("TDIGEST.CREATE key COMPRESSION {}", compression.get());
         let bytes = tdigest::TDigest::most_bytes(compression);
@@ -187,6 +190,7 @@ impl TDigest {
         let at = to_double(self.compression);
         sweep("Bytes of a full digest", "compression", at, |compression| {
             let compression = Compression::new(whole(compression)?)?;
+            compression.is_within_limits().then_some(())?;
             Some(tdigest::TDigest::most_bytes(compression).saturating_add(STORED_BYTES))
         })
     }

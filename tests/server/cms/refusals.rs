@@ -22,7 +22,7 @@ CMS.INITBYDIM new 9223372036854775808 1 => ERR CMS: invalid width
 CMS.INITBYDIM new 1 0 => ERR CMS: invalid depth
 CMS.INITBYDIM new 1 x => ERR CMS: invalid depth
 # A lookup takes time for each row.
-CMS.INITBYDIM new 1 1025 => ERR CMS: invalid depth
+CMS.INITBYDIM new 1 257 => ERR CMS: invalid depth
 CMS.INITBYDIM new 0 5 CELL_SIZE 3 => ERR CMS: invalid width
 CMS.INITBYDIM new 1 5 WORD 4 => ERR CMS: unknown argument
 CMS.INITBYDIM new 1 5 CELL_SIZE 3 => ERR CMS: CELL_SIZE must be 1, 2, 4 or 8

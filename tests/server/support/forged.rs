@@ -100,11 +100,7 @@ impl Rdb {
 
     /// Returns a file with the value under the key `forged`.
     fn file(&self) -> Vec<u8> {
-        let mut file = b"REDIS0009\xfe\0\x07\x06forged".to_vec();
-        file.extend(&self.0[1..]);
-        file.extend([0, 0xff]);
-        file.extend(crc64(&file).to_le_bytes());
-        file
+        file(&[("forged", self)])
     }
 
     /// Returns the payload: with the mark that ends a value, and a valid footer.
@@ -112,6 +108,20 @@ impl Rdb {
         self.0.push(0);
         seal(self.0, version)
     }
+}
+
+/// Returns a file with values under short keys.
+pub fn file(values: &[(&str, &Rdb)]) -> Vec<u8> {
+    let mut file = b"REDIS0009\xfe\0".to_vec();
+    for (key, value) in values {
+        file.extend([7, key.len().to_le_bytes()[0]]);
+        file.extend(key.as_bytes());
+        file.extend(&value.0[1..]);
+        file.push(0);
+    }
+    file.push(0xff);
+    file.extend(crc64(&file).to_le_bytes());
+    file
 }
 
 /// Appends the footer of a DUMP to a value: the version of the RDB form, and a checksum.

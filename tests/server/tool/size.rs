@@ -264,8 +264,8 @@ fn a_server_makes_the_sketches_that_were_planned() {
 fn sketches_beyond_the_limits_are_not_planned() {
     for (options, text) in [
         (
-            "--tdigest 699048",
-            "a server with these limits refuses it: set bf.bloom-filter-max-memory-usage to",
+            "--tdigest 100000 --object-limit 50000",
+            "a server with these limits refuses it: set bf.bloom-memory-usage-limit to",
         ),
         (
             "--cms --error 0.001 --probability 0.01 --object-limit 50000",
@@ -275,14 +275,14 @@ fn sketches_beyond_the_limits_are_not_planned() {
             "--topk 5 --decay 2",
             "the decay is not above 0 and at most 1",
         ),
-        ("--topk 5 --depth 65", "the depth is not within 1 to 64"),
+        ("--topk 5 --depth 33", "the depth is not within 1 to 32"),
         (
             "--topk 5 --width 1G --depth 5",
             "there are more than 4294967295 cells",
         ),
         (
-            "--tdigest 357913940",
-            "the compression is not within 1 to 357913939",
+            "--tdigest 100001",
+            "the compression is not within 1 to 100000",
         ),
         (
             "--cms --error 1e-300 --probability 0.5",

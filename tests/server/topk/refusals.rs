@@ -26,7 +26,7 @@ TOPK.RESERVE new 1 4294967296 1 1 => ERR TopK: invalid width
 TOPK.RESERVE new 1 1 0 x => ERR TopK: invalid depth
 TOPK.RESERVE new 1 1 4294967296 1 => ERR TopK: invalid depth
 # Adding takes time for each row.
-TOPK.RESERVE new 1 1 65 1 => ERR TopK: invalid depth
+TOPK.RESERVE new 1 1 33 1 => ERR TopK: invalid depth
 TOPK.RESERVE new 1 1 1 0 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
 TOPK.RESERVE new 1 1 1 -0.5 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
 TOPK.RESERVE new 1 1 1 1.01 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
@@ -35,7 +35,7 @@ TOPK.RESERVE new 1 1 1 inf => ERR TopK: invalid decay value. must be '<= 1' & '>
 TOPK.RESERVE new 1 1 1 0x1p-1 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
 TOPK.RESERVE new 1 1 1 1e-400 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
 TOPK.RESERVE new 1 4294967295 2 1 => ERR Insufficient memory to create topk data structure
-TOPK.RESERVE new 1 67108863 64 1 => ERR Insufficient memory to create topk data structure
+TOPK.RESERVE new 1 134217727 32 1 => ERR Insufficient memory to create topk data structure
 TOPK.RESERVE new 4294967295 => ERR Insufficient memory to create topk data structure
 TOPK.RESERVE new 2147483648 => ERR Insufficient memory to create topk data structure
 TOPK.ADD none a => ERR TopK: key does not exist

@@ -49,7 +49,7 @@ fn info_returns_the_parameters() {
             ("3", [3, 8, 7], 0.9),
             ("5 2000 6 0.925", [5, 2000, 6], 0.925),
             ("1 1 1 +1", [1, 1, 1], 1.0),
-            ("1 1 64 1e-300", [1, 1, 64], 1e-300),
+            ("1 1 32 1e-300", [1, 1, 32], 1e-300),
         ] {
             assert_eq!(client.cmd(&format!("TOPK.RESERVE k {words}")), ok());
             let info = client.cmd("TOPK.INFO k");

@@ -7,7 +7,7 @@ use valkeybloom_sketches::cms::{CellSize, DEPTH_MAX, Shape};
 
 use crate::error::Error;
 use crate::numerals::{double, integer};
-use crate::words::CommandWords;
+use crate::words::{CommandWords, Origin};
 
 use super::error::CmsError;
 
@@ -26,10 +26,17 @@ pub fn require_count<W: CommandWords + ?Sized>(words: &W) -> Result<(), Error> {
 ///
 /// # Errors
 /// The error of the first argument that is wrong, in the order in which `RedisBloom` checks them.
-pub fn shape_by_size<W: CommandWords + ?Sized>(words: &W) -> Result<Shape, CmsError> {
+pub fn shape_by_size<W: CommandWords + ?Sized>(
+    words: &W,
+    origin: Origin,
+) -> Result<Shape, CmsError> {
     let width = natural(words.word(2)).filter(|width| *width > 0);
     let width = width.ok_or(CmsError::BadWidth)?;
-    let depth = natural(words.word(3)).filter(|depth| (1..=DEPTH_MAX).contains(depth));
+    let most = match origin {
+        Origin::Client => DEPTH_MAX,
+        Origin::Elsewhere => u64::MAX,
+    };
+    let depth = natural(words.word(3)).filter(|depth| (1..=most).contains(depth));
     let depth = depth.ok_or(CmsError::BadDepth)?;
     Shape::new(width, depth, cell_size(words)?).ok_or(CmsError::BadShape)
 }

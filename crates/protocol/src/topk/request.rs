@@ -1,10 +1,10 @@
 //! Parsers for the words of the TOPK commands.
 
-use valkeybloom_sketches::topk::{Fault, INCREMENT_MAX, Shape};
+use valkeybloom_sketches::topk::{DEPTH_MAX, Fault, INCREMENT_MAX, Shape};
 
 use crate::error::Error;
 use crate::numerals::{double, integer};
-use crate::words::CommandWords;
+use crate::words::{CommandWords, Origin};
 
 use super::error::TopKError;
 
@@ -20,11 +20,11 @@ pub fn require_shape_words<W: CommandWords + ?Sized>(words: &W) -> Result<(), Er
     }
 }
 
-/// Parses the shape of TOPK.RESERVE, whose number of words is [checked](require_shape_words).
+/// Parses the shape of TOPK.RESERVE of an origin, whose number of words is [checked](require_shape_words).
 ///
 /// # Errors
 /// The error of the first argument that is wrong.
-pub fn shape<W: CommandWords + ?Sized>(words: &W) -> Result<Shape, TopKError> {
+pub fn shape<W: CommandWords + ?Sized>(words: &W, origin: Origin) -> Result<Shape, TopKError> {
     // Each argument is checked before the next one is read.
     let number = |index: usize, default: u64, error: TopKError| -> Result<u64, TopKError> {
         if index >= words.count() {
@@ -37,6 +37,9 @@ pub fn shape<W: CommandWords + ?Sized>(words: &W) -> Result<Shape, TopKError> {
     let k = number(2, 0, TopKError::BadK)?;
     let width = number(3, Shape::DEFAULT_WIDTH, TopKError::BadWidth)?;
     let depth = number(4, Shape::DEFAULT_DEPTH, TopKError::BadDepth)?;
+    if origin == Origin::Client && depth > DEPTH_MAX {
+        return Err(TopKError::BadDepth);
+    }
     let decay = if words.count() > 5 {
         double(words.word(5)).unwrap_or(f64::NAN)
     } else {

@@ -4,6 +4,7 @@ use valkeybloom_protocol::cms::{
     CmsError, Merge, increment, require_count, shape_by_rates, shape_by_size,
 };
 use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::cms::{CellSize, Shape};
 
 use super::{NO_COUNTS, NO_NUMBERS, words};
@@ -20,7 +21,7 @@ const PROBABILITY: &str = "ERR CMS: invalid prob value";
 fn by_size(line: &str) -> Result<Shape, String> {
     let line = format!("CMS.INITBYDIM k {line}");
     require_count(&words(&line)[..]).map_err(|error| error.to_string())?;
-    shape_by_size(&words(&line)[..]).map_err(|error| Error::from(error).to_string())
+    shape_by_size(&words(&line)[..], Origin::Client).map_err(|error| Error::from(error).to_string())
 }
 
 fn by_rates(line: &str) -> Result<Shape, String> {
@@ -35,7 +36,7 @@ fn sizes_are_parsed() {
     for (line, width, depth, size) in [
         ("1 1", 1, 1, CellSize::Four),
         ("2000 7", 2000, 7, CellSize::Four),
-        ("1 1024", 1, 1024, CellSize::Four),
+        ("1 256", 1, 256, CellSize::Four),
         ("9223372036854775807 1", most, 1, CellSize::Four),
         ("4611686018427387903 2", most / 2, 2, CellSize::Four),
         ("10 5 CELL_SIZE 1", 10, 5, CellSize::One),
@@ -45,13 +46,15 @@ fn sizes_are_parsed() {
     ] {
         assert_eq!(by_size(line).ok(), Shape::new(width, depth, size), "{line}");
     }
+    let deep = shape_by_size(&words("CMS.INITBYDIM k 1 1500")[..], Origin::Elsewhere);
+    assert_eq!(deep.ok(), Shape::new(1, 1500, CellSize::Four));
     for (line, text) in [
         ("x 0", WIDTH),
         ("0 x CELL_SIZE 3", WIDTH),
         ("9223372036854775808 1", WIDTH),
         ("1 0", DEPTH),
         ("1 x word 3", DEPTH),
-        ("1 1025", DEPTH),
+        ("1 257", DEPTH),
         ("1 9223372036854775808", DEPTH),
         ("1 1 CELLSIZE 3", OPTION),
         ("1 1  4", OPTION),

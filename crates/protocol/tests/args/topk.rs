@@ -1,6 +1,7 @@
 //! The words of the TOPK commands.
 
 use valkeybloom_protocol::topk;
+use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::topk::Shape;
 
 use crate::{NO_COUNTS, NO_NUMBERS, words};
@@ -17,7 +18,7 @@ const BAD_OPTION: &str = "ERR WITHCOUNT keyword expected";
 fn reserve(line: &str) -> Result<Shape, String> {
     let words = words(line);
     topk::require_shape_words(&words[..]).map_err(|error| error.to_string())?;
-    topk::shape(&words[..]).map_err(|error| error.to_string())
+    topk::shape(&words[..], Origin::Client).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -34,12 +35,20 @@ fn reserve_takes_one_number_or_four() {
             1,
             0.5,
         ),
-        ("TOPK.RESERVE k 1 67108863 64 5.e-1", 1, 67_108_863, 64, 0.5),
+        (
+            "TOPK.RESERVE k 1 134217727 32 5.e-1",
+            1,
+            134_217_727,
+            32,
+            0.5,
+        ),
         ("TOPK.RESERVE k 1 1 1 5e-324", 1, 1, 1, 5e-324),
     ] {
         let expected = Shape::new(k, width, depth, decay).unwrap();
         assert_eq!(reserve(line), Ok(expected), "{line}");
     }
+    let deep = topk::shape(&words("TOPK.RESERVE k 1 2 65 0.9")[..], Origin::Elsewhere);
+    assert_eq!(deep, Ok(Shape::new(1, 2, 65, 0.9).unwrap()));
 }
 
 #[test]
@@ -58,7 +67,7 @@ fn reserve_reports_the_first_error() {
         ("TOPK.RESERVE k 1 4294967296 0 0", BAD_WIDTH),
         ("TOPK.RESERVE k 1 1 0 0", BAD_DEPTH),
         ("TOPK.RESERVE k 1 1 4294967296 0", BAD_DEPTH),
-        ("TOPK.RESERVE k 1 1 65 0", BAD_DEPTH),
+        ("TOPK.RESERVE k 1 1 33 0", BAD_DEPTH),
         ("TOPK.RESERVE k 1 1 1 0", BAD_DECAY),
         ("TOPK.RESERVE k 1 1 1 -0.0", BAD_DECAY),
         ("TOPK.RESERVE k 1 1 1 -0.5", BAD_DECAY),
@@ -67,7 +76,7 @@ fn reserve_reports_the_first_error() {
         ("TOPK.RESERVE k 1 1 1 nan", BAD_DECAY),
         ("TOPK.RESERVE k 1 1 1 1e-400", BAD_DECAY),
         ("TOPK.RESERVE k 1 2147483648 2 0.9", MEMORY),
-        ("TOPK.RESERVE k 1 67108864 64 0.9", MEMORY),
+        ("TOPK.RESERVE k 1 134217728 32 0.9", MEMORY),
     ] {
         assert_eq!(reserve(line), Err(text.to_owned()), "{line}");
     }

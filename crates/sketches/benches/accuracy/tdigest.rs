@@ -103,7 +103,7 @@ fn print_sizes(compressions: [Compression; 4], sizes: [Sizes; 4]) {
     println!("| compression | nodes | bytes | after a query |");
     println!("|---|---|---|---|");
     for (compression, Sizes { nodes, bytes }) in compressions.into_iter().zip(sizes) {
-        let number = grouped(compression.get().into());
+        let number = grouped(compression.get());
         let [before, after] = bytes.map(grouped);
         println!("| {number} | {nodes} | {before} | {after} |");
     }

@@ -4,14 +4,13 @@ use crate::machine::memory::{self, Relocate};
 
 use super::cells::{for_cell_size, get, set};
 use super::places::{ITEMS_MAX, Layout, Places};
-use super::shape::{CellSize, DEPTH_MAX, Refusal, Shape};
+use super::shape::{CellSize, Refusal, Shape};
 
 /// Rows of the sketches whose single items are located in a small buffer.
 const SHALLOW: usize = 64;
 
-/// Room for the counters of many items, or of one in the deepest sketch.
-#[allow(clippy::cast_possible_truncation, reason = "it is 1024")]
-const BATCH: usize = DEPTH_MAX as usize;
+/// Room for the counters of many items. Sketches of more rows, which no client can make, have it on the heap.
+const BATCH: usize = 1024;
 
 /// The reason that an item was not counted. Nothing has changed, unless the variant says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,9 +116,10 @@ impl CountMin {
         let item = &mut std::iter::once(item);
         let report = &mut |least| estimate = least;
         if self.layout.depth() <= SHALLOW {
-            self.estimate_next(&mut Places::<SHALLOW>::new(&self.layout), item, report);
+            let mut places = Places::new(&self.layout, [0; SHALLOW]);
+            self.estimate_next(&mut places, item, report);
         } else {
-            self.estimate_next(&mut Places::<BATCH>::new(&self.layout), item, report);
+            self.estimate_each(item, report);
         }
         estimate
     }
@@ -132,15 +132,20 @@ impl CountMin {
         mut report: impl FnMut(u64),
     ) {
         let mut items = items.fuse();
-        let mut places = Places::<BATCH>::new(&self.layout);
-        while self.estimate_next(&mut places, &mut items, &mut report) {}
+        if self.layout.depth() <= BATCH {
+            let mut places = Places::new(&self.layout, [0; BATCH]);
+            while self.estimate_next(&mut places, &mut items, &mut report) {}
+        } else {
+            let mut places = Places::new(&self.layout, vec![0; self.layout.depth()]);
+            while self.estimate_next(&mut places, &mut items, &mut report) {}
+        }
     }
 
     /// Reports the estimates of the next items. Returns whether there were any.
     #[inline]
-    fn estimate_next<'i, const CELLS: usize>(
+    fn estimate_next<'i, Cells: AsRef<[usize]> + AsMut<[usize]>>(
         &self,
-        places: &mut Places<CELLS>,
+        places: &mut Places<Cells>,
         items: &mut impl Iterator<Item = &'i [u8]>,
         report: &mut impl FnMut(u64),
     ) -> bool {
@@ -161,21 +166,11 @@ impl CountMin {
         let mut outcome = Ok(0);
         let pair = &mut std::iter::once((item, by));
         let report = &mut |counted| outcome = counted;
-        let increments = &mut [0];
         if self.layout.depth() <= SHALLOW {
-            self.increment_next(
-                &mut Places::<SHALLOW>::new(&self.layout),
-                pair,
-                increments,
-                report,
-            );
+            let mut places = Places::new(&self.layout, [0; SHALLOW]);
+            self.increment_next(&mut places, pair, &mut [0], report);
         } else {
-            self.increment_next(
-                &mut Places::<BATCH>::new(&self.layout),
-                pair,
-                increments,
-                report,
-            );
+            self.increment_each(pair, report);
         }
         outcome
     }
@@ -188,16 +183,21 @@ impl CountMin {
         mut report: impl FnMut(Result<u64, NotCounted>),
     ) {
         let mut pairs = pairs.fuse();
-        let mut places = Places::<BATCH>::new(&self.layout);
         let mut increments = [0; ITEMS_MAX];
-        while self.increment_next(&mut places, &mut pairs, &mut increments, &mut report) {}
+        if self.layout.depth() <= BATCH {
+            let mut places = Places::new(&self.layout, [0; BATCH]);
+            while self.increment_next(&mut places, &mut pairs, &mut increments, &mut report) {}
+        } else {
+            let mut places = Places::new(&self.layout, vec![0; self.layout.depth()]);
+            while self.increment_next(&mut places, &mut pairs, &mut increments, &mut report) {}
+        }
     }
 
     /// Adds to the next items, and notes their increments. Returns whether there were any.
     #[inline]
-    fn increment_next<'i, const CELLS: usize>(
+    fn increment_next<'i, Cells: AsRef<[usize]> + AsMut<[usize]>>(
         &mut self,
-        places: &mut Places<CELLS>,
+        places: &mut Places<Cells>,
         pairs: &mut impl Iterator<Item = (&'i [u8], i64)>,
         increments: &mut [i64],
         report: &mut impl FnMut(Result<u64, NotCounted>),

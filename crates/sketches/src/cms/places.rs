@@ -40,19 +40,20 @@ impl Layout {
     }
 }
 
-/// The indices of the counters of some items, up to `CELLS` in all. Each item has one in each row.
-pub struct Places<const CELLS: usize> {
-    cells: [usize; CELLS],
+/// The indices of the counters of some items. Each item has one in each row.
+pub struct Places<Cells> {
+    cells: Cells,
     depth: usize,
     count: usize,
 }
 
-impl<const CELLS: usize> Places<CELLS> {
-    /// Makes room for items in a table of this layout, which has at most `CELLS` rows.
+impl<Cells: AsRef<[usize]> + AsMut<[usize]>> Places<Cells> {
+    /// Makes room for items in a table of this layout, which has at most as many rows as there are cells.
     #[inline]
-    pub const fn new(layout: &Layout) -> Self {
+    pub fn new(layout: &Layout, cells: Cells) -> Self {
+        debug_assert!(layout.depth <= cells.as_ref().len());
         Self {
-            cells: [0; CELLS],
+            cells,
             depth: layout.depth,
             count: 0,
         }
@@ -71,7 +72,7 @@ impl<const CELLS: usize> Places<CELLS> {
             layout,
             table,
             items,
-            cells: &mut self.cells,
+            cells: self.cells.as_mut(),
         });
         self.count > 0
     }
@@ -79,7 +80,10 @@ impl<const CELLS: usize> Places<CELLS> {
     /// Returns the counters of each item in order: their indices in the table, first row first.
     #[inline]
     pub fn each(&self) -> impl Iterator<Item = &[usize]> {
-        self.cells.chunks_exact(self.depth).take(self.count)
+        self.cells
+            .as_ref()
+            .chunks_exact(self.depth)
+            .take(self.count)
     }
 }
 

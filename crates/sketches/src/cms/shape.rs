@@ -2,9 +2,9 @@
 
 use crate::number::{Fraction, to_whole};
 
-/// The most rows of a sketch. Looking an item up costs a hash and a cache miss for each row, so this bounds the time.
-/// The smallest probability that a sketch can be made for needs 149 rows.
-pub const DEPTH_MAX: u64 = 1024;
+/// The most rows of a sketch that a client may make. Looking an item up costs a hash and a cache miss for each row, so
+/// this bounds the time. The smallest probability that a sketch can be made for needs 149 rows.
+pub const DEPTH_MAX: u64 = 256;
 
 /// The largest number of counters in a sketch.
 const COUNTERS_MAX: u64 = i64::MAX as u64;
@@ -57,12 +57,11 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// Returns the shape of `depth` rows with `width` counters each. Returns `None` if the width is 0, if the depth is
-    /// not within 1 to [`DEPTH_MAX`], or if there are more than 2⁶³ − 1 counters.
+    /// Returns the shape of `depth` rows with `width` counters each. Returns `None` if there are none, or more than
+    /// 2⁶³ − 1 counters.
     pub fn new(width: u64, depth: u64, cell_size: CellSize) -> Option<Self> {
         let counters = width.checked_mul(depth)?;
-        let valid = (1..=DEPTH_MAX).contains(&depth) && (1..=COUNTERS_MAX).contains(&counters);
-        valid.then_some(Self {
+        (1..=COUNTERS_MAX).contains(&counters).then_some(Self {
             width,
             depth,
             cell_size,
@@ -84,6 +83,11 @@ impl Shape {
         let depth = (log(probability.get() as f32) / log(0.5)).ceil();
         let depth = to_whole(depth.into());
         Self::new(to_whole(width), depth, cell_size)
+    }
+
+    /// Returns whether a client may make sketches of this shape: the depth is at most [`DEPTH_MAX`].
+    pub const fn is_within_limits(&self) -> bool {
+        self.depth <= DEPTH_MAX
     }
 
     /// Returns the number of counters in a row.

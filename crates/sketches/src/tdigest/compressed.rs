@@ -108,7 +108,7 @@ impl Compressed<'_> {
         match &*self.marks.nodes {
             [] => f64::NAN,
             [only] => only.node.mean,
-            nodes => fixed(self.at(nodes, quantile * self.marks.total)),
+            nodes => self.within(self.at(nodes, quantile * self.marks.total)),
         }
     }
 
@@ -123,7 +123,7 @@ impl Compressed<'_> {
         } else if value > self.max {
             1.0
         } else {
-            fixed(self.cdf_within(nodes, value))
+            fixed(self.cdf_within(nodes, value).clamp(0.0, 1.0))
         }
     }
 
@@ -192,7 +192,7 @@ impl Compressed<'_> {
         match nodes {
             [only] => only.node.mean,
             _ if target < 1.0 => self.min,
-            _ => fixed(self.at(nodes, target)),
+            _ => self.within(self.at(nodes, target)),
         }
     }
 
@@ -230,12 +230,17 @@ impl Compressed<'_> {
             return nodes.iter().find(holds_low).unwrap_or(last).node.mean;
         }
         work::bytes(size_of_val(nodes));
-        fixed(if f64::is_finite(total) {
+        self.within(if f64::is_finite(total) {
             total / count
         } else {
             // The sum of large means overflows, their mean does not.
             sum(count).0
         })
+    }
+
+    /// Returns an answer between the smallest and the largest observation, which rounding may leave.
+    fn within(&self, answer: f64) -> f64 {
+        fixed(answer.clamp(self.min, self.max))
     }
 
     /// Returns the value at a position from 0 to the number of observations. There are at least two nodes.

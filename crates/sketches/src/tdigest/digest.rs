@@ -11,30 +11,56 @@ use super::sort::sort;
 
 /// The compression of a digest: accuracy grows with it, and so does the number of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Compression(u32);
+pub struct Compression(u64);
 
 impl Compression {
     /// The compression of digests that don't name one.
     pub const DEFAULT: Self = Self(100);
 
-    /// The largest compression: `RedisBloom` keeps the number of nodes in 32 bits.
-    pub const MAX: Self = Self(357_913_939);
+    /// The largest compression of digests that a client may make. It bounds the time of a compression.
+    pub const MAX: Self = Self(100_000);
 
-    /// Returns the compression, or `None` if it is not from 1 to [`MAX`](Self::MAX).
+    /// The largest compression whose capacity has 31 bits.
+    const UNWRAPPED_MAX: Self = Self(357_913_939);
+
+    /// Returns the compression, or `None` if it is not from 1 to 2^53.
     pub fn new(compression: u64) -> Option<Self> {
-        let compression = u32::try_from(compression).ok()?;
-        let is_valid = (1..=Self::MAX.0).contains(&compression);
-        is_valid.then_some(Self(compression))
+        (1..=1 << 53)
+            .contains(&compression)
+            .then_some(Self(compression))
+    }
+
+    /// Returns whether a client may make digests of this compression: it is at most [`MAX`](Self::MAX).
+    pub const fn is_within_limits(self) -> bool {
+        self.0 <= Self::MAX.0
     }
 
     /// Returns the number.
-    pub const fn get(self) -> u32 {
+    pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// Returns the number as a double, which is exact.
+    #[allow(clippy::cast_precision_loss, reason = "it is at most 2^53")]
+    pub const fn as_double(self) -> f64 {
+        self.0 as f64
     }
 
     /// Returns the number of nodes that a digest may grow to, merged and unmerged.
     pub const fn capacity(self) -> u64 {
-        6 * self.0 as u64 + 10
+        let stored = self.stored_capacity().cast_signed();
+        if stored < 0 {
+            0
+        } else {
+            stored.cast_unsigned()
+        }
+    }
+
+    /// Returns the capacity as `RedisBloom` reports and stores it: cut to 32 bits, and negative ones with their sign.
+    #[allow(clippy::cast_possible_truncation, reason = "the stored form is cut")]
+    pub const fn stored_capacity(self) -> u64 {
+        let cut = (6 * self.0 + 10) as u32;
+        (cut.cast_signed() as i64).cast_unsigned()
     }
 
     /// Returns the size in bytes that a digest may grow to. `RedisBloom` allocates this at once, and reports it.
@@ -220,6 +246,7 @@ impl TDigest {
         if values.is_empty() {
             return Ok(());
         }
+        self.require_room(values.len())?;
         self.reserve(values.len())?;
         self.marks.take();
         let mut values = values;
@@ -236,9 +263,19 @@ impl TDigest {
         if self.observations().checked_add(node.weight).is_none() {
             return Err(Refusal::Overflow);
         }
+        self.require_room(1)?;
         self.reserve(1)?;
         self.room();
         self.append([node]);
+        Ok(())
+    }
+
+    /// Requires that more nodes fit. They always do, unless the capacity of a huge compression was cut to 32 bits.
+    fn require_room(&self, more: usize) -> Result<(), Refusal> {
+        let is_cut = self.compression() > Compression::UNWRAPPED_MAX;
+        if is_cut && self.count.saturating_add(more) > self.capacity() {
+            return Err(Refusal::Overflow);
+        }
         Ok(())
     }
 
@@ -250,7 +287,7 @@ impl TDigest {
             self.compress();
         }
         // Nodes may fill a whole file. Then one more is added, and the next addition compresses them all.
-        (capacity - 1).saturating_sub(self.count).max(1)
+        capacity.saturating_sub(self.count + 1).max(1)
     }
 
     /// Appends nodes that [`room`](Self::room) was made for. The space is [reserved](Self::reserve).
@@ -322,10 +359,13 @@ impl TDigest {
         };
     }
 
-    /// Sorts and merges the nodes. Returns how many are left, and the sum of their weights.
+    /// Sorts and merges the nodes. Returns how many are left, fewer than the capacity, and the sum of their weights.
     fn merge_nodes(&mut self) -> (usize, f64) {
-        let most = self.capacity() / 2;
-        let compression = f64::from(self.compression().get());
+        const LEAST_NODES: usize = 8;
+        // Beyond this number of observations, sums of weights are rounded.
+        const EXACT_MAX: f64 = double(1 << 53);
+        let capacity = self.capacity();
+        let mut compression = self.compression().as_double();
         let nodes = &mut self.nodes[..self.count];
         let mut total = double(self.numbers.merged_weight) + double(self.numbers.unmerged_weight);
         sort(nodes, self.numbers.merged);
@@ -333,20 +373,28 @@ impl TDigest {
             return (nodes.len(), total);
         }
         let mut count = merge_neighbours(nodes, total, compression);
+        let most = if total < EXACT_MAX {
+            capacity.saturating_sub(1)
+        } else {
+            capacity / 2
+        };
+        // Forged nodes of a capacity that was cut can't be fewer.
+        let most = most.max(LEAST_NODES);
         if count > most {
-            // Beyond 2^53 observations, additions are lost to rounding. If the weights add up to more than the total,
-            // nodes past it are not merged.
-            let nodes = &mut nodes[..count];
-            total = nodes.iter().map(|node| node.double_weight()).sum();
-            count = merge_neighbours(nodes, total, compression);
+            // If the weights add up to more than a rounded total, nodes past it were not merged.
+            total = nodes[..count].iter().map(|node| node.double_weight()).sum();
+        }
+        while count > most {
+            count = merge_neighbours(&mut nodes[..count], total, compression);
             if count > most {
                 // Small weights near the end are lost in the sum of those before them, so nodes of such weights are not
                 // merged. From the other end they are.
-                let nodes = &mut nodes[..count];
-                nodes.reverse();
-                count = merge_neighbours(nodes, total, compression);
+                nodes[..count].reverse();
+                count = merge_neighbours(&mut nodes[..count], total, compression);
                 nodes[..count].reverse();
             }
+            // A small compression has less capacity than the nodes of many observations need.
+            compression /= 2.0;
         }
         (count, total)
     }

@@ -11,6 +11,8 @@
 //! | weights of the merged nodes | doubles, whole numbers |
 //!
 //! Unmerged nodes can't be stored, so a digest is compressed when it is written.
+//!
+//! Where differences overflow, `RedisBloom` makes means that are infinite or NaN. They are [mended](Loaded::is_mended).
 
 use crate::bytes::{DecodeError, RdbRead, RdbWrite, push};
 use crate::machine::{memory, work};
@@ -25,21 +27,49 @@ pub const TYPE_NAME: &std::ffi::CStr = c"TDIS-TYPE";
 /// The encoding version.
 pub const RDB_VERSION: i32 = 0;
 
+const BOUNDS: &str = "bounds out of order";
+
+/// A digest that was read.
+pub struct Loaded {
+    /// The digest.
+    pub digest: TDigest,
+    /// Whether means were not finite. Each became the nearest finite one in order; the smallest and the largest
+    /// observation count as means before the first node and after the last.
+    pub is_mended: bool,
+}
+
+impl From<TDigest> for Loaded {
+    fn from(digest: TDigest) -> Self {
+        Self {
+            digest,
+            is_mended: false,
+        }
+    }
+}
+
 /// Reads the fields in RDB of an encoding version.
 ///
 /// # Errors
 /// Any [`DecodeError`].
 pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<TDigest, DecodeError> {
+    Ok(load_rdb(version, from)?.digest)
+}
+
+/// Reads the fields in RDB of an encoding version, and reports whether they were mended.
+///
+/// # Errors
+/// Any [`DecodeError`].
+pub fn load_rdb(version: i32, from: &mut impl RdbRead) -> Result<Loaded, DecodeError> {
     if version != RDB_VERSION {
         return Err(DecodeError::UnsupportedVersion);
     }
     let compression = read_compression(from)?;
     let (min, max) = (from.double()?, from.double()?);
     let [capacity, merged, unmerged] = [from.uint()?, from.uint()?, from.uint()?];
-    if capacity != compression.capacity() {
+    if capacity != compression.stored_capacity() {
         return Err("capacity of another compression".into());
     }
-    if merged > capacity {
+    if merged > compression.capacity() {
         return Err("more nodes than the capacity".into());
     }
     let compressions = i64::try_from(from.uint()?).map_err(|_| "compressions out of range")?;
@@ -60,10 +90,10 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<TDigest, Decode
     let is_range = min <= max && min.is_finite() && max.is_finite();
     match (merged, unmerged) {
         (0, 0) if min != f64::MAX || max != f64::MIN => Err("bounds of no observations".into()),
-        (0, 0) => Ok(TDigest::from_parts(numbers, Box::default())),
-        (0, 1) if is_range && min == max => read_lone(numbers),
-        (_, 0) if is_range => read_merged(numbers, merged_weight, from),
-        (_, 0) | (0, 1) => Err("bounds out of order".into()),
+        (0, 0) => Ok(TDigest::from_parts(numbers, Box::default()).into()),
+        (0, 1) if is_range && min == max => Ok(read_lone(numbers)?.into()),
+        (_, 0) if min <= max => read_merged(numbers, merged_weight, from),
+        (_, 0) | (0, 1) => Err(BOUNDS.into()),
         _ => Err("unmerged nodes".into()),
     }
 }
@@ -71,7 +101,7 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<TDigest, Decode
 fn read_compression(from: &mut impl RdbRead) -> Result<Compression, DecodeError> {
     let stored = from.double()?;
     let compression = Compression::new(number::to_whole(stored));
-    let compression = compression.filter(|whole| f64::from(whole.get()) == stored);
+    let compression = compression.filter(|whole| whole.as_double() == stored);
     compression.ok_or_else(|| "compression out of range".into())
 }
 
@@ -87,20 +117,23 @@ fn read_lone(numbers: Numbers) -> Result<TDigest, DecodeError> {
 
 /// Reads the nodes of a digest that has some.
 fn read_merged(
-    numbers: Numbers,
+    mut numbers: Numbers,
     merged_weight: f64,
     from: &mut impl RdbRead,
-) -> Result<TDigest, DecodeError> {
+) -> Result<Loaded, DecodeError> {
     let mut nodes = Vec::new();
     for _ in 0..numbers.merged {
         let mean = from.double()?;
-        if !mean.is_finite() {
-            return Err("mean that is not finite".into());
-        }
         push(&mut nodes, Node { mean, weight: 0 })?;
     }
     work::bytes(size_of_val(&*nodes));
     let merged_weight = read_weights(&mut nodes, merged_weight, from)?;
+    let is_mended = nodes.iter().any(|node| !node.mean.is_finite());
+    if is_mended {
+        mend(&mut numbers, &mut nodes);
+    } else if !(numbers.min.is_finite() && numbers.max.is_finite()) {
+        return Err(BOUNDS.into());
+    }
     // Nodes without observations are of no use. One is kept, because RedisBloom writes one in place of a lone
     // observation that it lost.
     nodes.dedup_by(|next, last| next.weight == 0 && last.weight == 0);
@@ -111,7 +144,48 @@ fn read_merged(
         ..numbers
     };
     let nodes = memory::boxed(nodes).ok_or(DecodeError::NoMemory)?;
-    Ok(TDigest::from_parts(numbers, nodes))
+    Ok(Loaded {
+        digest: TDigest::from_parts(numbers, nodes),
+        is_mended,
+    })
+}
+
+/// Replaces bounds and means that are not finite by the nearest finite ones, and sorts the nodes: a NaN breaks the order
+/// of `RedisBloom`'s sort.
+fn mend(numbers: &mut Numbers, nodes: &mut [Node]) {
+    let means = nodes.iter().map(|node| node.mean);
+    let finite = means.filter(|mean| mean.is_finite());
+    let bounds = finite.fold(None, |bounds, mean| {
+        let (least, most) = bounds.unwrap_or((mean, mean));
+        Some((mean.min(least), mean.max(most)))
+    });
+    let (least, most) = bounds.unwrap_or((f64::MIN, f64::MAX));
+    let or = |bound: f64, other| if bound.is_finite() { bound } else { other };
+    let (min, max) = (or(numbers.min, least), or(numbers.max, most));
+    (numbers.min, numbers.max) = (min.min(max), max.max(min));
+    let mut start = 0;
+    let mut before = numbers.min;
+    while start < nodes.len() {
+        let rest = &nodes[start..];
+        let length = rest.iter().position(|node| node.mean.is_finite());
+        let length = length.unwrap_or(rest.len());
+        let after = rest.get(length).map_or(numbers.max, |node| node.mean);
+        // Of two means at the same distance it is the lower one, but the last node has the largest observation.
+        let half = if length < rest.len() {
+            length.div_ceil(2)
+        } else {
+            length / 2
+        };
+        let run = &mut nodes[start..start + length];
+        for (index, node) in run.iter_mut().enumerate() {
+            node.mean = if index < half { before } else { after };
+        }
+        before = after;
+        start += length + 1;
+    }
+    if !nodes.is_sorted_by(|one, next| one.mean <= next.mean) {
+        nodes.sort_unstable_by(Node::total_order);
+    }
 }
 
 /// Requires means within the bounds and in ascending order, as far as rounding allows. `RedisBloom` writes 0 for the mean
@@ -199,10 +273,10 @@ fn write_merged(digest: &TDigest, to: &mut impl RdbWrite) {
     let numbers = digest.numbers();
     let nodes = digest.nodes();
     work::bytes(size_of_val(nodes));
-    to.double(numbers.compression.get().into());
+    to.double(numbers.compression.as_double());
     to.double(numbers.min);
     to.double(numbers.max);
-    to.uint(numbers.compression.capacity());
+    to.uint(numbers.compression.stored_capacity());
     to.uint(nodes.len() as u64);
     to.uint(0);
     to.uint(numbers.compressions.cast_unsigned());

@@ -3,18 +3,18 @@
 use crate::hash::{Columns, GROUP, hashes_of_rows, murmur_32, murmur_32_of_seeds};
 use crate::machine::words::{self, Task, Use, Words};
 
-use super::shape::{DEPTH_MAX, Shape};
+use super::shape::Shape;
 
 /// The seed of fingerprints.
 const FINGERPRINT_SEED: u32 = 1919;
-
-const _: () = assert!(DEPTH_MAX == GROUP as u64, "all rows are hashed together");
 
 /// An item's fingerprint, and its cell in each row.
 pub struct Places {
     pub fingerprint: u32,
     cells: [u32; GROUP],
     depth: usize,
+    /// The cells of a sketch of more than [`GROUP`] rows, which no client can make.
+    deep: Vec<u32>,
 }
 
 impl Places {
@@ -29,19 +29,46 @@ impl Places {
             fingerprint,
             cells: hashes,
             depth: shape.depth() as usize,
+            deep: Vec::new(),
         };
+        if places.depth > GROUP {
+            places.hash_deep(item);
+        }
         let mut start = 0;
-        for cell in &mut places.cells[..places.depth] {
+        for cell in places.cells_mut() {
             *cell = start + narrow(columns.of(*cell));
             start = start.wrapping_add(shape.width());
         }
         places
     }
 
+    /// Computes the hashes of all rows of a deep sketch.
+    #[cold]
+    fn hash_deep(&mut self, item: &[u8]) {
+        self.deep = vec![0; self.depth];
+        for (first, hashes) in (0..).step_by(GROUP).zip(self.deep.chunks_mut(GROUP)) {
+            let count = hashes.len();
+            hashes.copy_from_slice(&words::run(Rows { item, first, count })[..count]);
+        }
+    }
+
+    #[inline]
+    fn cells_mut(&mut self) -> &mut [u32] {
+        if self.depth > GROUP {
+            &mut self.deep
+        } else {
+            &mut self.cells[..self.depth]
+        }
+    }
+
     /// Returns the index of the item's cell in each row.
     #[inline]
     pub fn cells(&self) -> &[u32] {
-        &self.cells[..self.depth]
+        if self.depth > GROUP {
+            &self.deep
+        } else {
+            &self.cells[..self.depth]
+        }
     }
 }
 
@@ -75,8 +102,24 @@ impl Task for Hash<'_> {
             rows[..8].copy_from_slice(&hashes);
             (hashes[7], rows)
         } else {
-            let rows = hashes_of_rows(self.item, 0, self.depth);
+            let rows = hashes_of_rows(self.item, 0, self.depth.min(GROUP));
             (fingerprint(self.item), rows)
         }
+    }
+}
+
+struct Rows<'i> {
+    item: &'i [u8],
+    first: u32,
+    count: usize,
+}
+
+impl Task for Rows<'_> {
+    const USE: Use = Use::Hashing;
+    type Output = [u32; GROUP];
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> Self::Output {
+        hashes_of_rows(self.item, self.first, self.count)
     }
 }

@@ -1,7 +1,7 @@
 //! The shape of a sketch: the length of its list, its cells, and its decay.
 
-/// The most rows of a sketch. Adding an item visits a cell of each row, so this bounds the time.
-pub const DEPTH_MAX: u64 = 64;
+/// The most rows of a sketch that a client may make. Adding an item visits a cell of each row, so this bounds the time.
+pub const DEPTH_MAX: u64 = 32;
 
 /// The largest increment of an item in one step.
 pub const INCREMENT_MAX: u32 = 100_000;
@@ -22,7 +22,7 @@ pub enum Fault {
     K,
     /// The width is not within 1 to 2³² − 1.
     Width,
-    /// The depth is not within 1 to [`DEPTH_MAX`].
+    /// The depth is not within 1 to 2³² − 1, or beyond [`DEPTH_MAX`] where that is the limit.
     Depth,
     /// The decay is not above 0 and at most 1.
     Decay,
@@ -61,9 +61,6 @@ impl Shape {
             depth: number(depth, Fault::Depth)?,
             decay,
         };
-        if depth > DEPTH_MAX {
-            return Err(Fault::Depth);
-        }
         // A NaN fails this comparison.
         if !(decay > 0.0 && decay <= 1.0) {
             return Err(Fault::Decay);
@@ -72,6 +69,17 @@ impl Shape {
             return Err(Fault::Cells);
         }
         Ok(shape)
+    }
+
+    /// Requires that a client may make sketches of this shape: the depth is at most [`DEPTH_MAX`].
+    ///
+    /// # Errors
+    /// [`Fault::Depth`]
+    pub fn within_limits(self) -> Result<Self, Fault> {
+        if u64::from(self.depth) > DEPTH_MAX {
+            return Err(Fault::Depth);
+        }
+        Ok(self)
     }
 
     /// Returns the length of the list.

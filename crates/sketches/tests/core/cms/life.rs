@@ -49,7 +49,7 @@ fn a_life_is_that_of_the_model() {
         let mut outcomes = [0; 4];
         for life in 0..60 {
             let width = *rng.pick(&[1, 2, 3, 7, 30, 64, 1000]);
-            let depth = *rng.pick(&[1, 2, 5, 7, 8, 9, 16, 17, 33, 64, 65, 200, 1024]);
+            let depth = *rng.pick(&[1, 2, 5, 7, 8, 9, 16, 17, 33, 64, 65, 200, 1024, 1500]);
             let size = *rng.pick(&CellSize::ALL);
             let items = 1 + rng.below(20);
             let items: Vec<_> = (0..items)

@@ -2,11 +2,12 @@
 //! harm.
 
 mod recorded;
+mod streams;
 
-use valkeybloom_sketches::DecodeError;
-use valkeybloom_sketches::tdigest::{Compression, TDigest, wire};
+use valkeybloom_sketches::tdigest::{Compression, Refusal, TDigest, wire};
+use valkeybloom_sketches::{DecodeError, RdbWrite};
 
-use crate::support::{Field, Stream};
+use crate::support::{Field, Rng, Stream};
 
 /// Returns the fields of a digest in RDB.
 fn fields_of(digest: &TDigest) -> Stream {
@@ -65,5 +66,198 @@ fn few_observations_are_kept_beside_many() {
             "{ends:?}"
         );
         assert_eq!(fields_of(&read(fields.clone()).unwrap()), fields);
+    }
+}
+
+/// Means that are not finite become the nearest finite ones in order. Bounds are finite where no mean has to be mended.
+#[test]
+fn means_that_overflowed_are_mended() {
+    const INF: f64 = f64::INFINITY;
+    const NAN: f64 = f64::NAN;
+    const LOW: f64 = f64::MIN;
+    const HIGH: f64 = f64::MAX;
+    type Mended = Option<(f64, f64, &'static [f64])>;
+    let cases: [(f64, f64, &[f64], Mended); 12] = [
+        (
+            1.0,
+            9.0,
+            &[1.0, NAN, 9.0],
+            Some((1.0, 9.0, &[1.0, 1.0, 9.0])),
+        ),
+        (
+            1.0,
+            9.0,
+            &[1.0, INF, -INF, 9.0],
+            Some((1.0, 9.0, &[1.0, 1.0, 9.0, 9.0])),
+        ),
+        (
+            1.0,
+            9.0,
+            &[NAN, 4.0, 5.0, INF],
+            Some((1.0, 9.0, &[1.0, 4.0, 5.0, 9.0])),
+        ),
+        (
+            1.0,
+            9.0,
+            &[NAN, NAN, NAN],
+            Some((1.0, 9.0, &[1.0, 9.0, 9.0])),
+        ),
+        // A NaN breaks the order of a sort.
+        (
+            1.0,
+            9.0,
+            &[1.0, 7.0, NAN, 3.0, 9.0],
+            Some((1.0, 9.0, &[1.0, 3.0, 7.0, 7.0, 9.0])),
+        ),
+        (
+            LOW,
+            INF,
+            &[LOW, 2.0, INF],
+            Some((LOW, 2.0, &[LOW, 2.0, 2.0])),
+        ),
+        (
+            -INF,
+            INF,
+            &[-INF, 2.0, 3.0, INF],
+            Some((2.0, 3.0, &[2.0, 2.0, 3.0, 3.0])),
+        ),
+        (INF, INF, &[INF, NAN], Some((LOW, HIGH, &[LOW, HIGH]))),
+        (-INF, INF, &[1.0, 2.0], None),
+        (1.0, NAN, &[1.0, NAN], None),
+        (9.0, 1.0, &[1.0, NAN], None),
+        (1.0, 9.0, &[NAN, 99.0], None),
+    ];
+    for (min, max, means, expected) in cases {
+        let mut fields = Stream::default();
+        let nodes = means.len();
+        let total = f64::from(u32::try_from(nodes).unwrap());
+        for double in [5.0, min, max] {
+            fields.double(double);
+        }
+        for number in [40, nodes as u64, 0, 1] {
+            fields.uint(number);
+        }
+        for double in [total, 0.0].iter().chain(means) {
+            fields.double(*double);
+        }
+        for _ in means {
+            fields.double(1.0);
+        }
+        let loaded = wire::load_rdb(wire::RDB_VERSION, &mut fields);
+        let Some((min, max, means)) = expected else {
+            assert!(loaded.is_err(), "{means:?}");
+            continue;
+        };
+        let loaded = loaded.unwrap();
+        assert!(loaded.is_mended);
+        assert_eq!((loaded.digest.min(), loaded.digest.max()), (min, max));
+        let stored = fields_of(&loaded.digest).0.into_iter().skip(9).take(nodes);
+        let expected = means.iter().copied().map(Field::Double);
+        assert!(stored.eq(expected), "{means:?}");
+        require_sound(&loaded.digest, "mended");
+    }
+}
+
+/// `RedisBloom` cuts the capacity to 32 bits, and refuses more nodes than that.
+#[test]
+fn huge_compressions_load_and_answer() {
+    for (compression, stored, takes) in [
+        (100_001, 600_016, 20),
+        (357_913_939, 2_147_483_644, 20),
+        (357_913_940, (-2_147_483_646_i64).cast_unsigned(), 0),
+        (400_000_000, (-1_894_967_286_i64).cast_unsigned(), 0),
+        (715_827_882, 6, 6),
+        (1_000_000_000, 1_705_032_714, 20),
+    ] {
+        let compression = Compression::new(compression).unwrap();
+        assert!(!compression.is_within_limits());
+        let mut digest = TDigest::new(compression);
+        let added = (0..20).take_while(|value| digest.add_each(&[f64::from(*value)]).is_ok());
+        assert_eq!(added.count(), takes);
+        let fields = fields_of(&digest);
+        assert!(matches!(fields.0[3], Field::Uint(capacity) if capacity == stored));
+        if takes > 0 {
+            require_sound(&digest, "huge");
+            assert_eq!(digest.compressed().unwrap().rank(3.0), 3);
+        }
+        assert_eq!(read(fields).unwrap().compression(), compression);
+    }
+}
+
+/// Requires that a digest can be stored and read, and that its answers are in their ranges.
+fn require_sound(digest: &TDigest, what: &str) {
+    let fields = fields_of(digest);
+    let stored = read(fields.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_eq!(fields_of(&stored), fields, "{what}");
+    for digest in [digest, &stored] {
+        let (min, max, observations) = (digest.min(), digest.max(), digest.observations());
+        let answers = digest.compressed().unwrap();
+        // A rank beyond 2^53 is rounded, the number of observations in INFO is not.
+        #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+        let (values, ranks) = (min..=max, 0..=observations as f64 as i64);
+        for share in [0.0, 1e-18, 1e-9, 0.01, 0.3, 0.5, 0.9, 1.0 - 1e-9, 1.0] {
+            let value = answers.quantile(share);
+            assert!(values.contains(&value), "{what}: quantile {share}: {value}");
+            for value in [value, (min + (max - min) * share).min(max)] {
+                let below = answers.cdf(value);
+                assert!((0.0..=1.0).contains(&below), "{what}: cdf {value}: {below}");
+                for rank in [answers.rank(value), answers.reverse_rank(value)] {
+                    assert!(ranks.contains(&rank), "{what}: rank of {value}: {rank}");
+                }
+            }
+            #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+            let rank = (observations as f64 * share) as u64;
+            if rank < observations.cast_unsigned() {
+                for value in [answers.by_rank(rank), answers.by_reverse_rank(rank)] {
+                    let is_beyond = value.is_infinite() && observations > 1 << 53;
+                    assert!(
+                        is_beyond || values.contains(&value),
+                        "{what}: {rank}: {value}"
+                    );
+                }
+            }
+            if share < 0.9 {
+                let mean = answers.trimmed_mean(share, 0.9);
+                assert!(values.contains(&mean), "{what}: mean from {share}: {mean}");
+            }
+        }
+    }
+}
+
+/// Small digests of heavy weights, made at random: nodes of few observations beside those of 2^62 on either side.
+#[test]
+fn whatever_commands_make_is_stored_and_answers_in_range() {
+    let mut rng = Rng::new(1);
+    for round in 0..1500 {
+        let compression = *rng.pick(&[1, 1, 1, 2, 2, 3, 4, 5, 7, 10, 20]);
+        let compression = Compression::new(compression).unwrap();
+        let mut digest = TDigest::new(compression);
+        let mut steps = Vec::new();
+        for _ in 0..6 {
+            let (count, near) = (rng.below(30) + 1, *rng.pick(&[0.0, 1e-3, 1e6, -1e6, 1e300]));
+            let spread = *rng.pick(&[0.0, 1.0, 1e6]);
+            #[allow(clippy::cast_precision_loss)]
+            let value = |_| near + spread * (rng.below(1 << 20) as f64 / f64::from(1 << 20));
+            let values: Vec<f64> = (0..count).map(value).collect();
+            match digest.add_each(&values) {
+                Ok(()) | Err(Refusal::Overflow) => {}
+                Err(refusal) => panic!("{refusal:?}"),
+            }
+            let doublings = rng.below(45);
+            steps.push((values, doublings));
+            for _ in 0..doublings {
+                match TDigest::merged(compression, [&digest, &digest]) {
+                    Ok(merged) => digest = merged,
+                    Err(refusal) => {
+                        assert_eq!(refusal, Refusal::Overflow);
+                        break;
+                    }
+                }
+            }
+            let nodes = digest.merged_nodes() + digest.unmerged_nodes();
+            let what = format!("{round}: {} {steps:?}", compression.get());
+            assert!(nodes as u64 <= compression.capacity(), "{what}: {nodes}");
+            require_sound(&digest, &what);
+        }
     }
 }

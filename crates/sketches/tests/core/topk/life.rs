@@ -88,6 +88,7 @@ fn random_lives_follow_the_rules() {
         (600, 50, 4, 0.9),
         (700, 100, 17, 0.7),
         (50, 30, 64, 0.9),
+        (10, 20, 130, 0.9),
         (10, 4, 3, 1e-300),
     ];
     for (number, (k, width, depth, decay)) in shapes.into_iter().enumerate() {
@@ -154,7 +155,7 @@ fn every_width_of_words_hashes_alike() {
     let mut expected = None;
     at_each_width(|_| {
         let mut rng = Rng::new(8);
-        let mut objects = [1, 7, 8, 16, 33, 64].map(|depth| sketch(3, 9, depth, 0.9));
+        let mut objects = [1, 7, 8, 16, 33, 64, 65, 200].map(|depth| sketch(3, 9, depth, 0.9));
         for length in 0..40 {
             let item = rng.bytes(length);
             for object in &mut objects {
