@@ -391,6 +391,9 @@ fn check_insert(words: &[&[u8]], cased: &[&[u8]], defaults: Defaults, origin: Or
     option(&mut line, "ID", insert.id);
     option(&mut line, "AT", insert.at_ms);
     option(&mut line, "ROOM", insert.room);
+    if insert.saturate {
+        line.push(b"SATURATE".to_vec());
+    }
     let expected = Insert {
         items: 0..0,
         ..insert

@@ -36,10 +36,15 @@ pub fn limits() -> Limits {
     settings::limits(OVERHEAD_BYTES)
 }
 
-/// Returns the limits on a command: [`Limits::NONE`] if it was already executed elsewhere.
-pub fn limits_for(ctx: Ctx) -> Limits {
+/// Returns the limits on a command. A command that was already executed elsewhere has no limits, but a full
+/// non-scaling object takes its items only if `saturate` is set: the capacity is part of the object, and peers
+/// replicate commands that were refused.
+pub fn limits_for(ctx: Ctx, saturate: bool) -> Limits {
     if ctx.must_obey() {
-        Limits::NONE
+        Limits {
+            saturate,
+            ..Limits::NONE
+        }
     } else {
         limits()
     }
@@ -56,6 +61,8 @@ pub struct Moment {
     pub id: Option<u64>,
     /// The capacity of the period that the write began, if it differs from the reserved capacity.
     pub room: Option<u64>,
+    /// Whether a full non-scaling object takes the items.
+    pub saturate: bool,
 }
 
 impl Moment {
@@ -70,6 +77,9 @@ impl Moment {
             if let Some(number) = number {
                 arguments.extend([Argument::Word(word), Argument::Number(number)]);
             }
+        }
+        if self.saturate {
+            arguments.extend([Argument::Word(c"SATURATE")]);
         }
     }
 }
@@ -97,7 +107,9 @@ impl Writer<'_, '_> {
                     c"BF.LOADCHUNK",
                     &[Argument::Word(c"1"), Argument::Bytes(header)],
                 );
-                if !new.is_empty() {
+                if moment.saturate {
+                    change.replicate(c"BF.INSERT", &addition(new, moment));
+                } else if !new.is_empty() {
                     change.replicate(c"BF.MADD", &[Argument::Items(new)]);
                 }
             }
@@ -152,7 +164,7 @@ impl Writer<'_, '_> {
         change.publish([ADDED]);
     }
 
-    /// Publishes that these items were added to an object with periods or counters. Without items, publishes that
+    /// Publishes that these items were added to an object with periods or counters, or to a full one. Without items, publishes that
     /// expired periods were freed.
     pub fn added_at(self, items: &[Str], moment: &Moment) {
         let mut change = self.close();
@@ -230,10 +242,11 @@ fn loaded(mut change: Change, complete: bool) {
     change.publish(complete.then_some(CREATED));
 }
 
-/// The arguments of an addition: at most NOCREATE, four options, and ITEMS.
-type Arguments<'c> = SmallVec<[Argument<'c>; 11]>;
+/// The arguments of an addition: at most NOCREATE, five options, and ITEMS.
+type Arguments<'c> = SmallVec<[Argument<'c>; 12]>;
 
-/// Returns `NOCREATE … [ITEMS …]`: the addition of items to an object with periods or counters.
+/// Returns `NOCREATE … [ITEMS …]`: the addition of items to an object with periods or counters, or to a full
+/// one.
 fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Arguments<'c> {
     let mut arguments = Arguments::new();
     arguments.push(Argument::Word(c"NOCREATE"));

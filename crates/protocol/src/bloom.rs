@@ -303,6 +303,8 @@ pub struct Insert {
     /// ROOM: the initial capacity of the items' period, if it differs from the reserved one. Only a primary or an AOF
     /// may send it.
     pub room: Option<u64>,
+    /// SATURATE: whether a full non-scaling object takes the items. Only a primary or an AOF may send it.
+    pub saturate: bool,
     /// The indices of the items among the words.
     pub items: Range<usize>,
 }
@@ -322,7 +324,7 @@ impl Insert {
         }
         let mut from = Cursor::after_key(words);
         let (mut capacity, mut error_rate, mut tightening) = (None, None, None);
-        let (mut nocreate, mut seed, mut scale_to) = (false, None, None);
+        let (mut nocreate, mut seed, mut scale_to, mut saturate) = (false, None, None, false);
         let (mut ttl_ms, mut id, mut at_ms, mut room) = (None, None, None, None);
         let mut shape = ShapeWords::default();
         let mut items = 0..0;
@@ -352,6 +354,8 @@ impl Insert {
                 at_ms = Some(from.time()?);
             } else if option.eq_ignore_ascii_case(b"ROOM") {
                 room = Some(from.positive(Field::Capacity)?);
+            } else if option.eq_ignore_ascii_case(b"SATURATE") {
+                saturate = true;
             } else if option.eq_ignore_ascii_case(b"NOCREATE") {
                 nocreate = true;
             } else if !shape.take(option, &mut from)? {
@@ -387,6 +391,7 @@ impl Insert {
             id,
             at_ms,
             room,
+            saturate,
             items,
         })
     }

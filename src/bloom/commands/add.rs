@@ -1,38 +1,53 @@
 //! BF.ADD, MADD, INSERT, and RESERVE.
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use valkeybloom_protocol::bloom::{Insert, Reserve};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::Seed;
-use valkeybloom_sketches::bloom::{Added, Kind, New, Object, Refusal, Shape, Time, chunks};
+use valkeybloom_sketches::bloom::{
+    Added, Growth, Kind, Limits, New, Object, Refusal, Shape, Time, chunks,
+};
 
 use crate::bloom::keys::{self, Moment, Writer};
 use crate::bloom::settings;
 use crate::ffi::{Argv, Call, Ctx, Str};
-use crate::reply::{Done, Reply, send_error};
+use crate::reply::{Done, Reply, send_error_element};
 use crate::request::{List, expiry, item, items, key, origin, reserved};
 
 /// `BF.ADD key item`
 pub fn add(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let added = writer.update(|object| {
-        let limits = || keys::limits_for(ctx);
+        let saturation = Saturation::of(ctx, false, &object.shape());
+        let limits = || saturation.limits();
         let plain = object.is_plain();
-        plain.then(|| object.add(item(&args), Time::default(), None, limits))
+        let added = plain.then(|| object.add(item(&args), Time::default(), None, limits));
+        added.map(|added| (added, saturation.is_used()))
     })?;
-    let is_new = if let Some(added) = added.flatten() {
-        let is_new = added? == Added::New;
-        if is_new {
-            writer.added_all();
+    let outcome = if let Some((added, saturate)) = added.flatten() {
+        match added {
+            Ok(Added::New) if saturate => {
+                let moment = Moment {
+                    saturate,
+                    ..Moment::default()
+                };
+                writer.added_at(&[args.string(2)], &moment);
+            }
+            Ok(Added::New) => writer.added_all(),
+            _ => {}
         }
-        is_new
+        added
     } else {
         // There is no object yet, or the object is not plain.
-        let outcomes = write(ctx, writer, args, &Addition::of_items(2..3))?;
-        outcomes[0]? == Added::New
+        write(ctx, writer, args, &Addition::of_items(2..3))?[0]
     };
-    ctx.reply_bool(is_new);
+    match outcome {
+        Ok(added) => ctx.reply_bool(added == Added::New),
+        Err(Refusal::Full) => send_error_element(ctx, Refusal::Full.into()),
+        Err(refusal) => return Err(refusal.into()),
+    }
     Ok(())
 }
 
@@ -58,6 +73,7 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
             ttl_ms: request.ttl_ms,
             id: request.id,
             room: replicated(ctx, request.room)?,
+            saturate: replicated(ctx, request.saturate.then_some(1))?.is_some(),
         },
         items: request.items,
         only_items: false,
@@ -95,7 +111,7 @@ fn reply_outcomes(ctx: Ctx, outcomes: &Outcomes) {
     for outcome in outcomes {
         match outcome {
             Ok(added) => ctx.reply_bool(*added == Added::New),
-            Err(refusal) => send_error(ctx, (*refusal).into()),
+            Err(refusal) => send_error_element(ctx, (*refusal).into()),
         }
     }
 }
@@ -210,15 +226,48 @@ struct Written<'a> {
     /// An empty list with room for the items that changed the object. It is reserved before the write, because the
     /// command must not fail after it.
     changed: List<Str<'a>>,
-    /// The time of the write; `None` for a plain object.
+    /// The moment of the write; `None` for a plain object that did not take more than its capacity.
     dated: Option<Dated>,
 }
 
-/// The time of a write to an object with periods or counters.
+/// The moment of a write to an object with periods or counters, or to a full one.
 struct Dated {
     /// Whether the write freed expired periods.
     expired: bool,
     moment: Moment,
+}
+
+/// The limits on additions to an object. Notes whether they may have let a full non-scaling object take items: then
+/// the replicated command has to say so.
+struct Saturation<'a> {
+    ctx: Ctx<'a>,
+    /// Whether the command, if it was already executed elsewhere, says so.
+    given: bool,
+    is_fixed: bool,
+    used: Cell<bool>,
+}
+
+impl<'a> Saturation<'a> {
+    #[inline]
+    fn of(ctx: Ctx<'a>, given: bool, shape: &Shape) -> Self {
+        Self {
+            ctx,
+            given,
+            is_fixed: shape.params.growth == Growth::Fixed,
+            used: Cell::new(false),
+        }
+    }
+
+    /// Returns the limits. An object reads them only if it has no room.
+    fn limits(&self) -> Limits {
+        let limits = keys::limits_for(self.ctx, self.given);
+        self.used.set(self.is_fixed && limits.saturate);
+        limits
+    }
+
+    fn is_used(&self) -> bool {
+        self.used.get()
+    }
 }
 
 fn add_to<'a>(
@@ -227,7 +276,9 @@ fn add_to<'a>(
     args: Argv<'a>,
     addition: &Addition,
 ) -> Result<Written<'a>, Error> {
-    let (range, limits) = (addition.items.clone(), || keys::limits_for(ctx));
+    let range = addition.items.clone();
+    let saturation = Saturation::of(ctx, addition.moment.saturate, &object.shape());
+    let limits = || saturation.limits();
     let timed = if object.is_plain() {
         addition.require_suits(Kind::Plain)?;
         None
@@ -240,7 +291,13 @@ fn add_to<'a>(
     let dated = match timed {
         None => {
             object.add_each(given, Time::default(), None, limits, push);
-            None
+            saturation.is_used().then_some(Dated {
+                expired: false,
+                moment: Moment {
+                    saturate: true,
+                    ..Moment::default()
+                },
+            })
         }
         Some((time, mut moment)) => {
             let expired = object.tidy(time.now_ms);
@@ -254,6 +311,7 @@ fn add_to<'a>(
             if room.is_none() {
                 moment.room = object.room(time).filter(|room| *room != reserved);
             }
+            moment.saturate = saturation.is_used();
             Some(Dated { expired, moment })
         }
     };
@@ -281,13 +339,13 @@ fn create<'a>(
     ttl_ms: Option<u64>,
 ) -> Result<Outcomes, Error> {
     let expires_ms = ttl_ms.map(expiry).transpose()?;
-    let limits = keys::limits_for(ctx);
+    let saturation = Saturation::of(ctx, addition.moment.saturate, &new.shape());
     let seed = addition.seed.unwrap_or_else(settings::new_seed);
-    let (time, moment) = addition.moment_for(ctx, &new.shape())?;
+    let (time, mut moment) = addition.moment_for(ctx, &new.shape())?;
     let range = addition.items.clone();
     let (first, count) = (range.start, range.len());
     let (mut outcomes, mut changed) = (reserved(count)?, reserved(count)?);
-    let mut object = Object::make(new, seed, time, limits)?;
+    let mut object = Object::make(new, seed, time, keys::limits_for(ctx, moment.saturate))?;
     let header = match new {
         New::Own(_) => None,
         New::RedisBloom { .. } => {
@@ -296,7 +354,9 @@ fn create<'a>(
         }
     };
     let items = items(args, range);
-    object.add_each(items, time, moment.id, || limits, |o| outcomes.push(o));
+    let limits = || saturation.limits();
+    object.add_each(items, time, moment.id, limits, |o| outcomes.push(o));
+    moment.saturate = saturation.is_used();
     list_changed(&mut changed, args, first, &outcomes);
     writer.create(object, header.as_deref(), &changed, &moment, expires_ms);
     Ok(outcomes)

@@ -57,7 +57,7 @@ fn try_merge<'a>(ctx: Ctx<'a>, keys: &mut Keyspace<'a>, args: Argv<'a>) -> Resul
         .iter()
         .any(|object| object.shape().window().is_some());
     let at_ms = (has_window && !ctx.must_obey()).then(Ctx::now_ms);
-    let limits = keys::limits_for(ctx);
+    let limits = keys::limits_for(ctx, false);
     let merged = Object::union(&sources, at_ms, limits).map_err(Error::Unlike)?;
     let mut merged = match merged {
         Some(merged) => merged,

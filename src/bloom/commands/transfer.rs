@@ -36,7 +36,7 @@ pub fn load(Call { ctx, keys, args }: Call) -> Done {
         DecodeError::Truncated | DecodeError::Malformed(_) => Error::Undecodable,
         DecodeError::NoMemory => Error::Refused(Refusal::OutOfMemory),
     })?;
-    if !object.is_within(keys::limits_for(ctx)) {
+    if !object.is_within(keys::limits_for(ctx, false)) {
         return Err(Error::Refused(Refusal::MemoryLimit));
     }
     writer.create_loaded(object, bytes, expires_ms);
@@ -66,7 +66,7 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     if cursor == 1 {
         writer.require_empty()?;
-        let begun = chunks::begin(data, keys::limits_for(ctx));
+        let begun = chunks::begin(data, keys::limits_for(ctx, false));
         let begun = begun.map_err(|error| match error {
             None => Error::Refused(Refusal::MemoryLimit),
             Some(DecodeError::NoMemory) => Error::Refused(Refusal::OutOfMemory),

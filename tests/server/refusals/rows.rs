@@ -98,6 +98,7 @@ BF.RESERVE k 0.01 100 EX 9223372036854775807 => ERR bad ttl
 BF.INSERT k TTL => ERR bad ttl
 BF.INSERT k ID => ERR bad id
 BF.INSERT k AT => ERR unknown argument received
+BF.INSERT k SATURATE ITEMS a => ERR unknown argument received
 # A word that is invalid by itself is refused before a combination.
 BF.RESERVE k 0.01 100 COUNTING WINDOW 1000 PERIODS 1441 => ERR bad periods
 BF.INSERT k WINDOW 1000 PERIODS 3 COUNTING x => ERR unknown argument received

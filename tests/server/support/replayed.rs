@@ -72,6 +72,8 @@ impl Replayed {
                 b"TTL" => ttl_ms = Some(number(words.next())),
                 b"ID" => id = Some(number(words.next())),
                 b"ROOM" => room = Some(number(words.next())),
+                // Additions here have no limits.
+                b"SATURATE" => {}
                 b"ITEMS" => {
                     items = &command[command.len() - words.len()..];
                     break;

@@ -237,7 +237,9 @@ fn insert_takes_times_and_ids() {
             (ttl_ms, id, at_ms),
             "{line}"
         );
+        assert!(!request.saturate, "{line}");
     }
+    assert!(insert("BF.INSERT k saturate ITEMS a").unwrap().saturate);
     for (option, text) in [("TTL", BAD_TTL), ("ID", BAD_ID), ("AT", UNKNOWN)] {
         insert_refused(&format!("BF.INSERT k {option}"), text);
         insert_refused(&format!("BF.INSERT k {option} ITEMS a"), text);

@@ -280,6 +280,7 @@ fn insert_uses_the_defaults_for_missing_options() {
         ttl_ms: None,
         id: None,
         at_ms: None,
+        saturate: false,
         room: None,
         items: 0..0,
     };
