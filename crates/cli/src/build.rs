@@ -37,6 +37,10 @@ const LIMITS: Limits = Limits {
 
 /// Fill a filter from files, and replace the old one at once
 #[derive(Args)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub struct Build {
     /// Files with one item per line, plain or compressed by gzip or zstd; - is the standard input
     #[arg(required = true, value_name = "FILE")]

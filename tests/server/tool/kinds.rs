@@ -84,8 +84,18 @@ fn counters_and_windows_are_built_and_kept() {
     assert_eq!(client.cmd("TYPE counted").text(), "bloomfltr");
     let why = build("lately", "--window 1h --periods 1441").failed(2);
     assert_eq!(why, "a window has 1 to 1440 periods");
+}
 
-    // The error names the limit that refused it, where the user may read the settings.
+/// Where the user may not read the settings, it names both.
+#[test]
+fn the_limit_that_refused_a_build_is_named() {
+    let server = Server::start();
+    let mut client = server.client();
+    let path = server.dir().join("list");
+    let items = numbered("item", 0..300).join("\n");
+    fs::write(&path, items).expect("the folder can be written to");
+    let path = path.to_str().expect("a path of ASCII");
+    let at = server.port();
     let (filter, object) = (
         "bf.bloom-filter-max-memory-usage",
         "bf.bloom-memory-usage-limit",

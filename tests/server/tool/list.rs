@@ -344,8 +344,14 @@ fn advice_is_true() {
     assert_eq!(keys(&found)["half"]["partly_loaded"], true);
     assert_eq!(keys(&found)["half"]["items"], Value::Null);
     assert_eq!(client.cmd(&command), int(1));
+}
 
-    // A limit that is near, and the setting that moves it.
+#[test]
+fn advice_names_the_setting_that_ends_growth() {
+    let server = Server::start();
+    let mut client = server.client();
+    assert_eq!(client.cmd("BF.RESERVE fine 0.01 1000"), ok());
+    add(&mut client, "fine", &numbered("item", 0..500));
     let (filter, object) = (
         "bf.bloom-filter-max-memory-usage",
         "bf.bloom-memory-usage-limit",

@@ -177,12 +177,11 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
         .expect("a String takes all");
         let keys = fired.iter().find(|(fires, _)| *fires == name);
         for key in keys.map_or(&[][..], |(_, keys)| keys) {
-            let (severity, of) = match name {
-                "Memory" => ("critical", String::new()),
-                _ => {
-                    let kind = server.client().cmd(&format!("TYPE {key}")).text();
-                    ("warning", format!("key: '{key}', type: {kind}, db: '0', "))
-                }
+            let (severity, of) = if name == "Memory" {
+                ("critical", String::new())
+            } else {
+                let kind = server.client().cmd(&format!("TYPE {key}")).text();
+                ("warning", format!("key: '{key}', type: {kind}, db: '0', "))
             };
             let said = |name| annotation(&alert, name, key, &address);
             writeln!(

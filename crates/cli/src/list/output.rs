@@ -146,7 +146,9 @@ impl Sums {
 /// Returns the sums of rows in a line.
 pub fn sums(rows: &[Row]) -> String {
     let mut sums = Sums::default();
-    rows.iter().for_each(|row| sums.add(row));
+    for row in rows {
+        sums.add(row);
+    }
     sums.line()
 }
 

@@ -174,7 +174,10 @@ fn limits_are_told_when_they_are_near() {
             "{row:?} {settings:?}"
         );
     }
+}
 
+#[test]
+fn limits_of_sketches_are_told_when_they_are_near() {
     let mut digest = sketch(
         "TDIS-TYPE",
         Details::TDigest {
