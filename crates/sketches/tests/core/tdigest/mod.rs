@@ -205,7 +205,11 @@ fn require_sound(digest: &TDigest, what: &str) {
                     assert!(ranks.contains(&rank), "{what}: rank of {value}: {rank}");
                 }
             }
-            #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
+            #[allow(
+                clippy::cast_precision_loss,
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss
+            )]
             let rank = (observations as f64 * share) as u64;
             if rank < observations.cast_unsigned() {
                 for value in [answers.by_rank(rank), answers.by_reverse_rank(rank)] {

@@ -149,7 +149,7 @@ pub fn info(digest: &TDigest) -> Reply {
     let compression = digest.compression();
     let int = |value: u64| Reply::Integer(value.cast_signed());
     let rows = [
-        ("Compression", int(compression.get().into())),
+        ("Compression", int(compression.get())),
         ("Capacity", int(compression.capacity())),
         ("Merged nodes", int(digest.merged_nodes() as u64)),
         ("Unmerged nodes", int(digest.unmerged_nodes() as u64)),
@@ -332,7 +332,7 @@ fn dump(value: &Value, name: &str) -> Option<Stream> {
 const OVERFLOWING: &str = "overflow";
 
 /// Requires that a digest is finite where the recorded one is not.
-fn require_finite(digest: &TDigest, recorded: Stream) {
+fn require_finite(digest: &TDigest, recorded: &Stream) {
     let is_finite = |field: &Field| !matches!(field, Field::Double(double) if !double.is_finite());
     assert!(fields_of(digest).0.iter().all(is_finite));
     let weights = |fields: &Stream, nodes| {
@@ -347,7 +347,7 @@ fn require_finite(digest: &TDigest, recorded: Stream) {
     let mended = read(recorded.clone()).unwrap();
     let (stored, nodes) = (fields_of(&mended), mended.merged_nodes());
     assert!(!recorded.0.iter().all(is_finite) && stored.0.iter().all(is_finite));
-    assert_eq!(weights(&stored, nodes), weights(&recorded, nodes));
+    assert_eq!(weights(&stored, nodes), weights(recorded, nodes));
     assert_eq!((mended.min(), mended.max()), (digest.min(), digest.max()));
     require_sound(&mended, OVERFLOWING);
 }
@@ -362,7 +362,7 @@ fn the_same_commands_make_the_same_bytes() {
             let recorded = dump(value, "dump").unwrap();
             keys += 1;
             if case.name == OVERFLOWING {
-                require_finite(digest, recorded);
+                require_finite(digest, &recorded);
                 continue;
             }
             assert_eq!(differing(&info(digest), &value["info"]), [], "{key}");
@@ -386,7 +386,7 @@ fn reads_change_nothing() {
             without_reads += usize::from(replayed.is_some());
             let expected = replayed.or_else(|| dump(value, "dump")).unwrap();
             if case.name == OVERFLOWING {
-                require_finite(&digests[key], expected);
+                require_finite(&digests[key], &expected);
             } else {
                 assert_eq!(fields_of(&digests[key]), expected, "{key}");
             }
