@@ -50,8 +50,9 @@ const PAUSES: [Duration; 4] = [
 const CHANGES: &str = "it changes at the source: stop its writers, and compare again";
 
 /// The columns of the table, and their widths.
-const COLUMNS: [(Fate, usize); 6] = [
+const COLUMNS: [(Fate, usize); 7] = [
     (Fate::Same, 10),
+    (Fate::WithinAccuracy, 17),
     (Fate::Different, 11),
     (Fate::Changing, 10),
     (Fate::OnlySource, 16),
@@ -109,10 +110,12 @@ impl Compare {
         let mut outcomes = comparing.outcomes;
         comparing.progress.end(comparing.done);
         outcomes.listed.sort_by(|a, b| a.key.cmp(&b.key));
-        if ended.is_ok() && !outcomes.listed.is_empty() {
-            let (listed, all) = (outcomes.listed.len(), outcomes.keys());
+        let listed = outcomes.listed.iter();
+        let differing = listed.filter(|it| it.fate != Fate::WithinAccuracy).count();
+        if ended.is_ok() && differing > 0 {
+            let all = outcomes.keys();
             ended = Err(Failure::new(format!(
-                "{listed} of {all} keys are not the same"
+                "{differing} of {all} keys are not the same"
             )));
         }
         if json {
@@ -120,7 +123,9 @@ impl Compare {
             return print_json(json!({ "types": types, "keys": keys }), ended);
         }
         for outcome in &outcomes.listed {
-            outcome.print(outcome.reason.as_deref());
+            if show != Show::Nothing || outcome.fate != Fate::WithinAccuracy {
+                outcome.print(outcome.reason.as_deref());
+            }
         }
         if show != Show::Nothing {
             outcomes.print_table(&COLUMNS, None);
@@ -278,6 +283,9 @@ impl Comparing<'_> {
         }
         match self.without_pause(&job)? {
             Some(Verdict::Same) => self.end(job, Fate::Same, None),
+            Some(Verdict::WithinAccuracy(how)) => {
+                self.end(job, Fate::WithinAccuracy, Some(how.to_owned()));
+            }
             Some(Verdict::Different(reason)) if job.stable && self.is_stable(&job)? => {
                 self.end(job, Fate::Different, Some(reason));
             }
@@ -326,6 +334,9 @@ impl Comparing<'_> {
             let changing = || (Fate::Changing, Some(CHANGES.to_owned()));
             let ended = match compare(self.from, self.to, &job.key, kind, &PAUSES) {
                 Ok(Verdict::Same) => Some((Fate::Same, None)),
+                Ok(Verdict::WithinAccuracy(how)) => {
+                    Some((Fate::WithinAccuracy, Some(how.to_owned())))
+                }
                 Ok(Verdict::Different(reason)) => Some((Fate::Different, Some(reason))),
                 // A plain filter was replaced by another one, which was read only once so far.
                 Ok(Verdict::Changing) if is_plain(kind) => None,

@@ -25,7 +25,7 @@ use super::failure::Fault;
 use super::payload;
 use super::server::{Server, is_filter};
 use super::size::Info;
-use super::sketches;
+use super::sketches::{self, Difference};
 
 /// The fields of BF.INFO that depend on the server, or follow from other fields.
 const SERVER_FIELDS: [InfoField; 3] = [
@@ -48,6 +48,8 @@ type Result<T, E = SideFault> = std::result::Result<T, E>;
 /// The result of a comparison.
 pub enum Verdict {
     Same,
+    /// The target has a sketch of the same commands, which differs in this way within its accuracy.
+    WithinAccuracy(&'static str),
     /// The target differs in this way.
     Different(String),
     /// The source changed during the comparison.
@@ -76,7 +78,12 @@ pub fn compare(
         pair.by_dump()?
     };
     match verdict {
-        Verdict::Same => pair.by_expiry(),
+        found @ (Verdict::Same | Verdict::WithinAccuracy(_)) => {
+            pair.by_expiry().map(|expiry| match expiry {
+                Verdict::Same => found,
+                expiry => expiry,
+            })
+        }
         verdict => Ok(verdict),
     }
 }
@@ -153,7 +160,7 @@ impl Pair<'_> {
         read: impl Fn(&Server, &[u8]) -> Result<Option<T>, Fault>,
         are_same: impl Fn(&T, &T) -> bool,
         fit: impl Fn(&T, &T, &T) -> Fit,
-        difference: impl Fn(&T, &T) -> String,
+        difference: impl Fn(&T, &T) -> Verdict,
     ) -> Result<Verdict> {
         let first = self.at_source(&read)?;
         if first.is_none() {
@@ -175,9 +182,7 @@ impl Pair<'_> {
             Settled::Same(None) | Settled::Different(None, _) | Settled::Changing(None) => {
                 Verdict::Gone
             }
-            Settled::Different(Some(here), Some(there)) => {
-                Verdict::Different(difference(&here, &there))
-            }
+            Settled::Different(Some(here), Some(there)) => difference(&here, &there),
             Settled::Different(Some(_), None) => Verdict::Different("it is gone there".to_owned()),
             Settled::Changing(Some(_)) => Verdict::Changing,
         })
@@ -195,7 +200,7 @@ impl Pair<'_> {
                 _ if there.is_between(first, now) => Fit::Fits,
                 _ => Fit::Changed,
             },
-            |here, there| here.difference(there).unwrap_or_default(),
+            |here, there| Verdict::Different(here.difference(there).unwrap_or_default()),
         )
     }
 
@@ -205,9 +210,10 @@ impl Pair<'_> {
             dump::payload,
             |here, there| payload::are_same(here, there),
             |first, there, now| payload_fits(first, there, now),
-            |here, there| {
-                let difference = sketches::difference(here, there);
-                difference.unwrap_or_else(|| "its DUMP differs there".to_owned())
+            |here, there| match sketches::difference(here, there) {
+                Some(Difference::WithinAccuracy(how)) => Verdict::WithinAccuracy(how),
+                Some(Difference::Real(text)) => Verdict::Different(text),
+                None => Verdict::Different("its DUMP differs there".to_owned()),
             },
         )
     }

@@ -140,7 +140,7 @@ impl Move {
                 Some(reason) => outcome.print(Some(reason)),
                 None if self.dry_run => {
                     let bytes = grouped(outcome.bytes.unwrap_or(0));
-                    outcome.print(Some(&format!("{bytes} bytes")));
+                    outcome.print_planned(&format!("{bytes} bytes"));
                 }
                 None if outcome.fate == Fate::Replaced => outcome.print(None),
                 None => {}
@@ -323,7 +323,13 @@ impl Moving<'_> {
                 target(to, &fault)
             }
         };
-        let mut upload = Upload::begin(to, key, &header).map_err(failed)?;
+        let mut upload = Upload::begin(to, key, &header).map_err(|fault| match fault {
+            // The header is whole, so the server does not know what it says: RedisBloom has no filters of this module.
+            fault if fault.is(Error::BadChunk) => {
+                Stop::Refused(format!("the server there can't read a {kind}"))
+            }
+            fault => target(to, &fault),
+        })?;
         loop {
             let (next, chunk) = self.read(scan(cursor))?;
             if next == 0 {
@@ -365,7 +371,7 @@ impl Moving<'_> {
         let changed = || Stop::Refused("it changed after it was moved".to_owned());
         // No pauses: the target, which was written to directly, does not lag behind.
         match compare(self.from, self.to, key, kind, &[]) {
-            Ok(Verdict::Same) => Ok(()),
+            Ok(Verdict::Same | Verdict::WithinAccuracy(_)) => Ok(()),
             Ok(Verdict::Different(difference)) => Err(Stop::Refused(difference)),
             Ok(Verdict::Changing) => Err(changed()),
             Ok(Verdict::Gone) => Err(gone()),

@@ -15,6 +15,7 @@ pub enum Fate {
     Replaced,
     Skipped,
     Same,
+    WithinAccuracy,
     Different,
     Changing,
     OnlySource,
@@ -31,11 +32,21 @@ impl Fate {
             Self::Replaced => "replaced",
             Self::Skipped => "skipped",
             Self::Same => "same",
+            Self::WithinAccuracy => "within accuracy",
             Self::Different => "different",
             Self::Changing => "changing",
             Self::OnlySource => "only at source",
             Self::OnlyTarget => "only at target",
             Self::Refused => "refused",
+        }
+    }
+
+    /// Returns what a dry run says of a key that it would write.
+    const fn planned(self) -> &'static str {
+        match self {
+            Self::Moved => "would move",
+            Self::Replaced => "would replace",
+            other => other.name(),
         }
     }
 }
@@ -51,6 +62,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Prints a line of a dry run.
+    pub fn print_planned(&self, text: &str) {
+        let (fate, key) = (self.fate.planned(), shown(&self.key));
+        print_line(format_args!("{fate} {key}: {text}"));
+    }
+
     /// Prints a line with a text after the key: to the standard error if the key was refused.
     pub fn print(&self, text: Option<&str>) {
         let separator = if text.is_some() { ": " } else { "" };

@@ -29,9 +29,17 @@ impl Sketch {
     }
 }
 
-/// Describes the difference between two payloads; `None` if they are not sketches of one type.
-pub fn difference(here: &[u8], there: &[u8]) -> Option<String> {
-    Some(match (Sketch::of(here)?, Sketch::of(there)?) {
+/// A difference between two values.
+pub enum Difference {
+    /// The sketches may have taken the same commands: they differ by what RedisBloom does not replicate.
+    WithinAccuracy(&'static str),
+    /// The values differ in this way.
+    Real(String),
+}
+
+/// Returns the difference between two payloads; `None` if they are not sketches of one type.
+pub fn difference(here: &[u8], there: &[u8]) -> Option<Difference> {
+    let text = match (Sketch::of(here)?, Sketch::of(there)?) {
         (Sketch::CountMin(here), Sketch::CountMin(there)) => {
             if here.shape() != there.shape() {
                 "its width, depth or cell size differs there".to_owned()
@@ -52,6 +60,8 @@ pub fn difference(here: &[u8], there: &[u8]) -> Option<String> {
             };
             if here.shape() != there.shape() {
                 "its k, width, depth or decay differs there".to_owned()
+            } else if here.agrees_with(&there) {
+                return Some(Difference::WithinAccuracy("chance decided otherwise there"));
             } else if items(&here) == items(&there) {
                 "it lists the same items there, with other counts or cells".to_owned()
             } else {
@@ -67,12 +77,15 @@ pub fn difference(here: &[u8], there: &[u8]) -> Option<String> {
                 format!("it has {other} observations there, not {own}")
             } else if ends(&here) != ends(&there) {
                 "its minimum or maximum differs there".to_owned()
+            } else if here.agrees_with(&there) == Some(true) {
+                return Some(Difference::WithinAccuracy("it has other nodes there"));
             } else {
-                "its nodes differ there, for the same number of observations".to_owned()
+                "its observations differ there, for the same number of them".to_owned()
             }
         }
         _ => return None,
-    })
+    };
+    Some(Difference::Real(text))
 }
 
 /// Returns whether a count-min sketch may have had the value of `between` while additions led from `first` to `last`;

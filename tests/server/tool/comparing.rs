@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::harness::cluster::{Cluster, nodes};
-use crate::harness::{Client, Server, array, error, int, ok, wait_in_sync, wait_until};
+use crate::harness::{Client, Server, array, digest, error, int, ok, wait_in_sync, wait_until};
 use crate::support::pieces::{load_chunks, pieces};
 use crate::support::population::Population;
 use crate::support::recordings::stand_ins;
@@ -264,6 +264,78 @@ fn each_difference_is_found() {
         }
         compare(&from, &to, &[]).done();
     }
+}
+
+/// A replica has other nodes than its primary after a full synchronization, and another list if chance has decided
+/// otherwise. A value or an item more is a difference.
+#[test]
+fn drift_of_sketches_is_told_from_differences() {
+    let from = Server::start();
+    let mut near = from.client();
+    assert_eq!(near.cmd("TDIGEST.CREATE latency"), ok());
+    assert_eq!(near.cmd("TOPK.RESERVE pages 5 8 3 0.9"), ok());
+    let numbers = |start: u32| {
+        let numbers = (start..start + 450).map(|number| (number * 7919 % 10_007).to_string());
+        numbers.collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        near.cmd(&format!("TDIGEST.ADD latency {}", numbers(0))),
+        ok()
+    );
+    let to = Server::replica_of(&from).start();
+    wait_in_sync(&from, &to);
+    for start in (450..9000).step_by(450) {
+        assert_eq!(
+            near.cmd(&format!("TDIGEST.ADD latency {}", numbers(start))),
+            ok()
+        );
+    }
+    wait_in_sync(&from, &to);
+    let mut far = to.client();
+    assert_eq!(far.cmd("REPLICAOF NO ONE"), ok());
+    // The same items, in another number of collisions.
+    assert!(!far.cmd("TOPK.ADD pages other").is_error());
+    assert_eq!(far.cmd("DEL pages"), int(1));
+    assert_eq!(far.cmd("TOPK.RESERVE pages 5 8 3 0.9"), ok());
+    for (client, first) in [(&mut near, "1 2"), (&mut far, "2 1")] {
+        assert!(!client.cmd(&format!("TOPK.ADD pages {first}")).is_error());
+        for number in 0..300 {
+            let item = number % (1 + number % 30);
+            assert!(!client.cmd(&format!("TOPK.ADD pages {item}")).is_error());
+        }
+    }
+    for key in ["latency", "pages"] {
+        assert_ne!(digest(&mut near, key), digest(&mut far, key), "{key}");
+    }
+    let drifted = compare(&from, &to, &["--json"]).json();
+    let expected = [
+        ["latency", "within accuracy", "it has other nodes there"],
+        ["pages", "within accuracy", "chance decided otherwise there"],
+    ];
+    assert_eq!(outcomes(&drifted), expected);
+    assert_eq!(compare(&from, &to, &["--quiet"]).done(), "");
+    for (change, key, reason) in [
+        (
+            "TDIGEST.ADD latency 5",
+            "latency",
+            "it has 9001 observations there, not 9000",
+        ),
+        ("EXPIRE pages 1000", "pages", "it has a time to live there"),
+        (
+            "TOPK.INCRBY pages other 1000",
+            "pages",
+            "it lists other items there",
+        ),
+    ] {
+        assert!(!far.cmd(change).is_error(), "{change}");
+        let run = compare(&from, &to, &["--json", "--match", key]);
+        assert_eq!(only(&run, key, "different"), reason, "{change}");
+    }
+    // The number of observations is equal again: one of them is another.
+    assert_eq!(near.cmd("TDIGEST.ADD latency 6000"), ok());
+    let run = compare(&from, &to, &["--json", "--match", "latency"]);
+    let reason = "its observations differ there, for the same number of them";
+    assert_eq!(only(&run, "latency", "different"), reason);
 }
 
 /// Times differ by a millisecond.
@@ -630,10 +702,10 @@ fn output_is_lines_and_a_table_or_json() {
     let lines = "only at target new\n\
         different plain: Number of items inserted is 3 there, not 2\n\
         only at source window\n";
-    let table = "type            same  different  changing  only at source  only at target  refused\n\
-        MBbloomCF          1          0         0               0               0        0\n\
-        bloomfltr          1          1         0               0               1        0\n\
-        bloomfltx          1          0         0               1               0        0\n";
+    let table = "type            same  within accuracy  different  changing  only at source  only at target  refused\n\
+        MBbloomCF          1                0          0         0               0               0        0\n\
+        bloomfltr          1                0          1         0               0               1        0\n\
+        bloomfltx          1                0          0         0               1               0        0\n";
     let run = compare(&from, &to, &[]);
     assert_eq!(run.out, lines.to_owned() + table);
     assert!(run.err.starts_with("comparing: 6 keys, "), "{}", run.err);
@@ -643,8 +715,8 @@ fn output_is_lines_and_a_table_or_json() {
     assert_eq!(quiet.err, "valkeybloom: 3 of 6 keys are not the same\n");
     let run = compare(&from, &to, &["--json", "--type", "bloomfltx"]);
     let none = json!({
-        "same": 1, "different": 0, "changing": 0, "only at source": 1, "only at target": 0,
-        "refused": 0,
+        "same": 1, "within accuracy": 0, "different": 0, "changing": 0, "only at source": 1,
+        "only at target": 0, "refused": 0,
     });
     assert_eq!(
         reported(&run),

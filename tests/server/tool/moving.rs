@@ -235,7 +235,7 @@ fn the_outcome_of_each_key_is_reported() {
         &["--dry-run", "--match", "app:*", "--type", "bloomfltr"],
     );
     assert_eq!(dry.err, "");
-    let reported = "moved app:new: 138,252 bytes\n\
+    let reported = "would move app:new: 138,252 bytes\n\
         skipped app:text: it is there already\n\
         skipped app:there: it is there already\n\
         nothing was written: this was a dry run\n";

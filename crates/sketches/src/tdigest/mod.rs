@@ -23,6 +23,7 @@
     reason = "equal bits are meant: the arithmetic is the same everywhere"
 )]
 
+mod agreement;
 mod compress;
 mod compressed;
 mod digest;

@@ -93,6 +93,11 @@ impl List {
         self.index.find(item, &self.slots)
     }
 
+    /// Returns the count of the item in a slot.
+    pub fn count(&self, slot: u32) -> u32 {
+        self.entry(self.slots.get(slot).at as usize).count
+    }
+
     /// Allocates the memory that a new item may need besides its own. Returns `None` if allocation fails.
     pub fn reserve(&mut self) -> Option<()> {
         self.slots.reserve()

@@ -21,6 +21,7 @@
 //!
 //! Credits: Yang, Zhang, Li, Gong, Uhlig, Chen and Li 2018 (`HeavyKeeper`).
 
+mod agreement;
 mod chance;
 mod decay;
 mod derived;

@@ -289,6 +289,29 @@ impl TopK {
         counts.max().unwrap_or(0)
     }
 
+    /// Returns the counts of an item's cells, row by row; 0 where another item owns the cell.
+    pub(super) fn own_counts(&self, item: &[u8]) -> impl Iterator<Item = u32> {
+        let places = self.places(item);
+        (0..places.cells().len()).map(move |row| {
+            let (owner, count) = self.cell(places.cells()[row]);
+            if owner == places.fingerprint {
+                count
+            } else {
+                0
+            }
+        })
+    }
+
+    /// Returns the count that the list has for an item.
+    pub(super) fn listed_count(&self, item: &[u8]) -> Option<u32> {
+        self.list.find(item).map(|slot| self.list.count(slot))
+    }
+
+    /// Returns the count that an item has to reach to be listed.
+    pub(super) fn least_listed(&self) -> u32 {
+        self.list.floor()
+    }
+
     /// Returns the items of the list whose count is not 0, the largest count first. Returns `None` if allocation
     /// fails.
     pub fn ranking(&self) -> Option<Ranking<'_>> {

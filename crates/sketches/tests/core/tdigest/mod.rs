@@ -1,6 +1,7 @@
 //! t-digests: against what RedisBloom recorded, against its rules written down once more, and against bytes that mean
 //! harm.
 
+mod agreement;
 mod recorded;
 mod streams;
 

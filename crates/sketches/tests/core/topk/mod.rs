@@ -2,6 +2,7 @@
 //! distribution of its draws, and against bytes that mean harm.
 
 mod accuracy;
+mod agreement;
 mod chance;
 mod life;
 mod naive;
