@@ -27,7 +27,7 @@ impl TDigest {
             return Some(false);
         }
         let total = double(self.observations()).max(1.0);
-        let widest = TAU * number::ln(total) / f64::from(self.compression().get());
+        let widest = TAU * number::ln(total) / self.compression().as_double();
         let (one, other) = (self.compressed()?, other.compressed()?);
         Some(have_equal_sums(&one, &other) && have_close_shares(&one, &other, widest))
     }
