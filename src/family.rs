@@ -64,6 +64,8 @@ pub trait Family: Sized + Send + Sync + 'static {
 
     /// Returns the bytes of memory that the value takes, including its reference to a ledger.
     fn memory_bytes(&self) -> u64;
+    /// Returns about how many allocations the value consists of.
+    fn allocations(&self) -> u64;
     /// Returns the value's share of the sums that [`INFO`](Self::INFO) lists.
     fn totals(&self) -> Totals;
     /// Copies the value, or returns `None` if there is no memory for a copy.

@@ -175,6 +175,10 @@ impl Family for Value {
         }
     }
 
+    fn allocations(&self) -> u64 {
+        self.totals()[2] * 2 + 2
+    }
+
     #[inline(always)]
     fn totals(&self) -> Totals {
         let (filters, items, capacity) = match self {

@@ -90,6 +90,10 @@ impl Family for CountMin {
         self.memory_bytes() + OVERHEAD_BYTES
     }
 
+    fn allocations(&self) -> u64 {
+        2
+    }
+
     #[inline]
     fn totals(&self) -> Totals {
         let bytes = Family::memory_bytes(self);

@@ -87,6 +87,10 @@ impl Family for Cuckoo {
         self.memory_bytes() + OVERHEAD_BYTES
     }
 
+    fn allocations(&self) -> u64 {
+        self.filters().len() as u64 + 3
+    }
+
     #[inline]
     fn totals(&self) -> Totals {
         // A damaged file may claim any number of items.

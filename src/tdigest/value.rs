@@ -107,6 +107,10 @@ impl Family for TDigest {
         self.memory_bytes() + OVERHEAD_BYTES
     }
 
+    fn allocations(&self) -> u64 {
+        5
+    }
+
     #[inline]
     fn totals(&self) -> Totals {
         let bytes = Family::memory_bytes(self);

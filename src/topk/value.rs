@@ -92,6 +92,10 @@ impl Family for TopK {
         self.memory_bytes() + OVERHEAD_BYTES
     }
 
+    fn allocations(&self) -> u64 {
+        u64::from(self.listed()) + 5
+    }
+
     #[inline]
     fn totals(&self) -> Totals {
         let bytes = Family::memory_bytes(self);
