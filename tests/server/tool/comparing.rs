@@ -215,7 +215,7 @@ fn each_difference_is_found() {
             "BF.ADD window c",
             "",
             "different",
-            "Number of items inserted is 3 there, not 2",
+            "Items in current period is 3 there, not 2",
         ),
         (
             "cuckoo",
