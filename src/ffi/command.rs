@@ -175,8 +175,8 @@ pub struct Entry {
     pub run: EntryFn,
     /// The number of words, including the command's name. If negative, its absolute value is a minimum.
     pub arity: i32,
-    /// Whether the entry point also tells the server where a command's keys are. A cluster routes commands of modules
-    /// by that answer, or else by their first key alone.
+    /// Whether the entry point also reports the positions of a command's keys. Without that report, a cluster routes
+    /// commands of modules by their first key alone.
     pub finds_keys: bool,
 }
 
@@ -251,8 +251,8 @@ pub fn enter<'a, E: Failure>(
     OK
 }
 
-/// Runs a handler as [`enter`] does, or reports the keys of a command with numbered sources, if the server asks for them.
-/// It may ask on a thread of its own.
+/// Runs a handler as [`enter`] does, or reports the keys of a command with numbered sources if the server requests
+/// them, perhaps on another thread.
 pub fn enter_numbered<'a, E: Failure>(
     ctx: Ctx<'a>,
     words: RawArgv<'a>,

@@ -84,11 +84,11 @@ pub(super) fn key_specs(effect: Effect, sources: Sources) -> [raw::RedisModuleCo
     keys
 }
 
-/// Reports the keys of a command with numbered sources to the server, which asks for them in this context. It may ask on a
-/// thread of its own.
+/// Reports the keys of a command with numbered sources, in a context of the server's request for them. The server may
+/// call this on another thread.
 pub(super) fn report_positions(ctx: Ctx, args: Argv) {
     let report = |place: usize, access: u32| {
-        // SAFETY: the server asks for positions in this context, and the place is that of a word.
+        // SAFETY: this context is that of a request for positions, and each place is the index of a word.
         unsafe {
             call!(RedisModule_KeyAtPosWithFlags(
                 ctx.as_ptr(),

@@ -48,7 +48,7 @@ impl Settings {
     }
 
     /// Returns the settings that refuse an object: its largest filter has at least `filter` bytes, and the whole at
-    /// least `object`. There are none if that is uncertain.
+    /// least `object`. Returns no settings if a limit is unknown.
     pub fn refusing(self, filter: u64, object: u64) -> Vec<&'static str> {
         let (Some(filter_limit), Some(object_limit)) = (self.filter_limit, self.object_limit)
         else {
@@ -122,7 +122,7 @@ fn next_filter_bytes(row: &Row, bloom: &Bloom, capacity: u64) -> Option<u64> {
         reason = "a cast from a double saturates"
     )]
     let next = (next as u64).clamp(1, MAX_CAPACITY);
-    // The filter's share of the rate, of which the first filter of a stack has a half.
+    // The filter's share of the rate; the first filter of a stack has half of it.
     let rate = row.rate? * 2.0 / ((depth + 1.0) * (depth + 2.0));
     let plan = shape(row, bloom, rate, next)?
         .plan(next, Limits::NONE)

@@ -424,7 +424,7 @@ impl Object {
     }
 
     /// Adds an item by its probe, as [`add`](Self::add) does. All objects with an equal [`hasher`](Self::hasher) can
-    /// use the same probe; the probe of another hasher is another item's.
+    /// use the same probe. A probe of another hasher stands for a different item.
     ///
     /// ```
     /// # use valkeybloom_sketches::bloom::{Growth, Limits, Object, Params, Tightening, Time};

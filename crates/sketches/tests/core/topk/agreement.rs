@@ -20,7 +20,7 @@ fn of_stream(shape: (u64, u64, u64, f64), items: &[usize], seed: u64) -> TopK {
     object
 }
 
-/// Returns a stream of which five items make half.
+/// Returns a stream; five items are half of it.
 fn stream(length: usize, others: usize) -> Vec<usize> {
     let mut rng = Rng::new(others as u64);
     let item = |_| match rng.below(2) {
