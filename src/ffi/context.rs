@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_int};
 use std::marker::PhantomData;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 
 use valkey_module::raw;
 
@@ -23,6 +23,19 @@ pub struct Ctx<'a>(*mut raw::RedisModuleCtx, PhantomData<&'a ()>);
 pub struct Keyspace<'a>(Ctx<'a>);
 
 const LOADING: u32 = raw::REDISMODULE_CTX_FLAGS_LOADING | raw::REDISMODULE_CTX_FLAGS_ASYNC_LOADING;
+
+/// The number of atomic slot migrations that bring keys to this node now.
+static IMPORTS: AtomicU32 = AtomicU32::new(0);
+
+pub(super) fn import_started() {
+    IMPORTS.fetch_add(1, Relaxed);
+}
+
+pub(super) fn import_ended() {
+    // The module may have been loaded after it began.
+    let has_any = IMPORTS.load(Relaxed) > 0;
+    IMPORTS.fetch_sub(u32::from(has_any), Relaxed);
+}
 
 /// Returns the flags of the server alone.
 fn server_flags() -> u32 {
@@ -79,10 +92,12 @@ impl Ctx<'_> {
         server_flags() & LOADING != 0
     }
 
-    /// Returns whether bytes that are loaded now come from a client. On a replica they count as the primary's, because
-    /// the server does not report who sent a RESTORE.
+    /// Returns whether bytes that are loaded now come from a client. The server does not report who sent a RESTORE. On a
+    /// replica it counts as the primary's, also if a client sent it to a writable replica, and during an atomic slot
+    /// migration to this node as the migration's.
     pub fn loads_for_client() -> bool {
-        server_flags() & (LOADING | raw::REDISMODULE_CTX_FLAGS_SLAVE) == 0
+        let imports = IMPORTS.load(Relaxed);
+        imports == 0 && server_flags() & (LOADING | raw::REDISMODULE_CTX_FLAGS_SLAVE) == 0
     }
 
     /// Returns the number of the database that the client has selected.

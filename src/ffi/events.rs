@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use valkey_module::raw;
 
 use super::api::{accepted, call};
-use super::context::Ctx;
+use super::context::{self, Ctx};
 
 /// An event that concerns whole databases.
 #[derive(Clone, Copy)]
@@ -30,15 +30,24 @@ pub type OnDatabase = fn(DatabaseEvent);
 
 static HANDLER: OnceLock<OnDatabase> = OnceLock::new();
 
-/// Has the server call `handler` for every [`DatabaseEvent`].
-pub(super) fn subscribe(ctx: Ctx, handler: OnDatabase) -> Result<(), String> {
+/// Valkey's event of atomic slot migrations, which the bindings do not name. In Redis the number has another meaning.
+const SLOT_MIGRATION: u64 = 19;
+const IMPORT_STARTED: u64 = 0;
+const IMPORT_ABORTED: u64 = 2;
+const IMPORT_COMPLETED: u64 = 4;
+
+/// Has the server call `handler` for every [`DatabaseEvent`]. `migrates_slots` is set for servers with atomic slot
+/// migrations, whose imports are noted.
+pub(super) fn subscribe(ctx: Ctx, handler: OnDatabase, migrates_slots: bool) -> Result<(), String> {
     HANDLER.get_or_init(|| handler);
-    for id in [
+    let ids = [
         raw::REDISMODULE_EVENT_FLUSHDB,
         raw::REDISMODULE_EVENT_SWAPDB,
         raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
         raw::REDISMODULE_EVENT_LOADING,
-    ] {
+    ];
+    let migration = migrates_slots.then_some(SLOT_MIGRATION);
+    for id in ids.into_iter().chain(migration) {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         let callback = Some(on_server_event as _);
         // SAFETY: the context is alive, and the callback lives as long as the module.
@@ -87,6 +96,8 @@ unsafe extern "C" fn on_server_event(
             raw::REDISMODULE_EVENT_LOADING,
             raw::REDISMODULE_SUBEVENT_LOADING_ENDED | raw::REDISMODULE_SUBEVENT_LOADING_FAILED,
         ) => DatabaseEvent::Loaded,
+        (SLOT_MIGRATION, IMPORT_STARTED) => return context::import_started(),
+        (SLOT_MIGRATION, IMPORT_ABORTED | IMPORT_COMPLETED) => return context::import_ended(),
         _ => return,
     };
     if let Some(handler) = HANDLER.get() {

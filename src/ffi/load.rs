@@ -100,7 +100,8 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
         | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED
         | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
-    let options = options as c_int | valkey_options();
+    let valkey_options = valkey_options();
+    let options = options as c_int | valkey_options;
     // SAFETY: the context is alive.
     unsafe { call!(RedisModule_SetModuleOptions(ctx.as_ptr(), options)) };
     context::make_detached(ctx);
@@ -119,7 +120,8 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     setting::apply_config_file(ctx)?;
     // These come last: Redis 7.0 goes on calling such callbacks of a module that failed to load and is gone.
     info::register(ctx, module.write_info)?;
-    events::subscribe(ctx, module.on_database)?;
+    let migrates_slots = valkey_options & HANDLE_ATOMIC_SLOT_MIGRATION != 0;
+    events::subscribe(ctx, module.on_database, migrates_slots)?;
     (module.on_configured)();
     Ok(())
 }

@@ -1,16 +1,17 @@
 //! Objects move between the nodes of a cluster.
 
 use std::collections::HashMap;
-use std::io;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use crate::cuckoo;
 use crate::harness::cluster::{Cluster, SHARDS, SLOTS, id, meet, node};
 use crate::harness::{
     Client, PATIENCE, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until,
 };
+use crate::sketches::{answer_beyond_limits, beyond_limits};
 use crate::support::commands;
-use crate::support::forged::{Forged, ForgedFilter};
+use crate::support::forged::{Forged, ForgedFilter, file};
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::load_chunks;
 use crate::support::population::Population;
@@ -195,6 +196,10 @@ fn slots_migrate_atomically() {
     let (mut near, mut far) = (first.client(), second.client());
     let population = Population::new(&mut near);
     large(&mut near, "large");
+    let sketches = beyond_limits(&mut near);
+    let sketches: Vec<_> = sketches.iter().map(|(key, value)| (*key, value)).collect();
+    fs::write(first.dir().join("dump.rdb"), file(&sketches)).unwrap();
+    assert_eq!(near.cmd("DEBUG RELOAD NOSAVE NOFLUSH"), ok());
     assert_eq!(
         near.cmd(&format!("CLUSTER COUNTKEYSINSLOT {STAYS}")),
         int(0)
@@ -259,6 +264,10 @@ fn slots_migrate_atomically() {
     let loose = "CONFIG SET bf.bloom-filter-max-memory-usage 64mb bf.bloom-memory-usage-limit 0";
     assert_eq!(far.cmd(loose), ok());
     assert_eq!(digest(&mut far, "large"), expected);
+    answer_beyond_limits(&mut far);
+    let payload = sketches[0].1.clone().payload([9, 0]);
+    let restored = far.call(&[b"RESTORE", b"later", b"0", &payload]);
+    assert_eq!(restored, error("ERR Bad data format"));
     population.is_unchanged(&mut far);
     for item in 0..added {
         assert_eq!(far.cmd(&format!("BF.EXISTS busy {item}")), int(1));

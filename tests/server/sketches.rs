@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::harness::{
     Client, Plugin, Server, array, bulk, error, int, nil, ok, simple, supported_servers, wait_until,
 };
-use crate::support::aof::{on_log_of, rewrite_aof, wire};
+use crate::support::aof::{on_log, on_log_of, rewrite_aof, wire};
 use crate::support::forged::{Rdb, file};
 use crate::support::primary::played_primary;
 use crate::support::sketches::{FAMILIES, recorded, restore_all, starts_on};
@@ -231,7 +231,7 @@ fn another_module_keeps_its_family() {
 }
 
 /// Returns sketches that no client can make, by their keys.
-fn beyond_limits(client: &mut Client) -> Vec<(&'static str, Rdb)> {
+pub fn beyond_limits(client: &mut Client) -> Vec<(&'static str, Rdb)> {
     let mut begin = |command: &str| {
         assert_eq!(client.cmd(command), ok());
         let dump = client.cmd("DUMP small");
@@ -264,7 +264,7 @@ fn beyond_limits(client: &mut Client) -> Vec<(&'static str, Rdb)> {
     ]
 }
 
-fn answer_beyond_limits(client: &mut Client) {
+pub fn answer_beyond_limits(client: &mut Client) {
     for (line, reply) in [
         ("CMS.INCRBY rows item 5", array([int(5)])),
         ("CMS.QUERY rows item other", array([int(5), int(0)])),
@@ -302,27 +302,25 @@ fn sketches_beyond_the_limits_come_from_files_and_primaries_alone() {
     server.restart_saving();
     assert_eq!(server.client().cmd("CMS.QUERY rows item"), array([int(5)]));
 
-    let mut then = Vec::new();
-    let mut send = |words: &[&[u8]]| {
-        then.extend(format!("*{}\r\n", words.len()).bytes());
-        for word in words {
-            then.extend(format!("${}\r\n", word.len()).bytes());
-            then.extend_from_slice(word);
-            then.extend(b"\r\n");
-        }
-    };
-    for line in [
+    let created = [
         "DEL rows cells two none",
         "CMS.INITBYDIM rows 2 1500",
         "TOPK.RESERVE cells 1 2 100 0.9",
         "TDIGEST.CREATE none COMPRESSION 400000000",
-    ] {
-        let words: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        send(&words);
-    }
-    let payload = values[2].1.clone().payload([9, 0]);
-    send(&[b"RESTORE", b"two", b"0", &payload]);
-    send(&[b"SET", b"end", b"x"]);
+    ];
+    let words = |line: &str| line.split(' ').map(Vec::from).collect();
+    let mut then: Vec<Vec<Vec<u8>>> = created.into_iter().map(words).collect();
+    let mut restore: Vec<Vec<u8>> = words("RESTORE two 0");
+    restore.push(values[2].1.clone().payload([9, 0]));
+    then.extend([restore, words("SET end x")]);
+    let then = wire(&then);
+    let mut logged = on_log(b"", &then);
+    answer_beyond_limits(&mut logged.client());
+    rewrite_aof(&logged);
+    logged.restart();
+    assert_eq!(logged.client().cmd("CMS.QUERY rows item"), array([int(5)]));
+    assert_eq!(logged.client().cmd("EXISTS rows cells two none"), int(4));
+
     let replica = Server::start();
     let mut client = replica.client();
     let port = played_primary(file(&values), Some(then));

@@ -54,11 +54,6 @@ fn forged_values_are_refused() {
             ENDS,
         ),
         (
-            "more rows than can be looked up",
-            forged(&[1, 1025, 7], 4100),
-            SHAPE,
-        ),
-        (
             "a double for a number",
             Rdb::of_type(TYPE_ID).double(3.0),
             ENDS,

@@ -69,7 +69,6 @@ fn forged_values_are_refused() {
             numbers([2, (1 << 32) + 3, 1]),
             SIZE,
         ),
-        ("too many rows", numbers([2, 3, 65]), DEPTH),
         ("too many cells", numbers([2, many, 2]), SIZE),
         ("a claim of cells", numbers([2, many, 1]), LENGTH),
         ("a claim of entries", numbers([many, 3, 1]), LENGTH),

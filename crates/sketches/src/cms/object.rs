@@ -9,7 +9,8 @@ use super::shape::{CellSize, Refusal, Shape};
 /// Rows of the sketches whose single items are located in a small buffer.
 const SHALLOW: usize = 64;
 
-/// Room for the counters of many items. Sketches of more rows, which no client can make, have it on the heap.
+/// Room for the counters of many items. In sketches of more rows, which no client can make, some rows are looked at in
+/// turn.
 const BATCH: usize = 1024;
 
 /// The reason that an item was not counted. Nothing has changed, unless the variant says otherwise.
@@ -116,7 +117,7 @@ impl CountMin {
         let item = &mut std::iter::once(item);
         let report = &mut |least| estimate = least;
         if self.layout.depth() <= SHALLOW {
-            let mut places = Places::new(&self.layout, [0; SHALLOW]);
+            let mut places = Places::<SHALLOW>::new(&self.layout);
             self.estimate_next(&mut places, item, report);
         } else {
             self.estimate_each(item, report);
@@ -132,20 +133,29 @@ impl CountMin {
         mut report: impl FnMut(u64),
     ) {
         let mut items = items.fuse();
-        if self.layout.depth() <= BATCH {
-            let mut places = Places::new(&self.layout, [0; BATCH]);
-            while self.estimate_next(&mut places, &mut items, &mut report) {}
-        } else {
-            let mut places = Places::new(&self.layout, vec![0; self.layout.depth()]);
-            while self.estimate_next(&mut places, &mut items, &mut report) {}
+        if self.layout.depth() > BATCH {
+            items.for_each(|item| report(self.estimate_deep(item)));
+            return;
         }
+        let mut places = Places::<BATCH>::new(&self.layout);
+        while self.estimate_next(&mut places, &mut items, &mut report) {}
+    }
+
+    #[cold]
+    fn estimate_deep(&self, item: &[u8]) -> u64 {
+        let mut estimate = u64::MAX;
+        self.layout.by_rows(item, |cells| {
+            let least = for_cell_size!(self.shape.cell_size(), least(&self.table, cells));
+            estimate = estimate.min(least);
+        });
+        estimate
     }
 
     /// Reports the estimates of the next items. Returns whether there were any.
     #[inline]
-    fn estimate_next<'i, Cells: AsRef<[usize]> + AsMut<[usize]>>(
+    fn estimate_next<'i, const CELLS: usize>(
         &self,
-        places: &mut Places<Cells>,
+        places: &mut Places<CELLS>,
         items: &mut impl Iterator<Item = &'i [u8]>,
         report: &mut impl FnMut(u64),
     ) -> bool {
@@ -167,7 +177,7 @@ impl CountMin {
         let pair = &mut std::iter::once((item, by));
         let report = &mut |counted| outcome = counted;
         if self.layout.depth() <= SHALLOW {
-            let mut places = Places::new(&self.layout, [0; SHALLOW]);
+            let mut places = Places::<SHALLOW>::new(&self.layout);
             self.increment_next(&mut places, pair, &mut [0], report);
         } else {
             self.increment_each(pair, report);
@@ -183,21 +193,41 @@ impl CountMin {
         mut report: impl FnMut(Result<u64, NotCounted>),
     ) {
         let mut pairs = pairs.fuse();
-        let mut increments = [0; ITEMS_MAX];
-        if self.layout.depth() <= BATCH {
-            let mut places = Places::new(&self.layout, [0; BATCH]);
-            while self.increment_next(&mut places, &mut pairs, &mut increments, &mut report) {}
-        } else {
-            let mut places = Places::new(&self.layout, vec![0; self.layout.depth()]);
-            while self.increment_next(&mut places, &mut pairs, &mut increments, &mut report) {}
+        if self.layout.depth() > BATCH {
+            pairs.for_each(|(item, by)| report(self.increment_deep(item, by)));
+            return;
         }
+        let mut increments = [0; ITEMS_MAX];
+        let mut places = Places::<BATCH>::new(&self.layout);
+        while self.increment_next(&mut places, &mut pairs, &mut increments, &mut report) {}
+    }
+
+    /// Adds to an item's smallest and largest counter alone, which decide for all of them, and then to all.
+    #[cold]
+    fn increment_deep(&mut self, item: &[u8], by: i64) -> Result<u64, NotCounted> {
+        let size = self.shape.cell_size();
+        let mut bounds = [u64::MAX, 0];
+        self.layout.by_rows(item, |cells| {
+            let [least, most] = for_cell_size!(size, least_and_most(&self.table, cells));
+            bounds = [bounds[0].min(least), bounds[1].max(most)];
+        });
+        let mut count = self.count;
+        let outcome = for_cell_size!(size, add_to_two(bounds, &mut count, by));
+        if outcome.is_ok() || outcome == Err(NotCounted::Saturated) {
+            self.layout.by_rows(item, |cells| {
+                let mut before = self.count;
+                let _ = for_cell_size!(size, add(&mut self.table, &mut before, cells, by));
+            });
+            self.count = count;
+        }
+        outcome
     }
 
     /// Adds to the next items, and notes their increments. Returns whether there were any.
     #[inline]
-    fn increment_next<'i, Cells: AsRef<[usize]> + AsMut<[usize]>>(
+    fn increment_next<'i, const CELLS: usize>(
         &mut self,
-        places: &mut Places<Cells>,
+        places: &mut Places<CELLS>,
         pairs: &mut impl Iterator<Item = (&'i [u8], i64)>,
         increments: &mut [i64],
         report: &mut impl FnMut(Result<u64, NotCounted>),
@@ -245,6 +275,25 @@ const fn count_max(size: CellSize) -> u64 {
 fn least<const BYTES: usize>(table: &[u8], cells: &[usize]) -> u64 {
     let counters = cells.iter().map(|cell| get::<BYTES>(table, *cell));
     counters.fold(u64::MAX, u64::min)
+}
+
+/// Returns the least and the largest of some counters.
+fn least_and_most<const BYTES: usize>(table: &[u8], cells: &[usize]) -> [u64; 2] {
+    let counters = cells.iter().map(|cell| get::<BYTES>(table, *cell));
+    [least::<BYTES>(table, cells), counters.max().unwrap_or(0)]
+}
+
+/// Returns what adding to these two counters gives.
+fn add_to_two<const BYTES: usize>(
+    counters: [u64; 2],
+    count: &mut u64,
+    by: i64,
+) -> Result<u64, NotCounted> {
+    let mut table = [0; 16];
+    for (cell, counter) in counters.into_iter().enumerate() {
+        set::<BYTES>(&mut table, cell, counter);
+    }
+    add::<BYTES>(&mut table, count, &[0, 1], by)
 }
 
 /// Reports the least counter of each item.

@@ -1,6 +1,6 @@
 //! Where the counters of items are.
 
-use crate::hash::{Columns, GROUP, hashes_of_rows};
+use crate::hash::{Columns, GROUP, hashes_of_deep_rows, hashes_of_rows};
 use crate::machine::memory::prefetch;
 use crate::machine::words::{self, Task, Use, Words};
 use crate::machine::work;
@@ -38,22 +38,42 @@ impl Layout {
     pub const fn depth(&self) -> usize {
         self.depth
     }
+
+    /// Passes the indices of one item's counters to `visit`, some rows at a time.
+    #[cold]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "a column is below 2³², and seeds are cut to 32 bits"
+    )]
+    pub fn by_rows(&self, item: &[u8], mut visit: impl FnMut(&[usize])) {
+        work::steps(self.depth);
+        let mut cells = [0; GROUP];
+        for first in (0..self.depth).step_by(GROUP) {
+            let rows = GROUP.min(self.depth - first);
+            work::bytes(item.len());
+            let hashes = hashes_of_deep_rows(item, first as u32, rows);
+            for ((cell, hash), row) in cells[..rows].iter_mut().zip(hashes).zip(first..) {
+                *cell = row * self.width + self.columns.of(hash) as usize;
+            }
+            visit(&cells[..rows]);
+        }
+    }
 }
 
-/// The indices of the counters of some items. Each item has one in each row.
-pub struct Places<Cells> {
-    cells: Cells,
+/// The indices of the counters of some items, up to `CELLS` in all. Each item has one in each row.
+pub struct Places<const CELLS: usize> {
+    cells: [usize; CELLS],
     depth: usize,
     count: usize,
 }
 
-impl<Cells: AsRef<[usize]> + AsMut<[usize]>> Places<Cells> {
-    /// Makes room for items in a table of this layout, which has at most as many rows as there are cells.
+impl<const CELLS: usize> Places<CELLS> {
+    /// Makes room for items in a table of this layout, which has at most `CELLS` rows.
     #[inline]
-    pub fn new(layout: &Layout, cells: Cells) -> Self {
-        debug_assert!(layout.depth <= cells.as_ref().len());
+    pub const fn new(layout: &Layout) -> Self {
+        debug_assert!(layout.depth <= CELLS);
         Self {
-            cells,
+            cells: [0; CELLS],
             depth: layout.depth,
             count: 0,
         }
@@ -72,7 +92,7 @@ impl<Cells: AsRef<[usize]> + AsMut<[usize]>> Places<Cells> {
             layout,
             table,
             items,
-            cells: self.cells.as_mut(),
+            cells: &mut self.cells,
         });
         self.count > 0
     }
@@ -80,10 +100,7 @@ impl<Cells: AsRef<[usize]> + AsMut<[usize]>> Places<Cells> {
     /// Returns the counters of each item in order: their indices in the table, first row first.
     #[inline]
     pub fn each(&self) -> impl Iterator<Item = &[usize]> {
-        self.cells
-            .as_ref()
-            .chunks_exact(self.depth)
-            .take(self.count)
+        self.cells.chunks_exact(self.depth).take(self.count)
     }
 }
 

@@ -3,6 +3,8 @@
 //! The seed only begins the state. A block of the item is mixed once for many rows, and the rows are hashed side by
 //! side. Sketches of `RedisBloom` hold counters at the columns that follow, so neither ever changes.
 
+use crate::machine::words::{self, Task, Use, Words};
+
 /// The most rows that are hashed together. Their states fit the registers of a processor with 256-bit vectors.
 pub const GROUP: usize = 64;
 
@@ -18,6 +20,28 @@ pub fn hashes_of_rows(item: &[u8], first: u32, rows: usize) -> [u32; GROUP] {
         _ => side_by_side::<GROUP>(item, first, &mut hashes),
     }
     hashes
+}
+
+/// Returns the hashes of an item for `count` rows from `first` on, as [`hashes_of_rows`] does, outside of a task.
+#[cold]
+pub fn hashes_of_deep_rows(item: &[u8], first: u32, count: usize) -> [u32; GROUP] {
+    words::run(Rows { item, first, count })
+}
+
+struct Rows<'i> {
+    item: &'i [u8],
+    first: u32,
+    count: usize,
+}
+
+impl Task for Rows<'_> {
+    const USE: Use = Use::Hashing;
+    type Output = [u32; GROUP];
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> Self::Output {
+        hashes_of_rows(self.item, self.first, self.count)
+    }
 }
 
 #[inline(always)]

@@ -2,7 +2,7 @@
 
 use crate::machine::{memory, work};
 
-use super::node::Node;
+use super::node::{Node, double};
 
 /// A node, and what queries need to know about the nodes before it.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +96,7 @@ pub struct Compressed<'d> {
     pub(super) min: f64,
     pub(super) max: f64,
     /// The number of observations before the compression, which may round it.
-    pub(super) observations: f64,
+    pub(super) observations: i64,
 }
 
 impl Compressed<'_> {
@@ -131,7 +131,7 @@ impl Compressed<'_> {
     /// −1 below the smallest observation, their number above the largest, and −2 if the digest is empty or the
     /// value is NaN.
     pub fn rank(&self, value: f64) -> i64 {
-        self.rank_or(value, -1.0, self.observations, |below| {
+        self.rank_or(value, -1, self.observations, |below, _| {
             let whole = below.floor();
             if below - whole <= 0.5 {
                 whole
@@ -144,51 +144,59 @@ impl Compressed<'_> {
     /// Returns the number of observations above a value plus half of those equal to it, rounded; the number of all
     /// observations below the smallest, −1 above the largest, and −2 if the digest is empty or the value is NaN.
     pub fn reverse_rank(&self, value: f64) -> i64 {
-        self.rank_or(value, self.observations, -1.0, |below| {
-            (self.observations - below.round()).round()
+        self.rank_or(value, self.observations, -1, |below, observations| {
+            (observations - below.round()).round()
         })
     }
 
     #[allow(clippy::cast_possible_truncation, reason = "the cast saturates")]
-    fn rank_or(&self, value: f64, below: f64, above: f64, within: impl Fn(f64) -> f64) -> i64 {
-        let rank = if self.marks.nodes.is_empty() || value.is_nan() {
-            -2.0
+    fn rank_or(&self, value: f64, below: i64, above: i64, within: impl Fn(f64, f64) -> f64) -> i64 {
+        if self.marks.nodes.is_empty() || value.is_nan() {
+            -2
         } else if value < self.min {
             below
         } else if value > self.max {
             above
         } else {
-            within(self.cdf(value) * self.observations)
-        };
-        rank as i64
+            let observations = double(self.observations);
+            let rank = within(self.cdf(value) * observations, observations) as i64;
+            // A double may round the number of observations up.
+            rank.max(0).min(self.observations)
+        }
     }
 
     /// Returns the value of the observation with a rank, counted from 0 at the smallest; infinity past the end.
     pub fn by_rank(&self, rank: u64) -> f64 {
-        self.value_at(rank, self.min, f64::INFINITY, |rank| rank)
+        self.value_at(rank, self.min, f64::INFINITY, |rank, _| rank)
     }
 
     /// Returns the value of the observation with a rank, counted from 0 at the largest; negative infinity past the end.
     pub fn by_reverse_rank(&self, rank: u64) -> f64 {
-        self.value_at(rank, self.max, f64::NEG_INFINITY, |rank| {
-            (self.observations - rank) - 1.0
+        self.value_at(rank, self.max, f64::NEG_INFINITY, |rank, observations| {
+            (observations - rank) - 1.0
         })
     }
 
     #[allow(clippy::cast_precision_loss, reason = "ranks beyond 2^53 are rounded")]
-    fn value_at(&self, rank: u64, first: f64, beyond: f64, forward: impl Fn(f64) -> f64) -> f64 {
+    fn value_at(
+        &self,
+        rank: u64,
+        first: f64,
+        beyond: f64,
+        forward: impl Fn(f64, f64) -> f64,
+    ) -> f64 {
         let nodes = &*self.marks.nodes;
-        let rank_as_double = rank as f64;
         if nodes.is_empty() {
             return f64::NAN;
         }
         if rank == 0 {
             return first;
         }
-        if rank_as_double >= self.observations {
+        if rank >= self.observations.cast_unsigned() {
             return beyond;
         }
-        let target = forward(rank_as_double) / self.observations * self.marks.total;
+        let observations = double(self.observations);
+        let target = forward(rank as f64, observations) / observations * self.marks.total;
         match nodes {
             [only] => only.node.mean,
             _ if target < 1.0 => self.min,

@@ -412,7 +412,7 @@ impl TDigest {
             marks,
             min: self.numbers.min,
             max: self.numbers.max,
-            observations: double(self.observations()),
+            observations: self.observations(),
         })
     }
 

@@ -120,12 +120,10 @@ impl TopK {
 
     /// Returns the places of an item, whose cells are prefetched.
     #[inline]
-    fn places(&self, item: &[u8]) -> Places {
+    fn places<'i>(&self, item: &'i [u8]) -> Places<'i> {
         let places = Places::of(item, &self.shape, self.columns);
-        for cell in places.cells() {
-            memory::prefetch(&self.cells, *cell as usize * PAIR_BYTES);
-        }
-        work::steps(places.cells().len());
+        places.each(|cell| memory::prefetch(&self.cells, cell as usize * PAIR_BYTES));
+        work::steps(self.shape.depth() as usize);
         places
     }
 
@@ -183,11 +181,14 @@ impl TopK {
     /// Returns the largest estimate that an item can have after an increment.
     #[inline]
     fn most_after(&self, places: &Places, increment: u32) -> u32 {
-        let counts = places.cells().iter().map(|index| match self.cell(*index) {
-            (owner, count) if owner == places.fingerprint => count.wrapping_add(increment),
-            _ => increment,
+        let mut most = 0;
+        places.each(|index| {
+            most = most.max(match self.cell(index) {
+                (owner, count) if owner == places.fingerprint => count.wrapping_add(increment),
+                _ => increment,
+            });
         });
-        counts.max().unwrap_or(increment)
+        most
     }
 
     /// Copies an item that may enter the list.
@@ -214,7 +215,7 @@ impl TopK {
     ) -> (u32, bool) {
         let fingerprint = places.fingerprint;
         let (mut estimate, mut changed) = (0, false);
-        for &index in places.cells() {
+        places.each(|index| {
             let before @ (owner, count) = self.cell(index);
             let after = if count == 0 {
                 (fingerprint, increment)
@@ -233,7 +234,7 @@ impl TopK {
                 self.set_cell(index, after.0, after.1);
                 changed = true;
             }
-        }
+        });
         (estimate, changed)
     }
 
@@ -283,10 +284,14 @@ impl TopK {
         } else {
             0
         };
-        let counts = places.cells().iter().map(|index| self.cell(*index));
-        let own = counts.filter(|(owner, _)| *owner == places.fingerprint);
-        let counts = own.map(|(_, count)| count).filter(|count| *count >= least);
-        counts.max().unwrap_or(0)
+        let mut most = 0;
+        places.each(|index| {
+            let (owner, count) = self.cell(index);
+            if owner == places.fingerprint && count >= least {
+                most = most.max(count);
+            }
+        });
+        most
     }
 
     /// Returns the counts of an item's cells, row by row; 0 where another item owns the cell.

@@ -1,6 +1,8 @@
 //! An item's fingerprint and cells.
 
-use crate::hash::{Columns, GROUP, hashes_of_rows, murmur_32, murmur_32_of_seeds};
+use crate::hash::{
+    Columns, GROUP, hashes_of_deep_rows, hashes_of_rows, murmur_32, murmur_32_of_seeds,
+};
 use crate::machine::words::{self, Task, Use, Words};
 
 use super::shape::Shape;
@@ -9,66 +11,64 @@ use super::shape::Shape;
 const FINGERPRINT_SEED: u32 = 1919;
 
 /// An item's fingerprint, and its cell in each row.
-pub struct Places {
+pub struct Places<'i> {
     pub fingerprint: u32,
+    /// The cells in the first rows. In a sketch of more rows, which no client can make, [`Self::each`] finds the others.
     cells: [u32; GROUP],
-    depth: usize,
-    /// The cells of a sketch of more than [`GROUP`] rows, which no client can make.
-    deep: Vec<u32>,
+    item: &'i [u8],
+    depth: u32,
+    width: u32,
+    columns: Columns,
 }
 
-impl Places {
+impl<'i> Places<'i> {
     /// Hashes an item for a sketch of a shape, whose rows have these columns.
     #[inline]
-    pub fn of(item: &[u8], shape: &Shape, columns: Columns) -> Self {
-        let (fingerprint, hashes) = words::run(Hash {
+    pub fn of(item: &'i [u8], shape: &Shape, columns: Columns) -> Self {
+        let (depth, width) = (shape.depth(), shape.width());
+        let (fingerprint, mut cells) = words::run(Hash {
             item,
-            depth: shape.depth() as usize,
+            depth: depth as usize,
         });
-        let mut places = Self {
+        to_cells(&mut cells[..GROUP.min(depth as usize)], 0, width, columns);
+        Self {
             fingerprint,
-            cells: hashes,
-            depth: shape.depth() as usize,
-            deep: Vec::new(),
-        };
-        if places.depth > GROUP {
-            places.hash_deep(item);
+            cells,
+            item,
+            depth,
+            width,
+            columns,
         }
-        let mut start = 0;
-        for cell in places.cells_mut() {
-            *cell = start + narrow(columns.of(*cell));
-            start = start.wrapping_add(shape.width());
-        }
-        places
     }
 
-    /// Computes the hashes of all rows of a deep sketch.
+    /// Passes the index of the item's cell in each row to `visit`, in order.
+    #[inline]
+    pub fn each(&self, mut visit: impl FnMut(u32)) {
+        let rows = GROUP.min(self.depth as usize);
+        self.cells[..rows].iter().copied().for_each(&mut visit);
+        if self.depth as usize > GROUP {
+            self.each_deep(visit);
+        }
+    }
+
     #[cold]
-    fn hash_deep(&mut self, item: &[u8]) {
-        self.deep = vec![0; self.depth];
-        for (first, hashes) in (0..).step_by(GROUP).zip(self.deep.chunks_mut(GROUP)) {
-            let count = hashes.len();
-            hashes.copy_from_slice(&words::run(Rows { item, first, count })[..count]);
+    fn each_deep(&self, mut visit: impl FnMut(u32)) {
+        for first in (0..self.depth).step_by(GROUP).skip(1) {
+            let rows = GROUP.min((self.depth - first) as usize);
+            let mut cells = hashes_of_deep_rows(self.item, first, rows);
+            to_cells(&mut cells[..rows], first, self.width, self.columns);
+            cells[..rows].iter().copied().for_each(&mut visit);
         }
     }
+}
 
-    #[inline]
-    fn cells_mut(&mut self) -> &mut [u32] {
-        if self.depth > GROUP {
-            &mut self.deep
-        } else {
-            &mut self.cells[..self.depth]
-        }
-    }
-
-    /// Returns the index of the item's cell in each row.
-    #[inline]
-    pub fn cells(&self) -> &[u32] {
-        if self.depth > GROUP {
-            &self.deep
-        } else {
-            &self.cells[..self.depth]
-        }
+/// Replaces the hashes of rows from `first` on by the indices of their cells, which are below 2³².
+#[inline(always)]
+fn to_cells(hashes: &mut [u32], first: u32, width: u32, columns: Columns) {
+    let mut start = first.wrapping_mul(width);
+    for hash in hashes {
+        *hash = start + narrow(columns.of(*hash));
+        start = start.wrapping_add(width);
     }
 }
 
@@ -105,21 +105,5 @@ impl Task for Hash<'_> {
             let rows = hashes_of_rows(self.item, 0, self.depth.min(GROUP));
             (fingerprint(self.item), rows)
         }
-    }
-}
-
-struct Rows<'i> {
-    item: &'i [u8],
-    first: u32,
-    count: usize,
-}
-
-impl Task for Rows<'_> {
-    const USE: Use = Use::Hashing;
-    type Output = [u32; GROUP];
-
-    #[inline(always)]
-    fn run<W: Words>(self) -> Self::Output {
-        hashes_of_rows(self.item, self.first, self.count)
     }
 }
