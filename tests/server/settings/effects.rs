@@ -110,15 +110,21 @@ fn large_objects_are_freed_in_the_background() {
     let server = Server::start();
     let mut client = server.client();
     let freed = |server: &Server| server.info("memory")["lazyfreed_objects"].clone();
-    // 64000 bytes and more.
-    let reserve = "BF.RESERVE k 0.01 60000 NONSCALING";
     assert_eq!(client.cmd("CONFIG RESETSTAT"), ok());
-    for (threshold, expected) in [("1mb", "0"), ("4096", "1"), ("128kb", "1"), ("0", "2")] {
+    // Filters of 6 MB and of 70 kB. The small one is freed at once, whatever the threshold is.
+    for (threshold, capacity, expected) in [
+        ("64mb", 5_000_000, "0"),
+        ("4096", 5_000_000, "1"),
+        ("4096", 60_000, "1"),
+        ("0", 60_000, "1"),
+        ("0", 5_000_000, "2"),
+    ] {
         set(&mut client, "bf.bloom_large_item_threshold", threshold);
-        assert_eq!(client.cmd(reserve), ok());
+        let reserve = format!("BF.RESERVE k 0.01 {capacity} NONSCALING");
+        assert_eq!(client.cmd(&reserve), ok());
         assert_eq!(client.cmd("UNLINK k"), int(1));
         nothing_is_being_freed(&server);
-        assert_eq!(freed(&server), expected, "{threshold}");
+        assert_eq!(freed(&server), expected, "{threshold} {capacity}");
     }
 }
 
