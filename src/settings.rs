@@ -405,12 +405,23 @@ pub fn maker() -> Maker {
 /// # Errors
 /// [`Error::NotMade`]: new filters are to be `RedisBloom`'s, so that its servers can take the data back.
 pub fn require_in_redisbloom(ctx: Ctx, what: &'static str) -> Result<(), Error> {
-    match maker() {
-        Maker::RedisBloom if !ctx.must_obey() => {
-            Err(Error::NotMade(Maker::RedisBloom.name(), what))
-        }
-        _ => Ok(()),
+    require_in(&[Maker::RedisBloom], ctx, what)
+}
+
+/// Allows a client what no peer has.
+///
+/// # Errors
+/// [`Error::NotMade`]: new filters are to be a peer's, so that its servers can take the data back.
+pub fn require_in_peers(ctx: Ctx, what: &'static str) -> Result<(), Error> {
+    require_in(&[Maker::RedisBloom, Maker::ValkeyBloom], ctx, what)
+}
+
+fn require_in(lacking: &[Maker], ctx: Ctx, what: &'static str) -> Result<(), Error> {
+    let maker = maker();
+    if lacking.contains(&maker) && !ctx.must_obey() {
+        return Err(Error::NotMade(maker.name(), what));
     }
+    Ok(())
 }
 
 /// Returns the size in bytes above which a value is freed in the background, and an allocation is not moved by

@@ -9,9 +9,11 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
 
 use crate::request::{key, reserved};
+use crate::settings::require_in_peers;
 
 /// `BF.MERGE key source [source ...]`
 pub fn merge(Call { ctx, keys, args }: Call) -> Done {
+    require_in_peers(ctx, "BF.MERGE")?;
     try_merge(ctx, keys, args)?;
     Reply::Ok.send(ctx);
     Ok(())

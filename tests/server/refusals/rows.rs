@@ -245,6 +245,8 @@ LIKE_REDISBLOOM / BF.RESERVE k 0.01 10 EXPANSION 32769
 => ERR an expansion above 32768 is not possible with bf.bloom-new-filters redisbloom
 CONFIG SET bf.bloom-new-filters redisbloom bf.bloom-capacity 1073741825 / BF.ADD k a
 => ERR a capacity above 1073741824 is not possible with bf.bloom-new-filters redisbloom
+LIKE_REDISBLOOM / BF.ADD k a / BF.MERGE k k => ERR BF.MERGE is not possible with bf.bloom-new-filters redisbloom
+LIKE_VALKEY_BLOOM / BF.ADD k a / BF.MERGE new k => ERR BF.MERGE is not possible with bf.bloom-new-filters valkey-bloom
 # Existing objects keep their features.
 BF.RESERVE k 0.01 10 WINDOW 100000000 PERIODS 4 / LIKE_REDISBLOOM / BF.INSERT k WINDOW 100000000 PERIODS 4 TTL 1000 ITEMS a
 => [1]
