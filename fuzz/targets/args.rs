@@ -251,8 +251,8 @@ fn check_tdigest(words: &[&[u8]], cased: &[&[u8]]) {
     if let Ok((low, high)) = cuts {
         assert!(0.0 <= low && low < high && high <= 1.0);
     }
-    let merge = tdigest_words::Merge::parse(words);
-    assert_eq!(tdigest_words::Merge::parse(cased), merge);
+    let merge = tdigest_words::Merge::parse(words, Origin::Client);
+    assert_eq!(tdigest_words::Merge::parse(cased, Origin::Client), merge);
     if let Ok(merge) = merge {
         assert!(!merge.sources.is_empty());
         assert_eq!(merge.sources.start, 3);
@@ -267,7 +267,10 @@ fn check_tdigest(words: &[&[u8]], cased: &[&[u8]]) {
         }
         option(&mut line, "COMPRESSION", merge.compression);
         let words: Vec<&[u8]> = line.iter().map(Vec::as_slice).collect();
-        assert_eq!(tdigest_words::Merge::parse(&words[..]), Ok(merge));
+        assert_eq!(
+            tdigest_words::Merge::parse(&words[..], Origin::Client),
+            Ok(merge)
+        );
     }
 }
 

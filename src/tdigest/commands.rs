@@ -104,7 +104,7 @@ fn merge_sources<'a>(
     args: Argv<'a>,
 ) -> Result<TDigest, Error> {
     let exists = Reader::open(keys, key(&args)).object()?.is_some();
-    let request = Merge::parse(&args)?;
+    let request = Merge::parse(&args, origin(ctx))?;
     let mut readers = Readers::new(keys);
     let has_own = exists && !request.overrides;
     if has_own {

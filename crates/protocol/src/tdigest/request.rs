@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::error::Error;
 use crate::numerals::{double, integer};
-use crate::words::CommandWords;
+use crate::words::{CommandWords, Origin};
 
 use super::error::TDigestError;
 
@@ -101,11 +101,11 @@ pub struct Merge {
 }
 
 impl Merge {
-    /// Parses the words after the destination.
+    /// Parses the words after the destination. `RedisBloom` ignores unknown and repeated options, and replicates them.
     ///
     /// # Errors
     /// The error of the first argument that is wrong.
-    pub fn parse<W: CommandWords + ?Sized>(words: &W) -> Result<Self, Error> {
+    pub fn parse<W: CommandWords + ?Sized>(words: &W, origin: Origin) -> Result<Self, Error> {
         const FIRST: usize = 3;
         let count = integer(words.word(2)).ok_or(TDigestError::BadSources)?;
         let count = u64::try_from(count).ok().filter(|count| *count > 0);
@@ -131,7 +131,7 @@ impl Merge {
                 }
                 merge.compression = Some(positive(words.word(next))?);
                 next += 1;
-            } else {
+            } else if origin == Origin::Client {
                 return Err(TDigestError::BadOption.into());
             }
         }

@@ -1,6 +1,7 @@
 //! The words of the TDIGEST commands.
 
 use valkeybloom_protocol::tdigest::{self, Merge, TDigestError};
+use valkeybloom_protocol::words::Origin;
 
 use crate::{NO_COUNTS, NO_NUMBERS, words};
 
@@ -246,7 +247,7 @@ fn positive_or(
 }
 
 fn merge(line: &str) -> Result<Merge, String> {
-    Merge::parse(&words(line)[..]).map_err(|error| error.to_string())
+    Merge::parse(&words(line)[..], Origin::Client).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -279,6 +280,25 @@ fn merge_takes_sources_and_options_in_any_order() {
             };
             assert_eq!(merge(&line), Ok(expected), "{line}");
         }
+    }
+}
+
+#[test]
+fn a_merge_from_elsewhere_is_parsed_like_redisbloom() {
+    for (options, compression, overrides) in [
+        ("OVERRIDE what", None, true),
+        ("what 5 OVERRIDE OVERRIDE", None, true),
+        ("COMPRESSION 5 compression 6 what", Some(5), false),
+        ("COMPRESSION 5 COMPRESSION OVERRIDE", Some(5), true),
+    ] {
+        let line = format!("TDIGEST.MERGE d 1 a {options}");
+        let expected = Merge {
+            sources: 3..4,
+            compression,
+            overrides,
+        };
+        let merge = Merge::parse(&words(&line)[..], Origin::Elsewhere);
+        assert_eq!(merge, Ok(expected), "{line}");
     }
 }
 
