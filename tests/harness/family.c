@@ -1,4 +1,5 @@
-/* A module of the tests with the types of RedisBloom that are no Bloom filters. Their values are empty.
+/* A module of the tests that plays RedisBloom as a target, or with any argument valkey-bloom. It has the types of
+ * RedisBloom that are no Bloom filters, with empty values, and refuses what the BF commands are given.
  *
  * FAMILY.MAKE key type    type is a number from 0: the cuckoo filter, the two sketches, the digest
  *
@@ -62,8 +63,13 @@ static int make(Ctx *ctx, String **argv, int argc) {
     return ReplyWithSimpleString(ctx, "OK");
 }
 
-int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
+static int refuse(Ctx *ctx, String **argv, int argc) {
     (void)argv, (void)argc;
+    return ReplyWithError(ctx, "ERR received bad data");
+}
+
+int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
+    (void)argv;
     int (*get)(const char *, void *) = *(int (**)(const char *, void *))ctx;
 #define LOOK_UP(type, name, args) if (get("RedisModule_" #name, &name) != OK) return ERR;
     FUNCTIONS(LOOK_UP)
@@ -73,5 +79,8 @@ int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
         types[type] = CreateDataType(ctx, names[type], 0, &methods);
         if (!types[type]) return ERR;
     }
+    static const char *const commands[] = {"bf.info", "bf.scandump", "bf.loadchunk"};
+    for (int command = 0; command < (argc ? 1 : 3); command++)
+        if (CreateCommand(ctx, commands[command], refuse, "", 1, 1, 1) != OK) return ERR;
     return CreateCommand(ctx, "family.make", make, "write", 1, 1, 1);
 }

@@ -25,9 +25,11 @@ use super::failure::{Failure, Fault, Result};
 use super::keys::{Found, Selection};
 use super::outcomes::{Fate, Outcome, Outcomes};
 use super::payload;
+use super::program::Program;
 use super::progress::{Progress, Show};
 use super::report::print_json;
-use super::server::{Server, Tls, dialect_of};
+use super::server::{Server, Tls, dialect_of, is_filter};
+use super::sketches;
 use super::upload::is_temporary;
 
 /// The most bytes of a value that is compared by DUMP in a batch.
@@ -96,12 +98,13 @@ impl Compare {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let from = Server::connect(&self.source, tls)?;
         let to = Server::connect(&self.target, tls)?;
-        to.require_module()?;
+        let program = Program::of(&to)?;
         let jobs = jobs([self.keys.find(&from)?, self.keys.find(&to)?]);
         let mut comparing = Comparing {
             kinds: self.keys.kinds(),
             from: &from,
             to: &to,
+            program,
             outcomes: Outcomes::default(),
             progress: Progress::new(show, "comparing", "keys", Some(jobs.len() as u64)),
             done: 0,
@@ -168,6 +171,8 @@ struct Comparing<'c> {
     kinds: Vec<&'c str>,
     from: &'c Server,
     to: &'c Server,
+    /// The target's program.
+    program: Program,
     outcomes: Outcomes,
     progress: Progress,
     /// The number of keys that are done.
@@ -373,7 +378,7 @@ impl Comparing<'_> {
             return self.next();
         }
         let (fate, reason) = match (&job.here, &job.there) {
-            (_, None) => (Fate::OnlySource, None),
+            (_, None) => (Fate::OnlySource, self.obstacle(&job)),
             (None, _) => (Fate::OnlyTarget, None),
             (Some(here), Some(there)) => {
                 let reason = format!("its type is {there} there, not {here}");
@@ -381,6 +386,15 @@ impl Comparing<'_> {
             }
         };
         self.end(job, fate, reason);
+    }
+
+    /// Returns the reason why the target can't take a key that only the source has, if there is one.
+    fn obstacle(&self, job: &Job) -> Option<String> {
+        let kind = job.here.as_deref()?;
+        self.program.obstacle_of_type(kind).or_else(|| {
+            let payload = (!is_filter(kind)).then(|| dump::payload(self.from, &job.key))?;
+            sketches::obstacle(&payload.ok()??, self.program)
+        })
     }
 
     /// Records the outcome of a key.

@@ -30,6 +30,7 @@ mod outcomes;
 mod pages;
 mod payload;
 mod planned_sketch;
+mod program;
 mod progress;
 mod remove;
 mod report;
@@ -121,7 +122,7 @@ const LIST_EXAMPLES: &str = "Examples:
   valkeybloom list 127.0.0.1 --match 'app:*' --advice
   valkeybloom list 127.0.0.1 --prometheus /var/lib/prometheus/node-exporter/valkeybloom.prom
 
-Status: 0 if the keys were listed, 1 if they could not be, 2 for words that make no sense.";
+Status: 0 if all keys were listed, 1 if some could not be read, 2 for words that make no sense.";
 
 const WATCH_EXAMPLES: &str = "Examples:
   valkeybloom watch redis://127.0.0.1:6379 --sort items --interval 5s

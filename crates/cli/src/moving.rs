@@ -20,10 +20,12 @@ use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
 use super::keys::{Found, Selection};
 use super::outcomes::{Fate, Outcome, Outcomes};
+use super::program::Program;
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls, is_filter};
 use super::size::Info;
+use super::sketches;
 use super::upload::{Existing, Upload, is_temporary};
 
 /// The most bytes of a filter that goes by DUMP: a few chunks.
@@ -43,6 +45,14 @@ const COLUMNS: [(Fate, usize); 4] = [
     (Fate::Refused, 10),
 ];
 
+/// The columns of the table of a dry run, and their widths.
+const DRY_COLUMNS: [(Fate, usize); 4] = [
+    (Fate::WouldMove, 12),
+    (Fate::WouldReplace, 15),
+    (Fate::Skipped, 10),
+    (Fate::Refused, 10),
+];
+
 /// Copy the filters of one server to another
 #[derive(Args)]
 pub struct Move {
@@ -55,7 +65,7 @@ pub struct Move {
     /// Replace filters that are there already
     #[arg(long)]
     replace: bool,
-    /// Only report what would be done
+    /// Only report what would be done, and what the target can't take
     #[arg(long)]
     dry_run: bool,
     /// Compare parameters, items, every bit and the time to live afterwards
@@ -79,7 +89,7 @@ impl Move {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
         let from = Server::connect(&self.from, tls)?;
         let to = Server::connect(&self.to, tls)?;
-        to.require_module()?;
+        let program = Program::of(&to)?;
         let filters = self.keys.find(&from)?;
 
         let bar = if self.dry_run { Show::Nothing } else { show };
@@ -89,6 +99,7 @@ impl Move {
             kinds: self.keys.kinds(),
             from: &from,
             to: &to,
+            program,
             by_dump: true,
             bytes: 0,
             progress: Progress::new(bar, "moving", "bytes", total),
@@ -140,7 +151,7 @@ impl Move {
                 Some(reason) => outcome.print(Some(reason)),
                 None if self.dry_run => {
                     let bytes = grouped(outcome.bytes.unwrap_or(0));
-                    outcome.print_planned(&format!("{bytes} bytes"));
+                    outcome.print(Some(&format!("{bytes} bytes")));
                 }
                 None if outcome.fate == Fate::Replaced => outcome.print(None),
                 None => {}
@@ -152,7 +163,8 @@ impl Move {
         if self.dry_run {
             print_line("nothing was written: this was a dry run");
         }
-        outcomes.print_table(&COLUMNS, Some(18));
+        let columns = if self.dry_run { &DRY_COLUMNS } else { &COLUMNS };
+        outcomes.print_table(columns, Some(18));
     }
 }
 
@@ -163,6 +175,8 @@ struct Moving<'m> {
     kinds: Vec<&'m str>,
     from: &'m Server,
     to: &'m Server,
+    /// The target's program.
+    program: Program,
     /// Whether the target has read every DUMP of the source so far.
     by_dump: bool,
     /// The bytes that were copied.
@@ -226,9 +240,16 @@ impl Moving<'_> {
                 return Err(Stop::Refused(format!("there it is of type {other}")));
             }
         };
+        if let Some(obstacle) = self.program.obstacle_of_type(&found.kind) {
+            return Err(Stop::Refused(obstacle));
+        }
         if self.options.dry_run {
+            self.foresee(found)?;
             self.bytes += bytes;
-            return Ok(fate);
+            return Ok(match fate {
+                Fate::Moved => Fate::WouldMove,
+                _ => Fate::WouldReplace,
+            });
         }
         self.transfer(found, bytes)?;
         if self.options.verify {
@@ -247,6 +268,16 @@ impl Moving<'_> {
         self.read(size)?.ok_or_else(gone)
     }
 
+    /// Requires that the target takes a sketch.
+    fn foresee(&self, Found { key, kind }: &Found) -> Result<(), Stop> {
+        if is_filter(kind) {
+            return Ok(());
+        }
+        let payload = self.read(dump::payload(self.from, key))?;
+        let obstacle = sketches::obstacle(&payload.ok_or_else(gone)?, self.program);
+        obstacle.map_or(Ok(()), |obstacle| Err(Stop::Refused(obstacle)))
+    }
+
     fn transfer(&mut self, found: &Found, bytes: u64) -> Result<(), Stop> {
         let expiry = self.read(Expiry::of(self.from, &found.key))?;
         let expires_ms = expiry.ok_or_else(gone)?.ms;
@@ -258,7 +289,7 @@ impl Moving<'_> {
                     return Ok(());
                 }
             }
-            if self.by_chunks(found, expires_ms)? {
+            if self.program != Program::ValkeyBloom && self.by_chunks(found, expires_ms)? {
                 return Ok(());
             }
         }
@@ -294,9 +325,10 @@ impl Moving<'_> {
         }
         match self.to.call(key, &restore) {
             Ok(_) => Ok(None),
-            Err(fault) if dump::is_unreadable(&fault) => Ok(Some(Stop::Refused(
-                "the server there can't read it".to_owned(),
-            ))),
+            Err(fault) if dump::is_unreadable(&fault) => {
+                let obstacle = sketches::obstacle(&payload, self.program);
+                Ok(Some(obstacle.map_or_else(unreadable, Stop::Refused)))
+            }
             Err(fault) if fault.lacks_command() => Ok(Some(target(self.to, &fault))),
             Err(fault) if fault.code() == "BUSYKEY" => Err(taken()),
             Err(fault) => Err(target(self.to, &fault)),
@@ -324,10 +356,8 @@ impl Moving<'_> {
             }
         };
         let mut upload = Upload::begin(to, key, &header).map_err(|fault| match fault {
-            // The header is whole, so the server does not know what it says: RedisBloom has no filters of this module.
-            fault if fault.is(Error::BadChunk) => {
-                Stop::Refused(format!("the server there can't read a {kind}"))
-            }
+            // The header is whole, so the server does not know what it says.
+            fault if fault.is(Error::BadChunk) => unreadable(),
             fault => target(to, &fault),
         })?;
         loop {
@@ -416,6 +446,10 @@ fn stop(server: &Server, what: &str, fault: &Fault) -> Stop {
 
 fn gone() -> Stop {
     Stop::Skipped("it is gone".to_owned())
+}
+
+fn unreadable() -> Stop {
+    Stop::Refused("the server there can't read it".to_owned())
 }
 
 fn taken() -> Stop {

@@ -13,6 +13,10 @@ use super::report::print_line;
 pub enum Fate {
     Moved,
     Replaced,
+    /// A dry run would have moved it.
+    WouldMove,
+    /// A dry run would have replaced it.
+    WouldReplace,
     Skipped,
     Same,
     WithinAccuracy,
@@ -30,6 +34,8 @@ impl Fate {
         match self {
             Self::Moved => "moved",
             Self::Replaced => "replaced",
+            Self::WouldMove => "would move",
+            Self::WouldReplace => "would replace",
             Self::Skipped => "skipped",
             Self::Same => "same",
             Self::WithinAccuracy => "within accuracy",
@@ -38,15 +44,6 @@ impl Fate {
             Self::OnlySource => "only at source",
             Self::OnlyTarget => "only at target",
             Self::Refused => "refused",
-        }
-    }
-
-    /// Returns what a dry run says of a key that it would write.
-    const fn planned(self) -> &'static str {
-        match self {
-            Self::Moved => "would move",
-            Self::Replaced => "would replace",
-            other => other.name(),
         }
     }
 }
@@ -62,12 +59,6 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Prints a line of a dry run.
-    pub fn print_planned(&self, text: &str) {
-        let (fate, key) = (self.fate.planned(), shown(&self.key));
-        print_line(format_args!("{fate} {key}: {text}"));
-    }
-
     /// Prints a line with a text after the key: to the standard error if the key was refused.
     pub fn print(&self, text: Option<&str>) {
         let separator = if text.is_some() { ": " } else { "" };

@@ -268,15 +268,21 @@ impl Server {
         self.database
     }
 
-    /// Requires that the server has Bloom filters. The user needs no permission, because a server checks first whether a
-    /// command exists.
+    /// Requires that the server has Bloom filters.
     pub fn require_module(&self) -> Result<()> {
-        match self.call(b"", &redis::cmd(BF_INFO)) {
-            Err(fault) if fault.is_unknown_command() => {
-                Err(self.failure("could not find filters at", &fault))
-            }
+        match self.lacks(BF_INFO)? {
+            Some(fault) => Err(self.failure("could not find filters at", &fault)),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the error for a command that the server lacks; `None` if it has the command. The user needs no permission,
+    /// because a server checks first whether a command exists.
+    pub fn lacks(&self, command: &str) -> Result<Option<Fault>> {
+        match self.call(b"", &redis::cmd(command)) {
+            Err(fault) if fault.is_unknown_command() => Ok(Some(fault)),
             Err(fault @ Fault::Lost(_)) => Err(self.failure("could not talk to", &fault)),
-            _ => Ok(()),
+            _ => Ok(None),
         }
     }
 

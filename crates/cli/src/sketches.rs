@@ -1,11 +1,12 @@
 //! Comparison of sketches in payloads of DUMP.
 
 use valkeybloom_sketches::Seed;
-use valkeybloom_sketches::cms::{self, CountMin};
-use valkeybloom_sketches::tdigest::{self, TDigest};
+use valkeybloom_sketches::cms::{self, CellSize, CountMin};
+use valkeybloom_sketches::tdigest::{self, Compression, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
 
 use super::payload::value_of;
+use super::program::Program;
 
 /// A sketch.
 enum Sketch {
@@ -27,6 +28,34 @@ impl Sketch {
         let sketch = sketch.or_else(|| top_k().map(|list| Self::TopK(Box::new(list))));
         sketch.or_else(|| digest().map(Self::TDigest))
     }
+}
+
+/// Returns the reason why a program refuses a client that brings the sketch in a payload; `None` if it takes it.
+pub fn obstacle(payload: &[u8], to: Program) -> Option<String> {
+    let (what, limit) = match (Sketch::of(payload)?, to) {
+        (Sketch::CountMin(it), Program::RedisBloom) => {
+            let bytes = it.shape().cell_size().bytes();
+            let lacks = || format!("RedisBloom before 8.12 has no counters of size {bytes}");
+            return (bytes != CellSize::default().bytes()).then(lacks);
+        }
+        (Sketch::CountMin(it), Program::ThisModule) if !it.shape().is_within_limits() => {
+            (format!("{} rows", it.shape().depth()), cms::DEPTH_MAX)
+        }
+        (Sketch::TopK(it), Program::ThisModule) if it.shape().within_limits().is_err() => {
+            (format!("{} rows", it.shape().depth()), topk::DEPTH_MAX)
+        }
+        (Sketch::TDigest(it), Program::ThisModule) if !it.compression().is_within_limits() => {
+            let compression = it.compression().get();
+            (
+                format!("a compression of {compression}"),
+                Compression::MAX.get(),
+            )
+        }
+        _ => return None,
+    };
+    Some(format!(
+        "it has {what}, and the server there takes at most {limit} from clients: replicate it, or load it from a file"
+    ))
 }
 
 /// A difference between two values.

@@ -29,8 +29,12 @@ pub const BF_INFO: &str = "BF.INFO";
 pub const BF_INSERT: &str = "BF.INSERT";
 /// The command that loads a chunk from BF.SCANDUMP.
 pub const BF_LOADCHUNK: &str = "BF.LOADCHUNK";
+/// The command that removes items from a filter with counters, which no other program has.
+pub const BF_MDEL: &str = "BF.MDEL";
 /// The command that creates a filter.
 pub const BF_RESERVE: &str = "BF.RESERVE";
+/// The command that reads a chunk, which valkey-bloom lacks.
+pub const BF_SCANDUMP: &str = "BF.SCANDUMP";
 
 /// The setting that limits the bytes of each filter of an object.
 pub const FILTER_MEMORY: &str = "bf.bloom-filter-max-memory-usage";

@@ -461,21 +461,28 @@ fn forbidden_keys_are_counted() {
     }
     assert_eq!(client.cmd("ACL SETUSER u on >secret ~app:* +@all"), ok());
     let address = format!("redis://u:secret@127.0.0.1:{}", server.port());
-    let listed = run(&["list", &address, "--quiet"]);
-    assert_eq!(listed.status, 0);
-    assert!(listed.out.contains("\n1 key, "), "{}", listed.out);
     let line = format!(
         "2 keys could not be read at 127.0.0.1:{}: NOPERM ",
         server.port()
     );
-    assert!(listed.err.starts_with(&line), "{}", listed.err);
-    assert_eq!(listed.err.lines().count(), 1);
-    assert!(!listed.err.contains("secret"));
-    let found = run(&["list", &address, "--json"]).json();
-    assert_eq!(
-        (found["keys"].as_array().map(Vec::len), &found["unreadable"]),
-        (Some(1), &2.into())
-    );
+    for (form, listed) in [
+        ("--quiet", "\n1 key, "),
+        ("--csv", "\napp:seen,"),
+        ("--json", "\"unreadable\":2"),
+        ("--prometheus", "\nvalkeybloom_unreadable_keys{"),
+    ] {
+        let run = run(&["list", &address, form]);
+        assert!(run.out.contains(listed), "{}", run.out);
+        assert!(!run.err.contains("secret"));
+        let found = serde_json::from_str::<Value>(&run.out).ok();
+        assert_eq!(found.is_some(), form == "--json", "{}", run.out);
+        let error = run.failed(1);
+        assert!(error.starts_with(&line), "{error}");
+        if let Some(found) = found {
+            assert_eq!(found["keys"].as_array().map(Vec::len), Some(1));
+            assert_eq!(found["error"], error);
+        }
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use crate::harness::cluster::{Cluster, nodes};
 use crate::harness::{Plugin, Server, array, bulk, digest, int, ok, supported_servers};
+use crate::sketches::beyond_limits;
+use crate::support::forged::file;
 use crate::support::population::Population;
 use crate::support::recordings::stand_ins;
 use crate::support::sketches;
@@ -239,8 +241,9 @@ fn the_outcome_of_each_key_is_reported() {
         skipped app:text: it is there already\n\
         skipped app:there: it is there already\n\
         nothing was written: this was a dry run\n";
-    let rows = "bloomfltr          1         0         2         0           138,252\n";
-    assert_eq!(dry.done(), reported.to_owned() + &table(rows));
+    let rows = "type        would move  would replace   skipped   refused             bytes\n\
+        bloomfltr            1              0         2         0           138,252\n";
+    assert_eq!(dry.done(), reported.to_owned() + rows);
     assert_eq!(far.cmd("DBSIZE"), int(2));
 
     let differs = bring(&from, &to, &["--verify", "--match", "app:there"]);
@@ -310,6 +313,97 @@ fn values_that_the_target_cannot_read_are_listed() {
     // A move of one type reports that type only.
     bring(&from, &to, &["--type", "MBbloom--"]).done();
     assert_eq!(to.client().cmd("DBSIZE"), int(0));
+}
+
+/// Sketches beyond the limits for clients, and what other programs lack. Those are played by a module that has RedisBloom's
+/// commands, and reads no value.
+#[test]
+fn values_that_a_target_does_not_take_are_named() {
+    let plugin = Plugin::build("family.c");
+    let family = plugin.line();
+    let mut from = Server::start();
+    let values = beyond_limits(&mut from.client());
+    let values: Vec<_> = values.iter().map(|(key, value)| (*key, value)).collect();
+    from.shutdown();
+    fs::write(from.dir().join("dump.rdb"), file(&values)).expect("the folder can be written to");
+    from.start_again();
+    let mut near = from.client();
+    for command in [
+        "BF.RESERVE own 0.01 10",
+        "BF.RESERVE window 0.01 10 WINDOW 60000 PERIODS 2",
+        "CF.RESERVE cuckoo 100",
+        "CMS.INITBYDIM wide 2 2 CELL_SIZE 8",
+        "CONFIG SET bf.bloom-new-filters redisbloom",
+        "BF.RESERVE theirs 0.01 10",
+    ] {
+        assert_eq!(near.cmd(command), ok(), "{command}");
+    }
+    let played = |line: &str| Server::builder().without_module().before_module(line);
+    let beyond = |what: &str, limit: u32| {
+        format!(
+            "it has {what}, and the server there takes at most {limit} from clients: replicate it, or load it from a file"
+        )
+    };
+    let unreadable = "the server there can't read it";
+    let lacks = |program: &str, kind: &str| format!("{program} has no {kind}");
+    let own = [
+        ("cells", beyond("100 rows", 32)),
+        ("none", beyond("a compression of 400000000", 100_000)),
+        ("rows", beyond("1500 rows", 256)),
+        ("two", beyond("a compression of 200000", 100_000)),
+    ];
+    let wide = "RedisBloom before 8.12 has no counters of size 8";
+    let redisbloom = [
+        ("own", lacks("RedisBloom", "bloomfltr")),
+        ("wide", wide.to_owned()),
+        ("window", lacks("RedisBloom", "bloomfltx")),
+    ];
+    let valkey_bloom = [
+        ("cells", lacks("valkey-bloom", "TopK-TYPE")),
+        ("cuckoo", lacks("valkey-bloom", "MBbloomCF")),
+        ("none", lacks("valkey-bloom", "TDIS-TYPE")),
+        ("rows", lacks("valkey-bloom", "CMSk-TYPE")),
+        ("theirs", lacks("valkey-bloom", "MBbloom--")),
+        ("two", lacks("valkey-bloom", "TDIS-TYPE")),
+        ("wide", lacks("valkey-bloom", "CMSk-TYPE")),
+        ("window", lacks("valkey-bloom", "bloomfltx")),
+    ];
+    for (target, expected, rest) in [
+        (Server::builder(), &own[..], None),
+        (played(&family), &redisbloom, Some(unreadable)),
+        (
+            played(&format!("{family} valkey-bloom")),
+            &valkey_bloom,
+            Some(unreadable),
+        ),
+    ] {
+        let to = target.start();
+        for (words, fine) in [
+            (&["move", "--dry-run"][..], ("would move", None)),
+            (&["compare"], ("only at source", None)),
+            (
+                &["move"],
+                rest.map_or(("moved", None), |rest| ("refused", Some(rest))),
+            ),
+        ] {
+            let (here, there) = (url(&from), url(&to));
+            let run = run(&[words, &["--json", &here, &there]].concat());
+            let reported: Value = serde_json::from_str(&run.out).expect("it is JSON");
+            run.failed(1);
+            let keys = reported["keys"].as_array().expect("a list");
+            assert_eq!(keys.len(), 9, "{words:?}");
+            for key in keys {
+                let obstacle = expected.iter().find(|(name, _)| key["key"] == *name);
+                let (outcome, reason) = match obstacle {
+                    Some((_, reason)) if words == ["compare"] => (fine.0, Some(&reason[..])),
+                    Some((_, reason)) => ("refused", Some(&reason[..])),
+                    None => fine,
+                };
+                assert_eq!(key["outcome"], outcome, "{words:?} {key}");
+                assert_eq!(key["reason"].as_str(), reason, "{words:?} {key}");
+            }
+        }
+    }
 }
 
 #[test]

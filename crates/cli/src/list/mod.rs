@@ -85,7 +85,7 @@ impl List {
             let mut rows = Vec::new();
             let take = |mut batch: Vec<Row>| rows.append(&mut batch);
             let unreadable = self.read(&server, show, take).map_err(failed)?;
-            report_unreadable(&server, &unreadable);
+            let ended = require_all(&server, &unreadable);
             let source = prometheus::Source {
                 address: server.address(),
                 database: server.database(),
@@ -93,7 +93,8 @@ impl List {
             let memory = memory(&server).map_err(failed)?;
             columns::sort(&mut rows, self.order.sort, self.order.reverse, &|_| None);
             let listing = Listing { rows, unreadable };
-            return write(file, &prometheus::text(&listing, &source, memory));
+            write(file, &prometheus::text(&listing, &source, memory))?;
+            return ended;
         }
         let advice = if self.advice {
             Some((Settings::of(&server).map_err(failed)?, self.idle))
@@ -112,11 +113,7 @@ impl List {
             show => show,
         };
         match self.read(&server, show, |rows| writer.take(rows)) {
-            Ok(unreadable) => {
-                report_unreadable(&server, &unreadable);
-                writer.end(unreadable.keys);
-                Ok(())
-            }
+            Ok(unreadable) => writer.end(unreadable.keys, require_all(&server, &unreadable)),
             Err(fault) => Err(writer.failed(failed(fault))),
         }
     }
@@ -146,12 +143,15 @@ impl List {
     }
 }
 
-fn report_unreadable(server: &Server, Unreadable { keys, reason }: &Unreadable) {
-    if let Some(reason) = reason {
-        let end = if *keys == 1 { "" } else { "s" };
-        let address = server.address();
-        eprintln!("{keys} key{end} could not be read at {address}: {reason}");
-    }
+/// Requires that no key was unreadable.
+fn require_all(server: &Server, Unreadable { keys, reason }: &Unreadable) -> Result<()> {
+    let Some(reason) = reason else {
+        return Ok(());
+    };
+    let end = if *keys == 1 { "" } else { "s" };
+    let address = server.address();
+    let text = format!("{keys} key{end} could not be read at {address}: {reason}");
+    Err(Failure::new(text))
 }
 
 /// Returns the width of the terminal.

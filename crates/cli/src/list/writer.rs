@@ -11,7 +11,7 @@ use super::columns::{self, Column};
 use super::limits::Settings;
 use super::output::{self, Sums, Widths};
 use super::row::Row;
-use crate::failure::{Failure, shown};
+use crate::failure::{Failure, Result, shown};
 use crate::report::{print, print_line};
 
 /// The rows that determine the widths of a table's columns. Wider cells of later rows move the rest of their line.
@@ -126,15 +126,18 @@ impl Writer {
         print(text);
     }
 
-    /// Writes what is left, and the end.
-    pub fn end(&mut self, unreadable: u64) {
+    /// Writes what is left, and the end of a run with this result.
+    pub fn end(&mut self, unreadable: u64, ended: Result<()>) -> Result<()> {
         if let Some((column, reverse)) = self.order {
             columns::sort(&mut self.kept, column, reverse, &|_| None);
         }
         self.write();
         match self.form {
             Form::Csv => {}
-            Form::Json => self.end_json("unreadable", unreadable.into()),
+            Form::Json => {
+                self.end_json(Some(unreadable), ended.as_ref().err());
+                return ended.map_err(Failure::written);
+            }
             Form::Table(_) => {
                 print_line(self.sums.line());
                 for line in &self.lines {
@@ -142,6 +145,7 @@ impl Writer {
                 }
             }
         }
+        ended
     }
 
     /// Ends the JSON of a run that failed, if it has begun.
@@ -149,14 +153,19 @@ impl Writer {
         if !self.is_begun || !matches!(self.form, Form::Json) {
             return failure;
         }
-        self.end_json("error", failure.to_string().into());
+        self.end_json(None, Some(&failure));
         failure.written()
     }
 
-    /// Ends the list of keys and the object, with the sums and one more field.
-    fn end_json(&self, name: &str, value: Value) {
+    /// Ends the list of keys and the object, with the sums, the number of unreadable keys and the error.
+    fn end_json(&self, unreadable: Option<u64>, failure: Option<&Failure>) {
         let mut fields = self.sums.json();
-        fields.insert(name.to_owned(), value);
+        if let Some(unreadable) = unreadable {
+            fields.insert("unreadable".to_owned(), unreadable.into());
+        }
+        if let Some(failure) = failure {
+            fields.insert("error".to_owned(), failure.to_string().into());
+        }
         let fields = Value::Object(fields).to_string();
         print_line(format_args!("],{}", fields.trim_start_matches('{')));
     }
