@@ -54,7 +54,7 @@ fn have_close_shares(one: &Compressed<'_>, other: &Compressed<'_>, widest: f64) 
     means.all(|mean| {
         let (own, others) = (one.cdf(mean), other.cdf(mean));
         let middle = f64::midpoint(own, others);
-        let most = 2.0 * widest * middle * (1.0 - middle) + 1.0 / one.observations;
+        let most = 2.0 * widest * middle * (1.0 - middle) + 1.0 / double(one.observations);
         (own - others).abs() <= most
     })
 }

@@ -86,9 +86,10 @@ impl TopK {
     /// Returns the largest count of an item's own cells, and how much less the smallest is: all of it, if another item
     /// owns one of the cells.
     fn cells_of(&self, item: &[u8]) -> (u32, u32) {
-        let counts = self.own_counts(item);
-        let (least, most) = counts.fold((u32::MAX, 0), |(least, most), count| {
-            (least.min(count), most.max(count))
+        let (mut least, mut most) = (u32::MAX, 0);
+        self.each_own_count(item, |count| {
+            least = least.min(count);
+            most = most.max(count);
         });
         (most, most.saturating_sub(least))
     }

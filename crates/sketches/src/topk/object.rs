@@ -294,17 +294,17 @@ impl TopK {
         most
     }
 
-    /// Returns the counts of an item's cells, row by row; 0 where another item owns the cell.
-    pub(super) fn own_counts(&self, item: &[u8]) -> impl Iterator<Item = u32> {
+    /// Passes the counts of an item's cells to `visit`, row by row; 0 where another item owns the cell.
+    pub(super) fn each_own_count(&self, item: &[u8], mut visit: impl FnMut(u32)) {
         let places = self.places(item);
-        (0..places.cells().len()).map(move |row| {
-            let (owner, count) = self.cell(places.cells()[row]);
-            if owner == places.fingerprint {
+        places.each(|index| {
+            let (owner, count) = self.cell(index);
+            visit(if owner == places.fingerprint {
                 count
             } else {
                 0
-            }
-        })
+            });
+        });
     }
 
     /// Returns the count that the list has for an item.
