@@ -53,8 +53,14 @@ impl Stored {
         header.ok_or(DecodeError::NoMemory)
     }
 
-    fn outline(self) -> Result<Outline, DecodeError> {
+    fn outline(mut self) -> Result<Outline, DecodeError> {
         let count = self.links.len();
+        // A mark is left where RedisBloom changed an object that was half loaded here: to it the object is whole.
+        for StoredLink { link, .. } in &mut self.links {
+            if let Some((_, original)) = decode_mark(link) {
+                link.bits_per_entry = original;
+            }
+        }
         let mut links = memory::reserved(count).ok_or(DecodeError::NoMemory)?;
         links.extend(self.links.iter().map(|stored| stored.link));
         let links = Links::from_stored(self.options, self.growth, links)?;
@@ -435,13 +441,6 @@ pub fn read_header(header: &[u8]) -> Result<Outline, DecodeError> {
             exponent: link[52],
         },
     }));
-    // In a file, this object would be mistaken for one that lacks chunks.
-    if stored
-        .iter()
-        .any(|stored| decode_mark(&stored.link).is_some())
-    {
-        return Err("bits per entry with the mark of a half loaded filter".into());
-    }
     let stored = Stored {
         items: number(&prefix[..8]),
         options: number(&prefix[12..16]),
