@@ -324,6 +324,52 @@ fn a_full_counter_stays_full() {
     );
 }
 
+/// An item with several ids may be in several filters. It counts as one, until it is in none.
+#[test]
+fn items_with_several_ids_count_once() {
+    let mut server = with_command_log();
+    let replica = Server::replica_of(&server).start();
+    let mut client = server.client();
+    let seedless = "CONFIG SET bf.bloom-use-random-seed no";
+    assert_eq!(client.cmd(seedless), ok());
+    let create = "BF.RESERVE k 0.000000001 2 COUNTING EXPANSION 1";
+    assert_eq!(client.cmd(create), ok());
+    for id in 1..=5 {
+        let added = client.cmd(&format!("BF.INSERT k ID {id} ITEMS a b c d e f g"));
+        assert_eq!(added, array(vec![int(i64::from(id == 1)); 7]));
+        assert_eq!(client.cmd("BF.CARD k"), int(7));
+    }
+    assert!(client.cmd("BF.INFO k FILTERS").as_array()[0].as_int() > 4);
+    for id in 1..=5 {
+        for item in ["c", "e", "f"] {
+            client.cmd(&format!("BF.DEL k {item} ID {id}"));
+            let found = client.cmd("BF.MEXISTS k a b c d e f g");
+            let found = found.as_array().iter().map(Reply::as_int).sum();
+            assert_eq!(client.cmd("BF.CARD k"), int(found), "{item} {id}");
+        }
+    }
+    let left = client.cmd("BF.CARD k");
+    assert_ne!(left, int(7));
+    assert_eq!(client.cmd("BF.INFO k ITEMS"), array([left.clone()]));
+    assert_eq!(client.cmd("BF.MERGE united k k"), ok());
+    assert_eq!(client.cmd("BF.CARD united"), left);
+    sums::is_balanced(&mut client);
+    wait_in_sync(&server, &replica);
+    let before = digest(&mut client, "k");
+    let mut behind = replica.client();
+    assert_eq!(digest(&mut behind, "k"), before);
+    assert_eq!(behind.cmd("BF.CARD k"), left);
+    for rewrites in [false, true] {
+        if rewrites {
+            rewrite_aof(&server);
+        }
+        server.restart();
+        let mut client = server.client();
+        assert_eq!(digest(&mut client, "k"), before);
+        assert_eq!(client.cmd("BF.CARD k"), left);
+    }
+}
+
 #[test]
 fn removals_are_writes_that_need_no_memory() {
     let server = Server::start();

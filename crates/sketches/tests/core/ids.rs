@@ -100,6 +100,29 @@ impl Model {
         *self.held.entry((item, id)).or_default() += 1;
     }
 
+    /// Adds items with one command.
+    fn add_all(&mut self, items: &[u64], id: u64) {
+        let held = |item: &u64| has(&self.object, *item);
+        let mut known: HashSet<u64> = items.iter().copied().filter(held).collect();
+        let words: Vec<_> = items.iter().map(|item| item.to_le_bytes()).collect();
+        let each = words.iter().map(|word| &word[..]);
+        let mut outcomes = Vec::new();
+        let outcome = |added: Result<_, _>| outcomes.push(added.unwrap());
+        let (time, id) = (Time::default(), Some(id));
+        self.object.add_each(each, time, id, || ROOMY, outcome);
+        for (item, added) in items.iter().zip(outcomes) {
+            let is_new = known.insert(*item);
+            assert_eq!(added, if is_new { Added::New } else { Added::Again });
+            *self.held.entry((*item, id)).or_default() += 1;
+        }
+    }
+
+    /// Returns the number of different items.
+    fn different(&self) -> u64 {
+        let items: HashSet<u64> = self.held.keys().map(|(item, _)| *item).collect();
+        items.len() as u64
+    }
+
     /// Removes what is held, and returns whether that was done.
     fn remove(&mut self, item: u64, id: Option<u64>) -> bool {
         let held = self.held.get_mut(&(item, id)).expect("it is held");
@@ -274,6 +297,54 @@ fn random_sequences_with_ids_deny_nothing_that_is_held() {
             assert_eq!(model.object.periods().len(), 1);
         }
     }
+}
+
+/// The number of items is that of different ones, however many filters hold an item: what was new and is held still.
+#[test]
+fn items_in_several_filters_count_once() {
+    let mut rng = Rng::new(3);
+    let mut repeats = 0;
+    for order in Order::ALL {
+        let seed = rng.seed();
+        let mut model = Model::new(7, 1e-9, 1, seed);
+        for step in 0..600 {
+            let id = order.id(step, &mut rng);
+            match rng.below(20) {
+                0..6 => model.add(rng.next() % 40, Some(id)),
+                6 => {
+                    let items: Vec<u64> = (0..20).map(|_| rng.next() % 40).collect();
+                    model.add_all(&items, id);
+                }
+                7 => model.add(rng.next() % 40, None),
+                8 => model.reload(),
+                9 if step % 9 == 0 => {
+                    let sources = [&model.object, &model.object];
+                    model.object = Object::merged(&sources, ROOMY).unwrap();
+                }
+                _ => {
+                    if let Some((item, id)) = model.any(&mut rng) {
+                        model.remove(item, id);
+                    }
+                }
+            }
+            let different = model.different();
+            assert_eq!(model.object.items(NO_CLOCK), different, "{order:?}, {step}");
+            assert_eq!(model.object.totals().1, different);
+            let taken: u64 = fill(&model.object).iter().map(|(items, _)| items).sum();
+            repeats += taken - different;
+        }
+        // A union has no fewer items than either, and no more than both.
+        let mut other = Model::new(7, 1e-9, 1, seed);
+        for step in 0..100 {
+            other.add(20 + step % 40, Some(order.id(step, &mut rng)));
+        }
+        let both = [model.different(), other.different()];
+        model.object = Object::merged(&[&model.object, &other.object], ROOMY).unwrap();
+        model.reload();
+        let of_union = both[0].max(both[1])..=both[0] + both[1];
+        assert!(of_union.contains(&model.object.items(NO_CLOCK)));
+    }
+    assert!(repeats > 1_000, "{repeats}");
 }
 
 /// Rising ids, as items come and go: every removal is exact. A filter that is empty again has no ids, so that

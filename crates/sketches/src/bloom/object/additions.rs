@@ -242,7 +242,12 @@ impl Timeline {
                 row.locate(batch, of_row, &stack.filters()[target]);
                 located = Some(of_row);
             }
-            let new = stack.count_up_in(target, row, item, probe) && elsewhere & bit == 0;
+            let new_here = stack.count_up_in(target, row, item, probe);
+            let is_elsewhere = elsewhere & bit != 0;
+            if new_here && is_elsewhere {
+                ids.repeat();
+            }
+            let new = new_here && !is_elsewhere;
             each(Ok(if new { Added::New } else { Added::Again }));
         }
         batch.len()
@@ -274,11 +279,17 @@ impl Timeline {
         let added = match (*lane, stack.filters()) {
             _ if is_counting => {
                 let claimant = stack.claimants(probe).next();
-                ids.place(stack, probe, claimant, id, allowance)
-                    .map(|index| {
-                        stack.count_up(index, probe);
-                        claimant.map_or(Added::New, |_| Added::Again)
-                    })
+                let index = ids.place(stack, probe, claimant, id, allowance);
+                index.map(|index| {
+                    let new_here = stack.count_up(index, probe);
+                    if claimant.is_none() {
+                        return Added::New;
+                    }
+                    if new_here {
+                        ids.repeat();
+                    }
+                    Added::Again
+                })
             }
             (Some(lane), [_]) => {
                 let (filters, lane) = self.lanes.filters_of_mut(lane);

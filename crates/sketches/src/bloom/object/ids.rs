@@ -5,6 +5,9 @@
 //! counts: ids may come in any order. With rising ids, intervals do not overlap, except for an id that two filters
 //! share, and removal is exact, as in dablooms (Bitly 2012). If they overlap, a false positive occasionally leaves an
 //! item in place, as happens without ids.
+//!
+//! An item that is added with several ids may be in several filters, each of which counts it among its items. The
+//! *repeats* are those beyond the first, so that the number of items is that of different ones.
 
 use crate::bloom::law::{Allowance, Growth, Refusal};
 use crate::bloom::stack::Stack;
@@ -18,7 +21,9 @@ pub type Interval = (u64, u64);
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Ids {
     /// The interval of each filter, if it took ids; empty until one does.
-    pub intervals: Vec<Option<Interval>>,
+    pub intervals: Box<[Option<Interval>]>,
+    /// How many items the filters took that another filter claimed. Without intervals there are none.
+    pub repeats: u64,
 }
 
 /// Returns the smallest interval that contains two others.
@@ -31,15 +36,15 @@ pub fn hull(one: Option<Interval>, other: Option<Interval>) -> Option<Interval> 
 
 impl Ids {
     /// Creates the ids of these intervals, without a table if no filter has one.
-    pub fn new(intervals: Vec<Option<Interval>>) -> Self {
+    pub fn new(intervals: Box<[Option<Interval>]>, repeats: u64) -> Self {
         if intervals.iter().all(Option::is_none) {
             return Self::default();
         }
-        Self { intervals }
+        Self { intervals, repeats }
     }
 
     /// Returns whether no filter took ids so far.
-    pub const fn is_empty(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
 
@@ -172,6 +177,11 @@ impl Ids {
             > 1
     }
 
+    /// Enters an item that a filter took as new although another filter claims it.
+    pub fn repeat(&mut self) {
+        self.repeats = self.repeats.saturating_add(1);
+    }
+
     /// Clears the ids of a filter that is empty again.
     pub fn forget(&mut self, index: usize) {
         if let Some(interval) = self.intervals.get_mut(index) {
@@ -184,6 +194,9 @@ impl Ids {
         if !self.is_empty() && self.intervals.len() != filters {
             return Err("ids of another number of filters");
         }
+        if self.is_empty() && self.repeats > 0 {
+            return Err("repeats without ids");
+        }
         let mut intervals = self.intervals.iter().flatten();
         if intervals.all(|(lowest, highest)| lowest <= highest) {
             Ok(())
@@ -193,8 +206,8 @@ impl Ids {
     }
 
     /// Returns the size of the table in bytes, without `self`.
-    pub const fn memory_bytes(&self) -> u64 {
-        (self.intervals.capacity() * size_of::<Option<Interval>>()) as u64
+    pub fn memory_bytes(&self) -> u64 {
+        size_of_val(&*self.intervals) as u64
     }
 
     pub fn try_clone(&self) -> Option<Self> {
@@ -202,11 +215,14 @@ impl Ids {
     }
 
     /// Copies the table, extended to `entries` entries. Returns `None` if allocation fails.
-    fn copy(&self, entries: usize) -> Option<Self> {
+    pub fn copy(&self, entries: usize) -> Option<Self> {
         let mut intervals = memory::reserved(entries)?;
         intervals.extend_from_slice(&self.intervals);
         intervals.resize(entries, None);
-        Some(Self { intervals })
+        Some(Self {
+            intervals: memory::boxed(intervals)?,
+            repeats: self.repeats,
+        })
     }
 }
 

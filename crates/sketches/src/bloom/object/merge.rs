@@ -164,10 +164,27 @@ fn stacks_with_ids(
         filters.push(part.into_filter().ok_or(NO_MEMORY)?);
     }
     let law = law.of_union(error_rate, links);
+    let taken = filters.iter().map(Filter::items);
+    let repeats = repeats_of_union(sources, taken.fold(0, u64::saturating_add));
+    let intervals = memory::boxed(intervals).ok_or(NO_MEMORY)?;
     let mut merged =
         Stack::from_filters(law, *first.hasher(), first.cells(), filters).map_err(|_| TOO_LARGE)?;
     merged.seal_overfull();
-    Ok(Some((merged, Ids::new(intervals))))
+    Ok(Some((merged, Ids::new(intervals, repeats))))
+}
+
+/// Returns the repeats of a union whose filters have this many items. It has at least as many different items as any
+/// source, and at most as many as all of them together.
+fn repeats_of_union(sources: &[(&Stack, &Ids)], taken: u64) -> u64 {
+    let repeats = sources.iter().map(|(_, ids)| ids.repeats);
+    let repeats = repeats.fold(0, u64::saturating_add);
+    if repeats == 0 {
+        return 0;
+    }
+    let items = |(stack, ids): &(&Stack, &Ids)| stack.items().saturating_sub(ids.repeats);
+    let least = sources.iter().map(items).max().unwrap_or_default();
+    let most = sources.iter().map(items).fold(0, u64::saturating_add);
+    taken.saturating_sub(taken.saturating_sub(repeats).clamp(least, most))
 }
 
 /// Returns the filters of the union, or `None` if they are the first stack's, unchanged.

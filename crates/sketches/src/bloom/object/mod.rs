@@ -564,7 +564,15 @@ impl Object {
 
     /// Returns the number of items that were new when they were added; with a window, summed over the live periods.
     pub fn items(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        sum(self.live_stacks(now_ms).map(|(_, stack)| stack.items()))
+        let taken = sum(self.live_stacks(now_ms).map(|(_, stack)| stack.items()));
+        taken.saturating_sub(self.repeats())
+    }
+
+    /// Returns how often filters took an item that another one has. Only counters do, which have one period.
+    fn repeats(&self) -> u64 {
+        self.periods()
+            .first()
+            .map_or(0, |period| period.ids.repeats)
     }
 
     /// Returns the sum of the live filters' capacities.
@@ -696,7 +704,7 @@ impl Object {
         None
     }
 
-    /// Returns number, items and capacity of all filters that take memory, live or not.
+    /// Returns the number of filters that take memory, live or not, their items, and their capacity.
     #[inline]
     pub fn totals(&self) -> (u64, u64, u64) {
         let of = |stack: &Stack| {
@@ -705,10 +713,16 @@ impl Object {
         };
         match &self.0 {
             Body::Stack(stack) => of(stack),
-            Body::Timeline(_) => self.all_stacks().map(of).fold((0, 0, 0), |sum, of| {
-                let capacity = of.2.saturating_add(sum.2);
-                (sum.0 + of.0, of.1.saturating_add(sum.1), capacity)
-            }),
+            Body::Timeline(_) => {
+                let all = self
+                    .all_stacks()
+                    .map(of)
+                    .fold((0, 0, 0), |sum, of: (u64, u64, u64)| {
+                        let capacity = of.2.saturating_add(sum.2);
+                        (sum.0 + of.0, of.1.saturating_add(sum.1), capacity)
+                    });
+                (all.0, all.1.saturating_sub(self.repeats()), all.2)
+            }
         }
     }
 

@@ -417,15 +417,27 @@ impl Timeline {
         let Some(Period { stack, ids, .. }) = self.periods.last_mut() else {
             return false;
         };
-        let may_hold = |index: &usize| ids.may_hold(*index, id);
-        let mut claimants = stack.claimants(probe).filter(may_hold);
-        let (Some(index), None) = (claimants.next(), claimants.next()) else {
+        let (mut holder, mut is_elsewhere) = (None, false);
+        for index in stack.claimants(probe) {
+            if !ids.may_hold(index, id) {
+                is_elsewhere = true;
+            } else if holder.replace(index).is_some() {
+                return false;
+            }
+        }
+        let Some(index) = holder else {
             return false;
         };
-        drop(claimants);
         let removed = stack.count_down(index, probe);
-        if stack.filters()[index].is_unused() {
+        let filter = &stack.filters()[index];
+        if removed && is_elsewhere && !filter.contains(probe) {
+            ids.repeats = ids.repeats.saturating_sub(1);
+        }
+        if filter.is_unused() {
             ids.forget(index);
+        }
+        if stack.items() == 0 {
+            ids.repeats = 0;
         }
         removed
     }

@@ -6,17 +6,17 @@
 //!
 //! | part | fields |
 //! |---|---|
-//! | the object | form, 1 or 2; 1 with a window or 2 with counters; expansion; error rate; tightening ratio; capacity; seed; with a window, length of a period in ms and number of periods; number of stacks |
-//! | each stack | number of the period; in form 1 with counters, number of id ranges, which is 0; number of filters |
-//! | each filter | blob; capacity; items; in form 2, either 1 with the lowest and the highest id that it took, or 0 |
+//! | the object | form, 1 to 3; 1 with a window or 2 with counters; expansion; error rate; tightening ratio; capacity; seed; with a window, length of a period in ms and number of periods; number of stacks |
+//! | each stack | number of the period; in form 1 with counters, number of id ranges, which is 0; in form 3, number of repeats; number of filters |
+//! | each filter | blob; capacity; items; in forms 2 and 3, either 1 with the lowest and the highest id that it took, or 0 |
 //!
-//! Form 2 is for counters that took ids. Objects without ids are written in form 1, which earlier builds read. Earlier
-//! builds wrote ids in form 1 too: after a number of ranges other than 0, the lowest and the highest id of all, then
-//! for each range its first id and the number of its filter. Counters are one stack. Earlier builds wrote several
-//! after a merge, which are read as one.
+//! Form 2 is for counters that took ids, and form 3 for those of them in which an item is in several filters. Objects
+//! without ids are written in form 1, which earlier builds read. Earlier builds wrote ids in form 1 too: after a number
+//! of ranges other than 0, the lowest and the highest id of all, then for each range its first id and the number of its
+//! filter. Counters are one stack. Earlier builds wrote several after a merge, which are read as one.
 
 use crate::bloom::filter::HEADER_BYTES;
-use crate::bloom::law::Params;
+use crate::bloom::law::{MAX_FILTERS, Params};
 use crate::bloom::object::{
     FilterOutline, Ids, Interval, Kind, Object, Outline, PeriodOutline, Shape, Window,
 };
@@ -40,6 +40,7 @@ const fn version(extent: Extent) -> u8 {
 /// The values of the form, the first field.
 const WITHOUT_IDS: u64 = 1;
 const WITH_IDS: u64 = 2;
+const WITH_REPEATS: u64 = 3;
 
 const WINDOW: u64 = 1;
 const COUNTERS: u64 = 2;
@@ -53,7 +54,7 @@ pub fn is(bytes: &[u8], extent: Extent) -> bool {
 pub fn read_rdb(from: &mut impl RdbRead) -> Result<Option<Outline>, DecodeError> {
     match from.uint()? {
         0 => Ok(None),
-        form @ (WITHOUT_IDS | WITH_IDS) => read_fields(form, from).map(Some),
+        form @ (WITHOUT_IDS | WITH_IDS | WITH_REPEATS) => read_fields(form, from).map(Some),
         _ => Err(DecodeError::UnsupportedVersion),
     }
 }
@@ -87,14 +88,15 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
         3 => return Err("window with counters".into()),
         _ => return Err("unknown options".into()),
     };
-    if form == WITH_IDS && kind != Kind::Counting {
+    if form != WITHOUT_IDS && kind != Kind::Counting {
         return Err("ids without counters".into());
     }
     let mut periods = Vec::new();
     for _ in 0..from.uint()? {
         let number = from.uint()?;
         let (ids, filters) = match (form, kind) {
-            (WITH_IDS, _) => read_filters_with_ids(from)?,
+            (WITH_IDS, _) => read_filters_with_ids(0, from)?,
+            (WITH_REPEATS, _) => read_filters_with_ids(from.uint()?, from)?,
             (_, Kind::Counting) => read_ranges_and_filters(from)?,
             _ => (Ids::default(), read_filters(from)?),
         };
@@ -105,14 +107,13 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
         };
         match periods.last_mut() {
             Some(before) if form == WITHOUT_IDS && kind == Kind::Counting && number == 0 => {
-                append(before, period).ok_or(DecodeError::NoMemory)?;
+                append(before, period)?;
             }
             _ => push(&mut periods, period)?,
         }
     }
     if let (Kind::Counting, Some(one)) = (kind, periods.last_mut()) {
         memory::fit(&mut one.filters);
-        memory::fit(&mut one.ids.intervals);
     }
     memory::fit(&mut periods);
     let params = Params::from_stored(capacity, error_rate, tightening, expansion)?;
@@ -128,22 +129,27 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
     })
 }
 
-/// Appends a stack of counters to another. Returns `None` if allocation fails.
-fn append(before: &mut PeriodOutline, period: PeriodOutline) -> Option<()> {
-    let intervals = &mut before.ids.intervals;
-    let has_ids = !(intervals.is_empty() && period.ids.is_empty());
-    before.filters.try_reserve(period.filters.len()).ok()?;
-    if has_ids {
-        let filters = before.filters.len() + period.filters.len();
-        intervals.try_reserve(filters - intervals.len()).ok()?;
-        intervals.resize(before.filters.len(), None);
-        intervals.extend(period.ids.intervals);
+/// Appends a stack of counters to another.
+fn append(before: &mut PeriodOutline, period: PeriodOutline) -> Result<(), DecodeError> {
+    let first = before.filters.len();
+    let filters = first + period.filters.len();
+    // The ids are copied for each stack.
+    if filters as u64 > MAX_FILTERS {
+        return Err("more filters than any program stacks".into());
     }
+    if !(before.ids.is_empty() && period.ids.is_empty()) {
+        before.ids = before.ids.copy(filters).ok_or(DecodeError::NoMemory)?;
+        for (to, interval) in before.ids.intervals[first..]
+            .iter_mut()
+            .zip(&period.ids.intervals)
+        {
+            *to = *interval;
+        }
+    }
+    let room = before.filters.try_reserve(period.filters.len());
+    room.map_err(|_| DecodeError::NoMemory)?;
     before.filters.extend(period.filters);
-    if has_ids {
-        intervals.resize(before.filters.len(), None);
-    }
-    Some(())
+    Ok(())
 }
 
 fn read_filters(from: &mut impl RdbRead) -> Result<Vec<FilterOutline>, DecodeError> {
@@ -171,6 +177,7 @@ fn require_filters(filters: &[FilterOutline]) -> Result<(), DecodeError> {
 }
 
 fn read_filters_with_ids(
+    repeats: u64,
     from: &mut impl RdbRead,
 ) -> Result<(Ids, Vec<FilterOutline>), DecodeError> {
     let (mut intervals, mut filters) = (Vec::new(), Vec::new());
@@ -184,7 +191,8 @@ fn read_filters_with_ids(
         push(&mut intervals, interval)?;
     }
     require_filters(&filters)?;
-    Ok((Ids { intervals }, filters))
+    let intervals = memory::boxed(intervals).ok_or(DecodeError::NoMemory)?;
+    Ok((Ids { intervals, repeats }, filters))
 }
 
 /// The first id of a range and the number of the filter that took it. A range ends where the next one begins.
@@ -236,14 +244,23 @@ fn ids_of_ranges(
         let (first, last) = ((*first).max(lowest), end.min(highest));
         *interval = (first <= last).then_some((first, last));
     }
-    Ok(Ids { intervals })
+    let intervals = memory::boxed(intervals).ok_or(DecodeError::NoMemory)?;
+    Ok(Ids {
+        intervals,
+        repeats: 0,
+    })
 }
 
 /// Writes the fields, in RDB or as bytes.
 pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
     let Shape { params, kind } = object.shape();
     let with_ids = object.periods().iter().any(|p| !p.ids.is_empty());
-    to.uint(if with_ids { WITH_IDS } else { WITHOUT_IDS });
+    let with_repeats = object.periods().iter().any(|p| p.ids.repeats > 0);
+    to.uint(match (with_ids, with_repeats) {
+        (false, _) => WITHOUT_IDS,
+        (true, false) => WITH_IDS,
+        (true, true) => WITH_REPEATS,
+    });
     to.uint(match kind {
         Kind::Plain => 0,
         Kind::Windowed(_) => WINDOW,
@@ -264,6 +281,9 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
         to.uint(period.number);
         if kind == Kind::Counting && !with_ids {
             to.uint(0);
+        }
+        if with_repeats {
+            to.uint(period.ids.repeats);
         }
         to.uint(period.stack.filters().len() as u64);
         for (index, filter) in period.stack.filters().iter().enumerate() {

@@ -24,6 +24,8 @@ pub struct Draft {
 #[derive(Clone)]
 pub struct StackDraft {
     pub period: u64,
+    /// In form 3.
+    pub repeats: u64,
     pub range_count: Option<u64>,
     pub ids: (u64, u64),
     pub ranges: Vec<(u64, u64)>,
@@ -41,7 +43,7 @@ pub struct FilterDraft {
     pub cut: Option<usize>,
     pub capacity: u64,
     pub items: u64,
-    /// In form 2: a flag that is not its own, and the lowest and the highest id that it took.
+    /// In forms 2 and 3: a flag that is not its own, and the lowest and the highest id that it took.
     pub took_flag: Option<u64>,
     pub took: Option<(u64, u64)>,
 }
@@ -81,6 +83,7 @@ impl StackDraft {
     pub fn new(period: u64, filters: Vec<FilterDraft>) -> Self {
         Self {
             period,
+            repeats: 0,
             range_count: None,
             ids: (0, 0),
             ranges: Vec::new(),
@@ -134,6 +137,14 @@ impl Draft {
         }
     }
 
+    /// Returns a valid one with items in several filters.
+    pub fn repeating() -> Self {
+        let mut draft = Self::counting();
+        draft.form = 3;
+        draft.stacks[0].repeats = 6;
+        draft
+    }
+
     /// Returns the counting draft as earlier builds wrote it.
     pub fn ranged() -> Self {
         let mut draft = Self::counting();
@@ -152,10 +163,11 @@ impl Draft {
     }
 
     /// Returns a valid one of each kind and form.
-    pub fn all() -> [Self; 4] {
+    pub fn all() -> [Self; 5] {
         [
             Self::windowed(),
             Self::counting(),
+            Self::repeating(),
             Self::ranged(),
             Self::merged(),
         ]
@@ -187,7 +199,10 @@ impl Draft {
         fields.push(count(self.count, self.stacks.len()));
         for stack in &self.stacks {
             fields.push(Field::Uint(stack.period));
-            if self.options & 2 != 0 && self.form != 2 {
+            if self.form == 3 {
+                fields.push(Field::Uint(stack.repeats));
+            }
+            if self.options & 2 != 0 && self.form < 2 {
                 fields.push(count(stack.range_count, stack.ranges.len()));
                 if stack.range_count.unwrap_or(stack.ranges.len() as u64) > 0 {
                     fields.extend([stack.ids.0, stack.ids.1].map(Field::Uint));
@@ -204,7 +219,7 @@ impl Draft {
                 }
                 fields.push(Field::Bytes(blob));
                 fields.extend([filter.capacity, filter.items].map(Field::Uint));
-                if self.form == 2 {
+                if self.form > 1 {
                     let flag = filter.took_flag;
                     let flag = flag.unwrap_or(u64::from(filter.took.is_some()));
                     fields.push(Field::Uint(flag));

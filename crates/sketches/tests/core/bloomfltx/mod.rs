@@ -102,7 +102,7 @@ fn an_object_whose_ratio_is_not_marked_is_ours() {
 #[test]
 fn odd_values_are_kept() {
     type Change = fn(&mut Draft);
-    let odd: [(&str, Draft, Change); 15] = [
+    let odd: [(&str, Draft, Change); 16] = [
         ("a window", Draft::windowed(), |_| ()),
         ("counters", Draft::counting(), |_| ()),
         ("counters without ids", Draft::counting(), |d| d.form = 1),
@@ -125,6 +125,9 @@ fn odd_values_are_kept() {
         ("all ids", Draft::counting(), |d| {
             d.stacks[0].filters[0].took = Some((0, u64::MAX));
             d.stacks[0].filters[1].took = Some((u64::MAX, u64::MAX));
+        }),
+        ("more repeats than items", Draft::repeating(), |d| {
+            d.stacks[0].repeats = u64::MAX;
         }),
         ("ids of several filters", Draft::counting(), |d| {
             d.stacks[0].filters[0].took = Some((50, 60));
