@@ -87,11 +87,20 @@ BF.ADD fixed c => -
 BF.INSERT fixed ITEMS a b c => -
 BF.INSERT new CAPACITY 2 NONSCALING ITEMS a b a c d
 => BF.INSERT new CAPACITY 2 ERROR 0.03 TIGHTENING 0.5000000000000001 SEED <fixed> NONSCALING ITEMS a b
+BF.INSERT few CAPACITY 2 NONSCALING COUNTING ITEMS a a b c d
+=> BF.INSERT few CAPACITY 2 ERROR 0.03 TIGHTENING 0.5000000000000001 SEED <fixed> NONSCALING COUNTING ITEMS a a b
+BF.MADD few a c => BF.INSERT few NOCREATE ITEMS a
+BF.ADD few c => -
+BF.INSERT narrow CAPACITY 2 NONSCALING WINDOW 1000000000000 PERIODS 2 ITEMS a b c
+=> BF.INSERT narrow CAPACITY 2 ERROR 0.03 TIGHTENING 0.5000000000000001 SEED <fixed> NONSCALING WINDOW 1000000000000 PERIODS 2 AT <time> ITEMS a b
+BF.MADD narrow a c => -
 # A scale-out adds nothing to a command. Replicas of other settings have to saturate, too.
 BF.MADD scaled b c d e f g h i j k l m n => BF.MADD scaled b c d e f g h i j k l m n
 CONFIG SET bf.bloom-saturate-nonscaling yes => -
 BF.MADD fixed a c d => BF.INSERT fixed NOCREATE SATURATE ITEMS c d
 BF.ADD fixed e => BF.INSERT fixed NOCREATE SATURATE ITEMS e
+BF.MADD few a c d => BF.INSERT few NOCREATE SATURATE ITEMS a c d
+BF.MADD narrow a c d => BF.INSERT narrow NOCREATE AT <time> SATURATE ITEMS c d
 # A seed is sent wherever it comes from.
 CONFIG SET bf.bloom-use-random-seed yes bf.bloom-fp-rate 0.25 => -
 CONFIG SET bf.bloom-expansion 0 bf.bloom-tightening-ratio 0.75 => -

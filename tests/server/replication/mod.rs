@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use valkeybloom_sketches::bloom::{Growth, Limits, Object, Params, Tightening, dump};
 use valkeybloom_sketches::{Fraction, Seed};
 
-use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
-use crate::support::aof::rewrite_aof;
+use crate::harness::{Client, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until};
+use crate::support::aof::{on_log_of, rewrite_aof, wire, with_command_log};
 use crate::support::configured::{OTHER_SETTINGS, configure, other_settings};
+use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::load_chunks;
 use crate::support::population::Population;
 use crate::support::random::Random;
+use crate::support::replayed::command;
 use crate::support::sums;
 use crate::support::usage::nothing_is_being_freed;
 
@@ -108,6 +110,104 @@ fn replicas_with_other_settings_hold_the_same_objects() {
     }
     let after = [&primary, &replica].map(full_syncs);
     assert_eq!(after, before, "all came over the wire");
+}
+
+/// Full filters of every kind take more items on a replica, and from a log, where the setting is off.
+#[test]
+fn saturated_filters_are_the_same_where_the_setting_is_off() {
+    const KEYS: [&str; 5] = ["plain", "window", "counter", "link", "made"];
+    let mut server = with_command_log();
+    let replica = Server::replica_of(&server).start();
+    let mut client = server.client();
+    for line in [
+        "CONFIG SET bf.bloom-saturate-nonscaling yes",
+        "BF.RESERVE plain 0.000001 5 NONSCALING",
+        &format!("BF.RESERVE window 0.000001 5 NONSCALING {LASTING_WINDOW}"),
+        "BF.RESERVE counter 0.000001 5 NONSCALING COUNTING",
+        "CONFIG SET bf.bloom-new-filters redisbloom",
+        "BF.RESERVE link 0.000001 5 NONSCALING",
+    ] {
+        assert_eq!(client.cmd(line), ok(), "{line}");
+    }
+    client.cmd("BF.INSERT made CAPACITY 5 NONSCALING ITEMS u v w x y z");
+    for key in KEYS {
+        for add in ["BF.MADD # a b c d e f", "BF.INSERT # ITEMS a h i"] {
+            let added = client.cmd(&add.replace('#', key));
+            assert!(!added.as_array().iter().any(Reply::is_error), "{added:?}");
+        }
+        assert_eq!(client.cmd(&format!("BF.ADD {key} g")), int(1), "{key}");
+    }
+    let state = |client: &mut Client| {
+        KEYS.map(|key| {
+            let card = client.cmd(&format!("BF.CARD {key}")).as_int();
+            assert!(card > 5, "{card} in {key}");
+            (digest(client, key), card)
+        })
+    };
+    let expected = state(&mut client);
+    wait_in_sync(&server, &replica);
+    assert_eq!(state(&mut replica.client()), expected);
+    server.restart();
+    let mut client = server.client();
+    let setting = client.cmd("CONFIG GET bf.bloom-saturate-nonscaling");
+    assert_eq!(setting.as_array()[1].text(), "no");
+    assert_eq!(state(&mut client), expected);
+}
+
+/// A peer sends the commands of its clients as they came: valkey-bloom if an item was new, and RedisBloom also if it
+/// refused all of them. A node that gets them ends with the same objects, and counts no error.
+#[test]
+fn what_a_peer_sends_makes_the_same_objects() {
+    for maker in ["valkey-bloom", "redisbloom"] {
+        let settings = [
+            ("bf.bloom-new-filters", maker),
+            ("bf.bloom-use-random-seed", "no"),
+            ("bf.bloom-capacity", "30"),
+        ];
+        let primary = Server::with(&settings);
+        let mut client = primary.client();
+        let mut random = Random(0x7065_6572);
+        let (mut sent, mut refused) = (Vec::new(), 0);
+        // Other keys have filters that scale.
+        for (key, capacity) in [1, 2, 20, 50, 100, 150, 200, 250].iter().enumerate() {
+            let line = format!("BF.RESERVE {key} 0.01 {capacity} NONSCALING");
+            assert_eq!(client.cmd(&line), ok());
+            sent.push(command(&line));
+        }
+        for _ in 0..3000 {
+            let key = random.below(12);
+            let mut item = || format!("item{}", random.below(400));
+            let (one, many) = (item(), [item(), item(), item(), item()].join(" "));
+            let line = match random.below(20) {
+                0..8 => format!("BF.ADD {key} {one}"),
+                8..16 => format!("BF.MADD {key} {many}"),
+                _ => format!("BF.INSERT {key} ITEMS {many}"),
+            };
+            let reply = client.cmd(&line);
+            let replies = match &reply {
+                Reply::Array(replies) => &replies[..],
+                one => std::slice::from_ref(one),
+            };
+            let is_full = |reply: &Reply| reply.is_error() && reply.text().contains("full");
+            let is_refused = replies.iter().any(is_full);
+            refused += u32::from(is_refused);
+            let is_new = replies.contains(&int(1));
+            if is_new || is_refused && maker == "redisbloom" {
+                sent.push(command(&line));
+            }
+        }
+        assert!(refused > 500, "{refused} were refused");
+        let builder = Server::builder();
+        let builder = settings
+            .iter()
+            .fold(builder, |b, (name, value)| b.config(name, value));
+        let node = on_log_of(builder, &wire(&sent), &[]);
+        // Clients that came while it loaded were told so, which is an error of another kind.
+        let errors = node.info("errorstats");
+        assert!(!errors.contains_key("errorstat_ERR"), "{errors:?}");
+        assert!(!node.log_contains("CRITICAL"));
+        assert_eq!(state(&node), state(&primary), "{maker}");
+    }
 }
 
 #[test]
