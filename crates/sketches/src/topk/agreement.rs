@@ -72,14 +72,12 @@ impl TopK {
             let (_, spread) = self.cells_of(item);
             let (most_there, spread_there) = other.cells_of(item);
             let allowed = loss.map_or(0.0, |loss| loss.max(spread.into()).max(spread_there.into()));
-            match other.listed_count(item) {
-                Some(there) => f64::from(count.abs_diff(there)) <= allowed,
-                // At the end of a list, an item may not have got in.
-                None => {
-                    let there = most_there.max(other.least_listed());
-                    f64::from(count.saturating_sub(there)) <= allowed
-                }
-            }
+            // At the end of a list, an item may not have got in.
+            let gap = other.listed_count(item).map_or_else(
+                || count.saturating_sub(most_there.max(other.least_listed())),
+                |there| count.abs_diff(there),
+            );
+            f64::from(gap) <= allowed
         })
     }
 
