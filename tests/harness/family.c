@@ -1,5 +1,5 @@
-/* A module of the tests that plays RedisBloom as a target, or with any argument valkey-bloom. It has the types of
- * RedisBloom that are no Bloom filters, with empty values, and refuses what the BF commands are given.
+/* A module of the tests that plays RedisBloom. It has the types of RedisBloom that are no Bloom filters, with empty
+ * values, and refuses what the BF commands are given.
  *
  * FAMILY.MAKE key type    type is a number from 0: the cuckoo filter, the two sketches, the digest
  *
@@ -69,7 +69,7 @@ static int refuse(Ctx *ctx, String **argv, int argc) {
 }
 
 int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
-    (void)argv;
+    (void)argv, (void)argc;
     int (*get)(const char *, void *) = *(int (**)(const char *, void *))ctx;
 #define LOOK_UP(type, name, args) if (get("RedisModule_" #name, &name) != OK) return ERR;
     FUNCTIONS(LOOK_UP)
@@ -80,7 +80,7 @@ int RedisModule_OnLoad(Ctx *ctx, String **argv, int argc) {
         if (!types[type]) return ERR;
     }
     static const char *const commands[] = {"bf.info", "bf.scandump", "bf.loadchunk"};
-    for (int command = 0; command < (argc ? 1 : 3); command++)
+    for (int command = 0; command < 3; command++)
         if (CreateCommand(ctx, commands[command], refuse, "", 1, 1, 1) != OK) return ERR;
     return CreateCommand(ctx, "family.make", make, "write", 1, 1, 1);
 }

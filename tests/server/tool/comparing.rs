@@ -266,6 +266,16 @@ fn each_difference_is_found() {
     }
 }
 
+/// Creates a full Top-K. The same items after other first ones have another number of collisions, so the lists drift.
+pub fn create_top_k(client: &mut Client, key: &str, first: &str) {
+    assert_eq!(client.cmd(&format!("TOPK.RESERVE {key} 5 8 3 0.9")), ok());
+    assert!(!client.cmd(&format!("TOPK.ADD {key} {first}")).is_error());
+    for number in 0..300 {
+        let item = number % (1 + number % 30);
+        assert!(!client.cmd(&format!("TOPK.ADD {key} {item}")).is_error());
+    }
+}
+
 /// A replica has other nodes than its primary after a full synchronization, and another list if chance has decided
 /// otherwise. A value or an item more is a difference.
 #[test]
@@ -273,7 +283,6 @@ fn drift_of_sketches_is_told_from_differences() {
     let from = Server::start();
     let mut near = from.client();
     assert_eq!(near.cmd("TDIGEST.CREATE latency"), ok());
-    assert_eq!(near.cmd("TOPK.RESERVE pages 5 8 3 0.9"), ok());
     let numbers = |start: u32| {
         let numbers = (start..start + 450).map(|number| (number * 7919 % 10_007).to_string());
         numbers.collect::<Vec<_>>().join(" ")
@@ -293,16 +302,8 @@ fn drift_of_sketches_is_told_from_differences() {
     wait_in_sync(&from, &to);
     let mut far = to.client();
     assert_eq!(far.cmd("REPLICAOF NO ONE"), ok());
-    // The same items, in another number of collisions.
-    assert!(!far.cmd("TOPK.ADD pages other").is_error());
-    assert_eq!(far.cmd("DEL pages"), int(1));
-    assert_eq!(far.cmd("TOPK.RESERVE pages 5 8 3 0.9"), ok());
     for (client, first) in [(&mut near, "1 2"), (&mut far, "2 1")] {
-        assert!(!client.cmd(&format!("TOPK.ADD pages {first}")).is_error());
-        for number in 0..300 {
-            let item = number % (1 + number % 30);
-            assert!(!client.cmd(&format!("TOPK.ADD pages {item}")).is_error());
-        }
+        create_top_k(client, "pages", first);
     }
     for key in ["latency", "pages"] {
         assert_ne!(digest(&mut near, key), digest(&mut far, key), "{key}");

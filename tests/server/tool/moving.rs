@@ -315,12 +315,11 @@ fn values_that_the_target_cannot_read_are_listed() {
     assert_eq!(to.client().cmd("DBSIZE"), int(0));
 }
 
-/// Sketches beyond the limits for clients, and what other programs lack. Those are played by a module that has RedisBloom's
-/// commands, and reads no value.
+/// Sketches beyond the limits for clients, and what other programs lack. Those are played by modules that read no
+/// value.
 #[test]
 fn values_that_a_target_does_not_take_are_named() {
-    let plugin = Plugin::build("family.c");
-    let family = plugin.line();
+    let [family, chunkless] = ["family.c", "chunkless.c"].map(Plugin::build);
     let mut from = Server::start();
     let values = beyond_limits(&mut from.client());
     let values: Vec<_> = values.iter().map(|(key, value)| (*key, value)).collect();
@@ -338,7 +337,7 @@ fn values_that_a_target_does_not_take_are_named() {
     ] {
         assert_eq!(near.cmd(command), ok(), "{command}");
     }
-    let played = |line: &str| Server::builder().without_module().before_module(line);
+    let played = |by: &Plugin| Server::builder().without_module().before_module(&by.line());
     let beyond = |what: &str, limit: u32| {
         format!(
             "it has {what}, and the server there takes at most {limit} from clients: replicate it, or load it from a file"
@@ -371,11 +370,7 @@ fn values_that_a_target_does_not_take_are_named() {
     for (target, expected, rest) in [
         (Server::builder(), &own[..], None),
         (played(&family), &redisbloom, Some(unreadable)),
-        (
-            played(&format!("{family} valkey-bloom")),
-            &valkey_bloom,
-            Some(unreadable),
-        ),
+        (played(&chunkless), &valkey_bloom, Some(unreadable)),
     ] {
         let to = target.start();
         for (words, fine) in [

@@ -236,25 +236,13 @@ fn the_error_names_a_module_without_chunks() {
         .without_module()
         .before_module(&chunkless.line())
         .start();
-    let from = Server::start();
-    add(&mut from.client(), "seen", &numbered("item", 0..10));
-    let list = list(&from, "list", b"item");
+    let list = list(&bare, "list", b"item");
     let at = format!("127.0.0.1:{}", bare.port());
     let lacks = "ERR unknown command 'BF.LOADCHUNK'; \
         the module there takes no filters in chunks: load valkeybloom instead";
     let line = "build LIST --to TO --key seen --rate 0.01";
     let why = run(&words(line, list.to_str().expect("ASCII"), &at)).failed(1);
     assert_eq!(why, format!("could not build seen at {at}: {lacks}"));
-    let run = run(&["move", &url(&from), &at]);
-    assert_eq!(
-        run.err.lines().next_back(),
-        Some("valkeybloom: 1 of 1 keys could not be moved")
-    );
-    assert!(
-        run.err.contains(&format!("refused seen: {at}: {lacks}\n")),
-        "{}",
-        run.err
-    );
 }
 
 #[test]
