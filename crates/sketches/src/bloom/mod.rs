@@ -27,6 +27,7 @@ mod wire;
 
 pub use filter::{Cells, Geometry, HEADER_BYTES, MAX_HASHES};
 pub use law::{Growth, Limits, MAX_FILTERS, Params, Refusal, Tightening};
-pub use object::{Kind, MergeError, New, Object, Plan, Shape, Time, View, Window, shard_capacity};
+pub use object::shard_capacity;
+pub use object::{Kind, MergeError, New, Object, Period, Plan, Shape, Time, View, Window};
 pub use stack::Added;
 pub use wire::{Dialect, Stage, chunks, dump, rdb};

@@ -43,7 +43,7 @@ impl Seed {
 
     /// Returns both hashes of `Words::COUNT` items.
     #[inline(always)]
-    pub fn hash<W: Words>(&self, items: &[&[u8]]) -> [W; 2] {
+    pub(crate) fn hash<W: Words>(&self, items: &[&[u8]]) -> [W; 2] {
         let mut sip = TwinSip::<W>::new(&self.0);
         sip.block(words_of(items, |item| item.len() as u64));
         let blocks = |item: &&[u8]| item.len() / 8;

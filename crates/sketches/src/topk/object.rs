@@ -60,7 +60,7 @@ impl TopK {
     }
 
     /// Creates the sketch of a shape from its stored cells and its list.
-    pub fn from_parts(shape: Shape, cells: Box<[u8]>, list: List, collisions: u64) -> Self {
+    pub(super) fn from_parts(shape: Shape, cells: Box<[u8]>, list: List, collisions: u64) -> Self {
         Self {
             shape,
             columns: Columns::new(shape.width().into()),

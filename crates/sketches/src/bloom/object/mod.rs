@@ -141,7 +141,7 @@ impl Object {
     ///
     /// # Errors
     /// The reason that the outline is invalid, in words for a log.
-    pub fn from_outline(outline: &mut Outline) -> Result<Option<Self>, &'static str> {
+    pub(crate) fn from_outline(outline: &mut Outline) -> Result<Option<Self>, &'static str> {
         outline.check()?;
         let Some(periods) = outline.finish()? else {
             return Ok(None);
@@ -354,7 +354,7 @@ impl Object {
 
     /// Returns the fields of an object of `RedisBloom` besides its filters; `None` for other objects.
     #[inline]
-    pub const fn links(&self) -> Option<&Links> {
+    pub(crate) const fn links(&self) -> Option<&Links> {
         match &self.0 {
             Body::Stack(stack) => stack.law().links(),
             Body::Timeline(_) => None,

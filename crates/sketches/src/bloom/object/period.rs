@@ -21,7 +21,7 @@ pub struct Period {
     pub number: u64,
     pub(crate) stack: Stack,
     /// The ids that each filter of counters took.
-    pub ids: Ids,
+    pub(crate) ids: Ids,
     /// The location of the first filter's bits, if they are interleaved with those of other filters.
     pub(super) lane: Option<Lane>,
 }
@@ -31,7 +31,7 @@ impl Period {
     pub const ENTRY_BYTES: u64 = memory::stated::<Self>(160) as u64;
 
     /// Creates a period whose filters have their own bits.
-    pub const fn new(number: u64, stack: Stack, ids: Ids) -> Self {
+    pub(super) const fn new(number: u64, stack: Stack, ids: Ids) -> Self {
         Self {
             number,
             stack,
@@ -69,7 +69,7 @@ impl Period {
 
     /// Copies the period, whose filters are those of `views`, with bits of their own. Returns `None` if allocation
     /// fails.
-    pub fn separate<'o>(&self, views: impl Iterator<Item = View<'o>>) -> Option<Self> {
+    pub(super) fn separate<'o>(&self, views: impl Iterator<Item = View<'o>>) -> Option<Self> {
         let mut filters = memory::reserved(self.stack.filters().len())?;
         for view in views {
             filters.push(view.separate()?);
@@ -78,7 +78,7 @@ impl Period {
         Some(Self::new(self.number, stack, self.ids.try_clone()?))
     }
 
-    pub fn try_clone(&self) -> Option<Self> {
+    pub(super) fn try_clone(&self) -> Option<Self> {
         Some(Self {
             number: self.number,
             stack: self.stack.try_clone()?,

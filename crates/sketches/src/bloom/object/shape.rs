@@ -84,7 +84,7 @@ impl Shape {
     }
 
     /// Returns the law of growth of one period, or `None` if its rate is too small for a double.
-    pub fn law(&self) -> Option<Law> {
+    pub(crate) fn law(&self) -> Option<Law> {
         Some(Law::of(&Params {
             error_rate: Fraction::new(self.params.error_rate.get() / self.parts())?,
             tightening: self.tightening(),
@@ -94,7 +94,7 @@ impl Shape {
 
     /// Returns the capacity that another period with this initial capacity can grow to, and what stops it there.
     /// `bytes` is the size of the object before that period's first filter.
-    pub fn reach_beside(
+    pub(crate) fn reach_beside(
         &self,
         bytes: u64,
         capacity: u64,

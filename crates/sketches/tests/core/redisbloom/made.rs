@@ -7,7 +7,7 @@ use valkeybloom_sketches::bloom::{
 use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 
 use crate::support::{
-    Field, ROOMY, Stream, add, begin_partial, fields_of, filters, header_of, params,
+    Field, NO_CLOCK, ROOMY, Stream, add, begin_partial, fields_of, filters, header_of, params,
     through_every_form,
 };
 
@@ -44,8 +44,8 @@ fn the_first_filter_has_the_published_size() {
         assert_eq!(filter.geometry().cell_bytes, bytes, "{rate} {capacity}");
         assert_eq!(filter.hashes(), hashes, "{rate} {capacity}");
         assert_eq!(filter.capacity(), capacity);
-        let link = object.links().unwrap().all[0];
-        assert_eq!(link.error_rate.to_bits(), f64::to_bits(reported), "{rate}");
+        let (_, _, made_for) = object.filters(NO_CLOCK).next().unwrap();
+        assert_eq!(made_for.to_bits(), f64::to_bits(reported), "{rate}");
     }
 }
 

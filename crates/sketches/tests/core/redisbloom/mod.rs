@@ -10,7 +10,7 @@ use valkeybloom_sketches::Hasher;
 use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Refusal, Time};
 
 use crate::support::{
-    NO_CLOCK, ROOMY, Rng, add, add_each, at_each_width, capacity, fields_of, filters, has,
+    Field, NO_CLOCK, ROOMY, Rng, add, add_each, at_each_width, capacity, fields_of, filters, has,
     has_each, header_of, items,
 };
 
@@ -173,10 +173,17 @@ fn every_encoding_grows_by_its_rules() {
 /// Copies the bits per entry, which come from a logarithm: its last digit depends on the C library of the machine.
 /// They are copied if they are off by no more than that.
 fn take_last_digits(model: &mut Draft, object: &Object) {
-    let links = object.links().unwrap().all.iter();
-    for (model, link) in model.links.iter_mut().zip(links) {
-        if model.bpe.to_bits().abs_diff(link.bits_per_entry.to_bits()) <= 1 {
-            model.bpe = link.bits_per_entry;
+    let doubles = fields_of(object)
+        .0
+        .into_iter()
+        .filter_map(|field| match field {
+            Field::Double(double) => Some(double),
+            Field::Uint(_) | Field::Bytes(_) => None,
+        });
+    // Each link has its rate, then its bits per entry.
+    for (model, bits_per_entry) in model.links.iter_mut().zip(doubles.skip(1).step_by(2)) {
+        if model.bpe.to_bits().abs_diff(bits_per_entry.to_bits()) <= 1 {
+            model.bpe = bits_per_entry;
         }
     }
 }
