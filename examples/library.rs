@@ -9,39 +9,24 @@
 use std::error::Error;
 
 use redis::{Connection, RedisResult};
-use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{Limits, Object, Time};
+use valkeybloom_sketches::{Seed, Sketch};
 
 /// Copies the server's filter into this program's memory.
 fn fetch(server: &mut Connection, key: &str) -> Result<Object, Box<dyn Error>> {
-    let mut scan = |cursor: u64| -> RedisResult<(u64, Vec<u8>)> {
-        let mut command = redis::cmd("BF.SCANDUMP");
-        command.arg(key).arg(cursor).query(server)
-    };
-    let (mut cursor, header) = scan(0)?;
-    let mut partial = match chunks::begin(&header, Limits::NONE) {
-        Ok(Value::Partial(partial)) => partial,
-        Ok(Value::Complete(filter)) => return Ok(filter),
-        Err(error) => return Err(error.map_or("too large".into(), |e| e.to_string().into())),
-    };
-    loop {
-        let (next, chunk) = scan(cursor)?;
-        if let Some(filter) = partial.load(next, &chunk)? {
-            return Ok(filter);
-        }
-        cursor = next;
+    let payload: Vec<u8> = redis::cmd("DUMP").arg(key).query(server)?;
+    match Sketch::from_dump(&payload, Seed::FIXED)? {
+        Sketch::Bloom(filter) => Ok(filter),
+        _ => Err("not a Bloom filter".into()),
     }
 }
 
 /// Replaces the server's filter.
-fn send(server: &mut Connection, key: &str, filter: &Object) -> RedisResult<()> {
-    let unfinished = format!("{{{key}}}:unfinished");
-    for (cursor, chunk) in chunks::pieces(filter) {
-        let mut load = redis::cmd("BF.LOADCHUNK");
-        let load = load.arg(&unfinished).arg(cursor).arg(chunk.bytes());
-        load.exec(server)?;
-    }
-    redis::cmd("RENAME").arg(&unfinished).arg(key).exec(server)
+fn send(server: &mut Connection, key: &str, filter: Object) -> RedisResult<()> {
+    let payload = Sketch::Bloom(filter).to_dump();
+    let mut restore = redis::cmd("RESTORE");
+    restore.arg(key).arg(0).arg(payload).arg("REPLACE");
+    restore.exec(server)
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -54,6 +39,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     filter.contains_each(items.clone(), || 0, |found| println!("found: {found}"));
     let added = |added: Result<_, _>| println!("added: {added:?}");
     filter.add_each(items, Time::default(), None, || Limits::NONE, added);
-    send(&mut server, "seen", &filter)?;
+    send(&mut server, "seen", filter)?;
     Ok(())
 }

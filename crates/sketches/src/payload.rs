@@ -15,10 +15,24 @@ const UINT: u64 = 2;
 const DOUBLE: u64 = 4;
 const STRING: u64 = 5;
 
+/// The letters in names of types, each at its number.
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+
 /// Returns a payload for RESTORE with a value of a type, whose fields `write` writes. A log depends on it, so the
 /// program aborts if allocation fails.
+///
+/// # Panics
+/// If no server has such a type: its name has nine characters, letters, digits, `-` and `_`, and its encoding version is
+/// from 0 to 1023.
 pub fn restore(type_name: &CStr, rdb_version: i32, write: impl FnOnce(&mut Payload)) -> Vec<u8> {
     const OLDEST_VERSION: u16 = 9;
+    let name = type_name.to_bytes();
+    let is_name = name.len() == 9 && name.iter().all(|letter| LETTERS.contains(letter));
+    assert!(is_name, "no name of a type: {type_name:?}");
+    assert!(
+        (0..1024).contains(&rdb_version),
+        "no encoding version: {rdb_version}"
+    );
     let mut payload = Payload(vec![MODULE_VALUE]);
     payload.length(type_id(type_name) | u64::from(rdb_version.unsigned_abs()));
     write(&mut payload);
@@ -35,7 +49,6 @@ pub fn type_id(type_name: &CStr) -> u64 {
 }
 
 pub(crate) fn type_id_of(type_name: &[u8]) -> u64 {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let bits = |letter| LETTERS.iter().position(|l| *l == letter).unwrap_or(0) as u64;
     type_name
         .iter()

@@ -11,7 +11,7 @@ pub struct Collision {
     pub cell: u32,
     /// The fingerprint of the owner.
     pub owner: u32,
-    /// The owner's count, at least 1.
+    /// The owner's count, at least 1. A cell with a count of 0 is taken without a draw.
     pub count: u32,
     /// The increment, at least 1: the number of draws.
     pub draws: u32,
@@ -42,6 +42,9 @@ pub fn one_by_one(
     mut random: impl FnMut() -> u32,
 ) -> Contest {
     let mut count = collision.count;
+    if count == 0 {
+        return Contest::Taken(collision.draws);
+    }
     for left in (1..=collision.draws).rev() {
         if decay.loses(count, random()) {
             count -= 1;

@@ -21,8 +21,13 @@ pub struct Decay {
 }
 
 impl Decay {
-    /// Computes the powers of a number above 0 and at most 1.
-    pub fn new(base: f64) -> Self {
+    /// Computes the powers of a number, or returns `None` if it is not above 0 and at most 1.
+    pub fn new(base: f64) -> Option<Self> {
+        (base > 0.0 && base <= 1.0).then(|| Self::of(base))
+    }
+
+    /// Computes the powers of a number that a shape has.
+    pub(super) fn of(base: f64) -> Self {
         let powers = |step: u64| {
             let mut exponent = 0;
             [(); 16].map(|()| {

@@ -43,7 +43,7 @@ impl Chance for Derived {
     #[inline]
     fn contest(&mut self, collision: &Collision, decay: &Decay) -> Contest {
         let mut random = Generator::of(collision);
-        if collision.draws <= Self::FEW {
+        if collision.draws <= Self::FEW || collision.count == 0 {
             one_by_one(collision, decay, || random.draw())
         } else {
             jump(collision, decay, &mut random)

@@ -64,7 +64,7 @@ impl TopK {
         Self {
             shape,
             columns: Columns::new(shape.width().into()),
-            decay: Decay::new(shape.decay()),
+            decay: Decay::of(shape.decay()),
             cells,
             list,
             collisions: collisions % COLLISIONS,

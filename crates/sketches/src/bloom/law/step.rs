@@ -74,11 +74,11 @@ impl NextFilter {
 
 impl State {
     /// Returns the state of a stack without filters. `bytes` is the size of its object so far, `capacity` that of its
-    /// first filter to come.
+    /// first filter to come, where 0 counts as 1.
     pub const fn before_first(bytes: u64, capacity: u64, cells: Cells) -> Self {
         Self {
             filters: 0,
-            newest: capacity,
+            newest: if capacity == 0 { 1 } else { capacity },
             hashes: u32::MAX,
             all_hashes: 0,
             capacity: 0,

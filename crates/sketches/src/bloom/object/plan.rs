@@ -44,7 +44,8 @@ pub fn shard_capacity(capacity: u64, shards: NonZeroU32) -> u64 {
 impl Plan {
     /// Returns the sum of the filters' capacities; with a window, of one period.
     pub fn capacity(&self) -> u64 {
-        self.filters.iter().map(|(capacity, _)| capacity).sum()
+        let capacities = self.filters.iter().map(|(capacity, _)| *capacity);
+        capacities.fold(0, u64::saturating_add)
     }
 
     /// Returns the expected error rate as the object fills: at `each` numbers of items for each filter, evenly spaced and

@@ -71,7 +71,7 @@ impl Stack {
         Self::with_first(law, hasher, cells, capacity, allowance, Filter::new)
     }
 
-    /// Creates a stack of one empty filter with this capacity, made by `make`.
+    /// Creates a stack of one empty filter with this capacity, made by `make`. A capacity of 0 counts as 1.
     pub fn with_first(
         law: Law,
         hasher: Hasher,
@@ -82,7 +82,7 @@ impl Stack {
     ) -> Result<Self, Refusal> {
         let mut stack = Self::empty(law, hasher, cells);
         let first = State {
-            newest: capacity,
+            newest: capacity.max(1),
             ..stack.standing()
         };
         let step = stack.law.step(&first, allowance)?;

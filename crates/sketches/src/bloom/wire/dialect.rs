@@ -76,7 +76,7 @@ pub fn read_rdb(
     version: i32,
     from: &mut impl RdbRead,
 ) -> Result<Fields, DecodeError> {
-    if version > dialect.rdb_version() {
+    if !(0..=dialect.rdb_version()).contains(&version) {
         return Err(DecodeError::UnsupportedVersion);
     }
     let whole = match dialect {

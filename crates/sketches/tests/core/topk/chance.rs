@@ -147,7 +147,7 @@ fn contests_have_the_distribution_of_their_draws() {
         (0.98, 150, 1000),
         (0.98, 300, 30_000),
     ] {
-        let decay = Decay::new(decay);
+        let decay = Decay::new(decay).unwrap();
         let contest = |number| outcome(Derived.contest(&collision(count, draws, number), &decay));
         let mut samples: Vec<_> = (0..SAMPLES).map(contest).collect();
         let what = format!("{} {count} {draws}", decay.base());
@@ -160,7 +160,7 @@ fn contests_have_the_distribution_of_their_draws() {
 fn draws_one_by_one_have_the_exact_distribution() {
     let mut rng = Rng::new(5);
     for (decay, count, draws) in [(0.9, 10, 30), (0.99, 60, 100), (0.999, 100, 120)] {
-        let decay = Decay::new(decay);
+        let decay = Decay::new(decay).unwrap();
         let contest = |number| {
             let collision = collision(count, draws, number);
             outcome(one_by_one(&collision, &decay, || draw(&mut rng)))
@@ -174,7 +174,7 @@ fn draws_one_by_one_have_the_exact_distribution() {
 /// Any part of the collision changes the outcome, and so do the numbers of collisions in a row.
 #[test]
 fn outcomes_depend_on_the_whole_collision() {
-    let decay = Decay::new(0.5);
+    let decay = Decay::new(0.5).unwrap();
     let first = collision(1, 1, 9);
     let change: [fn(&mut Collision, u32); 4] = [
         |collision, by| collision.fingerprint += by,
@@ -216,7 +216,7 @@ fn work_does_not_grow_with_the_draws() {
         0.999_999_9,
     ];
     let counts = (0..30).flat_map(|bits| [4, 5, 6].map(|quarters: u32| (quarters << bits) / 4));
-    for decay in decays.map(Decay::new) {
+    for decay in decays.map(|decay| Decay::new(decay).unwrap()) {
         for count in counts.clone().filter(|count| decay.power(*count) > 0.0) {
             for draws in [10, 100, 1000, 10_000, 100_000, u32::MAX] {
                 work::take();
