@@ -370,7 +370,11 @@ impl Object {
     /// Returns whether the object claims an item: false is certain, true is wrong at the error rate.
     #[inline]
     pub fn contains(&self, item: &[u8], now_ms: impl FnOnce() -> u64) -> bool {
-        self.contains_probe(self.probe(item), now_ms)
+        // Hashed behind the match, an item takes fewer instructions than by `contains_probe`.
+        match &self.0 {
+            Body::Stack(stack) => stack.contains(stack.hasher().probe(item)),
+            Body::Timeline(timeline) => timeline.contains(timeline.hasher.probe(item), now_ms),
+        }
     }
 
     /// Looks up an item by its [probe](Self::probe), as [`contains`](Self::contains) does.
@@ -420,7 +424,16 @@ impl Object {
         id: Option<u64>,
         limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
-        self.add_probe(self.probe(item), time, id, limits)
+        // Hashed behind the match, as in `contains`.
+        let added = match &mut self.0 {
+            Body::Stack(stack) => stack.add(stack.hasher().probe(item), || limits().into()),
+            Body::Timeline(timeline) => {
+                let allowance = || limits().beside(Self::BASE_BYTES).into();
+                timeline.add(timeline.hasher.probe(item), time, id, allowance)
+            }
+        };
+        self.assert_valid();
+        added
     }
 
     /// Adds an item by its probe, as [`add`](Self::add) does. All objects with an equal [`hasher`](Self::hasher) can

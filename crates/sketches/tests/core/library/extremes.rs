@@ -1,0 +1,372 @@
+//! Times, ids, cursors, counts and shapes at the ends of their types.
+
+use valkeybloom_sketches::bloom::{
+    self, Dialect, Growth, Kind, New, Object, Params, Tightening, Time, chunks,
+};
+use valkeybloom_sketches::cms::{self, CellSize, CountMin, MergeError, Term};
+use valkeybloom_sketches::cuckoo;
+use valkeybloom_sketches::tdigest::{Compression, TDigest};
+use valkeybloom_sketches::topk::{Chance, Collision, Contest, Decay, Derived};
+use valkeybloom_sketches::{Fraction, Relocate, Seed, Sketch};
+
+use super::{DOUBLES, NUMBERS, dumps};
+use crate::support::{object_of, params, through_every_form, windowed};
+
+#[test]
+fn any_time_and_id_leave_an_object_valid() {
+    let longest = i64::MAX.cast_unsigned();
+    for (period_ms, periods) in [
+        (1, 1),
+        (1, 1440),
+        (1000, 3),
+        (longest, 1),
+        (longest / 1440, 1440),
+    ] {
+        let shape = windowed(params(4, 0.1, 2), period_ms, periods);
+        for first in NUMBERS {
+            let mut object =
+                Object::new(&shape, Seed::FIXED, Time::at(first), bloom::Limits::NONE).unwrap();
+            for now_ms in NUMBERS.into_iter().rev().chain(NUMBERS) {
+                for ttl_ms in [None, Some(0), Some(1), Some(u64::MAX)] {
+                    let time = Time { now_ms, ttl_ms };
+                    let clock = || now_ms;
+                    object.tidy(now_ms);
+                    let item = now_ms.to_le_bytes();
+                    object
+                        .add(&item, time, Some(first), || bloom::Limits::NONE)
+                        .unwrap();
+                    assert!(object.contains(&item, clock), "{shape:?} {first} {time:?}");
+                    object.begin_period(time, 5, bloom::Limits::NONE).unwrap();
+                    assert!(object.room(time).is_some());
+                    let live = object.live_periods(clock).unwrap();
+                    assert!(
+                        (1..=periods + 1).contains(&live),
+                        "{shape:?} {first} {time:?}"
+                    );
+                    assert!(object.period_items(clock).unwrap() <= object.items(clock));
+                    assert!(object.reach(clock, bloom::Limits::NONE) > 0);
+                    assert!((0.0..=1.0).contains(&object.estimated_rate(clock)));
+                    let union =
+                        Object::union(&[&object, &object], Some(now_ms), bloom::Limits::NONE);
+                    assert!(union.unwrap().is_none());
+                }
+            }
+            through_every_form(&object);
+        }
+    }
+    let shape = bloom::Shape {
+        params: params(1, 0.1, 2),
+        kind: Kind::Counting,
+    };
+    let mut object = object_of(&shape, Seed::FIXED);
+    for id in NUMBERS {
+        for other in NUMBERS {
+            let item = other.to_le_bytes();
+            object
+                .add(&item, Time::at(id), Some(id), || bloom::Limits::NONE)
+                .unwrap();
+            assert!(object.count(&item) > 0);
+            object.remove(&item, Some(other));
+        }
+    }
+    through_every_form(&object);
+}
+
+/// One object of each kind, law, hash and family of shapes.
+#[allow(clippy::cast_possible_truncation, reason = "there are few objects")]
+fn blooms() -> Vec<Object> {
+    let window = |period_ms, periods| windowed(params(20, 0.1, 2), period_ms, periods);
+    let valkey_bloom = Params {
+        tightening: Tightening::of_valkey_bloom(Fraction::HALF),
+        ..params(20, 0.1, 2)
+    };
+    let mut blooms: Vec<_> = [
+        bloom::Shape::plain(params(1, 0.1, 2)),
+        bloom::Shape::plain(params(20, 0.1, 0)),
+        bloom::Shape::plain(params(5000, 0.001, 2)),
+        bloom::Shape::plain(valkey_bloom),
+        bloom::Shape {
+            params: params(20, 0.1, 2),
+            kind: Kind::Counting,
+        },
+        window(1000, 3),
+        window(1, 1440),
+    ]
+    .iter()
+    .flat_map(|shape| [Seed::FIXED, Seed::new([7; 32])].map(|seed| object_of(shape, seed)))
+    .collect();
+    for growth in [0, 2].map(Growth::from_expansion) {
+        let params = Params {
+            growth,
+            ..params(20, 0.1, 2)
+        };
+        let new = New::RedisBloom { params, factor: 2 };
+        blooms.push(Object::make(&new, Seed::FIXED, Time::default(), bloom::Limits::NONE).unwrap());
+    }
+    for (number, object) in blooms.iter_mut().enumerate() {
+        for item in 0..40_u8 {
+            let added = object.add(&[number as u8, item], Time::at(0), None, || {
+                bloom::Limits::NONE
+            });
+            assert!(added.is_ok());
+        }
+    }
+    blooms
+}
+
+#[test]
+#[allow(clippy::cast_possible_truncation, reason = "there are few objects")]
+fn any_objects_are_merged_or_refused() {
+    let blooms = blooms();
+    assert_eq!(
+        Object::merged(&[], bloom::Limits::NONE).unwrap_err(),
+        bloom::MergeError::Kinds
+    );
+    let mut merged = 0;
+    for (one, a) in blooms.iter().enumerate() {
+        for (other, b) in blooms.iter().enumerate() {
+            for now_ms in [None, Some(0), Some(u64::MAX)] {
+                let Ok(union) = Object::union(&[a, b], now_ms, bloom::Limits::NONE) else {
+                    continue;
+                };
+                let union = union.unwrap_or_else(|| a.try_clone().unwrap());
+                through_every_form(&union);
+                merged += 1;
+                for item in 0..40 {
+                    let items = [[one as u8, item], [other as u8, item]];
+                    assert!(
+                        items
+                            .iter()
+                            .all(|item| now_ms == Some(u64::MAX) || union.contains(item, || 0))
+                    );
+                }
+            }
+            // The probe of another hasher is another item's.
+            let mut copy = b.try_clone().unwrap();
+            let probe = a.probe(b"item");
+            copy.add_probe(probe, Time::at(0), None, || bloom::Limits::NONE)
+                .unwrap();
+            assert!(copy.contains_probe(probe, || 0));
+        }
+    }
+    assert!(merged > 3 * blooms.len(), "{merged}");
+}
+
+#[test]
+fn any_weighted_sums_are_made_or_refused() {
+    let counts = [CellSize::One, CellSize::Four, CellSize::Eight].map(|size| {
+        [(10, 2), (20, 1)].map(|(width, depth)| {
+            let mut sketch =
+                CountMin::new(cms::Shape::new(width, depth, size).unwrap(), u64::MAX).unwrap();
+            sketch.increment(b"item", 200).unwrap();
+            sketch
+        })
+    });
+    assert_eq!(CountMin::merged(&[], true).unwrap_err(), MergeError::Shape);
+    let weights = [0, 1, -1, 3, i64::MIN, i64::MAX];
+    for (a, b) in pairs(counts.as_flattened()) {
+        for (one, other) in pairs(&weights) {
+            let terms = [
+                Term {
+                    source: a,
+                    weight: *one,
+                },
+                Term {
+                    source: b,
+                    weight: *other,
+                },
+            ];
+            let sum = 200 * (i128::from(*one) + i128::from(*other));
+            match CountMin::merged(&terms, true) {
+                Ok(merged) => {
+                    assert_eq!(
+                        (
+                            i128::from(merged.count()),
+                            i128::from(merged.estimate(b"item"))
+                        ),
+                        (sum, sum)
+                    );
+                }
+                Err(MergeError::Shape) => assert_ne!(a.shape(), b.shape()),
+                Err(MergeError::Overflow) => {
+                    let bound = i128::from(a.shape().cell_size().max());
+                    let steps = [200 * i128::from(*one), sum];
+                    assert!(
+                        sum > bound
+                            || steps.iter().any(|step| i64::try_from(*step).is_err())
+                            || sum < 0
+                    );
+                }
+                Err(MergeError::OutOfMemory) => panic!("little memory"),
+            }
+        }
+    }
+}
+
+#[test]
+fn any_digests_are_merged_or_refused() {
+    let extremes = [f64::MIN, -1.0, -0.0, 0.0, f64::MIN_POSITIVE, f64::MAX];
+    let digests = [1, 20, 1 << 31, 1 << 53].map(|compression| {
+        let mut digest = TDigest::new(Compression::new(compression).unwrap());
+        let added = extremes
+            .iter()
+            .cycle()
+            .take(500)
+            .copied()
+            .collect::<Vec<_>>();
+        let _ = digest.add_each(&added);
+        digest
+    });
+    assert!(Compression::new(0).is_none() && Compression::new(u64::MAX).is_none());
+    for (a, b) in pairs(&digests) {
+        for (compression, _) in pairs(&digests) {
+            let Ok(merged) = TDigest::merged(compression.compression(), [a, b]) else {
+                continue;
+            };
+            assert_eq!(merged.observations(), a.observations() + b.observations());
+            let payload = Sketch::TDigest(merged).to_dump();
+            assert!(Sketch::from_dump(&payload, Seed::FIXED).is_ok());
+        }
+    }
+}
+
+fn pairs<T>(all: &[T]) -> impl Iterator<Item = (&T, &T)> {
+    all.iter()
+        .flat_map(|one| all.iter().map(move |other| (one, other)))
+}
+
+#[test]
+fn any_cursor_is_answered_or_refused() {
+    let around = |end: u64| NUMBERS.into_iter().chain([end - 1, end, end + 1, end + 2]);
+    for mut object in blooms() {
+        let end: u64 = object.views().map(|view| view.cell_bytes()).sum();
+        for cursor in around(end) {
+            let (next, piece) = chunks::piece(&object, cursor).unwrap();
+            let is_past = cursor > end;
+            assert_eq!(
+                (next == 0, piece.bytes().is_empty()),
+                (is_past, is_past),
+                "{cursor}"
+            );
+        }
+        let before = Sketch::Bloom(object.try_clone().unwrap()).to_dump();
+        for cursor in around(end) {
+            for length in [0, 1, 1 << 16] {
+                if chunks::overwrite(&mut object, cursor, &vec![0xff; length]).is_ok() {
+                    assert!(
+                        (2..=end + 1).contains(&cursor) && length == 1,
+                        "{cursor} {length}"
+                    );
+                    object.check().unwrap();
+                }
+            }
+        }
+        if Dialect::of(&object) != Dialect::RedisBloom {
+            assert!(Sketch::Bloom(object.try_clone().unwrap()).to_dump() == before);
+        }
+        let header = chunks::header(&object).unwrap();
+        let Ok(chunks::Value::Partial(mut partial)) = chunks::begin(&header, bloom::Limits::NONE)
+        else {
+            panic!("it has cells");
+        };
+        for cursor in around(end) {
+            for length in [0, 1, 1 << 16] {
+                let loaded = partial.load(cursor, &vec![0xff; length]);
+                assert!(
+                    loaded.is_err() || (cursor, length) == (2, 1),
+                    "{cursor} {length}"
+                );
+            }
+        }
+        for begin in NUMBERS {
+            relocate_from(begin, |begin, by| object.relocate(begin, by));
+        }
+    }
+    for mut sketch in dumps().map(|(_, payload)| Sketch::from_dump(&payload, Seed::FIXED).unwrap())
+    {
+        let before = sketch.to_dump();
+        for begin in NUMBERS {
+            relocate_from(begin, |begin, by| match &mut sketch {
+                Sketch::Bloom(object) => object.relocate(begin, by),
+                Sketch::Cuckoo(object) => object.relocate(begin, by),
+                Sketch::CountMin(object) => {
+                    object.relocate(by);
+                    None
+                }
+                Sketch::TopK(object) => object.relocate(begin, by),
+                Sketch::TDigest(object) => object.relocate(begin, by),
+            });
+        }
+        assert_eq!(sketch.to_dump(), before);
+        let Sketch::Cuckoo(mut object) = sketch else {
+            continue;
+        };
+        for cursor in around(object.size()) {
+            let chunk = cuckoo::wire::chunk(&object, cursor).unwrap();
+            assert_eq!(
+                chunk.is_some(),
+                (1..=object.size()).contains(&cursor),
+                "{cursor}"
+            );
+            for length in [0, 1, 1 << 16] {
+                let loaded = cuckoo::wire::load(&mut object, cursor, &vec![1; length]).unwrap();
+                let is_within = (2..=object.size() + 1).contains(&cursor) && length == 1;
+                assert_eq!(loaded, is_within, "{cursor} {length}");
+            }
+        }
+    }
+}
+
+/// Moves memory in single steps, from a step on.
+fn relocate_from(begin: u64, mut relocate: impl FnMut(usize, &mut Moving) -> Option<usize>) {
+    let mut step = Some(usize::try_from(begin).unwrap());
+    while let Some(begin) = step {
+        step = relocate(begin, &mut Moving);
+        assert!(step.is_none_or(|next| next > begin));
+    }
+}
+
+struct Moving;
+
+impl Relocate for Moving {
+    fn should_stop(&mut self) -> bool {
+        true
+    }
+
+    fn table<T>(&mut self, mut table: Vec<T>) -> Vec<T> {
+        table.shrink_to_fit();
+        table
+    }
+
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+        blob.to_vec().into_boxed_slice()
+    }
+}
+
+#[test]
+fn any_contest_has_an_outcome() {
+    for base in DOUBLES {
+        let Some(decay) = Decay::new(base) else {
+            assert!(!(base > 0.0 && base <= 1.0), "{base}");
+            continue;
+        };
+        for (count, draws) in
+            pairs(&NUMBERS.map(|number| u32::try_from(number).unwrap_or(u32::MAX)))
+        {
+            let collision = Collision {
+                fingerprint: 1,
+                cell: u32::MAX,
+                owner: 2,
+                count: *count,
+                draws: *draws,
+                number: u64::MAX,
+            };
+            match Derived.contest(&collision, &decay) {
+                Contest::Kept(left) => {
+                    assert!((1..=*count).contains(&left), "{base} {collision:?}");
+                }
+                Contest::Taken(left) => assert!(left <= *draws, "{base} {collision:?}"),
+            }
+        }
+    }
+}
