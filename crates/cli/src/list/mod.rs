@@ -10,6 +10,7 @@ pub mod advice;
 pub mod columns;
 mod family;
 pub mod limits;
+pub mod order;
 pub mod output;
 mod pace;
 pub mod prometheus;
@@ -23,8 +24,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use redis::cmd;
 
-use self::columns::Column;
 use self::limits::Settings;
+use self::order::Order;
 use self::prometheus::Memory;
 use self::read::{Listing, Reader, Unreadable};
 use self::row::Row;
@@ -56,20 +57,6 @@ pub struct List {
     /// Write metrics for Prometheus to FILE, or without FILE to the standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with = "advice", help_heading = "Output")]
     prometheus: Option<PathBuf>,
-}
-
-/// The order of rows, and the load that reading them puts on the server.
-#[derive(Args, Clone)]
-pub struct Order {
-    /// Sort by a column: texts in ascending order, numbers in descending order
-    #[arg(long, value_name = "COLUMN", value_enum, default_value = "key")]
-    pub sort: Column,
-    /// Sort the other way round
-    #[arg(long)]
-    pub reverse: bool,
-    /// Read at most this many keys a second; 0: no limit
-    #[arg(long, value_name = "KEYS_PER_SECOND", default_value_t = 10_000)]
-    pub rate: u64,
 }
 
 impl List {

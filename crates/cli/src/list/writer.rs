@@ -5,10 +5,10 @@ use std::mem;
 
 use serde_json::Value;
 
-use super::Order;
 use super::advice::{self, Advice};
 use super::columns::{self, Column};
 use super::limits::Settings;
+use super::order::Order;
 use super::output::{self, Sums, Widths};
 use super::row::Row;
 use crate::failure::{Failure, Result, shown};

@@ -25,7 +25,7 @@ use self::feed::Feed;
 use self::view::{Action, View};
 use super::failure::{Failure, Result};
 use super::keys::Selection;
-use super::list::Order;
+use super::list::order::Order;
 use super::options;
 use super::server::{Server, Tls};
 

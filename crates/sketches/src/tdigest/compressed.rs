@@ -260,7 +260,7 @@ impl Compressed<'_> {
             return if first.mean == self.min {
                 self.min
             } else {
-                self.min + (target - 1.0) / (half - 1.0) * (first.mean - self.min)
+                on_the_way(self.min, (target - 1.0) / (half - 1.0), first.mean)
             };
         }
         if target > self.marks.total - 1.0 {
@@ -272,7 +272,7 @@ impl Compressed<'_> {
             return if last.mean == self.max {
                 self.max
             } else {
-                self.max - (left - 1.0) / (half - 1.0) * (self.max - last.mean)
+                on_the_way(self.max, (left - 1.0) / (half - 1.0), last.mean)
             };
         }
         // The first node whose successor's middle is past the target.
@@ -370,6 +370,16 @@ fn between(one: f64, one_weight: f64, other: f64, other_weight: f64) -> f64 {
     }
     let mean = if mean < high { mean } else { high };
     if low > mean { low } else { mean }
+}
+
+/// Returns the value at a share of the way from one value to another.
+fn on_the_way(from: f64, share: f64, to: f64) -> f64 {
+    let distance = to - from;
+    if distance.is_finite() {
+        from + share * distance
+    } else {
+        from * (1.0 - share) + to * share
+    }
 }
 
 /// Returns how far a value is on the way from one value to another, from 0 to 1.

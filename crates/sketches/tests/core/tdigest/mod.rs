@@ -261,3 +261,14 @@ fn whatever_commands_make_is_stored_and_answers_in_range() {
         }
     }
 }
+
+/// The distance from the smallest value to the first mean exceeds the largest double.
+#[test]
+fn values_at_both_ends_of_doubles_are_found_by_rank() {
+    for ends in [[-1.7e308, 1.7e308], [1.7e308, -1.7e308]] {
+        let mut digest = TDigest::new(Compression::new(1).unwrap());
+        digest.add_each(&[ends[0]]).unwrap();
+        digest.add_each(&[ends[1]; 100]).unwrap();
+        require_sound(&digest, "both ends");
+    }
+}
