@@ -692,7 +692,13 @@ fn check_answers(object: &Object, now: u64) {
         assert!((0.0..=1.0).contains(&rate), "a rate of {rate}");
         assert_eq!(period.is_some(), shape.window().is_some());
     }
-    assert_eq!(object.items(|| now), items.min(MAX_CAPACITY));
+    let different = object.items(|| now);
+    if shape.is_counting() {
+        // With ids, several filters may count an item that is counted once in all.
+        assert!(different <= items);
+    } else {
+        assert_eq!(different, items.min(MAX_CAPACITY));
+    }
     assert_eq!(object.capacity(|| now), capacity.min(MAX_CAPACITY));
     assert_eq!(object.filter_count(|| now), filters);
     assert!(filters <= object.totals().0);

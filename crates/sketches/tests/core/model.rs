@@ -421,8 +421,8 @@ fn growth_past_the_width_of_a_number_is_refused() {
         // A filter of a few bits is said to be for half of all items that can be counted, and full.
         let mut stream = fields_of(&model.object);
         let capacity = MAX_CAPACITY / 2 + 1;
+        stream.0[5] = Field::Uint(capacity);
         stream.0[6] = Field::Uint(capacity);
-        stream.0[7] = Field::Uint(capacity);
         model.object = read_fields(Dialect::Bloomfltr, stream).unwrap();
         let before = dump_of(&model.object);
         let refusals: Vec<_> = (0..20_u8)
