@@ -1,4 +1,4 @@
-//! Items that lie one after another in a buffer, in Arrow's layout, and answers as bits.
+//! Items in one buffer with offsets, which is Arrow's layout, and answers as bits.
 
 /// An offset into a buffer: `i32` or `i64`.
 pub trait Offset: Copy {

@@ -202,7 +202,7 @@ fn what_a_peer_sends_makes_the_same_objects() {
             .iter()
             .fold(builder, |b, (name, value)| b.config(name, value));
         let node = on_log_of(builder, &wire(&sent), &[]);
-        // Clients that came while it loaded were told so, which is an error of another kind.
+        // Requests during the load are refused with LOADING, which is counted apart.
         let errors = node.info("errorstats");
         assert!(!errors.contains_key("errorstat_ERR"), "{errors:?}");
         assert!(!node.log_contains("CRITICAL"));

@@ -332,7 +332,7 @@ fn drift_of_sketches_is_told_from_differences() {
         let run = compare(&from, &to, &["--json", "--match", key]);
         assert_eq!(only(&run, key, "different"), reason, "{change}");
     }
-    // The number of observations is equal again: one of them is another.
+    // The number of observations is equal again, but one of them differs.
     assert_eq!(near.cmd("TDIGEST.ADD latency 6000"), ok());
     let run = compare(&from, &to, &["--json", "--match", "latency"]);
     let reason = "its observations differ there, for the same number of them";

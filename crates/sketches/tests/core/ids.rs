@@ -299,7 +299,7 @@ fn random_sequences_with_ids_deny_nothing_that_is_held() {
     }
 }
 
-/// The number of items is that of different ones, however many filters hold an item: what was new and is held still.
+/// The number of items counts different ones, however many filters hold an item.
 #[test]
 fn items_in_several_filters_count_once() {
     let mut rng = Rng::new(3);

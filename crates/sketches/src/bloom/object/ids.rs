@@ -6,7 +6,7 @@
 //! share, and removal is exact, as in dablooms (Bitly 2012). If they overlap, a false positive occasionally leaves an
 //! item in place, as happens without ids.
 //!
-//! An item that is added with several ids may be in several filters, each of which counts it among its items. The
+//! An item that is added with several ids may be in several filters, and each of them counts it among its items. The
 //! *repeats* are those beyond the first, so that the number of items is that of different ones.
 
 use crate::bloom::law::{Allowance, Growth, Refusal};
@@ -22,7 +22,7 @@ pub type Interval = (u64, u64);
 pub struct Ids {
     /// The interval of each filter, if it took ids; empty until one does.
     pub intervals: Box<[Option<Interval>]>,
-    /// How many items the filters took that another filter claimed. Without intervals there are none.
+    /// The number of items that a filter took although another one claimed them; 0 without intervals.
     pub repeats: u64,
 }
 

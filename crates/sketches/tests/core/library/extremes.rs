@@ -141,7 +141,7 @@ fn any_objects_are_merged_or_refused() {
                     );
                 }
             }
-            // The probe of another hasher is another item's.
+            // A probe of another hasher stands for a different item.
             let mut copy = b.try_clone().unwrap();
             let probe = a.probe(b"item");
             copy.add_probe(probe, Time::at(0), None, || bloom::Limits::NONE)
