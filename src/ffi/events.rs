@@ -58,7 +58,10 @@ pub(super) fn subscribe(ctx: Ctx, handler: OnDatabase, migrates_slots: bool) -> 
                 callback
             ))
         };
-        accepted(status, "a server event")?;
+        // A server without slot migrations refuses their event, and needs none.
+        if id != SLOT_MIGRATION {
+            accepted(status, "a server event")?;
+        }
     }
     Ok(())
 }
