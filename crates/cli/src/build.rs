@@ -146,11 +146,10 @@ impl Build {
     /// Requires that a key holds a filter, or nothing if a filter is to be built. A filter that is replaced by one of
     /// less use, without counters or without a window, has to be meant.
     fn check_key(&self, server: &Server, name: &str, wanted: Kind) -> Result<()> {
-        let kind: Result<String, Fault> = server.get(name.as_bytes(), cmd("TYPE").arg(name));
         let (key, address) = (shown(name.as_bytes()), server.address());
         let failed =
             |fault| server.failure(&format!("could not read the type of {key} at"), &fault);
-        match &kind.map_err(failed)?[..] {
+        match &server.type_of(name.as_bytes())?[..] {
             kind if is_filter(kind) => {
                 if self.add || self.change_kind || dialect_of(kind) != Some(Dialect::Bloomfltx) {
                     return Ok(());

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use redis::{Cmd, Value, cmd};
 
+use valkeybloom_protocol::names::BF_MDEL;
 use valkeybloom_sketches::cuckoo;
 
 use super::failure::{Failure, Fault, Result, shown};
@@ -106,12 +107,8 @@ impl Remove {
 
     /// Returns whether the key holds a cuckoo filter, and not a Bloom filter.
     fn is_cuckoo(&self, server: &Server) -> Result<bool> {
-        let kind: Result<String, Fault> =
-            server.get(self.key.as_bytes(), cmd("TYPE").arg(&self.key));
         let (key, address) = (self.shown(), server.address());
-        let failed =
-            |fault| server.failure(&format!("could not read the type of {key} at"), &fault);
-        match &kind.map_err(failed)?[..] {
+        match &server.type_of(self.key.as_bytes())?[..] {
             kind if kind.as_bytes() == cuckoo::wire::TYPE_NAME.to_bytes() => Ok(true),
             kind if is_filter(kind) => Ok(false),
             "none" => Err(Failure::new(format!("{key} does not exist at {address}"))),
@@ -141,7 +138,7 @@ impl Removing<'_> {
         let removed: Vec<bool> = if self.is_cuckoo {
             self.remove_from_cuckoo(items)?
         } else {
-            self.call("BF.MDEL", items)?
+            self.call(BF_MDEL, items)?
         };
         let pairs = items.iter().zip(removed);
         let left: Vec<&[u8]> = pairs

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use valkeybloom_protocol::names::BF_INFO;
 use valkeybloom_sketches::bloom::Dialect;
 
-use super::failure::{Failure, Fault, Result};
+use super::failure::{Failure, Fault, Result, shown};
 
 /// The timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -266,6 +266,15 @@ impl Server {
     /// Returns the number of the database.
     pub const fn database(&self) -> i64 {
         self.database
+    }
+
+    /// Returns the type of a key, as TYPE returns it.
+    pub fn type_of(&self, key: &[u8]) -> Result<String> {
+        let kind = self.get(key, redis::cmd("TYPE").arg(key));
+        kind.map_err(|fault| {
+            let what = format!("could not read the type of {} at", shown(key));
+            self.failure(&what, &fault)
+        })
     }
 
     /// Requires that the server has Bloom filters.
