@@ -164,8 +164,8 @@ impl Writer<'_, '_> {
         change.publish([ADDED]);
     }
 
-    /// Publishes that these items were added to an object with periods or counters, or to a full one. Without items, publishes that
-    /// expired periods were freed.
+    /// Publishes that these items were added to an object with periods or counters, or to a full one. Without items,
+    /// publishes that expired periods were freed.
     pub fn added_at(self, items: &[Str], moment: &Moment) {
         let mut change = self.close();
         change.replicate(c"BF.INSERT", &addition(items, moment));
@@ -245,8 +245,7 @@ fn loaded(mut change: Change, complete: bool) {
 /// The arguments of an addition: at most NOCREATE, five options, and ITEMS.
 type Arguments<'c> = SmallVec<[Argument<'c>; 12]>;
 
-/// Returns `NOCREATE … [ITEMS …]`: the addition of items to an object with periods or counters, or to a full
-/// one.
+/// Returns `NOCREATE … [ITEMS …]`: the addition of items to an object with periods or counters, or to a full one.
 fn addition<'c>(items: &'c [Str<'c>], moment: &Moment) -> Arguments<'c> {
     let mut arguments = Arguments::new();
     arguments.push(Argument::Word(c"NOCREATE"));

@@ -48,8 +48,8 @@ impl Writer<'_, '_> {
         self.publish_verbatim([RESET]);
     }
 
-    /// Stores the digest that a merge made. Like `RedisBloom`, and the server's own commands with `STORE` in their names, this
-    /// replaces the key, and so removes its time to live.
+    /// Stores the digest that a merge made. Like `RedisBloom`, and the server's own commands with `STORE` in their names,
+    /// this replaces the key, and so removes its time to live.
     pub fn store_merged(self, digest: TDigest) {
         let mut change = self.store(digest, None);
         change.replicate_verbatim();

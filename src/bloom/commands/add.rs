@@ -20,11 +20,11 @@ use crate::request::{List, expiry, item, items, key, origin, reserved};
 pub fn add(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let added = writer.update(|object| {
-        let saturation = Saturation::of(ctx, false, &object.shape());
+        let saturation = Saturation::of(ctx, false);
         let limits = || saturation.limits();
         let plain = object.is_plain();
         let added = plain.then(|| object.add(item(&args), Time::default(), None, limits));
-        added.map(|added| (added, saturation.is_used()))
+        added.map(|added| (added, saturation.is_used_by(object)))
     })?;
     let outcome = if let Some((added, saturate)) = added.flatten() {
         match added {
@@ -243,30 +243,31 @@ struct Saturation<'a> {
     ctx: Ctx<'a>,
     /// Whether the command, if it was already executed elsewhere, says so.
     given: bool,
-    is_fixed: bool,
-    used: Cell<bool>,
+    /// Whether limits that allow saturation were read.
+    read: Cell<bool>,
 }
 
 impl<'a> Saturation<'a> {
     #[inline]
-    fn of(ctx: Ctx<'a>, given: bool, shape: &Shape) -> Self {
+    fn of(ctx: Ctx<'a>, given: bool) -> Self {
         Self {
             ctx,
             given,
-            is_fixed: shape.params.growth == Growth::Fixed,
-            used: Cell::new(false),
+            read: Cell::new(false),
         }
     }
 
     /// Returns the limits. An object reads them only if it has no room.
     fn limits(&self) -> Limits {
         let limits = keys::limits_for(self.ctx, self.given);
-        self.used.set(self.is_fixed && limits.saturate);
+        self.read.set(limits.saturate);
         limits
     }
 
-    fn is_used(&self) -> bool {
-        self.used.get()
+    /// Returns whether the object that read the limits may have taken items beyond its capacity.
+    #[inline]
+    fn is_used_by(&self, object: &Object) -> bool {
+        self.read.get() && object.shape().params.growth == Growth::Fixed
     }
 }
 
@@ -277,7 +278,7 @@ fn add_to<'a>(
     addition: &Addition,
 ) -> Result<Written<'a>, Error> {
     let range = addition.items.clone();
-    let saturation = Saturation::of(ctx, addition.moment.saturate, &object.shape());
+    let saturation = Saturation::of(ctx, addition.moment.saturate);
     let limits = || saturation.limits();
     let timed = if object.is_plain() {
         addition.require_suits(Kind::Plain)?;
@@ -291,7 +292,7 @@ fn add_to<'a>(
     let dated = match timed {
         None => {
             object.add_each(given, Time::default(), None, limits, push);
-            saturation.is_used().then_some(Dated {
+            saturation.is_used_by(object).then_some(Dated {
                 expired: false,
                 moment: Moment {
                     saturate: true,
@@ -311,7 +312,7 @@ fn add_to<'a>(
             if room.is_none() {
                 moment.room = object.room(time).filter(|room| *room != reserved);
             }
-            moment.saturate = saturation.is_used();
+            moment.saturate = saturation.is_used_by(object);
             Some(Dated { expired, moment })
         }
     };
@@ -339,7 +340,7 @@ fn create<'a>(
     ttl_ms: Option<u64>,
 ) -> Result<Outcomes, Error> {
     let expires_ms = ttl_ms.map(expiry).transpose()?;
-    let saturation = Saturation::of(ctx, addition.moment.saturate, &new.shape());
+    let saturation = Saturation::of(ctx, addition.moment.saturate);
     let seed = addition.seed.unwrap_or_else(settings::new_seed);
     let (time, mut moment) = addition.moment_for(ctx, &new.shape())?;
     let range = addition.items.clone();
@@ -356,7 +357,7 @@ fn create<'a>(
     let items = items(args, range);
     let limits = || saturation.limits();
     object.add_each(items, time, moment.id, limits, |o| outcomes.push(o));
-    moment.saturate = saturation.is_used();
+    moment.saturate = saturation.is_used_by(&object);
     list_changed(&mut changed, args, first, &outcomes);
     writer.create(object, header.as_deref(), &changed, &moment, expires_ms);
     Ok(outcomes)
