@@ -19,7 +19,6 @@ usage() {
 ./build.sh bench [filter...]      measures what commands cost, compared with the server's own: target/bench/;
                                   with filters, only the rows whose names match;
                                   sharded: looks up SHARDED_ITEMS items (default 100000000) in a cluster
-./build.sh bench pictures         draws the pictures of docs/ from its tables
 ./build.sh calculator             makes docs/calculator.html of crates/calculator, for WebAssembly
 ./build.sh calculator picture     takes its picture in docs/, with Chromium
 ./build.sh fuzz [seconds] [target...]  runs each target of fuzz/ (decode, args, batch) for 60 seconds or the given time;
@@ -141,11 +140,11 @@ server_tests() { cargo test --locked --workspace --test server -- "$@"; }
 # Modules of tests/server that do not depend on the server: the client's side of the wire, the text of the pages,
 # decisions of the core. They run only on Valkey 9.1. All other modules run on every server, and so do tests that a
 # filter names.
-once="adversary blocking calculator http pages plan recipes sharded soak::fuzz::words tool::build tool::manual tool::metrics tool::size tool::terminal tool::watch"
+once="blocking calculator http pages plan recipes sharded soak::fuzz::words tool::build tool::manual tool::metrics tool::size tool::terminal tool::watch"
 
 # Modules of tests/server that also run on Debian trixie's Valkey 8.1 and Redis 8.0. These servers behave almost like
 # the versions before and after them, so a few modules are enough.
-further="forkless persistence settings smoke"
+further="forkless persistence replies settings"
 
 # Prints the tests of the modules in $further whose names match the filters.
 further_tests() { # filters...
@@ -221,12 +220,8 @@ soak() { # minutes, filters...
     test_on "$servers/valkey-9.1/valkey-server" --nocapture --test-threads 32 "$@"
 }
 
-# Measures with valkey-benchmark, on a server with jemalloc; or draws the pictures from the tables of the pages.
+# Measures with valkey-benchmark, on a server with jemalloc.
 bench() {
-    if [ "$*" = pictures ]; then
-        cargo bench --locked --bench pictures
-        return
-    fi
     build
     servers=$(tools/servers.sh)
     VALKEY_SERVER=$servers/valkey-9.1/valkey-server VALKEYBLOOM_SO=$module BENCH_DIR=$target/bench \
@@ -265,7 +260,7 @@ fuzz() { # seconds or keep, targets...
     command -v c++ >/dev/null || tools/packages.sh g++
     fuzzing=$target/fuzz${SANITIZER:+-$SANITIZER}
     for name; do
-        { [ -e "fuzz/targets/$name.rs" ] && [ -d "fuzz/corpus/$name" ]; } || fail "no target is named $name"
+        { [ -e "fuzz/bin/$name.rs" ] && [ -d "fuzz/corpus/$name" ]; } || fail "no target is named $name"
         build_target "$name"
         found=$target/fuzz/found/$name
         mkdir -p "$found" "fuzz/regressions/$name"
@@ -324,8 +319,8 @@ memcheck() { # filters...
     [ $# -gt 0 ] || with_address_sanitizer cargo test --locked --target "$(host)" -p valkeybloom-sketches --lib --test core
     servers=$(tools/servers.sh address)
     check_in_address_sanitizer "$@"
-    [ $# -gt 0 ] || set -- smoke:: replies:: hostile:: persistence:: scripting:: \
-        --skip larger_than_any_argument
+    [ $# -gt 0 ] || set -- replies:: hostile:: persistence:: scripting:: \
+        --skip larger_than_one_argument
     build
     SERVER_IN_MEMCHECK=$(find_server)
     export SERVER_IN_MEMCHECK

@@ -1,12 +1,11 @@
 //! The trait of a family of values; the code for the server is written once, over [`Family`].
 
 use valkeybloom_protocol::error::Error;
-use valkeybloom_sketches::DecodeError;
+use valkeybloom_sketches::{DecodeError, Relocate};
 
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
-use crate::ledger::{InfoSection, Totals};
-use crate::mover::Mover;
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
+use crate::sums::{InfoSection, Totals};
 
 /// A family of values that keys can hold. The type of the values implements it.
 pub trait Family: Sized + Send + Sync + 'static {
@@ -24,8 +23,6 @@ pub trait Family: Sized + Send + Sync + 'static {
     /// The section of INFO.
     const INFO: InfoSection;
 
-    /// Returns the handles of the types in [`FORMS`](Self::FORMS), in the same order.
-    fn handles() -> &'static [TypeHandle];
     /// Returns the index of this value's type in [`FORMS`](Self::FORMS).
     fn form(&self) -> usize {
         0
@@ -62,7 +59,7 @@ pub trait Family: Sized + Send + Sync + 'static {
     /// Feeds the digest that compares the values of two servers.
     fn digest(&self, to: &mut Digest);
 
-    /// Returns the bytes of memory that the value takes, including its reference to a ledger.
+    /// Returns the bytes that the value asks the allocator for.
     fn memory_bytes(&self) -> u64;
     /// Returns about how many allocations the value consists of.
     fn allocations(&self) -> u64;
@@ -70,6 +67,7 @@ pub trait Family: Sized + Send + Sync + 'static {
     fn totals(&self) -> Totals;
     /// Copies the value, or returns `None` if there is no memory for a copy.
     fn try_clone(&self) -> Option<Self>;
-    /// Moves the allocations within the value, beginning at a step. If time runs out, returns the step to resume at.
-    fn relocate(&mut self, begin: usize, by: &mut Mover) -> Option<usize>;
+    /// Has `by` replace the allocations within the value, beginning at a step. If time runs out, returns the step to
+    /// resume at.
+    fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize>;
 }

@@ -9,9 +9,8 @@ use std::marker::PhantomData;
 use valkeybloom_protocol::error::Error;
 
 use crate::family::Family;
-use crate::ffi::{Access, Argument, Content, Key, Keyspace, Str, Values, each_value};
-use crate::ledger;
-use crate::values::Entered;
+use crate::ffi::{Access, Argument, Content, Key, Keyspace, Str, Values};
+use crate::values::Stored;
 
 /// Returns the value of a key, or `None` if there is no such key.
 ///
@@ -32,9 +31,9 @@ fn found<V>(held: Content<V>) -> Result<Option<V>, Error> {
 /// # Errors
 /// [`Error::WrongType`], or the error of [`Family::object`].
 #[inline(always)]
-fn object_in<V: Family>(held: Content<&Entered<V>>) -> Result<Option<&V::Object>, Error> {
+fn object_in<V: Family>(held: Content<&Stored<V>>) -> Result<Option<&V::Object>, Error> {
     match found(held)? {
-        Some(entered) => entered.value().object().map(Some),
+        Some(stored) => stored.value().object().map(Some),
         None => Ok(None),
     }
 }
@@ -63,8 +62,8 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
     /// # Errors
     /// [`Error::WrongType`], or the error of [`Family::object`].
     pub fn caching<R>(&self, read: impl FnOnce(&V::Object) -> R) -> Result<Option<R>, Error> {
-        match found(self.0.value::<Entered<V>>())? {
-            Some(entered) => entered.caching(|value| value.object().map(read)).map(Some),
+        match found(self.0.value::<Stored<V>>())? {
+            Some(stored) => stored.caching(|value| value.object().map(read)).map(Some),
             None => Ok(None),
         }
     }
@@ -80,7 +79,7 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
 }
 
 /// Objects under several keys, to be read together.
-pub struct Readers<'k, 'a, V: Family>(Values<'k, 'a, Entered<V>>);
+pub struct Readers<'k, 'a, V: Family>(Values<'k, 'a, Stored<V>>);
 
 impl<'k, 'a, V: Family> Readers<'k, 'a, V> {
     /// Makes an empty list of objects.
@@ -101,7 +100,7 @@ impl<'k, 'a, V: Family> Readers<'k, 'a, V> {
     pub fn objects(&self) -> Vec<&V::Object> {
         self.0
             .all()
-            .filter_map(|entered| entered.value().object().ok())
+            .filter_map(|stored| stored.value().object().ok())
             .collect()
     }
 }
@@ -121,21 +120,13 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         self.0.name()
     }
 
-    /// Returns the value under the key, or `None` if there is no such key. A renamed value is entered in its database's
-    /// ledger again.
+    /// Returns the value under the key, or `None` if there is no such key.
     ///
     /// # Errors
     /// [`Error::WrongType`] or [`Error::Saving`].
     #[inline(always)]
-    pub fn held(&mut self) -> Result<Option<&mut Entered<V>>, Error> {
-        let ctx = self.0.ctx();
-        let mut held = found(self.0.value_mut::<Entered<V>>())?;
-        if let Some(entered) = &mut held
-            && entered.is_unlinked()
-        {
-            entered.enter_in(ledger::of_database(ctx.database()));
-        }
-        Ok(held)
+    pub fn held(&mut self) -> Result<Option<&mut Stored<V>>, Error> {
+        found(self.0.value_mut::<Stored<V>>())
     }
 
     /// Returns whether there is an object under the key.
@@ -144,7 +135,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     /// [`Error::WrongType`], [`Error::Saving`], or the error of [`Family::object`].
     pub fn exists(&mut self) -> Result<bool, Error> {
         match self.held()? {
-            Some(entered) => entered.value().object().map(|_| true),
+            Some(stored) => stored.value().object().map(|_| true),
             None => Ok(false),
         }
     }
@@ -159,7 +150,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         change: impl FnOnce(&mut V::Object) -> R,
     ) -> Result<Option<R>, Error> {
         match self.held()? {
-            Some(entered) => entered
+            Some(stored) => stored
                 .update(|value| value.object_mut().map(change))
                 .map(Some),
             None => Ok(None),
@@ -169,9 +160,15 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     /// Stores a value under the key, in place of one that it may hold. The key expires at `expires_ms`, if given.
     pub fn store(self, value: V, expires_ms: Option<i64>) -> Change<'k, 'a> {
         let name = self.0.name();
-        let ledger = ledger::of_database(self.0.ctx().database());
-        let keys = self.0.set(Entered::new(value, ledger), expires_ms);
+        let keys = self.0.set(Stored::new(value), expires_ms);
         Change { keys, name }
+    }
+
+    /// Stores a value under the key, replicates the command as it came, and publishes its event.
+    pub fn store_verbatim(self, value: V, event: &'static CStr) {
+        let mut change = self.store(value, None);
+        change.replicate_verbatim();
+        change.publish([event]);
     }
 
     /// Closes the key, and returns its change for publishing.
@@ -189,20 +186,6 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         change.replicate_verbatim();
         change.publish(events);
     }
-}
-
-/// Enters the unplaced values of a database in the database's own ledger. This precedes a flush, because flushed
-/// values leave the sums with their database's ledger.
-pub fn place<V: Family>(database: i32) {
-    let Some(unplaced) = ledger::unplaced() else {
-        return;
-    };
-    let own = ledger::of_database(database);
-    each_value(database, &mut |entered: &mut Entered<V>| {
-        if entered.is_in(&unplaced) {
-            entered.enter_in(own.clone());
-        }
-    });
 }
 
 /// An unpublished change, whose key is closed.

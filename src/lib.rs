@@ -13,11 +13,12 @@ mod family;
 #[allow(unsafe_code, reason = "the server's API is C")]
 mod ffi;
 mod keys;
-mod ledger;
+mod meter;
 mod mover;
 mod reply;
 mod request;
 mod settings;
+mod sums;
 mod tdigest;
 mod topk;
 mod values;
@@ -33,7 +34,7 @@ static MODULE: Module = Module {
     configure: families::CONFIGURE,
     on_configured: settings::on_configured,
     write_info: families::write_info,
-    on_database: families::on_database,
+    on_loaded: tdigest::log_mended,
 };
 
 /// Converts `major.minor.patch` to one number, with two digits each for minor and patch.

@@ -77,12 +77,8 @@ impl Setting {
         max: i64,
     ) -> Self {
         let memory = false;
-        Self::new(
-            name,
-            alias,
-            SettingType::Number { min, max, memory },
-            default,
-        )
+        let kind = SettingType::Number { min, max, memory };
+        Self::new(name, alias, kind, default)
     }
 
     /// Makes a setting whose value is an integer in a range.
@@ -99,12 +95,8 @@ impl Setting {
         min: i64,
     ) -> Self {
         let (max, memory) = (i64::MAX, true);
-        Self::new(
-            name,
-            alias,
-            SettingType::Number { min, max, memory },
-            default,
-        )
+        let kind = SettingType::Number { min, max, memory };
+        Self::new(name, alias, kind, default)
     }
 
     /// Makes a setting whose value is a number between 0 and 1.
@@ -155,25 +147,22 @@ impl Setting {
         Fraction::new(to_double(self.value.load(Relaxed))).unwrap_or(Fraction::HALF)
     }
 
-    /// Returns the kind for the registration.
+    /// Returns the kind of the values for the registration.
     fn registered(&self) -> SettingKind {
-        let default = self.default.load(Relaxed);
         match self.kind {
-            SettingType::Number { min, max, memory } => SettingKind::Number {
-                default,
-                min,
-                max,
-                memory,
-            },
-            SettingType::Fraction => SettingKind::Text {
-                default: double_text(to_double(default)),
-            },
-            SettingType::Switch => SettingKind::Switch {
-                default: default != 0,
-            },
-            SettingType::Choice(words) => SettingKind::Text {
-                default: word_at(words, default).to_owned(),
-            },
+            SettingType::Number { min, max, memory } => SettingKind::Number { min, max, memory },
+            SettingType::Fraction | SettingType::Choice(_) => SettingKind::Text,
+            SettingType::Switch => SettingKind::Switch,
+        }
+    }
+
+    /// Decodes a value.
+    fn decode(&self, value: i64) -> SettingValue {
+        match self.kind {
+            SettingType::Number { .. } => SettingValue::Number(value),
+            SettingType::Fraction => SettingValue::Text(double_text(to_double(value))),
+            SettingType::Switch => SettingValue::Switch(value != 0),
+            SettingType::Choice(words) => SettingValue::Text(word_at(words, value).to_owned()),
         }
     }
 
@@ -251,13 +240,7 @@ impl Setting {
 
 impl Settable for Setting {
     fn get(&self) -> SettingValue {
-        let value = self.value.load(Relaxed);
-        match self.kind {
-            SettingType::Number { .. } => SettingValue::Number(value),
-            SettingType::Fraction => SettingValue::Text(double_text(to_double(value))),
-            SettingType::Switch => SettingValue::Switch(value != 0),
-            SettingType::Choice(words) => SettingValue::Text(word_at(words, value).to_owned()),
-        }
+        self.decode(self.value.load(Relaxed))
     }
 
     fn set(&self, value: SettingValue) -> Result<(), String> {
@@ -366,7 +349,8 @@ pub fn configure(
         .chain(names)
         .map(|(setting, name, hidden)| Registration {
             name,
-            setting: setting.registered(),
+            kind: setting.registered(),
+            default: setting.decode(setting.default.load(Relaxed)),
             target: setting,
             hidden,
         })

@@ -1,16 +1,18 @@
 //! The server's operations on a value of any family: save, load, copy, move, free.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use valkeybloom_sketches::{DecodeError, RdbRead, RdbWrite};
 
 use crate::family::Family;
 use crate::ffi::{
-    AofWriter, Ctx, Defrag, Digest, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
+    AofWriter, Ctx, Defrag, Digest, FORMS_MAX, Form, NativeType, RdbReader, RdbWriter, TypeHandle,
+    bytes_given_for,
 };
-use crate::ledger::{self, Ledger, NOTHING};
+use crate::meter;
 use crate::mover::{self, Mover};
 use crate::settings;
+use crate::sums::{self, FAMILIES, NOTHING, Totals};
 
 /// The bytes that the main thread frees in a tenth of a millisecond, at 0.05 ns for each. An eviction must not free less
 /// in the background, because it would see no memory come back, and evict more keys than needed.
@@ -19,17 +21,37 @@ const FREED_AT_ONCE_BYTES: u64 = 2 << 20;
 /// The bytes that are freed in the time of freeing one small allocation, about 50 ns.
 const ALLOCATION_BYTES: u64 = 1 << 10;
 
-/// A value, and the ledger that it is entered in.
-pub struct Entered<V: Family> {
+/// A change of a value's bytes is measured anew if it exceeds this fraction of them: 2 to the power of minus six. Between
+/// two measurements the allocator's share stays as it was.
+const STALE_SHIFT: u32 = 6;
+
+/// The bytes that an allocation may add to what is asked for, with which allocations count in the weight of a value.
+const BLOCK_BYTES: u64 = 32;
+
+/// A value of a key, counted in its family's sums.
+pub struct Stored<V: Family> {
     value: V,
-    ledger: Arc<Ledger>,
+    /// The bytes that the allocator gave beyond [`Family::memory_bytes`], when they were last measured. Only the main
+    /// thread writes here; a read that makes a cache has no exclusive access.
+    spare_bytes: AtomicU64,
+    /// The value's weight when its spare bytes were last measured.
+    weight: AtomicU64,
 }
 
-impl<V: Family> Entered<V> {
-    /// Enters a value in a ledger.
-    pub fn new(value: V, ledger: Arc<Ledger>) -> Self {
-        ledger.change(V::NUMBER, &V::INFO, &NOTHING, &value.totals());
-        Self { value, ledger }
+impl<V: Family> Stored<V> {
+    /// The bytes of this structure that planned sizes count: those of the value, and one word. The rest is spare.
+    pub const PLANNED_BYTES: u64 = (size_of::<V>() + size_of::<u64>()) as u64;
+
+    /// Counts a value.
+    pub fn new(value: V) -> Self {
+        let mut stored = Self {
+            value,
+            spare_bytes: AtomicU64::new(0),
+            weight: AtomicU64::new(0),
+        };
+        stored.measure();
+        sums::change(V::NUMBER, &NOTHING, &stored.totals());
+        stored
     }
 
     /// Returns the value.
@@ -38,80 +60,93 @@ impl<V: Family> Entered<V> {
         &self.value
     }
 
-    /// Changes the value, and updates the ledger.
+    /// Changes the value, and updates the sums.
     #[inline]
     pub fn update<R>(&mut self, change: impl FnOnce(&mut V) -> R) -> R {
-        let before = self.value.totals();
+        let before = self.totals();
+        let bytes = self.value.memory_bytes();
         let result = change(&mut self.value);
-        let after = self.value.totals();
-        self.ledger.change(V::NUMBER, &V::INFO, &before, &after);
+        if self.value.memory_bytes() != bytes && self.is_stale() {
+            self.measure();
+        }
+        sums::change(V::NUMBER, &before, &self.totals());
         result
     }
 
-    /// Reads the value, and updates the ledger: a read may make a cache within the value.
+    /// Reads the value, and updates the sums: a read may make a cache within the value.
     pub fn caching<R>(&self, read: impl FnOnce(&V) -> R) -> R {
-        let before = self.value.totals();
+        let before = self.totals();
+        let bytes = self.value.memory_bytes();
         let result = read(&self.value);
-        let after = self.value.totals();
-        self.ledger.change(V::NUMBER, &V::INFO, &before, &after);
+        let cache_bytes = self.value.memory_bytes().saturating_sub(bytes);
+        if cache_bytes > 0 {
+            let spare_bytes = bytes_given_for(cache_bytes).saturating_sub(cache_bytes);
+            self.spare_bytes.fetch_add(spare_bytes, Relaxed);
+            // The change that drops the cache makes the weight differ again.
+            self.weight.store(self.weigh(), Relaxed);
+        }
+        sums::change(V::NUMBER, &before, &self.totals());
         result
     }
 
-    /// Returns whether the value is in the ledger of values that lost their keys.
+    /// Returns the value's share of the sums.
     #[inline]
-    pub fn is_unlinked(&self) -> bool {
-        ledger::is_unlinked(&self.ledger)
+    fn totals(&self) -> Totals {
+        let mut totals = self.value.totals();
+        totals[0] += self.spare_bytes.load(Relaxed);
+        totals
     }
 
-    /// Returns whether the value is in this ledger.
-    pub fn is_in(&self, ledger: &Arc<Ledger>) -> bool {
-        Arc::ptr_eq(&self.ledger, ledger)
+    /// Returns the bytes of the value, with an allowance for each allocation.
+    fn weigh(&self) -> u64 {
+        let blocks = self.value.allocations().saturating_mul(BLOCK_BYTES);
+        self.value.memory_bytes().saturating_add(blocks)
     }
 
-    /// Moves the value's entry to another ledger.
-    pub fn enter_in(&mut self, ledger: Arc<Ledger>) {
-        let totals = self.value.totals();
-        self.ledger.change(V::NUMBER, &V::INFO, &totals, &NOTHING);
-        ledger.change(V::NUMBER, &V::INFO, &NOTHING, &totals);
-        self.ledger = ledger;
+    #[cold]
+    fn is_stale(&self) -> bool {
+        let weight = self.weight.load(Relaxed);
+        self.weigh().abs_diff(weight) > weight >> STALE_SHIFT
+    }
+
+    #[cold]
+    fn measure(&mut self) {
+        let own = bytes_given_for(size_of::<Self>() as u64).saturating_sub(Self::PLANNED_BYTES);
+        *self.spare_bytes.get_mut() = own + meter::spare_bytes(&mut self.value);
+        *self.weight.get_mut() = self.weigh();
     }
 }
 
-impl<V: Family> Drop for Entered<V> {
+impl<V: Family> Drop for Stored<V> {
     fn drop(&mut self) {
-        let totals = self.value.totals();
-        self.ledger.change(V::NUMBER, &V::INFO, &totals, &NOTHING);
+        sums::change(V::NUMBER, &self.totals(), &NOTHING);
     }
 }
 
-impl<V: Family> NativeType for Entered<V> {
+impl<V: Family> NativeType for Stored<V> {
     const FORMS: &'static [Form] = V::FORMS;
 
     fn handles() -> &'static [TypeHandle] {
-        V::handles()
+        static ALL: [[TypeHandle; FORMS_MAX]; FAMILIES] =
+            [const { [const { TypeHandle::new() }; FORMS_MAX] }; FAMILIES];
+        &ALL[V::NUMBER][..V::FORMS.len()]
     }
 
     fn form(&self) -> usize {
         self.value.form()
     }
 
-    fn load(
-        from: &mut RdbReader,
-        form: usize,
-        version: i32,
-        database: i32,
-    ) -> Result<Self, String> {
+    fn load(from: &mut RdbReader, form: usize, version: i32) -> Result<Self, String> {
         let value = V::load(from, form, version).and_then(|value| {
             if Ctx::loads_for_client() {
                 value.require_limits()?;
             }
             Ok(value)
         });
-        let value = value.map_err(|error| error.to_string())?;
-        Ok(Self::new(value, ledger::of_loaded(database)))
+        value.map(Self::new).map_err(|error| error.to_string())
     }
 
-    /// Writes the fields of the value, without reading its ledger. Any thread may call this while no other thread
+    /// Writes the fields of the value. Any thread may call this while no other thread
     /// changes the value.
     fn save(&self, to: &mut RdbWriter) {
         self.value.save(to);
@@ -122,7 +157,7 @@ impl<V: Family> NativeType for Entered<V> {
     }
 
     fn memory_bytes(&self) -> u64 {
-        self.value.memory_bytes()
+        self.totals()[0]
     }
 
     fn digest(&self, to: &mut Digest) {
@@ -131,18 +166,13 @@ impl<V: Family> NativeType for Entered<V> {
     }
 
     fn frees_in_background(&self) -> bool {
-        let bytes = self.memory_bytes();
+        let bytes = self.value.memory_bytes();
         let work = self.value.allocations().saturating_mul(ALLOCATION_BYTES);
         bytes > settings::large_bytes() && bytes.saturating_add(work) > FREED_AT_ONCE_BYTES
     }
 
-    fn unlinked(&mut self) {
-        self.enter_in(ledger::unlinked());
-    }
-
-    fn copy(&self, database: i32) -> Option<Self> {
-        let copy = self.value.try_clone()?;
-        Some(Self::new(copy, ledger::of_database(database)))
+    fn copy(&self) -> Option<Self> {
+        self.value.try_clone().map(Self::new)
     }
 
     fn defrag(mut value: Box<Self>, by: &Defrag) -> (Box<Self>, bool) {

@@ -171,7 +171,7 @@ if [ $# = 0 ]; then
     core_tests
     note "a file there and back"
     there_and_back
-    set -- smoke:: foreign::
+    set -- replies:: recorded:: foreign::
 fi
 note "the server's tests: $*"
 VALKEY_SERVER=$emulated VALKEYBLOOM_SO=$arm SERVERS_DIR=$servers RUST_TEST_THREADS=4 \

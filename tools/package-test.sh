@@ -115,7 +115,7 @@ test_in() { # tarball
     configuration | cmp - "$tmp/before" || fail "the package changed something in /etc"
     small_enough "$root/usr/lib/valkey/modules/valkeybloom.so" 2000000
     small_enough "$root/usr/bin/valkeybloom" 6500000
-    in_root valkeybloom size --items 1000 --rate 0.01 >/dev/null || fail "the program does not run"
+    in_root valkeybloom size 1000 0.01 >/dev/null || fail "the program does not run"
     start || fail "the server does not start beside the package: $(tail -n 20 "$root/log")"
     ! ask MODULE LIST | grep -qx bf || fail "the module is loaded without a loadmodule line"
     stop

@@ -4,19 +4,17 @@
 //! and the time that the command itself took on the main thread.
 
 use std::fmt::Write as _;
-use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
 
-use crate::deepest;
 use crate::harness::{Client, Server, wait_until};
-use crate::load::{fill, window};
-use crate::{Goal, Line, fill_random, median, pin_to, run, server};
+use crate::objects::{fill, fill_random, window};
+use crate::times::{TIMES, command_ms, median, memcpy_ms, timed_ms};
+use crate::{Goal, Line, pin_to, run, server};
 
 /// The largest capacity at 1 % whose first filter stays within 64 MiB: 62 MB.
 const CAPACITY: u64 = 45_000_000;
-const TIMES: usize = 10;
 
 /// An operation on a copy of an object.
 struct Act {
@@ -32,116 +30,87 @@ struct Act {
 
 const COPIED: &[&str] = &["COPY full copy"];
 
+const fn act(
+    name: &'static str,
+    before: &'static [&'static str],
+    lines: &'static [&'static str],
+    after: &'static [&'static str],
+) -> Act {
+    Act {
+        name,
+        before,
+        lines,
+        over: nothing_is_freed,
+        after,
+    }
+}
+
+impl Act {
+    /// Ends it with another event.
+    const fn until(mut self, over: fn(&Server) -> bool) -> Self {
+        self.over = over;
+        self
+    }
+}
+
+const END: &[&str] = &["DEL copy"];
+
 const ACTS: &[Act] = &[
-    Act {
-        name: "BF.RESERVE",
-        before: &[],
-        lines: &["BF.RESERVE copy 0.01 45000000"],
-        over: nothing_is_freed,
-        after: &["DEL copy"],
-    },
-    Act {
-        name: "COPY",
-        before: &[],
-        lines: COPIED,
-        over: nothing_is_freed,
-        after: &["DEL copy"],
-    },
-    Act {
-        name: "BF.MERGE of two",
-        before: COPIED,
-        lines: &["BF.MERGE copy full"],
-        over: nothing_is_freed,
-        after: &["DEL copy"],
-    },
-    Act {
-        name: "UNLINK",
-        before: COPIED,
-        lines: &["UNLINK copy"],
-        over: nothing_is_freed,
-        after: &[],
-    },
-    Act {
-        name: "DEL",
-        before: COPIED,
-        lines: &["DEL copy"],
-        over: nothing_is_freed,
-        after: &[],
-    },
-    Act {
-        name: "FLUSHDB",
-        before: &["COPY full copy DB 1", "SELECT 1"],
-        lines: &["FLUSHDB"],
-        over: nothing_is_freed,
-        after: &["SELECT 0"],
-    },
-    Act {
-        name: "expiry",
-        before: COPIED,
-        lines: &["PEXPIRE copy 1"],
-        over: |server| only_one_is_left(server) && nothing_is_freed(server),
-        after: &[],
-    },
-    Act {
-        name: "eviction",
-        before: &[
+    act("BF.RESERVE", &[], &["BF.RESERVE copy 0.01 45000000"], END),
+    act("COPY", &[], COPIED, END),
+    act("BF.MERGE of two", COPIED, &["BF.MERGE copy full"], END),
+    act("UNLINK", COPIED, &["UNLINK copy"], &[]),
+    act("DEL", COPIED, &["DEL copy"], &[]),
+    act(
+        "FLUSHDB",
+        &["COPY full copy DB 1", "SELECT 1"],
+        &["FLUSHDB"],
+        &["SELECT 0"],
+    ),
+    act("expiry", COPIED, &["PEXPIRE copy 1"], &[]).until(one_is_left),
+    // One copy fits into this memory, two do not.
+    act(
+        "eviction",
+        &[
             "COPY full copy",
             "EXPIRE copy 100000",
             "CONFIG SET maxmemory-policy volatile-ttl",
         ],
-        // One copy fits into this memory, two do not.
-        lines: &[
+        &[
             "CONFIG SET maxmemory 100mb",
             "SET another key",
             "DEL another",
         ],
-        over: |server| only_one_is_left(server) && nothing_is_freed(server),
-        after: &["CONFIG SET maxmemory 0"],
-    },
-    Act {
-        name: "BGSAVE",
-        before: COPIED,
-        lines: &["BGSAVE"],
-        over: |server| server.info("persistence")["rdb_bgsave_in_progress"] == "0",
-        after: &["DEL copy"],
-    },
-    Act {
-        name: "BGREWRITEAOF",
-        before: COPIED,
-        lines: &["BGREWRITEAOF"],
-        over: |server| {
-            let info = server.info("persistence");
-            info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
-        },
-        after: &["DEL copy"],
-    },
-    Act {
-        name: "active defrag",
-        before: &[
+        &["CONFIG SET maxmemory 0"],
+    )
+    .until(one_is_left),
+    act("BGSAVE", COPIED, &["BGSAVE"], END)
+        .until(|server| server.info("persistence")["rdb_bgsave_in_progress"] == "0"),
+    act("BGREWRITEAOF", COPIED, &["BGREWRITEAOF"], END).until(|server| {
+        let info = server.info("persistence");
+        info["aof_rewrite_in_progress"] == "0" && info["aof_rewrite_scheduled"] == "0"
+    }),
+    act(
+        "active defrag",
+        &[
             "COPY full copy",
             "CONFIG SET active-defrag-ignore-bytes 1",
             "CONFIG SET active-defrag-threshold-lower 0",
             "CONFIG RESETSTAT",
         ],
-        lines: &["CONFIG SET activedefrag yes"],
-        over: |server| server.info("stats")["active_defrag_key_misses"] != "0",
-        after: &["CONFIG SET activedefrag no", "DEL copy"],
-    },
-    Act {
-        name: "BF.SCANDUMP of a chunk",
-        before: &[],
-        lines: &["BF.SCANDUMP full 1"],
-        over: |_| true,
-        after: &[],
-    },
+        &["CONFIG SET activedefrag yes"],
+        &["CONFIG SET activedefrag no", "DEL copy"],
+    )
+    .until(|server| server.info("stats")["active_defrag_key_misses"] != "0"),
+    act("BF.SCANDUMP of a chunk", &[], &["BF.SCANDUMP full 1"], &[]),
 ];
 
 fn nothing_is_freed(server: &Server) -> bool {
     server.info("memory")["lazyfree_pending_objects"] == "0"
 }
 
-fn only_one_is_left(server: &Server) -> bool {
-    run(&mut server.client(), "DBSIZE").as_int() == 1
+fn one_is_left(server: &Server) -> bool {
+    run(&mut server.client(), "DBSIZE").as_int() == 1 && nothing_is_freed(server)
 }
 
 /// The measured effect of an operation on the server.
@@ -195,10 +164,6 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> (Vec<Line>, String) {
             ratio: command_ms / ms,
             goal: Goal::AtMost(goal),
         });
-    }
-    if wanted("blocking") {
-        table += "\n";
-        table += &deepest::table();
     }
     (lines, table)
 }
@@ -301,37 +266,4 @@ fn blocked(server: &Server, act: &Act) -> Blocked {
             pings_ms,
         }
     })
-}
-
-/// Runs a command, and returns the milliseconds that it took on the main thread.
-fn timed_ms(server: &Server, client: &mut Client, line: &str) -> f64 {
-    run(client, "CONFIG RESETSTAT");
-    run(client, line);
-    command_ms(server, line)
-}
-
-/// Returns the milliseconds that a command took on the main thread since the statistics were reset.
-pub(crate) fn command_ms(server: &Server, line: &str) -> f64 {
-    let line = line.to_lowercase().replace("config set", "config|set");
-    let name = line.split(' ').next().expect("a name");
-    let stats = &server.info("commandstats")[&format!("cmdstat_{name}")];
-    let usec = stats
-        .split(',')
-        .find_map(|field| field.strip_prefix("usec="));
-    usec.and_then(|usec| usec.parse::<f64>().ok())
-        .expect("a time")
-        / 1e3
-}
-
-/// Returns the milliseconds that it takes to copy `bytes` bytes into fresh memory.
-fn memcpy_ms(bytes: usize) -> f64 {
-    let from = vec![0x5a_u8; bytes];
-    // All copies are kept, because the allocator would reuse freed memory.
-    let mut copies = Vec::new();
-    let mut time = || {
-        let start = Instant::now();
-        copies.push(black_box(black_box(&from).clone()));
-        start.elapsed().as_secs_f64() * 1e3
-    };
-    median((0..TIMES).map(|_| time()).collect())
 }

@@ -1,6 +1,7 @@
 //! Compares the memory of cuckoo filters with that of counting filters of the same error rate.
 
 use crate::harness::{Client, Reply};
+use crate::objects::{batches, fill};
 use crate::{Goal, Line, run, server};
 
 const FOREIGN: u64 = 1_000_000;
@@ -28,18 +29,13 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
             &mut client,
             &format!("CF.RESERVE k {items} BUCKETSIZE {slots}"),
         );
-        each_batch(0..items, |words| {
-            run(&mut client, &format!("CF.INSERT k ITEMS {words}"));
+        fill(&mut client, "CF.INSERT", "k ITEMS", 0..items);
+        let foreign = items..items + FOREIGN;
+        let claimed = batches(&mut client, "CF.MEXISTS k", foreign).map(|reply| {
+            let found = reply.as_array().iter();
+            found.filter(|found| **found == Reply::Int(1)).count()
         });
-        let mut claimed = 0;
-        each_batch(items..items + FOREIGN, |words| {
-            let reply = run(&mut client, &format!("CF.MEXISTS k {words}"));
-            let found = reply
-                .as_array()
-                .iter()
-                .filter(|reply| **reply == Reply::Int(1));
-            claimed += found.count();
-        });
+        let claimed: usize = claimed.sum();
         #[allow(clippy::cast_precision_loss, reason = "some millions")]
         let (rate, items_of) = (claimed as f64 / FOREIGN as f64, items as f64);
         let filters = run(&mut client, "CF.INFO k").as_array()[5].as_int();
@@ -66,14 +62,6 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
         }
     });
     lines.collect()
-}
-
-fn each_batch(numbers: std::ops::Range<u64>, mut send: impl FnMut(&str)) {
-    for start in numbers.clone().step_by(10_000) {
-        let batch = start..numbers.end.min(start + 10_000);
-        let items: Vec<String> = batch.map(|number| format!("{number:012}")).collect();
-        send(&items.join(" "));
-    }
 }
 
 #[allow(clippy::cast_precision_loss, reason = "some megabytes")]

@@ -2,15 +2,18 @@
 
 use std::fmt::Write as _;
 
-use crate::blocking::command_ms;
 use crate::harness::Client;
 use crate::harness::worst::{CALLS, Call, ITEMS, OBJECTS, Worst, name_of, prepare, suits};
-use crate::{median, run, server};
+use crate::times::{command_ms, median};
+use crate::{run, server};
 
 const TIMES: usize = 5;
 
 /// Returns a table of commands: the time of each on its worst object, and the time that the rule allows.
-pub(crate) fn table() -> String {
+pub(crate) fn table(wanted: &dyn Fn(&str) -> bool) -> String {
+    if !wanted("blocking") {
+        return String::new();
+    }
     let mut rows: Vec<Option<(f64, f64, &str)>> = CALLS.iter().map(|_| None).collect();
     let server = server();
     let mut client = server.client();

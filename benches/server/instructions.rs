@@ -6,7 +6,7 @@ use std::process::Command;
 use std::{env, fs};
 
 use crate::harness::{Client, Server};
-use crate::load::fill;
+use crate::objects::fill;
 use crate::{Goal, Line, run};
 
 struct Row {

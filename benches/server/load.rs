@@ -9,7 +9,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::harness::{Client, Server};
-use crate::{Goal, Line, median, run, server};
+use crate::objects::{fill, stack, window};
+use crate::times::{cpu_seconds, median};
+use crate::{Goal, Line, run, server};
 
 const ROUNDS: usize = 5;
 
@@ -34,449 +36,261 @@ struct Row {
     goals: &'static [(&'static str, Option<f64>)],
 }
 
-const ROW: Row = Row {
-    name: "",
-    command: "",
-    items: 1,
-    words_each: 1,
-    pipeline: 32,
-    requests: 1_000_000,
-    range: 100_000,
-    before: &[],
-    goals: &[],
-};
-
-/// Batches of 100 items.
-const BATCH: Row = Row {
-    items: 100,
-    pipeline: 4,
-    requests: 60_000,
-    ..ROW
-};
-
-/// A range of numbers so large that they hardly ever repeat.
+/// The upper bound of numbers that hardly ever repeat.
 const NEW: u64 = 2_000_000_000;
 
+/// Returns a command with one item.
+const fn one(name: &'static str, command: &'static str) -> Row {
+    Row {
+        name,
+        command,
+        items: 1,
+        words_each: 1,
+        pipeline: 32,
+        requests: 1_000_000,
+        range: 100_000,
+        before: &[],
+        goals: &[],
+    }
+}
+
+/// Returns a command with a hundred items.
+const fn batch(name: &'static str, command: &'static str) -> Row {
+    one(name, command).items(100, 4).requests(60_000)
+}
+
+impl Row {
+    const fn items(mut self, items: usize, pipeline: usize) -> Self {
+        (self.items, self.pipeline) = (items, pipeline);
+        self
+    }
+
+    /// Makes each item a pair of words.
+    const fn pairs(mut self) -> Self {
+        self.words_each = 2;
+        self
+    }
+
+    const fn pipeline(mut self, pipeline: usize) -> Self {
+        self.pipeline = pipeline;
+        self
+    }
+
+    const fn requests(mut self, requests: u64) -> Self {
+        self.requests = requests;
+        self
+    }
+
+    const fn range(mut self, range: u64) -> Self {
+        self.range = range;
+        self
+    }
+
+    const fn before(mut self, lines: &'static [&'static str]) -> Self {
+        self.before = lines;
+        self
+    }
+
+    const fn goals(mut self, goals: &'static [(&'static str, Option<f64>)]) -> Self {
+        self.goals = goals;
+        self
+    }
+}
+
 const ROWS: &[Row] = &[
-    Row {
-        name: "GET",
-        command: "GET text",
-        ..ROW
-    },
-    Row {
-        name: "GETBIT",
-        command: "GETBIT bits 12345",
-        ..ROW
-    },
-    Row {
-        name: "GET, bloom-info-alias yes",
-        command: "GET text",
-        before: &["CONFIG SET bf.bloom-info-alias yes"],
-        goals: &[("GET", None)],
-        ..ROW
-    },
-    Row {
-        name: "SISMEMBER",
-        command: "SISMEMBER set item",
-        ..ROW
-    },
-    Row {
-        name: "BF.CARD",
-        command: "BF.CARD small",
-        ..ROW
-    },
-    Row {
-        name: "BF.EXISTS hit",
-        command: "BF.EXISTS small item",
-        goals: &[("GETBIT", Some(1.17)), ("BF.CARD", None)],
-        ..ROW
-    },
-    Row {
-        name: "BF.EXISTS miss",
-        command: "BF.EXISTS small missing:item",
-        goals: &[("GETBIT", None), ("BF.CARD", None)],
-        ..ROW
-    },
-    Row {
-        name: "BF.ADD known",
-        command: "BF.ADD small item",
-        goals: &[("BF.CARD", None)],
-        ..ROW
-    },
-    Row {
-        name: "SADD new",
-        command: "SADD newset item",
-        range: NEW,
-        before: &["DEL newset"],
-        ..ROW
-    },
-    Row {
-        name: "BF.ADD new",
-        command: "BF.ADD new item",
-        range: NEW,
-        before: &["DEL new", "BF.RESERVE new 0.01 4000000"],
-        goals: &[("GETBIT", Some(1.37)), ("SADD new", Some(0.70))],
-        ..ROW
-    },
-    Row {
-        name: "SMISMEMBER 100",
-        command: "SMISMEMBER set item",
-        ..BATCH
-    },
-    Row {
-        name: "BF.MEXISTS 100",
-        command: "BF.MEXISTS small item",
-        goals: &[
-            ("GETBIT", Some(16.65)),
-            ("SMISMEMBER 100", Some(0.50)),
-            ("BF.MEXISTS 100, no key", None),
-        ],
-        ..BATCH
-    },
+    one("GET", "GET text"),
+    one("GETBIT", "GETBIT bits 12345"),
+    one("GET, bloom-info-alias yes", "GET text")
+        .before(&["CONFIG SET bf.bloom-info-alias yes"])
+        .goals(&[("GET", None)]),
+    one("SISMEMBER", "SISMEMBER set item"),
+    one("BF.CARD", "BF.CARD small"),
+    one("BF.EXISTS hit", "BF.EXISTS small item")
+        .goals(&[("GETBIT", Some(1.17)), ("BF.CARD", None)]),
+    one("BF.EXISTS miss", "BF.EXISTS small missing:item")
+        .goals(&[("GETBIT", None), ("BF.CARD", None)]),
+    one("BF.ADD known", "BF.ADD small item").goals(&[("BF.CARD", None)]),
+    one("SADD new", "SADD newset item")
+        .range(NEW)
+        .before(&["DEL newset"]),
+    one("BF.ADD new", "BF.ADD new item")
+        .range(NEW)
+        .before(&["DEL new", "BF.RESERVE new 0.01 4000000"])
+        .goals(&[("GETBIT", Some(1.37)), ("SADD new", Some(0.70))]),
+    batch("SMISMEMBER 100", "SMISMEMBER set item"),
+    batch("BF.MEXISTS 100", "BF.MEXISTS small item").goals(&[
+        ("GETBIT", Some(16.65)),
+        ("SMISMEMBER 100", Some(0.50)),
+        ("BF.MEXISTS 100, no key", None),
+    ]),
     // Measures the server's time for the arguments and the reply.
-    Row {
-        name: "BF.MEXISTS 100, no key",
-        command: "BF.MEXISTS missing item",
-        ..BATCH
-    },
-    Row {
-        name: "SADD 100 new",
-        command: "SADD newset item",
-        requests: 10_000,
-        range: NEW,
-        before: &["DEL newset"],
-        ..BATCH
-    },
-    Row {
-        name: "BF.MADD 100 new",
-        command: "BF.MADD new item",
-        requests: 30_000,
-        range: NEW,
-        before: &["DEL new", "BF.RESERVE new 0.01 4000000"],
-        goals: &[("SADD 100 new", Some(0.26))],
-        ..BATCH
-    },
-    Row {
-        name: "BF.EXISTS hit, filter for 45M",
-        command: "BF.EXISTS large item",
-        range: 2_000_000,
-        goals: &[("BF.EXISTS hit", None)],
-        ..ROW
-    },
-    Row {
-        name: "BF.MEXISTS 100, filter for 45M",
-        command: "BF.MEXISTS large item",
-        range: 2_000_000,
-        goals: &[("BF.MEXISTS 100", Some(1.6))],
-        ..BATCH
-    },
-    Row {
-        name: "BF.MEXISTS 100 miss",
-        command: "BF.MEXISTS small missing:item",
-        ..BATCH
-    },
-    Row {
-        name: "BF.MISSING 100",
-        command: "BF.MISSING small item",
-        goals: &[("BF.MEXISTS 100", Some(1.1))],
-        ..BATCH
-    },
-    Row {
-        name: "BF.MISSING 100 miss",
-        command: "BF.MISSING small missing:item",
-        goals: &[("BF.MEXISTS 100 miss", Some(1.1))],
-        ..BATCH
-    },
-    Row {
-        name: "CF.EXISTS hit",
-        command: "CF.EXISTS cuckoo item",
-        goals: &[("GETBIT", Some(1.06)), ("BF.EXISTS hit", Some(1.05))],
-        ..ROW
-    },
-    Row {
-        name: "CF.EXISTS miss",
-        command: "CF.EXISTS cuckoo missing:item",
-        goals: &[("BF.EXISTS miss", Some(1.05))],
-        ..ROW
-    },
-    Row {
-        name: "CF.EXISTS hit, 64 MiB",
-        command: "CF.EXISTS largecuckoo item",
-        range: 2_000_000,
-        goals: &[("BF.EXISTS hit, filter for 45M", Some(1.0))],
-        ..ROW
-    },
-    Row {
-        name: "CF.ADD new",
-        command: "CF.ADD newcuckoo item",
-        range: NEW,
-        before: &["DEL newcuckoo", "CF.RESERVE newcuckoo 4000000"],
-        goals: &[("GETBIT", Some(1.3)), ("SADD new", Some(0.75))],
-        ..ROW
-    },
-    Row {
-        name: "CF.MEXISTS 100",
-        command: "CF.MEXISTS cuckoo item",
-        goals: &[("BF.MEXISTS 100", Some(1.0))],
-        ..BATCH
-    },
-    Row {
-        name: "CF.MEXISTS 100, 64 MiB",
-        command: "CF.MEXISTS largecuckoo item",
-        range: 2_000_000,
-        goals: &[("BF.MEXISTS 100, filter for 45M", Some(1.0))],
-        ..BATCH
-    },
+    batch("BF.MEXISTS 100, no key", "BF.MEXISTS missing item"),
+    batch("SADD 100 new", "SADD newset item")
+        .requests(10_000)
+        .range(NEW)
+        .before(&["DEL newset"]),
+    batch("BF.MADD 100 new", "BF.MADD new item")
+        .requests(30_000)
+        .range(NEW)
+        .before(&["DEL new", "BF.RESERVE new 0.01 4000000"])
+        .goals(&[("SADD 100 new", Some(0.26))]),
+    one("BF.EXISTS hit, filter for 45M", "BF.EXISTS large item")
+        .range(2_000_000)
+        .goals(&[("BF.EXISTS hit", None)]),
+    batch("BF.MEXISTS 100, filter for 45M", "BF.MEXISTS large item")
+        .range(2_000_000)
+        .goals(&[("BF.MEXISTS 100", Some(1.6))]),
+    batch("BF.MEXISTS 100 miss", "BF.MEXISTS small missing:item"),
+    batch("BF.MISSING 100", "BF.MISSING small item").goals(&[("BF.MEXISTS 100", Some(1.1))]),
+    batch("BF.MISSING 100 miss", "BF.MISSING small missing:item")
+        .goals(&[("BF.MEXISTS 100 miss", Some(1.1))]),
+    one("CF.EXISTS hit", "CF.EXISTS cuckoo item")
+        .goals(&[("GETBIT", Some(1.06)), ("BF.EXISTS hit", Some(1.05))]),
+    one("CF.EXISTS miss", "CF.EXISTS cuckoo missing:item").goals(&[("BF.EXISTS miss", Some(1.05))]),
+    one("CF.EXISTS hit, 64 MiB", "CF.EXISTS largecuckoo item")
+        .range(2_000_000)
+        .goals(&[("BF.EXISTS hit, filter for 45M", Some(1.0))]),
+    one("CF.ADD new", "CF.ADD newcuckoo item")
+        .range(NEW)
+        .before(&["DEL newcuckoo", "CF.RESERVE newcuckoo 4000000"])
+        .goals(&[("GETBIT", Some(1.3)), ("SADD new", Some(0.75))]),
+    batch("CF.MEXISTS 100", "CF.MEXISTS cuckoo item").goals(&[("BF.MEXISTS 100", Some(1.0))]),
+    batch("CF.MEXISTS 100, 64 MiB", "CF.MEXISTS largecuckoo item")
+        .range(2_000_000)
+        .goals(&[("BF.MEXISTS 100, filter for 45M", Some(1.0))]),
     // The sketches' goals are 0.8 of what RedisBloom 8.8 takes in multiples of GETBIT, and 0.5 for batches of count-min
     // and for long lists. For CMS.QUERY that is less than the server's own share, so it has no goal.
-    Row {
-        name: "CMS.INCRBY",
-        command: "CMS.INCRBY counts item 1",
-        goals: &[("GETBIT", Some(1.23)), ("BF.CARD", None)],
-        ..ROW
-    },
-    Row {
-        name: "CMS.QUERY",
-        command: "CMS.QUERY counts item",
-        goals: &[("GETBIT", None), ("BF.CARD", None)],
-        ..ROW
-    },
-    Row {
-        name: "CMS.INCRBY 100, 200,000 × 7",
-        command: "CMS.INCRBY widecounts item 1",
-        words_each: 2,
-        goals: &[("GETBIT", Some(29.5))],
-        ..BATCH
-    },
-    Row {
-        name: "CMS.QUERY 100, 200,000 × 7",
-        command: "CMS.QUERY widecounts item",
-        goals: &[("GETBIT", Some(12.3)), ("BF.MEXISTS 100, no key", None)],
-        ..BATCH
-    },
-    Row {
-        name: "TOPK.ADD, k 10",
-        command: "TOPK.ADD shortlist item",
-        range: 400,
-        before: &["DEL shortlist", "TOPK.RESERVE shortlist 10"],
-        goals: &[("GETBIT", Some(1.21))],
-        ..ROW
-    },
-    Row {
-        name: "TOPK.ADD, k 100",
-        command: "TOPK.ADD toplist item",
-        range: 400,
-        before: &["DEL toplist", "TOPK.RESERVE toplist 100 1000 7 0.9"],
-        goals: &[("GETBIT", Some(1.25))],
-        ..ROW
-    },
-    Row {
-        name: "TOPK.ADD, k 10,000",
-        command: "TOPK.ADD longlist item",
-        range: 10_000,
-        before: &["DEL longlist", "TOPK.RESERVE longlist 10000 80000 7 0.9"],
-        goals: &[("GETBIT", Some(4.4))],
-        ..ROW
-    },
-    Row {
-        name: "TOPK.QUERY, k 10,000",
-        command: "TOPK.QUERY longlist item",
-        range: 10_000,
-        goals: &[("GETBIT", Some(3.2))],
-        ..ROW
-    },
-    Row {
-        name: "TOPK.ADD 100, k 100",
-        command: "TOPK.ADD toplist item",
-        range: 400,
-        goals: &[("TOPK.ADD, k 100", None)],
-        ..BATCH
-    },
-    Row {
-        name: "TDIGEST.ADD",
-        command: "TDIGEST.ADD values item",
-        before: &["DEL values", "TDIGEST.CREATE values"],
-        goals: &[("GETBIT", Some(1.12)), ("BF.CARD", None)],
-        ..ROW
-    },
-    Row {
-        name: "TDIGEST.ADD 100",
-        command: "TDIGEST.ADD values item",
-        before: &["DEL values", "TDIGEST.CREATE values"],
-        goals: &[("GETBIT", Some(20.1))],
-        ..BATCH
-    },
-    Row {
-        name: "TDIGEST.QUANTILE",
-        command: "TDIGEST.QUANTILE digest 0.99",
-        goals: &[("GETBIT", Some(1.23)), ("BF.CARD", None)],
-        ..ROW
-    },
-    Row {
-        name: "TDIGEST.QUANTILE 5",
-        command: "TDIGEST.QUANTILE digest 0.5 0.9 0.95 0.99 0.999",
-        goals: &[("GETBIT", Some(2.36))],
-        ..ROW
-    },
-    Row {
-        name: "TDIGEST.RANK",
-        command: "TDIGEST.RANK digest item",
-        goals: &[("GETBIT", Some(1.18))],
-        ..ROW
-    },
-    Row {
-        name: "TDIGEST.MERGE of 2",
-        command: "TDIGEST.MERGE both 2 digest digest OVERRIDE",
-        requests: 100_000,
-        goals: &[("TDIGEST.ADD 100", None)],
-        ..ROW
-    },
-    Row {
-        name: "BF.EXISTS hit, 1M",
-        command: "BF.EXISTS plain item",
-        range: 300_000,
-        ..ROW
-    },
-    Row {
-        name: "BF.EXISTS hit, 4M",
-        command: "BF.EXISTS fourfold item",
-        range: 300_000,
-        ..ROW
-    },
+    one("CMS.INCRBY", "CMS.INCRBY counts item 1")
+        .goals(&[("GETBIT", Some(1.23)), ("BF.CARD", None)]),
+    one("CMS.QUERY", "CMS.QUERY counts item").goals(&[("GETBIT", None), ("BF.CARD", None)]),
+    batch(
+        "CMS.INCRBY 100, 200,000 × 7",
+        "CMS.INCRBY widecounts item 1",
+    )
+    .pairs()
+    .goals(&[("GETBIT", Some(29.5))]),
+    batch("CMS.QUERY 100, 200,000 × 7", "CMS.QUERY widecounts item")
+        .goals(&[("GETBIT", Some(12.3)), ("BF.MEXISTS 100, no key", None)]),
+    one("TOPK.ADD, k 10", "TOPK.ADD shortlist item")
+        .range(400)
+        .before(&["DEL shortlist", "TOPK.RESERVE shortlist 10"])
+        .goals(&[("GETBIT", Some(1.21))]),
+    one("TOPK.ADD, k 100", "TOPK.ADD toplist item")
+        .range(400)
+        .before(&["DEL toplist", "TOPK.RESERVE toplist 100 1000 7 0.9"])
+        .goals(&[("GETBIT", Some(1.25))]),
+    one("TOPK.ADD, k 10,000", "TOPK.ADD longlist item")
+        .range(10_000)
+        .before(&["DEL longlist", "TOPK.RESERVE longlist 10000 80000 7 0.9"])
+        .goals(&[("GETBIT", Some(4.4))]),
+    one("TOPK.QUERY, k 10,000", "TOPK.QUERY longlist item")
+        .range(10_000)
+        .goals(&[("GETBIT", Some(3.2))]),
+    batch("TOPK.ADD 100, k 100", "TOPK.ADD toplist item")
+        .range(400)
+        .goals(&[("TOPK.ADD, k 100", None)]),
+    one("TDIGEST.ADD", "TDIGEST.ADD values item")
+        .before(&["DEL values", "TDIGEST.CREATE values"])
+        .goals(&[("GETBIT", Some(1.12)), ("BF.CARD", None)]),
+    batch("TDIGEST.ADD 100", "TDIGEST.ADD values item")
+        .before(&["DEL values", "TDIGEST.CREATE values"])
+        .goals(&[("GETBIT", Some(20.1))]),
+    one("TDIGEST.QUANTILE", "TDIGEST.QUANTILE digest 0.99")
+        .goals(&[("GETBIT", Some(1.23)), ("BF.CARD", None)]),
+    one(
+        "TDIGEST.QUANTILE 5",
+        "TDIGEST.QUANTILE digest 0.5 0.9 0.95 0.99 0.999",
+    )
+    .goals(&[("GETBIT", Some(2.36))]),
+    one("TDIGEST.RANK", "TDIGEST.RANK digest item").goals(&[("GETBIT", Some(1.18))]),
+    one(
+        "TDIGEST.MERGE of 2",
+        "TDIGEST.MERGE both 2 digest digest OVERRIDE",
+    )
+    .requests(100_000)
+    .goals(&[("TDIGEST.ADD 100", None)]),
+    one("BF.EXISTS hit, 1M", "BF.EXISTS plain item").range(300_000),
+    one("BF.EXISTS hit, 4M", "BF.EXISTS fourfold item").range(300_000),
     // A plain filter for four times as many items has the same number of bytes.
-    Row {
-        name: "BF.EXISTS hit, 1M counted",
-        command: "BF.EXISTS counted item",
-        range: 300_000,
-        goals: &[
+    one("BF.EXISTS hit, 1M counted", "BF.EXISTS counted item")
+        .range(300_000)
+        .goals(&[
             ("BF.EXISTS hit, 1M", Some(1.15)),
             ("BF.EXISTS hit, 4M", Some(1.05)),
-        ],
-        ..ROW
-    },
-    Row {
-        name: "BF.EXISTS miss, 1M",
-        command: "BF.EXISTS plain missing:item",
-        ..ROW
-    },
-    Row {
-        name: "BF.EXISTS miss, 24 periods of 1M",
-        command: "BF.EXISTS window missing:item",
-        goals: &[("BF.EXISTS miss, 1M", Some(1.4))],
-        ..ROW
-    },
-    Row {
-        name: "BF.MEXISTS 100 miss, 1M",
-        command: "BF.MEXISTS plain missing:item",
-        ..BATCH
-    },
-    Row {
-        name: "BF.MEXISTS 100 miss, 24 periods of 1M",
-        command: "BF.MEXISTS window missing:item",
-        requests: 20_000,
-        goals: &[("BF.MEXISTS 100 miss, 1M", Some(4.0))],
-        ..BATCH
-    },
-    Row {
-        name: "BF.MADD 100 new, 1M",
-        command: "BF.MADD new item",
-        requests: 6_000,
-        range: NEW,
-        before: &["COPY plain new REPLACE"],
-        ..BATCH
-    },
-    Row {
-        name: "BF.MADD 100 new, 24 periods of 1M",
-        command: "BF.MADD new item",
-        requests: 6_000,
-        range: NEW,
-        before: &["COPY window new REPLACE"],
-        goals: &[("BF.MADD 100 new, 1M", Some(3.5))],
-        ..BATCH
-    },
-    Row {
-        name: "BF.MADD 100 new, 1M counted",
-        command: "BF.MADD new item",
-        requests: 6_000,
-        range: NEW,
-        before: &["COPY counted new REPLACE"],
-        goals: &[("BF.MADD 100 new, 1M", Some(1.3))],
-        ..BATCH
-    },
-    Row {
-        name: "BF.ADD new, 1M",
-        command: "BF.ADD new item",
-        requests: 600_000,
-        range: NEW,
-        before: &["COPY plain new REPLACE"],
-        ..ROW
-    },
-    Row {
-        name: "BF.ADD new, 24 periods of 1M",
-        command: "BF.ADD new item",
-        requests: 600_000,
-        range: NEW,
-        before: &["COPY window new REPLACE"],
-        goals: &[("BF.ADD new, 1M", None)],
-        ..ROW
-    },
-    Row {
-        name: "BF.ADD new, 1M counted",
-        command: "BF.ADD new item",
-        requests: 600_000,
-        range: NEW,
-        before: &["COPY counted new REPLACE"],
-        goals: &[("BF.ADD new, 1M", None)],
-        ..ROW
-    },
-    Row {
-        name: "BF.EXISTS miss, 1 filter",
-        command: "BF.EXISTS stack1 missing:item",
-        pipeline: 16,
-        range: NEW,
-        ..ROW
-    },
-    Row {
-        name: "BF.EXISTS miss, 10 stacked",
-        command: "BF.EXISTS stack10 missing:item",
-        pipeline: 16,
-        range: NEW,
-        goals: &[("BF.EXISTS miss, 1 filter", Some(1.25))],
-        ..ROW
-    },
-    Row {
-        name: "BF.EXISTS miss, 100 stacked",
-        command: "BF.EXISTS stack100 missing:item",
-        pipeline: 16,
-        requests: 500_000,
-        range: NEW,
-        goals: &[("BF.EXISTS miss, 1 filter", Some(2.5))],
-        ..ROW
-    },
-    Row {
-        name: "BF.MADD 50, right size",
-        command: "BF.MADD grow item",
-        items: 50,
-        pipeline: 4,
-        requests: 20_000,
-        range: NEW,
-        before: &["DEL grow", "BF.RESERVE grow 0.01 1000000"],
-        ..ROW
-    },
-    Row {
-        name: "BF.MADD 50, grown from 1000",
-        command: "BF.MADD grow item",
-        items: 50,
-        pipeline: 4,
-        requests: 20_000,
-        range: NEW,
-        before: &["DEL grow", "BF.RESERVE grow 0.01 1000 EXPANSION 2"],
-        goals: &[
+        ]),
+    one("BF.EXISTS miss, 1M", "BF.EXISTS plain missing:item"),
+    one(
+        "BF.EXISTS miss, 24 periods of 1M",
+        "BF.EXISTS window missing:item",
+    )
+    .goals(&[("BF.EXISTS miss, 1M", Some(1.4))]),
+    batch("BF.MEXISTS 100 miss, 1M", "BF.MEXISTS plain missing:item"),
+    batch(
+        "BF.MEXISTS 100 miss, 24 periods of 1M",
+        "BF.MEXISTS window missing:item",
+    )
+    .requests(20_000)
+    .goals(&[("BF.MEXISTS 100 miss, 1M", Some(4.0))]),
+    batch("BF.MADD 100 new, 1M", "BF.MADD new item")
+        .requests(6_000)
+        .range(NEW)
+        .before(&["COPY plain new REPLACE"]),
+    batch("BF.MADD 100 new, 24 periods of 1M", "BF.MADD new item")
+        .requests(6_000)
+        .range(NEW)
+        .before(&["COPY window new REPLACE"])
+        .goals(&[("BF.MADD 100 new, 1M", Some(3.5))]),
+    batch("BF.MADD 100 new, 1M counted", "BF.MADD new item")
+        .requests(6_000)
+        .range(NEW)
+        .before(&["COPY counted new REPLACE"])
+        .goals(&[("BF.MADD 100 new, 1M", Some(1.3))]),
+    one("BF.ADD new, 1M", "BF.ADD new item")
+        .requests(600_000)
+        .range(NEW)
+        .before(&["COPY plain new REPLACE"]),
+    one("BF.ADD new, 24 periods of 1M", "BF.ADD new item")
+        .requests(600_000)
+        .range(NEW)
+        .before(&["COPY window new REPLACE"])
+        .goals(&[("BF.ADD new, 1M", None)]),
+    one("BF.ADD new, 1M counted", "BF.ADD new item")
+        .requests(600_000)
+        .range(NEW)
+        .before(&["COPY counted new REPLACE"])
+        .goals(&[("BF.ADD new, 1M", None)]),
+    one("BF.EXISTS miss, 1 filter", "BF.EXISTS stack1 missing:item")
+        .pipeline(16)
+        .range(NEW),
+    one(
+        "BF.EXISTS miss, 10 stacked",
+        "BF.EXISTS stack10 missing:item",
+    )
+    .pipeline(16)
+    .range(NEW)
+    .goals(&[("BF.EXISTS miss, 1 filter", Some(1.25))]),
+    one(
+        "BF.EXISTS miss, 100 stacked",
+        "BF.EXISTS stack100 missing:item",
+    )
+    .pipeline(16)
+    .requests(500_000)
+    .range(NEW)
+    .goals(&[("BF.EXISTS miss, 1 filter", Some(2.5))]),
+    one("BF.MADD 50, right size", "BF.MADD grow item")
+        .items(50, 4)
+        .requests(20_000)
+        .range(NEW)
+        .before(&["DEL grow", "BF.RESERVE grow 0.01 1000000"]),
+    one("BF.MADD 50, grown from 1000", "BF.MADD grow item")
+        .items(50, 4)
+        .requests(20_000)
+        .range(NEW)
+        .before(&["DEL grow", "BF.RESERVE grow 0.01 1000 EXPANSION 2"])
+        .goals(&[
             ("GETBIT", Some(16.4)),
             ("BF.MADD 50, right size", Some(1.6)),
-        ],
-        ..ROW
-    },
+        ]),
 ];
 
 /// The figures of a row in one round.
@@ -586,54 +400,6 @@ fn prepare(client: &mut Client, rows: &[&Row]) {
     }
 }
 
-/// Makes an object of 24 periods of a million items each, with 300,000 in the newest. An item with a time to live goes
-/// into the period that expires when that time is over.
-pub(crate) fn window(client: &mut Client) {
-    const HOUR_MS: u64 = 3_600_000;
-    let line = format!("BF.RESERVE window 0.01 1000000 WINDOW {HOUR_MS} PERIODS 24");
-    run(client, &line);
-    for period in 0..24 {
-        let begin = (period + 1) * 1_000_000;
-        let end = begin + if period < 23 { 999_000 } else { 300_000 };
-        let ttl_ms = period * HOUR_MS + 1;
-        let insert = format!("BF.INSERT window TTL {ttl_ms} ITEMS");
-        fill_with(client, &insert, begin..end);
-    }
-}
-
-/// Adds numbered items.
-pub(crate) fn fill(client: &mut Client, command: &str, key: &str, numbers: std::ops::Range<u64>) {
-    fill_with(client, &format!("{command} {key}"), numbers);
-}
-
-fn fill_with(client: &mut Client, words: &str, numbers: std::ops::Range<u64>) {
-    let numbers: Vec<u64> = numbers.collect();
-    for batch in numbers.chunks(1000) {
-        let items: Vec<String> = batch.iter().map(|n| format!("{n:012}")).collect();
-        let mut words: Vec<&[u8]> = words.split(' ').map(str::as_bytes).collect();
-        words.extend(items.iter().map(String::as_bytes));
-        let reply = client.call(&words);
-        assert!(!reply.is_error(), "{reply:?}");
-    }
-}
-
-/// Adds items until an object has `filters` filters, and the newest is half full.
-fn stack(client: &mut Client, key: &str, filters: i64) {
-    let items = |client: &mut Client| run(client, &format!("BF.CARD {key}")).as_int();
-    let mut next = 0;
-    loop {
-        let missing = filters * 1000 - 500 - items(client);
-        let Ok(missing) = u64::try_from(missing) else {
-            return;
-        };
-        if missing == 0 {
-            return;
-        }
-        fill(client, "BF.MADD", key, next..next + missing);
-        next += missing;
-    }
-}
-
 fn measure(server: &Server, row: &Row) -> Figures {
     let mut client = server.client();
     run(&mut client, "CONFIG SET bf.bloom-info-alias no");
@@ -675,11 +441,4 @@ fn measure(server: &Server, row: &Row) -> Figures {
         cpu_ns: spent / row.requests as f64 * 1e9,
         per_second,
     }
-}
-
-/// Returns the user and system time of the server's process so far.
-pub(crate) fn cpu_seconds(server: &Server) -> f64 {
-    let info = server.info("cpu");
-    let field = |name: &str| info[name].parse::<f64>().expect("seconds");
-    field("used_cpu_user") + field("used_cpu_sys")
 }

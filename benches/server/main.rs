@@ -4,23 +4,21 @@
 //! words, and the rows that they are compared with. The server runs on the first processor, and everything else on the
 //! second, except for `sharded`, which has its own table.
 
-#[allow(dead_code, unused_imports, reason = "the tests need more of it")]
-#[path = "../../tests/harness/mod.rs"]
-mod harness;
-
 mod blocking;
 mod cuckoo;
 mod deepest;
 mod instructions;
 mod load;
 mod memory;
+mod objects;
 mod sharded;
 mod snapshot;
+mod times;
 
 use std::process::{Command, Stdio};
 use std::{env, fs};
 
-use harness::{Client, Server};
+use valkeybloom_testing::harness::{self, Client, Server};
 
 /// A figure, and the figure that it is compared with.
 struct Line {
@@ -95,52 +93,6 @@ fn run(client: &mut Client, line: &str) -> harness::Reply {
     reply
 }
 
-/// Returns `count` bytes that do not compress, like those of a filter in use.
-fn random(count: usize) -> Vec<u8> {
-    let mut state = 0x9E37_79B9_7F4A_7C15_u64;
-    let words = std::iter::repeat_with(|| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()
-    });
-    words.flatten().take(count).collect()
-}
-
-/// Makes an object of one filter with random bits, and returns the number of their bytes.
-fn fill_random(client: &mut Client, key: &str, capacity: u64) -> usize {
-    run(client, &format!("BF.RESERVE shape 0.01 {capacity}"));
-    let mut cursor = "0".to_owned();
-    let mut bytes = 0;
-    loop {
-        let reply = run(client, &format!("BF.SCANDUMP shape {cursor}"));
-        let (next, mut chunk) = (
-            reply.as_array()[0].as_int(),
-            reply.as_array()[1].as_bytes().to_vec(),
-        );
-        if next == 0 {
-            break;
-        }
-        // The first chunk is the header.
-        if cursor != "0" {
-            chunk = random(chunk.len());
-            bytes += chunk.len();
-        }
-        cursor = next.to_string();
-        let load: [&[u8]; 4] = [b"BF.LOADCHUNK", key.as_bytes(), cursor.as_bytes(), &chunk];
-        let loaded = client.call(&load);
-        assert!(!loaded.is_error(), "{loaded:?}");
-    }
-    run(client, "DEL shape");
-    bytes
-}
-
-/// Returns the median: with an even number of figures, the upper one of the middle two.
-fn median(mut figures: Vec<f64>) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
-}
-
 fn main() {
     // Cargo adds `--bench`.
     let words: Vec<String> = env::args()
@@ -159,8 +111,12 @@ fn main() {
     lines.extend(blocking::dump(&wanted));
     lines.extend(snapshot::lines(&wanted));
     lines.extend(instructions::lines(&wanted));
+    let deepest_table = deepest::table(&wanted);
     let sharded_table = sharded::table(&wanted);
-    let any = !lines.is_empty() || !blocking_table.is_empty() || !sharded_table.is_empty();
+    let any = !lines.is_empty()
+        || !blocking_table.is_empty()
+        || !deepest_table.is_empty()
+        || !sharded_table.is_empty();
     assert!(any, "no row matches {words:?}");
 
     let mut table =
@@ -169,7 +125,7 @@ fn main() {
         table += &line.markdown();
         table += "\n";
     }
-    print!("\n{table}\n{blocking_table}\n{sharded_table}");
+    print!("\n{table}\n{blocking_table}\n{deepest_table}\n{sharded_table}");
     let folder = env::var("BENCH_DIR").unwrap_or_else(|_| "target/bench".to_owned());
     let write = |name: &str, text: &str| {
         let path = format!("{folder}/{name}");
@@ -178,6 +134,6 @@ fn main() {
     };
     fs::create_dir_all(&folder).unwrap_or_else(|e| panic!("{folder}: {e}"));
     write("table.md", &table);
-    write("blocking.md", &blocking_table);
+    write("blocking.md", &format!("{blocking_table}\n{deepest_table}"));
     write("sharded.md", &sharded_table);
 }

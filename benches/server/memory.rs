@@ -1,5 +1,6 @@
 //! Measures the memory of objects.
 
+use crate::objects::fill;
 use crate::{Goal, Line, run, server};
 
 pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
@@ -15,10 +16,7 @@ pub(crate) fn lines(wanted: &dyn Fn(&str) -> bool) -> Vec<Line> {
     let mut client = server.client();
     if wanted(grown) {
         run(&mut client, "BF.RESERVE grown 0.01 1000 EXPANSION 2");
-        for start in (0..1_000_000).step_by(1000) {
-            let items: Vec<String> = (start..start + 1000).map(|n| n.to_string()).collect();
-            run(&mut client, &format!("BF.MADD grown {}", items.join(" ")));
-        }
+        fill(&mut client, "BF.MADD", "grown", 0..1_000_000);
         let size = run(&mut client, "BF.INFO grown SIZE").as_array()[0].as_int();
         let filters = run(&mut client, "BF.INFO grown FILTERS").as_array()[0].as_int();
         let items = run(&mut client, "BF.CARD grown").as_int();

@@ -14,7 +14,7 @@ use valkeybloom_sketches::bloom::Growth;
 
 use crate::harness::Server;
 use crate::harness::cluster::nodes;
-use crate::load::cpu_seconds;
+use crate::times::cpu_seconds;
 use crate::{pin_to, run};
 
 /// The items of a batch. Each task has one batch in flight.

@@ -3,7 +3,9 @@
 use std::time::Instant;
 
 use crate::harness::Server;
-use crate::{Goal, Line, fill_random, median, random, run, server};
+use crate::objects::{fill_random, random};
+use crate::times::median;
+use crate::{Goal, Line, run, server};
 
 const OBJECTS: usize = 17;
 const CAPACITY: u64 = 45_000_000;

@@ -1,8 +1,6 @@
 #![no_main]
 
-#[path = "../targets/args.rs"]
-mod args;
-
 use libfuzzer_sys::fuzz_target;
+use valkeybloom_testing::fuzz::args;
 
 fuzz_target!(|bytes: &[u8]| args::run(bytes));

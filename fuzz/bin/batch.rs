@@ -1,12 +1,8 @@
 #![no_main]
 
-#[path = "../targets/batch.rs"]
-mod batch;
-#[path = "../targets/source.rs"]
-mod source;
-
 use libfuzzer_sys::fuzz_target;
 use valkeybloom_sketches::Width;
+use valkeybloom_testing::fuzz::batch;
 
 fuzz_target!(|bytes: &[u8]| {
     for width in Width::ALL {

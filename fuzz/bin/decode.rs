@@ -1,77 +1,10 @@
 #![no_main]
 
-#[path = "../targets/cms.rs"]
-mod cms;
-#[path = "../targets/cuckoo.rs"]
-mod cuckoo;
-#[path = "../targets/decode.rs"]
-mod decode;
-#[path = "../targets/source.rs"]
-mod source;
-#[path = "../targets/tdigest.rs"]
-mod tdigest;
-#[path = "../targets/topk.rs"]
-mod topk;
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-
 use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|bytes: &[u8]| decode::run(bytes));
-
-/// The bytes that are allocated now.
-static NOW: AtomicUsize = AtomicUsize::new(0);
-/// The largest value of [`NOW`] so far.
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-struct Counting;
+use valkeybloom_testing::fuzz::decode;
+use valkeybloom_testing::fuzz::memory::Counting;
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-fn taken(bytes: usize) {
-    let now = NOW.fetch_add(bytes, Relaxed) + bytes;
-    MOST.fetch_max(now, Relaxed);
-}
-
-// SAFETY: every call is passed on unchanged.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        taken(layout.size());
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        taken(layout.size());
-        // SAFETY: the caller's promise.
-        unsafe { System.alloc_zeroed(layout) }
-    }
-
-    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the caller's promise.
-        unsafe { System.dealloc(block, layout) }
-    }
-}
-
-/// Makes a value, and returns it with the number of bytes that it keeps allocated.
-fn measured<T>(make: impl FnOnce() -> T) -> (T, Option<usize>) {
-    let before = NOW.load(Relaxed);
-    let thing = make();
-    (thing, Some(NOW.load(Relaxed) - before))
-}
-
-/// Decodes a value, and asserts that this never took more than `most` bytes of memory.
-fn bounded<T>(most: usize, decode: impl FnOnce() -> T) -> T {
-    let before = NOW.load(Relaxed);
-    MOST.store(before, Relaxed);
-    let decoded = decode();
-    let took = MOST.load(Relaxed) - before;
-    assert!(
-        took <= most,
-        "took {took} bytes, at most {most} are allowed"
-    );
-    decoded
-}
+fuzz_target!(|bytes: &[u8]| decode::run(bytes));

@@ -1,17 +1,16 @@
 //! Bloom objects as values of keys.
 
 use valkeybloom_protocol::error::Error;
-use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Dialect, Object, chunks, dump, rdb};
+use valkeybloom_sketches::{DecodeError, Relocate};
 
 pub use valkeybloom_sketches::bloom::chunks::Value;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
-use crate::ledger::{InfoSection, Totals};
-use crate::mover::Mover;
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
-use crate::values::Entered;
+use crate::sums::{InfoSection, Totals};
+use crate::values::Stored;
 
 use super::settings;
 
@@ -23,7 +22,7 @@ const DUMP_BYTES_MAX: usize = 64 << 20;
 const NO_MEMORY: &str = "no memory for a digest";
 
 /// The bytes that a key's value takes in addition to its object.
-pub const OVERHEAD_BYTES: u64 = size_of::<Entered<Value>>() as u64 - Object::BASE_BYTES;
+pub const OVERHEAD_BYTES: u64 = Stored::<Value>::PLANNED_BYTES - Object::BASE_BYTES;
 
 /// Returns the total bytes of a key's object.
 #[inline(always)]
@@ -50,9 +49,6 @@ fn dialect_of(value: &Value) -> Dialect {
         Value::Partial(partial) => partial.dialect(),
     }
 }
-
-static HANDLES: [TypeHandle; Dialect::ALL.len()] =
-    [const { TypeHandle::new() }; Dialect::ALL.len()];
 
 const fn form(dialect: Dialect) -> Form {
     Form {
@@ -81,12 +77,7 @@ impl Family for Value {
             c"bloom_num_redisbloom_objects",
             c"bloom_num_half_loaded_objects",
         ],
-        largest: Some((c"bloom_max_filters_in_object", 2)),
     };
-
-    fn handles() -> &'static [TypeHandle] {
-        &HANDLES
-    }
 
     fn form(&self) -> usize {
         let dialect = dialect_of(self);
@@ -171,7 +162,7 @@ impl Family for Value {
     fn memory_bytes(&self) -> u64 {
         match self {
             Self::Complete(object) => memory_bytes(object),
-            Self::Partial(partial) => partial.memory_bytes() + size_of::<Entered<Self>>() as u64,
+            Self::Partial(partial) => partial.memory_bytes() + Stored::<Self>::PLANNED_BYTES,
         }
     }
 
@@ -206,7 +197,7 @@ impl Family for Value {
         })
     }
 
-    fn relocate(&mut self, begin: usize, by: &mut Mover) -> Option<usize> {
+    fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
         match self {
             Self::Complete(object) => object.relocate(begin, by),
             Self::Partial(_) => None,

@@ -4,18 +4,43 @@
 use std::ffi::CStr;
 
 use valkeybloom_protocol::cms::{
-    self as request, CmsError, Merge, lacking, require_count, shape_by_rates, shape_by_size,
+    self as request, Merge, error, error::lacking, require_count, shape_by_rates, shape_by_size,
 };
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
 
-use crate::ffi::{Argv, Call, Ctx, Keyspace, Str};
+use crate::ffi::{Argument, Argv, Call, Ctx, Keyspace, Str};
+use crate::keys;
 use crate::reply::{Done, Reply, send_error_element};
 use crate::request::{List, item, items, key, origin};
-use crate::settings::require_in_redisbloom;
+use crate::settings::{memory_limits, require_in_redisbloom};
 
-use super::keys::{Reader, Readers, Writer, max_bytes_for};
+use super::value::OVERHEAD_BYTES;
+
+/// A key opened for reading.
+type Reader<'k, 'a> = keys::Reader<'k, 'a, CountMin>;
+/// Sketches under several keys, to be read together.
+type Readers<'k, 'a> = keys::Readers<'k, 'a, CountMin>;
+/// A key opened for writing.
+type Writer<'k, 'a> = keys::Writer<'k, 'a, CountMin>;
+
+/// The event of a new sketch.
+const CREATED: &CStr = c"cms.init";
+/// The event of items counted.
+const COUNTED: &CStr = c"cms.incrby";
+/// The event of sketches merged into this one.
+const MERGED: &CStr = c"cms.merge";
+
+/// Returns the most bytes of a new sketch, without its overhead. A command that was already executed elsewhere has no
+/// limit.
+fn max_bytes_for(ctx: Ctx) -> u64 {
+    if ctx.must_obey() {
+        return u64::MAX;
+    }
+    let (filter_bytes, object_bytes) = memory_limits(OVERHEAD_BYTES);
+    object_bytes.min(filter_bytes.saturating_sub(OVERHEAD_BYTES))
+}
 
 /// `CMS.INITBYDIM key width depth [CELL_SIZE bytes]`
 pub fn initbydim(call: Call) -> Done {
@@ -31,13 +56,13 @@ pub fn initbyprob(call: Call) -> Done {
 fn create(
     Call { ctx, keys, args }: Call,
     command: &CStr,
-    parse: impl FnOnce(&Argv) -> Result<Shape, CmsError>,
+    parse: impl FnOnce(&Argv) -> Result<Shape, Error>,
 ) -> Done {
     require_count(&args)?;
     let mut writer = Writer::open(keys, key(&args));
     match writer.exists() {
         Ok(false) => {}
-        Ok(true) | Err(Error::WrongType) => return Err(CmsError::Exists.into()),
+        Ok(true) | Err(Error::WrongType) => return Err(error::EXISTS),
         Err(error) => return Err(error),
     }
     let shape = parse(&args)?;
@@ -45,7 +70,15 @@ fn create(
         require_in_redisbloom(ctx, lacking::CELL_SIZE)?;
     }
     let created = CountMin::new(shape, max_bytes_for(ctx));
-    writer.create(created.map_err(CmsError::NotCreated)?, command, args);
+    let mut change = writer.store(created.map_err(error::not_created)?, None);
+    if shape.cell_size() == CellSize::default() {
+        // RedisBloom 8.8 does not know CELL_SIZE.
+        let words = [2, 3].map(|index| args.string(index));
+        change.replicate(command, &[Argument::Items(&words)]);
+    } else {
+        change.replicate_verbatim();
+    }
+    change.publish([CREATED]);
     Reply::Ok.send(ctx);
     Ok(())
 }
@@ -65,18 +98,20 @@ pub fn incrby(Call { ctx, keys, args }: Call) -> Done {
             let counted = sketch.increment(item(&args), by);
             Ok::<_, Error>((counted, changes(by, counted)))
         })?;
-        let (counted, changed) = counted.ok_or(CmsError::NotFound)??;
+        let (counted, changed) = counted.ok_or(error::NOT_FOUND)??;
         if changed {
-            writer.counted_all();
+            writer.publish_verbatim([COUNTED]);
         }
         reply_counted(ctx, &[counted]);
     } else {
         let counted = writer.update(|sketch| count_each(ctx, sketch, args))?;
-        let (counted, changed) = counted.ok_or(CmsError::NotFound)??;
+        let (counted, changed) = counted.ok_or(error::NOT_FOUND)??;
         if changed.len() == args.len() - 2 {
-            writer.counted_all();
+            writer.publish_verbatim([COUNTED]);
         } else if !changed.is_empty() {
-            writer.counted(&changed);
+            let mut change = writer.close();
+            change.replicate(c"CMS.INCRBY", &[Argument::Items(&changed)]);
+            change.publish([COUNTED]);
         }
         reply_counted(ctx, &counted);
     }
@@ -122,8 +157,8 @@ fn count_each<'a>(
     Ok((outcomes, changed))
 }
 
-fn reserved<T>(count: usize) -> Result<List<T>, CmsError> {
-    crate::request::reserved(count).map_err(|_| CmsError::OutOfMemory)
+fn reserved<T>(count: usize) -> Result<List<T>, Error> {
+    crate::request::reserved(count).map_err(|_| error::OUT_OF_MEMORY)
 }
 
 fn reply_counted(ctx: Ctx, outcomes: &[Counted]) {
@@ -131,7 +166,7 @@ fn reply_counted(ctx: Ctx, outcomes: &[Counted]) {
     for counted in outcomes {
         match counted {
             Ok(estimate) => ctx.reply_integer(estimate.cast_signed()),
-            Err(error) => send_error_element(ctx, CmsError::NotCounted(*error).into()),
+            Err(error) => send_error_element(ctx, error::not_counted(*error)),
         }
     }
 }
@@ -139,7 +174,7 @@ fn reply_counted(ctx: Ctx, outcomes: &[Counted]) {
 /// `CMS.QUERY key item [item ...]`
 pub fn query(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let sketch = reader.object()?.ok_or(CmsError::NotFound)?;
+    let sketch = reader.object()?.ok_or(error::NOT_FOUND)?;
     ctx.reply_array(args.len() - 2);
     // An estimate is at most 2⁶³ − 1.
     if args.len() == 3 {
@@ -158,10 +193,10 @@ pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let changed = writer.update(|sketch| sketch.replace(merged))?;
     if changed
-        .ok_or(CmsError::NotFound)?
-        .map_err(CmsError::NotMerged)?
+        .ok_or(error::NOT_FOUND)?
+        .map_err(error::not_merged)?
     {
-        writer.merged();
+        writer.publish_verbatim([MERGED]);
     }
     Reply::Ok.send(ctx);
     Ok(())
@@ -174,7 +209,7 @@ fn merge_sources<'a>(
     args: Argv<'a>,
 ) -> Result<CountMin, Error> {
     let mut readers = Readers::new(keys);
-    let destination = readers.open(key(&args))?.ok_or(CmsError::NotFound)?;
+    let destination = readers.open(key(&args))?.ok_or(error::NOT_FOUND)?;
     let shape = *destination.shape();
     let request = Merge::parse(&args)?;
     if request.has_source_like_keyword(&args) {
@@ -184,7 +219,7 @@ fn merge_sources<'a>(
     for index in request.sources.clone() {
         weights.push(request.weight(&args, index)?);
         let source = readers.open(args.string(index))?;
-        require_shape(shape, source.ok_or(CmsError::NotFound)?)?;
+        require_shape(shape, source.ok_or(error::NOT_FOUND)?)?;
     }
     let mut terms = reserved(weights.len())?;
     let sources = readers.objects().into_iter().skip(1);
@@ -194,16 +229,16 @@ fn merge_sources<'a>(
             .map(|(source, weight)| Term { source, weight }),
     );
     let merged = CountMin::merged(&terms, !ctx.must_obey());
-    Ok(merged.map_err(CmsError::NotMerged)?)
+    merged.map_err(error::not_merged)
 }
 
 /// Requires that a source has the destination's shape.
-fn require_shape(shape: Shape, source: &CountMin) -> Result<(), CmsError> {
+fn require_shape(shape: Shape, source: &CountMin) -> Result<(), Error> {
     let source = source.shape();
     if (source.width(), source.depth()) != (shape.width(), shape.depth()) {
-        Err(CmsError::UnlikeShape)
+        Err(error::UNLIKE_SHAPE)
     } else if source.cell_size() != shape.cell_size() {
-        Err(CmsError::UnlikeCellSize)
+        Err(error::UNLIKE_CELL_SIZE)
     } else {
         Ok(())
     }
@@ -212,7 +247,7 @@ fn require_shape(shape: Shape, source: &CountMin) -> Result<(), CmsError> {
 /// `CMS.INFO key`
 pub fn info(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let sketch = reader.object()?.ok_or(CmsError::NotFound)?;
+    let sketch = reader.object()?.ok_or(error::NOT_FOUND)?;
     let shape = sketch.shape();
     let mut rows = vec![
         (c"width", Reply::Count(shape.width())),

@@ -1,7 +1,6 @@
 //! Count-min sketches in a server: their commands, keys and values.
 
 mod commands;
-mod keys;
 mod table;
 mod value;
 

@@ -1,22 +1,19 @@
 //! Count-min sketches as values of keys.
 
 use valkeybloom_protocol::error::Error;
-use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::cms::wire;
+use valkeybloom_sketches::{DecodeError, Relocate};
 
 pub use valkeybloom_sketches::cms::CountMin;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
-use crate::ledger::{InfoSection, Totals};
-use crate::mover::Mover;
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
-use crate::values::Entered;
+use crate::sums::{InfoSection, Totals};
+use crate::values::Stored;
 
 /// The bytes that a key's value takes in addition to its sketch.
-pub const OVERHEAD_BYTES: u64 = size_of::<Entered<CountMin>>() as u64 - CountMin::BASE_BYTES;
-
-static HANDLE: [TypeHandle; 1] = [TypeHandle::new()];
+pub const OVERHEAD_BYTES: u64 = Stored::<CountMin>::PLANNED_BYTES - CountMin::BASE_BYTES;
 
 impl Family for CountMin {
     type Object = Self;
@@ -35,12 +32,7 @@ impl Family for CountMin {
             c"cms_num_objects",
             c"cms_num_counters_across_objects",
         ],
-        largest: Some((c"cms_max_counters_in_object", 2)),
     };
-
-    fn handles() -> &'static [TypeHandle] {
-        &HANDLE
-    }
 
     #[inline(always)]
     fn object(&self) -> Result<&Self, Error> {
@@ -104,7 +96,7 @@ impl Family for CountMin {
         self.try_clone()
     }
 
-    fn relocate(&mut self, _begin: usize, by: &mut Mover) -> Option<usize> {
+    fn relocate(&mut self, _begin: usize, by: &mut impl Relocate) -> Option<usize> {
         self.relocate(by);
         None
     }

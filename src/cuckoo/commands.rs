@@ -1,20 +1,44 @@
 //! One function for each command: parse, open, act, publish, reply.
 
+use std::ffi::CStr;
 use std::ops::Range;
 
-use valkeybloom_protocol::cuckoo::{CuckooError, Insert, reserve as parse_reserve};
+use valkeybloom_protocol::cuckoo::error::{self, CuckooOption};
+use valkeybloom_protocol::cuckoo::{Insert, reserve as parse_reserve};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::integer;
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
-use valkeybloom_sketches::cuckoo::{Cuckoo, Params, Refusal, Shape};
+use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline, Params, Refusal, Shape};
 
-use crate::ffi::{Argv, Call, Ctx, Str};
+use crate::ffi::{Argument, Argv, Call, Ctx, Str};
+use crate::keys;
 use crate::reply::{Done, Reply};
 use crate::request::{List, item, items, key, origin, reserved};
 
-use super::keys::{Reader, Writer, limits_for};
 use super::settings;
+use super::value::OVERHEAD_BYTES;
+
+/// A key opened for reading.
+type Reader<'k, 'a> = keys::Reader<'k, 'a, Cuckoo>;
+/// A key opened for writing.
+type Writer<'k, 'a> = keys::Writer<'k, 'a, Cuckoo>;
+
+/// The event of a new object.
+const CREATED: &CStr = c"cuckoo.reserve";
+/// The event of an item added to an object.
+const ADDED: &CStr = c"cuckoo.add";
+/// The event of an item removed from an object.
+const REMOVED: &CStr = c"cuckoo.del";
+
+/// Returns the limits on a command: [`Limits::NONE`] if it was already executed elsewhere.
+fn limits_for(ctx: Ctx) -> Limits {
+    if ctx.must_obey() {
+        Limits::NONE
+    } else {
+        settings::limits(OVERHEAD_BYTES)
+    }
+}
 
 /// `CF.EXISTS key item`
 pub fn exists(Call { ctx, keys, args }: Call) -> Done {
@@ -54,20 +78,19 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     if writer.exists()? {
         return Err(Error::Exists);
     }
-    writer.create(create(ctx, &params)?, &params, &[]);
+    store(writer, create(ctx, &params)?, &params, &[]);
     Reply::Ok.send(ctx);
     Ok(())
 }
 
 /// Creates an empty object.
 fn create(ctx: Ctx, params: &Params) -> Result<Cuckoo, Error> {
-    let shape = Shape::new(params).ok_or(CuckooError::InsertCapacity)?;
+    let shape = Shape::new(params).ok_or(error::INSERT_CAPACITY)?;
     let created = Cuckoo::new(shape, &limits_for(ctx));
-    let created = created.map_err(|refusal| match refusal {
-        Refusal::OutOfMemory => CuckooError::NotCreated,
-        refusal => CuckooError::Refused(refusal),
-    });
-    Ok(created?)
+    created.map_err(|refusal| match refusal {
+        Refusal::OutOfMemory => error::NOT_CREATED,
+        refusal => error::refused(refusal),
+    })
 }
 
 /// `CF.ADD key item`
@@ -86,18 +109,18 @@ fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
     let added = writer.update(|object| {
         require_room_for_filters(ctx, object)?;
         let added = object.add(item(&args), unless_present, || limits_for(ctx));
-        added.map_err(CuckooError::Refused)
+        added.map_err(error::refused)
     })?;
     let added = if let Some(added) = added {
         let added = added?;
         if added {
-            writer.added_all();
+            writer.publish_verbatim([ADDED]);
         }
         added
     } else {
         let params = settings::defaults();
         let outcomes = add_to_new(ctx, writer, args, 2..3, unless_present, &params)?;
-        outcomes[0].map_err(CuckooError::Refused)?
+        outcomes[0].map_err(error::refused)?
     };
     ctx.reply_bool(added);
     Ok(())
@@ -105,10 +128,10 @@ fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
 
 /// Requires that an object has fewer filters than allowed. Otherwise no item is added, even if there is room for it.
 #[inline]
-fn require_room_for_filters(ctx: Ctx, object: &Cuckoo) -> Result<(), CuckooError> {
+fn require_room_for_filters(ctx: Ctx, object: &Cuckoo) -> Result<(), Error> {
     let most = settings::max_filters();
     if object.filters().len() as u64 >= most && !ctx.must_obey() {
-        return Err(CuckooError::Refused(Refusal::MaxFilters));
+        return Err(error::refused(Refusal::MaxFilters));
     }
     Ok(())
 }
@@ -142,7 +165,9 @@ fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: b
     let outcomes = if let Some(written) = written {
         let (outcomes, added) = written?;
         if !added.is_empty() {
-            writer.added(&added);
+            let mut change = writer.close();
+            change.replicate(c"CF.INSERT", &addition(&added));
+            change.publish([ADDED]);
         }
         outcomes
     } else {
@@ -170,8 +195,7 @@ fn add_each<'a>(
 ) -> Result<(Outcomes, Items<'a>), Error> {
     // The lists are reserved first, because the command must not fail once an item is added.
     let lists = reserved(range.len()).and_then(|list| Ok((list, reserved(range.len())?)));
-    let (mut outcomes, mut added) =
-        lists.map_err(|_| CuckooError::Refused(Refusal::OutOfMemory))?;
+    let (mut outcomes, mut added) = lists.map_err(|_| error::refused(Refusal::OutOfMemory))?;
     let (first, limits) = (range.start, || limits_for(ctx));
     object.add_each(items(args, range), unless_present, limits, |outcome| {
         if outcome == Ok(true) {
@@ -194,7 +218,7 @@ fn add_to_new<'a>(
     let mut object = create(ctx, params)?;
     require_room_for_filters(ctx, &object)?;
     let (outcomes, added) = add_each(ctx, &mut object, args, range, unless_present)?;
-    writer.create(object, params, &added);
+    store(writer, object, params, &added);
     Ok(outcomes)
 }
 
@@ -202,9 +226,9 @@ fn add_to_new<'a>(
 pub fn del(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let removed = writer.update(|object| object.remove(item(&args)))?;
-    let removed = removed.ok_or(CuckooError::NothingToRemoveFrom)?;
+    let removed = removed.ok_or(error::NOTHING_TO_REMOVE_FROM)?;
     if removed {
-        writer.removed();
+        writer.publish_verbatim([REMOVED]);
     }
     ctx.reply_bool(removed);
     Ok(())
@@ -214,8 +238,8 @@ pub fn del(Call { ctx, keys, args }: Call) -> Done {
 pub fn compact(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let changed = writer.update(Cuckoo::compact)?;
-    if changed.ok_or(CuckooError::NothingToCompact)? {
-        writer.rewritten();
+    if changed.ok_or(error::NOTHING_TO_COMPACT)? {
+        writer.publish_verbatim([]);
     }
     Reply::Ok.send(ctx);
     Ok(())
@@ -264,7 +288,7 @@ pub fn debug(Call { ctx, keys, args }: Call) -> Done {
 /// `CF.SCANDUMP key cursor`
 pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     let cursor = integer(args.word(2)).and_then(|cursor| u64::try_from(cursor).ok());
-    let cursor = cursor.ok_or(CuckooError::BadCursor)?;
+    let cursor = cursor.ok_or(error::BAD_CURSOR)?;
     let reader = Reader::open(keys, key(&args));
     let object = reader.existing()?;
     let piece = if object.items() == 0 {
@@ -272,7 +296,7 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
     } else if cursor == 0 {
         Some((1, wire::write_header(object).into()))
     } else {
-        wire::chunk(object, cursor).map_err(|e| CuckooError::Refused(e.into()))?
+        wire::chunk(object, cursor).map_err(|e| error::refused(e.into()))?
     };
     let pair = match &piece {
         None => [Reply::Count(0), Reply::Null],
@@ -285,7 +309,7 @@ pub fn scandump(Call { ctx, keys, args }: Call) -> Done {
 /// `CF.LOADCHUNK key cursor data`
 pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
     let cursor = integer(args.word(2)).filter(|cursor| *cursor != 0);
-    let cursor = cursor.ok_or(CuckooError::BadCursor)?;
+    let cursor = cursor.ok_or(error::BAD_CURSOR)?;
     let data = args.string(3).bytes();
     let mut writer = Writer::open(keys, key(&args));
     if cursor == 1 {
@@ -293,20 +317,71 @@ pub fn loadchunk(Call { ctx, keys, args }: Call) -> Done {
             return Err(Error::Exists);
         }
         let begun = wire::begin(data, &limits_for(ctx)).map_err(|error| match error {
-            HeaderError::Length => CuckooError::BadHeader,
-            HeaderError::Numbers => CuckooError::BadClaim,
+            HeaderError::Length => error::BAD_HEADER,
+            HeaderError::Numbers => error::BAD_CLAIM,
         });
-        writer.begin(begun?);
+        writer.store_verbatim(begun?, CREATED);
     } else {
         // Negative cursors are past the end of any filter.
         let cursor = u64::try_from(cursor).unwrap_or(u64::MAX);
         let written = writer.update(|object| wire::load(object, cursor, data))?;
         match written.ok_or(Error::NotFound)? {
-            Ok(true) => writer.rewritten(),
-            Ok(false) => return Err(CuckooError::BadChunk.into()),
-            Err(no_memory) => return Err(CuckooError::Refused(no_memory.into()).into()),
+            Ok(true) => writer.publish_verbatim([]),
+            Ok(false) => return Err(error::BAD_CHUNK),
+            Err(no_memory) => return Err(error::refused(no_memory.into())),
         }
     }
     Reply::Ok.send(ctx);
     Ok(())
+}
+
+/// Stores a new object, which already holds these items, under the empty key. Every parameter is replicated, so
+/// that a server with other settings makes the same object.
+fn store(writer: Writer, object: Cuckoo, params: &Params, items: &[Str]) {
+    let name = writer.name().bytes();
+    let empty = Outline {
+        filters: 1,
+        items: 0,
+        deletes: 0,
+        ..object.outline()
+    };
+    let mut change = writer.store(object, None);
+    if CuckooOption::ALL.iter().any(|option| option.is(name)) {
+        // RedisBloom parses such a key as the option in CF.RESERVE, and replicas here do the same.
+        let header = wire::header_of(&empty);
+        let arguments = [Argument::Text("1".to_owned()), Argument::Bytes(&header)];
+        change.replicate(c"CF.LOADCHUNK", &arguments);
+    } else {
+        change.replicate(c"CF.RESERVE", &creation(params));
+    }
+    if !items.is_empty() {
+        change.replicate(c"CF.INSERT", &addition(items));
+    }
+    let added = (!items.is_empty()).then_some(ADDED);
+    change.publish([CREATED].into_iter().chain(added));
+}
+
+/// Returns `capacity BUCKETSIZE s MAXITERATIONS n EXPANSION e`.
+fn creation(params: &Params) -> Vec<Argument<'static>> {
+    let mut arguments = vec![Argument::Number(params.capacity)];
+    for (option, value) in [
+        (CuckooOption::BucketSize, u64::from(params.bucket_size)),
+        (CuckooOption::MaxIterations, params.max_iterations.into()),
+        (CuckooOption::Expansion, params.expansion.into()),
+    ] {
+        arguments.extend([
+            Argument::Text(option.word().to_owned()),
+            Argument::Number(value),
+        ]);
+    }
+    arguments
+}
+
+/// Returns `NOCREATE ITEMS item …`.
+fn addition<'c>(items: &'c [Str<'c>]) -> [Argument<'c>; 3] {
+    [
+        Argument::Word(c"NOCREATE"),
+        Argument::Word(c"ITEMS"),
+        Argument::Items(items),
+    ]
 }

@@ -1,7 +1,6 @@
 //! Cuckoo filters in a server: their commands, keys, settings and values.
 
 mod commands;
-mod keys;
 mod settings;
 mod table;
 mod value;

@@ -1,24 +1,21 @@
 //! Cuckoo filters as values of keys.
 
 use valkeybloom_protocol::error::Error;
-use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::cuckoo::wire;
+use valkeybloom_sketches::{DecodeError, Relocate};
 
 pub use valkeybloom_sketches::cuckoo::Cuckoo;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter, TypeHandle};
-use crate::ledger::{InfoSection, Totals};
-use crate::mover::Mover;
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
-use crate::values::Entered;
+use crate::sums::{InfoSection, Totals};
+use crate::values::Stored;
 
 use super::settings;
 
 /// The bytes that a key's value takes in addition to its object.
-pub const OVERHEAD_BYTES: u64 = size_of::<Entered<Cuckoo>>() as u64 - Cuckoo::BASE_BYTES;
-
-static HANDLE: [TypeHandle; 1] = [TypeHandle::new()];
+pub const OVERHEAD_BYTES: u64 = Stored::<Cuckoo>::PLANNED_BYTES - Cuckoo::BASE_BYTES;
 
 impl Family for Cuckoo {
     type Object = Self;
@@ -38,12 +35,7 @@ impl Family for Cuckoo {
             c"cuckoo_num_items_across_objects",
             c"cuckoo_num_slots_across_objects",
         ],
-        largest: Some((c"cuckoo_max_filters_in_object", 2)),
     };
-
-    fn handles() -> &'static [TypeHandle] {
-        &HANDLE
-    }
 
     #[inline(always)]
     fn object(&self) -> Result<&Self, Error> {
@@ -104,7 +96,7 @@ impl Family for Cuckoo {
         self.try_clone()
     }
 
-    fn relocate(&mut self, begin: usize, by: &mut Mover) -> Option<usize> {
+    fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
         self.relocate(begin, by)
     }
 }

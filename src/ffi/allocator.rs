@@ -33,6 +33,23 @@ impl ServerAllocator {
     }
 }
 
+/// Returns the bytes of the block that the server's allocator gave for a boxed slice or a vector, which begins here and
+/// has a capacity above 0.
+pub fn bytes_given<T>(block: *const T) -> u64 {
+    const { assert!(align_of::<T>() <= ServerAllocator::ALIGN_MAX) };
+    // SAFETY: the block's alignment makes it one of the server's; the server only reads what it noted of its size.
+    unsafe { call!(RedisModule_MallocSize(block.cast_mut().cast())) as u64 }
+}
+
+/// Returns the bytes of the block that the server's allocator gives for a number of bytes; 0 if it has no memory now.
+pub fn bytes_given_for(bytes: u64) -> u64 {
+    let mut block: Vec<u8> = Vec::new();
+    match block.try_reserve_exact(bytes as usize) {
+        Ok(()) if bytes > 0 => bytes_given(block.as_ptr()),
+        _ => 0,
+    }
+}
+
 // SAFETY: a block comes either from the server's allocator or from the system's, and goes back to the
 // same one: `in_server` decides by the layout, and by whether the API's table is filled, which happens
 // before a module's first allocation and never in another program. A failed allocation returns null

@@ -48,6 +48,11 @@ impl Command {
         }
     }
 
+    /// Returns a fast command that reads its key, and may keep a cache for later reads in the value: its memory grows.
+    pub const fn caches(name: &'static CStr, entry: Entry) -> Self {
+        Self::reads(name, entry)
+    }
+
     /// Returns a fast command that adds to its key.
     pub const fn adds(name: &'static CStr, entry: Entry) -> Self {
         Self {

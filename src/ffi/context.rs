@@ -1,4 +1,4 @@
-//! The context of a command: its client, and services of the server other than keys and replies.
+//! The context of a command: its client, its replies, and services of the server other than keys.
 
 use std::ffi::{CStr, CString, c_int};
 use std::marker::PhantomData;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 
 use valkey_module::raw;
 
-use super::api::{OK, Optional, call};
+use super::api::{Optional, call};
 
 /// `RedisModule_MustObeyClient`, which older servers lack; the context's flags replace it there.
 pub(super) static MUST_OBEY: Optional = Optional::new(c"RedisModule_MustObeyClient");
@@ -100,19 +100,6 @@ impl Ctx<'_> {
         imports == 0 && server_flags() & (LOADING | raw::REDISMODULE_CTX_FLAGS_SLAVE) == 0
     }
 
-    /// Returns the number of the database that the client has selected.
-    pub fn database(self) -> i32 {
-        // SAFETY: the context is alive.
-        unsafe { call!(RedisModule_GetSelectedDb(self.0)) }
-    }
-
-    /// Returns whether the server reports the database of a value that a full resync loads beside the served
-    /// data. Older servers report 0 for every value.
-    pub fn names_databases_of_side_loads() -> bool {
-        // SAFETY: the function takes no arguments.
-        unsafe { call!(RedisModule_GetServerVersion()) >= 0x0008_0000 }
-    }
-
     /// Returns the time in milliseconds since the epoch. It is the time when the command began, or the script or
     /// transaction that it is part of, as it is for keys that expire; on Redis 7.0 it is the current time.
     pub fn now_ms() -> u64 {
@@ -148,22 +135,83 @@ impl Ctx<'_> {
             ));
         }
     }
+}
 
-    /// Returns the number in a field of the server's own INFO, if there is such a field.
-    pub fn server_info(section: &CStr, field: &CStr) -> Option<u64> {
-        let mut error = 0;
-        // SAFETY: section and field end in zero. Without a context we own the data, and it is freed here,
-        // once.
+/// Replies. A command sends exactly one, which may have elements.
+impl Ctx<'_> {
+    /// Replies `+text`.
+    pub fn reply_simple(self, text: &CStr) {
+        // SAFETY: the context is alive; the server copies the text, which ends in zero.
         unsafe {
-            let data = call!(RedisModule_GetServerInfo(ptr::null_mut(), section.as_ptr()));
-            let value = call!(RedisModule_ServerInfoGetFieldUnsigned(
-                data,
-                field.as_ptr(),
-                &raw mut error
-            ));
-            call!(RedisModule_FreeServerInfo(ptr::null_mut(), data));
-            (error == OK).then_some(value)
-        }
+            call!(RedisModule_ReplyWithSimpleString(
+                self.as_ptr(),
+                text.as_ptr()
+            ))
+        };
+    }
+
+    /// Replies `-text`; the text begins with the error code.
+    pub fn reply_error(self, text: &str) {
+        let text = CString::new(text).unwrap_or_default();
+        // SAFETY: the context is alive; the server copies the text, which ends in zero.
+        unsafe { call!(RedisModule_ReplyWithError(self.as_ptr(), text.as_ptr())) };
+    }
+
+    /// Replies that the number of arguments is wrong, with the command's name.
+    pub fn reply_wrong_arity(self) {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_WrongArity(self.as_ptr())) };
+    }
+
+    /// Replies with a boolean in RESP3, with 0 or 1 in RESP2.
+    #[inline]
+    pub fn reply_bool(self, value: bool) {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_ReplyWithBool(self.as_ptr(), c_int::from(value))) };
+    }
+
+    /// Replies with an integer.
+    #[inline]
+    pub fn reply_integer(self, value: i64) {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_ReplyWithLongLong(self.as_ptr(), value)) };
+    }
+
+    /// Replies with a double in RESP3, with a bulk string in RESP2. The server chooses the digits.
+    pub fn reply_double(self, value: f64) {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_ReplyWithDouble(self.as_ptr(), value)) };
+    }
+
+    /// Replies with null.
+    pub fn reply_null(self) {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_ReplyWithNull(self.as_ptr())) };
+    }
+
+    /// Replies with a bulk string.
+    pub fn reply_bytes(self, bytes: &[u8]) {
+        // SAFETY: the context is alive; the server copies the bytes.
+        unsafe {
+            call!(RedisModule_ReplyWithStringBuffer(
+                self.as_ptr(),
+                bytes.as_ptr().cast(),
+                bytes.len()
+            ))
+        };
+    }
+
+    /// Begins an array: the next `len` replies are its elements.
+    #[inline]
+    pub fn reply_array(self, len: usize) {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_ReplyWithArray(self.as_ptr(), len as i64)) };
+    }
+
+    /// Begins a map: the next `2 * pairs` replies are its keys and values. In RESP2 it is a flat array.
+    pub fn reply_map(self, pairs: usize) {
+        // SAFETY: the context is alive.
+        unsafe { call!(RedisModule_ReplyWithMap(self.as_ptr(), pairs as i64)) };
     }
 }
 

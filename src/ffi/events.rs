@@ -1,4 +1,4 @@
-//! Events of the server that concern whole databases or files.
+//! Events of the server: loads that end, and imports of slots.
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
@@ -8,27 +8,8 @@ use valkey_module::raw;
 use super::api::{accepted, call};
 use super::context::{self, Ctx};
 
-/// An event that concerns whole databases.
-#[derive(Clone, Copy)]
-pub enum DatabaseEvent {
-    /// A database is about to be emptied, or all databases if `None`.
-    Flush(Option<i32>),
-    /// Two databases were swapped.
-    Swap(i32, i32),
-    /// A full resync begins to load data beside the served data.
-    SideLoadStarted,
-    /// The full resync was aborted.
-    SideLoadAborted,
-    /// The data of the full resync has replaced the served data.
-    SideLoadCompleted,
-    /// A file, a log or a full resync has been read, or reading it failed.
-    Loaded,
-}
-
-/// Handles an event.
-pub type OnDatabase = fn(DatabaseEvent);
-
-static HANDLER: OnceLock<OnDatabase> = OnceLock::new();
+/// Called when a file, a log or a full resync has been read, or reading it failed.
+static ON_LOADED: OnceLock<fn()> = OnceLock::new();
 
 /// Valkey's event of atomic slot migrations, which the bindings do not name. In Redis the number has another meaning.
 const SLOT_MIGRATION: u64 = 19;
@@ -36,18 +17,15 @@ const IMPORT_STARTED: u64 = 0;
 const IMPORT_ABORTED: u64 = 2;
 const IMPORT_COMPLETED: u64 = 4;
 
-/// Has the server call `handler` for every [`DatabaseEvent`]. `migrates_slots` is set for servers with atomic slot
+/// Has the server call `on_loaded` when it has loaded data. `migrates_slots` is set for servers with atomic slot
 /// migrations, whose imports are noted.
-pub(super) fn subscribe(ctx: Ctx, handler: OnDatabase, migrates_slots: bool) -> Result<(), String> {
-    HANDLER.get_or_init(|| handler);
-    let ids = [
-        raw::REDISMODULE_EVENT_FLUSHDB,
-        raw::REDISMODULE_EVENT_SWAPDB,
-        raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
-        raw::REDISMODULE_EVENT_LOADING,
-    ];
+pub(super) fn subscribe(ctx: Ctx, on_loaded: fn(), migrates_slots: bool) -> Result<(), String> {
+    ON_LOADED.get_or_init(|| on_loaded);
     let migration = migrates_slots.then_some(SLOT_MIGRATION);
-    for id in ids.into_iter().chain(migration) {
+    for id in [raw::REDISMODULE_EVENT_LOADING]
+        .into_iter()
+        .chain(migration)
+    {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
         let callback = Some(on_server_event as _);
         // SAFETY: the context is alive, and the callback lives as long as the module.
@@ -70,40 +48,19 @@ unsafe extern "C" fn on_server_event(
     _: *mut raw::RedisModuleCtx,
     event: raw::RedisModuleEvent,
     subevent: u64,
-    data: *mut c_void,
+    _data: *mut c_void,
 ) {
-    let event = match (event.id, subevent) {
-        (raw::REDISMODULE_EVENT_FLUSHDB, raw::REDISMODULE_SUBEVENT_FLUSHDB_START) => {
-            // SAFETY: with this event the server passes this structure, alive during the call.
-            let info = unsafe { &*data.cast::<raw::RedisModuleFlushInfo>() };
-            DatabaseEvent::Flush((info.dbnum >= 0).then_some(info.dbnum))
-        }
-        (raw::REDISMODULE_EVENT_SWAPDB, _) => {
-            // SAFETY: with this event the server passes this structure, alive during the call.
-            let info = unsafe { &*data.cast::<raw::RedisModuleSwapDbInfo>() };
-            DatabaseEvent::Swap(info.dbnum_first, info.dbnum_second)
-        }
-        (
-            raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
-            raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_STARTED,
-        ) => DatabaseEvent::SideLoadStarted,
-        (
-            raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
-            raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_ABORTED,
-        ) => DatabaseEvent::SideLoadAborted,
-        (
-            raw::REDISMODULE_EVENT_REPL_ASYNC_LOAD,
-            raw::REDISMODULE_SUBEVENT_REPL_ASYNC_LOAD_COMPLETED,
-        ) => DatabaseEvent::SideLoadCompleted,
+    match (event.id, subevent) {
         (
             raw::REDISMODULE_EVENT_LOADING,
             raw::REDISMODULE_SUBEVENT_LOADING_ENDED | raw::REDISMODULE_SUBEVENT_LOADING_FAILED,
-        ) => DatabaseEvent::Loaded,
-        (SLOT_MIGRATION, IMPORT_STARTED) => return context::import_started(),
-        (SLOT_MIGRATION, IMPORT_ABORTED | IMPORT_COMPLETED) => return context::import_ended(),
-        _ => return,
-    };
-    if let Some(handler) = HANDLER.get() {
-        handler(event);
+        ) => {
+            if let Some(on_loaded) = ON_LOADED.get() {
+                on_loaded();
+            }
+        }
+        (SLOT_MIGRATION, IMPORT_STARTED) => context::import_started(),
+        (SLOT_MIGRATION, IMPORT_ABORTED | IMPORT_COMPLETED) => context::import_ended(),
+        _ => {}
     }
 }

@@ -36,8 +36,8 @@ impl InfoWriter {
     }
 }
 
-/// Writes the module's sections; the flag is set while the server crashes.
-pub type WriteInfo = fn(&mut InfoWriter, bool);
+/// Writes the module's sections.
+pub type WriteInfo = fn(&mut InfoWriter);
 
 static WRITE: OnceLock<WriteInfo> = OnceLock::new();
 
@@ -49,9 +49,9 @@ pub(super) fn register(ctx: Ctx, write: WriteInfo) -> Result<(), String> {
     accepted(status, "INFO")
 }
 
-unsafe extern "C" fn on_info(ctx: *mut raw::RedisModuleInfoCtx, crashing: c_int) {
+unsafe extern "C" fn on_info(ctx: *mut raw::RedisModuleInfoCtx, _crashing: c_int) {
     if let Some(write) = WRITE.get() {
-        write(&mut InfoWriter(ctx), crashing != 0);
+        write(&mut InfoWriter(ctx));
     }
 }
 

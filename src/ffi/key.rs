@@ -1,13 +1,12 @@
 //! Keys: reading, changing and storing their values.
 
-use std::ffi::{c_int, c_void};
-use std::mem::ManuallyDrop;
+use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use valkey_module::raw;
 
 use super::api::{OK, call};
-use super::context::{Ctx, Keyspace};
+use super::context::Keyspace;
 use super::string::Str;
 use super::value::{NativeType, from_server, into_server};
 
@@ -70,12 +69,6 @@ impl<'k, 'a> Key<'k, 'a> {
     #[inline]
     pub fn name(&self) -> Str<'a> {
         self.name
-    }
-
-    /// Returns the context in which the key was opened.
-    #[inline]
-    pub fn ctx(&self) -> Ctx<'a> {
-        self.keyspace.ctx()
     }
 
     /// Closes the key, and returns the keyspace, which may then run foreign code.
@@ -220,40 +213,6 @@ impl Handle {
         // SAFETY: the key is open, and holds a module's value.
         let value = unsafe { call!(RedisModule_ModuleTypeGetValue(self.0)) };
         NonNull::new(value.cast()).map_or(Content::WrongType, Content::Value)
-    }
-}
-
-/// Visits every value of a type in a database, on the server's main thread. The database must not change
-/// during the visits. A value may be visited more than once.
-pub fn each_value<T: NativeType>(database: i32, mut visit: &mut dyn FnMut(&mut T)) {
-    let Some(ctx) = Ctx::detached() else {
-        return;
-    };
-    let visit = (&raw mut visit).cast();
-    // SAFETY: the detached context lives as long as the module, the visitor as long as the scan, and the
-    // cursor until it is destroyed here, once.
-    unsafe {
-        if call!(RedisModule_SelectDb(ctx.as_ptr(), database)) != OK {
-            return;
-        }
-        let cursor = call!(RedisModule_ScanCursorCreate());
-        let on_key = Some(visit_key::<T> as _);
-        while call!(RedisModule_Scan(ctx.as_ptr(), cursor, on_key, visit)) != 0 {}
-        call!(RedisModule_ScanCursorDestroy(cursor));
-    }
-}
-
-unsafe extern "C" fn visit_key<T: NativeType>(
-    _: *mut raw::RedisModuleCtx,
-    _name: *mut raw::RedisModuleString,
-    key: *mut raw::RedisModuleKey,
-    visit: *mut c_void,
-) {
-    // The server opened the key, and closes it.
-    let key = ManuallyDrop::new(Handle(key));
-    if let Content::Value(mut value) = key.pointer::<T>(Access::Read) {
-        // SAFETY: `each_value` passes its visitor; nobody else uses the visitor or the value during the scan.
-        unsafe { (*visit.cast::<&mut dyn FnMut(&mut T)>())(value.as_mut()) };
     }
 }
 

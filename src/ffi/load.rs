@@ -7,7 +7,6 @@ use valkey_module::raw;
 use super::api::{ERR, OK, Optional, call};
 use super::command::CommandGroup;
 use super::context::Ctx;
-use super::events::OnDatabase;
 use super::info::WriteInfo;
 use super::setting::Registration;
 use super::string::{Argv, RawArgv};
@@ -27,8 +26,8 @@ pub struct Module {
     pub bundles: &'static [Bundle],
     /// Writes the INFO sections.
     pub write_info: WriteInfo,
-    /// Called at events that concern whole databases.
-    pub on_database: OnDatabase,
+    /// Called when a file, a log or a full resync has been read, or reading it failed.
+    pub on_loaded: fn(),
 }
 
 /// Types and commands that belong together.
@@ -121,7 +120,7 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
     // These come last: Redis 7.0 goes on calling such callbacks of a module that failed to load and is gone.
     info::register(ctx, module.write_info)?;
     let migrates_slots = valkey_options & HANDLE_ATOMIC_SLOT_MIGRATION != 0;
-    events::subscribe(ctx, module.on_database, migrates_slots)?;
+    events::subscribe(ctx, module.on_loaded, migrates_slots)?;
     (module.on_configured)();
     Ok(())
 }

@@ -7,7 +7,7 @@
 //!
 //! - `api` calls a function of the server.
 //! - `allocator`, `string`, `context`, `stream` and `defrag` wrap objects and functions of the server.
-//! - `replies` and `replication` send a command's output.
+//! - `replication` publishes a command's changes.
 //! - `positions` names the keys of a command.
 //! - `value`, `setting`, `command`, `info` and `events` define what the module registers.
 //! - `key` reads and stores values.
@@ -31,12 +31,12 @@ mod key;
 mod load;
 mod positions;
 mod replication;
-mod replies;
 mod setting;
 mod stream;
 mod string;
 mod value;
 
+pub use allocator::{bytes_given, bytes_given_for};
 pub(crate) use command::entry;
 pub use command::{
     Arg, ArgKind, Call, Command, CommandGroup, Entry, Failure, enter, enter_numbered, optional,
@@ -44,9 +44,8 @@ pub use command::{
 };
 pub use context::{Ctx, Keyspace};
 pub use defrag::Defrag;
-pub use events::DatabaseEvent;
 pub use info::{InfoWriter, set_info_alias};
-pub use key::{Access, Content, Key, Values, each_value};
+pub use key::{Access, Content, Key, Values};
 pub(crate) use load::on_load;
 pub use load::{Bundle, Configure, Module, load_module};
 pub use positions::{Effect, Sources};
@@ -54,4 +53,4 @@ pub use replication::Argument;
 pub use setting::{Registration, Settable, SettingKind, SettingValue, TextSlot};
 pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};
 pub use string::{Argv, RawArgv, Str};
-pub use value::{Form, NativeType, TypeHandle, register_types};
+pub use value::{FORMS_MAX, Form, NativeType, TypeHandle, register_types};

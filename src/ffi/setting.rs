@@ -10,12 +10,11 @@ use super::api::{ERR, OK, accepted, call};
 use super::context::Ctx;
 use super::string::{bytes_of, new_string};
 
-/// The kind of a setting, with its default and its bounds, for its registration.
+/// The kind of a setting's values.
+#[derive(Clone, Copy)]
 pub enum SettingKind {
     /// An integer.
     Number {
-        /// The default.
-        default: i64,
         /// The minimum.
         min: i64,
         /// The maximum.
@@ -24,15 +23,9 @@ pub enum SettingKind {
         memory: bool,
     },
     /// Text.
-    Text {
-        /// The default.
-        default: String,
-    },
+    Text,
     /// A switch, yes or no.
-    Switch {
-        /// The default.
-        default: bool,
-    },
+    Switch,
 }
 
 /// The value of a setting.
@@ -84,8 +77,10 @@ impl TextSlot {
 pub struct Registration {
     /// The name, without the module's name.
     pub name: &'static CStr,
-    /// The kind, default and bounds.
-    pub setting: SettingKind,
+    /// The kind of the values.
+    pub kind: SettingKind,
+    /// The default, of this kind.
+    pub default: SettingValue,
     /// The value.
     pub target: &'static dyn Settable,
     /// Whether CONFIG GET shows the setting by its full name only, not by a pattern.
@@ -105,14 +100,9 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
     // SAFETY: the context is alive; the server copies names and defaults. The private data is a
     // `&'static dyn Settable`, as the callbacks expect, and is never freed.
     let status = unsafe {
-        match &registration.setting {
-            SettingKind::Number {
-                default,
-                min,
-                max,
-                memory,
-            } => {
-                let unit = if *memory {
+        match (registration.kind, &registration.default) {
+            (SettingKind::Number { min, max, memory }, SettingValue::Number(default)) => {
+                let unit = if memory {
                     raw::REDISMODULE_CONFIG_MEMORY
                 } else {
                     0
@@ -122,15 +112,15 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
                     name,
                     *default,
                     hidden | unit,
-                    *min,
-                    *max,
+                    min,
+                    max,
                     Some(get_number),
                     Some(set_number),
                     None,
                     private
                 ))
             }
-            SettingKind::Text { default } => {
+            (SettingKind::Text, SettingValue::Text(default)) => {
                 let default = CString::new(default.as_str()).unwrap_or_default();
                 call!(RedisModule_RegisterStringConfig(
                     ctx.as_ptr(),
@@ -143,16 +133,19 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
                     private
                 ))
             }
-            SettingKind::Switch { default } => call!(RedisModule_RegisterBoolConfig(
-                ctx.as_ptr(),
-                name,
-                c_int::from(*default),
-                hidden,
-                Some(get_switch),
-                Some(set_switch),
-                None,
-                private
-            )),
+            (SettingKind::Switch, SettingValue::Switch(default)) => {
+                call!(RedisModule_RegisterBoolConfig(
+                    ctx.as_ptr(),
+                    name,
+                    c_int::from(*default),
+                    hidden,
+                    Some(get_switch),
+                    Some(set_switch),
+                    None,
+                    private
+                ))
+            }
+            _ => ERR,
         }
     };
     accepted(status, "a setting")

@@ -21,12 +21,11 @@ pub trait NativeType: Sized + Send + Sync + 'static {
     fn handles() -> &'static [TypeHandle];
     /// Returns the index of this value's type in [`FORMS`](Self::FORMS).
     fn form(&self) -> usize;
-    /// Reads a value of a form for a key of a database.
+    /// Reads a value of a form.
     ///
     /// # Errors
     /// The reason, for the log; the server reports the key, or refuses the RESTORE.
-    fn load(from: &mut RdbReader, form: usize, version: i32, database: i32)
-    -> Result<Self, String>;
+    fn load(from: &mut RdbReader, form: usize, version: i32) -> Result<Self, String>;
     /// Writes the value.
     ///
     /// A server that saves without a fork calls this on another thread. The main thread may read the value at the
@@ -41,13 +40,14 @@ pub trait NativeType: Sized + Send + Sync + 'static {
     fn digest(&self, to: &mut Digest);
     /// Returns whether the value is large enough to be freed in the background.
     fn frees_in_background(&self) -> bool;
-    /// Called when the key loses the value, which will be dropped or was renamed or moved.
-    fn unlinked(&mut self);
-    /// Copies the value for a key of a database; `None` if there is no memory for the copy.
-    fn copy(&self, database: i32) -> Option<Self>;
+    /// Copies the value; `None` if there is no memory for the copy.
+    fn copy(&self) -> Option<Self>;
     /// Moves the value's allocations to less fragmented memory; returns the value, and false if time ran out.
     fn defrag(value: Box<Self>, by: &Defrag) -> (Box<Self>, bool);
 }
+
+/// The maximum number of types of a value.
+pub const FORMS_MAX: usize = 3;
 
 /// A type of the server.
 pub struct Form {
@@ -82,7 +82,7 @@ pub fn register_types<T: NativeType>(ctx: Ctx) -> Result<(), String> {
 
 fn register_type<T: NativeType>(ctx: Ctx, form: usize) -> Result<(), String> {
     // The server does not pass the type to this callback, so each type has its own callback.
-    let loads: [unsafe extern "C" fn(_, _) -> _; 3] =
+    let loads: [unsafe extern "C" fn(_, _) -> _; FORMS_MAX] =
         [rdb_load::<T, 0>, rdb_load::<T, 1>, rdb_load::<T, 2>];
     let Form { name, version } = &T::FORMS[form];
     let mut methods = raw::RedisModuleTypeMethods {
@@ -102,7 +102,7 @@ fn register_type<T: NativeType>(ctx: Ctx, form: usize) -> Result<(), String> {
         defrag: Some(defrag::<T>),
         mem_usage2: Some(mem_usage::<T>),
         free_effort2: Some(free_effort::<T>),
-        unlink2: Some(unlink::<T>),
+        unlink2: None,
         copy2: Some(copy::<T>),
         aux_save2: None,
     };
@@ -161,11 +161,9 @@ unsafe extern "C" fn rdb_load<T: NativeType, const FORM: usize>(
     io: *mut raw::RedisModuleIO,
     version: c_int,
 ) -> *mut c_void {
-    // SAFETY: the stream is alive during the call.
-    let database = unsafe { call!(RedisModule_GetDbIdFromIO(io)) };
     // SAFETY: the server reads from this stream, which is alive during the call.
     let mut reader = unsafe { RdbReader::new(io) };
-    match T::load(&mut reader, FORM, version, database) {
+    match T::load(&mut reader, FORM, version) {
         Ok(value) => into_server(value),
         Err(error) => {
             Ctx::log_warning(&format!(
@@ -221,23 +219,12 @@ unsafe extern "C" fn free_effort<T: NativeType>(
     usize::from(!in_background)
 }
 
-unsafe extern "C" fn unlink<T: NativeType>(
+unsafe extern "C" fn copy<T: NativeType>(
     _: *mut raw::RedisModuleKeyOptCtx,
     value: *const c_void,
-) {
-    // SAFETY: the callbacks' contract: a `T`. The pointer is const only in the signature: it came from a box, and
-    // nobody borrows the value while the server removes it from its key.
-    unsafe { &mut *value.cast_mut().cast::<T>() }.unlinked();
-}
-
-unsafe extern "C" fn copy<T: NativeType>(
-    ctx: *mut raw::RedisModuleKeyOptCtx,
-    value: *const c_void,
 ) -> *mut c_void {
-    // SAFETY: the context is alive during the call.
-    let database = unsafe { call!(RedisModule_GetToDbIdFromOptCtx(ctx)) };
     // SAFETY: the callbacks' contract: a `T` that nobody changes.
-    let copy = unsafe { borrow::<T>(value) }.copy(database);
+    let copy = unsafe { borrow::<T>(value) }.copy();
     copy.map_or(ptr::null_mut(), into_server)
 }
 

@@ -1,17 +1,42 @@
 //! One function for each command: open, parse, act, publish, reply. `RedisBloom` looks for the key before it parses, so
 //! the commands do, too.
 
+use std::ffi::CStr;
+
 use valkeybloom_protocol::error::Error;
-use valkeybloom_protocol::tdigest::{self as request, Merge, TDigestError};
+use valkeybloom_protocol::tdigest::{self as request, Merge, error};
 use valkeybloom_protocol::words::{CommandWords, Origin};
 use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal};
 
 use crate::ffi::{Argv, Call, Ctx, Keyspace};
+use crate::keys;
 use crate::reply::{Done, Reply};
 use crate::request::{key, origin};
+use crate::settings::memory_limits;
 
-use super::keys::{Reader, Readers, Writer, max_bytes};
-use super::value::TDigest;
+use super::value::{OVERHEAD_BYTES, TDigest};
+
+/// A key opened for reading.
+type Reader<'k, 'a> = keys::Reader<'k, 'a, TDigest>;
+/// Keys opened for reading together.
+type Readers<'k, 'a> = keys::Readers<'k, 'a, TDigest>;
+/// A key opened for writing.
+type Writer<'k, 'a> = keys::Writer<'k, 'a, TDigest>;
+
+/// The event of a new digest.
+const CREATED: &CStr = c"tdigest.create";
+/// The event of values added to a digest.
+const ADDED: &CStr = c"tdigest.add";
+/// The event of a digest whose observations were removed.
+const RESET: &CStr = c"tdigest.reset";
+/// The event of a digest that a merge made.
+const MERGED: &CStr = c"tdigest.merge";
+
+/// Returns the limit on the memory of a client's full digest in bytes.
+fn max_bytes() -> u64 {
+    let (filter_bytes, object_bytes) = memory_limits(OVERHEAD_BYTES);
+    filter_bytes.min(object_bytes)
+}
 
 /// `TDIGEST.CREATE key [COMPRESSION compression]`
 pub fn create(Call { ctx, keys, args }: Call) -> Done {
@@ -20,12 +45,13 @@ pub fn create(Call { ctx, keys, args }: Call) -> Done {
     }
     let mut writer = Writer::open(keys, key(&args));
     if writer.exists()? {
-        return Err(TDigestError::Exists.into());
+        return Err(error::EXISTS);
     }
     let compression = request::compression(&args)?;
     let compression = compression.map_or(Some(Compression::DEFAULT), Compression::new);
     let compression = compression.filter(|compression| fits(ctx, *compression));
-    writer.create(TDigest::new(compression.ok_or(TDigestError::NotAllocated)?));
+    let digest = TDigest::new(compression.ok_or(error::NOT_ALLOCATED)?);
+    writer.store_verbatim(digest, CREATED);
     Reply::Ok.send(ctx);
     Ok(())
 }
@@ -36,11 +62,11 @@ fn fits(ctx: Ctx, compression: Compression) -> bool {
         || compression.is_within_limits() && TDigest::most_bytes(compression) <= max_bytes()
 }
 
-fn refused(refusal: Refusal) -> TDigestError {
+fn refused(refusal: Refusal) -> Error {
     match refusal {
-        Refusal::NotFinite => TDigestError::InfiniteAddition,
-        Refusal::Overflow => TDigestError::Overflow,
-        Refusal::OutOfMemory => TDigestError::NotAllocated,
+        Refusal::NotFinite => error::INFINITE_ADDITION,
+        Refusal::Overflow => error::OVERFLOW,
+        Refusal::OutOfMemory => error::NOT_ALLOCATED,
     }
 }
 
@@ -48,8 +74,8 @@ fn refused(refusal: Refusal) -> TDigestError {
 pub fn reset(Call { ctx, keys, args }: Call) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let changed = writer.update(TDigest::reset)?;
-    if changed.ok_or(TDigestError::NotFound)? {
-        writer.emptied();
+    if changed.ok_or(error::NOT_FOUND)? {
+        writer.publish_verbatim([RESET]);
     }
     Reply::Ok.send(ctx);
     Ok(())
@@ -66,21 +92,18 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
         };
         added.map_err(refused)
     })?;
-    added.ok_or(TDigestError::NotFound)??;
-    writer.added();
+    added.ok_or(error::NOT_FOUND)??;
+    writer.publish_verbatim([ADDED]);
     Reply::Ok.send(ctx);
     Ok(())
 }
 
 /// Parses all words after the key.
-fn parsed<T>(
-    args: Argv,
-    parse: impl Fn(&[u8]) -> Result<T, TDigestError>,
-) -> Result<Vec<T>, TDigestError> {
+fn parsed<T>(args: Argv, parse: impl Fn(&[u8]) -> Result<T, Error>) -> Result<Vec<T>, Error> {
     let words = 2..args.len();
     let mut values = Vec::new();
     let room = values.try_reserve_exact(words.len());
-    room.map_err(|_| TDigestError::NotAllocated)?;
+    room.map_err(|_| error::NOT_ALLOCATED)?;
     for index in words {
         values.push(parse(args.word(index))?);
     }
@@ -92,7 +115,9 @@ pub fn merge(Call { ctx, keys, args }: Call) -> Done {
     let merged = merge_sources(ctx, keys, args)?;
     let mut writer = Writer::open(keys, key(&args));
     writer.exists()?;
-    writer.store_merged(merged);
+    // Like RedisBloom, and the server's own commands with `STORE` in their names, this replaces the key, and so removes its
+    // time to live.
+    writer.store_verbatim(merged, MERGED);
     Reply::Ok.send(ctx);
     Ok(())
 }
@@ -108,11 +133,11 @@ fn merge_sources<'a>(
     let mut readers = Readers::new(keys);
     let has_own = exists && !request.overrides;
     if has_own {
-        readers.open(key(&args))?.ok_or(TDigestError::NotFound)?;
+        readers.open(key(&args))?.ok_or(error::NOT_FOUND)?;
     }
     for index in request.sources.clone() {
         let source = readers.open(args.string(index))?;
-        source.ok_or(TDigestError::NotFound)?;
+        source.ok_or(error::NOT_FOUND)?;
     }
     let digests = readers.objects();
     let of_digests = if has_own {
@@ -125,12 +150,12 @@ fn merge_sources<'a>(
         None => of_digests,
     };
     let compression = compression.filter(|compression| fits(ctx, *compression));
-    let compression = compression.ok_or(TDigestError::DestinationNotAllocated)?;
+    let compression = compression.ok_or(error::DESTINATION_NOT_ALLOCATED)?;
     let merged = TDigest::merged(compression, digests);
-    Ok(merged.map_err(|refusal| match refusal {
-        Refusal::OutOfMemory => TDigestError::DestinationNotAllocated,
+    merged.map_err(|refusal| match refusal {
+        Refusal::OutOfMemory => error::DESTINATION_NOT_ALLOCATED,
         other => refused(other),
-    })?)
+    })
 }
 
 /// `TDIGEST.MIN key`
@@ -145,7 +170,7 @@ pub fn max(call: Call) -> Done {
 
 fn reply_number(Call { ctx, keys, args }: Call, number: impl Fn(&TDigest) -> f64) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let digest = reader.object()?.ok_or(TDigestError::NotFound)?;
+    let digest = reader.object()?.ok_or(error::NOT_FOUND)?;
     ctx.reply_double(number(digest));
     Ok(())
 }
@@ -159,7 +184,7 @@ pub fn quantile(call: Call) -> Done {
 
 /// `TDIGEST.CDF key value [value ...]`
 pub fn cdf(call: Call) -> Done {
-    let parse = |word: &[u8]| request::value(word, TDigestError::BadCdf);
+    let parse = |word: &[u8]| request::value(word, error::BAD_CDF);
     reply_each(call, parse, |digest, value| {
         Reply::Double(digest.cdf(value))
     })
@@ -167,7 +192,7 @@ pub fn cdf(call: Call) -> Done {
 
 /// `TDIGEST.RANK key value [value ...]`
 pub fn rank(call: Call) -> Done {
-    let parse = |word: &[u8]| request::value(word, TDigestError::BadValue);
+    let parse = |word: &[u8]| request::value(word, error::BAD_VALUE);
     reply_each(call, parse, |digest, value| {
         Reply::Integer(digest.rank(value))
     })
@@ -175,7 +200,7 @@ pub fn rank(call: Call) -> Done {
 
 /// `TDIGEST.REVRANK key value [value ...]`
 pub fn revrank(call: Call) -> Done {
-    let parse = |word: &[u8]| request::value(word, TDigestError::BadValue);
+    let parse = |word: &[u8]| request::value(word, error::BAD_VALUE);
     reply_each(call, parse, |digest, value| {
         Reply::Integer(digest.reverse_rank(value))
     })
@@ -198,20 +223,20 @@ pub fn byrevrank(call: Call) -> Done {
 /// Replies with an array: an answer for each word after the key.
 fn reply_each<T: Copy>(
     Call { ctx, keys, args }: Call,
-    parse: impl Fn(&[u8]) -> Result<T, TDigestError>,
+    parse: impl Fn(&[u8]) -> Result<T, Error>,
     answer: impl Fn(&Compressed, T) -> Reply<'static>,
 ) -> Done {
     let reader = Reader::open(keys, key(&args));
     let values = |digest: &TDigest| {
         let values = parsed(args, parse)?;
-        let digest = digest.compressed().ok_or(TDigestError::NotAllocated)?;
+        let digest = digest.compressed().ok_or(error::NOT_ALLOCATED)?;
         ctx.reply_array(values.len());
         for value in values {
             answer(&digest, value).send(ctx);
         }
-        Ok::<_, TDigestError>(())
+        Ok::<_, Error>(())
     };
-    Ok(reader.caching(values)?.ok_or(TDigestError::NotFound)??)
+    reader.caching(values)?.ok_or(error::NOT_FOUND)?
 }
 
 /// `TDIGEST.TRIMMED_MEAN key low_cut_quantile high_cut_quantile`
@@ -219,17 +244,17 @@ pub fn trimmed_mean(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
     let mean = reader.caching(|digest| {
         let (low, high) = request::trim(&args)?;
-        let digest = digest.compressed().ok_or(TDigestError::NotAllocated)?;
-        Ok::<_, TDigestError>(digest.trimmed_mean(low, high))
+        let digest = digest.compressed().ok_or(error::NOT_ALLOCATED)?;
+        Ok::<_, Error>(digest.trimmed_mean(low, high))
     })?;
-    ctx.reply_double(mean.ok_or(TDigestError::NotFound)??);
+    ctx.reply_double(mean.ok_or(error::NOT_FOUND)??);
     Ok(())
 }
 
 /// `TDIGEST.INFO key`
 pub fn info(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let digest = reader.object()?.ok_or(TDigestError::NotFound)?;
+    let digest = reader.object()?.ok_or(error::NOT_FOUND)?;
     let compression = digest.compression();
     let rows = [
         (c"Compression", compression.get()),

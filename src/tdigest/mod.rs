@@ -1,7 +1,6 @@
 //! T-digests in a server: their commands, keys and values.
 
 mod commands;
-mod keys;
 mod table;
 mod value;
 

@@ -51,25 +51,25 @@ const COMMANDS: &[Command] = &[
             multiple: true,
             ..required(c"quantile", ArgKind::Double)
         }],
-        ..Command::reads(c"tdigest.quantile", entry!(commands::quantile, -3))
+        ..Command::caches(c"tdigest.quantile", entry!(commands::quantile, -3))
     },
     Command {
         summary: c"Returns for each value an estimate of the share of values that are at most as large.",
         complexity: c"O(N), where N is the number of values.",
         args: &[VALUES],
-        ..Command::reads(c"tdigest.cdf", entry!(commands::cdf, -3))
+        ..Command::caches(c"tdigest.cdf", entry!(commands::cdf, -3))
     },
     Command {
         summary: c"Returns for each value an estimate of the number of smaller values.",
         complexity: c"O(N), where N is the number of values.",
         args: &[VALUES],
-        ..Command::reads(c"tdigest.rank", entry!(commands::rank, -3))
+        ..Command::caches(c"tdigest.rank", entry!(commands::rank, -3))
     },
     Command {
         summary: c"Returns for each value an estimate of the number of larger values.",
         complexity: c"O(N), where N is the number of values.",
         args: &[VALUES],
-        ..Command::reads(c"tdigest.revrank", entry!(commands::revrank, -3))
+        ..Command::caches(c"tdigest.revrank", entry!(commands::revrank, -3))
     },
     Command {
         summary: c"Returns for each rank, counted from the smallest value, an estimate of the value.",
@@ -78,7 +78,7 @@ const COMMANDS: &[Command] = &[
             multiple: true,
             ..required(c"rank", ArgKind::Integer)
         }],
-        ..Command::reads(c"tdigest.byrank", entry!(commands::byrank, -3))
+        ..Command::caches(c"tdigest.byrank", entry!(commands::byrank, -3))
     },
     Command {
         summary: c"Returns for each rank, counted from the largest value, an estimate of the value.",
@@ -87,7 +87,7 @@ const COMMANDS: &[Command] = &[
             multiple: true,
             ..required(c"reverse_rank", ArgKind::Integer)
         }],
-        ..Command::reads(c"tdigest.byrevrank", entry!(commands::byrevrank, -3))
+        ..Command::caches(c"tdigest.byrevrank", entry!(commands::byrevrank, -3))
     },
     Command {
         fast: false,
@@ -97,7 +97,7 @@ const COMMANDS: &[Command] = &[
             required(c"low_cut_quantile", ArgKind::Double),
             required(c"high_cut_quantile", ArgKind::Double),
         ],
-        ..Command::reads(c"tdigest.trimmed_mean", entry!(commands::trimmed_mean, 4))
+        ..Command::caches(c"tdigest.trimmed_mean", entry!(commands::trimmed_mean, 4))
     },
     Command {
         summary: c"Returns the parameters and counts of a t-digest.",

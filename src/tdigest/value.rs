@@ -4,21 +4,18 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::tdigest::wire;
-use valkeybloom_sketches::{DecodeError, payload};
+use valkeybloom_sketches::{DecodeError, Relocate, payload};
 
 pub use valkeybloom_sketches::tdigest::TDigest;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter, TypeHandle};
-use crate::ledger::{InfoSection, Totals};
-use crate::mover::Mover;
+use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
-use crate::values::{Entered, digest_fields};
+use crate::sums::{InfoSection, Totals};
+use crate::values::{Stored, digest_fields};
 
 /// The bytes that a key's value takes in addition to its object.
-pub const OVERHEAD_BYTES: u64 = size_of::<Entered<TDigest>>() as u64 - TDigest::BASE_BYTES;
-
-static HANDLE: [TypeHandle; 1] = [TypeHandle::new()];
+pub const OVERHEAD_BYTES: u64 = Stored::<TDigest>::PLANNED_BYTES - TDigest::BASE_BYTES;
 
 /// The number of digests mended since the last line in the log.
 static MENDED: AtomicU64 = AtomicU64::new(0);
@@ -51,12 +48,7 @@ impl Family for TDigest {
             c"tdigest_num_nodes_across_objects",
             c"tdigest_num_observations_across_objects",
         ],
-        largest: None,
     };
-
-    fn handles() -> &'static [TypeHandle] {
-        &HANDLE
-    }
 
     #[inline(always)]
     fn object(&self) -> Result<&Self, Error> {
@@ -123,7 +115,7 @@ impl Family for TDigest {
         self.try_clone()
     }
 
-    fn relocate(&mut self, begin: usize, by: &mut Mover) -> Option<usize> {
+    fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
         self.relocate(begin, by)
     }
 }

@@ -1,16 +1,42 @@
 //! One function for each command: parse, open, act, publish, reply.
 
+use std::ffi::CStr;
+use std::ops::Range;
+
 use valkeybloom_protocol::error::Error;
-use valkeybloom_protocol::topk::{self as request, TopKError};
+use valkeybloom_protocol::topk::{self as request, error};
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::topk::{Added, Refusal};
 
-use crate::ffi::{Argv, Call, Ctx};
+use crate::ffi::{Argument, Argv, Call, Ctx};
+use crate::keys;
 use crate::reply::{Done, Reply, send_error_element};
 use crate::request::{items, key, origin};
+use crate::settings::memory_limits;
 
-use super::keys::{Reader, Writer, limit_for};
-use super::value::{TopK, seed};
+use super::value::{OVERHEAD_BYTES, TopK, seed};
+
+/// A key opened for reading.
+type Reader<'k, 'a> = keys::Reader<'k, 'a, TopK>;
+/// A key opened for writing.
+type Writer<'k, 'a> = keys::Writer<'k, 'a, TopK>;
+
+/// The event of a new list.
+const CREATED: &CStr = c"topk.reserve";
+/// The event of items added to a list.
+const ADDED: &CStr = c"topk.add";
+
+/// The number of words in a replicated part of a command, an even number.
+const PART: usize = 1024;
+
+/// Returns the limit on the memory of an object in bytes: none for a command that was already executed elsewhere.
+fn limit_for(ctx: Ctx) -> u64 {
+    if ctx.must_obey() {
+        return u64::MAX;
+    }
+    let (filter_bytes, object_bytes) = memory_limits(OVERHEAD_BYTES);
+    filter_bytes.min(object_bytes)
+}
 
 /// `TOPK.RESERVE key k [width depth decay]`
 pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
@@ -19,12 +45,12 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     match writer.exists() {
         Ok(false) => {}
         // RedisBloom replies the same for a key of any type.
-        Ok(true) | Err(Error::WrongType) => return Err(TopKError::Exists.into()),
+        Ok(true) | Err(Error::WrongType) => return Err(error::EXISTS),
         Err(error) => return Err(error),
     }
     let shape = request::shape(&args, origin(ctx))?;
-    let object = TopK::new(shape, seed(), limit_for(ctx)).map_err(|_| TopKError::NotCreated)?;
-    writer.create(object);
+    let object = TopK::new(shape, seed(), limit_for(ctx)).map_err(|_| error::NOT_CREATED)?;
+    writer.store_verbatim(object, CREATED);
     Reply::Ok.send(ctx);
     Ok(())
 }
@@ -50,7 +76,7 @@ struct Outcome {
     changed: bool,
     /// The items that left the list, each with the number of items added before.
     left: Vec<(usize, Box<[u8]>)>,
-    refused: Option<TopKError>,
+    refused: Option<Error>,
 }
 
 /// Adds items, each in the first of `step` words, with the increment of its index.
@@ -58,7 +84,7 @@ struct Outcome {
 fn add_each(
     Call { ctx, keys, args }: Call,
     step: usize,
-    increment: impl Fn(&Argv, usize) -> Result<u32, TopKError>,
+    increment: impl Fn(&Argv, usize) -> Result<u32, Error>,
 ) -> Done {
     let mut writer = Writer::open(keys, key(&args));
     let outcome = writer.update(|object| {
@@ -74,7 +100,7 @@ fn add_each(
         }
         outcome
     })?;
-    let outcome = outcome.ok_or(TopKError::NotFound)?;
+    let outcome = outcome.ok_or(error::NOT_FOUND)?;
     if outcome.changed {
         if outcome.refused.is_some() {
             let command = if step == 2 {
@@ -82,13 +108,24 @@ fn add_each(
             } else {
                 c"TOPK.ADD"
             };
-            writer.added(command, args, 2..2 + step * outcome.added);
+            publish_part(writer, command, args, 2..2 + step * outcome.added);
         } else {
-            writer.added_all();
+            writer.publish_verbatim([ADDED]);
         }
     }
     outcome.reply(ctx, (args.len() - 2) / step);
     Ok(())
+}
+
+/// Publishes that a command added the items in these of its words, and no others.
+fn publish_part(writer: Writer, command: &CStr, args: Argv, words: Range<usize>) {
+    let mut change = writer.close();
+    for start in words.clone().step_by(PART) {
+        let part = start..words.end.min(start + PART);
+        let part: Vec<_> = part.map(|index| args.string(index)).collect();
+        change.replicate(command, &[Argument::Items(&part)]);
+    }
+    change.publish([ADDED]);
 }
 
 impl Outcome {
@@ -100,7 +137,7 @@ impl Outcome {
         object: &mut TopK,
         item: &[u8],
         increment: u32,
-    ) -> Result<(), TopKError> {
+    ) -> Result<(), Error> {
         // An item leaves only if the new one may enter the list. Its place is reserved first, because the command must
         // not fail once the item is added.
         let mut has_place = true;
@@ -115,7 +152,7 @@ impl Outcome {
             } else {
                 Refusal::OutOfMemory
             };
-            TopKError::Refused(refusal)
+            error::refused(refusal)
         })?;
         self.changed |= changed;
         self.left.extend(left.map(|item| (self.added, item)));
@@ -132,7 +169,7 @@ impl Outcome {
             if let Some((_, item)) = left.next_if(|(at, _)| *at == index) {
                 ctx.reply_bytes(item);
             } else if let Some(error) = self.refused.filter(|_| index == self.added) {
-                send_error_element(ctx, error.into());
+                send_error_element(ctx, error);
             } else {
                 ctx.reply_null();
             }
@@ -143,7 +180,7 @@ impl Outcome {
 /// `TOPK.QUERY key item [item ...]`
 pub fn query(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let object = reader.object()?.ok_or(TopKError::NotFound)?;
+    let object = reader.object()?.ok_or(error::NOT_FOUND)?;
     ctx.reply_array(args.len() - 2);
     items(args, 2..args.len()).for_each(|item| ctx.reply_bool(object.contains(item)));
     Ok(())
@@ -152,7 +189,7 @@ pub fn query(Call { ctx, keys, args }: Call) -> Done {
 /// `TOPK.COUNT key item [item ...]`
 pub fn count(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let object = reader.object()?.ok_or(TopKError::NotFound)?;
+    let object = reader.object()?.ok_or(error::NOT_FOUND)?;
     ctx.reply_array(args.len() - 2);
     items(args, 2..args.len()).for_each(|item| ctx.reply_integer(object.count(item).into()));
     Ok(())
@@ -162,9 +199,9 @@ pub fn count(Call { ctx, keys, args }: Call) -> Done {
 pub fn list(Call { ctx, keys, args }: Call) -> Done {
     let with_counts = request::lists_counts(&args)?;
     let reader = Reader::open(keys, key(&args));
-    let object = reader.object()?.ok_or(TopKError::NotFound)?;
+    let object = reader.object()?.ok_or(error::NOT_FOUND)?;
     let ranking = object.ranking();
-    let ranking = ranking.ok_or(TopKError::Refused(Refusal::OutOfMemory))?;
+    let ranking = ranking.ok_or(error::refused(Refusal::OutOfMemory))?;
     ctx.reply_array(ranking.len() * if with_counts { 2 } else { 1 });
     for (item, count) in ranking {
         ctx.reply_bytes(item);
@@ -178,7 +215,7 @@ pub fn list(Call { ctx, keys, args }: Call) -> Done {
 /// `TOPK.INFO key`
 pub fn info(Call { ctx, keys, args }: Call) -> Done {
     let reader = Reader::open(keys, key(&args));
-    let shape = reader.object()?.ok_or(TopKError::NotFound)?.shape();
+    let shape = reader.object()?.ok_or(error::NOT_FOUND)?.shape();
     let rows = [
         (c"k", Reply::Count(shape.k().into())),
         (c"width", Reply::Count(shape.width().into())),

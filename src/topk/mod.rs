@@ -1,7 +1,6 @@
 //! Top-k lists in a server: their commands, keys and values.
 
 mod commands;
-mod keys;
 mod table;
 mod value;
 

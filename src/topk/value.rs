@@ -4,21 +4,18 @@ use std::sync::OnceLock;
 
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::topk::wire;
-use valkeybloom_sketches::{DecodeError, Seed, payload};
+use valkeybloom_sketches::{DecodeError, Relocate, Seed, payload};
 
 pub use valkeybloom_sketches::topk::TopK;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter, TypeHandle};
-use crate::ledger::{InfoSection, Totals};
-use crate::mover::Mover;
+use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
-use crate::values::{Entered, digest_fields};
+use crate::sums::{InfoSection, Totals};
+use crate::values::{Stored, digest_fields};
 
 /// The bytes that a key's value takes in addition to its object.
-pub const OVERHEAD_BYTES: u64 = size_of::<Entered<TopK>>() as u64 - TopK::BASE_BYTES;
-
-static HANDLE: [TypeHandle; 1] = [TypeHandle::new()];
+pub const OVERHEAD_BYTES: u64 = Stored::<TopK>::PLANNED_BYTES - TopK::BASE_BYTES;
 
 /// Returns the seed of all lists' indexes, a secret of this process.
 pub fn seed() -> Seed {
@@ -44,12 +41,7 @@ impl Family for TopK {
             c"topk_num_items_across_objects",
             c"topk_num_cells_across_objects",
         ],
-        largest: None,
     };
-
-    fn handles() -> &'static [TypeHandle] {
-        &HANDLE
-    }
 
     #[inline(always)]
     fn object(&self) -> Result<&Self, Error> {
@@ -107,7 +99,7 @@ impl Family for TopK {
         self.try_clone()
     }
 
-    fn relocate(&mut self, begin: usize, by: &mut Mover) -> Option<usize> {
+    fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
         self.relocate(begin, by)
     }
 }

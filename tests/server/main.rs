@@ -2,38 +2,29 @@
 //! for the modules that `once` in build.sh names, which run on the newest one.
 
 mod acl;
-mod adversary;
 mod blocking;
 mod calculator;
 mod cluster;
 mod cms;
-mod counting;
 mod cuckoo;
 mod defrag;
 mod docs;
 mod events;
 mod example;
+mod families;
 mod foreign;
 mod forkless;
-#[path = "../harness/mod.rs"]
-mod harness;
 mod hostile;
 mod http;
-mod ledger;
+mod info_sums;
 mod makers;
 mod memory;
-mod merge;
-#[path = "../../crates/sketches/tests/core/murmur.rs"]
-mod murmur;
-#[path = "../../crates/sketches/tests/core/cuckoo/naive.rs"]
-mod naive;
 mod pages;
 mod persistence;
-#[path = "../../crates/sketches/tests/core/plain.rs"]
-mod plain;
 mod plan;
 mod pulled;
 mod recipes;
+mod recorded;
 mod refusals;
 mod releases;
 mod replication;
@@ -42,7 +33,6 @@ mod scripting;
 mod settings;
 mod sharded;
 mod sketches;
-mod smoke;
 mod soak;
 mod support;
 mod tdigest;
@@ -50,3 +40,5 @@ mod tool;
 mod topk;
 mod travel;
 mod windows;
+
+use valkeybloom_testing::{harness, naive, plain};

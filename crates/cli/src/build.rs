@@ -12,18 +12,18 @@ use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::BF_INSERT;
 use valkeybloom_sketches::bloom::{
-    Added, Dialect, Kind, Limits, Object, Refusal, Shape, Time, chunks,
+    Added, Dialect, Kind, Limits, Object, Params, Refusal, Shape, Tightening, Time, chunks,
 };
 use valkeybloom_sketches::{Fraction, Seed};
 
 use super::failure::{Failure, Fault, Result, shown};
+use super::info::Info;
 use super::lines::{Block, Input};
 use super::list::limits::Settings;
-use super::options::{self, FilterOptions};
+use super::options::{self, FilterOptions, KindOptions};
 use super::progress::{Progress, Show};
 use super::report::{self, Report};
 use super::server::{Server, Tls, dialect_of, is_filter};
-use super::size::Info;
 use super::upload::{Existing, Upload, now_ms};
 
 /// The most items in one command, which takes some hundred microseconds of the server's time.
@@ -59,15 +59,8 @@ pub struct Build {
     items: Option<u64>,
     #[command(flatten)]
     filter: FilterOptions,
-    /// Length of a period, like 1h: the items expire, and the present period takes them
-    #[arg(long, value_name = "TIME", value_parser = options::duration_ms, requires = "periods")]
-    window: Option<u64>,
-    /// Number of periods for which an item is found
-    #[arg(long, value_name = "N", requires = "window")]
-    periods: Option<u64>,
-    /// Items can be removed
-    #[arg(long, conflicts_with = "window")]
-    counting: bool,
+    #[command(flatten)]
+    kind: KindOptions,
     /// Replace a filter with counters or a window by one of another kind
     #[arg(long)]
     change_kind: bool,
@@ -105,7 +98,7 @@ impl Build {
                 shard_keys(&self.key, shards).map_err(|error| Failure::usage(error.to_string()))?
             }
         };
-        let kind = options::kind(self.window.zip(self.periods), self.counting)?;
+        let kind = self.kind.kind()?;
         let input = Input {
             files: self.files.clone(),
             zero: self.zero,
@@ -159,7 +152,7 @@ impl Build {
                     Err(fault) if fault.is(Error::StillLoading) => return Ok(()),
                     info => info.map_err(failed)?,
                 };
-                let (what, option, is_same) = match info.get::<u64>(InfoField::Window) {
+                let (what, option, is_same) = match info.of_filter::<u64>(InfoField::Window) {
                     Some(_) => (
                         "a window",
                         "--window and --periods",
@@ -191,7 +184,12 @@ impl Build {
         };
         let capacity = shard_capacity(items, building.shards);
         let shape = Shape {
-            params: self.filter.params(capacity, rate),
+            params: Params {
+                capacity,
+                error_rate: rate,
+                tightening: Tightening::HALF,
+                growth: self.filter.growth(),
+            },
             kind,
         };
         let time = Time::at(now_ms());

@@ -16,23 +16,18 @@ use std::time::Duration;
 
 use redis::Value;
 
-use valkeybloom_protocol::bloom::InfoField;
 use valkeybloom_sketches::bloom::{Object, Stage, chunks};
 
 use super::dump;
 use super::expiry::Expiry;
 use super::failure::Fault;
+use super::info::Info;
 use super::payload;
 use super::server::{Server, is_filter};
-use super::size::Info;
 use super::sketches::{self, Difference};
 
 /// The fields of BF.INFO that depend on the server, or follow from other fields.
-const SERVER_FIELDS: [InfoField; 3] = [
-    InfoField::Size,
-    InfoField::MaxScaledCapacity,
-    InfoField::EstimatedError,
-];
+const SERVER_FIELDS: [&str; 3] = ["Size", "Max scaled capacity", "Estimated error rate"];
 
 /// The bytes of cells that are compared at a time.
 const SPAN_BYTES: usize = 16 << 20;
@@ -299,15 +294,14 @@ impl Pair<'_> {
         let infos = self.at_source(Info::of).ok();
         let infos = infos.zip(self.at_target(Info::of).ok());
         let named = infos.and_then(|(here, there)| {
-            let mut fields: Vec<_> = here.fields().iter().collect();
+            let mut fields: Vec<_> = here.0.iter().collect();
             // The order is fixed, so that the same field is named in every run.
             fields.sort_by_key(|(name, _)| *name);
             fields.into_iter().find_map(|(name, value)| {
-                let other = there.fields().get(name).unwrap_or(value);
-                let is_of_server = SERVER_FIELDS.iter().any(|field| field.title() == &**name);
+                let other = there.0.get(name).unwrap_or(value);
+                let is_of_server = SERVER_FIELDS.contains(&&name[..]);
                 let differs = other != value && !is_of_server;
-                let (name, value, other) = (name.to_string_lossy(), text(value), text(other));
-                differs.then(|| format!("{name} is {other} there, not {value}"))
+                differs.then(|| format!("{name} is {} there, not {}", text(other), text(value)))
             })
         });
         named.unwrap_or_else(|| "its header differs there".to_owned())

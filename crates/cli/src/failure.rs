@@ -164,6 +164,15 @@ impl Fault {
     }
 }
 
+/// Returns the result of a command, or `None` if the server refused the command.
+pub fn unless_refused<T>(result: Result<T, Fault>) -> Result<Option<T>, Fault> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Fault::Refused(_)) => Ok(None),
+        Err(fault @ Fault::Lost(_)) => Err(fault),
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::Refused(text) | Self::Lost(text)) = self;

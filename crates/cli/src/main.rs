@@ -21,6 +21,7 @@ mod difference;
 mod dump;
 mod expiry;
 mod failure;
+mod info;
 mod keys;
 mod lines;
 mod list;
@@ -29,7 +30,6 @@ mod options;
 mod outcomes;
 mod pages;
 mod payload;
-mod planned_sketch;
 mod program;
 mod progress;
 mod remove;
@@ -90,10 +90,12 @@ enum Command {
 }
 
 const SIZE_EXAMPLES: &str = "Examples:
-  valkeybloom size --items 100M --rate 0.01 --shards
-  valkeybloom size --items 1M --cuckoo
-  valkeybloom size --items 100k --rate 0.01 --window 1h --periods 24
-  valkeybloom size --of redis://127.0.0.1:6379 seen";
+  valkeybloom size 1000000 0.01
+  valkeybloom size bloom 100M 0.01 --shards
+  valkeybloom size bloom 100k 0.01 --window 1h --periods 24
+  valkeybloom size cuckoo 1M
+  valkeybloom size topk 100
+  valkeybloom size of redis://127.0.0.1:6379 seen";
 
 const BUILD_EXAMPLES: &str = "Examples:
   valkeybloom build urls.txt.zst --to redis://127.0.0.1:6379 --key seen --rate 0.001

@@ -8,7 +8,7 @@
 //! one.
 
 use clap::Args;
-use redis::{Cmd, Value, cmd};
+use redis::{Cmd, cmd};
 use serde_json::json;
 
 use valkeybloom_protocol::bloom::InfoField;
@@ -18,13 +18,13 @@ use super::difference::{SideFault, Verdict, compare};
 use super::dump;
 use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
+use super::info::Info;
 use super::keys::{Found, Selection};
 use super::outcomes::{Fate, Outcome, Outcomes};
 use super::program::Program;
 use super::progress::{Progress, Show};
 use super::report::{grouped, print_json, print_line};
 use super::server::{Server, Tls, is_filter};
-use super::size::Info;
 use super::sketches;
 use super::upload::{Existing, Upload, is_temporary};
 
@@ -261,7 +261,7 @@ impl Moving<'_> {
     /// Returns the bytes of a value at the source.
     fn size(&self, Found { key, kind }: &Found) -> Result<u64, Stop> {
         let size = if is_filter(kind) {
-            Info::of(self.from, key).map(|info| Some(info.sums().2))
+            Info::of(self.from, key).map(|info| Some(info.of_filter(InfoField::Size).unwrap_or(0)))
         } else {
             self.from.get(key, cmd("MEMORY").arg("USAGE").arg(key))
         };
@@ -393,7 +393,7 @@ impl Moving<'_> {
 
     fn is_windowed(&self, key: &[u8]) -> Result<bool, Stop> {
         let info = self.read(Info::of(self.from, key))?;
-        Ok(info.get::<Value>(InfoField::Window).is_some())
+        Ok(info.of_filter::<u64>(InfoField::Window).is_some())
     }
 
     fn verify(&self, Found { key, kind }: &Found) -> Result<(), Stop> {

@@ -2,8 +2,7 @@
 
 use clap::Args;
 
-use valkeybloom_sketches::Fraction;
-use valkeybloom_sketches::bloom::{Growth, Kind, Params, Tightening, Window};
+use valkeybloom_sketches::bloom::{Growth, Kind, Window};
 
 use super::failure::{Failure, Result};
 
@@ -11,7 +10,7 @@ pub use valkeybloom_planner::words::{
     bytes, cell_size, duration_ms, items, maker, number, rate, shards,
 };
 
-/// The options for a new filter.
+/// The options for the growth of a new filter.
 #[derive(Args, Clone, Copy)]
 pub struct FilterOptions {
     /// Make a filter that does not grow: it is smaller, and full at its capacity
@@ -25,34 +24,38 @@ pub struct FilterOptions {
 
 impl FilterOptions {
     pub fn growth(self) -> Growth {
-        Growth::from_expansion(if self.nonscaling {
-            0
-        } else {
-            self.expansion.unwrap_or(2)
-        })
-    }
-
-    pub fn params(self, capacity: u64, error_rate: Fraction) -> Params {
-        Params {
-            capacity,
-            error_rate,
-            tightening: Tightening::HALF,
-            growth: self.growth(),
-        }
+        let factor = self.expansion.unwrap_or(2);
+        Growth::from_expansion(if self.nonscaling { 0 } else { factor })
     }
 }
 
-/// Returns the kind of a filter with this window, or with counters.
-///
-/// # Errors
-/// There is no such window.
-pub fn kind(window: Option<(u64, u64)>, counting: bool) -> Result<Kind> {
-    Ok(match window {
-        Some((ms, periods)) => {
-            let invalid = || Failure::usage("a window has 1 to 1440 periods");
-            Kind::Windowed(Window::new(ms, periods).ok_or_else(invalid)?)
-        }
-        None if counting => Kind::Counting,
-        None => Kind::Plain,
-    })
+/// The options for the kind of a new filter.
+#[derive(Args, Clone, Copy)]
+pub struct KindOptions {
+    /// Length of a period, like 1h: items expire
+    #[arg(long, value_name = "TIME", value_parser = duration_ms, requires = "periods")]
+    window: Option<u64>,
+    /// Number of periods for which an item is found
+    #[arg(long, value_name = "N", requires = "window")]
+    periods: Option<u64>,
+    /// Items can be removed
+    #[arg(long, conflicts_with = "window")]
+    counting: bool,
+}
+
+impl KindOptions {
+    /// Returns the kind of the filter.
+    ///
+    /// # Errors
+    /// There is no such window.
+    pub fn kind(self) -> Result<Kind> {
+        Ok(match self.window.zip(self.periods) {
+            Some((ms, periods)) => {
+                let invalid = || Failure::usage("a window has 1 to 1440 periods");
+                Kind::Windowed(Window::new(ms, periods).ok_or_else(invalid)?)
+            }
+            None if self.counting => Kind::Counting,
+            None => Kind::Plain,
+        })
+    }
 }

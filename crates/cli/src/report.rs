@@ -56,6 +56,12 @@ pub fn two_digits(rate: f64) -> String {
     f64::to_string(&rounded)
 }
 
+/// Returns a number of things, whose name is that of one.
+pub fn counted(number: u64, what: &str) -> String {
+    let end = if number == 1 { "" } else { "s" };
+    format!("{} {what}{end}", grouped(number))
+}
+
 #[allow(clippy::cast_precision_loss, reason = "a few digits are shown")]
 pub const fn double(number: u64) -> f64 {
     number as f64

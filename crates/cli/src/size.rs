@@ -1,119 +1,260 @@
 //! `valkeybloom size`: computes the memory of a planned filter or sketch, or describes an existing filter.
 
-use std::collections::HashMap;
-use std::ffi::CString;
+use clap::{Args, Subcommand};
+use redis::{Value, cmd};
 
-use clap::Args;
-use redis::{FromRedisValue, cmd};
-
-use valkeybloom_planner::{
-    Bloom, Fault as PlanFault, Limits, Request, STORED_BYTES, Shards, refused,
-};
-use valkeybloom_protocol::bloom::{InfoField, Maker};
+use valkeybloom_planner::{Bloom, CountMin, Cuckoo, Fault, Limits, Request, Shards, TDigest, TopK};
+use valkeybloom_protocol::bloom::Maker;
 use valkeybloom_protocol::names::BF_INFO;
-use valkeybloom_sketches::bloom::{Dialect, Kind, Limits as BloomLimits, Shape, Window};
+use valkeybloom_sketches::cms::CellSize;
+use valkeybloom_sketches::topk::Shape;
 use valkeybloom_sketches::{Fraction, MAX_CAPACITY};
 
-use super::failure::{Failure, Fault, Result, shown};
-use super::list::row::{self, Details, Row};
-use super::options::{self, FilterOptions};
-use super::planned_sketch::{CuckooOptions, SketchOptions};
+use super::failure::{Failure, Result, shown};
+use super::list::row::Row;
+use super::options::{self, FilterOptions, KindOptions};
 use super::report::{self, Report, grouped, ratio, two_digits};
-use super::server::{Server, Tls, dialect_of};
+use super::server::{Server, Tls};
 
 /// Compute the memory that a filter or a sketch takes
 #[derive(Args)]
+#[command(subcommand_negates_reqs = true, subcommand_precedence_over_arg = true)]
 pub struct Size {
-    /// Number of items, like 100M or 2.5k; with a window, in one period
-    #[arg(long, value_name = "N", value_parser = options::items, required_unless_present_any = ["of", "sketch"],
-        conflicts_with = "sketch")]
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Short for `size bloom ITEMS RATE`
+    #[arg(required = true, value_parser = options::items)]
     items: Option<u64>,
     /// The error rate
-    #[arg(long, value_name = "P", value_parser = options::rate, required_unless_present_any = ["of", "other"],
-        conflicts_with = "other")]
+    #[arg(required = true, value_parser = options::rate)]
     rate: Option<Fraction>,
-    /// Start with a filter for N items, and let it grow
-    #[arg(long, value_name = "N", value_parser = options::items, conflicts_with = "nonscaling")]
-    growing_from: Option<u64>,
+}
+
+#[derive(Subcommand)]
+enum What {
     #[command(flatten)]
-    filter: FilterOptions,
-    /// Length of a period, like 1h: items expire
-    #[arg(long, value_name = "TIME", value_parser = options::duration_ms, requires = "periods", conflicts_with = "other")]
-    window: Option<u64>,
-    /// Number of periods for which an item is found
-    #[arg(long, value_name = "N", requires = "window")]
-    periods: Option<u64>,
-    /// Items can be removed
-    #[arg(long, conflicts_with_all = ["window", "other"])]
-    counting: bool,
-    /// bf.bloom-new-filters of the server: own, valkey-bloom or redisbloom
-    #[arg(long, value_name = "KIND", value_parser = options::maker, default_value = "own", conflicts_with = "other")]
-    kind: Maker,
-    /// Spread the filter over N keys; without N, or with 0, over the fewest that the limits allow
-    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0", value_parser = options::shards,
-        conflicts_with = "other")]
-    shards: Option<Shards>,
+    Planned(Planned),
+    Of(Existing),
+}
+
+/// A filter or a sketch to plan.
+#[derive(Subcommand)]
+enum Planned {
+    Bloom(BloomSize),
+    Cuckoo(CuckooSize),
+    Cms(CountMinSize),
+    Topk(TopKSize),
+    Tdigest(TDigestSize),
+}
+
+/// The limits of the server.
+#[derive(Args, Clone, Copy)]
+#[command(next_help_heading = "Server")]
+struct LimitOptions {
     /// bf.bloom-filter-max-memory-usage of the server
     #[arg(long, value_name = "BYTES", value_parser = options::bytes, default_value = "64mb")]
     filter_limit: u64,
     /// bf.bloom-memory-usage-limit of the server; 0: no limit
     #[arg(long, value_name = "BYTES", value_parser = options::bytes, default_value = "0")]
     object_limit: u64,
-    /// Describe an existing filter
-    #[arg(long, num_args = 2, value_names = ["URL", "KEY"],
-        conflicts_with_all = ["items", "growing_from", "nonscaling", "expansion", "window", "counting", "shards",
-            "kind", "filter_limit", "object_limit", "other"])]
-    of: Option<Vec<String>>,
+}
+
+impl From<LimitOptions> for Limits {
+    fn from(options: LimitOptions) -> Self {
+        Self {
+            filter: options.filter_limit,
+            object: options.object_limit,
+            ..Self::default()
+        }
+    }
+}
+
+/// A Bloom filter: was an item added?
+#[derive(Args)]
+struct BloomSize {
+    /// Number of items, like 100M or 2.5k; with a window, in one period
+    #[arg(value_parser = options::items)]
+    items: u64,
+    /// The error rate
+    #[arg(value_parser = options::rate)]
+    rate: Fraction,
+    /// Start with a filter for N items, and let it grow
+    #[arg(long, value_name = "N", value_parser = options::items, conflicts_with = "nonscaling")]
+    growing_from: Option<u64>,
     #[command(flatten)]
-    cuckoo: CuckooOptions,
+    filter: FilterOptions,
     #[command(flatten)]
-    sketch: SketchOptions,
+    kind: KindOptions,
+    /// Spread the filter over N keys; without N, or with 0, over the fewest that the limits allow
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "0", value_parser = options::shards)]
+    shards: Option<Shards>,
+    /// bf.bloom-new-filters of the server: own, valkey-bloom or redisbloom
+    #[arg(long = "kind", value_name = "KIND", value_parser = options::maker, default_value = "own")]
+    maker: Maker,
+    #[command(flatten)]
+    limits: LimitOptions,
+}
+
+/// A cuckoo filter: was an item added, and not removed?
+#[derive(Args)]
+struct CuckooSize {
+    /// Number of items, like 100M or 2.5k
+    #[arg(value_parser = options::items)]
+    items: u64,
+    /// Start with a filter for N items, and let it grow
+    #[arg(long, value_name = "N", value_parser = options::items, conflicts_with = "nonscaling")]
+    growing_from: Option<u64>,
+    /// Make a filter that does not grow: it is full at its capacity
+    #[arg(long)]
+    nonscaling: bool,
+    /// Growth factor from one filter to the next stacked on it
+    #[arg(long, value_name = "N", conflicts_with = "nonscaling", default_value_t = Cuckoo::DEFAULTS.expansion.into(),
+        value_parser = clap::value_parser!(u64).range(1..))]
+    expansion: u64,
+    /// Slots of a bucket, 1 to 255
+    #[arg(long, value_name = "N", default_value_t = Cuckoo::DEFAULTS.bucket_size.into())]
+    bucket_size: u64,
+    /// The most items moved to make room for one, 1 to 65535
+    #[arg(long, value_name = "N", default_value_t = Cuckoo::DEFAULTS.max_iterations.into())]
+    max_iterations: u64,
+    /// bf.cf-max-expansions of the server
+    #[arg(long, value_name = "N", value_parser = options::items, default_value = "32")]
+    max_filters: u64,
+    #[command(flatten)]
+    limits: LimitOptions,
+}
+
+/// A count-min sketch: how often was an item counted?
+#[derive(Args)]
+struct CountMinSize {
+    /// How far an estimate may exceed the count, as a share of all increments
+    #[arg(value_parser = options::rate)]
+    error: Fraction,
+    /// The probability that an estimate exceeds the count by more
+    #[arg(value_parser = options::rate)]
+    probability: Fraction,
+    /// Bytes of a counter: 1, 2, 4 or 8
+    #[arg(long, value_name = "BYTES", value_parser = options::cell_size, default_value = "4")]
+    cell_size: CellSize,
+    #[command(flatten)]
+    limits: LimitOptions,
+}
+
+/// A Top-K: which K items are most frequent?
+#[derive(Args)]
+struct TopKSize {
+    /// Length of the list
+    #[arg(value_parser = options::items)]
+    k: u64,
+    /// Cells in a row [default: 20 for each of the K items]
+    #[arg(long, value_name = "N", value_parser = options::items)]
+    width: Option<u64>,
+    /// Number of rows
+    #[arg(long, value_name = "N", value_parser = options::items, default_value_t = Shape::DEFAULT_DEPTH)]
+    depth: u64,
+    /// The decay
+    #[arg(long, value_name = "D", value_parser = options::number, default_value_t = Shape::DEFAULT_DECAY)]
+    decay: f64,
+    #[command(flatten)]
+    limits: LimitOptions,
+}
+
+/// A t-digest: which quantiles do values have?
+#[derive(Args)]
+struct TDigestSize {
+    /// The compression: more is more accurate
+    #[arg(value_parser = options::items, default_value = "100")]
+    compression: u64,
+    #[command(flatten)]
+    limits: LimitOptions,
+}
+
+/// An existing Bloom filter: what would its items take in a filter reserved for them?
+#[derive(Args)]
+struct Existing {
+    /// The server: redis://user:password@host:port/database, rediss:// for TLS
+    url: String,
+    /// The filter's key
+    key: String,
+    /// The error rate, if the server does not report it
+    #[arg(long, value_name = "P", value_parser = options::rate)]
+    rate: Option<Fraction>,
 }
 
 impl Size {
-    pub fn run(&self, tls: &Tls, json: bool) -> Result<()> {
-        if let Some(of) = &self.of {
-            let server = Server::connect(&of[0], tls)?;
-            let found = existing(&server, of[1].as_bytes(), self.rate)?;
-            return report::end(found, json, Ok(()));
-        }
-        let limits = Limits {
-            filter: self.filter_limit,
-            object: self.object_limit,
-            cuckoo_filters: self.cuckoo.max_filters,
+    pub fn run(self, tls: &Tls, json: bool) -> Result<()> {
+        let (request, limits) = match (self.what, self.items.zip(self.rate)) {
+            (Some(What::Of(existing)), _) => {
+                return report::end(existing.describe(tls)?, json, Ok(()));
+            }
+            (Some(What::Planned(planned)), _) => planned.request()?,
+            (None, Some((items, rate))) => {
+                let request = Request::Bloom(Bloom::plain(items, rate));
+                (request, Limits::default())
+            }
+            (None, None) => return Err(Failure::usage("ITEMS and RATE are needed")),
         };
-        let planned = self.request()?.plan(&limits).map_err(failure)?;
-        let refused = planned
-            .refusal
-            .map_or(Ok(()), |text| Err(Failure::new(text)));
-        report::end(planned.report, json, refused)
-    }
-
-    fn request(&self) -> Result<Request> {
-        let cuckoo = || {
-            self.cuckoo
-                .request(self.items, self.growing_from, self.filter)
-        };
-        if let Some(request) = self.sketch.request().or_else(cuckoo) {
-            return Ok(request);
-        }
-        let (Some(items), Some(rate)) = (self.items, self.rate) else {
-            return Err(Failure::usage("--items and --rate are needed"));
-        };
-        let kind = options::kind(self.window.zip(self.periods), self.counting)?;
-        Ok(Request::Bloom(Bloom {
-            items,
-            rate,
-            start: self.growing_from,
-            growth: self.filter.growth(),
-            kind,
-            maker: self.kind,
-            shards: self.shards,
-        }))
+        let planned = request.plan(&limits).map_err(failure)?;
+        let refused = planned.refusal.map(Failure::new);
+        report::end(planned.report, json, refused.map_or(Ok(()), Err))
     }
 }
 
-fn failure(fault: PlanFault) -> Failure {
+impl Planned {
+    /// Returns the request, and the limits of the server.
+    fn request(self) -> Result<(Request, Limits)> {
+        Ok(match self {
+            Self::Bloom(it) => {
+                let bloom = Bloom {
+                    start: it.growing_from,
+                    growth: it.filter.growth(),
+                    kind: it.kind.kind()?,
+                    maker: it.maker,
+                    shards: it.shards,
+                    ..Bloom::plain(it.items, it.rate)
+                };
+                (Request::Bloom(bloom), it.limits.into())
+            }
+            Self::Cuckoo(it) => {
+                let cuckoo = Cuckoo {
+                    items: it.items,
+                    start: it.growing_from,
+                    bucket_size: it.bucket_size,
+                    max_iterations: it.max_iterations,
+                    expansion: if it.nonscaling { 0 } else { it.expansion },
+                };
+                let limits = Limits {
+                    cuckoo_filters: it.max_filters,
+                    ..it.limits.into()
+                };
+                (Request::Cuckoo(cuckoo), limits)
+            }
+            Self::Cms(it) => {
+                let sketch = CountMin {
+                    error: it.error,
+                    probability: it.probability,
+                    cell_size: it.cell_size,
+                };
+                (Request::CountMin(sketch), it.limits.into())
+            }
+            Self::Topk(it) => {
+                let list = TopK {
+                    k: it.k,
+                    width: it.width.unwrap_or(TopK::advised_width(it.k)),
+                    depth: it.depth,
+                    decay: it.decay,
+                };
+                (Request::TopK(list), it.limits.into())
+            }
+            Self::Tdigest(it) => {
+                let compression = it.compression;
+                (Request::TDigest(TDigest { compression }), it.limits.into())
+            }
+        })
+    }
+}
+
+fn failure(fault: Fault) -> Failure {
     if fault.is_invalid {
         Failure::usage(fault.text)
     } else {
@@ -121,124 +262,57 @@ fn failure(fault: PlanFault) -> Failure {
     }
 }
 
-/// The text for fields that other modules do not report.
-const UNKNOWN: &str = "unknown to this server";
+impl Existing {
+    fn describe(&self, tls: &Tls) -> Result<Report> {
+        let server = Server::connect(&self.url, tls)?;
+        let key = self.key.as_bytes();
+        let failed = |fault| server.failure(&format!("could not read {} at", shown(key)), &fault);
+        let kind: String = server.get(key, cmd("TYPE").arg(key)).map_err(failed)?;
+        let info: Value = server.get(key, cmd(BF_INFO).arg(key)).map_err(failed)?;
+        let row = Row::new(key.to_vec(), &kind, info);
+        let (items, capacity) = (row.items.unwrap_or(0), row.capacity.unwrap_or(0));
+        let bytes = row.bytes.unwrap_or(0);
+        let shown = |text: Option<String>| text.unwrap_or("unknown to this server".to_owned());
 
-/// Describes a filter on a server.
-fn existing(server: &Server, key: &[u8], rate: Option<Fraction>) -> Result<Report> {
-    let failed = |fault| server.failure(&format!("could not read {} at", shown(key)), &fault);
-    let kind: String = server.get(key, cmd("TYPE").arg(key)).map_err(failed)?;
-    let info = server.get(key, cmd(BF_INFO).arg(key)).map_err(failed)?;
-    let row = Row::new(key.to_vec(), &kind, info);
-    let (items, capacity) = (row.items.unwrap_or(0), row.capacity.unwrap_or(0));
-    let bytes = row.bytes.unwrap_or(0);
-
-    let mut report = Report::default();
-    report.row("type", &kind, kind.clone());
-    report.number("items", items);
-    report.number("capacity", capacity);
-    let full = ratio(items, capacity) * 100.0;
-    report.row("full", format!("{full:.1} %"), full / 100.0);
-    report.number("bytes", bytes);
-    let each = ratio(bytes, items);
-    report.row("bytes an item", format!("{each:.2}"), each);
-    report.number("filters", row.filters.unwrap_or(0));
-    let text = row.rate.map(|rate| rate.to_string());
-    report.row("error rate", text.as_deref().unwrap_or(UNKNOWN), row.rate);
-    let text = row.rate_now.map(two_digits);
-    let text = text.as_deref().unwrap_or(UNKNOWN);
-    report.row("error rate now", text, row.rate_now);
-    if let Details::Bloom(bloom) = &row.details {
-        let of_period = if let (Some(_), Some(items)) = (bloom.window, bloom.reaching) {
+        let mut report = Report::default();
+        report.row("type", &kind, kind.clone());
+        report.number("items", items);
+        report.number("capacity", capacity);
+        let full = ratio(items, capacity) * 100.0;
+        report.row("full", format!("{full:.1} %"), full / 100.0);
+        report.number("bytes", bytes);
+        let each = ratio(bytes, items);
+        report.row("bytes an item", format!("{each:.2}"), each);
+        report.number("filters", row.filters.unwrap_or(0));
+        let rate = row.rate.map(|rate| rate.to_string());
+        report.row("error rate", shown(rate), row.rate);
+        let rate_now = row.rate_now.map(two_digits);
+        report.row("error rate now", shown(rate_now), row.rate_now);
+        let Some(bloom) = row.bloom() else {
+            return Ok(report);
+        };
+        let reaching = bloom.reaching.filter(|_| bloom.window.is_some());
+        let of_period = reaching.map_or("", |items| {
             report.number("items in the period", items);
             " in a period"
-        } else {
-            ""
-        };
-        let text = match bloom.reach {
-            None => UNKNOWN.to_owned(),
-            Some(MAX_CAPACITY) => "any number of items".to_owned(),
-            Some(reach) => format!("{} items{of_period}", grouped(reach)),
-        };
-        report.row("can grow to", text, bloom.reach);
-        if let Some(rate) = rate.or(row.rate.and_then(Fraction::new)) {
-            add_replacement(&mut report, &row, bloom, rate)?;
+        });
+        let reach = bloom.reach.map(|reach| match reach {
+            MAX_CAPACITY => "any number of items".to_owned(),
+            reach => format!("{} items{of_period}", grouped(reach)),
+        });
+        report.row("can grow to", shown(reach), bloom.reach);
+
+        let periods = bloom.live_periods.unwrap_or(1).max(1);
+        let rate = self.rate.map(Fraction::get).or(row.rate);
+        let new = rate.and_then(|rate| row.plan(bloom, rate, items.div_ceil(periods).max(1)));
+        if let Some(new) = new {
+            let (new_bytes, _) = new.when_full(periods).map_err(failure)?;
+            report.number("bytes if reserved for its items", new_bytes);
+            let saved = bytes.saturating_sub(new_bytes);
+            let percent = ratio(saved, bytes) * 100.0;
+            let text = format!("{} ({percent:.1} %)", grouped(saved));
+            report.row("saved by that", text, saved);
         }
-    }
-    Ok(report)
-}
-
-/// Adds the rows for a new filter, reserved for the items that the filter has.
-fn add_replacement(
-    report: &mut Report,
-    row: &Row,
-    bloom: &row::Bloom,
-    rate: Fraction,
-) -> Result<()> {
-    let (items, bytes) = (row.items.unwrap_or(0), row.bytes.unwrap_or(0));
-    let periods = bloom.live_periods.unwrap_or(1).max(1);
-    let filter = FilterOptions {
-        nonscaling: bloom.growth == row::Growth::Fixed,
-        expansion: match bloom.growth {
-            row::Growth::By(expansion) => Some(expansion),
-            _ => None,
-        },
-    };
-    let window = bloom
-        .window
-        .and_then(|(ms, periods)| Window::new(ms, periods));
-    let shape = Shape {
-        params: filter.params(items.div_ceil(periods).max(1), rate),
-        kind: match window {
-            Some(window) => Kind::Windowed(window),
-            None if dialect_of(&row.kind) == Some(Dialect::Bloomfltx) => Kind::Counting,
-            None => Kind::Plain,
-        },
-    };
-    let plan = shape.plan(shape.params.capacity, BloomLimits::NONE);
-    let plan = plan.map_err(|refusal| Failure::new(refused(refusal)))?;
-    // A window has as many periods as now.
-    let new_bytes = match window {
-        Some(_) => plan.full_bytes / shape.most_periods() * periods,
-        None => plan.full_bytes + STORED_BYTES,
-    };
-    report.number("bytes if reserved for its items", new_bytes);
-    let saved = bytes.saturating_sub(new_bytes);
-    let percent = ratio(saved, bytes) * 100.0;
-    report.row(
-        "saved by that",
-        format!("{} ({percent:.1} %)", grouped(saved)),
-        saved,
-    );
-    Ok(())
-}
-
-/// A reply to BF.INFO, from any module.
-pub struct Info(HashMap<CString, redis::Value>);
-
-impl Info {
-    pub fn of(server: &Server, key: &[u8]) -> Result<Self, Fault> {
-        Ok(Self(server.get(key, cmd(BF_INFO).arg(key))?))
-    }
-
-    /// Returns a field, unless it is missing or null.
-    pub fn get<T: FromRedisValue>(&self, field: InfoField) -> Option<T> {
-        let value = self.0.get(field.title());
-        let value = value.filter(|value| **value != redis::Value::Nil)?;
-        T::from_redis_value(value.clone()).ok()
-    }
-
-    pub fn fields(&self) -> &HashMap<CString, redis::Value> {
-        &self.0
-    }
-
-    /// Returns the numbers of items, of the capacity and of bytes.
-    pub fn sums(&self) -> (u64, u64, u64) {
-        let number = |field| self.get(field).unwrap_or(0);
-        (
-            number(InfoField::Items),
-            number(InfoField::Capacity),
-            number(InfoField::Size),
-        )
+        Ok(report)
     }
 }

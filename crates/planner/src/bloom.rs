@@ -61,13 +61,8 @@ impl Bloom {
     pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
         let shards = self.shards(limits)?;
         let shard = self.shard(shards, self.maker)?;
-        let planned = shard.new.plan(shard.items, limits.of_bloom());
-        let admitted = planned.is_ok();
-        let plan = planned.or_else(|refusal| match refusal {
-            Refusal::MemoryLimit => shard.new.plan(shard.items, BloomLimits::NONE),
-            other => Err(other),
-        });
-        let plan = plan.map_err(|refusal| Fault::impossible("items", refused(refusal)))?;
+        let admitted = shard.plan(limits.of_bloom()).is_ok();
+        let plan = shard.plan(BloomLimits::NONE)?;
 
         let mut report = Report::default();
         report.number("items", self.items);
@@ -112,6 +107,68 @@ impl Bloom {
         Ok(Planned { report, refusal })
     }
 
+    /// Returns the filter that BF.RESERVE without options creates.
+    pub fn plain(items: u64, rate: Fraction) -> Self {
+        Self {
+            items,
+            rate,
+            start: None,
+            growth: Growth::from_expansion(EXPANSION),
+            kind: Kind::Plain,
+            maker: Maker::Own,
+            shards: None,
+        }
+    }
+
+    /// Returns the command that creates the filter under a key.
+    pub fn command(&self, key: &str) -> String {
+        let words = self.words(self.items.min(MAX_CAPACITY));
+        format!("{BF_RESERVE} {key} {words}")
+    }
+
+    /// Returns the size in bytes of the value when it is full, with a window in this many periods, and the filters of
+    /// each period.
+    ///
+    /// # Errors
+    /// There is no such filter.
+    pub fn when_full(&self, periods: u64) -> Result<(u64, u64), Fault> {
+        let shard = self.shard(NonZeroU32::MIN, self.maker)?;
+        let plan = shard.plan(BloomLimits::NONE)?;
+        let bytes = match self.kind {
+            Kind::Windowed(_) => plan.full_bytes / plan.periods * periods,
+            Kind::Plain | Kind::Counting => stored(plan.full_bytes),
+        };
+        Ok((bytes, plan.filters.len() as u64))
+    }
+
+    /// Returns about how many bytes the next filter takes that is stacked on `filters` filters with room for the items.
+    pub fn next_filter_bytes(&self, filters: u64) -> Option<u64> {
+        let Growth::By(factor) = self.growth else {
+            return None;
+        };
+        // Capacities are a geometric series. Where it is flat, the law makes later filters larger.
+        let (factor, depth) = (f64::from(factor.get()), to_double(filters));
+        let series = if factor > 1.0 {
+            (factor.powf(depth) - 1.0) / (factor - 1.0)
+        } else {
+            depth
+        };
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a cast from a double saturates"
+        )]
+        let first = (to_double(self.items) / series) as u64;
+        let stack = Self {
+            items: self.items.saturating_add(1),
+            start: Some(first.max(1)),
+            ..self.clone()
+        };
+        let shard = stack.shard(NonZeroU32::MIN, self.maker).ok()?;
+        let plan = shard.plan(BloomLimits::NONE).ok()?;
+        plan.filters.last().map(|(_, size)| size.blob_bytes())
+    }
+
     fn shards(&self, limits: &Limits) -> Result<NonZeroU32, Fault> {
         match self.shards {
             None => Ok(NonZeroU32::MIN),
@@ -120,7 +177,7 @@ impl Bloom {
                 let mut all = (1..=MOST_SHARDS).filter_map(NonZeroU32::new);
                 let fewest = all.find(|&shards| {
                     let shard = self.shard(shards, self.maker);
-                    shard.is_ok_and(|shard| shard.new.plan(shard.items, limits.of_bloom()).is_ok())
+                    shard.is_ok_and(|shard| shard.plan(limits.of_bloom()).is_ok())
                 });
                 let text = format!("more than {MOST_SHARDS} shards would be needed");
                 fewest.ok_or_else(|| Fault::impossible("shards", text))
@@ -225,6 +282,19 @@ const fn name(maker: Maker) -> &'static str {
 }
 
 impl Shard {
+    /// Returns the plan for its items.
+    fn plan(&self, limits: BloomLimits) -> Result<Plan, Fault> {
+        let plan = self.new.plan(self.items, limits);
+        plan.map_err(|refusal| {
+            let text = match refusal {
+                Refusal::RateTooSmall => "that rate is too small for the last filters of its stack",
+                Refusal::Full => "a filter that does not grow would be full before",
+                Refusal::MemoryLimit | Refusal::OutOfMemory => "no memory is large enough for that",
+            };
+            Fault::impossible("items", text)
+        })
+    }
+
     /// Returns the plans for up to twice the items: of a window that adapts, a plan for each size of its periods.
     fn plans(&self) -> Vec<Plan> {
         let shape = self.new.shape();
@@ -299,15 +369,6 @@ impl Shard {
 /// Returns the size of a value with an object of this size.
 fn stored(bytes: u64) -> u64 {
     bytes.saturating_add(STORED_BYTES)
-}
-
-/// Describes why there is no plan even without limits.
-pub fn refused(refusal: Refusal) -> &'static str {
-    match refusal {
-        Refusal::RateTooSmall => "that rate is too small for the last filters of its stack",
-        Refusal::Full => "a filter that does not grow would be full before",
-        Refusal::MemoryLimit | Refusal::OutOfMemory => "no memory is large enough for that",
-    }
 }
 
 /// Adds the rows for the memory of all shards of a plan, which hold at most `items` items.

@@ -20,7 +20,7 @@ mod report;
 mod sketch;
 pub mod words;
 
-pub use bloom::{Bloom, MOST_SHARDS, Shards, refused};
+pub use bloom::{Bloom, Shards};
 pub use cuckoo::Cuckoo;
 pub use form::answer;
 pub use limits::{Limits, STORED_BYTES};

@@ -106,9 +106,26 @@ impl TopK {
         k.saturating_mul(Self::CELLS_PER_ITEM.1)
     }
 
-    /// Returns whether rows of `width` cells are too few to find the `k` most frequent items of most streams.
-    pub const fn is_narrow(k: u64, width: u64) -> bool {
-        width < k.saturating_mul(Self::CELLS_PER_ITEM.0)
+    /// Returns whether the rows have too few cells to find the `k` most frequent items of most streams.
+    pub const fn is_narrow(&self) -> bool {
+        self.width < self.k.saturating_mul(Self::CELLS_PER_ITEM.0)
+    }
+
+    /// Returns the command that creates the list under a key.
+    pub fn command(&self, key: &str) -> String {
+        let Self {
+            k,
+            width,
+            depth,
+            decay,
+        } = self;
+        format!("TOPK.RESERVE {key} {k} {width} {depth} {decay}")
+    }
+
+    /// Returns the size in bytes of the value with a full list, without its items; `None` if there is no such list.
+    pub fn when_full(&self) -> Option<u64> {
+        let shape = topk::Shape::new(self.k, self.width, self.depth, self.decay).ok()?;
+        Some(topk::TopK::bytes_of(&shape).saturating_add(STORED_BYTES))
     }
 
     fn shape(&self) -> Result<topk::Shape, Fault> {

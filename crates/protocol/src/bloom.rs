@@ -457,58 +457,35 @@ pub enum InfoField {
 }
 
 impl InfoField {
-    /// All fields, in the order of the reply.
-    pub const ALL: [Self; 13] = [
-        Self::Capacity,
-        Self::Size,
-        Self::Filters,
-        Self::Items,
-        Self::Expansion,
-        Self::Error,
-        Self::Tightening,
-        Self::MaxScaledCapacity,
-        Self::EstimatedError,
-        Self::Window,
-        Self::Periods,
-        Self::LivePeriods,
-        Self::PeriodItems,
+    /// All fields in the order of the reply, which is that of their declaration, each with its name there and its word in
+    /// the command.
+    pub const ALL: [(Self, &'static CStr, &'static str); 13] = [
+        (Self::Capacity, c"Capacity", "CAPACITY"),
+        (Self::Size, c"Size", "SIZE"),
+        (Self::Filters, c"Number of filters", "FILTERS"),
+        (Self::Items, c"Number of items inserted", "ITEMS"),
+        (Self::Expansion, c"Expansion rate", "EXPANSION"),
+        (Self::Error, c"Error rate", "ERROR"),
+        (Self::Tightening, c"Tightening ratio", "TIGHTENING"),
+        (
+            Self::MaxScaledCapacity,
+            c"Max scaled capacity",
+            "MAXSCALEDCAPACITY",
+        ),
+        (
+            Self::EstimatedError,
+            c"Estimated error rate",
+            "ESTIMATEDERROR",
+        ),
+        (Self::Window, c"Window", "WINDOW"),
+        (Self::Periods, c"Periods", "PERIODS"),
+        (Self::LivePeriods, c"Live periods", "LIVEPERIODS"),
+        (Self::PeriodItems, c"Items in current period", "PERIODITEMS"),
     ];
 
-    /// The field's name in the reply.
+    /// Returns the field's name in the reply.
     pub const fn title(self) -> &'static CStr {
-        match self {
-            Self::Capacity => c"Capacity",
-            Self::Size => c"Size",
-            Self::Filters => c"Number of filters",
-            Self::Items => c"Number of items inserted",
-            Self::Expansion => c"Expansion rate",
-            Self::Error => c"Error rate",
-            Self::Tightening => c"Tightening ratio",
-            Self::MaxScaledCapacity => c"Max scaled capacity",
-            Self::EstimatedError => c"Estimated error rate",
-            Self::Window => c"Window",
-            Self::Periods => c"Periods",
-            Self::LivePeriods => c"Live periods",
-            Self::PeriodItems => c"Items in current period",
-        }
-    }
-
-    fn word(self) -> &'static [u8] {
-        match self {
-            Self::Capacity => b"CAPACITY",
-            Self::Size => b"SIZE",
-            Self::Filters => b"FILTERS",
-            Self::Items => b"ITEMS",
-            Self::Expansion => b"EXPANSION",
-            Self::Error => b"ERROR",
-            Self::Tightening => b"TIGHTENING",
-            Self::MaxScaledCapacity => b"MAXSCALEDCAPACITY",
-            Self::EstimatedError => b"ESTIMATEDERROR",
-            Self::Window => b"WINDOW",
-            Self::Periods => b"PERIODS",
-            Self::LivePeriods => b"LIVEPERIODS",
-            Self::PeriodItems => b"PERIODITEMS",
-        }
+        Self::ALL[self as usize].1
     }
 
     /// Parses the words of BF.INFO. Returns the requested field, or `None` for all fields.
@@ -523,9 +500,10 @@ impl InfoField {
         let Some(word) = from.take() else {
             return Ok(None);
         };
-        let field = Self::ALL
-            .into_iter()
-            .find(|f| word.eq_ignore_ascii_case(f.word()));
-        field.map(Some).ok_or(Error::UnknownField)
+        let mut all = Self::ALL.into_iter();
+        let found = all.find(|(_, _, own)| word.eq_ignore_ascii_case(own.as_bytes()));
+        found
+            .map(|(field, ..)| Some(field))
+            .ok_or(Error::UnknownField)
     }
 }

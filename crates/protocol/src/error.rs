@@ -4,11 +4,6 @@ use std::fmt;
 
 use valkeybloom_sketches::bloom::{MergeError, Refusal};
 
-use crate::cms::error::CmsError;
-use crate::cuckoo::error::CuckooError;
-use crate::tdigest::error::TDigestError;
-use crate::topk::error::TopKError;
-
 /// The argument that an error is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Field {
@@ -91,40 +86,10 @@ pub enum Error {
     BadChunk,
     /// The object lacks some of its chunks.
     StillLoading,
-    /// A command for cuckoo filters failed.
-    Cuckoo(CuckooError),
-    /// A command for count-min sketches failed.
-    Cms(CmsError),
-    /// A command for t-digests failed.
-    TDigest(TDigestError),
-    /// A command for top-k lists failed.
-    TopK(TopKError),
+    /// A command of another family failed, with this text.
+    Text(&'static str),
     /// `bf.bloom-new-filters` names this maker, whose filters can't have this property.
     NotMade(&'static str, &'static str),
-}
-
-impl From<CuckooError> for Error {
-    fn from(error: CuckooError) -> Self {
-        Self::Cuckoo(error)
-    }
-}
-
-impl From<CmsError> for Error {
-    fn from(error: CmsError) -> Self {
-        Self::Cms(error)
-    }
-}
-
-impl From<TDigestError> for Error {
-    fn from(error: TDigestError) -> Self {
-        Self::TDigest(error)
-    }
-}
-
-impl From<TopKError> for Error {
-    fn from(error: TopKError) -> Self {
-        Self::TopK(error)
-    }
 }
 
 impl fmt::Display for Field {
@@ -189,16 +154,13 @@ impl fmt::Display for Error {
             Self::UnsupportedVersion => "ERR bloom object decoding failed. Unsupported version",
             Self::BadChunk => "ERR received bad data",
             Self::StillLoading => "ERR bloom object is still being loaded",
+            Self::Text(text) => text,
             Self::NotMade(maker, what) => {
                 return write!(
                     f,
                     "ERR {what} is not possible with bf.bloom-new-filters {maker}"
                 );
             }
-            Self::Cuckoo(error) => return error.fmt(f),
-            Self::Cms(error) => return error.fmt(f),
-            Self::TDigest(error) => return error.fmt(f),
-            Self::TopK(error) => return error.fmt(f),
         })
     }
 }

@@ -10,11 +10,20 @@ pub const TYPES: [&str; 7] = [
     text(Dialect::Bloomfltr.type_name()),
     text(Dialect::Bloomfltx.type_name()),
     text(Dialect::RedisBloom.type_name()),
-    text(cuckoo::wire::TYPE_NAME),
-    text(cms::wire::TYPE_NAME),
-    text(topk::wire::TYPE_NAME),
-    text(tdigest::wire::TYPE_NAME),
+    CUCKOO,
+    COUNT_MIN,
+    TOP_K,
+    T_DIGEST,
 ];
+
+/// The type of cuckoo filters.
+pub const CUCKOO: &str = text(cuckoo::wire::TYPE_NAME);
+/// The type of count-min sketches.
+pub const COUNT_MIN: &str = text(cms::wire::TYPE_NAME);
+/// The type of Top-K lists.
+pub const TOP_K: &str = text(topk::wire::TYPE_NAME);
+/// The type of t-digests.
+pub const T_DIGEST: &str = text(tdigest::wire::TYPE_NAME);
 
 const fn text(name: &CStr) -> &str {
     match name.to_str() {

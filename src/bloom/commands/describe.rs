@@ -21,7 +21,7 @@ pub fn info(Call { ctx, keys, args }: Call) -> Done {
         None => {
             let rows = InfoField::ALL.into_iter();
             let rows =
-                rows.filter_map(|field| Some((field.title(), value(object, &shape, field)?)));
+                rows.filter_map(|(field, title, _)| Some((title, value(object, &shape, field)?)));
             Reply::Table(rows.collect())
         }
         Some(field) => {

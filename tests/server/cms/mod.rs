@@ -1,9 +1,6 @@
 //! Count-min sketches in a server.
 
-mod acl;
-mod effects;
 mod hostile;
-mod recorded;
 mod refusals;
 mod replies;
 

@@ -20,7 +20,7 @@ fn forged_fields_are_refused() {
     let calls = |client: &mut Client, object: &Forged, forms: u8| {
         let mut replies = Vec::new();
         if forms & RDB != 0 {
-            let payload = object.rdb().payload(version);
+            let payload = Rdb::of(object).payload(version);
             replies.push(client.call(&[b"RESTORE", b"forged", b"0", &payload]));
         }
         if forms & DUMP != 0 {
@@ -72,7 +72,7 @@ fn values_that_end_early_or_are_newer_are_refused() {
     let version = rdb_version(&mut client);
     let right = Forged::new();
 
-    let Rdb(fields) = right.rdb();
+    let Rdb(fields) = Rdb::of(&right);
     // The end of the last bitmap is not cut, because the server reads on into the mark at the end and the footer of ten
     // bytes, which may pass for it.
     for end in PREFIX.len()..fields.len() - 11 {
@@ -84,13 +84,13 @@ fn values_that_end_early_or_are_newer_are_refused() {
         }
     }
     // The mark at the end is missing, or there is something before it.
-    for value in [right.rdb(), right.rdb().uint(1).raw(&[0])] {
+    for value in [Rdb::of(&right), Rdb::of(&right).uint(1).raw(&[0])] {
         let payload = seal(value.0, version);
         let args: [&[u8]; 4] = [b"RESTORE", b"forged", b"0", &payload];
         refuses(&mut client, "the end", &args, "ERR Bad data format");
     }
     // The type's encoding version is the last ten bits of its id.
-    let mut newer = right.rdb();
+    let mut newer = Rdb::of(&right);
     newer.0[9] = 2;
     let payload = newer.payload(version);
     let args: [&[u8]; 4] = [b"RESTORE", b"forged", b"0", &payload];

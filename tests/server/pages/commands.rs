@@ -254,10 +254,10 @@ fn errors_are_those_of_the_server() {
 fn no_error_is_missing() {
     let source = concat!(
         include_str!("../../../crates/protocol/src/error.rs"),
-        include_str!("../../../crates/protocol/src/cms/error.rs"),
-        include_str!("../../../crates/protocol/src/cuckoo/error.rs"),
-        include_str!("../../../crates/protocol/src/tdigest/error.rs"),
-        include_str!("../../../crates/protocol/src/topk/error.rs")
+        include_str!("../../../crates/protocol/src/cms.rs"),
+        include_str!("../../../crates/protocol/src/cuckoo.rs"),
+        include_str!("../../../crates/protocol/src/tdigest.rs"),
+        include_str!("../../../crates/protocol/src/topk.rs")
     );
     let codes = ["ERR ", "OOM ", "WRONGTYPE ", "BUSYKEY "];
     let texts = source.split('"').skip(1).step_by(2);

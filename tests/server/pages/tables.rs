@@ -180,7 +180,8 @@ fn memory_of_structures_matches_the_server() {
         let number = row[3].split(' ').next().expect("a number");
         let promised: i64 = number.replace(',', "").parse().expect("a number");
         let usage = client.cmd("MEMORY USAGE key SAMPLES 0").as_int();
-        let range = 950 * promised..1100 * promised;
+        // The allocator rounds up, by a fifth at most where blocks are large.
+        let range = 950 * promised..1250 * promised;
         assert!(range.contains(&usage), "{}: {usage} bytes", row[2]);
         client.cmd("DEL key");
     }
@@ -216,8 +217,8 @@ fn memory_of_a_top_k_is_what_the_program_computes() {
     assert_eq!(due.len(), 9);
     for (words, memory) in due {
         let words: Vec<&str> = words.split(' ').collect();
-        let sizes = ["--topk", words[0], "--width", words[1], "--depth", words[2]];
-        let planned = run(&[&["size", "--json"], &sizes[..]].concat()).json();
+        let sizes = [words[0], "--width", words[1], "--depth", words[2]];
+        let planned = run(&[&["size", "--json", "topk"], &sizes[..]].concat()).json();
         let bytes = planned["bytes"].as_u64().expect("a number");
         assert_eq!(format!("{} kB", bytes.div_ceil(1000)), memory, "{words:?}");
     }

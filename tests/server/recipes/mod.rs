@@ -23,7 +23,7 @@ fn server() -> Server {
 /// Runs a program of a page in Python, followed by a test of it. Its first argument is the server's port.
 #[track_caller]
 pub fn python(program: &str, test: &str, server: &Server) {
-    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/harness/python");
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/server/recipes/python");
     let mut command = Command::new("python3");
     command.args(["-B", "-c"]).env("PYTHONPATH", modules);
     interpret(command, &format!("{program}\n{test}"), server);
@@ -34,7 +34,7 @@ pub fn python(program: &str, test: &str, server: &Server) {
 pub fn node(program: &str, test: &str, server: &Server) {
     let mut command = Command::new("node");
     command.arg("--eval");
-    let client = include_str!("../../harness/node.js");
+    let client = include_str!("node.js");
     interpret(command, &[client, program, test].join("\n"), server);
 }
 

@@ -1,21 +1,14 @@
-//! Replicas and logs get the effects of commands, and make the same objects whatever their own settings.
+//! Replicas and logs make the same objects, whatever their own settings.
 
-mod logged;
 mod workload;
 
 use std::collections::BTreeMap;
 
-use valkeybloom_sketches::bloom::{Growth, Limits, Object, Params, Tightening, dump};
-use valkeybloom_sketches::{Fraction, Seed};
-
-use crate::harness::{Client, Reply, Server, digest, error, int, ok, wait_in_sync, wait_until};
-use crate::support::aof::{on_log_of, rewrite_aof, wire, with_command_log};
+use crate::harness::{Server, digest, error, int, ok, wait_in_sync, wait_until};
+use crate::support::aof::rewrite_aof;
 use crate::support::configured::{OTHER_SETTINGS, configure, other_settings};
-use crate::support::periods::LASTING_WINDOW;
-use crate::support::pieces::load_chunks;
 use crate::support::population::Population;
 use crate::support::random::Random;
-use crate::support::replayed::command;
 use crate::support::sums;
 use crate::support::usage::nothing_is_being_freed;
 
@@ -110,104 +103,6 @@ fn replicas_with_other_settings_hold_the_same_objects() {
     }
     let after = [&primary, &replica].map(full_syncs);
     assert_eq!(after, before, "all came over the wire");
-}
-
-/// Full filters of every kind take more items on a replica, and from a log, where the setting is off.
-#[test]
-fn saturated_filters_are_the_same_where_the_setting_is_off() {
-    const KEYS: [&str; 5] = ["plain", "window", "counter", "link", "made"];
-    let mut server = with_command_log();
-    let replica = Server::replica_of(&server).start();
-    let mut client = server.client();
-    for line in [
-        "CONFIG SET bf.bloom-saturate-nonscaling yes",
-        "BF.RESERVE plain 0.000001 5 NONSCALING",
-        &format!("BF.RESERVE window 0.000001 5 NONSCALING {LASTING_WINDOW}"),
-        "BF.RESERVE counter 0.000001 5 NONSCALING COUNTING",
-        "CONFIG SET bf.bloom-new-filters redisbloom",
-        "BF.RESERVE link 0.000001 5 NONSCALING",
-    ] {
-        assert_eq!(client.cmd(line), ok(), "{line}");
-    }
-    client.cmd("BF.INSERT made CAPACITY 5 NONSCALING ITEMS u v w x y z");
-    for key in KEYS {
-        for add in ["BF.MADD # a b c d e f", "BF.INSERT # ITEMS a h i"] {
-            let added = client.cmd(&add.replace('#', key));
-            assert!(!added.as_array().iter().any(Reply::is_error), "{added:?}");
-        }
-        assert_eq!(client.cmd(&format!("BF.ADD {key} g")), int(1), "{key}");
-    }
-    let state = |client: &mut Client| {
-        KEYS.map(|key| {
-            let card = client.cmd(&format!("BF.CARD {key}")).as_int();
-            assert!(card > 5, "{card} in {key}");
-            (digest(client, key), card)
-        })
-    };
-    let expected = state(&mut client);
-    wait_in_sync(&server, &replica);
-    assert_eq!(state(&mut replica.client()), expected);
-    server.restart();
-    let mut client = server.client();
-    let setting = client.cmd("CONFIG GET bf.bloom-saturate-nonscaling");
-    assert_eq!(setting.as_array()[1].text(), "no");
-    assert_eq!(state(&mut client), expected);
-}
-
-/// A peer sends the commands of its clients as they came: valkey-bloom if an item was new, and RedisBloom also if it
-/// refused all of them. A node that gets them ends with the same objects, and counts no error.
-#[test]
-fn what_a_peer_sends_makes_the_same_objects() {
-    for maker in ["valkey-bloom", "redisbloom"] {
-        let settings = [
-            ("bf.bloom-new-filters", maker),
-            ("bf.bloom-use-random-seed", "no"),
-            ("bf.bloom-capacity", "30"),
-        ];
-        let primary = Server::with(&settings);
-        let mut client = primary.client();
-        let mut random = Random(0x7065_6572);
-        let (mut sent, mut refused) = (Vec::new(), 0);
-        // Other keys have filters that scale.
-        for (key, capacity) in [1, 2, 20, 50, 100, 150, 200, 250].iter().enumerate() {
-            let line = format!("BF.RESERVE {key} 0.01 {capacity} NONSCALING");
-            assert_eq!(client.cmd(&line), ok());
-            sent.push(command(&line));
-        }
-        for _ in 0..3000 {
-            let key = random.below(12);
-            let mut item = || format!("item{}", random.below(400));
-            let (one, many) = (item(), [item(), item(), item(), item()].join(" "));
-            let line = match random.below(20) {
-                0..8 => format!("BF.ADD {key} {one}"),
-                8..16 => format!("BF.MADD {key} {many}"),
-                _ => format!("BF.INSERT {key} ITEMS {many}"),
-            };
-            let reply = client.cmd(&line);
-            let replies = match &reply {
-                Reply::Array(replies) => &replies[..],
-                one => std::slice::from_ref(one),
-            };
-            let is_full = |reply: &Reply| reply.is_error() && reply.text().contains("full");
-            let is_refused = replies.iter().any(is_full);
-            refused += u32::from(is_refused);
-            let is_new = replies.contains(&int(1));
-            if is_new || is_refused && maker == "redisbloom" {
-                sent.push(command(&line));
-            }
-        }
-        assert!(refused > 500, "{refused} were refused");
-        let builder = Server::builder();
-        let builder = settings
-            .iter()
-            .fold(builder, |b, (name, value)| b.config(name, value));
-        let node = on_log_of(builder, &wire(&sent), &[]);
-        // Requests during the load are refused with LOADING, which is counted apart.
-        let errors = node.info("errorstats");
-        assert!(!errors.contains_key("errorstat_ERR"), "{errors:?}");
-        assert!(!node.log_contains("CRITICAL"));
-        assert_eq!(state(&node), state(&primary), "{maker}");
-    }
 }
 
 #[test]
@@ -305,13 +200,9 @@ fn a_promoted_replica_goes_on() {
             .config("repl-diskless-load", load)
             .start();
         wait_in_sync(&primary, &replica);
-        assert_eq!(client.cmd("COPY half-2 half-by-command"), int(1));
-        let mut workload = Workload::new(0x6661_696c);
-        for pieces in &mut workload.chunked {
-            pieces.truncate(4);
-        }
-        for (index, pieces) in workload.chunked.iter().enumerate() {
-            load_chunks(&mut client, &format!("chunks-{index}"), pieces);
+        let copy = |key: &str| format!("{key}-copy");
+        for key in population.keys() {
+            assert_eq!(client.cmd(&format!("COPY {key} {}", copy(key))), int(1));
         }
         wait_in_sync(&primary, &replica);
         drop(primary);
@@ -327,20 +218,9 @@ fn a_promoted_replica_goes_on() {
         assert_eq!(client.cmd("BF.ADD new item"), limit);
         assert_eq!(client.cmd(settings), ok());
         population.is_unchanged(&mut client);
+        population.is_copied(&mut client, copy);
         population.finish_loading(&mut client, str::to_owned);
-
-        let whole = Workload::new(0x6661_696c);
-        for (index, (pieces, dump)) in whole.chunked.iter().zip(&whole.dumps).enumerate() {
-            let key = format!("chunks-{index}");
-            if pieces.len() > 4 {
-                load_chunks(&mut client, &key, &pieces[4..]);
-            }
-            let load: [&[u8]; 3] = [b"BF.LOAD", b"whole", dump];
-            assert_eq!(client.call(&load), ok());
-            let (loaded, whole) = (digest(&mut client, &key), digest(&mut client, "whole"));
-            assert_eq!(loaded, whole, "{key}");
-            assert_eq!(client.cmd("DEL whole"), int(1));
-        }
+        population.finish_loading(&mut client, copy);
         sums::is_balanced(&mut client);
     }
 }
@@ -356,9 +236,9 @@ fn a_replica_on_another_processor_has_the_same_bits() {
     wait_in_sync(&server, &replica);
     let mut client = server.client();
     // By the classic formula, a byte longer with these instructions than without.
-    let mut shapes = vec![(19_068_649, 0.057_771_945, "NONSCALING".to_owned())];
+    let mut shapes = vec!["0.057771945 19068649 NONSCALING".to_owned()];
     let mut random = Random(11);
-    for index in 0..400_u32 {
+    for index in 0..150_u32 {
         let capacity = 1 + random.next() % [50, 2000, 100_000][index as usize % 3];
         // Six digits, as people write them, from a half to some millionths.
         let digits = 100_000 + random.next() % 400_000;
@@ -367,43 +247,27 @@ fn a_replica_on_another_processor_has_the_same_bits() {
             0 => "NONSCALING".to_owned(),
             factor => format!("EXPANSION {factor}"),
         };
-        shapes.push((capacity, rate, growth));
+        shapes.push(format!("{rate} {capacity} {growth}"));
     }
-    for (index, (capacity, rate, growth)) in shapes.iter().enumerate() {
-        let create = format!("BF.RESERVE key{index} {rate} {capacity} {growth}");
-        assert_eq!(client.cmd(&create), ok(), "{create}");
-        // So that small ones are stacked.
-        for round in 0..3 {
-            let items: Vec<String> = (0..70).map(|n| format!("{round}-{n}")).collect();
-            client.cmd(&format!("BF.MADD key{index} {}", items.join(" ")));
+    for maker in ["own", "valkey-bloom", "redisbloom"] {
+        let set = format!("CONFIG SET bf.bloom-new-filters {maker}");
+        assert_eq!(client.cmd(&set), ok());
+        assert_eq!(client.cmd("FLUSHALL"), ok());
+        for (key, shape) in shapes.iter().enumerate() {
+            let create = format!("BF.RESERVE {key} {shape}");
+            assert_eq!(client.cmd(&create), ok(), "{create}");
+            // So that small ones are stacked.
+            for round in 0..8 {
+                let items: Vec<String> = (0..70).map(|n| format!("{round}-{n}")).collect();
+                client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
+            }
         }
-    }
-    // Objects of valkey-bloom grow by its formula.
-    for index in 0..60 {
-        let capacity = 1 + random.next() % 300;
-        let rate = f64::from(u32::try_from(1 + random.next() % 300_000).unwrap()) / 1e6;
-        let params = Params {
-            capacity,
-            error_rate: Fraction::new(rate).expect("a rate"),
-            tightening: Tightening::of_valkey_bloom(Fraction::HALF),
-            growth: Growth::from_expansion(1 + index % 3),
-        };
-        let object = Object::plain(&params, Seed::FIXED, Limits::NONE).expect("room");
-        let dump = dump::encode(&object).expect("it has a dump");
-        let key = format!("key{}", shapes.len());
-        let load: [&[u8]; 3] = [b"BF.LOAD", key.as_bytes(), &dump];
-        assert_eq!(client.call(&load), ok());
-        for round in 0..8 {
-            let items: Vec<String> = (0..100).map(|n| format!("{round}-{n}")).collect();
-            client.cmd(&format!("BF.MADD {key} {}", items.join(" ")));
+        wait_in_sync(&server, &replica);
+        let mut there = replica.client();
+        for (key, shape) in shapes.iter().enumerate() {
+            let key = key.to_string();
+            let digests = [digest(&mut client, &key), digest(&mut there, &key)];
+            assert_eq!(digests[0], digests[1], "{maker}: {shape}");
         }
-        shapes.push((capacity, rate, "by valkey-bloom".to_owned()));
-    }
-    wait_in_sync(&server, &replica);
-    let mut there = replica.client();
-    for (index, shape) in shapes.iter().enumerate() {
-        let key = format!("key{index}");
-        let digests = [digest(&mut client, &key), digest(&mut there, &key)];
-        assert_eq!(digests[0], digests[1], "{shape:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::{Budget, Random};
-use crate::cluster::{Router, migrate_keys, slot};
+use crate::cluster::{Router, is_sound, migrate_keys, slot};
 use crate::harness::cluster::{Cluster, SHARDS, id, is_primary};
 use crate::harness::{Client, Reply, Server, int, ok, wait_until};
 use crate::support::pieces::split;
@@ -99,7 +99,7 @@ impl<'a> Writer<'a> {
         waits: bool,
     ) -> Self {
         Self {
-            router: cluster.router(),
+            router: Router::of(cluster),
             random: random.branch(),
             progress,
             waits,
@@ -275,8 +275,8 @@ fn round(
         writer.verify();
         assert!(writer.router.moved > 0);
     }
-    cluster.is_sound();
-    let mut router = cluster.router();
+    is_sound(cluster);
+    let mut router = Router::of(cluster);
     for writer in &writers {
         for name in writer.keys.keys() {
             router.cmd(&format!("DEL {name}"));

@@ -5,6 +5,15 @@ use std::path::PathBuf;
 
 use crate::harness::{Builder, Server, wait_until};
 
+/// The words of a command.
+pub type Command = Vec<Vec<u8>>;
+
+/// Returns the words of a line.
+pub fn command(line: &str) -> Command {
+    let words = line.split(' ');
+    words.map(|word| word.as_bytes().to_vec()).collect()
+}
+
 /// Returns a server whose AOF holds commands only, each of them on the disk before it is answered.
 pub fn with_command_log() -> Server {
     Server::with(&[
@@ -43,7 +52,7 @@ impl Log {
 
     /// Returns the commands since the last call, without the selection of the first database.
     #[track_caller]
-    pub fn since(&mut self) -> Vec<Vec<Vec<u8>>> {
+    pub fn since(&mut self) -> Vec<Command> {
         let bytes = fs::read(&self.file).expect("the server has an AOF");
         let new = commands(&bytes[self.read..]);
         self.read = bytes.len();
@@ -53,12 +62,12 @@ impl Log {
 
 /// Returns the commands of a log; the choice of the first database is left out.
 #[track_caller]
-pub fn commands(log: &[u8]) -> Vec<Vec<Vec<u8>>> {
+pub fn commands(log: &[u8]) -> Vec<Command> {
     let mut rest = log;
     let mut commands = Vec::new();
     while !rest.is_empty() {
         let count = number(&mut rest, b'*');
-        let command: Vec<Vec<u8>> = (0..count)
+        let command: Command = (0..count)
             .map(|_| {
                 let length = number(&mut rest, b'$');
                 let (arg, behind) = rest.split_at(length);
@@ -83,7 +92,7 @@ fn number(rest: &mut &[u8], kind: u8) -> usize {
 }
 
 /// Returns commands as bytes of a log and of the wire.
-pub fn wire(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
+pub fn wire(commands: &[Command]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for command in commands {
         bytes.extend(format!("*{}\r\n", command.len()).bytes());

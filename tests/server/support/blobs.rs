@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::cuckoo;
 use crate::harness::{Client, Reply};
+use crate::support::cuckoo;
 use crate::support::pieces::{dump, pieces};
 use crate::support::protocols::truths;
 

@@ -6,35 +6,6 @@ use crate::harness::{Client, Server, error, int, ok};
 use crate::plain::Field;
 pub use crate::plain::{Plain as Forged, PlainFilter as ForgedFilter};
 
-impl Forged {
-    /// Returns a valid object: a full filter, and one on it that is half full.
-    pub fn new() -> Self {
-        Self {
-            version: 1,
-            expansion: 2,
-            error_rate: 0.01,
-            tightening: 0.5,
-            seed_is_random: 1,
-            count: None,
-            filters: vec![
-                ForgedFilter::new(10, 10, vec![0x5a; 16]),
-                ForgedFilter::new(20, 10, vec![0x21; 40]),
-            ],
-            trailing: Vec::new(),
-        }
-    }
-
-    /// Returns the RDB value.
-    pub fn rdb(&self) -> Rdb {
-        let fields = self.fields().into_iter();
-        fields.fold(Rdb::default(), |value, field| match field {
-            Field::Uint(number) => value.uint(number),
-            Field::Double(number) => value.double(number),
-            Field::Bytes(bytes) => value.string(&bytes),
-        })
-    }
-}
-
 /// The fields of an RDB value of the type `bloomfltr`, as RESTORE takes them.
 #[derive(Clone)]
 pub struct Rdb(pub Vec<u8>);
@@ -50,6 +21,16 @@ impl Default for Rdb {
 }
 
 impl Rdb {
+    /// Returns the value of an object.
+    pub fn of(object: &Forged) -> Self {
+        let fields = object.fields().into_iter();
+        fields.fold(Self::default(), |value, field| match field {
+            Field::Uint(number) => value.uint(number),
+            Field::Double(number) => value.double(number),
+            Field::Bytes(bytes) => value.string(&bytes),
+        })
+    }
+
     pub fn uint(mut self, value: u64) -> Self {
         self.0.push(2);
         self.length(value);

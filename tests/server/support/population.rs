@@ -1,7 +1,7 @@
 //! Objects of every kind in a server, and whether they are what they were.
 
-use crate::cuckoo;
-use crate::harness::{Client, Reply, array, digest, error, int, ok, simple};
+use crate::harness::{Client, Reply, array, digest, error, int, ok, simple, wait_until};
+use crate::support::cuckoo;
 use crate::support::periods::LASTING_WINDOW;
 use crate::support::pieces::{Pieces, load_chunks, pieces, split};
 use crate::support::sketches;
@@ -39,57 +39,114 @@ pub struct Seen {
 const STILL_LOADING: &str = "ERR bloom object is still being loaded";
 const OTHERS: usize = 10_000;
 
+/// Plain objects, and those with one kind of cells or periods: the key, a setting of the server, the options of the
+/// creation, and the number of items.
+const MADE: [(&str, &str, &str, usize); 12] = [
+    ("empty", "", "", 0),
+    ("one-filter", "", "CAPACITY 1000", 600),
+    ("five-filters", "", "CAPACITY 60 EXPANSION 2", 1000),
+    ("twenty-filters", "", "CAPACITY 8 EXPANSION 1", 180),
+    (
+        "tightened",
+        "",
+        "CAPACITY 30 ERROR 0.001 TIGHTENING 0.85 EXPANSION 3",
+        500,
+    ),
+    ("fixed", "", "CAPACITY 300 ERROR 0.02 NONSCALING", 250),
+    (
+        "given-seed",
+        "",
+        "CAPACITY 50 SEED 0123456789abcdef0123456789abcdef",
+        200,
+    ),
+    (
+        "fixed-seed",
+        "bf.bloom-use-random-seed no",
+        "CAPACITY 80",
+        200,
+    ),
+    (
+        "saturated",
+        "bf.bloom-saturate-nonscaling yes",
+        "CAPACITY 100 NONSCALING",
+        400,
+    ),
+    (
+        "redisbloom",
+        "bf.bloom-new-filters redisbloom",
+        "CAPACITY 20",
+        400,
+    ),
+    (
+        "windowed",
+        "",
+        "CAPACITY 50 WINDOW 1000000000000 PERIODS 2",
+        200,
+    ),
+    ("counting", "", "CAPACITY 40 COUNTING", 300),
+];
+
+/// The settings of [`MADE`] as they are by default.
+const DEFAULTS: &str =
+    "bf.bloom-use-random-seed yes bf.bloom-saturate-nonscaling no bf.bloom-new-filters own";
+
+/// A key, its items, and the chunks that are still to come to make it equal to another key.
+type Made = (String, Vec<Vec<u8>>, Option<(Pieces, &'static str)>);
+
 impl Population {
     #[track_caller]
     pub fn new(client: &mut Client) -> Self {
-        let mut all: Vec<(String, Vec<Vec<u8>>, Pieces)> = Vec::new();
-        let mut add = |key: &str, items: Vec<Vec<u8>>| all.push((key.to_owned(), items, vec![]));
-
-        add("empty", fill(client, "empty", &[], 0));
-        let create: [&[u8]; 2] = [b"CAPACITY", b"1000"];
-        add("one-filter", fill(client, "one-filter", &create, 600));
-        let five = grow(client, "five-filters", "CAPACITY 60 EXPANSION 2", 5);
-        add("five-filters", five.clone());
-        let twenty = grow(client, "twenty-filters", "CAPACITY 8 EXPANSION 1", 20);
-        add("twenty-filters", twenty);
-        let tight = "CAPACITY 30 ERROR 0.001 TIGHTENING 0.85 EXPANSION 3";
-        add("tightened", grow(client, "tightened", tight, 4));
-        let create: [&[u8]; 5] = [b"ERROR", b"0.02", b"NONSCALING", b"CAPACITY", b"300"];
-        add("fixed", fill(client, "fixed", &create, 250));
-        let seed: [u8; 32] = std::array::from_fn(|i| u8::try_from(i * 7).expect("below 256"));
-        let create: [&[u8]; 4] = [b"SEED", &seed, b"CAPACITY", b"50"];
-        add("given-seed", fill(client, "given-seed", &create, 200));
-
-        assert_eq!(client.cmd("CONFIG SET bf.bloom-use-random-seed no"), ok());
-        let create: [&[u8]; 2] = [b"CAPACITY", b"80"];
-        add("fixed-seed", fill(client, "fixed-seed", &create, 200));
-        assert_eq!(
-            client.cmd("CONFIG SET bf.bloom-use-random-seed yes bf.bloom-saturate-nonscaling yes"),
-            ok()
-        );
-        let create: [&[u8]; 3] = [b"NONSCALING", b"CAPACITY", b"100"];
-        add("saturated", fill(client, "saturated", &create, 400));
-        assert_eq!(
-            client.cmd("CONFIG SET bf.bloom-saturate-nonscaling no"),
-            ok()
-        );
-
-        load_chunks(client, "redisbloom", &link_of_redisbloom());
-        add(
-            "redisbloom",
-            fill(client, "redisbloom", &[b"NOCREATE"], 400),
-        );
-
-        for (key, items) in extended(client) {
+        let mut all: Vec<Made> = Vec::new();
+        let mut add = |key: &str, items: Vec<Vec<u8>>| all.push((key.to_owned(), items, None));
+        for (key, setting, options, count) in MADE {
+            assert_eq!(client.cmd(&format!("CONFIG SET {DEFAULTS}")), ok());
+            if !setting.is_empty() {
+                assert_eq!(client.cmd(&format!("CONFIG SET {setting}")), ok());
+            }
+            let mut items = named(key, count);
+            insert(client, key, options, &items);
+            if key == "counting" {
+                for item in items.split_off(200) {
+                    client.call(&[b"BF.DEL", key.as_bytes(), &item]);
+                }
+            }
             add(key, items);
         }
-        let create: [&[u8]; 4] = [b"SEED", &seed, b"CAPACITY", b"70"];
-        let mut merged = fill(client, "merged", &create, 100);
+        assert_eq!(client.cmd(&format!("CONFIG SET {DEFAULTS}")), ok());
+
+        // Into the period that passes first, the one after it, and the one to come.
+        let items = named("aging", 200);
+        let ttls = [1, 1_000_000_000_000_u64, 2_000_000_000_000];
+        for (items, ttl) in items.chunks(70).zip(ttls) {
+            let options = format!("CAPACITY 50 {LASTING_WINDOW} TTL {ttl}");
+            insert(client, "aging", &options, items);
+        }
+        add("aging", items);
+        add("ids", with_ids(client));
         // In one slot.
-        merged.extend(fill(client, "{merged}2", &create, 90));
+        let items = named("merged", 190);
+        for (key, items) in [("merged", &items[..100]), ("{merged}2", &items[100..])] {
+            let options = "CAPACITY 70 SEED 0123456789abcdef0123456789abcdef";
+            insert(client, key, options, items);
+        }
         assert_eq!(client.cmd("BF.MERGE merged {merged}2"), ok());
         assert_eq!(client.cmd("DEL {merged}2"), int(1));
-        add("merged", merged);
+        add("merged", items);
+        // Whose periods are over: held until the next write, and gone.
+        for key in ["expired", "bare"] {
+            insert(
+                client,
+                key,
+                "CAPACITY 50 WINDOW 5 PERIODS 1",
+                &named(key, 3),
+            );
+            wait_until("the window has passed", || {
+                client.cmd(&format!("BF.CARD {key}")) == int(0)
+            });
+            add(key, vec![]);
+        }
+        assert_eq!(client.cmd("BF.INSERT bare NOCREATE"), array([]));
+        assert_eq!(pieces(client, "bare").len(), 1, "a header alone");
 
         for sketch in sketches::restore_all(client) {
             add(&sketch.key, vec![]);
@@ -101,38 +158,38 @@ impl Population {
         // One that came in chunks, and the same with chunks still to come: all of them, some of
         // the first filter, all but the first filter, some of the second, the last chunk.
         let chunks = split(&pieces(client, "five-filters"), 10);
-        load_chunks(client, "chunked", &chunks);
-        all.push(("chunked".to_owned(), five, vec![]));
-        let with_ids = split(&pieces(client, "ids"), 100);
-        let (come, to_come) = with_ids.split_at(with_ids.len() / 2);
-        load_chunks(client, "half-ids", come);
-        all.push(("half-ids".to_owned(), vec![], to_come.to_vec()));
         let count = chunks.len();
-        let mut whole_first = 1;
-        while whole_first < count && chunks[whole_first].1.len() == 10 {
-            whole_first += 1;
+        let is_whole = |piece: &&(u64, Vec<u8>)| piece.1.len() == 10;
+        let whole_first = 1 + chunks[1..].iter().take_while(is_whole).count();
+        let stages = [1, 3, whole_first + 1, whole_first + 2, count - 1, count];
+        let of_five = (0..).zip(stages).map(|(number, come)| {
+            let key = format!("half-{number}");
+            (key, chunks.clone(), come, "five-filters")
+        });
+        let mut halves: Vec<_> = of_five.collect();
+        for (key, whole) in [("half-ids", "ids"), ("half-redisbloom", "redisbloom")] {
+            let chunks = split(&pieces(client, whole), 100);
+            let come = chunks.len() / 2;
+            halves.push((key.to_owned(), chunks, come, whole));
         }
-        for (stage, come) in [1, 3, whole_first + 1, whole_first + 2, count - 1]
-            .into_iter()
-            .enumerate()
-        {
-            let key = format!("half-{stage}");
-            load_chunks(client, &key, &chunks[..come]);
-            all.push((key, vec![], chunks[come..].to_vec()));
+        for (key, chunks, come, whole) in halves {
+            let (come, rest) = chunks.split_at(come);
+            let is_whole = rest.is_empty();
+            let key = if is_whole { "chunked".to_owned() } else { key };
+            load_chunks(client, &key, come);
+            let items = if is_whole { named(whole, 1000) } else { vec![] };
+            all.push((key, items, Some((rest.to_vec(), whole))));
         }
 
-        let whole = digest(client, "five-filters");
         let expiring = [("fixed", 1000), ("twenty-filters", 2000), ("half-2", 3000)];
         let specimens = all.into_iter().map(|(key, items, rest)| {
             let lasting = Seen::of(client, &key, &items);
+            let (rest, whole) = rest.unwrap_or_default();
+            let whole = digest(client, whole);
             if let Some((_, seconds)) = expiring.iter().find(|(name, _)| *name == key) {
                 let reply = client.cmd(&format!("EXPIRE {key} {seconds}"));
                 assert_eq!(reply, int(1));
             }
-            let whole = match &key[..] {
-                "half-ids" => digest(client, "ids"),
-                _ => whole.clone(),
-            };
             Specimen {
                 seen: Seen::of(client, &key, &items),
                 lasting,
@@ -154,12 +211,14 @@ impl Population {
     fn is_sound(&self) {
         for specimen in &self.specimens {
             let kind = match &specimen.key[..] {
-                "redisbloom" => "MBbloom--",
+                "redisbloom" | "half-redisbloom" => "MBbloom--",
                 key if key.starts_with("cms") => "CMSk-TYPE",
                 key if key.starts_with("topk") => "TopK-TYPE",
                 key if key.starts_with("tdigest") => "TDIS-TYPE",
                 key if key.starts_with("cuckoo") => cuckoo::TYPE,
-                "windowed" | "aging" | "counting" | "ids" | "half-ids" => "bloomfltx",
+                "windowed" | "aging" | "expired" | "bare" | "counting" | "ids" | "half-ids" => {
+                    "bloomfltx"
+                }
                 _ => "bloomfltr",
             };
             assert_eq!(specimen.seen.kind, simple(kind));
@@ -167,30 +226,22 @@ impl Population {
             let silent = !specimen.rest.is_empty() || sketches::is_one(&specimen.key);
             assert_eq!(specimen.seen.info.is_error(), silent, "{}", specimen.key);
         }
-        let filters = |key: &str| {
-            let found = self.specimens.iter().find(|s| s.key == key);
-            let Reply::Array(info) = &found.expect("it is one of them").seen.info else {
-                panic!("no info of {key}");
-            };
-            info[5].as_int()
+        let field = |key: &str, name: &str| {
+            let info = self.get(key).seen.info.as_array().chunks(2);
+            let mut values = info.filter(|pair| pair[0] == simple(name));
+            values.next().expect("it is reported")[1].as_int()
         };
-        assert_eq!(filters("one-filter"), 1);
-        assert_eq!(filters("five-filters"), 5);
-        assert_eq!(filters("twenty-filters"), 20);
-        let chunked = self.specimens.iter().find(|s| s.key == "chunked");
-        assert!(chunked.is_some_and(|s| s.seen.digest == s.whole));
-        assert!(filters("aging") > filters("windowed"));
-        let aging = self.specimens.iter().find(|s| s.key == "aging");
-        let info = &aging.expect("it is one of them").seen.info;
-        let live = info.as_array().rchunks(2).nth(1).map(|pair| &pair[1]);
-        assert_eq!(live, Some(&int(3)), "periods that answer");
+        let filters = |key: &str| field(key, "Number of filters");
+        assert_eq!(["one-filter", "five-filters"].map(filters), [1, 5]);
+        assert!(filters("twenty-filters") >= 20);
         assert!(filters("counting") > 1 && filters("ids") > 1);
+        assert_eq!(self.get("chunked").seen.digest, self.get("chunked").whole);
+        assert_eq!(field("aging", "Live periods"), 3);
     }
 
-    /// Returns the digest of the whole object, for an object that is half loaded.
-    pub fn whole(&self, key: &str) -> &str {
+    fn get(&self, key: &str) -> &Specimen {
         let found = self.specimens.iter().find(|s| s.key == key);
-        &found.expect("it is one of them").whole
+        found.expect("it is one of them")
     }
 
     pub fn keys(&self) -> impl Iterator<Item = &str> {
@@ -286,81 +337,42 @@ impl Seen {
     }
 }
 
-/// Adds items until the object has `filters` filters, and then a few more.
-fn grow(client: &mut Client, key: &str, create: &str, filters: i64) -> Vec<Vec<u8>> {
-    assert_eq!(
-        client.cmd(&format!("BF.INSERT {key} {create}")),
-        array([]),
-        "{key}"
-    );
-    let mut items: Vec<Vec<u8>> = Vec::new();
-    let count = |client: &mut Client| {
-        let reply = client.cmd(&format!("BF.INFO {key} FILTERS"));
-        reply.as_array()[0].as_int()
+/// Returns items of any bytes, the first of them empty.
+fn named(key: &str, count: usize) -> Vec<Vec<u8>> {
+    let item = |number| match number {
+        0 => Vec::new(),
+        number => format!("{key} \u{e9}\r\n\0{number}").into_bytes(),
     };
-    while count(client) < filters {
-        items.push(format!("{key}\r\n\0{}", items.len()).into_bytes());
-        let item = items.last().expect("one was pushed");
-        client.call(&[b"BF.ADD", key.as_bytes(), item]);
-    }
-    items.push(Vec::new());
-    client.call(&[b"BF.ADD", key.as_bytes(), b""]);
-    items
+    (0..count).map(item).collect()
 }
 
-fn fill(client: &mut Client, key: &str, create: &[&[u8]], count: usize) -> Vec<Vec<u8>> {
-    let items: Vec<Vec<u8>> = (0..count)
-        .map(|i| format!("{key} \u{e9} {i}").into_bytes())
-        .collect();
-    let mut args: Vec<&[u8]> = vec![b"BF.INSERT", key.as_bytes()];
-    args.extend(create);
+/// Makes an object, or adds to it.
+#[track_caller]
+fn insert(client: &mut Client, key: &str, options: &str, items: &[Vec<u8>]) {
+    let line = format!("BF.INSERT {key} {options}");
+    let mut args: Vec<&[u8]> = line.split_whitespace().map(str::as_bytes).collect();
     if !items.is_empty() {
         args.push(b"ITEMS");
         args.extend(items.iter().map(Vec::as_slice));
     }
     let replies = client.call(&args);
-    assert!(replies.as_array().iter().all(|r| !r.is_error()), "{key}");
-    items
+    assert_eq!(replies.as_array().len(), items.len(), "{key}");
+    assert!(!replies.as_array().iter().any(Reply::is_error), "{key}");
 }
 
-/// Makes objects with periods, with counters, with ids, and with several of them.
-fn extended(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
-    let mut all = Vec::new();
-    let lasting = format!("{LASTING_WINDOW} CAPACITY 50");
-    let lasting: Vec<&[u8]> = lasting.split(' ').map(str::as_bytes).collect();
-    let windowed = fill(client, "windowed", &lasting, 200);
-    // Into the period that passes first, the one after it, and the one to come.
-    let ttls = ["1", "1000000000000", "2000000000000"];
-    for (items, ttl) in windowed.chunks(70).zip(ttls) {
-        let mut args: Vec<&[u8]> = vec![b"BF.INSERT", b"aging", b"TTL", ttl.as_bytes()];
-        args.extend(&lasting);
-        args.push(b"ITEMS");
-        args.extend(items.iter().map(Vec::as_slice));
-        assert_eq!(client.call(&args).as_array().len(), items.len());
-    }
-    all.push(("aging", windowed.clone()));
-    all.push(("windowed", windowed));
-    let create: [&[u8]; 3] = [b"COUNTING", b"CAPACITY", b"40"];
-    let mut counted = fill(client, "counting", &create, 300);
-    for item in counted.split_off(200) {
-        client.call(&[b"BF.DEL", b"counting", &item]);
-    }
-    all.push(("counting", counted));
-    let mut numbered = Vec::new();
-    for id in 0..60_u32 {
-        let (id, items) = (id.to_string(), [format!("a {id}"), format!("b {id}")]);
-        let create = format!("ids COUNTING CAPACITY 20 ID {id} ITEMS").into_bytes();
-        let mut args: Vec<&[u8]> = vec![b"BF.INSERT"];
-        args.extend(create.split(|byte| *byte == b' '));
-        args.extend(items.iter().map(String::as_bytes));
-        assert_eq!(client.call(&args).as_array().len(), 2);
+/// Makes an object with items of many ids, half of which are removed. Returns the others.
+fn with_ids(client: &mut Client) -> Vec<Vec<u8>> {
+    let ids = (0..60_u32).map(|id| {
+        let items = [format!("kept {id}"), format!("removed {id}")].map(String::into_bytes);
+        let options = format!("COUNTING CAPACITY 20 ID {id}");
+        insert(client, "ids", &options, &items);
         let [kept, removed] = items;
-        let args: [&[u8]; 5] = [b"BF.DEL", b"ids", removed.as_bytes(), b"ID", id.as_bytes()];
-        assert_eq!(client.call(&args), int(1));
-        numbered.push(kept.into_bytes());
-    }
-    all.push(("ids", numbered));
-    all
+        let id = id.to_string();
+        let remove: [&[u8]; 5] = [b"BF.DEL", b"ids", &removed, b"ID", id.as_bytes()];
+        assert_eq!(client.call(&remove), int(1));
+        kept
+    });
+    ids.collect()
 }
 
 /// Makes cuckoo filters: one that grew and shrank, one of wide buckets that can't grow, an empty one, and one of
@@ -391,20 +403,4 @@ fn cuckoos(client: &mut Client) -> Vec<(&'static str, Vec<Vec<u8>>)> {
         ("cuckoo-empty", vec![]),
         ("cuckoo-half", vec![]),
     ]
-}
-
-/// Returns an object of RedisBloom in chunks: an empty link of 20 items at 0.005, of 32 bytes.
-fn link_of_redisbloom() -> Pieces {
-    let mut header = Vec::new();
-    header.extend(0_u64.to_le_bytes());
-    for number in [1_u32, 5, 2] {
-        header.extend(number.to_le_bytes());
-    }
-    for number in [32, 256, 0, 0.005_f64.to_bits(), 11.027_755_f64.to_bits()] {
-        header.extend(u64::to_le_bytes(number));
-    }
-    header.extend(8_u32.to_le_bytes());
-    header.extend(20_u64.to_le_bytes());
-    header.push(0);
-    vec![(1, header), (33, vec![0; 32])]
 }

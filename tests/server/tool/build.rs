@@ -69,7 +69,7 @@ fn every_form_of_input_gives_the_same_filter() {
         ("zstd", frames.map(Result::unwrap).concat(), &[]),
         ("told", plain.clone().into_bytes(), &["--items", "5k"]),
     ];
-    let size = run(&["size", "--json", "--items", "5000", "--rate", "0.001"]).json();
+    let size = run(&["size", "5000", "0.001", "--json"]).json();
     for (name, bytes, options) in forms {
         let path = file(&server, name, bytes);
         let words = [

@@ -95,7 +95,7 @@ fn sizing_and_building_need_the_documented_permissions_and_no_more() {
             [&build[..], &["--rate", "0.000001", "--ttl", "1h"]].concat(),
         ),
         (&["build --add"], [&build[..], &["--add"]].concat()),
-        (&["size --of"], vec!["size", "--of", &to, "app:seen"]),
+        (&["size of"], vec!["size", "of", &to, "app:seen"]),
         (
             &["remove"],
             vec!["remove", list, "--from", &to, "--key", "app:bloom"],

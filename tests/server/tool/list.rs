@@ -215,8 +215,8 @@ fn values_of_the_peers_are_listed() {
         assert_eq!(all.len(), recorded.len());
         for object in recorded {
             let row = &all[&object.key];
-            assert_eq!(row["type"], object.type_name);
-            assert_eq!(row["items"].as_i64(), Some(object.card), "{}", object.key);
+            assert_eq!(row["type"], object.type_name());
+            assert_eq!(row["items"].as_i64(), Some(object.card()), "{}", object.key);
             let own = info(&mut client, &object.key, "Number of filters").as_int();
             assert_eq!(row["filters"].as_i64(), Some(own));
         }

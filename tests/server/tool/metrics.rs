@@ -79,6 +79,11 @@ fn metrics_are_valid_and_replace_a_file_at_once() {
         format!("valkeybloom_items{{key=\"new\\nline\",{of}}} 1\n"),
         format!("valkeybloom_items{{key=\"\\\"\\\\xff\\\"\",{of}}} 1\n"),
         format!("valkeybloom_keys{{{of}}} 7\n"),
+        format!(
+            "valkeybloom_keys{{{}}} 0\n",
+            of.replace("bloomfltr", "bloomfltx")
+        ),
+        format!("valkeybloom_partly_loaded{{key=\"plain\",{of}}} 0\n"),
     ] {
         assert!(text.contains(&line), "{line}{text}");
     }

@@ -265,7 +265,7 @@ fn the_outcome_of_each_key_is_reported() {
         all.err
     );
     let rows = "bloomfltr          1         1         0         1           276,504\n\
-        bloomfltx          1         0         0         0               713\n";
+        bloomfltx          1         0         0         0               689\n";
     assert_eq!(all.out, "replaced app:there\n".to_owned() + &table(rows));
     assert_eq!(all.failed(1), "1 of 4 keys could not be moved");
     assert_eq!(
@@ -620,7 +620,7 @@ fn servers_are_reached_by_tls_with_user_password_and_database() {
     assert_eq!(far.cmd("DBSIZE"), int(0));
     assert_eq!(far.cmd("SELECT 3"), ok());
     assert_eq!(found(&mut far, "seen", &numbered("item", 0..10)), 10);
-    run(&[&["size", "--of", &to, "seen"], &trust[..]].concat()).done();
+    run(&[&["size", "of", &to, "seen"], &trust[..]].concat()).done();
 
     // A server with an unsigned certificate is not trusted.
     let why = run(&["move", &url(&from), &to]).failed(1);

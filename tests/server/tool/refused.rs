@@ -32,42 +32,39 @@ fn invalid_words_are_refused() {
     for (line, why) in [
         ("", "Usage: valkeybloom"),
         ("grow", "unrecognized subcommand 'grow'"),
-        ("size", "--rate <P>"),
-        ("size --items 0 --rate 0.01", "not between 1 and 2⁶³−1"),
-        ("size --items 1T --rate 0.01", "the units are k, M and G"),
-        ("size --items 1.5 --rate 0.01", "not a whole number"),
-        ("size --items 1.2345k --rate 0.01", "not a whole number"),
-        ("size --items .5M --rate 0.01", "not a whole number"),
-        ("size --items 1.M --rate 0.01", "not a whole number"),
-        ("size --items 1,5M --rate 0.01", "not a whole number"),
-        ("size --items 1__0 --rate 0.01", "not a whole number"),
-        ("size --items 1.5_M --rate 0.01", "not a whole number"),
-        ("size --items 1e6 --rate 0.01", "not a whole number"),
+        ("size", "<ITEMS>, <RATE>"),
+        ("size 0 0.01", "not between 1 and 2⁶³−1"),
+        ("size 1T 0.01", "the units are k, M and G"),
+        ("size 1.5 0.01", "not a whole number"),
+        ("size 1.2345k 0.01", "not a whole number"),
+        ("size .5M 0.01", "not a whole number"),
+        ("size 1.M 0.01", "not a whole number"),
+        ("size 1,5M 0.01", "not a whole number"),
+        ("size 1__0 0.01", "not a whole number"),
+        ("size 1.5_M 0.01", "not a whole number"),
+        ("size 1e6 0.01", "not a whole number"),
+        ("size 99999999999G 0.01", "not between 1 and 2⁶³−1"),
+        ("size 1 1", "not between 0 and 1"),
+        ("size 1 one", "not a number"),
+        ("size bloom 1 0.1 --window 1h", "--periods <N>"),
         (
-            "size --items 99999999999G --rate 0.01",
-            "not between 1 and 2⁶³−1",
-        ),
-        ("size --items 1 --rate 1", "not between 0 and 1"),
-        ("size --items 1 --rate one", "not a number"),
-        ("size --items 1 --rate 0.1 --window 1h", "--periods <N>"),
-        (
-            "size --items 1 --rate 0.1 --window 1h --periods 1441",
+            "size bloom 1 0.1 --window 1h --periods 1441",
             "a window has 1 to 1440 periods",
         ),
         (
-            "size --items 1 --rate 0.1 --window 0s --periods 2",
+            "size bloom 1 0.1 --window 0s --periods 2",
             "less than a millisecond",
         ),
         (
-            "size --items 1 --rate 0.1 --window 1h --periods 2 --counting",
+            "size bloom 1 0.1 --window 1h --periods 2 --counting",
             "cannot be used with",
         ),
         (
-            "size --items 1 --rate 0.1 --nonscaling --expansion 2",
+            "size bloom 1 0.1 --nonscaling --expansion 2",
             "cannot be used with",
         ),
         (
-            "size --items 1 --rate 0.1 --filter-limit 64x",
+            "size bloom 1 0.1 --filter-limit 64x",
             "not an amount of memory, like 64mb",
         ),
         ("build --to x --key k --rate 0.1", "<FILE>..."),
@@ -144,8 +141,8 @@ fn json_has_the_error() {
     let list = list(&server, "list", b"item");
     let to = url(&server);
     for line in [
-        "size --items 100M --rate 0.01",
-        "size --of TO none",
+        "size 100M 0.01",
+        "size of TO none",
         "build LIST --to 127.0.0.1:1 --key k --rate 0.01",
         "build none --to TO --key k --rate 0.01",
         "move 127.0.0.1:1 TO",
@@ -183,8 +180,8 @@ fn a_reader_that_goes_away_ends_the_program_quietly() {
         "list TO --csv",
         "list TO --json",
         "list TO --prometheus",
-        "size --items 1k --rate 0.01",
-        "size --items 1k --rate 0.01 --json",
+        "size 1k 0.01",
+        "size 1k 0.01 --json",
     ] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
@@ -499,7 +496,7 @@ fn refused_moves_name_the_reason() {
     );
     assert_eq!(reported.status, 1);
     assert_eq!(far.cmd("DBSIZE"), int(0));
-    let mut nobody = command(&["size", "--of", "127.0.0.1:1", "seen"]);
+    let mut nobody = command(&["size", "of", "127.0.0.1:1", "seen"]);
     nobody.env("NO_COLOR", "1");
     let why = ended(nobody).failed(1);
     assert!(

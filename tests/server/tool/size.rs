@@ -16,14 +16,14 @@ fn a_server_makes_what_was_planned() {
     let server = Server::start();
     let mut client = server.client();
     for options in [
-        "--items 1000 --rate 0.01",
-        "--items 40k --rate 0.001 --nonscaling",
-        "--items 20000 --rate 0.01 --growing-from 50",
-        "--items 20000 --rate 0.02 --growing-from 100 --expansion 1",
-        "--items 3000 --rate 0.01 --counting",
-        "--items 3000 --rate 0.01 --counting --growing-from 100",
-        "--items 20k --rate 0.01 --window 1h --periods 24",
-        "--items 1 --rate 0.5",
+        "bloom 1000 0.01",
+        "bloom 40k 0.001 --nonscaling",
+        "bloom 20000 0.01 --growing-from 50",
+        "bloom 20000 0.02 --growing-from 100 --expansion 1",
+        "bloom 3000 0.01 --counting",
+        "bloom 3000 0.01 --counting --growing-from 100",
+        "bloom 20k 0.01 --window 1h --periods 24",
+        "bloom 1 0.5",
     ] {
         let words: Vec<&str> = options.split(' ').collect();
         let planned = run(&[&["size", "--json"], &words[..]].concat()).json();
@@ -94,9 +94,8 @@ fn a_number_of_items_has_several_forms() {
         let planned = [
             "size",
             "--json",
-            "--items",
+            "bloom",
             word,
-            "--rate",
             "0.01",
             "--filter-limit",
             "64gb",
@@ -110,7 +109,7 @@ fn a_number_of_items_has_several_forms() {
 fn errors_of_the_limits_name_a_way_out() {
     let server = Server::start();
     let mut client = server.client();
-    let refused = run(&["size", "--items", "100M", "--rate", "0.01"]);
+    let refused = run(&["size", "100M", "0.01"]);
     let command = refused
         .out
         .lines()
@@ -125,7 +124,7 @@ fn errors_of_the_limits_name_a_way_out() {
     assert_eq!(client.cmd(&format!("CONFIG SET {name} {bytes}")), ok());
     assert_eq!(client.cmd(&command), ok());
 
-    let limited = "--items 100k --rate 0.01 --growing-from 1000 --object-limit 200kb";
+    let limited = "bloom 100k 0.01 --growing-from 1000 --object-limit 200kb";
     let words: Vec<&str> = limited.split(' ').collect();
     let why = run(&[&["size"], &words[..]].concat()).failed(1);
     let enough = why.split(' ').find_map(|word| word.parse::<u64>().ok());
@@ -141,13 +140,9 @@ fn errors_of_the_limits_name_a_way_out() {
 #[test]
 fn the_fewest_shards_are_found() {
     for (options, shards, capacity) in [
-        (
-            "--items 1G --rate 0.01 --nonscaling --shards",
-            18,
-            55_591_774,
-        ),
-        ("--items 10G --rate 0.001 --shards", 295, 33_927_368),
-        ("--items 1M --rate 0.01 --shards 4", 4, 252_166),
+        ("bloom 1G 0.01 --nonscaling --shards", 18, 55_591_774),
+        ("bloom 10G 0.001 --shards", 295, 33_927_368),
+        ("bloom 1M 0.01 --shards 4", 4, 252_166),
     ] {
         let words: Vec<&str> = options.split(' ').collect();
         let planned = run(&[&["size", "--json"], &words[..]].concat()).json();
@@ -171,7 +166,7 @@ fn an_existing_filter_is_sized() {
         ok()
     );
     for key in ["grown", "counted", "lately"] {
-        let reported = run(&["size", "--json", "--of", &url(&server), key]).json();
+        let reported = run(&["size", "--json", "of", &url(&server), key]).json();
         for (name, field) in [
             ("items", "Number of items inserted"),
             ("capacity", "Capacity"),
@@ -188,12 +183,12 @@ fn an_existing_filter_is_sized() {
         if key == "lately" {
             let items = info(&mut client, key, "Items in current period").as_int();
             assert_eq!(number(&reported, "items_in_the_period"), items);
-            let text = run(&["size", "--of", &url(&server), key]).done();
+            let text = run(&["size", "of", &url(&server), key]).done();
             assert!(text.contains(" items in a period\n"), "{text}");
         }
         assert_eq!(reported["type"], client.cmd(&format!("TYPE {key}")).text());
     }
-    let reported = run(&["size", "--json", "--of", &url(&server), "grown"]).json();
+    let reported = run(&["size", "--json", "of", &url(&server), "grown"]).json();
     let items = number(&reported, "items");
     assert_eq!(client.cmd(&format!("BF.RESERVE anew 0.01 {items}")), ok());
     let anew = info(&mut client, "anew", "Size").as_int();
@@ -212,27 +207,23 @@ fn a_server_makes_the_sketches_that_were_planned() {
     let server = Server::start();
     let mut client = server.client();
     for (options, family, full) in [
-        ("--cms --error 0.001 --probability 0.01", "cms", ""),
-        ("--cms --error 0.5 --probability 0.5", "cms", ""),
+        ("cms 0.001 0.01", "cms", ""),
+        ("cms 0.5 0.5", "cms", ""),
+        ("cms 0.01 1e-9 --cell-size 8", "cms", ""),
         (
-            "--cms --error 0.01 --probability 1e-9 --cell-size 8",
-            "cms",
-            "",
-        ),
-        (
-            "--topk 1 --width 1 --depth 1 --decay 1",
+            "topk 1 --width 1 --depth 1 --decay 1",
             "topk",
             "TOPK.ADD key",
         ),
-        ("--topk 100", "topk", "TOPK.ADD key"),
+        ("topk 100", "topk", "TOPK.ADD key"),
         (
-            "--topk 1000 --width 10k --depth 5 --decay 0.925",
+            "topk 1000 --width 10k --depth 5 --decay 0.925",
             "topk",
             "TOPK.ADD key",
         ),
-        ("--tdigest", "tdigest", "TDIGEST.ADD key"),
-        ("--tdigest 1", "tdigest", "TDIGEST.ADD key"),
-        ("--tdigest 2500", "tdigest", "TDIGEST.ADD key"),
+        ("tdigest", "tdigest", "TDIGEST.ADD key"),
+        ("tdigest 1", "tdigest", "TDIGEST.ADD key"),
+        ("tdigest 2500", "tdigest", "TDIGEST.ADD key"),
     ] {
         let words: Vec<&str> = options.split(' ').collect();
         let planned = run(&[&["size", "--json"], &words[..]].concat()).json();
@@ -248,11 +239,13 @@ fn a_server_makes_the_sketches_that_were_planned() {
         let bytes: i64 = bytes.parse().expect("a number");
         let planned = number(&planned, "bytes");
         if family == "cms" {
-            assert_eq!(bytes, planned, "{options}");
+            // The allocator rounds up.
+            let range = planned..=planned + planned / 4 + 32;
+            assert!(range.contains(&bytes), "{options}: {bytes} of {planned}");
         } else {
             // The items of a list are not in the plan; a digest has the nodes that it needs.
             assert!(
-                (planned / 3..planned + 64_000).contains(&bytes),
+                (planned / 3..planned + planned / 4 + 64_000).contains(&bytes),
                 "{options}: {bytes} of {planned}"
             );
         }
@@ -264,38 +257,26 @@ fn a_server_makes_the_sketches_that_were_planned() {
 fn sketches_beyond_the_limits_are_not_planned() {
     for (options, text) in [
         (
-            "--tdigest 100000 --object-limit 50000",
+            "tdigest 100000 --object-limit 50000",
             "a server with these limits refuses it: set bf.bloom-memory-usage-limit to",
         ),
         (
-            "--cms --error 0.001 --probability 0.01 --object-limit 50000",
+            "cms 0.001 0.01 --object-limit 50000",
             "a server with these limits refuses it: set bf.bloom-memory-usage-limit to",
         ),
+        ("topk 5 --decay 2", "the decay is not above 0 and at most 1"),
+        ("topk 5 --depth 33", "the depth is not within 1 to 32"),
         (
-            "--topk 5 --decay 2",
-            "the decay is not above 0 and at most 1",
-        ),
-        ("--topk 5 --depth 33", "the depth is not within 1 to 32"),
-        (
-            "--topk 5 --width 1G --depth 5",
+            "topk 5 --width 1G --depth 5",
             "there are more than 4294967295 cells",
         ),
         (
-            "--tdigest 100001",
+            "tdigest 100001",
             "the compression is not within 1 to 100000",
         ),
-        (
-            "--cms --error 1e-300 --probability 0.5",
-            "no sketch has this error and probability",
-        ),
-        (
-            "--cms --error 0.1 --probability 0.1 --items 5",
-            "cannot be used with",
-        ),
-        (
-            "--cms --error 0.1 --probability 0.1 --cell-size 3",
-            "not 1, 2, 4 or 8",
-        ),
+        ("cms 1e-300 0.5", "no sketch has this error and probability"),
+        ("cms 0.1 0.1 5", "unexpected argument '5'"),
+        ("cms 0.1 0.1 --cell-size 3", "not 1, 2, 4 or 8"),
     ] {
         let words: Vec<&str> = options.split(' ').collect();
         let refused = run(&[&["size"], &words[..]].concat());

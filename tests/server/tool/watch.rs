@@ -241,11 +241,18 @@ fn keys_scroll_sort_and_filter() {
     });
     terminal.press("r");
     terminal.wait_for("the fewest items", |text| {
-        rows(text).first() == Some(&"key:00")
+        rows(text).first() == Some(&"key:00") && text.contains("  by items ↑  30 keys, ")
     });
+    // A filter is typed, erased, dropped and typed again.
+    terminal.press("/x\x7f:1");
+    terminal.wait_for("the matching keys", |text| {
+        rows(text).first() == Some(&"key:10") && text.ends_with("\n/:1")
+    });
+    terminal.press("\x1b");
+    terminal.wait_for("all keys", |text| rows(text).first() == Some(&"key:00"));
     terminal.press("/:2\r");
     terminal.wait_for("the matching keys", |text| {
-        rows(text).first() == Some(&"key:20") && rows(text).len() == 10
+        rows(text).first() == Some(&"key:20") && text.contains("  10 shown  30 keys, ")
     });
     // Changes arrive, with their number per second.
     add(&mut client, "key:20", &numbered("other", 0..1000));

@@ -1,10 +1,7 @@
 //! Top-k lists in a server.
 
-mod acl;
-mod effects;
 mod hostile;
 mod limits;
-mod recorded;
 mod refusals;
 mod replies;
 

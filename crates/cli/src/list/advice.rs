@@ -4,15 +4,14 @@
 
 use serde_json::{Value, json};
 
-use valkeybloom_planner::STORED_BYTES;
-use valkeybloom_protocol::names::{BF_RESERVE, CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
-use valkeybloom_sketches::bloom::Limits;
-use valkeybloom_sketches::topk::{self, TopK};
+use valkeybloom_planner::TopK;
+use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
+use valkeybloom_sketches::bloom::Growth;
 
-use super::limits::{Settings, ending_growth, is_counting, shape};
-use super::row::{Bloom, Details, Growth, Row};
+use super::limits::{Settings, ending_growth};
+use super::row::{Bloom, CountMin, Cuckoo, Details, Row};
 use crate::failure::word;
-use crate::report::{grouped, ratio, two_digits};
+use crate::report::{counted, grouped, ratio, two_digits};
 use crate::upload::slot;
 
 /// A value is near its limit from this share on.
@@ -34,73 +33,55 @@ const ESTIMATED_WELL: f64 = 0.001;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
     /// Why, and what to do, in a sentence.
-    pub text: String,
+    reason: String,
     /// The command to begin with.
-    pub command: String,
+    command: String,
 }
 
 impl Advice {
-    fn new(text: String, command: String) -> Self {
-        Self { text, command }
+    fn new(reason: String, command: String) -> Self {
+        Self { reason, command }
     }
 
     /// Returns a line, which begins with the key.
     pub fn line(&self, key: &str) -> String {
-        format!("{key}: {}: {}", self.text, self.command)
+        format!("{key}: {}: {}", self.reason, self.command)
     }
 
     pub fn json(&self) -> Value {
-        json!({ "reason": self.text, "command": self.command })
+        json!({ "reason": self.reason, "command": self.command })
     }
 }
 
 /// Returns the advice for a key. A key is idle if nobody has used it for `idle_days`.
 pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
-    let mut all = Vec::new();
-    match &row.details {
-        Details::PartlyLoaded => all.push(Advice::new(
-            "a copy of it was not finished, so it answers nothing; finish the copy, or delete it"
-                .to_owned(),
-            format!("UNLINK {}", word(&row.key)),
-        )),
-        Details::Bloom(bloom) => {
-            all.extend(near_limit(row, bloom, settings));
-            all.extend(above_rate(row, bloom));
-            all.extend(reserve_anew(row, bloom));
+    let unlink = || format!("UNLINK {}", word(&row.key));
+    let of_type = match &row.details {
+        Details::Unknown => vec![],
+        Details::PartlyLoaded => {
+            let text = "a copy of it was not finished, so it answers nothing; finish the copy, or delete it";
+            vec![Some(Advice::new(text.to_owned(), unlink()))]
         }
-        Details::Cuckoo { expansion: Some(0) } => {
-            if let (Some(full), Some(capacity)) =
-                (row.full().filter(|full| *full >= NEAR), row.capacity)
-            {
-                let (percent, larger) = (percent(full), capacity.saturating_mul(2));
-                let text = format!(
-                    "{percent} of its slots are taken, and it does not grow; fill a larger one, and rename it"
-                );
-                let command = format!("CF.RESERVE {} {larger}", new_key(&row.key));
-                all.push(Advice::new(text, command));
-            }
-            all.extend(near_memory(row, settings));
+        Details::Bloom(bloom) => vec![
+            near_limit(row, bloom, settings),
+            above_rate(row, bloom),
+            reserve_anew(row, bloom),
+        ],
+        Details::Cuckoo(Cuckoo { expansion: 0 }) => {
+            vec![nearly_full(row), near_memory(row, settings)]
         }
-        Details::Cuckoo { .. } => {
-            all.extend(near_last_filter(row, settings));
-            all.extend(near_memory(row, settings));
-        }
-        Details::CountMin { cell_size, .. } => all.extend(saturated(row, *cell_size)),
-        Details::TopK { .. } => {
-            all.extend(narrow(row));
-            all.extend(near_memory(row, settings));
-        }
-        Details::TDigest { .. } => all.extend(near_memory(row, settings)),
-    }
+        Details::Cuckoo(_) => vec![near_last_filter(row, settings), near_memory(row, settings)],
+        Details::CountMin(sketch) => vec![saturated(row, sketch)],
+        Details::TopK(list) => vec![narrow(row, list), near_memory(row, settings)],
+        Details::TDigest(_) => vec![near_memory(row, settings)],
+    };
     let days = row.idle_seconds.map(|seconds| seconds / 86_400);
-    if let Some(days) = days.filter(|days| *days >= idle_days) {
-        let text = format!(
-            "it was not used for {} days; delete it if nobody needs it",
-            grouped(days)
-        );
-        all.push(Advice::new(text, format!("UNLINK {}", word(&row.key))));
-    }
-    all
+    let idle = days.filter(|days| *days >= idle_days).map(|days| {
+        let days = grouped(days);
+        let text = format!("it was not used for {days} days; delete it if nobody needs it");
+        Advice::new(text, unlink())
+    });
+    of_type.into_iter().chain([idle]).flatten().collect()
 }
 
 /// Returns a name for the successor of a key, in the same slot of a cluster, so that it can be renamed.
@@ -130,13 +111,13 @@ fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
         Some(_) => ("a period", "the current one"),
         None => ("it", "it"),
     };
-    if bloom.growth == Growth::Fixed {
+    if bloom.growth == Some(Growth::Fixed) {
         let text = format!(
             "{percent} of the {limit} items that {what} takes are in {place}, and it does not grow; fill a larger one, \
              and rename it"
         );
-        let command = reserve(row, bloom, row.rate?, reach.saturating_mul(2));
-        return Some(Advice::new(text, command));
+        let larger = row.plan(bloom, row.rate?, reach.saturating_mul(2))?;
+        return Some(Advice::new(text, larger.command(&new_key(&row.key))));
     }
     let hit = ending_growth(row, bloom, reach, settings)?;
     let names: Vec<&str> = hit.iter().map(|(name, _)| *name).collect();
@@ -152,6 +133,18 @@ fn near_limit(row: &Row, bloom: &Bloom, settings: Settings) -> Option<Advice> {
     let words = hit.iter().map(|(name, bytes)| format!(" {name} {bytes}"));
     let command = format!("CONFIG SET{}", words.collect::<String>());
     Some(Advice::new(text, command))
+}
+
+/// Warns of a cuckoo filter that does not grow, and will take no more items soon.
+fn nearly_full(row: &Row) -> Option<Advice> {
+    let (full, capacity) = (row.full()?, row.capacity?);
+    (full >= NEAR).then(|| {
+        let (percent, larger) = (percent(full), capacity.saturating_mul(2));
+        let text = format!(
+            "{percent} of its slots are taken, and it does not grow; fill a larger one, and rename it"
+        );
+        Advice::new(text, format!("CF.RESERVE {} {larger}", new_key(&row.key)))
+    })
 }
 
 /// Warns of a cuckoo filter that has stacked half of the filters that it may, as a key does that nobody reserved.
@@ -210,9 +203,9 @@ fn above_rate(row: &Row, bloom: &Bloom) -> Option<Advice> {
             "its error rate is {} now, and {rate} was requested; fill a larger one, and rename it",
             two_digits(now)
         );
-        let items = with_headroom(row.items.unwrap_or(0));
-        Advice::new(text, reserve(row, bloom, rate, items))
-    })
+        let larger = row.plan(bloom, rate, with_headroom(row.items.unwrap_or(0)))?;
+        Some(Advice::new(text, larger.command(&new_key(&row.key))))
+    })?
 }
 
 /// Returns the capacity to reserve for the items of a filter: half as many again.
@@ -231,13 +224,9 @@ fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
         return None;
     }
     let capacity = with_headroom(row.items?.div_ceil(periods));
-    let shape = shape(row, bloom, rate, capacity)?;
-    let plan = shape.plan(capacity, Limits::NONE).ok()?;
-    let new_bytes = match bloom.window {
-        Some(_) => plan.full_bytes / shape.most_periods() * periods,
-        None => plan.full_bytes.saturating_add(STORED_BYTES),
-    };
-    let new_filters = (plan.filters.len() as u64).saturating_mul(periods);
+    let new = row.plan(bloom, rate, capacity)?;
+    let (new_bytes, each) = new.when_full(periods).ok()?;
+    let new_filters = each.saturating_mul(periods);
     let saved = bytes.saturating_sub(new_bytes);
     let smaller = saved >= WORTH_BYTES && ratio(saved, bytes) >= WORTH_SHARE;
     let quicker = filters >= DEEP.saturating_mul(periods) && new_filters < filters;
@@ -246,102 +235,61 @@ fn reserve_anew(row: &Row, bloom: &Bloom) -> Option<Advice> {
     if !worth {
         return None;
     }
-    let (capacity, per_period) = match bloom.window {
-        Some(_) => (grouped(capacity), " in each period"),
-        None => (grouped(capacity), ""),
-    };
-    let cause = match bloom.window {
-        Some(_) => "its periods are too small, so they stack filters",
-        None => "it has stacked filters to grow",
+    let (cause, per_period) = match bloom.window {
+        Some(_) => (
+            "its periods are too small, so they stack filters",
+            " in each period",
+        ),
+        None => ("it has stacked filters to grow", ""),
     };
     let text = format!(
-        "{cause}; one reserved for {capacity} items{per_period} (half as many again as now) takes {} bytes instead of \
-         {}, and a lookup searches {} instead of {}; fill it, and rename it",
+        "{cause}; one reserved for {} items{per_period} (half as many again as now) takes {} bytes instead of {}, and a \
+         lookup searches {} instead of {}; fill it, and rename it",
+        grouped(capacity),
         grouped(new_bytes),
         grouped(bytes),
         counted(new_filters, "filter"),
         grouped(filters),
     );
-    let command = reserve(row, bloom, rate, shape.params.capacity);
-    Some(Advice::new(text, command))
-}
-
-fn counted(number: u64, what: &str) -> String {
-    let end = if number == 1 { "" } else { "s" };
-    format!("{} {what}{end}", grouped(number))
-}
-
-/// Returns the command that creates the successor of a filter.
-fn reserve(row: &Row, bloom: &Bloom, rate: f64, capacity: u64) -> String {
-    let kind = match (bloom.window, bloom.growth) {
-        (Some((ms, periods)), _) => format!(" WINDOW {ms} PERIODS {periods}"),
-        (None, _) if is_counting(row) => " COUNTING".to_owned(),
-        (None, _) => String::new(),
-    };
-    let growth = match bloom.growth {
-        Growth::Fixed => " NONSCALING".to_owned(),
-        Growth::By(2) | Growth::Unknown => String::new(),
-        Growth::By(expansion) => format!(" EXPANSION {expansion}"),
-    };
-    format!(
-        "{BF_RESERVE} {} {rate} {capacity}{growth}{kind}",
-        new_key(&row.key)
-    )
+    Some(Advice::new(text, new.command(&new_key(&row.key))))
 }
 
 /// Warns of a count-min sketch whose counters may have reached their largest value.
-fn saturated(row: &Row, cell_size: u64) -> Option<Advice> {
-    let (Details::CountMin { width, depth, .. }, 4) = (&row.details, cell_size) else {
-        return None;
-    };
+fn saturated(row: &Row, sketch: &CountMin) -> Option<Advice> {
     let (count, largest) = (row.items?, u64::from(u32::MAX));
-    (count > largest).then_some(())?;
-    let text = format!(
-        "its counters end at {}, and it has counted {}, so frequent items may stand still; count in one with 8 bytes a \
-         counter",
-        grouped(largest),
-        grouped(count)
-    );
-    let (width, depth) = ((*width)?, (*depth)?);
-    let command = format!(
-        "CMS.INITBYDIM {} {width} {depth} CELL_SIZE 8",
-        new_key(&row.key)
-    );
-    Some(Advice::new(text, command))
+    (sketch.cell_size == 4 && count > largest).then(|| {
+        let text = format!(
+            "its counters end at {}, and it has counted {}, so frequent items may stand still; count in one with 8 \
+             bytes a counter",
+            grouped(largest),
+            grouped(count)
+        );
+        let CountMin { width, depth, .. } = sketch;
+        let key = new_key(&row.key);
+        let command = format!("CMS.INITBYDIM {key} {width} {depth} CELL_SIZE 8");
+        Advice::new(text, command)
+    })
 }
 
 /// Warns of a Top-K whose sketch is too narrow for the length of its list.
-fn narrow(row: &Row) -> Option<Advice> {
-    let Details::TopK {
-        k,
-        width,
-        depth,
-        decay,
-    } = row.details
-    else {
-        return None;
-    };
-    let (k, width, depth, decay) = (k?, width?, depth?, decay?);
-    if !valkeybloom_planner::TopK::is_narrow(k, width) {
+fn narrow(row: &Row, list: &TopK) -> Option<Advice> {
+    if !list.is_narrow() {
         return None;
     }
-    let wide = valkeybloom_planner::TopK::advised_width(k);
-    let bytes = TopK::bytes_of(&topk::Shape::new(k, wide, depth, decay).ok()?);
-    let now = TopK::bytes_of(&topk::Shape::new(k, width, depth, decay).ok()?);
+    let wide = TopK {
+        width: TopK::advised_width(list.k),
+        ..list.clone()
+    };
     let text = format!(
-        "its {} a row are too few to find the {} most frequent items; {} a row take {} bytes instead of {} \
-         with a full list",
-        counted(width, "cell"),
-        grouped(k),
-        grouped(wide),
-        grouped(bytes.saturating_add(STORED_BYTES)),
-        grouped(now.saturating_add(STORED_BYTES)),
+        "its {} a row are too few to find the {} most frequent items; {} a row take {} bytes instead of {} with a full \
+         list",
+        counted(list.width, "cell"),
+        grouped(list.k),
+        grouped(wide.width),
+        grouped(wide.when_full()?),
+        grouped(list.when_full()?),
     );
-    let command = format!(
-        "TOPK.RESERVE {} {k} {wide} {depth} {decay}",
-        new_key(&row.key)
-    );
-    Some(Advice::new(text, command))
+    Some(Advice::new(text, wide.command(&new_key(&row.key))))
 }
 
 #[cfg(test)]

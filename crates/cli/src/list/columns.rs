@@ -1,150 +1,148 @@
-//! The columns of a table, and the order of its rows.
+//! The columns of tables, CSV and JSON, and the order of rows.
 
 use std::cmp::Ordering;
 
-use clap::ValueEnum;
+use serde_json::Value;
 
 use super::row::{Row, Ttl};
 use crate::failure::shown;
 use crate::report::{grouped, two_digits};
 
-/// A column.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Column {
-    Key,
-    Type,
-    Items,
-    /// The change of the items per second, which `watch` alone knows.
-    #[value(skip)]
-    Change,
-    Capacity,
-    Full,
-    Rate,
-    RateNow,
-    Filters,
-    Bytes,
-    Ttl,
-}
-
 /// What stands for a value that is unknown.
 const UNKNOWN: &str = "-";
 
+/// A column.
+pub struct Column {
+    pub title: &'static str,
+    /// The name in CSV and JSON.
+    pub field: &'static str,
+    cell: fn(&Row) -> Option<Cell<'_>>,
+}
+
+/// A known value of a row.
+enum Cell<'r> {
+    Text(&'r [u8]),
+    Count(u64),
+    /// A number, and its form in tables.
+    Double(f64, fn(f64) -> String),
+    Ttl(Ttl),
+}
+
+use Cell::{Count, Double, Text};
+
+const fn column(
+    title: &'static str,
+    field: &'static str,
+    cell: fn(&Row) -> Option<Cell<'_>>,
+) -> Column {
+    Column { title, field, cell }
+}
+
+/// The columns of `watch`.
+pub static WATCHED: [Column; 11] = [
+    column("key", "key", |row| Some(Text(&row.key))),
+    column("type", "type", |row| Some(Text(row.kind.as_bytes()))),
+    column("items", "items", |row| row.items.map(Count)),
+    column("items/s", "", |row| Some(Double(row.change?, signed))),
+    column("capacity", "capacity", |row| row.capacity.map(Count)),
+    column("full %", "full", |row| Some(Double(row.full()?, percent))),
+    column("rate", "error_rate", |row| {
+        Some(Double(row.rate?, |rate| rate.to_string()))
+    }),
+    column("rate now", "error_rate_now", |row| {
+        Some(Double(row.rate_now?, estimate))
+    }),
+    column("filters", "filters", |row| row.filters.map(Count)),
+    column("bytes", "bytes", |row| row.bytes.map(Count)),
+    column("ttl", "ttl_ms", |row| row.ttl.map(Cell::Ttl)),
+];
+
+/// Returns the columns of `list`, which does not know changes.
+pub fn listed() -> impl Iterator<Item = &'static Column> {
+    WATCHED.iter().filter(|column| !column.field.is_empty())
+}
+
 impl Column {
-    /// The columns of `list`.
-    pub const LISTED: [Self; 10] = [
-        Self::Key,
-        Self::Type,
-        Self::Items,
-        Self::Capacity,
-        Self::Full,
-        Self::Rate,
-        Self::RateNow,
-        Self::Filters,
-        Self::Bytes,
-        Self::Ttl,
-    ];
-
-    /// The columns of `watch`.
-    pub const WATCHED: [Self; 11] = [
-        Self::Key,
-        Self::Type,
-        Self::Items,
-        Self::Change,
-        Self::Capacity,
-        Self::Full,
-        Self::Rate,
-        Self::RateNow,
-        Self::Filters,
-        Self::Bytes,
-        Self::Ttl,
-    ];
-
-    pub const fn title(self) -> &'static str {
-        match self {
-            Self::Key => "key",
-            Self::Type => "type",
-            Self::Items => "items",
-            Self::Change => "items/s",
-            Self::Capacity => "capacity",
-            Self::Full => "full %",
-            Self::Rate => "rate",
-            Self::RateNow => "rate now",
-            Self::Filters => "filters",
-            Self::Bytes => "bytes",
-            Self::Ttl => "ttl",
-        }
+    /// Returns the value of `--sort`.
+    pub fn option(&self) -> String {
+        self.title.trim_end_matches(" %").replace(' ', "-")
     }
 
     /// Returns whether its values are texts, which are aligned on the left and sorted in ascending order.
-    pub const fn is_text(self) -> bool {
-        matches!(self, Self::Key | Self::Type)
+    pub fn is_text(&self) -> bool {
+        ["key", "type"].contains(&self.title)
     }
 
-    /// Returns the text of a cell.
-    pub fn text(self, row: &Row, change: Option<f64>) -> String {
-        let text = match self {
-            Self::Key => Some(shown(&row.key).into_owned()),
-            Self::Type => Some(row.kind.clone()),
-            Self::Items => row.items.map(grouped),
-            Self::Change => change.map(|change| format!("{change:+.1}")),
-            Self::Capacity => row.capacity.map(grouped),
-            Self::Full => row.full().map(|full| format!("{:.1}", full * 100.0)),
-            Self::Rate => row.rate.map(|rate| rate.to_string()),
-            Self::RateNow => row.rate_now.map(estimate),
-            Self::Filters => row.filters.map(grouped),
-            Self::Bytes => row.bytes.map(grouped),
-            Self::Ttl => row.ttl.map(time_left),
-        };
-        text.unwrap_or_else(|| UNKNOWN.to_owned())
+    /// Returns the text of a cell in tables.
+    pub fn text(&self, row: &Row) -> String {
+        match (self.cell)(row) {
+            None => UNKNOWN.to_owned(),
+            Some(Text(text)) => shown(text).into_owned(),
+            Some(Count(count)) => grouped(count),
+            Some(Double(number, text)) => text(number),
+            Some(Cell::Ttl(ttl)) => time_left(ttl),
+        }
     }
 
-    /// Compares two rows in ascending order; `None` if this column of either is unknown.
-    fn compare(self, one: &Row, other: &Row, change: &impl Fn(&Row) -> Option<f64>) -> Order {
-        let doubles = |one: Option<f64>, other: Option<f64>| Order::of(one, other, f64::total_cmp);
-        let numbers = |one: Option<u64>, other: Option<u64>| Order::of(one, other, u64::cmp);
-        match self {
-            Self::Key => Order::Known(one.key.cmp(&other.key)),
-            Self::Type => Order::Known(one.kind.cmp(&other.kind)),
-            Self::Items => numbers(one.items, other.items),
-            Self::Change => doubles(change(one), change(other)),
-            Self::Capacity => numbers(one.capacity, other.capacity),
-            Self::Full => doubles(one.full(), other.full()),
-            Self::Rate => doubles(one.rate, other.rate),
-            Self::RateNow => doubles(one.rate_now, other.rate_now),
-            Self::Filters => numbers(one.filters, other.filters),
-            Self::Bytes => numbers(one.bytes, other.bytes),
-            Self::Ttl => Order::of(one.ttl, other.ttl, Ttl::cmp),
+    /// Returns the value of a cell in JSON. A time to live is −1 for a key that does not expire, as in PTTL.
+    pub fn json(&self, row: &Row) -> Value {
+        match (self.cell)(row) {
+            None => Value::Null,
+            Some(Text(text)) => shown(text).into(),
+            Some(Count(count)) => count.into(),
+            Some(Double(number, _)) => number.into(),
+            Some(Cell::Ttl(Ttl::Ms(ms))) => ms.into(),
+            Some(Cell::Ttl(Ttl::Never)) => (-1).into(),
+        }
+    }
+
+    /// Returns the text of a cell in CSV, which is empty for an unknown value.
+    pub fn csv(&self, row: &Row) -> String {
+        match ((self.cell)(row), self.json(row)) {
+            (Some(Double(number, _)), _) => number.to_string(),
+            (_, Value::Null) => String::new(),
+            (_, Value::String(text)) if text.contains(['"', ',']) => {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            }
+            (_, Value::String(text)) => text,
+            (_, number) => number.to_string(),
         }
     }
 }
 
-/// The order of two values.
-enum Order {
-    Known(Ordering),
-    /// One of them or both are unknown, which puts them last in every direction.
-    Unknown(Ordering),
-}
-
-impl Order {
-    fn of<T: Copy>(one: Option<T>, other: Option<T>, compare: impl Fn(&T, &T) -> Ordering) -> Self {
-        match (one, other) {
-            (Some(one), Some(other)) => Self::Known(compare(&one, &other)),
-            _ => Self::Unknown(one.is_none().cmp(&other.is_none())),
+impl Cell<'_> {
+    /// Compares two values of a column.
+    fn compare(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Text(one), Text(other)) => one.cmp(other),
+            (Count(one), Count(other)) => one.cmp(other),
+            (Double(one, _), Double(other, _)) => one.total_cmp(other),
+            (Self::Ttl(one), Self::Ttl(other)) => one.cmp(other),
+            _ => Ordering::Equal,
         }
     }
 }
 
 /// Sorts rows by a column: texts ascend and numbers descend, unless `reverse`. Rows without a value come last, and
 /// equal rows are in the order of their keys.
-pub fn sort(rows: &mut [Row], by: Column, reverse: bool, change: &impl Fn(&Row) -> Option<f64>) {
+pub fn sort(rows: &mut [Row], by: &Column, reverse: bool) {
     let descends = by.is_text() == reverse;
     rows.sort_by(|one, other| {
-        let order = match by.compare(one, other, change) {
-            Order::Known(order) if descends => order.reverse(),
-            Order::Known(order) | Order::Unknown(order) => order,
+        let order = match ((by.cell)(one), (by.cell)(other)) {
+            (Some(one), Some(other)) if descends => other.compare(&one),
+            (Some(one), Some(other)) => one.compare(&other),
+            (one, other) => one.is_none().cmp(&other.is_none()),
         };
         order.then_with(|| one.key.cmp(&other.key))
     });
+}
+
+fn signed(change: f64) -> String {
+    format!("{change:+.1}")
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1}", share * 100.0)
 }
 
 /// Returns an estimated rate with two digits.
@@ -168,14 +166,11 @@ fn time_left(ttl: Ttl) -> String {
         (seconds / 60 % 60, "m"),
         (seconds % 60, "s"),
     ];
-    let first = units.iter().position(|(count, _)| *count > 0);
-    let Some(first) = first else {
+    let Some(first) = units.iter().position(|(count, _)| *count > 0) else {
         return "0s".to_owned();
     };
-    let shown = units[first..]
-        .iter()
-        .take(2)
-        .filter(|(count, _)| *count > 0);
+    let shown = units[first..].iter().take(2);
+    let shown = shown.filter(|(count, _)| *count > 0);
     let shown: Vec<String> = shown
         .map(|(count, unit)| format!("{count}{unit}"))
         .collect();
@@ -185,75 +180,80 @@ fn time_left(ttl: Ttl) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::row::Details;
 
     fn row(key: &str, items: Option<u64>, ttl: Option<Ttl>) -> Row {
-        let mut row = Row::partly_loaded(key.into(), "bloomfltr");
-        row.details = Details::TDigest { compression: None };
-        (row.items, row.ttl) = (items, ttl);
-        row
+        Row {
+            key: key.into(),
+            items,
+            change: (key != "c").then(|| f64::from(key.as_bytes()[0])),
+            ttl,
+            ..Row::default()
+        }
     }
 
-    fn sorted(by: Column, reverse: bool) -> String {
-        let mut rows = [
-            row("c", Some(2), Some(Ttl::Never)),
-            row("a", None, None),
-            row("d", Some(9), Some(Ttl::Ms(5))),
-            row("b", Some(2), Some(Ttl::Ms(70))),
-        ];
-        let change = |row: &Row| (row.key != b"c").then(|| f64::from(row.key[0]));
-        sort(&mut rows, by, reverse, &change);
-        rows.iter().map(|row| char::from(row.key[0])).collect()
+    fn text(title: &str, row: &Row) -> String {
+        let mut columns = WATCHED.iter();
+        let column = columns.find(|column| column.title == title);
+        column.expect(title).text(row)
     }
 
     #[test]
     fn numbers_descend_and_unknown_values_come_last_both_ways() {
         for (by, down, up) in [
-            (Column::Key, "abcd", "dcba"),
+            (0, "abcd", "dcba"),
             // Equal numbers are in the order of keys.
-            (Column::Items, "dbca", "bcda"),
+            (2, "dbca", "bcda"),
+            (3, "dbac", "abdc"),
+            // Nothing is known.
+            (9, "abcd", "abcd"),
             // A key that never expires has the longest time to live.
-            (Column::Ttl, "cbda", "dbca"),
-            (Column::Change, "dbac", "abdc"),
-            (Column::Bytes, "abcd", "abcd"),
+            (10, "cbda", "dbca"),
         ] {
-            assert_eq!(sorted(by, false), down, "{by:?}");
-            assert_eq!(sorted(by, true), up, "{by:?} reversed");
+            for (reverse, order) in [(false, down), (true, up)] {
+                let mut rows = [
+                    row("c", Some(2), Some(Ttl::Never)),
+                    row("a", None, None),
+                    row("d", Some(9), Some(Ttl::Ms(5))),
+                    row("b", Some(2), Some(Ttl::Ms(70))),
+                ];
+                sort(&mut rows, &WATCHED[by], reverse);
+                let keys: Vec<u8> = rows.iter().map(|row| row.key[0]).collect();
+                assert_eq!(keys, order.as_bytes(), "{}", WATCHED[by].title);
+            }
         }
     }
 
     #[test]
     fn cells_are_short_and_unknown_ones_a_stroke() {
-        let mut row = row("a key\n", Some(1_234_567), Some(Ttl::Ms(90_061_000)));
-        row.capacity = Some(2_000_000);
-        row.rate_now = Some(0.001_234);
-        for (column, text) in [
-            (Column::Key, "\"a key\\n\""),
-            (Column::Items, "1,234,567"),
-            (Column::Full, "61.7"),
-            (Column::Rate, "-"),
-            (Column::RateNow, "0.0012"),
-            (Column::Ttl, "1d 1h"),
+        let mut row = row("a key\n", Some(1_234_567), None);
+        (row.capacity, row.change) = (Some(2_000_000), Some(-2.0));
+        for (title, shown) in [
+            ("key", "\"a key\\n\""),
+            ("items", "1,234,567"),
+            ("items/s", "-2.0"),
+            ("full %", "61.7"),
+            ("rate", "-"),
         ] {
-            assert_eq!(column.text(&row, None), text, "{column:?}");
+            assert_eq!(text(title, &row), shown);
         }
-        assert_eq!(Column::Change.text(&row, Some(-2.0)), "-2.0");
-        for (rate, text) in [
+        for (rate, shown) in [
             (0.0, "0"),
             (3.21e-14, "3.2e-14"),
             (0.000_001, "0.000001"),
-            (0.5, "0.5"),
+            (0.001_234, "0.0012"),
         ] {
-            assert_eq!(estimate(rate), text);
+            row.rate_now = Some(rate);
+            assert_eq!(text("rate now", &row), shown);
         }
-        for (ms, text) in [
-            (999, "0s"),
-            (59_999, "59s"),
-            (3_600_000, "1h"),
-            (3_660_000, "1h 1m"),
+        for (ttl, shown) in [
+            (Ttl::Ms(999), "0s"),
+            (Ttl::Ms(59_999), "59s"),
+            (Ttl::Ms(3_600_000), "1h"),
+            (Ttl::Ms(90_061_000), "1d 1h"),
+            (Ttl::Never, "never"),
         ] {
-            assert_eq!(time_left(Ttl::Ms(ms)), text);
+            row.ttl = Some(ttl);
+            assert_eq!(text("ttl", &row), shown);
         }
-        assert_eq!(time_left(Ttl::Never), "never");
     }
 }

@@ -8,7 +8,6 @@
 
 pub mod advice;
 pub mod columns;
-mod family;
 pub mod limits;
 pub mod order;
 pub mod output;
@@ -30,7 +29,7 @@ use self::prometheus::Memory;
 use self::read::{Listing, Reader, Unreadable};
 use self::row::Row;
 use self::writer::{Form, Writer};
-use super::failure::{Failure, Fault, Result};
+use super::failure::{Failure, Fault, Result, unless_refused};
 use super::keys::Selection;
 use super::progress::{Progress, Show};
 use super::report;
@@ -78,7 +77,7 @@ impl List {
                 database: server.database(),
             };
             let memory = memory(&server).map_err(failed)?;
-            columns::sort(&mut rows, self.order.sort, self.order.reverse, &|_| None);
+            columns::sort(&mut rows, self.order.sort, self.order.reverse);
             let listing = Listing { rows, unreadable };
             write(file, &prometheus::text(&listing, &source, memory))?;
             return ended;
@@ -93,7 +92,7 @@ impl List {
             (_, true) => Form::Csv,
             _ => Form::Table(io::stdout().is_terminal().then(terminal_width).flatten()),
         };
-        let mut writer = Writer::new(form, advice, &self.order);
+        let mut writer = Writer::new(form, advice, self.order);
         // A bar would be drawn between the rows.
         let show = match show {
             Show::Bar if writer.is_prompt() && io::stdout().is_terminal() => Show::Nothing,
@@ -162,10 +161,8 @@ fn memory(server: &Server) -> Result<Option<Memory>, Fault> {
     let mut memory = Memory::default();
     for node in server.primaries()? {
         let command = cmd("INFO").arg("memory").to_owned();
-        let info = match server.call_on::<String>(&node, &command) {
-            Ok(info) => info,
-            Err(Fault::Refused(_)) => return Ok(None),
-            Err(fault @ Fault::Lost(_)) => return Err(fault),
+        let Some(info) = unless_refused(server.call_on::<String>(&node, &command))? else {
+            return Ok(None);
         };
         let field = |name: &str| {
             let mut lines = info.lines().filter_map(|line| line.split_once(':'));

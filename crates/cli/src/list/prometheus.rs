@@ -37,18 +37,12 @@ const METRICS: [Metric; 11] = [
     (
         "valkeybloom_period_items",
         "Items of a Bloom filter, with a window those of the current period.",
-        |row| match &row.details {
-            Details::Bloom(bloom) => bloom.reaching.map(double),
-            _ => None,
-        },
+        |row| row.bloom()?.reaching.map(double),
     ),
     (
         "valkeybloom_limit_items",
         "The most items that a Bloom filter takes, with a window in a period.",
-        |row| match &row.details {
-            Details::Bloom(bloom) => bloom.reach.map(double),
-            _ => None,
-        },
+        |row| row.bloom()?.reach.map(double),
     ),
     ("valkeybloom_bytes", "Memory of a key.", |row| {
         row.bytes.map(double)
@@ -70,32 +64,20 @@ const METRICS: [Metric; 11] = [
         "valkeybloom_periods",
         "Periods of a filter with a window that hold items, 1 for other filters.",
         |row| {
-            row.filters?;
-            match &row.details {
-                Details::Bloom(bloom) => {
-                    Some(bloom.live_periods.map_or(1.0, |live| double(live.max(1))))
-                }
-                _ => Some(1.0),
-            }
+            let live = row.bloom().and_then(|bloom| bloom.live_periods);
+            row.filters.map(|_| double(live.unwrap_or(1).max(1)))
         },
     ),
     (
         "valkeybloom_partly_loaded",
         "Whether a copy of the key was not finished, 0 or 1.",
-        |row| {
-            Some(if row.details == Details::PartlyLoaded {
-                1.0
-            } else {
-                0.0
-            })
-        },
+        |row| Some(f64::from(row.details == Details::PartlyLoaded)),
     ),
     (
         "valkeybloom_ttl_seconds",
         "Time to live of a key that expires.",
         |row| match row.ttl? {
-            #[allow(clippy::cast_precision_loss, reason = "times are far below 2⁵³ ms")]
-            Ttl::Ms(ms) => Some(ms as f64 / 1000.0),
+            Ttl::Ms(ms) => Some(double(ms) / 1000.0),
             Ttl::Never => None,
         },
     ),
@@ -110,68 +92,58 @@ pub struct Source<'s> {
 /// Returns a listing in the text format.
 pub fn text(listing: &Listing, source: &Source<'_>, memory: Option<Memory>) -> String {
     let server = format!("server=\"{}\"", label(source.address.as_bytes()));
-    let of_database = format!("db=\"{}\",{server}", source.database);
+    let database = format!("db=\"{}\",{server}", source.database);
     let mut text = String::new();
     for (name, help, value) in METRICS {
-        head(&mut text, name, help);
-        for row in &listing.rows {
-            if let Some(value) = value(row) {
-                let (key, kind) = (label(&row.key), &row.kind);
-                line(
-                    &mut text,
-                    name,
-                    &format!("{{key=\"{key}\",type=\"{kind}\",{of_database}}}"),
-                    value,
-                );
-            }
-        }
+        let values = listing.rows.iter().filter_map(|row| {
+            let (key, kind) = (label(&row.key), &row.kind);
+            Some((
+                format!("key=\"{key}\",type=\"{kind}\",{database}"),
+                value(row)?,
+            ))
+        });
+        add(&mut text, name, help, values);
     }
     let mut types: BTreeMap<&str, u64> = TYPES.into_iter().map(|kind| (kind, 0)).collect();
     for row in &listing.rows {
         *types.entry(&row.kind).or_default() += 1;
     }
-    head(&mut text, "valkeybloom_keys", "Keys of a type.");
-    for (kind, keys) in types {
-        let labels = format!("{{type=\"{kind}\",{of_database}}}");
-        line(&mut text, "valkeybloom_keys", &labels, double(keys));
-    }
-    let name = "valkeybloom_unreadable_keys";
-    head(&mut text, name, "Keys that could not be read.");
-    line(
+    let types = types.into_iter();
+    let types = types.map(|(kind, keys)| (format!("type=\"{kind}\",{database}"), double(keys)));
+    add(&mut text, "valkeybloom_keys", "Keys of a type.", types);
+    let unreadable = double(listing.unreadable.keys);
+    add(
         &mut text,
-        name,
-        &format!("{{{of_database}}}"),
-        double(listing.unreadable.keys),
+        "valkeybloom_unreadable_keys",
+        "Keys that could not be read.",
+        [(database.clone(), unreadable)],
     );
-    let server = format!("{{{server}}}");
     if let Some(Memory { used, max }) = memory {
-        let name = "valkeybloom_server_memory_used_bytes";
-        head(
+        add(
             &mut text,
-            name,
+            "valkeybloom_server_memory_used_bytes",
             "Memory of the server, or of a cluster's primaries.",
+            [(server.clone(), double(used))],
         );
-        line(&mut text, name, &server, double(used));
         if max > 0 {
-            let name = "valkeybloom_server_memory_limit_bytes";
-            head(
+            add(
                 &mut text,
-                name,
+                "valkeybloom_server_memory_limit_bytes",
                 "The setting maxmemory, absent if there is no limit.",
+                [(server, double(max))],
             );
-            line(&mut text, name, &server, double(max));
         }
     }
     text
 }
 
-fn head(text: &mut String, name: &str, help: &str) {
+/// Adds a metric with its labels and values.
+fn add(text: &mut String, name: &str, help: &str, values: impl IntoIterator<Item = (String, f64)>) {
     // Writing to a String can't fail.
     let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} gauge");
-}
-
-fn line(text: &mut String, name: &str, labels: &str, value: f64) {
-    let _ = writeln!(text, "{name}{labels} {value}");
+    for (labels, value) in values {
+        let _ = writeln!(text, "{name}{{{labels}}} {value}");
+    }
 }
 
 /// Returns a key as the value of a label. Different keys have different values: a key that is not UTF-8 or begins with
@@ -201,7 +173,6 @@ pub fn replace(file: &Path, text: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::list::read::Unreadable;
 
     #[test]
     fn labels_are_escaped_and_distinct() {
@@ -216,36 +187,5 @@ mod tests {
         ] {
             assert_eq!(label(key), escaped);
         }
-    }
-
-    #[test]
-    fn unknown_values_have_no_line() {
-        let mut row = Row::partly_loaded(b"k".to_vec(), "bloomfltr");
-        row.ttl = Some(Ttl::Ms(1500));
-        let listing = Listing {
-            rows: vec![row],
-            unreadable: Unreadable {
-                keys: 3,
-                reason: None,
-            },
-        };
-        let memory = Memory { used: 7, max: 0 };
-        let source = Source {
-            address: "s:1",
-            database: 2,
-        };
-        let text = text(&listing, &source, Some(memory));
-        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-        let of_key = "{key=\"k\",type=\"bloomfltr\",db=\"2\",server=\"s:1\"}";
-        assert_eq!(lines[0], format!("valkeybloom_partly_loaded{of_key} 1"));
-        assert_eq!(lines[1], format!("valkeybloom_ttl_seconds{of_key} 1.5"));
-        assert!(lines.contains(&"valkeybloom_keys{type=\"bloomfltr\",db=\"2\",server=\"s:1\"} 1"));
-        assert!(lines.contains(&"valkeybloom_keys{type=\"TDIS-TYPE\",db=\"2\",server=\"s:1\"} 0"));
-        assert!(lines.contains(&"valkeybloom_unreadable_keys{db=\"2\",server=\"s:1\"} 3"));
-        assert_eq!(
-            lines[lines.len() - 1],
-            "valkeybloom_server_memory_used_bytes{server=\"s:1\"} 7"
-        );
-        assert_eq!(lines.len(), 2 + TYPES.len() + 2);
     }
 }

@@ -5,12 +5,11 @@ use redis::{Cmd, FromRedisValue, Value, cmd};
 use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::names::TYPES;
 
-use super::family::Family;
 use super::pace::{PAGE, Pace};
-use super::row::{Details, Row, Ttl};
-use crate::failure::Fault;
+use super::row::{Details, Row, Ttl, info_command};
+use crate::failure::{Fault, unless_refused};
 use crate::keys::{Found, Selection};
-use crate::server::Server;
+use crate::server::{Server, is_filter};
 
 /// The longest list of a Top-K that is read to count its items. Longer lists would be a load on the server.
 const LONGEST_LIST: u64 = 10_000;
@@ -142,18 +141,17 @@ impl<'s> Reader<'s> {
 
     /// Returns the commands that describe a key. The idle time comes first, because the others may reset it.
     fn commands(&self, found: &Found) -> Vec<(Vec<u8>, Cmd)> {
-        let family = Family::of(&found.kind);
-        let mut names = vec![family.info_command(), "PTTL"];
+        let idle = self.idle.then_some("OBJECT IDLETIME");
         // BF.INFO describes filters of any type, and does not report the type.
-        names.push(if family == Family::Bloom {
+        let last = if is_filter(&found.kind) {
             "TYPE"
         } else {
             "MEMORY USAGE"
-        });
-        if self.idle {
-            names.insert(0, "OBJECT IDLETIME");
-        }
-        let commands = names.into_iter().map(|name| {
+        };
+        let names = idle
+            .into_iter()
+            .chain([info_command(&found.kind), "PTTL", last]);
+        let commands = names.map(|name| {
             let mut command = Cmd::new();
             let words: Vec<&str> = name.split(' ').collect();
             command.arg(words).arg(&found.key);
@@ -173,13 +171,18 @@ impl<'s> Reader<'s> {
         let idle = if self.idle { optional(next())? } else { None };
         let info = next();
         let ttl: Option<i64> = optional(next())?;
-        let family = Family::of(&found.kind);
-        let (mut usage, mut kind) = (None, None);
-        if family == Family::Bloom {
-            kind = optional::<String>(next())?;
+        let last: Option<Value> = optional(next())?;
+        let (kind, usage) = if is_filter(&found.kind) {
+            (
+                last.and_then(|kind| String::from_redis_value(kind).ok()),
+                None,
+            )
         } else {
-            usage = optional(next())?;
-        }
+            (
+                None,
+                last.and_then(|bytes| u64::from_redis_value(bytes).ok()),
+            )
+        };
         if kind.is_some_and(|kind| kind != found.kind) {
             return Ok(Outcome::Again);
         }
@@ -207,7 +210,7 @@ impl<'s> Reader<'s> {
     /// Completes rows that need another command: the lists of Top-Ks, and the bytes of half-loaded filters.
     fn complete(&self, rows: &mut [Row]) -> Result<(), Fault> {
         let command = |row: &Row| match row.details {
-            Details::TopK { k: Some(k), .. } if k <= LONGEST_LIST => Some(cmd("TOPK.LIST")),
+            Details::TopK(ref list) if list.k <= LONGEST_LIST => Some(cmd("TOPK.LIST")),
             Details::PartlyLoaded => Some(cmd("MEMORY").arg("USAGE").to_owned()),
             _ => None,
         };
@@ -250,9 +253,6 @@ impl<'s> Reader<'s> {
 
 /// Converts a reply; `None` for one that the server refused.
 fn optional<T: FromRedisValue>(reply: Result<Value, Fault>) -> Result<Option<T>, Fault> {
-    match reply {
-        Ok(value) => Ok(T::from_redis_value(value).ok()),
-        Err(fault @ Fault::Lost(_)) => Err(fault),
-        Err(Fault::Refused(_)) => Ok(None),
-    }
+    let reply = unless_refused(reply)?;
+    Ok(reply.and_then(|value| T::from_redis_value(value).ok()))
 }

@@ -1,21 +1,28 @@
 //! What is known of one key. A field that its type lacks, or that its server does not report, is `None`.
 
-use std::collections::HashMap;
+use redis::Value;
+use serde_json::json;
 
-use redis::{FromRedisValue, Value};
-
+use valkeybloom_planner as planner;
 use valkeybloom_protocol::bloom::InfoField;
+use valkeybloom_protocol::names::{BF_INFO, COUNT_MIN, CUCKOO, T_DIGEST, TOP_K};
+use valkeybloom_sketches::Fraction;
+use valkeybloom_sketches::bloom::{Dialect, Growth, Kind, Window};
 
-use super::family::Family;
+use crate::info::Info;
+use crate::report::{double, ratio};
+use crate::server::dialect_of;
 
 /// A key that holds a filter or a sketch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Row {
     pub key: Vec<u8>,
     /// The type, as TYPE returns it.
     pub kind: String,
     /// Items of a filter or a Top-K, the sum of a count-min sketch's increments, or observations of a t-digest.
     pub items: Option<u64>,
+    /// The change of the items per second, which `watch` alone knows.
+    pub change: Option<f64>,
     /// The items that all filters have room for, or the length of a Top-K's list.
     pub capacity: Option<u64>,
     /// The requested error rate.
@@ -39,195 +46,167 @@ pub enum Ttl {
 }
 
 /// What only some types have.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub enum Details {
-    Bloom(Bloom),
-    Cuckoo {
-        /// 0 for a filter that does not grow.
-        expansion: Option<u64>,
-    },
-    CountMin {
-        width: Option<u64>,
-        depth: Option<u64>,
-        /// Bytes of a counter.
-        cell_size: u64,
-    },
-    TopK {
-        k: Option<u64>,
-        width: Option<u64>,
-        depth: Option<u64>,
-        decay: Option<f64>,
-    },
-    TDigest {
-        compression: Option<u64>,
-    },
+    #[default]
+    Unknown,
     /// A filter that BF.LOADCHUNK has not fully loaded.
     PartlyLoaded,
+    Bloom(Bloom),
+    Cuckoo(Cuckoo),
+    CountMin(CountMin),
+    TopK(planner::TopK),
+    TDigest(planner::TDigest),
 }
 
 /// The parameters of a Bloom filter.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bloom {
-    pub growth: Growth,
+    pub growth: Option<Growth>,
     /// The number of items at which it takes no more; with a window, those of the current period.
     pub reach: Option<u64>,
     /// The items that `reach` limits.
     pub reaching: Option<u64>,
-    /// The length of a period in milliseconds, and the number of periods.
-    pub window: Option<(u64, u64)>,
+    pub window: Option<Window>,
     pub live_periods: Option<u64>,
 }
 
-/// How a Bloom filter grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Growth {
-    #[default]
-    Unknown,
-    Fixed,
-    By(u32),
+/// The parameters of a cuckoo filter.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cuckoo {
+    /// 0 for a filter that does not grow.
+    pub expansion: u64,
 }
 
-/// The fields of a reply to an INFO command, from any module.
-struct Fields(HashMap<String, Value>);
+/// The parameters of a count-min sketch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CountMin {
+    pub width: u64,
+    pub depth: u64,
+    /// Bytes of a counter.
+    pub cell_size: u64,
+}
 
-impl Fields {
-    fn read(reply: Value) -> Self {
-        Self(HashMap::from_redis_value(reply).unwrap_or_default())
-    }
-
-    fn get<T: FromRedisValue>(&self, name: &str) -> Option<T> {
-        let value = self.0.get(name)?;
-        T::from_redis_value(value.clone()).ok()
-    }
-
-    fn of_filter<T: FromRedisValue>(&self, field: InfoField) -> Option<T> {
-        self.get(field.title().to_str().unwrap_or_default())
+/// Returns the command that describes values of a type.
+pub fn info_command(kind: &str) -> &'static str {
+    match kind {
+        CUCKOO => "CF.INFO",
+        COUNT_MIN => "CMS.INFO",
+        TOP_K => "TOPK.INFO",
+        T_DIGEST => "TDIGEST.INFO",
+        _ => BF_INFO,
     }
 }
 
 impl Row {
     /// Creates a row from the reply to its type's INFO command.
-    pub fn new(key: Vec<u8>, kind: &str, info: Value) -> Self {
-        let fields = Fields::read(info);
-        let mut row = Self::bare(key, kind, Details::PartlyLoaded);
-        match Family::of(kind) {
-            Family::Bloom => row.fill_bloom(&fields),
-            Family::Cuckoo => row.fill_cuckoo(&fields),
-            Family::CountMin => row.fill_count_min(&fields),
-            Family::TopK => row.fill_top_k(&fields),
-            Family::TDigest => {
-                row.items = fields.get("Observations");
-                let compression = fields.get("Compression");
-                row.details = Details::TDigest { compression };
-            }
-        }
+    pub fn new(key: Vec<u8>, kind: &str, reply: Value) -> Self {
+        let mut row = Self {
+            key,
+            kind: kind.to_owned(),
+            ..Self::default()
+        };
+        let info = Info::from(reply);
+        let details = match kind {
+            CUCKOO => row.fill_cuckoo(&info),
+            COUNT_MIN => row.fill_count_min(&info),
+            TOP_K => row.fill_top_k(&info),
+            T_DIGEST => row.fill_t_digest(&info),
+            _ => Some(row.fill_bloom(&info)),
+        };
+        row.details = details.unwrap_or_default();
         row
     }
 
     /// Creates the row of a filter that is not fully loaded.
     pub fn partly_loaded(key: Vec<u8>, kind: &str) -> Self {
-        Self::bare(key, kind, Details::PartlyLoaded)
-    }
-
-    fn bare(key: Vec<u8>, kind: &str, details: Details) -> Self {
         Self {
             key,
             kind: kind.to_owned(),
-            items: None,
-            capacity: None,
-            rate: None,
-            rate_now: None,
-            filters: None,
-            bytes: None,
-            ttl: None,
-            idle_seconds: None,
-            details,
+            details: Details::PartlyLoaded,
+            ..Self::default()
         }
     }
 
-    fn fill_bloom(&mut self, fields: &Fields) {
-        self.items = fields.of_filter(InfoField::Items);
-        self.capacity = fields.of_filter(InfoField::Capacity);
-        self.rate = fields.of_filter(InfoField::Error);
-        self.rate_now = fields.of_filter(InfoField::EstimatedError);
-        self.filters = fields.of_filter(InfoField::Filters);
-        self.bytes = fields.of_filter(InfoField::Size);
-        let expansion: Option<Option<u32>> = fields.of_filter(InfoField::Expansion);
-        let growth = match expansion {
-            None => Growth::Unknown,
-            Some(None | Some(0)) => Growth::Fixed,
-            Some(Some(expansion)) => Growth::By(expansion),
-        };
-        let window = fields.of_filter(InfoField::Window);
-        let window = window.zip(fields.of_filter(InfoField::Periods));
-        let live_periods: Option<u64> = fields.of_filter(InfoField::LivePeriods);
+    fn fill_bloom(&mut self, info: &Info) -> Details {
+        self.items = info.of_filter(InfoField::Items);
+        self.capacity = info.of_filter(InfoField::Capacity);
+        self.rate = info.of_filter(InfoField::Error);
+        self.rate_now = info.of_filter(InfoField::EstimatedError);
+        self.filters = info.of_filter(InfoField::Filters);
+        self.bytes = info.of_filter(InfoField::Size);
+        // A filter that does not grow has null.
+        let expansion: Option<Option<u32>> = info.of_filter(InfoField::Expansion);
+        let growth = expansion.map(|factor| Growth::from_expansion(factor.unwrap_or(0)));
+        let period_ms = info.of_filter(InfoField::Window);
+        let window = period_ms.zip(info.of_filter(InfoField::Periods));
+        let window = window.and_then(|(ms, periods)| Window::new(ms, periods));
+        let live_periods = info.of_filter(InfoField::LivePeriods);
         let reach = match (growth, window) {
-            (Growth::Fixed, None) => self.capacity,
+            (Some(Growth::Fixed), None) => self.capacity,
             // Its periods have one capacity.
-            (Growth::Fixed, Some(_)) => (|| self.capacity?.checked_div(live_periods?))(),
-            _ => fields.of_filter(InfoField::MaxScaledCapacity),
+            (Some(Growth::Fixed), Some(_)) => self
+                .capacity
+                .zip(live_periods)
+                .and_then(|(all, periods): (u64, u64)| all.checked_div(periods)),
+            _ => info.of_filter(InfoField::MaxScaledCapacity),
         };
         let reaching = match window {
             None => self.items,
-            Some(_) => fields.of_filter(InfoField::PeriodItems),
+            Some(_) => info.of_filter(InfoField::PeriodItems),
         };
-        self.details = Details::Bloom(Bloom {
+        Details::Bloom(Bloom {
             growth,
             reach,
             reaching,
             window,
             live_periods,
-        });
+        })
     }
 
     /// Each filter has `expansion` times the buckets of the one below it.
-    fn fill_cuckoo(&mut self, fields: &Fields) {
-        let expansion: Option<u64> = fields.get("Expansion rate");
-        self.items = fields.get("Number of items inserted");
-        self.filters = fields.get("Number of filters");
-        let first: Option<u64> = fields.get("Number of buckets");
-        let slots = first.zip(fields.get("Bucket size"));
-        let slots = slots.and_then(|(first, size): (u64, u64)| first.checked_mul(size));
-        self.capacity = (|| {
-            let (mut next, mut all, factor) = (slots?, 0_u64, expansion?.max(1));
-            let filters = self.filters?;
-            if factor == 1 {
-                return next.checked_mul(filters);
-            }
-            for filter in 0..filters {
-                if filter > 0 {
-                    next = next.checked_mul(factor)?;
-                }
-                all = all.checked_add(next)?;
-            }
-            Some(all)
-        })();
-        self.details = Details::Cuckoo { expansion };
+    fn fill_cuckoo(&mut self, info: &Info) -> Option<Details> {
+        self.items = info.get("Number of items inserted");
+        self.filters = info.get("Number of filters");
+        let expansion: u64 = info.get("Expansion rate")?;
+        let buckets: u64 = info.get("Number of buckets")?;
+        let slots = buckets.checked_mul(info.get("Bucket size")?)?;
+        let mut filters = 0..self.filters?;
+        let all = filters.try_fold((0_u64, slots), |(sum, next), _| {
+            let after = next.saturating_mul(expansion.max(1));
+            Some((sum.checked_add(next)?, after))
+        });
+        self.capacity = all.map(|(sum, _)| sum);
+        Some(Details::Cuckoo(Cuckoo { expansion }))
     }
 
-    fn fill_count_min(&mut self, fields: &Fields) {
-        let width: Option<u64> = fields.get("width");
+    fn fill_count_min(&mut self, info: &Info) -> Option<Details> {
         // Modules report the sum of increments as a signed number, which wraps.
-        self.items = fields.get("count").map(i64::cast_unsigned);
-        #[allow(clippy::cast_precision_loss, reason = "a rate has few digits")]
-        let rate = width.filter(|width| *width > 0).map(|w| 2.0 / w as f64);
-        self.rate = rate;
-        self.details = Details::CountMin {
+        self.items = info.get("count").map(i64::cast_unsigned);
+        let width: u64 = info.get("width")?;
+        self.rate = (width > 0).then(|| 2.0 / double(width));
+        Some(Details::CountMin(CountMin {
             width,
-            depth: fields.get("depth"),
-            cell_size: fields.get("cell_size").unwrap_or(4),
-        };
+            depth: info.get("depth")?,
+            cell_size: info.get("cell_size").unwrap_or(4),
+        }))
     }
 
-    fn fill_top_k(&mut self, fields: &Fields) {
-        let k = fields.get("k");
-        self.capacity = k;
-        self.details = Details::TopK {
+    fn fill_top_k(&mut self, info: &Info) -> Option<Details> {
+        let k = info.get("k")?;
+        self.capacity = Some(k);
+        Some(Details::TopK(planner::TopK {
             k,
-            width: fields.get("width"),
-            depth: fields.get("depth"),
-            decay: fields.get("decay"),
-        };
+            width: info.get("width")?,
+            depth: info.get("depth")?,
+            decay: info.get("decay")?,
+        }))
+    }
+
+    fn fill_t_digest(&mut self, info: &Info) -> Option<Details> {
+        self.items = info.get("Observations");
+        let compression = info.get("Compression")?;
+        Some(Details::TDigest(planner::TDigest { compression }))
     }
 
     /// Sets the number of items in a Top-K's list from the reply to TOPK.LIST.
@@ -241,7 +220,58 @@ impl Row {
     /// Returns the share of the capacity that is taken.
     pub fn full(&self) -> Option<f64> {
         let capacity = self.capacity.filter(|capacity| *capacity > 0)?;
-        Some(crate::report::ratio(self.items?, capacity))
+        Some(ratio(self.items?, capacity))
+    }
+
+    /// Returns the parameters of a Bloom filter.
+    pub const fn bloom(&self) -> Option<&Bloom> {
+        match &self.details {
+            Details::Bloom(bloom) => Some(bloom),
+            _ => None,
+        }
+    }
+
+    /// Returns the plan of a Bloom filter like this one, for `items` items in each period.
+    pub fn plan(&self, bloom: &Bloom, rate: f64, items: u64) -> Option<planner::Bloom> {
+        let kind = match bloom.window {
+            Some(window) => Kind::Windowed(window),
+            None if dialect_of(&self.kind) == Some(Dialect::Bloomfltx) => Kind::Counting,
+            None => Kind::Plain,
+        };
+        Some(planner::Bloom {
+            growth: bloom.growth?,
+            kind,
+            ..planner::Bloom::plain(items, Fraction::new(rate)?)
+        })
+    }
+}
+
+impl Details {
+    /// Returns the fields of JSON.
+    pub fn json(&self) -> serde_json::Value {
+        match self {
+            Self::Unknown => json!({}),
+            Self::PartlyLoaded => json!({ "partly_loaded": true }),
+            Self::Bloom(bloom) => {
+                let expansion = bloom.growth.map(Growth::expansion);
+                let mut fields = json!({ "can_grow_to": bloom.reach, "expansion": expansion });
+                if let Some(window) = bloom.window {
+                    fields["window_ms"] = window.period_ms().into();
+                    fields["periods"] = window.periods().into();
+                    fields["live_periods"] = bloom.live_periods.into();
+                    fields["period_items"] = bloom.reaching.into();
+                }
+                fields
+            }
+            Self::Cuckoo(it) => json!({ "expansion": it.expansion }),
+            Self::CountMin(it) => {
+                json!({ "width": it.width, "depth": it.depth, "cell_size": it.cell_size })
+            }
+            Self::TopK(it) => {
+                json!({ "k": it.k, "width": it.width, "depth": it.depth, "decay": it.decay })
+            }
+            Self::TDigest(it) => json!({ "compression": it.compression }),
+        }
     }
 }
 
@@ -249,105 +279,79 @@ impl Row {
 mod tests {
     use super::*;
 
-    /// Returns a reply of RESP2: names and values in turn.
-    fn reply(fields: &[(&str, Value)]) -> Value {
-        let words = fields.iter().flat_map(|(name, value)| {
-            let name = Value::BulkString(name.as_bytes().to_vec());
-            [name, value.clone()]
-        });
-        Value::Array(words.collect())
+    /// Returns the row of a reply in RESP2: names and values in turn.
+    fn row(kind: &str, fields: &[(&str, Value)]) -> Row {
+        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let words = fields.iter();
+        let words = words.flat_map(|(name, value)| [text(name), value.clone()]);
+        Row::new(b"k".to_vec(), kind, Value::Array(words.collect()))
     }
 
-    fn text(text: &str) -> Value {
-        Value::BulkString(text.as_bytes().to_vec())
-    }
-
+    /// What the peers report, and this module does not.
     #[test]
-    fn a_filter_of_redisbloom_reports_no_rates() {
-        let info = reply(&[
+    fn fields_that_a_server_lacks_are_unknown() {
+        let mut fields = vec![
             ("Capacity", Value::Int(300)),
             ("Size", Value::Int(1000)),
             ("Number of filters", Value::Int(2)),
             ("Number of items inserted", Value::Int(150)),
             ("Expansion rate", Value::Int(2)),
-        ]);
-        let row = Row::new(b"k".to_vec(), "MBbloom--", info);
-        assert_eq!((row.items, row.capacity), (Some(150), Some(300)));
-        assert_eq!((row.full(), row.bytes), (Some(0.5), Some(1000)));
-        assert_eq!((row.rate, row.rate_now), (None, None));
-        let Details::Bloom(bloom) = row.details else {
-            panic!("a Bloom filter")
-        };
-        assert_eq!(bloom.growth, Growth::By(2));
-        assert_eq!((bloom.reach, bloom.window), (None, None));
-    }
-
-    #[test]
-    fn a_filter_of_valkey_bloom_reports_no_estimate() {
-        let info = reply(&[
-            ("Capacity", Value::Int(100)),
-            ("Size", Value::Int(384)),
-            ("Number of filters", Value::Int(1)),
-            ("Number of items inserted", Value::Int(100)),
-            ("Error rate", text("0.01")),
-            ("Expansion rate", Value::Nil),
-        ]);
-        let row = Row::new(b"k".to_vec(), "bloomfltr", info);
-        assert_eq!((row.rate, row.rate_now), (Some(0.01), None));
-        let Details::Bloom(bloom) = row.details else {
-            panic!("a Bloom filter")
-        };
-        // It does not grow, so its capacity is the limit.
-        assert_eq!((bloom.growth, bloom.reach), (Growth::Fixed, Some(100)));
+        ];
+        let redisbloom = row("MBbloom--", &fields);
+        assert_eq!(
+            (redisbloom.full(), redisbloom.bytes),
+            (Some(0.5), Some(1000))
+        );
+        assert_eq!((redisbloom.rate, redisbloom.rate_now), (None, None));
+        let json = json!({ "can_grow_to": null, "expansion": 2 });
+        assert_eq!(redisbloom.details.json(), json);
+        // valkey-bloom's filter does not grow, so its capacity is the limit.
+        fields[4].1 = Value::Nil;
+        fields.push(("Error rate", Value::BulkString(b"0.01".to_vec())));
+        let valkey_bloom = row("bloomfltr", &fields);
+        assert_eq!(
+            (valkey_bloom.rate, valkey_bloom.rate_now),
+            (Some(0.01), None)
+        );
+        let json = json!({ "can_grow_to": 300, "expansion": 0 });
+        assert_eq!(valkey_bloom.details.json(), json);
+        // Without fields, nothing is known.
+        let unknown = Row::new(b"k".to_vec(), "bloomfltr", Value::Okay);
+        assert_eq!(
+            (unknown.items, unknown.bytes, unknown.full()),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn cuckoo_filters_have_the_slots_of_all_filters() {
         for (filters, expansion, slots) in [(1, 2, 20), (3, 2, 140), (3, 1, 60), (1, 0, 20)] {
-            let info = reply(&[
-                ("Number of buckets", Value::Int(10)),
-                ("Bucket size", Value::Int(2)),
-                ("Number of filters", Value::Int(filters)),
-                ("Expansion rate", Value::Int(expansion)),
-            ]);
-            let row = Row::new(b"k".to_vec(), "MBbloomCF", info);
+            let fields = [
+                ("Number of buckets", 10),
+                ("Bucket size", 2),
+                ("Number of filters", filters),
+                ("Expansion rate", expansion),
+            ];
+            let row = row(
+                CUCKOO,
+                &fields.map(|(name, number)| (name, Value::Int(number))),
+            );
             assert_eq!(row.capacity, Some(slots), "{filters} × {expansion}");
         }
     }
 
     #[test]
-    fn sketches_have_fields_of_their_own() {
-        let info = reply(&[
-            ("width", Value::Int(2000)),
-            ("depth", Value::Int(7)),
-            ("count", Value::Int(-1)),
-        ]);
-        let row = Row::new(b"k".to_vec(), "CMSk-TYPE", info);
-        assert_eq!((row.items, row.rate), (Some(u64::MAX), Some(0.001)));
-        assert_eq!((row.capacity, row.full()), (None, None));
-
-        let info = reply(&[("k", Value::Int(4)), ("decay", text("0.9"))]);
-        let mut row = Row::new(b"k".to_vec(), "TopK-TYPE", info);
-        assert_eq!((row.items, row.capacity), (None, Some(4)));
-        // RedisBloom fills the list with nulls.
-        row.set_listed(&Value::Array(vec![text("a"), text("b"), Value::Nil]));
-        assert_eq!(row.full(), Some(0.5));
-
-        let info = reply(&[
-            ("Compression", Value::Int(100)),
-            ("Observations", Value::Int(9)),
-        ]);
-        let row = Row::new(b"k".to_vec(), "TDIS-TYPE", info);
-        let compression = Some(100);
-        assert_eq!(
-            (row.items, row.details),
-            (Some(9), Details::TDigest { compression })
+    fn sums_wrap_and_lists_have_gaps() {
+        let fields = [("width", 2000), ("depth", 7), ("count", -1)];
+        let counts = row(
+            COUNT_MIN,
+            &fields.map(|(name, number)| (name, Value::Int(number))),
         );
-    }
-
-    #[test]
-    fn an_unexpected_reply_leaves_all_fields_unknown() {
-        let row = Row::new(b"k".to_vec(), "bloomfltr", Value::Okay);
-        assert_eq!((row.items, row.bytes, row.full()), (None, None, None));
+        assert_eq!((counts.items, counts.rate), (Some(u64::MAX), Some(0.001)));
+        assert_eq!((counts.capacity, counts.full()), (None, None));
+        // RedisBloom fills the list with nulls.
+        let mut top = row(TOP_K, &[("k", Value::Int(4))]);
+        top.set_listed(&Value::Array(vec![Value::Okay, Value::Okay, Value::Nil]));
+        assert_eq!((top.capacity, top.full()), (Some(4), Some(0.5)));
     }
 }

@@ -6,10 +6,10 @@ use std::mem;
 use serde_json::Value;
 
 use super::advice::{self, Advice};
-use super::columns::{self, Column};
+use super::columns::{listed, sort};
 use super::limits::Settings;
 use super::order::Order;
-use super::output::{self, Sums, Widths};
+use super::output::{self, Sums, Table};
 use super::row::Row;
 use crate::failure::{Failure, Result, shown};
 use crate::report::{print, print_line};
@@ -30,12 +30,12 @@ pub struct Writer {
     form: Form,
     /// The settings of the server, and the days that a key may be idle, if advice is wanted.
     advice: Option<(Settings, u64)>,
-    /// The column to sort by, and whether to reverse, unless rows come in order.
-    order: Option<(Column, bool)>,
-    reverse: bool,
+    order: Order,
+    /// Whether rows come in order.
+    is_ordered: bool,
     /// Rows that can't be written yet.
     kept: Vec<Row>,
-    widths: Option<Widths>,
+    table: Option<Table>,
     sums: Sums,
     /// The lines of advice that follow the table.
     lines: Vec<String>,
@@ -44,15 +44,14 @@ pub struct Writer {
 
 impl Writer {
     /// Creates a writer of rows that come in batches, in the order of their keys.
-    pub fn new(form: Form, advice: Option<(Settings, u64)>, order: &Order) -> Self {
-        let by_key = order.sort == Column::Key;
+    pub fn new(form: Form, advice: Option<(Settings, u64)>, order: Order) -> Self {
         Self {
             form,
             advice,
-            order: (!by_key).then_some((order.sort, order.reverse)),
-            reverse: order.reverse,
+            order,
+            is_ordered: order.sort.title == "key",
             kept: Vec::new(),
-            widths: None,
+            table: None,
             sums: Sums::default(),
             lines: Vec::new(),
             is_begun: false,
@@ -61,18 +60,18 @@ impl Writer {
 
     /// Returns whether rows are written while others are read. A table on a terminal is written at the end.
     pub const fn is_prompt(&self) -> bool {
-        self.order.is_none() && !matches!(self.form, Form::Table(Some(_)))
+        self.is_ordered && !matches!(self.form, Form::Table(Some(_)))
     }
 
     /// Takes the rows of a batch.
     pub fn take(&mut self, mut rows: Vec<Row>) {
-        if self.order.is_none() {
+        if self.is_ordered {
             // Keys that changed their type come last in their batch.
-            columns::sort(&mut rows, Column::Key, self.reverse, &|_| None);
+            sort(&mut rows, self.order.sort, self.order.reverse);
         }
         self.kept.append(&mut rows);
         let is_early = match self.form {
-            Form::Table(_) => self.widths.is_none() && self.kept.len() < WIDTH_ROWS,
+            Form::Table(_) => self.table.is_none() && self.kept.len() < WIDTH_ROWS,
             Form::Csv | Form::Json => false,
         };
         if self.is_prompt() && !is_early {
@@ -84,15 +83,19 @@ impl Writer {
     fn write(&mut self) {
         let rows = mem::take(&mut self.kept);
         let mut text = String::new();
-        if let (Form::Table(terminal), None) = (&self.form, &self.widths) {
-            let widths = Widths::of(&rows, *terminal);
-            text = widths.head() + "\n";
-            self.widths = Some(widths);
+        if let (Form::Table(terminal), None) = (&self.form, &self.table) {
+            let table = Table::new(listed(), &rows.iter().collect::<Vec<_>>());
+            let table = match terminal {
+                Some(width) => table.with_short_keys(*width),
+                None => table,
+            };
+            text = table.head() + "\n";
+            self.table = Some(table);
         }
         if !mem::replace(&mut self.is_begun, true) {
             match self.form {
                 Form::Table(_) => {}
-                Form::Csv => text = format!("{}\r\n", output::CSV_HEAD),
+                Form::Csv => text = format!("{}\r\n", output::csv_head()),
                 Form::Json => text.push_str("{\"keys\":["),
             }
         }
@@ -100,7 +103,7 @@ impl Writer {
             let advice = self.advice;
             let advice = advice.map(|(settings, days)| advice::of(&row, settings, days));
             // Writing to a String can't fail.
-            let _ = match (&self.form, &self.widths) {
+            let _ = match (&self.form, &self.table) {
                 (Form::Json, _) => {
                     let mut object = output::json(&row);
                     if let Some(advice) = advice {
@@ -109,12 +112,12 @@ impl Writer {
                     let comma = if self.sums.is_empty() { "" } else { "," };
                     write!(text, "{comma}{object}")
                 }
-                (Form::Table(_), Some(widths)) => {
+                (Form::Table(_), Some(table)) => {
                     let advice = advice.unwrap_or_default();
                     let key = shown(&row.key);
                     let lines = advice.iter().map(|advice| advice.line(&key));
                     self.lines.extend(lines);
-                    writeln!(text, "{}", widths.row(&row))
+                    writeln!(text, "{}", table.row(&row))
                 }
                 _ => write!(text, "{}\r\n", output::csv(&row)),
             };
@@ -128,8 +131,8 @@ impl Writer {
 
     /// Writes what is left, and the end of a run with this result.
     pub fn end(&mut self, unreadable: u64, ended: Result<()>) -> Result<()> {
-        if let Some((column, reverse)) = self.order {
-            columns::sort(&mut self.kept, column, reverse, &|_| None);
+        if !self.is_ordered {
+            sort(&mut self.kept, self.order.sort, self.order.reverse);
         }
         self.write();
         match self.form {

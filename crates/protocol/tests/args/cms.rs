@@ -1,9 +1,8 @@
 //! The words of the CMS commands.
 
 use valkeybloom_protocol::cms::{
-    CmsError, Merge, increment, require_count, shape_by_rates, shape_by_size,
+    Merge, error, increment, require_count, shape_by_rates, shape_by_size,
 };
-use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::cms::{CellSize, Shape};
 
@@ -21,13 +20,13 @@ const PROBABILITY: &str = "ERR CMS: invalid prob value";
 fn by_size(line: &str) -> Result<Shape, String> {
     let line = format!("CMS.INITBYDIM k {line}");
     require_count(&words(&line)[..]).map_err(|error| error.to_string())?;
-    shape_by_size(&words(&line)[..], Origin::Client).map_err(|error| Error::from(error).to_string())
+    shape_by_size(&words(&line)[..], Origin::Client).map_err(|error| error.to_string())
 }
 
 fn by_rates(line: &str) -> Result<Shape, String> {
     let line = format!("CMS.INITBYPROB k {line}");
     require_count(&words(&line)[..]).map_err(|error| error.to_string())?;
-    shape_by_rates(&words(&line)[..]).map_err(|error| Error::from(error).to_string())
+    shape_by_rates(&words(&line)[..]).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -148,12 +147,12 @@ fn increments_are_integers() {
     for word in NO_NUMBERS.into_iter().chain(["9223372036854775808", "1.5"]) {
         assert_eq!(
             increment(word.as_bytes()),
-            Err(CmsError::BadIncrement),
+            Err(error::BAD_INCREMENT),
             "{word}"
         );
     }
     let least = increment(b"-9223372036854775808").unwrap_err();
-    assert_eq!(Error::from(least).to_string(), "ERR CMS: invalid increment");
+    assert_eq!(least.to_string(), "ERR CMS: invalid increment");
 }
 
 /// Parses the words after the name and the destination, and returns the sources with their weights.

@@ -3,9 +3,7 @@
 mod cms;
 mod family;
 mod fuzz;
-#[allow(dead_code, reason = "made for the tests of the filters themselves")]
-#[path = "../../../sketches/tests/core/support.rs"]
-mod support;
+mod numerals;
 mod tdigest;
 mod topk;
 
@@ -15,7 +13,7 @@ use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Growth, New, Params, Shape};
 
-use crate::support::{fraction, of_valkey_bloom, tightening};
+use valkeybloom_testing::support::{fraction, of_valkey_bloom, tightening};
 
 /// Returns settings of a server; the lines below have none of these numbers.
 fn defaults() -> Params {

@@ -1,6 +1,7 @@
 //! The words of the TDIGEST commands.
 
-use valkeybloom_protocol::tdigest::{self, Merge, TDigestError};
+use valkeybloom_protocol::error::Error;
+use valkeybloom_protocol::tdigest::{self, Merge};
 use valkeybloom_protocol::words::Origin;
 
 use crate::{NO_COUNTS, NO_NUMBERS, words};
@@ -24,7 +25,7 @@ const CUT_RANGE: &str =
     "ERR T-Digest: low_cut_percentile and high_cut_percentile should be in [0,1]";
 const CUT_ORDER: &str = "ERR T-Digest: low_cut_percentile should be lower than high_cut_percentile";
 
-fn text<T>(result: Result<T, TDigestError>) -> Result<T, String> {
+fn text<T>(result: Result<T, Error>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
@@ -80,8 +81,11 @@ fn doubles() -> Vec<(String, f64)> {
 #[test]
 fn values_are_doubles_of_the_server() {
     let bad = [
-        (TDigestError::BadCdf, "ERR T-Digest: error parsing cdf"),
-        (TDigestError::BadValue, "ERR T-Digest: error parsing value"),
+        (tdigest::error::BAD_CDF, "ERR T-Digest: error parsing cdf"),
+        (
+            tdigest::error::BAD_VALUE,
+            "ERR T-Digest: error parsing value",
+        ),
     ];
     for (word, value) in doubles() {
         let added = tdigest::value_to_add(word.as_bytes()).map(f64::to_bits);
@@ -104,7 +108,7 @@ fn values_are_doubles_of_the_server() {
             let word = format!("{sign}{}", word.trim_start_matches('+'));
             let added = text(tdigest::value_to_add(word.as_bytes()));
             assert_eq!(added, Err(INFINITE.to_owned()), "{word}");
-            let parsed = tdigest::value(word.as_bytes(), TDigestError::BadCdf);
+            let parsed = tdigest::value(word.as_bytes(), tdigest::error::BAD_CDF);
             assert_eq!(parsed, Ok(value), "{word}");
         }
     }

@@ -8,10 +8,11 @@ use valkeybloom_sketches::bloom::{
 };
 use valkeybloom_sketches::{DecodeError, Seed};
 
+use crate::plain::Plain;
 use crate::support::{
     Rng, begin, counting, object_of, params, read_fields, relocate, through_every_form, windowed,
 };
-use crate::{bloomfltr, bloomfltx, redisbloom};
+use crate::{bloomfltx, redisbloom};
 
 /// Returns a name and an empty object of each kind, and of `RedisBloom`'s kinds some that are half full.
 fn objects() -> Vec<(String, Object)> {
@@ -215,11 +216,11 @@ fn refused<D: Clone>(
     }
 }
 
-fn read_bloomfltr(draft: &bloomfltr::draft::Draft, form: Form) -> Option<DecodeError> {
+fn read_bloomfltr(draft: &Plain, form: Form) -> Option<DecodeError> {
     match form {
         Form::Dump => dump::decode(&draft.dump()).err(),
         Form::Header => begin(&draft.header()).err(),
-        Form::Fields => rdb::read(Dialect::Bloomfltr, 1, &mut draft.rdb()).err(),
+        Form::Fields => rdb::read(Dialect::Bloomfltr, 1, &mut draft.stream()).err(),
     }
 }
 
@@ -241,7 +242,7 @@ fn read_redisbloom(draft: &redisbloom::draft::Draft, form: Form) -> Option<Decod
 
 #[test]
 fn a_broken_rule_of_plain_objects_is_named() {
-    let breaks: [Break<bloomfltr::draft::Draft>; 14] = [
+    let breaks: [Break<Plain>; 14] = [
         ("error rate out of range", ALL, |d| d.error_rate = 1.0),
         ("tightening ratio out of range", ALL, |d| d.tightening = 0.0),
         ("no filters", CUT, |d| d.filters.clear()),
@@ -276,7 +277,7 @@ fn a_broken_rule_of_plain_objects_is_named() {
             (d.expansion, d.filters[1].items) = (0, (1 << 63) - 3);
         }),
     ];
-    let draft = bloomfltr::draft::Draft::valid();
+    let draft = Plain::valid();
     refused("a plain object", &draft, ALL, read_bloomfltr, &breaks);
 }
 

@@ -261,7 +261,7 @@ fn planted_faults_are_found() {
         ),
         ("machine/words/mod.rs", "use super::super::hash::Probe;\n"),
         (
-            "bloom/law/step.rs",
+            "bloom/law/limits.rs",
             "pub(crate) use super::super::object::{Object};\n",
         ),
         (
@@ -277,7 +277,7 @@ fn planted_faults_are_found() {
     for (of, file, line) in [
         (
             "crates/sketches",
-            "bloom/object/ids.rs",
+            "bloom/object/period.rs",
             "use super::timeline::Timeline;\n",
         ),
         (

@@ -294,7 +294,6 @@ fn random_sequences_with_ids_deny_nothing_that_is_held() {
             model.check();
             assert!(removed > 50, "{removed} were removed, {order:?}");
             assert!(merged > 0 || rate >= 0.3, "{merged} were merged, {order:?}");
-            assert_eq!(model.object.periods().len(), 1);
         }
     }
 }

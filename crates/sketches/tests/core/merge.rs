@@ -478,7 +478,6 @@ fn items_with_ids_are_removed_from_merged_objects() {
         }
     }
     assert_eq!(items(&object), 0);
-    assert_eq!(object.periods().len(), 1);
     assert!(object.shape().params.error_rate.get() < 0.002);
 }
 
@@ -524,6 +523,30 @@ fn merging_again_changes_nothing() {
             assert!(dump_of(&object) == once);
         }
     }
+}
+
+/// Many filters of one size: some full, and some of which several are united in one.
+#[test]
+fn merging_many_filters_again_changes_nothing() {
+    let mut rng = Rng::new(7);
+    let sources: Vec<_> = (0..100_u64)
+        .map(|number| {
+            let mut source = object(&params(1_000, 0.01, 0), Seed::FIXED);
+            let items = *rng.pick(&[1_000, 1_000, 300, 2]);
+            for item in 0..items {
+                add(&mut source, &(1_000 * number + item).to_le_bytes()).unwrap();
+            }
+            source
+        })
+        .collect();
+    let union = merged(&sources, ROOMY).unwrap();
+    assert!(
+        (40..100).contains(&union.totals().0),
+        "{:?}",
+        union.totals()
+    );
+    let all: Vec<_> = std::iter::once(&union).chain(&sources).collect();
+    assert!(Object::union(&all, None, ROOMY).unwrap().is_none());
 }
 
 /// Every hour the items of a day, some of them new, are merged into a total: its rate and its number of items follow

@@ -2,10 +2,10 @@
 
 use super::Life;
 use super::model::{Entry, Held, WRONG_TYPE};
-use crate::cuckoo::{self, field};
 use crate::harness::{Client, Reply, array, error, int, nil, ok};
 use crate::naive::Naive;
 use crate::soak::Random;
+use crate::support::cuckoo::{self, field};
 
 /// Items that filters may hold: few, so that some are in several times, and some share a fingerprint.
 const ITEMS: usize = 400;

@@ -2,7 +2,6 @@
 
 use std::hash::Hash;
 
-use crate::hash::murmur_64;
 use crate::machine::work;
 use crate::number::{log2, to_double, to_whole};
 
@@ -12,9 +11,6 @@ use super::{bits, counters, rate};
 
 /// The bits of certainty that counters are not at least as large as other counters by chance.
 const CERTAIN_BITS: f64 = 32.0;
-
-/// The bytes of a word, the unit in which filters are sampled.
-const WORD: usize = 8;
 
 impl Filter {
     /// Returns a key that is equal for filters of the same size, in which an item has the same cells.
@@ -52,43 +48,6 @@ impl Filter {
         };
         work::bytes(2 * lacking.map_or(own.len(), |offset| offset + 1));
         lacking
-    }
-
-    /// Returns whether another filter of the same size has bits or counts in the word at an offset that this filter lacks.
-    pub(crate) fn lacks_at(&self, other: &Self, offset: usize) -> bool {
-        let word = offset..self.bitmap().len().min(offset + WORD);
-        let (own, others) = (&self.bitmap()[word.clone()], &other.bitmap()[word]);
-        let mut pairs = own.iter().zip(others);
-        work::steps(1);
-        match self.cells() {
-            Cells::Counters => pairs.any(|(own, other)| counters::lacks(*own, *other) != 0),
-            Cells::Bits | Cells::BareBits => {
-                pairs.any(|(own, other)| bits::lacks(*own, *other) != 0)
-            }
-        }
-    }
-
-    /// Finds the first `N` words in which a cell is in use. Returns the number found, and their offsets in the first places
-    /// of the array.
-    pub(crate) fn used_words<const N: usize>(&self) -> (usize, [usize; N]) {
-        let (words, _) = self.bitmap().as_chunks::<WORD>();
-        let (mut count, mut offsets) = (0, [0; N]);
-        let mut passed = 0;
-        while count < N
-            && let Some(next) = words[passed..].iter().position(|word| *word != [0; WORD])
-        {
-            offsets[count] = (passed + next) * WORD;
-            (count, passed) = (count + 1, passed + next + 1);
-        }
-        let all = count < N;
-        work::bytes(if all { words.len() } else { passed } * WORD);
-        (count, offsets)
-    }
-
-    /// Returns a hash of the cells, the same for equal filters.
-    pub(crate) fn hash_of_cells(&self) -> u64 {
-        work::bytes(self.bitmap().len());
-        murmur_64(&[self.bitmap()], 0)
     }
 
     /// Estimates the number of items in the union with another filter of the same size, from the cells in use in either.

@@ -3,7 +3,7 @@
 use std::hash::Hash;
 
 use crate::bloom::filter::{Cells, Filter, Geometry, MAX_HASHES};
-use crate::number::Fraction;
+use crate::number::{Fraction, rounded_ln};
 
 /// The fields of a link besides its bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,6 +30,16 @@ impl Link {
         match self.exponent {
             0 => self.bits,
             exponent => 1 << (exponent % 64),
+        }
+    }
+
+    /// Returns the size of the filter of a link that was made here.
+    pub fn own_geometry(&self) -> Geometry {
+        Geometry {
+            positions: self.modulus(),
+            cell_bytes: self.bits / 8,
+            hashes: hashes_of(self.bits_per_entry),
+            cells: Cells::BareBits,
         }
     }
 
@@ -65,4 +75,24 @@ impl Link {
             None => Err("more bytes than bits"),
         }
     }
+}
+
+/// Returns the bits per entry of a filter with this error rate.
+#[allow(
+    clippy::approx_constant,
+    reason = "ln²2 with the digits that RedisBloom uses"
+)]
+pub fn bits_per_entry(error_rate: f64) -> f64 {
+    -rounded_ln(error_rate) / 0.480_453_013_918_201
+}
+
+/// Returns the number of hash functions of a filter with these bits per entry.
+#[allow(
+    clippy::approx_constant,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ln 2 with the digits that RedisBloom uses; the cast saturates"
+)]
+pub fn hashes_of(bits_per_entry: f64) -> u32 {
+    (0.693_147_180_559_945 * bits_per_entry).ceil() as u32
 }

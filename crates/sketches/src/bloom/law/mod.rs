@@ -13,20 +13,16 @@ mod link;
 mod params;
 mod redisbloom;
 mod series;
-mod step;
-mod tightening;
 
 use crate::bloom::filter::{Cells, Filter};
 use crate::machine::memory;
 use crate::number::{Fraction, MAX_CAPACITY};
 
-pub use limits::{Allowance, Depth, Limits, MAX_FILTERS, Refusal};
-pub use link::Link;
-pub use params::{Growth, Params};
-pub use redisbloom::{Links, bits_per_entry, hashes_of};
+pub use limits::{Allowance, Depth, Limits, MAX_FILTERS, NextFilter, Refusal, State};
+pub use link::{Link, bits_per_entry, hashes_of};
+pub use params::{Growth, Params, Tightening};
+pub use redisbloom::Links;
 pub use series::Series;
-pub use step::{NextFilter, State};
-pub use tightening::Tightening;
 
 /// The law by which a stack grows.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +37,11 @@ impl Law {
     /// Returns the law of an object that this module makes.
     pub const fn of(params: &Params) -> Self {
         Self::Series(Series::of(params))
+    }
+
+    /// Returns the law of a new object of `RedisBloom`, whose growth factor is recorded even if it does not grow.
+    pub fn of_redisbloom(params: &Params, factor: u32) -> Result<Self, Refusal> {
+        Ok(Self::RedisBloom(Box::new(Links::new(params, factor)?)))
     }
 
     /// Copies the law, or returns `None` if allocation fails.
@@ -80,7 +81,7 @@ impl Law {
     /// Returns the error rate that was requested for the whole stack, or 0 if the law does not keep to it.
     pub const fn requested_rate(&self) -> f64 {
         match self {
-            Self::Series(series) if series.tightening.is_ours() => series.error_rate.get(),
+            Self::Series(series) if series.tightening().is_ours() => series.error_rate.get(),
             Self::Series(_) | Self::RedisBloom(_) => 0.0,
         }
     }
@@ -88,10 +89,10 @@ impl Law {
     /// Returns the law of a union of such stacks: RedisBloom's with these links, or else our own with this error rate.
     pub fn of_union(&self, error_rate: Fraction, links: Vec<Link>) -> Self {
         match self {
-            Self::Series(own) => Self::Series(Series {
+            Self::Series(own) => Self::of(&Params {
                 error_rate,
-                tightening: own.tightening.as_ours(),
-                ..*own
+                tightening: own.tightening().as_ours(),
+                ..own.params(0)
             }),
             Self::RedisBloom(own) => Self::RedisBloom(Box::new(Links {
                 all: links,
@@ -132,14 +133,14 @@ impl Law {
         }
     }
 
-    /// Takes the steps of growth until there is a filter, and room for `items`. Passes each to `enter`, with the state
-    /// after it.
+    /// Takes the steps of growth until there is a filter, and room for `items`. Passes each step to `each`, with the
+    /// state after it.
     pub fn grow(
         &self,
         at: &mut State,
         items: u64,
         limits: Limits,
-        mut enter: impl FnMut(&NextFilter, &State) -> Result<(), Refusal>,
+        mut each: impl FnMut(&NextFilter, &State),
     ) -> Result<(), Refusal> {
         while at.filters == 0 || at.capacity < items {
             if at.filters > 0 && self.growth() == Growth::Fixed {
@@ -147,7 +148,7 @@ impl Law {
             }
             let step = self.step(at, limits.into())?;
             at.push(&step);
-            enter(&step, at)?;
+            each(&step, at);
         }
         Ok(())
     }
@@ -185,7 +186,7 @@ impl Law {
     #[inline]
     pub fn memory_bytes(&self) -> u64 {
         self.links().map_or(0, |links| {
-            (size_of_val(links) + links.all.capacity() * size_of::<Link>()) as u64
+            Links::BASE_BYTES + (links.all.capacity() * size_of::<Link>()) as u64
         })
     }
 }

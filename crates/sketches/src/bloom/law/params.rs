@@ -1,15 +1,19 @@
 //! The parameters of a stack of filters.
+//!
+//! valkey-bloom and this module store their objects in the same form, which has no field for the law. The tightening
+//! ratio encodes it instead: a ratio of ours is cut to [`DIGITS`] decimal digits and stored as the next double above.
+//! No decimal number with that many digits is that double, so nobody writes one of ours by accident. valkey-bloom
+//! reads such a ratio, and grows the object as if the ratio were the decimal number.
 
 use std::num::NonZeroU32;
 
 use crate::number::Fraction;
 
-use super::tightening::Tightening;
+/// Decimal digits of a ratio of ours: the most that every double preserves.
+const DIGITS: usize = 15;
 
 /// The growth of a stack when its newest filter is full.
-// This tag also discriminates the variants of a law, which makes every object eight bytes smaller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub enum Growth {
     /// No growth: the object is non-scaling.
     Fixed,
@@ -33,6 +37,98 @@ impl Growth {
             Self::By(factor) => factor.get(),
         }
     }
+}
+
+/// The program whose law a series of rates follows.
+// It also discriminates the variants of a law, which makes every object eight bytes smaller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Author {
+    Ours,
+    ValkeyBloom,
+}
+
+/// The ratio of the rates of successive filters, and whose law they follow: this module's or valkey-bloom's.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Tightening {
+    pub(super) ratio: Fraction,
+    pub(super) author: Author,
+}
+
+impl Tightening {
+    /// The ratio that selects this module's own law: 0.5.
+    pub const HALF: Self = Self {
+        ratio: Fraction::HALF,
+        author: Author::Ours,
+    };
+
+    /// Returns the ratio of an object that this module makes, cut to 15 digits.
+    pub fn ours(ratio: Fraction) -> Self {
+        Self {
+            ratio: cut(ratio),
+            author: Author::Ours,
+        }
+    }
+
+    /// Returns the ratio of an object that valkey-bloom made.
+    pub const fn of_valkey_bloom(ratio: Fraction) -> Self {
+        Self {
+            ratio,
+            author: Author::ValkeyBloom,
+        }
+    }
+
+    /// Returns the ratio of an object that grows by valkey-bloom's law. A ratio that marks an object as ours is cut to
+    /// 15 digits.
+    pub fn like_valkey_bloom(ratio: f64) -> Self {
+        let stored = Self::from_stored(ratio).unwrap_or(Self::HALF);
+        Self::of_valkey_bloom(stored.ratio)
+    }
+
+    /// Decodes the ratio in files and in commands of a primary. Returns `None` if it is not strictly between 0 and 1.
+    pub fn from_stored(stored: f64) -> Option<Self> {
+        let ratio = Fraction::new(stored)?;
+        Some(match Fraction::new(stored.next_down()) {
+            Some(below) if cut(below) == below => Self::ours(below),
+            _ => Self::of_valkey_bloom(ratio),
+        })
+    }
+
+    /// Returns the same ratio under a law of this module.
+    #[must_use]
+    pub fn as_ours(self) -> Self {
+        match self.author {
+            Author::Ours => self,
+            Author::ValkeyBloom => Self::ours(self.ratio),
+        }
+    }
+
+    /// Returns the number for files and replicated commands.
+    pub const fn to_stored(self) -> f64 {
+        match self.author {
+            Author::Ours => self.ratio().next_up(),
+            Author::ValkeyBloom => self.ratio(),
+        }
+    }
+
+    /// Returns the ratio itself.
+    pub const fn ratio(self) -> f64 {
+        self.ratio.get()
+    }
+
+    /// Returns whether the object grows by a law of this module.
+    pub const fn is_ours(self) -> bool {
+        matches!(self.author, Author::Ours)
+    }
+}
+
+/// Returns the double nearest to a ratio's first 15 digits. If that rounds up to 1, returns the largest such double
+/// below 1.
+fn cut(ratio: Fraction) -> Fraction {
+    let digits = format!("{:.*e}", DIGITS - 1, ratio.get());
+    let cut = digits
+        .parse()
+        .map_or(ratio.get(), |cut: f64| cut.min(1.0 - 1e-15));
+    Fraction::new(cut).unwrap_or(ratio)
 }
 
 /// The parameters of a stack of filters.

@@ -4,16 +4,13 @@
 //! An object of `RedisBloom` grows the way it would there, bit for bit. `RedisBloom` calls a filter a *link* and its
 //! capacity *entries*. The fields of a link are written back the way they were read.
 
-use crate::bloom::filter::{Cells, Geometry};
 use crate::machine::memory;
-use crate::number::{Fraction, MAX_CAPACITY, log2, power, rounded_ln};
+use crate::number::{Fraction, MAX_CAPACITY, log2, power};
 
-use super::limits::Refusal;
-use super::link::Link;
-use super::params::{Growth, Params};
+use super::limits::{NextFilter, Refusal, State};
+use super::link::{Link, bits_per_entry};
+use super::params::{Growth, Params, Tightening};
 use super::series::Series;
-use super::step::{NextFilter, State};
-use super::tightening::Tightening;
 
 /// Option: bits are not rounded up to a power of two.
 const NO_ROUND: u32 = 1;
@@ -53,22 +50,23 @@ impl Links {
         })
     }
 
-    /// Returns the empty links and the first filter that `RedisBloom` 8.8 makes for these parameters. `factor` is
-    /// recorded even if the object does not grow.
-    pub fn begin(params: &Params, factor: u32) -> Result<(Self, NextFilter), Refusal> {
+    /// Returns the fields of a new object, the way `RedisBloom` 8.8 makes it for these parameters. They have the link
+    /// of its first filter, which is stacked next. `factor` is recorded even if the object does not grow.
+    pub fn new(params: &Params, factor: u32) -> Result<Self, Refusal> {
         let rate = params.error_rate.get().min(LARGEST_RATE);
         // A scaling object halves the rate of its first filter too; doubling undoes that for a non-scaling one.
         let (scaling, before) = match params.growth {
             Growth::Fixed => (NO_SCALING, 2.0 * rate),
             Growth::By(_) => (0, rate),
         };
-        let links = Self {
+        let mut links = Self {
             options: NO_ROUND | WIDE | scaling,
             factor,
-            all: Vec::new(),
+            all: memory::reserved(1).ok_or(Refusal::OutOfMemory)?,
         };
         let first = links.link_after(Some(params.capacity), before)?;
-        Ok((links, first))
+        links.all.extend(first.link);
+        Ok(links)
     }
 
     /// Returns whether hashes have 64 bits rather than 32.
@@ -108,16 +106,26 @@ impl Links {
 
     /// Returns the law's parameters in BF.INFO. Links without a rate in range were refused before.
     pub fn series(&self) -> Series {
-        Series {
+        Series::of(&Params {
+            capacity: 0,
             error_rate: self.error_rate().unwrap_or(Fraction::HALF),
             tightening: Tightening::HALF,
             growth: self.growth(),
-        }
+        })
     }
 
-    /// Returns the next link: half the rate of the newest, and its entries times the factor. `at` may include filters
-    /// that have no link yet.
+    /// Returns the next filter. Its link has half the rate of the newest, and its entries times the factor. `at` may
+    /// include filters that have no link yet.
     pub fn step(&self, at: &State) -> Result<NextFilter, Refusal> {
+        if at.filters == 0
+            && let Some(first) = self.all.first()
+        {
+            return Ok(NextFilter {
+                capacity: at.newest,
+                geometry: first.own_geometry(),
+                link: None,
+            });
+        }
         let newest = self.all.last().ok_or(Refusal::MemoryLimit)?;
         let between = at.filters.saturating_sub(self.all.len() as u64);
         self.link_after(
@@ -141,7 +149,6 @@ impl Links {
         let rate = Fraction::new(error_rate).filter(|_| error_rate.is_normal());
         let rate = rate.ok_or(Refusal::RateTooSmall)?.get();
         let bits_per_entry = bits_per_entry(rate);
-        let hashes = hashes_of(bits_per_entry);
         let least = entries as f64 * bits_per_entry;
         // This exceeds any memory, so no limit admits it.
         if least >= (1_u64 << 60) as f64 {
@@ -155,72 +162,16 @@ impl Links {
             bits = 1 << rounded;
             exponent = rounded.to_le_bytes()[0];
         }
-        let cell_bytes = bits.div_ceil(64) * 8;
         let link = Link {
             error_rate,
             bits_per_entry,
-            bits: cell_bytes * 8,
+            bits: bits.next_multiple_of(64),
             exponent,
         };
         Ok(NextFilter {
             capacity: entries,
-            geometry: Geometry {
-                positions: link.modulus(),
-                cell_bytes,
-                hashes,
-                cells: Cells::BareBits,
-            },
+            geometry: link.own_geometry(),
             link: Some(link),
         })
-    }
-}
-
-/// Returns the bits per entry of a filter with this error rate.
-#[allow(
-    clippy::approx_constant,
-    reason = "ln²2 with the digits that RedisBloom uses"
-)]
-pub fn bits_per_entry(error_rate: f64) -> f64 {
-    -rounded_ln(error_rate) / 0.480_453_013_918_201
-}
-
-/// Returns the number of hash functions of a filter with these bits per entry.
-#[allow(
-    clippy::approx_constant,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "ln 2 with the digits that RedisBloom uses; the cast saturates"
-)]
-pub fn hashes_of(bits_per_entry: f64) -> u32 {
-    (0.693_147_180_559_945 * bits_per_entry).ceil() as u32
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_published_sizes() {
-        let links = Links::from_stored((NO_ROUND | WIDE).into(), 1, Vec::new()).unwrap();
-        for (rate, entries, bytes, hashes) in [
-            (0.005, 100, 144, 8),
-            (0.0005, 50_000, 98_880, 11),
-            (0.005, 10, 16, 8),
-            (0.0025, 20, 32, 9),
-            (0.00125, 40, 72, 10),
-            (0.000_625, 80, 160, 11),
-            (0.0005, 100, 200, 11),
-            (0.000_25, 200, 432, 12),
-            (0.000_015_625, 3200, 9216, 16),
-        ] {
-            let step = links.link_after(Some(entries), rate * 2.0).unwrap();
-            let size = step.geometry;
-            assert_eq!(
-                (size.cell_bytes, size.positions),
-                (bytes, bytes * 8),
-                "{rate}"
-            );
-            assert_eq!((size.hashes, step.capacity), (hashes, entries), "{rate}");
-        }
     }
 }

@@ -17,10 +17,8 @@
 use crate::bloom::filter::{Cells, Filter, Geometry};
 use crate::number::{Fraction, power, to_double};
 
-use super::limits::{Depth, Refusal};
-use super::params::{Growth, Params};
-use super::step::{NextFilter, State};
-use super::tightening::Tightening;
+use super::limits::{Depth, NextFilter, Refusal, State};
+use super::params::{Author, Growth, Params, Tightening};
 
 /// The next filter's capacity is at least the whole stack's divided by this.
 const LEAST_GROWTH: u64 = 16;
@@ -30,8 +28,10 @@ const LEAST_GROWTH: u64 = 16;
 pub struct Series {
     /// The sum of the rates; under valkey-bloom's law, the first rate.
     pub error_rate: Fraction,
-    /// The ratio of successive rates, and whose law they follow. Our 0.5 selects our own law.
-    pub tightening: Tightening,
+    /// The ratio of successive rates. Our 0.5 selects our own law.
+    ratio: Fraction,
+    /// Whose law the rates follow.
+    author: Author,
     /// The growth of the stack when its newest filter is full.
     pub growth: Growth,
 }
@@ -40,8 +40,17 @@ impl Series {
     pub const fn of(params: &Params) -> Self {
         Self {
             error_rate: params.error_rate,
-            tightening: params.tightening,
+            ratio: params.tightening.ratio,
+            author: params.tightening.author,
             growth: params.growth,
+        }
+    }
+
+    /// Returns the ratio of successive rates, and whose law they follow.
+    pub const fn tightening(&self) -> Tightening {
+        Tightening {
+            ratio: self.ratio,
+            author: self.author,
         }
     }
 
@@ -50,21 +59,21 @@ impl Series {
         Params {
             capacity,
             error_rate: self.error_rate,
-            tightening: self.tightening,
+            tightening: self.tightening(),
             growth: self.growth,
         }
     }
 
     /// Returns the rate of filter `index`, or `None` if it is too small for a double and growth ends.
     pub fn rate(&self, index: u64) -> Option<Fraction> {
-        let (p, r) = (self.error_rate.get(), self.tightening.ratio());
+        let (p, r) = (self.error_rate.get(), self.ratio.get());
         let rate = if self.growth == Growth::Fixed {
             p
-        } else if !self.tightening.is_ours() {
+        } else if self.author == Author::ValkeyBloom {
             // valkey-bloom ends growth before a double loses digits.
             return Fraction::new(p * power(r, index))
                 .filter(|rate| rate.get() > f64::MIN_POSITIVE);
-        } else if self.tightening == Tightening::HALF {
+        } else if self.tightening() == Tightening::HALF {
             let index = to_double(index);
             p / ((index + 1.0) * (index + 2.0))
         } else {
@@ -77,11 +86,11 @@ impl Series {
     pub fn share_of(&self, filters: u64) -> f64 {
         if self.growth == Growth::Fixed {
             1.0
-        } else if self.tightening == Tightening::HALF {
+        } else if self.tightening() == Tightening::HALF {
             let filters = to_double(filters);
             filters / (filters + 1.0)
         } else {
-            1.0 - power(self.tightening.ratio(), filters)
+            1.0 - power(self.ratio.get(), filters)
         }
     }
 
@@ -98,7 +107,7 @@ impl Series {
 
     /// Returns the size of a filter. The search is fastest if the number of hash functions is near `near`.
     fn size(&self, capacity: u64, rate: Fraction, cells: Cells, near: u32) -> Geometry {
-        if self.tightening.is_ours() {
+        if self.author == Author::Ours {
             Geometry::for_rate_near(capacity, rate, cells, near)
         } else {
             Geometry::by_formula(capacity, rate, cells)
@@ -112,7 +121,7 @@ impl Series {
             return at.newest;
         }
         let next = at.newest.saturating_mul(self.growth.expansion().into());
-        if !self.tightening.is_ours() {
+        if self.author == Author::ValkeyBloom {
             return next;
         }
         let is_deep = rest.and(at.depth()).is_past_half_of(Depth::most(at.cells));

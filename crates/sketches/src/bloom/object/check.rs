@@ -25,6 +25,7 @@ pub struct Check<'c> {
     shape: &'c Shape,
     hasher: &'c Hasher,
     law: &'c Law,
+    ids: &'c Ids,
     cells: Cells,
     sums: Sums,
     depth: Depth,
@@ -36,7 +37,12 @@ pub struct Check<'c> {
 
 impl<'c> Check<'c> {
     /// Checks the fields of the whole object.
-    pub fn begin(shape: &'c Shape, hasher: &'c Hasher, law: &'c Law) -> Result<Self, &'static str> {
+    pub fn begin(
+        shape: &'c Shape,
+        hasher: &'c Hasher,
+        law: &'c Law,
+        ids: &'c Ids,
+    ) -> Result<Self, &'static str> {
         let cells = law.cells(shape.cells());
         if let Some(links) = law.links() {
             links.check()?;
@@ -53,6 +59,7 @@ impl<'c> Check<'c> {
             shape,
             hasher,
             law,
+            ids,
             cells,
             sums: Sums::default(),
             depth: Depth::default(),
@@ -63,15 +70,15 @@ impl<'c> Check<'c> {
     }
 
     /// Checks the fields of the next period, which has `filters` filters.
-    pub fn period(&mut self, number: u64, ids: &Ids, filters: usize) -> Result<(), &'static str> {
+    pub fn period(&mut self, number: u64, filters: usize) -> Result<(), &'static str> {
         let windowed = self.shape.window().is_some();
         if self.last_period.is_some_and(|last| number <= last) || !windowed && number != 0 {
             return Err("periods out of order");
         }
-        if !self.shape.is_counting() && *ids != Ids::default() {
+        if !self.shape.is_counting() && *self.ids != Ids::default() {
             return Err("ids out of order");
         }
-        ids.check(filters)?;
+        self.ids.check(filters)?;
         if filters == 0 {
             return Err("no filters");
         }

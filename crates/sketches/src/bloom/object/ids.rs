@@ -9,9 +9,6 @@
 //! An item that is added with several ids may be in several filters, and each of them counts it among its items. The
 //! *repeats* are those beyond the first, so that the number of items is that of different ones.
 
-use crate::bloom::law::{Allowance, Growth, Refusal};
-use crate::bloom::stack::Stack;
-use crate::hash::Probe;
 use crate::machine::memory;
 
 /// The lowest and the highest id that a filter took.
@@ -58,112 +55,13 @@ impl Ids {
         interval.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&id))
     }
 
-    /// Returns the filter to count an item in, and adds the id, if there is one, to its interval. Calls `allowance`
-    /// only if the stack or this table has to grow.
-    ///
-    /// `claimant` is the newest filter that claims the item.
-    pub fn place(
-        &mut self,
-        stack: &mut Stack,
-        probe: Probe,
-        claimant: Option<usize>,
-        id: Option<u64>,
-        allowance: impl FnOnce() -> Allowance,
-    ) -> Result<usize, Refusal> {
-        let found = match id {
-            Some(id) => self.choose(stack, probe, id),
-            // All counts of an item stay in one filter.
-            None => claimant.or_else(|| with_room(stack)),
-        };
-        // One entry for each filter, including one about to be stacked.
-        let stacks = found.is_none() && stack.law().growth() != Growth::Fixed;
-        let entries = stack.filters().len() + usize::from(stacks);
-        let lacks = (id.is_some() || !self.is_empty()) && self.intervals.len() < entries;
-        let table = if lacks {
-            Some(self.copy(entries).ok_or(Refusal::OutOfMemory)?)
-        } else {
-            None
-        };
-        let more = table.as_ref().map_or(0, Self::memory_bytes);
-        let more = more.saturating_sub(self.memory_bytes());
-        let index = match found {
-            Some(index) if more == 0 => index,
-            _ => {
-                let allowance = allowance().beside(more);
-                if more > 0 && stack.memory_bytes() > allowance.limits.object_bytes {
-                    return Err(Refusal::MemoryLimit);
-                }
-                found.map_or_else(|| stack.make_room(allowance), Ok)?
-            }
-        };
-        if let Some(table) = table {
-            *self = table;
-        }
-        if let Some(id) = id {
-            self.intervals[index] = hull(self.interval(index), Some((id, id)));
-        }
-        Ok(index)
-    }
-
-    /// Returns the filter for an item with an id, if any takes it; of several the newest.
-    fn choose(&self, stack: &Stack, probe: Probe, id: u64) -> Option<usize> {
-        let filters = stack.filters();
-        let newest = |wanted: &dyn Fn(usize) -> bool| {
-            let mut newest_first = (0..filters.len()).rev();
-            newest_first.find(|index| wanted(*index))
-        };
-        let holds = |index: usize| self.holds(index, id);
-        let has_room = |index: usize| !filters[index].is_full();
-        let claims = |index: usize| filters[index].contains(probe);
-        // First choice: a filter whose interval holds the id. If it claims the item too, that takes no room, and the
-        // counts stay together.
-        let held = newest(&|index| holds(index) && claims(index));
-        let held = held.or_else(|| newest(&|index| holds(index) && has_room(index)));
-        if held.is_some() {
-            return held;
-        }
-        // Second choice: a filter whose interval reaches the id without overlapping another.
-        let intervals = || self.intervals.iter().flatten();
-        let is_held = intervals().any(|(lowest, highest)| (*lowest..=*highest).contains(&id));
-        let below = intervals().map(|interval| interval.1).filter(|at| *at < id);
-        let above = intervals().map(|interval| interval.0).filter(|at| *at > id);
-        let (below, above) = (below.max(), above.min());
-        let reaches = |index: usize| {
-            let interval = self.interval(index);
-            interval.is_none_or(|(lowest, highest)| Some(highest) == below || Some(lowest) == above)
-        };
-        let next = |index: usize| !is_held && reaches(index) && (has_room(index) || claims(index));
-        if let Some(index) = newest(&next) {
-            return Some(index);
-        }
-        if stack.law().growth() == Growth::Fixed {
-            // No filter will follow. A full one takes items that it claims.
-            return with_room(stack).or_else(|| newest(&claims));
-        }
-        // An id above all intervals keeps them disjoint: room from removals in an older filter is not used before that
-        // filter is empty.
-        let rises = !is_held && above.is_none();
-        with_room(stack).filter(|index| !rises || self.overlaps(*index))
-    }
-
-    /// Returns the filter for the next new item, if it does not depend on the item: the stack, this table and the
-    /// intervals stay as they are.
-    pub fn next_with_room(&self, stack: &Stack, id: Option<u64>) -> Option<usize> {
-        let filters = stack.filters();
-        if !self.is_empty() && self.intervals.len() < filters.len() {
-            return None;
-        }
-        let takes = |index: &usize| !filters[*index].is_full() && self.may_hold(*index, id);
-        (0..filters.len()).rev().find(takes)
-    }
-
     /// Returns whether a filter may hold counts of an item with this id, or without one.
     pub fn may_hold(&self, index: usize, id: Option<u64>) -> bool {
         id.is_none_or(|id| self.holds(index, id))
     }
 
     /// Returns whether a filter's interval overlaps another.
-    fn overlaps(&self, index: usize) -> bool {
+    pub fn overlaps(&self, index: usize) -> bool {
         let Some((lowest, highest)) = self.interval(index) else {
             return false;
         };
@@ -175,11 +73,6 @@ impl Ids {
             .filter(|other| meet(other))
             .count()
             > 1
-    }
-
-    /// Enters an item that a filter took as new although another filter claims it.
-    pub fn repeat(&mut self) {
-        self.repeats = self.repeats.saturating_add(1);
     }
 
     /// Clears the ids of a filter that is empty again.
@@ -224,9 +117,4 @@ impl Ids {
             repeats: self.repeats,
         })
     }
-}
-
-/// Returns the newest filter with room. Removals make room in filters of counters.
-fn with_room(stack: &Stack) -> Option<usize> {
-    stack.filters().iter().rposition(|filter| !filter.is_full())
 }

@@ -24,13 +24,12 @@ use super::period::{Lane, Period};
 /// Filters below this size in bytes keep their own bits, which are counted to estimate their rates.
 const LEAST_BYTES: u64 = 2048;
 
-/// The lanes in which a period may begin.
+/// The groups whose empty lanes a new period may take.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Begin {
-    /// Lanes of groups that are at least half in use.
-    InUse,
-    /// Any lanes.
-    Anywhere,
+pub enum Groups {
+    /// Those that are at least half in use.
+    HalfInUse,
+    All,
 }
 
 #[derive(Debug)]
@@ -85,7 +84,7 @@ impl Group {
 
     /// Gives periods back the bits of the newest eight lanes of this group, whose number is `index`, once those [are
     /// apart](Self::is_apart). Frees the lanes without a period.
-    fn part(&mut self, index: usize, periods: &mut [Period]) {
+    fn take_apart(&mut self, index: usize, periods: &mut [Period]) {
         let mut blobs = self.filters.part();
         let kept = self.filters.lanes();
         for period in periods {
@@ -135,8 +134,8 @@ impl Group {
     }
 
     /// Returns the number of an empty lane for a filter of this size.
-    fn free_lane(&self, geometry: Geometry, at: Begin) -> Option<u8> {
-        let takes = at == Begin::Anywhere || !self.is_sparse();
+    fn free_lane(&self, geometry: Geometry, groups: Groups) -> Option<u8> {
+        let takes = groups == Groups::All || !self.is_sparse();
         let is_free = takes && !self.is_full() && self.filters.geometry() == geometry;
         let lane = is_free.then(|| self.in_use.trailing_ones())?;
         u8::try_from(lane).ok()
@@ -157,19 +156,19 @@ pub struct Next {
     pub bytes: u64,
 }
 
-/// Claims on an item, or on each item of a batch, by the periods before a given one and from it on.
+/// The masks of the items of a batch that periods claim. A single item is number 0.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Claims {
-    /// Items claimed by an earlier period: a mask for a batch, 1 for a single item.
-    pub before: u64,
-    /// Items claimed by the given period or a later one: a mask for a batch, 1 for a single item.
-    pub from: u64,
+pub struct Claimed {
+    /// Items claimed by a period before the target.
+    pub earlier: u64,
+    /// Items claimed by the target or a later period.
+    pub later: u64,
 }
 
-impl Claims {
+impl Claimed {
     /// Returns the items that any period claims.
     pub const fn any(self) -> u64 {
-        self.before | self.from
+        self.earlier | self.later
     }
 }
 
@@ -178,7 +177,7 @@ impl Claims {
 pub struct Lanes {
     all: Vec<Group>,
     /// Whether there is nothing to interleave.
-    settled: bool,
+    idle: bool,
 }
 
 impl Lanes {
@@ -197,8 +196,8 @@ impl Lanes {
 
     /// Returns whether there is nothing to interleave.
     #[inline]
-    pub const fn is_settled(&self) -> bool {
-        self.settled
+    pub const fn is_idle(&self) -> bool {
+        self.idle
     }
 
     /// Runs up to `times` steps of interleaving that was started. Returns whether there was anything to do.
@@ -207,11 +206,11 @@ impl Lanes {
     }
 
     /// Gives periods back the bits of lanes that were taken apart. Returns whether there were any.
-    pub fn part(&mut self, periods: &mut [Period]) -> bool {
+    pub fn take_apart(&mut self, periods: &mut [Period]) -> bool {
         let Some(index) = self.all.iter().position(Group::is_apart) else {
             return false;
         };
-        self.all[index].part(index, periods);
+        self.all[index].take_apart(index, periods);
         self.tidy(periods);
         true
     }
@@ -238,14 +237,14 @@ impl Lanes {
         })
     }
 
-    /// Starts to interleave `next`, if there is any, or else becomes settled.
-    pub fn begin(&mut self, periods: &mut [Period], next: Option<&Next>) {
-        let begun = next.and_then(|next| self.interleave(periods, next));
-        self.settled = begun.is_none();
+    /// Starts to interleave `next`, if there is any, or else becomes idle.
+    pub fn interleave(&mut self, periods: &mut [Period], next: Option<&Next>) {
+        let started = next.and_then(|next| self.interleave_oldest(periods, next));
+        self.idle = started.is_none();
     }
 
     /// Starts to interleave the oldest eight filters of `next`.
-    fn interleave(&mut self, periods: &mut [Period], next: &Next) -> Option<()> {
+    fn interleave_oldest(&mut self, periods: &mut [Period], next: &Next) -> Option<()> {
         let alike = periods.iter_mut().filter(|period| period.has_own_bits());
         let alike = alike.filter(|period| period.first_geometry() == next.geometry);
         let mut of: Vec<&mut Period> = alike.take(LANES).collect();
@@ -264,14 +263,14 @@ impl Lanes {
     }
 
     /// Marks that there may be filters to interleave.
-    pub const fn unsettle(&mut self) {
-        self.settled = false;
+    pub const fn wake(&mut self) {
+        self.idle = false;
     }
 
     /// Returns an empty lane for the first filter of another period.
-    pub fn free_lane(&self, geometry: Geometry, at: Begin) -> Option<Lane> {
+    pub fn free_lane(&self, geometry: Geometry, groups: Groups) -> Option<Lane> {
         (0..).zip(&self.all).find_map(|(group, of)| {
-            let number = of.free_lane(geometry, at)?;
+            let number = of.free_lane(geometry, groups)?;
             Some(Lane { group, number })
         })
     }
@@ -308,7 +307,7 @@ impl Lanes {
         group.in_use |= 1 << lane.number;
         group.periods[usize::from(lane.number)] = period;
         group.oldest = group.oldest.min(period);
-        self.unsettle();
+        self.wake();
     }
 
     /// Empties a lane whose period is gone.
@@ -332,7 +331,7 @@ impl Lanes {
             .collect();
         self.all.retain(|group| group.in_use != 0);
         memory::fit(&mut self.all);
-        self.unsettle();
+        self.wake();
         for group in &mut self.all {
             group.oldest = u64::MAX;
         }
@@ -346,69 +345,68 @@ impl Lanes {
         }
     }
 
-    /// Looks up an item in the lanes of periods from number `since` on. If a period from `from` on claims it, claims
-    /// by earlier ones may be missing.
-    pub fn claims(&self, probe: Probe, since: u64, from: u64) -> Claims {
-        let mut claims = Claims::default();
-        for all in self.all.chunks(TOGETHER) {
-            let Some(first) = all.first() else {
-                break;
-            };
-            let mut filters = [&first.filters; TOGETHER];
+    /// Looks up an item in the lanes of periods from number `oldest` on. If a period from `target` on claims it, claims by
+    /// earlier ones may be missing.
+    pub fn claims_of_one(&self, probe: Probe, oldest: u64, target: u64) -> Claimed {
+        let mut claimed = Claimed::default();
+        for groups in self.all.chunks(TOGETHER) {
+            let mut filters = [&groups[0].filters; TOGETHER];
             let mut lanes = [0; TOGETHER];
-            for (index, group) in all.iter().enumerate() {
+            for (index, group) in groups.iter().enumerate() {
                 filters[index] = &group.filters;
-                lanes[index] = group.since(since);
+                lanes[index] = group.since(oldest);
             }
-            narrow(&filters[..all.len()], &mut lanes[..all.len()], probe);
+            let lanes = &mut lanes[..groups.len()];
+            narrow(&filters[..groups.len()], lanes, probe);
             // No lane claims most items.
-            for (group, lanes) in all.iter().zip(lanes).filter(|(_, lanes)| *lanes != 0) {
-                let later = lanes & group.since(from);
-                claims.from |= u64::from(later != 0);
-                claims.before |= u64::from(lanes & !later != 0);
+            for (group, lanes) in groups.iter().zip(lanes).filter(|(_, lanes)| **lanes != 0) {
+                let later = *lanes & group.since(target);
+                claimed.later |= u64::from(later != 0);
+                claimed.earlier |= u64::from(*lanes & !later != 0);
             }
-            if claims.from != 0 {
+            if claimed.later != 0 {
                 break;
             }
         }
-        claims
+        claimed
     }
 
-    /// Looks up the items of a batch whose bit in `candidates` is set, in the lanes of periods from number `since` on.
-    /// If a period from `from` on claims an item, claims by earlier ones may be missing.
-    pub fn claims_of_batch(
+    /// Looks up the items of a batch whose bit in `candidates` is set, in the lanes of periods from number `oldest` on. If
+    /// a period from `target` on claims an item, claims by earlier ones may be missing.
+    pub fn claims(
         &self,
         batch: &Batch,
         candidates: u64,
-        since: u64,
-        from: u64,
+        oldest: u64,
+        target: u64,
         tally: &mut impl Tally,
-    ) -> Claims {
-        let mut claims = Claims::default();
-        for all in self.all.chunks(TOGETHER) {
-            let candidates = candidates & !claims.from;
-            let Some(first) = all.first().filter(|_| candidates != 0) else {
+    ) -> Claimed {
+        let mut claimed = Claimed::default();
+        for groups in self.all.chunks(TOGETHER) {
+            let candidates = candidates & !claimed.later;
+            if candidates == 0 {
                 break;
-            };
-            let mut filters = [&first.filters; TOGETHER];
+            }
+            let mut filters = [&groups[0].filters; TOGETHER];
             let mut lanes: [LanesOfBatch; TOGETHER] = [[0; BATCH]; TOGETHER];
-            for (index, group) in all.iter().enumerate() {
+            for (index, group) in groups.iter().enumerate() {
                 filters[index] = &group.filters;
-                let since = group.since(since);
+                let live = group.since(oldest);
                 for (item, lanes) in lanes[index].iter_mut().enumerate() {
-                    *lanes = since * (candidates >> item & 1) as u32;
+                    *lanes = live * (candidates >> item & 1) as u32;
                 }
             }
-            narrow_batch(&filters[..all.len()], &mut lanes[..all.len()], batch, tally);
-            for (group, lanes) in all.iter().zip(&lanes) {
-                let later = group.since(from);
+            let lanes = &mut lanes[..groups.len()];
+            narrow_batch(&filters[..groups.len()], lanes, batch, tally);
+            for (group, lanes) in groups.iter().zip(lanes) {
+                let later = group.since(target);
                 for (item, lanes) in lanes.iter().enumerate() {
-                    claims.from |= u64::from(lanes & later != 0) << item;
-                    claims.before |= u64::from(lanes & !later != 0) << item;
+                    claimed.later |= u64::from(lanes & later != 0) << item;
+                    claimed.earlier |= u64::from(lanes & !later != 0) << item;
                 }
             }
         }
-        claims
+        claimed
     }
 
     pub fn filters_of(&self, lane: Lane) -> (&Interleaved, u8) {

@@ -5,7 +5,7 @@
 //! other filters are stacked. So repeating a merge changes nothing.
 //!
 //! The filters of the union are chosen, and checked against limits and rates, before any are copied. Choosing and
-//! copying read each filter a small number of times (`holder.rs`).
+//! copying read each filter a small number of times (`union.rs`).
 
 use std::collections::HashMap;
 
@@ -15,11 +15,10 @@ use crate::bloom::stack::Stack;
 use crate::machine::{memory, work};
 use crate::number::Fraction;
 
-use super::holder::{SameSize, Search};
 use super::ids::Ids;
-use super::part::Part;
 use super::period::Period;
 use super::timeline::Timeline;
+use super::union::{Member, SameSize, Search};
 
 /// The reason that objects can't be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,18 +52,24 @@ pub const TOO_LARGE: MergeError = MergeError::Refused(Refusal::MemoryLimit);
 /// A bound on a sum of rates: above it, the sum exceeds 1 in any order of addition.
 const CERTAINLY_ALL: f64 = 1.001;
 
-/// The memory that the union may take. It is charged before memory is allocated.
+/// The memory that the union may take, and the budget of its search for holders.
 pub struct Budget {
     limits: Limits,
     bytes: u64,
+    search: Search,
 }
 
 impl Budget {
-    /// Creates a budget of these limits, with `bytes` already spent.
-    pub const fn new(limits: Limits, bytes: u64) -> Self {
-        Self { limits, bytes }
+    /// Creates the budget of a union of filters whose cells have `source_bytes`, with `bytes` already spent.
+    pub const fn new(limits: Limits, bytes: u64, source_bytes: u64) -> Self {
+        Self {
+            limits,
+            bytes,
+            search: Search::among(source_bytes),
+        }
     }
 
+    /// Charges a filter before memory for it is allocated.
     fn charge(&mut self, filter: &Filter) -> Result<(), MergeError> {
         let blob = filter.geometry().blob_bytes();
         let bytes = self.bytes.saturating_add(blob + size_of::<Filter>() as u64);
@@ -76,74 +81,54 @@ impl Budget {
     }
 }
 
-/// Returns the union of stacks, at least one, or `None` if the first one already equals it.
-pub fn stacks(
-    sources: &[&Stack],
-    budget: &mut Budget,
-    search: &mut Search,
-) -> Result<Option<Stack>, MergeError> {
-    let no_ids = Ids::default();
-    let mut with_ids = reserved(sources.len())?;
-    with_ids.extend(sources.iter().map(|stack| (*stack, &no_ids)));
-    Ok(stacks_with_ids(&with_ids, 1.0, budget, search)?.map(|(stack, _)| stack))
-}
-
 /// Allocates an empty list with capacity for `count` values.
 pub fn reserved<T>(count: usize) -> Result<Vec<T>, MergeError> {
     memory::reserved(count).ok_or(NO_MEMORY)
 }
 
-/// Returns the union of stacks and their ids, if its rate, multiplied by `times`, is below 1.
-fn stacks_with_ids(
+/// Returns the union of stacks and their ids, if its rate, multiplied by `times`, is below 1, or `None` if the first one
+/// already equals it.
+pub fn stacks(
     sources: &[(&Stack, &Ids)],
     times: f64,
     budget: &mut Budget,
-    search: &mut Search,
 ) -> Result<Option<(Stack, Ids)>, MergeError> {
-    let ((first, _), others) = sources.split_first().ok_or(MergeError::Kinds)?;
-    for (other, _) in others {
-        if first.hasher() != other.hasher() {
-            return Err(MergeError::Seeds);
-        }
-        if first.cells() != other.cells() {
-            return Err(MergeError::Kinds);
-        }
-    }
-    let Some(mut parts) = unite(sources, budget, search)? else {
+    let Some(mut members) = unite(sources, budget)? else {
         return Ok(None);
     };
+    let (first, _) = sources[0];
     let law = first.law();
     // Links have rates of their own.
     let is_rated = law.links().is_none();
     if is_rated {
         let mut least = 0.0;
-        for part in &mut parts {
-            part.rate = part.filter().rate_at(part.capacity.max(part.items));
-            // Empty parts may be left out.
-            least += if part.items > 0 { part.rate } else { 0.0 };
+        for member in &mut members {
+            member.rate = member.filter().rate_at(member.capacity.max(member.items));
+            // Empty filters may be left out.
+            least += if member.items > 0 { member.rate } else { 0.0 };
         }
         if least * times > CERTAINLY_ALL {
             return Err(MergeError::Rates);
         }
     }
-    for part in &mut parts {
-        part.merge_pending().ok_or(NO_MEMORY)?;
+    for member in &mut members {
+        member.merge_pending().ok_or(NO_MEMORY)?;
     }
-    // The part with most room becomes the newest. Empty parts are left out.
-    parts.sort_unstable_by_key(|part| (part.room(), part.number));
-    let mut left = parts.len();
-    parts.retain(|part| {
+    // The filter with most room becomes the newest. Empty filters are left out.
+    members.sort_unstable_by_key(|member| (member.room(), member.number));
+    let mut left = members.len();
+    members.retain(|member| {
         left -= 1;
-        left == 0 || !part.filter().is_empty()
+        left == 0 || !member.filter().is_empty()
     });
-    let count = parts.len();
+    let count = members.len();
     let mut rates = 0.0;
-    for (index, part) in parts.iter_mut().enumerate() {
-        rates += part.rate;
+    for (index, member) in members.iter_mut().enumerate() {
+        rates += member.rate;
         // Files rely on every filter of our bits being full, except the newest of its stack.
         if index + 1 < count && first.cells() == Cells::Bits {
-            part.items = part.items.max(1);
-            part.capacity = part.items;
+            member.items = member.items.max(1);
+            member.capacity = member.items;
         }
     }
     let error_rate = if is_rated {
@@ -156,12 +141,17 @@ fn stacks_with_ids(
         Fraction::HALF
     };
     let mut filters = reserved(count)?;
-    let mut links = reserved(parts.iter().filter(|part| part.link.is_some()).count())?;
+    let mut links = reserved(
+        members
+            .iter()
+            .filter(|member| member.link.is_some())
+            .count(),
+    )?;
     let mut intervals = reserved(count)?;
-    for part in parts {
-        links.extend(part.link);
-        intervals.push(part.interval);
-        filters.push(part.into_filter().ok_or(NO_MEMORY)?);
+    for member in members {
+        links.extend(member.link);
+        intervals.push(member.interval);
+        filters.push(member.into_filter().ok_or(NO_MEMORY)?);
     }
     let law = law.of_union(error_rate, links);
     let taken = filters.iter().map(Filter::items);
@@ -191,18 +181,17 @@ fn repeats_of_union(sources: &[(&Stack, &Ids)], taken: u64) -> u64 {
 fn unite<'s>(
     sources: &[(&'s Stack, &Ids)],
     budget: &mut Budget,
-    search: &mut Search,
-) -> Result<Option<Vec<Part<'s>>>, MergeError> {
-    let mut parts: Vec<Part> = Vec::new();
+) -> Result<Option<Vec<Member<'s>>>, MergeError> {
+    let mut members: Vec<Member> = Vec::new();
     let mut changed = false;
-    // The parts of each size.
+    // The members of each size.
     let mut same_size: HashMap<_, SameSize> = HashMap::new();
     for (source, (stack, ids)) in sources.iter().enumerate() {
         for (index, filter) in stack.filters().iter().enumerate() {
             work::steps(1);
             let link = stack.law().links();
             let link = link.and_then(|links| links.all.get(index).copied());
-            let part = Part::new(filter, link, ids.interval(index), source, parts.len());
+            let member = Member::new(filter, link, ids.interval(index), source, members.len());
             same_size.try_reserve(1).map_err(|_| NO_MEMORY)?;
             let key = (filter.merge_key(), link.map(|link| link.merge_key()));
             let candidates = same_size.entry(key).or_default();
@@ -211,29 +200,27 @@ fn unite<'s>(
                     work::bytes(filter.bitmap().len());
                     continue;
                 }
-                candidates.merge_pending(&mut parts).ok_or(NO_MEMORY)?;
-                // A part that holds the filter already is preferred to one with room for it.
-                let holder = candidates.holder(&parts, &part, search);
-                let holder = holder.map_err(|_| NO_MEMORY)?;
+                candidates.merge_pending(&mut members).ok_or(NO_MEMORY)?;
+                // A filter that holds this one already is preferred to one with room for it.
+                let holder = candidates.holder(&members, &member, &mut budget.search);
                 if let Some(at) = holder.or_else(|| candidates.widest())
-                    && let Some(change) = parts[at].unite(&part, filter, holder.is_some())
+                    && let Some(change) = members[at].unite(&member, filter, holder.is_some())
                 {
-                    candidates.record(at).map_err(|_| NO_MEMORY)?;
                     changed |= change;
                     continue;
                 }
                 changed = true;
             }
-            if parts.len() as u64 >= MAX_FILTERS {
+            if members.len() as u64 >= MAX_FILTERS {
                 return Err(TOO_LARGE);
             }
             budget.charge(filter)?;
-            candidates.push(&part).map_err(|_| NO_MEMORY)?;
-            parts.try_reserve(1).map_err(|_| NO_MEMORY)?;
-            parts.push(part);
+            candidates.push(&member).map_err(|_| NO_MEMORY)?;
+            members.try_reserve(1).map_err(|_| NO_MEMORY)?;
+            members.push(member);
         }
     }
-    Ok(changed.then_some(parts))
+    Ok(changed.then_some(members))
 }
 
 /// Returns the union of lists of periods, at least one, or `None` if the first one already equals it. Expired periods
@@ -242,17 +229,8 @@ pub fn timelines(
     sources: &[&Timeline],
     now_ms: Option<u64>,
     budget: &mut Budget,
-    search: &mut Search,
 ) -> Result<Option<Timeline>, MergeError> {
-    let (first, others) = sources.split_first().ok_or(MergeError::Kinds)?;
-    for other in others {
-        if first.hasher != other.hasher {
-            return Err(MergeError::Seeds);
-        }
-        if first.shape.kind != other.shape.kind {
-            return Err(MergeError::Kinds);
-        }
-    }
+    let first = sources[0];
     // Each period, with the number of its source and its index there.
     let mut sorted = reserved(sources.iter().map(|source| source.periods.len()).sum())?;
     for (number, source) in sources.iter().enumerate() {
@@ -260,12 +238,10 @@ pub fn timelines(
         sorted.extend(periods.map(|(place, period)| (period, number, place)));
     }
     sorted.sort_unstable_by_key(|(period, number, place)| (period.number, *number, *place));
-    let now = first.shape.window().zip(now_ms);
-    let has_expired = |period: &Period| {
-        now.is_some_and(|(window, now_ms)| {
-            window.has_expired(period.number, window.period_at(now_ms))
-        })
-    };
+    let window = first.window;
+    let current = now_ms.map(|now_ms| window.period_at(now_ms));
+    let has_expired =
+        |period: &Period| current.is_some_and(|current| window.has_expired(period.number, current));
     let mut changed = false;
     // Unchanged periods are copied later, if anything changes.
     let mut merged = reserved(sorted.len())?;
@@ -274,15 +250,16 @@ pub fn timelines(
             continue;
         };
         let expired = has_expired(oldest);
-        let mut unlimited = Budget::new(Limits::NONE, 0);
-        let budget = if expired {
-            &mut unlimited
-        } else {
-            &mut *budget
-        };
+        let of_live = (budget.limits, budget.bytes);
         // The rate of a live period counts once for each period of the window.
-        let times = if expired { 1.0 } else { first.shape.parts() };
-        let united = periods(sources, same_number, times, budget, search)?;
+        let mut times = first.shape().rate_divisor();
+        if expired {
+            (budget.limits, times) = (Limits::NONE, 1.0);
+        }
+        let united = periods(sources, same_number, times, budget)?;
+        if expired {
+            (budget.limits, budget.bytes) = of_live;
+        }
         changed |= !expired && (united.is_some() || *source > 0);
         merged.push((united, *oldest, sources[*source]));
     }
@@ -311,7 +288,6 @@ fn periods(
     same_number: &[(&Period, usize, usize)],
     times: f64,
     budget: &mut Budget,
-    search: &mut Search,
 ) -> Result<Option<Period>, MergeError> {
     if let [(only, ..)] = same_number {
         for filter in only.stack.filters() {
@@ -328,12 +304,15 @@ fn periods(
         };
         copies.push((!period.has_own_bits()).then(copy).transpose()?);
     }
-    let mut stacks = reserved(same_number.len())?;
-    let apart = same_number.iter().zip(&copies);
-    let apart = apart.map(|((period, ..), copy)| copy.as_ref().unwrap_or(period));
-    stacks.extend(apart.map(|period| (&period.stack, &period.ids)));
-    let united = stacks_with_ids(&stacks, times, budget, search)?;
-    Ok(united.map(|(stack, ids)| Period::new(same_number[0].0.number, stack, ids)))
+    let no_ids = Ids::default();
+    let mut apart = reserved(same_number.len())?;
+    let of_periods = same_number.iter().zip(&copies);
+    apart.extend(of_periods.map(|((period, ..), copy)| {
+        let period = copy.as_ref().unwrap_or(period);
+        (&period.stack, &no_ids)
+    }));
+    let united = stacks(&apart, times, budget)?;
+    Ok(united.map(|(stack, _)| Period::new(same_number[0].0.number, stack)))
 }
 
 /// Returns the size of the cells of a period's filters in bytes.
@@ -346,25 +325,25 @@ fn cell_bytes(period: &Period) -> usize {
 /// Returns a timeline of periods that all grow by one law, whose rate is stored once: the first object's, or a larger
 /// one that a period needs.
 fn with_one_law(first: &Timeline, mut periods: Vec<Period>) -> Result<Timeline, MergeError> {
-    let mut shape = first.shape;
+    let mut shape = first.shape();
     let law = shape.law().ok_or(MergeError::Rates)?;
     let needed = periods
         .iter_mut()
-        .map(|period| rate_under(&law, &mut period.stack) * shape.parts());
+        .map(|period| rate_under(&law, &mut period.stack) * shape.rate_divisor());
     let error_rate = needed.fold(shape.params.error_rate.get(), f64::max);
     shape.params.error_rate = Fraction::new(error_rate).ok_or(MergeError::Rates)?;
     let law = shape.law().ok_or(MergeError::Rates)?;
     for period in &mut periods {
         period.stack.follow(law.clone());
     }
-    Ok(Timeline::new(shape, first.hasher).with_periods(periods))
+    Ok(Timeline::new(shape.params, first.window, first.hasher).with_periods(periods))
 }
 
 /// Makes a stack follow a law, and returns the rate that it needs to continue under it.
 fn rate_under(law: &Law, stack: &mut Stack) -> f64 {
     let (own, series) = (stack.law().series(), law.series());
     let requested = own.error_rate.get();
-    if (own.growth, own.tightening) == (series.growth, series.tightening) {
+    if (own.growth, own.tightening()) == (series.growth, series.tightening()) {
         return requested;
     }
     stack.follow(law.clone());

@@ -2,19 +2,17 @@
 
 mod additions;
 mod check;
+mod counters;
 mod estimate;
-mod holder;
 mod ids;
 mod lanes;
 mod merge;
-mod new;
 mod outline;
-mod overlap;
-mod part;
 mod period;
 mod plan;
 mod shape;
 mod timeline;
+mod union;
 mod view;
 mod window;
 
@@ -22,23 +20,22 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::bloom::filter::{Cells, Filter};
-use crate::bloom::law::{Law, Limits, Links, Params, Refusal};
+use crate::bloom::law::{Allowance, Law, Limits, Links, Params, Refusal};
 use crate::bloom::stack::{Added, Stack};
 use crate::hash::{Hasher, Probe, Seed};
 use crate::machine::memory::{self, Relocate};
 use crate::number::{MAX_CAPACITY, either};
 
 use check::Check;
-use holder::Search;
+use counters::Counters;
 use timeline::Timeline;
 
 pub use ids::{Ids, Interval};
 pub use merge::MergeError;
-pub use new::New;
 pub use outline::{FilterOutline, Outline, PeriodOutline};
 pub use period::Period;
 pub use plan::{Plan, shard_capacity};
-pub use shape::{Kind, Shape};
+pub use shape::{Kind, New, Shape};
 use view::Blobs;
 pub use view::View;
 pub use window::{Time, Window};
@@ -80,7 +77,9 @@ pub struct Object(Body);
 enum Body {
     /// A plain object: one stack of bits, ours or `RedisBloom`'s.
     Stack(Stack),
-    /// An object with a window, or with counters.
+    /// An object with counters.
+    Counters(Box<Counters>),
+    /// An object with a window.
     Timeline(Box<Timeline>),
 }
 
@@ -99,11 +98,9 @@ impl Object {
         match new {
             New::Own(shape) => Self::new(shape, seed, time, limits),
             New::RedisBloom { params, factor } => {
-                let (links, first) = Links::begin(params, *factor)?;
-                let law = Law::RedisBloom(Box::new(links));
-                let (hasher, cells) = (Hasher::Murmur64, Cells::BareBits);
-                let stack = Stack::begin(law, hasher, cells, &first, limits.into())?;
-                Self(Body::Stack(stack)).checked()
+                let law = Law::of_redisbloom(params, *factor)?;
+                let stack = Stack::new(law, Hasher::Murmur64, Cells::BareBits);
+                Self::of_stack(stack, params.capacity, limits)
             }
         }
     }
@@ -113,17 +110,23 @@ impl Object {
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
     pub fn new(shape: &Shape, seed: Seed, time: Time, limits: Limits) -> Result<Self, Refusal> {
-        if shape.kind == Kind::Plain {
-            return Self::plain(&shape.params, seed, limits);
-        }
-        let mut shape = *shape;
-        shape.params.tightening = shape.tightening();
-        let mut timeline = Timeline::new(shape, Hasher::Sip(seed));
-        timeline.open(
-            timeline.target(time),
-            limits.beside(Self::BASE_BYTES).into(),
-        )?;
-        Self(Body::Timeline(Box::new(timeline))).checked()
+        let hasher = Hasher::Sip(seed);
+        let allowance = beside_base(limits);
+        let body = match shape.kind {
+            Kind::Plain => return Self::plain(&shape.params, seed, limits),
+            Kind::Counting => Body::Counters(Box::new(Counters::new(shape, hasher, allowance)?)),
+            Kind::Windowed(window) => {
+                let tightening = shape.tightening();
+                let params = Params {
+                    tightening,
+                    ..shape.params
+                };
+                let mut timeline = Timeline::new(params, window, hasher);
+                timeline.open(window.target(time), allowance)?;
+                Body::Timeline(Box::new(timeline))
+            }
+        };
+        Self(body).checked()
     }
 
     /// Creates an empty plain object.
@@ -131,8 +134,12 @@ impl Object {
     /// # Errors
     /// [`Refusal::MemoryLimit`], [`Refusal::RateTooSmall`] or [`Refusal::OutOfMemory`].
     pub fn plain(params: &Params, seed: Seed, limits: Limits) -> Result<Self, Refusal> {
-        let (law, hasher) = (Law::of(params), Hasher::Sip(seed));
-        let stack = Stack::new(law, hasher, Cells::Bits, params.capacity, limits.into())?;
+        let stack = Stack::new(Law::of(params), Hasher::Sip(seed), Cells::Bits);
+        Self::of_stack(stack, params.capacity, limits)
+    }
+
+    fn of_stack(stack: Stack, capacity: u64, limits: Limits) -> Result<Self, Refusal> {
+        let stack = stack.with_first(capacity, limits.into(), Filter::new)?;
         Self(Body::Stack(stack)).checked()
     }
 
@@ -146,13 +153,22 @@ impl Object {
         let Some(periods) = outline.finish()? else {
             return Ok(None);
         };
-        let object = if outline.shape.kind == Kind::Plain {
-            let period = periods.into_iter().next().ok_or("no filters")?;
-            Self(Body::Stack(period.stack))
+        let Shape { params, kind } = outline.shape;
+        let body = if let Kind::Windowed(window) = kind {
+            let timeline = Timeline::new(params, window, outline.hasher).with_periods(periods);
+            Body::Timeline(Box::new(timeline))
         } else {
-            let timeline = Timeline::new(outline.shape, outline.hasher).with_periods(periods);
-            Self(Body::Timeline(Box::new(timeline)))
+            let stack = periods.into_iter().next().ok_or("no filters")?.stack;
+            match kind {
+                Kind::Counting => Body::Counters(Box::new(Counters {
+                    capacity: params.capacity,
+                    stack,
+                    ids: std::mem::take(&mut outline.ids),
+                })),
+                _ => Body::Stack(stack),
+            }
         };
+        let object = Self(body);
         object.check()?;
         Ok(Some(object))
     }
@@ -185,22 +201,50 @@ impl Object {
         now_ms: Option<u64>,
         limits: Limits,
     ) -> Result<Option<Self>, MergeError> {
+        let (first, others) = sources.split_first().ok_or(MergeError::Kinds)?;
+        if others.iter().any(|it| it.is_plain() != first.is_plain()) {
+            return Err(MergeError::Kinds);
+        }
+        if others.iter().any(|it| it.hasher() != first.hasher()) {
+            return Err(MergeError::Seeds);
+        }
+        if others
+            .iter()
+            .any(|it| it.shape().kind != first.shape().kind)
+        {
+            return Err(MergeError::Kinds);
+        }
+        let filters = sources.iter().flat_map(|source| source.all_filters());
+        let source_bytes = filters.map(|f| f.geometry().cell_bytes).sum();
+        let mut budget = merge::Budget::new(limits, Self::BASE_BYTES, source_bytes);
+        let no_ids = Ids::default();
         let mut stacks = merge::reserved(sources.len())?;
         let mut timelines = merge::reserved(sources.len())?;
         for source in sources {
             match &source.0 {
-                Body::Stack(stack) => stacks.push(stack),
+                Body::Stack(stack) => stacks.push((stack, &no_ids)),
+                Body::Counters(counters) => stacks.push((&counters.stack, &counters.ids)),
                 Body::Timeline(timeline) => timelines.push(&**timeline),
             }
         }
-        let mut budget = merge::Budget::new(limits, Self::BASE_BYTES);
-        let filters = sources.iter().flat_map(|source| source.all_filters());
-        let mut search = Search::among(filters.map(|f| f.geometry().cell_bytes).sum());
-        let merged = match (stacks.is_empty(), timelines.is_empty()) {
-            (false, true) => merge::stacks(&stacks, &mut budget, &mut search)?.map(Body::Stack),
-            (true, false) => merge::timelines(&timelines, now_ms, &mut budget, &mut search)?
+        let merged = match &first.0 {
+            Body::Stack(_) => {
+                let stack = merge::stacks(&stacks, 1.0, &mut budget)?;
+                stack.map(|(stack, _)| Body::Stack(stack))
+            }
+            Body::Counters(counters) => {
+                let capacity = counters.capacity;
+                let union = merge::stacks(&stacks, 1.0, &mut budget)?;
+                union.map(|(stack, ids)| {
+                    Body::Counters(Box::new(Counters {
+                        capacity,
+                        stack,
+                        ids,
+                    }))
+                })
+            }
+            Body::Timeline(_) => merge::timelines(&timelines, now_ms, &mut budget)?
                 .map(|timeline| Body::Timeline(Box::new(timeline))),
-            _ => return Err(MergeError::Kinds),
         };
         let merged = merged.map(|body| Self(body).checked());
         merged.transpose().map_err(MergeError::Refused)
@@ -212,20 +256,23 @@ impl Object {
     /// The reason that the object is invalid.
     pub fn check(&self) -> Result<(), &'static str> {
         let no_ids = Ids::default();
-        let periods = self.all_periods();
         let (shape, hasher) = (self.shape(), self.hasher());
         let law_of_period = shape.law();
-        let law = match &self.0 {
-            Body::Stack(stack) => stack.law(),
-            Body::Timeline(_) => law_of_period.as_ref().ok_or("error rate out of range")?,
+        let (law, ids) = match &self.0 {
+            Body::Stack(stack) => (stack.law(), &no_ids),
+            Body::Counters(counters) => (counters.stack.law(), &counters.ids),
+            Body::Timeline(_) => {
+                let law = law_of_period.as_ref();
+                (law.ok_or("error rate out of range")?, &no_ids)
+            }
         };
-        let mut check = Check::begin(&shape, hasher, law)?;
-        for (number, stack, ids) in periods {
+        let mut check = Check::begin(&shape, hasher, law, ids)?;
+        for (number, stack) in self.stacks() {
             if stack.law() != law || stack.hasher() != hasher {
                 return Err("periods that grow or hash differently");
             }
             let filters = stack.filters();
-            check.period(number, ids.unwrap_or(&no_ids), filters.len())?;
+            check.period(number, filters.len())?;
             for filter in filters {
                 let size = filter.geometry();
                 check.filter(size, filter.capacity(), filter.items(), filter.blob())?;
@@ -258,69 +305,56 @@ impl Object {
         }
     }
 
-    /// Returns all periods that take memory, or a plain object's only one: number, stack and ids.
-    fn all_periods(&self) -> impl Iterator<Item = (u64, &Stack, Option<&Ids>)> {
-        let (one, periods) = self.parts();
-        let one = one.into_iter().map(|stack| (0, stack, None));
-        let periods = periods.map_or(&[][..], |timeline| &timeline.periods).iter();
-        one.chain(periods.map(|p| (p.number, &p.stack, Some(&p.ids))))
-    }
-
-    fn parts(&self) -> (Option<&Stack>, Option<&Timeline>) {
+    /// Returns the only stack of an object without a window.
+    const fn stack(&self) -> Option<&Stack> {
         match &self.0 {
-            Body::Stack(stack) => (Some(stack), None),
-            Body::Timeline(timeline) => (None, Some(timeline)),
+            Body::Stack(stack) => Some(stack),
+            Body::Counters(counters) => Some(&counters.stack),
+            Body::Timeline(_) => None,
         }
     }
 
-    /// Returns the live stacks, oldest first, each with the number of its period if there is a window.
-    fn live_stacks(
-        &self,
-        now_ms: impl FnOnce() -> u64,
-    ) -> impl Iterator<Item = (Option<u64>, &Stack)> {
-        self.stacks_of(self.live(now_ms))
+    const fn timeline(&self) -> Option<&Timeline> {
+        match &self.0 {
+            Body::Stack(_) | Body::Counters(_) => None,
+            Body::Timeline(timeline) => Some(timeline),
+        }
     }
 
-    /// Returns the live periods, oldest first. A plain object has no periods.
+    /// Returns the live periods, oldest first, if there is a window.
     fn live(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
-        let timeline = self.parts().1;
-        timeline.map_or(&[], |timeline| timeline.live(now_ms))
+        let timeline = self.timeline();
+        timeline.map_or(&[], |timeline| timeline.live(now_ms()))
     }
 
-    /// Returns the stack of a plain object, or those of these periods, each with the number of its period if there is
-    /// a window.
+    /// Returns the only stack, or those of these periods, each with the number of its period.
     fn stacks_of<'o>(
         &'o self,
         periods: &'o [Period],
     ) -> impl Iterator<Item = (Option<u64>, &'o Stack)> {
-        let (one, timeline) = self.parts();
-        let windowed = timeline.is_some_and(|timeline| timeline.shape.window().is_some());
-        let one = one.into_iter().map(|stack| (None, stack));
-        one.chain(
-            periods
-                .iter()
-                .map(move |p| (windowed.then_some(p.number), &p.stack)),
-        )
+        let only = self.stack().into_iter().map(|stack| (None, stack));
+        only.chain(periods.iter().map(|p| (Some(p.number), &p.stack)))
     }
 
-    /// Returns the filters of a plain object, or of these periods, with their bits.
+    /// Returns the live stacks, oldest first.
+    fn live_stacks(&self, now_ms: impl FnOnce() -> u64) -> impl Iterator<Item = &Stack> {
+        let stacks = self.stacks_of(self.live(now_ms));
+        stacks.map(|(_, stack)| stack)
+    }
+
+    /// Returns the filters of the only stack, or of these periods, with their bits.
     fn views_of<'o>(&'o self, periods: &'o [Period]) -> impl Iterator<Item = View<'o>> {
-        let (one, timeline) = self.parts();
-        let own = one.map_or(&[][..], Stack::filters).iter();
+        let own = self.stack().map_or(&[][..], Stack::filters).iter();
         let own = own.map(|filter| View::new(filter, None));
-        let of_periods = timeline.into_iter();
-        own.chain(of_periods.flat_map(move |t| periods.iter().flat_map(|p| t.views(p))))
-    }
-
-    /// Returns all stacks that take memory, live or not.
-    fn all_stacks(&self) -> impl Iterator<Item = &Stack> {
-        self.all_periods().map(|(_, stack, _)| stack)
+        let timeline = self.timeline().into_iter();
+        own.chain(timeline.flat_map(move |t| periods.iter().flat_map(|p| t.views(p))))
     }
 
     /// Copies the object, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         let body = match &self.0 {
             Body::Stack(stack) => Body::Stack(stack.try_clone()?),
+            Body::Counters(counters) => Body::Counters(Box::new(counters.try_clone()?)),
             Body::Timeline(timeline) => Body::Timeline(Box::new(timeline.try_clone()?)),
         };
         Some(Self(body))
@@ -339,7 +373,8 @@ impl Object {
                 let capacity = stack.filters().first().map_or(0, Filter::capacity);
                 Shape::plain(stack.law().series().params(capacity))
             }
-            Body::Timeline(timeline) => timeline.shape,
+            Body::Counters(counters) => counters.shape(),
+            Body::Timeline(timeline) => timeline.shape(),
         }
     }
 
@@ -348,6 +383,7 @@ impl Object {
     pub const fn hasher(&self) -> &Hasher {
         match &self.0 {
             Body::Stack(stack) => stack.hasher(),
+            Body::Counters(counters) => counters.stack.hasher(),
             Body::Timeline(timeline) => &timeline.hasher,
         }
     }
@@ -357,7 +393,7 @@ impl Object {
     pub(crate) const fn links(&self) -> Option<&Links> {
         match &self.0 {
             Body::Stack(stack) => stack.law().links(),
-            Body::Timeline(_) => None,
+            Body::Counters(_) | Body::Timeline(_) => None,
         }
     }
 
@@ -370,11 +406,7 @@ impl Object {
     /// Returns whether the object claims an item: false is certain, true is wrong at the error rate.
     #[inline]
     pub fn contains(&self, item: &[u8], now_ms: impl FnOnce() -> u64) -> bool {
-        // Hashed behind the match, an item takes fewer instructions than by `contains_probe`.
-        match &self.0 {
-            Body::Stack(stack) => stack.contains(stack.hasher().probe(item)),
-            Body::Timeline(timeline) => timeline.contains(timeline.hasher.probe(item), now_ms),
-        }
+        self.contains_probe(self.probe(item), now_ms)
     }
 
     /// Looks up an item by its [probe](Self::probe), as [`contains`](Self::contains) does.
@@ -382,7 +414,8 @@ impl Object {
     pub fn contains_probe(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
         match &self.0 {
             Body::Stack(stack) => stack.contains(probe),
-            Body::Timeline(timeline) => timeline.contains(probe, now_ms),
+            Body::Counters(counters) => counters.stack.contains(probe),
+            Body::Timeline(timeline) => timeline.contains(probe, now_ms()),
         }
     }
 
@@ -407,7 +440,8 @@ impl Object {
         let answer = |probe: Probe, claimed| answer(probe.hashes().0, claimed);
         match &self.0 {
             Body::Stack(stack) => stack.contains_each(items, answer),
-            Body::Timeline(timeline) => timeline.contains_each(items, now_ms, answer),
+            Body::Counters(counters) => counters.stack.contains_each(items, answer),
+            Body::Timeline(timeline) => timeline.contains_each(items, now_ms(), answer),
         }
     }
 
@@ -424,16 +458,7 @@ impl Object {
         id: Option<u64>,
         limits: impl Fn() -> Limits,
     ) -> Result<Added, Refusal> {
-        // Hashed behind the match, as in `contains`.
-        let added = match &mut self.0 {
-            Body::Stack(stack) => stack.add(stack.hasher().probe(item), || limits().into()),
-            Body::Timeline(timeline) => {
-                let allowance = || limits().beside(Self::BASE_BYTES).into();
-                timeline.add(timeline.hasher.probe(item), time, id, allowance)
-            }
-        };
-        self.assert_valid();
-        added
+        self.add_probe(self.probe(item), time, id, limits)
     }
 
     /// Adds an item by its probe, as [`add`](Self::add) does. All objects with an equal [`hasher`](Self::hasher) can
@@ -471,10 +496,8 @@ impl Object {
     ) -> Result<Added, Refusal> {
         let added = match &mut self.0 {
             Body::Stack(stack) => stack.add(probe, || limits().into()),
-            Body::Timeline(timeline) => {
-                let allowance = || limits().beside(Self::BASE_BYTES).into();
-                timeline.add(probe, time, id, allowance)
-            }
+            Body::Counters(counters) => counters.add(probe, id, || beside_base(limits())),
+            Body::Timeline(timeline) => timeline.add(probe, time, || beside_base(limits())),
         };
         self.assert_valid();
         added
@@ -496,9 +519,11 @@ impl Object {
         }
         match &mut self.0 {
             Body::Stack(stack) => stack.add_each(items, || limits().into(), outcome),
+            Body::Counters(counters) => {
+                counters.add_each(items, id, || beside_base(limits()), outcome);
+            }
             Body::Timeline(timeline) => {
-                let allowance = || limits().beside(Self::BASE_BYTES).into();
-                timeline.add_each(items, time, id, allowance, outcome);
+                timeline.add_each(items, time, || beside_base(limits()), outcome);
             }
         }
         self.assert_valid();
@@ -509,7 +534,7 @@ impl Object {
     pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {
         match &mut self.0 {
             Body::Stack(stack) => stack.overwrite(begin, bytes),
-            Body::Timeline(_) => false,
+            Body::Counters(_) | Body::Timeline(_) => false,
         }
     }
 
@@ -517,7 +542,7 @@ impl Object {
     /// anything changed.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
         let tidied = match &mut self.0 {
-            Body::Stack(_) => false,
+            Body::Stack(_) | Body::Counters(_) => false,
             Body::Timeline(timeline) => timeline.tidy(now_ms),
         };
         self.assert_valid();
@@ -526,7 +551,7 @@ impl Object {
 
     /// Returns the initial capacity of the period of this time, or `None` without such a period or without a window.
     pub fn room(&self, time: Time) -> Option<u64> {
-        self.parts().1?.room(time)
+        self.timeline()?.room(time)
     }
 
     /// Opens the period of this time with this capacity, unless it exists. [`add`](Self::add) would open it with a
@@ -543,10 +568,9 @@ impl Object {
         let Body::Timeline(timeline) = &mut self.0 else {
             return Ok(());
         };
-        let target = timeline.target(time);
+        let target = timeline.window.target(time);
         if timeline.index_of(target).is_none() {
-            let allowance = limits.beside(Self::BASE_BYTES).into();
-            timeline.open_with(target, capacity.max(1), allowance)?;
+            timeline.open_with(target, capacity.max(1), beside_base(limits))?;
         }
         self.assert_valid();
         Ok(())
@@ -558,10 +582,8 @@ impl Object {
     /// items, which may then be missing.
     pub fn remove(&mut self, item: &[u8], id: Option<u64>) -> bool {
         let removed = match &mut self.0 {
-            Body::Timeline(timeline) if timeline.shape.is_counting() => {
-                timeline.remove(timeline.hasher.probe(item), id)
-            }
-            _ => false,
+            Body::Counters(counters) => counters.remove(counters.stack.hasher().probe(item), id),
+            Body::Stack(_) | Body::Timeline(_) => false,
         };
         self.assert_valid();
         removed
@@ -577,28 +599,20 @@ impl Object {
 
     /// Returns the number of items that were new when they were added; with a window, summed over the live periods.
     pub fn items(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        let taken = sum(self.live_stacks(now_ms).map(|(_, stack)| stack.items()));
-        taken.saturating_sub(self.repeats())
-    }
-
-    /// Returns how often filters took an item that another one has. Only counters do, which have one period.
-    fn repeats(&self) -> u64 {
-        self.periods()
-            .first()
-            .map_or(0, |period| period.ids.repeats)
+        match &self.0 {
+            Body::Counters(counters) => counters.items(),
+            _ => sum(self.live_stacks(now_ms).map(Stack::items)),
+        }
     }
 
     /// Returns the sum of the live filters' capacities.
     pub fn capacity(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        sum(self.live_stacks(now_ms).map(|(_, stack)| stack.capacity()))
+        sum(self.live_stacks(now_ms).map(Stack::capacity))
     }
 
     /// Returns the current error rate, estimated from the contents of each filter.
     pub fn estimated_rate(&self, now_ms: impl Fn() -> u64) -> f64 {
-        let by_equations = either(
-            self.live_stacks(&now_ms)
-                .map(|(_, stack)| stack.estimated_rate()),
-        );
+        let by_equations = either(self.live_stacks(&now_ms).map(Stack::estimated_rate));
         estimate::rate(by_equations, self.views_of(self.live(&now_ms)))
     }
 
@@ -607,9 +621,8 @@ impl Object {
     pub fn reach(&self, now_ms: impl FnOnce() -> u64, limits: Limits) -> u64 {
         match &self.0 {
             Body::Stack(stack) => stack.reach(limits.into()),
-            Body::Timeline(timeline) => {
-                timeline.reach(now_ms, limits.beside(Self::BASE_BYTES).into())
-            }
+            Body::Counters(counters) => counters.reach(beside_base(limits)),
+            Body::Timeline(timeline) => timeline.reach(now_ms(), beside_base(limits)),
         }
     }
 
@@ -636,29 +649,26 @@ impl Object {
 
     /// Returns the number of live filters.
     pub fn filter_count(&self, now_ms: impl FnOnce() -> u64) -> u64 {
-        let each = self
-            .live_stacks(now_ms)
-            .map(|(_, stack)| stack.filters().len());
-        each.sum::<usize>() as u64
+        let stacks = self.live_stacks(now_ms);
+        stacks.map(|stack| stack.filters().len() as u64).sum()
     }
 
     /// Returns the number of live periods of an object with a window.
     pub fn live_periods(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
-        self.shape().window()?;
-        Some(self.live(now_ms).len() as u64)
+        Some(self.timeline()?.live(now_ms()).len() as u64)
     }
 
     /// Returns the number of items in the current period of an object with a window: those that [`reach`](Self::reach)
     /// limits.
     pub fn period_items(&self, now_ms: impl FnOnce() -> u64) -> Option<u64> {
-        let current = self.shape().window()?.period_at(now_ms());
-        let period = self.periods().iter().find(|p| p.number == current);
-        Some(period.map_or(0, |period| period.stack.items()))
+        let timeline = self.timeline()?;
+        let index = timeline.index_of(timeline.window.period_at(now_ms()));
+        Some(index.map_or(0, |index| timeline.periods[index].stack.items()))
     }
 
-    /// Returns all periods that take memory, live or not. A plain object has no periods.
+    /// Returns all periods that take memory, live or not. Only an object with a window has periods.
     pub fn periods(&self) -> &[Period] {
-        self.parts().1.map_or(&[], |timeline| &timeline.periods)
+        self.timeline().map_or(&[], |timeline| &timeline.periods)
     }
 
     /// Returns all filters that take memory, live or not, with their bits.
@@ -672,42 +682,57 @@ impl Object {
         Blobs::new(self.views())
     }
 
-    /// Returns all filters that take memory, live or not. Unless the object is plain, their bits may be elsewhere:
+    /// Returns the ids that the filters of counters took.
+    pub(crate) const fn ids(&self) -> Option<&Ids> {
+        match &self.0 {
+            Body::Counters(counters) => Some(&counters.ids),
+            Body::Stack(_) | Body::Timeline(_) => None,
+        }
+    }
+
+    /// Returns all stacks that take memory, live or not, each with the number of its period: 0 without a window.
+    pub(crate) fn stacks(&self) -> impl Iterator<Item = (u64, &Stack)> {
+        let stacks = self.stacks_of(self.periods());
+        stacks.map(|(number, stack)| (number.unwrap_or(0), stack))
+    }
+
+    /// Returns all filters that take memory, live or not. With a window, their bits may be elsewhere:
     /// [`views`](Self::views) have them.
     pub(crate) fn all_filters(&self) -> impl Iterator<Item = &Filter> {
-        self.all_stacks().flat_map(Stack::filters)
+        self.stacks().flat_map(|(_, stack)| stack.filters())
     }
 
     fn all_stacks_mut(&mut self) -> impl Iterator<Item = &mut Stack> {
         let (one, periods) = match &mut self.0 {
             Body::Stack(stack) => (Some(stack), &mut [][..]),
+            Body::Counters(counters) => (Some(&mut counters.stack), &mut [][..]),
             Body::Timeline(timeline) => (None, &mut timeline.periods[..]),
         };
         let periods = periods.iter_mut().map(|period| &mut period.stack);
         one.into_iter().chain(periods)
     }
 
-    /// Moves tables and blobs, starting with number `begin`, until `by` stops. Returns the number of the next one, if
+    /// Moves tables and blobs, starting with number `first`, until `by` stops. Returns the number of the next one, if
     /// there is one.
-    pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
+    pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
         let mut number = 0;
         for stack in self.all_stacks_mut() {
-            let parts = 1 + stack.filters().len();
-            for part in begin.saturating_sub(number).min(parts)..parts {
-                if number + part > begin && by.should_stop() {
-                    return Some(number + part);
+            let count = 1 + stack.filters().len();
+            for index in first.saturating_sub(number).min(count)..count {
+                if number + index > first && by.should_stop() {
+                    return Some(number + index);
                 }
-                match part.checked_sub(1) {
+                match index.checked_sub(1) {
                     None => stack.relocate_table(|table| by.table(table)),
                     Some(index) => stack.filters_mut()[index].relocate(|blob| by.blob(blob)),
                 }
             }
-            number += parts;
+            number += count;
         }
         if let Body::Timeline(timeline) = &mut self.0 {
             let lanes = &mut timeline.lanes;
-            for index in begin.saturating_sub(number)..lanes.blobs() {
-                if number + index > begin && by.should_stop() {
+            for index in first.saturating_sub(number)..lanes.blobs() {
+                if number + index > first && by.should_stop() {
                     return Some(number + index);
                 }
                 lanes.relocate(index, by);
@@ -726,15 +751,17 @@ impl Object {
         };
         match &self.0 {
             Body::Stack(stack) => of(stack),
-            Body::Timeline(_) => {
-                let all = self
-                    .all_stacks()
-                    .map(of)
-                    .fold((0, 0, 0), |sum, of: (u64, u64, u64)| {
-                        let capacity = of.2.saturating_add(sum.2);
-                        (sum.0 + of.0, of.1.saturating_add(sum.1), capacity)
-                    });
-                (all.0, all.1.saturating_sub(self.repeats()), all.2)
+            Body::Counters(counters) => (
+                of(&counters.stack).0,
+                counters.items(),
+                counters.stack.capacity(),
+            ),
+            Body::Timeline(timeline) => {
+                let all = timeline.periods.iter().map(|period| of(&period.stack));
+                all.fold((0, 0, 0), |sum, of| {
+                    let items = of.1.saturating_add(sum.1);
+                    (sum.0 + of.0, items, of.2.saturating_add(sum.2))
+                })
             }
         }
     }
@@ -744,6 +771,7 @@ impl Object {
     pub fn memory_bytes(&self) -> u64 {
         match &self.0 {
             Body::Stack(stack) => stack.memory_bytes(),
+            Body::Counters(counters) => Self::BASE_BYTES + counters.memory_bytes(),
             Body::Timeline(timeline) => Self::BASE_BYTES + timeline.memory_bytes(),
         }
     }
@@ -754,6 +782,11 @@ impl Object {
         filters.all(|bytes| bytes <= limits.filter_bytes)
             && self.memory_bytes() <= limits.object_bytes
     }
+}
+
+/// Returns the allowance for what an object keeps in a box.
+fn beside_base(limits: Limits) -> Allowance {
+    limits.beside(Object::BASE_BYTES).into()
 }
 
 /// Returns a saturating sum over periods. Only claims in files can reach its bound.

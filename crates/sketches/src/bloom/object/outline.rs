@@ -1,12 +1,13 @@
 //! Objects without their cells. Bytes from outside become an [`Outline`] first.
 
 use crate::bloom::filter::{Filter, Geometry, Header};
-use crate::bloom::law::Law;
+use crate::bloom::law::{Law, Links};
 use crate::bloom::stack::Stack;
 use crate::hash::Hasher;
 use crate::machine::memory;
 
 use super::check::Check;
+use super::counters::Counters;
 use super::ids::Ids;
 use super::period::Period;
 use super::shape::{Kind, Shape};
@@ -21,7 +22,9 @@ pub struct Outline {
     pub hasher: Hasher,
     /// The law by which each period's stack grows.
     pub law: Law,
-    /// The periods, in order. A plain object has one.
+    /// The ids that each filter of counters took.
+    pub ids: Ids,
+    /// The periods, in order. An object without a window has one.
     pub periods: Vec<PeriodOutline>,
 }
 
@@ -30,8 +33,6 @@ pub struct Outline {
 pub struct PeriodOutline {
     /// The number of the period; 0 without a window.
     pub number: u64,
-    /// The ids that each filter took.
-    pub ids: Ids,
     /// The filters, oldest first.
     pub filters: Vec<FilterOutline>,
 }
@@ -62,9 +63,8 @@ impl FilterOutline {
 }
 
 impl PeriodOutline {
-    /// Creates the period once all cells were read. Its filters go into `table`, which [has room](Outline::room) for
-    /// them.
-    fn finish(self, hasher: Hasher, law: Law, table: Vec<Filter>) -> Result<Period, &'static str> {
+    /// Creates the stack once all cells were read. Its filters go into `table`, which [has room](Outline::room) for them.
+    fn finish(self, hasher: Hasher, law: Law, table: Vec<Filter>) -> Result<Stack, &'static str> {
         let first = self.filters.first().ok_or("no filters")?;
         let cells = first.geometry.cells;
         let mut filters = table;
@@ -73,8 +73,7 @@ impl PeriodOutline {
             let (capacity, items) = (filter.capacity, filter.items);
             filters.push(Filter::from_blob(blob, filter.geometry, capacity, items)?);
         }
-        let stack = Stack::from_filters(law, hasher, cells, filters)?;
-        Ok(Period::new(self.number, stack, self.ids))
+        Stack::from_filters(law, hasher, cells, filters)
     }
 }
 
@@ -90,11 +89,8 @@ impl Outline {
         Ok(Self {
             hasher: Hasher::Sip(Header::parse(&first.blob)?.seed),
             law: Law::of(&shape.params),
-            periods: vec![PeriodOutline {
-                number: 0,
-                ids: Ids::default(),
-                filters,
-            }],
+            ids: Ids::default(),
+            periods: vec![PeriodOutline { number: 0, filters }],
             shape,
         })
     }
@@ -106,7 +102,8 @@ impl Outline {
             return Ok(None);
         };
         for (period, (law, table)) in std::mem::take(&mut self.periods).into_iter().zip(stacks) {
-            finished.push(period.finish(self.hasher, law, table)?);
+            let number = period.number;
+            finished.push(Period::new(number, period.finish(self.hasher, law, table)?));
         }
         Ok(Some(finished))
     }
@@ -138,9 +135,9 @@ impl Outline {
 
     /// Checks that the outline is that of a valid object, whatever its cells contain.
     pub fn check(&self) -> Result<(), &'static str> {
-        let mut check = Check::begin(&self.shape, &self.hasher, &self.law)?;
+        let mut check = Check::begin(&self.shape, &self.hasher, &self.law, &self.ids)?;
         for period in &self.periods {
-            check.period(period.number, &period.ids, period.filters.len())?;
+            check.period(period.number, period.filters.len())?;
             for filter in &period.filters {
                 let FilterOutline {
                     geometry,
@@ -156,29 +153,26 @@ impl Outline {
 
     /// Returns the size of the tables in bytes, without `self` and the filters' blobs.
     pub fn table_bytes(&self) -> u64 {
-        let of_period = |period: &PeriodOutline| {
-            let filters = period.filters.capacity() * size_of::<FilterOutline>();
-            filters as u64 + period.ids.memory_bytes()
-        };
-        let table = self.periods.capacity() * size_of::<PeriodOutline>();
-        let periods = self.periods.iter().map(of_period).sum::<u64>();
-        table as u64 + periods + self.law.memory_bytes()
+        let filters = self.periods.iter().map(|period| period.filters.capacity());
+        let filters = filters.sum::<usize>() * size_of::<FilterOutline>();
+        let periods = self.periods.capacity() * size_of::<PeriodOutline>();
+        (filters + periods) as u64 + self.ids.memory_bytes() + self.law.memory_bytes()
     }
 
     /// Returns the size in bytes that the object will have, without itself and its filters' blobs.
     pub fn overhead(&self) -> u64 {
-        let per_filter = size_of::<Filter>() * self.filters().count();
-        let links = self.law.links();
-        let links = links.map_or(0, |links| size_of_val(links) + size_of_val(&links.all[..]));
-        let timeline = match self.shape.kind {
-            Kind::Plain => 0,
-            Kind::Windowed(_) | Kind::Counting => {
-                let ids = self.periods.iter().map(|p| size_of_val(&*p.ids.intervals));
-                size_of::<Timeline>()
-                    + self.periods.len() * size_of::<Period>()
-                    + ids.sum::<usize>()
+        let filters = (size_of::<Filter>() * self.filters().count()) as u64;
+        let links = self.law.links().map_or(0, |links| {
+            Links::BASE_BYTES + size_of_val(&links.all[..]) as u64
+        });
+        filters
+            + links
+            + match self.shape.kind {
+                Kind::Plain => 0,
+                Kind::Counting => Counters::BASE_BYTES + self.ids.memory_bytes(),
+                Kind::Windowed(_) => {
+                    Timeline::BASE_BYTES + self.periods.len() as u64 * Period::ENTRY_BYTES
+                }
             }
-        };
-        (per_filter + links + timeline) as u64
     }
 }

@@ -1,10 +1,9 @@
-//! A period of an object: the items added in it.
+//! A period of a window: the items added in it.
 
 use crate::bloom::filter::{Filter, Geometry};
 use crate::bloom::stack::Stack;
 use crate::machine::memory;
 
-use super::ids::Ids;
 use super::view::View;
 
 /// The location of the bits of a period's first filter: a group, and a lane in it.
@@ -17,25 +16,22 @@ pub struct Lane {
 /// The items added in a period.
 #[derive(Debug)]
 pub struct Period {
-    /// The number of the period, counted since the epoch; 0 without a window.
+    /// The number of the period, counted since the epoch.
     pub number: u64,
     pub(crate) stack: Stack,
-    /// The ids that each filter of counters took.
-    pub(crate) ids: Ids,
     /// The location of the first filter's bits, if they are interleaved with those of other filters.
     pub(super) lane: Option<Lane>,
 }
 
 impl Period {
     /// Size of an entry in the table of periods, in bytes.
-    pub const ENTRY_BYTES: u64 = memory::stated::<Self>(160) as u64;
+    pub const ENTRY_BYTES: u64 = memory::stated::<Self>(136) as u64;
 
     /// Creates a period whose filters have their own bits.
-    pub(super) const fn new(number: u64, stack: Stack, ids: Ids) -> Self {
+    pub(super) const fn new(number: u64, stack: Stack) -> Self {
         Self {
             number,
             stack,
-            ids,
             lane: None,
         }
     }
@@ -64,7 +60,7 @@ impl Period {
 
     /// Returns the size in bytes, without the entry in the table of periods.
     pub fn memory_bytes(&self) -> u64 {
-        self.stack.memory_bytes() - Stack::BASE_BYTES + self.ids.memory_bytes()
+        self.stack.memory_bytes() - Stack::BASE_BYTES
     }
 
     /// Copies the period, whose filters are those of `views`, with bits of their own. Returns `None` if allocation
@@ -74,15 +70,13 @@ impl Period {
         for view in views {
             filters.push(view.separate()?);
         }
-        let stack = self.stack.with_filters(filters)?;
-        Some(Self::new(self.number, stack, self.ids.try_clone()?))
+        Some(Self::new(self.number, self.stack.with_filters(filters)?))
     }
 
     pub(super) fn try_clone(&self) -> Option<Self> {
         Some(Self {
             number: self.number,
             stack: self.stack.try_clone()?,
-            ids: self.ids.try_clone()?,
             lane: self.lane,
         })
     }

@@ -2,14 +2,15 @@
 
 use std::num::NonZeroU32;
 
-use crate::bloom::filter::Geometry;
-use crate::bloom::law::{Limits, Refusal};
+use crate::bloom::filter::{Cells, Geometry};
+use crate::bloom::law::{Law, Limits, Refusal, State};
 use crate::bloom::stack::Stack;
 use crate::number::{self, to_double, to_whole};
 
+use super::counters::Counters;
 use super::lanes::Lanes;
 use super::period::Period;
-use super::shape::{Grown, Kind, Shape};
+use super::shape::{Kind, New, Shape};
 use super::timeline::Timeline;
 
 /// The filters and the memory of an object that is not made yet.
@@ -88,54 +89,86 @@ impl Plan {
     }
 }
 
-impl Shape {
-    /// Returns the capacity that an object of this shape, or with a window each period, can grow to, and what stops it
-    /// there. Nothing does if the capacity is [`MAX_CAPACITY`](crate::MAX_CAPACITY).
+/// Size in bytes of an object with a window and without periods.
+const WINDOW_BYTES: u64 = Stack::BASE_BYTES + Timeline::BASE_BYTES;
+
+impl New {
+    /// Returns the capacity that the object, or with a window each period, can grow to, and what stops it there.
+    /// Nothing does if the capacity is [`MAX_CAPACITY`](crate::MAX_CAPACITY).
     pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
-        let (base, period) = self.base_bytes();
-        self.reach_beside(base + period, self.params.capacity, limits.into())
+        match self.before_first(self.shape().params.capacity) {
+            Ok((law, at)) => law.reach(at, limits.into()),
+            Err(refusal) => (0, Some(refusal)),
+        }
     }
 
-    /// Returns the filters and the memory of an object of this shape that holds `items`, with a window in each period.
-    /// A window is planned in its adapted state; before that, its first periods stack filters.
+    /// Returns the filters and the memory of the object with `items` items, with a window in each period. A window is
+    /// planned in its adapted state; before that, its first periods stack filters.
     ///
     /// # Errors
     /// Any [`Refusal`]: [`Refusal::Full`] if the object does not grow and its capacity is smaller than `items`.
     pub fn plan(&self, items: u64, limits: Limits) -> Result<Plan, Refusal> {
-        let (base, period) = self.base_bytes();
-        let first = self.stack_beside(base + period, 0, limits)?;
-        let Grown { filters, sizes } = self.stack_beside(base + period, items, limits)?;
-        let last = |sizes: &[u64]| sizes.last().copied().unwrap_or(base);
-        let periods = (last(&sizes) - base).saturating_mul(self.most_periods());
-        let lanes = match self.kind {
-            Kind::Windowed(_) => Lanes::bytes_beside(
-                self.first_geometry(self.params.capacity)?,
-                self.most_periods(),
-            ),
-            Kind::Plain | Kind::Counting => 0,
+        let shape = self.shape();
+        let (law, mut new) = self.before_first(shape.params.capacity)?;
+        law.grow(&mut new, 0, limits, |_, _| {})?;
+        let (law, mut at) = self.before_first(shape.room_for(items))?;
+        let (mut filters, mut sizes) = (Vec::new(), Vec::new());
+        law.grow(&mut at, items, limits, |step, at| {
+            filters.push((step.capacity, step.geometry));
+            sizes.push(at.bytes);
+        })?;
+        let periods = shape.most_periods();
+        let full_bytes = match shape.kind {
+            Kind::Plain | Kind::Counting => at.bytes,
+            Kind::Windowed(_) => {
+                let lanes =
+                    Lanes::bytes_beside(shape.first_geometry(shape.params.capacity)?, periods);
+                let stacks = (at.bytes - WINDOW_BYTES).saturating_mul(periods);
+                WINDOW_BYTES.saturating_add(stacks).saturating_add(lanes)
+            }
         };
-        let full_bytes = base.saturating_add(periods).saturating_add(lanes);
         if full_bytes > limits.object_bytes {
             return Err(Refusal::MemoryLimit);
         }
         Ok(Plan {
             filters,
-            first_bytes: last(&first.sizes),
             sizes,
+            first_bytes: new.bytes,
             full_bytes,
-            periods: self.most_periods(),
+            periods,
         })
     }
 
-    /// Returns the size in bytes of an object without periods, and of a period without filters. A plain object is as
-    /// large as its stack.
-    const fn base_bytes(&self) -> (u64, u64) {
-        match self.kind {
-            Kind::Plain => (Stack::BASE_BYTES, 0),
-            Kind::Windowed(_) | Kind::Counting => {
-                let base = Stack::BASE_BYTES + Timeline::BASE_BYTES;
-                (base, Period::ENTRY_BYTES)
+    /// Returns the law of growth of one period, and the state of its stack before the first filter, which has this
+    /// capacity.
+    fn before_first(&self, capacity: u64) -> Result<(Law, State), Refusal> {
+        let bytes = match self.shape().kind {
+            Kind::Plain => Stack::BASE_BYTES,
+            Kind::Counting => Stack::BASE_BYTES + Counters::BASE_BYTES,
+            Kind::Windowed(_) => WINDOW_BYTES + Period::ENTRY_BYTES,
+        };
+        match self {
+            Self::Own(shape) => shape.before_first(bytes, capacity),
+            Self::RedisBloom { params, factor } => {
+                let law = Law::of_redisbloom(params, *factor)?;
+                let bytes = bytes + law.memory_bytes();
+                Ok((law, State::before_first(bytes, capacity, Cells::BareBits)))
             }
         }
+    }
+}
+
+impl Shape {
+    /// Returns [`New::reach`] of an object of this shape.
+    pub fn reach(&self, limits: Limits) -> (u64, Option<Refusal>) {
+        New::Own(*self).reach(limits)
+    }
+
+    /// Returns [`New::plan`] of an object of this shape.
+    ///
+    /// # Errors
+    /// Those of [`New::plan`].
+    pub fn plan(&self, items: u64, limits: Limits) -> Result<Plan, Refusal> {
+        New::Own(*self).plan(items, limits)
     }
 }

@@ -1,7 +1,7 @@
 //! Shapes: the requested parameters of objects.
 
 use crate::bloom::filter::{Cells, Geometry};
-use crate::bloom::law::{Allowance, Growth, Law, Limits, Params, Refusal, State, Tightening};
+use crate::bloom::law::{Growth, Law, Limits, Params, Refusal, State, Tightening};
 use crate::number::{Fraction, MAX_CAPACITY, to_double};
 
 use super::window::Window;
@@ -26,13 +26,34 @@ pub struct Shape {
     pub kind: Kind,
 }
 
-/// The filters of a planned stack, oldest first.
-#[derive(Default)]
-pub(super) struct Grown {
-    /// Capacity and size of each filter.
-    pub filters: Vec<(u64, Geometry)>,
-    /// Size in bytes of the object after each filter.
-    pub sizes: Vec<u64>,
+/// A request for a new object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum New {
+    /// An object of this module's own types. A plain one grows by valkey-bloom's law if its tightening ratio is marked
+    /// as valkey-bloom's.
+    Own(Shape),
+    /// An object with the bits that `RedisBloom` 8.8 would give it.
+    RedisBloom {
+        /// The parameters. The tightening ratio is ignored: each filter has half the rate of the one before.
+        params: Params,
+        /// The growth factor to record, even if the object does not grow.
+        factor: u32,
+    },
+}
+
+impl New {
+    /// The largest capacity of a filter of `RedisBloom`.
+    pub const REDISBLOOM_CAPACITY: u64 = 1 << 30;
+    /// The largest expansion of a filter of `RedisBloom`.
+    pub const REDISBLOOM_EXPANSION: u32 = 32_768;
+
+    /// Returns the kind and the parameters.
+    pub const fn shape(&self) -> Shape {
+        match self {
+            Self::Own(shape) => *shape,
+            Self::RedisBloom { params, .. } => Shape::plain(*params),
+        }
+    }
 }
 
 impl Shape {
@@ -78,35 +99,25 @@ impl Shape {
         self.window().map_or(1, |window| window.periods() + 1)
     }
 
-    /// Returns the number of parts that the error rate is divided into.
-    pub fn parts(&self) -> f64 {
+    /// Returns what the error rate is divided by, for the stack of each period.
+    pub fn rate_divisor(&self) -> f64 {
         to_double(self.most_periods())
     }
 
     /// Returns the law of growth of one period, or `None` if its rate is too small for a double.
     pub(crate) fn law(&self) -> Option<Law> {
         Some(Law::of(&Params {
-            error_rate: Fraction::new(self.params.error_rate.get() / self.parts())?,
+            error_rate: Fraction::new(self.params.error_rate.get() / self.rate_divisor())?,
             tightening: self.tightening(),
             ..self.params
         }))
     }
 
-    /// Returns the capacity that another period with this initial capacity can grow to, and what stops it there.
-    /// `bytes` is the size of the object before that period's first filter.
-    pub(crate) fn reach_beside(
-        &self,
-        bytes: u64,
-        capacity: u64,
-        allowance: Allowance,
-    ) -> (u64, Option<Refusal>) {
-        let Some(law) = self.law() else {
-            return (0, Some(Refusal::RateTooSmall));
-        };
-        law.reach(
-            State::before_first(bytes, capacity, self.cells()),
-            allowance,
-        )
+    /// Returns the law of growth of one period, and the state of its stack before the first filter, which has this
+    /// capacity. `bytes` is the size of the object so far.
+    pub(super) fn before_first(&self, bytes: u64, capacity: u64) -> Result<(Law, State), Refusal> {
+        let law = self.law().ok_or(Refusal::RateTooSmall)?;
+        Ok((law, State::before_first(bytes, capacity, self.cells())))
     }
 
     /// Returns the initial capacity of a period for `items`: the reserved capacity, or its smallest doubling that is
@@ -121,38 +132,9 @@ impl Shape {
         room
     }
 
-    /// Returns the filters of a stack that holds `items`, and the size in bytes of the object after each of them.
-    /// `bytes` is the size without the stack.
-    pub(super) fn stack_beside(
-        &self,
-        bytes: u64,
-        items: u64,
-        limits: Limits,
-    ) -> Result<Grown, Refusal> {
-        let law = self.law().ok_or(Refusal::RateTooSmall)?;
-        let first = State::before_first(bytes, self.room_for(items), self.cells());
-        let mut at = first;
-        let Grown {
-            mut filters,
-            mut sizes,
-        } = Grown::default();
-        law.grow(&mut at, items, limits, |step, at| {
-            let room = filters.try_reserve(1).and(sizes.try_reserve(1));
-            room.map_err(|_| Refusal::OutOfMemory)?;
-            filters.push((step.capacity, step.geometry));
-            sizes.push(at.bytes);
-            Ok(())
-        })?;
-        Ok(Grown { filters, sizes })
-    }
-
     /// Returns the size of the first filter of a stack with this initial capacity.
     pub(super) fn first_geometry(&self, capacity: u64) -> Result<Geometry, Refusal> {
-        let law = self.law().ok_or(Refusal::RateTooSmall)?;
-        let step = law.step(
-            &State::before_first(0, capacity, self.cells()),
-            Limits::NONE.into(),
-        )?;
-        Ok(step.geometry)
+        let (law, at) = self.before_first(0, capacity)?;
+        Ok(law.step(&at, Limits::NONE.into())?.geometry)
     }
 }

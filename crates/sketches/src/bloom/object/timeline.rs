@@ -1,28 +1,28 @@
-//! Objects with a window or with counters: a list of stacks, one for each *period* in which an item was added. Lookups
-//! cover the *live* periods: the last `n`, and one opened ahead. Counters have no window: their only period stays.
+//! Objects with a window: a list of stacks, one for each *period* in which an item was added. Lookups cover the *live*
+//! periods: the last `n`, and one opened ahead.
 //!
 //! ```text
 //!   period    c−n      c−n+1   …   c−1       c        c+1
 //!             expired  oldest                now      opened ahead, for a time to live of the whole window
 //! ```
 
-use crate::bloom::filter::Filter;
-use crate::bloom::law::{Allowance, Depth, Refusal};
+use crate::bloom::filter::{Cells, Filter};
+use crate::bloom::law::{Allowance, Depth, Params, Refusal};
 use crate::bloom::stack::{self, PATIENCE, Patience, Stack, ToTheEnd};
 use crate::hash::{Batch, Hasher, Probe};
 use crate::machine::memory;
 
-use super::ids::Ids;
-use super::lanes::{Begin, Claims, Lanes, Next};
+use super::lanes::{Claimed, Groups, Lanes, Next};
 use super::period::{Lane, Period};
-use super::shape::Shape;
+use super::shape::{Kind, Shape};
 use super::view::View;
 use super::window::{Time, Window};
 
 /// A list of periods.
 #[derive(Debug)]
 pub struct Timeline {
-    pub shape: Shape,
+    pub params: Params,
+    pub window: Window,
     /// The hash function of the items.
     pub hasher: Hasher,
     /// The periods, with strictly rising numbers.
@@ -34,16 +34,37 @@ pub struct Timeline {
     pub(super) is_deep: bool,
 }
 
+/// The live periods, and a number that splits them.
+pub struct Live<'t> {
+    /// The number of the oldest one that may be live.
+    pub oldest: u64,
+    /// The number at which they are split.
+    pub target: u64,
+    /// The periods before the target. Those without filters that have their own bits may be missing.
+    pub earlier: &'t [Period],
+    /// The target and later periods, with the same exception.
+    pub later: &'t [Period],
+}
+
 impl Timeline {
     /// Creates a list without periods.
-    pub fn new(shape: Shape, hasher: Hasher) -> Self {
+    pub fn new(params: Params, window: Window, hasher: Hasher) -> Self {
         Self {
-            shape,
+            params,
+            window,
             hasher,
             periods: Vec::new(),
             lanes: Lanes::default(),
             own_filters: 0,
             is_deep: false,
+        }
+    }
+
+    /// Returns the requested shape.
+    pub const fn shape(&self) -> Shape {
+        Shape {
+            params: self.params,
+            kind: Kind::Windowed(self.window),
         }
     }
 
@@ -97,119 +118,110 @@ impl Timeline {
         period.separate(self.views(period))
     }
 
-    /// Returns the live periods, oldest first. Reads the time only if there is a window.
-    pub fn live(&self, now_ms: impl FnOnce() -> u64) -> &[Period] {
-        let Some(window) = self.shape.window() else {
-            return &self.periods;
-        };
-        let current = window.period_at(now_ms());
-        let expired = |period: &Period| window.has_expired(period.number, current);
+    /// Returns the live periods, oldest first.
+    pub fn live(&self, now_ms: u64) -> &[Period] {
+        let current = self.window.period_at(now_ms);
+        let expired = |period: &Period| self.window.has_expired(period.number, current);
         &self.periods[self.periods.partition_point(expired)..]
     }
 
-    /// Returns the result of [`since`](Self::since), with its periods split into those before a number and those from
-    /// that number on.
-    pub(super) fn around(&self, number: u64, now_ms: u64) -> (u64, &[Period], &[Period]) {
-        let (since, own) = self.since(|| now_ms);
-        let (earlier, later) = own.split_at(own.partition_point(|p| p.number < number));
-        (since, earlier, later)
-    }
-
-    /// Returns the number of the oldest live period (0 without a window), and the live periods. The list may be empty
-    /// if no filter has its own bits.
-    pub(super) fn since(&self, now_ms: impl FnOnce() -> u64) -> (u64, &[Period]) {
-        let Some(window) = self.shape.window() else {
-            return (0, &self.periods);
-        };
-        let now_ms = now_ms();
+    /// Returns the live periods, split at a number.
+    pub(super) fn live_around(&self, number: u64, now_ms: u64) -> Live<'_> {
         let own = if self.own_filters > 0 {
-            self.live(|| now_ms)
+            self.live(now_ms)
         } else {
             &[]
         };
-        (window.oldest(window.period_at(now_ms)), own)
-    }
-
-    #[inline(never)]
-    pub fn contains(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
-        if self.shape.is_counting() {
-            return self
-                .periods
-                .first()
-                .is_some_and(|only| only.stack.contains(probe));
+        let (earlier, later) = own.split_at(own.partition_point(|p| p.number < number));
+        Live {
+            oldest: self.window.oldest(self.window.period_at(now_ms)),
+            target: number,
+            earlier,
+            later,
         }
-        self.contains_in_window(probe, now_ms)
     }
 
     #[inline(never)]
-    fn contains_in_window(&self, probe: Probe, now_ms: impl FnOnce() -> u64) -> bool {
-        let (since, own) = self.since(now_ms);
+    pub fn contains(&self, probe: Probe, now_ms: u64) -> bool {
+        self.claims_of_one(probe, &self.live_around(0, now_ms))
+            .any()
+            != 0
+    }
+
+    /// Looks up an item in the live periods, as [`claims`](Self::claims) does for many.
+    pub(super) fn claims_of_one(&self, probe: Probe, live: &Live) -> Claimed {
         if self.is_deep {
-            let batch = Batch::of_one(probe);
-            return self
-                .claims_patiently(&batch, 1, (since, own, &[]), since)
-                .any()
-                != 0;
+            return self.claims_patiently(&Batch::of_one(probe), 1, live);
         }
-        any_contains(own, probe) || self.lanes.claims(probe, since, since).from != 0
+        if any_contains(live.later, probe) {
+            return Claimed {
+                earlier: 0,
+                later: 1,
+            };
+        }
+        let mut claimed = self.lanes.claims_of_one(probe, live.oldest, live.target);
+        if claimed.any() == 0 {
+            claimed.earlier = any_contains(live.earlier, probe).into();
+        }
+        claimed
     }
 
     pub fn contains_each<'i>(
         &self,
         items: impl Iterator<Item = &'i [u8]>,
-        now_ms: impl FnOnce() -> u64,
+        now_ms: u64,
         answer: impl FnMut(Probe, bool),
     ) {
-        let (since, own) = self.since(now_ms);
-        let claims = |batch: &Batch, all: u64| {
-            if self.is_deep {
-                return self
-                    .claims_patiently(batch, all, (since, own, &[]), since)
-                    .any();
-            }
-            let claimed = self
-                .lanes
-                .claims_of_batch(batch, all, since, since, &mut ToTheEnd);
-            let claimed = claimed.from;
-            claimed | stack::claims_of_any(batch, newest_first(own), all & !claimed)
-        };
+        let live = self.live_around(0, now_ms);
+        let claims = |batch: &Batch, all: u64| self.claims(batch, all, &live).any();
         stack::contains_each(&self.hasher, items, claims, answer);
     }
 
-    /// Looks up the items of a batch whose bit in `items` is set, in the live periods of a deep window. `since` is the
-    /// number of the oldest; `earlier` and `later` are the periods with filters of their own, before `target` and from
-    /// it on. Returns which items are claimed from `target` on and which before. An item whose lookup takes too long
-    /// counts as claimed by an earlier period, which may expire soon.
-    pub(super) fn claims_patiently(
-        &self,
-        batch: &Batch,
-        items: u64,
-        (since, earlier, later): (u64, &[Period], &[Period]),
-        target: u64,
-    ) -> Claims {
+    /// Looks up the items of a batch whose bit in `items` is set, in the live periods. Claims by periods before the target
+    /// may be missing for an item that a later one claims.
+    pub(super) fn claims(&self, batch: &Batch, items: u64, live: &Live) -> Claimed {
+        if self.is_deep {
+            return self.claims_patiently(batch, items, live);
+        }
+        let mut claimed = self
+            .lanes
+            .claims(batch, items, live.oldest, live.target, &mut ToTheEnd);
+        let left = items & !claimed.later;
+        claimed.later |= stack::claims_of_any(batch, newest_first(live.later), left);
+        let left = items & !claimed.any();
+        claimed.earlier |= stack::claims_of_any(batch, newest_first(live.earlier), left);
+        claimed
+    }
+
+    /// Looks up items as [`claims`](Self::claims) does, in a deep window. An item whose lookup takes too long counts as
+    /// claimed by an earlier period, which may expire soon.
+    fn claims_patiently(&self, batch: &Batch, items: u64, live: &Live) -> Claimed {
         let mut patience = Patience::new();
         let lanes = &self.lanes;
-        let mut claims = lanes.claims_of_batch(batch, items, since, target, &mut patience);
-        let left = items & !(claims.from | patience.exhausted());
-        let found = stack::claims_patiently(batch, newest_first(later), left, &mut patience);
-        claims.from |= found & !patience.exhausted();
-        let left = left & !(found | claims.before);
-        claims.before |= stack::claims_patiently(batch, newest_first(earlier), left, &mut patience);
-        claims.before |= patience.exhausted();
-        claims
+        let mut claimed = lanes.claims(batch, items, live.oldest, live.target, &mut patience);
+        let left = items & !(claimed.later | patience.exhausted());
+        let later = newest_first(live.later);
+        let found = stack::claims_patiently(batch, later, left, &mut patience);
+        claimed.later |= found & !patience.exhausted();
+        let left = left & !(found | claimed.earlier);
+        let earlier = newest_first(live.earlier);
+        claimed.earlier |= stack::claims_patiently(batch, earlier, left, &mut patience);
+        claimed.earlier |= patience.exhausted();
+        claimed
     }
 
     /// Frees expired periods. If the clock was set back, shifts the other periods back with it. Returns whether
     /// anything changed.
     pub fn tidy(&mut self, now_ms: u64) -> bool {
-        let Some((window, (oldest, newest))) = self.shape.window().zip(self.ends()) else {
+        let (Some(oldest), Some(newest)) = (self.periods.first(), self.periods.last()) else {
             return false;
         };
+        let window = self.window;
         let current = window.period_at(now_ms);
         let has_expired = |period: &Period| window.has_expired(period.number, current);
-        let ahead = current.saturating_add(1);
-        let is_set_back = newest > ahead && self.set_back(window, ahead);
-        if !is_set_back && !window.has_expired(oldest, current) {
+        let (is_any_expired, ahead) = (has_expired(oldest), current.saturating_add(1));
+        let is_set_back = newest.number > ahead && self.set_back(ahead);
+        if !is_set_back && !is_any_expired {
             return false;
         }
         for lane in self
@@ -227,29 +239,23 @@ impl Timeline {
         true
     }
 
-    /// Returns the numbers of the oldest and the newest period.
-    fn ends(&self) -> Option<(u64, u64)> {
-        let (oldest, newest) = (self.periods.first()?, self.periods.last()?);
-        Some((oldest.number, newest.number))
-    }
-
     /// Shifts periods back with the clock, so that none is after `ahead`. Returns whether any number changed.
     ///
     /// Periods keep their distances, so they stop at number 0, and then the newest stay after `ahead`: until the clock
     /// reaches them, items are added to existing periods. Periods that are more than a window apart follow different
     /// clocks: they were merged. The later ones stay after the earlier ones.
-    fn set_back(&mut self, window: Window, ahead: u64) -> bool {
+    fn set_back(&mut self, ahead: u64) -> bool {
         let numbers: Vec<u64> = self.periods.iter().map(|period| period.number).collect();
         let mut end = self.periods.len();
         while end > 0 {
             let newest = numbers[end - 1];
-            let is_of_other_clock = |number: &u64| newest - number > window.periods();
-            let begin = numbers[..end].partition_point(is_of_other_clock);
-            let back = newest.saturating_sub(ahead).min(numbers[begin]);
-            for period in &mut self.periods[begin..end] {
+            let is_of_other_clock = |number: &u64| newest - number > self.window.periods();
+            let start = numbers[..end].partition_point(is_of_other_clock);
+            let back = newest.saturating_sub(ahead).min(numbers[start]);
+            for period in &mut self.periods[start..end] {
                 period.number -= back;
             }
-            end = begin;
+            end = start;
         }
         let mut least = 0;
         for period in &mut self.periods {
@@ -268,15 +274,14 @@ impl Timeline {
         now_ms: u64,
         allowance: impl Fn() -> Allowance,
     ) {
-        let idle = self.lanes.is_settled() || self.shape.is_counting();
-        if !idle && !self.lanes.go_on(times) {
+        if !self.lanes.is_idle() && !self.lanes.go_on(times) {
             self.interleave_next(now_ms, allowance());
         }
     }
 
     #[cold]
     fn interleave_next(&mut self, now_ms: u64, allowance: Allowance) {
-        if self.lanes.part(&mut self.periods) {
+        if self.lanes.take_apart(&mut self.periods) {
             return self.count_own();
         }
         let room = allowance
@@ -284,13 +289,13 @@ impl Timeline {
             .object_bytes
             .saturating_sub(self.memory_bytes());
         // Interleaving must not reduce the capacity that was reported as reachable.
-        let reach = |allowance| self.reach(|| now_ms, allowance);
+        let reach = |allowance| self.reach(now_ms, allowance);
         let next = self.lanes.next(&self.periods);
         let has_room = |next: &&Next| {
             next.bytes <= room && reach(allowance) == reach(allowance.beside(next.bytes))
         };
         let next = next.as_ref().filter(has_room);
-        self.lanes.begin(&mut self.periods, next);
+        self.lanes.interleave(&mut self.periods, next);
         self.count_own();
     }
 
@@ -301,11 +306,6 @@ impl Timeline {
             .ok()
     }
 
-    /// Returns the number of the period for items added at this time.
-    pub fn target(&self, time: Time) -> u64 {
-        self.shape.window().map_or(0, |window| window.target(time))
-    }
-
     /// Returns the size of the object in bytes, without its periods.
     pub(super) fn base_bytes(&self) -> u64 {
         Self::BASE_BYTES + self.table_bytes() + self.lanes.memory_bytes()
@@ -313,8 +313,7 @@ impl Timeline {
 
     /// Returns the initial capacity of the period of this time.
     pub fn room(&self, time: Time) -> Option<u64> {
-        self.shape.window()?;
-        let index = self.index_of(self.target(time))?;
+        let index = self.index_of(self.window.target(time))?;
         self.periods[index]
             .stack
             .filters()
@@ -324,7 +323,7 @@ impl Timeline {
 
     /// Opens a new period. Returns its index.
     pub fn open(&mut self, number: u64, allowance: Allowance) -> Result<usize, Refusal> {
-        let (room, reserved) = (self.room_for(number), self.shape.params.capacity);
+        let (room, reserved) = (self.room_for(number), self.params.capacity);
         match self.open_with(number, room, allowance) {
             Err(Refusal::MemoryLimit) if room > reserved => {
                 self.open_with(number, reserved, allowance)
@@ -342,7 +341,7 @@ impl Timeline {
             .partition_point(|period| period.number < number);
         let last_two = self.periods[..before].iter().rev().take(2);
         let items = last_two.map(|period| period.stack.items()).min();
-        self.shape.room_for(items.unwrap_or(0))
+        self.shape().room_for(items.unwrap_or(0))
     }
 
     /// Opens a new period with a first filter of this capacity. Returns its index.
@@ -355,33 +354,22 @@ impl Timeline {
         // The base of the stack is part of the entry in the table.
         let bytes = self.memory_bytes() + self.entry_bytes() - Stack::BASE_BYTES;
         let rest = depth_of(&self.periods);
-        let shape = &self.shape;
-        let law = shape.law().ok_or(Refusal::RateTooSmall)?;
-        let begin = |lane: Option<Lane>| {
+        let law = self.shape().law().ok_or(Refusal::RateTooSmall)?;
+        let stack_in = |lane: Option<Lane>| {
             // The memory of a lane is allocated already.
             let beside = allowance.beside(bytes - self.lanes.bytes_of_lane(lane));
-            let first = if lane.is_some() {
-                Filter::in_lane
-            } else {
-                Filter::new
+            let first = match lane {
+                Some(_) => Filter::in_lane,
+                None => Filter::new,
             };
-            Stack::with_first(
-                law.clone(),
-                self.hasher,
-                shape.cells(),
-                capacity,
-                Allowance { rest, ..beside },
-                first,
-            )
+            let stack = Stack::new(law.clone(), self.hasher, Cells::Bits);
+            stack.with_first(capacity, Allowance { rest, ..beside }, first)
         };
-        let mut lane = self.free_lane(capacity, Begin::InUse);
-        let mut stack = begin(lane);
-        if stack
-            .as_ref()
-            .is_err_and(|refusal| *refusal == Refusal::MemoryLimit)
-        {
-            lane = self.free_lane(capacity, Begin::Anywhere);
-            stack = begin(lane);
+        let mut lane = self.free_lane(capacity, Groups::HalfInUse);
+        let mut stack = stack_in(lane);
+        if matches!(stack, Err(Refusal::MemoryLimit)) {
+            lane = self.free_lane(capacity, Groups::All);
+            stack = stack_in(lane);
         }
         let stack = stack?;
         let room = self.periods.try_reserve_exact(1);
@@ -389,11 +377,11 @@ impl Timeline {
         let index = self.periods.partition_point(|p| p.number <= number);
         match lane {
             Some(lane) => self.lanes.take(lane, number),
-            None => self.lanes.unsettle(),
+            None => self.lanes.wake(),
         }
         let period = Period {
             lane,
-            ..Period::new(number, stack, Ids::default())
+            ..Period::new(number, stack)
         };
         self.periods.insert(index, period);
         self.count_own();
@@ -401,52 +389,18 @@ impl Timeline {
     }
 
     /// Returns an empty lane for a period of this initial capacity.
-    fn free_lane(&self, capacity: u64, at: Begin) -> Option<Lane> {
+    fn free_lane(&self, capacity: u64, groups: Groups) -> Option<Lane> {
         // Most windows have no lanes, and skip computing the size.
-        let is_free = !self.lanes.is_empty() && !self.shape.is_counting();
-        let geometry = is_free
-            .then(|| self.shape.first_geometry(capacity).ok())
-            .flatten()?;
-        self.lanes.free_lane(geometry, at)
+        if self.lanes.is_empty() {
+            return None;
+        }
+        let geometry = self.shape().first_geometry(capacity).ok()?;
+        self.lanes.free_lane(geometry, groups)
     }
 
-    /// Removes one count of an item from counters. Returns whether it did: only if exactly one filter claims the item,
-    /// or with an id, exactly one of the filters whose interval holds it. Removing an item that was never added takes
-    /// a count from other items, which may then be missing.
-    pub fn remove(&mut self, probe: Probe, id: Option<u64>) -> bool {
-        let Some(Period { stack, ids, .. }) = self.periods.last_mut() else {
-            return false;
-        };
-        let (mut holder, mut is_elsewhere) = (None, false);
-        for index in stack.claimants(probe) {
-            if !ids.may_hold(index, id) {
-                is_elsewhere = true;
-            } else if holder.replace(index).is_some() {
-                return false;
-            }
-        }
-        let Some(index) = holder else {
-            return false;
-        };
-        let removed = stack.count_down(index, probe);
-        let filter = &stack.filters()[index];
-        if removed && is_elsewhere && !filter.contains(probe) {
-            ids.repeats = ids.repeats.saturating_sub(1);
-        }
-        if filter.is_unused() {
-            ids.forget(index);
-        }
-        if stack.items() == 0 {
-            ids.repeats = 0;
-        }
-        removed
-    }
-
-    /// Returns the capacity that the object can grow to before a limit stops it; with a window, that of the current
-    /// period.
-    pub fn reach(&self, now_ms: impl FnOnce() -> u64, allowance: Allowance) -> u64 {
-        let window = self.shape.window();
-        let current = window.map_or(0, |window| window.period_at(now_ms()));
+    /// Returns the capacity that the current period can grow to before a limit stops it.
+    pub fn reach(&self, now_ms: u64, allowance: Allowance) -> u64 {
+        let current = self.window.period_at(now_ms);
         if let Some(index) = self.index_of(current) {
             let stack = &self.periods[index].stack;
             let beside = allowance.beside(self.memory_bytes() - stack.memory_bytes());
@@ -456,7 +410,7 @@ impl Timeline {
             let rest = depth_of(others);
             return stack.reach(Allowance { rest, ..beside });
         }
-        let (room, reserved) = (self.room_for(current), self.shape.params.capacity);
+        let (room, reserved) = (self.room_for(current), self.params.capacity);
         match self.reach_from(room, allowance) {
             0 => self.reach_from(reserved, allowance),
             reach => reach,
@@ -469,12 +423,14 @@ impl Timeline {
         let rest = depth_of(&self.periods);
         let reach = |lane| {
             let beside = bytes - self.lanes.bytes_of_lane(lane);
-            let allowance = Allowance { rest, ..allowance };
-            self.shape.reach_beside(beside, capacity, allowance).0
+            let first = self.shape().before_first(beside, capacity);
+            first.map_or(0, |(law, at)| {
+                law.reach(at, Allowance { rest, ..allowance }).0
+            })
         };
         // The same order of attempts as in `open_with`.
-        match (self.free_lane(capacity, Begin::InUse), reach(None)) {
-            (None, 0) => reach(self.free_lane(capacity, Begin::Anywhere)),
+        match (self.free_lane(capacity, Groups::HalfInUse), reach(None)) {
+            (None, 0) => reach(self.free_lane(capacity, Groups::All)),
             (None, own) => own,
             (lane, _) => reach(lane),
         }

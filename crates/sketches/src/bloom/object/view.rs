@@ -96,12 +96,12 @@ impl<'o> View<'o> {
     /// Returns all bytes of the cells. Those of an interleaved filter are copied; returns `None` if the copy can't be
     /// allocated.
     pub fn bitmap(&self) -> Option<Cow<'o, [u8]>> {
-        self.bitmap_part(0..usize::try_from(self.cell_bytes()).ok()?)
+        self.bitmap_range(0..usize::try_from(self.cell_bytes()).ok()?)
     }
 
     /// Returns these bytes of the cells. Those of an interleaved filter are copied. Returns `None` if the range is not
     /// within the cells, or if the copy can't be allocated.
-    pub fn bitmap_part(&self, range: Range<usize>) -> Option<Cow<'o, [u8]>> {
+    pub fn bitmap_range(&self, range: Range<usize>) -> Option<Cow<'o, [u8]>> {
         let Some((filters, lane)) = self.lane else {
             return self.filter.bitmap().get(range).map(Cow::Borrowed);
         };

@@ -60,51 +60,8 @@ impl Stack {
     /// The bytes of a stack without filters.
     pub const BASE_BYTES: u64 = memory::stated::<Self>(112) as u64;
 
-    /// Creates a stack of one empty filter with this capacity.
-    pub fn new(
-        law: Law,
-        hasher: Hasher,
-        cells: Cells,
-        capacity: u64,
-        allowance: Allowance,
-    ) -> Result<Self, Refusal> {
-        Self::with_first(law, hasher, cells, capacity, allowance, Filter::new)
-    }
-
-    /// Creates a stack of one empty filter with this capacity, made by `make`. A capacity of 0 counts as 1.
-    pub fn with_first(
-        law: Law,
-        hasher: Hasher,
-        cells: Cells,
-        capacity: u64,
-        allowance: Allowance,
-        make: fn(u64, Geometry, &Hasher) -> Option<Filter>,
-    ) -> Result<Self, Refusal> {
-        let mut stack = Self::empty(law, hasher, cells);
-        let first = State {
-            newest: capacity.max(1),
-            ..stack.standing()
-        };
-        let step = stack.law.step(&first, allowance)?;
-        stack.push(&step, make(step.capacity, step.geometry, &hasher))?;
-        Ok(stack)
-    }
-
-    /// Creates a stack whose first filter is given by `first`, under a law without filters yet.
-    pub fn begin(
-        law: Law,
-        hasher: Hasher,
-        cells: Cells,
-        first: &NextFilter,
-        allowance: Allowance,
-    ) -> Result<Self, Refusal> {
-        let mut stack = Self::empty(law, hasher, cells);
-        first.admit(&stack.standing(), allowance)?;
-        stack.push(first, Filter::new(first.capacity, first.geometry, &hasher))?;
-        Ok(stack)
-    }
-
-    fn empty(law: Law, hasher: Hasher, cells: Cells) -> Self {
+    /// Creates a stack without filters: the first one is to come.
+    pub fn new(law: Law, hasher: Hasher, cells: Cells) -> Self {
         Self {
             filters: Vec::new(),
             hasher,
@@ -116,6 +73,23 @@ impl Stack {
             blob_bytes: 0,
             older_rate: 0.0,
         }
+    }
+
+    /// Stacks the first filter, which is empty and has this capacity, where 0 counts as 1.
+    pub fn with_first(
+        mut self,
+        capacity: u64,
+        allowance: Allowance,
+        make: fn(u64, Geometry, &Hasher) -> Option<Filter>,
+    ) -> Result<Self, Refusal> {
+        let first = State {
+            newest: capacity.max(1),
+            ..self.standing()
+        };
+        let step = self.law.step(&first, allowance)?;
+        let filter = make(step.capacity, step.geometry, &self.hasher);
+        self.push(&step, filter)?;
+        Ok(self)
     }
 
     /// Creates a stack of these filters, oldest first.
@@ -134,7 +108,7 @@ impl Stack {
             items: sums.items,
             capacity: sums.capacity,
             blob_bytes: sums.bytes,
-            ..Self::empty(law, hasher, cells)
+            ..Self::new(law, hasher, cells)
         })
     }
 
@@ -394,15 +368,6 @@ impl Stack {
             }
         }
         true
-    }
-
-    /// Adds an item that no older filter claims to the newest filter.
-    pub fn add_unclaimed(
-        &mut self,
-        probe: Probe,
-        allowance: impl FnOnce() -> Allowance,
-    ) -> Result<Added, Refusal> {
-        self.add_to_newest(probe, |newest| newest.insert(probe), allowance)
     }
 
     /// Returns whether the newest filter takes no more items.

@@ -91,25 +91,26 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
     if form != WITHOUT_IDS && kind != Kind::Counting {
         return Err("ids without counters".into());
     }
-    let mut periods = Vec::new();
+    let mut periods: Vec<PeriodOutline> = Vec::new();
+    let mut ids = Ids::default();
     for _ in 0..from.uint()? {
         let number = from.uint()?;
-        let (ids, filters) = match (form, kind) {
+        let (of_stack, filters) = match (form, kind) {
             (WITH_IDS, _) => read_filters_with_ids(0, from)?,
             (WITH_REPEATS, _) => read_filters_with_ids(from.uint()?, from)?,
             (_, Kind::Counting) => read_ranges_and_filters(from)?,
             _ => (Ids::default(), read_filters(from)?),
         };
-        let period = PeriodOutline {
-            number,
-            ids,
-            filters,
-        };
         match periods.last_mut() {
-            Some(before) if form == WITHOUT_IDS && kind == Kind::Counting && number == 0 => {
-                append(before, period)?;
+            Some(only) if form == WITHOUT_IDS && kind == Kind::Counting && number == 0 => {
+                ids = append(&mut only.filters, ids, filters, &of_stack)?;
             }
-            _ => push(&mut periods, period)?,
+            before => {
+                if before.is_none() {
+                    ids = of_stack;
+                }
+                push(&mut periods, PeriodOutline { number, filters })?;
+            }
         }
     }
     if let (Kind::Counting, Some(one)) = (kind, periods.last_mut()) {
@@ -125,31 +126,37 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
         law: shape.law().ok_or("error rate out of range")?,
         hasher: Hasher::Sip(Seed::new(seed)),
         shape,
+        ids,
         periods,
     })
 }
 
-/// Appends a stack of counters to another.
-fn append(before: &mut PeriodOutline, period: PeriodOutline) -> Result<(), DecodeError> {
-    let first = before.filters.len();
-    let filters = first + period.filters.len();
+/// Appends filters of counters to those of another stack. Returns the ids of all of them.
+fn append(
+    filters: &mut Vec<FilterOutline>,
+    mut ids: Ids,
+    more: Vec<FilterOutline>,
+    ids_of_more: &Ids,
+) -> Result<Ids, DecodeError> {
+    let first = filters.len();
+    let count = first + more.len();
     // The ids are copied for each stack.
-    if filters as u64 > MAX_FILTERS {
+    if count as u64 > MAX_FILTERS {
         return Err("more filters than any program stacks".into());
     }
-    if !(before.ids.is_empty() && period.ids.is_empty()) {
-        before.ids = before.ids.copy(filters).ok_or(DecodeError::NoMemory)?;
-        for (to, interval) in before.ids.intervals[first..]
+    if !(ids.is_empty() && ids_of_more.is_empty()) {
+        ids = ids.copy(count).ok_or(DecodeError::NoMemory)?;
+        for (to, interval) in ids.intervals[first..]
             .iter_mut()
-            .zip(&period.ids.intervals)
+            .zip(&ids_of_more.intervals)
         {
             *to = *interval;
         }
     }
-    let room = before.filters.try_reserve(period.filters.len());
+    let room = filters.try_reserve(more.len());
     room.map_err(|_| DecodeError::NoMemory)?;
-    before.filters.extend(period.filters);
-    Ok(())
+    filters.extend(more);
+    Ok(ids)
 }
 
 fn read_filters(from: &mut impl RdbRead) -> Result<Vec<FilterOutline>, DecodeError> {
@@ -254,8 +261,9 @@ fn ids_of_ranges(
 /// Writes the fields, in RDB or as bytes.
 pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
     let Shape { params, kind } = object.shape();
-    let with_ids = object.periods().iter().any(|p| !p.ids.is_empty());
-    let with_repeats = object.periods().iter().any(|p| p.ids.repeats > 0);
+    let no_ids = Ids::default();
+    let ids = object.ids().unwrap_or(&no_ids);
+    let (with_ids, with_repeats) = (!ids.is_empty(), ids.repeats > 0);
     to.uint(match (with_ids, with_repeats) {
         (false, _) => WITHOUT_IDS,
         (true, false) => WITH_IDS,
@@ -275,18 +283,18 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
         to.uint(window.period_ms());
         to.uint(window.periods());
     }
-    to.uint(object.periods().len() as u64);
+    to.uint(object.stacks().count() as u64);
     let mut blobs = object.blobs();
-    for period in object.periods() {
-        to.uint(period.number);
+    for (number, stack) in object.stacks() {
+        to.uint(number);
         if kind == Kind::Counting && !with_ids {
             to.uint(0);
         }
         if with_repeats {
-            to.uint(period.ids.repeats);
+            to.uint(ids.repeats);
         }
-        to.uint(period.stack.filters().len() as u64);
-        for (index, filter) in period.stack.filters().iter().enumerate() {
+        to.uint(stack.filters().len() as u64);
+        for (index, filter) in stack.filters().iter().enumerate() {
             // A filter keeps its header even if its bits are interleaved.
             to.filter(&filter.blob()[..HEADER_BYTES], || blobs.next().flatten());
             to.uint(filter.capacity());
@@ -294,8 +302,8 @@ pub fn write_fields(object: &Object, to: &mut impl RdbWrite) {
             if !with_ids {
                 continue;
             }
-            to.uint(u64::from(period.ids.interval(index).is_some()));
-            if let Some((lowest, highest)) = period.ids.interval(index) {
+            to.uint(u64::from(ids.interval(index).is_some()));
+            if let Some((lowest, highest)) = ids.interval(index) {
                 to.uint(lowest);
                 to.uint(highest);
             }

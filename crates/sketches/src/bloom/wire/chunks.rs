@@ -66,7 +66,7 @@ pub fn header(object: &Object) -> Option<Vec<u8>> {
 fn chunk<'o>(view: &View<'o>, begin: u64, most: usize) -> Option<Cow<'o, [u8]>> {
     let index = |byte| usize::try_from(byte).unwrap_or(usize::MAX);
     let end = view.cell_bytes().min(begin + most as u64);
-    view.bitmap_part(index(begin)..index(end))
+    view.bitmap_range(index(begin)..index(end))
 }
 
 /// Returns the chunks of a filter's cells. They are shorter while longer ones can't be allocated.

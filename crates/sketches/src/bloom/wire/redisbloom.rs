@@ -89,11 +89,8 @@ impl Stored {
             shape: Shape::plain(links.series().params(capacity)),
             hasher,
             law: Law::RedisBloom(Box::new(links)),
-            periods: vec![PeriodOutline {
-                number: 0,
-                ids: Ids::default(),
-                filters,
-            }],
+            ids: Ids::default(),
+            periods: vec![PeriodOutline { number: 0, filters }],
         })
     }
 }

@@ -1,7 +1,6 @@
 //! The stored forms of plain objects: golden bytes, and what is refused. The bytes here are put together by
 //! a writer of this folder's own, after the description of the format and not after the code that reads it.
 
-pub mod draft;
 mod mutated;
 mod refused;
 
@@ -17,7 +16,7 @@ use crate::support::{
     through_every_form, tightening,
 };
 
-use draft::{Draft, FIXED, FilterDraft};
+use crate::plain::{FIXED, Plain as Draft, PlainFilter as FilterDraft};
 use mutated::survives_use;
 
 fn read(stream: Stream) -> Result<Object, DecodeError> {
@@ -165,11 +164,11 @@ fn every_form_is_as_the_description_says() {
         };
         assert!(dump_of(&object) == draft.dump());
         assert!(header_of(&object) == draft.header());
-        assert_eq!(fields_of(&object), draft.rdb());
+        assert_eq!(fields_of(&object), draft.stream());
         // Unequal items would show if those of the last filter went to another.
         let decoded = dump::decode(&draft.dump()).unwrap();
         assert_eq!(items(&decoded), items(&object));
-        assert_eq!(items(&read(draft.rdb()).unwrap()), items(&object));
+        assert_eq!(items(&read(draft.stream()).unwrap()), items(&object));
     }
 }
 
@@ -206,8 +205,8 @@ fn odd_values_are_kept() {
         let draft = Draft::with(change);
         let decoded = dump::decode(&draft.dump()).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert!(dump_of(&decoded) == draft.dump(), "{name}");
-        let read = read(draft.rdb()).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert_eq!(fields_of(&read), draft.rdb(), "{name}");
+        let read = read(draft.stream()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(fields_of(&read), draft.stream(), "{name}");
         let partial = begin_partial(&draft.header()).unwrap_or_else(|e| panic!("{name}: {e}"));
         let pieces: Vec<_> = partial.pieces().collect();
         assert!(pieces == [(1, &draft.header()[..])], "{name}");
@@ -224,7 +223,7 @@ fn a_drawn_seed_may_be_the_fixed_one() {
     let expected = Draft::valid();
     let decoded = dump::decode(&draft.dump()).unwrap();
     assert!(dump_of(&decoded) == expected.dump());
-    assert_eq!(fields_of(&read(draft.rdb()).unwrap()), expected.rdb());
+    assert_eq!(fields_of(&read(draft.stream()).unwrap()), expected.stream());
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::support::{
     has_each,
 };
 
-use super::draft::{Draft, FIXED};
+use crate::plain::{FIXED, Plain as Draft};
 
 /// Does everything with an object that can be done, within limits that keep it small. Any decoded object must bear
 /// it, whatever its numbers are.
@@ -89,7 +89,7 @@ fn every_flipped_bit_is_refused_or_another_object() {
 
 #[test]
 fn every_flipped_bit_of_the_fields_is_refused_or_another_object() {
-    let fields = Draft::valid().rdb();
+    let fields = Draft::valid().stream();
     let mut valid = 0;
     for index in 0..fields.0.len() {
         let bits = match &fields.0[index] {

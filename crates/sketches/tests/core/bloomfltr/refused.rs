@@ -5,8 +5,8 @@ use valkeybloom_sketches::bloom::{Dialect, dump, rdb};
 
 use crate::support::{Field, NO_FRACTIONS, Stream, begin_partial};
 
-use super::draft::Draft;
 use super::read;
+use crate::plain::Plain as Draft;
 
 /// The error of each form for a draft: `None` if the form cannot express the fault.
 struct Refusals {
@@ -57,7 +57,7 @@ fn refused(name: &str, expected: &Refusals, change: impl FnOnce(&mut Draft)) {
         assert_eq!(error, expected.header, "header: {name}");
     }
     if expected.rdb.is_some() {
-        let error = rdb::read(Dialect::Bloomfltr, 1, &mut draft.rdb()).err();
+        let error = rdb::read(Dialect::Bloomfltr, 1, &mut draft.stream()).err();
         assert_eq!(error, expected.rdb, "RDB fields: {name}");
     }
 }
@@ -308,7 +308,7 @@ fn every_truncation_is_refused() {
         let error = begin_partial(&header[..end]).err();
         assert_eq!(error, Some(DecodeError::Truncated), "header of {end} bytes");
     }
-    let fields = Draft::valid().rdb();
+    let fields = Draft::valid().stream();
     assert!(read(fields.clone()).is_ok());
     for end in 0..fields.0.len() {
         let cut = Stream(fields.0.iter().take(end).cloned().collect());
@@ -319,7 +319,7 @@ fn every_truncation_is_refused() {
 
 #[test]
 fn a_field_of_another_kind_is_refused() {
-    let fields = Draft::valid().rdb();
+    let fields = Draft::valid().stream();
     for index in 0..fields.0.len() {
         for other in [
             Field::Uint(1),

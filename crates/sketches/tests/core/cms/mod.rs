@@ -5,7 +5,6 @@ mod life;
 mod merging;
 mod naive;
 mod rates;
-mod recorded;
 mod refused;
 
 use valkeybloom_sketches::DecodeError;

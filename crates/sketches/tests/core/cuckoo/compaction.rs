@@ -6,8 +6,8 @@ use valkeybloom_sketches::work;
 
 use crate::support::Rng;
 
-use super::naive::Naive;
 use super::{assert_same, object, slots};
+use crate::naive::Naive;
 
 /// Returns the object with the slots and numbers of a naive one.
 fn loaded(naive: &Naive) -> Cuckoo {

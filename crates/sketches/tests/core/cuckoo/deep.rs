@@ -6,8 +6,8 @@ use valkeybloom_sketches::work;
 
 use crate::support::Rng;
 
-use super::naive::Naive;
 use super::{assert_same, fields_of, object, read};
+use crate::naive::Naive;
 
 /// Returns an object without slots, of as many filters of one size.
 fn claimed(filters: u64, buckets: u64, bucket_size: u16) -> Cuckoo {

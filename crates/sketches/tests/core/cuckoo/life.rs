@@ -6,8 +6,8 @@ use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Refusal};
 
 use crate::support::Rng;
 
-use super::naive::Naive;
 use super::{assert_same, fields_of, object, read};
+use crate::naive::Naive;
 
 /// Through one of the stored forms, a copy or a move.
 fn somewhere_else(mut object: Cuckoo, rng: &mut Rng) -> Cuckoo {

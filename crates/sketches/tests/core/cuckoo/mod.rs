@@ -4,9 +4,7 @@
 mod compaction;
 mod deep;
 mod life;
-mod naive;
 mod plans;
-mod recorded;
 mod refused;
 
 use valkeybloom_sketches::DecodeError;
@@ -15,7 +13,7 @@ use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Params, Refusal, Shape};
 
 use crate::support::{Rng, Stream, at_each_width};
 
-use naive::{Naive, hashes};
+use crate::naive::{Naive, hashes};
 
 /// Returns an empty object.
 fn object(capacity: u64, bucket_size: u8, max_iterations: u16, expansion: u16) -> Cuckoo {

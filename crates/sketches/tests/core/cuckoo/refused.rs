@@ -7,9 +7,13 @@ use valkeybloom_sketches::cuckoo::{Cuckoo, Limits};
 use valkeybloom_sketches::{DecodeError, work};
 use wire::HeaderError;
 
+use crate::foreign::fields_of_type;
+use crate::recorded::{dump, values};
 use crate::support::{Field, Rng, Stream};
 
-use super::{fields_of, object, read, recorded};
+use super::{fields_of, object, read};
+
+const TYPE_ID: u64 = 0x3016_e5a2_8982_1404;
 
 /// Returns an object of two filters.
 fn sample() -> Cuckoo {
@@ -297,9 +301,9 @@ fn chunks_that_do_not_fit_change_nothing() {
 #[test]
 fn mutations_never_break() {
     let mut rng = Rng::new(72);
-    let streams: Vec<Stream> = recorded::objects()
-        .iter()
-        .map(recorded::Recorded::fields)
+    let recorded = values("MBbloomCF").into_iter();
+    let streams: Vec<Stream> = recorded
+        .map(|(_, value)| fields_of_type(&dump(&value, "dump_plain"), TYPE_ID))
         .collect();
     for fields in &streams {
         let mut shorter = fields.clone();

@@ -147,7 +147,7 @@ impl Model {
             let middle = blob.len() / 3..blob.len() / 2;
             let cells = &blob[blob.len() - usize::try_from(view.cell_bytes()).unwrap()..];
             assert!(
-                *view.bitmap_part(middle.clone()).unwrap() == cells[middle],
+                *view.bitmap_range(middle.clone()).unwrap() == cells[middle],
                 "other bits"
             );
             assert_eq!(view.items(), of.items);

@@ -294,9 +294,9 @@ fn blooms_of_any_numbers_are_refused_or_valid() {
             let length = usize::try_from(view.cell_bytes()).unwrap();
             #[allow(clippy::reversed_empty_ranges, reason = "it is to be refused")]
             for outside in [0..length + 1, length + 1..length + 1, 2..1, 0..usize::MAX] {
-                assert_eq!(view.bitmap_part(outside), None);
+                assert_eq!(view.bitmap_range(outside), None);
             }
-            assert_eq!(view.bitmap_part(0..length), view.bitmap());
+            assert_eq!(view.bitmap_range(0..length), view.bitmap());
             assert!(!view.is_in_use(u64::MAX));
         }
     }

@@ -13,6 +13,7 @@
 //! estimate of each object has to be within a factor of two of the measured rate, and the mean of several objects'
 //! estimates within a third.
 
+mod chosen;
 mod estimates;
 
 use std::collections::VecDeque;

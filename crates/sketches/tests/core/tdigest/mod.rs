@@ -2,7 +2,6 @@
 //! harm.
 
 mod agreement;
-mod recorded;
 mod streams;
 
 use valkeybloom_sketches::tdigest::{Compression, Refusal, TDigest, wire};

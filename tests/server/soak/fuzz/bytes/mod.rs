@@ -9,7 +9,7 @@ use super::errors::{BAD_CURSOR, BAD_DATA, BAD_DUMP, BUSY, LOADING, NEWER, OVER};
 use super::mutate::{cells_of, edge};
 use super::{Command, FILTER_LIMIT, Target, command};
 use crate::harness::{Client, Reply, error, ok};
-use crate::support::forged::{rdb_version, seal};
+use crate::support::forged::{Rdb, rdb_version, seal};
 use crate::support::sums;
 
 use accepted::act_as_objects;
@@ -112,7 +112,7 @@ fn restore_survives_random_payloads() {
         let loads: Vec<Command> = (0..BATCH)
             .map(|number| {
                 let payload = match random.below(5) {
-                    0 => forged(&mut random).rdb().payload(version),
+                    0 => Rdb::of(&forged(&mut random)).payload(version),
                     1 => ForgedExtended::new(&mut random).payload(&extended, version),
                     _ => {
                         let sample = random.pick(&samples);

@@ -1,0 +1,248 @@
+//! The words and errors of the commands for cuckoo filters.
+
+use std::ops::Range;
+
+use crate::error::Error;
+use crate::numerals::integer;
+use crate::words::{CommandWords, Cursor, Origin};
+
+use self::error::CuckooOption;
+use valkeybloom_sketches::cuckoo::Params;
+
+/// Parses CF.RESERVE.
+///
+/// # Errors
+/// The error of the first argument that is wrong, in the order in which `RedisBloom` checks them.
+pub fn reserve<W: CommandWords + ?Sized>(
+    words: &W,
+    defaults: Params,
+    origin: Origin,
+) -> Result<Params, Error> {
+    // Pairs of an option and its value follow the command's name, the key and the capacity.
+    if words.count() < 3 || words.count().is_multiple_of(2) {
+        return Err(Error::Arity);
+    }
+    let capacity = integer(words.word(2)).ok_or(error::BAD_CAPACITY)?;
+    let value = |option: CuckooOption| -> Result<Option<u64>, Error> {
+        let Some(word) = value_of(words, option, origin) else {
+            return Ok(None);
+        };
+        let value = integer(word).ok_or(option.bad())?;
+        let value = u64::try_from(value).ok();
+        let value = value.filter(|value| option.range().contains(value));
+        Ok(Some(value.ok_or(option.out_of_range())?))
+    };
+    let max_iterations = value(CuckooOption::MaxIterations)?;
+    let bucket_size = value(CuckooOption::BucketSize)?;
+    let expansion = value(CuckooOption::Expansion)?;
+    let known = |word: &[u8]| CuckooOption::ALL.iter().any(|option| option.is(word));
+    if origin == Origin::Client
+        && (3..words.count())
+            .step_by(2)
+            .any(|at| !known(words.word(at)))
+    {
+        return Err(error::UNKNOWN_OPTION);
+    }
+    let params = Params {
+        capacity: u64::try_from(capacity).unwrap_or(0),
+        bucket_size: narrow(bucket_size, defaults.bucket_size),
+        max_iterations: narrow(max_iterations, defaults.max_iterations),
+        expansion: narrow(expansion, defaults.expansion),
+    };
+    if params.are_valid() {
+        Ok(params)
+    } else {
+        Err(error::RESERVE_CAPACITY)
+    }
+}
+
+/// Narrows a value, which the option's range keeps within the narrower type.
+fn narrow<N: TryFrom<u64>>(value: Option<u64>, default: N) -> N {
+    value
+        .and_then(|value| N::try_from(value).ok())
+        .unwrap_or(default)
+}
+
+/// Returns the word after the first occurrence of an option. All words of a command executed elsewhere are searched,
+/// the key included, because `RedisBloom` does that.
+fn value_of<W: CommandWords + ?Sized>(
+    words: &W,
+    option: CuckooOption,
+    origin: Origin,
+) -> Option<&[u8]> {
+    let mut places = match origin {
+        Origin::Client => (3..words.count() - 1).step_by(2),
+        Origin::Elsewhere => (1..words.count() - 1).step_by(1),
+    };
+    let place = places.find(|place| option.is(words.word(*place)))?;
+    Some(words.word(place + 1))
+}
+
+/// CF.INSERT and CF.INSERTNX.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Insert {
+    /// The object to create if the key is empty; `None` with NOCREATE.
+    pub create: Option<Params>,
+    /// The indices of the items among the words.
+    pub items: Range<usize>,
+}
+
+impl Insert {
+    /// Parses the words; missing options take the defaults.
+    ///
+    /// # Errors
+    /// The error of the first argument that is wrong.
+    pub fn parse<W: CommandWords + ?Sized>(
+        words: &W,
+        defaults: Params,
+        origin: Origin,
+    ) -> Result<Self, Error> {
+        if words.count() < 4 {
+            return Err(Error::Arity);
+        }
+        // RedisBloom distinguishes options by their first letter.
+        let is = |word: &[u8], option: &[u8]| match origin {
+            Origin::Client => word.eq_ignore_ascii_case(option),
+            Origin::Elsewhere => word
+                .first()
+                .is_some_and(|letter| letter.eq_ignore_ascii_case(&option[0])),
+        };
+        let mut from = Cursor::after_key(words);
+        let (mut capacity, mut nocreate) = (None, false);
+        loop {
+            let option = from.take().ok_or(Error::Arity)?;
+            if is(option, b"ITEMS") {
+                break;
+            }
+            if is(option, b"CAPACITY") {
+                let word = from.take().ok_or(Error::Arity)?;
+                capacity = Some(integer(word).ok_or(error::BAD_CAPACITY)?);
+            } else if is(option, b"NOCREATE") {
+                nocreate = true;
+            } else {
+                return Err(error::UNKNOWN_OPTION);
+            }
+        }
+        let items = from.rest();
+        if items.is_empty() {
+            return Err(Error::Arity);
+        }
+        let params = Params {
+            capacity: match capacity {
+                Some(capacity) => u64::try_from(capacity).unwrap_or(0),
+                None => defaults.capacity,
+            },
+            ..defaults
+        };
+        if capacity.is_some() && !params.are_valid() {
+            return Err(error::INSERT_CAPACITY);
+        }
+        Ok(Self {
+            create: (!nocreate).then_some(params),
+            items,
+        })
+    }
+}
+
+/// Why a command failed, and the options of CF.RESERVE.
+pub mod error {
+    use std::ops::RangeInclusive;
+
+    use valkeybloom_sketches::cuckoo::{Refusal, ranges};
+
+    use crate::error::Error;
+
+    /// The capacity is not a number.
+    pub const BAD_CAPACITY: Error = Error::Text("ERR Bad capacity");
+    /// The word is not an option.
+    pub const UNKNOWN_OPTION: Error = Error::Text("ERR Unknown argument received");
+    /// The key to remove from does not exist.
+    pub const NOTHING_TO_REMOVE_FROM: Error = Error::Text("ERR Not found");
+    /// The key to compact does not exist.
+    pub const NOTHING_TO_COMPACT: Error = Error::Text("ERR Cuckoo filter was not found");
+    /// There is no memory for the first filter.
+    pub const NOT_CREATED: Error = Error::Text("ERR Insufficient memory to create filter");
+    /// The cursor is invalid.
+    pub const BAD_CURSOR: Error = Error::Text("ERR Invalid position");
+    /// The header has the wrong length.
+    pub const BAD_HEADER: Error = Error::Text("ERR Invalid header");
+    /// The header describes an impossible filter.
+    pub const BAD_CLAIM: Error = Error::Text("ERR Couldn't create filter!");
+    /// The chunk does not fit the filter.
+    pub const BAD_CHUNK: Error = Error::Text("ERR Couldn't load chunk!");
+    /// The capacity is outside the range of CF.RESERVE.
+    pub const RESERVE_CAPACITY: Error =
+        Error::Text("ERR Capacity must be in the range [2 * BUCKETSIZE, 1073741824]");
+    /// The capacity is outside the range of CF.INSERT.
+    pub const INSERT_CAPACITY: Error =
+        Error::Text("ERR Capacity must be in the range [cf-bucket-size * 2, 1073741824]");
+
+    /// Returns the error of an item or a filter that there is no room for.
+    pub const fn refused(refusal: Refusal) -> Error {
+        Error::Text(match refusal {
+            Refusal::Full => "ERR Filter is full",
+            Refusal::MaxFilters => "ERR Maximum expansions reached",
+            Refusal::MemoryLimit => {
+                "ERR Insufficient memory: operation exceeds cuckoo filter memory limit"
+            }
+            Refusal::OutOfMemory => "ERR Insufficient memory",
+        })
+    }
+
+    /// An option of CF.RESERVE.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+    pub enum CuckooOption {
+        /// The number of slots of a bucket.
+        BucketSize,
+        /// The most fingerprints that are moved to make room for one.
+        MaxIterations,
+        /// The growth factor from one filter to the next.
+        Expansion,
+    }
+
+    impl CuckooOption {
+        /// All options.
+        pub const ALL: [Self; 3] = [Self::BucketSize, Self::MaxIterations, Self::Expansion];
+
+        /// Returns whether a word is this option, in any case of letters.
+        pub const fn is(self, word: &[u8]) -> bool {
+            word.eq_ignore_ascii_case(self.word().as_bytes())
+        }
+
+        /// The option's word.
+        pub const fn word(self) -> &'static str {
+            match self {
+                Self::BucketSize => "BUCKETSIZE",
+                Self::MaxIterations => "MAXITERATIONS",
+                Self::Expansion => "EXPANSION",
+            }
+        }
+
+        /// The range of the option's value.
+        pub const fn range(self) -> RangeInclusive<u64> {
+            match self {
+                Self::BucketSize => ranges::BUCKET_SIZE,
+                Self::MaxIterations => ranges::MAX_ITERATIONS,
+                Self::Expansion => ranges::EXPANSION,
+            }
+        }
+
+        /// Returns the error of a value that is not a number.
+        pub const fn bad(self) -> Error {
+            Error::Text(match self {
+                Self::BucketSize => "ERR Couldn't parse BUCKETSIZE",
+                Self::MaxIterations => "ERR Couldn't parse MAXITERATIONS",
+                Self::Expansion => "ERR Couldn't parse EXPANSION",
+            })
+        }
+
+        /// Returns the error of a value outside the range.
+        pub const fn out_of_range(self) -> Error {
+            Error::Text(match self {
+                Self::BucketSize => "ERR BUCKETSIZE: value must be in the range [1, 255]",
+                Self::MaxIterations => "ERR MAXITERATIONS: value must be in the range [1, 65535]",
+                Self::Expansion => "ERR EXPANSION: value must be in the range [0, 32768]",
+            })
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The filters of a union, and the search for one that holds all bits of another filter.
+//!
+//! A filter is compared with each filter of its size, up to the first bits that it has more. Filters of different items
+//! differ in their first words that are in use. Forged ones may differ only at their ends, so comparisons in vain may read
+//! three times as many bytes as all sources have. Once that is spent, a filter counts as not held, and is merged into
+//! another or stacked. Then the union takes more memory than necessary, but holds the same items.
+
+use std::collections::{BinaryHeap, TryReserveError};
+
+use crate::bloom::filter::{Cells, Filter};
+use crate::bloom::law::Link;
+use crate::machine::work;
+
+use super::ids::{Interval, hull};
+
+/// A filter of a union. A filter to merge into it stays pending until the next filter of its size is compared with it,
+/// or until the union is certain.
+pub struct Member<'s> {
+    cells: CowFilter<'s>,
+    pending: Option<&'s Filter>,
+    pub capacity: u64,
+    pub items: u64,
+    /// The link of an object of `RedisBloom`.
+    pub link: Option<Link>,
+    /// The ids that the filter took.
+    pub interval: Option<Interval>,
+    /// The number of the last source merged into it.
+    source: usize,
+    /// The index among the members of the union.
+    pub number: usize,
+    /// The rate when the filter is full.
+    pub rate: f64,
+}
+
+/// A filter that is copied only when it changes, or in the end.
+enum CowFilter<'s> {
+    Borrowed(&'s Filter),
+    Owned(Filter),
+}
+
+impl<'s> Member<'s> {
+    /// Creates member `number` of the union from a filter of source `source`.
+    pub const fn new(
+        filter: &'s Filter,
+        link: Option<Link>,
+        interval: Option<Interval>,
+        source: usize,
+        number: usize,
+    ) -> Self {
+        Self {
+            cells: CowFilter::Borrowed(filter),
+            pending: None,
+            capacity: filter.capacity(),
+            items: filter.items(),
+            link,
+            interval,
+            source,
+            number,
+            rate: 0.0,
+        }
+    }
+
+    /// Returns the filter, without the pending one.
+    pub const fn filter(&self) -> &Filter {
+        match &self.cells {
+            CowFilter::Borrowed(filter) => filter,
+            CowFilter::Owned(filter) => filter,
+        }
+    }
+
+    pub fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.items)
+    }
+
+    /// Returns whether the member can hold another because both were merged before. Counts of one source in two filters
+    /// are different counts, which add up.
+    pub fn may_hold(&self, other: &Self) -> bool {
+        self.source != other.source || self.filter().cells() != Cells::Counters
+    }
+
+    /// Merges another member of the same size, the source's `filter`, if either holds the other or there is room for
+    /// both; `holds` is whether this member holds the other. Returns whether anything changed, or `None` if there is no
+    /// room.
+    pub fn unite(&mut self, other: &Self, filter: &'s Filter, holds: bool) -> Option<bool> {
+        let interval = hull(self.interval, other.interval);
+        let known = interval == self.interval;
+        let capacity = self.capacity.max(other.capacity);
+        if holds {
+            self.interval = interval;
+            self.source = other.source;
+            return Some(!known);
+        }
+        let own = self.filter();
+        if self.may_hold(other) && filter.holds(own) {
+            self.cells = CowFilter::Borrowed(filter);
+            self.items = self.items.max(other.items);
+        } else {
+            let (least, most) = self.bounds_with(filter);
+            // If there is certainly room for both, the items of the union need not be estimated here.
+            if most > capacity && own.items_of_union(filter).clamp(least, most) > capacity {
+                return None;
+            }
+            self.pending = Some(filter);
+        }
+        self.capacity = capacity;
+        self.interval = interval;
+        self.source = other.source;
+        Some(true)
+    }
+
+    /// Returns the least and the greatest possible number of items in the union with a filter.
+    fn bounds_with(&self, filter: &Filter) -> (u64, u64) {
+        let (own, others) = (self.items, filter.items());
+        (own.max(others), own.saturating_add(others))
+    }
+
+    /// Merges the pending filter, or returns `None` if allocation fails.
+    pub fn merge_pending(&mut self) -> Option<()> {
+        let Some(filter) = self.pending.take() else {
+            return Some(());
+        };
+        let (least, most) = self.bounds_with(filter);
+        let items = match &mut self.cells {
+            CowFilter::Borrowed(own) => {
+                let (union, items) = own.united(filter)?;
+                self.cells = CowFilter::Owned(union);
+                items
+            }
+            CowFilter::Owned(own) => own.absorb(filter),
+        };
+        self.items = items.clamp(least, most);
+        Some(())
+    }
+
+    /// Returns the filter of a member without a pending one, or `None` if allocation fails.
+    pub fn into_filter(self) -> Option<Filter> {
+        let filter = match self.cells {
+            CowFilter::Borrowed(filter) => {
+                work::bytes(2 * filter.bitmap().len());
+                filter.try_clone()?
+            }
+            CowFilter::Owned(filter) => filter,
+        };
+        Some(filter.with_items(self.items, self.capacity))
+    }
+}
+
+/// What the search for holders may still spend on filters that don't hold each other.
+pub struct Search {
+    comparisons: u64,
+    bytes: u64,
+}
+
+impl Search {
+    /// The most comparisons.
+    const COMPARISONS: u64 = 1 << 20;
+
+    /// The bytes that comparisons may read however small the sources are.
+    const BYTES: u64 = 4 << 20;
+
+    /// Creates the budget of a search among filters of this total size.
+    pub const fn among(bytes: u64) -> Self {
+        Self {
+            comparisons: Self::COMPARISONS,
+            bytes: Self::BYTES + 3 * bytes,
+        }
+    }
+
+    /// Returns whether a filter holds another, or `None` once the budget is spent.
+    fn holds(&mut self, own: &Member, other: &Member) -> Option<bool> {
+        if self.comparisons == 0 || self.bytes == 0 {
+            return None;
+        }
+        self.comparisons -= 1;
+        work::steps(1);
+        let (filter, others) = (own.filter(), other.filter());
+        if !own.may_hold(other) || !filter.can_tell(others) {
+            return Some(false);
+        }
+        let lacking = filter.lacking(others);
+        let read = lacking.map_or(0, |offset| 2 * offset as u64);
+        self.bytes = self.bytes.saturating_sub(read);
+        Some(lacking.is_none())
+    }
+}
+
+/// The members of a union that have the same size.
+#[derive(Default)]
+pub struct SameSize {
+    /// Numbers of the members.
+    numbers: Vec<usize>,
+    /// Room and numbers of the members. Only the entry of the widest may be outdated.
+    rooms: BinaryHeap<(u64, usize)>,
+}
+
+impl SameSize {
+    /// Adds a member.
+    pub fn push(&mut self, member: &Member) -> Result<(), TryReserveError> {
+        self.numbers.try_reserve(1)?;
+        self.rooms.try_reserve(1)?;
+        self.numbers.push(member.number);
+        self.rooms.push((member.room(), member.number));
+        Ok(())
+    }
+
+    /// Returns the member with most room; of several the last.
+    pub fn widest(&self) -> Option<usize> {
+        self.rooms.peek().map(|(_, number)| *number)
+    }
+
+    /// Merges the pending filter into the widest member, or returns `None` if allocation fails.
+    pub fn merge_pending(&mut self, members: &mut [Member]) -> Option<()> {
+        if let Some(mut widest) = self.rooms.peek_mut() {
+            let member = &mut members[widest.1];
+            member.merge_pending()?;
+            widest.0 = member.room();
+        }
+        Some(())
+    }
+
+    /// Returns the first member that holds another, unless the search is spent before.
+    pub fn holder(&self, members: &[Member], other: &Member, search: &mut Search) -> Option<usize> {
+        let mut compared = self.numbers.iter();
+        compared.find_map(|number| match search.holds(&members[*number], other) {
+            None => Some(None),
+            Some(holds) => holds.then_some(Some(*number)),
+        })?
+    }
+}

@@ -1,0 +1,38 @@
+//! Measures what the server's allocator gives for a value beyond the bytes that the value asks for.
+
+use valkeybloom_sketches::Relocate;
+
+use crate::family::Family;
+use crate::ffi::bytes_given;
+
+/// Visits the blocks of a value as defragmentation does, but leaves them where they are, and adds up the bytes that each
+/// one is larger than asked for.
+struct Meter {
+    spare_bytes: u64,
+}
+
+impl Relocate for Meter {
+    fn should_stop(&mut self) -> bool {
+        false
+    }
+
+    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
+        let asked = (table.capacity() * size_of::<T>()) as u64;
+        if asked > 0 {
+            self.spare_bytes += bytes_given(table.as_ptr()).saturating_sub(asked);
+        }
+        table
+    }
+
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+        self.table(blob.into_vec()).into_boxed_slice()
+    }
+}
+
+/// Returns the bytes that the allocator gave for the blocks of a value beyond those that it was asked for. The few
+/// blocks that defragmentation does not visit count as asked for.
+pub fn spare_bytes<V: Family>(value: &mut V) -> u64 {
+    let mut meter = Meter { spare_bytes: 0 };
+    value.relocate(0, &mut meter);
+    meter.spare_bytes
+}

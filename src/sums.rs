@@ -1,0 +1,71 @@
+//! The sections of INFO, and the sums over all values that they show.
+//!
+//! A value adds its share when it is made, and takes it off when it is freed. So the sums say what is in memory: during
+//! a flush in the background or a full resync beside the served data, that is more than the keyspace holds.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use valkeybloom_sketches::work;
+
+use crate::ffi::InfoWriter;
+use crate::mover;
+
+/// The maximum number of families.
+pub const FAMILIES: usize = 5;
+
+/// The maximum number of sums of a family.
+const SUMS: usize = 7;
+
+/// A value's share of its family's sums, in the order of [`InfoSection::sums`], padded with zeros. The first one is its
+/// bytes of memory.
+pub type Totals = [u64; SUMS];
+
+/// The totals before a value exists, and after it is gone.
+pub const NOTHING: Totals = [0; SUMS];
+
+/// A family's section of INFO. The server puts the module's name before all names.
+pub struct InfoSection {
+    /// The name of the section.
+    pub section: &'static CStr,
+    /// The names of the sums over all values, in the order of [`Totals`].
+    pub sums: &'static [&'static CStr],
+}
+
+/// The sums of each family.
+static ALL: [[AtomicU64; SUMS]; FAMILIES] =
+    [const { [const { AtomicU64::new(0) }; SUMS] }; FAMILIES];
+
+/// Replaces the totals of a value of a family. Any thread may call this.
+#[inline]
+pub fn change(family: usize, before: &Totals, after: &Totals) {
+    for ((sum, before), after) in ALL[family].iter().zip(before).zip(after) {
+        if before != after {
+            // Sums wrap, because the change may be negative.
+            sum.fetch_add(after.wrapping_sub(*before), Relaxed);
+        }
+    }
+}
+
+/// Writes the INFO sections of all families, in the order of their numbers.
+pub fn write_info(sections: &[InfoSection], to: &mut InfoWriter) {
+    for (number, (info, sums)) in sections.iter().zip(&ALL).enumerate() {
+        to.section(info.section);
+        for (name, sum) in info.sums.iter().zip(sums) {
+            to.field(name, sum.load(Relaxed));
+        }
+        if number == 0 {
+            // These count all families; the names are from the time when there was only one.
+            to.section(c"bloom_defrag_metrics");
+            to.field(c"bloom_defrag_hits", mover::HITS.load(Relaxed));
+            to.field(c"bloom_defrag_misses", mover::MISSES.load(Relaxed));
+        }
+    }
+    if cfg!(debug_assertions) {
+        // For tests, which assert on work instead of time.
+        let work = work::take();
+        to.section(c"work");
+        to.field(c"work_steps", work.steps);
+        to.field(c"work_bytes", work.bytes);
+    }
+}

@@ -1,0 +1,314 @@
+//! Values of every family but Bloom filters: on replicas and in logs, as copies, and while the server moves them.
+
+use std::collections::BTreeSet;
+
+use crate::defrag::{offered, starts_to_defragment};
+use crate::harness::{Client, Reply, Server, digest, int, ok, wait_in_sync, wait_until};
+use crate::support::aof::rewrite_aof;
+use crate::support::commands;
+use crate::support::configured::other_settings;
+use crate::support::cuckoo::items;
+use crate::support::random::Random;
+use crate::support::sums;
+
+/// The values of a random life; cuckoo filters are made as they are needed.
+const MADE: [&str; 17] = [
+    "CMS.INITBYPROB cms0 0.02 0.01",
+    "CMS.INITBYDIM cms1 50 4",
+    "CMS.INITBYDIM cms2 50 4",
+    "CMS.INITBYDIM cms3 50 4",
+    "CMS.INITBYDIM cms4 30 3 CELL_SIZE 1",
+    "CMS.INITBYPROB cms5 0.1 0.3 CELL_SIZE 8",
+    "TOPK.RESERVE topk0 3",
+    "TOPK.RESERVE topk1 2 4 2 0.5",
+    "TOPK.RESERVE topk2 10 20 5 0.95",
+    "TOPK.RESERVE topk3 50 30 3 0.999",
+    "TOPK.RESERVE topk4 5 10 4 1",
+    "TOPK.RESERVE topk5 1 1 1 0.99999",
+    "TDIGEST.CREATE tdigest0 COMPRESSION 1",
+    "TDIGEST.CREATE tdigest1 COMPRESSION 10",
+    "TDIGEST.CREATE tdigest2 COMPRESSION 50",
+    // Keys that RedisBloom takes for options.
+    "CF.RESERVE EXPANSION 64",
+    "CF.RESERVE bucketsize 8",
+];
+
+fn cuckoo(random: &mut Random) -> String {
+    let (key, item) = (random.below(6), random.below(400));
+    let several = |count| items(&item.to_string(), count);
+    match random.below(20) {
+        0 => format!("CF.RESERVE cf{key} {} EXPANSION {}", 4 + item, key % 4),
+        1..7 => format!("CF.ADD cf{key} {item}"),
+        7 | 8 => format!("CF.ADDNX cf{key} {item}"),
+        9 | 10 => format!("CF.INSERT cf{key} CAPACITY 64 ITEMS {}", several(30)),
+        11 | 12 => format!("CF.INSERTNX cf{key} ITEMS {}", several(10)),
+        13..16 => format!("CF.DEL cf{key} {item}"),
+        16 => format!("CF.COMPACT cf{key}"),
+        17 if random.one_in(10) => format!("DEL cf{key}"),
+        _ => format!("CF.DEL cf{key} {item}-3"),
+    }
+}
+
+fn cms(random: &mut Random) -> String {
+    let number = |random: &mut Random| match random.below(8) {
+        0 => "0".to_owned(),
+        1 => "-3".to_owned(),
+        2 => "4294967295".to_owned(),
+        _ => random.below(20).to_string(),
+    };
+    let (key, [one, other]) = (random.below(6), [(); 2].map(|()| number(random)));
+    match random.below(6) {
+        0 => format!("CMS.MERGE cms{} 2 cms1 cms2", 1 + key % 3),
+        1 => format!("CMS.MERGE cms{key} 2 cms{key} cms{key} WEIGHTS {one} {other}"),
+        _ => {
+            let pairs = (0..30).map(|_| format!(" {} {}", random.below(100), number(random)));
+            format!("CMS.INCRBY cms{key}{}", pairs.collect::<String>())
+        }
+    }
+}
+
+fn topk(random: &mut Random) -> String {
+    let (key, item) = (random.below(6), random.below(90));
+    match random.below(10) {
+        0 => format!("COPY topk{key} copy{key} REPLACE"),
+        // The pairs before the wrong one are added.
+        1 => format!("TOPK.INCRBY topk{key} {item} 100000 a x b 1"),
+        2 => format!("TOPK.INCRBY topk{key} {item} {}", random.below(3000)),
+        3 => format!("TOPK.INCRBY topk{key} {item} 0"),
+        _ => format!("TOPK.ADD topk{key} {} {item}", random.below(1 + item)),
+    }
+}
+
+fn tdigest(random: &mut Random) -> String {
+    let [key, other] = [(); 2].map(|()| random.below(3));
+    let value = random.below(9999);
+    match random.below(40) {
+        0 => format!("TDIGEST.MERGE tdigest{key} 2 tdigest{other} tdigest{key} OVERRIDE"),
+        1 => format!("TDIGEST.RESET tdigest{key}"),
+        2..10 => format!("TDIGEST.QUANTILE tdigest{key} 0.5 0.9"),
+        _ => format!("TDIGEST.ADD tdigest{key} {} {value}.25", random.below(50)),
+    }
+}
+
+/// Returns a digest of all values, and what shows whether t-digests were compressed.
+fn state(server: &Server) -> (String, [Reply; 3]) {
+    let mut client = server.client();
+    let keys = [0, 1, 2].map(|number| format!("tdigest{number}"));
+    let infos = keys.map(|key| client.cmd(&format!("TDIGEST.INFO {key}")));
+    (client.cmd("DEBUG DIGEST").text(), infos)
+}
+
+/// A random life on a primary with two replicas: one with other settings that is read, writes a log, ends at any error,
+/// and becomes a primary; and one that comes late.
+#[test]
+fn replicas_and_logs_hold_the_same_values() {
+    let primary = Server::start();
+    let mut replica = other_settings(Server::replica_of(&primary))
+        .config("propagation-error-behavior", "panic")
+        .config("appendonly", "yes")
+        .start();
+    wait_in_sync(&primary, &replica);
+    let (mut client, mut far) = (primary.client(), replica.client());
+    for line in MADE {
+        assert_eq!(client.cmd(line), ok(), "{line}");
+    }
+    let mut random = Random(12);
+    for step in 0..3000 {
+        for family in [cuckoo, cms, topk, tdigest] {
+            client.cmd(&family(&mut random));
+        }
+        far.cmd(&format!("TDIGEST.CDF tdigest{} 7", step % 3));
+        if step == 1500 {
+            client.cmd("DEBUG RELOAD");
+        }
+    }
+    wait_in_sync(&primary, &replica);
+    let expected = state(&primary);
+    assert_eq!(state(&replica), expected);
+    let keys = client.cmd("KEYS *");
+    let keys = keys.as_array().iter().map(Reply::text);
+    let digests: BTreeSet<_> = keys.map(|key| digest(&mut client, &key)).collect();
+    assert!(digests.len() > 25, "{digests:?}");
+
+    let late = other_settings(Server::replica_of(&primary)).start();
+    wait_in_sync(&primary, &late);
+    assert_eq!(state(&late).0, expected.0);
+    assert_eq!(replica.client().cmd("REPLICAOF NO ONE"), ok());
+    replica.client().cmd("CONFIG REWRITE");
+    for rewrites in [false, true] {
+        if rewrites {
+            rewrite_aof(&replica);
+        }
+        replica.restart();
+        assert_eq!(state(&replica).0, expected.0);
+    }
+    // Both go on with the same chance.
+    let limits = "bf.bloom-memory-usage-limit 0 bf.bloom-filter-max-memory-usage 64mb";
+    for server in [&primary, &replica] {
+        let mut client = server.client();
+        assert_eq!(client.cmd(&format!("CONFIG SET {limits}")), ok());
+        (0..300).for_each(|number| drop(client.cmd(&format!("TOPK.ADD topk0 {number}"))));
+        sums::is_balanced(&mut client);
+    }
+    assert_ne!(state(&primary).0, expected.0);
+    assert_eq!(state(&primary).0, state(&replica).0);
+}
+
+/// Values under the key `k`, and a command that changes each.
+const VALUES: [(&[&str], &str); 4] = [
+    (
+        &["CF.RESERVE {} 4", "CF.INSERT {} ITEMS a b c d e f g h"],
+        "CF.DEL {} a",
+    ),
+    (
+        &["CMS.INITBYDIM {} 100 5", "CMS.INCRBY {} a 7"],
+        "CMS.INCRBY {} a 1",
+    ),
+    (
+        &["TOPK.RESERVE {} 5 50 4 0.9", "TOPK.INCRBY {} a 5 b 3 e 0"],
+        "TOPK.ADD {} d",
+    ),
+    // A part of its nodes is merged, so that a compression would show.
+    (
+        &[
+            "TDIGEST.CREATE {} COMPRESSION 1",
+            "TDIGEST.ADD {} 1 5 2 4 3 6 7 8 9 8 7 6 2 3 4 5 1 9",
+            "TDIGEST.ADD {} 4 5",
+        ],
+        "TDIGEST.ADD {} 7",
+    ),
+];
+
+/// Reads change nothing, and a copy is equal, wherever it goes, until it changes.
+#[test]
+fn copies_are_equal_and_independent() {
+    let server = Server::start();
+    let mut client = server.client();
+    for (lines, change) in VALUES {
+        assert_eq!(client.cmd("FLUSHALL"), ok());
+        let family = change.split_once('.').expect("a family").0.to_lowercase();
+        for line in lines {
+            for key in ["k", "other", "another"] {
+                let reply = client.cmd(&line.replace("{}", key));
+                assert!(!reply.is_error(), "{line}: {reply:?}");
+            }
+        }
+        let state = |client: &mut Client, key: &str| {
+            let info = client.cmd(&format!("{family}.INFO {key}"));
+            (
+                info,
+                digest(client, key),
+                client.cmd(&format!("DUMP {key}")),
+            )
+        };
+        let before = state(&mut client, "k");
+        let own =
+            commands::all().filter(|command| command.name().starts_with(&format!("{family}.")));
+        let reads = own
+            .filter(|command| !command.writes())
+            .map(|command| command.on("k"));
+        let others = [
+            "MEMORY USAGE k",
+            "DEBUG OBJECT k",
+            "OBJECT ENCODING k",
+            "SAVE",
+        ];
+        let merge = ["cms", "tdigest"]
+            .contains(&&*family)
+            .then(|| format!("{family}.MERGE other 1 k"));
+        for line in reads.chain(others.map(str::to_owned)).chain(merge) {
+            let reply = client.cmd(&line);
+            assert!(!reply.is_error(), "{line}: {reply:?}");
+            assert_eq!(state(&mut client, "k"), before, "{line}");
+        }
+        for line in [
+            "COPY k copy",
+            "COPY k copy DB 1",
+            "COPY k moved",
+            "MOVE moved 1",
+        ] {
+            assert_eq!(client.cmd(line), int(1), "{line}");
+        }
+        assert_eq!(state(&mut client, "copy"), before);
+        assert!(!client.cmd(&change.replace("{}", "copy")).is_error());
+        assert_ne!(state(&mut client, "copy"), before);
+        assert_eq!(client.cmd("RENAME k renamed"), ok());
+        assert_eq!(state(&mut client, "renamed"), before);
+        assert_eq!(client.cmd("SWAPDB 0 1"), ok());
+        for key in ["copy", "moved"] {
+            assert_eq!(state(&mut client, key), before, "{key}");
+        }
+        sums::is_balanced(&mut client);
+    }
+}
+
+/// Values of several sizes between holes, some with prepared answers, while the server moves them.
+#[test]
+fn defragmentation_changes_nothing() {
+    let server = Server::start();
+    let mut client = server.client();
+    for number in 0..6000 {
+        let (key, size) = (format!("k{number}"), [10, 40, 100, 300][number / 4 % 4]);
+        let numbers: Vec<_> = (0..60)
+            .map(|value| (value * number % 997).to_string())
+            .collect();
+        let numbers = numbers.join(" ");
+        let lines = match number % 4 {
+            0 => [
+                format!("CF.RESERVE {key} {size}"),
+                format!("CF.INSERT {key} ITEMS {numbers}"),
+            ],
+            1 => [
+                format!("CMS.INITBYDIM {key} {size} 3"),
+                format!("CMS.INCRBY {key} {numbers}"),
+            ],
+            2 => [
+                format!("TOPK.RESERVE {key} {size} 10 3 0.9"),
+                format!("TOPK.ADD {key} {numbers}"),
+            ],
+            _ => [
+                format!("TDIGEST.CREATE {key} COMPRESSION {size}"),
+                format!("TDIGEST.ADD {key} {numbers}"),
+            ],
+        };
+        for line in lines {
+            assert!(!client.cmd(&line).is_error(), "{line}");
+        }
+        if number % 12 == 3 {
+            client.cmd(&format!("TDIGEST.QUANTILE {key} 0.5"));
+        }
+    }
+    for number in (0..6000).filter(|number| number % 8 < 4) {
+        client.cmd(&format!("DEL k{number}"));
+    }
+    let state = |client: &mut Client| {
+        let answers = client.cmd("TDIGEST.QUANTILE k15 0 0.1 0.5 0.9 1");
+        (client.cmd("DEBUG DIGEST"), answers)
+    };
+    let before = state(&mut client);
+    if starts_to_defragment(&server) {
+        wait_until("allocations were moved", || {
+            // They are in use.
+            for line in [
+                "CMS.INCRBY k5 0 1 0 -1",
+                "TDIGEST.QUANTILE k7 0.5",
+                "TOPK.QUERY k6 0",
+                "CF.EXISTS k4 0",
+            ] {
+                assert!(!client.cmd(line).is_error(), "{line}");
+            }
+            offered(&server).0 > 3000
+        });
+        client.cmd("CONFIG SET activedefrag no");
+    }
+    assert_eq!(state(&mut client), before);
+    for line in [
+        "CF.ADD k4 a",
+        "CMS.INCRBY k5 a 1",
+        "TOPK.ADD k6 a",
+        "TDIGEST.ADD k7 5",
+    ] {
+        assert!(!client.cmd(line).is_error(), "{line}");
+    }
+    sums::is_balanced(&mut client);
+}

@@ -1,0 +1,4 @@
+//! Cuckoo filters, count-min sketches, top-k lists and t-digests in a server.
+
+mod effects;
+mod lives;

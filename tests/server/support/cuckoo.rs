@@ -1,0 +1,64 @@
+//! Chunks and fields of cuckoo filters.
+
+use crate::harness::{Client, Reply, ok};
+
+/// The name of the type.
+pub const TYPE: &str = "MBbloomCF";
+
+/// Returns the items `prefix-0` and so on, as words.
+pub fn items(prefix: &str, count: usize) -> String {
+    let items: Vec<String> = (0..count)
+        .map(|number| format!("{prefix}-{number}"))
+        .collect();
+    items.join(" ")
+}
+
+/// Returns the header of chunks: items, buckets of the first filter, removals and filters; the size of a bucket,
+/// iterations and the expansion.
+pub fn header(long: [u64; 4], short: [u16; 3]) -> Vec<u8> {
+    let long = long.into_iter().flat_map(u64::to_le_bytes);
+    let short = short.into_iter().flat_map(u16::to_le_bytes);
+    long.chain(short).collect()
+}
+
+/// Returns the value of a field of CF.INFO.
+#[track_caller]
+pub fn field(client: &mut Client, key: &str, name: &str) -> i64 {
+    let info = client.cmd(&format!("CF.INFO {key}"));
+    let pairs: Vec<(Reply, Reply)> = match info {
+        Reply::Map(pairs) => pairs,
+        flat => {
+            let pairs = flat.as_array().chunks(2);
+            pairs
+                .map(|pair| (pair[0].clone(), pair[1].clone()))
+                .collect()
+        }
+    };
+    let value = pairs.iter().find(|(own, _)| own.text() == name);
+    value.expect("a field").1.as_int()
+}
+
+/// Returns all chunks that CF.SCANDUMP returns for a key.
+pub fn chunks(client: &mut Client, key: &str) -> Vec<(i64, Vec<u8>)> {
+    let (mut cursor, mut chunks) = (0, Vec::new());
+    loop {
+        let reply = client.cmd(&format!("CF.SCANDUMP {key} {cursor}"));
+        let pair = reply.as_array();
+        cursor = pair[0].as_int();
+        if cursor == 0 {
+            assert_eq!(pair[1], Reply::Nil);
+            return chunks;
+        }
+        chunks.push((cursor, pair[1].as_bytes().to_vec()));
+    }
+}
+
+/// Loads chunks under a key.
+#[track_caller]
+pub fn load(client: &mut Client, key: &str, chunks: &[(i64, Vec<u8>)]) {
+    for (cursor, chunk) in chunks {
+        let cursor = cursor.to_string();
+        let words: [&[u8]; 4] = [b"CF.LOADCHUNK", key.as_bytes(), cursor.as_bytes(), chunk];
+        assert_eq!(client.call(&words), ok(), "{key} {cursor}");
+    }
+}

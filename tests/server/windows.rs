@@ -1,0 +1,184 @@
+//! Objects with periods: items expire by the server's clock, and by the times in a log or from a primary.
+
+use std::fs;
+
+use crate::harness::{
+    Client, Reply, Server, array, boolean, bulk, digest, error, int, ok, simple, wait_in_sync,
+    wait_until,
+};
+use crate::support::aof::{Log, command, on_log_of, wire, with_command_log};
+use crate::support::configured::other_settings;
+use crate::support::periods::{LASTING_WINDOW, clock};
+use crate::support::pieces::{object, pieces};
+use crate::support::primary::played_primary;
+use crate::support::sums;
+
+fn info(client: &mut Client, key: &str, field: &str) -> i64 {
+    client.cmd(&format!("BF.INFO {key} {field}")).as_array()[0].as_int()
+}
+
+/// An object that is not written to is held; the next write frees what has expired, and says so to replicas.
+#[test]
+fn items_expire_unless_they_are_added_again() {
+    let server = with_command_log();
+    let replica = Server::replica_of(&server).start();
+    let mut client = server.client();
+    let create = "BF.RESERVE k 0.000001 100 WINDOW 200 PERIODS 4";
+    assert_eq!(client.cmd(create), ok());
+    let both = array([int(1), int(1)]);
+    assert_eq!(client.cmd("BF.MADD k passing kept"), both);
+    wait_until("what was added once has passed", || {
+        // In one transaction, so that no time passes in between.
+        assert_eq!(client.cmd("MULTI"), ok());
+        client.cmd("BF.ADD k kept");
+        client.cmd("BF.MEXISTS k kept passing");
+        let replies = client.cmd("EXEC");
+        let found = replies.as_array()[1].as_array();
+        assert_eq!(found[0], int(1));
+        found[1] == int(0)
+    });
+    wait_until("all has passed", || {
+        client.cmd("BF.MISSING k kept passing") == int(2) && info(&mut client, "k", "FILTERS") == 0
+    });
+    for field in ["ITEMS", "CAPACITY", "LIVEPERIODS"] {
+        assert_eq!(info(&mut client, "k", field), 0, "{field}");
+    }
+    assert_eq!(client.cmd("BF.CARD k"), int(0));
+    assert_eq!(client.cmd("BF.DEBUG k"), array([bulk("size:0")]));
+    sums::is_balanced(&mut client);
+
+    let held = info(&mut client, "k", "SIZE");
+    let mut log = Log::of(&server);
+    log.since();
+    for _ in 0..2 {
+        assert_eq!(client.cmd("BF.INSERT k"), array([]));
+        assert!(info(&mut client, "k", "SIZE") < held);
+    }
+    // The first is logged, since time has passed; the second changed nothing.
+    let [logged] = &log.since()[..] else {
+        panic!("not one command");
+    };
+    assert_eq!(logged[..4], command("BF.INSERT k NOCREATE AT"));
+    wait_in_sync(&server, &replica);
+    let mut behind = replica.client();
+    assert_eq!(digest(&mut behind, "k"), digest(&mut client, "k"));
+    sums::is_balanced(&mut client);
+    sums::is_balanced(&mut behind);
+}
+
+#[test]
+fn info_reports_the_window() {
+    let server = Server::start();
+    let mut client = server.client3();
+    let create = format!("BF.INSERT k {LASTING_WINDOW} CAPACITY 10 TTL 1 ITEMS a b");
+    assert_eq!(client.cmd(&create).as_array().len(), 2);
+    assert_eq!(client.cmd("BF.ADD k a"), boolean(false));
+    let Reply::Map(rows) = client.cmd("BF.INFO k") else {
+        panic!("no map");
+    };
+    let field = |name, value| (simple(name), int(value));
+    assert_eq!(rows[0], field("Capacity", 20));
+    assert_eq!(rows[2], field("Number of filters", 2));
+    assert_eq!(rows[3], field("Number of items inserted", 3));
+    assert_eq!(rows[8].0, simple("Estimated error rate"));
+    let of_window = [
+        field("Window", 1_000_000_000_000),
+        field("Periods", 2),
+        field("Live periods", 2),
+        field("Items in current period", 1),
+    ];
+    assert_eq!(rows[9..], of_window);
+    let debug = client.cmd("BF.DEBUG k");
+    let [size, lines @ ..] = debug.as_array() else {
+        panic!("no lines");
+    };
+    assert_eq!(*size, bulk("size:3"));
+    let now = clock(&mut client) / 1_000_000_000_000;
+    for (line, period) in lines.iter().zip([now - 1, now]) {
+        let line = line.text();
+        assert!(line.ends_with(&format!(" period:{period}")), "{line}");
+    }
+}
+
+/// A creation with a window and counters, or with too many periods, is refused from any source, and the commands
+/// after it are executed.
+#[test]
+fn logs_and_primaries_send_the_time() {
+    let params = "CAPACITY 20 ERROR 1e-6 TIGHTENING 0.5 EXPANSION 2";
+    let stream = [
+        "SELECT 0",
+        &format!("BF.INSERT both {params} WINDOW 1000 PERIODS 5 COUNTING AT 5 ITEMS a"),
+        &format!("BF.INSERT order {params} COUNTING WINDOW 1000 PERIODS 5 AT 5 ITEMS a"),
+        &format!("BF.INSERT long {params} WINDOW 1000 PERIODS 1441 AT 5 ITEMS a"),
+        "BF.RESERVE reserved 0.01 100 WINDOW 1000 PERIODS 5 COUNTING",
+        &format!("BF.INSERT counted {params} COUNTING ITEMS a"),
+        &format!("BF.INSERT k {params} WINDOW 1000 PERIODS 4 AT 40500 ITEMS a"),
+        "BF.INSERT k NOCREATE AT 42500 TTL 4000 ITEMS b",
+    ];
+    let stream = wire(&stream.map(command));
+    let logged = on_log_of(other_settings(Server::builder()), &[], &stream);
+    let replica = other_settings(Server::builder()).start();
+    let port = played_primary(empty_rdb(), Some(stream));
+    let follow = format!("REPLICAOF 127.0.0.1 {port}");
+    assert_eq!(replica.client().cmd(&follow), ok());
+    wait_until("all has come", || replica.client().cmd("DBSIZE") == int(2));
+    for server in [&logged, &replica] {
+        let mut client = server.client();
+        assert_eq!(client.cmd("DBSIZE"), int(2));
+        let held = object(&pieces(&mut client, "k"));
+        let found = |ms: u64| [b"a", b"b"].map(|item| held.contains(item, || ms));
+        assert_eq!(found(43_999), [true, true]);
+        assert_eq!(found(44_000), [false, true]);
+        assert_eq!(found(46_999), [false, true]);
+        assert_eq!(found(47_000), [false, false]);
+        sums::is_balanced(&mut client);
+        // The words that a client would read.
+        let log = server.log();
+        let reported = log.matches("ERR WINDOW and COUNTING cannot be combined");
+        assert_eq!(reported.count(), 3, "{log}");
+        assert_eq!(log.matches("ERR bad periods").count(), 1, "{log}");
+    }
+}
+
+/// Returns an RDB without keys.
+fn empty_rdb() -> Vec<u8> {
+    let server = Server::start();
+    assert_eq!(server.client().cmd("SAVE"), ok());
+    fs::read(server.dir().join("dump.rdb")).expect("an RDB was saved")
+}
+
+#[test]
+fn clients_cannot_send_the_time() {
+    let server = Server::start();
+    let replica = Server::replica_of(&server)
+        .config("replica-read-only", "no")
+        .start();
+    let mut client = server.client();
+    let create = format!("BF.INSERT k {LASTING_WINDOW} ITEMS a");
+    assert_eq!(client.cmd(&create), array([int(1)]));
+    wait_in_sync(&server, &replica);
+    let before = digest(&mut client, "k");
+    let refused = error("ERR unknown argument received");
+    let script = "#!lua name=time\nredis.register_function('tell', \
+        function(keys, args) return redis.pcall(args[1], keys[1], unpack(args, 2)) end)";
+    let load: [&[u8]; 3] = [b"FUNCTION", b"LOAD", script.as_bytes()];
+    assert_eq!(client.call(&load), bulk("time"));
+    wait_in_sync(&server, &replica);
+    for client in [&mut client, &mut replica.client()] {
+        for words in ["AT 5 ITEMS b", "NOCREATE AT 5"] {
+            let line = format!("BF.INSERT k {words}");
+            assert_eq!(client.cmd(&line), refused, "{line}");
+            // In a transaction, a script and a function as well.
+            assert_eq!(client.cmd("MULTI"), ok());
+            assert_eq!(client.cmd(&line), simple("QUEUED"));
+            assert_eq!(client.cmd("EXEC"), array([refused.clone()]));
+            let call = format!("FCALL tell 1 k BF.INSERT {words}");
+            assert_eq!(client.cmd(&call), refused);
+            let script = b"return redis.pcall('BF.INSERT', KEYS[1], unpack(ARGV))";
+            let mut eval: Vec<&[u8]> = vec![b"EVAL", script, b"1", b"k"];
+            eval.extend(words.split(' ').map(str::as_bytes));
+            assert_eq!(client.call(&eval), refused, "{line}");
+        }
+        assert_eq!(digest(client, "k"), before);
+    }
+}

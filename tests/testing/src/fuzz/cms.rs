@@ -1,0 +1,133 @@
+//! Decodes bytes that may be a count-min sketch.
+
+use valkeybloom_sketches::RdbWrite;
+use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Term, wire};
+
+use super::memory::bounded;
+use super::source::Source;
+
+/// The fields before the counters in encoding version 0, in bytes.
+const NUMBERS: usize = 3 * 8;
+
+/// Reads RDB fields, after their version, and then operations on the sketch.
+pub fn fields(mut source: Source) {
+    let version = i32::from(source.byte());
+    let before = source.0;
+    let read = bounded(1000 + 20 * before.len(), || {
+        wire::read_rdb(version, &mut source)
+    });
+    let Ok(object) = read else {
+        return;
+    };
+    let used = &before[..before.len() - source.0.len()];
+    let stored = written(&object);
+    if version == wire::RDB_VERSION {
+        assert_eq!(stored, used);
+    } else {
+        // The size of a counter comes before the counters there.
+        assert_eq!(stored[..NUMBERS], used[..NUMBERS]);
+        let end = used.len() - 8;
+        assert_eq!(stored[NUMBERS..end], used[NUMBERS + 8..]);
+        let is_default = object.shape().cell_size() == CellSize::Four;
+        assert_eq!(stored.len(), if is_default { end } else { used.len() });
+    }
+    operate(object, source);
+}
+
+/// Counts, and sometimes replaces the sketch by a copy or by a sum.
+fn operate(mut object: CountMin, mut source: Source) {
+    for _ in 0..50 {
+        let (choice, item) = (source.byte(), [source.byte(), 0]);
+        let item = &item[..usize::from(choice >> 6).min(2)];
+        match choice % 5 {
+            0 => count(&mut object, item, source.byte().into()),
+            1 => count(&mut object, item, -i64::from(source.byte())),
+            2 => {
+                let by = i64::from_le_bytes(source.array());
+                count(&mut object, item, by.max(-i64::MAX));
+            }
+            3 => merge(&mut object, i8::from_le_bytes(source.array()).into()),
+            _ => object = reread(&object),
+        }
+        let mut estimates = Vec::new();
+        object.estimate_each([item, b"other"].into_iter(), |it| estimates.push(it));
+        let each = [item, b"other"].map(|item| object.estimate(item));
+        assert_eq!(estimates, each);
+        let most = object.shape().cell_size().max();
+        assert!(each.iter().all(|estimate| *estimate <= most));
+    }
+}
+
+/// Counts an item, in a batch, too.
+fn count(object: &mut CountMin, item: &[u8], by: i64) {
+    let mut batch = reread(object);
+    let (before, stored) = (object.estimate(item), written(object));
+    let counted = object.increment(item, by);
+    let mut outcomes = Vec::new();
+    batch.increment_each([(item, by)].into_iter(), |it| outcomes.push(it));
+    assert_eq!(outcomes, [counted]);
+    assert_eq!(written(&batch), written(object));
+    match counted {
+        Ok(estimate) => {
+            assert_eq!(estimate, object.estimate(item));
+            assert_eq!(Some(estimate), before.checked_add_signed(by));
+        }
+        Err(NotCounted::Saturated) => assert_eq!(object.estimate(item), u64::from(u32::MAX)),
+        Err(_) => assert_eq!(written(object), stored),
+    }
+}
+
+/// Replaces a sketch by its multiple. Naming it repeatedly has the same outcome.
+fn merge(object: &mut CountMin, weight: i64) {
+    let sum = |weights: &[i64]| {
+        let term = |weight: &i64| Term {
+            source: &*object,
+            weight: *weight,
+        };
+        let terms: Vec<_> = weights.iter().map(term).collect();
+        CountMin::merged(&terms, true)
+    };
+    let (whole, parts) = (sum(&[weight]), sum(&[weight / 2, weight - weight / 2]));
+    assert_eq!(
+        whole.as_ref().map(written).ok(),
+        parts.as_ref().map(written).ok()
+    );
+    if let Ok(merged) = whole {
+        let changed = written(&merged) != written(object);
+        assert_eq!(object.replace(merged), Ok(changed));
+    }
+}
+
+/// Writes and reads a sketch.
+fn reread(object: &CountMin) -> CountMin {
+    let stored = written(object);
+    let read = wire::read_rdb(wire::RDB_VERSION, &mut Source(&stored));
+    let read = read.expect("it reads what it wrote");
+    assert_eq!(written(&read), stored);
+    read
+}
+
+/// Returns the RDB fields in the format of a [`Source`].
+fn written(object: &CountMin) -> Vec<u8> {
+    let mut out = Written(Vec::new());
+    wire::write_rdb(object, &mut out);
+    out.0
+}
+
+struct Written(Vec<u8>);
+
+impl RdbWrite for Written {
+    fn uint(&mut self, value: u64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn double(&mut self, _: f64) {
+        panic!("it has no such field");
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        let length = u16::try_from(value.len()).expect("no input is as long");
+        self.0.extend(length.to_le_bytes());
+        self.0.extend(value);
+    }
+}

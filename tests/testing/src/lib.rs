@@ -1,0 +1,9 @@
+//! What the tests of several crates, the fuzz targets and the benches share: real servers, and for tests without one
+//! helpers, fuzz targets and independent implementations.
+
+pub mod fuzz;
+pub mod harness;
+pub mod murmur;
+pub mod naive;
+pub mod plain;
+pub mod support;

@@ -1,0 +1,521 @@
+//! Helpers that the tests share.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use valkeybloom_sketches::bloom::chunks::{self, Partial, Piece, Value};
+use valkeybloom_sketches::bloom::{
+    Added, Dialect, Growth, Kind, Limits, Object, Params, Refusal, Shape, Tightening, Time, View,
+    Window, dump, rdb,
+};
+use valkeybloom_sketches::{DecodeError, Fraction, RdbRead, RdbWrite, Relocate, Seed, Width};
+
+/// Runs a test with words of every width that this processor has; other tests, which run at the same
+/// time, may find any of them.
+pub fn at_each_width(mut test: impl FnMut(Width)) {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let guard = ONE_AT_A_TIME.lock();
+    let _guard = guard.unwrap_or_else(PoisonError::into_inner);
+    for width in Width::ALL {
+        if width <= Width::of_processor() {
+            width.limit_to();
+            test(width);
+        }
+    }
+}
+
+/// `SplitMix64` (Steele, Lea and Flood 2014).
+pub struct Rng(u64);
+
+impl Rng {
+    pub const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub const fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Returns a number below `end`. (Its bias, for ends this small, is far below what a test can see.)
+    pub fn below(&mut self, end: usize) -> usize {
+        usize::try_from(self.next() % end as u64).unwrap()
+    }
+
+    pub fn pick<'a, T>(&mut self, among: &'a [T]) -> &'a T {
+        &among[self.below(among.len())]
+    }
+
+    pub fn bytes(&mut self, length: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(length + 7);
+        while bytes.len() < length {
+            bytes.extend(self.next().to_le_bytes());
+        }
+        bytes.truncate(length);
+        bytes
+    }
+
+    pub fn seed(&mut self) -> Seed {
+        Seed::new(self.bytes(32).try_into().unwrap())
+    }
+}
+
+/// Numbers that are neither an error rate nor a tightening ratio.
+pub const NO_FRACTIONS: [f64; 12] = [
+    0.0,
+    -0.0,
+    1.0,
+    -0.1,
+    1.5,
+    f64::NAN,
+    -f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    f64::MAX,
+    1.0 + f64::EPSILON,
+    -5e-324,
+];
+
+pub fn fraction(value: f64) -> Fraction {
+    Fraction::new(value).unwrap()
+}
+
+/// Returns a tightening ratio of an object that this module makes.
+pub fn tightening(ratio: f64) -> Tightening {
+    Tightening::ours(fraction(ratio))
+}
+
+/// Returns the tightening of an object that valkey-bloom made.
+pub fn of_valkey_bloom(ratio: f64) -> Tightening {
+    Tightening::of_valkey_bloom(fraction(ratio))
+}
+
+/// The tightening ratio of 0.5 as objects of ours are stored and sent with: the double next above.
+pub const HALF_OF_OURS: f64 = f64::from_bits(0x3fe0_0000_0000_0001);
+
+/// Parameters with the default tightening ratio.
+pub fn params(capacity: u64, error_rate: f64, expansion: u32) -> Params {
+    Params {
+        capacity,
+        error_rate: fraction(error_rate),
+        tightening: Tightening::HALF,
+        growth: Growth::from_expansion(expansion),
+    }
+}
+
+/// Returns the shape of an object with a window.
+pub fn windowed(params: Params, period_ms: u64, periods: u64) -> Shape {
+    Shape {
+        params,
+        kind: Kind::Windowed(Window::new(period_ms, periods).unwrap()),
+    }
+}
+
+/// Returns the shape of an object with counters.
+pub const fn counting(params: Params) -> Shape {
+    Shape {
+        params,
+        kind: Kind::Counting,
+    }
+}
+
+/// Returns the laws of growth by a series, written down once more: the rate of filter `index`, or `None` where growth
+/// ends because a double can't hold it.
+#[allow(clippy::cast_precision_loss, reason = "indices are small")]
+pub fn rate_of(params: &Params, index: u64) -> Option<Fraction> {
+    let (p, r) = (params.error_rate.get(), params.tightening.ratio());
+    if params.growth == Growth::Fixed {
+        return Some(params.error_rate);
+    }
+    if params.tightening == Tightening::HALF {
+        return Fraction::new(p / ((index as f64 + 1.0) * (index as f64 + 2.0)));
+    }
+    // By squaring, since the last bit counts.
+    let (mut power, mut base, mut exponent) = (1.0, r, index);
+    while exponent > 0 {
+        if exponent % 2 == 1 {
+            power *= base;
+        }
+        base *= base;
+        exponent /= 2;
+    }
+    if params.tightening.is_ours() {
+        return Fraction::new(p * (1.0 - r) * power);
+    }
+    // valkey-bloom stops at the least number that has all its digits.
+    Fraction::new(p * power).filter(|rate| rate.get() > f64::MIN_POSITIVE)
+}
+
+/// Limits that nothing in these tests reaches, other than [`Limits::NONE`] those of a client.
+pub const ROOMY: Limits = Limits {
+    filter_bytes: u64::MAX,
+    object_bytes: u64::MAX,
+    saturate: false,
+};
+
+/// The clock of objects without a window, which never look at it.
+pub const NO_CLOCK: fn() -> u64 = || panic!("only a window has to do with the time");
+
+/// Returns an empty plain object without limits.
+pub fn object(params: &Params, seed: Seed) -> Object {
+    Object::plain(params, seed, Limits::NONE).unwrap()
+}
+
+/// Returns an empty object without limits, made at the epoch.
+pub fn object_of(shape: &Shape, seed: Seed) -> Object {
+    Object::new(shape, seed, Time::at(0), Limits::NONE).unwrap()
+}
+
+/// Adds an item to an object without a window.
+pub fn add(object: &mut Object, item: &[u8]) -> Result<Added, Refusal> {
+    object.add(item, Time::default(), None, || ROOMY)
+}
+
+/// Adds an item that there is room for. Returns whether it was new.
+pub fn add_new(object: &mut Object, item: &[u8]) -> bool {
+    add(object, item).unwrap() == Added::New
+}
+
+/// Adds an item as a write does.
+pub fn add_at(object: &mut Object, item: &[u8], now_ms: u64) -> Result<Added, Refusal> {
+    object.tidy(now_ms);
+    object.add(item, Time::at(now_ms), None, || ROOMY)
+}
+
+/// Adds items together to an object without a window, and returns the outcomes.
+pub fn add_each(
+    object: &mut Object,
+    items: &[Vec<u8>],
+    limits: Limits,
+) -> Vec<Result<Added, Refusal>> {
+    let mut outcomes = Vec::new();
+    let items = items.iter().map(Vec::as_slice);
+    object.add_each(
+        items,
+        Time::default(),
+        None,
+        || limits,
+        |o| outcomes.push(o),
+    );
+    outcomes
+}
+
+/// Returns whether an object without a window claims an item.
+pub fn has(object: &Object, item: &[u8]) -> bool {
+    object.contains(item, NO_CLOCK)
+}
+
+/// Returns whether an object claims an item at a time.
+pub fn has_at(object: &Object, item: &[u8], now_ms: u64) -> bool {
+    object.contains(item, || now_ms)
+}
+
+/// Which of the items an object without a window claims, looked up together.
+pub fn has_each<'i>(object: &Object, items: impl Iterator<Item = &'i [u8]>) -> Vec<bool> {
+    let mut answers = Vec::new();
+    object.contains_each(items, NO_CLOCK, |answer| answers.push(answer));
+    answers
+}
+
+/// Number of items of an object without a window.
+pub fn items(object: &Object) -> u64 {
+    object.items(NO_CLOCK)
+}
+
+/// Capacity of an object without a window.
+pub fn capacity(object: &Object) -> u64 {
+    object.capacity(NO_CLOCK)
+}
+
+/// Returns the filters of an object, oldest first, whether they answer or not.
+pub fn filters(object: &Object) -> Vec<View<'_>> {
+    object.views().collect()
+}
+
+/// Returns the cells of a filter.
+pub fn bitmap<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
+    filter.bitmap().expect("there is memory")
+}
+
+/// Returns the cells of all filters of an object, concatenated.
+pub fn bitmaps(object: &Object) -> Vec<u8> {
+    let bitmaps = object.views().map(|filter| bitmap(&filter));
+    bitmaps.collect::<Vec<_>>().concat()
+}
+
+/// Returns the stored form of a filter.
+pub fn blob_of<'o>(filter: &View<'o>) -> Cow<'o, [u8]> {
+    filter.blob().expect("there is memory")
+}
+
+/// The size of a filter in the table of a stack, in bytes.
+pub const FILTER_BYTES: u64 = 48;
+
+/// Returns the rate that a filter of an object without a window was made for.
+pub fn filter_rate(object: &Object, index: usize) -> f64 {
+    let filter = object.filters(NO_CLOCK).nth(index);
+    filter.map(|(.., rate)| rate).unwrap()
+}
+
+/// Adds random items until it is enough, and returns those that were new.
+#[track_caller]
+pub fn grow(object: &mut Object, rng: &mut Rng, enough: impl Fn(&Object) -> bool) -> Vec<Vec<u8>> {
+    let mut new = Vec::new();
+    for _ in 0..10_000_000 {
+        if enough(object) {
+            return new;
+        }
+        let item = rng.bytes(16);
+        if add_new(object, &item) {
+            new.push(item);
+        }
+    }
+    panic!("never enough");
+}
+
+/// Returns whether an object without a window has `filters` filters, all of them full.
+pub fn is_full(object: &Object, filters: u64) -> bool {
+    let (count, items, capacity) = object.totals();
+    count == filters && items == capacity
+}
+
+/// Returns whether an object has `filters` filters, the newest of them half full.
+pub fn is_half_full(object: &Object, filters: usize) -> bool {
+    let newest = object.views().last().unwrap();
+    object.views().count() == filters && newest.items() * 2 >= newest.capacity()
+}
+
+/// Returns a blob of bits, by the description of its form.
+pub fn blob(hashes: u32, seed: &Seed, bitmap: &[u8]) -> Vec<u8> {
+    let mut blob = vec![1];
+    blob.extend((bitmap.len() as u64).to_le_bytes());
+    blob.extend(hashes.to_le_bytes());
+    blob.extend(seed.as_bytes());
+    blob.extend(bitmap);
+    blob
+}
+
+/// Returns the plain object, of a rate of 1 %, that holds these filters: blob, capacity and items of each. Their seed
+/// is not the fixed one.
+pub fn of_filters(expansion: u32, filters: &[(Vec<u8>, u64, u64)]) -> Object {
+    let mut bytes = vec![1];
+    bytes.extend(expansion.to_le_bytes());
+    bytes.extend([0.01_f64, 0.5].map(f64::to_le_bytes).as_flattened());
+    bytes.push(1);
+    bytes.extend((filters.len() as u64).to_le_bytes());
+    for (blob, capacity, items) in filters {
+        bytes.extend((blob.len() as u64).to_le_bytes());
+        bytes.extend(blob);
+        bytes.extend([*items, *capacity].map(u64::to_le_bytes).as_flattened());
+    }
+    dump::decode(&bytes).unwrap()
+}
+
+#[track_caller]
+pub fn dump_of(object: &Object) -> Vec<u8> {
+    dump::encode(object).unwrap()
+}
+
+/// Returns the fields of an object in RDB.
+pub fn fields_of(object: &Object) -> Stream {
+    let mut stream = Stream::default();
+    rdb::write(object, &mut stream);
+    stream
+}
+
+/// Returns all that can be said of an object in bytes.
+pub fn said_of(object: &Object) -> (Stream, Option<Vec<u8>>) {
+    (fields_of(object), dump::encode(object))
+}
+
+/// Returns the value that a stream holds, all of it.
+pub fn read_value(
+    dialect: Dialect,
+    version: i32,
+    mut stream: Stream,
+) -> Result<Value, DecodeError> {
+    let value = rdb::read(dialect, version, &mut stream)?;
+    assert_eq!(stream, Stream::default(), "left over");
+    Ok(value)
+}
+
+/// Returns the object that a stream holds, of this dialect in its newest version.
+pub fn read_fields(dialect: Dialect, stream: Stream) -> Result<Object, DecodeError> {
+    read_value(dialect, dialect.rdb_version(), stream).map(complete)
+}
+
+pub fn header_of(object: &Object) -> Vec<u8> {
+    let (next, piece) = chunks::piece(object, 0).unwrap();
+    assert_eq!(next, 1);
+    assert!(matches!(piece, Piece::Header(_)));
+    piece.bytes().to_vec()
+}
+
+/// Reads a header; no limits are in the way here, so an error is one of decoding.
+pub fn begin(header: &[u8]) -> Result<Value, DecodeError> {
+    chunks::begin(header, Limits::NONE).map_err(|error| error.expect("refused by limits"))
+}
+
+/// Begins a partial object from a header that chunks follow.
+pub fn begin_partial(header: &[u8]) -> Result<Partial, DecodeError> {
+    begin(header).map(partial)
+}
+
+#[track_caller]
+pub fn complete(value: Value) -> Object {
+    match value {
+        Value::Complete(object) => object,
+        Value::Partial(partial) => panic!("chunks are lacking: {partial:?}"),
+    }
+}
+
+#[track_caller]
+pub fn partial(value: Value) -> Partial {
+    match value {
+        Value::Partial(partial) => *partial,
+        Value::Complete(object) => panic!("complete without chunks: {:?}", object.shape()),
+    }
+}
+
+/// Returns the object that these pieces build.
+#[track_caller]
+pub fn through_chunks(object: &Object) -> Object {
+    let mut partial = match begin(&header_of(object)).unwrap() {
+        Value::Partial(partial) => partial,
+        // Without filters, or without items in the one of RedisBloom.
+        Value::Complete(mut copy) => {
+            for (cursor, piece) in chunks::pieces(object).skip(1) {
+                chunks::overwrite(&mut copy, cursor, piece.bytes()).unwrap();
+            }
+            return copy;
+        }
+    };
+    let mut cursor = 1;
+    loop {
+        let (next, piece) = chunks::piece(object, cursor).unwrap();
+        assert!(matches!(piece, Piece::Chunk(_)));
+        assert_ne!(next, 0, "more was expected than there is");
+        cursor = next;
+        if let Some(copy) = partial.load(cursor, piece.bytes()).unwrap() {
+            assert_eq!(chunks::piece(object, cursor).unwrap().0, 0);
+            return copy;
+        }
+    }
+}
+
+/// Returns the object read from each of the stored forms, which must be equal.
+#[track_caller]
+pub fn through_every_form(object: &Object) -> Object {
+    let dump = dump::encode(object);
+    assert_eq!(dump::encoded_len(object), dump.as_ref().map(Vec::len));
+    let decoded = dump.map(|dump| dump::decode(&dump).unwrap());
+    for copy in decoded.iter().chain([&through_chunks(object)]) {
+        same(copy, object);
+    }
+    let read = read_fields(Dialect::of(object), fields_of(object)).unwrap();
+    same(&read, object);
+    read
+}
+
+#[track_caller]
+fn same(copy: &Object, object: &Object) {
+    assert!(said_of(copy) == said_of(object), "other bytes");
+    assert!(header_of(copy) == header_of(object), "another header");
+    assert_eq!(copy.shape(), object.shape());
+    assert_eq!(copy.hasher(), object.hasher());
+    assert_eq!(copy.totals(), object.totals());
+}
+
+pub use crate::plain::Field;
+
+/// An RDB stream in memory: a queue of fields, written at its end and read at its front.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stream(pub VecDeque<Field>);
+
+impl RdbWrite for Stream {
+    fn uint(&mut self, value: u64) {
+        self.0.push_back(Field::Uint(value));
+    }
+
+    fn double(&mut self, value: f64) {
+        self.0.push_back(Field::Double(value));
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.0.push_back(Field::Bytes(value.to_vec()));
+    }
+}
+
+impl RdbRead for Stream {
+    fn uint(&mut self) -> Result<u64, DecodeError> {
+        match self.0.pop_front() {
+            Some(Field::Uint(value)) => Ok(value),
+            _ => Err(DecodeError::Truncated),
+        }
+    }
+
+    fn double(&mut self) -> Result<f64, DecodeError> {
+        match self.0.pop_front() {
+            Some(Field::Double(value)) => Ok(value),
+            _ => Err(DecodeError::Truncated),
+        }
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
+        match self.0.pop_front() {
+            Some(Field::Bytes(value)) => Ok(value),
+            _ => Err(DecodeError::Truncated),
+        }
+    }
+}
+
+/// Moves the memory of an object in steps, and applies `change` to each blob that moves.
+pub fn relocate(
+    object: &mut Object,
+    mut steps: impl FnMut() -> usize,
+    change: impl FnMut(&mut Vec<u8>),
+) {
+    struct Moving<C> {
+        left: usize,
+        change: C,
+    }
+
+    impl<C: FnMut(&mut Vec<u8>)> Relocate for Moving<C> {
+        fn should_stop(&mut self) -> bool {
+            self.left = self.left.saturating_sub(1);
+            self.left == 0
+        }
+
+        fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
+            let mut moved = Vec::with_capacity(table.len());
+            moved.extend(table);
+            moved
+        }
+
+        fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+            let mut moved = blob.to_vec();
+            (self.change)(&mut moved);
+            moved.into_boxed_slice()
+        }
+    }
+
+    // Each period has a table and, where filters are interleaved, up to 32 blobs.
+    let parts = object.views().count() + 33 * object.periods().len().max(1);
+    let mut moving = Moving {
+        left: steps(),
+        change,
+    };
+    let mut begin = 0;
+    while let Some(next) = object.relocate(begin, &mut moving) {
+        assert!(
+            next > begin && next < parts,
+            "{begin}, then {next} of {parts}"
+        );
+        begin = next;
+        moving.left = steps();
+    }
+}
