@@ -247,8 +247,8 @@ fn acknowledged_items_outlive_a_primary() {
         let filter = filter(&cluster, "lasting", SHARDS).await;
         let adding = filter
             .clone()
-            .timeout(Duration::from_secs(1))
-            .acknowledged_by(NonZeroU32::MIN, Duration::from_secs(1));
+            .timeout(Duration::from_secs(10))
+            .acknowledged_by(NonZeroU32::MIN, Duration::from_secs(10));
         filter.create(items, rate(0.01), by_two()).await.unwrap();
         (adding, filter)
     });
@@ -318,7 +318,7 @@ fn a_node_without_a_replica_fails_alone() {
     cluster.nodes[dead].kill();
 
     let more = numbered(5000..10_000);
-    let hasty = filter.clone().timeout(Duration::from_secs(2));
+    let hasty = filter.clone().timeout(Duration::from_secs(10));
     runtime.block_on(async {
         for (batch, expected, answers) in [
             (&batch, true, hasty.ask(&batch).await),
