@@ -204,18 +204,14 @@ impl Rest<'_> {
             } else if stack.filters().len() > 1 {
                 return true;
             } else {
-                let new = if self.batch.len() == 1 {
-                    filters.insert(lane, probe)
-                } else {
-                    let of_row = item / ROW * ROW;
-                    if located != Some(of_row) {
-                        self.row.locate_in_lanes(self.batch, of_row, filters);
-                        located = Some(of_row);
-                    }
-                    match self.row.positions(item % ROW) {
-                        Some(positions) => filters.insert_at(lane, positions),
-                        None => filters.insert(lane, probe),
-                    }
+                let of_row = item / ROW * ROW;
+                if located != Some(of_row) {
+                    self.row.locate_in_lanes(self.batch, of_row, filters);
+                    located = Some(of_row);
+                }
+                let new = match self.row.positions(item % ROW) {
+                    Some(positions) => filters.insert_at(lane, positions),
+                    None => filters.insert(lane, probe),
                 };
                 Ok(stack.count_in_lane(new))
             };

@@ -126,6 +126,7 @@ impl Timeline {
     }
 
     /// Returns the live periods, split at a number.
+    #[inline]
     pub(super) fn live_around(&self, number: u64, now_ms: u64) -> Live<'_> {
         let own = if self.own_filters > 0 {
             self.live(now_ms)

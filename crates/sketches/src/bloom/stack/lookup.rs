@@ -268,12 +268,8 @@ impl<const BARE: bool, const CELL_BITS: u64, T: Tally> Task for Claims<'_, BARE,
     fn run<W: Words>(self) -> u64 {
         let modulus = self.filter.modulus::<BARE, CELL_BITS>();
         let cells = self.filter.bitmap_as::<BARE>();
-        let mut left = Left {
-            sums: self.batch.a,
-            steps: None,
-            kept: [0; MAX_PACKINGS],
-            packings: 0,
-        };
+        // `a + i·b`, before round `i`.
+        let mut sums = self.batch.a;
         let (mut claims, mut exhausted) = (self.candidates, 0);
         for round in 0..self.filter.hashes() {
             let candidates = std::mem::take(&mut claims);
@@ -281,69 +277,17 @@ impl<const BARE: bool, const CELL_BITS: u64, T: Tally> Task for Claims<'_, BARE,
                 break;
             }
             work::steps(candidates.count_ones() as usize);
-            let steps = left.steps.as_ref().unwrap_or(&self.batch.b);
             for (start, wanted) in words::groups::<W>(candidates) {
-                let sum = W::load(&left.sums[start..]);
-                let step = W::load(&steps[start..]);
-                sum.add(step).store(&mut left.sums[start..]);
+                let sum = W::load(&sums[start..]);
+                let step = W::load(&self.batch.b[start..]);
+                sum.add(step).store(&mut sums[start..]);
                 let position = modulus.reduce(point::<W, BARE>(round, sum, step));
                 claims |= position.are_used_in::<CELL_BITS>(cells, wanted) << start;
             }
             exhausted |= self.tally.count(claims);
             claims &= !exhausted;
-            let (before, now) = (candidates.count_ones(), claims.count_ones());
-            // Single words skip gaps for free, and a tally counts items in their original places.
-            if !T::COUNTS && W::COUNT > 1 && now as usize > W::COUNT && 4 * now <= 3 * before {
-                claims = left.pack::<W>(claims, &self.batch.b);
-            }
         }
-        left.unpack::<W>(claims) | exhausted
-    }
-}
-
-/// The most packings of a batch: each leaves three quarters of the items at most, and more than four.
-const MAX_PACKINGS: usize = 8;
-
-/// The items of a batch that are not ruled out yet. Items ruled out leave gaps, which cost as much as items, so the
-/// items left are packed. Without packing, BF.MEXISTS of 100 missing items takes 17,492 instructions instead of 16,052
-/// (`./build.sh bench instructions`).
-struct Left {
-    /// `a + i·b`, before round `i`.
-    sums: [u64; BATCH],
-    /// `b`, once packed.
-    steps: Option<[u64; BATCH]>,
-    /// The mask of the items left, at each packing.
-    kept: [u64; MAX_PACKINGS],
-    packings: usize,
-}
-
-impl Left {
-    /// Packs the claimed items. Returns the claims in their new places.
-    #[inline(always)]
-    fn pack<W: Words>(&mut self, claims: u64, steps: &[u64; BATCH]) -> u64 {
-        self.kept[self.packings] = claims;
-        self.packings += 1;
-        let steps = self.steps.get_or_insert(*steps);
-        let mut end = 0;
-        for (start, kept) in words::groups::<W>(claims) {
-            W::load(&self.sums[start..]).pack(kept, &mut self.sums[end..]);
-            W::load(&steps[start..]).pack(kept, &mut steps[end..]);
-            end += kept.count_ones() as usize;
-        }
-        u64::MAX >> (BATCH - end)
-    }
-
-    /// Returns the claims in their original places.
-    #[inline(always)]
-    fn unpack<W: Words>(&self, mut claims: u64) -> u64 {
-        for kept in self.kept[..self.packings].iter().rev() {
-            // Most batches end without a claim, and some processors spread bits slowly.
-            if claims == 0 {
-                break;
-            }
-            claims = W::spread(claims, *kept);
-        }
-        claims
+        claims | exhausted
     }
 }
 
@@ -424,9 +368,10 @@ const ROW_HASHES: usize = 16;
 
 /// The positions of a row of items in one filter.
 pub struct Row {
-    /// Positions by hash function, then by item.
-    positions: [[u64; ROW]; ROW_HASHES],
-    /// The filter's number of hash functions.
+    /// Positions by hash function, then by item, once there are any.
+    positions: Option<[[u64; ROW]; ROW_HASHES]>,
+    /// The filter's number of hash functions. The positions of a single item are not computed here, and this is the
+    /// largest number then.
     hashes: usize,
 }
 
@@ -434,7 +379,7 @@ impl Row {
     /// Creates a row without positions.
     pub const fn new() -> Self {
         Self {
-            positions: [[0; ROW]; ROW_HASHES],
+            positions: None,
             hashes: 0,
         }
     }
@@ -484,10 +429,15 @@ impl Row {
         hashes: u32,
         prefetch: impl Fn(u64),
     ) {
-        self.hashes = hashes as usize;
+        self.hashes = if batch.len() == 1 {
+            usize::MAX
+        } else {
+            hashes as usize
+        };
         if self.hashes <= ROW_HASHES {
+            let positions = self.positions.get_or_insert([[0; ROW]; ROW_HASHES]);
             words::run(Locate::<BARE, _> {
-                row: self,
+                rows: &mut positions[..self.hashes],
                 batch,
                 first,
                 modulus,
@@ -496,17 +446,18 @@ impl Row {
         }
     }
 
-    /// Returns the positions of an item of the row, or `None` if the filter has more than [`ROW_HASHES`] hash functions.
+    /// Returns the positions of an item of the row, or `None` if it is the only one of its batch, or the filter has more than
+    /// [`ROW_HASHES`] hash functions.
     #[inline]
     pub fn positions(&self, index: usize) -> Option<impl Iterator<Item = u64>> {
-        let of_each_hash = self.positions.get(..self.hashes)?.iter();
+        let of_each_hash = self.positions.as_ref()?.get(..self.hashes)?.iter();
         Some(of_each_hash.map(move |items| items[index]))
     }
 }
 
 /// The computation of a row.
 struct Locate<'l, const BARE: bool, N> {
-    row: &'l mut Row,
+    rows: &'l mut [[u64; ROW]],
     batch: &'l Batch,
     first: usize,
     modulus: Modulus,
@@ -524,8 +475,7 @@ impl<const BARE: bool, N: Fn(u64)> Task for Locate<'_, BARE, N> {
         for start in (self.first..end).step_by(W::COUNT) {
             let mut sum = W::load(&self.batch.a[start..]);
             let step = W::load(&self.batch.b[start..]);
-            let rows = &mut self.row.positions[..self.row.hashes];
-            for (round, positions) in (0..).zip(rows) {
+            for (round, positions) in (0..).zip(&mut *self.rows) {
                 let point = point::<W, BARE>(round, sum, step);
                 sum = sum.add(step);
                 let positions = &mut positions[start - self.first..][..W::COUNT];

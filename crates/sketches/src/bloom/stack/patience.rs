@@ -14,9 +14,6 @@ pub const PATIENCE: u32 = 6 << 10;
 
 /// A count of positions in use that may end lookups.
 pub trait Tally {
-    /// Whether it counts positions at all.
-    const COUNTS: bool;
-
     /// Counts a position in use for each of these items of a batch. Returns the mask of items whose lookups end.
     fn count(&mut self, items: u64) -> u64;
 
@@ -28,8 +25,6 @@ pub trait Tally {
 pub struct ToTheEnd;
 
 impl Tally for ToTheEnd {
-    const COUNTS: bool = false;
-
     #[inline(always)]
     fn count(&mut self, _: u64) -> u64 {
         0
@@ -66,8 +61,6 @@ impl Effort {
 }
 
 impl Tally for Effort {
-    const COUNTS: bool = true;
-
     #[inline(always)]
     fn count(&mut self, items: u64) -> u64 {
         self.spend(items.count_ones().into());
@@ -124,8 +117,6 @@ impl Patience {
 }
 
 impl Tally for Patience {
-    const COUNTS: bool = true;
-
     #[inline(always)]
     fn count(&mut self, items: u64) -> u64 {
         self.add(0, items);

@@ -35,16 +35,6 @@ impl Task for Operations<'_> {
                 words.store(&mut stored);
                 result.extend(&stored[..W::COUNT]);
             }
-            for kept in 1..1 << W::COUNT {
-                let places = || (0..W::COUNT).filter(|place| kept >> place & 1 == 1);
-                let (mut words, mut packed) = ([0; 8], [0; 8]);
-                x.store(&mut words);
-                x.pack(kept, &mut packed);
-                for (index, place) in places().enumerate() {
-                    assert_eq!(packed[index], words[place], "{kept:b}");
-                    assert_eq!(W::spread(1 << index, kept), 1 << place, "{kept:b}");
-                }
-            }
             for bits in [8, 64, 1000] {
                 // The last positions are past the end of the bitmap.
                 let positions = x.and(W::splat(127)).add(W::splat(bits - 8));

@@ -32,20 +32,6 @@ pub trait Words: Copy {
     fn and(self, other: Self) -> Self;
     fn min(self, other: Self) -> Self;
     fn rotate<const BY: i32>(self) -> Self;
-    /// Stores the words whose bit in `kept` is set, without gaps, at the start of a slice that has room for all words.
-    /// The rest of that room gets unspecified values. At least one bit is set.
-    fn pack(self, kept: u64, words: &mut [u64]);
-    /// Undoes [`pack`](Self::pack) for a mask: moves bit `i` of `bits` to the position of the `i`-th set bit of
-    /// `kept`.
-    #[inline(always)]
-    fn spread(mut bits: u64, kept: u64) -> u64 {
-        let mut unpacked = 0;
-        each_bit(kept, |place| {
-            unpacked |= (bits & 1) << place;
-            bits >>= 1;
-        });
-        unpacked
-    }
     /// Shifts right by up to 64 bits.
     fn shift_right(self, by: u32) -> Self;
     /// Subtracts `other`, or returns the word itself where the difference would be negative. Both words are below 2⁶³.
@@ -182,10 +168,6 @@ impl Words for u64 {
     #[inline(always)]
     fn shift_right(self, by: u32) -> Self {
         self.checked_shr(by).unwrap_or(0)
-    }
-    #[inline(always)]
-    fn pack(self, _kept: u64, words: &mut [u64]) {
-        words[0] = self;
     }
     #[inline(always)]
     fn mul(self, other: Self) -> Self {

@@ -47,18 +47,6 @@ struct Eight(__m512i);
 #[derive(Clone, Copy)]
 struct Four(__m256i);
 
-/// For each mask of four words, the 32-bit halves to keep, one index per byte, in packed order.
-const PACKED_HALVES: [u64; 16] = {
-    let mut packed = [0; 16];
-    let mut kept = 1_usize;
-    while kept < 16 {
-        let first = 0x0706_0504_0302_0100 >> (16 * kept.trailing_zeros()) & 0xffff;
-        packed[kept] = packed[kept & (kept - 1)] << 16 | first;
-        kept += 1;
-    }
-    packed
-};
-
 /// Calls intrinsics of a processor that supports this type's words.
 macro_rules! native {
     ($intrinsics:expr) => {
@@ -106,16 +94,6 @@ impl Words for Eight {
             self.0,
             _mm_cvtsi64_si128(by.into())
         )))
-    }
-    #[inline(always)]
-    fn pack(self, kept: u64, words: &mut [u64]) {
-        let kept = kept.to_le_bytes()[0];
-        let packed = Self(native!(_mm512_maskz_compress_epi64(kept, self.0)));
-        packed.store(words);
-    }
-    #[inline(always)]
-    fn spread(bits: u64, kept: u64) -> u64 {
-        native!(_pdep_u64(bits, kept))
     }
     #[inline(always)]
     fn rotate<const BY: i32>(self) -> Self {
@@ -215,19 +193,6 @@ impl Words for Four {
             self.0,
             _mm_cvtsi64_si128(by.into())
         )))
-    }
-    #[inline(always)]
-    fn pack(self, kept: u64, words: &mut [u64]) {
-        let halves = PACKED_HALVES[usize::from(kept.to_le_bytes()[0] % 16)];
-        let packed = native!({
-            let halves = _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(halves.cast_signed()));
-            Self(_mm256_permutevar8x32_epi32(self.0, halves))
-        });
-        packed.store(words);
-    }
-    #[inline(always)]
-    fn spread(bits: u64, kept: u64) -> u64 {
-        native!(_pdep_u64(bits, kept))
     }
     #[inline(always)]
     fn rotate<const BY: i32>(self) -> Self {
