@@ -63,29 +63,32 @@ impl<V: Family> Stored<V> {
     /// Changes the value, and updates the sums.
     #[inline]
     pub fn update<R>(&mut self, change: impl FnOnce(&mut V) -> R) -> R {
-        let before = self.totals();
-        let bytes = self.value.memory_bytes();
+        let before = self.value.totals();
         let result = change(&mut self.value);
-        if self.value.memory_bytes() != bytes && self.is_stale() {
+        let after = self.value.totals();
+        sums::change(V::NUMBER, &before, &after);
+        if after[0] != before[0] && self.is_stale() {
+            let before = self.totals();
             self.measure();
+            sums::change(V::NUMBER, &before, &self.totals());
         }
-        sums::change(V::NUMBER, &before, &self.totals());
         result
     }
 
     /// Reads the value, and updates the sums: a read may make a cache within the value.
     pub fn caching<R>(&self, read: impl FnOnce(&V) -> R) -> R {
-        let before = self.totals();
-        let bytes = self.value.memory_bytes();
+        let before = self.value.totals();
         let result = read(&self.value);
-        let cache_bytes = self.value.memory_bytes().saturating_sub(bytes);
+        let mut after = self.value.totals();
+        let cache_bytes = after[0].saturating_sub(before[0]);
         if cache_bytes > 0 {
             let spare_bytes = bytes_given_for(cache_bytes).saturating_sub(cache_bytes);
             self.spare_bytes.fetch_add(spare_bytes, Relaxed);
+            after[0] += spare_bytes;
             // The change that drops the cache makes the weight differ again.
             self.weight.store(self.weigh(), Relaxed);
         }
-        sums::change(V::NUMBER, &before, &self.totals());
+        sums::change(V::NUMBER, &before, &after);
         result
     }
 
