@@ -1,14 +1,9 @@
 //! Random input of clients: bytes that are nearly an object, and words that are nearly a command. The server always
 //! stays up, replies, and gives all memory back.
 
-mod answers;
 mod bytes;
-mod errors;
 mod grammar;
 mod model;
-mod mutate;
-mod object;
-mod parse;
 mod words;
 
 use std::fs;
@@ -31,8 +26,9 @@ struct Target {
     resident: u64,
 }
 
-/// The most bytes of one filter for a client's command. Little, so that growth reaches it soon.
-const FILTER_LIMIT: u32 = 65536;
+/// The most bytes of one filter for a client's command, and of a value. Little, so that growth and merges reach them soon.
+const FILTER_LIMIT: u32 = 16_384;
+const VALUE_LIMIT: u32 = 20_000;
 
 /// Memory that the server takes for itself from one moment to another, as in the tests of memory.
 const NOISE: i64 = 128 * 1024;
@@ -43,9 +39,10 @@ const RESIDENT: u64 = 256 << 20;
 
 impl Target {
     fn new() -> Self {
-        let limit = FILTER_LIMIT.to_string();
+        let limits = [FILTER_LIMIT, VALUE_LIMIT].map(|limit| limit.to_string());
         let server = Server::with(&[
-            ("bf.bloom-filter-max-memory-usage", &limit),
+            ("bf.bloom-filter-max-memory-usage", &limits[0]),
+            ("bf.bloom-memory-usage-limit", &limits[1]),
             ("bf.bloom-capacity", "100"),
             // Objects are the same ones when a seed is run again.
             ("bf.bloom-use-random-seed", "no"),
