@@ -31,8 +31,8 @@ const CREATIONS: [&str; 9] = [
 
 /// A union within the limit of a value, and one beyond it.
 const UNIONS: [&str; 6] = [
-    "BF.INSERT a CAPACITY 12000",
-    "BF.INSERT b CAPACITY 8000 ERROR 0.001",
+    "BF.INSERT a CAPACITY 10000 ITEMS 1",
+    "BF.INSERT b CAPACITY 8000 ERROR 0.001 ITEMS 2",
     "BF.MERGE c a",
     "BF.MERGE a b",
     "DEL a",
