@@ -313,7 +313,7 @@ const OF_BOTH: [Break<bloomfltx::draft::Draft>; 11] = [
 
 #[test]
 fn a_broken_rule_of_windows_is_named() {
-    let breaks: [Break<bloomfltx::draft::Draft>; 9] = [
+    let breaks: [Break<bloomfltx::draft::Draft>; 10] = [
         ("filter of other cells", ALL, |d| {
             let filter = &mut d.stacks[1].filters[0];
             (filter.version, filter.bitmap_bytes) = (2, Some(3));
@@ -331,6 +331,7 @@ fn a_broken_rule_of_windows_is_named() {
             d.stacks[2].filters[0].items = 4;
         }),
         ("periods out of order", ALL, |d| d.stacks[1].period = 6),
+        ("periods out of order", ALL, |d| d.stacks[1].period = 7),
         ("periods out of order", ALL, |d| d.stacks.swap(1, 2)),
         ("sum out of range", ALL, |d| {
             d.stacks[2].filters[0].capacity = 1 << 63;

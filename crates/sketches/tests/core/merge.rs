@@ -525,6 +525,37 @@ fn merging_again_changes_nothing() {
     }
 }
 
+/// The counters of few items may all be set by chance in a union that is nearly full, so they are added again each
+/// time. Those of many items are not, and in a union with few items those of a single one are not.
+#[test]
+fn few_counted_items_are_added_again_to_a_full_union() {
+    let shape = counting(params(50, 0.001, 2));
+    for (others, items, again) in [
+        (45, 1, true),
+        (44, 2, true),
+        (25, 20, false),
+        (1, 2, false),
+        (1, 1, false),
+    ] {
+        let of = |range: std::ops::Range<u8>| {
+            let mut object = object_of(&shape, Seed::FIXED);
+            for item in range {
+                add_at(&mut object, &[item], 0).unwrap();
+            }
+            object
+        };
+        let (mut total, source) = (of(100..100 + others), of(0..items));
+        for time in 1..=3 {
+            let union = Object::union(&[&total, &source], None, ROOMY).unwrap();
+            let name = format!("{items} items beside {others}, time {time}");
+            assert_eq!(union.is_some(), again || time == 1, "{name}");
+            total = union.unwrap_or(total);
+            assert_eq!(total.count(&[0]), if again { time } else { 1 }, "{name}");
+            assert_eq!(total.count(&[100]), 1, "{name}");
+        }
+    }
+}
+
 /// Many filters of one size: some full, and some of which several are united in one.
 #[test]
 fn merging_many_filters_again_changes_nothing() {

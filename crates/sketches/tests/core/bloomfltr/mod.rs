@@ -141,6 +141,24 @@ fn the_ratio_tells_the_law_in_every_form() {
     }
 }
 
+/// A ratio of 15 digits is reported as it was written, and is marked as ours when it is stored.
+#[test]
+fn fifteen_digits_of_a_ratio_are_kept() {
+    let mut rng = Rng::new(6);
+    let ends = [100_000_000_000_000, 999_999_999_999_999];
+    let any = (0..20_000).map(|_| ends[0] + rng.next() % (ends[1] - ends[0]));
+    for (digits, exponent) in ends.into_iter().chain(any).zip((1..=290).cycle()) {
+        let digits = digits.to_string();
+        for exponent in [1, exponent] {
+            let text = format!("{}.{}e-{exponent}", &digits[..1], &digits[1..]);
+            let ours = tightening(text.parse().unwrap());
+            assert_eq!(format!("{:.14e}", ours.ratio()), text);
+            assert_eq!(Tightening::from_stored(ours.to_stored()), Some(ours));
+            assert!(ours.is_ours(), "{text}");
+        }
+    }
+}
+
 #[test]
 fn every_form_is_as_the_description_says() {
     let mut rng = Rng::new(1);
