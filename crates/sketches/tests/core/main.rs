@@ -25,6 +25,7 @@ mod rates;
 mod reach;
 mod recorded;
 mod redisbloom;
+mod refused;
 mod saving;
 mod sizes;
 mod stages;

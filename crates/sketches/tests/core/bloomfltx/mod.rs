@@ -1,13 +1,12 @@
-//! The stored forms of objects with a window or with counters: golden bytes, and refusals. As in `bloomfltr`, the
+//! The stored forms of objects with a window or with counters: golden bytes. As in `bloomfltr`, the
 //! bytes follow the description of the format, not the code that reads it.
 
 pub mod draft;
-mod mutated;
-mod refused;
 
 use valkeybloom_sketches::bloom::{Dialect, Limits, Object, Time, chunks, dump};
 use valkeybloom_sketches::{DecodeError, Seed};
 
+use crate::refused::survives_use;
 use crate::sizes;
 use crate::support::{
     Field, HALF_OF_OURS, Rng, Stream, add_at, begin, begin_partial, counting, dump_of, fields_of,
@@ -15,7 +14,6 @@ use crate::support::{
 };
 
 use draft::{Draft, FilterDraft, StackDraft};
-use mutated::survives_use;
 
 fn read(stream: Stream) -> Result<Object, DecodeError> {
     read_fields(Dialect::Bloomfltx, stream)

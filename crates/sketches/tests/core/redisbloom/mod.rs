@@ -4,7 +4,6 @@
 
 pub mod draft;
 mod made;
-mod refused;
 
 use valkeybloom_sketches::Hasher;
 use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Refusal, Time};

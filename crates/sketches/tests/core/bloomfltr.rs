@@ -1,8 +1,4 @@
-//! The stored forms of plain objects: golden bytes, and what is refused. The bytes here are put together by
-//! a writer of this folder's own, after the description of the format and not after the code that reads it.
-
-mod mutated;
-mod refused;
+//! The stored forms of plain objects: golden bytes. The bytes here are put together by a writer of the tests' own, after the description of the format and not after the code that reads it.
 
 use std::collections::VecDeque;
 
@@ -17,7 +13,7 @@ use crate::support::{
 };
 
 use crate::plain::{FIXED, Plain as Draft, PlainFilter as FilterDraft};
-use mutated::survives_use;
+use crate::refused::survives_use;
 
 fn read(stream: Stream) -> Result<Object, DecodeError> {
     read_fields(Dialect::Bloomfltr, stream)
