@@ -9,8 +9,8 @@ use valkeybloom_sketches::{Seed, work};
 
 use crate::bloomfltx::draft::{Draft, FilterDraft, StackDraft};
 use crate::support::{
-    NO_CLOCK, ROOMY, Rng, add, blob, blob_of, grow, has, has_each, object, of_filters,
-    of_valkey_bloom, params, through_every_form,
+    ROOMY, Rng, add, blob, blob_of, has, has_each, object, of_filters, of_valkey_bloom, params,
+    through_every_form,
 };
 
 /// The most steps for one item in a lookup of many: 25 µs, at two thirds of a nanosecond each.
@@ -350,26 +350,4 @@ fn the_number_of_filters_of_a_window_is_bounded() {
     assert!(refused > 0);
     assert!(object.totals().0 <= 4_096, "{:?}", object.totals());
     through_every_form(&object);
-}
-
-/// `grow` and the rest of the toolbox look at no time.
-#[test]
-fn a_deep_stack_grows_in_batches_like_one_by_one() {
-    let mut rng = Rng::new(7);
-    let params = valkeybloom_sketches::bloom::Params {
-        tightening: of_valkey_bloom(0.5),
-        ..params(2, 0.01, 1)
-    };
-    let seed = rng.seed();
-    let [mut single, mut batched] = [(); 2].map(|()| object(&params, seed));
-    grow(&mut single, &mut rng, |object| object.totals().0 == 300);
-    batched = dump::decode(&dump::encode(&single).unwrap()).unwrap_or(batched);
-    let items: Vec<_> = (0..900).map(|_| rng.bytes(10)).collect();
-    let expected: Vec<_> = items.iter().map(|item| add(&mut single, item)).collect();
-    assert_eq!(
-        crate::support::add_each(&mut batched, &items, ROOMY),
-        expected
-    );
-    assert!(dump::encode(&single) == dump::encode(&batched));
-    assert_eq!(single.items(NO_CLOCK), batched.items(NO_CLOCK));
 }

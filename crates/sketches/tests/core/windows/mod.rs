@@ -332,49 +332,10 @@ fn a_full_window_keeps_its_rate() {
     }
 }
 
-#[test]
-fn a_batch_equals_single_calls() {
-    at_each_width(|width| {
-        let mut rng = Rng::new(5);
-        let params = params(60, 0.05, 2);
-        for shape in [windowed(params, 100, 4), counting(params)] {
-            let mut together = Object::new(&shape, rng.seed(), Time::at(0), ROOMY).unwrap();
-            let mut alone = together.try_clone().unwrap();
-            for now_ms in (0..2_000).step_by(37) {
-                let time = Time {
-                    now_ms,
-                    ttl_ms: (rng.below(3) == 0).then(|| 1 + rng.next() % 500),
-                };
-                let items: Vec<_> = (0..rng.below(200))
-                    .map(|_| known(rng.below(2_000)))
-                    .collect();
-                let items = || items.iter().map(|item| &item[..]);
-                together.tidy(now_ms);
-                alone.tidy(now_ms);
-                let mut outcomes = Vec::new();
-                together.add_each(items(), time, None, || ROOMY, |o| outcomes.push(o));
-                let expected = items().map(|item| alone.add(item, time, None, || ROOMY));
-                assert!(expected.eq(outcomes));
-                let mut claims = Vec::new();
-                let asked: Vec<_> = (0..rng.below(200))
-                    .map(|_| known(rng.below(4_000)))
-                    .collect();
-                let asked = || asked.iter().map(|item| &item[..]);
-                let later = now_ms + rng.next() % 500;
-                together.contains_each(asked(), || later, |claimed| claims.push(claimed));
-                let expected = asked().map(|item| has_at(&alone, item, later));
-                let expected: Vec<bool> = expected.collect();
-                assert_eq!(expected, claims, "{width:?} {shape:?} {now_ms}");
-            }
-            assert!(dump_of(&together) == dump_of(&alone));
-        }
-    });
-}
-
 /// Batches of any size, in which items repeat, periods grow or are opened, and limits refuse; with ids, and with
 /// removals, after which older filters have room.
 #[test]
-fn random_batches_are_single_adds() {
+fn random_batches_are_single_calls() {
     at_each_width(|width| {
         let mut rng = Rng::new(7);
         for turn in 0..60 {
@@ -431,6 +392,13 @@ fn random_batches_are_single_adds() {
                 }
                 let what = format!("{width:?}, {shape:?}, turn {turn}, step {step}");
                 assert_eq!(outcomes, expected, "{what}");
+                let asked: Vec<_> = (0..2 * count).map(|_| known(rng.below(range))).collect();
+                let later = now_ms + rng.next() % 500;
+                let mut claims = Vec::new();
+                let slices = asked.iter().map(|item| &item[..]);
+                together.contains_each(slices, || later, |claimed| claims.push(claimed));
+                let expected = asked.iter().map(|item| has_at(&alone, item, later));
+                assert!(expected.eq(claims), "{what}");
                 if counts && rng.below(2) == 0 {
                     for item in (0..200).map(|_| known(rng.below(range))) {
                         let removed = together.remove(&item, id);
