@@ -25,8 +25,8 @@ trap 'exit 1' HUP INT TERM
 
 # Runs the core's tests. Emulated arithmetic on doubles is tens of times slower, so this skips three tests that take one
 # to twenty minutes each: millions of random operations (other tests do fewer); a search for sizes, compared with
-# another search by powers of the C library; and tens of thousands of mutated inputs (`mutated::` has fewer). All other
-# tests together take four to eight minutes.
+# another search by powers of the C library; and tens of thousands of mutated inputs (`refused::changed` has fewer). All
+# other tests together take four to eight minutes.
 core_tests() {
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64-static -L /usr/aarch64-linux-gnu"
