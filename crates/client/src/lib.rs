@@ -36,6 +36,8 @@
 //! # }
 //! ```
 
+mod error;
+
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::fmt;
@@ -46,14 +48,14 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
-use redis::{Cmd, FromRedisValue, Pipeline, RedisError, ServerError, Value};
+use redis::{Cmd, FromRedisValue, Pipeline, ServerError, Value};
 
 use valkeybloom_protocol::bloom::InfoField;
-use valkeybloom_protocol::error;
 use valkeybloom_protocol::names::{BF_INFO, BF_INSERT, BF_RESERVE};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::Growth;
 
+pub use error::Error;
 pub use valkeybloom_sketches::bloom::shard_capacity;
 
 /// The most items in one command, which blocks the server for some milliseconds.
@@ -62,65 +64,6 @@ const COMMAND_ITEMS: usize = 10_000;
 const COMMAND_BYTES: usize = 16 << 20;
 /// The default timeout of a command.
 const TIMEOUT: Duration = Duration::from_secs(5);
-
-/// The error of an operation that failed, or may have failed.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Error {
-    /// The name contains a brace. Only the part of a key in braces determines its slot, so all shards would be on one
-    /// node.
-    Name,
-    /// The shard's node can't be reached, or refused the command: `ERR not found` for a shard that was never created,
-    /// `ERR non scaling filter is full`.
-    Node(RedisError),
-    /// The shard's node has not answered in time. The command may still take effect.
-    Timeout,
-    /// The shard's primary applied the write, but only some replicas acknowledged it in time.
-    Unacknowledged {
-        /// The number of replicas that acknowledged it.
-        replicas: u64,
-    },
-    /// The item was not tried, because an earlier one of its shard failed.
-    NotTried,
-    /// The shard's node sent a reply that this module never sends.
-    Unexpected,
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name => f.write_str("the name of a sharded filter can't hold braces"),
-            Self::Node(error) => error.fmt(f),
-            Self::Timeout => f.write_str("the shard's node did not answer in time"),
-            Self::Unacknowledged { replicas } => {
-                write!(f, "acknowledged by {replicas} replicas only")
-            }
-            Self::NotTried => f.write_str("not tried, since an item before it failed"),
-            Self::Unexpected => f.write_str("the shard's node gave an unexpected answer"),
-        }
-    }
-}
-
-impl std::error::Error for Error {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Node(error) => Some(error),
-            _ => None,
-        }
-    }
-}
-
-impl From<RedisError> for Error {
-    fn from(error: RedisError) -> Self {
-        Self::Node(error)
-    }
-}
-
-impl From<ServerError> for Error {
-    fn from(error: ServerError) -> Self {
-        Self::Node(error.into())
-    }
-}
 
 /// Returns the keys of the shards of a filter.
 ///
@@ -461,7 +404,7 @@ fn accepted(reply: Value) -> Result<Value, Error> {
 
 fn is_exists(error: &ServerError) -> bool {
     let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-    text == error::Error::Exists.to_string()
+    text == valkeybloom_protocol::error::Error::Exists.to_string()
 }
 
 fn read<T: FromRedisValue>(reply: Value) -> Result<T, Error> {
