@@ -1,5 +1,6 @@
 //! The program `valkeybloom`, on real servers.
 
+mod advice;
 mod build;
 mod changing;
 mod comparing;
@@ -14,6 +15,7 @@ mod rehearsed;
 mod remove;
 mod size;
 mod terminal;
+mod untaken;
 mod watch;
 
 use std::io::{Read, Write};

@@ -8,7 +8,7 @@
 
 use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal, TDigest, wire};
 
-use super::decode::{Copying, Written};
+use super::forms::{Copying, Written};
 use super::memory::bounded;
 use super::source::Source;
 

@@ -2,6 +2,7 @@
 
 mod client;
 pub mod cluster;
+mod plugin;
 pub mod worst;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use std::{env, io, thread};
 
 pub use client::{Client, Reply, array, boolean, bulk, double, error, int, map, nil, ok, simple};
+pub use plugin::Plugin;
 
 /// The time after which a wait counts as failed. Long, for busy machines.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -466,45 +468,6 @@ fn telling(log: &str) -> String {
     let start = crash.unwrap_or(lines.len()).saturating_sub(40);
     let part = lines.iter().skip(start).take(100);
     part.copied().collect::<Vec<_>>().join("\n")
-}
-
-/// A module of the tests, built from a source in `plugins/`. It is there until this is dropped.
-pub struct Plugin(Folder);
-
-impl Plugin {
-    #[track_caller]
-    pub fn build(source: &str) -> Self {
-        let plugin = Self(Folder::new());
-        let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/plugins"));
-        let cc = Command::new("cc")
-            .args(["-shared", "-fPIC", "-pthread", "-O1"])
-            .args(["-Wall", "-Wextra", "-Werror", "-o"])
-            .arg(plugin.path())
-            .arg(folder.join(source))
-            .output()
-            .expect("there is a C compiler");
-        assert!(
-            cc.status.success(),
-            "{}",
-            String::from_utf8_lossy(&cc.stderr)
-        );
-        plugin
-    }
-
-    /// Returns the line of a config file that loads it.
-    pub fn line(&self) -> String {
-        format!("loadmodule \"{}\"", self.path().display())
-    }
-
-    /// Returns the line that loads forkless.c, which loads the module for a server that knows these options.
-    pub fn line_with_module(&self, known_options: u32) -> String {
-        let module = given("VALKEYBLOOM_SO");
-        format!("{} {known_options} \"{}\"", self.line(), module.display())
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.0.join("plugin.so")
-    }
 }
 
 /// A folder under the system's temporary one, removed with its content.

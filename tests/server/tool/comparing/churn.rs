@@ -1,0 +1,242 @@
+//! Comparisons while keys change.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
+
+use serde_json::json;
+
+use crate::harness::{Client, Server, int, ok, wait_in_sync, wait_until};
+use crate::support::recordings::stand_ins;
+use crate::support::sketches;
+use crate::tool::{Way, add, numbered, run, url};
+
+use super::{LOOKS_AGAIN, bring, compare, only, outcomes, reported};
+
+/// A thread that adds items to keys, over and over, until it is joined.
+struct Writer {
+    over: Arc<AtomicBool>,
+    rounds: Arc<AtomicU64>,
+    thread: JoinHandle<()>,
+}
+
+impl Writer {
+    fn start(mut client: Client, keys: &'static [&'static str]) -> Self {
+        let over = Arc::new(AtomicBool::new(false));
+        let rounds = Arc::new(AtomicU64::new(0));
+        let thread = thread::spawn({
+            let (over, rounds) = (Arc::clone(&over), Arc::clone(&rounds));
+            move || {
+                // If the test fails, the writer ends with the server.
+                while !over.load(Relaxed) {
+                    let round = rounds.fetch_add(1, Relaxed);
+                    for key in keys {
+                        let items = format!("{round} {round}a {round}b {round}c");
+                        let added = client.cmd(&format!("BF.MADD {key} {items}"));
+                        assert!(!added.is_error(), "{added:?}");
+                    }
+                }
+            }
+        });
+        Self {
+            over,
+            rounds,
+            thread,
+        }
+    }
+
+    /// Awaits some more rounds.
+    fn goes_on(&self) {
+        let round = self.rounds.load(Relaxed);
+        wait_until("the writer writes", || {
+            self.rounds.load(Relaxed) > round + 2
+        });
+    }
+
+    fn end(self) {
+        self.over.store(true, Relaxed);
+        self.thread.join().expect("it wrote");
+    }
+}
+
+const WRITTEN: &[&str] = &["small", "growing", "redisbloom", "large"];
+
+/// Filters that are small and large, of ours and of RedisBloom, growing all the time; the rest is at rest.
+#[test]
+fn a_replica_under_constant_writes_compares_equal() {
+    let from = Server::start();
+    let mut near = from.client();
+    assert_eq!(near.cmd("BF.RESERVE small 0.01 100000"), ok());
+    assert_eq!(near.cmd("BF.RESERVE growing 0.01 10 EXPANSION 1"), ok());
+    assert_eq!(near.cmd("BF.RESERVE large 0.01 15000000"), ok());
+    let (source, _) = stand_ins().pop().expect("RedisBloom's");
+    run(&["move", &url(&source), &url(&from)]).done();
+    let kind = "MBbloom--";
+    let deep = near.cmd("TYPE deep").text();
+    assert_eq!(deep, kind);
+    assert_eq!(near.cmd("RENAME deep redisbloom"), ok());
+    for (key, words) in [
+        ("counting", "COUNTING"),
+        ("window", "WINDOW 3600000 PERIODS 3"),
+    ] {
+        assert_eq!(
+            near.cmd(&format!("BF.RESERVE {key} 0.01 100 {words}")),
+            ok()
+        );
+        add(&mut near, key, &numbered("item", 0..10));
+    }
+    sketches::restore_all(&mut near);
+    let to = Server::replica_of(&from).start();
+    wait_in_sync(&from, &to);
+    // valkey-bloom has no BF.SCANDUMP: its server is played by a user who may not call it.
+    let user = "ACL SETUSER plain on >secret ~* +@all -bf.scandump";
+    assert_eq!(near.cmd(user), ok());
+    let plain = format!("redis://plain:secret@127.0.0.1:{}", from.port());
+    let writer = Writer::start(from.client(), WRITTEN);
+    for source in [&url(&from), &plain] {
+        for _ in 0..4 {
+            writer.goes_on();
+            run(&["compare", source, &url(&to)]).done();
+        }
+    }
+    // Then in the other direction.
+    run(&["compare", &url(&from), &url(&to), "--type", "bloomfltr"]).done();
+
+    // A missing key is found among the writes.
+    assert_eq!(to.client().cmd("CONFIG SET replica-read-only no"), ok());
+    let seen = near.cmd("BF.EXISTS small elsewhere");
+    assert_eq!(seen, int(0));
+    assert_eq!(to.client().cmd("BF.ADD small elsewhere"), int(1));
+    writer.goes_on();
+    let run = compare(&from, &to, &["--json", "--match", "small"]);
+    only(&run, "small", "different");
+    writer.end();
+}
+
+/// One that follows no more has what it had.
+#[test]
+fn keys_that_a_stopped_replica_lacks_are_found() {
+    let from = Server::start();
+    let mut near = from.client();
+    for key in ["a", "b", "c"] {
+        add(&mut near, key, &numbered("item", 0..10));
+    }
+    let to = Server::replica_of(&from).start();
+    wait_in_sync(&from, &to);
+    compare(&from, &to, &[]).done();
+    assert_eq!(to.client().cmd("REPLICAOF NO ONE"), ok());
+    add(&mut near, "b", &numbered("other", 0..1));
+    add(&mut near, "d", &numbered("item", 0..10));
+    assert_eq!(near.cmd("DEL c"), int(1));
+    let run = compare(&from, &to, &["--json"]);
+    let expected = [
+        [
+            "b",
+            "different",
+            "Number of items inserted is 10 there, not 11",
+        ],
+        ["c", "only at target", ""],
+        ["d", "only at source", ""],
+    ];
+    assert_eq!(outcomes(&reported(&run)), expected);
+    assert_eq!(run.failed(1), "3 of 4 keys are not the same");
+    // Under writes, too.
+    let writer = Writer::start(from.client(), &["a"]);
+    writer.goes_on();
+    let run = compare(&from, &to, &["--json", "--match", "a"]);
+    only(&run, "a", "different");
+    writer.end();
+}
+
+/// The target has it only after the first look.
+#[test]
+fn late_writes_compare_equal() {
+    for made in [
+        "BF.INSERT k CAPACITY 100 ITEMS a",
+        "BF.INSERT k CAPACITY 100 COUNTING ITEMS a",
+        "CF.ADD k a",
+    ] {
+        for had in ["", "BF.INSERT k CAPACITY 10 ITEMS z"] {
+            let [from, to] = [(); 2].map(|()| Server::start());
+            assert!(!from.client().cmd(made).is_error());
+            if !had.is_empty() {
+                assert!(!to.client().cmd(had).is_error());
+            }
+            let (source, target) = (url(&from), url(&to));
+            let way = Way::before(&to, "TYPE", LOOKS_AGAIN, move || {
+                run(&["move", &source, &target, "--replace"]);
+            });
+            // A value is replaced only by one of its own kind.
+            let is_cuckoo = made.starts_with("CF") && !had.is_empty();
+            let run = run(&["compare", &url(&from), &way.url(), "--json"]);
+            assert_eq!(run.status, i32::from(is_cuckoo), "{made} {had} {}", run.out);
+        }
+    }
+}
+
+/// Just before a command arrives, the key goes, or becomes something else.
+#[test]
+fn keys_deleted_during_a_comparison_are_reported_as_deleted() {
+    const TEXT: &str = "SET k text";
+    for moment in ["DUMP", "PEXPIRETIME"] {
+        for (here, there, expected) in [
+            ("DEL k", "DEL k", None),
+            (TEXT, TEXT, None),
+            ("DEL k", "EXISTS k", Some("only at target")),
+            ("EXISTS k", "DEL k", Some("only at source")),
+            (TEXT, "EXISTS k", Some("different")),
+            ("EXISTS k", TEXT, Some("different")),
+        ] {
+            let [from, to] = [(); 2].map(|()| Server::start());
+            for server in [&from, &to] {
+                let made = server.client().cmd("BF.RESERVE k 0.01 100");
+                assert_eq!(made, ok());
+            }
+            let (mut near, mut far) = (from.client(), to.client());
+            let way = Way::before(&from, moment, 1, move || {
+                near.cmd(here);
+                far.cmd(there);
+            });
+            let run = run(&["compare", &way.url(), &url(&to), "--json"]);
+            let case = format!("{here}, {there}, before {moment}: {}{}", run.out, run.err);
+            match expected {
+                None => {
+                    assert_eq!(run.status, 0, "{case}");
+                    assert_eq!(reported(&run), json!({"types": {}, "keys": []}), "{case}");
+                }
+                Some(expected) => {
+                    only(&run, "k", expected);
+                }
+            }
+        }
+    }
+}
+
+/// Each command that arrives at the source finds another value there.
+#[test]
+fn a_value_that_keeps_changing_is_reported_as_changing() {
+    for (make, change) in [
+        ("BF.RESERVE k 0.01 100000 COUNTING", "BF.ADD"),
+        ("CF.RESERVE k 100000", "CF.ADD"),
+        // No DUMP takes these with others.
+        ("BF.RESERVE k 0.01 1000000 COUNTING", "BF.ADD"),
+        ("CF.RESERVE k 1000000", "CF.ADD"),
+    ] {
+        let [from, to] = [(); 2].map(|()| Server::start());
+        assert_eq!(from.client().cmd(make), ok());
+        bring(&from, &to);
+        let (mut writer, mut number) = (from.client(), 0);
+        let moment = move |_: &[u8]| {
+            number += 1;
+            let added = writer.cmd(&format!("{change} k {number}"));
+            assert!(!added.is_error(), "{added:?}");
+            false
+        };
+        let way = Way::at(&from, moment, || {});
+        let run = run(&["compare", &way.url(), &url(&to), "--json"]);
+        let reason = only(&run, "k", "changing");
+        let expected = "it changes at the source: stop its writers, and compare again";
+        assert_eq!(reason, expected, "{make}");
+        assert_eq!(run.failed(1), "1 of 1 keys are not the same");
+    }
+}

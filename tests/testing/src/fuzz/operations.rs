@@ -1,0 +1,222 @@
+//! Operations on a Bloom object, and on a copy that passes through every form. Both stay equal.
+
+use valkeybloom_sketches::bloom::{
+    Added, Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window,
+};
+use valkeybloom_sketches::{Fraction, MAX_CAPACITY, Seed};
+
+use super::forms::{Copying, assert_survives_each_form, bytes_of, same};
+use super::source::Source;
+
+/// Applies every operation to an object, and asserts that it survives each form.
+pub(super) fn check(mut object: Object, source: Source) {
+    assert_survives_each_form(&object);
+    if object.is_plain() {
+        check_adds(&mut object);
+    }
+    let clone = object.try_clone().expect("there is memory");
+    assert_eq!(object.relocate(0, &mut Copying), None);
+    same(&object, &clone);
+    operate(object, source);
+}
+
+/// Adds some items to a plain object, which never reads the time.
+fn check_adds(object: &mut Object) {
+    let never = || panic!("a plain object reads the time");
+    let limits = Limits {
+        filter_bytes: 1 << 10,
+        object_bytes: 1 << 14,
+        saturate: object.items(never).is_multiple_of(2),
+    };
+    let items: [&[u8]; 6] = [b"", b"a", b"bc", b"ITEM", &[0xff; 9], &[0; 33]];
+    let mut claims = Vec::new();
+    object.contains_each(items.into_iter(), never, |claimed| claims.push(claimed));
+    assert_eq!(claims, items.map(|item| object.contains(item, never)));
+    for item in items {
+        let (claimed, before) = (object.contains(item, never), object.items(never));
+        let added = object.add(item, Time::default(), None, || limits);
+        assert_eq!(object.check(), Ok(()));
+        match added {
+            Ok(Added::New) => assert!(!claimed && object.items(never) == before + 1),
+            Ok(Added::Present) => assert!(claimed && object.items(never) == before),
+            Ok(Added::Again) => panic!("counted in an object of bits"),
+            Err(_) => assert!(!claimed && object.items(never) == before),
+        }
+    }
+    for limits in [limits, Limits::NONE] {
+        assert!(object.reach(never, limits) >= object.capacity(never));
+    }
+    assert_eq!(object.filters(never).count(), object.views().count());
+    assert_survives_each_form(object);
+}
+
+/// Operates on a new object of a random shape.
+pub(super) fn operations(mut source: Source) {
+    let fraction = |byte| Fraction::new(f64::from(byte).max(0.5) / 256.0).expect("in range");
+    let params = Params {
+        capacity: u64::from(source.byte() % 32) + 1,
+        error_rate: fraction(source.byte()),
+        tightening: Tightening::ours(fraction(source.byte())),
+        growth: Growth::from_expansion((source.byte() % 4).into()),
+    };
+    let (options, seed) = (source.byte(), Seed::new([source.byte(); 32]));
+    let window = Window::new(
+        u64::from(source.byte()) + 1,
+        u64::from(source.byte() % 8) + 1,
+    );
+    let kind = if options % 2 > 0 {
+        Kind::Windowed(window.expect("in range"))
+    } else {
+        Kind::Counting
+    };
+    let start = Time::at(source.u16().into());
+    let object = Object::new(&Shape { params, kind }, seed, start, Limits::NONE);
+    check(object.expect("there is memory"), source);
+}
+
+/// Applies operations at any time to an object, and to a copy that sometimes passes through every form. Asserts that
+/// both stay equal.
+fn operate(mut object: Object, mut source: Source) {
+    let counting = object.shape().is_counting();
+    let mut copy = object.try_clone().expect("there is memory");
+    let window = object.shape().window().map_or(1000, Window::ms);
+    // The items that were added. A decoded object may hold others.
+    let mut held: Vec<([u8; 2], Option<u64>)> = Vec::new();
+    let mut now = u64::from(source.u16());
+    for _ in 0..30 {
+        let (what, item) = (source.byte(), [source.byte() % 64, 7]);
+        let limits = match what >> 5 {
+            0 | 1 => Limits {
+                filter_bytes: 1 << 12,
+                object_bytes: 1 << 15,
+                saturate: true,
+            },
+            2 => Limits {
+                filter_bytes: 1 << 10,
+                object_bytes: 1 << 14,
+                saturate: true,
+            },
+            _ => Limits {
+                filter_bytes: 1 << 9,
+                object_bytes: 1 << 12,
+                saturate: false,
+            },
+        };
+        match what % 8 {
+            0..=2 => {
+                let time = Time {
+                    now_ms: now,
+                    ttl_ms: (what & 8 != 0).then(|| source.u16().into()),
+                };
+                let id = (what & 16 != 0).then(|| source.byte().into());
+                tidy(&mut object, &mut copy, now);
+                let claimed = object.contains(&item, || now);
+                let before = bytes_of(&object);
+                let was_within = object.is_within(limits);
+                let added = object.add(&item, time, id, || limits);
+                assert_eq!(copy.add(&item, time, id, || limits), added);
+                match added {
+                    Ok(added) => {
+                        assert_eq!(added == Added::New, !claimed);
+                        assert!(object.contains(&item, || now), "denied right after the add");
+                        assert!(!was_within || object.is_within(limits), "over its limits");
+                        held.push((item, id));
+                    }
+                    Err(_) => assert!(bytes_of(&object) == before, "changed"),
+                }
+                if added == Ok(Added::Present) {
+                    assert!(bytes_of(&object) == before, "changed");
+                }
+            }
+            3 => {
+                // Usually removes only items that were added.
+                let place = held
+                    .iter()
+                    .position(|(other, id)| *other == item && id.is_none());
+                let count = object.count(&item);
+                if place.is_some() || what & 8 != 0 {
+                    let removed = object.remove(&item, None);
+                    assert_eq!(copy.remove(&item, None), removed);
+                    assert!(!removed || counting && count > 0);
+                }
+            }
+            4 => now = now.saturating_add(source.u16().into()),
+            5 => now = now.saturating_sub(source.u16().into()),
+            6 => {
+                copy = assert_survives_each_form(&object);
+                now = match source.byte() {
+                    0 => now.saturating_mul(1000),
+                    1 => i64::MAX as u64,
+                    2 => 0,
+                    _ => now.saturating_add(window).min(i64::MAX as u64),
+                };
+            }
+            _ => {
+                if let Ok(merged) = Object::merged(&[&object, &copy], limits) {
+                    for (item, _) in &held {
+                        let claimed = object.contains(item, || now);
+                        assert!(!claimed || merged.contains(item, || now));
+                    }
+                    assert!(merged.is_within(limits));
+                    copy = assert_survives_each_form(&merged);
+                    object = merged;
+                }
+            }
+        }
+        assert_eq!((object.check(), copy.check()), (Ok(()), Ok(())));
+        now = now.min(i64::MAX as u64);
+        check_answers(&object, if what < 128 { now } else { now / 2 });
+        if source.0.is_empty() {
+            break;
+        }
+    }
+    assert!(bytes_of(&copy) == bytes_of(&object), "the bytes differ");
+    assert_survives_each_form(&object);
+}
+
+fn tidy(object: &mut Object, copy: &mut Object, now: u64) {
+    let tidied = object.tidy(now);
+    assert_eq!(copy.tidy(now), tidied);
+    assert!(!object.tidy(now), "not tidy after tidying");
+    assert_eq!((object.check(), copy.check()), (Ok(()), Ok(())));
+}
+
+/// Asserts that the answers of an object at a time agree with each other.
+fn check_answers(object: &Object, now: u64) {
+    let items: [&[u8]; 5] = [b"", b"a", &[3, 7], &[9, 7], &[0; 33]];
+    let mut claims = Vec::new();
+    object.contains_each(items.into_iter(), || now, |claimed| claims.push(claimed));
+    assert_eq!(claims, items.map(|item| object.contains(item, || now)));
+    let shape = object.shape();
+    for item in items {
+        let claimed = object.contains(item, || now);
+        assert_eq!(object.count(item) > 0, shape.is_counting() && claimed);
+    }
+    let (mut items, mut capacity, mut filters) = (0_u64, 0_u64, 0);
+    for (period, filter, rate) in object.filters(|| now) {
+        items = items.saturating_add(filter.items());
+        capacity = capacity.saturating_add(filter.capacity());
+        filters += 1;
+        assert!((0.0..=1.0).contains(&rate), "a rate of {rate}");
+        assert_eq!(period.is_some(), shape.window().is_some());
+    }
+    let different = object.items(|| now);
+    if shape.is_counting() {
+        // With ids, several filters may count an item that is counted once in all.
+        assert!(different <= items);
+    } else {
+        assert_eq!(different, items.min(MAX_CAPACITY));
+    }
+    assert_eq!(object.capacity(|| now), capacity.min(MAX_CAPACITY));
+    assert_eq!(object.filter_count(|| now), filters);
+    assert!(filters <= object.totals().0);
+    let periods = object.live_periods(|| now);
+    assert_eq!(periods.is_some(), shape.window().is_some());
+    assert!(periods.is_none_or(|periods| periods <= filters));
+    // These two calls take as long as all the others, so they are made rarely.
+    if object.items(|| now) % 16 == 1 {
+        assert!((0.0..=1.0).contains(&object.estimated_rate(|| now)));
+        let most = object.reach(|| now, Limits::NONE);
+        assert!(most > 0 || filters == 0, "{most} items");
+    }
+}
