@@ -1,6 +1,6 @@
 //! Count-min sketches in a server.
 
-mod hostile;
+pub mod hostile;
 mod refusals;
 mod replies;
 

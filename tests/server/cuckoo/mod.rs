@@ -1,6 +1,6 @@
 //! Cuckoo filters in a server.
 
-mod hostile;
+pub mod hostile;
 mod refusals;
 mod replies;
 mod settings;

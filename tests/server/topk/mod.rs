@@ -1,6 +1,6 @@
 //! Top-k lists in a server.
 
-mod hostile;
+pub mod hostile;
 mod limits;
 mod refusals;
 mod replies;
