@@ -1,13 +1,11 @@
 //! Refusals: their texts in both protocols, and that a refused command changes nothing.
 
 use crate::harness::{Server, error, ok};
-use crate::support::commands::{BLOOM, CUCKOO, Command};
 use crate::support::protocols::in_both_protocols;
-use crate::support::tables::rows;
+use crate::support::refused::{Refusals, WRONG_TYPE};
 
 use super::items;
 
-const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 const MEMORY: &str = "ERR Insufficient memory: operation exceeds cuckoo filter memory limit";
 
 /// Commands, and the error of each. `k` is a filter, `none` not a key, `full` and `most` are filters without room.
@@ -104,27 +102,13 @@ fn refused_commands_change_nothing() {
         client.cmd(&format!("CF.INSERT full ITEMS {}", items("i", 200)));
         client.cmd("CF.RESERVE most 4");
         client.cmd(&format!("CF.INSERT most ITEMS {}", items("i", 200)));
-        client.cmd("BF.ADD bloom a");
-        client.cmd("SET text x");
-        let state = client.cmd("DEBUG DIGEST");
-        let check = |client: &mut crate::harness::Client, command: &str, expected: &str| {
-            assert_eq!(client.cmd(command), error(expected), "{command}");
-            assert_eq!(client.cmd("DEBUG DIGEST"), state, "{command}");
-        };
-        for row in rows(ROWS) {
-            check(client, &row.command, &row.expected);
-        }
-        for (line, error) in CUCKOO.iter().flat_map(Command::calls_of_wrong_arity) {
-            check(client, &line, &error);
-        }
-        let calls = CUCKOO.iter().map(|command| command.example);
-        for call in calls.chain(["CF.INSERTNX {} NOCREATE ITEMS a", "CF.LOADCHUNK {} 2 x"]) {
-            for key in ["bloom", "text"] {
-                check(client, &call.replace("{}", key), WRONG_TYPE);
+        let mut refused = Refusals::of(client, &["DEBUG DIGEST"]);
+        refused.check_rows(ROWS);
+        refused.check_others("cf.", WRONG_TYPE);
+        for key in ["bloom", "text"] {
+            for call in ["CF.INSERTNX {} NOCREATE ITEMS a", "CF.LOADCHUNK {} 2 x"] {
+                refused.check(&call.replace("{}", key), WRONG_TYPE);
             }
-        }
-        for command in &BLOOM {
-            check(client, &command.on("k"), WRONG_TYPE);
         }
     });
 }
