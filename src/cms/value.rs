@@ -34,7 +34,7 @@ impl Family for CountMin {
         ],
     };
 
-    #[inline(always)]
+    #[inline]
     fn object(&self) -> Result<&Self, Error> {
         Ok(self)
     }

@@ -37,7 +37,7 @@ impl Family for Cuckoo {
         ],
     };
 
-    #[inline(always)]
+    #[inline]
     fn object(&self) -> Result<&Self, Error> {
         Ok(self)
     }

@@ -50,7 +50,7 @@ impl Family for TDigest {
         ],
     };
 
-    #[inline(always)]
+    #[inline]
     fn object(&self) -> Result<&Self, Error> {
         Ok(self)
     }

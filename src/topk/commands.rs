@@ -80,7 +80,7 @@ struct Outcome {
 }
 
 /// Adds items, each in the first of `step` words, with the increment of its index.
-#[inline(always)]
+#[inline]
 fn add_each(
     Call { ctx, keys, args }: Call,
     step: usize,
@@ -130,7 +130,7 @@ fn publish_part(writer: Writer, command: &CStr, args: Argv, words: Range<usize>)
 
 impl Outcome {
     /// Adds the next item.
-    #[inline(always)]
+    #[inline]
     fn add(
         &mut self,
         ctx: Ctx,

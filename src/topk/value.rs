@@ -43,7 +43,7 @@ impl Family for TopK {
         ],
     };
 
-    #[inline(always)]
+    #[inline]
     fn object(&self) -> Result<&Self, Error> {
         Ok(self)
     }

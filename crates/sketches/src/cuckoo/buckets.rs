@@ -131,7 +131,7 @@ impl Buckets {
         }
     }
 
-    #[inline(always)]
+    #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "as in `start`")]
     fn is_full_of<const SIZE: usize>(&self, bucket: u64) -> bool {
         let (buckets, _) = self.slots.as_chunks::<SIZE>();
@@ -187,7 +187,7 @@ impl Buckets {
 
     /// Returns whether one of two buckets of a fixed size holds the fingerprint. Without a branch between the two,
     /// both are loaded in parallel.
-    #[inline(always)]
+    #[inline]
     #[allow(clippy::cast_possible_truncation, reason = "as in `start`")]
     fn either_holds<const SIZE: usize>(&self, place: Place) -> bool {
         let (buckets, _) = self.slots.as_chunks::<SIZE>();
