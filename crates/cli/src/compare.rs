@@ -24,7 +24,6 @@ use super::expiry::Expiry;
 use super::failure::{Failure, Fault, Result};
 use super::keys::{Found, Selection};
 use super::outcomes::{Fate, Outcome, Outcomes};
-use super::payload;
 use super::program::Program;
 use super::progress::{Progress, Show};
 use super::report::print_json;
@@ -84,14 +83,6 @@ struct Job {
     digest: Option<u64>,
     /// Whether the source had the same value before and after the last pause.
     stable: bool,
-}
-
-impl Job {
-    /// Returns the type, if both servers have the same.
-    fn kind(&self) -> Option<&str> {
-        let kind = self.here.as_deref()?;
-        (self.there.as_deref() == Some(kind)).then_some(kind)
-    }
 }
 
 impl Compare {
@@ -180,7 +171,10 @@ struct Comparing<'c> {
 }
 
 /// The value under a key, as a payload of DUMP, and the key's time to live.
-type Held = (Option<Vec<u8>>, Option<Expiry>);
+type Held = (Vec<u8>, Expiry);
+
+/// The outcome of a key, and the reason for it.
+type Ending = (Fate, Option<String>);
 
 impl Comparing<'_> {
     fn all(&mut self, jobs: Vec<Job>) -> Result<()> {
@@ -188,8 +182,8 @@ impl Comparing<'_> {
         for batch in batches(jobs) {
             for job in self.batch(batch)? {
                 // The value may have changed between the reads, and equal filters may have different payloads.
-                match self.without_pause(&job)? {
-                    Some(Verdict::Same) => self.end(job, Fate::Same, None),
+                match self.look(&job, &[])? {
+                    Some((Fate::Same, _)) => self.end(job, Fate::Same, None),
                     _ => left.push(job),
                 }
             }
@@ -212,8 +206,13 @@ impl Comparing<'_> {
         let mut left = Vec::new();
         let mut small = Vec::new();
         let mut bytes = 0;
-        for (job, size) in self.sized(jobs)? {
-            match size {
+        let sizes = self
+            .from
+            .get_all::<Option<u64>>(&names(&jobs), "MEMORY USAGE");
+        for (job, size) in jobs.into_iter().zip(sizes) {
+            // The comparison that follows reports other obstacles.
+            let size = unless_final(self.from, size)?.flatten();
+            match size.filter(|_| self.kind(&job).is_some()) {
                 None => left.push(job),
                 Some(size) if size > SMALL_BYTES => self.with_pauses(job)?,
                 Some(size) => {
@@ -230,39 +229,22 @@ impl Comparing<'_> {
         Ok(left)
     }
 
-    /// Returns the sizes of the values at the source, where they are known and both servers have the same type.
-    fn sized(&self, jobs: Vec<Job>) -> Result<Vec<(Job, Option<u64>)>> {
-        let replies = self
-            .from
-            .get_all::<Option<u64>>(&names(&jobs), "MEMORY USAGE");
-        let sizes = jobs.into_iter().zip(replies).map(|(job, size)| {
-            let size = match size {
-                Ok(size) => size.filter(|_| job.kind().is_some()),
-                // The comparison that follows reports any other obstacle.
-                Err(fault) => stop(self.from, &fault).map(|()| None)?,
-            };
-            Ok((job, size))
-        });
-        sizes.collect()
-    }
-
     /// Compares values by DUMP, all at the same time.
     fn by_dump(&mut self, jobs: Vec<Job>, left: &mut Vec<Job>) -> Result<()> {
         let keys = names(&jobs);
         let here = held(self.from, &keys)?;
         let there = held(self.to, &keys)?;
         for ((mut job, here), there) in jobs.into_iter().zip(here).zip(there) {
-            let (Some(here), Some(there)) = (here, there) else {
-                left.push(job);
-                continue;
-            };
-            if are_same(&here, &there) && job.kind().is_some_and(|kind| has_type(&here, kind)) {
-                self.end(job, Fate::Same, None);
-                continue;
+            if let (Some(here), Some(there)) = (here, there) {
+                let kind = self.kind(&job);
+                if are_same(&here, &there) && kind.is_some_and(|it| dump::is_of_type(&here.0, it)) {
+                    self.end(job, Fate::Same, None);
+                    continue;
+                }
+                let digest = Some(digest(&here));
+                job.stable = job.digest == digest;
+                job.digest = digest;
             }
-            let digest = digest(&here);
-            job.stable = job.digest == Some(digest);
-            job.digest = Some(digest);
             left.push(job);
         }
         Ok(())
@@ -281,24 +263,18 @@ impl Comparing<'_> {
 
     /// Ends a key that still differed after all pauses.
     fn last_attempt(&mut self, job: Job) -> Result<()> {
-        let kind = job.kind().unwrap_or_default();
+        let is_plain = self.kind(&job).is_some_and(is_plain);
         // A plain filter can be compared while it changes, but the target needs time to catch up with each read.
-        if !job.stable && (job.digest.is_none() || is_plain(kind)) {
+        if !job.stable && (job.digest.is_none() || is_plain) {
             return self.with_pauses(job);
         }
-        match self.without_pause(&job)? {
-            Some(Verdict::Same) => self.end(job, Fate::Same, None),
-            Some(Verdict::WithinAccuracy(how)) => {
-                self.end(job, Fate::WithinAccuracy, Some(how.to_owned()));
-            }
-            Some(Verdict::Different(reason)) if job.stable && self.is_stable(&job)? => {
-                self.end(job, Fate::Different, Some(reason));
-            }
-            Some(Verdict::Different(_) | Verdict::Changing) if !is_plain(kind) => {
-                self.end(job, Fate::Changing, Some(CHANGES.to_owned()));
-            }
+        let (fate, reason) = match self.look(&job, &[])? {
+            Some(found @ (Fate::Same | Fate::WithinAccuracy, _)) => found,
+            Some(found @ (Fate::Different, _)) if job.stable && self.is_stable(&job)? => found,
+            Some((Fate::Different | Fate::Changing, _)) if !is_plain => changing(),
             _ => return self.with_pauses(job),
-        }
+        };
+        self.end(job, fate, reason);
         Ok(())
     }
 
@@ -308,24 +284,32 @@ impl Comparing<'_> {
         Ok(held.is_some_and(|held| job.digest == Some(digest(&held))))
     }
 
-    /// Returns the type of a key at both servers, if it is one of those that are compared.
+    /// Returns the type of a key, if it is the same at both servers, and one of those that are compared.
     fn kind<'j>(&self, job: &'j Job) -> Option<&'j str> {
-        job.kind().filter(|kind| self.kinds.contains(kind))
+        let kind = job.here.as_deref().filter(|kind| self.kinds.contains(kind));
+        kind.filter(|_| job.here == job.there)
     }
 
-    /// Compares a key to the bit, without a pause. Returns `None` if that is impossible: types differ, or a server
-    /// refuses it.
-    fn without_pause(&self, job: &Job) -> Result<Option<Verdict>> {
+    /// Compares a key to the bit, and pauses while the target lags behind. Returns `None` if types differ, or the key was
+    /// deleted or replaced meanwhile.
+    fn look(&self, job: &Job, pauses: &[Duration]) -> Result<Option<Ending>> {
         let Some(kind) = self.kind(job) else {
             return Ok(None);
         };
-        match compare(self.from, self.to, &job.key, kind, &[]) {
-            Ok(verdict) => Ok(Some(verdict)),
-            Err(fault) => {
-                let (server, fault) = self.side(fault);
-                stop(server, &fault).map(|()| None)
+        let (server, fault) = match compare(self.from, self.to, &job.key, kind, pauses) {
+            Ok(Verdict::Same) => return Ok(Some((Fate::Same, None))),
+            Ok(Verdict::WithinAccuracy(how)) => {
+                return Ok(Some((Fate::WithinAccuracy, Some(how.to_owned()))));
             }
-        }
+            Ok(Verdict::Different(reason)) => return Ok(Some((Fate::Different, Some(reason)))),
+            Ok(Verdict::Changing) => return Ok(Some(changing())),
+            Err(SideFault::Source(fault)) => (self.from, fault),
+            Err(SideFault::Target(fault)) => (self.to, fault),
+        };
+        let was_replaced = fault.is(Error::NotFound) || fault.is_wrong_type();
+        let reason = format!("{}: {fault}", server.address());
+        unless_final::<()>(server, Err(fault))?;
+        Ok((!was_replaced).then_some((Fate::Refused, Some(reason))))
     }
 
     /// Compares a key to the bit, pauses while the target lags behind, and ends the key.
@@ -336,44 +320,26 @@ impl Comparing<'_> {
                 self.end_mismatch(job);
                 return Ok(());
             };
-            let changing = || (Fate::Changing, Some(CHANGES.to_owned()));
-            let ended = match compare(self.from, self.to, &job.key, kind, &PAUSES) {
-                Ok(Verdict::Same) => Some((Fate::Same, None)),
-                Ok(Verdict::WithinAccuracy(how)) => {
-                    Some((Fate::WithinAccuracy, Some(how.to_owned())))
-                }
-                Ok(Verdict::Different(reason)) => Some((Fate::Different, Some(reason))),
+            let ending = match self.look(&job, &PAUSES)? {
                 // A plain filter was replaced by another one, which was read only once so far.
-                Ok(Verdict::Changing) if is_plain(kind) => None,
-                Ok(Verdict::Changing) => Some(changing()),
-                Ok(Verdict::Gone) => None,
-                Err(fault) => {
-                    let (server, fault) = self.side(fault);
-                    stop(server, &fault)?;
-                    let reason = format!("{}: {fault}", server.address());
-                    let was_replaced = fault.is(Error::NotFound) || fault.is_wrong_type();
-                    (!was_replaced).then_some((Fate::Refused, Some(reason)))
-                }
+                Some((Fate::Changing, _)) if is_plain(kind) => None,
+                ending => ending,
             };
-            let pause = pauses.next();
-            if let (None, Some(pause)) = (&ended, pause) {
-                sleep(*pause);
-                self.update_types(std::slice::from_mut(&mut job))?;
-                continue;
+            match (ending, pauses.next()) {
+                (None, Some(pause)) => sleep(*pause),
+                (ending, _) => {
+                    let (fate, reason) = ending.unwrap_or_else(changing);
+                    self.end(job, fate, reason);
+                    return Ok(());
+                }
             }
-            let (fate, reason) = ended.unwrap_or_else(changing);
-            self.end(job, fate, reason);
-            return Ok(());
+            self.update_types(std::slice::from_mut(&mut job))?;
         }
     }
 
     /// Ends a key that is missing at one of the servers, or has another type there.
     fn end_mismatch(&mut self, job: Job) {
-        let is_compared = |kind: &Option<String>| {
-            let kind = kind.as_deref();
-            kind.is_some_and(|kind| self.kinds.contains(&kind))
-        };
-        if !is_compared(&job.here) && !is_compared(&job.there) {
+        if self.compared_kind(&job).is_none() {
             // The key was deleted at both servers, or no longer holds a filter.
             return self.next();
         }
@@ -388,22 +354,26 @@ impl Comparing<'_> {
         self.end(job, fate, reason);
     }
 
+    /// Returns the type of a key at the first server where it is one of those that are compared.
+    fn compared_kind<'j>(&self, job: &'j Job) -> Option<&'j String> {
+        let mut kinds = [&job.here, &job.there].into_iter().flatten();
+        kinds.find(|kind| self.kinds.contains(&kind.as_str()))
+    }
+
     /// Returns the reason why the target can't take a key that only the source has, if there is one.
     fn obstacle(&self, job: &Job) -> Option<String> {
         let kind = job.here.as_deref()?;
         self.program.obstacle_of_type(kind).or_else(|| {
             let payload = (!is_filter(kind)).then(|| dump::payload(self.from, &job.key))?;
-            sketches::obstacle(&payload.ok()??, self.program)
+            sketches::obstacle(&payload.ok()?, self.program)
         })
     }
 
     /// Records the outcome of a key.
     fn end(&mut self, job: Job, fate: Fate, reason: Option<String>) {
-        let mut kinds = [job.here, job.there].into_iter().flatten();
-        let kind = kinds.find(|kind| self.kinds.contains(&kind.as_str()));
         self.outcomes.add(Outcome {
+            kind: self.compared_kind(&job).cloned().unwrap_or_default(),
             key: job.key,
-            kind: kind.unwrap_or_default(),
             fate,
             reason,
             bytes: None,
@@ -416,14 +386,11 @@ impl Comparing<'_> {
         self.done += 1;
         self.progress.at(self.done, self.done);
     }
+}
 
-    /// Returns the server that failed, and its fault.
-    fn side(&self, fault: SideFault) -> (&Server, Fault) {
-        match fault {
-            SideFault::Source(fault) => (self.from, fault),
-            SideFault::Target(fault) => (self.to, fault),
-        }
-    }
+/// The outcome of a key that changed in every attempt.
+fn changing() -> Ending {
+    (Fate::Changing, Some(CHANGES.to_owned()))
 }
 
 fn names(jobs: &[Job]) -> Vec<&[u8]> {
@@ -438,50 +405,38 @@ fn is_plain(kind: &str) -> bool {
     )
 }
 
-/// Ends the run if every other key would fail as well.
-fn stop(server: &Server, fault: &Fault) -> Result<()> {
-    if fault.is_final() {
-        return Err(failure(server, fault));
+/// Returns a result, or `None` for a fault of a single key. Ends the run if every other key would fail as well.
+fn unless_final<T>(server: &Server, result: Result<T, Fault>) -> Result<Option<T>> {
+    match result {
+        Err(fault) if fault.is_final() => Err(failure(server, &fault)),
+        result => Ok(result.ok()),
     }
-    Ok(())
 }
 
 fn failure(server: &Server, fault: &Fault) -> Failure {
     server.failure("could not read from", fault)
 }
 
-/// Reads the values under keys; `None` for a key that the server refuses to read.
+/// Reads the values under keys; `None` for a key that is missing, or that the server refuses to read.
 fn held(server: &Server, keys: &[&[u8]]) -> Result<Vec<Option<Held>>> {
     let payloads = server.get_all::<Option<Vec<u8>>>(keys, "DUMP").into_iter();
-    let expiries = Expiry::of_all(server, keys);
-    let pairs = payloads.zip(expiries);
-    let held = pairs.map(|pair| match pair {
-        (Ok(payload), Ok(expiry)) => Ok(Some((payload, expiry))),
-        (Err(fault), _) | (_, Err(fault)) => stop(server, &fault).map(|()| None),
+    let pairs = payloads.zip(Expiry::of_all(server, keys));
+    let held = pairs.map(|(payload, expiry)| {
+        let held = payload.and_then(|payload| Ok(payload.zip(Some(expiry?))));
+        Ok(unless_final(server, held)?.flatten())
     });
     held.collect()
 }
 
 /// Returns whether both servers have the same value and the same time to live.
-fn are_same(here: &Held, there: &Held) -> bool {
-    match (here, there) {
-        ((Some(ours), Some(here)), (Some(theirs), Some(there))) => {
-            payload::are_same(ours, theirs) && here.difference(there).is_none()
-        }
-        _ => false,
-    }
-}
-
-fn has_type((payload, _): &Held, kind: &str) -> bool {
-    let payload = payload.as_deref();
-    payload.is_some_and(|payload| dump::is_of_type(payload, kind.as_bytes()))
+fn are_same((ours, here): &Held, (theirs, there): &Held) -> bool {
+    sketches::are_same(ours, theirs) && here.difference(there).is_none()
 }
 
 /// Returns a hash of the value and the time to live.
 fn digest((payload, expiry): &Held) -> u64 {
     let mut hasher = DefaultHasher::new();
-    payload.as_deref().map(dump::value).hash(&mut hasher);
-    expiry.as_ref().map(Expiry::exact_ms).hash(&mut hasher);
+    (dump::value(payload), expiry.exact_ms()).hash(&mut hasher);
     hasher.finish()
 }
 

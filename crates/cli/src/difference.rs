@@ -11,18 +11,17 @@
 //! If the target does not fit, target and source are read again after each pause. The first read stays, so that a replica
 //! has all the pauses to catch up with it.
 
+use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::Duration;
 
-use redis::Value;
-
+use valkeybloom_sketches::Sketch;
 use valkeybloom_sketches::bloom::{Object, Stage, chunks};
 
 use super::dump;
 use super::expiry::Expiry;
 use super::failure::Fault;
 use super::info::Info;
-use super::payload;
 use super::server::{Server, is_filter};
 use super::sketches::{self, Difference};
 
@@ -30,7 +29,7 @@ use super::sketches::{self, Difference};
 const SERVER_FIELDS: [&str; 3] = ["Size", "Max scaled capacity", "Estimated error rate"];
 
 /// The bytes of cells that are compared at a time.
-const SPAN_BYTES: usize = 16 << 20;
+const SPAN_BYTES: u64 = 16 << 20;
 
 /// A fault, and the server that it comes from.
 pub enum SideFault {
@@ -49,11 +48,12 @@ pub enum Verdict {
     Different(String),
     /// The source changed during the comparison.
     Changing,
-    /// The source no longer has the key.
-    Gone,
 }
 
 /// Compares a value of a type. While the target lags behind, it is read again after each pause.
+///
+/// # Errors
+/// A server refuses a command, or lacks the key.
 pub fn compare(
     from: &Server,
     to: &Server,
@@ -67,20 +67,22 @@ pub fn compare(
         key,
         pauses,
     };
-    let verdict = if is_filter(kind) {
-        pair.by_chunks()?
-    } else {
-        pair.by_dump()?
-    };
-    match verdict {
-        found @ (Verdict::Same | Verdict::WithinAccuracy(_)) => {
-            pair.by_expiry().map(|expiry| match expiry {
-                Verdict::Same => found,
-                expiry => expiry,
-            })
+    let by_chunks = is_filter(kind).then(|| pair.by_chunks());
+    let verdict = match by_chunks {
+        None => pair.by_dump()?,
+        // Only this module and RedisBloom have chunks.
+        Some(Err(SideFault::Source(fault) | SideFault::Target(fault))) if fault.lacks_command() => {
+            pair.by_dump()?
         }
-        verdict => Ok(verdict),
+        Some(verdict) => verdict?,
+    };
+    if let Verdict::Same | Verdict::WithinAccuracy(_) = verdict {
+        let expiry = pair.by_expiry()?;
+        if !matches!(expiry, Verdict::Same) {
+            return Ok(expiry);
+        }
     }
+    Ok(verdict)
 }
 
 /// The relation of a read of the target to two reads of the source.
@@ -93,14 +95,27 @@ enum Fit {
     Changed,
 }
 
+impl Fit {
+    /// Relates reads of a value. `precedes` returns whether additions may lead from one value to the other, and is true
+    /// of equal values.
+    fn of<T: ?Sized>(first: &T, there: &T, now: &T, precedes: impl Fn(&T, &T) -> bool) -> Self {
+        match (precedes(first, now), precedes(there, now)) {
+            (true, true) if precedes(first, there) => Self::Fits,
+            (true, _) => Self::Lags,
+            (false, true) if precedes(now, there) => Self::Fits,
+            (false, _) => Self::Changed,
+        }
+    }
+}
+
 /// The final relation of the reads, after all pauses.
 enum Settled<T> {
     /// The target has this value.
     Same(T),
     /// The source has the first value, the target the second.
     Different(T, T),
-    /// The source changed to this value.
-    Changing(T),
+    /// The source changed.
+    Changing,
 }
 
 /// A key at both servers.
@@ -120,14 +135,14 @@ impl Pair<'_> {
         read(self.to, self.key).map_err(SideFault::Target)
     }
 
-    /// Reads the target until it fits, or the pauses are over.
+    /// Reads a value from both servers, and the target's again until it fits, or the pauses are over.
     fn settle<T>(
         &self,
-        mut first: T,
         read: impl Fn(&Server, &[u8]) -> Result<T, Fault>,
         are_same: impl Fn(&T, &T) -> bool,
         fit: impl Fn(&T, &T, &T) -> Fit,
     ) -> Result<Settled<T>> {
+        let mut first = self.at_source(&read)?;
         let mut pauses = self.pauses.iter();
         loop {
             let there = self.at_target(&read)?;
@@ -139,7 +154,7 @@ impl Pair<'_> {
             match (fit, pauses.next()) {
                 (Fit::Fits, _) => return Ok(Settled::Same(there)),
                 (Fit::Lags, None) => return Ok(Settled::Different(first, there)),
-                (Fit::Changed, None) => return Ok(Settled::Changing(now)),
+                (Fit::Changed, None) => return Ok(Settled::Changing),
                 (Fit::Lags, Some(pause)) => sleep(*pause),
                 (Fit::Changed, Some(pause)) => {
                     first = now;
@@ -149,144 +164,90 @@ impl Pair<'_> {
         }
     }
 
-    /// Compares values that are read whole; `read` returns `None` for a missing key.
-    fn by_value<T>(
-        &self,
-        read: impl Fn(&Server, &[u8]) -> Result<Option<T>, Fault>,
-        are_same: impl Fn(&T, &T) -> bool,
-        fit: impl Fn(&T, &T, &T) -> Fit,
-        difference: impl Fn(&T, &T) -> Verdict,
-    ) -> Result<Verdict> {
-        let first = self.at_source(&read)?;
-        if first.is_none() {
-            return Ok(Verdict::Gone);
-        }
-        let are_same = |here: &Option<T>, there: &Option<T>| match (here, there) {
-            (Some(here), Some(there)) => are_same(here, there),
-            (here, there) => here.is_none() && there.is_none(),
-        };
-        let settled = self.settle(first, read, are_same, |first, there, now| {
-            match (first, there, now) {
-                (Some(first), Some(there), Some(now)) => fit(first, there, now),
-                _ if are_same(first, now) => Fit::Lags,
-                _ => Fit::Changed,
-            }
-        })?;
-        Ok(match settled {
-            Settled::Same(Some(_)) => Verdict::Same,
-            Settled::Same(None) | Settled::Different(None, _) | Settled::Changing(None) => {
-                Verdict::Gone
-            }
-            Settled::Different(Some(here), Some(there)) => difference(&here, &there),
-            Settled::Different(Some(_), None) => Verdict::Different("it is gone there".to_owned()),
-            Settled::Changing(Some(_)) => Verdict::Changing,
-        })
-    }
-
     /// Compares the times to live.
     fn by_expiry(&self) -> Result<Verdict> {
         let are_same = |here: &Expiry, there: &Expiry| here.difference(there).is_none();
-        self.by_value(
-            Expiry::of,
-            are_same,
-            |first, there, now| match there {
-                _ if are_same(there, now) => Fit::Fits,
-                _ if are_same(first, now) => Fit::Lags,
-                _ if there.is_between(first, now) => Fit::Fits,
-                _ => Fit::Changed,
-            },
-            |here, there| Verdict::Different(here.difference(there).unwrap_or_default()),
-        )
+        let settled = self.settle(Expiry::of, are_same, |first, there, now| match there {
+            _ if are_same(there, now) => Fit::Fits,
+            _ if are_same(first, now) => Fit::Lags,
+            _ if there.is_between(first, now) => Fit::Fits,
+            _ => Fit::Changed,
+        })?;
+        Ok(match settled {
+            Settled::Same(_) => Verdict::Same,
+            Settled::Different(here, there) => {
+                Verdict::Different(here.difference(&there).unwrap_or_default())
+            }
+            Settled::Changing => Verdict::Changing,
+        })
     }
 
     /// Compares payloads of DUMP.
     fn by_dump(&self) -> Result<Verdict> {
-        self.by_value(
-            dump::payload,
-            |here, there| payload::are_same(here, there),
-            |first, there, now| payload_fits(first, there, now),
-            |here, there| match sketches::difference(here, there) {
-                Some(Difference::WithinAccuracy(how)) => Verdict::WithinAccuracy(how),
-                Some(Difference::Real(text)) => Verdict::Different(text),
-                None => Verdict::Different("its DUMP differs there".to_owned()),
+        let are_same = |here: &Vec<u8>, there: &Vec<u8>| sketches::are_same(here, there);
+        let settled = self.settle(dump::payload, are_same, |first, there, now| {
+            Fit::of(&first[..], there, now, payload_precedes)
+        })?;
+        Ok(match settled {
+            Settled::Same(_) => Verdict::Same,
+            Settled::Different(here, there) => match sketches::difference(&here, &there) {
+                Difference::WithinAccuracy(how) => Verdict::WithinAccuracy(how),
+                Difference::Real(text) => Verdict::Different(text),
             },
-        )
+            Settled::Changing => Verdict::Changing,
+        })
     }
 
     /// Compares the header and the chunks of BF.SCANDUMP.
     fn by_chunks(&self) -> Result<Verdict> {
         let header = |server: &Server, key: &[u8]| dump::scan(server, key, 0).map(|(_, it)| it);
-        let first = match self.at_source(header) {
-            // Only this module and RedisBloom have chunks.
-            Err(SideFault::Source(fault)) if fault.lacks_command() => return self.by_dump(),
-            first => first?,
-        };
-        let stage = Stage::of_header(&first);
-        let settled = self.settle(first.clone(), header, <Vec<u8>>::eq, |first, there, now| {
-            header_fits(first, there, now)
-        });
+        let settled = self.settle(header, Vec::eq, |first, there, now| {
+            Fit::of(&first[..], there, now, header_precedes)
+        })?;
         let there = match settled {
-            Err(SideFault::Target(fault)) if fault.lacks_command() => return self.by_dump(),
-            Err(fault) => return Err(fault),
-            Ok(Settled::Same(there)) => there,
-            Ok(Settled::Different(..)) => return Ok(Verdict::Different(self.parameter())),
-            Ok(Settled::Changing(_)) => return Ok(Verdict::Changing),
+            Settled::Same(there) => there,
+            Settled::Different(..) => return Ok(Verdict::Different(self.parameter())),
+            Settled::Changing => return Ok(Verdict::Changing),
         };
-        // Filters that the source has stacked since are not in the target's header, and not compared.
-        let end = match (&stage, Stage::of_header(&there)) {
-            (Some(_), Some(there)) => there.cell_bytes(),
-            _ => u64::MAX,
-        };
-        match self.by_cells(end, stage.is_some())? {
-            Verdict::Same => {}
-            verdict => return Ok(verdict),
-        }
+        let verdict = self.by_cells(Stage::of_header(&there).as_ref())?;
         // The cells must belong to the header that was compared: a window gains and loses periods.
-        let now = self.at_source(header)?;
-        let is_unchanged = match (&stage, Stage::of_header(&now)) {
-            (Some(first), Some(now)) => first.precedes(&now),
-            _ => there == now,
-        };
-        Ok(if is_unchanged {
-            Verdict::Same
-        } else {
-            Verdict::Changing
-        })
+        let is_same = matches!(verdict, Verdict::Same);
+        if is_same && !header_precedes(&there, &self.at_source(header)?) {
+            return Ok(Verdict::Changing);
+        }
+        Ok(verdict)
     }
 
-    /// Compares the cells of all filters, up to this number of bytes.
-    fn by_cells(&self, end: u64, is_plain: bool) -> Result<Verdict> {
+    /// Compares the cells of all filters; of a plain filter at this stage, those that it has had then.
+    fn by_cells(&self, plain: Option<&Stage>) -> Result<Verdict> {
+        let end = plain.map_or(u64::MAX, Stage::cell_bytes);
+        let precedes = if plain.is_some() {
+            is_within
+        } else {
+            <[u8]>::eq
+        };
         let mut offset = 0;
-        loop {
-            let left = usize::try_from(end - offset).unwrap_or(usize::MAX);
-            let read = |at_least: usize, most: usize| {
-                move |server: &Server, key: &[u8]| {
-                    let mut cells = whole_chunks(server, key, offset, at_least)?;
-                    cells.truncate(most);
-                    Ok(cells)
-                }
-            };
-            let first = self.at_source(read(SPAN_BYTES.min(left), left))?;
-            // A request for one more byte than exists detects a longer value.
-            let is_last = first.len() < SPAN_BYTES.min(left) || first.len() == left;
-            let length = left.min(first.len() + usize::from(is_last));
-            let fit = if is_plain { cells_fit } else { value_fits };
-            let fit = |first: &Vec<u8>, there: &Vec<u8>, now: &Vec<u8>| fit(first, there, now);
-            match self.settle(first, read(length, length), <Vec<u8>>::eq, fit)? {
-                Settled::Same(there) => offset += there.len() as u64,
+        while offset < end {
+            let length = SPAN_BYTES.min(end - offset);
+            let settled = self.settle(
+                |server, key| cells(server, key, offset, length),
+                Vec::eq,
+                |first, there, now| Fit::of(&first[..], there, now, precedes),
+            )?;
+            match settled {
+                Settled::Same(there) if (there.len() as u64) < length => break,
+                Settled::Same(_) => offset += length,
                 Settled::Different(here, there) => {
-                    let at = differs_at(&here, &there, is_plain);
+                    let at = differs_at(&here, &there, plain.is_some());
                     return Ok(Verdict::Different(match at {
                         Some(at) => format!("its bits differ there, from byte {}", offset + at),
                         None => "its length differs there".to_owned(),
                     }));
                 }
-                Settled::Changing(_) => return Ok(Verdict::Changing),
-            }
-            if is_last {
-                return Ok(Verdict::Same);
+                Settled::Changing => return Ok(Verdict::Changing),
             }
         }
+        Ok(Verdict::Same)
     }
 
     /// Names a field of BF.INFO that differs, to explain headers that differ.
@@ -294,72 +255,45 @@ impl Pair<'_> {
         let infos = self.at_source(Info::of).ok();
         let infos = infos.zip(self.at_target(Info::of).ok());
         let named = infos.and_then(|(here, there)| {
-            let mut fields: Vec<_> = here.0.iter().collect();
             // The order is fixed, so that the same field is named in every run.
-            fields.sort_by_key(|(name, _)| *name);
-            fields.into_iter().find_map(|(name, value)| {
-                let other = there.0.get(name).unwrap_or(value);
-                let is_of_server = SERVER_FIELDS.contains(&&name[..]);
-                let differs = other != value && !is_of_server;
-                differs.then(|| format!("{name} is {} there, not {}", text(other), text(value)))
+            let names: BTreeSet<&String> = here.0.keys().collect();
+            let mut names = names.into_iter();
+            names.find_map(|name| {
+                let value = |info: &Info| info.get::<Option<String>>(name);
+                let (own, other) = (value(&here)?, value(&there)?);
+                let differs = own != other && !SERVER_FIELDS.contains(&&name[..]);
+                let [own, other] = [own, other].map(|it| it.unwrap_or("none".to_owned()));
+                differs.then(|| format!("{name} is {other} there, not {own}"))
             })
         });
         named.unwrap_or_else(|| "its header differs there".to_owned())
     }
 }
 
-/// Compares a read of the target that must equal a read of the source.
-fn value_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
-    if there == now {
-        Fit::Fits
-    } else if first == now {
-        Fit::Lags
-    } else {
-        Fit::Changed
+/// Returns whether additions may lead from one header to the other. Of filters that are not plain, only equal headers
+/// are compared.
+fn header_precedes(one: &[u8], other: &[u8]) -> bool {
+    match (Stage::of_header(one), Stage::of_header(other)) {
+        (Some(one), Some(other)) => one.precedes(&other),
+        _ => one == other,
     }
 }
 
-/// Compares headers: that of a plain filter fits between two others if additions lead from one to the next.
-fn header_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
-    let [before, between, after] = [first, there, now].map(Stage::of_header);
-    match (before, between, after) {
-        (Some(before), between, Some(after)) if before.precedes(&after) => {
-            let fits = between.is_some_and(|it| before.precedes(&it) && it.precedes(&after));
-            if fits { Fit::Fits } else { Fit::Lags }
+/// Returns whether additions may lead from one payload of DUMP to the other, as far as that can be told: of plain filters
+/// and of count-min sketches. Of other values, only equal ones are compared.
+fn payload_precedes(one: &[u8], other: &[u8]) -> bool {
+    let sketches = sketches::decoded(one).zip(sketches::decoded(other));
+    match &sketches {
+        Some((Sketch::CountMin(one), Sketch::CountMin(other))) => sketches::precedes(one, other),
+        Some((Sketch::Bloom(before), Sketch::Bloom(after))) => {
+            match plain(before).zip(plain(after)) {
+                Some((before, after)) => {
+                    header_precedes(&before.0, &after.0) && is_within(&before.1, &after.1)
+                }
+                None => sketches::are_same(one, other),
+            }
         }
-        _ => value_fits(first, there, now),
-    }
-}
-
-/// Compares cells of a plain filter, whose bits are only ever set.
-fn cells_fit(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
-    if !is_within(first, now) {
-        Fit::Changed
-    } else if is_within(first, there) && is_within(there, now) {
-        Fit::Fits
-    } else {
-        Fit::Lags
-    }
-}
-
-/// Compares payloads of DUMP: plain filters by header and cells, count-min sketches by counters, other values as a
-/// whole.
-fn payload_fits(first: &[u8], there: &[u8], now: &[u8]) -> Fit {
-    if payload::are_same(there, now) {
-        return Fit::Fits;
-    }
-    if let Some(is_between) = sketches::is_between(first, there, now) {
-        return if is_between { Fit::Fits } else { Fit::Lags };
-    }
-    let plain =
-        [first, there, now].map(|payload| payload::filter(payload).and_then(|it| plain(&it)));
-    match plain {
-        [Some(first), Some(there), Some(now)] => match header_fits(&first.0, &there.0, &now.0) {
-            Fit::Fits => cells_fit(&first.1, &there.1, &now.1),
-            fit => fit,
-        },
-        _ if payload::are_same(first, now) => Fit::Lags,
-        _ => Fit::Changed,
+        _ => sketches::are_same(one, other),
     }
 }
 
@@ -381,45 +315,24 @@ fn is_within(bits: &[u8], others: &[u8]) -> bool {
 /// Returns the position of the first byte that differs. For a plain filter, bytes that lack a bit of the source go
 /// first.
 fn differs_at(here: &[u8], there: &[u8], is_plain: bool) -> Option<u64> {
-    let find = |differs: fn(u8, u8) -> bool| {
-        let mut pairs = here.iter().zip(there);
-        pairs.position(|(own, other)| differs(*own, *other))
-    };
-    let lacks = if is_plain {
-        find(|own, other| own & !other != 0)
-    } else {
-        None
-    };
-    let at = lacks.or_else(|| find(|own, other| own != other))?;
+    let mut pairs = here.iter().zip(there);
+    let lacks = pairs.position(|(own, other)| is_plain && own & !other != 0);
+    let mut pairs = here.iter().zip(there);
+    let at = lacks.or_else(|| pairs.position(|(own, other)| own != other))?;
     u64::try_from(at).ok()
 }
 
-/// Reads at least this many bytes of cells from an offset on, unless the value ends before, in whole chunks.
-fn whole_chunks(
-    server: &Server,
-    key: &[u8],
-    offset: u64,
-    at_least: usize,
-) -> Result<Vec<u8>, Fault> {
+/// Reads the cells from an offset on, `length` bytes unless the value ends before.
+fn cells(server: &Server, key: &[u8], offset: u64, length: u64) -> Result<Vec<u8>, Fault> {
     let mut cells = Vec::new();
-    while cells.len() < at_least {
+    while (cells.len() as u64) < length {
         // Cursors are offsets, counted from 1.
-        let cursor = offset + cells.len() as u64 + 1;
-        let (next, chunk) = dump::scan(server, key, cursor)?;
+        let (next, chunk) = dump::scan(server, key, offset + cells.len() as u64 + 1)?;
         if next == 0 {
             break;
         }
         cells.extend(chunk);
     }
+    cells.truncate(usize::try_from(length).unwrap_or(usize::MAX));
     Ok(cells)
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::Int(number) => number.to_string(),
-        Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        Value::SimpleString(text) => text.clone(),
-        Value::Nil => "none".to_owned(),
-        other => format!("{other:?}"),
-    }
 }

@@ -1,8 +1,11 @@
 //! The two ways to read a value from a server: whole, by DUMP, and in chunks, by BF.SCANDUMP.
 
+use std::ffi::CString;
+
 use redis::cmd;
 
-use valkeybloom_sketches::payload::dump_footer;
+use valkeybloom_protocol::error::Error;
+use valkeybloom_sketches::payload::{dump_footer, type_id};
 
 use super::failure::Fault;
 use super::server::Server;
@@ -18,24 +21,20 @@ pub fn scan(server: &Server, key: &[u8], cursor: u64) -> Result<(u64, Vec<u8>), 
     server.get(key, cmd("BF.SCANDUMP").arg(key).arg(cursor))
 }
 
-/// Reads the payload of DUMP; `None` for a missing key.
-pub fn payload(server: &Server, key: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
-    server.get(key, cmd("DUMP").arg(key))
+/// Reads the payload of DUMP.
+pub fn payload(server: &Server, key: &[u8]) -> Result<Vec<u8>, Fault> {
+    let payload: Option<_> = server.get(key, cmd("DUMP").arg(key))?;
+    payload.ok_or_else(|| Error::NotFound.into())
 }
 
 /// Returns whether a payload holds a module's value of this type, as TYPE returns it.
-pub fn is_of_type(payload: &[u8], type_name: &[u8]) -> bool {
-    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    // The first byte marks a module's value, the second a number of 64 bits. The number has six bits for each of nine
-    // letters, then ten for the encoding version.
+pub fn is_of_type(payload: &[u8], type_name: &str) -> bool {
+    // The first byte marks a module's value, the second a number of 64 bits, whose last ten are the encoding version.
     let Some([7, 0x81, id @ ..]) = payload.first_chunk::<10>() else {
         return false;
     };
-    let bits = |letter| LETTERS.iter().position(|l| *l == letter).unwrap_or(0) as u64;
-    let of_name = type_name
-        .iter()
-        .fold(0, |id, letter| id << 6 | bits(*letter));
-    u64::from_be_bytes(*id) >> 10 == of_name
+    let name = CString::new(type_name).unwrap_or_default();
+    u64::from_be_bytes(*id) & !0x3ff == type_id(&name)
 }
 
 /// Returns the value in a payload, without the footer.

@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use redis::cmd;
 
+use valkeybloom_protocol::error::Error;
+
 use super::failure::Fault;
 use super::server::Server;
 use super::upload::now_ms;
@@ -21,25 +23,23 @@ pub struct Expiry {
 }
 
 impl Expiry {
-    /// Reads the expiry time of a key. Returns `None` for a missing key.
-    pub fn of(server: &Server, key: &[u8]) -> Result<Option<Self>, Fault> {
+    /// Reads the expiry time of a key.
+    pub fn of(server: &Server, key: &[u8]) -> Result<Self, Fault> {
         Self::read_all(|command| vec![server.get(key, cmd(command).arg(key))]).swap_remove(0)
     }
 
-    /// Reads the expiry times of keys, in parallel. The result has `None` for a missing key.
-    pub fn of_all(server: &Server, keys: &[&[u8]]) -> Vec<Result<Option<Self>, Fault>> {
+    /// Reads the expiry times of keys, in parallel.
+    pub fn of_all(server: &Server, keys: &[&[u8]]) -> Vec<Result<Self, Fault>> {
         Self::read_all(|command| server.get_all(keys, command))
     }
 
     /// Reads expiry times with `call`, which returns the replies to a command, one for each key.
-    fn read_all(
-        call: impl Fn(&str) -> Vec<Result<i64, Fault>>,
-    ) -> Vec<Result<Option<Self>, Fault>> {
-        let lacks_command =
-            |reply: &Result<i64, Fault>| matches!(reply, Err(fault) if fault.lacks_command());
+    fn read_all(call: impl Fn(&str) -> Vec<Result<i64, Fault>>) -> Vec<Result<Self, Fault>> {
         let times = call("PEXPIRETIME");
+        let lacks_command =
+            |time: &Result<_, Fault>| time.as_ref().is_err_and(Fault::lacks_command);
         if !times.iter().any(lacks_command) {
-            let read = |time: Result<i64, Fault>| Ok(Self::read(time?, 0, Duration::ZERO));
+            let read = |time: Result<i64, Fault>| Self::read(time?, 0, Duration::ZERO);
             return times.into_iter().map(read).collect();
         }
         // The server is Redis 6.2 or older, or the user may not call PEXPIRETIME.
@@ -50,17 +50,18 @@ impl Expiry {
             (Err(first), Err(second)) if first.is_forbidden() && second.lacks_command() => {
                 Err(first)
             }
-            (_, left) => Ok(Self::read(left?, now, slack)),
+            (_, left) => Self::read(left?, now, slack),
         };
         times.into_iter().zip(left).map(read).collect()
     }
 
     /// Interprets a reply: milliseconds since `from`, −2 for a missing key, or −1 for a key without a time to live.
-    fn read(time: i64, from: u64, slack: Duration) -> Option<Self> {
-        (time != -2).then(|| Self {
-            ms: u64::try_from(time).ok().map(|ms| ms.saturating_add(from)),
-            slack,
-        })
+    fn read(time: i64, from: u64, slack: Duration) -> Result<Self, Fault> {
+        if time == -2 {
+            return Err(Error::NotFound.into());
+        }
+        let ms = u64::try_from(time).ok().map(|ms| ms.saturating_add(from));
+        Ok(Self { ms, slack })
     }
 
     /// Returns whether this time lies between two others, like a replica's time while its primary changes it.

@@ -189,6 +189,12 @@ impl fmt::Display for Fault {
     }
 }
 
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
 impl From<RedisError> for Fault {
     fn from(error: RedisError) -> Self {
         // The client library does not pass on the server's text.

@@ -29,7 +29,6 @@ mod moving;
 mod options;
 mod outcomes;
 mod pages;
-mod payload;
 mod program;
 mod progress;
 mod remove;

@@ -8,7 +8,7 @@
 //! one.
 
 use clap::Args;
-use redis::{Cmd, cmd};
+use redis::cmd;
 use serde_json::json;
 
 use valkeybloom_protocol::bloom::InfoField;
@@ -274,16 +274,15 @@ impl Moving<'_> {
             return Ok(());
         }
         let payload = self.read(dump::payload(self.from, key))?;
-        let obstacle = sketches::obstacle(&payload.ok_or_else(gone)?, self.program);
+        let obstacle = sketches::obstacle(&payload, self.program);
         obstacle.map_or(Ok(()), |obstacle| Err(Stop::Refused(obstacle)))
     }
 
     fn transfer(&mut self, found: &Found, bytes: u64) -> Result<(), Stop> {
-        let expiry = self.read(Expiry::of(self.from, &found.key))?;
-        let expires_ms = expiry.ok_or_else(gone)?.ms;
+        let expires_ms = self.read(Expiry::of(self.from, &found.key))?.ms;
         if is_filter(&found.kind) {
             if self.by_dump && bytes <= DUMP_BYTES {
-                self.by_dump = self.restore(found, expires_ms, <[u8]>::to_vec)?.is_none();
+                self.by_dump = self.restore(found, expires_ms)?.is_none();
                 if self.by_dump {
                     self.bytes += bytes;
                     return Ok(());
@@ -293,8 +292,7 @@ impl Moving<'_> {
                 return Ok(());
             }
         }
-        // The value has no chunks. Its DUMP is rewritten for a target of another version.
-        match self.restore(found, expires_ms, dump::for_any_server)? {
+        match self.restore(found, expires_ms)? {
             None => self.bytes += bytes,
             Some(obstacle) => return Err(obstacle),
         }
@@ -306,20 +304,18 @@ impl Moving<'_> {
         &self,
         Found { key, kind }: &Found,
         expires_ms: Option<u64>,
-        seal: impl Fn(&[u8]) -> Vec<u8>,
     ) -> Result<Option<Stop>, Stop> {
         let payload = match dump::payload(self.from, key) {
             Err(fault) if fault.lacks_command() => return Ok(Some(self.source(&fault))),
             payload => self.read(payload)?,
         };
-        let payload = payload.ok_or_else(gone)?;
         // The payload contains its type. A separate TYPE could miss a change between the two commands.
-        if !dump::is_of_type(&payload, kind.as_bytes()) {
+        if !dump::is_of_type(&payload, kind) {
             return Err(Stop::Changed);
         }
-        let mut restore = Cmd::new();
-        restore.arg("RESTORE").arg(key).arg(expires_ms.unwrap_or(0));
-        restore.arg(seal(&payload)).arg("ABSTTL");
+        let mut restore = cmd("RESTORE");
+        restore.arg(key).arg(expires_ms.unwrap_or(0));
+        restore.arg(dump::for_any_server(&payload)).arg("ABSTTL");
         if self.options.replace {
             restore.arg("REPLACE");
         }
@@ -404,7 +400,6 @@ impl Moving<'_> {
             Ok(Verdict::Same | Verdict::WithinAccuracy(_)) => Ok(()),
             Ok(Verdict::Different(difference)) => Err(Stop::Refused(difference)),
             Ok(Verdict::Changing) => Err(changed()),
-            Ok(Verdict::Gone) => Err(gone()),
             Err(SideFault::Source(fault)) if fault.is_wrong_type() => Err(changed()),
             Err(SideFault::Source(fault)) => Err(self.source(&fault)),
             Err(SideFault::Target(fault)) => Err(target(self.to, &fault)),

@@ -1,38 +1,40 @@
-//! Comparison of sketches in payloads of DUMP.
+//! Values in payloads of DUMP, decoded and compared.
 
-use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::cms::{self, CellSize, CountMin};
-use valkeybloom_sketches::tdigest::{self, Compression, TDigest};
+use valkeybloom_sketches::tdigest::{Compression, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
+use valkeybloom_sketches::{Seed, Sketch};
 
-use super::payload::value_of;
+use super::dump;
 use super::program::Program;
 
-/// A sketch.
-enum Sketch {
-    CountMin(CountMin),
-    TopK(Box<TopK>),
-    TDigest(TDigest),
+/// Decodes a payload; `None` for a value of another type, and for a partly loaded filter.
+pub fn decoded(payload: &[u8]) -> Option<Sketch> {
+    // The seed is not stored, and matters to searches alone.
+    Sketch::from_dump(payload, Seed::FIXED).ok()
 }
 
-impl Sketch {
-    /// Decodes a payload; `None` for any other value.
-    fn of(payload: &[u8]) -> Option<Self> {
-        let count_min = value_of(payload, cms::wire::TYPE_NAME, cms::wire::read_rdb);
-        // The seed is not stored, and matters to searches alone.
-        let read =
-            |version, fields: &mut _| topk::wire::read_rdb(version, fields, Seed::new([0; 32]));
-        let top_k = || value_of(payload, topk::wire::TYPE_NAME, read);
-        let digest = || value_of(payload, tdigest::wire::TYPE_NAME, tdigest::wire::read_rdb);
-        let sketch = count_min.map(Self::CountMin);
-        let sketch = sketch.or_else(|| top_k().map(|list| Self::TopK(Box::new(list))));
-        sketch.or_else(|| digest().map(Self::TDigest))
+/// Returns whether two payloads hold the same value. Equal values may have different payloads: whether strings are
+/// compressed depends on a server's settings.
+pub fn are_same(one: &[u8], other: &[u8]) -> bool {
+    if dump::value(one) == dump::value(other) {
+        return true;
+    }
+    match (decoded(one), decoded(other)) {
+        // RedisBloom stores addresses of its memory, where this module stores how often items have collided.
+        (Some(Sketch::TopK(one)), Some(Sketch::TopK(other))) => {
+            one.shape() == other.shape()
+                && one.cells() == other.cells()
+                && one.entries().eq(other.entries())
+        }
+        (Some(one), Some(other)) => one.to_dump() == other.to_dump(),
+        _ => false,
     }
 }
 
 /// Returns the reason why a program refuses a client that brings the sketch in a payload; `None` if it takes it.
 pub fn obstacle(payload: &[u8], to: Program) -> Option<String> {
-    let (what, limit) = match (Sketch::of(payload)?, to) {
+    let (what, limit) = match (decoded(payload)?, to) {
         (Sketch::CountMin(it), Program::RedisBloom) => {
             let bytes = it.shape().cell_size().bytes();
             let lacks = || format!("RedisBloom before 8.12 has no counters of size {bytes}");
@@ -66,10 +68,10 @@ pub enum Difference {
     Real(String),
 }
 
-/// Returns the difference between two payloads; `None` if they are not sketches of one type.
-pub fn difference(here: &[u8], there: &[u8]) -> Option<Difference> {
-    let text = match (Sketch::of(here)?, Sketch::of(there)?) {
-        (Sketch::CountMin(here), Sketch::CountMin(there)) => {
+/// Returns the difference between two payloads that hold other values.
+pub fn difference(here: &[u8], there: &[u8]) -> Difference {
+    let text = match (decoded(here), decoded(there)) {
+        (Some(Sketch::CountMin(here)), Some(Sketch::CountMin(there))) => {
             if here.shape() != there.shape() {
                 "its width, depth or cell size differs there".to_owned()
             } else if here.table() == there.table() {
@@ -78,7 +80,7 @@ pub fn difference(here: &[u8], there: &[u8]) -> Option<Difference> {
                 "its counters differ there".to_owned()
             }
         }
-        (Sketch::TopK(here), Sketch::TopK(there)) => {
+        (Some(Sketch::TopK(here)), Some(Sketch::TopK(there))) => {
             let items = |list: &TopK| {
                 let items = list
                     .entries()
@@ -90,14 +92,14 @@ pub fn difference(here: &[u8], there: &[u8]) -> Option<Difference> {
             if here.shape() != there.shape() {
                 "its k, width, depth or decay differs there".to_owned()
             } else if here.agrees_with(&there) {
-                return Some(Difference::WithinAccuracy("chance decided otherwise there"));
+                return Difference::WithinAccuracy("chance decided otherwise there");
             } else if items(&here) == items(&there) {
                 "it lists the same items there, with other counts or cells".to_owned()
             } else {
                 "it lists other items there".to_owned()
             }
         }
-        (Sketch::TDigest(here), Sketch::TDigest(there)) => {
+        (Some(Sketch::TDigest(here)), Some(Sketch::TDigest(there))) => {
             let (own, other) = (here.observations(), there.observations());
             let ends = |digest: &TDigest| [digest.min(), digest.max()].map(f64::to_bits);
             if here.compression() != there.compression() {
@@ -107,45 +109,23 @@ pub fn difference(here: &[u8], there: &[u8]) -> Option<Difference> {
             } else if ends(&here) != ends(&there) {
                 "its minimum or maximum differs there".to_owned()
             } else if here.agrees_with(&there) == Some(true) {
-                return Some(Difference::WithinAccuracy("it has other nodes there"));
+                return Difference::WithinAccuracy("it has other nodes there");
             } else {
                 "its observations differ there, for the same number of them".to_owned()
             }
         }
-        _ => return None,
+        _ => "its DUMP differs there".to_owned(),
     };
-    Some(Difference::Real(text))
+    Difference::Real(text)
 }
 
-/// Returns whether a count-min sketch may have had the value of `between` while additions led from `first` to `last`;
-/// `None` if additions can't have led from `first` to `last`, or if the payloads hold something else.
-pub fn is_between(first: &[u8], between: &[u8], last: &[u8]) -> Option<bool> {
-    let [first, between, last] = [first, between, last].map(Sketch::of);
-    let (Sketch::CountMin(first), Sketch::CountMin(between), Sketch::CountMin(last)) =
-        (first?, between?, last?)
-    else {
-        return None;
-    };
-    let leads = precedes(&first, &last);
-    leads.then(|| precedes(&first, &between) && precedes(&between, &last))
-}
-
-/// Returns whether additions may lead from one sketch to the other.
-fn precedes(one: &CountMin, other: &CountMin) -> bool {
+/// Returns whether additions may lead from one count-min sketch to the other.
+pub fn precedes(one: &CountMin, other: &CountMin) -> bool {
     let bytes = usize::try_from(one.shape().cell_size().bytes()).unwrap_or(1);
-    let cells = |sketch: &CountMin| -> Vec<u64> {
-        let cells = sketch.table().chunks_exact(bytes);
-        let number = |cell: &[u8]| {
-            cell.iter()
-                .rev()
-                .fold(0, |n, byte| n << 8 | u64::from(*byte))
-        };
-        cells.map(number).collect()
-    };
+    let counters = one.table().chunks_exact(bytes);
+    let mut pairs = counters.zip(other.table().chunks_exact(bytes));
     one.shape() == other.shape()
         && one.count() <= other.count()
-        && cells(one)
-            .iter()
-            .zip(cells(other))
-            .all(|(one, other)| *one <= other)
+        // The last byte of a counter is the highest.
+        && pairs.all(|(one, other)| one.iter().rev().le(other.iter().rev()))
 }
