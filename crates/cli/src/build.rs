@@ -1,7 +1,6 @@
 //! `valkeybloom build`: fills a filter from files, in this program's memory, and uploads it whole.
 
 use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -42,9 +41,6 @@ const LIMITS: Limits = Limits {
     reason = "each is a flag of the command line"
 )]
 pub struct Build {
-    /// Files with one item per line, plain or compressed by gzip or zstd; - is the standard input
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
     /// The server: redis://user:password@host:port/database, rediss:// for TLS
     #[arg(long, value_name = "URL")]
     to: String,
@@ -64,9 +60,8 @@ pub struct Build {
     /// Replace a filter with counters or a window by one of another kind
     #[arg(long)]
     change_kind: bool,
-    /// Items end with a zero byte, not with their line
-    #[arg(long, short = '0')]
-    zero: bool,
+    #[command(flatten)]
+    input: Input,
     /// Time to live of the filter, like 30d
     #[arg(long, value_name = "TIME", value_parser = options::duration_ms)]
     ttl: Option<u64>,
@@ -99,12 +94,8 @@ impl Build {
             }
         };
         let kind = self.kind.kind()?;
-        let input = Input {
-            files: self.files.clone(),
-            zero: self.zero,
-        };
-        let bytes = input.bytes()?;
-        if input.is_once() && self.items.is_none() && !self.add {
+        let bytes = self.input.bytes()?;
+        if self.input.is_once() && self.items.is_none() && !self.add {
             return Err(Failure::usage(
                 "the standard input can be read only once: tell its --items",
             ));
@@ -113,7 +104,7 @@ impl Build {
             server: &Server::connect(&self.to, tls)?,
             keys: &keys,
             shards: self.shards.unwrap_or(NonZeroU32::MIN),
-            input,
+            input: &self.input,
             bytes,
             show,
         };
@@ -201,12 +192,14 @@ impl Build {
             let sizes = (filters.max().unwrap_or(0), object.memory_bytes());
             building.failure(&what, fault, sizes)
         };
+        let begin = |key: &String, object: &Object| {
+            let header = chunks::header(object).ok_or_else(|| no_filter(Refusal::OutOfMemory))?;
+            let upload = Upload::begin(server, key.as_bytes(), &header);
+            upload.map_err(|fault| failed(key, object, &fault))
+        };
         // A trial upload of the header: the server may refuse it, which saves reading the files.
         for (key, object) in keys.iter().zip(&objects) {
-            let header = chunks::piece(object, 0);
-            let (_, header) = header.ok_or_else(|| no_filter(Refusal::OutOfMemory))?;
-            let upload = Upload::begin(server, key.as_bytes(), header.bytes());
-            upload.map_err(|fault| failed(key, object, &fault))?;
+            begin(key, object)?;
         }
         let counts = building.fill(&mut objects, time)?;
         if counts.items == 0 && !self.allow_empty {
@@ -220,19 +213,14 @@ impl Build {
         let mut sent = 0;
         let mut uploads = Vec::new();
         for (key, object) in keys.iter().zip(&objects) {
-            let mut pieces = chunks::pieces(object);
-            let header = pieces.next().map(|(_, header)| header);
-            let header = header.as_ref().map_or(&[][..], chunks::Piece::bytes);
-            let upload = || {
-                let mut upload = Upload::begin(server, key.as_bytes(), header)?;
-                for (cursor, chunk) in pieces {
-                    upload.chunk(cursor, chunk.bytes())?;
-                    sent += chunk.bytes().len() as u64;
-                    progress.at(sent, sent);
-                }
-                Ok(upload)
-            };
-            uploads.push(upload().map_err(|fault| failed(key, object, &fault))?);
+            let mut upload = begin(key, object)?;
+            for (cursor, chunk) in chunks::pieces(object).skip(1) {
+                let sending = upload.chunk(cursor, chunk.bytes());
+                sending.map_err(|fault| failed(key, object, &fault))?;
+                sent += chunk.bytes().len() as u64;
+                progress.at(sent, sent);
+            }
+            uploads.push(upload);
         }
         progress.end(sent);
         let expires_ms = self.ttl.map(|ttl| now_ms().saturating_add(ttl));
@@ -257,13 +245,27 @@ fn no_filter(refusal: Refusal) -> Failure {
     })
 }
 
+fn not_filled(refusal: Refusal, position: &str) -> Failure {
+    Failure::new(match refusal {
+        Refusal::Full => format!(
+            "the filter is full at {position}: name more --items, or let it grow, without --nonscaling"
+        ),
+        Refusal::RateTooSmall => {
+            format!("the filter can't grow any more at {position}: name more --items")
+        }
+        Refusal::MemoryLimit | Refusal::OutOfMemory => {
+            format!("there is no memory for the filter at {position}: use a machine with more")
+        }
+    })
+}
+
 /// The input and the target of a run.
 struct Building<'b> {
     server: &'b Server,
     /// The filter's key, or the keys of its shards.
     keys: &'b [String],
     shards: NonZeroU32,
-    input: Input,
+    input: &'b Input,
     /// The size of the input, if known.
     bytes: Option<u64>,
     show: Show,
@@ -318,18 +320,19 @@ impl Building<'_> {
     /// Fills a filter, or its shards.
     fn fill(&self, objects: &mut [Object], time: Time) -> Result<Counts> {
         self.each("filling", |block, counts| {
-            if let [object] = objects {
-                return add_to(object, &block.items(), time, block, counts);
-            }
             let mut shards = objects.iter_mut().zip(self.by_shard(block));
             shards.try_for_each(|(object, items)| {
-                add_to(object, &items.iter().copied(), time, block, counts)
+                let added = add_to(object, &items, time, counts);
+                added.map_err(|(refusal, item)| not_filled(refusal, &block.position(item)))
             })
         })
     }
 
     /// Returns the items of each shard.
     fn by_shard<'i>(&self, block: &'i Block) -> Vec<Vec<&'i [u8]>> {
+        if self.keys.len() == 1 {
+            return vec![block.items().collect()];
+        }
         let mut of_shards = vec![Vec::new(); self.keys.len()];
         for item in block.items() {
             of_shards[shard_of(item, self.shards) as usize].push(item);
@@ -375,42 +378,30 @@ impl Building<'_> {
     }
 }
 
-fn add_to<'b>(
+/// Adds items to a filter, and counts them. Returns the refusal, and the item that was refused.
+fn add_to<'i>(
     object: &mut Object,
-    items: &(impl Iterator<Item = &'b [u8]> + Clone),
+    items: &[&'i [u8]],
     time: Time,
-    block: &Block,
     counts: &mut Counts,
-) -> Result<()> {
-    let mut refused = None;
-    let mut tried = 0;
-    let outcome = |added: Result<Added, Refusal>| {
-        tried += 1;
-        match added {
-            Ok(added) => counts.new += u64::from(added == Added::New),
-            Err(refusal) => refused = Some(refusal),
-        }
-    };
-    object.add_each(items.clone(), time, None, || LIMITS, outcome);
-    counts.items += tried;
-    let Some(refusal) = refused else {
-        return Ok(());
-    };
-    let last = usize::try_from(tried)
-        .ok()
-        .and_then(|tried| items.clone().nth(tried - 1));
-    let position = last.map_or(String::new(), |item| block.position(item));
-    Err(Failure::new(match refusal {
-        Refusal::Full => format!(
-            "the filter is full at {position}: name more --items, or let it grow, without --nonscaling"
-        ),
-        Refusal::RateTooSmall => {
-            format!("the filter can't grow any more at {position}: name more --items")
-        }
-        Refusal::MemoryLimit | Refusal::OutOfMemory => {
-            format!("there is no memory for the filter at {position}: use a machine with more")
-        }
-    }))
+) -> Result<(), (Refusal, &'i [u8])> {
+    let mut rest = items.iter();
+    let mut done = Ok(());
+    object.add_each(
+        items.iter().copied(),
+        time,
+        None,
+        || LIMITS,
+        |added| {
+            let item = rest.next().copied().unwrap_or_default();
+            counts.items += 1;
+            match added {
+                Ok(added) => counts.new += u64::from(added == Added::New),
+                Err(refusal) => done = Err((refusal, item)),
+            }
+        },
+    );
+    done
 }
 
 /// Returns the command that adds items to an existing filter. BF.MADD would create a missing one from the server's

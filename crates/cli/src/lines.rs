@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 
+use clap::Args;
 use flate2::bufread::MultiGzDecoder;
 
 use super::failure::{Failure, Result};
@@ -21,12 +22,14 @@ const BLOCK_BYTES: usize = 1 << 20;
 const BLOCKS: usize = 4;
 
 /// The files with items, and their format.
-#[derive(Clone)]
+#[derive(Args, Clone)]
 pub struct Input {
-    /// The files; `-` is the standard input.
-    pub files: Vec<PathBuf>,
-    /// Whether items end with a zero byte instead of their line.
-    pub zero: bool,
+    /// Files with one item per line, plain or compressed by gzip or zstd; - is the standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Items end with a zero byte, not with their line
+    #[arg(long, short = '0')]
+    zero: bool,
 }
 
 /// Whole items of a file.
@@ -113,9 +116,8 @@ impl Input {
             let (input, read) = (self.clone(), Arc::clone(&read));
             move || {
                 let mut files = input.files.iter();
-                if let Err(failure) =
-                    files.try_for_each(|file| read_file(file, input.zero, &read, &send))
-                {
+                let done = files.try_for_each(|file| read_file(file, input.zero, &read, &send));
+                if let Err(failure) = done {
                     let _ = send.send(Err(failure));
                 }
             }
@@ -204,37 +206,5 @@ fn read_file(
         if count == 0 {
             return Ok(());
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn block(bytes: &[u8], zero: bool) -> Block {
-        Block {
-            file: PathBuf::from("list"),
-            first: 8,
-            bytes: bytes.to_vec(),
-            zero,
-        }
-    }
-
-    #[test]
-    fn items_and_where_they_are() {
-        let lines = block(b"a\n\nb c\r\n\r\n\rd", false);
-        let items: Vec<&[u8]> = lines.items().collect();
-        assert_eq!(items, [&b"a"[..], b"b c", b"\rd"]);
-        let positions: Vec<String> = items.iter().map(|item| lines.position(item)).collect();
-        assert_eq!(
-            positions,
-            ["list, line 8", "list, line 10", "list, line 12"]
-        );
-
-        let zeros = block(b"a\r\n\0\0b\0", true);
-        let items: Vec<&[u8]> = zeros.items().collect();
-        assert_eq!(items, [&b"a\r\n"[..], b"b"]);
-        assert_eq!(zeros.position(items[1]), "list, item 10");
-        assert_eq!(block(b"", false).items().count(), 0);
     }
 }

@@ -1,7 +1,5 @@
 //! `valkeybloom remove`: removes the items in files from a filter on a server.
 
-use std::path::PathBuf;
-
 use clap::Args;
 use redis::{Cmd, Value, cmd};
 
@@ -20,18 +18,14 @@ const COMMAND_ITEMS: usize = 1000;
 /// Remove the items in files from a filter with counters, or from a cuckoo filter
 #[derive(Args)]
 pub struct Remove {
-    /// Files with one item per line, plain or compressed by gzip or zstd; - is the standard input
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
     /// The server: redis://user:password@host:port/database, rediss:// for TLS
     #[arg(long, value_name = "URL")]
     from: String,
     /// The filter's key
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// Items end with a zero byte, not with their line
-    #[arg(long, short = '0')]
-    zero: bool,
+    #[command(flatten)]
+    input: Input,
 }
 
 /// The numbers of items by what happened to them.
@@ -52,11 +46,7 @@ impl Counts {
 
 impl Remove {
     pub fn run(&self, tls: &Tls, show: Show, json: bool) -> Result<()> {
-        let input = Input {
-            files: self.files.clone(),
-            zero: self.zero,
-        };
-        let bytes = input.bytes()?;
+        let bytes = self.input.bytes()?;
         let server = Server::connect(&self.from, tls)?;
         server.require_module()?;
         let removing = Removing {
@@ -66,7 +56,7 @@ impl Remove {
         };
         let mut counts = Counts::default();
         let mut progress = Progress::new(show, "removing", "items", bytes);
-        input.each(|block, read| {
+        self.input.each(|block, read| {
             let items: Vec<&[u8]> = block.items().collect();
             for batch in items.chunks(COMMAND_ITEMS) {
                 removing.remove(batch, &mut counts).map_err(|fault| {
@@ -141,24 +131,18 @@ impl Removing<'_> {
             self.call(BF_MDEL, items)?
         };
         let pairs = items.iter().zip(removed);
-        let left: Vec<&[u8]> = pairs
-            .filter(|(_, removed)| !removed)
-            .map(|(item, _)| *item)
-            .collect();
+        let left = pairs.filter(|(_, removed)| !removed);
+        let left: Vec<&[u8]> = left.map(|(item, _)| *item).collect();
         counts.removed += (items.len() - left.len()) as u64;
         // A cuckoo filter removes every item that it claims.
         if self.is_cuckoo || left.is_empty() {
             counts.absent += left.len() as u64;
             return Ok(());
         }
-        for claimed in self.call("BF.MEXISTS", &left)? {
-            let count = if claimed {
-                &mut counts.refused
-            } else {
-                &mut counts.absent
-            };
-            *count += 1;
-        }
+        let claimed = self.call("BF.MEXISTS", &left)?;
+        let refused = claimed.iter().filter(|claimed| **claimed).count();
+        counts.refused += refused as u64;
+        counts.absent += (left.len() - refused) as u64;
         Ok(())
     }
 
@@ -174,11 +158,9 @@ impl Removing<'_> {
     }
 
     fn remove_from_cuckoo(&self, items: &[&[u8]]) -> Result<Vec<bool>, Fault> {
-        let key = self.key.as_bytes();
-        let commands = items
-            .iter()
-            .map(|item| (key.to_vec(), self.command("CF.DEL", &[item])));
-        let commands: Vec<_> = commands.collect();
+        let key = self.key.as_bytes().to_vec();
+        let delete = |item: &&[u8]| (key.clone(), self.command("CF.DEL", &[item]));
+        let commands: Vec<_> = items.iter().map(delete).collect();
         let replies = self.server.call_all(&commands).into_iter();
         replies.map(|reply| Ok(reply? == Value::Int(1))).collect()
     }

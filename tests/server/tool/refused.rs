@@ -247,7 +247,8 @@ fn refused_builds_and_removals_name_the_reason() {
     let server = Server::start();
     let mut client = server.client();
     let replica = Server::replica_of(&server).start();
-    let items = numbered("item", 1..101).join("\n");
+    // An empty line counts, too.
+    let items = numbered("item", 1..101).join("\r\n\n");
     let list = list(&server, "list", items.as_bytes());
     let list = list.to_str().expect("ASCII");
     assert_eq!(client.cmd("ACL SETUSER reader on >right"), ok());
@@ -301,14 +302,14 @@ fn refused_builds_and_removals_name_the_reason() {
             "build LIST --key old --rate 0.000001 --items 42 --nonscaling --to TO",
             &to,
             format!(
-                "the filter is full at {list}, line 43: name more --items, or let it grow, without --nonscaling"
+                "the filter is full at {list}, line 85: name more --items, or let it grow, without --nonscaling"
             ),
         ),
         (
             "build LIST --key full --add --to TO",
             &to,
             format!(
-                "could not add {list}, line 43 to full at 127.0.0.1:{at}: ERR non scaling filter is full; \
+                "could not add {list}, line 85 to full at 127.0.0.1:{at}: ERR non scaling filter is full; \
              build a larger one: `valkeybloom size` tells how large"
             ),
         ),
@@ -325,10 +326,10 @@ fn refused_builds_and_removals_name_the_reason() {
             format!("none does not exist at 127.0.0.1:{at}"),
         ),
         (
-            "remove LIST --key old --from TO",
+            "remove LIST --zero --key old --from TO",
             &to,
             format!(
-                "could not remove {list}, line 1 from old at 127.0.0.1:{at}: \
+                "could not remove {list}, item 1 from old at 127.0.0.1:{at}: \
                  ERR filter was not made with COUNTING"
             ),
         ),
