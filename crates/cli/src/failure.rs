@@ -16,9 +16,8 @@ pub struct Failure {
     /// The exit status.
     pub status: u8,
     text: String,
-    /// The JSON object of the results before the failure, or null.
-    found: Value,
-    is_written: bool,
+    /// The JSON object of the results before the failure, or null; `None` if it is written already.
+    found: Option<Value>,
 }
 
 /// The result of a subcommand, or of a step of one.
@@ -27,10 +26,9 @@ pub type Result<T, E = Failure> = std::result::Result<T, E>;
 impl Failure {
     /// Reports invalid words on the command line: status 2, like clap's errors.
     pub fn usage(text: impl Into<String>) -> Self {
-        let failure = Self::new(text);
         Self {
             status: 2,
-            ..failure
+            ..Self::new(text)
         }
     }
 
@@ -39,29 +37,29 @@ impl Failure {
         Self {
             status: 1,
             text: text.into(),
-            found: Value::Null,
-            is_written: false,
+            found: Some(Value::Null),
         }
     }
 
     /// Adds the JSON object of the results before the failure.
     pub fn after(self, found: Value) -> Self {
+        let found = Some(found);
         Self { found, ..self }
     }
 
     /// Marks the JSON object of the run as written already.
     pub fn written(self) -> Self {
-        Self {
-            is_written: true,
-            ..self
-        }
+        let found = None;
+        Self { found, ..self }
     }
 
     /// Returns the JSON object of a failed run, unless it is written already: the results before the failure, and
     /// `error`.
-    pub fn into_json(mut self) -> Option<Value> {
-        self.found["error"] = self.to_string().into();
-        (!self.is_written).then_some(self.found)
+    pub fn into_json(self) -> Option<Value> {
+        let error = self.to_string();
+        let mut found = self.found?;
+        found["error"] = error.into();
+        Some(found)
     }
 }
 

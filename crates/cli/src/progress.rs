@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{HumanCount, HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::report::double;
+
 /// The time between two lines where there is no terminal.
 const LINE: Duration = Duration::from_secs(5);
 
@@ -68,10 +70,9 @@ impl Progress {
         } else if self.show == Show::Lines && self.last.elapsed() >= LINE {
             self.last = Instant::now();
             let left = self.bar.length().filter(|_| done > 0).map(|total| {
-                let done = done.min(total);
-                let (done, total) = (to_double(done), to_double(total));
-                let left = self.bar.elapsed().mul_f64((total - done) / done);
-                let percent = done / total * 100.0;
+                let share = double(done.min(total)) / double(total);
+                let left = self.bar.elapsed().mul_f64((1.0 - share) / share);
+                let percent = share * 100.0;
                 format!(", {percent:.0} %, {} left", HumanDuration(left))
             });
             let left = left.unwrap_or_default();
@@ -89,7 +90,7 @@ impl Progress {
     }
 
     fn speed(&self, units: u64) -> String {
-        let second = to_double(units) / self.bar.elapsed().as_secs_f64().max(1e-3);
+        let second = double(units) / self.bar.elapsed().as_secs_f64().max(1e-3);
         let (count, unit) = (HumanCount(units), self.unit);
         if second >= 1e6 {
             format!("{count} {unit}, {:.1} M/s", second / 1e6)
@@ -97,9 +98,4 @@ impl Progress {
             format!("{count} {unit}, {second:.0}/s")
         }
     }
-}
-
-#[allow(clippy::cast_precision_loss, reason = "a few digits are shown")]
-fn to_double(number: u64) -> f64 {
-    number as f64
 }

@@ -21,7 +21,6 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use self::feed::Feed;
 use self::view::{Action, View};
 use super::failure::{Failure, Result};
 use super::keys::Selection;
@@ -56,16 +55,8 @@ impl Watch {
         }
         let server = Server::connect(&self.server, &tls)?;
         let view = View::new(server.address(), self.order.sort, self.order.reverse);
-        let feed = Feed {
-            address: self.server,
-            tls,
-            selection: self.keys,
-            names: self.names,
-            keys_per_second: self.order.rate,
-            interval: Duration::from_millis(self.interval),
-        };
         let ended = end_signals().map_err(failed)?;
-        let updates = feed.start(server);
+        let updates = feed::start(self, tls, server);
         // From here on, the terminal is restored whatever happens: a panic restores it in a hook.
         let terminal = ratatui::try_init().map_err(failed);
         let shown =
