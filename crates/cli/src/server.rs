@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use valkeybloom_protocol::names::BF_INFO;
 use valkeybloom_sketches::bloom::Dialect;
 
-use super::failure::{Failure, Fault, Result, shown};
+use super::failure::{Failure, Fault, Result, shown, unless_refused};
 
 /// The timeout of a connection attempt.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -152,12 +152,7 @@ impl Server {
         keys: &[&[u8]],
         command: &str,
     ) -> Vec<Result<T, Fault>> {
-        let commands = keys.iter().map(|key| {
-            let mut call = Cmd::new();
-            let words: Vec<&str> = command.split(' ').collect();
-            call.arg(words).arg(*key);
-            (key.to_vec(), call)
-        });
+        let commands = keys.iter().map(|key| on_key(command, key));
         let replies = self.call_all(&commands.collect::<Vec<_>>()).into_iter();
         replies.map(|reply| reply.and_then(read)).collect()
     }
@@ -222,19 +217,16 @@ impl Server {
         let mut nodes = Vec::new();
         for range in slots {
             // A range consists of its first and last slot, its primary, and the replicas.
-            let Some(primary) = range.into_iter().nth(2) else {
-                continue;
-            };
-            let primary: Vec<Value> = read(primary)?;
-            let [host, port, ..] = &primary[..] else {
-                continue;
-            };
-            let node = SingleNodeRoutingInfo::ByAddress {
-                host: read(host.clone())?,
-                port: read(port.clone())?,
-            };
-            if !nodes.contains(&node) {
-                nodes.push(node);
+            if let Some(Value::Array(primary)) = range.get(2)
+                && let [host, port, ..] = &primary[..]
+            {
+                let node = SingleNodeRoutingInfo::ByAddress {
+                    host: read(host.clone())?,
+                    port: read(port.clone())?,
+                };
+                if !nodes.contains(&node) {
+                    nodes.push(node);
+                }
             }
         }
         Ok(nodes)
@@ -255,10 +247,7 @@ impl Server {
     pub fn leave_untouched(&self) -> Result<(), Fault> {
         for node in self.primaries()? {
             let mut command = redis::cmd("CLIENT");
-            match self.call_on::<Value>(&node, command.arg("NO-TOUCH").arg("ON")) {
-                Err(fault @ Fault::Lost(_)) => return Err(fault),
-                Ok(_) | Err(Fault::Refused(_)) => {}
-            }
+            unless_refused(self.call_on::<Value>(&node, command.arg("NO-TOUCH").arg("ON")))?;
         }
         Ok(())
     }
@@ -318,6 +307,13 @@ impl Connection {
         };
         accepted(reply?)
     }
+}
+
+/// Returns a command of one or more words on a key, for [`Server::call_all`].
+pub fn on_key(words: &str, key: &[u8]) -> (Vec<u8>, Cmd) {
+    let mut command = Cmd::new();
+    command.arg(words.split(' ').collect::<Vec<_>>()).arg(key);
+    (key.to_vec(), command)
 }
 
 /// Returns the reply, or the error that it is. A list may still contain errors.

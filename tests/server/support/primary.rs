@@ -20,23 +20,30 @@ pub fn played_primary(rdb: Vec<u8>, then: Option<Vec<u8>>) -> u16 {
     port
 }
 
+/// Reads the words of the next command; there are none at the end of the stream.
+pub fn read_command(from: &mut impl BufRead) -> std::io::Result<Vec<Vec<u8>>> {
+    let mut line = String::new();
+    from.read_line(&mut line)?;
+    let count = line.strip_prefix('*').and_then(|n| n.trim().parse().ok());
+    let mut words = Vec::new();
+    for _ in 0..count.unwrap_or(0) {
+        line.clear();
+        from.read_line(&mut line)?;
+        let length: usize = line[1..].trim().parse().expect("a length");
+        let mut word = vec![0; length + 2];
+        from.read_exact(&mut word)?;
+        word.truncate(length);
+        words.push(word);
+    }
+    Ok(words)
+}
+
 fn resync(mut stream: &TcpStream, rdb: &[u8], then: Option<&[u8]>) -> std::io::Result<()> {
     let mut commands = BufReader::new(stream.try_clone()?);
     loop {
-        let mut line = String::new();
-        commands.read_line(&mut line)?;
-        let Some(count) = line.strip_prefix('*').and_then(|n| n.trim().parse().ok()) else {
+        let words = read_command(&mut commands)?;
+        if words.is_empty() {
             return Ok(());
-        };
-        let mut words: Vec<Vec<u8>> = Vec::new();
-        for _ in 0..count {
-            let mut line = String::new();
-            commands.read_line(&mut line)?;
-            let length: usize = line[1..].trim().parse().expect("a length");
-            let mut word = vec![0; length + 2];
-            commands.read_exact(&mut word)?;
-            word.truncate(length);
-            words.push(word);
         }
         match words[0].as_slice() {
             b"PING" => stream.write_all(b"+PONG\r\n")?,

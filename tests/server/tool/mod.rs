@@ -10,6 +10,7 @@ mod list;
 mod manual;
 mod metrics;
 mod moving;
+mod played;
 mod refused;
 mod rehearsed;
 mod remove;

@@ -9,7 +9,7 @@ use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
 use valkeybloom_sketches::bloom::Growth;
 
 use super::limits::{Settings, ending_growth};
-use super::row::{Bloom, CountMin, Cuckoo, Details, Row};
+use super::row::{Bloom, CountMin, Details, Row};
 use crate::failure::word;
 use crate::report::{counted, grouped, ratio, two_digits};
 use crate::upload::slot;
@@ -67,10 +67,10 @@ pub fn of(row: &Row, settings: Settings, idle_days: u64) -> Vec<Advice> {
             above_rate(row, bloom),
             reserve_anew(row, bloom),
         ],
-        Details::Cuckoo(Cuckoo { expansion: 0 }) => {
+        Details::Cuckoo { expansion: 0 } => {
             vec![nearly_full(row), near_memory(row, settings)]
         }
-        Details::Cuckoo(_) => vec![near_last_filter(row, settings), near_memory(row, settings)],
+        Details::Cuckoo { .. } => vec![near_last_filter(row, settings), near_memory(row, settings)],
         Details::CountMin(sketch) => vec![saturated(row, sketch)],
         Details::TopK(list) => vec![narrow(row, list), near_memory(row, settings)],
         Details::TDigest(_) => vec![near_memory(row, settings)],
@@ -291,6 +291,3 @@ fn narrow(row: &Row, list: &TopK) -> Option<Advice> {
     );
     Some(Advice::new(text, wide.command(&new_key(&row.key))))
 }
-
-#[cfg(test)]
-mod tests;

@@ -166,94 +166,13 @@ fn time_left(ttl: Ttl) -> String {
         (seconds / 60 % 60, "m"),
         (seconds % 60, "s"),
     ];
-    let Some(first) = units.iter().position(|(count, _)| *count > 0) else {
-        return "0s".to_owned();
-    };
-    let shown = units[first..].iter().take(2);
-    let shown = shown.filter(|(count, _)| *count > 0);
+    let largest = units.iter().skip_while(|(count, _)| *count == 0).take(2);
+    let shown = largest.filter(|(count, _)| *count > 0);
     let shown: Vec<String> = shown
         .map(|(count, unit)| format!("{count}{unit}"))
         .collect();
+    if shown.is_empty() {
+        return "0s".to_owned();
+    }
     shown.join(" ")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(key: &str, items: Option<u64>, ttl: Option<Ttl>) -> Row {
-        Row {
-            key: key.into(),
-            items,
-            change: (key != "c").then(|| f64::from(key.as_bytes()[0])),
-            ttl,
-            ..Row::default()
-        }
-    }
-
-    fn text(title: &str, row: &Row) -> String {
-        let mut columns = WATCHED.iter();
-        let column = columns.find(|column| column.title == title);
-        column.expect(title).text(row)
-    }
-
-    #[test]
-    fn numbers_descend_and_unknown_values_come_last_both_ways() {
-        for (by, down, up) in [
-            (0, "abcd", "dcba"),
-            // Equal numbers are in the order of keys.
-            (2, "dbca", "bcda"),
-            (3, "dbac", "abdc"),
-            // Nothing is known.
-            (9, "abcd", "abcd"),
-            // A key that never expires has the longest time to live.
-            (10, "cbda", "dbca"),
-        ] {
-            for (reverse, order) in [(false, down), (true, up)] {
-                let mut rows = [
-                    row("c", Some(2), Some(Ttl::Never)),
-                    row("a", None, None),
-                    row("d", Some(9), Some(Ttl::Ms(5))),
-                    row("b", Some(2), Some(Ttl::Ms(70))),
-                ];
-                sort(&mut rows, &WATCHED[by], reverse);
-                let keys: Vec<u8> = rows.iter().map(|row| row.key[0]).collect();
-                assert_eq!(keys, order.as_bytes(), "{}", WATCHED[by].title);
-            }
-        }
-    }
-
-    #[test]
-    fn cells_are_short_and_unknown_ones_a_stroke() {
-        let mut row = row("a key\n", Some(1_234_567), None);
-        (row.capacity, row.change) = (Some(2_000_000), Some(-2.0));
-        for (title, shown) in [
-            ("key", "\"a key\\n\""),
-            ("items", "1,234,567"),
-            ("items/s", "-2.0"),
-            ("full %", "61.7"),
-            ("rate", "-"),
-        ] {
-            assert_eq!(text(title, &row), shown);
-        }
-        for (rate, shown) in [
-            (0.0, "0"),
-            (3.21e-14, "3.2e-14"),
-            (0.000_001, "0.000001"),
-            (0.001_234, "0.0012"),
-        ] {
-            row.rate_now = Some(rate);
-            assert_eq!(text("rate now", &row), shown);
-        }
-        for (ttl, shown) in [
-            (Ttl::Ms(999), "0s"),
-            (Ttl::Ms(59_999), "59s"),
-            (Ttl::Ms(3_600_000), "1h"),
-            (Ttl::Ms(90_061_000), "1d 1h"),
-            (Ttl::Never, "never"),
-        ] {
-            row.ttl = Some(ttl);
-            assert_eq!(text("ttl", &row), shown);
-        }
-    }
 }

@@ -164,15 +164,13 @@ fn memory(server: &Server) -> Result<Option<Memory>, Fault> {
         let Some(info) = unless_refused(server.call_on::<String>(&node, &command))? else {
             return Ok(None);
         };
-        let field = |name: &str| {
-            let mut lines = info.lines().filter_map(|line| line.split_once(':'));
-            let found = lines.find(|(field, _)| *field == name);
-            found
-                .and_then(|(_, value)| value.parse::<u64>().ok())
-                .unwrap_or(0)
+        let field = |name| {
+            let mut lines = info.lines();
+            let value = lines.find_map(|line| line.strip_prefix(name)?.parse().ok());
+            value.unwrap_or(0_u64)
         };
-        memory.used += field("used_memory");
-        memory.max += field("maxmemory");
+        memory.used += field("used_memory:");
+        memory.max += field("maxmemory:");
     }
     Ok(Some(memory))
 }

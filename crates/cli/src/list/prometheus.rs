@@ -169,23 +169,3 @@ pub fn replace(file: &Path, text: &str) -> io::Result<()> {
     }
     done
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_are_escaped_and_distinct() {
-        for (key, escaped) in [
-            (&b"seen"[..], "seen"),
-            (b"a \"b\"", r#"a \"b\""#),
-            (b"back\\slash\n", r"back\\slash\n"),
-            (b"\xff", r#"\"\\xff\""#),
-            // A key with the text that the key above is written with.
-            (b"\"\\xff\"", r#"\"\\\"\\\\xff\\\"\""#),
-            ("größe".as_bytes(), "größe"),
-        ] {
-            assert_eq!(label(key), escaped);
-        }
-    }
-}

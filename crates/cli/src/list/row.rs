@@ -53,7 +53,10 @@ pub enum Details {
     /// A filter that BF.LOADCHUNK has not fully loaded.
     PartlyLoaded,
     Bloom(Bloom),
-    Cuckoo(Cuckoo),
+    Cuckoo {
+        /// 0 for a filter that does not grow.
+        expansion: u64,
+    },
     CountMin(CountMin),
     TopK(planner::TopK),
     TDigest(planner::TDigest),
@@ -69,13 +72,6 @@ pub struct Bloom {
     pub reaching: Option<u64>,
     pub window: Option<Window>,
     pub live_periods: Option<u64>,
-}
-
-/// The parameters of a cuckoo filter.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cuckoo {
-    /// 0 for a filter that does not grow.
-    pub expansion: u64,
 }
 
 /// The parameters of a count-min sketch.
@@ -177,7 +173,7 @@ impl Row {
             Some((sum.checked_add(next)?, after))
         });
         self.capacity = all.map(|(sum, _)| sum);
-        Some(Details::Cuckoo(Cuckoo { expansion }))
+        Some(Details::Cuckoo { expansion })
     }
 
     fn fill_count_min(&mut self, info: &Info) -> Option<Details> {
@@ -207,14 +203,6 @@ impl Row {
         self.items = info.get("Observations");
         let compression = info.get("Compression")?;
         Some(Details::TDigest(planner::TDigest { compression }))
-    }
-
-    /// Sets the number of items in a Top-K's list from the reply to TOPK.LIST.
-    pub fn set_listed(&mut self, reply: &Value) {
-        if let Value::Array(items) = reply {
-            let listed = items.iter().filter(|item| **item != Value::Nil);
-            self.items = Some(listed.count() as u64);
-        }
     }
 
     /// Returns the share of the capacity that is taken.
@@ -263,7 +251,7 @@ impl Details {
                 }
                 fields
             }
-            Self::Cuckoo(it) => json!({ "expansion": it.expansion }),
+            Self::Cuckoo { expansion } => json!({ "expansion": expansion }),
             Self::CountMin(it) => {
                 json!({ "width": it.width, "depth": it.depth, "cell_size": it.cell_size })
             }
@@ -272,86 +260,5 @@ impl Details {
             }
             Self::TDigest(it) => json!({ "compression": it.compression }),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns the row of a reply in RESP2: names and values in turn.
-    fn row(kind: &str, fields: &[(&str, Value)]) -> Row {
-        let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
-        let words = fields.iter();
-        let words = words.flat_map(|(name, value)| [text(name), value.clone()]);
-        Row::new(b"k".to_vec(), kind, Value::Array(words.collect()))
-    }
-
-    /// What the peers report, and this module does not.
-    #[test]
-    fn fields_that_a_server_lacks_are_unknown() {
-        let mut fields = vec![
-            ("Capacity", Value::Int(300)),
-            ("Size", Value::Int(1000)),
-            ("Number of filters", Value::Int(2)),
-            ("Number of items inserted", Value::Int(150)),
-            ("Expansion rate", Value::Int(2)),
-        ];
-        let redisbloom = row("MBbloom--", &fields);
-        assert_eq!(
-            (redisbloom.full(), redisbloom.bytes),
-            (Some(0.5), Some(1000))
-        );
-        assert_eq!((redisbloom.rate, redisbloom.rate_now), (None, None));
-        let json = json!({ "can_grow_to": null, "expansion": 2 });
-        assert_eq!(redisbloom.details.json(), json);
-        // valkey-bloom's filter does not grow, so its capacity is the limit.
-        fields[4].1 = Value::Nil;
-        fields.push(("Error rate", Value::BulkString(b"0.01".to_vec())));
-        let valkey_bloom = row("bloomfltr", &fields);
-        assert_eq!(
-            (valkey_bloom.rate, valkey_bloom.rate_now),
-            (Some(0.01), None)
-        );
-        let json = json!({ "can_grow_to": 300, "expansion": 0 });
-        assert_eq!(valkey_bloom.details.json(), json);
-        // Without fields, nothing is known.
-        let unknown = Row::new(b"k".to_vec(), "bloomfltr", Value::Okay);
-        assert_eq!(
-            (unknown.items, unknown.bytes, unknown.full()),
-            (None, None, None)
-        );
-    }
-
-    #[test]
-    fn cuckoo_filters_have_the_slots_of_all_filters() {
-        for (filters, expansion, slots) in [(1, 2, 20), (3, 2, 140), (3, 1, 60), (1, 0, 20)] {
-            let fields = [
-                ("Number of buckets", 10),
-                ("Bucket size", 2),
-                ("Number of filters", filters),
-                ("Expansion rate", expansion),
-            ];
-            let row = row(
-                CUCKOO,
-                &fields.map(|(name, number)| (name, Value::Int(number))),
-            );
-            assert_eq!(row.capacity, Some(slots), "{filters} × {expansion}");
-        }
-    }
-
-    #[test]
-    fn sums_wrap_and_lists_have_gaps() {
-        let fields = [("width", 2000), ("depth", 7), ("count", -1)];
-        let counts = row(
-            COUNT_MIN,
-            &fields.map(|(name, number)| (name, Value::Int(number))),
-        );
-        assert_eq!((counts.items, counts.rate), (Some(u64::MAX), Some(0.001)));
-        assert_eq!((counts.capacity, counts.full()), (None, None));
-        // RedisBloom fills the list with nulls.
-        let mut top = row(TOP_K, &[("k", Value::Int(4))]);
-        top.set_listed(&Value::Array(vec![Value::Okay, Value::Okay, Value::Nil]));
-        assert_eq!((top.capacity, top.full()), (Some(4), Some(0.5)));
     }
 }

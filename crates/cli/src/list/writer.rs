@@ -1,6 +1,5 @@
 //! Writes rows as they come. Only what the order of rows or the widths of columns need is kept.
 
-use std::fmt::Write as _;
 use std::mem;
 
 use serde_json::Value;
@@ -35,7 +34,7 @@ pub struct Writer {
     is_ordered: bool,
     /// Rows that can't be written yet.
     kept: Vec<Row>,
-    table: Option<Table>,
+    table: Table,
     sums: Sums,
     /// The lines of advice that follow the table.
     lines: Vec<String>,
@@ -51,7 +50,7 @@ impl Writer {
             order,
             is_ordered: order.sort.title == "key",
             kept: Vec::new(),
-            table: None,
+            table: Table::default(),
             sums: Sums::default(),
             lines: Vec::new(),
             is_begun: false,
@@ -70,11 +69,8 @@ impl Writer {
             sort(&mut rows, self.order.sort, self.order.reverse);
         }
         self.kept.append(&mut rows);
-        let is_early = match self.form {
-            Form::Table(_) => self.table.is_none() && self.kept.len() < WIDTH_ROWS,
-            Form::Csv | Form::Json => false,
-        };
-        if self.is_prompt() && !is_early {
+        let needs_widths = matches!(self.form, Form::Table(_)) && !self.is_begun;
+        if self.is_prompt() && !(needs_widths && self.kept.len() < WIDTH_ROWS) {
             self.write();
         }
     }
@@ -83,43 +79,40 @@ impl Writer {
     fn write(&mut self) {
         let rows = mem::take(&mut self.kept);
         let mut text = String::new();
-        if let (Form::Table(terminal), None) = (&self.form, &self.table) {
-            let table = Table::new(listed(), &rows.iter().collect::<Vec<_>>());
-            let table = match terminal {
-                Some(width) => table.with_short_keys(*width),
-                None => table,
-            };
-            text = table.head() + "\n";
-            self.table = Some(table);
-        }
         if !mem::replace(&mut self.is_begun, true) {
-            match self.form {
-                Form::Table(_) => {}
-                Form::Csv => text = format!("{}\r\n", output::csv_head()),
-                Form::Json => text.push_str("{\"keys\":["),
-            }
+            text = match self.form {
+                Form::Table(terminal) => {
+                    let table = Table::new(listed(), &rows.iter().collect::<Vec<_>>());
+                    self.table = match terminal {
+                        Some(width) => table.with_short_keys(width),
+                        None => table,
+                    };
+                    self.table.head() + "\n"
+                }
+                Form::Csv => output::csv_head() + "\r\n",
+                Form::Json => "{\"keys\":[".to_owned(),
+            };
         }
         for row in rows {
             let advice = self.advice;
             let advice = advice.map(|(settings, days)| advice::of(&row, settings, days));
-            // Writing to a String can't fail.
-            let _ = match (&self.form, &self.table) {
-                (Form::Json, _) => {
+            text += &match self.form {
+                Form::Table(_) => {
+                    let key = shown(&row.key);
+                    let advice = advice.unwrap_or_default();
+                    self.lines
+                        .extend(advice.iter().map(|advice| advice.line(&key)));
+                    self.table.row(&row) + "\n"
+                }
+                Form::Csv => output::csv(&row) + "\r\n",
+                Form::Json => {
                     let mut object = output::json(&row);
                     if let Some(advice) = advice {
                         object["advice"] = advice.iter().map(Advice::json).collect();
                     }
                     let comma = if self.sums.is_empty() { "" } else { "," };
-                    write!(text, "{comma}{object}")
+                    format!("{comma}{object}")
                 }
-                (Form::Table(_), Some(table)) => {
-                    let advice = advice.unwrap_or_default();
-                    let key = shown(&row.key);
-                    let lines = advice.iter().map(|advice| advice.line(&key));
-                    self.lines.extend(lines);
-                    writeln!(text, "{}", table.row(&row))
-                }
-                _ => write!(text, "{}\r\n", output::csv(&row)),
             };
             self.sums.add(&row);
             if text.len() > 1 << 16 {
