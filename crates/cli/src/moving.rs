@@ -100,7 +100,6 @@ impl Move {
             from: &from,
             to: &to,
             program,
-            by_dump: true,
             bytes: 0,
             progress: Progress::new(bar, "moving", "bytes", total),
             done: 0,
@@ -177,8 +176,6 @@ struct Moving<'m> {
     to: &'m Server,
     /// The target's program.
     program: Program,
-    /// Whether the target has read every DUMP of the source so far.
-    by_dump: bool,
     /// The bytes that were copied.
     bytes: u64,
     progress: Progress,
@@ -281,12 +278,9 @@ impl Moving<'_> {
     fn transfer(&mut self, found: &Found, bytes: u64) -> Result<(), Stop> {
         let expires_ms = self.read(Expiry::of(self.from, &found.key))?.ms;
         if is_filter(&found.kind) {
-            if self.by_dump && bytes <= DUMP_BYTES {
-                self.by_dump = self.restore(found, expires_ms)?.is_none();
-                if self.by_dump {
-                    self.bytes += bytes;
-                    return Ok(());
-                }
+            if bytes <= DUMP_BYTES && self.restore(found, expires_ms)?.is_none() {
+                self.bytes += bytes;
+                return Ok(());
             }
             if self.program != Program::ValkeyBloom && self.by_chunks(found, expires_ms)? {
                 return Ok(());

@@ -212,8 +212,7 @@ impl Server {
         if let Connection::One(_) = &self.connection {
             return Ok(vec![SingleNodeRoutingInfo::RandomPrimary]);
         }
-        let mut command = redis::cmd("CLUSTER");
-        let slots: Vec<Vec<Value>> = self.get(b"", command.arg("SLOTS"))?;
+        let slots: Vec<Vec<Value>> = self.get(b"", &words("CLUSTER SLOTS"))?;
         let mut nodes = Vec::new();
         for range in slots {
             // A range consists of its first and last slot, its primary, and the replicas.
@@ -246,8 +245,7 @@ impl Server {
     /// since Redis 7.2 and Valkey 7.2.
     pub fn leave_untouched(&self) -> Result<(), Fault> {
         for node in self.primaries()? {
-            let mut command = redis::cmd("CLIENT");
-            unless_refused(self.call_on::<Value>(&node, command.arg("NO-TOUCH").arg("ON")))?;
+            unless_refused(self.call_on::<Value>(&node, &words("CLIENT NO-TOUCH ON")))?;
         }
         Ok(())
     }
@@ -309,10 +307,17 @@ impl Connection {
     }
 }
 
-/// Returns a command of one or more words on a key, for [`Server::call_all`].
-pub fn on_key(words: &str, key: &[u8]) -> (Vec<u8>, Cmd) {
+/// Returns a command of words with spaces between them.
+pub fn words(text: &str) -> Cmd {
     let mut command = Cmd::new();
-    command.arg(words.split(' ').collect::<Vec<_>>()).arg(key);
+    command.arg(text.split(' ').collect::<Vec<_>>());
+    command
+}
+
+/// Returns a command of one or more words on a key, for [`Server::call_all`].
+pub fn on_key(text: &str, key: &[u8]) -> (Vec<u8>, Cmd) {
+    let mut command = words(text);
+    command.arg(key);
     (key.to_vec(), command)
 }
 
@@ -324,8 +329,13 @@ fn accepted(reply: Value) -> Result<Value, Fault> {
     }
 }
 
+/// Returns the slot of a key in a cluster.
+pub fn slot(key: &[u8]) -> Route {
+    Route::with_key(key, SlotAddr::Master)
+}
+
 fn primary_of(key: &[u8]) -> SingleNodeRoutingInfo {
-    SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master))
+    SingleNodeRoutingInfo::SpecificNode(slot(key))
 }
 
 fn read<T: FromRedisValue>(reply: Value) -> Result<T, Fault> {
@@ -352,11 +362,7 @@ async fn connect(
         .get_multiplexed_async_connection_with_config(&config)
         .await?;
     // Without the permission for INFO, the connection is to a single node: in a cluster, commands then fail with advice.
-    let mut info_command = redis::cmd("INFO");
-    let about = info_command
-        .arg("cluster")
-        .query_async::<String>(&mut one)
-        .await;
+    let about = words("INFO cluster").query_async::<String>(&mut one).await;
     if !about.is_ok_and(|about| about.contains("cluster_enabled:1")) {
         return Ok(Connection::One(one));
     }

@@ -11,13 +11,12 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use redis::cluster_routing::{Route, SlotAddr};
 use redis::{Cmd, Value, cmd};
 
 use valkeybloom_protocol::names::{BF_INFO, BF_LOADCHUNK};
 
 use super::failure::Fault;
-use super::server::Server;
+use super::server::{Server, slot};
 
 /// Marks a temporary key, after the key's name.
 const MARK: &str = ":valkeybloom-unfinished-";
@@ -146,14 +145,14 @@ fn temporary(key: &[u8]) -> Vec<u8> {
         let suffix = format!("{MARK}{run:016x}:{{{number}}}");
         [key, suffix.as_bytes()].concat()
     });
-    // If the key has a hash tag, the first name has the same. If not, about one of 16,384 names is in the key's slot.
-    let mut names = names.filter(|name| slot(name) == slot(key));
-    names.next().expect("the numbers reach every slot")
+    in_slot_of(key, names)
 }
 
-/// Returns the slot of a key in a cluster.
-pub fn slot(key: &[u8]) -> Route {
-    Route::with_key(key, SlotAddr::Master)
+/// Returns the first of many names that is in the slot of a key. It is the very first if it has the key's hash tag, and
+/// otherwise about one of 16,384.
+pub fn in_slot_of(key: &[u8], mut names: impl Iterator<Item = Vec<u8>>) -> Vec<u8> {
+    let name = names.find(|name| slot(name) == slot(key));
+    name.expect("one of many names is in any slot")
 }
 
 #[cfg(test)]

@@ -292,10 +292,17 @@ fn a_small_terminal_has_the_first_columns() {
         "a-key-with-a-long-name",
         &numbered("item", 0..3),
     );
-    let mut terminal = Terminal::start(&server, &url(&server), (20, 5), "");
-    terminal.wait_for("the row", |text| text.contains("a-ke…name  bloomfltr"));
-    terminal.press("\x1b");
-    assert_eq!(terminal.ended(), 0);
+    for (size, shown) in [
+        ((20, 5), "a-ke…name  bloomfltr"),
+        ((8, 4), "a-ke…ame"),
+        ((8, 2), "arro…end"),
+        ((1, 1), "…"),
+    ] {
+        let mut terminal = Terminal::start(&server, &url(&server), size, "");
+        terminal.wait_for("what fits", |text| text.contains(shown));
+        terminal.press("\x1b");
+        assert_eq!(terminal.ended(), 0);
+    }
 }
 
 /// Every way out leaves the terminal as it was.

@@ -12,7 +12,7 @@ use super::limits::{Settings, ending_growth};
 use super::row::{Bloom, CountMin, Details, Row};
 use crate::failure::word;
 use crate::report::{counted, grouped, ratio, two_digits};
-use crate::upload::slot;
+use crate::upload::in_slot_of;
 
 /// A value is near its limit from this share on.
 const NEAR: f64 = 0.9;
@@ -90,9 +90,7 @@ fn new_key(key: &[u8]) -> String {
     // A key without a hash tag becomes one, unless it has braces of its own.
     let short = [joined(&[key, b":new"]), joined(&[b"{", key, b"}:new"])];
     let numbered = (0_u64..).map(|number| joined(&[key, format!(":new:{number}").as_bytes()]));
-    let mut names = short.into_iter().chain(numbered);
-    let name = names.find(|name| slot(name) == slot(key));
-    word(&name.expect("the numbers reach every slot")).into_owned()
+    word(&in_slot_of(key, short.into_iter().chain(numbered))).into_owned()
 }
 
 fn percent(share: f64) -> String {

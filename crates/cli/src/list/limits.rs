@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 
-use redis::cmd;
-
 use valkeybloom_protocol::names::{CUCKOO_FILTERS, FILTER_MEMORY, OBJECT_MEMORY};
 
 use super::row::{Bloom, Row};
 use crate::failure::{Fault, unless_refused};
 use crate::options;
 use crate::report::ratio;
-use crate::server::Server;
+use crate::server::{Server, words};
 
 /// The settings of a server; `None` if they are unknown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +33,7 @@ impl Settings {
             (OBJECT_MEMORY, &mut settings.object_limit),
             (CUCKOO_FILTERS, &mut settings.cuckoo_filters),
         ] {
-            let command = cmd("CONFIG").arg("GET").arg(name).to_owned();
+            let command = words(&format!("CONFIG GET {name}"));
             let found = server.call_on::<HashMap<String, String>>(&node, &command);
             let found = unless_refused(found)?.unwrap_or_default();
             *setting = found.get(name).and_then(|value| options::bytes(value).ok());

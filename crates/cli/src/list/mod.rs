@@ -21,7 +21,6 @@ use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use redis::cmd;
 
 use self::limits::Settings;
 use self::order::Order;
@@ -33,7 +32,7 @@ use super::failure::{Failure, Fault, Result, unless_refused};
 use super::keys::Selection;
 use super::progress::{Progress, Show};
 use super::report;
-use super::server::{Server, Tls};
+use super::server::{Server, Tls, words};
 
 /// List every filter and sketch of a server, with its fill, error rate and memory
 #[derive(Args)]
@@ -160,8 +159,8 @@ fn write(file: &Path, text: &str) -> Result<()> {
 fn memory(server: &Server) -> Result<Option<Memory>, Fault> {
     let mut memory = Memory::default();
     for node in server.primaries()? {
-        let command = cmd("INFO").arg("memory").to_owned();
-        let Some(info) = unless_refused(server.call_on::<String>(&node, &command))? else {
+        let info = server.call_on::<String>(&node, &words("INFO memory"));
+        let Some(info) = unless_refused(info)? else {
             return Ok(None);
         };
         let field = |name| {

@@ -96,12 +96,11 @@ impl Writer {
         for row in rows {
             let advice = self.advice;
             let advice = advice.map(|(settings, days)| advice::of(&row, settings, days));
-            text += &match self.form {
+            let line = match self.form {
                 Form::Table(_) => {
                     let key = shown(&row.key);
-                    let advice = advice.unwrap_or_default();
-                    self.lines
-                        .extend(advice.iter().map(|advice| advice.line(&key)));
+                    let lines = advice.iter().flatten().map(|advice| advice.line(&key));
+                    self.lines.extend(lines);
                     self.table.row(&row) + "\n"
                 }
                 Form::Csv => output::csv(&row) + "\r\n",
@@ -114,6 +113,7 @@ impl Writer {
                     format!("{comma}{object}")
                 }
             };
+            text += &line;
             self.sums.add(&row);
             if text.len() > 1 << 16 {
                 print(mem::take(&mut text));

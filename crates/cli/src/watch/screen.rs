@@ -30,7 +30,7 @@ pub fn draw(frame: &mut Frame<'_>, view: &mut View) {
 }
 
 /// Returns the lines of a screen of this size.
-pub fn lines(view: &mut View, width: usize, height: usize) -> Vec<String> {
+fn lines(view: &mut View, width: usize, height: usize) -> Vec<String> {
     view.page = height.saturating_sub(OTHER_LINES).max(1);
     view.keep_in_range();
     let rows = view.rows();
@@ -87,28 +87,5 @@ fn bottom(view: &View) -> String {
         KEYS.to_owned()
     } else {
         format!("/{}  {KEYS}", view.filter)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use unicode_width::UnicodeWidthStr;
-
-    use super::super::feed::Update;
-    use super::super::view::tests::listing;
-    use super::*;
-
-    #[test]
-    fn every_size_is_filled_and_nothing_overflows() {
-        let mut view = View::new("127.0.0.1:6379", &WATCHED[2], false);
-        let keys = (0..10).map(|number| (format!("a-long-name-of-key-{number}"), number));
-        view.update(Update::Listing(listing(keys), std::time::Instant::now()));
-        for (width, height) in [(200, 50), (80, 24), (40, 10), (20, 5), (8, 2), (1, 1)] {
-            let lines = lines(&mut view, width, height);
-            assert_eq!(lines.len(), height, "{width}×{height}");
-            for line in &lines {
-                assert!(line.width() <= width, "{width}×{height}: {line:?}");
-            }
-        }
     }
 }

@@ -161,42 +161,26 @@ fn set_changes(before: &Listing, now: &mut Listing, seconds: f64) {
 }
 
 #[cfg(test)]
-pub mod tests {
-    use std::time::Duration;
-
+mod tests {
     use super::*;
-
-    /// Returns a listing of keys with items.
-    pub fn listing(items: impl IntoIterator<Item = (String, u64)>) -> Listing {
-        let rows = items.into_iter().map(|(key, items)| Row {
-            key: key.into_bytes(),
-            items: Some(items),
-            ..Row::default()
-        });
-        Listing {
-            rows: rows.collect(),
-            ..Listing::default()
-        }
-    }
 
     #[test]
     fn changes_are_per_second_and_need_two_listings() {
-        let mut view = View::new("server", &WATCHED[3], false);
-        let start = Instant::now();
-        for (seconds, items) in [
-            (0, [("a", 10), ("b", 10), ("gone", 1)]),
-            (2, [("a", 5), ("b", 50), ("new", 7)]),
-        ] {
-            let items = items.map(|(key, items)| (key.to_owned(), items));
-            view.update(Update::Listing(
-                listing(items),
-                start + Duration::from_secs(seconds),
-            ));
-        }
-        let rows = view.rows().into_iter();
-        let changes: Vec<_> = rows.map(|row| (&row.key[..], row.change)).collect();
-        // A new key has no change yet, and comes last.
-        let expected = [(&b"b"[..], Some(20.0)), (b"a", Some(-2.5)), (b"new", None)];
-        assert_eq!(changes, expected);
+        let listing = |items: [(&str, u64); 3]| {
+            let rows = items.map(|(key, items)| Row {
+                key: key.into(),
+                items: Some(items),
+                ..Row::default()
+            });
+            Listing {
+                rows: rows.into(),
+                ..Listing::default()
+            }
+        };
+        let before = listing([("a", 10), ("b", 10), ("gone", 1)]);
+        let mut now = listing([("a", 5), ("b", 50), ("new", 7)]);
+        set_changes(&before, &mut now, 2.0);
+        let changes: Vec<_> = now.rows.iter().map(|row| row.change).collect();
+        assert_eq!(changes, [Some(-2.5), Some(20.0), None]);
     }
 }
