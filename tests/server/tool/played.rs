@@ -48,6 +48,10 @@ fn key(name: &'static str, kind: &'static str, info: &[(&'static str, &str)]) ->
 
 impl Key {
     /// Sets a field of the INFO command.
+    #[allow(
+        clippy::needless_pass_by_value,
+        reason = "numbers and texts are given alike"
+    )]
     fn with(mut self, field: &'static str, value: impl ToString) -> Self {
         self.info.retain(|(name, _)| *name != field);
         self.info.push((field, value.to_string()));
@@ -108,7 +112,7 @@ fn serve(mut stream: &TcpStream, keys: &[Key], settings: &[(&str, u64)]) -> std:
                 found.unwrap_or_else(|| error("NOPERM no permission"))
             }
             ["TYPE", _] => Reply::Simple(named().map_or("none", |key| key.kind).to_owned()),
-            [command, ..] if command.ends_with(".INFO") => {
+            [command, _] if matches!(command.split_once('.'), Some((_, "INFO"))) => {
                 named().map_or_else(|| error("ERR not found"), Key::info)
             }
             [command, ..] => {
