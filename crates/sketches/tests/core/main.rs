@@ -2,8 +2,6 @@
 //! promises, and against bytes that mean it harm. All randomness has fixed seeds, so that a test
 //! that fails once fails always.
 
-mod accepted;
-
 mod bloomfltr;
 mod bloomfltx;
 mod bounds;

@@ -1,5 +1,5 @@
-//! Cut and flipped bytes of objects of every dialect: refused, or another object that bears every operation. Changes of
-//! several fields at once are in `accepted`.
+//! Cut and flipped bytes of objects of every dialect: refused, or another object that bears every operation.
+//! Changes of several fields at once are in the fuzz target `decode`.
 
 use std::mem::discriminant;
 use std::ops::Range;
