@@ -5,14 +5,13 @@
 
 use bloomfilter::Bloom;
 use divan::{Bencher, black_box, counter::ItemsCount};
-use valkeybloom_sketches::bloom::{
-    Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window, dump,
-};
+use valkeybloom_sketches::bloom::{Kind, Limits, Object, Shape, Time, Window, dump};
 use valkeybloom_sketches::cms::{self, CellSize, CountMin};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
 use valkeybloom_sketches::tdigest::{Compression, TDigest};
 use valkeybloom_sketches::topk::{self, TopK};
-use valkeybloom_sketches::{Fraction, Seed, Width};
+use valkeybloom_sketches::{Seed, Width};
+use valkeybloom_testing::support::{self, Rng, object_of, params};
 
 fn main() {
     divan::main();
@@ -27,13 +26,7 @@ fn items(count: u64, salt: u64) -> Vec<Vec<u8>> {
 }
 
 fn object(capacity: u64, rate: f64, expansion: u32) -> Object {
-    let params = Params {
-        capacity,
-        error_rate: Fraction::new(rate).expect("a rate"),
-        tightening: Tightening::HALF,
-        growth: Growth::from_expansion(expansion),
-    };
-    Object::plain(&params, Seed::FIXED, Limits::NONE).expect("memory")
+    support::object(&params(capacity, rate, expansion), Seed::FIXED)
 }
 
 /// Panics: a plain object never reads the clock.
@@ -41,21 +34,18 @@ fn never() -> u64 {
     unreachable!("a plain object asks for the time")
 }
 
-fn add(object: &mut Object, item: &[u8]) {
-    let added = object.add(item, Time::default(), None, || Limits::NONE);
-    added.expect("room");
+fn add_each(object: &mut Object, items: &[Vec<u8>], now_ms: u64) {
+    let items = slices(items);
+    object.add_each(items, Time::at(now_ms), None, || Limits::NONE, |_| ());
 }
 
-fn add_each(object: &mut Object, items: &[Vec<u8>]) {
-    let items = items.iter().map(Vec::as_slice);
-    object.add_each(items, Time::default(), None, || Limits::NONE, |_| ());
+fn slices(items: &[Vec<u8>]) -> impl ExactSizeIterator<Item = &[u8]> {
+    items.iter().map(Vec::as_slice)
 }
 
-fn filled(capacity: u64, rate: f64, expansion: u32, count: u64) -> Object {
-    let mut object = object(capacity, rate, expansion);
-    for item in items(count, 1) {
-        add(&mut object, &item);
-    }
+fn filled(capacity: u64) -> Object {
+    let mut object = object(capacity, 0.01, 2);
+    add_each(&mut object, &items(capacity.min(1_000_000), 1), 0);
     object
 }
 
@@ -74,19 +64,15 @@ fn probe(bencher: Bencher, length: usize) {
 
 #[divan::bench(args = SIZES)]
 fn contains_hit(bencher: Bencher, capacity: u64) {
-    let count = capacity.min(1_000_000);
-    let object = filled(capacity, 0.01, 2, count);
-    each(bencher, &items(count, 1), |item| {
+    let object = filled(capacity);
+    each(bencher, &items(capacity.min(1_000_000), 1), |item| {
         object.contains(item, never)
     });
 }
 
 #[divan::bench(args = SIZES)]
 fn contains_miss(bencher: Bencher, capacity: u64) {
-    let object = filled(capacity, 0.01, 2, capacity.min(1_000_000));
-    each(bencher, &items(100_000, 2), |item| {
-        object.contains(item, never)
-    });
+    misses(bencher, &filled(capacity));
 }
 
 #[divan::bench(args = SIZES)]
@@ -103,41 +89,27 @@ fn contains_miss_of_the_crate(bencher: Bencher, capacity: u64) {
 #[divan::bench(args = Width::ALL)]
 fn contains_batches_of_100_hits_by_width(bencher: Bencher, width: Width) {
     width.limit_to();
-    let object = filled(100_000, 0.01, 2, 100_000);
-    batches(bencher, &object, &items(100_000, 1));
+    batches(bencher, &filled(100_000), &items(100_000, 1));
     Width::choose();
-}
-
-/// Hashes a batch of 100 item by item: the share of hashing in a lookup.
-#[divan::bench]
-fn probe_100(bencher: Bencher) {
-    let (object, items) = (object(1000, 0.01, 0), items(100, 1));
-    bencher.counter(ItemsCount::new(100_u32)).bench(|| {
-        for item in &items {
-            black_box(object.probe(black_box(item)));
-        }
-    });
 }
 
 #[divan::bench(args = SIZES)]
 fn contains_batches_of_100(bencher: Bencher, capacity: u64) {
-    let object = filled(capacity, 0.01, 2, capacity.min(1_000_000));
-    batches(bencher, &object, &items(100_000, 2));
+    batches(bencher, &filled(capacity), &items(100_000, 2));
 }
 
+/// Looks up items that are not there, one by one.
+fn misses(bencher: Bencher, object: &Object) {
+    each(bencher, &items(100_000, 2), |item| {
+        object.contains(item, || HOUR)
+    });
+}
+
+/// Looks up batches of 100.
 fn batches(bencher: Bencher, object: &Object, items: &[Vec<u8>]) {
-    let mut start = 0;
-    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
-        let batch = &items[start..start + 100];
-        start = (start + 100) % items.len();
+    each_batch(bencher, items, |batch| {
         let mut found = 0;
-        object.contains_each(
-            batch.iter().map(Vec::as_slice),
-            || HOUR,
-            |yes| {
-                found += u32::from(yes);
-            },
-        );
+        object.contains_each(slices(batch), || HOUR, |yes| found += u32::from(yes));
         found
     });
 }
@@ -148,60 +120,41 @@ fn stack((depth, capacity): (u64, u64)) -> Object {
     let mut numbers = 1_u64 << 50..;
     while object.filter_count(never) < depth || object.items(never) < object.capacity(never) {
         let number = numbers.next().expect("enough numbers");
-        add(&mut object, &number.to_le_bytes());
+        let item = number.to_le_bytes();
+        let added = object.add(&item, Time::default(), None, || Limits::NONE);
+        added.expect("room");
     }
     object
 }
 
 #[divan::bench(args = STACKS)]
 fn contains_miss_in_a_stack_of(bencher: Bencher, depth_and_capacity: (u64, u64)) {
-    let object = stack(depth_and_capacity);
-    each(bencher, &items(100_000, 2), |item| {
-        object.contains(item, never)
-    });
+    misses(bencher, &stack(depth_and_capacity));
 }
 
 #[divan::bench(args = STACKS)]
 fn contains_batches_of_100_in_a_stack_of(bencher: Bencher, depth_and_capacity: (u64, u64)) {
-    let object = stack(depth_and_capacity);
-    batches(bencher, &object, &items(100_000, 2));
+    batches(bencher, &stack(depth_and_capacity), &items(100_000, 2));
 }
 
 #[divan::bench(args = SIZES)]
 fn add_new(bencher: Bencher, capacity: u64) {
     let mut object = object(capacity, 0.01, 0);
-    let items = items(1_000_000, 3);
-    let mut next = 0;
-    bencher.counter(ItemsCount::new(1_u32)).bench_local(|| {
-        let item = &items[next];
-        next = (next + 1) % items.len();
+    each(bencher, &items(1_000_000, 3), |item| {
         object.add(item, Time::default(), None, || Limits::NONE)
     });
 }
 
-#[divan::bench(sample_count = 3, sample_size = 1)]
-fn add_a_million_growing_from_1000(bencher: Bencher) {
+/// The object grows, or has the right size.
+#[divan::bench(args = [1000, 1_000_000], sample_count = 3, sample_size = 1)]
+fn add_a_million_to_one_of(bencher: Bencher, capacity: u64) {
     let items = items(1_000_000, 4);
     bencher
         .counter(ItemsCount::new(items.len()))
         .bench_local(|| {
-            let mut object = object(1000, 0.01, 2);
+            let mut object = object(capacity, 0.01, 2);
             for batch in items.chunks(50) {
-                add_each(&mut object, batch);
-            }
-            object.items(never)
-        });
-}
-
-#[divan::bench(sample_count = 3, sample_size = 1)]
-fn add_a_million_to_one_of_the_right_size(bencher: Bencher) {
-    let items = items(1_000_000, 4);
-    bencher
-        .counter(ItemsCount::new(items.len()))
-        .bench_local(|| {
-            let mut object = object(1_000_000, 0.01, 2);
-            for batch in items.chunks(50) {
-                add_each(&mut object, batch);
+                add_each(&mut object, batch, 0);
             }
             object.items(never)
         });
@@ -210,20 +163,26 @@ fn add_a_million_to_one_of_the_right_size(bencher: Bencher) {
 /// The number of the current period, the newest of 24.
 const HOUR: u64 = 23;
 
-/// Returns an object of 24 full periods; the newest is half full.
-fn window(capacity: u64) -> Object {
-    window_with(capacity, capacity)
-}
+/// Capacities of periods whose filters fit in the cache, and of periods whose filters are in memory.
+const PERIODS: [u64; 2] = [1000, 1_000_000];
+
+/// Such periods with their items, and overfull ones of two filters each; only the first filter of a period can be
+/// interleaved.
+const WINDOWS: [(u64, u64); 4] = [
+    (1000, 1000),
+    (1_000_000, 1_000_000),
+    (500, 1000),
+    (500_000, 1_000_000),
+];
 
 /// Returns an object of 24 periods of `count` items, with half as many in the newest.
-fn window_with(capacity: u64, count: u64) -> Object {
+fn window((capacity, count): (u64, u64)) -> Object {
     let window = Window::new(1, 24).expect("a window");
     let mut object = shaped(capacity, Kind::Windowed(window));
     for hour in 0..=HOUR {
         let count = if hour == HOUR { count / 2 } else { count };
         for batch in items(count, hour + 10).chunks(50) {
-            let batch = batch.iter().map(Vec::as_slice);
-            object.add_each(batch, Time::at(hour), None, || Limits::NONE, |_| ());
+            add_each(&mut object, batch, hour);
         }
     }
     object
@@ -231,61 +190,34 @@ fn window_with(capacity: u64, count: u64) -> Object {
 
 fn counters(capacity: u64) -> Object {
     let mut object = shaped(capacity, Kind::Counting);
-    add_each(&mut object, &items(capacity / 2, 1));
+    add_each(&mut object, &items(capacity / 2, 1), 0);
     object
 }
 
 fn shaped(capacity: u64, kind: Kind) -> Object {
-    let params = self::object(capacity, 0.01, 2).shape().params;
-    let shape = Shape { params, kind };
-    Object::new(&shape, Seed::FIXED, Time::at(0), Limits::NONE).expect("memory")
+    let params = params(capacity, 0.01, 2);
+    object_of(&Shape { params, kind }, Seed::FIXED)
 }
 
-/// Capacities of periods whose filters fit in the cache, and of periods whose filters are in memory.
-const PERIODS: [u64; 2] = [1000, 1_000_000];
-
-#[divan::bench(args = PERIODS)]
-fn contains_miss_in_a_window(bencher: Bencher, capacity: u64) {
-    let object = window(capacity);
-    each(bencher, &items(100_000, 2), |item| {
-        object.contains(item, || HOUR)
-    });
+#[divan::bench(args = WINDOWS)]
+fn contains_miss_in_a_window(bencher: Bencher, capacity_and_count: (u64, u64)) {
+    misses(bencher, &window(capacity_and_count));
 }
 
-#[divan::bench(args = PERIODS)]
-fn contains_batches_of_100_in_a_window(bencher: Bencher, capacity: u64) {
-    batches(bencher, &window(capacity), &items(100_000, 2));
-}
-
-/// Capacities of periods with two filters each; only the first filter of a period can be interleaved.
-const OVERFULL: [u64; 2] = [500, 500_000];
-
-#[divan::bench(args = OVERFULL)]
-fn contains_miss_in_an_overfull_window(bencher: Bencher, capacity: u64) {
-    let object = window_with(capacity, 2 * capacity);
-    each(bencher, &items(100_000, 2), |item| {
-        object.contains(item, || HOUR)
-    });
-}
-
-#[divan::bench(args = OVERFULL)]
-fn contains_batches_of_100_in_an_overfull_window(bencher: Bencher, capacity: u64) {
-    let object = window_with(capacity, 2 * capacity);
-    batches(bencher, &object, &items(100_000, 2));
+#[divan::bench(args = WINDOWS)]
+fn contains_batches_of_100_in_a_window(bencher: Bencher, capacity_and_count: (u64, u64)) {
+    batches(bencher, &window(capacity_and_count), &items(100_000, 2));
 }
 
 #[divan::bench(args = PERIODS, sample_count = 3, sample_size = 1)]
 fn add_1000_batches_of_100_to_a_window(bencher: Bencher, capacity: u64) {
-    add_batches(bencher, &window(capacity));
+    add_batches(bencher, &window((capacity, capacity)));
 }
 
 #[divan::bench(args = PERIODS)]
 fn contains_batches_of_100_hits_in_counters(bencher: Bencher, capacity: u64) {
-    batches(
-        bencher,
-        &counters(capacity),
-        &items(capacity / 2 / 100 * 100, 1),
-    );
+    let items = items(capacity / 2 / 100 * 100, 1);
+    batches(bencher, &counters(capacity), &items);
 }
 
 #[divan::bench(args = PERIODS, sample_count = 3, sample_size = 1)]
@@ -297,13 +229,10 @@ fn add_1000_batches_of_100_to_counters(bencher: Bencher, capacity: u64) {
 #[divan::bench]
 fn read_800_bytes_of_62_mb(bencher: Bencher) {
     let bytes = vec![1_u8; 62_000_000];
-    let mut random = 7_u64;
+    let mut random = Rng::new(7);
     bencher.counter(ItemsCount::new(800_u32)).bench_local(|| {
         let places = std::iter::repeat_with(|| {
-            random = random
-                .wrapping_mul(6_364_136_223_846_793_005)
-                .wrapping_add(1);
-            let place = (u128::from(random) * bytes.len() as u128) >> 64;
+            let place = (u128::from(random.next()) * bytes.len() as u128) >> 64;
             usize::try_from(place).expect("less than the length")
         });
         let read = places.take(800).map(|place| u32::from(bytes[place]));
@@ -314,7 +243,7 @@ fn read_800_bytes_of_62_mb(bencher: Bencher) {
 /// The window takes 53 MB.
 #[divan::bench(sample_count = 20, sample_size = 1)]
 fn dump_a_window(bencher: Bencher) {
-    let object = window(1_000_000);
+    let object = window((1_000_000, 1_000_000));
     bencher.bench_local(|| dump::encode(&object));
 }
 
@@ -332,8 +261,7 @@ fn add_batches(bencher: Bencher, object: &Object) {
         .bench_local(|| {
             let mut object = object.try_clone().expect("memory");
             for batch in items.chunks(100) {
-                let batch = batch.iter().map(Vec::as_slice);
-                object.add_each(batch, Time::at(HOUR), None, || Limits::NONE, |_| ());
+                add_each(&mut object, batch, HOUR);
             }
             object.items(|| HOUR)
         });
@@ -350,15 +278,8 @@ fn cuckoo(capacity: u64) -> Cuckoo {
 
 fn add_each_to_cuckoo(object: &mut Cuckoo, items: &[Vec<u8>]) {
     for batch in items.chunks(100) {
-        let batch = batch.iter().map(Vec::as_slice);
-        object.add_each(
-            batch,
-            false,
-            || cuckoo::Limits::NONE,
-            |added| {
-                added.expect("room");
-            },
-        );
+        let limits = || cuckoo::Limits::NONE;
+        object.add_each(slices(batch), false, limits, |added| assert!(added.is_ok()));
     }
 }
 
@@ -370,13 +291,13 @@ fn cuckoo_contains_batches_of_100_hits(bencher: Bencher, capacity: u64) {
     let items = items(100_000, 1);
     let mut object = cuckoo(capacity);
     add_each_to_cuckoo(&mut object, &items);
-    let mut batches = items.chunks(100).cycle();
-    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
-        let batch = batches.next().into_iter().flatten();
-        let mut found = 0;
-        object.contains_each(batch.map(Vec::as_slice), |yes| found += u32::from(yes));
-        found
-    });
+    each_batch(bencher, &items, |batch| found_in(&object, batch));
+}
+
+fn found_in(object: &Cuckoo, items: &[Vec<u8>]) -> u32 {
+    let mut found = 0;
+    object.contains_each(slices(items), |yes| found += u32::from(yes));
+    found
 }
 
 #[divan::bench(args = CUCKOOS, sample_count = 5, sample_size = 1)]
@@ -398,41 +319,33 @@ const COUNT_MINS: [(u64, u64); 3] = [(2000, 7), (2000, 10), (2_000_000, 7)];
 
 #[divan::bench(args = COUNT_MINS)]
 fn count_min_estimate(bencher: Bencher, (width, depth): (u64, u64)) {
-    let items = items(100_000, 1);
     let sketch = count_min(width, depth);
-    let mut next = items.iter().cycle();
-    bencher.bench_local(|| sketch.estimate(next.next().expect("an item")));
+    each(bencher, &items(100_000, 1), |item| sketch.estimate(item));
 }
 
 #[divan::bench(args = COUNT_MINS)]
 fn count_min_increment(bencher: Bencher, (width, depth): (u64, u64)) {
-    let items = items(100_000, 1);
     let mut sketch = count_min(width, depth);
-    let mut next = items.iter().cycle();
-    bencher.bench_local(|| sketch.increment(next.next().expect("an item"), 1));
+    each(bencher, &items(100_000, 1), |item| {
+        sketch.increment(item, 1)
+    });
 }
 
 #[divan::bench(args = COUNT_MINS)]
 fn count_min_estimate_batches_of_100(bencher: Bencher, (width, depth): (u64, u64)) {
-    let items = items(100_000, 1);
     let sketch = count_min(width, depth);
-    let mut batches = items.chunks(100).cycle();
-    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
-        let batch = batches.next().into_iter().flatten().map(Vec::as_slice);
+    each_batch(bencher, &items(100_000, 1), |batch| {
         let mut sum = 0;
-        sketch.estimate_each(batch, |estimate| sum += estimate);
+        sketch.estimate_each(slices(batch), |estimate| sum += estimate);
         sum
     });
 }
 
 #[divan::bench(args = COUNT_MINS)]
 fn count_min_increment_batches_of_100(bencher: Bencher, (width, depth): (u64, u64)) {
-    let items = items(100_000, 1);
     let mut sketch = count_min(width, depth);
-    let mut batches = items.chunks(100).cycle();
-    bencher.counter(ItemsCount::new(100_u32)).bench_local(|| {
-        let batch = batches.next().into_iter().flatten();
-        let pairs = batch.map(|item| (&item[..], 1));
+    each_batch(bencher, &items(100_000, 1), |batch| {
+        let pairs = batch.iter().map(|item| (&item[..], 1));
         let mut sum = 0;
         sketch.increment_each(pairs, |counted| sum += counted.unwrap_or(0));
         sum
@@ -476,22 +389,19 @@ fn top_k(k: u64, width: u64, count: u64) -> (TopK, Vec<Vec<u8>>) {
 #[divan::bench(args = TOP_KS)]
 fn top_k_add(bencher: Bencher, (k, width, count): (u64, u64, u64)) {
     let (mut sketch, items) = top_k(k, width, count);
-    let mut next = items.iter().cycle();
-    bencher.bench_local(|| sketch.add(next.next().expect("an item"), 1, || u64::MAX));
+    each(bencher, &items, |item| sketch.add(item, 1, || u64::MAX));
 }
 
 #[divan::bench(args = TOP_KS)]
 fn top_k_contains(bencher: Bencher, (k, width, count): (u64, u64, u64)) {
     let (sketch, items) = top_k(k, width, count);
-    let mut next = items.iter().cycle();
-    bencher.bench_local(|| sketch.contains(next.next().expect("an item")));
+    each(bencher, &items, |item| sketch.contains(item));
 }
 
 #[divan::bench(args = TOP_KS)]
 fn top_k_count(bencher: Bencher, (k, width, count): (u64, u64, u64)) {
     let (sketch, items) = top_k(k, width, count);
-    let mut next = items.iter().cycle();
-    bencher.bench_local(|| sketch.count(next.next().expect("an item")));
+    each(bencher, &items, |item| sketch.count(item));
 }
 
 #[divan::bench(args = TOP_KS)]
@@ -520,14 +430,10 @@ const DIGESTS: [u64; 4] = [50, 100, 500, 1000];
 /// Returns a digest of a million values, and values to add.
 fn digest(compression: u64) -> (TDigest, Vec<f64>) {
     let mut digest = TDigest::new(Compression::new(compression).expect("in range"));
-    let mix = |n: u64| {
-        let n = (n ^ n >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let n = (n ^ n >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (n ^ n >> 31) >> 32
-    };
-    let values = (1..=1_000_000).map(|n: u64| mix(n.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+    let mut random = Rng::new(0);
     #[allow(clippy::cast_precision_loss, reason = "32 bits are exact")]
-    let values: Vec<f64> = values.map(|value| value as f64).collect();
+    let values = std::iter::repeat_with(|| (random.next() >> 32) as f64);
+    let values: Vec<f64> = values.take(1_000_000).collect();
     digest.add_each(&values).expect("finite");
     (digest, values)
 }
@@ -582,31 +488,29 @@ fn digest_merge_of_10(bencher: Bencher, compression: u64) {
 const COMPACTED: usize = 64 << 20;
 
 /// Returns random fingerprints in the slots for whose random number `is_taken` returns true.
-fn fingerprints(number: &mut u64, is_taken: impl Fn(u64) -> bool) -> Vec<u8> {
+fn fingerprints(random: &mut Rng, is_taken: impl Fn(u64) -> bool) -> Vec<u8> {
     let slots = (0..COMPACTED).map(|_| {
-        *number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ *number >> 29;
+        let number = random.next();
         let fingerprint = number.to_le_bytes()[0].max(1);
-        if is_taken(*number >> 32) {
-            fingerprint
-        } else {
-            0
-        }
+        fingerprint * u8::from(is_taken(number >> 32))
     });
     slots.collect()
 }
 
-fn compactable(filters: &[Vec<u8>], bucket_size: u64) -> Cuckoo {
+/// Returns an object of filters of one size, with enough removals to be due for compaction.
+fn of_filters(filters: Vec<Vec<u8>>, bucket_size: u64) -> Cuckoo {
+    let (count, slots) = (filters.len() as u64, filters[0].len() as u64);
     let stored = cuckoo::Outline {
-        filters: filters.len() as u64,
-        first_buckets: COMPACTED as u64 / bucket_size,
-        items: COMPACTED as u64,
-        deletes: (COMPACTED * filters.len()) as u64 / 10,
+        filters: count,
+        first_buckets: slots / bucket_size,
+        items: slots,
+        deletes: slots * count / 10,
         bucket_size,
         max_iterations: 20,
         expansion: 1,
     };
     let outline = stored.check().expect("a valid outline");
-    let object = Cuckoo::from_outline(&outline, filters.to_vec());
+    let object = Cuckoo::from_outline(&outline, filters);
     object.expect("such filters").expect("there is memory")
 }
 
@@ -614,12 +518,12 @@ fn compactable(filters: &[Vec<u8>], bucket_size: u64) -> Cuckoo {
 /// newer has a fingerprint in one of `one_in` slots.
 #[divan::bench(args = [1_000_000, 100, 2], sample_count = 5, sample_size = 1)]
 fn cuckoo_remove_and_compact(bencher: Bencher, one_in: u64) {
-    let number = &mut 1;
+    let random = &mut Rng::new(1);
     let filters = [
-        fingerprints(number, |n| n % 6 > 0),
-        fingerprints(number, |n| n % one_in == 0),
+        fingerprints(random, |n| n % 6 > 0),
+        fingerprints(random, |n| n % one_in == 0),
     ];
-    let object = || compactable(&filters, 2);
+    let object = || of_filters(filters.to_vec(), 2);
     let known = object();
     let mut items = items(1000, 1).into_iter();
     let item = items.find(|item| known.contains(item)).expect("one in");
@@ -634,12 +538,12 @@ fn cuckoo_remove_and_compact(bencher: Bencher, one_in: u64) {
 /// Compacts eight filters, by bucket size: seven are nearly full, and the newest is half full.
 #[divan::bench(args = [1, 2, 64], sample_count = 2, sample_size = 1)]
 fn cuckoo_compact_eight(bencher: Bencher, bucket_size: u64) {
-    let number = &mut 1;
-    let nearly_full = (0..7).map(|_| fingerprints(number, |n| n % 1000 > 0));
+    let random = &mut Rng::new(1);
+    let nearly_full = (0..7).map(|_| fingerprints(random, |n| n % 1000 > 0));
     let mut filters: Vec<_> = nearly_full.collect();
-    filters.push(fingerprints(number, |n| n % 2 == 0));
+    filters.push(fingerprints(random, |n| n % 2 == 0));
     bencher
-        .with_inputs(|| compactable(&filters, bucket_size))
+        .with_inputs(|| of_filters(filters.clone(), bucket_size))
         .bench_local_values(|mut object| {
             assert!(object.compact());
             object
@@ -658,16 +562,13 @@ fn cuckoo_add_1000_to_full(bencher: Bencher) {
     let full = || {
         let shape = cuckoo::Shape::new(&params).expect("valid parameters");
         let mut object = Cuckoo::new(shape, &cuckoo::Limits::NONE).expect("memory");
-        let mut items = (0_u64..).map(u64::to_le_bytes);
-        while let Some(item) = items.next()
-            && object.add(&item, false, || cuckoo::Limits::NONE).is_ok()
-        {}
+        let add = |item: u64| object.add(&item.to_le_bytes(), false, || cuckoo::Limits::NONE);
+        assert!((0..1 << 17).map(add).any(|added| added.is_err()));
         object
     };
     let items = items(1000, 1);
     bencher.with_inputs(full).bench_local_values(|mut object| {
-        let slices = items.iter().map(Vec::as_slice);
-        object.add_each(slices, false, || cuckoo::Limits::NONE, |_| ());
+        object.add_each(slices(&items), false, || cuckoo::Limits::NONE, |_| ());
         object
     });
 }
@@ -675,33 +576,25 @@ fn cuckoo_add_1000_to_full(bencher: Bencher) {
 /// Looks up 10,000 items in an object of `FILTERS_MAX` filters that are full.
 #[divan::bench(args = [(1, 1), (512, 2), (510, 255)], sample_count = 3, sample_size = 1)]
 fn cuckoo_contains_10000_in_the_deepest(bencher: Bencher, (size, bucket_size): (u64, u64)) {
-    let stored = cuckoo::Outline {
-        filters: cuckoo::FILTERS_MAX,
-        first_buckets: size / bucket_size,
-        items: cuckoo::FILTERS_MAX * size,
-        deletes: 0,
-        bucket_size,
-        max_iterations: 20,
-        expansion: 1,
-    };
-    let outline = stored.check().expect("a valid outline");
-    let filters = (0..cuckoo::FILTERS_MAX).map(|_| vec![7; usize::try_from(size).expect("few")]);
-    let object = Cuckoo::from_outline(&outline, filters.collect());
-    let object = object.expect("such filters").expect("there is memory");
+    let full = vec![7; usize::try_from(size).expect("few")];
+    let filters = usize::try_from(cuckoo::FILTERS_MAX).expect("few");
+    let object = of_filters(vec![full; filters], bucket_size);
     let items = items(10_000, 1);
-    bencher.bench_local(|| {
-        let mut found = 0;
-        let slices = items.iter().map(Vec::as_slice);
-        object.contains_each(slices, |yes| found += u32::from(yes));
-        found
-    });
+    bencher.bench_local(|| found_in(&object, &items));
 }
 
-fn each(bencher: Bencher, items: &[Vec<u8>], ask: impl Fn(&[u8]) -> bool) {
-    let mut next = 0;
-    bencher.counter(ItemsCount::new(1_u32)).bench_local(|| {
-        let answer = ask(&items[next]);
-        next = (next + 1) % items.len();
-        answer
-    });
+/// Hands one item after the other to an operation.
+fn each<T>(bencher: Bencher, items: &[Vec<u8>], mut ask: impl FnMut(&[u8]) -> T) {
+    let mut next = items.iter().cycle();
+    bencher
+        .counter(ItemsCount::new(1_u32))
+        .bench_local(|| ask(next.next().expect("an item")));
+}
+
+/// Hands batches of 100 items to an operation.
+fn each_batch<T>(bencher: Bencher, items: &[Vec<u8>], mut ask: impl FnMut(&[Vec<u8>]) -> T) {
+    let mut batches = items.chunks(100).cycle();
+    bencher
+        .counter(ItemsCount::new(100_u32))
+        .bench_local(|| ask(batches.next().expect("a batch")));
 }

@@ -473,42 +473,53 @@ impl RdbRead for Stream {
     }
 }
 
+/// Moves this number of allocations, and then stops.
+pub struct Moving(pub usize);
+
+impl Relocate for Moving {
+    fn should_stop(&mut self) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 == 0
+    }
+
+    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
+        let mut moved = Vec::with_capacity(table.len());
+        moved.extend(table);
+        moved
+    }
+
+    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
+        blob.to_vec().into_boxed_slice()
+    }
+}
+
 /// Moves the memory of an object in steps, and applies `change` to each blob that moves.
 pub fn relocate(
     object: &mut Object,
     mut steps: impl FnMut() -> usize,
     change: impl FnMut(&mut Vec<u8>),
 ) {
-    struct Moving<C> {
-        left: usize,
-        change: C,
-    }
+    struct Changing<C>(Moving, C);
 
-    impl<C: FnMut(&mut Vec<u8>)> Relocate for Moving<C> {
+    impl<C: FnMut(&mut Vec<u8>)> Relocate for Changing<C> {
         fn should_stop(&mut self) -> bool {
-            self.left = self.left.saturating_sub(1);
-            self.left == 0
+            self.0.should_stop()
         }
 
         fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
-            let mut moved = Vec::with_capacity(table.len());
-            moved.extend(table);
-            moved
+            self.0.table(table)
         }
 
         fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
             let mut moved = blob.to_vec();
-            (self.change)(&mut moved);
+            (self.1)(&mut moved);
             moved.into_boxed_slice()
         }
     }
 
     // Each period has a table and, where filters are interleaved, up to 32 blobs.
     let parts = object.views().count() + 33 * object.periods().len().max(1);
-    let mut moving = Moving {
-        left: steps(),
-        change,
-    };
+    let mut moving = Changing(Moving(steps()), change);
     let mut begin = 0;
     while let Some(next) = object.relocate(begin, &mut moving) {
         assert!(
@@ -516,6 +527,6 @@ pub fn relocate(
             "{begin}, then {next} of {parts}"
         );
         begin = next;
-        moving.left = steps();
+        moving.0.0 = steps();
     }
 }

@@ -101,36 +101,19 @@ const NOCREATE: &str = "ERR NOCREATE cannot be used with CAPACITY or ERROR";
 const SEED: &str = "ERR invalid seed";
 const FIXED_SCALE_TO: &str = "ERR cannot use NONSCALING and VALIDATESCALETO options together";
 
-/// Words that are not a number.
-const NO_NUMBERS: [&str; 16] = [
-    "", "x", "0.1x", "x0.1", "0x10", "1e", "e5", "-", "+", ".", "--1", "1-", "1,5", "0.1.1", "½",
-    "١",
-];
+/// Words that are not a number. The grammar of numbers is tested in `numerals`.
+const NO_NUMBERS: [&str; 7] = ["", "x", "1_0", "0.1x", "1e", "--1", "½"];
 
 /// Words that are not a whole number as the server writes one, that exceed 63 bits, or that are negative.
-const NO_COUNTS: [&str; 22] = [
+const NO_COUNTS: [&str; 8] = [
     "00",
-    "01",
     "-0",
-    "-01",
-    "+0",
-    "00000000000000000001",
+    "+1",
     "1.5",
-    "1.0",
     "1e3",
     "-1",
-    "-100",
-    "+1",
-    "0x10",
     "9223372036854775808",
-    "18446744073709551615",
     "18446744073709551616",
-    "99999999999999999999999999",
-    "-9223372036854775808",
-    "-9223372036854775809",
-    "nan",
-    "inf",
-    "1_000",
 ];
 
 #[test]
@@ -230,42 +213,6 @@ fn reserve_refuses_invalid_words() {
         "BF.RESERVE k 0.01 100 ITEMS a",
     ] {
         reserve_refused(line, UNKNOWN);
-    }
-}
-
-/// A number is a whole word: spaces around it, a NUL after it, or bytes that are not text make it invalid.
-#[test]
-fn numbers_with_anything_beside_them_are_refused() {
-    let beside: [[&[u8]; 2]; 6] = [
-        [b" ", b""],
-        [b"", b" "],
-        [b"", b"\0"],
-        [b"", b"\n"],
-        [b"", b"\xff"],
-        [b"\xc3", b""],
-    ];
-    for [before, behind] in beside {
-        let wrong = |number: &[u8]| [before, number, behind].concat();
-        let refused = |words: &[&[u8]], text: &str| {
-            let error = Reserve::parse(words, own(defaults()), Origin::Client).unwrap_err();
-            assert_eq!(error.to_string(), text, "{words:?}");
-        };
-        refused(&[b"BF.RESERVE", b"k", &wrong(b"0.1"), b"5"], BAD_RATE);
-        refused(&[b"BF.RESERVE", b"k", b"0.1", &wrong(b"5")], BAD_CAPACITY);
-        let line: [&[u8]; 6] = [
-            b"BF.RESERVE",
-            b"k",
-            b"0.1",
-            b"5",
-            b"EXPANSION",
-            &wrong(b"2"),
-        ];
-        refused(&line, BAD_EXPANSION);
-        let line: [&[u8]; 5] = [b"BF.RESERVE", b"k", b"0.1", b"5", &wrong(b"NONSCALING")];
-        refused(&line, UNKNOWN);
-        let line: [&[u8]; 4] = [b"BF.INSERT", b"k", b"TIGHTENING", &wrong(b"0.1")];
-        let error = Insert::parse(&line[..], own(defaults()), Origin::Client).unwrap_err();
-        assert_eq!(error.to_string(), BAD_RATIO);
     }
 }
 

@@ -30,52 +30,9 @@ fn text<T>(result: Result<T, Error>) -> Result<T, String> {
 }
 
 /// Words that are not doubles of the server, which overflow, or which are rounded to zero.
-fn no_doubles() -> Vec<String> {
-    let near = [
-        "nan",
-        "NaN",
-        "-nan",
-        " 1",
-        "1 ",
-        "0x1p3",
-        "1_0",
-        "1\0",
-        "1e400",
-        "-1e400",
-        "1.7976931348623159e308",
-        "1e-400",
-        "2e-324",
-        "in",
-        "infin",
-        "inf1",
-    ];
-    let near = near
-        .iter()
-        .chain(&NO_NUMBERS)
-        .map(|word| (*word).to_owned());
-    near.chain(["9".repeat(400)]).collect()
-}
-
-/// Doubles in the forms that the server reads.
-fn doubles() -> Vec<(String, f64)> {
-    let near = [
-        ("+1", 1.0),
-        (".5", 0.5),
-        ("5.", 5.0),
-        ("1e5", 1e5),
-        ("1E+5", 1e5),
-        ("-0", -0.0),
-        ("007", 7.0),
-        ("0e999", 0.0),
-        ("5e-324", 5e-324),
-        ("1.7976931348623157e308", f64::MAX),
-        ("1.0000000000000001", 1.0),
-    ];
-    let near = near
-        .iter()
-        .map(|(word, value)| ((*word).to_owned(), *value));
-    near.chain([(format!("0.{}", "3".repeat(400)), 1.0 / 3.0)])
-        .collect()
+fn no_doubles() -> impl Iterator<Item = &'static str> {
+    let more = ["nan", "1e400", "1e-400", "infin"];
+    NO_NUMBERS.into_iter().chain(more)
 }
 
 #[test]
@@ -87,7 +44,12 @@ fn values_are_doubles_of_the_server() {
             "ERR T-Digest: error parsing value",
         ),
     ];
-    for (word, value) in doubles() {
+    for (word, value) in [
+        ("-0", -0.0_f64),
+        (".5", 0.5),
+        ("1E+5", 1e5),
+        ("5e-324", 5e-324),
+    ] {
         let added = tdigest::value_to_add(word.as_bytes()).map(f64::to_bits);
         assert_eq!(added, Ok(value.to_bits()), "{word}");
         for (error, _) in bad {
@@ -103,14 +65,11 @@ fn values_are_doubles_of_the_server() {
             assert_eq!(parsed, Err(expected.to_owned()), "{word}");
         }
     }
-    for word in ["inf", "+inf", "INF", "infinity", "Infinity"] {
-        for (sign, value) in [("", f64::INFINITY), ("-", f64::NEG_INFINITY)] {
-            let word = format!("{sign}{}", word.trim_start_matches('+'));
-            let added = text(tdigest::value_to_add(word.as_bytes()));
-            assert_eq!(added, Err(INFINITE.to_owned()), "{word}");
-            let parsed = tdigest::value(word.as_bytes(), tdigest::error::BAD_CDF);
-            assert_eq!(parsed, Ok(value), "{word}");
-        }
+    for (word, value) in [("inf", f64::INFINITY), ("-Infinity", f64::NEG_INFINITY)] {
+        let added = text(tdigest::value_to_add(word.as_bytes()));
+        assert_eq!(added, Err(INFINITE.to_owned()), "{word}");
+        let parsed = tdigest::value(word.as_bytes(), tdigest::error::BAD_CDF);
+        assert_eq!(parsed, Ok(value), "{word}");
     }
 }
 
@@ -181,9 +140,9 @@ fn cuts_are_parsed_before_their_ranges_are_checked() {
     }
     for word in no_doubles() {
         // The other one is out of range.
-        assert_eq!(trim(&word, "2"), Err(BAD_LOW.to_owned()), "{word}");
-        assert_eq!(trim("2", &word), Err(BAD_HIGH.to_owned()), "{word}");
-        assert_eq!(trim(&word, &word), Err(BAD_LOW.to_owned()), "{word}");
+        assert_eq!(trim(word, "2"), Err(BAD_LOW.to_owned()), "{word}");
+        assert_eq!(trim("2", word), Err(BAD_HIGH.to_owned()), "{word}");
+        assert_eq!(trim(word, word), Err(BAD_LOW.to_owned()), "{word}");
     }
     for (low, high, expected) in [
         ("-0.1", "0.5", CUT_RANGE),

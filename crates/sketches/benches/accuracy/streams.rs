@@ -1,21 +1,19 @@
 //! Streams of items and of values, the same on every machine.
 
-/// A generator of random numbers, `SplitMix64` by Steele, Lea and Flood.
-pub struct Random(u64);
+use valkeybloom_testing::support::Rng;
+
+/// Random numbers.
+pub struct Random(Rng);
 
 impl Random {
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(Rng::new(seed))
     }
 
     /// Returns a number at or above 0 and below 1.
     #[allow(clippy::cast_precision_loss, reason = "53 bits are exact")]
-    pub fn fraction(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ mixed >> 31) >> 11) as f64 / (1_u64 << 53) as f64
+    pub const fn fraction(&mut self) -> f64 {
+        (self.0.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
     /// Returns a number with the standard normal distribution, by Box and Muller.

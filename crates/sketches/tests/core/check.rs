@@ -8,7 +8,9 @@ use valkeybloom_sketches::bloom::{
 };
 
 use crate::redisbloom;
-use crate::support::{Rng, counting, object_of, params, relocate, through_every_form, windowed};
+use crate::support::{
+    Rng, counting, object_of, params, relocate, said_of, through_every_form, windowed,
+};
 
 /// Returns a name and an empty object of each kind, and of `RedisBloom`'s kinds some that are half full.
 fn objects() -> Vec<(String, Object)> {
@@ -101,6 +103,7 @@ fn live(mut object: Object, from_ms: u64, name: &str, rng: &mut Rng) -> Object {
     valid(&clone, name, "cloning");
     relocate(&mut object, || 1 + rng.below(3), |_| {});
     valid(&object, name, "relocation");
+    assert!(said_of(&object) == said_of(&clone), "{name} moved");
     valid(&through_every_form(&object), name, "a round");
 
     let mut later = clone;

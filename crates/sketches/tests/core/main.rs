@@ -2,8 +2,6 @@
 //! promises, and against bytes that mean it harm. All randomness has fixed seeds, so that a test
 //! that fails once fails always.
 
-mod accepted;
-
 mod bloomfltr;
 mod bloomfltx;
 mod bounds;
@@ -18,8 +16,8 @@ mod fuzz;
 mod ids;
 mod interleaved;
 mod library;
+mod limits;
 mod merge;
-mod model;
 mod oracle;
 mod rates;
 mod reach;

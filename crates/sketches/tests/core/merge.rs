@@ -195,25 +195,20 @@ fn objects_that_cannot_be_merged_are_refused() {
     // The limit is exact to the byte.
     let sources = [full_of(0.1, 2, 0), full_of(0.01, 2, 10_000)];
     let bytes = merged(&sources, ROOMY).unwrap().memory_bytes();
-    let within = |object_bytes| Limits {
-        filter_bytes: u64::MAX,
+    let within = |filter_bytes, object_bytes| Limits {
+        filter_bytes,
         object_bytes,
         saturate: false,
     };
     let full = Some(MergeError::Refused(Refusal::MemoryLimit));
-    assert_eq!(refused(&sources, within(bytes)), None);
-    assert_eq!(refused(&sources, within(bytes - 1)), full);
-    let filter = sources
-        .iter()
-        .map(|s| filters(s)[0].geometry().blob_bytes())
-        .max();
-    let of_filters = |filter_bytes| Limits {
-        filter_bytes,
-        object_bytes: u64::MAX,
-        saturate: false,
-    };
-    assert_eq!(refused(&sources, of_filters(filter.unwrap())), None);
-    assert_eq!(refused(&sources, of_filters(filter.unwrap() - 1)), full);
+    assert_eq!(refused(&sources, within(u64::MAX, bytes)), None);
+    assert_eq!(refused(&sources, within(u64::MAX, bytes - 1)), full);
+    let blobs = sources
+        .each_ref()
+        .map(|s| filters(s)[0].geometry().blob_bytes());
+    let filter = blobs[0].max(blobs[1]);
+    assert_eq!(refused(&sources, within(filter, u64::MAX)), None);
+    assert_eq!(refused(&sources, within(filter - 1, u64::MAX)), full);
 
     let any = |shape: &Shape, seed| Object::new(shape, seed, Time::at(0), ROOMY).unwrap();
     let bits = params(100, 0.1, 2);

@@ -10,20 +10,15 @@ mod tdigest;
 mod topk;
 
 use valkeybloom_sketches::DecodeError;
-use valkeybloom_sketches::bloom::chunks::{self, Partial, Value};
+use valkeybloom_sketches::bloom::chunks::{self, Value};
 use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Refusal, Time, dump, rdb};
 use valkeybloom_sketches::cuckoo::wire as cuckoo_wire;
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
 
-use refusing::each_refused;
-use samples::{Reading, cuckoo_filter, fields_of, item, last_time, samples};
+use valkeybloom_testing::support::{Stream, complete};
 
-fn complete(value: Value) -> Object {
-    match value {
-        Value::Complete(object) => object,
-        Value::Partial(partial) => panic!("chunks are lacking: {partial:?}"),
-    }
-}
+use refusing::{Family, each_refused, each_refused_of};
+use samples::{cuckoo_filter, fields_of, item, last_time, samples};
 
 /// Returns the bytes of an object, with all that is stored of it.
 fn stored(object: &Object) -> Vec<(u64, Vec<u8>)> {
@@ -44,62 +39,51 @@ fn same_or_refused(made: Result<Object, DecodeError>, was_refused: bool, object:
     }
 }
 
-#[test]
-fn dumps_are_decoded() {
-    let mut refusals = 0;
-    for object in samples() {
-        let Some(dump) = dump::encode(&object) else {
-            continue;
-        };
-        let decode = |()| dump::decode(&dump);
-        refusals += each_refused(
-            || (),
-            decode,
-            |made, refused| same_or_refused(made, refused, &object),
-        );
-    }
+/// Runs a case on each object. Something has to be refused.
+fn on_each(objects: &[Object], case: impl FnMut(&Object) -> usize) {
+    let refusals: usize = objects.iter().map(case).sum();
     assert!(refusals > 0, "nothing was refused");
 }
 
 #[test]
-fn dumps_are_encoded() {
-    let mut refusals = 0;
-    for object in samples()
-        .iter()
-        .filter(|object| Dialect::of(object).has_dump())
-    {
-        let expected = dump::encode(object);
-        let encode = |()| (dump::encoded_len(object), dump::encode(object));
-        refusals += each_refused(
-            || (),
-            encode,
+fn dumps_are_decoded_and_encoded() {
+    let mut objects = samples();
+    objects.retain(|object| Dialect::of(object).has_dump());
+    on_each(&objects, |object| {
+        let expected = dump::encode(object).unwrap();
+        let decoded = each_refused_of(
+            || dump::decode(&expected),
+            |made, refused| same_or_refused(made, refused, object),
+        );
+        let encoded = each_refused_of(
+            || (dump::encoded_len(object), dump::encode(object)),
             |(length, dump), refused| {
-                assert!(dump == expected || dump.is_none() && refused);
-                assert!(length == expected.as_ref().map(Vec::len) || length.is_none() && refused);
+                assert!(length.is_none_or(|length| length == expected.len()));
+                assert!(dump.as_ref().is_none_or(|dump| *dump == expected));
+                assert!(refused || length.is_some() && dump.is_some());
             },
         );
-    }
-    assert!(refusals > 0, "nothing was refused");
+        decoded + encoded
+    });
 }
 
 #[test]
-fn fields_are_read() {
-    let mut refusals = 0;
-    for object in samples() {
-        let (dialect, fields) = (
-            Dialect::of(&object),
-            fields_of(|to| rdb::write(&object, to)),
-        );
-        let read = |mut from: Reading| rdb::read(dialect, dialect.rdb_version(), &mut from);
-        refusals += each_refused(
-            || fields.read(),
+fn fields_are_read_and_objects_copied() {
+    on_each(&samples(), |object| {
+        let dialect = Dialect::of(object);
+        let fields = fields_of(|to| rdb::write(object, to));
+        let read = |mut from: Stream| rdb::read(dialect, dialect.rdb_version(), &mut from);
+        let read = each_refused(
+            || fields.clone(),
             read,
-            |made, refused| {
-                same_or_refused(made.map(complete), refused, &object);
-            },
+            |made, refused| same_or_refused(made.map(complete), refused, object),
         );
-    }
-    assert!(refusals > 0, "nothing was refused");
+        let copied = each_refused_of(
+            || object.try_clone().ok_or(DecodeError::NoMemory),
+            |copy, refused| same_or_refused(copy, refused, object),
+        );
+        read + copied
+    });
 }
 
 /// Returns the samples whose filters are interleaved.
@@ -112,13 +96,10 @@ fn interleaved() -> Vec<Object> {
 
 #[test]
 fn blobs_are_copied() {
-    let mut refusals = 0;
-    for object in interleaved() {
-        let expected: Vec<_> = object
-            .blobs()
-            .map(|blob| blob.unwrap().into_owned())
-            .collect();
-        let copy = |()| {
+    on_each(&interleaved(), |object| {
+        let blobs = object.blobs().map(|blob| blob.unwrap().into_owned());
+        let expected: Vec<_> = blobs.collect();
+        let copy = || {
             let (mut same, mut lacking) = (0, 0);
             for (blob, expected) in object.blobs().zip(&expected) {
                 same += usize::from(blob.as_ref().is_some_and(|blob| blob == expected));
@@ -126,16 +107,11 @@ fn blobs_are_copied() {
             }
             (same, lacking)
         };
-        refusals += each_refused(
-            || (),
-            copy,
-            |(same, lacking), refused| {
-                assert_eq!(same + lacking, expected.len());
-                assert!(lacking <= usize::from(refused));
-            },
-        );
-    }
-    assert!(refusals > 0, "nothing was refused");
+        each_refused_of(copy, |(same, lacking), refused| {
+            assert_eq!(same + lacking, expected.len());
+            assert!(lacking <= usize::from(refused));
+        })
+    });
 }
 
 /// Loads chunks, each until there is memory for it.
@@ -159,9 +135,8 @@ fn load(header: &[u8], chunks: &[(u64, Vec<u8>)]) -> Result<Option<Object>, Deco
 
 #[test]
 fn chunks_are_loaded() {
-    let mut refusals = 0;
-    for object in samples() {
-        let pieces = stored(&object);
+    on_each(&samples(), |object| {
+        let pieces = stored(object);
         let (header, chunks) = pieces.split_first().unwrap();
         // Each chunk in two halves, so that blobs grow.
         let halves = |(end, chunk): &(u64, Vec<u8>)| {
@@ -171,70 +146,48 @@ fn chunks_are_loaded() {
                 (*end, other.to_vec()),
             ]
         };
-        let halves: Vec<_> = chunks
-            .iter()
-            .flat_map(halves)
-            .filter(|half| !half.1.is_empty())
-            .collect();
-        let load = |()| load(&header.1, &halves);
-        refusals += each_refused(
-            || (),
-            load,
+        let mut halves: Vec<_> = chunks.iter().flat_map(halves).collect();
+        halves.retain(|half| !half.1.is_empty());
+        each_refused_of(
+            || load(&header.1, &halves),
             |made, refused| {
                 let made = made.map(|object| object.expect("all chunks came"));
-                same_or_refused(made, refused, &object);
+                same_or_refused(made, refused, object);
             },
-        );
-    }
-    assert!(refusals > 0, "nothing was refused");
+        )
+    });
 }
 
 #[test]
-fn partly_loaded_objects_are_copied() {
-    let mut refusals = 0;
-    for object in samples() {
-        let pieces = stored(&object);
+fn partly_loaded_objects_are_read_and_copied() {
+    on_each(&samples(), |object| {
+        let pieces = stored(object);
         let begun = chunks::begin(&pieces[0].1, Limits::NONE);
         let Ok(Value::Partial(mut partial)) = begun else {
             panic!("chunks are to come")
         };
         partial.load(pieces[1].0, &pieces[1].1).unwrap();
-        refusals += each_refused(
-            || (),
-            |()| partial.try_clone(),
-            |copy: Option<Partial>, refused| match copy {
-                Some(copy) => assert!(copy.pieces().eq(partial.pieces())),
-                None => assert!(refused),
-            },
-        );
         let fields = fields_of(|to| partial.write_rdb(to));
-        let read = |mut from: Reading| {
-            let dialect = partial.dialect();
-            rdb::read(dialect, dialect.rdb_version(), &mut from)
+        let (dialect, version) = (partial.dialect(), partial.dialect().rdb_version());
+        let check = |made, refused| match made {
+            Ok(Value::Partial(made)) => assert!(made.pieces().eq(partial.pieces())),
+            Ok(Value::Complete(_)) => panic!("chunks are lacking"),
+            Err(error) => assert_eq!((error, refused), (DecodeError::NoMemory, true)),
         };
-        refusals += each_refused(
-            || fields.read(),
-            read,
-            |read, refused| match read {
-                Ok(Value::Partial(read)) => assert!(read.pieces().eq(partial.pieces())),
-                Ok(Value::Complete(_)) => panic!("chunks are lacking"),
-                Err(error) => assert_eq!((error, refused), (DecodeError::NoMemory, true)),
-            },
-        );
-    }
-    assert!(refusals > 0, "nothing was refused");
+        let copy = || partial.try_clone().ok_or(DecodeError::NoMemory);
+        let copied = each_refused_of(|| copy().map(Box::new).map(Value::Partial), check);
+        let read = |mut from: Stream| rdb::read(dialect, version, &mut from);
+        copied + each_refused(|| fields.clone(), read, check)
+    });
 }
 
 #[test]
 fn pieces_are_written() {
-    let mut refusals = 0;
-    for object in samples() {
-        let mut cursor = 0;
-        for (next, expected) in stored(&object) {
-            let read = |()| chunks::piece(&object, cursor);
-            refusals += each_refused(
-                || (),
-                read,
+    on_each(&samples(), |object| {
+        let (mut cursor, mut refusals) = (0, 0);
+        for (next, expected) in stored(object) {
+            refusals += each_refused_of(
+                || chunks::piece(object, cursor),
                 |piece, refused| match piece {
                     Some((end, piece)) => assert!(end == next && piece.bytes() == expected),
                     None => assert!(refused),
@@ -242,21 +195,17 @@ fn pieces_are_written() {
             );
             cursor = next;
         }
-    }
-    assert!(refusals > 0, "nothing was refused");
+        refusals
+    });
 }
 
 /// A log takes shorter chunks, since it cannot do without any.
 #[test]
 fn pieces_are_shorter() {
-    let mut refusals = 0;
-    for object in interleaved() {
-        let expected = stored(&object);
-        let cells: Vec<u8> = expected[1..]
-            .iter()
-            .flat_map(|(_, bytes)| bytes)
-            .copied()
-            .collect();
+    on_each(&interleaved(), |object| {
+        let expected = stored(object);
+        let cells = expected[1..].iter().flat_map(|(_, bytes)| bytes);
+        let cells: Vec<u8> = cells.copied().collect();
         let mut shorter = 0;
         let write = |pieces: Pieces| {
             let (mut end, mut count) = (0, 0);
@@ -268,8 +217,8 @@ fn pieces_are_shorter() {
             }
             (end, count)
         };
-        refusals += each_refused(
-            || -> Pieces { Box::new(chunks::pieces(&object)) },
+        let refusals = each_refused(
+            || -> Pieces { Box::new(chunks::pieces(object)) },
             write,
             |(end, count), _| {
                 assert_eq!(end, cells.len());
@@ -277,55 +226,27 @@ fn pieces_are_shorter() {
             },
         );
         assert!(shorter > expected.len() - 1, "none is shorter");
-    }
-    assert!(refusals > 0, "nothing was refused");
+        refusals
+    });
 }
 
 type Pieces<'o> = Box<dyn Iterator<Item = (u64, chunks::Piece<'o>)> + 'o>;
 
-#[test]
-fn objects_are_copied() {
-    let mut refusals = 0;
-    for object in samples() {
-        refusals += each_refused(
-            || (),
-            |()| object.try_clone(),
-            |copy, refused| {
-                let copy = copy.ok_or(DecodeError::NoMemory);
-                same_or_refused(copy, refused, &object);
-            },
-        );
-    }
-    assert!(refusals > 0, "nothing was refused");
-}
-
 /// Items are added one by one, and all together; filters are stacked, periods begun, interleaved and freed.
 #[test]
 fn items_are_added() {
-    let mut refusals = 0;
     let items: Vec<_> = (100_000..100_400).map(item).collect();
-    for object in samples() {
-        let now = last_time(&object);
+    on_each(&samples(), |object| {
+        let now = last_time(object);
         let id = object.shape().is_counting().then_some(7);
         let copy = || object.try_clone().unwrap();
         let each = |mut object: Object| {
             let items = items.iter().map(|item| &item[..]);
             let mut refused = None;
-            object.add_each(
-                items,
-                Time::at(now),
-                id,
-                || Limits::NONE,
-                |outcome| {
-                    refused = outcome.err();
-                },
-            );
-            (object, refused)
+            let outcome = |outcome: Result<_, _>| refused = outcome.err();
+            object.add_each(items, Time::at(now), id, || Limits::NONE, outcome);
+            (object, refused, now)
         };
-        refusals += each_refused(copy, each, |(object, refusal), refused| {
-            valid_and_adds(object, &items, now);
-            assert!(refusal.is_none() || refusal == Some(Refusal::OutOfMemory) && refused);
-        });
         let one_by_one = |mut object: Object| {
             let mut refusal = None;
             for (index, item) in (0..).zip(&items) {
@@ -334,14 +255,14 @@ fn items_are_added() {
                 let added = object.add(item, Time::at(now), id, || Limits::NONE);
                 refusal = refusal.or(added.err());
             }
-            (object, refusal)
+            (object, refusal, now + 5 * items.len() as u64)
         };
-        refusals += each_refused(copy, one_by_one, |(object, refusal), refused| {
-            valid_and_adds(object, &items, now + 5 * items.len() as u64);
+        let check = |(object, refusal, now): (_, Option<_>, _), refused| {
+            valid_and_adds(object, &items, now);
             assert!(refusal.is_none() || refusal == Some(Refusal::OutOfMemory) && refused);
-        });
-    }
-    assert!(refusals > 0, "nothing was refused");
+        };
+        each_refused(copy, each, check) + each_refused(copy, one_by_one, check)
+    });
 }
 
 /// Requires that an object is valid, and takes these items.
@@ -358,59 +279,38 @@ fn valid_and_adds(mut object: Object, items: &[[u8; 8]], now: u64) {
     assert_eq!(object.check(), Ok(()));
 }
 
+const CUCKOO: Family<Cuckoo> = Family {
+    write: |object, to| cuckoo_wire::write_rdb(object, to),
+    read: |from| cuckoo_wire::read_rdb(cuckoo_wire::RDB_VERSION, from),
+    copy: Cuckoo::try_clone,
+};
+
 #[test]
-fn cuckoo_filters_are_read_and_copied() {
-    let mut refusals = 0;
+fn cuckoo_filters_are_read_copied_and_loaded() {
     let object = cuckoo_filter(3000);
+    let refusals = CUCKOO.is_read_and_copied(&object);
     let fields = fields_of(|to| cuckoo_wire::write_rdb(&object, to));
-    let same = |copy: &Cuckoo| {
-        let again = fields_of(|to| cuckoo_wire::write_rdb(copy, to));
-        assert!(again == fields, "other fields");
-    };
-    let read = |mut from: Reading| cuckoo_wire::read_rdb(cuckoo_wire::RDB_VERSION, &mut from);
-    refusals += each_refused(
-        || fields.read(),
-        read,
-        |read, refused| match read {
-            Ok(read) => same(&read),
-            Err(error) => assert_eq!((error, refused), (DecodeError::NoMemory, true)),
-        },
-    );
-    refusals += each_refused(
-        || (),
-        |()| object.try_clone(),
-        |copy, refused| match copy {
-            Some(copy) => same(&copy),
-            None => assert!(refused),
-        },
-    );
     let header = cuckoo_wire::write_header(&object);
-    let load = |()| {
+    let load = || {
         let mut loaded = cuckoo_wire::begin(&header, &cuckoo::Limits::NONE).ok()?;
         for (cursor, chunk) in cuckoo_wire::chunks(&object) {
             let first = cuckoo_wire::load(&mut loaded, cursor, chunk);
-            assert!(
-                first
-                    .or_else(|_| cuckoo_wire::load(&mut loaded, cursor, chunk))
-                    .ok()?
-            );
+            let written = first.or_else(|_| cuckoo_wire::load(&mut loaded, cursor, chunk));
+            assert!(written.ok()?);
         }
         Some(loaded)
     };
-    refusals += each_refused(
-        || (),
-        load,
-        |loaded, refused| match loaded {
-            Some(loaded) => same(&loaded),
-            None => assert!(refused),
-        },
-    );
-    assert!(refusals > 0, "nothing was refused");
+    let loads = each_refused_of(load, |loaded, refused| match loaded {
+        Some(loaded) => {
+            assert!(fields_of(|to| cuckoo_wire::write_rdb(&loaded, to)) == fields);
+        }
+        None => assert!(refused),
+    });
+    assert!(refusals > 0 && loads > 0, "nothing was refused");
 }
 
 #[test]
 fn cuckoo_filters_grow() {
-    let mut refusals = 0;
     let object = cuckoo_filter(1000);
     let add = |mut object: Cuckoo| {
         let mut refusal = None;
@@ -420,7 +320,7 @@ fn cuckoo_filters_grow() {
         }
         (object, refusal)
     };
-    refusals += each_refused(
+    let refusals = each_refused(
         || object.try_clone().unwrap(),
         add,
         |(mut object, refusal), refused| {

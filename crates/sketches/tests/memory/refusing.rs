@@ -3,6 +3,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use valkeybloom_sketches::DecodeError;
+use valkeybloom_testing::support::Stream;
+
+use crate::samples::fields_of;
+
 /// Smaller requests are served: a table of small things may end the program.
 const LEAST_BYTES: usize = 512;
 
@@ -77,4 +82,31 @@ pub fn each_refused<P, T>(
         }
     }
     unreachable!("an operation ends")
+}
+
+/// Runs an operation as [`each_refused`] does, on nothing that is prepared.
+pub fn each_refused_of<T>(mut operation: impl FnMut() -> T, check: impl FnMut(T, bool)) -> usize {
+    each_refused(|| (), |()| operation(), check)
+}
+
+/// How values of a family are written to fields, read and copied.
+pub struct Family<S> {
+    pub write: fn(&S, &mut Stream),
+    pub read: fn(&mut Stream) -> Result<S, DecodeError>,
+    pub copy: fn(&S) -> Option<S>,
+}
+
+impl<S> Family<S> {
+    /// Reads a value from its fields, and copies it. Requires an equal one each time, or a refusal.
+    pub fn is_read_and_copied(&self, value: &S) -> usize {
+        let fields = |value: &S| fields_of(|to| (self.write)(value, to));
+        let stored = fields(value);
+        let check = |made: Result<S, DecodeError>, refused| match made {
+            Ok(made) => assert!(fields(&made) == stored, "other fields"),
+            Err(error) => assert_eq!((error, refused), (DecodeError::NoMemory, true)),
+        };
+        let copy = || (self.copy)(value).ok_or(DecodeError::NoMemory);
+        let read = |mut from: Stream| (self.read)(&mut from);
+        each_refused(|| stored.clone(), read, check) + each_refused_of(copy, check)
+    }
 }

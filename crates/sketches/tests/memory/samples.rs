@@ -1,11 +1,10 @@
-//! Objects whose tables are large, and the fields that values are written to.
+//! Objects whose tables are large.
 
+use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::chunks::{self, Value};
-use valkeybloom_sketches::bloom::{
-    Growth, Kind, Limits, Object, Params, Shape, Tightening, Time, Window,
-};
+use valkeybloom_sketches::bloom::{Kind, Limits, Object, Shape, Time, Window};
 use valkeybloom_sketches::cuckoo::{self, Cuckoo};
-use valkeybloom_sketches::{DecodeError, Fraction, RdbRead, RdbWrite, Seed};
+use valkeybloom_testing::support::{Stream, object_of, params};
 
 /// Milliseconds of a period.
 const PERIOD_MS: u64 = 100;
@@ -15,25 +14,10 @@ pub const fn item(number: u64) -> [u8; 8] {
     number.to_le_bytes()
 }
 
-fn object(capacity: u64, kind: Kind) -> Object {
-    let params = Params {
-        capacity,
-        error_rate: Fraction::new(0.01).unwrap(),
-        tightening: Tightening::HALF,
-        growth: Growth::from_expansion(1),
-    };
-    Object::new(
-        &Shape { params, kind },
-        Seed::FIXED,
-        Time::at(0),
-        Limits::NONE,
-    )
-    .unwrap()
-}
-
 /// Returns an object of `items`, added at a rate of `per_ms`.
 fn filled(capacity: u64, kind: Kind, items: u64, per_ms: u64) -> Object {
-    let mut object = object(capacity, kind);
+    let params = params(capacity, 0.01, 1);
+    let mut object = object_of(&Shape { params, kind }, Seed::FIXED);
     for number in 0..items {
         let now = number / per_ms;
         object.tidy(now);
@@ -116,79 +100,9 @@ pub fn cuckoo_filter(items: u64) -> Cuckoo {
     object
 }
 
-#[derive(Debug, PartialEq)]
-enum Field {
-    Uint(u64),
-    Double(f64),
-    Bytes(Vec<u8>),
-}
-
-/// Fields in RDB.
-#[derive(Debug, Default, PartialEq)]
-pub struct Fields(Vec<Field>);
-
-impl Fields {
-    /// Returns a reader of the fields.
-    pub fn read(&self) -> Reading<'_> {
-        Reading(&self.0)
-    }
-}
-
 /// Returns the fields that are written.
-pub fn fields_of(write: impl FnOnce(&mut Fields)) -> Fields {
-    let mut fields = Fields::default();
+pub fn fields_of(write: impl FnOnce(&mut Stream)) -> Stream {
+    let mut fields = Stream::default();
     write(&mut fields);
     fields
-}
-
-/// A reader of fields in their order.
-pub struct Reading<'f>(&'f [Field]);
-
-impl<'f> Reading<'f> {
-    fn next(&mut self) -> Option<&'f Field> {
-        let (next, rest) = self.0.split_first()?;
-        self.0 = rest;
-        Some(next)
-    }
-}
-
-impl RdbWrite for Fields {
-    fn uint(&mut self, value: u64) {
-        self.0.push(Field::Uint(value));
-    }
-
-    fn double(&mut self, value: f64) {
-        self.0.push(Field::Double(value));
-    }
-
-    fn bytes(&mut self, value: &[u8]) {
-        self.0.push(Field::Bytes(value.to_vec()));
-    }
-}
-
-impl RdbRead for Reading<'_> {
-    fn uint(&mut self) -> Result<u64, DecodeError> {
-        match self.next() {
-            Some(Field::Uint(value)) => Ok(*value),
-            _ => Err(DecodeError::Truncated),
-        }
-    }
-
-    fn double(&mut self) -> Result<f64, DecodeError> {
-        match self.next() {
-            Some(Field::Double(value)) => Ok(*value),
-            _ => Err(DecodeError::Truncated),
-        }
-    }
-
-    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
-        let Some(Field::Bytes(value)) = self.next() else {
-            return Err(DecodeError::Truncated);
-        };
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(value.len())
-            .map_err(|_| DecodeError::NoMemory)?;
-        copy.extend_from_slice(value);
-        Ok(copy)
-    }
 }

@@ -1,10 +1,11 @@
 //! t-digests whose allocations are refused.
 
-use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::tdigest::{Compression, Refusal, TDigest, wire};
 
-use crate::refusing::each_refused;
-use crate::samples::{Fields, Reading, fields_of};
+use valkeybloom_testing::support::Stream;
+
+use crate::refusing::{Family, each_refused, each_refused_of};
+use crate::samples::fields_of;
 
 const COMPRESSION: u64 = 100;
 
@@ -31,7 +32,7 @@ fn digest(unmerged: u32) -> TDigest {
 }
 
 /// Returns all that can be observed of a digest.
-fn state(digest: &TDigest) -> (Fields, [usize; 2], [i64; 3]) {
+fn state(digest: &TDigest) -> (Stream, [usize; 2], [i64; 3]) {
     (
         fields_of(|to| wire::write_rdb(digest, to)),
         [digest.merged_nodes(), digest.unmerged_nodes()],
@@ -43,31 +44,21 @@ fn state(digest: &TDigest) -> (Fields, [usize; 2], [i64; 3]) {
     )
 }
 
+const FAMILY: Family<TDigest> = Family {
+    write: |digest, to| wire::write_rdb(digest, to),
+    read: |from| wire::read_rdb(wire::RDB_VERSION, from),
+    copy: TDigest::try_clone,
+};
+
 #[test]
 fn t_digests_are_read_and_copied() {
     let mut refusals = 0;
     for unmerged in [0, 300] {
         let object = digest(unmerged);
         let before = state(&object);
-        refusals += each_refused(
-            || before.0.read(),
-            |mut from: Reading| wire::read_rdb(wire::RDB_VERSION, &mut from),
-            |read, refused| match read {
-                Ok(read) => assert!(state(&read).0 == before.0, "other fields"),
-                Err(error) => assert_eq!((error, refused), (DecodeError::NoMemory, true)),
-            },
-        );
-        refusals += each_refused(
-            || (),
-            |()| object.try_clone(),
-            |copy, refused| match copy {
-                Some(copy) => assert!(state(&copy) == before, "other fields"),
-                None => assert!(refused),
-            },
-        );
-        refusals += each_refused(
-            || (),
-            |()| object.compressed_copy(),
+        refusals += FAMILY.is_read_and_copied(&object);
+        refusals += each_refused_of(
+            || object.compressed_copy(),
             |copy, refused| match copy {
                 Some(copy) => assert_eq!(copy.unmerged_nodes(), 0),
                 None => assert!(refused),
@@ -81,11 +72,7 @@ fn t_digests_are_read_and_copied() {
 /// An empty digest allocates nothing that grows.
 #[test]
 fn t_digests_are_made() {
-    let refusals = each_refused(
-        || (),
-        |()| new(),
-        |made, refused| assert!(made.is_empty() && !refused),
-    );
+    let refusals = each_refused_of(new, |made, _| assert!(made.is_empty()));
     assert_eq!(refusals, 0);
 }
 
@@ -149,9 +136,8 @@ fn t_digests_are_merged() {
     let compression = Compression::new(2 * COMPRESSION).unwrap();
     let twice = || sources.iter().chain(&sources);
     let expected = state(&TDigest::merged(compression, twice()).unwrap());
-    let refusals = each_refused(
-        || (),
-        |()| TDigest::merged(compression, twice()),
+    let refusals = each_refused_of(
+        || TDigest::merged(compression, twice()),
         |merged, refused| {
             match merged {
                 Ok(merged) => assert!(state(&merged) == expected, "other nodes"),

@@ -1,10 +1,10 @@
 //! Top-k lists.
 
+use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::topk::{Refusal, Shape, TopK, wire};
-use valkeybloom_sketches::{DecodeError, Seed};
 
-use crate::refusing::each_refused;
-use crate::samples::{Reading, fields_of, item};
+use crate::refusing::{Family, each_refused, each_refused_of};
+use crate::samples::item;
 
 /// Returns a list of 3,000 with `items` in it.
 fn top_k(items: u64) -> TopK {
@@ -17,53 +17,33 @@ fn top_k(items: u64) -> TopK {
     object
 }
 
+const FAMILY: Family<TopK> = Family {
+    write: |object, to| wire::write_rdb(object, to),
+    read: |from| wire::read_rdb(wire::RDB_VERSION, from, Seed::FIXED),
+    copy: TopK::try_clone,
+};
+
 #[test]
-fn top_k_lists_are_read_and_copied() {
-    let mut refusals = 0;
+fn top_k_lists_are_made_read_copied_and_ranked() {
     let object = top_k(2000);
-    let fields = fields_of(|to| wire::write_rdb(&object, to));
-    let same = |copy: &TopK| {
-        let again = fields_of(|to| wire::write_rdb(copy, to));
-        assert!(again == fields, "other fields");
-        assert_eq!(copy.memory_bytes(), object.memory_bytes());
-    };
-    let read = |mut from: Reading| wire::read_rdb(wire::RDB_VERSION, &mut from, Seed::FIXED);
-    refusals += each_refused(
-        || fields.read(),
-        read,
-        |read, refused| match read {
-            Ok(read) => same(&read),
-            Err(error) => assert_eq!((error, refused), (DecodeError::NoMemory, true)),
-        },
-    );
-    refusals += each_refused(
-        || (),
-        |()| object.try_clone(),
-        |copy, refused| match copy {
-            Some(copy) => same(&copy),
-            None => assert!(refused),
-        },
-    );
-    refusals += each_refused(
-        || (),
-        |()| TopK::new(*object.shape(), Seed::FIXED, u64::MAX),
+    let made = each_refused_of(
+        || TopK::new(*object.shape(), Seed::FIXED, u64::MAX),
         |made, refused| match made {
             Ok(made) => assert_eq!(made.listed(), 0),
             Err(error) => assert_eq!((error, refused), (Refusal::OutOfMemory, true)),
         },
     );
-    refusals += each_refused(
-        || (),
-        |()| object.ranking().map(|ranking| ranking.len()),
+    let ranked = each_refused_of(
+        || object.ranking().map(|ranking| ranking.len()),
         |listed, refused| assert!(listed == Some(2000) || refused),
     );
-    assert!(refusals > 10, "{refusals} were refused");
+    let refusals = FAMILY.is_read_and_copied(&object);
+    assert!(made > 1 && ranked > 0 && refusals > 3, "{refusals}");
 }
 
 /// Items that are refused leave the list as it is, and enter it the next time.
 #[test]
 fn top_k_lists_fill() {
-    let mut refusals = 0;
     // Large enough that their memory is refused.
     let long: Vec<_> = (0..20).map(|number| [number; 600]).collect();
     let add = |mut object: TopK| {
@@ -78,7 +58,7 @@ fn top_k_lists_fill() {
         }
         (object, refused_items)
     };
-    refusals += each_refused(
+    let refusals = each_refused(
         || top_k(500).try_clone().unwrap(),
         add,
         |(mut object, refused_items), refused| {

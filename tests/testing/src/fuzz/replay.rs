@@ -38,15 +38,22 @@ fn near(inputs: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
     for _ in 0..=rng.below(4) {
         let at = rng.below(bytes.len() + 1);
         let end = bytes.len().min(at + 1 + rng.below(60));
-        match rng.below(5) {
+        match rng.below(6) {
             0 if at < end => bytes[at] ^= 1 << rng.below(8),
-            1 => {
-                let number = rng.pick(&NUMBERS).to_le_bytes();
-                let end = bytes.len().min(at + 8);
-                bytes[at..end].copy_from_slice(&number[..end - at]);
+            1 => overwrite(&mut bytes, at, *rng.pick(&NUMBERS)),
+            // A sum, a count or a capacity that is wrong by one, or stands for another.
+            2 => {
+                let other = bytes.get(at..).and_then(<[u8]>::first_chunk).copied();
+                let number = other.map_or(0, u64::from_le_bytes);
+                let place = rng.below(bytes.len() + 1);
+                overwrite(
+                    &mut bytes,
+                    place,
+                    number.wrapping_add(rng.next() % 3).wrapping_sub(1),
+                );
             }
-            2 => drop(bytes.drain(at..end)),
-            3 => {
+            3 => drop(bytes.drain(at..end)),
+            4 => {
                 let run = bytes[at..end].to_vec();
                 bytes.splice(at..at, run);
             }
@@ -58,6 +65,12 @@ fn near(inputs: &[Vec<u8>], rng: &mut Rng) -> Vec<u8> {
         }
     }
     bytes
+}
+
+/// Writes a number over what is at a place, up to the end.
+fn overwrite(bytes: &mut [u8], at: usize, number: u64) {
+    let end = bytes.len().min(at + 8);
+    bytes[at..end].copy_from_slice(&number.to_le_bytes()[..end - at]);
 }
 
 /// Runs a target on each input that is kept for it, and on `mutations` that are near to one.

@@ -3,14 +3,16 @@
 
 pub mod draft;
 
-use valkeybloom_sketches::bloom::{Dialect, Limits, Object, Time, chunks, dump};
+use valkeybloom_sketches::bloom::{Added, Dialect, Limits, Object, Time, chunks, dump};
 use valkeybloom_sketches::{DecodeError, Seed};
 
+use crate::counting::add;
 use crate::refused::survives_use;
 use crate::sizes;
 use crate::support::{
-    Field, HALF_OF_OURS, Rng, Stream, add_at, begin, begin_partial, counting, dump_of, fields_of,
-    header_of, object_of, params, read_fields, read_value, tightening, windowed,
+    Field, HALF_OF_OURS, NO_CLOCK, ROOMY, Rng, Stream, add_at, begin, begin_partial, counting,
+    dump_of, fields_of, header_of, object_of, params, read_fields, read_value, tightening,
+    windowed,
 };
 
 use draft::{Draft, FilterDraft, StackDraft};
@@ -100,7 +102,7 @@ fn an_object_whose_ratio_is_not_marked_is_ours() {
 #[test]
 fn odd_values_are_kept() {
     type Change = fn(&mut Draft);
-    let odd: [(&str, Draft, Change); 16] = [
+    let odd: [(&str, Draft, Change); 17] = [
         ("a window", Draft::windowed(), |_| ()),
         ("counters", Draft::counting(), |_| ()),
         ("counters without ids", Draft::counting(), |d| d.form = 1),
@@ -119,6 +121,12 @@ fn odd_values_are_kept() {
         }),
         ("the largest capacity", Draft::windowed(), |d| {
             d.capacity = i64::MAX as u64;
+        }),
+        ("the most items in each period", Draft::windowed(), |d| {
+            for stack in &mut d.stacks {
+                let newest = stack.filters.last_mut().unwrap();
+                (newest.capacity, newest.items) = ((1 << 63) - 4, (1 << 63) - 4);
+            }
         }),
         ("all ids", Draft::counting(), |d| {
             d.stacks[0].filters[0].took = Some((0, u64::MAX));
@@ -153,6 +161,32 @@ fn odd_values_are_kept() {
         assert!(dump_of(&object) == draft.dump(), "{name}");
         begin(&draft.header()).unwrap_or_else(|e| panic!("{name}: {e}"));
         survives_use(object);
+    }
+}
+
+/// A file may claim any number of items that are in several filters. Adds and merges make more of them.
+#[test]
+fn claimed_repeats_saturate() {
+    let claiming = |first: u64| {
+        let mut object = object_of(&counting(params(5, 0.0001, 1)), Seed::FIXED);
+        for item in first..first + 12 {
+            add(&mut object, item, Some(item)).unwrap();
+        }
+        let again = |object: &mut Object, item| {
+            assert_eq!(add(object, item, Some(u64::MAX)), Ok(Added::Again));
+        };
+        again(&mut object, first);
+        let mut stream = fields_of(&object);
+        assert_eq!(stream.0[9], Field::Uint(1), "repeats");
+        stream.0[9] = Field::Uint(u64::MAX);
+        let mut object = read(stream).unwrap();
+        again(&mut object, first + 1);
+        object
+    };
+    let sources = [claiming(0), claiming(20)];
+    let union = Object::merged(&[&sources[0], &sources[1]], ROOMY).unwrap();
+    for object in sources.iter().chain([&union]) {
+        assert_eq!(object.items(NO_CLOCK), 0);
     }
 }
 

@@ -1,29 +1,12 @@
 //! Random lives of sketches, each beside the naive model.
 
-use valkeybloom_sketches::Relocate;
 use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Refusal, Shape};
 
-use crate::support::{Rng, at_each_width};
+use crate::murmur::murmur_32;
+use crate::support::{Moving, Rng, at_each_width};
 
-use super::naive::{Naive, murmur_2};
+use super::naive::Naive;
 use super::{assert_equal, fields_of, read, sketch};
-
-/// Moves everything at once.
-struct Moving;
-
-impl Relocate for Moving {
-    fn should_stop(&mut self) -> bool {
-        false
-    }
-
-    fn table<T>(&mut self, _table: Vec<T>) -> Vec<T> {
-        unreachable!("a sketch has no tables of values")
-    }
-
-    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
-        blob.to_vec().into()
-    }
-}
 
 /// Returns an increment that is near an edge of a counter's range now and then.
 fn increment(rng: &mut Rng, max: u64) -> i64 {
@@ -95,7 +78,7 @@ fn a_life_is_that_of_the_model() {
             for (item, estimate) in asked.iter().zip(expected) {
                 assert_eq!(real.estimate(item), estimate, "life {life}");
             }
-            real.relocate(&mut Moving);
+            real.relocate(&mut Moving(usize::MAX));
             assert_equal(&read(0, fields_of(&real)).unwrap(), &real);
             assert_equal(&real.try_clone().unwrap(), &real);
         }
@@ -115,7 +98,7 @@ fn the_published_columns_hold() {
         let found = rows.map(|row| row.iter().position(|counter| *counter == 1).unwrap());
         assert_eq!(found.collect::<Vec<_>>(), columns);
         for (row, column) in (0..).zip(columns) {
-            assert_eq!(u64::from(murmur_2(b"foo", row)) % width, column as u64);
+            assert_eq!(u64::from(murmur_32(b"foo", row)) % width, column as u64);
         }
     }
 }

@@ -2,29 +2,7 @@
 
 use valkeybloom_sketches::cms::{CountMin, MergeError, NotCounted};
 
-/// `MurmurHash2` by its published description, byte by byte.
-pub fn murmur_2(item: &[u8], seed: u32) -> u32 {
-    let m = 0x5bd1_e995_u32;
-    let mut hash = seed ^ u32::try_from(item.len()).unwrap();
-    let whole = item.len() / 4 * 4;
-    for start in (0..whole).step_by(4) {
-        let mut k = u32::from_le_bytes(item[start..start + 4].try_into().unwrap());
-        k = k.wrapping_mul(m);
-        k ^= k >> 24;
-        k = k.wrapping_mul(m);
-        hash = hash.wrapping_mul(m);
-        hash ^= k;
-    }
-    for index in (whole..item.len()).rev() {
-        hash ^= u32::from(item[index]) << (8 * (index - whole));
-        if index == whole {
-            hash = hash.wrapping_mul(m);
-        }
-    }
-    hash ^= hash >> 13;
-    hash = hash.wrapping_mul(m);
-    hash ^ (hash >> 15)
-}
+use crate::murmur::murmur_32;
 
 /// A sketch of wide integers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +34,7 @@ impl Naive {
         let width = self.width;
         let rows = (0..).zip(&mut self.rows);
         rows.map(|(row, counters)| {
-            let column = u64::from(murmur_2(item, row)) % width;
+            let column = u64::from(murmur_32(item, row)) % width;
             &mut counters[usize::try_from(column).unwrap()]
         })
         .collect()

@@ -1,10 +1,9 @@
 //! A random life: adds, removals, growth, compaction and reloads, against the rules written down once more.
 
-use valkeybloom_sketches::Relocate;
 use valkeybloom_sketches::cuckoo::wire;
 use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Refusal};
 
-use crate::support::Rng;
+use crate::support::{Moving, Rng};
 
 use super::{assert_same, fields_of, object, read};
 use crate::naive::Naive;
@@ -39,26 +38,6 @@ fn somewhere_else(mut object: Cuckoo, rng: &mut Rng) -> Cuckoo {
             assert!(steps <= object.filters().len());
             object
         }
-    }
-}
-
-/// Moves this number of allocations, and then stops.
-struct Moving(usize);
-
-impl Relocate for Moving {
-    fn should_stop(&mut self) -> bool {
-        self.0 = self.0.saturating_sub(1);
-        self.0 == 0
-    }
-
-    fn table<T>(&mut self, table: Vec<T>) -> Vec<T> {
-        let mut moved = Vec::with_capacity(table.len());
-        moved.extend(table);
-        moved
-    }
-
-    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
-        blob.to_vec().into_boxed_slice()
     }
 }
 

@@ -3,14 +3,12 @@
 use valkeybloom_sketches::bloom::{
     self, Dialect, Growth, Kind, New, Object, Params, Tightening, Time, chunks,
 };
-use valkeybloom_sketches::cms::{self, CellSize, CountMin, MergeError, Term};
 use valkeybloom_sketches::cuckoo;
-use valkeybloom_sketches::tdigest::{Compression, TDigest};
 use valkeybloom_sketches::topk::{Chance, Collision, Contest, Decay, Derived};
-use valkeybloom_sketches::{Fraction, Relocate, Seed, Sketch};
+use valkeybloom_sketches::{Fraction, Seed, Sketch};
 
 use super::{DOUBLES, NUMBERS, dumps};
-use crate::support::{object_of, params, through_every_form, windowed};
+use crate::support::{Moving, object_of, params, through_every_form, windowed};
 
 #[test]
 fn any_time_and_id_leave_an_object_valid() {
@@ -152,84 +150,6 @@ fn any_objects_are_merged_or_refused() {
     assert!(merged > 3 * blooms.len(), "{merged}");
 }
 
-#[test]
-fn any_weighted_sums_are_made_or_refused() {
-    let counts = [CellSize::One, CellSize::Four, CellSize::Eight].map(|size| {
-        [(10, 2), (20, 1)].map(|(width, depth)| {
-            let mut sketch =
-                CountMin::new(cms::Shape::new(width, depth, size).unwrap(), u64::MAX).unwrap();
-            sketch.increment(b"item", 200).unwrap();
-            sketch
-        })
-    });
-    assert_eq!(CountMin::merged(&[], true).unwrap_err(), MergeError::Shape);
-    let weights = [0, 1, -1, 3, i64::MIN, i64::MAX];
-    for (a, b) in pairs(counts.as_flattened()) {
-        for (one, other) in pairs(&weights) {
-            let terms = [
-                Term {
-                    source: a,
-                    weight: *one,
-                },
-                Term {
-                    source: b,
-                    weight: *other,
-                },
-            ];
-            let sum = 200 * (i128::from(*one) + i128::from(*other));
-            match CountMin::merged(&terms, true) {
-                Ok(merged) => {
-                    assert_eq!(
-                        (
-                            i128::from(merged.count()),
-                            i128::from(merged.estimate(b"item"))
-                        ),
-                        (sum, sum)
-                    );
-                }
-                Err(MergeError::Shape) => assert_ne!(a.shape(), b.shape()),
-                Err(MergeError::Overflow) => {
-                    let bound = i128::from(a.shape().cell_size().max());
-                    let steps = [200 * i128::from(*one), sum];
-                    assert!(
-                        sum > bound
-                            || steps.iter().any(|step| i64::try_from(*step).is_err())
-                            || sum < 0
-                    );
-                }
-                Err(MergeError::OutOfMemory) => panic!("little memory"),
-            }
-        }
-    }
-}
-
-#[test]
-fn any_digests_are_merged_or_refused() {
-    let extremes = [f64::MIN, -1.0, -0.0, 0.0, f64::MIN_POSITIVE, f64::MAX];
-    let digests = [1, 20, 1 << 31, 1 << 53].map(|compression| {
-        let mut digest = TDigest::new(Compression::new(compression).unwrap());
-        let added = extremes
-            .iter()
-            .cycle()
-            .take(500)
-            .copied()
-            .collect::<Vec<_>>();
-        let _ = digest.add_each(&added);
-        digest
-    });
-    assert!(Compression::new(0).is_none() && Compression::new(u64::MAX).is_none());
-    for (a, b) in pairs(&digests) {
-        for (compression, _) in pairs(&digests) {
-            let Ok(merged) = TDigest::merged(compression.compression(), [a, b]) else {
-                continue;
-            };
-            assert_eq!(merged.observations(), a.observations() + b.observations());
-            let payload = Sketch::TDigest(merged).to_dump();
-            assert!(Sketch::from_dump(&payload, Seed::FIXED).is_ok());
-        }
-    }
-}
-
 fn pairs<T>(all: &[T]) -> impl Iterator<Item = (&T, &T)> {
     all.iter()
         .flat_map(|one| all.iter().map(move |other| (one, other)))
@@ -321,25 +241,8 @@ fn any_cursor_is_answered_or_refused() {
 fn relocate_from(begin: u64, mut relocate: impl FnMut(usize, &mut Moving) -> Option<usize>) {
     let mut step = Some(usize::try_from(begin).unwrap());
     while let Some(begin) = step {
-        step = relocate(begin, &mut Moving);
+        step = relocate(begin, &mut Moving(1));
         assert!(step.is_none_or(|next| next > begin));
-    }
-}
-
-struct Moving;
-
-impl Relocate for Moving {
-    fn should_stop(&mut self) -> bool {
-        true
-    }
-
-    fn table<T>(&mut self, mut table: Vec<T>) -> Vec<T> {
-        table.shrink_to_fit();
-        table
-    }
-
-    fn blob(&mut self, blob: Box<[u8]>) -> Box<[u8]> {
-        blob.to_vec().into_boxed_slice()
     }
 }
 

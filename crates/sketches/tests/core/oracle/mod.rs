@@ -51,7 +51,7 @@ fn hashes_are_siphash_of_the_length_and_the_item() {
 
 /// Fills an object's first filter beside the crate's of the same size, and compares them.
 #[track_caller]
-fn same_filter(params: &Params, seed: Seed, strangers: usize, rng: &mut Rng) {
+fn same_filter(params: &Params, seed: Seed, rng: &mut Rng) {
     let name = format!("{params:?}, {seed:?}");
     let mut ours = object(params, seed);
     let mut theirs = crates(sizes::size(params, 0, params.capacity), &seed);
@@ -82,7 +82,7 @@ fn same_filter(params: &Params, seed: Seed, strangers: usize, rng: &mut Rng) {
     for item in &members {
         assert!(has(&ours, item), "{item:?} is denied: {name}");
     }
-    for index in 0..strangers {
+    for index in 0..300 {
         let item = rng.bytes(length(index));
         assert_eq!(has(&ours, &item), theirs.check(&item), "{item:?}: {name}");
     }
@@ -100,21 +100,10 @@ fn a_filter_has_the_crates_bits_and_answers() {
                             tightening,
                             ..params(capacity, rate, expansion)
                         };
-                        same_filter(&params, seed, 300, &mut rng);
+                        same_filter(&params, seed, &mut rng);
                     }
                 }
             }
-        }
-    }
-}
-
-#[test]
-fn a_hundred_thousand_strangers_get_the_crates_answers() {
-    let mut rng = Rng::new(3);
-    for (capacity, rate) in [(10, 0.3), (1000, 0.1), (5000, 0.01), (100_000, 0.02)] {
-        let seed = rng.seed();
-        for expansion in [0, 2] {
-            same_filter(&params(capacity, rate, expansion), seed, 100_000, &mut rng);
         }
     }
 }

@@ -161,7 +161,7 @@ fn estimates_are_accurate_for_objects_of_redisbloom() {
                 // Objects of RedisBloom have no seed, so their items differ instead.
                 for _ in 0..8 {
                     let mut object = of_redisbloom(capacity, rate, growth);
-                    fill_to_depth(&mut object, depth, 0, &mut rng);
+                    fill_to_depth(&mut object, depth, Time::at(0), &mut rng);
                     cell.measure(&object, 40_000, 0, &mut rng);
                 }
                 wrong.extend(cell.untrue());

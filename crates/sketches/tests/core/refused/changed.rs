@@ -1,12 +1,12 @@
-//! Cut and flipped bytes of objects of every dialect: refused, or another object that bears every operation. Changes of
-//! several fields at once are in `accepted`.
+//! Cut and flipped bytes of objects of every dialect: refused, or another object that bears every operation.
+//! Changes of several fields at once are in the fuzz target `decode`.
 
 use std::mem::discriminant;
 use std::ops::Range;
 
-use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::chunks::Value;
 use valkeybloom_sketches::bloom::{Dialect, Limits, Object, Time, dump, rdb};
+use valkeybloom_sketches::{DecodeError, MAX_CAPACITY};
 
 use crate::plain::Plain;
 use crate::support::{Field, Stream, begin, dump_of, fields_of, has_at, through_every_form};
@@ -48,6 +48,7 @@ pub fn survives_use(mut object: Object) {
         }
         let mut rates = object.filters(now).map(|(.., rate)| rate);
         assert!(rates.all(|rate| (0.0..=1.0).contains(&rate)));
+        assert!(object.items(now).max(object.capacity(now)) <= MAX_CAPACITY);
         let reach = object.reach(now, limits);
         assert!(object.shape().window().is_some() || reach >= object.capacity(now));
         if let Ok(merged) = Object::merged(&[&object, &object], limits) {

@@ -181,7 +181,11 @@ fn huge_compressions_load_and_answer() {
             assert_eq!(digest.compressed().unwrap().rank(3.0), 3);
         }
         assert_eq!(read(fields).unwrap().compression(), compression);
+        let twice = TDigest::merged(compression, [&digest, &digest]);
+        let observations = twice.map_or(0, |twice| twice.observations());
+        assert!([0, 2 * digest.observations()].contains(&observations));
     }
+    assert!(Compression::new(0).is_none() && Compression::new(u64::MAX).is_none());
 }
 
 /// Requires that a digest can be stored and read, and that its answers are in their ranges.

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::murmur::murmur_32;
 use crate::support::Rng;
 
-use super::naive::murmur_32;
 use super::{add, ranking, sketch};
 
 const SKETCHES: u32 = 2000;

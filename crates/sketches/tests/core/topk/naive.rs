@@ -1,29 +1,9 @@
 //! RedisBloom's rules written down once more: without an index, and with every draw.
 
+use crate::murmur::murmur_32;
 use crate::support::Rng;
 
 use super::draw;
-
-/// `MurmurHash2` by its published description, byte by byte.
-pub fn murmur_32(item: &[u8], seed: u32) -> u32 {
-    let m = 0x5bd1_e995_u32;
-    let mut hash = seed ^ u32::try_from(item.len()).unwrap();
-    let mut blocks = item.chunks_exact(4);
-    for block in &mut blocks {
-        let mut k = u32::from_le_bytes(block.try_into().unwrap()).wrapping_mul(m);
-        k = (k ^ (k >> 24)).wrapping_mul(m);
-        hash = hash.wrapping_mul(m) ^ k;
-    }
-    let rest = blocks.remainder();
-    for (index, byte) in rest.iter().enumerate().rev() {
-        hash ^= u32::from(*byte) << (8 * index);
-        if index == 0 {
-            hash = hash.wrapping_mul(m);
-        }
-    }
-    hash = (hash ^ (hash >> 13)).wrapping_mul(m);
-    hash ^ (hash >> 15)
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Entry {

@@ -3,9 +3,9 @@
 use valkeybloom_sketches::topk::{COPIES_MAX, Fault, Refusal, Shape, TopK};
 use valkeybloom_sketches::{DecodeError, Seed};
 
+use crate::murmur::murmur_32;
 use crate::support::{Field, Stream};
 
-use super::naive::murmur_32;
 use super::{add, fields_of, fields_with, ranking, read, sketch, stored_entry};
 
 /// Two of three entries in use, four cells in two rows.

@@ -3,16 +3,15 @@
 
 mod model;
 
-use valkeybloom_sketches::bloom::{Added, Limits, Object, Refusal, Shape, Time};
+use valkeybloom_sketches::bloom::{Added, Limits, Object, Refusal, Time};
 use valkeybloom_sketches::{Fraction, Seed};
 
 use crate::support::{
     ROOMY, Rng, add_at, at_each_width, counting, dump_of, has_at, params, through_every_form,
     windowed,
 };
-use model::{Model, Rate, known};
+use model::{Model, known};
 
-/// Several windows with odd periods, filled to about what they are for. All in all two million steps.
 #[test]
 fn a_rate_that_is_too_small_is_refused_before_a_capacity_that_is_too_large() {
     let shape = |rate| windowed(params(i64::MAX as u64 - 1, rate, 2), 1_000, 1);
@@ -21,6 +20,7 @@ fn a_rate_that_is_too_small_is_refused_before_a_capacity_that_is_too_large() {
     assert_eq!(made(0.01), Some(Refusal::OutOfMemory));
 }
 
+/// Several windows with odd periods, filled to about what they are for. All in all two million steps.
 #[test]
 fn random_times_agree_with_the_model() {
     let mut rng = Rng::new(1);
@@ -54,34 +54,6 @@ fn random_times_of_tiny_windows_agree_with_the_model() {
             assert_eq!(model.refused > 0, fixed, "{} refused", model.refused);
         }
     }
-}
-
-/// Only an object with a window looks at the time.
-#[test]
-fn objects_without_periods_do_not_read_the_clock() {
-    let no_time = || panic!("the time was looked up");
-    let params = params(10, 0.01, 2);
-    for shape in [Shape::plain(params), counting(params)] {
-        let mut object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
-        let items = || [b"a", b"b"].into_iter().map(<[u8; 1]>::as_slice);
-        let mut new = 0;
-        let added = |added| new += u64::from(added == Ok(Added::New));
-        object.add_each(items(), Time::default(), None, || ROOMY, added);
-        assert_eq!(new, 2);
-        assert!(object.contains(b"a", no_time));
-        object.contains_each(items(), no_time, |found| assert!(found));
-        assert_eq!((object.items(no_time), object.capacity(no_time)), (2, 10));
-        assert_eq!(object.filters(no_time).count(), 1);
-        assert_eq!(object.filter_count(no_time), 1);
-        assert_eq!(object.live_periods(no_time), None);
-        assert!(object.estimated_rate(no_time) < 0.01);
-        assert!(object.reach(no_time, ROOMY) > 10);
-        assert!(!object.tidy(u64::MAX));
-    }
-    let shape = windowed(params, 1_000, 3);
-    let object = Object::new(&shape, Seed::FIXED, Time::at(0), ROOMY).unwrap();
-    assert_eq!(object.live_periods(|| 2_999), Some(1));
-    assert_eq!(object.live_periods(|| 3_000), Some(0));
 }
 
 /// A single item in an object: there are no false positives, so the times at which it is found are exact.
@@ -263,72 +235,6 @@ fn memory_is_flat_over_a_thousand_rotations() {
         }
         let items = object.items(|| 4_999_500);
         assert!((each * 49 / 10..=each * 5).contains(&items), "{items}");
-    }
-}
-
-/// All periods full, and the one ahead too: the worst that there can be.
-#[test]
-fn a_full_window_keeps_its_rate() {
-    for (capacity, expansion, filters, periods, rate) in [
-        (5_000, 0, 1, 1, 0.01),
-        (5_000, 0, 1, 3, 0.01),
-        (2_000, 0, 1, 7, 0.05),
-        (1_000, 2, 3, 3, 0.02),
-        (2_000, 1, 3, 2, 0.02),
-        (200, 0, 1, 50, 0.1),
-    ] {
-        let mut rng = Rng::new(periods);
-        let shape = windowed(params(capacity, rate, expansion), 1_000, periods);
-        let (mut now_full, mut ahead_full) = (Rate::default(), Rate::default());
-        for _ in 0..3 {
-            let start = Time::at(0);
-            let mut object = Object::new(&shape, rng.seed(), start, ROOMY).unwrap();
-            let fill = |object: &mut Object, time, live, rng: &mut Rng| {
-                let now = start.now_ms + (periods - 1) * 1_000;
-                let full = |object: &Object| {
-                    object.items(|| now) == object.capacity(|| now)
-                        && object.filters(|| now).count() == filters * live
-                };
-                while !full(object) {
-                    let item = rng.next().to_le_bytes();
-                    let _ = object.add(&item, time, None, || ROOMY);
-                }
-            };
-            let count = |object: &Object, rate: &mut Rate, rng: &mut Rng| {
-                let now = (periods - 1) * 1_000;
-                for _ in 0..60_000 {
-                    let stranger = [rng.next().to_le_bytes(), *b"stranger"].concat();
-                    rate.count(has_at(object, &stranger, now));
-                }
-            };
-            for period in 0..periods {
-                let live = usize::try_from(period).unwrap() + 1;
-                fill(&mut object, Time::at(period * 1_000), live, &mut rng);
-            }
-            assert!(object.estimated_rate(|| (periods - 1) * 1_000) <= rate);
-            count(&object, &mut now_full, &mut rng);
-            let ahead = Time {
-                now_ms: (periods - 1) * 1_000 + 1,
-                ttl_ms: Some(periods * 1_000),
-            };
-            let live = usize::try_from(periods).unwrap() + 1;
-            fill(&mut object, ahead, live, &mut rng);
-            assert_eq!(object.live_periods(|| ahead.now_ms), Some(periods + 1));
-            count(&object, &mut ahead_full, &mut rng);
-            // Rounded hash functions may cost a little over the law.
-            assert!(object.estimated_rate(|| ahead.now_ms) <= rate * 1.02);
-        }
-        for (counted, rate) in [(&ahead_full, rate), (&now_full, rate)] {
-            let deviations = counted.deviations(rate);
-            assert!(
-                deviations <= 4.0,
-                "{} of {} at {rate} with {periods} periods, {deviations:.1} deviations",
-                counted.found,
-                counted.asked
-            );
-        }
-        // And no filter is larger than the rate needs.
-        assert!(ahead_full.deviations(rate / 2.0) > 0.0);
     }
 }
 

@@ -33,20 +33,20 @@ pub struct Model {
 
 /// A number of hits, and of tries.
 #[derive(Default)]
-pub struct Rate {
-    pub found: u64,
-    pub asked: u64,
+struct Rate {
+    found: u64,
+    asked: u64,
 }
 
 impl Rate {
-    pub fn count(&mut self, found: bool) {
+    fn count(&mut self, found: bool) {
         self.found += u64::from(found);
         self.asked += 1;
     }
 
     /// Returns by how many deviations the hits exceed those expected at this rate.
     #[allow(clippy::cast_precision_loss, reason = "counts are small")]
-    pub fn deviations(&self, rate: f64) -> f64 {
+    fn deviations(&self, rate: f64) -> f64 {
         let (found, asked) = (self.found as f64, self.asked as f64);
         (found - asked * rate) / (asked * rate * (1.0 - rate)).sqrt()
     }
