@@ -38,9 +38,7 @@ fn topk(numbers: [u64; 3], items: [&[u8]; 2]) -> Rdb {
     };
     let heap = [entry([0; 3]), entry([0xf23c_f517, 1, 5])].concat();
     let value = value.double(0.9).string(&[0; 24]).string(&heap);
-    items
-        .into_iter()
-        .fold(value, |value, item| value.string(item))
+    items.into_iter().fold(value, Rdb::string)
 }
 
 /// Returns a cuckoo filter of 96 items, with this number of filters, and with filters of so many buckets and slots.
