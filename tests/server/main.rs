@@ -41,4 +41,4 @@ mod topk;
 mod travel;
 mod windows;
 
-use valkeybloom_testing::{harness, naive, plain};
+use valkeybloom_testing::{harness, plain};

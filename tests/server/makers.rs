@@ -12,6 +12,7 @@ use crate::support::recordings::{
     PROGRAMS, REDISBLOOM, Recorded, VALKEY_BLOOM, all_are_there, hex,
 };
 use crate::support::sums;
+use crate::support::tables::{Row, rows};
 
 const MAKERS: [&str; 3] = ["own", "valkey-bloom", "redisbloom"];
 
@@ -90,54 +91,31 @@ fn a_complete_log_makes_the_same_objects_under_every_setting() {
     }
 }
 
+/// Commands, and what valkey-bloom sends of an object for each, beside its key and seed.
+const MADE: &str = "
+BF.RESERVE a 0.001 50 => CAPACITY 50 ERROR 0.001 TIGHTENING 0.5 EXPANSION 2
+BF.RESERVE b 0.3 7 EXPANSION 5 => CAPACITY 7 ERROR 0.3 TIGHTENING 0.5 EXPANSION 5
+BF.RESERVE c 0.02 30 NONSCALING => CAPACITY 30 ERROR 0.02 TIGHTENING 0.5 NONSCALING
+BF.ADD d x => CAPACITY 100 ERROR 0.02 TIGHTENING 0.5 EXPANSION 2 ITEMS x
+BF.MADD e x y x => CAPACITY 100 ERROR 0.02 TIGHTENING 0.5 EXPANSION 2 ITEMS x y
+BF.INSERT f TIGHTENING 0.3 ITEMS x => CAPACITY 100 ERROR 0.02 TIGHTENING 0.3 EXPANSION 2 ITEMS x
+BF.INSERT g ERROR 0.5 EXPANSION 1 => CAPACITY 100 ERROR 0.5 TIGHTENING 0.5 EXPANSION 1
+";
+
 /// BF.RESERVE, ADD, MADD and INSERT make the objects that valkey-bloom's own words for them make.
 #[test]
 fn every_command_makes_what_valkey_bloom_sends() {
     let fixed = of("valkey-bloom").config("bf.bloom-use-random-seed", "no");
     let server = fixed.config("bf.bloom-fp-rate", "0.02").start();
     let mut client = server.client();
-    let reported = [
-        (
-            "BF.RESERVE a 0.001 50",
-            "CAPACITY 50 ERROR 0.001 TIGHTENING 0.5 EXPANSION 2",
-            "",
-        ),
-        (
-            "BF.RESERVE b 0.3 7 EXPANSION 5",
-            "CAPACITY 7 ERROR 0.3 TIGHTENING 0.5 EXPANSION 5",
-            "",
-        ),
-        (
-            "BF.RESERVE c 0.02 30 NONSCALING",
-            "CAPACITY 30 ERROR 0.02 TIGHTENING 0.5 NONSCALING",
-            "",
-        ),
-        (
-            "BF.ADD d x",
-            "CAPACITY 100 ERROR 0.02 TIGHTENING 0.5 EXPANSION 2",
-            " ITEMS x",
-        ),
-        (
-            "BF.MADD e x y x",
-            "CAPACITY 100 ERROR 0.02 TIGHTENING 0.5 EXPANSION 2",
-            " ITEMS x y",
-        ),
-        (
-            "BF.INSERT f TIGHTENING 0.3 ITEMS x",
-            "CAPACITY 100 ERROR 0.02 TIGHTENING 0.3 EXPANSION 2",
-            " ITEMS x",
-        ),
-        (
-            "BF.INSERT g ERROR 0.5 EXPANSION 1",
-            "CAPACITY 100 ERROR 0.5 TIGHTENING 0.5 EXPANSION 1",
-            "",
-        ),
-    ];
     let mut log = Vec::new();
-    for (command, words, items) in reported {
-        assert!(!client.cmd(command).is_error(), "{command}");
+    for Row {
+        command, expected, ..
+    } in rows(MADE)
+    {
+        assert!(!client.cmd(&command).is_error(), "{command}");
         let key = command.split(' ').nth(1).expect("a key");
-        let line = format!("BF.INSERT {key} {words} SEED <seed>{items}");
+        let line = format!("BF.INSERT {key} SEED <seed> {expected}");
         let words = line.split(' ').map(|word| match word {
             "<seed>" => Seed::FIXED.as_bytes().to_vec(),
             word => word.as_bytes().to_vec(),
@@ -178,72 +156,27 @@ fn header(options: u32, factor: u32, bytes: u64, link: (f64, u64, u32, u64)) -> 
 }
 
 /// Commands, and what is sent on: `<first>` and the like are headers.
-const SENT: &[(&str, &[&str])] = &[
-    (
-        "BF.RESERVE reserved 0.01 100",
-        &["BF.LOADCHUNK reserved 1 <first>"],
-    ),
-    (
-        "BF.ADD added a",
-        &[
-            "MULTI",
-            "BF.LOADCHUNK added 1 <first>",
-            "BF.MADD added a",
-            "EXEC",
-        ],
-    ),
-    (
-        "BF.MADD many a b a",
-        &[
-            "MULTI",
-            "BF.LOADCHUNK many 1 <first>",
-            "BF.MADD many a b",
-            "EXEC",
-        ],
-    ),
-    (
-        "BF.INSERT inserted EXPANSION 3 ITEMS a",
-        &[
-            "MULTI",
-            "BF.LOADCHUNK inserted 1 <wider>",
-            "BF.MADD inserted a",
-            "EXEC",
-        ],
-    ),
-    (
-        "BF.RESERVE fixed 0.02 500 NONSCALING",
-        &["BF.LOADCHUNK fixed 1 <fixed>"],
-    ),
-    // An existing object gets the new items.
-    ("BF.MADD added a b", &["BF.MADD added b"]),
-    ("BF.ADD added c", &["BF.ADD added c"]),
-    ("BF.ADD added a", &[]),
-    ("BF.INSERT added ITEMS a d", &["BF.MADD added d"]),
-    ("BF.RESERVE refused 0.01 100 COUNTING", &[]),
-    (
-        "BF.RESERVE passing 0.01 100 EX 1000",
-        &[
-            "MULTI",
-            "BF.LOADCHUNK passing 1 <first>",
-            "PEXPIREAT passing <time>",
-            "EXEC",
-        ],
-    ),
-    (
-        "CONFIG SET bf.bloom-new-filters valkey-bloom bf.bloom-use-random-seed no",
-        &[],
-    ),
-    (
-        "BF.MADD theirs a b a",
-        &[
-            "BF.INSERT theirs CAPACITY 100 ERROR 0.01 TIGHTENING 0.5 SEED <seed> EXPANSION 2 ITEMS a b",
-        ],
-    ),
-    (
-        "BF.RESERVE stays 0.02 500 NONSCALING",
-        &["BF.INSERT stays CAPACITY 500 ERROR 0.02 TIGHTENING 0.5 SEED <seed> NONSCALING"],
-    ),
-];
+const SENT: &str = "
+BF.RESERVE reserved 0.01 100 => BF.LOADCHUNK reserved 1 <first>
+BF.ADD added a => MULTI ; BF.LOADCHUNK added 1 <first> ; BF.MADD added a ; EXEC
+BF.MADD many a b a => MULTI ; BF.LOADCHUNK many 1 <first> ; BF.MADD many a b ; EXEC
+BF.INSERT inserted EXPANSION 3 ITEMS a
+=> MULTI ; BF.LOADCHUNK inserted 1 <wider> ; BF.MADD inserted a ; EXEC
+BF.RESERVE fixed 0.02 500 NONSCALING => BF.LOADCHUNK fixed 1 <fixed>
+# An existing object gets the new items.
+BF.MADD added a b => BF.MADD added b
+BF.ADD added c => BF.ADD added c
+BF.ADD added a => -
+BF.INSERT added ITEMS a d => BF.MADD added d
+BF.RESERVE refused 0.01 100 COUNTING => -
+BF.RESERVE passing 0.01 100 EX 1000
+=> MULTI ; BF.LOADCHUNK passing 1 <first> ; PEXPIREAT passing <time> ; EXEC
+CONFIG SET bf.bloom-new-filters valkey-bloom bf.bloom-use-random-seed no => -
+BF.MADD theirs a b a
+=> BF.INSERT theirs CAPACITY 100 ERROR 0.01 TIGHTENING 0.5 SEED <seed> EXPANSION 2 ITEMS a b
+BF.RESERVE stays 0.02 500 NONSCALING
+=> BF.INSERT stays CAPACITY 500 ERROR 0.02 TIGHTENING 0.5 SEED <seed> NONSCALING
+";
 
 /// The commands sent on, byte for byte.
 #[test]
@@ -257,8 +190,8 @@ fn creations_are_sent_in_the_peers_words() {
     let mut log = Log::of(&server);
     // These numbers are from files of RedisBloom.
     let first = |factor| header(5, factor, 144, (0.005, 0x4026_0e35_b22f_86e9, 8, 100));
-    for (command, expected) in SENT {
-        client.cmd(command);
+    for row in rows(SENT) {
+        client.cmd(&row.command);
         let word = |word: &str| match word {
             "<first>" => first(2),
             "<wider>" => first(3),
@@ -270,10 +203,9 @@ fn creations_are_sent_in_the_peers_words() {
             }
             word => word.as_bytes().to_vec(),
         };
-        let expected = expected
-            .iter()
-            .map(|line| line.split(' ').map(word).collect::<Vec<_>>());
-        assert_eq!(log.since(), expected.collect::<Vec<_>>(), "{command}");
+        let parts = row.parts().into_iter();
+        let expected = parts.map(|line| line.split(' ').map(word).collect::<Vec<_>>());
+        assert_eq!(log.since(), expected.collect::<Vec<_>>(), "{}", row.command);
     }
 }
 

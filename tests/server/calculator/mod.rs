@@ -1,4 +1,5 @@
-//! docs/calculator.html in a browser: its figures are those of the crate, of the program, and of servers.
+//! docs/calculator.html in a browser: its figures are those of the crate and of the program, whose plans `tool::size`
+//! holds against servers.
 
 mod browser;
 
@@ -7,8 +8,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Client, Reply, Server, ok};
-use crate::tool::run;
+use crate::tool::run_line;
 
 use browser::in_page;
 
@@ -179,153 +179,19 @@ const PLANS: [(&str, &str); 16] = [
     ("tdigest 500", "structure=tdigest&compression=500"),
 ];
 
-/// Returns the reply of a command of the INFO kind, as pairs.
-fn info(client: &mut Client, command: &str, name: &str) -> i64 {
-    let reply = client.cmd(&format!("{command} key"));
-    let pair = reply
-        .as_array()
-        .chunks(2)
-        .find(|pair| pair[0].text() == name);
-    pair.unwrap_or_else(|| panic!("no {name} in {reply:?}"))[1].as_int()
-}
-
 #[test]
-fn the_figures_are_those_of_the_program_and_of_a_server() {
-    let server = Server::start();
-    let mut client = server.client();
+fn the_figures_are_those_of_the_program() {
     let hashes = json!(PLANS.map(|(_, fields)| fields));
     let script = format!("return {hashes}.map((hash) => (open(hash), shown()))");
     let pages: Vec<Rows> = found(&script);
     assert_eq!(pages.len(), PLANS.len());
     for ((options, _), shown) in PLANS.iter().zip(pages) {
-        let words: Vec<&str> = options.split(' ').collect();
-        let printed = run(&[&["size"], &words[..]].concat()).done();
+        let printed = run_line(&format!("size {options}")).done();
         let rows = printed.lines().map(|line| {
             let (name, text) = line.split_once("  ").expect("a name and a text");
             (name.to_owned(), text.trim_start().to_owned())
         });
         assert_eq!(shown, rows.collect::<Vec<_>>(), "{options}");
-
-        let values = run(&[&["size", "--json"], &words[..]].concat()).json();
-        let number = |name: &str| {
-            values[name]
-                .as_i64()
-                .unwrap_or_else(|| panic!("{name}: {values}"))
-        };
-        let maker = values["setting"]
-            .as_str()
-            .unwrap_or("bf.bloom-new-filters own");
-        assert_eq!(client.cmd(&format!("CONFIG SET {maker}")), ok());
-        let command = values["command"].as_str().expect("a command");
-        assert_eq!(client.cmd(command), ok(), "{command}");
-        client.cmd("RENAMENX key:0 key");
-        match command.split_once('.').expect("a family").0 {
-            "BF" => {
-                let shards = values["shards"].as_i64().unwrap_or(1);
-                let made = info(&mut client, "BF.INFO", "Size");
-                assert_eq!(made * shards, number("bytes_when_made"), "{options}");
-            }
-            "CF" => {
-                // The fields of CF.INFO have RedisBloom's sizes.
-                if number("filters_at_least") == 1 {
-                    let size = values["command"]
-                        .as_str()
-                        .map_or(2, |text| if text.contains("BUCKETSIZE") { 4 } else { 2 });
-                    let slots = info(&mut client, "CF.INFO", "Number of buckets") * size;
-                    assert_eq!(slots, number("slots"), "{options}");
-                }
-            }
-            "CMS" => {
-                for name in ["width", "depth"] {
-                    assert_eq!(
-                        info(&mut client, "CMS.INFO", name),
-                        number(name),
-                        "{options}"
-                    );
-                }
-            }
-            "TOPK" => {
-                for (field, name) in [
-                    ("k", "items_listed"),
-                    ("width", "width"),
-                    ("depth", "depth"),
-                ] {
-                    assert_eq!(
-                        info(&mut client, "TOPK.INFO", field),
-                        number(name),
-                        "{options}"
-                    );
-                }
-            }
-            _ => assert_eq!(
-                info(&mut client, "TDIGEST.INFO", "Capacity"),
-                number("nodes"),
-                "{options}"
-            ),
-        }
-        if values["bytes_when_made"].is_number() && values["shards"].is_null()
-            || command.starts_with("CMS")
-        {
-            // The server adds the key and its entries, and the allocator rounds up.
-            let planned = values["bytes_when_made"]
-                .as_i64()
-                .or(values["bytes"].as_i64())
-                .expect("a size");
-            let used = client.cmd("MEMORY USAGE key").as_int();
-            assert!(
-                (planned..planned + planned / 4 + 400).contains(&used),
-                "{options}: {used} of {planned}"
-            );
-        }
-        assert_eq!(client.cmd("FLUSHALL"), ok());
-    }
-}
-
-/// The planned filters of peers' kinds grow as planned, too.
-#[test]
-fn filters_of_the_peers_grow_as_planned() {
-    let server = Server::start();
-    let mut client = server.client();
-    for kind in ["own", "redisbloom", "valkey-bloom"] {
-        let options = [
-            "size",
-            "bloom",
-            "5000",
-            "0.01",
-            "--json",
-            "--growing-from",
-            "100",
-            "--kind",
-            kind,
-        ];
-        let values = run(&options).json();
-        assert_eq!(
-            client.cmd(&format!("CONFIG SET bf.bloom-new-filters {kind}")),
-            ok()
-        );
-        assert_eq!(
-            client.cmd(values["command"].as_str().expect("a command")),
-            ok()
-        );
-        let mut next = 0;
-        while info(&mut client, "BF.INFO", "Number of items inserted") < 5000 {
-            next += 1;
-            assert!(matches!(
-                client.cmd(&format!("BF.ADD key {next}")),
-                Reply::Int(_)
-            ));
-        }
-        for (field, name) in [
-            ("Size", "bytes_when_full"),
-            ("Number of filters", "filters"),
-        ] {
-            assert_eq!(
-                Some(info(&mut client, "BF.INFO", field)),
-                values[name].as_i64(),
-                "{kind}"
-            );
-        }
-        assert_eq!(client.cmd("DEL key").as_int(), 1);
     }
 }
 

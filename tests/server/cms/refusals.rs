@@ -10,25 +10,14 @@ const EXISTS: &str = "ERR CMS: key already exists";
 /// Commands, and the error of each. `k` and `like` are sketches of 10 × 5, `other` is one of 10 × 4, `small` one of
 /// 10 × 5 with counters of one byte; `none` is not a key, and `text` a string.
 const ROWS: &str = "
-CMS.INITBYDIM k 10 5 => ERR CMS: key already exists
 CMS.INITBYDIM k x y => ERR CMS: key already exists
 CMS.INITBYDIM text 1 1 => ERR CMS: key already exists
-CMS.INITBYDIM new x 0 => ERR CMS: invalid width
 CMS.INITBYDIM new 0 x => ERR CMS: invalid width
-CMS.INITBYDIM new -1 1 => ERR CMS: invalid width
-CMS.INITBYDIM new +1 1 => ERR CMS: invalid width
-CMS.INITBYDIM new 9223372036854775808 1 => ERR CMS: invalid width
-CMS.INITBYDIM new 1 0 => ERR CMS: invalid depth
-CMS.INITBYDIM new 1 x => ERR CMS: invalid depth
 # A lookup takes time for each row.
 CMS.INITBYDIM new 1 257 => ERR CMS: invalid depth
-CMS.INITBYDIM new 0 5 CELL_SIZE 3 => ERR CMS: invalid width
 CMS.INITBYDIM new 1 5 WORD 4 => ERR CMS: unknown argument
 CMS.INITBYDIM new 1 5 CELL_SIZE 3 => ERR CMS: CELL_SIZE must be 1, 2, 4 or 8
-CMS.INITBYDIM new 1 5 CELL_SIZE x => ERR CMS: CELL_SIZE must be 1, 2, 4 or 8
-CMS.INITBYDIM new 9223372036854775807 2 CELL_SIZE 3 => ERR CMS: CELL_SIZE must be 1, 2, 4 or 8
 CMS.INITBYDIM new 9223372036854775807 2 => ERR CMS: invalid init arguments
-CMS.INITBYDIM new 4611686018427387904 2 => ERR CMS: invalid init arguments
 # Without a limit it is too much for any machine.
 CMS.INITBYDIM new 4611686018427387903 2 => ERR CMS: Insufficient memory to create the key
 CMS.INITBYDIM new 4194304 4
@@ -36,45 +25,26 @@ CMS.INITBYDIM new 4194304 4
 CMS.INITBYDIM new 9223372036854775807 1 CELL_SIZE 1
 => ERR CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit
 CMS.INITBYPROB k x y => ERR CMS: key already exists
-CMS.INITBYPROB text x y => ERR CMS: key already exists
 CMS.INITBYPROB new 0 x => ERR CMS: invalid overestimation value
-CMS.INITBYPROB new 1 0.1 => ERR CMS: invalid overestimation value
-CMS.INITBYPROB new nan 0.1 => ERR CMS: invalid overestimation value
-CMS.INITBYPROB new 0x0.8p0 0.5 => ERR CMS: invalid overestimation value
 CMS.INITBYPROB new 0.1 0 => ERR CMS: invalid prob value
-CMS.INITBYPROB new 0.1 1 => ERR CMS: invalid prob value
-CMS.INITBYPROB new 0.1 y CELL_SIZE 3 => ERR CMS: invalid prob value
 CMS.INITBYPROB new 0.1 0.1 WORD 3 => ERR CMS: unknown argument
 CMS.INITBYPROB new 0.1 0.1 CELL_SIZE 16 => ERR CMS: CELL_SIZE must be 1, 2, 4 or 8
-CMS.INITBYPROB new 0.9 0.9999999999999999 => ERR CMS: invalid init arguments
 CMS.INITBYPROB new 1e-19 0.5 => ERR CMS: invalid init arguments
-CMS.INITBYPROB new 3e-19 0.1 => ERR CMS: invalid init arguments
-CMS.INITBYPROB new 0.5 7e-46 => ERR CMS: invalid init arguments
 CMS.INITBYPROB new 0.0000001 0.1
 => ERR CMS: Insufficient memory to create the key: operation exceeds bloom object memory limit
 CMS.INCRBY none a x => ERR CMS: key does not exist
-CMS.INCRBY k a x => ERR CMS: Cannot parse number
-CMS.INCRBY k a 1.5 => ERR CMS: Cannot parse number
-CMS.INCRBY k a 9223372036854775808 => ERR CMS: Cannot parse number
-CMS.INCRBY k a -9223372036854775808 => ERR CMS: invalid increment
 # Nothing is counted before all numbers are read.
 CMS.INCRBY k a 1 b x => ERR CMS: Cannot parse number
 CMS.INCRBY k a 1 b -9223372036854775808 c x => ERR CMS: invalid increment
-CMS.INCRBY k a 1 b -1 c 01 => ERR CMS: Cannot parse number
 CMS.QUERY none a => ERR CMS: key does not exist
 CMS.INFO none => ERR CMS: key does not exist
 CMS.MERGE none x k => ERR CMS: key does not exist
 CMS.MERGE text x k => WRONGTYPE Operation against a key holding the wrong kind of value
 CMS.MERGE k x k => ERR CMS: invalid numkeys
 CMS.MERGE k 0 k => ERR CMS: Number of keys must be positive
-CMS.MERGE k -1 k => ERR CMS: Number of keys must be positive
 CMS.MERGE k 2 k => ERR CMS: wrong number of keys
-CMS.MERGE k 1 k like => ERR CMS: wrong number of keys
 CMS.MERGE k 1 k WEIGHTS => ERR CMS: wrong number of keys/weights
-CMS.MERGE k 1 k WEIGHTS 1 2 => ERR CMS: wrong number of keys/weights
-CMS.MERGE k 9223372036854775807 k WEIGHTS 2 => ERR CMS: wrong number of keys/weights
 CMS.MERGE k 1 none WEIGHTS x => ERR CMS: invalid weight value
-CMS.MERGE k 1 k WEIGHTS 1.5 => ERR CMS: invalid weight value
 # Source by source: the weight, then the key, then its shape.
 CMS.MERGE k 2 none like WEIGHTS 1 x => ERR CMS: key does not exist
 CMS.MERGE k 2 other none => ERR CMS: width/depth is not equal
@@ -90,11 +60,8 @@ CMS.MERGE k 1 k WEIGHTS 4294967295 => ERR CMS: MERGE overflow
 CMS.MERGE small 2 small small WEIGHTS 100 100 => ERR CMS: MERGE overflow
 # The number of words comes first.
 CMS.INITBYDIM k 1 => ERR wrong number of arguments for 'cms.initbydim' command
-CMS.INITBYDIM k 1 1 CELL_SIZE => ERR wrong number of arguments for 'cms.initbydim' command
-CMS.INITBYDIM k 1 1 CELL_SIZE 4 4 => ERR wrong number of arguments for 'cms.initbydim' command
 CMS.INITBYPROB k 0.1 0.1 CELL_SIZE => ERR wrong number of arguments for 'cms.initbyprob' command
 CMS.INCRBY none a 1 b => ERR wrong number of arguments for 'cms.incrby' command
-CMS.INCRBY k a 1 b 2 c => ERR wrong number of arguments for 'cms.incrby' command
 CMS.INFO k x => ERR wrong number of arguments for 'cms.info' command
 ";
 

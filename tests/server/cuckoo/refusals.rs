@@ -1,12 +1,10 @@
 //! Refusals: their texts in both protocols, and that a refused command changes nothing.
 
-use crate::harness::{Server, error, ok};
+use crate::harness::Server;
 use crate::support::protocols::in_both_protocols;
 use crate::support::refused::{Refusals, WRONG_TYPE};
 
 use super::items;
-
-const MEMORY: &str = "ERR Insufficient memory: operation exceeds cuckoo filter memory limit";
 
 /// Commands, and the error of each. `k` is a filter, `none` not a key, `full` and `most` are filters without room.
 const ROWS: &str = "
@@ -110,35 +108,5 @@ fn refused_commands_change_nothing() {
                 refused.check(&call.replace("{}", key), WRONG_TYPE);
             }
         }
-    });
-}
-
-/// Copies of one item need new filters: the limits hold them within one command, too.
-#[test]
-fn growth_ends_at_the_limits() {
-    let server = Server::start();
-    in_both_protocols(&server, |client, resp3| {
-        for (reserve, filters) in [
-            ("CF.RESERVE k 1024", 32),
-            ("CF.RESERVE k 4 EXPANSION 32768", 2),
-            ("CF.RESERVE k 33554432 EXPANSION 2", 2),
-        ] {
-            client.cmd("FLUSHALL");
-            assert_eq!(client.cmd(reserve), ok());
-            let copies = vec!["one"; 400].join(" ");
-            let reply = client.cmd(&format!("CF.INSERT k ITEMS {copies}"));
-            let added = crate::support::protocols::truth(resp3, true);
-            let added = reply
-                .as_array()
-                .iter()
-                .filter(|reply| **reply == added)
-                .count();
-            assert_eq!(added, 4 * filters, "{reserve}");
-            let own = super::field(client, "k", "Number of filters");
-            assert_eq!(own, i64::try_from(filters).unwrap(), "{reserve}");
-        }
-        // The refusal of a single item that needs another filter.
-        let refused = client.cmd("CF.ADD k one");
-        assert_eq!(refused, error(MEMORY));
     });
 }

@@ -105,36 +105,6 @@ fn removing_takes_one_copy() {
 }
 
 #[test]
-fn compaction_drops_emptied_filters() {
-    in_both_protocols(&Server::start(), |client, _| {
-        client.cmd("CF.RESERVE k 64");
-        client.cmd(&format!("CF.INSERT k ITEMS {}", items("i", 200)));
-        let filters = field(client, "k", "Number of filters");
-        assert!(filters > 2);
-        // Fewer than a tenth, so that nothing is moved yet.
-        for number in 0..15 {
-            client.cmd(&format!("CF.DEL k i-{number}"));
-        }
-        assert_eq!(field(client, "k", "Number of filters"), filters);
-        assert_eq!(client.cmd("CF.COMPACT k"), ok());
-        for number in 15..150 {
-            client.cmd(&format!("CF.DEL k i-{number}"));
-        }
-        assert_eq!(client.cmd("CF.COMPACT k"), ok());
-        assert!(field(client, "k", "Number of filters") < filters);
-        for number in 150..200 {
-            assert_eq!(
-                client
-                    .cmd(&format!("CF.COUNT k i-{number}"))
-                    .as_int()
-                    .min(1),
-                1
-            );
-        }
-    });
-}
-
-#[test]
 fn info_and_debug_return_every_field() {
     in_both_protocols(&Server::start(), |client, resp3| {
         let reserve = "CF.RESERVE k 777 expansion 3 BUCKETSIZE 3 MaxIterations 7";

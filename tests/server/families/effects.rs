@@ -1,6 +1,6 @@
 //! What others learn of changes to values of every family but Bloom filters.
 
-use crate::harness::{Server, digest, int, ok, wait_in_sync};
+use crate::harness::{Server, digest, int, nil, ok, wait_in_sync};
 use crate::support::blobs::Blobs;
 use crate::support::effects::Stage;
 
@@ -159,5 +159,26 @@ fn a_merge_ends_the_time_to_live() {
             assert_eq!(node.cmd("PEXPIRETIME k"), int(expected), "{command}");
         }
         assert_eq!(digest(&mut replica.client(), "k"), digest(&mut client, "k"));
+    }
+}
+
+/// A merge changes its destination, and not its sources.
+#[test]
+fn a_merge_changes_only_its_destination() {
+    let server = Server::start();
+    let (mut client, mut other) = (server.client(), server.client());
+    for line in [
+        "TDIGEST.CREATE k",
+        "TDIGEST.CREATE to",
+        "TDIGEST.ADD k 1 2 3",
+    ] {
+        assert_eq!(client.cmd(line), ok());
+    }
+    for (watched, is_broken) in [("k", false), ("to", true)] {
+        assert_eq!(client.cmd(&format!("WATCH {watched}")), ok());
+        assert_eq!(other.cmd("TDIGEST.MERGE to 1 k"), ok());
+        assert_eq!(client.cmd("MULTI"), ok());
+        client.cmd("PING");
+        assert_eq!(client.cmd("EXEC") == nil(), is_broken, "{watched}");
     }
 }

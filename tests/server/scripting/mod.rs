@@ -2,7 +2,7 @@
 
 mod allowed;
 
-use crate::harness::{Client, Reply, Server, array, bulk, error, int, ok, simple};
+use crate::harness::{Client, Reply, Server, array, bulk, double, error, int, ok, simple};
 use crate::pages;
 use crate::support::protocols::{in_both_protocols, truth, truths, with_fixed_seed};
 
@@ -166,12 +166,18 @@ fn transactions_reply_at_once() {
             ("BF.CARD k", int(2)),
             ("CF.ADD c a", truth(resp3, true)),
             ("CF.ADD k a", error(WRONG_TYPE)),
+            ("TDIGEST.CREATE t", ok()),
+            ("TDIGEST.ADD t 1 2.5", ok()),
+            (
+                "TDIGEST.MAX t",
+                if resp3 { double(2.5) } else { bulk("2.5") },
+            ),
         ];
         assert_eq!(client.cmd("MULTI"), ok());
         for (line, _) in &lines {
             assert_eq!(client.cmd(line), simple("QUEUED"), "{line}");
         }
-        assert_eq!(server.client().cmd("EXISTS k c"), int(0));
+        assert_eq!(server.client().cmd("EXISTS k c t"), int(0));
         let replies = lines.map(|(_, reply)| reply);
         assert_eq!(client.cmd("EXEC"), array(replies));
     });

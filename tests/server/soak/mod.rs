@@ -8,7 +8,6 @@ mod life;
 mod reshard;
 mod scarce;
 mod sentinels;
-mod sketches;
 
 use std::env;
 use std::time::{Duration, Instant};

@@ -18,18 +18,13 @@ pub fn blobs(client: &mut Client) -> Blobs {
     let pieces = pieces(client, "src");
     let dump = dump(&pieces);
     let header = pieces[0].1.clone();
-    let of_version = |version: u8| {
-        let mut dump = dump.clone();
-        dump[0] = version;
-        dump
-    };
+    let mut newer = dump.clone();
+    newer[0] = 2;
     let longer = |bytes: &[u8]| [bytes, b"\0"].concat();
     let shorter = |bytes: &[u8]| bytes[..bytes.len() - 1].to_vec();
     HashMap::from([
         ("<empty>", Vec::new()),
-        ("<newer>", of_version(2)),
-        ("<newest>", of_version(255)),
-        ("<one>", vec![1]),
+        ("<newer>", newer),
         ("<cut>", shorter(&dump)),
         ("<long>", longer(&dump)),
         ("<cutheader>", shorter(&header)),

@@ -46,7 +46,7 @@ pub fn rows(table: &str) -> Vec<Row> {
 }
 
 /// Returns the lines of a table that are not empty and not comments.
-pub fn lines(table: &str) -> impl Iterator<Item = &str> {
+fn lines(table: &str) -> impl Iterator<Item = &str> {
     let lines = table.lines();
     lines.filter(|line| !line.is_empty() && !line.starts_with('#'))
 }

@@ -1,4 +1,3 @@
 //! t-digests in a server.
 
 mod refusals;
-mod scripts;

@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::Write;
 use std::num::NonZeroU32;
-use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -17,21 +16,17 @@ use crate::cluster::slot;
 use crate::harness::cluster::{Cluster, id, nodes};
 use crate::harness::{Client, Reply, Server, digest, int, ok, wait_until};
 
-use super::{Way, add, command, ended, found, info, kill, left, numbered, run, url};
+use super::{Way, add, command, ended, found, info, kill, left, numbered, run_line, url};
 
-/// Returns a file in the server's folder, which goes with it.
-fn file(server: &Server, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+/// Writes a file in the server's folder, which goes with it. Returns its path.
+fn file(server: &Server, name: &str, bytes: impl AsRef<[u8]>) -> String {
     let path = server.dir().join(name);
     fs::write(&path, bytes).expect("the folder can be written to");
-    path
+    path.into_os_string().into_string().expect("it is ASCII")
 }
 
-fn lines(server: &Server, name: &str, items: &[String]) -> PathBuf {
+fn lines(server: &Server, name: &str, items: &[String]) -> String {
     file(server, name, items.join("\n"))
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("a path of ASCII")
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -55,35 +50,22 @@ fn every_form_of_input_gives_the_same_filter() {
     let frames = halves
         .clone()
         .map(|half| zstd::encode_all(format!("{half}\n").as_bytes(), 1));
-    let forms: Vec<(&str, Vec<u8>, &[&str])> = vec![
-        ("plain", plain.clone().into_bytes(), &[]),
-        ("ended", format!("{plain}\n").into_bytes(), &[]),
-        ("dos", items.join("\r\n").into_bytes(), &[]),
-        (
-            "gaps",
-            format!("\n\n{}\r\n\n", items.join("\n\n")).into_bytes(),
-            &[],
-        ),
-        ("zeros", items.join("\0").into_bytes(), &["--zero"]),
-        ("gzip", members.concat(), &[]),
-        ("zstd", frames.map(Result::unwrap).concat(), &[]),
-        ("told", plain.clone().into_bytes(), &["--items", "5k"]),
-    ];
-    let size = run(&["size", "5000", "0.001", "--json"]).json();
-    for (name, bytes, options) in forms {
+    let gaps = format!("\n\n{}\r\n\n", items.join("\n\n"));
+    let size = run_line("size 5000 0.001 --json").json();
+    let to = url(&server);
+    for (name, bytes, options) in [
+        ("plain", plain.clone().into_bytes(), ""),
+        ("ended", format!("{plain}\n").into_bytes(), ""),
+        ("dos", items.join("\r\n").into_bytes(), ""),
+        ("gaps", gaps.into_bytes(), ""),
+        ("zeros", items.join("\0").into_bytes(), " --zero"),
+        ("gzip", members.concat(), ""),
+        ("zstd", frames.map(Result::unwrap).concat(), ""),
+        ("told", plain.clone().into_bytes(), " --items 5k"),
+    ] {
         let path = file(&server, name, bytes);
-        let words = [
-            "build",
-            text(&path),
-            "--to",
-            &url(&server),
-            "--key",
-            name,
-            "--rate",
-            "0.001",
-            "--json",
-        ];
-        let reported = run(&[&words[..], options].concat()).json();
+        let line = format!("build {path} --to {to} --key {name} --rate 0.001 --json{options}");
+        let reported = run_line(&line).json();
         assert_eq!(reported["items"], 5000, "{name}");
         let held = info(&mut client, name, "Number of items inserted").as_int();
         assert_eq!(reported["new"], held, "{name}");
@@ -103,32 +85,11 @@ fn every_form_of_input_gives_the_same_filter() {
         file(&server, "1", &halves[0]),
         file(&server, "2", gzip(halves[1].as_bytes())),
     );
-    let words = [
-        "build",
-        text(&first),
-        text(&second),
-        "--to",
-        &url(&server),
-        "--key",
-        "both",
-        "--rate",
-        "0.001",
-    ];
-    run(&words).done();
+    let line = format!("build {first} {second} --to {to} --key both --rate 0.001");
+    run_line(&line).done();
     assert_eq!(found(&mut client, "both", &items), 5000);
-    let words = [
-        "build",
-        "-",
-        "--items",
-        "5000",
-        "--to",
-        &url(&server),
-        "--key",
-        "typed",
-        "--rate",
-        "0.001",
-    ];
-    let mut typed = command(&words);
+    let line = format!("build - --items 5000 --to {to} --key typed --rate 0.001");
+    let mut typed = command(&line.split(' ').collect::<Vec<_>>());
     typed.stdin(fs::File::open(&first).expect("it is there"));
     ended(typed).done();
     assert_eq!(found(&mut client, "typed", &items[..2000]), 2000);
@@ -145,36 +106,16 @@ fn items_are_bytes_of_any_length() {
     let long = vec![b'x'; 3 << 20];
     let odd: [&[u8]; 5] = [b"\xff\xfe", b"a\nb", b"\r", &long, b"last"];
     let path = file(&server, "odd", odd.join(&0));
-    let reported = run(&[
-        "build",
-        text(&path),
-        "--zero",
-        "--to",
-        &url(&server),
-        "--key",
-        "odd",
-        "--rate",
-        "0.0001",
-        "--json",
-    ]);
-    assert_eq!(reported.json()["new"], 5);
+    let to = url(&server);
+    let line = format!("build {path} --zero --to {to} --key odd --rate 0.0001 --json");
+    assert_eq!(run_line(&line).json()["new"], 5);
     for item in odd {
         assert_eq!(client.call(&[b"BF.EXISTS", b"odd", item]), int(1));
     }
     // An empty list makes a filter too, if that is requested.
     let path = file(&server, "none", "\n");
-    run(&[
-        "build",
-        text(&path),
-        "--to",
-        &url(&server),
-        "--key",
-        "none",
-        "--rate",
-        "0.01",
-        "--allow-empty",
-    ])
-    .done();
+    let line = format!("build {path} --to {to} --key none --rate 0.01 --allow-empty");
+    run_line(&line).done();
     assert_eq!(client.cmd("BF.CARD none"), int(0));
 }
 
@@ -183,22 +124,14 @@ fn a_filter_gets_its_time_to_live_and_its_growth() {
     let server = Server::start();
     let mut client = server.client();
     let path = lines(&server, "list", &numbered("item", 0..300));
-    let words = [
-        "build",
-        text(&path),
-        "--to",
-        &url(&server),
-        "--key",
-        "seen",
-        "--rate",
-        "0.01",
-    ];
-    run(&[&words[..], &["--ttl", "1h", "--nonscaling"]].concat()).done();
+    let to = url(&server);
+    let line = format!("build {path} --to {to} --key seen --rate 0.01");
+    run_line(&format!("{line} --ttl 1h --nonscaling")).done();
     let ttl = client.cmd("PTTL seen").as_int();
     assert!((3_500_000..=3_600_000).contains(&ttl), "{ttl}");
     assert_eq!(info(&mut client, "seen", "Expansion rate"), Reply::Nil);
     // The next filter has no time to live, and grows.
-    run(&[&words[..], &["--items", "10", "--expansion", "3"]].concat()).done();
+    run_line(&format!("{line} --items 10 --expansion 3")).done();
     assert_eq!(client.cmd("PTTL seen"), int(-1));
     assert_eq!(info(&mut client, "seen", "Expansion rate"), int(3));
     assert!(info(&mut client, "seen", "Number of filters").as_int() > 2);
@@ -215,25 +148,13 @@ fn readers_see_the_old_filter_or_the_new_one() {
         items.push(common.clone());
         items
     };
-    let paths: Vec<PathBuf> = (0..2)
-        .map(|n| lines(&server, &format!("list{n}"), &of(n)))
-        .collect();
-    let words = |n: usize| {
-        [
-            "build",
-            text(&paths[n]),
-            "--to",
-            &url(&server),
-            "--key",
-            "seen",
-            "--rate",
-            "0.000001",
-        ]
-        .map(str::to_owned)
-    };
-    let build = |n: usize| {
-        let words = words(n);
-        run(&words.each_ref().map(String::as_str)).done()
+    let to = url(&server);
+    let build = |n: u32| {
+        let path = lines(&server, &format!("list{n}"), &of(n));
+        run_line(&format!(
+            "build {path} --to {to} --key seen --rate 0.000001"
+        ))
+        .done();
     };
     build(0);
     let over = AtomicBool::new(false);
@@ -265,26 +186,14 @@ fn readers_see_the_old_filter_or_the_new_one() {
     assert_eq!(server.client().cmd("DBSIZE"), int(1));
 }
 
-/// Returns a list whose filter takes some 70 MB, most of them sent only after the list was read.
-fn much(server: &Server, key: &str) -> Vec<String> {
+/// Returns the words that build a filter of some 70 MB, most of them sent only after the list was read.
+fn much(server: &Server, key: &str) -> String {
     let path = lines(server, "much", &numbered("new", 0..1000));
-    let words = [
-        "build",
-        text(&path),
-        "--items",
-        "50M",
-        "--rate",
-        "0.01",
-        "--key",
-        key,
-        "--to",
-    ];
-    words.map(str::to_owned).to_vec()
+    format!("build {path} --items 50M --rate 0.01 --key {key} --to")
 }
 
-fn build_to(words: &[String], to: &str) -> super::Run {
-    let words: Vec<&str> = words.iter().map(String::as_str).chain([to]).collect();
-    run(&words)
+fn build_to(line: &str, to: &str) -> super::Run {
+    run_line(&format!("{line} {to}"))
 }
 
 fn roomy() -> Server {
@@ -343,7 +252,7 @@ fn a_run_that_is_killed_leaves_nothing_for_good() {
             thread::park();
         }
     });
-    let mut run = command(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut run = command(&words.split(' ').collect::<Vec<_>>());
     let mut run = run
         .arg(way.url())
         .stderr(Stdio::null())
@@ -377,17 +286,8 @@ fn items_are_added_to_an_existing_filter() {
     );
     add(&mut client, "seen", &numbered("item", 0..5000));
     let path = lines(&server, "list", &numbered("item", 2000..12_000));
-    let reported = run(&[
-        "build",
-        text(&path),
-        "--add",
-        "--to",
-        &url(&server),
-        "--key",
-        "seen",
-        "--json",
-    ])
-    .json();
+    let to = url(&server);
+    let reported = run_line(&format!("build {path} --add --to {to} --key seen --json")).json();
     assert_eq!(reported["items"], 10_000);
     assert_eq!(
         client.cmd("BF.CARD seen").as_int() - 5000,
@@ -409,16 +309,12 @@ fn shards_are_those_of_the_scheme() {
     let to = url(&cluster.nodes[1]);
     let items = numbered("item", 0..20_000);
     let path = lines(&cluster.nodes[0], "list", &items);
-    let words = |path, more: &[&'static str]| {
-        let words = ["build", path, "--to", &to, "--key", "seen", "--shards", "7"];
-        [&words, more].concat()
-    };
-    let options = ["--rate", "0.001", "--nonscaling", "--json"];
-    let reported = run(&words(text(&path), &options)).json();
-    assert_eq!(reported["items"], 20_000);
+    let on = format!("--to {to} --key seen --shards 7");
+    let line = format!("build {path} {on} --rate 0.001 --nonscaling --json");
+    assert_eq!(run_line(&line).json()["items"], 20_000);
     let more = numbered("more", 0..100);
     let path = lines(&cluster.nodes[0], "more", &more);
-    run(&words(text(&path), &["--add"])).done();
+    run_line(&format!("build {path} {on} --add")).done();
 
     let (yes, others, card) = Runtime::new().expect("a runtime").block_on(async {
         let addresses = cluster.nodes.iter().map(url);
@@ -503,22 +399,11 @@ fn a_slot_that_moves_takes_the_unfinished_filter_along() {
     let slot = slot(b"seen");
     let owner = slot * 2 / 16_384;
     let path = lines(&nodes[0], "list", &numbered("item", 0..1000));
-    let mut build = command(&[
-        "build",
-        text(&path),
-        "--items",
-        "50M",
-        "--rate",
-        "0.01",
-        "--key",
-        "seen",
-        "--to",
-        &url(&nodes[0]),
-    ]);
-    let mut build = build
-        .stdout(Stdio::null())
-        .spawn()
-        .expect("the program runs");
+    let to = url(&nodes[0]);
+    let line = format!("build {path} --items 50M --rate 0.01 --key seen --to {to}");
+    let mut build = command(&line.split(' ').collect::<Vec<_>>());
+    let build = build.stdout(Stdio::null()).spawn();
+    let mut build = build.expect("the program runs");
     let (from, to) = (&nodes[owner], &nodes[1 - owner]);
     wait_until("the filter is on its way", || {
         !left(&mut from.client()).is_empty()

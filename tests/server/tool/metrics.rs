@@ -199,18 +199,24 @@ fn assert_fires(server: &Server, fired: Fired<'_>) {
             .expect("a String takes all");
         }
     }
+    assert_passes(server, &test);
+}
+
+/// Requires that a test of alerting rules passes.
+#[track_caller]
+fn assert_passes(server: &Server, test: &str) {
     let file = server.dir().join("alerts-test.yml");
-    fs::write(&file, &test).expect("the folder can be written to");
+    fs::write(&file, test).expect("the folder can be written to");
     let output = Command::new(promtool())
         .args(["test", "rules"])
         .arg(&file)
         .output();
     let output = output.expect("tools/servers.sh has brought promtool");
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said = [output.stdout, output.stderr].concat();
     assert!(
         output.status.success(),
-        "{said}{}\n{test}",
-        String::from_utf8_lossy(&output.stderr)
+        "{}\n{test}",
+        String::from_utf8_lossy(&said)
     );
 }
 
@@ -335,16 +341,5 @@ fn an_old_file_is_reported() {
         series(other),
         annotation("ValkeybloomStale", "description", "", "")
     );
-    let file = server.dir().join("stale-test.yml");
-    fs::write(&file, &test).expect("the folder can be written to");
-    let output = Command::new(promtool())
-        .args(["test", "rules"])
-        .arg(&file)
-        .output();
-    let output = output.expect("tools/servers.sh has brought promtool");
-    assert!(
-        output.status.success(),
-        "{}{test}",
-        String::from_utf8_lossy(&output.stdout)
-    );
+    assert_passes(&server, &test);
 }

@@ -56,6 +56,11 @@ pub fn run(args: &[&str]) -> Run {
     ended(command(args))
 }
 
+/// Runs the program with the words of a line.
+pub fn run_line(line: &str) -> Run {
+    run(&line.split(' ').collect::<Vec<_>>())
+}
+
 impl Run {
     /// Returns the output of a run that succeeded.
     #[track_caller]

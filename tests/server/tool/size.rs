@@ -3,7 +3,7 @@
 use crate::harness::Client;
 use crate::harness::{Reply, Server, ok};
 
-use super::{add, info, numbered, run, url};
+use super::{add, info, numbered, run, run_line, url};
 
 fn number(json: &serde_json::Value, name: &str) -> i64 {
     json[name]
@@ -24,9 +24,13 @@ fn a_server_makes_what_was_planned() {
         "bloom 3000 0.01 --counting --growing-from 100",
         "bloom 20k 0.01 --window 1h --periods 24",
         "bloom 1 0.5",
+        "bloom 5000 0.01 --growing-from 100 --kind redisbloom",
+        "bloom 5000 0.01 --growing-from 100 --kind valkey-bloom",
     ] {
-        let words: Vec<&str> = options.split(' ').collect();
-        let planned = run(&[&["size", "--json"], &words[..]].concat()).json();
+        let planned = run_line(&format!("size --json {options}")).json();
+        let maker = planned["setting"].as_str();
+        let maker = maker.unwrap_or("bf.bloom-new-filters own");
+        assert_eq!(client.cmd(&format!("CONFIG SET {maker}")), ok());
         let command = planned["command"].as_str().expect("a command");
         assert_eq!(client.cmd(command), ok(), "{command}");
         let size = |client: &mut Client| info(client, "key", "Size").as_int();
@@ -91,16 +95,8 @@ fn a_number_of_items_has_several_forms() {
         ("2.5G", 2_500_000_000),
         ("10.0", 10),
     ] {
-        let planned = [
-            "size",
-            "--json",
-            "bloom",
-            word,
-            "0.01",
-            "--filter-limit",
-            "64gb",
-        ];
-        assert_eq!(number(&run(&planned).json(), "items"), items, "{word}");
+        let line = format!("size --json bloom {word} 0.01 --filter-limit 64gb");
+        assert_eq!(number(&run_line(&line).json(), "items"), items, "{word}");
     }
 }
 
@@ -124,16 +120,11 @@ fn errors_of_the_limits_name_a_way_out() {
     assert_eq!(client.cmd(&format!("CONFIG SET {name} {bytes}")), ok());
     assert_eq!(client.cmd(&command), ok());
 
-    let limited = "bloom 100k 0.01 --growing-from 1000 --object-limit 200kb";
-    let words: Vec<&str> = limited.split(' ').collect();
-    let why = run(&[&["size"], &words[..]].concat()).failed(1);
+    let limited = "size bloom 100k 0.01 --growing-from 1000 --object-limit 200kb";
+    let why = run_line(limited).failed(1);
     let enough = why.split(' ').find_map(|word| word.parse::<u64>().ok());
     let enough = enough.expect("a number of bytes").to_string();
-    let words: Vec<&str> = words
-        .iter()
-        .map(|&w| if w == "200kb" { &enough } else { w })
-        .collect();
-    run(&[&["size"], &words[..]].concat()).done();
+    run_line(&limited.replace("200kb", &enough)).done();
 }
 
 /// As the table of docs/sharded.md has them.
@@ -144,8 +135,7 @@ fn the_fewest_shards_are_found() {
         ("bloom 10G 0.001 --shards", 295, 33_927_368),
         ("bloom 1M 0.01 --shards 4", 4, 252_166),
     ] {
-        let words: Vec<&str> = options.split(' ').collect();
-        let planned = run(&[&["size", "--json"], &words[..]].concat()).json();
+        let planned = run_line(&format!("size --json {options}")).json();
         assert_eq!(number(&planned, "shards"), shards);
         assert_eq!(number(&planned, "capacity_of_a_shard"), capacity);
     }
@@ -221,12 +211,17 @@ fn a_server_makes_the_sketches_that_were_planned() {
             "topk",
             "TOPK.ADD key",
         ),
+        ("cuckoo 1000", "cuckoo", ""),
+        (
+            "cuckoo 5000 --bucket-size 4 --growing-from 1k --expansion 2",
+            "cuckoo",
+            "",
+        ),
         ("tdigest", "tdigest", "TDIGEST.ADD key"),
         ("tdigest 1", "tdigest", "TDIGEST.ADD key"),
         ("tdigest 2500", "tdigest", "TDIGEST.ADD key"),
     ] {
-        let words: Vec<&str> = options.split(' ').collect();
-        let planned = run(&[&["size", "--json"], &words[..]].concat()).json();
+        let planned = run_line(&format!("size --json {options}")).json();
         let command = planned["command"].as_str().expect("a command");
         assert_eq!(client.cmd(command), ok(), "{command}");
         if !full.is_empty() {
@@ -237,8 +232,13 @@ fn a_server_makes_the_sketches_that_were_planned() {
         let info = server.info("bf");
         let bytes = &info[&format!("bf_{family}_total_memory_bytes")];
         let bytes: i64 = bytes.parse().expect("a number");
-        let planned = number(&planned, "bytes");
-        if family == "cms" {
+        let name = if family == "cuckoo" {
+            "bytes_when_made"
+        } else {
+            "bytes"
+        };
+        let planned = number(&planned, name);
+        if full.is_empty() {
             // The allocator rounds up.
             let range = planned..=planned + planned / 4 + 32;
             assert!(range.contains(&bytes), "{options}: {bytes} of {planned}");
@@ -278,8 +278,7 @@ fn sketches_beyond_the_limits_are_not_planned() {
         ("cms 0.1 0.1 5", "unexpected argument '5'"),
         ("cms 0.1 0.1 --cell-size 3", "not 1, 2, 4 or 8"),
     ] {
-        let words: Vec<&str> = options.split(' ').collect();
-        let refused = run(&[&["size"], &words[..]].concat());
+        let refused = run_line(&format!("size {options}"));
         assert!(refused.err.contains(text), "{options}: {}", refused.err);
         assert_ne!(refused.status, 0, "{options}");
     }

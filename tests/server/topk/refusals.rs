@@ -9,33 +9,16 @@ pub const BAD_INCREMENT: &str = "ERR TopK: increment must be an integer greater 
 
 /// Commands, and the error of each. `k` is a list, `none` is not a key, and `text` a string.
 const ROWS: &str = "
-TOPK.RESERVE k 5 => ERR TopK: key already exists
 TOPK.RESERVE k x => ERR TopK: key already exists
 TOPK.RESERVE text 5 => ERR TopK: key already exists
-TOPK.RESERVE new x => ERR TopK: invalid k
-TOPK.RESERVE new 0 => ERR TopK: invalid k
-TOPK.RESERVE new -1 => ERR TopK: invalid k
-TOPK.RESERVE new +1 => ERR TopK: invalid k
-TOPK.RESERVE new 01 => ERR TopK: invalid k
-TOPK.RESERVE new 4294967296 => ERR TopK: invalid k
 TOPK.RESERVE new 0 0 0 0 => ERR TopK: invalid k
 TOPK.RESERVE new 1 0 x x => ERR TopK: invalid width
-TOPK.RESERVE new 1 4294967296 1 1 => ERR TopK: invalid width
-TOPK.RESERVE new 1 1 0 x => ERR TopK: invalid depth
-TOPK.RESERVE new 1 1 4294967296 1 => ERR TopK: invalid depth
 # Adding takes time for each row.
 TOPK.RESERVE new 1 1 33 1 => ERR TopK: invalid depth
 TOPK.RESERVE new 1 1 1 0 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
-TOPK.RESERVE new 1 1 1 -0.5 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
-TOPK.RESERVE new 1 1 1 1.01 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
-TOPK.RESERVE new 1 1 1 nan => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
-TOPK.RESERVE new 1 1 1 inf => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
-TOPK.RESERVE new 1 1 1 0x1p-1 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
-TOPK.RESERVE new 1 1 1 1e-400 => ERR TopK: invalid decay value. must be '<= 1' & '> 0'
 TOPK.RESERVE new 1 4294967295 2 1 => ERR Insufficient memory to create topk data structure
 TOPK.RESERVE new 1 134217727 32 1 => ERR Insufficient memory to create topk data structure
 TOPK.RESERVE new 4294967295 => ERR Insufficient memory to create topk data structure
-TOPK.RESERVE new 2147483648 => ERR Insufficient memory to create topk data structure
 TOPK.ADD none a => ERR TopK: key does not exist
 TOPK.INCRBY none a x => ERR TopK: key does not exist
 TOPK.QUERY none a => ERR TopK: key does not exist
@@ -43,16 +26,11 @@ TOPK.COUNT none a => ERR TopK: key does not exist
 TOPK.LIST none => ERR TopK: key does not exist
 TOPK.INFO none => ERR TopK: key does not exist
 TOPK.LIST k x => ERR WITHCOUNT keyword expected
-TOPK.LIST k WITH => ERR WITHCOUNT keyword expected
-TOPK.LIST k WITHCOUNTS => ERR WITHCOUNT keyword expected
 TOPK.LIST none x => ERR WITHCOUNT keyword expected
 TOPK.LIST text x => ERR WITHCOUNT keyword expected
 # The number of words comes first.
-TOPK.RESERVE k 5 5 => ERR wrong number of arguments for 'topk.reserve' command
 TOPK.RESERVE k 5 5 5 => ERR wrong number of arguments for 'topk.reserve' command
-TOPK.RESERVE k 5 5 5 0.9 5 => ERR wrong number of arguments for 'topk.reserve' command
 TOPK.INCRBY none a 1 b => ERR wrong number of arguments for 'topk.incrby' command
-TOPK.INCRBY k a 1 b 2 c => ERR wrong number of arguments for 'topk.incrby' command
 TOPK.LIST k WITHCOUNT x => ERR wrong number of arguments for 'topk.list' command
 TOPK.INFO k x => ERR wrong number of arguments for 'topk.info' command
 ";

@@ -162,28 +162,3 @@ fn scripts_and_transactions_get_the_same_replies() {
         assert_eq!(client.call(&call), list(&["c"]));
     });
 }
-
-/// The frequent items of a stream are in the list, in their order.
-#[test]
-fn frequent_items_are_listed() {
-    let server = Server::start();
-    let mut client = server.client();
-    client.cmd("TOPK.RESERVE k 10 500 5 0.9");
-    let mut items = Vec::new();
-    for number in 0..2000 {
-        // Item 0 comes 1,000 times, item 1 500 times, and so on.
-        items.extend((0..1000 / (number + 1)).map(|turn| (turn * (number + 1), number)));
-    }
-    items.sort_unstable();
-    for part in items.chunks(500) {
-        let words: Vec<_> = part
-            .iter()
-            .map(|(_, number)| format!("item-{number}"))
-            .collect();
-        client.cmd(&format!("TOPK.ADD k {}", words.join(" ")));
-    }
-    let expected: Vec<_> = (0..8).map(|number| format!("item-{number}")).collect();
-    let listed = client.cmd("TOPK.LIST k");
-    let listed: Vec<_> = listed.as_array().iter().map(Reply::text).collect();
-    assert_eq!(listed[..8], expected);
-}

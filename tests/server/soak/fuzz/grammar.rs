@@ -19,95 +19,16 @@ pub const KEYS: [&[u8]; 10] = [
 /// Keys of other types.
 pub const OTHERS: [&str; 3] = ["string", "list", "stream"];
 
-const INTEGERS: [&str; 40] = [
-    "0",
-    "-0",
-    "-1",
-    "+5",
-    "007",
-    " 5",
-    "5 ",
-    "5\n",
-    "",
-    "x",
-    "1.5",
-    "1e3",
-    "0x10",
-    "1_000",
-    "nan",
-    "--1",
-    "+",
-    "-",
-    "\u{663}",
-    "2",
-    "3",
-    "1",
-    "127",
-    "255",
-    "65535",
-    "65536",
-    "100000",
-    "1000000",
-    "2147483647",
-    "2147483648",
-    "4294967295",
-    "4294967296",
-    "9223372036854775806",
-    "9223372036854775807",
-    "9223372036854775808",
-    "-9223372036854775808",
-    "-9223372036854775809",
-    "18446744073709551615",
-    "18446744073709551616",
-    "340282366920938463463374607431768211456",
-];
+/// Words between bars, as all tables of one kind of words here.
+const INTEGERS: &str = "0|-0|-1|+5|007| 5|5 |5\n||x|1.5|1e3|0x10|1_000|nan|--1|+|-|\u{663}|2|3|1|127|255|65535|\
+    65536|100000|1000000|2147483647|2147483648|4294967295|4294967296|9223372036854775806|\
+    9223372036854775807|9223372036854775808|-9223372036854775808|-9223372036854775809|\
+    18446744073709551615|18446744073709551616|340282366920938463463374607431768211456";
 
-const RATES: [&str; 44] = [
-    "0.9",
-    "0.75",
-    "0.25",
-    "0.0001",
-    "1e-9",
-    "1E-2",
-    "1e-15",
-    "0.999999",
-    "0.9999999999999999",
-    "0.99999999999999999",
-    "1e-100",
-    "1e-299",
-    "1e-308",
-    "2.2250738585072014e-308",
-    "5e-324",
-    "2e-324",
-    "1e-400",
-    "0",
-    "-0",
-    "0.0",
-    "1",
-    "1.0",
-    "2",
-    "1e400",
-    "-0.1",
-    "nan",
-    "NaN",
-    "-nan",
-    "inf",
-    "-inf",
-    "+inf",
-    "infinity",
-    "",
-    "x",
-    "0,1",
-    ".5",
-    "5.",
-    "+0.1",
-    "0x1p-3",
-    "1e",
-    "0.1.1",
-    "0.1 ",
-    " 0.1",
-    "0.1x",
-];
+const RATES: &str = "0.9|0.75|0.25|0.0001|1e-9|1E-2|1e-15|0.999999|0.9999999999999999|0.99999999999999999|\
+    1e-100|1e-299|1e-308|2.2250738585072014e-308|5e-324|2e-324|1e-400|0|-0|0.0|1|1.0|2|\
+    1e400|-0.1|nan|NaN|-nan|inf|-inf|+inf|infinity||x|0,1|.5|5.|+0.1|0x1p-3|1e|0.1.1|0.1 | 0.1|\
+    0.1x";
 
 /// Options of BF.INSERT. The third to the sixth are BF.RESERVE's too.
 const OPTIONS: [&str; 14] = [
@@ -131,67 +52,21 @@ const OPTIONS: [&str; 14] = [
 const OF_RESERVE: [&str; 3] = ["EX", "PX", "NX"];
 
 /// Lengths of periods: valid ones last for years, the others are not lengths.
-const PERIODS_MS: [&str; 10] = [
-    "1000000000000",
-    "1000000000000",
-    "1000000000000",
-    "10000000000000",
-    "10000000000000",
-    "9223372036854775807",
-    "0",
-    "-1",
-    "x",
-    "9223372036854775808",
-];
+const PERIODS_MS: &str = "1000000000000|1000000000000|1000000000000|10000000000000|10000000000000|\
+    9223372036854775807|0|-1|x|9223372036854775808";
 
 /// Times to live of items.
-const TTLS: [&str; 11] = [
-    "1",
-    "1000",
-    "1000000000000",
-    "1000000000000",
-    "2000000000000",
-    "2000000000001",
-    "10000000000000",
-    "0",
-    "-1",
-    "x",
-    "9223372036854775807",
-];
+const TTLS: &str = "1|1000|1000000000000|1000000000000|2000000000000|2000000000001|10000000000000|0|-1|x|\
+    9223372036854775807";
 
 /// Times to live of keys: valid ones outlast the test, the others are not times.
-const KEY_TTLS: [&str; 7] = [
-    "1000000000",
-    "1000000000",
-    "1000000000",
-    "0",
-    "-5",
-    "soon",
-    "9223372036854775807",
-];
+const KEY_TTLS: &str = "1000000000|1000000000|1000000000|0|-5|soon|9223372036854775807";
 
 /// Options whose values, when they are missing, are not to be any number: it might be a short time.
 const TIMES: [&str; 3] = ["EX", "PX", "WINDOW"];
 
-const FIELDS: [&str; 17] = [
-    "CAPACITY",
-    "SIZE",
-    "FILTERS",
-    "ITEMS",
-    "EXPANSION",
-    "ERROR",
-    "TIGHTENING",
-    "MAXSCALEDCAPACITY",
-    "ESTIMATEDERROR",
-    "WINDOW",
-    "PERIODS",
-    "LIVEPERIODS",
-    "PERIODITEMS",
-    "",
-    "SIZES",
-    "CAP",
-    "Number of filters",
-];
+const FIELDS: &str = "CAPACITY|SIZE|FILTERS|ITEMS|EXPANSION|ERROR|TIGHTENING|MAXSCALEDCAPACITY|ESTIMATEDERROR|\
+    WINDOW|PERIODS|LIVEPERIODS|PERIODITEMS||SIZES|CAP|Number of filters";
 
 /// Bytes that the server has handed out, to be handed back.
 pub struct Library {
@@ -228,7 +103,7 @@ impl Grammar<'_> {
     fn item(&mut self) -> Vec<u8> {
         match self.random.below(32) {
             0 => Vec::new(),
-            1 => self.word(&["ITEMS", "CAPACITY", "\0", "item\r\n", "NOCREATE"]),
+            1 => self.word("ITEMS|CAPACITY|\0|item\r\n|NOCREATE"),
             2 => {
                 let length = self.random.below(40);
                 self.random.bytes(length)
@@ -259,8 +134,10 @@ impl Grammar<'_> {
         (0..count).map(|_| self.item()).collect()
     }
 
-    fn word(&mut self, among: &[&str]) -> Vec<u8> {
-        self.random.pick(among).as_bytes().to_vec()
+    /// Returns one of these words between bars.
+    fn word(&mut self, among: &str) -> Vec<u8> {
+        let words: Vec<&str> = among.split('|').collect();
+        self.random.pick(&words).as_bytes().to_vec()
     }
 
     /// Returns a name in any letter case, now and then with an error.
@@ -286,7 +163,7 @@ impl Grammar<'_> {
 
     fn integer(&mut self) -> Vec<u8> {
         if self.random.one_in(6) {
-            self.word(&INTEGERS)
+            self.word(INTEGERS)
         } else {
             (1 + self.random.below(40)).to_string().into_bytes()
         }
@@ -294,18 +171,18 @@ impl Grammar<'_> {
 
     fn expansion(&mut self) -> Vec<u8> {
         match self.random.below(12) {
-            0 | 1 => self.word(&INTEGERS),
+            0 | 1 => self.word(INTEGERS),
             // The second filter is too large.
-            2 => self.word(&["100000", "10000000", "4294967295"]),
+            2 => self.word("100000|10000000|4294967295"),
             _ => self.random.below(5).to_string().into_bytes(),
         }
     }
 
     fn rate(&mut self) -> Vec<u8> {
         if self.random.one_in(4) {
-            self.word(&RATES)
+            self.word(RATES)
         } else {
-            self.word(&["0.5", "0.1", "0.01", "0.001", "0.000001"])
+            self.word("0.5|0.1|0.01|0.001|0.000001")
         }
     }
 
@@ -324,14 +201,14 @@ impl Grammar<'_> {
                 let length = *self.random.pick(&[32, 32, 32, 32, 32, 31, 33, 0]);
                 self.random.bytes(length)
             }
-            "WINDOW" => self.word(&PERIODS_MS),
+            "WINDOW" => self.word(PERIODS_MS),
             "PERIODS" if self.random.one_in(4) => {
-                self.word(&["1440", "1441", "0", "-1", "two", "9223372036854775807"])
+                self.word("1440|1441|0|-1|two|9223372036854775807")
             }
-            "PERIODS" => self.word(&["1", "2", "3"]),
-            "TTL" => self.word(&TTLS),
+            "PERIODS" => self.word("1|2|3"),
+            "TTL" => self.word(TTLS),
             "ID" | "AT" => self.id(),
-            "EX" | "PX" => self.word(&KEY_TTLS),
+            "EX" | "PX" => self.word(KEY_TTLS),
             _ => return,
         };
         words.push(value);
@@ -339,7 +216,7 @@ impl Grammar<'_> {
 
     fn id(&mut self) -> Vec<u8> {
         if self.random.one_in(10) {
-            self.word(&INTEGERS)
+            self.word(INTEGERS)
         } else {
             self.random.below(8).to_string().into_bytes()
         }
@@ -421,8 +298,8 @@ impl Grammar<'_> {
             30..33 => {
                 let mut words = vec![key];
                 if !self.random.one_in(3) {
-                    let field = *self.random.pick(&FIELDS);
-                    words.push(self.name(field));
+                    let field = self.word(FIELDS);
+                    words.push(self.name(&String::from_utf8_lossy(&field)));
                 }
                 ("BF.INFO", words)
             }
@@ -494,16 +371,7 @@ impl Grammar<'_> {
         }
         let mut words = vec![key, dump];
         if self.random.one_in(3) {
-            let ttl = [
-                "1000000000",
-                "1000000000",
-                "",
-                "x",
-                "-1",
-                "1.5",
-                "+1000000000",
-            ];
-            words.push(self.word(&ttl));
+            words.push(self.word("1000000000|1000000000||x|-1|1.5|+1000000000"));
         }
         words
     }
@@ -513,24 +381,21 @@ impl Grammar<'_> {
         if !self.random.one_in(3) && !is_other(key) {
             commands.push(command(&[b"DEL", key]));
         }
-        let which = self.random.below(self.library.pieces.len());
-        let (header, bits) = &self.library.pieces[which];
+        let library = self.library;
+        let which = self.random.below(library.pieces.len());
+        let (header, bits) = &library.pieces[which];
         let add = |commands: &mut Vec<Command>, cursor: &[u8], bytes: &[u8]| {
             commands.push(command(&[b"BF.LOADCHUNK", key, cursor, bytes]));
         };
         add(commands, b"1", header);
         let mut start = 0;
-        for length in &self.library.lengths[which] {
+        for length in &library.lengths[which] {
             let filter = start + length;
             while start < filter {
                 let end = start + 1 + self.random.below(filter - start);
                 let cursor = (end + 1).to_string();
                 match self.random.below(24) {
-                    0 => add(
-                        commands,
-                        &INTEGERS[self.random.below(40)].bytes().collect::<Vec<_>>(),
-                        &bits[start..end],
-                    ),
+                    0 => add(commands, &self.word(INTEGERS), &bits[start..end]),
                     1 => add(commands, cursor.as_bytes(), &bits[start..end - 1]),
                     2 => add(commands, cursor.as_bytes(), b""),
                     // Bits of nothing.

@@ -1,7 +1,6 @@
-//! Random input of clients: bytes that are nearly an object, and words that are nearly a command. The server always
-//! stays up, replies, and gives all memory back.
+//! Random input of clients: words that are nearly a command. The server always stays up, replies, and gives all memory
+//! back.
 
-mod bytes;
 mod grammar;
 mod model;
 mod words;

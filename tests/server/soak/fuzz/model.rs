@@ -29,7 +29,7 @@ const BESIDE_OBJECT: u64 =
     (size_of::<chunks::Value>() + size_of::<u64>()) as u64 - Object::BASE_BYTES;
 
 /// The commands, with the fewest and the most words they take.
-const ARITY: [(&str, usize, usize); 19] = [
+pub const ARITY: [(&str, usize, usize); 19] = [
     ("bf.add", 3, 3),
     ("bf.madd", 3, usize::MAX),
     ("bf.exists", 3, 3),
@@ -139,29 +139,6 @@ impl Model {
             Content::Ours { known, .. } if !known.is_empty() => Some((key, known)),
             _ => None,
         })
-    }
-
-    pub fn has(&self, key: &[u8]) -> bool {
-        self.keys.contains_key(key)
-    }
-
-    /// Enters an object that the server holds.
-    pub fn holds(&mut self, key: &[u8], object: Object) {
-        self.store(key, chunks::Value::Complete(object), HashSet::new());
-    }
-
-    pub fn forgets(&mut self, key: &[u8]) {
-        self.keys.remove(key);
-    }
-
-    /// Returns whether no period ends while a test runs.
-    pub fn is_steady(&self, key: &[u8]) -> bool {
-        let window = self
-            .object(key)
-            .ok()
-            .flatten()
-            .and_then(|it| it.shape().window());
-        window.is_none_or(|window| window.period_ms() >= 100_000_000_000)
     }
 
     /// Runs a command. Returns the reply that is due.

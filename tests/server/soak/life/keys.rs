@@ -1,13 +1,13 @@
 //! Steps that bring what a key holds under another, or to an end.
 
-use std::rc::Rc;
-
-use crate::harness::{Reply, error, int, nil, ok, wait_until};
+use crate::harness::{error, int, nil, ok, wait_until};
 use crate::soak::dump_of;
-use crate::support::pieces::{Pieces, pieces, split};
+use crate::support::cuckoo;
+use crate::support::pieces::{Pieces, load_piece, pieces, split};
 
-use super::model::{BUSY, Entry, Held, Object};
-use super::{DATABASES, Life};
+use super::{DATABASES, Entry, Life, State};
+
+const BUSY: &str = "BUSYKEY Target key name already exists.";
 
 impl Life {
     pub(super) fn copy(&mut self, key: &str, other: &str) {
@@ -43,7 +43,6 @@ impl Life {
             }
             assert_eq!(reply, ok());
         }
-        self.renamed = true;
         if let Some(entry) = self.take(key) {
             self.put(other, entry);
         }
@@ -59,7 +58,6 @@ impl Life {
             return assert_eq!(reply, int(0));
         }
         assert_eq!(reply, int(1));
-        self.renamed = true;
         if let Some(entry) = self.take(key) {
             self.databases[database].insert(key.to_owned(), entry);
         }
@@ -67,9 +65,7 @@ impl Life {
 
     pub(super) fn delete(&mut self, key: &str, other: &str) {
         if self.random.one_in(4) {
-            let set = format!("SET {key} text");
-            self.is_ok(&set);
-            return self.put(key, Entry::lasting(Held::Text));
+            return self.set_text(key);
         }
         let command = self.random.pick(&["DEL", "UNLINK"]);
         let reply = self.call(&format!("{command} {key} {other}"));
@@ -78,19 +74,25 @@ impl Life {
         assert_eq!(reply, int(i64::try_from(gone).expect("at most 2")));
     }
 
+    pub(super) fn set_text(&mut self, key: &str) {
+        self.is_ok(&format!("SET {key} text"));
+        self.adopt(key);
+    }
+
     pub(super) fn expire(&mut self, key: &str) {
         let Some(mut entry) = self.entry(key).cloned() else {
             return assert_eq!(self.call(&format!("PEXPIRE {key} 1")), int(0));
         };
         match self.random.below(3) {
             0 => {
-                self.call(&format!("PERSIST {key}"));
-                entry.expires_ms = -1;
+                let lasting = entry.state.expires_ms == int(-1);
+                let reply = self.call(&format!("PERSIST {key}"));
+                assert_eq!(reply, int(i64::from(!lasting)));
+                entry.state.expires_ms = int(-1);
             }
             1 => {
                 assert_eq!(self.call(&format!("PEXPIRE {key} 100000000")), int(1));
-                let expires = self.call(&format!("PEXPIRETIME {key}"));
-                entry.expires_ms = expires.as_int();
+                entry.state.expires_ms = self.call(&format!("PEXPIRETIME {key}"));
             }
             _ => {
                 assert_eq!(self.call(&format!("PEXPIRE {key} 1")), int(1));
@@ -106,120 +108,104 @@ impl Life {
     pub(super) fn restore(&mut self, key: &str, other: &str) {
         let payload = self.call(&format!("DUMP {key}"));
         match self.entry(key).cloned() {
-            Some(entry) => self.restore_payload(other, payload.as_bytes(), entry.held),
+            Some(entry) => {
+                if self.restore_payload(other, payload.as_bytes()) {
+                    self.came(other, entry);
+                }
+            }
             None => assert_eq!(payload, nil()),
         }
     }
 
     /// Restores a value of a sketch that RedisBloom wrote.
     pub(super) fn restore_sketch(&mut self, key: &str) {
-        let sketch = Rc::clone(self.random.pick(&self.sketches));
-        let payload = sketch.payload.clone();
-        self.restore_payload(key, &payload, Held::Sketch(sketch));
+        let index = self.random.below(self.sketches.len());
+        let payload = self.sketches[index].payload.clone();
+        if self.restore_payload(key, &payload) {
+            self.adopt(key);
+            let kind = &self.entry(key).expect("it is there").state.kind;
+            assert_eq!(*kind, self.sketches[index].type_name);
+        }
     }
 
-    fn restore_payload(&mut self, other: &str, payload: &[u8], held: Held) {
+    /// Restores a payload under a key, unless that is taken. Returns whether it did.
+    fn restore_payload(&mut self, key: &str, payload: &[u8]) -> bool {
         let replace = self.random.one_in(2);
         let ttl = *self.random.pick(&["0", "100000000"]);
-        let mut restore: Vec<&[u8]> = vec![b"RESTORE", other.as_bytes(), ttl.as_bytes()];
-        restore.push(payload);
+        let mut restore: Vec<&[u8]> = vec![b"RESTORE", key.as_bytes(), ttl.as_bytes(), payload];
         if replace {
             restore.push(b"REPLACE");
         }
-        let reply = self.client.call(&restore);
-        self.note(&format!("RESTORE {other} {ttl} {replace}: {reply:?}"));
-        if !replace && self.entry(other).is_some() {
-            return assert_eq!(reply, error(BUSY));
+        let reply = self.call_words(&restore);
+        if !replace && self.entry(key).is_some() {
+            assert_eq!(reply, error(BUSY));
+            return false;
         }
         assert_eq!(reply, ok());
-        self.loaded(other, held, ttl);
+        true
     }
 
-    fn loaded(&mut self, key: &str, held: Held, ttl: &str) {
-        let mut entry = Entry::lasting(held);
-        if ttl != "0" {
-            let expires = self.call(&format!("PEXPIRETIME {key}"));
-            entry.expires_ms = expires.as_int();
-            assert!(entry.expires_ms > 0);
-        }
+    /// Enters a value that came under a key with a time to live of its own.
+    fn came(&mut self, key: &str, mut entry: Entry) {
+        entry.state.expires_ms = self.call(&format!("PEXPIRETIME {key}"));
         self.put(key, entry);
     }
 
-    /// Returns the chunks of an object, or `None` where BF.SCANDUMP rightly refuses.
-    fn chunks(&mut self, key: &str) -> Option<(Object, Pieces)> {
-        let reply = self.call(&format!("BF.SCANDUMP {key} 0"));
-        let entry = self.entry(key);
-        if let Some(Held::Object(object)) = entry.map(|entry| &entry.held) {
-            let object = object.clone();
-            return Some((object, pieces(&mut self.client, key)));
-        }
-        let refusal = entry.map_or(Some("ERR not found"), Entry::refusal);
-        assert_eq!(reply, error(refusal.expect("it is no object")));
-        None
+    /// Returns what a key shows if it holds a Bloom filter, which is whole.
+    fn whole(&self, key: &str) -> Option<State> {
+        let entry = self.entry(key)?;
+        let is_bloom = entry.state.kind.starts_with("bloomflt");
+        (is_bloom && entry.lacks.is_none()).then(|| entry.state.clone())
     }
 
     pub(super) fn load(&mut self, key: &str, other: &str) {
-        let Some((object, chunks)) = self.chunks(key) else {
+        let Some(state) = self.whole(key) else {
             return;
         };
-        let dump = dump_of(&chunks);
+        let dump = dump_of(&pieces(&mut self.client, key));
         let ttl = *self.random.pick(&["0", "100000000"]);
-        let load: [&[u8]; 4] = [b"BF.LOAD", other.as_bytes(), &dump, ttl.as_bytes()];
-        let reply = self.client.call(&load);
-        self.note(&format!("BF.LOAD {other} {ttl}: {reply:?}"));
-        if let Some(entry) = self.entry(other) {
-            assert_eq!(reply, error(entry.refusal().unwrap_or(BUSY)));
-        } else {
-            assert_eq!(reply, ok());
-            self.loaded(other, Held::Object(object), ttl);
+        let reply = self.call_words(&[b"BF.LOAD", other.as_bytes(), &dump, ttl.as_bytes()]);
+        if self.entry(other).is_some() {
+            return assert!(reply.is_error(), "{reply:?}");
         }
+        assert_eq!(reply, ok());
+        self.came(other, Entry { state, lacks: None });
     }
 
     pub(super) fn load_chunks(&mut self, key: &str, other: &str) {
-        let Some((object, chunks)) = self.chunks(key) else {
-            return;
+        let Some(whole) = self.whole(key) else {
+            return self.load_cuckoo(key, other);
         };
+        let chunks = pieces(&mut self.client, key);
         let bytes: usize = chunks[1..].iter().map(|(_, chunk)| chunk.len()).sum();
         let least = bytes / 30 + 1;
-        let chunks = split(&chunks, least + self.random.below(bytes.max(1)));
-        let reply = self.load_chunk(other, &chunks[0]);
-        if let Some(entry) = self.entry(other) {
-            return assert_eq!(reply, error(entry.refusal_to_load()));
+        let mut chunks = split(&chunks, least + self.random.below(bytes.max(1)));
+        let reply = load_piece(&mut self.client, other, &chunks.remove(0));
+        if self.entry(other).is_some() {
+            return assert!(reply.is_error(), "{reply:?}");
         }
         assert_eq!(reply, ok());
-        if bytes == 0 {
-            // All periods have expired, and the header is the whole object.
-            return self.put(other, Entry::lasting(Held::Object(object)));
+        self.adopt(other);
+        // Where all periods are over, the header is the whole object.
+        if !chunks.is_empty() {
+            self.lacks(other, chunks, whole);
+            self.go_on_loading(other);
         }
-        let half = Held::Half(object, chunks[1..].to_vec());
-        self.put(other, Entry::lasting(half));
-        self.go_on_loading(other);
-    }
-
-    fn load_chunk(&mut self, key: &str, (cursor, chunk): &(u64, Vec<u8>)) -> Reply {
-        let cursor = cursor.to_string();
-        let load: [&[u8]; 4] = [b"BF.LOADCHUNK", key.as_bytes(), cursor.as_bytes(), chunk];
-        let reply = self.client.call(&load);
-        let length = chunk.len();
-        self.note(&format!(
-            "BF.LOADCHUNK {key} {cursor} ({length}): {reply:?}"
-        ));
-        reply
     }
 
     /// Loads all chunks that an object lacks, or some.
     pub(super) fn go_on_loading(&mut self, key: &str) {
-        let Some(mut entry) = self.entry(key).cloned() else {
-            let reply = self.load_chunk(key, &(3, vec![1, 2]));
-            return assert_eq!(reply, error("ERR received bad data"));
+        let bad = error("ERR received bad data");
+        let Some(entry) = self.entry(key).cloned() else {
+            let reply = load_piece(&mut self.client, key, &(3, vec![1, 2]));
+            return assert_eq!(reply, bad);
         };
-        let Held::Half(object, chunks) = &mut entry.held else {
+        let Some((mut chunks, whole)) = entry.lacks else {
             return;
         };
         if chunks.len() > 1 {
             // Out of turn.
-            let reply = self.load_chunk(key, &chunks[1]);
-            assert_eq!(reply, error("ERR received bad data"));
+            assert_eq!(load_piece(&mut self.client, key, &chunks[1]), bad);
         }
         let all = self.random.one_in(2);
         let count = if all {
@@ -228,11 +214,48 @@ impl Life {
             self.random.below(chunks.len() + 1)
         };
         for chunk in chunks.drain(..count) {
-            assert_eq!(self.load_chunk(key, &chunk), ok());
+            assert_eq!(load_piece(&mut self.client, key, &chunk), ok());
         }
+        self.note(&format!("{key}: {count} chunks, {} lack", chunks.len()));
         if chunks.is_empty() {
-            entry.held = Held::Object(object.clone());
+            let state = whole;
+            return self.came(key, Entry { state, lacks: None });
         }
-        self.put(key, entry);
+        self.lacks(key, chunks, whole);
+    }
+
+    /// Enters a half loaded object.
+    fn lacks(&mut self, key: &str, chunks: Pieces, whole: State) {
+        let state = State::read(&mut self.client, key).expect("it is there");
+        let lacks = Some((chunks, whole));
+        self.put(key, Entry { state, lacks });
+    }
+
+    /// Loads the chunks of a cuckoo filter under another key: the header, and the slots in any order.
+    fn load_cuckoo(&mut self, key: &str, other: &str) {
+        let Some(entry) = self.entry(key).cloned() else {
+            return;
+        };
+        if entry.state.kind != cuckoo::TYPE {
+            return;
+        }
+        let mut chunks = cuckoo::chunks(&mut self.client, key);
+        // One without items has no chunks.
+        if chunks.is_empty() {
+            return;
+        }
+        let header = chunks.remove(0).1;
+        let reply = self.call_words(&[b"CF.LOADCHUNK", other.as_bytes(), b"1", &header]);
+        // The filter may have been made on the other server, which stacks more.
+        if reply != error("ERR Couldn't create filter!") && self.entry(other).is_none() {
+            assert_eq!(reply, ok());
+            while !chunks.is_empty() {
+                let chunk = chunks.swap_remove(self.random.below(chunks.len()));
+                cuckoo::load(&mut self.client, other, &[chunk]);
+            }
+            self.came(other, entry);
+        } else {
+            assert!(reply.is_error(), "{reply:?}");
+        }
     }
 }

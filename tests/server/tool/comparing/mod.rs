@@ -12,6 +12,7 @@ use crate::support::pieces::{load_chunks, pieces};
 use crate::support::population::Population;
 use crate::support::recordings::stand_ins;
 use crate::support::sketches;
+use crate::support::tables::rows;
 
 use super::{Run, Way, add, numbered, run, url};
 
@@ -171,6 +172,20 @@ fn pair() -> [Server; 2] {
     [from, to]
 }
 
+/// Changes at the target, and what they are found as.
+const DIFFERENCES: &str = "
+BF.ADD plain c => different: Number of items inserted is 3 there, not 2
+DEL chunked / BF.RESERVE chunked 0.01 200 => different: Capacity is 200 there, not 100
+BF.ADD counting c => different: Number of items inserted is 3 there, not 2
+BF.ADD window c => different: Items in current period is 3 there, not 2
+CF.ADD cuckoo c => different: its DUMP differs there
+PEXPIREAT plain 4102444800000 => different: it has a time to live there
+DEL plain / BF.RESERVE plain 0.01 100 COUNTING => different: its type is bloomfltx there, not bloomfltr
+DEL plain / SET plain text => different: its type is string there, not bloomfltr
+DEL plain => only at source
+BF.RESERVE new 0.01 100 => only at target
+";
+
 #[test]
 fn each_difference_is_found() {
     let [from, to] = pair();
@@ -190,69 +205,14 @@ fn each_difference_is_found() {
     assert_eq!(near.cmd("DEL bits"), int(1));
     assert_eq!(far.cmd("DEL bits"), int(1));
 
-    for (key, change, undo, outcome, expected) in [
-        (
-            "plain",
-            "BF.ADD plain c",
-            "",
-            "different",
-            "Number of items inserted is 3 there, not 2",
-        ),
-        (
-            "chunked",
-            "BF.RESERVE chunked 0.01 200",
-            "DEL chunked",
-            "different",
-            "Capacity is 200 there, not 100",
-        ),
-        (
-            "counting",
-            "BF.ADD counting c",
-            "",
-            "different",
-            "Number of items inserted is 3 there, not 2",
-        ),
-        (
-            "window",
-            "BF.ADD window c",
-            "",
-            "different",
-            "Items in current period is 3 there, not 2",
-        ),
-        (
-            "cuckoo",
-            "CF.ADD cuckoo c",
-            "",
-            "different",
-            "its DUMP differs there",
-        ),
-        (
-            "plain",
-            "PEXPIREAT plain 4102444800000",
-            "",
-            "different",
-            "it has a time to live there",
-        ),
-        (
-            "plain",
-            "BF.RESERVE plain 0.01 100 COUNTING",
-            "DEL plain",
-            "different",
-            "its type is bloomfltx there, not bloomfltr",
-        ),
-        (
-            "plain",
-            "SET plain text",
-            "DEL plain",
-            "different",
-            "its type is string there, not bloomfltr",
-        ),
-        ("plain", "DEL plain", "", "only at source", ""),
-        ("new", "BF.RESERVE new 0.01 100", "", "only at target", ""),
-    ] {
-        if !undo.is_empty() {
-            assert_eq!(far.cmd(undo), int(1));
+    for row in rows(DIFFERENCES) {
+        for line in row.given {
+            assert_eq!(far.cmd(&line), int(1));
         }
+        let change = &row.command;
+        let key = change.split(' ').nth(1).expect("a key");
+        let outcome = &*row.expected;
+        let (outcome, expected) = outcome.split_once(": ").unwrap_or((outcome, ""));
         assert!(!far.cmd(change).is_error(), "{change}");
         let run = compare(&from, &to, &["--json"]);
         assert_eq!(only(&run, key, outcome), expected, "{change}");

@@ -1,9 +1,9 @@
 //! Decodes bytes that may be a cuckoo filter.
 
-use valkeybloom_sketches::RdbWrite;
 use valkeybloom_sketches::cuckoo::wire;
 use valkeybloom_sketches::cuckoo::{Buckets, Cuckoo, Limits};
 
+use super::forms::Written;
 use super::memory::bounded;
 use super::source::Source;
 
@@ -95,22 +95,4 @@ fn written(object: &Cuckoo) -> Vec<u8> {
     let mut out = Written(Vec::new());
     wire::write_rdb(object, &mut out);
     out.0
-}
-
-struct Written(Vec<u8>);
-
-impl RdbWrite for Written {
-    fn uint(&mut self, value: u64) {
-        self.0.extend(value.to_le_bytes());
-    }
-
-    fn double(&mut self, _: f64) {
-        panic!("it has no such field");
-    }
-
-    fn bytes(&mut self, value: &[u8]) {
-        let length = u16::try_from(value.len()).expect("the limits keep it short");
-        self.0.extend(length.to_le_bytes());
-        self.0.extend(value);
-    }
 }

@@ -1,8 +1,9 @@
 //! Decodes bytes that may be a top-k list.
 
+use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::topk::{INCREMENT_MAX, TopK, wire};
-use valkeybloom_sketches::{RdbWrite, Seed};
 
+use super::forms::Written;
 use super::memory::bounded;
 use super::source::Source;
 
@@ -75,22 +76,4 @@ fn written(object: &TopK) -> Vec<u8> {
     let mut fields = Written(Vec::new());
     wire::write_rdb(object, &mut fields);
     fields.0
-}
-
-struct Written(Vec<u8>);
-
-impl RdbWrite for Written {
-    fn uint(&mut self, value: u64) {
-        self.0.extend(value.to_le_bytes());
-    }
-
-    fn double(&mut self, value: f64) {
-        self.0.extend(value.to_le_bytes());
-    }
-
-    fn bytes(&mut self, value: &[u8]) {
-        let length = u16::try_from(value.len()).expect("as short as an input");
-        self.0.extend(length.to_le_bytes());
-        self.0.extend(value);
-    }
 }

@@ -1,0 +1,262 @@
+//! Values that are none: each is refused with a text, and leaves no key. The core's tests have every fault, and here is
+//! one of each kind; some have crashed `RedisBloom`. Accepted values can be used.
+
+use crate::harness::{Client, Reply, Server, digest, error, int, ok};
+use crate::support::cuckoo::header;
+use crate::support::forged::{Rdb, Refusing};
+use crate::support::random::Random;
+use crate::support::sums;
+use crate::support::usage::peak_address_space;
+
+/// The ids of the types, without an encoding version.
+const CMS: u64 = 0x08c4_a4f9_360f_1000;
+const TOPK: u64 = 0x4e8a_4af9_360f_1000;
+const CUCKOO: u64 = 0x3016_e5a2_8982_1400;
+
+/// Returns a count-min sketch with this width, depth and count.
+fn cms(numbers: [u64; 3], counters: usize) -> Rdb {
+    let value = numbers.into_iter().fold(Rdb::of_type(CMS), Rdb::uint);
+    value.string(&vec![1; counters])
+}
+
+/// Returns a count-min sketch of the form that RedisBloom 8.12 writes.
+fn newer_cms(count: u64, size: u64, counters: usize) -> Rdb {
+    let numbers = [3, 2, count, size].into_iter();
+    let value = numbers.fold(Rdb::of_type(CMS | 1), Rdb::uint);
+    value.string(&vec![1; counters])
+}
+
+/// Returns a list of one row with this k, width and depth, and these items, the second of which is listed.
+fn topk(numbers: [u64; 3], items: [&[u8]; 2]) -> Rdb {
+    let value = numbers.into_iter().fold(Rdb::of_type(TOPK), Rdb::uint);
+    // Fingerprints, lengths, an address of another process, and counts.
+    let entry = |[fingerprint, length, count]: [u32; 3]| {
+        let address = 0x7f36_1854_fd30_u64.to_le_bytes();
+        let begin = [fingerprint, length].map(u32::to_le_bytes).concat();
+        let end = [count, 0].map(u32::to_le_bytes).concat();
+        [&begin[..], &address, &end].concat()
+    };
+    let heap = [entry([0; 3]), entry([0xf23c_f517, 1, 5])].concat();
+    let value = value.double(0.9).string(&[0; 24]).string(&heap);
+    items.into_iter().fold(value, Rdb::string)
+}
+
+/// Returns a cuckoo filter of 96 items, with this number of filters, and with filters of so many buckets and slots.
+fn cuckoo(version: u64, filters: u64, stored: &[(u64, usize)]) -> Rdb {
+    let numbers = [filters, 32, 96, 3, 2, 20, 2].into_iter();
+    let value = numbers.fold(Rdb::of_type(CUCKOO | version), Rdb::uint);
+    let slots = |count: usize| [7, 0].repeat(count.div_ceil(2))[..count].to_vec();
+    stored.iter().fold(value, |value, (buckets, count)| {
+        value.uint(*buckets).string(&slots(*count))
+    })
+}
+
+const ITEMS: [&[u8]; 2] = [b"\0", b"a\0"];
+const FILTERS: [(u64, usize); 2] = [(32, 64), (64, 128)];
+
+/// Values that are right, and commands that use them.
+fn values() -> [(Rdb, &'static [&'static str]); 5] {
+    const OF_CMS: &[&str] = &[
+        "CMS.INCRBY k a 1 b 300",
+        "CMS.QUERY k a b",
+        "CMS.MERGE k 2 k k",
+        "CMS.INFO k",
+    ];
+    const OF_CUCKOO: &[&str] = &["CF.ADD k a", "CF.DEL k a", "CF.COUNT k b", "CF.COMPACT k"];
+    const OF_TOPK: &[&str] = &[
+        "TOPK.INCRBY k a 1 b 300 c 100000",
+        "TOPK.ADD k a b c d",
+        "TOPK.QUERY k a b",
+        "TOPK.COUNT k a b",
+        "TOPK.LIST k WITHCOUNT",
+        "TOPK.INFO k",
+    ];
+    [
+        (cuckoo(4, 2, &FILTERS), OF_CUCKOO),
+        (topk([2, 3, 1], ITEMS), OF_TOPK),
+        (cms([3, 2, 7], 24), OF_CMS),
+        (cms([3, 2, 7], 48).uint(8), OF_CMS),
+        (newer_cms(7, 2, 12), OF_CMS),
+    ]
+}
+
+#[test]
+fn forged_values_are_refused() {
+    const ENDS: &str = "bytes end too early";
+    const VERSION: &str = "unsupported version";
+    let many = u64::from(u32::MAX);
+    let mut refusing = Refusing::start();
+    for (what, value, words) in [
+        // It loads in RedisBloom, and the next query ends the server.
+        (
+            "a product that wraps to 0",
+            cms([1 << 62, 4, 7], 0),
+            "shape out of range",
+        ),
+        ("a claim of counters", cms([1 << 60, 1, 7], 8), ENDS),
+        (
+            "a number for counters",
+            Rdb::of_type(CMS).uint(3).uint(2).uint(7).uint(1),
+            ENDS,
+        ),
+        ("a number after counters", cms([3, 2, 7], 24).uint(4), ""),
+        (
+            "a count out of range",
+            newer_cms(1 << 63, 4, 24),
+            "count out of range",
+        ),
+        ("a newer sketch", Rdb::of_type(CMS | 2).uint(3), VERSION),
+        (
+            "a k that 32 bits cut to 2",
+            topk([(1 << 32) + 2, 3, 1], ITEMS),
+            "size out of range",
+        ),
+        (
+            "a claim of cells",
+            topk([2, many, 1], ITEMS),
+            "string of another length",
+        ),
+        // It reads beyond the bytes.
+        (
+            "an item without an end",
+            topk([2, 3, 1], [b"\0", b"a"]),
+            "item without its end",
+        ),
+        (
+            "an item too many",
+            topk([2, 3, 1], ITEMS).string(b"x\0"),
+            "",
+        ),
+        ("a double for k", Rdb::of_type(TOPK).double(2.0), ENDS),
+        ("a newer list", Rdb::of_type(TOPK | 1).uint(2), VERSION),
+        (
+            "a claim of filters",
+            cuckoo(4, u64::MAX, &FILTERS),
+            "number of filters out of range",
+        ),
+        (
+            "a slot too few",
+            cuckoo(4, 2, &[(32, 63), (64, 128)]),
+            "filter of another size than it should be",
+        ),
+        (
+            "a filter that is not there",
+            cuckoo(4, 2, &FILTERS[..1]),
+            ENDS,
+        ),
+        // The server itself finds bytes after the object.
+        ("a filter too many", cuckoo(4, 1, &FILTERS), ""),
+        ("a newer filter", cuckoo(5, 2, &FILTERS), VERSION),
+        (
+            "an old filter",
+            cuckoo(1, 2, &FILTERS),
+            "RedisBloom 2.0 or older",
+        ),
+    ] {
+        refusing.refuses(what, &value, words);
+    }
+    let peak = peak_address_space(refusing.server());
+    assert!(peak < 4 << 30, "a claim took memory");
+}
+
+/// Headers of chunks that are wrong in themselves, and right ones beyond the limits.
+#[test]
+fn forged_headers_are_refused() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut begin = |header: &[u8]| client.call(&[b"CF.LOADCHUNK", b"forged", b"1", header]);
+    for (buckets, filters) in [
+        (1 << 63, 1),
+        (1 << 26, 1),
+        (1 << 25, 33),
+        (2, 33),
+        (2, 65_535),
+    ] {
+        let claim = header([1, buckets, 0, filters], [2, 20, 1]);
+        let refused = error("ERR Couldn't create filter!");
+        assert_eq!(begin(&claim), refused, "{filters} of {buckets}");
+    }
+    assert_eq!(begin(&[0; 37]), error("ERR Invalid header"));
+    assert_eq!(begin(&header([1, 2, 0, 32], [2, 20, 1])), ok());
+}
+
+fn restore(client: &mut Client, value: &[u8]) -> Reply {
+    let payload = Rdb(value.to_vec()).payload([9, 0]);
+    client.call(&[b"RESTORE", b"k", b"0", &payload])
+}
+
+/// Bloom filters, and commands that use them.
+const BLOOM: [&str; 3] = [
+    "BF.INSERT k CAPACITY 3 TIGHTENING 0.9 EXPANSION 3 ITEMS 1 2 3 4 5 6 7",
+    "BF.INSERT k CAPACITY 4 COUNTING ID 2 ITEMS 1 2 3",
+    "BF.INSERT k CAPACITY 5 WINDOW 1000000000000 PERIODS 2 TTL 2000000000000 ITEMS 1 2 3 4 5 6 7",
+];
+const OF_BLOOM: &[&str] = &[
+    "BF.INFO k",
+    "BF.MADD k 1 x y",
+    "BF.EXISTS k x",
+    "BF.DEBUG k",
+    "BF.SCANDUMP k 1",
+    "BF.INSERT k ID 7 ITEMS y z",
+    "BF.DEL k z ID 7",
+    "BF.INSERT k TTL 1 ITEMS z",
+    "BF.MERGE k k",
+];
+
+/// Returns what a command makes, as RDB has it.
+fn made_by(client: &mut Client, command: &str) -> Rdb {
+    assert!(!client.cmd(command).is_error(), "{command}");
+    let dump = client.cmd("DUMP k").as_bytes().to_vec();
+    assert_eq!(client.cmd("DEL k"), int(1));
+    // Without the mark that ends a value, the version and the checksum.
+    Rdb(dump[..dump.len() - 11].to_vec())
+}
+
+#[test]
+fn mutated_values_never_break_the_server() {
+    let server = Server::start();
+    let mut client = server.client();
+    let mut random = Random(38);
+    let bloom = BLOOM.map(|command| (made_by(&mut client, command), OF_BLOOM));
+    for (right, commands) in values().into_iter().chain(bloom) {
+        let right = right.0;
+        // A value that lacks fewer bytes than its footer has may continue in the footer.
+        for length in 1..right.len() - 11 {
+            let refused = restore(&mut client, &right[..length]);
+            assert_eq!(refused, error("ERR Bad data format"), "{length} bytes");
+        }
+        let mut admitted = 0;
+        for _ in 0..3000 {
+            let mut forged = right.clone();
+            for _ in 0..=random.below(3) {
+                // The numbers come first.
+                let end = if random.one_in(2) {
+                    right.len().min(40)
+                } else {
+                    right.len()
+                };
+                forged[10 + random.below(end - 10)] =
+                    random.pick(&[0, 1, 2, 5, 0x40, 0x80, 0x81, 0xff]);
+            }
+            if restore(&mut client, &forged) != ok() {
+                continue;
+            }
+            admitted += 1;
+            for command in commands {
+                let reply = client.cmd(command);
+                // Others refuse what overflows or is full.
+                let may_fail = !command.starts_with("TOPK");
+                assert!(may_fail || !reply.is_error(), "{command}: {reply:?}");
+            }
+            let before = digest(&mut client, "k");
+            let dump = client.cmd("DUMP k");
+            assert_eq!(client.cmd("DEL k"), int(1));
+            let words: [&[u8]; 4] = [b"RESTORE", b"k", b"0", dump.as_bytes()];
+            assert_eq!(client.call(&words), ok());
+            assert_eq!(digest(&mut client, "k"), before);
+            assert_eq!(client.cmd("DEL k"), int(1));
+        }
+        assert!(admitted > 30, "{admitted} for {commands:?}");
+        sums::is_balanced(&mut client);
+    }
+}
