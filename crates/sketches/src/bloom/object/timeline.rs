@@ -154,7 +154,7 @@ impl Timeline {
         if self.is_deep {
             return self.claims_patiently(&Batch::of_one(probe), 1, live);
         }
-        if any_contains(live.later, probe) {
+        if newest_first(live.later).any(|filter| filter.contains(probe)) {
             return Claimed {
                 earlier: 0,
                 later: 1,
@@ -162,7 +162,9 @@ impl Timeline {
         }
         let mut claimed = self.lanes.claims_of_one(probe, live.oldest, live.target);
         if claimed.any() == 0 {
-            claimed.earlier = any_contains(live.earlier, probe).into();
+            claimed.earlier = newest_first(live.earlier)
+                .any(|filter| filter.contains(probe))
+                .into();
         }
         claimed
     }
@@ -478,13 +480,4 @@ fn own_filters(periods: &[Period]) -> usize {
 pub(super) fn newest_first(periods: &[Period]) -> impl Iterator<Item = &Filter> {
     let periods = periods.iter().rev();
     periods.flat_map(|period| period.own_filters().iter().rev())
-}
-
-/// Returns whether a filter of these periods claims an item, of those that have their own bits.
-pub(super) fn any_contains(periods: &[Period], probe: Probe) -> bool {
-    let Some((newest, older)) = periods.split_last() else {
-        return false;
-    };
-    stack::any_contains(newest.own_filters(), probe)
-        || !older.is_empty() && stack::any_apart_contains(newest_first(older), probe)
 }

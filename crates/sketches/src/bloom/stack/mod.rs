@@ -12,10 +12,7 @@ use crate::machine::memory;
 use crate::number::{MAX_CAPACITY, Sums, either};
 
 pub use lanes::{LanesOfBatch, TOGETHER, narrow, narrow_batch};
-pub use lookup::{
-    ROW, Row, any_apart_contains, any_contains, claims, claims_counted, claims_of_any,
-    claims_patiently, contains_each,
-};
+pub use lookup::{Row, claims, claims_counted, claims_of_any, claims_patiently, contains_each};
 pub use patience::{Effort, PATIENCE, Patience, Tally, ToTheEnd};
 
 /// The outcome of an add.
@@ -29,13 +26,37 @@ pub enum Added {
     Again,
 }
 
-/// The results of lookups before a batch is added.
-#[derive(Clone, Copy, Default)]
-pub struct Known {
+/// The items of a batch that are not added yet.
+pub struct Rest<'b> {
+    pub row: Row<'b>,
+    /// The index of the next item.
+    pub next: usize,
     /// The mask of items that are present already.
     pub present: u64,
     /// The number of filters, oldest first, that were searched for these.
     pub searched: usize,
+}
+
+impl<'b> Rest<'b> {
+    /// Returns all items of a batch, before any lookup.
+    pub const fn of(batch: &'b Batch) -> Self {
+        Self {
+            row: Row::new(batch),
+            next: 0,
+            present: 0,
+            searched: 0,
+        }
+    }
+
+    /// Returns whether no item is left.
+    pub const fn is_empty(&self) -> bool {
+        self.next == self.row.batch.len()
+    }
+
+    /// Returns whether the next item is present already.
+    pub const fn is_next_present(&self) -> bool {
+        self.present >> self.next & 1 == 1
+    }
 }
 
 /// A stack of filters.
@@ -148,7 +169,6 @@ impl Stack {
         &mut self.filters
     }
 
-    #[inline(always)]
     pub const fn hasher(&self) -> &Hasher {
         &self.hasher
     }
@@ -251,7 +271,11 @@ impl Stack {
             let (batch, filters) = (Batch::of_one(probe), self.filters.iter().rev());
             return claims_patiently(&batch, filters, 1, &mut Patience::new()) != 0;
         }
-        lookup::any_contains(&self.filters, probe)
+        // The newest filter is the largest and holds most of the items, so it comes first.
+        let Some((newest, older)) = self.filters.split_last() else {
+            return false;
+        };
+        newest.contains(probe) || !older.is_empty() && any_contains(older, probe)
     }
 
     pub fn contains_each<'i>(
@@ -297,72 +321,57 @@ impl Stack {
         allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
-        let mut row = Row::new();
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
             let each = |added: Result<_, _>| {
                 outcome(added);
                 added.is_ok()
             };
-            let all = self.add_batch(&batch, 0, Known::default(), &mut row, &allowance, each);
+            let all = self.add_rest(&mut Rest::of(&batch), &allowance, each);
             if !all || batch.len() < BATCH {
                 return;
             }
         }
     }
 
-    /// Adds the items of a batch from `first` on, and passes each result to `outcome`, until that returns false.
-    /// Returns whether all items were tried.
-    #[inline(always)]
-    pub fn add_batch(
+    /// Adds the rest of a batch, and passes each result to `outcome`, until that returns false. Returns whether all items
+    /// were tried.
+    #[inline]
+    pub fn add_rest(
         &mut self,
-        batch: &Batch,
-        first: usize,
-        known: Known,
-        row: &mut Row,
+        rest: &mut Rest,
         allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>) -> bool,
     ) -> bool {
-        let Known {
-            mut present,
-            mut searched,
-        } = known;
+        let batch = rest.row.batch;
         let mut patience = None;
-        // The first item of the row whose positions are computed.
-        let mut located = None;
-        for index in first..batch.len() {
+        rest.row.forget();
+        while !rest.is_empty() {
             let newest = self.filters.len().saturating_sub(1);
-            if searched < newest {
-                let filters = self.filters[searched..newest].iter().rev();
-                let items = batch.mask_from(index) & !present;
-                present |= if self.is_deep {
-                    claims_patiently(
-                        batch,
-                        filters,
-                        items,
-                        patience.get_or_insert_with(Patience::new),
-                    )
+            if rest.searched < newest {
+                let filters = self.filters[rest.searched..newest].iter().rev();
+                let items = batch.mask_from(rest.next) & !rest.present;
+                rest.present |= if self.is_deep {
+                    let patience = patience.get_or_insert_with(Patience::new);
+                    claims_patiently(batch, filters, items, patience)
                 } else {
                     claims_of_any(batch, filters, items)
                 };
-                searched = newest;
-                located = None;
+                rest.searched = newest;
+                rest.row.forget();
             }
-            let added = if present >> index & 1 == 1 {
+            let added = if rest.is_next_present() {
                 Ok(Added::Present)
             } else {
-                let of_row = index / ROW * ROW;
-                if located != Some(of_row) {
-                    row.locate(batch, of_row, &self.filters[newest]);
-                    located = Some(of_row);
-                }
-                let probe = batch.probe(index);
-                let insert = |newest: &mut Filter| match row.positions(index % ROW) {
+                let probe = batch.probe(rest.next);
+                let positions = rest.row.positions(rest.next, &self.filters[newest]);
+                let insert = |newest: &mut Filter| match positions {
                     Some(positions) => newest.insert_at(positions),
                     None => newest.insert_slowly(probe),
                 };
                 self.add_to_newest(probe, insert, &allowance)
             };
+            rest.next += 1;
             if !outcome(added) {
                 return false;
             }
@@ -471,10 +480,12 @@ impl Stack {
         self.recount(index, |filter| filter.count_up(probe))
     }
 
-    /// Counts an item of a row of this filter. Returns whether the filter did not claim the item before.
+    /// Counts an item of a batch whose items all go to this filter. Returns whether the filter did not claim the item before.
     #[inline]
-    pub fn count_up_in(&mut self, index: usize, row: &Row, item: usize, probe: Probe) -> bool {
-        self.recount(index, |filter| match row.positions(item % ROW) {
+    pub fn count_up_in(&mut self, index: usize, row: &mut Row, item: usize) -> bool {
+        let probe = row.batch.probe(item);
+        let positions = row.positions(item, &self.filters[index]);
+        self.recount(index, |filter| match positions {
             Some(positions) => filter.count_up_at(positions),
             None => filter.count_up(probe),
         })
@@ -519,6 +530,12 @@ impl Stack {
             newest.seal();
         }
     }
+}
+
+/// Returns whether any of these filters claims an item.
+#[inline(never)]
+fn any_contains(filters: &[Filter], probe: Probe) -> bool {
+    filters.iter().rev().any(|filter| filter.contains(probe))
 }
 
 /// Returns the number of hash functions of all of these filters.
