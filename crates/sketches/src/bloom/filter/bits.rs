@@ -22,7 +22,7 @@ pub fn set_all(bitmap: &mut [u8], positions: impl Iterator<Item = u64>) -> bool 
 }
 
 /// Bytes that are handled together, so that the compiler uses the widest words it may.
-const PIECE: usize = 512;
+pub const PIECE: usize = 512;
 
 /// Returns the first byte in which another bitmap of the same length has a bit that this bitmap lacks.
 pub fn lacking(bitmap: &[u8], other: &[u8]) -> Option<usize> {
@@ -77,14 +77,14 @@ fn count((bitmap, other): (&[u8], &[u8])) -> u64 {
 pub fn unite(bitmap: &mut [u8], other: &[u8]) -> u64 {
     #[inline(always)]
     fn pass((bitmap, other): (&mut [u8], &[u8])) -> u64 {
-        let pieces = bitmap.chunks_mut(PIECE).zip(other.chunks(PIECE));
-        let ones = pieces.map(|(own, other)| {
+        let mut ones = 0;
+        for (own, other) in bitmap.chunks_mut(PIECE).zip(other.chunks(PIECE)) {
             for (own, other) in own.iter_mut().zip(other) {
                 *own |= other;
             }
-            count((own, own))
-        });
-        ones.sum()
+            ones += count((own, own));
+        }
+        ones
     }
     words::pass(pass, (bitmap, other))
 }

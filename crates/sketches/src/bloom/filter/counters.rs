@@ -4,7 +4,7 @@
 use crate::machine::words;
 use crate::machine::work;
 
-use super::bits;
+use super::bits::{self, PIECE};
 
 /// The value at which a counter stays, because its true value is unknown from there on.
 pub const SATURATED: u8 = 15;
@@ -29,7 +29,7 @@ pub fn all_used(cells: &[u8], mut positions: impl Iterator<Item = u64>) -> bool 
 }
 
 /// Increments the counters at these positions that are not saturated. Returns how many of them were 0.
-#[inline(always)]
+#[inline]
 pub fn raise(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
     let mut left_zero = 0;
     each(cells, positions, |cell, shift| {
@@ -67,11 +67,15 @@ fn each(
 pub fn unite(cells: &mut [u8], other: &[u8]) -> u64 {
     #[inline(always)]
     fn pass((cells, other): (&mut [u8], &[u8])) -> u64 {
-        for (two, other) in cells.iter_mut().zip(other) {
-            let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
-            *two = low.min(SATURATED) | high.min(SATURATED) << 4;
+        let mut in_use = 0;
+        for (cells, other) in cells.chunks_mut(PIECE).zip(other.chunks(PIECE)) {
+            for (two, other) in cells.iter_mut().zip(other) {
+                let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
+                *two = low.min(SATURATED) | high.min(SATURATED) << 4;
+            }
+            in_use += count((cells, cells));
         }
-        count((cells, cells))
+        in_use
     }
     words::pass(pass, (cells, other))
 }
@@ -79,12 +83,10 @@ pub fn unite(cells: &mut [u8], other: &[u8]) -> u64 {
 /// Returns the first byte in which another filter of the same size has a larger counter than this filter.
 pub fn lacking(cells: &[u8], other: &[u8]) -> Option<usize> {
     #[inline(always)]
-    fn lacks(two: u8, other: u8) -> u8 {
-        u8::from(two & 15 < other & 15) | u8::from(two >> 4 < other >> 4)
-    }
-    #[inline(always)]
     fn pass((cells, other): (&[u8], &[u8])) -> Option<usize> {
-        bits::first_lacking(cells, other, lacks)
+        bits::first_lacking(cells, other, |two, other| {
+            u8::from(two & 15 < other & 15) | u8::from(two >> 4 < other >> 4)
+        })
     }
     words::pass(pass, (cells, other))
 }

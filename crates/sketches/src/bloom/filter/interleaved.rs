@@ -83,12 +83,8 @@ impl Interleaved {
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        let mut blobs = memory::reserved(self.blobs.len())?;
-        for blob in &self.blobs {
-            blobs.push(memory::copied(blob)?);
-        }
         Some(Self {
-            blobs,
+            blobs: memory::collected(self.blobs.iter().map(|blob| memory::copied(blob)))?,
             in_use: memory::copied(&self.in_use)?,
             ..*self
         })
@@ -149,13 +145,13 @@ impl Interleaved {
     /// Returns the blob with the word of an interleaved position, and where the word begins in the blob.
     #[inline]
     fn place_of(&self, position: u64) -> (usize, usize) {
-        let (word, part) = self.divided((position / 8) as usize);
-        let blob = part * LANES + (position % 8) as usize;
+        let (word, of_word) = self.divided((position / 8) as usize);
+        let blob = of_word * LANES + (position % 8) as usize;
         (blob, HEADER_BYTES + word * self.eights())
     }
 
     /// Returns the mask of lanes whose bit at a position is set.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn at(&self, position: u64) -> u32 {
         let byte = (position / 8) as usize;
         let lanes = if byte < self.done {
@@ -187,7 +183,7 @@ impl Interleaved {
     }
 
     /// Prefetches the memory of the bits at a position.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn prefetch_at(&self, position: u64) {
         let (blob, byte) = self.place_of(position);
         memory::prefetch(&self.blobs[blob], byte);

@@ -45,7 +45,7 @@ impl Modulus {
     }
 
     /// Returns the positions of an item, one for each hash function.
-    #[inline(always)]
+    #[inline]
     pub const fn positions(self, probe: Probe, hashes: u32) -> Positions {
         Positions {
             probe,

@@ -277,7 +277,7 @@ impl Filter {
     }
 
     /// Returns the positions of an item.
-    #[inline(always)]
+    #[inline]
     pub(super) fn positions_of(&self, probe: Probe) -> Positions {
         self.modulus().positions(probe, self.hashes())
     }

@@ -81,9 +81,9 @@ impl Filter {
         // Each copied piece is still in the caches when the other filter's is united with it.
         let pieces = self.bitmap().chunks(8192).zip(other.bitmap().chunks(8192));
         for (own, other) in pieces {
-            let begin = blob.len();
+            let start = blob.len();
             blob.extend_from_slice(own);
-            in_use += unite(self.cells(), &mut blob[begin..], other);
+            in_use += unite(self.cells(), &mut blob[start..], other);
         }
         let blob = blob.into_boxed_slice();
         let mut union = Self { blob, ..*self };

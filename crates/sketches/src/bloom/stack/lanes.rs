@@ -56,16 +56,16 @@ pub fn narrow_batch(
     tally: &mut impl Tally,
 ) {
     debug_assert!(all.len() <= TOGETHER);
-    let mut begin = 0;
+    let mut start = 0;
     for alike in all.chunk_by(|one, other| one.geometry() == other.geometry()) {
-        let lanes = &mut lanes[begin..begin + alike.len()];
+        let lanes = &mut lanes[start..start + alike.len()];
         words::run(NarrowBatch {
             alike,
             lanes,
             batch,
             tally,
         });
-        begin += alike.len();
+        start += alike.len();
     }
 }
 

@@ -169,28 +169,40 @@ impl Task for LookupByTurns<'_> {
         let mut left = [0; GROUP];
         left[..self.group.len()].fill(self.left);
         let mut claimed = 0;
-        // Positions by filter and item.
+        // Positions by filter and item. Filters with the same number of cells share those of the first of them, whose
+        // index is the filter's `place`.
         let mut positions = [[0; BATCH]; GROUP];
+        let mut places = [0; GROUP];
         for round in 0.. {
-            let turns = self.group.iter().zip(&mut left).zip(&mut positions);
-            for ((filter, left), positions) in turns {
-                *left &= !claimed;
+            // The last place, its number of cells, and the mask of items whose positions are there.
+            let (mut place, mut cells, mut located) = (0, 0, 0);
+            for (index, filter) in self.group.iter().enumerate() {
+                left[index] &= !claimed;
                 if round >= filter.hashes() {
-                    claimed |= std::mem::take(left);
+                    claimed |= std::mem::take(&mut left[index]);
                 }
-                work::steps(1 + left.count_ones() as usize);
-                locate_round::<W>(self.batch, *left, filter.modulus(), round, positions);
-                words::each_bit(*left, |item| filter.prefetch_at(positions[item]));
+                work::steps(1 + left[index].count_ones() as usize);
+                let modulus = filter.modulus();
+                if modulus.cells() != cells {
+                    (place, cells, located) = (index, modulus.cells(), 0);
+                }
+                places[index] = place;
+                let positions = &mut positions[place];
+                let items = left[index] & !located;
+                located |= locate_round::<W>(self.batch, items, modulus, round, positions);
+                if filter.is_large() {
+                    words::each_bit(left[index], |item| filter.prefetch_at(positions[item]));
+                }
             }
             let mut all_left = 0;
-            for ((filter, left), positions) in self.group.iter().zip(&mut left).zip(&positions) {
-                let candidates = std::mem::take(left) & !claimed;
+            for (index, filter) in self.group.iter().enumerate() {
+                let candidates = std::mem::take(&mut left[index]) & !claimed;
                 let (kind, cells) = (filter.cells(), filter.bitmap());
                 for (start, wanted) in words::groups::<W>(candidates) {
-                    let positions = W::load(&positions[start..]);
-                    *left |= kind.are_in_use(cells, positions, wanted) << start;
+                    let positions = W::load(&positions[places[index]][start..]);
+                    left[index] |= kind.are_in_use(cells, positions, wanted) << start;
                 }
-                all_left |= *left;
+                all_left |= left[index];
             }
             if all_left == 0 {
                 break;
@@ -200,7 +212,8 @@ impl Task for LookupByTurns<'_> {
     }
 }
 
-/// Computes position number `round` of these items of a batch.
+/// Computes position number `round` of these items of a batch. Returns the mask of the items whose positions were
+/// computed with theirs.
 #[inline(always)]
 pub fn locate_round<W: Words>(
     batch: &Batch,
@@ -208,13 +221,16 @@ pub fn locate_round<W: Words>(
     modulus: Modulus,
     round: u32,
     positions: &mut [u64; BATCH],
-) {
+) -> u64 {
+    let mut located = 0;
     for (start, _) in words::groups::<W>(items) {
         let step = W::load(&batch.b[start..]);
         let sum = W::load(&batch.a[start..]).add(step.mul(W::splat(round.into())));
-        let located = modulus.position(round, sum, step);
-        located.store(&mut positions[start..]);
+        let of_items = modulus.position(round, sum, step);
+        of_items.store(&mut positions[start..]);
+        located |= u64::MAX >> (BATCH - W::COUNT) << start;
     }
+    located
 }
 
 /// The number of items whose positions in a filter are computed together.

@@ -105,7 +105,7 @@ impl Stack {
     ) -> Result<Self, Refusal> {
         let first = State {
             newest: capacity.max(1),
-            ..self.standing()
+            ..self.state()
         };
         let step = self.law.step(&first, allowance)?;
         let filter = make(step.capacity, step.geometry, &self.hasher);
@@ -134,11 +134,9 @@ impl Stack {
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        let mut filters = memory::reserved(self.filters.len())?;
-        for filter in &self.filters {
-            filters.push(filter.try_clone()?);
-        }
-        self.with_filters(filters)
+        self.with_filters(memory::collected(
+            self.filters.iter().map(Filter::try_clone),
+        )?)
     }
 
     /// Returns this stack with copies of its filters, or `None` if there is no memory for its law.
@@ -148,7 +146,7 @@ impl Stack {
             law: self.law.try_clone()?,
             ..*self
         };
-        stack.settle_bytes();
+        stack.recount_bytes();
         Some(stack)
     }
 
@@ -158,13 +156,13 @@ impl Stack {
     }
 
     /// Recomputes the sum of the bytes of blobs.
-    pub fn settle_bytes(&mut self) {
+    pub fn recount_bytes(&mut self) {
         let bytes = self.filters.iter().map(|filter| filter.blob().len() as u64);
         self.blob_bytes = bytes.sum();
     }
 
     /// Returns the filters, to be moved. A change of a blob's size requires a call of
-    /// [`settle_bytes`](Self::settle_bytes) afterwards.
+    /// [`recount_bytes`](Self::recount_bytes) afterwards.
     pub fn filters_mut(&mut self) -> &mut [Filter] {
         &mut self.filters
     }
@@ -222,27 +220,27 @@ impl Stack {
         either([f64::from(older), newest].into_iter())
     }
 
-    /// Overwrites the cells of the filters from byte `begin` of all cells end to end. Returns whether all bytes lie in one
+    /// Overwrites the cells of the filters from byte `start` of all cells end to end. Returns whether all bytes lie in one
     /// filter; nothing is written otherwise.
-    pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {
-        let mut begin = begin;
+    pub fn overwrite(&mut self, start: u64, bytes: &[u8]) -> bool {
+        let mut start = start;
         for filter in &mut self.filters {
             let cells = filter.bitmap_mut();
             let length = cells.len() as u64;
-            if begin < length {
-                let begin = usize::try_from(begin).unwrap_or(usize::MAX);
-                let end = begin.checked_add(bytes.len());
-                let place = end.and_then(|end| cells.get_mut(begin..end));
+            if start < length {
+                let start = usize::try_from(start).unwrap_or(usize::MAX);
+                let end = start.checked_add(bytes.len());
+                let place = end.and_then(|end| cells.get_mut(start..end));
                 return place.map(|place| place.copy_from_slice(bytes)).is_some();
             }
-            begin -= length;
+            start -= length;
         }
         false
     }
 
     /// Returns the capacity that the stack can grow to before a limit stops it; [`MAX_CAPACITY`] if no limit does.
     pub fn reach(&self, allowance: Allowance) -> u64 {
-        self.law.reach(self.standing(), allowance).0
+        self.law.reach(self.state(), allowance).0
     }
 
     /// Returns the numbers of filters and of hash functions.
@@ -253,7 +251,7 @@ impl Stack {
         }
     }
 
-    fn standing(&self) -> State {
+    fn state(&self) -> State {
         State {
             filters: self.filters.len() as u64,
             newest: self.filters.last().map_or(0, Filter::capacity),
@@ -425,7 +423,7 @@ impl Stack {
     /// items than its capacity.
     fn grow_or_saturate(&mut self, allowance: Allowance) -> Result<(), Refusal> {
         if self.law.growth() != Growth::Fixed {
-            let step = self.law.step(&self.standing(), allowance)?;
+            let step = self.law.step(&self.state(), allowance)?;
             let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
             self.push(&step, filter)
         } else if allowance.limits.saturate {
@@ -534,7 +532,7 @@ impl Stack {
 
 /// Returns whether any of these filters claims an item.
 #[inline(never)]
-fn any_contains(filters: &[Filter], probe: Probe) -> bool {
+pub fn any_contains(filters: &[Filter], probe: Probe) -> bool {
     filters.iter().rev().any(|filter| filter.contains(probe))
 }
 
