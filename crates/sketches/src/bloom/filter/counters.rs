@@ -1,10 +1,10 @@
 //! Cells that are counters of 4 bits (Fan, Cao, Almeida and Broder 2000): the counter at position `i` is the
 //! low half of byte `i/2`, or the high half where `i` is odd.
 
-use crate::machine::words;
+use crate::machine::words::{self, Task, Words};
 use crate::machine::work;
 
-use super::bits::{self, PIECE};
+use super::bits;
 
 /// The value at which a counter stays, because its true value is unknown from there on.
 pub const SATURATED: u8 = 15;
@@ -65,42 +65,22 @@ fn each(
 
 /// Adds the counters of another filter of the same size. Returns how many counters are above 0 then.
 pub fn unite(cells: &mut [u8], other: &[u8]) -> u64 {
-    #[inline(always)]
-    fn pass((cells, other): (&mut [u8], &[u8])) -> u64 {
-        let mut in_use = 0;
-        for (cells, other) in cells.chunks_mut(PIECE).zip(other.chunks(PIECE)) {
-            for (two, other) in cells.iter_mut().zip(other) {
-                let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
-                *two = low.min(SATURATED) | high.min(SATURATED) << 4;
-            }
-            in_use += count((cells, cells));
-        }
-        in_use
-    }
-    words::pass(pass, (cells, other))
+    words::run(Unite(cells, other))
 }
 
 /// Returns the first byte in which another filter of the same size has a larger counter than this filter.
 pub fn lacking(cells: &[u8], other: &[u8]) -> Option<usize> {
-    #[inline(always)]
-    fn pass((cells, other): (&[u8], &[u8])) -> Option<usize> {
-        bits::first_lacking(cells, other, |two, other| {
-            u8::from(two & 15 < other & 15) | u8::from(two >> 4 < other >> 4)
-        })
-    }
-    words::pass(pass, (cells, other))
+    bits::first_lacking(cells, other, |two, other| {
+        u8::from(two & 15 < other & 15) | u8::from(two >> 4 < other >> 4)
+    })
 }
 
 /// Returns the sum of all counters.
 pub fn sum(cells: &[u8]) -> u64 {
-    #[inline(always)]
-    fn pass(cells: &[u8]) -> u64 {
-        // The sum of 16 counters, those of 8 bytes, fits a byte.
-        let sum = |eight: &[u8]| eight.iter().map(|two| (two & 15) + (two >> 4)).sum::<u8>();
-        cells.chunks(8).map(|eight| u64::from(sum(eight))).sum()
-    }
     work::bytes(cells.len());
-    words::pass(pass, cells)
+    // The sum of 16 counters, those of 8 bytes, fits a byte.
+    let sum = |eight: &[u8]| eight.iter().map(|two| (two & 15) + (two >> 4)).sum::<u8>();
+    cells.chunks(8).map(|eight| u64::from(sum(eight))).sum()
 }
 
 /// Returns the number of counters above 0.
@@ -110,24 +90,55 @@ pub fn in_use(cells: &[u8]) -> u64 {
 
 /// Returns the number of places at which either of two filters of the same size has a counter above 0.
 pub fn in_use_in_union(cells: &[u8], other: &[u8]) -> u64 {
-    words::pass(count, (cells, other))
+    words::run(InUseInUnion(cells, other))
 }
 
+/// The number of counters in this many bytes fits a byte.
+const PIECE: usize = 64;
+
+/// Returns how many of the two counters in each of some bytes, or in their counterparts, are above 0.
 #[inline(always)]
-fn count((cells, other): (&[u8], &[u8])) -> u64 {
+fn count(cells: &[u8], other: &[u8]) -> u64 {
+    let in_use = cells.iter().zip(other).map(|(two, other)| {
+        let two = two | other;
+        u8::from(two & 15 != 0) + u8::from(two >> 4 != 0)
+    });
+    in_use.sum::<u8>().into()
+}
+
+struct InUseInUnion<'c>(&'c [u8], &'c [u8]);
+
+impl Task for InUseInUnion<'_> {
+    type Output = u64;
+
     #[inline(always)]
-    fn count(cells: &[u8], other: &[u8]) -> u64 {
-        let in_use = cells.iter().zip(other).map(|(two, other)| {
-            let two = two | other;
-            u8::from(two & 15 != 0) + u8::from(two >> 4 != 0)
-        });
-        in_use.sum::<u8>().into()
+    fn run<W: Words>(self) -> u64 {
+        let (pieces, rest) = self.0.as_chunks::<PIECE>();
+        let (other_pieces, other_rest) = self.1.as_chunks::<PIECE>();
+        let pieces = pieces.iter().zip(other_pieces);
+        let in_use = pieces.map(|(own, other)| count(own, other));
+        in_use.sum::<u64>() + count(rest, other_rest)
     }
-    // The number of counters in this many bytes fits a byte.
-    let ((pieces, rest), (other_pieces, other_rest)) =
-        (cells.as_chunks::<64>(), other.as_chunks::<64>());
-    let pieces = pieces.iter().zip(other_pieces);
-    pieces.map(|(own, other)| count(own, other)).sum::<u64>() + count(rest, other_rest)
+}
+
+struct Unite<'c>(&'c mut [u8], &'c [u8]);
+
+impl Task for Unite<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        let mut in_use = 0;
+        // Pieces are in the caches when they are counted.
+        for (cells, other) in self.0.chunks_mut(4096).zip(self.1.chunks(4096)) {
+            for (two, other) in cells.iter_mut().zip(other) {
+                let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
+                *two = low.min(SATURATED) | high.min(SATURATED) << 4;
+            }
+            in_use += InUseInUnion(cells, cells).run::<W>();
+        }
+        in_use
+    }
 }
 
 /// Returns a number of counters as a filter stores it, saturated at the largest `u32`.

@@ -26,7 +26,7 @@ use crate::machine::words;
 use super::cells::HEADER_BYTES;
 use super::geometry::Geometry;
 use super::positions::{Modulus, Positions};
-use super::transpose::{LANES, MASKS, MOST_EIGHTS, PIECE_BYTES, collect, of_blob, turn};
+use super::transpose::{Collect, LANES, MASKS, MOST_EIGHTS, PIECE_BYTES, Turn, of_blob};
 
 /// Interleaved filters. Each has a *lane*, which another filter may get when the first is gone.
 #[derive(Debug)]
@@ -344,19 +344,24 @@ impl Interleaved {
         piece: &Range<usize>,
         cells: &mut [[u8; PIECE_BYTES]; LANES],
     ) {
-        for (bytes, words) in self.split(eight, piece.clone()) {
+        for (bytes, words_of) in self.split(eight, piece.clone()) {
             let mut cells = cells
                 .each_mut()
                 .map(|cells| &mut cells[bytes.start - piece.start..bytes.end - piece.start]);
             let bytes = of_blob(&bytes);
-            let Some(words) = words else {
+            let Some(words_of) = words_of else {
                 for (cells, blob) in cells.iter_mut().zip(&self.blobs[eight * LANES..]) {
                     cells.copy_from_slice(&blob[bytes.clone()]);
                 }
                 continue;
             };
-            collect(&self.blobs[words.blobs()], &bytes, words.byte, &mut cells);
-            turn(cells);
+            words::run(Collect {
+                blobs: &self.blobs[words_of.blobs()],
+                start: bytes.start,
+                byte: words_of.byte,
+                to: &mut cells,
+            });
+            words::run(Turn(cells));
         }
     }
 

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use crate::machine::words;
+
 use super::geometry::Geometry;
 use super::interleaved::Interleaved;
-use super::transpose::{LANES, MOST_EIGHTS, PIECE_BYTES, exchange, of_blob, turn};
+use super::transpose::{LANES, MOST_EIGHTS, PIECE_BYTES, Turn, exchange, of_blob};
 
 /// Bytes of each blob that are interleaved together.
 struct Step {
@@ -145,7 +147,7 @@ impl Interleaved {
     fn turn_newest(&mut self, step: &Step) {
         let bytes = of_blob(&(step.start..step.last));
         if let Some(newest) = self.blobs.last_chunk_mut::<LANES>() {
-            turn(newest.each_mut().map(|blob| &mut blob[bytes.clone()]));
+            words::run(Turn(newest.each_mut().map(|blob| &mut blob[bytes.clone()])));
         }
     }
 

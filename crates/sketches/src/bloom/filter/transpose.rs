@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::machine::words;
+use crate::machine::words::{self, Task, Words};
 
 use super::cells::HEADER_BYTES;
 
@@ -46,58 +46,77 @@ pub fn exchange(blobs: &mut [Box<[u8]>], stride: usize, bytes: Range<usize>) {
             // From the first word's other byte on.
             let upper = &mut upper[of_blob(&bytes)][other - one..];
             let lower = &mut lower[of_blob(&bytes)];
-            words::pass(exchange_masked, (upper, lower, &MASKS[stride - 1][one]));
+            words::run(Exchange(upper, lower, &MASKS[stride - 1][one]));
         }
     }
 }
 
 /// Exchanges the bytes of a mask between two blobs.
-#[inline(always)]
-fn exchange_masked((upper, lower, mask): (&mut [u8], &mut [u8], &Line)) {
-    for ((upper, lower), mask) in upper.iter_mut().zip(lower).zip(mask) {
-        let changes = (*upper ^ *lower) & mask;
-        *upper ^= changes;
-        *lower ^= changes;
-    }
-}
+struct Exchange<'b>(&'b mut [u8], &'b mut [u8], &'b Line);
 
-/// Collects the bytes of eight filters from `words`, the place of some words in these blobs: of each word the byte
-/// `byte`. There are eight blobs for each byte of a word, and at most [`PIECE_BYTES`] of words. `lines` has eight lines of
-/// zeros, one for each bit.
-pub fn collect(blobs: &[Box<[u8]>], words: &Range<usize>, byte: usize, lines: &mut Lines) {
+impl Task for Exchange<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn pass((blobs, start, lines): (&[Box<[u8]>], usize, &mut Lines)) {
-        let masks = &MASKS[blobs.len() / LANES - 1];
-        for ((of_word, mask), blobs) in (0..).zip(masks).zip(blobs.chunks_exact(LANES)) {
-            // The byte becomes byte number `of_word` of the word.
-            let start = start - of_word;
-            for (line, blob) in lines.iter_mut().zip(blobs) {
-                for ((to, from), mask) in line.iter_mut().zip(&blob[start..]).zip(mask) {
-                    *to |= from & mask;
-                }
-            }
+    fn run<W: Words>(self) {
+        for ((upper, lower), mask) in self.0.iter_mut().zip(self.1).zip(self.2) {
+            let changes = (*upper ^ *lower) & mask;
+            *upper ^= changes;
+            *lower ^= changes;
         }
     }
-    words::pass(pass, (blobs, words.start + byte, lines));
 }
 
 /// The same bytes of eight blobs.
 pub type Lines<'b> = [&'b mut [u8]; LANES];
 
+/// Collects the bytes of eight filters from words: of each word one byte.
+pub struct Collect<'c, 'l> {
+    /// The blobs of the words, eight for each byte of a word.
+    pub blobs: &'c [Box<[u8]>],
+    /// Where the words begin in the blobs.
+    pub start: usize,
+    /// The byte of each word.
+    pub byte: usize,
+    /// Eight lines of zeros, one for each bit. They take at most [`PIECE_BYTES`].
+    pub to: &'c mut Lines<'l>,
+}
+
+impl Task for Collect<'_, '_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<W: Words>(self) {
+        let masks = &MASKS[self.blobs.len() / LANES - 1];
+        for ((of_word, mask), blobs) in (0..).zip(masks).zip(self.blobs.chunks_exact(LANES)) {
+            // The byte becomes byte number `of_word` of the word.
+            let start = self.start + self.byte - of_word;
+            for (to, blob) in self.to.iter_mut().zip(blobs) {
+                for ((to, from), mask) in to.iter_mut().zip(&blob[start..]).zip(mask) {
+                    *to |= from & mask;
+                }
+            }
+        }
+    }
+}
+
+/// Transposes the same bytes of eight blobs: bit `j` of the byte in blob `i` becomes bit `i` of the byte in blob `j`.
+pub struct Turn<'b>(pub Lines<'b>);
+
 /// The number of words of each blob that are transposed together.
 const BLOCK: usize = 8;
 
-/// Transposes the same bytes of eight blobs: bit `j` of the byte in blob `i` becomes bit `i` of the byte in blob `j`.
-pub fn turn(lines: Lines) {
+impl Task for Turn<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn pass(mut lines: Lines) {
-        let length = lines[0].len();
+    fn run<W: Words>(mut self) {
+        let length = self.0[0].len();
         for start in (0..length).step_by(BLOCK * 8) {
             let end = length.min(start + BLOCK * 8);
-            turn_block(lines.each_mut().map(|bytes| &mut bytes[start..end]));
+            turn_block(self.0.each_mut().map(|bytes| &mut bytes[start..end]));
         }
     }
-    words::pass(pass, lines);
 }
 
 #[inline(always)]

@@ -193,7 +193,10 @@ fn add_to_lane(
         } else if stack.filters().len() > 1 {
             return true;
         } else {
-            let new = match rest.row.positions_in_lanes(rest.next, filters) {
+            if !rest.row.has(rest.next) {
+                rest.row.locate_in_lanes(rest.next, filters);
+            }
+            let new = match rest.row.positions(rest.next) {
                 Some(positions) => filters.insert_at(lane, positions),
                 None => filters.insert(lane, probe),
             };

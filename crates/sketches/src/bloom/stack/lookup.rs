@@ -266,45 +266,34 @@ impl<'b> Row<'b> {
         self.number = None;
     }
 
-    /// Returns the positions of an item in a filter. If the item's row is another than the last item's, computes its
-    /// positions; if the filter is large, prefetches their memory. Returns `None` if the item is the only one of its batch,
-    /// or the filter has more than [`ROW_HASHES`] hash functions.
+    /// Returns whether an item is in the row.
     #[inline]
-    pub fn positions<'r>(
-        &'r mut self,
-        item: usize,
-        filter: &Filter,
-    ) -> Option<impl Iterator<Item = u64> + use<'r, 'b>> {
-        if self.number != Some(item / ROW) {
-            let is_large = filter.is_large();
-            self.locate(item / ROW, filter.modulus(), filter.hashes(), |position| {
-                if is_large {
-                    filter.prefetch_at(position);
-                }
-            });
-        }
-        self.located(item)
+    pub fn has(&self, item: usize) -> bool {
+        self.number == Some(item / ROW)
     }
 
-    /// Returns the positions of an item in interleaved filters, as [`positions`](Self::positions) does.
-    #[inline]
-    pub fn positions_in_lanes<'r>(
-        &'r mut self,
-        item: usize,
-        filters: &Interleaved,
-    ) -> Option<impl Iterator<Item = u64> + use<'r, 'b>> {
-        if self.number != Some(item / ROW) {
-            let (modulus, hashes) = (filters.modulus(), filters.geometry().hashes);
-            self.locate(item / ROW, modulus, hashes, |position| {
-                filters.prefetch_at(position)
-            });
-        }
-        self.located(item)
-    }
-
+    /// Computes the positions of an item's row in a filter; if it is large, prefetches their memory.
     #[inline(never)]
-    fn locate(&mut self, number: usize, modulus: Modulus, hashes: u32, prefetch: impl Fn(u64)) {
-        self.number = Some(number);
+    pub fn locate(&mut self, item: usize, filter: &Filter) {
+        let is_large = filter.is_large();
+        self.locate_by(item, filter.modulus(), filter.hashes(), |position| {
+            if is_large {
+                filter.prefetch_at(position);
+            }
+        });
+    }
+
+    /// Computes the positions of an item's row in interleaved filters, and prefetches their memory.
+    #[inline(never)]
+    pub fn locate_in_lanes(&mut self, item: usize, filters: &Interleaved) {
+        let (modulus, hashes) = (filters.modulus(), filters.geometry().hashes);
+        self.locate_by(item, modulus, hashes, |position| {
+            filters.prefetch_at(position)
+        });
+    }
+
+    fn locate_by(&mut self, item: usize, modulus: Modulus, hashes: u32, prefetch: impl Fn(u64)) {
+        self.number = Some(item / ROW);
         self.hashes = hashes as usize;
         if self.batch.len() == 1 || self.hashes > ROW_HASHES {
             self.hashes = usize::MAX;
@@ -314,14 +303,16 @@ impl<'b> Row<'b> {
         words::run(Locate {
             rounds: &mut positions[..self.hashes],
             batch: self.batch,
-            first: number * ROW,
+            first: item / ROW * ROW,
             modulus,
             prefetch,
         });
     }
 
+    /// Returns the positions of an item of the row. Returns `None` if the item is the only one of its batch, or the filter
+    /// has more than [`ROW_HASHES`] hash functions.
     #[inline]
-    fn located(&self, item: usize) -> Option<impl Iterator<Item = u64> + use<'_, 'b>> {
+    pub fn positions(&self, item: usize) -> Option<impl Iterator<Item = u64>> {
         let rounds = self.positions.as_ref()?.get(..self.hashes)?.iter();
         Some(rounds.map(move |items| items[item % ROW]))
     }

@@ -362,8 +362,10 @@ impl Stack {
                 Ok(Added::Present)
             } else {
                 let probe = batch.probe(rest.next);
-                let positions = rest.row.positions(rest.next, &self.filters[newest]);
-                let insert = |newest: &mut Filter| match positions {
+                if !rest.row.has(rest.next) {
+                    rest.row.locate(rest.next, &self.filters[newest]);
+                }
+                let insert = |newest: &mut Filter| match rest.row.positions(rest.next) {
                     Some(positions) => newest.insert_at(positions),
                     None => newest.insert_slowly(probe),
                 };
@@ -481,11 +483,12 @@ impl Stack {
     /// Counts an item of a batch whose items all go to this filter. Returns whether the filter did not claim the item before.
     #[inline]
     pub fn count_up_in(&mut self, index: usize, row: &mut Row, item: usize) -> bool {
-        let probe = row.batch.probe(item);
-        let positions = row.positions(item, &self.filters[index]);
-        self.recount(index, |filter| match positions {
+        if !row.has(item) {
+            row.locate(item, &self.filters[index]);
+        }
+        self.recount(index, |filter| match row.positions(item) {
             Some(positions) => filter.count_up_at(positions),
-            None => filter.count_up(probe),
+            None => filter.count_up(row.batch.probe(item)),
         })
     }
 

@@ -3,14 +3,12 @@
 //! Operations on many items are written once, over [`Words`], and compiled for each [`Width`]. All widths give the
 //! same results.
 
-mod pass;
 mod word;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-pub use pass::pass;
 pub use word::{MAX_WORDS, Task, Use, Words, begun_with, byte_of, each_bit, groups};
 
 /// The number of words that a processor handles at once.
