@@ -58,14 +58,25 @@ impl Modulus {
     /// Returns position number `i` of an item.
     #[inline]
     pub fn position_of(self, probe: Probe, i: u32) -> u64 {
+        self.reduce(self.point_of(probe, i))
+    }
+
+    /// Returns the number that filters of any size and the same kind reduce to an item's position number `i`.
+    #[inline]
+    pub fn point_of(self, probe: Probe, i: u32) -> u64 {
         let sum = probe.a.wrapping_add(probe.b.wrapping_mul(u64::from(i)));
-        self.position(i, sum, probe.b)
+        self.point(i, sum, probe.b)
     }
 
     /// Returns positions number `i` of items, given the items' `a + i·b` and `b`.
     #[inline(always)]
     pub fn position<W: Words>(self, i: u32, sum: W, b: W) -> W {
-        self.reduce(match i {
+        self.reduce(self.point(i, sum, b))
+    }
+
+    #[inline(always)]
+    fn point<W: Words>(self, i: u32, sum: W, b: W) -> W {
+        match i {
             0 => sum,
             1 if self.prime > 0 => b,
             // The minimum of vectors takes several instructions.
@@ -73,14 +84,14 @@ impl Modulus {
             // This is `sum mod P`: the quotient is 0 or 1, and where it is 0 the subtraction wraps to a larger number. In a
             // bare filter it is the sum.
             _ => sum.min(sum.sub(W::splat(self.prime))),
-        })
+        }
     }
 
     /// Returns `x mod cells`, exactly. The reciprocal is at most one below `2⁶⁴ / cells`, so the estimated
     /// quotient is the true one or one less, or up to three less where the product's high half is
     /// an estimate too. Subtractions correct the remainder. There are fewer than 2⁶⁰ cells.
     #[inline(always)]
-    fn reduce<W: Words>(self, x: W) -> W {
+    pub fn reduce<W: Words>(self, x: W) -> W {
         let cells = W::splat(self.cells);
         let quotient = x.mul_high(W::splat(self.reciprocal));
         let mut rest = x.sub(quotient.mul(cells));

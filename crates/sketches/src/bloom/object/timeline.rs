@@ -149,10 +149,7 @@ impl Timeline {
         if self.is_deep {
             return self.claims_patiently(&Batch::of_one(probe), 1, live);
         }
-        let is_in = |periods: &[Period]| {
-            let mut newest_first = periods.iter().rev();
-            newest_first.any(|period| stack::any_contains(period.own_filters(), probe))
-        };
+        let is_in = |periods| stack::any_contains(newest_first(periods), probe);
         if is_in(live.later) {
             return Claimed {
                 earlier: 0,

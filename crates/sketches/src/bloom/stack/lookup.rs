@@ -1,8 +1,11 @@
-//! Lookups of many items in one filter or in several, and the positions of items to add.
+//! Lookups of one item in many filters, of many items in one filter, and of many items in several filters.
 //!
-//! A filter after the other is searched, newest first. Large filters take turns instead: position number 0 of all, then
-//! number 1 where a bit was set, and so on, so that their cache misses overlap. A batch of 100 in 10 large filters takes
-//! 28 µs that way, or 42 (`benches/core.rs`).
+//! The newest filter comes first, by itself. Others are searched in rounds where that pays: position number 0 of all, then
+//! number 1 where a bit was set, and so on. The lookups of a round do not wait for each other, so their cache misses
+//! overlap, and there is no branch between them to mispredict.
+//!
+//! Measured against one filter after the other, whose times come second: in a window of 24 periods of 500 items, one item
+//! takes 0.17 µs or 0.36, and a batch of 100 takes 6 µs or 10. In 10 large filters, a batch takes 28 µs or 42.
 
 use crate::bloom::filter::{Filter, Interleaved, Modulus};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
@@ -35,7 +38,62 @@ pub fn contains_each<'i>(
     }
 }
 
-/// The most filters that take turns.
+/// Returns whether any of these filters, newest first, claims an item.
+#[inline(never)]
+pub fn any_contains<'f>(mut filters: impl Iterator<Item = &'f Filter>, probe: Probe) -> bool {
+    if filters.next().is_some_and(|newest| newest.contains(probe)) {
+        return true;
+    }
+    while let Some(first) = filters.next() {
+        let mut group = [first; 64];
+        // Each round would wait for all of its cache misses in large filters.
+        let is_claimed = if first.is_large() {
+            first.contains(probe)
+        } else {
+            let count = fill(&mut group, &mut filters);
+            claimed_in_rounds(&group[..count], probe)
+        };
+        if is_claimed {
+            return true;
+        }
+    }
+    false
+}
+
+/// Fills a group from its second place on. Returns the number of filters in the group, with the first.
+fn fill<'f>(group: &mut [&'f Filter], next: &mut impl Iterator<Item = &'f Filter>) -> usize {
+    let mut count = 1;
+    for (slot, filter) in group[1..].iter_mut().zip(next) {
+        *slot = filter;
+        count += 1;
+    }
+    count
+}
+
+/// Looks up an item in these filters, 64 at most, a round in all of them before the next.
+fn claimed_in_rounds(group: &[&Filter], probe: Probe) -> bool {
+    let (kind, modulus) = (group[0].cells(), group[0].modulus());
+    let (mut round, mut left) = (0, u64::MAX >> (64 - group.len()));
+    while left != 0 {
+        let point = modulus.point_of(probe, round);
+        work::steps(1 + left.count_ones() as usize);
+        let mut candidates = std::mem::take(&mut left);
+        while candidates != 0 {
+            let index = candidates.trailing_zeros();
+            let filter = group[index as usize];
+            if round >= filter.hashes() {
+                return true;
+            }
+            let position = filter.modulus().reduce(point);
+            left |= kind.are_in_use(filter.bitmap(), position, 1) << index;
+            candidates &= candidates - 1;
+        }
+        round += 1;
+    }
+    false
+}
+
+/// The most filters in which a batch is looked up together.
 const GROUP: usize = 8;
 
 /// Returns the candidates that any of these filters, newest first, claims; candidates and claims are masks of the items
@@ -46,29 +104,30 @@ pub fn claims_of_any<'f>(
     mut filters: impl Iterator<Item = &'f Filter>,
     candidates: u64,
 ) -> u64 {
-    // The newest filter holds most of the items and often is the only filter, so it is looked up in alone.
     let newest = filters.next();
     let mut claimed = newest.map_or(0, |newest| claims(batch, newest, candidates));
     while claimed != candidates
         && let Some(first) = filters.next()
     {
         let mut group = [first; GROUP];
-        let mut count = 1;
-        if first.is_large() {
-            for (slot, filter) in group[1..].iter_mut().zip(&mut filters) {
-                *slot = filter;
-                count += 1;
-            }
-        }
-        let left = candidates & !claimed;
-        claimed |= if count == 1 {
-            claims(batch, first, left)
-        } else {
-            let group = &group[..count];
-            words::run(LookupByTurns { batch, group, left })
-        };
+        let count = fill(&mut group, &mut filters);
+        claimed |= claims_of_group(batch, &group[..count], candidates & !claimed);
     }
     claimed
+}
+
+#[inline(never)]
+fn claims_of_group(batch: &Batch, group: &[&Filter], left: u64) -> u64 {
+    // Rounds pay in filters that miss the caches, or that share positions. Elsewhere, items claimed by one filter are not
+    // looked up in the next.
+    let bytes = group[0].bitmap().len();
+    let alike = |filter: &&Filter| filter.bitmap().len() == bytes;
+    if group.len() > 1 && (group[0].is_large() || group.iter().all(alike)) {
+        return words::run(LookupInRounds { batch, group, left });
+    }
+    group.iter().fold(0, |claimed, filter| {
+        claimed | claims(batch, filter, left & !claimed)
+    })
 }
 
 /// Returns the candidates that any of these filters claims, and those whose lookups ran out of patience; candidates and
@@ -154,13 +213,13 @@ impl<T: Tally> Task for Lookup<'_, T> {
 }
 
 /// A lookup of the items of a batch that are left in several filters, a round in all of them before the next.
-struct LookupByTurns<'l> {
+struct LookupInRounds<'l> {
     batch: &'l Batch,
     group: &'l [&'l Filter],
     left: u64,
 }
 
-impl Task for LookupByTurns<'_> {
+impl Task for LookupInRounds<'_> {
     const USE: Use = Use::Lookups;
     type Output = u64;
 

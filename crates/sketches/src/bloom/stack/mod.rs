@@ -12,7 +12,9 @@ use crate::machine::memory;
 use crate::number::{MAX_CAPACITY, Sums, either};
 
 pub use lanes::{LanesOfBatch, TOGETHER, narrow, narrow_batch};
-pub use lookup::{Row, claims, claims_counted, claims_of_any, claims_patiently, contains_each};
+pub use lookup::{
+    Row, any_contains, claims, claims_counted, claims_of_any, claims_patiently, contains_each,
+};
 pub use patience::{Effort, PATIENCE, Patience, Tally, ToTheEnd};
 
 /// The outcome of an add.
@@ -273,7 +275,7 @@ impl Stack {
         let Some((newest, older)) = self.filters.split_last() else {
             return false;
         };
-        newest.contains(probe) || !older.is_empty() && any_contains(older, probe)
+        newest.contains(probe) || !older.is_empty() && any_contains(older.iter().rev(), probe)
     }
 
     pub fn contains_each<'i>(
@@ -531,12 +533,6 @@ impl Stack {
             newest.seal();
         }
     }
-}
-
-/// Returns whether any of these filters claims an item.
-#[inline(never)]
-pub fn any_contains(filters: &[Filter], probe: Probe) -> bool {
-    filters.iter().rev().any(|filter| filter.contains(probe))
 }
 
 /// Returns the number of hash functions of all of these filters.
