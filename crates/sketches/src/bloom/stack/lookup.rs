@@ -347,7 +347,7 @@ impl<'b> Row<'b> {
     pub fn locate_in_lanes(&mut self, item: usize, filters: &Interleaved) {
         let (modulus, hashes) = (filters.modulus(), filters.geometry().hashes);
         self.locate_by(item, modulus, hashes, |position| {
-            filters.prefetch_at(position)
+            filters.prefetch_at(position);
         });
     }
 

@@ -108,7 +108,7 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
         };
         let (intervals, filters) = read_filters(form != WITHOUT_IDS, from)?;
         let of_stack = match ranges {
-            Some((seen, ranges)) => ids_of_ranges(seen, &ranges, filters.len())?,
+            Some((taken, ranges)) => ids_of_ranges(taken, &ranges, filters.len())?,
             None => Ids {
                 intervals: boxed(intervals)?,
                 repeats,
@@ -211,11 +211,11 @@ fn read_ranges(from: &mut impl RdbRead) -> Result<Option<(Interval, Vec<Range>)>
     if count == 0 {
         return Ok(None);
     }
-    let (seen, mut ranges) = ((from.uint()?, from.uint()?), Vec::new());
+    let (taken, mut ranges) = ((from.uint()?, from.uint()?), Vec::new());
     for _ in 0..count {
         push(&mut ranges, (from.uint()?, from.uint()?))?;
     }
-    Ok(Some((seen, ranges)))
+    Ok(Some((taken, ranges)))
 }
 
 /// Returns the id intervals of a stack's filters: the ranges, clipped to the lowest and the highest id.
