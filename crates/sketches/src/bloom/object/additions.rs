@@ -73,35 +73,23 @@ impl Timeline {
         allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
+        let target = self.window.target(time);
         loop {
             self.interleave(STEPS_PER_BATCH, time.now_ms, &allowance);
             let batch = Batch::of(&self.hasher, &mut items);
-            let all = self.add_batch(&batch, time, &allowance, &mut outcome);
-            if !all || batch.len() < BATCH {
+            let mut addition = Addition::new(&batch, target);
+            while !addition.rest.is_empty() {
+                let live = self.live_around(target, time.now_ms);
+                let items = batch.mask_from(addition.rest.next);
+                addition.enter(self.claims(&batch, items, &live));
+                if !self.go_on(&mut addition, &allowance, &mut outcome) {
+                    return;
+                }
+            }
+            if batch.len() < BATCH {
                 return;
             }
         }
-    }
-
-    /// Adds the items of a batch, and passes each result to `outcome`. Stops after the first refusal. Returns whether all
-    /// items were added.
-    fn add_batch(
-        &mut self,
-        batch: &Batch,
-        time: Time,
-        allowance: impl Fn() -> Allowance,
-        mut outcome: impl FnMut(Result<Added, Refusal>),
-    ) -> bool {
-        let target = self.window.target(time);
-        let mut addition = Addition::new(batch, target);
-        while !addition.rest.is_empty() {
-            let live = self.live_around(target, time.now_ms);
-            addition.enter(self.claims(batch, batch.mask_from(addition.rest.next), &live));
-            if !self.go_on(&mut addition, &allowance, &mut outcome) {
-                return false;
-            }
-        }
-        true
     }
 
     /// Adds items until the period or its stack has grown, so that lookups have to be repeated. Passes each result to
