@@ -35,6 +35,15 @@ pub fn reserved<T>(len: usize) -> Option<Vec<T>> {
     Some(table)
 }
 
+/// Collects values into a table without spare capacity, or returns `None` if one of them is missing or allocation fails.
+pub fn collected<T>(values: impl ExactSizeIterator<Item = Option<T>>) -> Option<Vec<T>> {
+    let mut table = reserved(values.len())?;
+    for value in values {
+        table.push(value?);
+    }
+    Some(table)
+}
+
 /// Returns the size of a type on a 64-bit server in bytes, which the caller states. If the statement is wrong, no build for
 /// a 64-bit machine succeeds. Other machines plan objects of such servers, where their own sizes would be wrong.
 pub const fn stated<T>(bytes: usize) -> usize {

@@ -1,7 +1,7 @@
 //! Counters without ids: what is removed, and what stays. Random sequences are in `ids`.
 
 use valkeybloom_sketches::Seed;
-use valkeybloom_sketches::bloom::{Added, Cells, Object, Refusal, Time};
+use valkeybloom_sketches::bloom::{Added, Cells, Object, Refusal, Time, dump};
 
 use crate::support::{
     NO_CLOCK, ROOMY, Rng, bitmap, bitmaps, counting, dump_of, grow, object, object_of, params,
@@ -205,5 +205,28 @@ fn counters_take_four_times_the_memory_of_bits() {
             bitmap(&counters).len() as u64 * 8 / counters.positions(),
             Cells::Counters.bits()
         );
+    }
+}
+
+/// Above 65,536 items, the number of items is not compared with the counters each time. It comes back all the same.
+#[test]
+fn a_wrong_number_of_items_is_noticed_soon() {
+    let mut object = object_of(&counting(params(100_000, 0.01, 2)), Seed::FIXED);
+    let mut items = 0..;
+    let mut add_next = |object: &mut Object, count| {
+        for item in items.by_ref().take(count) {
+            add(object, item, None).unwrap();
+        }
+        object.items(NO_CLOCK)
+    };
+    let known = add_next(&mut object, 80_000);
+    for wrong in [known - 10_000, known + 10_000] {
+        // The number of items is the last field.
+        let mut bytes = dump::encode(&object).unwrap();
+        let place = bytes.len() - 8;
+        bytes[place..].copy_from_slice(&wrong.to_le_bytes());
+        object = dump::decode(&bytes).unwrap();
+        let counted = add_next(&mut object, 2 * 16);
+        assert!(counted.abs_diff(known) < 2_000, "from {wrong}: {counted}");
     }
 }

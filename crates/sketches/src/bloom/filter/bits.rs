@@ -1,6 +1,6 @@
 //! Cells that are bits: bit `i` is byte `i/8`, value `1 << i%8`.
 
-use crate::machine::words::{self, Task, Use, Words};
+use crate::machine::words::{self, Task, Words};
 
 /// Returns whether the bits at all of these positions are set.
 #[inline(always)]
@@ -21,33 +21,39 @@ pub fn set_all(bitmap: &mut [u8], positions: impl Iterator<Item = u64>) -> bool 
     changed != 0
 }
 
-/// Returns the bits of the byte `other` that `own` lacks.
-#[inline(always)]
-pub const fn lacks(own: u8, other: u8) -> u8 {
-    other & !own
-}
+/// Bytes that are handled together, so that the compiler uses the widest words it may.
+const PIECE: usize = 512;
 
 /// Returns the first byte in which another bitmap of the same length has a bit that this bitmap lacks.
 pub fn lacking(bitmap: &[u8], other: &[u8]) -> Option<usize> {
-    words::run(Lacking { bitmap, other })
+    first_lacking(bitmap, other, |own, other| other & !own)
 }
 
 /// Returns the first place at which `lacks` of two bytes is not 0. The slices have the same length.
-#[inline(always)]
 pub fn first_lacking(own: &[u8], other: &[u8], lacks: impl Fn(u8, u8) -> u8) -> Option<usize> {
-    let (pieces, _) = own.as_chunks::<PIECE>();
-    let (other_pieces, _) = other.as_chunks::<PIECE>();
-    let piece = pieces.iter().zip(other_pieces).position(|(own, other)| {
-        let lacked = own
-            .iter()
-            .zip(other)
-            .map(|(own, other)| lacks(*own, *other));
-        lacked.fold(0, |all, bits| all | bits) != 0
-    });
-    let begin = piece.unwrap_or(pieces.len()) * PIECE;
-    let mut rest = own[begin..].iter().zip(&other[begin..]);
-    let within = rest.position(|(own, other)| lacks(*own, *other) != 0);
-    within.map(|at| begin + at)
+    words::run(FirstLacking(own, other, lacks))
+}
+
+struct FirstLacking<'b, L>(&'b [u8], &'b [u8], L);
+
+impl<L: Fn(u8, u8) -> u8> Task for FirstLacking<'_, L> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> Option<usize> {
+        let Self(own, other, lacks) = self;
+        let (pieces, _) = own.as_chunks::<PIECE>();
+        let (other_pieces, _) = other.as_chunks::<PIECE>();
+        let piece = pieces.iter().zip(other_pieces).position(|(own, other)| {
+            let bytes = own.iter().zip(other);
+            let lacked = bytes.map(|(own, other)| lacks(*own, *other));
+            lacked.fold(0, |all, bits| all | bits) != 0
+        });
+        let start = piece.unwrap_or(pieces.len()) * PIECE;
+        let mut rest = own[start..].iter().zip(&other[start..]);
+        let within = rest.position(|(own, other)| lacks(*own, *other) != 0);
+        within.map(|at| start + at)
+    }
 }
 
 /// Returns the number of bits that are set.
@@ -57,45 +63,22 @@ pub fn ones(bitmap: &[u8]) -> u64 {
 
 /// Returns the number of bits that are set in either of two bitmaps of the same length.
 pub fn ones_of_union(bitmap: &[u8], other: &[u8]) -> u64 {
-    words::run(OnesOfUnion { bitmap, other })
+    words::run(OnesOfUnion(bitmap, other))
 }
 
 /// Sets the bits that are set in another bitmap of the same length. Returns the number of bits that are set then.
 pub fn unite(bitmap: &mut [u8], other: &[u8]) -> u64 {
-    words::run(Unite { bitmap, other })
+    words::run(Unite(bitmap, other))
 }
 
-/// Bytes that are compared together, so that the compiler uses the widest words it may.
-const PIECE: usize = 512;
-
-struct Lacking<'b> {
-    bitmap: &'b [u8],
-    other: &'b [u8],
-}
-
-impl Task for Lacking<'_> {
-    const USE: Use = Use::Passes;
-    type Output = Option<usize>;
-
-    #[inline(always)]
-    fn run<W: Words>(self) -> Option<usize> {
-        first_lacking(self.bitmap, self.other, lacks)
-    }
-}
-
-struct OnesOfUnion<'b> {
-    bitmap: &'b [u8],
-    other: &'b [u8],
-}
+struct OnesOfUnion<'b>(&'b [u8], &'b [u8]);
 
 impl Task for OnesOfUnion<'_> {
-    const USE: Use = Use::Passes;
     type Output = u64;
 
     #[inline(always)]
     fn run<W: Words>(self) -> u64 {
-        let ((words, bytes), (other_words, other_bytes)) =
-            (self.bitmap.as_chunks(), self.other.as_chunks());
+        let ((words, bytes), (other_words, other_bytes)) = (self.0.as_chunks(), self.1.as_chunks());
         let words = words.iter().zip(other_words).map(|(own, other)| {
             let either = u64::from_le_bytes(*own) | u64::from_le_bytes(*other);
             u64::from(either.count_ones())
@@ -106,28 +89,20 @@ impl Task for OnesOfUnion<'_> {
     }
 }
 
-struct Unite<'b> {
-    bitmap: &'b mut [u8],
-    other: &'b [u8],
-}
+struct Unite<'b>(&'b mut [u8], &'b [u8]);
 
 impl Task for Unite<'_> {
-    const USE: Use = Use::Passes;
     type Output = u64;
 
     #[inline(always)]
     fn run<W: Words>(self) -> u64 {
-        let (words, bytes) = self.bitmap.as_chunks_mut();
-        let (other_words, other_bytes) = self.other.as_chunks();
-        let words = words.iter_mut().zip(other_words).map(|(own, other)| {
-            let either = u64::from_le_bytes(*own) | u64::from_le_bytes(*other);
-            *own = either.to_le_bytes();
-            u64::from(either.count_ones())
-        });
-        let bytes = bytes.iter_mut().zip(other_bytes).map(|(own, other)| {
-            *own |= other;
-            u64::from(own.count_ones())
-        });
-        words.sum::<u64>() + bytes.sum::<u64>()
+        let mut ones = 0;
+        for (own, other) in self.0.chunks_mut(PIECE).zip(self.1.chunks(PIECE)) {
+            for (own, other) in own.iter_mut().zip(other) {
+                *own |= other;
+            }
+            ones += OnesOfUnion(own, own).run::<W>();
+        }
+        ones
     }
 }

@@ -1,5 +1,8 @@
 //! The kinds of cells that a filter's blob contains.
 
+use crate::machine::memory;
+use crate::machine::words::{self, Words};
+
 /// The number of bytes in front of a filter's cells.
 pub const HEADER_BYTES: usize = 45;
 
@@ -30,5 +33,25 @@ impl Cells {
             Self::Bits | Self::BareBits => 1,
             Self::Counters => 4,
         }
+    }
+
+    /// Returns a mask of the positions whose cell is in use: bit 0 for the first. Bits that are clear in `wanted`, which
+    /// is not 0, stay clear.
+    #[inline(always)]
+    pub(crate) fn are_in_use<W: Words>(self, cells: &[u8], positions: W, wanted: u64) -> u64 {
+        match self {
+            Self::Bits | Self::BareBits => positions.are_used_in::<1>(cells, wanted),
+            Self::Counters => positions.are_used_in::<4>(cells, wanted),
+        }
+    }
+
+    /// Prefetches the memory of the cell at a position.
+    #[inline]
+    pub(super) fn prefetch(self, cells: &[u8], position: u64) {
+        let byte = match self {
+            Self::Bits | Self::BareBits => words::byte_of::<1>(position),
+            Self::Counters => words::byte_of::<4>(position),
+        };
+        memory::prefetch(cells, byte);
     }
 }

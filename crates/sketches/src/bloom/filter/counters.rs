@@ -1,7 +1,7 @@
 //! Cells that are counters of 4 bits (Fan, Cao, Almeida and Broder 2000): the counter at position `i` is the
 //! low half of byte `i/2`, or the high half where `i` is odd.
 
-use crate::machine::words::{self, Task, Use, Words};
+use crate::machine::words::{self, Task, Words};
 use crate::machine::work;
 
 use super::bits;
@@ -23,13 +23,13 @@ pub fn least(cells: &[u8], positions: impl Iterator<Item = u64>) -> u8 {
 }
 
 /// Returns whether all counters at these positions are above 0.
-#[inline(always)]
+#[inline]
 pub fn all_used(cells: &[u8], mut positions: impl Iterator<Item = u64>) -> bool {
     positions.all(|position| cells[(position / 2) as usize] & 15 << (position % 2 * 4) != 0)
 }
 
 /// Increments the counters at these positions that are not saturated. Returns how many of them were 0.
-#[inline(always)]
+#[inline]
 pub fn raise(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
     let mut left_zero = 0;
     each(cells, positions, |cell, shift| {
@@ -52,7 +52,7 @@ pub fn lower(cells: &mut [u8], positions: impl Iterator<Item = u64>) -> u32 {
 }
 
 /// Visits the byte of each counter at these positions, and the number of bits before the counter.
-#[inline(always)]
+#[inline]
 fn each(
     cells: &mut [u8],
     positions: impl Iterator<Item = u64>,
@@ -65,23 +65,22 @@ fn each(
 
 /// Adds the counters of another filter of the same size. Returns how many counters are above 0 then.
 pub fn unite(cells: &mut [u8], other: &[u8]) -> u64 {
-    words::run(Unite { cells, other })
-}
-
-/// Returns 0 if neither of the two counters in a byte is smaller than its counterpart in `other`.
-#[inline(always)]
-pub fn lacks(two: u8, other: u8) -> u8 {
-    u8::from(two & 15 < other & 15) | u8::from(two >> 4 < other >> 4)
+    words::run(Unite(cells, other))
 }
 
 /// Returns the first byte in which another filter of the same size has a larger counter than this filter.
 pub fn lacking(cells: &[u8], other: &[u8]) -> Option<usize> {
-    words::run(Lacking { cells, other })
+    bits::first_lacking(cells, other, |two, other| {
+        u8::from(two & 15 < other & 15) | u8::from(two >> 4 < other >> 4)
+    })
 }
 
 /// Returns the sum of all counters.
 pub fn sum(cells: &[u8]) -> u64 {
-    words::run(Sum { cells })
+    work::bytes(cells.len());
+    // The sum of 16 counters, those of 8 bytes, fits a byte.
+    let sum = |eight: &[u8]| eight.iter().map(|two| (two & 15) + (two >> 4)).sum::<u8>();
+    cells.chunks(8).map(|eight| u64::from(sum(eight))).sum()
 }
 
 /// Returns the number of counters above 0.
@@ -91,105 +90,54 @@ pub fn in_use(cells: &[u8]) -> u64 {
 
 /// Returns the number of places at which either of two filters of the same size has a counter above 0.
 pub fn in_use_in_union(cells: &[u8], other: &[u8]) -> u64 {
-    words::run(InUseInUnion { cells, other })
+    words::run(InUseInUnion(cells, other))
 }
 
-/// Chunk size in bytes: the number of counters in a chunk fits a `u8`.
+/// The number of counters in this many bytes fits a byte.
 const PIECE: usize = 64;
 
+/// Returns how many of the two counters in each of some bytes, or in their counterparts, are above 0.
 #[inline(always)]
-fn used(two: u8) -> u8 {
-    u8::from(two & 15 != 0) + u8::from(two >> 4 != 0)
+fn count(cells: &[u8], other: &[u8]) -> u64 {
+    let in_use = cells.iter().zip(other).map(|(two, other)| {
+        let two = two | other;
+        u8::from(two & 15 != 0) + u8::from(two >> 4 != 0)
+    });
+    in_use.sum::<u8>().into()
 }
 
-struct Unite<'c> {
-    cells: &'c mut [u8],
-    other: &'c [u8],
-}
-
-impl Task for Unite<'_> {
-    const USE: Use = Use::Passes;
-    type Output = u64;
-
-    #[inline(always)]
-    fn run<W: Words>(self) -> u64 {
-        #[inline(always)]
-        fn unite(two: &mut u8, other: u8) -> u8 {
-            let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
-            *two = low.min(SATURATED) | high.min(SATURATED) << 4;
-            used(*two)
-        }
-        let (pieces, rest) = self.cells.as_chunks_mut::<PIECE>();
-        let (other_pieces, other_rest) = self.other.as_chunks::<PIECE>();
-        let in_pieces = pieces.iter_mut().zip(other_pieces).map(|(own, other)| {
-            let pairs = own.iter_mut().zip(other);
-            u64::from(pairs.map(|(two, other)| unite(two, *other)).sum::<u8>())
-        });
-        let rest = rest.iter_mut().zip(other_rest);
-        in_pieces.sum::<u64>()
-            + rest
-                .map(|(two, other)| u64::from(unite(two, *other)))
-                .sum::<u64>()
-    }
-}
-
-struct Sum<'c> {
-    cells: &'c [u8],
-}
-
-impl Task for Sum<'_> {
-    const USE: Use = Use::Passes;
-    type Output = u64;
-
-    #[inline(always)]
-    fn run<W: Words>(self) -> u64 {
-        work::bytes(self.cells.len());
-        // The sum of 16 counters, those of 8 bytes, fits a byte.
-        let sum = |eight: &[u8]| eight.iter().map(|two| (two & 15) + (two >> 4)).sum::<u8>();
-        self.cells
-            .chunks(8)
-            .map(|eight| u64::from(sum(eight)))
-            .sum()
-    }
-}
-
-struct Lacking<'c> {
-    cells: &'c [u8],
-    other: &'c [u8],
-}
-
-impl Task for Lacking<'_> {
-    const USE: Use = Use::Passes;
-    type Output = Option<usize>;
-
-    #[inline(always)]
-    fn run<W: Words>(self) -> Option<usize> {
-        bits::first_lacking(self.cells, self.other, lacks)
-    }
-}
-
-struct InUseInUnion<'c> {
-    cells: &'c [u8],
-    other: &'c [u8],
-}
+struct InUseInUnion<'c>(&'c [u8], &'c [u8]);
 
 impl Task for InUseInUnion<'_> {
-    const USE: Use = Use::Passes;
     type Output = u64;
 
     #[inline(always)]
     fn run<W: Words>(self) -> u64 {
-        let (pieces, rest) = self.cells.as_chunks::<PIECE>();
-        let (other_pieces, other_rest) = self.other.as_chunks::<PIECE>();
-        let in_pieces = pieces.iter().zip(other_pieces).map(|(own, other)| {
-            let pairs = own.iter().zip(other);
-            u64::from(pairs.map(|(two, other)| used(two | other)).sum::<u8>())
-        });
-        let rest = rest.iter().zip(other_rest);
-        in_pieces.sum::<u64>()
-            + rest
-                .map(|(two, other)| u64::from(used(two | other)))
-                .sum::<u64>()
+        let (pieces, rest) = self.0.as_chunks::<PIECE>();
+        let (other_pieces, other_rest) = self.1.as_chunks::<PIECE>();
+        let pieces = pieces.iter().zip(other_pieces);
+        let in_use = pieces.map(|(own, other)| count(own, other));
+        in_use.sum::<u64>() + count(rest, other_rest)
+    }
+}
+
+struct Unite<'c>(&'c mut [u8], &'c [u8]);
+
+impl Task for Unite<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run<W: Words>(self) -> u64 {
+        let mut in_use = 0;
+        // Pieces are in the caches when they are counted.
+        for (cells, other) in self.0.chunks_mut(4096).zip(self.1.chunks(4096)) {
+            for (two, other) in cells.iter_mut().zip(other) {
+                let (low, high) = ((*two & 15) + (other & 15), (*two >> 4) + (other >> 4));
+                *two = low.min(SATURATED) | high.min(SATURATED) << 4;
+            }
+            in_use += InUseInUnion(cells, cells).run::<W>();
+        }
+        in_use
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::number::to_double;
 
-use super::single::{Filter, Layout};
+use super::single::{Contents, Filter};
 use super::{bits, rate};
 
 /// The most bytes of a filter whose bits are counted to estimate its rate: there the number of items is less accurate.
@@ -24,9 +24,11 @@ impl Filter {
     /// Estimates the error rate, from the set bits if their number is known or they are few enough to be counted, else
     /// from the number of items.
     pub fn estimated_rate(&self) -> f64 {
-        match self.layout {
-            Layout::Counters { in_use, .. } if in_use < u32::MAX => self.rate_of_fill(self.fill()),
-            Layout::Bits { .. } | Layout::BareBits { .. } if self.is_small() => {
+        match self.contents {
+            Contents::Counters { in_use, .. } if in_use < u32::MAX => {
+                self.rate_of_fill(self.fill())
+            }
+            Contents::Bits { .. } | Contents::BareBits { .. } if self.is_small() => {
                 self.rate_of_fill(self.fill())
             }
             _ => self.rate_at(self.items),
@@ -67,8 +69,8 @@ impl Filter {
 
     /// Returns the share of the cells that are in use.
     pub(super) fn fill(&self) -> f64 {
-        let in_use = match self.layout {
-            Layout::Counters { in_use, .. } => in_use.into(),
+        let in_use = match self.contents {
+            Contents::Counters { in_use, .. } => in_use.into(),
             _ => bits::ones(self.bitmap()),
         };
         (to_double(in_use) / to_double(self.positions())).min(1.0)

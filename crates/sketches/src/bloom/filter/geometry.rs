@@ -133,45 +133,21 @@ fn most_hashes(rate: f64) -> u32 {
 }
 
 /// Finds the minimum of a function that falls, then rises, over the whole numbers from 1 to `most`. Returns the number
-/// and the value there. The steps from `near` double until the value gets worse; then the interval is narrowed.
+/// and the value there.
 fn least(near: u32, most: u32, function: impl Fn(u32) -> f64) -> (u32, f64) {
     let at = |number| (number, function(number));
     let mut best = at(near);
-    // The minimum lies strictly between these.
-    let (mut low, mut high) = (0, most + 1);
-    let mut step = 1;
-    while best.0 > 1 {
-        let fewer = at(best.0.saturating_sub(step).max(1));
-        if fewer.1 > best.1 {
-            low = fewer.0;
-            break;
-        }
-        (high, best, step) = (best.0, fewer, step * 2);
+    while best.0 > 1
+        && let fewer = at(best.0 - 1)
+        && fewer.1 <= best.1
+    {
+        best = fewer;
     }
-    if best.0 == near {
-        step = 1;
-        while best.0 < most {
-            let more = at((best.0 + step).min(most));
-            if more.1 >= best.1 {
-                high = more.0;
-                break;
-            }
-            (low, best, step) = (best.0, more, step * 2);
-        }
-    }
-    while high - low > 2 {
-        let (below, above) = (best.0 - low, high - best.0);
-        let other = if below > above {
-            at(low + below / 2)
-        } else {
-            at(best.0 + above / 2)
-        };
-        match (other.0 < best.0, other.1 < best.1) {
-            (true, true) => (high, best) = (best.0, other),
-            (true, false) => low = other.0,
-            (false, true) => (low, best) = (best.0, other),
-            (false, false) => high = other.0,
-        }
+    while best.0 < most
+        && let more = at(best.0 + 1)
+        && more.1 < best.1
+    {
+        best = more;
     }
     best
 }
@@ -200,7 +176,7 @@ fn items_per_position_for(items: f64, rate: f64, hashes: u32) -> f64 {
     let mut found = 0.0;
     for _ in 0..60 {
         let (per_position, power_of_fill) = rate::items_per_position(fill, hashes);
-        let (c, slope_of_c) = rate::coincidences_and_slope(hashes, fill, items);
+        let (c, slope_of_c) = rate::coincidences(hashes, fill, items);
         let floor = c * per_position * per_position / items;
         let excess = power_of_fill + floor - rate;
         let slope_of_items = rate::slope(fill, power_of_fill, hashes);

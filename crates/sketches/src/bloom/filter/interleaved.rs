@@ -26,7 +26,7 @@ use crate::machine::words;
 use super::cells::HEADER_BYTES;
 use super::geometry::Geometry;
 use super::positions::{Modulus, Positions};
-use super::transpose::{Collect, LANES, MOST_EIGHTS, PARTS, PIECE_BYTES, Turn, of_blob};
+use super::transpose::{Collect, LANES, MASKS, MOST_EIGHTS, PIECE_BYTES, Turn, of_blob};
 
 /// Interleaved filters. Each has a *lane*, which another filter may get when the first is gone.
 #[derive(Debug)]
@@ -47,19 +47,14 @@ pub struct Interleaved {
     pub(super) clean: usize,
 }
 
-/// The layout of some bytes of eight filters.
+/// Words that have the bits of eight filters: bit `j` of their byte `i` is in blob `first + i % stride * 8 + j`.
 #[derive(Clone, Copy)]
-enum Layout {
-    /// Each filter has its own bytes, in the blob of its lane.
-    Apart,
-    /// Bit `j` of byte `i` is in blob `first + i % stride * 8 + j`.
-    Words {
-        /// Bytes in a word there.
-        stride: usize,
-        first: usize,
-        /// The byte of each word that has these eight filters.
-        byte: usize,
-    },
+struct WordsOfEight {
+    /// Bytes in a word.
+    stride: usize,
+    first: usize,
+    /// The byte of each word that has these eight filters.
+    byte: usize,
 }
 
 impl Interleaved {
@@ -74,8 +69,7 @@ impl Interleaved {
     pub fn new(geometry: Geometry) -> Option<Self> {
         let pieces = geometry.cell_bytes.div_ceil(PIECE_BYTES as u64);
         let pieces = usize::try_from(pieces).ok()?;
-        let mut in_use = Vec::new();
-        in_use.try_reserve_exact(pieces).ok()?;
+        let mut in_use = memory::reserved(pieces)?;
         in_use.resize(pieces, 0);
         Some(Self {
             blobs: Vec::new(),
@@ -89,13 +83,8 @@ impl Interleaved {
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        let mut blobs = Vec::new();
-        blobs.try_reserve_exact(self.blobs.len()).ok()?;
-        for blob in &self.blobs {
-            blobs.push(memory::copied(blob)?);
-        }
         Some(Self {
-            blobs,
+            blobs: memory::collected(self.blobs.iter().map(|blob| memory::copied(blob)))?,
             in_use: memory::copied(&self.in_use)?,
             ..*self
         })
@@ -112,14 +101,12 @@ impl Interleaved {
     }
 
     /// Returns the number of bytes in a word.
-    #[inline(always)]
     pub(super) const fn eights(&self) -> usize {
         self.blobs.len() / LANES
     }
 
-    #[inline(always)]
     pub(crate) const fn modulus(&self) -> Modulus {
-        Modulus::new(self.geometry.positions, self.reciprocal)
+        Modulus::new(self.geometry.positions, self.reciprocal, false)
     }
 
     /// Returns the length of the cells of each filter in bytes.
@@ -149,7 +136,6 @@ impl Interleaved {
     }
 
     /// Returns the number of the word that contains a byte of the filters, and the number of the byte's part in it.
-    #[inline(always)]
     fn divided(&self, byte: usize) -> (usize, usize) {
         let product = byte as u128 * u128::from(self.reciprocal_of_eights);
         let word = (product >> 63) as usize;
@@ -157,15 +143,15 @@ impl Interleaved {
     }
 
     /// Returns the blob with the word of an interleaved position, and where the word begins in the blob.
-    #[inline(always)]
+    #[inline]
     fn place_of(&self, position: u64) -> (usize, usize) {
-        let (word, part) = self.divided((position / 8) as usize);
-        let blob = part * LANES + (position % 8) as usize;
+        let (word, of_word) = self.divided((position / 8) as usize);
+        let blob = of_word * LANES + (position % 8) as usize;
         (blob, HEADER_BYTES + word * self.eights())
     }
 
     /// Returns the mask of lanes whose bit at a position is set.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn at(&self, position: u64) -> u32 {
         let byte = (position / 8) as usize;
         let lanes = if byte < self.done {
@@ -183,7 +169,8 @@ impl Interleaved {
         let (byte, bit) = ((position / 8) as usize, (position % 8) as usize);
         let mut word = [0; MOST_EIGHTS];
         for (eight, (lanes, own)) in word.iter_mut().zip(self.blobs.chunks(LANES)).enumerate() {
-            *lanes = if let Some((blob, byte)) = self.layout(eight, byte).place(byte, bit) {
+            *lanes = if let Some(words) = self.words_with(eight, byte) {
+                let (blob, byte) = words.place(byte, bit);
                 self.blobs[blob][byte]
             } else {
                 let bits = own.iter().map(|blob| blob[HEADER_BYTES + byte] >> bit & 1);
@@ -196,51 +183,54 @@ impl Interleaved {
     }
 
     /// Prefetches the memory of the bits at a position.
-    #[inline(always)]
+    #[inline]
     pub(crate) fn prefetch_at(&self, position: u64) {
         let (blob, byte) = self.place_of(position);
         memory::prefetch(&self.blobs[blob], byte);
         memory::prefetch(&self.blobs[blob], byte + self.eights() - 1);
     }
 
-    /// Returns the layout of a byte of eight of the filters.
-    const fn layout(&self, eight: usize, byte: usize) -> Layout {
+    /// Returns the words that have a byte of eight of the filters, or `None` if each filter has it in the blob of its lane.
+    const fn words_with(&self, eight: usize, byte: usize) -> Option<WordsOfEight> {
         let newest = self.eights() - 1;
         let stride = if byte < self.done {
             self.eights()
         } else if !self.is_done() && eight == newest {
-            return Layout::Apart;
+            return None;
         } else if !self.is_done() && byte < self.filled_by(newest) {
             newest
         } else {
-            return Layout::Words {
+            return Some(WordsOfEight {
                 stride: 1,
                 first: eight * LANES,
                 byte: 0,
-            };
+            });
         };
-        Layout::Words {
+        Some(WordsOfEight {
             stride,
             first: 0,
             byte: eight,
-        }
+        })
     }
 
-    /// Splits some bytes of eight of the filters into ranges of one layout each.
-    fn layouts(&self, eight: usize, bytes: Range<usize>) -> [(Range<usize>, Layout); 3] {
-        let mut begin = bytes.start;
+    /// Splits some bytes of eight of the filters into ranges, each in words of one kind or in none.
+    fn split(
+        &self,
+        eight: usize,
+        bytes: Range<usize>,
+    ) -> [(Range<usize>, Option<WordsOfEight>); 3] {
+        let mut start = bytes.start;
         [self.done, self.filled_by(self.eights_before()), bytes.end].map(|end| {
-            let range = begin..end.min(bytes.end).max(begin);
-            begin = range.end;
-            let layout = self.layout(eight, range.start);
-            (range, layout)
+            let range = start..end.min(bytes.end).max(start);
+            start = range.end;
+            let words = self.words_with(eight, range.start);
+            (range, words)
         })
     }
 
     /// Returns the positions of an item, which are the same in all lanes.
-    #[inline(always)]
-    fn positions(&self, probe: Probe) -> Positions<false> {
-        Positions::new(probe, self.modulus(), self.geometry.hashes)
+    fn positions(&self, probe: Probe) -> Positions {
+        self.modulus().positions(probe, self.geometry.hashes)
     }
 
     /// Returns whether a lane claims an item.
@@ -255,7 +245,7 @@ impl Interleaved {
     }
 
     /// Sets the bits at an item's positions in a lane. Returns whether one of them was clear.
-    #[inline(always)]
+    #[inline]
     pub fn insert_at(&mut self, lane: u8, positions: impl Iterator<Item = u64>) -> bool {
         let mut changed = 0;
         let (eight, lane_bit) = (usize::from(lane) / LANES, 1 << (usize::from(lane) % LANES));
@@ -281,10 +271,11 @@ impl Interleaved {
     fn place_not_done(&self, lane: u8, position: u64) -> (usize, usize, u8) {
         let (byte, bit) = ((position / 8) as usize, (position % 8) as usize);
         let lane = usize::from(lane);
-        match self.layout(lane / LANES, byte).place(byte, bit) {
-            Some((blob, byte)) => (blob, byte, 1 << (lane % LANES)),
-            None => (lane, HEADER_BYTES + byte, 1 << bit),
-        }
+        let Some(words) = self.words_with(lane / LANES, byte) else {
+            return (lane, HEADER_BYTES + byte, 1 << bit);
+        };
+        let (blob, byte) = words.place(byte, bit);
+        (blob, byte, 1 << (lane % LANES))
     }
 
     /// Empties a lane whose filter is gone. Each piece of its bits is cleared when the next item is added there.
@@ -301,7 +292,7 @@ impl Interleaved {
     }
 
     /// Clears the bits that another filter left in a piece of a lane.
-    #[inline(always)]
+    #[inline]
     pub(super) fn clear_unused(&mut self, piece: usize, lane: u8) {
         if self.in_use[piece] >> lane & 1 == 0 {
             self.clear(piece, lane);
@@ -312,21 +303,16 @@ impl Interleaved {
     fn clear(&mut self, piece: usize, lane: u8) {
         self.in_use[piece] |= 1 << lane;
         let lane = usize::from(lane);
-        for (bytes, layout) in self.layouts(lane / LANES, self.piece(piece)) {
+        for (bytes, words) in self.split(lane / LANES, self.piece(piece)) {
             let bytes = of_blob(&bytes);
-            let Layout::Words {
-                stride,
-                first,
-                byte,
-            } = layout
-            else {
+            let Some(words) = words else {
                 self.blobs[lane][bytes].fill(0);
                 continue;
             };
-            let part = &PARTS[stride - 1][byte];
-            for blob in &mut self.blobs[first..first + stride * LANES] {
-                for (lanes, part) in blob[bytes.clone()].iter_mut().zip(part) {
-                    *lanes &= !(part & 1 << (lane % LANES));
+            let mask = &MASKS[words.stride - 1][words.byte];
+            for blob in &mut self.blobs[words.blobs()] {
+                for (lanes, mask) in blob[bytes.clone()].iter_mut().zip(mask) {
+                    *lanes &= !(mask & 1 << (lane % LANES));
                 }
             }
         }
@@ -358,27 +344,22 @@ impl Interleaved {
         piece: &Range<usize>,
         cells: &mut [[u8; PIECE_BYTES]; LANES],
     ) {
-        for (bytes, layout) in self.layouts(eight, piece.clone()) {
+        for (bytes, words_of) in self.split(eight, piece.clone()) {
             let mut cells = cells
                 .each_mut()
                 .map(|cells| &mut cells[bytes.start - piece.start..bytes.end - piece.start]);
             let bytes = of_blob(&bytes);
-            let Layout::Words {
-                stride,
-                first,
-                byte,
-            } = layout
-            else {
+            let Some(words_of) = words_of else {
                 for (cells, blob) in cells.iter_mut().zip(&self.blobs[eight * LANES..]) {
                     cells.copy_from_slice(&blob[bytes.clone()]);
                 }
                 continue;
             };
             words::run(Collect {
-                blobs: &self.blobs[first..first + stride * LANES],
-                words: bytes,
-                byte,
-                to: cells.each_mut().map(|cells| &mut **cells),
+                blobs: &self.blobs[words_of.blobs()],
+                start: bytes.start,
+                byte: words_of.byte,
+                to: &mut cells,
             });
             words::run(Turn(cells));
         }
@@ -398,25 +379,21 @@ impl Interleaved {
     }
 }
 
-impl Layout {
-    /// Returns the blob that has a bit of a byte of all eight filters, and the byte there; `None` if they are apart.
-    const fn place(self, byte: usize, bit: usize) -> Option<(usize, usize)> {
-        let Self::Words {
-            stride,
-            first,
-            byte: of_eight,
-        } = self
-        else {
-            return None;
-        };
-        let (word, part) = (byte / stride, byte % stride);
-        let begin = HEADER_BYTES + word * stride;
-        Some((first + part * LANES + bit, begin + of_eight))
+impl WordsOfEight {
+    const fn blobs(self) -> Range<usize> {
+        self.first..self.first + self.stride * LANES
+    }
+
+    /// Returns the blob that has a bit of a byte of all eight filters, and the byte there.
+    const fn place(self, byte: usize, bit: usize) -> (usize, usize) {
+        let (word, of_word) = (byte / self.stride, byte % self.stride);
+        let start = HEADER_BYTES + word * self.stride;
+        (self.first + of_word * LANES + bit, start + self.byte)
     }
 }
 
 /// Returns four bytes from the start of a slice, zeros where it ends: the word there, and bytes after it.
-#[inline(always)]
+#[inline]
 #[allow(clippy::cast_possible_truncation, reason = "fewer than four bytes")]
 fn word_at(bytes: &[u8]) -> u32 {
     match bytes.first_chunk() {

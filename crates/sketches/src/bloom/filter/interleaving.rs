@@ -10,7 +10,7 @@ use super::transpose::{LANES, MOST_EIGHTS, PIECE_BYTES, Turn, exchange, of_blob}
 
 /// Bytes of each blob that are interleaved together.
 struct Step {
-    begin: usize,
+    start: usize,
     /// The end of the words without the newest eight.
     end_before: usize,
     /// The end of the words with the newest eight.
@@ -21,11 +21,11 @@ struct Step {
 
 impl Step {
     const fn before(&self) -> Range<usize> {
-        self.begin..self.end_before
+        self.start..self.end_before
     }
 
     const fn words(&self) -> Range<usize> {
-        self.begin..self.end
+        self.start..self.end
     }
 }
 
@@ -56,17 +56,17 @@ impl Interleaved {
     }
 
     /// Removes the newest eight lanes, whose filters [are apart](Self::is_apart). Returns their blobs in order of the lanes.
-    pub fn part(&mut self) -> Vec<Box<[u8]>> {
+    pub fn remove_newest(&mut self) -> Vec<Box<[u8]>> {
         debug_assert!(self.is_apart());
         let kept = self.blobs.len().saturating_sub(LANES);
-        let parted = self.blobs.split_off(kept);
+        let removed = self.blobs.split_off(kept);
         for lanes in &mut self.in_use {
             *lanes &= !(u32::MAX << kept);
         }
         self.count_eights();
         self.clean = 0;
         self.done = self.filled_by(self.eights().max(1));
-        parted
+        removed
     }
 
     fn count_eights(&mut self) {
@@ -109,15 +109,15 @@ impl Interleaved {
             exchange(&mut self.blobs, eights, step.words());
             exchange(&mut self.blobs, before, step.before());
             self.turn_newest(&step);
-            self.done = step.begin;
+            self.done = step.start;
         }
         begun
     }
 
-    /// Returns the bytes from `begin` on that are interleaved in one step.
-    fn step(&self, begin: usize) -> Step {
+    /// Returns the bytes from `start` on that are interleaved in one step.
+    fn step(&self, start: usize) -> Step {
         let (eights, before) = (self.eights(), self.eights_before());
-        let (end, all) = (begin + self.step_bytes(), self.filled_by(eights));
+        let (end, all) = (start + self.step_bytes(), self.filled_by(eights));
         // The last step includes the bytes that do not fill a word.
         let (end_before, end, last) = if end >= all {
             (self.filled_by(before), all, self.cell_bytes())
@@ -125,7 +125,7 @@ impl Interleaved {
             (end, end, end)
         };
         Step {
-            begin,
+            start,
             end_before,
             end,
             last,
@@ -145,7 +145,7 @@ impl Interleaved {
     }
 
     fn turn_newest(&mut self, step: &Step) {
-        let bytes = of_blob(&(step.begin..step.last));
+        let bytes = of_blob(&(step.start..step.last));
         if let Some(newest) = self.blobs.last_chunk_mut::<LANES>() {
             words::run(Turn(newest.each_mut().map(|blob| &mut blob[bytes.clone()])));
         }

@@ -20,6 +20,6 @@ pub use estimate::next_random;
 pub use geometry::Geometry;
 pub use header::{Header, MAX_HASHES};
 pub use interleaved::Interleaved;
-pub use positions::{Modulus, point, point_of};
+pub use positions::Modulus;
 pub use single::Filter;
 pub use transpose::{LANES, PIECE_BYTES};

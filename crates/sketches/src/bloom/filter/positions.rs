@@ -6,6 +6,8 @@
 //! `RedisBloom`'s, it is `(a + i·b) mod 2⁶⁴ mod m` for every `i`. Stored bits depend on both, so neither
 //! ever changes.
 
+use std::ops::Range;
+
 use crate::hash::Probe;
 use crate::machine::words::Words;
 use crate::machine::work;
@@ -13,57 +15,127 @@ use crate::machine::work;
 /// The largest prime below 2⁶⁴.
 const P: u64 = 0xFFFF_FFFF_FFFF_FFC5;
 
-/// The positions of an item in a filter, one for each hash function.
-pub struct Positions<const BARE: bool> {
-    probe: Probe,
-    modulus: Modulus,
-    hashes: u32,
-    /// The number of positions returned so far.
-    round: u32,
-    /// `a + round·b`.
-    sum: u64,
+/// The number of cells of a filter, with what reduces an item's hashes to positions without a division.
+#[derive(Clone, Copy, Debug)]
+pub struct Modulus {
+    cells: u64,
+    reciprocal: u64,
+    /// `P`, or 0 in a bare filter.
+    prime: u64,
 }
 
-impl<const BARE: bool> Positions<BARE> {
-    #[inline(always)]
-    pub fn new(probe: Probe, modulus: Modulus, hashes: u32) -> Self {
-        let (round, sum) = (0, probe.a);
+impl Modulus {
+    /// Returns `⌊2⁶⁴ / cells⌋`, or one less for a single cell.
+    pub const fn reciprocal(cells: u64) -> u64 {
+        // 2⁶⁴ does not fit a `u64`: its quotient is that of 2⁶⁴ − 1, or one more for a power of two.
+        (u64::MAX / cells).saturating_add((u64::MAX % cells == cells - 1) as u64)
+    }
+
+    pub const fn new(cells: u64, reciprocal: u64, is_bare: bool) -> Self {
         Self {
-            probe,
-            modulus,
-            hashes,
-            round,
-            sum,
+            cells,
+            reciprocal,
+            prime: if is_bare { 0 } else { P },
         }
     }
 
-    /// Returns the next position, computed the way that position number `round` is.
+    /// Returns the number of cells.
+    pub const fn cells(self) -> u64 {
+        self.cells
+    }
+
+    /// Returns the positions of an item, one for each hash function.
+    #[inline]
+    pub const fn positions(self, probe: Probe, hashes: u32) -> Positions {
+        Positions {
+            probe,
+            modulus: self,
+            rounds: 0..hashes,
+            sum: probe.a,
+        }
+    }
+
+    /// Returns position number `i` of an item.
+    #[inline]
+    pub fn position_of(self, probe: Probe, i: u32) -> u64 {
+        self.reduce(self.point_of(probe, i))
+    }
+
+    /// Returns the number that filters of any size and the same kind reduce to an item's position number `i`.
+    #[inline]
+    pub fn point_of(self, probe: Probe, i: u32) -> u64 {
+        let sum = probe.a.wrapping_add(probe.b.wrapping_mul(u64::from(i)));
+        self.point(i, sum, probe.b)
+    }
+
+    /// Returns positions number `i` of items, given the items' `a + i·b` and `b`.
     #[inline(always)]
-    fn next_like(&mut self, round: u32) -> Option<u64> {
-        let is_there = self.round < self.hashes;
-        is_there.then(|| {
-            work::steps(1);
-            let point = point::<u64, BARE>(round, self.sum, self.probe.b);
-            self.round += 1;
-            self.sum = self.sum.wrapping_add(self.probe.b);
-            self.modulus.reduce(point)
-        })
+    pub fn position<W: Words>(self, i: u32, sum: W, b: W) -> W {
+        self.reduce(self.point(i, sum, b))
+    }
+
+    #[inline(always)]
+    fn point<W: Words>(self, i: u32, sum: W, b: W) -> W {
+        match i {
+            0 => sum,
+            1 if self.prime > 0 => b,
+            // The minimum of vectors takes several instructions.
+            _ if W::COUNT > 1 && self.prime == 0 => sum,
+            // This is `sum mod P`: the quotient is 0 or 1, and where it is 0 the subtraction wraps to a larger number. In a
+            // bare filter it is the sum.
+            _ => sum.min(sum.sub(W::splat(self.prime))),
+        }
+    }
+
+    /// Returns `x mod cells`, exactly. The reciprocal is at most one below `2⁶⁴ / cells`, so the estimated
+    /// quotient is the true one or one less, or up to three less where the product's high half is
+    /// an estimate too. Subtractions correct the remainder. There are fewer than 2⁶⁰ cells.
+    #[inline(always)]
+    pub fn reduce<W: Words>(self, x: W) -> W {
+        let cells = W::splat(self.cells);
+        let quotient = x.mul_high(W::splat(self.reciprocal));
+        let mut rest = x.sub(quotient.mul(cells));
+        if !W::EXACT {
+            rest = rest.sub_if_more(cells.add(cells));
+        }
+        rest.sub_if_more(cells)
     }
 }
 
-impl<const BARE: bool> Iterator for Positions<BARE> {
+/// The positions of an item in a filter.
+pub struct Positions {
+    probe: Probe,
+    modulus: Modulus,
+    rounds: Range<u32>,
+    /// `a + i·b`, before round `i`.
+    sum: u64,
+}
+
+impl Positions {
+    /// Returns the next position, computed the way that position number `round` is.
+    #[inline(always)]
+    fn next_like(&mut self, round: u32) -> Option<u64> {
+        self.rounds.next()?;
+        work::steps(1);
+        let position = self.modulus.position(round, self.sum, self.probe.b);
+        self.sum = self.sum.wrapping_add(self.probe.b);
+        Some(position)
+    }
+}
+
+impl Iterator for Positions {
     type Item = u64;
 
     #[inline(always)]
     fn next(&mut self) -> Option<u64> {
-        self.next_like(self.round)
+        self.next_like(self.rounds.start)
     }
 
     /// Handles the first two positions, which are computed differently, apart from the others: the loop over those then
     /// has no branch for it.
     #[inline(always)]
     fn all<F: FnMut(u64) -> bool>(&mut self, mut test: F) -> bool {
-        while self.round < 2 {
+        while self.rounds.start < 2 {
             match self.next() {
                 Some(position) if test(position) => {}
                 last => return last.is_none(),
@@ -86,98 +158,20 @@ impl<const BARE: bool> Iterator for Positions<BARE> {
     }
 }
 
-/// Returns the number that filters of any size reduce to an item's position number `i`.
-#[inline(always)]
-pub fn point_of<const BARE: bool>(probe: Probe, i: u32) -> u64 {
-    let sum = probe.a.wrapping_add(probe.b.wrapping_mul(u64::from(i)));
-    point::<u64, BARE>(i, sum, probe.b)
-}
-
-/// Returns the numbers that filters of any size reduce to positions number `i` of items, given the items' `a + i·b` and
-/// `b`.
-#[inline(always)]
-pub fn point<W: Words, const BARE: bool>(i: u32, sum: W, b: W) -> W {
-    match i {
-        _ if BARE => sum,
-        0 => sum,
-        1 => b,
-        _ => mod_p(sum),
-    }
-}
-
-/// Returns `point mod P` without a division: the quotient is 0 or 1, and where it is 0 the subtraction wraps
-/// to a larger number.
-#[inline(always)]
-fn mod_p<W: Words>(point: W) -> W {
-    point.min(point.sub(W::splat(P)))
-}
-
-/// A filter's number of cells, and the reciprocal that reduces a number by it without a division.
-#[derive(Clone, Copy, Debug)]
-pub struct Modulus {
-    bits: u64,
-    reciprocal: u64,
-}
-
-impl Modulus {
-    /// Returns `⌊2⁶⁴ / bits⌋`, or one less for a single bit.
-    pub const fn reciprocal(bits: u64) -> u64 {
-        // 2⁶⁴ does not fit a `u64`: its quotient is that of 2⁶⁴ − 1, or one more for a power of two.
-        (u64::MAX / bits).saturating_add((u64::MAX % bits == bits - 1) as u64)
-    }
-
-    pub const fn new(bits: u64, reciprocal: u64) -> Self {
-        Self { bits, reciprocal }
-    }
-
-    /// Returns the number of cells.
-    #[inline(always)]
-    pub const fn cells(self) -> u64 {
-        self.bits
-    }
-
-    /// Returns `x mod bits`, exactly. The reciprocal is at most one below `2⁶⁴ / bits`, so the estimated
-    /// quotient is the true one or one less, or up to three less where the product's high half is
-    /// an estimate too. Subtractions correct the remainder. There are fewer than 2⁶⁰ bits.
-    #[inline(always)]
-    pub fn reduce<W: Words>(self, x: W) -> W {
-        let bits = W::splat(self.bits);
-        let quotient = x.mul_high(W::splat(self.reciprocal));
-        let mut rest = x.sub(quotient.mul(bits));
-        if !W::EXACT {
-            rest = rest.sub_if_more(bits.add(bits));
-        }
-        rest.sub_if_more(bits)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash::Seed;
-
-    #[test]
-    fn the_published_vector() {
-        let probe = Seed::FIXED.probe(b"item");
-        assert_eq!(
-            probe.hashes(),
-            (1_551_870_070_758_006_461, 15_380_462_718_969_971_528)
-        );
-        let modulus = Modulus::new(960, Modulus::reciprocal(960));
-        let positions: Vec<u64> = Positions::<false>::new(probe, modulus, 7).collect();
-        assert_eq!(positions, [701, 8, 461, 213, 925, 677, 429]);
-    }
 
     #[test]
     fn the_remainder_is_exact_at_every_edge() {
         let sizes =
             (1..2000).chain((3..60).flat_map(|bit| [(1 << bit) - 7, 1 << bit, (1 << bit) + 8]));
-        for bits in sizes {
-            let modulus = Modulus::new(bits, Modulus::reciprocal(bits));
-            let top = u64::MAX / bits * bits;
-            let edges = [0, 1, bits - 1, bits, bits + 1, 2 * bits - 1, 2 * bits];
+        for cells in sizes {
+            let modulus = Modulus::new(cells, Modulus::reciprocal(cells), false);
+            let top = u64::MAX / cells * cells;
+            let edges = [0, 1, cells - 1, cells, cells + 1, 2 * cells - 1, 2 * cells];
             for x in edges.into_iter().chain([top - 1, top, P - 1, P, u64::MAX]) {
-                assert_eq!(modulus.reduce(x), x % bits, "{x} mod {bits}");
+                assert_eq!(modulus.reduce(x), x % cells, "{x} mod {cells}");
             }
         }
     }

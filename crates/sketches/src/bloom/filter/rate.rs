@@ -97,12 +97,8 @@ pub fn fill_after(items_per_bit: f64, hashes: u32) -> f64 {
 /// by measurement and at most a third too large (`cargo run --release --no-default-features --example rates`).
 /// It counts items with the same positions, and items that share some positions while the bits of other items cover the
 /// rest. Up to two positions are independent; there the bound covers only the differences between small filters.
-pub fn coincidences(hashes: u32, fill: f64, items: f64) -> f64 {
-    coincidences_and_slope(hashes, fill, items).0
-}
-
-/// Returns [`coincidences`] and its derivative by the share of set bits.
-pub fn coincidences_and_slope(hashes: u32, fill: f64, items: f64) -> (f64, f64) {
+/// The second number is the derivative of `c` by the share of set bits.
+pub fn coincidences(hashes: u32, fill: f64, items: f64) -> (f64, f64) {
     let k = f64::from(hashes);
     let all = match hashes {
         0 | 1 => return (0.0, 0.0),
@@ -141,7 +137,7 @@ pub fn false_positives(bare: bool, positions: u64, hashes: u32, fill: f64) -> f6
     } else {
         items_per_position(fill, hashes).0
     };
-    let mut c = coincidences(hashes, fill, items_per_bit * m);
+    let (mut c, _) = coincidences(hashes, fill, items_per_bit * m);
     if bare {
         // Positions of RedisBloom run in both directions.
         c = (2.0 * c).max(2.0);

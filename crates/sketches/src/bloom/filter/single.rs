@@ -4,7 +4,7 @@
 //! without a copy. A blob of our own begins with a [`Header`]; a blob of `RedisBloom` is bare.
 
 use crate::hash::{Hasher, Probe};
-use crate::machine::{memory, words};
+use crate::machine::memory;
 
 use super::cells::{Cells, HEADER_BYTES};
 use super::geometry::{self, Geometry};
@@ -21,14 +21,14 @@ pub struct Filter {
     pub(super) reciprocal: u64,
     pub(super) capacity: u64,
     pub(super) items: u64,
-    pub(super) layout: Layout,
+    pub(super) contents: Contents,
 }
 
 /// The contents of the blob. The number of hash functions is at the same offset in all variants, so that reading it does
 /// not depend on the variant.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
-pub(super) enum Layout {
+pub(super) enum Contents {
     /// A header, then bits.
     Bits { hashes: u16 },
     /// A header, then counters; the number of counters above 0; and whether nothing was removed since the sum of the
@@ -95,8 +95,8 @@ impl Filter {
 
     /// Marks the bits as being in a lane.
     const fn enter_lane(&mut self) {
-        if let Layout::Bits { hashes } = self.layout {
-            self.layout = Layout::Interleaved { hashes };
+        if let Contents::Bits { hashes } = self.contents {
+            self.contents = Contents::Interleaved { hashes };
         }
     }
 
@@ -122,15 +122,15 @@ impl Filter {
 
     /// Takes the bits back, in the blob of the lane.
     pub(crate) fn leave_lane(&mut self, blob: Box<[u8]>) {
-        if let Layout::Interleaved { hashes } = self.layout {
-            self.layout = Layout::Bits { hashes };
+        if let Contents::Interleaved { hashes } = self.contents {
+            self.contents = Contents::Bits { hashes };
             self.blob = blob;
         }
     }
 
     /// Returns whether the bits are in a lane, and not in this filter's blob.
     pub(crate) const fn is_in_lane(&self) -> bool {
-        matches!(self.layout, Layout::Interleaved { .. })
+        matches!(self.contents, Contents::Interleaved { .. })
     }
 
     fn over(
@@ -141,14 +141,14 @@ impl Filter {
         in_use: u32,
     ) -> Result<Self, &'static str> {
         let hashes = u16::try_from(geometry.hashes).unwrap_or(u16::MAX);
-        let layout = match geometry.cells {
-            Cells::Bits => Layout::Bits { hashes },
-            Cells::Counters => Layout::Counters {
+        let contents = match geometry.cells {
+            Cells::Bits => Contents::Bits { hashes },
+            Cells::Counters => Contents::Counters {
                 hashes,
                 in_use,
                 is_surely_full: false,
             },
-            Cells::BareBits => Layout::BareBits {
+            Cells::BareBits => Contents::BareBits {
                 hashes,
                 unused: Self::unused(geometry).ok_or("more bytes than bits")?,
             },
@@ -158,7 +158,7 @@ impl Filter {
             reciprocal: Modulus::reciprocal(geometry.positions),
             capacity,
             items,
-            layout,
+            contents,
         })
     }
 
@@ -169,19 +169,18 @@ impl Filter {
     }
 
     /// Returns the kind of the cells.
-    #[inline(always)]
     pub const fn cells(&self) -> Cells {
-        match self.layout {
-            Layout::Bits { .. } | Layout::Interleaved { .. } => Cells::Bits,
-            Layout::Counters { .. } => Cells::Counters,
-            Layout::BareBits { .. } => Cells::BareBits,
+        match self.contents {
+            Contents::Bits { .. } | Contents::Interleaved { .. } => Cells::Bits,
+            Contents::Counters { .. } => Cells::Counters,
+            Contents::BareBits { .. } => Cells::BareBits,
         }
     }
 
     /// Returns the size of the filter.
     pub fn geometry(&self) -> Geometry {
-        let cell_bytes = match self.layout {
-            Layout::Interleaved { .. } => self.positions() / 8,
+        let cell_bytes = match self.contents {
+            Contents::Interleaved { .. } => self.positions() / 8,
             _ => self.bitmap().len() as u64,
         };
         Geometry {
@@ -204,29 +203,22 @@ impl Filter {
         &self.blob
     }
 
-    #[inline(always)]
     pub(super) const fn is_bare(&self) -> bool {
-        matches!(self.layout, Layout::BareBits { .. })
+        matches!(self.contents, Contents::BareBits { .. })
     }
 
-    #[inline(always)]
+    #[inline]
     pub(super) fn header_bytes(&self) -> usize {
         if self.is_bare() { 0 } else { HEADER_BYTES }
     }
 
     /// Returns the cells without the header.
-    #[inline(always)]
+    #[inline]
     pub fn bitmap(&self) -> &[u8] {
         &self.blob[self.header_bytes()..]
     }
 
-    /// Returns the cells of a filter that is known to be bare or not.
-    #[inline(always)]
-    pub(crate) fn bitmap_as<const BARE: bool>(&self) -> &[u8] {
-        &self.blob[if BARE { 0 } else { HEADER_BYTES }..]
-    }
-
-    #[inline(always)]
+    #[inline]
     pub(crate) fn bitmap_mut(&mut self) -> &mut [u8] {
         let header_bytes = self.header_bytes();
         &mut self.blob[header_bytes..]
@@ -234,24 +226,32 @@ impl Filter {
 
     /// Returns the number of positions: of bits, or of counters.
     pub fn positions(&self) -> u64 {
-        match self.layout {
-            Layout::Bits { .. } => self.bitmap().len() as u64 * 8,
-            Layout::Counters { .. } => self.bitmap().len() as u64 * 2,
-            Layout::BareBits { unused, .. } => self.bitmap().len() as u64 * 8 - u64::from(unused),
-            Layout::Interleaved { .. } => {
+        match self.contents {
+            Contents::Interleaved { .. } => {
                 Header::parse(&self.blob).map_or(0, |header| header.geometry.positions)
             }
+            _ => self.own_positions(),
+        }
+    }
+
+    /// Returns the number of positions of a filter that has its own cells.
+    #[inline]
+    fn own_positions(&self) -> u64 {
+        let bits = self.bitmap().len() as u64 * 8;
+        match self.contents {
+            Contents::Counters { .. } => bits / 4,
+            Contents::BareBits { unused, .. } => bits - u64::from(unused),
+            _ => bits,
         }
     }
 
     /// Returns the number of hash functions.
-    #[inline(always)]
     pub const fn hashes(&self) -> u32 {
-        match self.layout {
-            Layout::Bits { hashes }
-            | Layout::Counters { hashes, .. }
-            | Layout::BareBits { hashes, .. }
-            | Layout::Interleaved { hashes } => hashes as u32,
+        match self.contents {
+            Contents::Bits { hashes }
+            | Contents::Counters { hashes, .. }
+            | Contents::BareBits { hashes, .. }
+            | Contents::Interleaved { hashes } => hashes as u32,
         }
     }
 
@@ -270,55 +270,36 @@ impl Filter {
         self.items >= self.capacity
     }
 
-    /// Returns the modulus that reduces hashes to positions, for a filter that is known to be bare or not and to have cells
-    /// of `CELL_BITS`.
+    /// Returns the modulus of positions in the filter's own cells.
     #[inline(always)]
-    pub(crate) fn modulus<const BARE: bool, const CELL_BITS: u64>(&self) -> Modulus {
-        let cells = self.bitmap_as::<BARE>().len() as u64 * (8 / CELL_BITS);
-        let unused = match self.layout {
-            Layout::BareBits { unused, .. } if BARE => u64::from(unused),
-            _ => 0,
-        };
-        Modulus::new(cells - unused, self.reciprocal)
+    pub(crate) fn modulus(&self) -> Modulus {
+        Modulus::new(self.own_positions(), self.reciprocal, self.is_bare())
     }
 
-    /// Returns the positions of an item's bits.
-    #[inline(always)]
-    pub(super) fn bits_of<const BARE: bool>(&self, probe: Probe) -> Positions<BARE> {
-        Positions::new(probe, self.modulus::<BARE, 1>(), self.hashes())
-    }
-
-    /// Returns the positions of an item's counters.
-    #[inline(always)]
-    pub(super) fn counters_of(&self, probe: Probe) -> Positions<false> {
-        Positions::new(probe, self.modulus::<false, 4>(), self.hashes())
+    /// Returns the positions of an item.
+    #[inline]
+    pub(super) fn positions_of(&self, probe: Probe) -> Positions {
+        self.modulus().positions(probe, self.hashes())
     }
 
     /// Returns whether the filter claims an item: false is certain, true is probable.
-    #[inline]
-    pub fn contains(&self, probe: Probe) -> bool {
-        match self.layout {
-            Layout::Bits { .. } | Layout::Interleaved { .. } => self.contains_as::<false>(probe),
-            Layout::BareBits { .. } => self.contains_as::<true>(probe),
-            Layout::Counters { .. } => self.counts_item(probe),
-        }
-    }
-
     #[inline(always)]
-    fn contains_as<const BARE: bool>(&self, probe: Probe) -> bool {
-        bits::all_set(self.bitmap_as::<BARE>(), self.bits_of::<BARE>(probe))
+    pub fn contains(&self, probe: Probe) -> bool {
+        if self.cells() == Cells::Counters {
+            return self.counts_item(probe);
+        }
+        bits::all_set(self.bitmap(), self.positions_of(probe))
     }
 
     #[inline(never)]
     fn counts_item(&self, probe: Probe) -> bool {
-        counters::all_used(self.bitmap_as::<false>(), self.counters_of(probe))
+        counters::all_used(self.bitmap(), self.positions_of(probe))
     }
 
-    /// Returns the bit that a point of a probe falls on, as 0 or 1, without a branch.
-    #[inline(always)]
-    pub(crate) fn bit<const BARE: bool>(&self, point: u64) -> u64 {
-        let position = self.modulus::<BARE, 1>().reduce(point);
-        words::is_used::<1>(self.bitmap_as::<BARE>(), position)
+    /// Prefetches the memory of the cell at a position.
+    #[inline]
+    pub(crate) fn prefetch_at(&self, position: u64) {
+        self.cells().prefetch(self.bitmap(), position);
     }
 
     /// Returns whether the cells are worth prefetching: those of a smaller filter are in the caches anyway.
@@ -330,11 +311,7 @@ impl Filter {
     /// Sets an item's bits, and counts the item if one of the bits was clear. Returns whether one was.
     #[inline(always)]
     pub(crate) fn insert(&mut self, probe: Probe) -> bool {
-        if self.is_bare() {
-            self.insert_as::<true>(self.bits_of::<true>(probe))
-        } else {
-            self.insert_as::<false>(self.bits_of::<false>(probe))
-        }
+        self.insert_at(self.positions_of(probe))
     }
 
     /// Calls [`insert`](Self::insert) out of line, for rare cases.
@@ -346,22 +323,11 @@ impl Filter {
     /// Sets the bits at an item's positions, and counts the item if one of the bits was clear. Returns whether one was.
     #[inline(always)]
     pub(crate) fn insert_at(&mut self, positions: impl Iterator<Item = u64>) -> bool {
-        if self.is_bare() {
-            self.insert_as::<true>(positions)
-        } else {
-            self.insert_as::<false>(positions)
-        }
-    }
-
-    #[inline(always)]
-    fn insert_as<const BARE: bool>(&mut self, positions: impl Iterator<Item = u64>) -> bool {
-        let bitmap = &mut self.blob[if BARE { 0 } else { HEADER_BYTES }..];
-        let new = bits::set_all(bitmap, positions);
+        let new = bits::set_all(self.bitmap_mut(), positions);
         self.count_if(new)
     }
 
     /// Counts an item if it is new. Returns `new`.
-    #[inline(always)]
     pub(crate) fn count_if(&mut self, new: bool) -> bool {
         self.items += u64::from(new);
         new
@@ -392,11 +358,7 @@ impl Filter {
 
     /// Returns whether the cell at a position is a set bit or a counter above 0.
     pub fn is_in_use(&self, position: u64) -> bool {
-        let used = match self.cells() {
-            Cells::Counters => words::is_used::<4>(self.bitmap(), position),
-            Cells::Bits | Cells::BareBits => words::is_used::<1>(self.bitmap(), position),
-        };
-        used == 1
+        self.cells().are_in_use(self.bitmap(), position, 1) == 1
     }
 
     /// Lets `place` move the blob. `place` returns the same bytes, perhaps elsewhere.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::machine::words::{self, Task, Use, Words};
+use crate::machine::words::{self, Task, Words};
 
 use super::cells::HEADER_BYTES;
 
@@ -24,15 +24,15 @@ pub const fn of_blob(bytes: &Range<usize>) -> Range<usize> {
 pub type Line = [u8; PIECE_BYTES];
 
 /// The mask of one byte of each word, by the size of words and the number of the byte.
-pub static PARTS: [[Line; MOST_EIGHTS]; MOST_EIGHTS] = {
-    let mut parts = [[[0; PIECE_BYTES]; MOST_EIGHTS]; MOST_EIGHTS];
+pub static MASKS: [[Line; MOST_EIGHTS]; MOST_EIGHTS] = {
+    let mut masks = [[[0; PIECE_BYTES]; MOST_EIGHTS]; MOST_EIGHTS];
     let mut at = 0;
     while at < MOST_EIGHTS * PIECE_BYTES {
         let (stride, byte) = (at / PIECE_BYTES + 1, at % PIECE_BYTES);
-        parts[stride - 1][byte % stride][byte] = u8::MAX;
+        masks[stride - 1][byte % stride][byte] = u8::MAX;
         at += 1;
     }
-    parts
+    masks
 };
 
 /// Makes words of `stride` bytes, each byte from eight blobs, or undoes that. The bytes are whole words, at most
@@ -43,61 +43,56 @@ pub fn exchange(blobs: &mut [Box<[u8]>], stride: usize, bytes: Range<usize>) {
         let (upper, lower) = blobs.split_at_mut(other * LANES);
         let upper = &mut upper[one * LANES..][..LANES];
         for (upper, lower) in upper.iter_mut().zip(lower) {
-            words::run(Exchange {
-                upper: &mut upper[of_blob(&bytes)][other - one..],
-                lower: &mut lower[of_blob(&bytes)],
-                part: &PARTS[stride - 1][one],
-            });
+            // From the first word's other byte on.
+            let upper = &mut upper[of_blob(&bytes)][other - one..];
+            let lower = &mut lower[of_blob(&bytes)];
+            words::run(Exchange(upper, lower, &MASKS[stride - 1][one]));
         }
     }
 }
 
-/// Exchanges the bytes of a part between two blobs.
-struct Exchange<'b> {
-    /// The bytes from the first word's other part on.
-    upper: &'b mut [u8],
-    lower: &'b mut [u8],
-    part: &'b Line,
-}
+/// Exchanges the bytes of a mask between two blobs.
+struct Exchange<'b>(&'b mut [u8], &'b mut [u8], &'b Line);
 
 impl Task for Exchange<'_> {
-    const USE: Use = Use::Passes;
     type Output = ();
 
     #[inline(always)]
     fn run<W: Words>(self) {
-        let bytes = self.upper.iter_mut().zip(self.lower).zip(self.part);
-        for ((upper, lower), part) in bytes {
-            let changes = (*upper ^ *lower) & part;
+        for ((upper, lower), mask) in self.0.iter_mut().zip(self.1).zip(self.2) {
+            let changes = (*upper ^ *lower) & mask;
             *upper ^= changes;
             *lower ^= changes;
         }
     }
 }
 
-/// Collects the bytes of eight filters from words: of each word the byte `byte`.
-pub struct Collect<'c> {
+/// The same bytes of eight blobs.
+pub type Lines<'b> = [&'b mut [u8]; LANES];
+
+/// Collects the bytes of eight filters from words: of each word one byte.
+pub struct Collect<'c, 'l> {
     /// The blobs of the words, eight for each byte of a word.
     pub blobs: &'c [Box<[u8]>],
-    /// The place of the words in the blobs; at most [`PIECE_BYTES`].
-    pub words: Range<usize>,
+    /// Where the words begin in the blobs.
+    pub start: usize,
+    /// The byte of each word.
     pub byte: usize,
-    /// Eight lines of zeros, one for each bit.
-    pub to: [&'c mut [u8]; LANES],
+    /// Eight lines of zeros, one for each bit. They take at most [`PIECE_BYTES`].
+    pub to: &'c mut Lines<'l>,
 }
 
-impl Task for Collect<'_> {
-    const USE: Use = Use::Passes;
+impl Task for Collect<'_, '_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<W: Words>(mut self) {
-        let parts = &PARTS[self.blobs.len() / LANES - 1];
-        for ((part, mask), blobs) in (0..).zip(parts).zip(self.blobs.chunks_exact(LANES)) {
-            // The byte becomes byte number `part` of the word.
-            let begin = self.words.start + self.byte - part;
+    fn run<W: Words>(self) {
+        let masks = &MASKS[self.blobs.len() / LANES - 1];
+        for ((of_word, mask), blobs) in (0..).zip(masks).zip(self.blobs.chunks_exact(LANES)) {
+            // The byte becomes byte number `of_word` of the word.
+            let start = self.start + self.byte - of_word;
             for (to, blob) in self.to.iter_mut().zip(blobs) {
-                for ((to, from), mask) in to.iter_mut().zip(&blob[begin..]).zip(mask) {
+                for ((to, from), mask) in to.iter_mut().zip(&blob[start..]).zip(mask) {
                     *to |= from & mask;
                 }
             }
@@ -106,27 +101,26 @@ impl Task for Collect<'_> {
 }
 
 /// Transposes the same bytes of eight blobs: bit `j` of the byte in blob `i` becomes bit `i` of the byte in blob `j`.
-pub struct Turn<'b>(pub [&'b mut [u8]; LANES]);
+pub struct Turn<'b>(pub Lines<'b>);
 
 /// The number of words of each blob that are transposed together.
 const BLOCK: usize = 8;
 
 impl Task for Turn<'_> {
-    const USE: Use = Use::Passes;
     type Output = ();
 
     #[inline(always)]
     fn run<W: Words>(mut self) {
         let length = self.0[0].len();
-        for begin in (0..length).step_by(BLOCK * 8) {
-            let end = length.min(begin + BLOCK * 8);
-            turn_block(self.0.each_mut().map(|bytes| &mut bytes[begin..end]));
+        for start in (0..length).step_by(BLOCK * 8) {
+            let end = length.min(start + BLOCK * 8);
+            turn_block(self.0.each_mut().map(|bytes| &mut bytes[start..end]));
         }
     }
 }
 
 #[inline(always)]
-fn turn_block(blocks: [&mut [u8]; LANES]) {
+fn turn_block(blocks: Lines) {
     let mut lines = [[0_u64; BLOCK]; LANES];
     for (line, block) in lines.iter_mut().zip(&blocks) {
         let (whole, rest) = block.as_chunks();
@@ -138,9 +132,9 @@ fn turn_block(blocks: [&mut [u8]; LANES]) {
         }
     }
     // The halves of each square of 8×8 bits change places, then the quarters, then the eighths.
-    turn::<4>(&mut lines, !0 / 0xff * 0x0f);
-    turn::<2>(&mut lines, !0 / 0xff * 0x33);
-    turn::<1>(&mut lines, !0 / 0xff * 0x55);
+    turn_squares::<4>(&mut lines, !0 / 0xff * 0x0f);
+    turn_squares::<2>(&mut lines, !0 / 0xff * 0x33);
+    turn_squares::<1>(&mut lines, !0 / 0xff * 0x55);
     for (line, block) in lines.iter().zip(blocks) {
         let (whole, rest) = block.as_chunks_mut();
         for (word, bytes) in line.iter().zip(&mut *whole) {
@@ -155,7 +149,7 @@ fn turn_block(blocks: [&mut [u8]; LANES]) {
 
 /// Exchanges bits between lines that are `BY` apart.
 #[inline(always)]
-fn turn<const BY: usize>(lines: &mut [[u64; BLOCK]; LANES], low: u64) {
+fn turn_squares<const BY: usize>(lines: &mut [[u64; BLOCK]; LANES], low: u64) {
     for first in (0..LANES).filter(|line| line & BY == 0) {
         let (upper, lower) = lines.split_at_mut(first + BY);
         for (upper, lower) in upper[first].iter_mut().zip(&mut lower[0]) {

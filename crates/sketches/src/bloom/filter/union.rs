@@ -6,7 +6,7 @@ use crate::machine::work;
 use crate::number::{log2, to_double, to_whole};
 
 use super::cells::Cells;
-use super::single::{Filter, Layout};
+use super::single::{Contents, Filter};
 use super::{bits, counters, rate};
 
 /// The bits of certainty that counters are not at least as large as other counters by chance.
@@ -81,9 +81,9 @@ impl Filter {
         // Each copied piece is still in the caches when the other filter's is united with it.
         let pieces = self.bitmap().chunks(8192).zip(other.bitmap().chunks(8192));
         for (own, other) in pieces {
-            let begin = blob.len();
+            let start = blob.len();
             blob.extend_from_slice(own);
-            in_use += unite(self.cells(), &mut blob[begin..], other);
+            in_use += unite(self.cells(), &mut blob[start..], other);
         }
         let blob = blob.into_boxed_slice();
         let mut union = Self { blob, ..*self };
@@ -93,8 +93,8 @@ impl Filter {
 
     /// Records the number of cells in use. Returns the number of items that they stand for.
     fn now_in_use(&mut self, now: u64) -> u64 {
-        let now = match &mut self.layout {
-            Layout::Counters { in_use, .. } => {
+        let now = match &mut self.contents {
+            Contents::Counters { in_use, .. } => {
                 *in_use = counters::saturated(now);
                 (*in_use).into()
             }

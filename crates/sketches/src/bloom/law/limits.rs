@@ -20,24 +20,20 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// The greatest depth of an object of bits. No real object has as many hash functions: neither a stack that halves
-    /// its rate with every filter until it is too small, nor a window of 1,440 periods at the smallest rate.
-    const MOST_OF_BITS: Self = Self {
-        filters: 4096,
-        hashes: 1 << 21,
-    };
-
-    /// The greatest depth of a stack of counters. Nothing else bounds its lookups.
-    const MOST_OF_COUNTERS: Self = Self {
-        filters: MAX_FILTERS,
-        hashes: 1 << 15,
-    };
-
     /// Returns the greatest depth of an object with these cells.
     pub const fn most(cells: Cells) -> Self {
         match cells {
-            Cells::Bits | Cells::BareBits => Self::MOST_OF_BITS,
-            Cells::Counters => Self::MOST_OF_COUNTERS,
+            // No real object has as many hash functions: neither a stack that halves its rate with every filter until it
+            // is too small, nor a window of 1,440 periods at the smallest rate.
+            Cells::Bits | Cells::BareBits => Self {
+                filters: 4096,
+                hashes: 1 << 21,
+            },
+            // Nothing else bounds the lookups of a stack of counters.
+            Cells::Counters => Self {
+                filters: MAX_FILTERS,
+                hashes: 1 << 15,
+            },
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::bloom::filter::Interleaved;
 use crate::bloom::law::{Allowance, Refusal};
-use crate::bloom::stack::{Added, Known, ROW, Row, Stack};
+use crate::bloom::stack::{Added, Rest, Stack};
 use crate::hash::{BATCH, Batch, Probe};
 
 use super::lanes::Claimed;
@@ -14,36 +14,29 @@ use super::window::Time;
 const STEPS_PER_ITEM: usize = 1;
 const STEPS_PER_BATCH: usize = 16;
 
-/// The items of a batch that are not added yet, after lookups.
-struct Rest<'b> {
-    batch: &'b Batch,
-    /// The index of the next item.
-    next: usize,
+/// The rest of a batch that goes to a period.
+struct Addition<'b> {
+    /// The items that are not added yet. Those that are present are in the target or a later period, and so kept for as long
+    /// as requested.
+    rest: Rest<'b>,
     /// The number of the period to add to.
     target: u64,
-    /// The items that periods claim.
-    claimed: Claimed,
-    row: Row,
+    /// The mask of items that an earlier period claims and the target does not.
+    renewed: u64,
 }
 
-impl<'b> Rest<'b> {
-    fn new(batch: &'b Batch, target: u64, claimed: Claimed) -> Self {
+impl<'b> Addition<'b> {
+    const fn new(batch: &'b Batch, target: u64) -> Self {
         Self {
-            batch,
-            next: 0,
+            rest: Rest::of(batch),
             target,
-            claimed,
-            row: Row::new(),
+            renewed: 0,
         }
     }
 
-    /// Returns whether the target or a later period claims an item, and so keeps it for as long as requested.
-    const fn is_present(&self, item: usize) -> bool {
-        self.claimed.later >> item & 1 == 1
-    }
-
-    const fn is_done(&self) -> bool {
-        self.next == self.batch.len()
+    fn enter(&mut self, claimed: Claimed) {
+        self.rest.present = claimed.later;
+        self.renewed = claimed.earlier & !claimed.later;
     }
 }
 
@@ -61,9 +54,11 @@ impl Timeline {
         let mut outcome = Ok(Added::Present);
         if claimed.later == 0 {
             let batch = Batch::of_one(probe);
-            let mut rest = Rest::new(&batch, target, claimed);
-            while !rest.is_done() && self.add_rest(&mut rest, &allowance, |added| outcome = added) {
-            }
+            let mut addition = Addition::new(&batch, target);
+            addition.enter(claimed);
+            while !addition.rest.is_empty()
+                && self.go_on(&mut addition, &allowance, |added| outcome = added)
+            {}
         }
         outcome
     }
@@ -78,55 +73,44 @@ impl Timeline {
         allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
+        let target = self.window.target(time);
         loop {
             self.interleave(STEPS_PER_BATCH, time.now_ms, &allowance);
             let batch = Batch::of(&self.hasher, &mut items);
-            let all = self.add_batch(&batch, time, &allowance, &mut outcome);
-            if !all || batch.len() < BATCH {
+            let mut addition = Addition::new(&batch, target);
+            while !addition.rest.is_empty() {
+                let live = self.live_around(target, time.now_ms);
+                let items = batch.mask_from(addition.rest.next);
+                addition.enter(self.claims(&batch, items, &live));
+                if !self.go_on(&mut addition, &allowance, &mut outcome) {
+                    return;
+                }
+            }
+            if batch.len() < BATCH {
                 return;
             }
         }
     }
 
-    /// Adds the items of a batch, and passes each result to `outcome`. Stops after the first refusal. Returns whether all
-    /// items were added.
-    fn add_batch(
-        &mut self,
-        batch: &Batch,
-        time: Time,
-        allowance: impl Fn() -> Allowance,
-        mut outcome: impl FnMut(Result<Added, Refusal>),
-    ) -> bool {
-        let target = self.window.target(time);
-        let mut rest = Rest::new(batch, target, Claimed::default());
-        while !rest.is_done() {
-            let live = self.live_around(target, time.now_ms);
-            rest.claimed = self.claims(batch, batch.mask_from(rest.next), &live);
-            if !self.add_rest(&mut rest, &allowance, &mut outcome) {
-                return false;
-            }
-        }
-        true
-    }
-
     /// Adds items until the period or its stack has grown, so that lookups have to be repeated. Passes each result to
     /// `outcome`. Returns whether no item was refused.
-    fn add_rest(
+    fn go_on(
         &mut self,
-        rest: &mut Rest,
+        addition: &mut Addition,
         allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) -> bool {
-        if let Some(index) = self.index_of(rest.target) {
-            return self.add_to(index, rest, allowance, outcome);
+        if let Some(index) = self.index_of(addition.target) {
+            return self.add_to(index, addition, allowance, outcome);
         }
         // Items that are present need no period.
-        while !rest.is_done() && rest.is_present(rest.next) {
+        let rest = &mut addition.rest;
+        while !rest.is_empty() && rest.is_next_present() {
             rest.next += 1;
             outcome(Ok(Added::Present));
         }
-        if !rest.is_done()
-            && let Err(refusal) = self.open(rest.target, allowance())
+        if !rest.is_empty()
+            && let Err(refusal) = self.open(addition.target, allowance())
         {
             outcome(Err(refusal));
             return false;
@@ -138,20 +122,20 @@ impl Timeline {
     fn add_to(
         &mut self,
         index: usize,
-        rest: &mut Rest,
+        addition: &mut Addition,
         allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) -> bool {
         let base = self.base_bytes();
         let (period, allowance) = beside_others(&mut self.periods, base, index, allowance);
         let before = period.stack.filters().len();
-        let renewed = rest.claimed.earlier & !rest.claimed.later;
+        let Addition { rest, renewed, .. } = addition;
         let mut item = rest.next;
         let each = |added| {
             let added = match added {
-                Ok(Added::New) if renewed >> item & 1 == 1 => Ok(Added::Again),
+                Ok(Added::New) if *renewed >> item & 1 == 1 => Ok(Added::Again),
                 // There is no room to keep the item for longer.
-                Err(Refusal::Full) if renewed >> item & 1 == 1 => Ok(Added::Present),
+                Err(Refusal::Full) if *renewed >> item & 1 == 1 => Ok(Added::Present),
                 added => added,
             };
             item += 1;
@@ -161,16 +145,12 @@ impl Timeline {
         let stack = &mut period.stack;
         let all = match period.lane {
             Some(lane) if before == 1 => {
-                let (filters, lane) = self.lanes.filters_of_mut(lane);
-                rest.add_to_lane(stack, filters, lane, allowance, each)
+                let lane = self.lanes.filters_of_mut(lane);
+                add_to_lane(rest, stack, lane, allowance, each)
             }
             _ => {
-                let known = Known {
-                    present: rest.claimed.later,
-                    searched: before - 1,
-                };
-                let first = std::mem::replace(&mut rest.next, rest.batch.len());
-                stack.add_batch(rest.batch, first, known, &mut rest.row, allowance, each)
+                rest.searched = before - 1;
+                stack.add_rest(rest, allowance, each)
             }
         };
         if period.stack.filters().len() > before {
@@ -180,48 +160,42 @@ impl Timeline {
     }
 }
 
-impl Rest<'_> {
-    /// Adds items to a stack of one filter whose bits are in a lane, until the stack has grown. Passes each result to
-    /// `each`, and returns whether that always returned true.
-    fn add_to_lane(
-        &mut self,
-        stack: &mut Stack,
-        filters: &mut Interleaved,
-        lane: u8,
-        allowance: impl Fn() -> Allowance,
-        mut each: impl FnMut(Result<Added, Refusal>) -> bool,
-    ) -> bool {
-        let mut located = None;
-        while !self.is_done() {
-            let (item, probe) = (self.next, self.batch.probe(self.next));
-            let added = if self.is_present(item) || stack.is_full() && filters.contains(lane, probe)
-            {
-                Ok(Added::Present)
-            } else if stack.is_full()
-                && let Err(refusal) = stack.make_room_for_one(allowance())
-            {
-                Err(refusal)
-            } else if stack.filters().len() > 1 {
-                return true;
-            } else {
-                let of_row = item / ROW * ROW;
-                if located != Some(of_row) {
-                    self.row.locate_in_lanes(self.batch, of_row, filters);
-                    located = Some(of_row);
-                }
-                let new = match self.row.positions(item % ROW) {
-                    Some(positions) => filters.insert_at(lane, positions),
-                    None => filters.insert(lane, probe),
-                };
-                Ok(stack.count_in_lane(new))
-            };
-            self.next += 1;
-            if !each(added) {
-                return false;
+/// Adds items to a stack of one filter whose bits are in a lane, until the stack has grown. Passes each result to
+/// `each`, and returns whether that always returned true.
+fn add_to_lane(
+    rest: &mut Rest,
+    stack: &mut Stack,
+    (filters, lane): (&mut Interleaved, u8),
+    allowance: impl Fn() -> Allowance,
+    mut each: impl FnMut(Result<Added, Refusal>) -> bool,
+) -> bool {
+    rest.row.forget();
+    while !rest.is_empty() {
+        let probe = rest.row.batch.probe(rest.next);
+        let added = if rest.is_next_present() || stack.is_full() && filters.contains(lane, probe) {
+            Ok(Added::Present)
+        } else if stack.is_full()
+            && let Err(refusal) = stack.make_room_for_one(allowance())
+        {
+            Err(refusal)
+        } else if stack.filters().len() > 1 {
+            return true;
+        } else {
+            if !rest.row.has(rest.next) {
+                rest.row.locate_in_lanes(rest.next, filters);
             }
+            let new = match rest.row.positions(rest.next) {
+                Some(positions) => filters.insert_at(lane, positions),
+                None => filters.insert(lane, probe),
+            };
+            Ok(stack.count_in_lane(new))
+        };
+        rest.next += 1;
+        if !each(added) {
+            return false;
         }
-        true
     }
+    true
 }
 
 /// Returns a period, and the allowance for its stack: the room left by the other periods and by `base`, the bytes

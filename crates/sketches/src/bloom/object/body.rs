@@ -70,7 +70,7 @@ impl Object {
     pub const BASE_BYTES: u64 = memory::stated::<Self>(112) as u64;
 
     /// Panics if the object is not valid, in builds with debug assertions.
-    #[inline(always)]
+    #[inline]
     fn assert_valid(&self) {
         #[cfg(debug_assertions)]
         if let Err(what) = self.check() {

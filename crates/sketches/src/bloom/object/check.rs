@@ -37,7 +37,7 @@ pub struct Check<'c> {
 
 impl<'c> Check<'c> {
     /// Checks the fields of the whole object.
-    pub fn begin(
+    pub fn new(
         shape: &'c Shape,
         hasher: &'c Hasher,
         law: &'c Law,

@@ -5,7 +5,7 @@
 
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::law::{Allowance, Growth, Refusal};
-use crate::bloom::stack::{self, Added, ROW, Row, Stack};
+use crate::bloom::stack::{self, Added, Row, Stack};
 use crate::hash::{BATCH, Batch, Hasher, Probe};
 use crate::machine::memory;
 
@@ -118,12 +118,12 @@ impl Counters {
         allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
-        let mut row = Row::new();
         loop {
             let batch = Batch::of(self.stack.hasher(), &mut items);
+            let mut row = Row::new(&batch);
             let mut next = 0;
             while next < batch.len() {
-                next = self.add_batch(&batch, next, id, &mut row, |added| outcome(Ok(added)));
+                next = self.add_batch(&mut row, next, id, |added| outcome(Ok(added)));
                 // The object may have to grow for this item.
                 if next < batch.len() {
                     let added = self.add(batch.probe(next), id, &allowance);
@@ -144,15 +144,16 @@ impl Counters {
     /// a filter with room. Returns the index of that item.
     fn add_batch(
         &mut self,
-        batch: &Batch,
+        row: &mut Row,
         first: usize,
         id: Option<u64>,
-        row: &mut Row,
         mut each: impl FnMut(Added),
     ) -> usize {
         let Some(target) = self.next_with_room(id) else {
             return first;
         };
+        let batch = row.batch;
+        row.forget();
         // Until the target is full, no other filter starts to claim an item: items counted there are claimed already.
         // An item is counted in the newest filter that claims it, of those that may hold its counts.
         let items = batch.mask_from(first);
@@ -179,7 +180,6 @@ impl Counters {
                 &mut before
             }) |= claimed;
         }
-        let mut located = None;
         for (item, owner) in owners.into_iter().enumerate().take(batch.len()).skip(first) {
             let (probe, bit) = (batch.probe(item), 1 << item);
             let takes = |stack: &Stack| stack.filters()[target].contains(probe);
@@ -196,12 +196,7 @@ impl Counters {
             if self.stack.filters()[target].is_full() && !takes(&self.stack) {
                 return item;
             }
-            let of_row = item / ROW * ROW;
-            if located != Some(of_row) {
-                row.locate(batch, of_row, &self.stack.filters()[target]);
-                located = Some(of_row);
-            }
-            let new_here = self.stack.count_up_in(target, row, item, probe);
+            let new_here = self.stack.count_up_in(target, row, item);
             each(self.taken(new_here, elsewhere & bit != 0));
         }
         batch.len()

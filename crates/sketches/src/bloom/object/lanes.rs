@@ -68,12 +68,10 @@ impl Group {
     fn take(&mut self, index: usize, periods: &mut [&mut Period; LANES]) -> Option<()> {
         let (group, first) = (u32::try_from(index).ok()?, self.periods.len());
         self.periods.try_reserve_exact(LANES).ok()?;
-        let filters = periods
-            .each_mut()
-            .map(|period| &mut period.stack.filters_mut()[0]);
-        Filter::interleave(filters, &mut self.filters)?;
+        let firsts = periods.each_mut().map(|it| &mut it.stack.filters_mut()[0]);
+        Filter::interleave(firsts, &mut self.filters)?;
         for (number, period) in (u8::try_from(first).ok()?..).zip(periods) {
-            period.stack.settle_bytes();
+            period.stack.recount_bytes();
             period.lane = Some(Lane { group, number });
             self.periods.push(period.number);
             self.oldest = self.oldest.min(period.number);
@@ -85,7 +83,7 @@ impl Group {
     /// Gives periods back the bits of the newest eight lanes of this group, whose number is `index`, once those [are
     /// apart](Self::is_apart). Frees the lanes without a period.
     fn take_apart(&mut self, index: usize, periods: &mut [Period]) {
-        let mut blobs = self.filters.part();
+        let mut blobs = self.filters.remove_newest();
         let kept = self.filters.lanes();
         for period in periods {
             let lane = period.lane.filter(|lane| lane.group as usize == index);
@@ -182,15 +180,14 @@ pub struct Lanes {
 
 impl Lanes {
     pub fn try_clone(&self) -> Option<Self> {
-        let mut all = Vec::new();
-        all.try_reserve_exact(self.all.len()).ok()?;
-        for group in &self.all {
-            all.push(Group {
+        let copy = |group: &Group| {
+            Some(Group {
                 filters: group.filters.try_clone()?,
                 periods: memory::copied(&group.periods)?.into_vec(),
                 ..*group
-            });
-        }
+            })
+        };
+        let all = memory::collected(self.all.iter().map(copy))?;
         Some(Self { all, ..*self })
     }
 
@@ -252,8 +249,7 @@ impl Lanes {
         if let Some(group) = self.all.get_mut(next.group) {
             return group.take(next.group, of);
         }
-        let mut all = Vec::new();
-        all.try_reserve_exact(self.all.len() + 1).ok()?;
+        let mut all = memory::reserved(self.all.len() + 1)?;
         let mut group = Group::new(next.geometry)?;
         group.take(next.group, of)?;
         all.append(&mut self.all);
@@ -320,15 +316,11 @@ impl Lanes {
     /// Frees groups without periods, and updates the numbers of the periods.
     pub fn tidy(&mut self, periods: &mut [Period]) {
         let mut kept = 0;
-        let places: Vec<u32> = self
-            .all
-            .iter()
-            .map(|group| {
-                let place = kept;
-                kept += u32::from(group.in_use != 0);
-                place
-            })
-            .collect();
+        let place = |group: &Group| {
+            kept += u32::from(group.in_use != 0);
+            kept.saturating_sub(1)
+        };
+        let places: Vec<u32> = self.all.iter().map(place).collect();
         self.all.retain(|group| group.in_use != 0);
         memory::fit(&mut self.all);
         self.wake();
@@ -439,12 +431,7 @@ impl Lanes {
             }
             seen[lane.group as usize] |= 1 << number;
         }
-        let all_seen = self
-            .all
-            .iter()
-            .zip(seen)
-            .all(|(group, seen)| group.in_use == seen);
-        if all_seen {
+        if self.all.iter().map(|group| group.in_use).eq(seen) {
             Ok(())
         } else {
             Err("a lane of no period")

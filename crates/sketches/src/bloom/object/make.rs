@@ -3,6 +3,7 @@
 use crate::bloom::filter::{Cells, Filter};
 use crate::bloom::law::{Law, Limits, Params, Refusal};
 use crate::bloom::stack::Stack;
+use crate::bytes::DecodeError;
 use crate::hash::{Hasher, Seed};
 
 use super::body::{Body, Object, beside_base};
@@ -69,16 +70,14 @@ impl Object {
         Self(Body::Stack(stack)).checked()
     }
 
-    /// Creates the object of an outline with complete cells: the only way in from outside. Returns `None`, and leaves
-    /// the outline unchanged, if the object's tables can't be allocated.
+    /// Creates the object of an outline with complete cells: the only way in from outside.
     ///
     /// # Errors
-    /// The reason that the outline is invalid, in words for a log.
-    pub(crate) fn from_outline(outline: &mut Outline) -> Result<Option<Self>, &'static str> {
+    /// The reason that the outline is invalid, or that the object's tables can't be allocated; the outline is unchanged
+    /// then.
+    pub(crate) fn from_outline(outline: &mut Outline) -> Result<Self, DecodeError> {
         outline.check()?;
-        let Some(periods) = outline.finish()? else {
-            return Ok(None);
-        };
+        let periods = outline.finish()?;
         let Shape { params, kind } = outline.shape;
         let body = if let Kind::Windowed(window) = kind {
             let timeline = Timeline::new(params, window, outline.hasher).with_periods(periods);
@@ -96,7 +95,7 @@ impl Object {
         };
         let object = Self(body);
         object.check()?;
-        Ok(Some(object))
+        Ok(object)
     }
 
     /// Returns the union of objects, at least one.
@@ -128,16 +127,14 @@ impl Object {
         limits: Limits,
     ) -> Result<Option<Self>, MergeError> {
         let (first, others) = sources.split_first().ok_or(MergeError::Kinds)?;
-        if others.iter().any(|it| it.is_plain() != first.is_plain()) {
+        let all = |alike: &dyn Fn(&Self) -> bool| others.iter().all(|other| alike(other));
+        if !all(&|other| other.is_plain() == first.is_plain()) {
             return Err(MergeError::Kinds);
         }
-        if others.iter().any(|it| it.hasher() != first.hasher()) {
+        if !all(&|other| other.hasher() == first.hasher()) {
             return Err(MergeError::Seeds);
         }
-        if others
-            .iter()
-            .any(|it| it.shape().kind != first.shape().kind)
-        {
+        if !all(&|other| other.shape().kind == first.shape().kind) {
             return Err(MergeError::Kinds);
         }
         let filters = sources.iter().flat_map(|source| source.all_filters());
@@ -155,22 +152,27 @@ impl Object {
         }
         let merged = match &first.0 {
             Body::Stack(_) => {
-                let stack = merge::stacks(&stacks, 1.0, &mut budget)?;
-                stack.map(|(stack, _)| Body::Stack(stack))
+                let union = merge::stacks(&stacks, 1.0, &mut budget)?;
+                union.map(|(stack, _)| Body::Stack(stack))
             }
             Body::Counters(counters) => {
                 let capacity = counters.capacity;
                 let union = merge::stacks(&stacks, 1.0, &mut budget)?;
                 union.map(|(stack, ids)| {
-                    Body::Counters(Box::new(Counters {
-                        capacity,
-                        stack,
-                        ids,
-                    }))
+                    Body::Counters(
+                        Counters {
+                            capacity,
+                            stack,
+                            ids,
+                        }
+                        .into(),
+                    )
                 })
             }
-            Body::Timeline(_) => merge::timelines(&timelines, now_ms, &mut budget)?
-                .map(|timeline| Body::Timeline(Box::new(timeline))),
+            Body::Timeline(_) => {
+                let union = merge::timelines(&timelines, now_ms, &mut budget)?;
+                union.map(|timeline| Body::Timeline(timeline.into()))
+            }
         };
         let merged = merged.map(|body| Self(body).checked());
         merged.transpose().map_err(MergeError::Refused)
@@ -192,7 +194,7 @@ impl Object {
                 (law.ok_or("error rate out of range")?, &no_ids)
             }
         };
-        let mut check = Check::begin(&shape, hasher, law, ids)?;
+        let mut check = Check::new(&shape, hasher, law, ids)?;
         for (number, stack) in self.stacks() {
             if stack.law() != law || stack.hasher() != hasher {
                 return Err("periods that grow or hash differently");

@@ -18,7 +18,7 @@ use crate::number::Fraction;
 use super::ids::Ids;
 use super::period::Period;
 use super::timeline::Timeline;
-use super::union::{Member, SameSize, Search};
+use super::union::{CowFilter, Member, SameSize, Search};
 
 /// The reason that objects can't be merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,12 +141,8 @@ pub fn stacks(
         Fraction::HALF
     };
     let mut filters = reserved(count)?;
-    let mut links = reserved(
-        members
-            .iter()
-            .filter(|member| member.link.is_some())
-            .count(),
-    )?;
+    let linked = members.iter().filter(|member| member.link.is_some());
+    let mut links = reserved(linked.count())?;
     let mut intervals = reserved(count)?;
     for member in members {
         links.extend(member.link);
@@ -191,7 +187,17 @@ fn unite<'s>(
             work::steps(1);
             let link = stack.law().links();
             let link = link.and_then(|links| links.all.get(index).copied());
-            let member = Member::new(filter, link, ids.interval(index), source, members.len());
+            let member = Member {
+                cells: CowFilter::Borrowed(filter),
+                pending: None,
+                capacity: filter.capacity(),
+                items: filter.items(),
+                link,
+                interval: ids.interval(index),
+                source,
+                number: members.len(),
+                rate: 0.0,
+            };
             same_size.try_reserve(1).map_err(|_| NO_MEMORY)?;
             let key = (filter.merge_key(), link.map(|link| link.merge_key()));
             let candidates = same_size.entry(key).or_default();

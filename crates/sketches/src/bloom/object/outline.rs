@@ -3,6 +3,7 @@
 use crate::bloom::filter::{Filter, Geometry, Header};
 use crate::bloom::law::{Law, Links};
 use crate::bloom::stack::Stack;
+use crate::bytes::DecodeError;
 use crate::hash::Hasher;
 use crate::machine::memory;
 
@@ -95,17 +96,15 @@ impl Outline {
         })
     }
 
-    /// Takes the periods out of the outline once all cells were read. Returns `None`, and leaves them in the outline,
-    /// if their tables can't be allocated.
-    pub fn finish(&mut self) -> Result<Option<Vec<Period>>, &'static str> {
-        let Some((mut finished, stacks)) = self.room() else {
-            return Ok(None);
-        };
+    /// Takes the periods out of the outline once all cells were read. Leaves them in the outline if their tables can't be
+    /// allocated.
+    pub fn finish(&mut self) -> Result<Vec<Period>, DecodeError> {
+        let (mut finished, stacks) = self.room().ok_or(DecodeError::NoMemory)?;
         for (period, (law, table)) in std::mem::take(&mut self.periods).into_iter().zip(stacks) {
             let number = period.number;
             finished.push(Period::new(number, period.finish(self.hasher, law, table)?));
         }
-        Ok(Some(finished))
+        Ok(finished)
     }
 
     /// Reserves room for the filters that were read, never for a claimed number, and frees the spare capacity of their
@@ -133,9 +132,15 @@ impl Outline {
         self.periods.iter().flat_map(|period| &period.filters)
     }
 
+    /// Returns all filters, to be completed.
+    pub fn filters_mut(&mut self) -> impl Iterator<Item = &mut FilterOutline> {
+        let periods = self.periods.iter_mut();
+        periods.flat_map(|period| &mut period.filters)
+    }
+
     /// Checks that the outline is that of a valid object, whatever its cells contain.
     pub fn check(&self) -> Result<(), &'static str> {
-        let mut check = Check::begin(&self.shape, &self.hasher, &self.law, &self.ids)?;
+        let mut check = Check::new(&self.shape, &self.hasher, &self.law, &self.ids)?;
         for period in &self.periods {
             check.period(period.number, period.filters.len())?;
             for filter in &period.filters {

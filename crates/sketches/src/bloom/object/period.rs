@@ -39,7 +39,7 @@ impl Period {
     /// Gives the first filter its bits back, in the blob that its lane had.
     pub(super) fn take_back(&mut self, blob: Box<[u8]>) {
         self.stack.filters_mut()[0].leave_lane(blob);
-        self.stack.settle_bytes();
+        self.stack.recount_bytes();
         self.lane = None;
     }
 

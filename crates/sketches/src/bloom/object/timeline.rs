@@ -77,7 +77,7 @@ impl Timeline {
 
     /// Counts the filters that have their own bits, and the hash functions of a lookup.
     pub(super) fn count_own(&mut self) {
-        self.own_filters = own_filters(&self.periods);
+        self.own_filters = newest_first(&self.periods).count();
         let own = newest_first(&self.periods).map(|filter| u64::from(filter.hashes()));
         self.is_deep = own.sum::<u64>() + self.lanes.hashes() > u64::from(PATIENCE);
     }
@@ -85,7 +85,7 @@ impl Timeline {
     /// Checks that the lanes match the periods, and that filters with their own bits are counted.
     pub fn check(&self) -> Result<(), &'static str> {
         self.lanes.check(&self.periods)?;
-        if self.own_filters == own_filters(&self.periods) {
+        if self.own_filters == newest_first(&self.periods).count() {
             Ok(())
         } else {
             Err("filters that are not counted")
@@ -93,14 +93,9 @@ impl Timeline {
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        let mut periods = memory::reserved(self.periods.len())?;
-        for period in &self.periods {
-            periods.push(period.try_clone()?);
-        }
-        let lanes = self.lanes.try_clone()?;
         Some(Self {
-            periods,
-            lanes,
+            periods: memory::collected(self.periods.iter().map(Period::try_clone))?,
+            lanes: self.lanes.try_clone()?,
             ..*self
         })
     }
@@ -154,7 +149,8 @@ impl Timeline {
         if self.is_deep {
             return self.claims_patiently(&Batch::of_one(probe), 1, live);
         }
-        if any_contains(live.later, probe) {
+        let is_in = |periods| stack::any_contains(newest_first(periods), probe);
+        if is_in(live.later) {
             return Claimed {
                 earlier: 0,
                 later: 1,
@@ -162,7 +158,7 @@ impl Timeline {
         }
         let mut claimed = self.lanes.claims_of_one(probe, live.oldest, live.target);
         if claimed.any() == 0 {
-            claimed.earlier = any_contains(live.earlier, probe).into();
+            claimed.earlier = is_in(live.earlier).into();
         }
         claimed
     }
@@ -225,12 +221,8 @@ impl Timeline {
         if !is_set_back && !is_any_expired {
             return false;
         }
-        for lane in self
-            .periods
-            .iter()
-            .filter(|p| has_expired(p))
-            .filter_map(|p| p.lane)
-        {
+        let expired = self.periods.iter().filter(|period| has_expired(period));
+        for lane in expired.filter_map(|period| period.lane) {
             self.lanes.release(lane);
         }
         self.periods.retain(|period| !has_expired(period));
@@ -285,10 +277,8 @@ impl Timeline {
         if self.lanes.take_apart(&mut self.periods) {
             return self.count_own();
         }
-        let room = allowance
-            .limits
-            .object_bytes
-            .saturating_sub(self.memory_bytes());
+        let most = allowance.limits.object_bytes;
+        let room = most.saturating_sub(self.memory_bytes());
         // Interleaving must not reduce the capacity that was reported as reachable.
         let reach = |allowance| self.reach(now_ms, allowance);
         let next = self.lanes.next(&self.periods);
@@ -315,11 +305,8 @@ impl Timeline {
     /// Returns the initial capacity of the period of this time.
     pub fn room(&self, time: Time) -> Option<u64> {
         let index = self.index_of(self.window.target(time))?;
-        self.periods[index]
-            .stack
-            .filters()
-            .first()
-            .map(Filter::capacity)
+        let first = self.periods[index].stack.filters().first();
+        first.map(Filter::capacity)
     }
 
     /// Opens a new period. Returns its index.
@@ -337,9 +324,7 @@ impl Timeline {
     /// had fewer. So a window with too small a reserved capacity adapts, and a single burst does not enlarge all later
     /// periods.
     fn room_for(&self, number: u64) -> u64 {
-        let before = self
-            .periods
-            .partition_point(|period| period.number < number);
+        let before = self.periods.partition_point(|p| p.number < number);
         let last_two = self.periods[..before].iter().rev().take(2);
         let items = last_two.map(|period| period.stack.items()).min();
         self.shape().room_for(items.unwrap_or(0))
@@ -405,10 +390,8 @@ impl Timeline {
         if let Some(index) = self.index_of(current) {
             let stack = &self.periods[index].stack;
             let beside = allowance.beside(self.memory_bytes() - stack.memory_bytes());
-            let others = self.periods[..index]
-                .iter()
-                .chain(&self.periods[index + 1..]);
-            let rest = depth_of(others);
+            let (older, newer) = (&self.periods[..index], &self.periods[index + 1..]);
+            let rest = depth_of(older).and(depth_of(newer));
             return stack.reach(Allowance { rest, ..beside });
         }
         let (room, reserved) = (self.room_for(current), self.params.capacity);
@@ -466,25 +449,8 @@ pub(super) fn depth_of<'p>(periods: impl IntoIterator<Item = &'p Period>) -> Dep
     depths.fold(Depth::default(), Depth::and)
 }
 
-/// Counts the filters of periods that have their own bits.
-fn own_filters(periods: &[Period]) -> usize {
-    periods
-        .iter()
-        .map(|period| period.own_filters().len())
-        .sum()
-}
-
 /// Returns the filters of periods that have their own bits, newest first.
 pub(super) fn newest_first(periods: &[Period]) -> impl Iterator<Item = &Filter> {
     let periods = periods.iter().rev();
     periods.flat_map(|period| period.own_filters().iter().rev())
-}
-
-/// Returns whether a filter of these periods claims an item, of those that have their own bits.
-pub(super) fn any_contains(periods: &[Period], probe: Probe) -> bool {
-    let Some((newest, older)) = periods.split_last() else {
-        return false;
-    };
-    stack::any_contains(newest.own_filters(), probe)
-        || !older.is_empty() && stack::any_apart_contains(newest_first(older), probe)
 }

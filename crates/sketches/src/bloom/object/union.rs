@@ -16,8 +16,8 @@ use super::ids::{Interval, hull};
 /// A filter of a union. A filter to merge into it stays pending until the next filter of its size is compared with it,
 /// or until the union is certain.
 pub struct Member<'s> {
-    cells: CowFilter<'s>,
-    pending: Option<&'s Filter>,
+    pub cells: CowFilter<'s>,
+    pub pending: Option<&'s Filter>,
     pub capacity: u64,
     pub items: u64,
     /// The link of an object of `RedisBloom`.
@@ -25,7 +25,7 @@ pub struct Member<'s> {
     /// The ids that the filter took.
     pub interval: Option<Interval>,
     /// The number of the last source merged into it.
-    source: usize,
+    pub source: usize,
     /// The index among the members of the union.
     pub number: usize,
     /// The rate when the filter is full.
@@ -33,33 +33,12 @@ pub struct Member<'s> {
 }
 
 /// A filter that is copied only when it changes, or in the end.
-enum CowFilter<'s> {
+pub enum CowFilter<'s> {
     Borrowed(&'s Filter),
     Owned(Filter),
 }
 
 impl<'s> Member<'s> {
-    /// Creates member `number` of the union from a filter of source `source`.
-    pub const fn new(
-        filter: &'s Filter,
-        link: Option<Link>,
-        interval: Option<Interval>,
-        source: usize,
-        number: usize,
-    ) -> Self {
-        Self {
-            cells: CowFilter::Borrowed(filter),
-            pending: None,
-            capacity: filter.capacity(),
-            items: filter.items(),
-            link,
-            interval,
-            source,
-            number,
-            rate: 0.0,
-        }
-    }
-
     /// Returns the filter, without the pending one.
     pub const fn filter(&self) -> &Filter {
         match &self.cells {
@@ -220,10 +199,11 @@ impl SameSize {
 
     /// Returns the first member that holds another, unless the search is spent before.
     pub fn holder(&self, members: &[Member], other: &Member, search: &mut Search) -> Option<usize> {
-        let mut compared = self.numbers.iter();
-        compared.find_map(|number| match search.holds(&members[*number], other) {
-            None => Some(None),
-            Some(holds) => holds.then_some(Some(*number)),
-        })?
+        for number in &self.numbers {
+            if search.holds(&members[*number], other)? {
+                return Some(*number);
+            }
+        }
+        None
     }
 }

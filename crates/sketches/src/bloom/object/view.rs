@@ -182,16 +182,12 @@ fn copy(views: &[View], to: &mut [Vec<u8>]) {
         eights[index].to[lane] = Some(to);
     }
     let most = eights.iter().map(|eight| eight.filters.cell_bytes()).max();
-    for begin in (0..most.unwrap_or(0)).step_by(PIECE_BYTES) {
-        for Eight {
-            filters,
-            number,
-            to,
-        } in &mut eights
-        {
-            let end = filters.cell_bytes().min(begin + PIECE_BYTES);
-            if begin < end {
-                filters.copy_cells(*number, begin..end, to);
+    for start in (0..most.unwrap_or(0)).step_by(PIECE_BYTES) {
+        for eight in &mut eights {
+            let end = eight.filters.cell_bytes().min(start + PIECE_BYTES);
+            if start < end {
+                let (number, to) = (eight.number, &mut eight.to);
+                eight.filters.copy_cells(number, start..end, to);
             }
         }
     }

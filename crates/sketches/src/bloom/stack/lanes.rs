@@ -1,10 +1,11 @@
 //! Lookups of one item or a batch in interleaved filters, in all of them at once.
 
-use crate::bloom::filter::{Interleaved, point, point_of};
+use crate::bloom::filter::Interleaved;
 use crate::hash::{BATCH, Batch, Probe};
-use crate::machine::words::{self, Task, Use, Words, each_bit, groups};
+use crate::machine::words::{self, Task, Use, Words, each_bit};
 use crate::machine::work;
 
+use super::lookup::locate_round;
 use super::patience::Tally;
 
 /// The number of positions of one item that are looked up at once. Most items need no more, and waiting for memory costs
@@ -26,9 +27,8 @@ pub fn narrow(all: &[&Interleaved], lanes: &mut [u32], probe: Probe) {
             let modulus = filters.modulus();
             if modulus.cells() != bits {
                 bits = modulus.cells();
-                let points = [0, 1, 2, 3, 4, 5, 6, 7];
-                let points = points.map(|next| point_of::<false>(probe, first + next));
-                positions = points.map(|point| modulus.reduce(point));
+                let next = [0, 1, 2, 3, 4, 5, 6, 7];
+                positions = next.map(|next| modulus.position_of(probe, first + next));
             }
             let wanted = &positions[..WIDTH.min(hashes - first) as usize];
             work::steps(wanted.len());
@@ -56,16 +56,16 @@ pub fn narrow_batch(
     tally: &mut impl Tally,
 ) {
     debug_assert!(all.len() <= TOGETHER);
-    let mut begin = 0;
+    let mut start = 0;
     for alike in all.chunk_by(|one, other| one.geometry() == other.geometry()) {
-        let lanes = &mut lanes[begin..begin + alike.len()];
+        let lanes = &mut lanes[start..start + alike.len()];
         words::run(NarrowBatch {
             alike,
             lanes,
             batch,
             tally,
         });
-        begin += alike.len();
+        start += alike.len();
     }
 }
 
@@ -107,13 +107,7 @@ impl<T: Tally> Task for NarrowBatch<'_, T> {
             }
             let rounds = first..hashes.min(first + at_once);
             for (round, positions) in rounds.clone().zip(&mut positions) {
-                for (start, _) in groups::<W>(all_left) {
-                    let step = W::load(&self.batch.b[start..]);
-                    let sum = W::load(&self.batch.a[start..]);
-                    let sum = sum.add(step.mul(W::splat(round.into())));
-                    let point = point::<W, false>(round, sum, step);
-                    modulus.reduce(point).store(&mut positions[start..]);
-                }
+                locate_round::<W>(self.batch, all_left, modulus, round, positions);
                 for (filters, left) in self.alike.iter().zip(left) {
                     each_bit(left, |item| filters.prefetch_at(positions[item]));
                 }

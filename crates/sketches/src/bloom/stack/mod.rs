@@ -13,8 +13,7 @@ use crate::number::{MAX_CAPACITY, Sums, either};
 
 pub use lanes::{LanesOfBatch, TOGETHER, narrow, narrow_batch};
 pub use lookup::{
-    ROW, Row, any_apart_contains, any_contains, claims, claims_counted, claims_of_any,
-    claims_patiently, contains_each,
+    Row, any_contains, claims, claims_counted, claims_of_any, claims_patiently, contains_each,
 };
 pub use patience::{Effort, PATIENCE, Patience, Tally, ToTheEnd};
 
@@ -29,13 +28,37 @@ pub enum Added {
     Again,
 }
 
-/// The results of lookups before a batch is added.
-#[derive(Clone, Copy, Default)]
-pub struct Known {
+/// The items of a batch that are not added yet.
+pub struct Rest<'b> {
+    pub row: Row<'b>,
+    /// The index of the next item.
+    pub next: usize,
     /// The mask of items that are present already.
     pub present: u64,
     /// The number of filters, oldest first, that were searched for these.
     pub searched: usize,
+}
+
+impl<'b> Rest<'b> {
+    /// Returns all items of a batch, before any lookup.
+    pub const fn of(batch: &'b Batch) -> Self {
+        Self {
+            row: Row::new(batch),
+            next: 0,
+            present: 0,
+            searched: 0,
+        }
+    }
+
+    /// Returns whether no item is left.
+    pub const fn is_empty(&self) -> bool {
+        self.next == self.row.batch.len()
+    }
+
+    /// Returns whether the next item is present already.
+    pub const fn is_next_present(&self) -> bool {
+        self.present >> self.next & 1 == 1
+    }
 }
 
 /// A stack of filters.
@@ -84,7 +107,7 @@ impl Stack {
     ) -> Result<Self, Refusal> {
         let first = State {
             newest: capacity.max(1),
-            ..self.standing()
+            ..self.state()
         };
         let step = self.law.step(&first, allowance)?;
         let filter = make(step.capacity, step.geometry, &self.hasher);
@@ -113,11 +136,9 @@ impl Stack {
     }
 
     pub fn try_clone(&self) -> Option<Self> {
-        let mut filters = memory::reserved(self.filters.len())?;
-        for filter in &self.filters {
-            filters.push(filter.try_clone()?);
-        }
-        self.with_filters(filters)
+        self.with_filters(memory::collected(
+            self.filters.iter().map(Filter::try_clone),
+        )?)
     }
 
     /// Returns this stack with copies of its filters, or `None` if there is no memory for its law.
@@ -127,7 +148,7 @@ impl Stack {
             law: self.law.try_clone()?,
             ..*self
         };
-        stack.settle_bytes();
+        stack.recount_bytes();
         Some(stack)
     }
 
@@ -137,18 +158,17 @@ impl Stack {
     }
 
     /// Recomputes the sum of the bytes of blobs.
-    pub fn settle_bytes(&mut self) {
+    pub fn recount_bytes(&mut self) {
         let bytes = self.filters.iter().map(|filter| filter.blob().len() as u64);
         self.blob_bytes = bytes.sum();
     }
 
     /// Returns the filters, to be moved. A change of a blob's size requires a call of
-    /// [`settle_bytes`](Self::settle_bytes) afterwards.
+    /// [`recount_bytes`](Self::recount_bytes) afterwards.
     pub fn filters_mut(&mut self) -> &mut [Filter] {
         &mut self.filters
     }
 
-    #[inline(always)]
     pub const fn hasher(&self) -> &Hasher {
         &self.hasher
     }
@@ -202,27 +222,27 @@ impl Stack {
         either([f64::from(older), newest].into_iter())
     }
 
-    /// Overwrites the cells of the filters from byte `begin` of all cells end to end. Returns whether all bytes lie in one
+    /// Overwrites the cells of the filters from byte `start` of all cells end to end. Returns whether all bytes lie in one
     /// filter; nothing is written otherwise.
-    pub fn overwrite(&mut self, begin: u64, bytes: &[u8]) -> bool {
-        let mut begin = begin;
+    pub fn overwrite(&mut self, start: u64, bytes: &[u8]) -> bool {
+        let mut start = start;
         for filter in &mut self.filters {
             let cells = filter.bitmap_mut();
             let length = cells.len() as u64;
-            if begin < length {
-                let begin = usize::try_from(begin).unwrap_or(usize::MAX);
-                let end = begin.checked_add(bytes.len());
-                let place = end.and_then(|end| cells.get_mut(begin..end));
+            if start < length {
+                let start = usize::try_from(start).unwrap_or(usize::MAX);
+                let end = start.checked_add(bytes.len());
+                let place = end.and_then(|end| cells.get_mut(start..end));
                 return place.map(|place| place.copy_from_slice(bytes)).is_some();
             }
-            begin -= length;
+            start -= length;
         }
         false
     }
 
     /// Returns the capacity that the stack can grow to before a limit stops it; [`MAX_CAPACITY`] if no limit does.
     pub fn reach(&self, allowance: Allowance) -> u64 {
-        self.law.reach(self.standing(), allowance).0
+        self.law.reach(self.state(), allowance).0
     }
 
     /// Returns the numbers of filters and of hash functions.
@@ -233,7 +253,7 @@ impl Stack {
         }
     }
 
-    fn standing(&self) -> State {
+    fn state(&self) -> State {
         State {
             filters: self.filters.len() as u64,
             newest: self.filters.last().map_or(0, Filter::capacity),
@@ -251,7 +271,11 @@ impl Stack {
             let (batch, filters) = (Batch::of_one(probe), self.filters.iter().rev());
             return claims_patiently(&batch, filters, 1, &mut Patience::new()) != 0;
         }
-        lookup::any_contains(&self.filters, probe)
+        // The newest filter is the largest and holds most of the items, so it comes first.
+        let Some((newest, older)) = self.filters.split_last() else {
+            return false;
+        };
+        newest.contains(probe) || !older.is_empty() && any_contains(older.iter().rev(), probe)
     }
 
     pub fn contains_each<'i>(
@@ -297,72 +321,59 @@ impl Stack {
         allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>),
     ) {
-        let mut row = Row::new();
         loop {
             let batch = Batch::of(&self.hasher, &mut items);
             let each = |added: Result<_, _>| {
                 outcome(added);
                 added.is_ok()
             };
-            let all = self.add_batch(&batch, 0, Known::default(), &mut row, &allowance, each);
+            let all = self.add_rest(&mut Rest::of(&batch), &allowance, each);
             if !all || batch.len() < BATCH {
                 return;
             }
         }
     }
 
-    /// Adds the items of a batch from `first` on, and passes each result to `outcome`, until that returns false.
-    /// Returns whether all items were tried.
-    #[inline(always)]
-    pub fn add_batch(
+    /// Adds the rest of a batch, and passes each result to `outcome`, until that returns false. Returns whether all items
+    /// were tried.
+    #[inline]
+    pub fn add_rest(
         &mut self,
-        batch: &Batch,
-        first: usize,
-        known: Known,
-        row: &mut Row,
+        rest: &mut Rest,
         allowance: impl Fn() -> Allowance,
         mut outcome: impl FnMut(Result<Added, Refusal>) -> bool,
     ) -> bool {
-        let Known {
-            mut present,
-            mut searched,
-        } = known;
+        let batch = rest.row.batch;
         let mut patience = None;
-        // The first item of the row whose positions are computed.
-        let mut located = None;
-        for index in first..batch.len() {
+        rest.row.forget();
+        while !rest.is_empty() {
             let newest = self.filters.len().saturating_sub(1);
-            if searched < newest {
-                let filters = self.filters[searched..newest].iter().rev();
-                let items = batch.mask_from(index) & !present;
-                present |= if self.is_deep {
-                    claims_patiently(
-                        batch,
-                        filters,
-                        items,
-                        patience.get_or_insert_with(Patience::new),
-                    )
+            if rest.searched < newest {
+                let filters = self.filters[rest.searched..newest].iter().rev();
+                let items = batch.mask_from(rest.next) & !rest.present;
+                rest.present |= if self.is_deep {
+                    let patience = patience.get_or_insert_with(Patience::new);
+                    claims_patiently(batch, filters, items, patience)
                 } else {
                     claims_of_any(batch, filters, items)
                 };
-                searched = newest;
-                located = None;
+                rest.searched = newest;
+                rest.row.forget();
             }
-            let added = if present >> index & 1 == 1 {
+            let added = if rest.is_next_present() {
                 Ok(Added::Present)
             } else {
-                let of_row = index / ROW * ROW;
-                if located != Some(of_row) {
-                    row.locate(batch, of_row, &self.filters[newest]);
-                    located = Some(of_row);
+                let probe = batch.probe(rest.next);
+                if !rest.row.has(rest.next) {
+                    rest.row.locate(rest.next, &self.filters[newest]);
                 }
-                let probe = batch.probe(index);
-                let insert = |newest: &mut Filter| match row.positions(index % ROW) {
+                let insert = |newest: &mut Filter| match rest.row.positions(rest.next) {
                     Some(positions) => newest.insert_at(positions),
                     None => newest.insert_slowly(probe),
                 };
                 self.add_to_newest(probe, insert, &allowance)
             };
+            rest.next += 1;
             if !outcome(added) {
                 return false;
             }
@@ -416,7 +427,7 @@ impl Stack {
     /// items than its capacity.
     fn grow_or_saturate(&mut self, allowance: Allowance) -> Result<(), Refusal> {
         if self.law.growth() != Growth::Fixed {
-            let step = self.law.step(&self.standing(), allowance)?;
+            let step = self.law.step(&self.state(), allowance)?;
             let filter = Filter::new(step.capacity, step.geometry, &self.hasher);
             self.push(&step, filter)
         } else if allowance.limits.saturate {
@@ -471,12 +482,15 @@ impl Stack {
         self.recount(index, |filter| filter.count_up(probe))
     }
 
-    /// Counts an item of a row of this filter. Returns whether the filter did not claim the item before.
+    /// Counts an item of a batch whose items all go to this filter. Returns whether the filter did not claim the item before.
     #[inline]
-    pub fn count_up_in(&mut self, index: usize, row: &Row, item: usize, probe: Probe) -> bool {
-        self.recount(index, |filter| match row.positions(item % ROW) {
+    pub fn count_up_in(&mut self, index: usize, row: &mut Row, item: usize) -> bool {
+        if !row.has(item) {
+            row.locate(item, &self.filters[index]);
+        }
+        self.recount(index, |filter| match row.positions(item) {
             Some(positions) => filter.count_up_at(positions),
-            None => filter.count_up(probe),
+            None => filter.count_up(row.batch.probe(item)),
         })
     }
 

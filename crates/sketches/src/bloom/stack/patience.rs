@@ -25,12 +25,12 @@ pub trait Tally {
 pub struct ToTheEnd;
 
 impl Tally for ToTheEnd {
-    #[inline(always)]
+    #[inline]
     fn count(&mut self, _: u64) -> u64 {
         0
     }
 
-    #[inline(always)]
+    #[inline]
     fn count_in_lanes(&mut self, _: usize, _: u32) -> bool {
         false
     }
@@ -61,13 +61,13 @@ impl Effort {
 }
 
 impl Tally for Effort {
-    #[inline(always)]
+    #[inline]
     fn count(&mut self, items: u64) -> u64 {
         self.spend(items.count_ones().into());
         if self.is_spent() { items } else { 0 }
     }
 
-    #[inline(always)]
+    #[inline]
     fn count_in_lanes(&mut self, _: usize, lanes: u32) -> bool {
         self.spend(lanes.count_ones().into());
         self.is_spent()
@@ -81,20 +81,13 @@ pub struct Patience {
 }
 
 /// The initial count. From it, the last digit is set after [`PATIENCE`] positions; counting stops there.
-const BEGIN: u32 = PATIENCE.next_power_of_two() - PATIENCE;
+const INITIAL: u32 = PATIENCE.next_power_of_two() - PATIENCE;
 const DIGITS: usize = PATIENCE.next_power_of_two().ilog2() as usize + 1;
 
 impl Patience {
     /// Creates counts of no positions.
-    pub const fn new() -> Self {
-        let mut digits = [0; DIGITS];
-        let mut digit = 0;
-        while digit < DIGITS {
-            if BEGIN >> digit & 1 == 1 {
-                digits[digit] = u64::MAX;
-            }
-            digit += 1;
-        }
+    pub fn new() -> Self {
+        let digits = std::array::from_fn(|digit| u64::from(INITIAL >> digit & 1) * u64::MAX);
         Self { digits }
     }
 
@@ -104,7 +97,7 @@ impl Patience {
     }
 
     /// Adds 2 to the power of `digit` to the counts of the items in a mask.
-    #[inline(always)]
+    #[inline]
     fn add(&mut self, digit: usize, items: u64) {
         let mut carry = items & !self.exhausted();
         for digit in &mut self.digits[digit..] {
@@ -117,13 +110,13 @@ impl Patience {
 }
 
 impl Tally for Patience {
-    #[inline(always)]
+    #[inline]
     fn count(&mut self, items: u64) -> u64 {
         self.add(0, items);
         items & self.exhausted()
     }
 
-    #[inline(always)]
+    #[inline]
     fn count_in_lanes(&mut self, item: usize, lanes: u32) -> bool {
         for digit in 0..6 {
             self.add(digit, u64::from(lanes.count_ones() >> digit & 1) << item);

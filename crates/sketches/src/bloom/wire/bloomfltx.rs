@@ -95,11 +95,24 @@ fn read_fields(form: u64, from: &mut impl RdbRead) -> Result<Outline, DecodeErro
     let mut ids = Ids::default();
     for _ in 0..from.uint()? {
         let number = from.uint()?;
-        let (of_stack, filters) = match (form, kind) {
-            (WITH_IDS, _) => read_filters_with_ids(0, from)?,
-            (WITH_REPEATS, _) => read_filters_with_ids(from.uint()?, from)?,
-            (_, Kind::Counting) => read_ranges_and_filters(from)?,
-            _ => (Ids::default(), read_filters(from)?),
+        let repeats = if form == WITH_REPEATS {
+            from.uint()?
+        } else {
+            0
+        };
+        let may_have_ranges = form == WITHOUT_IDS && kind == Kind::Counting;
+        let ranges = if may_have_ranges {
+            read_ranges(from)?
+        } else {
+            None
+        };
+        let (intervals, filters) = read_filters(form != WITHOUT_IDS, from)?;
+        let of_stack = match ranges {
+            Some((taken, ranges)) => ids_of_ranges(taken, &ranges, filters.len())?,
+            None => Ids {
+                intervals: boxed(intervals)?,
+                repeats,
+            },
         };
         match periods.last_mut() {
             Some(only) if form == WITHOUT_IDS && kind == Kind::Counting && number == 0 => {
@@ -159,71 +172,50 @@ fn append(
     Ok(ids)
 }
 
-fn read_filters(from: &mut impl RdbRead) -> Result<Vec<FilterOutline>, DecodeError> {
-    let mut filters = Vec::new();
+/// Reads the filters of a stack, and the ids that each of them took, if these follow.
+fn read_filters(
+    with_ids: bool,
+    from: &mut impl RdbRead,
+) -> Result<(Vec<Option<Interval>>, Vec<FilterOutline>), DecodeError> {
+    let (mut intervals, mut filters) = (Vec::new(), Vec::new());
     for _ in 0..from.uint()? {
-        push(&mut filters, read_filter(from)?)?;
+        let (blob, capacity, items) = (read_blob(from)?, from.uint()?, from.uint()?);
+        push(&mut filters, FilterOutline::headed(blob, capacity, items)?)?;
+        if with_ids {
+            let interval = match from.uint()? {
+                0 => None,
+                1 => Some((from.uint()?, from.uint()?)),
+                _ => return Err("ids flag out of range".into()),
+            };
+            push(&mut intervals, interval)?;
+        }
     }
     memory::fit(&mut filters);
-    require_filters(&filters)?;
-    Ok(filters)
-}
-
-fn read_filter(from: &mut impl RdbRead) -> Result<FilterOutline, DecodeError> {
-    let (blob, capacity, items) = (read_blob(from)?, from.uint()?, from.uint()?);
-    Ok(FilterOutline::headed(blob, capacity, items)?)
-}
-
-/// Checks that there is a filter: a period without filters would take many more bytes in memory than its few in a
-/// file.
-fn require_filters(filters: &[FilterOutline]) -> Result<(), DecodeError> {
+    // A period without filters would take many more bytes in memory than its few in a file.
     if filters.is_empty() {
         return Err("no filters".into());
     }
-    Ok(())
+    Ok((intervals, filters))
 }
 
-fn read_filters_with_ids(
-    repeats: u64,
-    from: &mut impl RdbRead,
-) -> Result<(Ids, Vec<FilterOutline>), DecodeError> {
-    let (mut intervals, mut filters) = (Vec::new(), Vec::new());
-    for _ in 0..from.uint()? {
-        push(&mut filters, read_filter(from)?)?;
-        let interval = match from.uint()? {
-            0 => None,
-            1 => Some((from.uint()?, from.uint()?)),
-            _ => return Err("ids flag out of range".into()),
-        };
-        push(&mut intervals, interval)?;
-    }
-    require_filters(&filters)?;
-    let intervals = memory::boxed(intervals).ok_or(DecodeError::NoMemory)?;
-    Ok((Ids { intervals, repeats }, filters))
+fn boxed<T>(values: Vec<T>) -> Result<Box<[T]>, DecodeError> {
+    memory::boxed(values).ok_or(DecodeError::NoMemory)
 }
 
 /// The first id of a range and the number of the filter that took it. A range ends where the next one begins.
 type Range = (u64, u64);
 
-fn read_ranges_and_filters(
-    from: &mut impl RdbRead,
-) -> Result<(Ids, Vec<FilterOutline>), DecodeError> {
+/// Reads the lowest and the highest id of a stack and its ranges, if it has any.
+fn read_ranges(from: &mut impl RdbRead) -> Result<Option<(Interval, Vec<Range>)>, DecodeError> {
     let count = from.uint()?;
-    let seen = if count > 0 {
-        Some((from.uint()?, from.uint()?))
-    } else {
-        None
-    };
-    let mut ranges = Vec::new();
+    if count == 0 {
+        return Ok(None);
+    }
+    let (taken, mut ranges) = ((from.uint()?, from.uint()?), Vec::new());
     for _ in 0..count {
         push(&mut ranges, (from.uint()?, from.uint()?))?;
     }
-    let filters = read_filters(from)?;
-    let ids = match seen {
-        Some(seen) => ids_of_ranges(seen, &ranges, filters.len())?,
-        None => Ids::default(),
-    };
-    Ok((ids, filters))
+    Ok(Some((taken, ranges)))
 }
 
 /// Returns the id intervals of a stack's filters: the ranges, clipped to the lowest and the highest id.
@@ -251,9 +243,8 @@ fn ids_of_ranges(
         let (first, last) = ((*first).max(lowest), end.min(highest));
         *interval = (first <= last).then_some((first, last));
     }
-    let intervals = memory::boxed(intervals).ok_or(DecodeError::NoMemory)?;
     Ok(Ids {
-        intervals,
+        intervals: boxed(intervals)?,
         repeats: 0,
     })
 }

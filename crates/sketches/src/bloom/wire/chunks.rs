@@ -138,11 +138,11 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>
     if !admitted {
         return Err(None);
     }
-    let mut filters = outline
-        .periods
-        .iter_mut()
-        .flat_map(|period| &mut period.filters);
-    match (filters.next(), filters.next()) {
+    let first_two = {
+        let mut filters = outline.filters_mut();
+        (filters.next(), filters.next())
+    };
+    match first_two {
         (None, _) => {}
         (Some(only), None) if partial.dialect == Dialect::RedisBloom && only.items == 0 => {
             let bytes = usize::try_from(only.geometry.cell_bytes).ok();
@@ -156,8 +156,7 @@ pub fn begin(header: &[u8], limits: Limits) -> Result<Value, Option<DecodeError>
             return Ok(Value::Partial(Box::new(partial)));
         }
     }
-    let object = Object::from_outline(outline).map_err(DecodeError::from)?;
-    Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?))
+    Ok(Value::Complete(Object::from_outline(outline)?))
 }
 
 /// Loads a chunk into a complete object of `RedisBloom`, the way `RedisBloom` does: replaces the bytes that end at
@@ -187,11 +186,7 @@ pub struct Partial {
     blob_bytes: usize,
     /// Size of the outline's tables in bytes.
     table_bytes: u64,
-    /// Number of filters with complete cells, not counting the last filter.
-    complete: usize,
-    /// The period of the filter being loaded.
-    period: usize,
-    /// The index of that filter in its period.
+    /// The index of the filter being loaded, of all: those before it are complete.
     filter: usize,
     /// Number of bytes of cells loaded.
     loaded: u64,
@@ -211,8 +206,6 @@ impl Partial {
             blob_bytes: outline.filters().map(|f| f.blob.capacity()).sum(),
             table_bytes: outline.table_bytes(),
             outline,
-            complete: 0,
-            period: 0,
             filter: 0,
             loaded: 0,
         })
@@ -232,8 +225,7 @@ impl Partial {
         if self.dialect != Dialect::RedisBloom {
             return Some(());
         }
-        let periods = self.outline.periods.iter_mut();
-        for filter in periods.flat_map(|period| &mut period.filters) {
+        for filter in self.outline.filters_mut() {
             let missing = filter.geometry.blob_bytes() - filter.blob.len() as u64;
             self.blob_bytes += reserve(&mut filter.blob, missing)?;
         }
@@ -258,9 +250,7 @@ impl Partial {
         if length == 0 || here != Some(self.loaded) {
             return Err("chunk out of order".into());
         }
-        let period = self.outline.periods.get_mut(self.period);
-        let filters = period.map_or(&mut [][..], |period| &mut period.filters);
-        let filter = filters.get_mut(self.filter);
+        let filter = self.outline.filters_mut().nth(self.filter);
         let filter = filter.ok_or("chunk behind the last one")?;
         let lacking = filter.geometry.blob_bytes() - filter.blob.len() as u64;
         if length > lacking {
@@ -278,29 +268,18 @@ impl Partial {
         if length < lacking {
             return Ok(None);
         }
-        if self.filter + 1 < filters.len() {
+        if self.outline.filters().nth(self.filter + 1).is_some() {
             self.filter += 1;
-        } else if self.period + 1 < self.outline.periods.len() {
-            (self.period, self.filter) = (self.period + 1, 0);
-        } else {
-            let object = Object::from_outline(&mut self.outline).map_err(DecodeError::from);
-            let object = object.and_then(|object| object.ok_or(DecodeError::NoMemory));
-            if object.is_err() {
-                self.undo(chunk.len());
-            }
-            return object.map(Some);
+            return Ok(None);
         }
-        self.complete += 1;
-        Ok(None)
-    }
-
-    /// Removes the bytes loaded last, which are all in the current filter.
-    fn undo(&mut self, bytes: usize) {
-        let period = self.outline.periods.get_mut(self.period);
-        if let Some(filter) = period.and_then(|period| period.filters.get_mut(self.filter)) {
-            filter.blob.truncate(filter.blob.len() - bytes);
-            self.loaded -= bytes as u64;
+        let object = Object::from_outline(&mut self.outline);
+        if object.is_err()
+            && let Some(filter) = self.outline.filters_mut().nth(self.filter)
+        {
+            filter.blob.truncate(filter.blob.len() - chunk.len());
+            self.loaded -= length;
         }
+        object.map(Some)
     }
 
     /// Returns the pieces that rebuild this state, header first, each with the cursor of the next.
@@ -339,11 +318,13 @@ impl Partial {
         {
             return;
         }
-        for _ in 0..self.dialect.partial_marker_len() {
+        // A filter count of 0, in RedisBloom's fields after an item count of 0.
+        if self.dialect == Dialect::RedisBloom {
             to.uint(0);
         }
+        to.uint(0);
         to.bytes(&self.header);
-        for cells in self.cells().take(self.complete + 1) {
+        for cells in self.cells().take(self.filter + 1) {
             to.bytes(cells);
         }
     }
@@ -359,10 +340,10 @@ impl Partial {
             return Err("no filters".into());
         }
         loop {
-            let index = partial.complete;
+            let index = partial.filter;
             partial.load_next(&from.bytes()?)?;
             // An incomplete filter is the last one written.
-            if partial.complete == index {
+            if partial.filter == index {
                 return Ok(partial);
             }
         }

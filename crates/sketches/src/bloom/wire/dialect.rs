@@ -59,15 +59,6 @@ impl Dialect {
             Self::RedisBloom => false,
         }
     }
-
-    /// Returns the number of zeros in RDB that mark a partly loaded object: a filter count of 0, in `RedisBloom`'s
-    /// fields after an item count of 0.
-    pub const fn partial_marker_len(self) -> usize {
-        match self {
-            Self::Bloomfltr | Self::Bloomfltx => 1,
-            Self::RedisBloom => 2,
-        }
-    }
 }
 
 /// Reads the fields in RDB.

@@ -34,8 +34,7 @@ use crate::bytes::DecodeError;
 /// # Errors
 /// Any [`DecodeError`].
 pub fn decode(dump: &[u8]) -> Result<Object, DecodeError> {
-    let object = Object::from_outline(&mut dialect::read_dump(dump)?)?;
-    object.ok_or(DecodeError::NoMemory)
+    Object::from_outline(&mut dialect::read_dump(dump)?)
 }
 
 /// Encodes an object as a dump. Returns `None` for an object of `RedisBloom`, which has no dump, and if allocation

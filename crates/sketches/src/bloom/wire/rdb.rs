@@ -14,8 +14,7 @@ use crate::bytes::{DecodeError, RdbRead, RdbWrite};
 pub fn read(dialect: Dialect, version: i32, from: &mut impl RdbRead) -> Result<Value, DecodeError> {
     let partial = match dialect::read_rdb(dialect, version, from)? {
         Fields::Whole(mut outline) => {
-            let object = Object::from_outline(&mut outline)?;
-            return Ok(Value::Complete(object.ok_or(DecodeError::NoMemory)?));
+            return Ok(Value::Complete(Object::from_outline(&mut outline)?));
         }
         Fields::Unfinished(header, cells) => Partial::resumed(&header, &cells)?,
         Fields::Absent => Partial::read_rdb(from)?,

@@ -12,7 +12,7 @@
 
 use std::cmp::Ordering;
 
-use crate::bloom::filter::Filter;
+use crate::bloom::filter::{Filter, Geometry};
 use crate::bloom::law::{Law, Link, Links, bits_per_entry, hashes_of};
 use crate::bloom::object::{FilterOutline, Ids, Object, Outline, PeriodOutline, Shape};
 use crate::hash::Hasher;
@@ -30,9 +30,34 @@ struct StoredLink {
     items: u64,
     /// Length of the bitmap in bytes.
     bytes: u64,
-    /// The bitmap, or empty in a header.
+    /// The bitmap, or empty if it is elsewhere.
     bitmap: Vec<u8>,
     link: Link,
+}
+
+impl StoredLink {
+    /// Returns the fields of a filter, without its bitmap.
+    fn of(link: &Link, geometry: Geometry, entries: u64, items: u64) -> Self {
+        Self {
+            entries,
+            hashes: geometry.hashes.into(),
+            items,
+            bytes: geometry.cell_bytes,
+            bitmap: Vec::new(),
+            link: *link,
+        }
+    }
+
+    fn write(&self, bitmap: &[u8], to: &mut impl RdbWrite) {
+        to.uint(self.entries);
+        to.double(self.link.error_rate);
+        to.uint(self.hashes);
+        to.double(self.link.bits_per_entry);
+        to.uint(self.link.bits);
+        to.uint(self.link.exponent.into());
+        to.bytes(bitmap);
+        to.uint(self.items);
+    }
 }
 
 /// An object, unchecked.
@@ -228,14 +253,7 @@ pub fn write_partial(outline: &Outline, filter: usize, to: &mut impl RdbWrite) -
                 (link, &zeros[..bytes])
             }
         };
-        write_link(
-            link,
-            outline.capacity,
-            outline.geometry.hashes,
-            bitmap,
-            outline.items,
-            to,
-        );
+        StoredLink::of(link, outline.geometry, outline.capacity, outline.items).write(bitmap, to);
     }
     true
 }
@@ -320,9 +338,15 @@ fn read_link(version: i32, from: &mut impl RdbRead) -> Result<StoredLink, Decode
 }
 
 /// Returns the links of an object of this dialect, each with its filter.
-fn linked(object: &Object) -> impl Iterator<Item = (&Link, &Filter)> {
+fn links_of(object: &Object) -> impl Iterator<Item = (StoredLink, &Filter)> {
     let links = object.links().into_iter().flat_map(|links| &links.all);
-    links.zip(object.all_filters())
+    links.zip(object.all_filters()).map(|(link, filter)| {
+        let (entries, items) = (filter.capacity(), filter.items());
+        (
+            StoredLink::of(link, filter.geometry(), entries, items),
+            filter,
+        )
+    })
 }
 
 fn options_and_growth(object: &Object) -> (u32, u32) {
@@ -338,28 +362,9 @@ pub fn write_rdb(object: &Object, to: &mut impl RdbWrite) {
     to.uint(count);
     to.uint(u64::from(options));
     to.uint(u64::from(growth));
-    for (link, filter) in linked(object) {
-        let (entries, hashes, items) = (filter.capacity(), filter.hashes(), filter.items());
-        write_link(link, entries, hashes, filter.bitmap(), items, to);
+    for (link, filter) in links_of(object) {
+        link.write(filter.bitmap(), to);
     }
-}
-
-fn write_link(
-    link: &Link,
-    entries: u64,
-    hashes: u32,
-    bitmap: &[u8],
-    items: u64,
-    to: &mut impl RdbWrite,
-) {
-    to.uint(entries);
-    to.double(link.error_rate);
-    to.uint(u64::from(hashes));
-    to.double(link.bits_per_entry);
-    to.uint(link.bits);
-    to.uint(u64::from(link.exponent));
-    to.bytes(bitmap);
-    to.uint(items);
 }
 
 /// Size of items, number of links, options and growth factor.
@@ -372,14 +377,7 @@ const PER_LINK_BYTES: usize = 8 + 8 + 8 + 8 + 8 + 4 + 8 + 1;
 pub fn write_header(object: &Object) -> Option<Vec<u8>> {
     let (count, items, _) = object.totals();
     let (options, growth) = options_and_growth(object);
-    let links = linked(object).map(|(link, filter)| StoredLink {
-        entries: filter.capacity(),
-        hashes: u64::from(filter.hashes()),
-        items: filter.items(),
-        bytes: filter.bitmap().len() as u64,
-        bitmap: Vec::new(),
-        link: *link,
-    });
+    let links = links_of(object).map(|(link, _)| link);
     header(items, options, growth, count, links)
 }
 
@@ -403,11 +401,8 @@ fn header(
         out.put(&stored.items.to_le_bytes());
         out.put(&link.error_rate.to_le_bytes());
         out.put(&link.bits_per_entry.to_le_bytes());
-        out.put(
-            &u32::try_from(stored.hashes)
-                .unwrap_or(u32::MAX)
-                .to_le_bytes(),
-        );
+        let hashes = u32::try_from(stored.hashes).unwrap_or(u32::MAX);
+        out.put(&hashes.to_le_bytes());
         out.put(&stored.entries.to_le_bytes());
         out.put(&[link.exponent]);
     }

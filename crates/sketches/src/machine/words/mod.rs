@@ -9,7 +9,7 @@ mod x86;
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-pub use word::{MAX_WORDS, Task, Use, Words, begun_with, byte_of, each_bit, groups, is_used};
+pub use word::{MAX_WORDS, Task, Use, Words, begun_with, byte_of, each_bit, groups};
 
 /// The number of words that a processor handles at once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

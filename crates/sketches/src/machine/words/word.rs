@@ -118,8 +118,8 @@ pub fn is_used<const CELL_BITS: u64>(cells: &[u8], position: u64) -> u64 {
 
 /// A computation that works with words of any width.
 pub trait Task {
-    /// The operations that dominate the task.
-    const USE: Use;
+    /// The operations that dominate the task: those of a plain pass, unless it says otherwise.
+    const USE: Use = Use::Passes;
     type Output;
     /// Runs the task. Implementations are `#[inline(always)]`, so that they are compiled for each width.
     fn run<W: Words>(self) -> Self::Output;
