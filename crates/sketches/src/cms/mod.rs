@@ -23,7 +23,6 @@
 mod cells;
 mod merge;
 mod object;
-mod places;
 mod shape;
 pub mod wire;
 

@@ -18,10 +18,10 @@ use crate::bytes::{DecodeError, RdbRead, RdbWrite};
 use crate::hash::Seed;
 use crate::machine::{memory, work};
 
+use super::item::fingerprint;
 use super::list::List;
 use super::object::TopK;
 use super::pairs::PAIR_BYTES;
-use super::places::fingerprint;
 use super::shape::{Fault, Shape};
 use super::slots::Listed;
 
