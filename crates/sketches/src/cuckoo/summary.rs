@@ -94,18 +94,16 @@ impl Summaries {
 
     /// Returns the index of the byte with a fingerprint's bit in the lines of a group, and the mask of the bit.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the lines fit memory")]
     fn held(&self, place: Place) -> (usize, u8) {
         let lower = (place.first & self.mask).min(place.second & self.mask);
-        let byte = lower as usize * LINE + usize::from(place.fingerprint / 8);
+        let byte = memory::index(lower) * LINE + usize::from(place.fingerprint / 8);
         (byte, 1 << (place.fingerprint % 8))
     }
 
     /// Returns the range of the second half of a bucket's line.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the lines fit memory")]
     fn full(&self, bucket: u64) -> Range<usize> {
-        let line = (bucket & self.mask) as usize * LINE;
+        let line = memory::index(bucket & self.mask) * LINE;
         line + LINE / 2..line + LINE
     }
 

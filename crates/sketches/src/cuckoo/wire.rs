@@ -79,11 +79,8 @@ pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
     to.uint(stored.bucket_size);
     to.uint(stored.max_iterations);
     to.uint(stored.expansion);
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "a filter's size fits an allocation, or it could not have been claimed"
-    )]
-    let size = |filter: &Buckets| filter.size() as usize;
+    // It fits an allocation, or it could not have been claimed.
+    let size = |filter: &Buckets| memory::index(filter.size());
     // Filters without memory share a buffer of zeros. Filters never shrink, so the newest of them needs the most.
     let mut without_memory = object.filters().iter().filter(|f| f.slots().is_empty());
     let largest = without_memory.next_back().map_or(0, size);
