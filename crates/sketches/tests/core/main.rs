@@ -21,6 +21,7 @@ mod library;
 mod merge;
 mod model;
 mod oracle;
+mod payloads;
 mod rates;
 mod reach;
 mod recorded;
