@@ -62,7 +62,7 @@ fn of_length<W: Words>(items: &[&[u8]], length: usize, seeds: W) -> W {
 }
 
 /// XORs the 17 highest bits into the lowest.
-#[inline(always)]
+#[inline]
 fn fold<W: Words>(word: W) -> W {
     word.xor(word.rotate::<17>().and(W::splat((1 << 17) - 1)))
 }

@@ -86,7 +86,7 @@ pub struct OfLength<W> {
 }
 
 impl<W: Words> OfLength<W> {
-    #[inline(always)]
+    #[inline]
     pub fn new(seed: &Seed, length: usize) -> Self {
         let mut sip = TwinSip::new(&seed.0);
         sip.block(W::splat(length as u64));
@@ -115,13 +115,13 @@ impl<W: Words> OfLength<W> {
 }
 
 /// Returns the block that is hashed last: the bytes after the last whole block and, on top, the length.
-#[inline(always)]
+#[inline]
 fn tail(item: &[u8]) -> u64 {
     top(item.len()) | rest(item)
 }
 
 /// Returns the length of the message modulo 256 in the highest byte. It includes the eight bytes of the length prefix.
-#[inline(always)]
+#[inline]
 fn top(length: usize) -> u64 {
     u64::from(length.to_le_bytes()[0].wrapping_add(8)) << 56
 }
@@ -131,7 +131,7 @@ fn top(length: usize) -> u64 {
 struct TwinSip<W>([[W; 4]; 2]);
 
 impl<W: Words> TwinSip<W> {
-    #[inline(always)]
+    #[inline]
     fn new(keys: &[u8; 32]) -> Self {
         let (words, _) = keys.as_chunks::<8>();
         let key = |index: usize| u64::from_le_bytes(words[index]);

@@ -80,7 +80,7 @@ pub const fn index(number: u64) -> usize {
 
 /// Prefetches the cache line of `bytes[index]`. It is a hint: it does not affect results, and an index past the end is
 /// allowed.
-#[inline(always)]
+#[inline]
 pub fn prefetch(bytes: &[u8], index: usize) {
     let address = bytes.as_ptr().wrapping_add(index);
     #[cfg(target_arch = "x86_64")]
