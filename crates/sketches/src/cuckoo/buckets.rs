@@ -1,5 +1,7 @@
 //! A single filter: an array of buckets of one-byte slots. A slot holds a fingerprint, or 0 if it is empty.
 
+use std::ops::Range;
+
 use crate::machine::{memory, work};
 
 use super::place::{Place, Places, other_bucket};
@@ -68,10 +70,6 @@ impl Buckets {
         self.size() - self.occupied
     }
 
-    const fn is_full(&self) -> bool {
-        self.empty_slots() == 0
-    }
-
     /// Returns the slots, or no slots if all are empty and take no memory.
     pub fn slots(&self) -> &[u8] {
         &self.slots
@@ -99,31 +97,30 @@ impl Buckets {
     #[inline]
     pub(super) fn prefetch(&self, place: Place) {
         for bucket in [place.first, place.second] {
-            for line in (0..self.bucket_size.into()).step_by(64) {
-                memory::prefetch(&self.slots, self.start(bucket) + line);
+            for line in self.range(bucket).step_by(64) {
+                memory::prefetch(&self.slots, line);
             }
         }
     }
 
-    /// Returns the index of a bucket's first slot.
+    /// Returns the range of a bucket's slots.
     #[inline]
-    const fn start(&self, bucket: u64) -> usize {
-        memory::index(bucket & self.mask) * self.bucket_size as usize
+    fn range(&self, bucket: u64) -> Range<usize> {
+        let size = usize::from(self.bucket_size);
+        let start = memory::index(bucket & self.mask) * size;
+        start..start + size
     }
 
     /// Returns the slots of a bucket, or no slots if they take no memory.
     #[inline]
     pub(super) fn bucket(&self, bucket: u64) -> &[u8] {
-        let start = self.start(bucket);
-        let end = start + usize::from(self.bucket_size);
-        self.slots.get(start..end).unwrap_or_default()
+        self.slots.get(self.range(bucket)).unwrap_or_default()
     }
 
     #[inline]
     fn bucket_mut(&mut self, bucket: u64) -> &mut [u8] {
-        let start = self.start(bucket);
-        let end = start + usize::from(self.bucket_size);
-        self.slots.get_mut(start..end).unwrap_or_default()
+        let range = self.range(bucket);
+        self.slots.get_mut(range).unwrap_or_default()
     }
 
     /// Returns whether a bucket has no empty slot.
@@ -191,7 +188,7 @@ impl Buckets {
     /// there was an empty slot.
     #[inline]
     pub(super) fn put(&mut self, place: Place) -> Result<bool, NoMemory> {
-        if self.is_full() {
+        if self.empty_slots() == 0 {
             return Ok(false);
         }
         self.allocate()?;
@@ -219,7 +216,7 @@ impl Buckets {
     /// first bucket of `place`. Both buckets of `place` are full. Returns the last fingerprint moved, in its new
     /// bucket, or `None` if no room was found and nothing changed.
     pub(super) fn kick(&mut self, place: Place, max_iterations: u16) -> Option<Place> {
-        if self.is_full() || self.slots.is_empty() {
+        if self.empty_slots() == 0 || self.slots.is_empty() {
             return None;
         }
         let size = usize::from(self.bucket_size);

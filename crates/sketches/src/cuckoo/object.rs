@@ -57,7 +57,7 @@ impl Cuckoo {
             return None;
         }
         let filters = usize::try_from(outline.filters).ok()?;
-        Self::from_slots(outline, std::iter::repeat_n(Vec::new(), filters)).ok()?
+        Self::from_outline(outline, std::iter::repeat_n(Vec::new(), filters)).ok()?
     }
 
     /// Creates the object of an outline and its filters' slots, oldest first. An empty list of slots stands for a
@@ -67,16 +67,9 @@ impl Cuckoo {
     /// The reason that the slots are invalid, in words for a log.
     pub fn from_outline(
         outline: &ValidOutline,
-        slots: Vec<Vec<u8>>,
+        slots: impl IntoIterator<Item = Vec<u8>, IntoIter: ExactSizeIterator>,
     ) -> Result<Option<Self>, &'static str> {
-        Self::from_slots(outline, slots.into_iter())
-    }
-
-    fn from_slots(
-        outline: &ValidOutline,
-        slots: impl ExactSizeIterator<Item = Vec<u8>>,
-    ) -> Result<Option<Self>, &'static str> {
-        Ok(outline.fill(slots)?.map(|filters| {
+        Ok(outline.fill(slots.into_iter())?.map(|filters| {
             let mut object = Self::with_filters(outline.shape, filters);
             (object.items, object.deletes) = (outline.items, outline.deletes);
             object.assert_valid();
@@ -101,20 +94,14 @@ impl Cuckoo {
 
     /// Returns the numbers that are stored.
     pub fn outline(&self) -> Outline {
-        let Shape {
-            first_buckets,
-            bucket_size,
-            max_iterations,
-            expansion,
-        } = self.shape;
         Outline {
             filters: self.filters.len() as u64,
-            first_buckets,
+            first_buckets: self.shape.first_buckets,
             items: self.items,
             deletes: self.deletes,
-            bucket_size: bucket_size.into(),
-            max_iterations: max_iterations.into(),
-            expansion: expansion.into(),
+            bucket_size: self.shape.bucket_size.into(),
+            max_iterations: self.shape.max_iterations.into(),
+            expansion: self.shape.expansion.into(),
         }
     }
 
@@ -185,8 +172,9 @@ impl Cuckoo {
             // Masks of the items found, and of those left to look for.
             let (mut found, mut left) = (0, places.mask());
             if let Some(summaries) = &self.summaries {
-                let mut report = |index, holds| found |= u64::from(holds) << index;
-                places.each(left, |index, place| report(index, summaries.holds(place)));
+                places.each(left, |index, place| {
+                    found |= u64::from(summaries.holds(place)) << index;
+                });
                 left &= !found;
             }
             for filter in self.searched().iter().rev() {
@@ -462,13 +450,13 @@ impl Cuckoo {
         })
     }
 
-    /// Moves the allocations to other memory, starting with step `begin`. Returns the step to resume at, or `None` at
+    /// Moves the allocations to other memory, starting with step `first`. Returns the step to resume at, or `None` at
     /// the end.
-    pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
+    pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
         let filters = self.filters.len();
         let summaries = self.summaries.as_ref().map_or(0, |s| s.movable());
-        for step in begin..=filters + summaries {
-            if step > begin && by.should_stop() {
+        for step in first..=filters + summaries {
+            if step > first && by.should_stop() {
                 return Some(step);
             }
             match (step.checked_sub(1), &mut self.summaries) {

@@ -67,10 +67,7 @@ impl Outline {
         if self.expansion > 0 && !self.expansion.is_power_of_two() {
             return Err("expansion is no power of two");
         }
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the ranges are those of the narrower types"
-        )]
+        #[allow(clippy::cast_possible_truncation, reason = "they are in range")]
         let outline = ValidOutline {
             shape: Shape {
                 first_buckets: self.first_buckets,

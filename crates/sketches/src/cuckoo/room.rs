@@ -75,16 +75,16 @@ impl Room {
     /// it. Returns whether any was moved.
     pub fn fill_from(&mut self, newest: &mut Buckets, older: &mut [Buckets]) -> bool {
         let before = newest.occupied();
-        let mut batch = Batch {
-            movable: [(0, Place::in_bucket(0, 0)); BATCH],
+        let mut movable = Movable {
+            fingerprints: [(0, Place::in_bucket(0, 0)); BATCH],
             count: 0,
             next: 0,
             left: before,
         };
         // The loop also ends once all older filters are full.
-        while batch.left > 0 && self.slots > 0 {
-            self.collect(&mut batch, newest, older);
-            for &(index, place) in &batch.movable[..batch.count] {
+        while movable.left > 0 && self.slots > 0 {
+            self.collect(&mut movable, newest, older);
+            for &(index, place) in &movable.fingerprints[..movable.count] {
                 let start = self.full_for(place).min(older.len());
                 let mut not_full = older[start..].iter_mut();
                 let taker = not_full.position(|filter| {
@@ -105,50 +105,52 @@ impl Room {
     }
 
     /// Collects the next fingerprints for which an older filter may have room, and prefetches their buckets there.
-    fn collect(&self, batch: &mut Batch, newest: &Buckets, older: &[Buckets]) {
+    fn collect(&self, movable: &mut Movable, newest: &Buckets, older: &[Buckets]) {
         const WORD: usize = size_of::<u64>();
         const LINE: usize = 8 * WORD;
-        let first = batch.next;
-        batch.count = 0;
+        let first = movable.next;
+        movable.count = 0;
         // Divides by multiplying: exact for all indices, which are below 2^32.
         let reciprocal = (1_u64 << 63).div_ceil(newest.size() / newest.buckets());
-        while batch.left > 0 && batch.count + WORD <= BATCH {
-            let slots = &newest.slots()[batch.next..];
-            if batch.next.is_multiple_of(LINE) && slots.first_chunk() == Some(&[0; LINE]) {
-                batch.next += LINE;
+        while movable.left > 0 && movable.count + WORD <= BATCH {
+            let slots = &newest.slots()[movable.next..];
+            if movable.next.is_multiple_of(LINE) && slots.first_chunk() == Some(&[0; LINE]) {
+                movable.next += LINE;
                 continue;
             }
-            let used = match slots.first_chunk() {
+            let mut used = match slots.first_chunk() {
                 Some(word) => u64::from_le_bytes(*word),
                 None => words::begun_with(slots),
             };
-            for byte in (0..WORD).filter(|byte| used >> (8 * byte) & 0xff != 0) {
-                let index = batch.next + byte;
+            while used != 0 {
+                let byte = used.trailing_zeros() / 8;
+                let index = movable.next + byte as usize;
                 let bucket = (u128::from(reciprocal) * index as u128) >> 63;
                 #[allow(clippy::cast_possible_truncation, reason = "less than the index")]
                 let place = Place::in_bucket(bucket as u64, newest.slots()[index]);
                 if let Some(filter) = older.get(self.full_for(place)) {
                     filter.prefetch(place);
-                    batch.movable[batch.count] = (index, place);
-                    batch.count += 1;
+                    movable.fingerprints[movable.count] = (index, place);
+                    movable.count += 1;
                 }
-                batch.left -= 1;
+                movable.left -= 1;
+                used &= !(0xff << (8 * byte));
             }
-            batch.next += WORD;
+            movable.next += WORD;
         }
-        work::bytes(batch.next - first);
+        work::bytes(movable.next - first);
     }
 }
 
-/// The fingerprints of a filter that are read together.
-struct Batch {
-    /// Those that may move, each with the index of its slot.
-    movable: [(usize, Place); BATCH],
-    /// How many may move.
+/// Some fingerprints of the newest filter that may move, and where to go on.
+struct Movable {
+    /// The fingerprints, each with the index of its slot.
+    fingerprints: [(usize, Place); BATCH],
+    /// Number of fingerprints that may move.
     count: usize,
     /// The slot to read next.
     next: usize,
-    /// Number of fingerprints from there on.
+    /// Number of fingerprints from that slot on.
     left: u64,
 }
 
