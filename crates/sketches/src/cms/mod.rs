@@ -26,6 +26,7 @@ mod object;
 mod shape;
 pub mod wire;
 
+pub use crate::error::Refusal;
 pub use merge::{MergeError, Term};
 pub use object::{CountMin, NotCounted};
-pub use shape::{CellSize, DEPTH_MAX, Refusal, Shape};
+pub use shape::{CellSize, DEPTH_MAX, Shape};

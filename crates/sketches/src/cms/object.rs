@@ -2,11 +2,12 @@
 
 use std::iter;
 
+use crate::error::Refusal;
 use crate::hash::{Columns, GROUP, Rows};
 use crate::machine::memory::{self, Relocate};
 
 use super::cells::{for_cell_size, get, set};
-use super::shape::{CellSize, Refusal, Shape};
+use super::shape::{CellSize, Shape};
 
 /// The items whose counters are found together, and so fetched together.
 const BATCH: usize = 16;

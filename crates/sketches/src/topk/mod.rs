@@ -35,10 +35,10 @@ mod shape;
 mod slots;
 pub mod wire;
 
+pub use crate::error::Refusal;
 pub use chance::{Chance, Collision, Contest, one_by_one};
 pub use decay::Decay;
 pub use derived::Derived;
 pub use index::COPIES_MAX;
-pub use list::Ranking;
 pub use object::{Added, TopK};
-pub use shape::{DEPTH_MAX, Fault, INCREMENT_MAX, Refusal, Shape};
+pub use shape::{DEPTH_MAX, Fault, INCREMENT_MAX, Shape};

@@ -1,5 +1,6 @@
 //! A sketch with its list.
 
+use crate::error::Refusal;
 use crate::hash::{Columns, GROUP, Rows, Seed};
 use crate::machine::memory::{self, Relocate};
 
@@ -7,9 +8,9 @@ use super::chance::{Chance, Collision, Contest};
 use super::decay::Decay;
 use super::derived::Derived;
 use super::item::Cells;
-use super::list::{List, Ranking};
+use super::list::List;
 use super::pairs::{self, PAIR_BYTES};
-use super::shape::{Refusal, Shape};
+use super::shape::Shape;
 use super::slots::Listed;
 
 /// The numbers of collisions are counted modulo this.
@@ -200,10 +201,7 @@ impl TopK {
 
     /// Adds to the item's cells. Returns the estimate, and whether a cell changed.
     #[inline]
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "there are fewer than 2³² cells"
-    )]
+    #[allow(clippy::cast_possible_truncation, reason = "cells have 32-bit numbers")]
     fn count_up(&mut self, chance: &mut impl Chance, cells: &Cells, increment: u32) -> (u32, bool) {
         let fingerprint = cells.fingerprint;
         let (mut estimate, mut changed) = (0, false);
@@ -303,7 +301,7 @@ impl TopK {
 
     /// Returns the items of the list whose count is not 0, the largest count first. Returns `None` if allocation
     /// fails.
-    pub fn ranking(&self) -> Option<Ranking<'_>> {
+    pub fn ranking(&self) -> Option<impl ExactSizeIterator<Item = (&[u8], u32)>> {
         self.list.ranking()
     }
 
@@ -317,11 +315,11 @@ impl TopK {
         })
     }
 
-    /// Moves the allocations to other memory, starting with step `begin`. Returns the step to resume at, or `None` at
+    /// Moves the allocations to other memory, starting with step `first`. Returns the step to resume at, or `None` at
     /// the end.
-    pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
-        for step in begin..=self.list.steps() {
-            if step > begin && by.should_stop() {
+    pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
+        for step in first..=self.list.steps() {
+            if step > first && by.should_stop() {
                 return Some(step);
             }
             match step.checked_sub(1) {
