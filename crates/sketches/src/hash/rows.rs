@@ -5,7 +5,9 @@
 //! side. Sketches of `RedisBloom` hold counters at the columns that follow, so neither ever changes.
 
 use crate::machine::words::{self, Task, Use, Words};
-use crate::machine::work;
+use crate::machine::{memory, work};
+
+use super::murmur::murmur_32_of_seeds;
 
 /// The most rows that are hashed together. Their states fit the registers of a processor with 256-bit vectors.
 pub const GROUP: usize = 64;
@@ -20,12 +22,11 @@ pub struct Rows {
 
 impl Rows {
     /// Creates `depth` rows of `width` cells, whose columns are given.
-    #[allow(clippy::cast_possible_truncation, reason = "the table is in memory")]
     pub const fn new(columns: Columns, width: u64, depth: u64) -> Self {
         Self {
             columns,
-            width: width as usize,
-            depth: depth as usize,
+            width: memory::index(width),
+            depth: memory::index(depth),
         }
     }
 
@@ -53,10 +54,7 @@ impl Rows {
 
     /// Finds an item's cells in the rows from `first` on, at most `MOST`.
     #[inline(always)]
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "columns are below 2³², and seeds are cut to 32 bits"
-    )]
+    #[allow(clippy::cast_possible_truncation, reason = "seeds have 32 bits")]
     fn locate_one<const MOST: usize>(&self, item: &[u8], first: usize, cells: &mut [usize]) {
         let count = MOST.min(self.depth - first);
         work::steps(count);
@@ -70,7 +68,7 @@ impl Rows {
             .iter_mut()
             .zip(murmur_32_of_seeds(item, seeds))
         {
-            *cell = start + self.columns.of(hash) as usize;
+            *cell = start + memory::index(self.columns.of(hash));
             start += self.width;
         }
     }
@@ -112,41 +110,6 @@ impl<'i, I: Iterator<Item = &'i [u8]>> Task for Locate<'_, I> {
         }
         count
     }
-}
-
-/// Computes `MurmurHash2` of an item for each of several seeds.
-#[inline(always)]
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "the hash mixes in the length modulo 2³²"
-)]
-fn murmur_32_of_seeds<const SEEDS: usize>(item: &[u8], seeds: [u32; SEEDS]) -> [u32; SEEDS] {
-    const M: u32 = 0x5bd1_e995;
-    let mut hashes = seeds.map(|seed| seed ^ item.len() as u32);
-    let (blocks, tail) = item.as_chunks::<4>();
-    for block in blocks {
-        let k = u32::from_le_bytes(*block).wrapping_mul(M);
-        let k = (k ^ k >> 24).wrapping_mul(M);
-        for hash in &mut hashes {
-            *hash = hash.wrapping_mul(M) ^ k;
-        }
-    }
-    if !tail.is_empty() {
-        let rest = match *tail {
-            [a] => u32::from(a),
-            [a, b] => u32::from(u16::from_le_bytes([a, b])),
-            [a, b, c, ..] => u32::from_le_bytes([a, b, c, 0]),
-            [] => 0,
-        };
-        for hash in &mut hashes {
-            *hash = (*hash ^ rest).wrapping_mul(M);
-        }
-    }
-    for hash in &mut hashes {
-        *hash = (*hash ^ *hash >> 13).wrapping_mul(M);
-        *hash ^= *hash >> 15;
-    }
-    hashes
 }
 
 /// The columns of a row: hash → hash modulo width, without a division.

@@ -135,7 +135,7 @@ impl<W: Words> TwinSip<W> {
     fn new(keys: &[u8; 32]) -> Self {
         let (words, _) = keys.as_chunks::<8>();
         let key = |index: usize| u64::from_le_bytes(words[index]);
-        let begin = |k0, k1| {
+        let state = |k0, k1| {
             [
                 W::splat(k0 ^ 0x736f_6d65_7073_6575),
                 W::splat(k1 ^ 0x646f_7261_6e64_6f6d),
@@ -143,7 +143,7 @@ impl<W: Words> TwinSip<W> {
                 W::splat(k1 ^ 0x7465_6462_7974_6573),
             ]
         };
-        Self([begin(key(0), key(1)), begin(key(2), key(3))])
+        Self([state(key(0), key(1)), state(key(2), key(3))])
     }
 
     #[inline(always)]

@@ -213,9 +213,9 @@ mod sample {
         let mut best = (u64::MAX, widest);
         for width in [Width::Eight, Width::Four] {
             for _ in 0..64 {
-                let begin = super::cycles();
+                let start = super::cycles();
                 run(width as u8, &mut numbers);
-                let time = super::cycles().wrapping_sub(begin);
+                let time = super::cycles().wrapping_sub(start);
                 if time < best.0 {
                     best = (time, width);
                 }

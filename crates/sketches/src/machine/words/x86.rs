@@ -92,10 +92,8 @@ impl Words for Eight {
     }
     #[inline]
     fn shift_right(self, by: u32) -> Self {
-        Self(native!(_mm512_srl_epi64(
-            self.0,
-            _mm_cvtsi64_si128(by.into())
-        )))
+        let by = native!(_mm_cvtsi64_si128(by.into()));
+        Self(native!(_mm512_srl_epi64(self.0, by)))
     }
     #[inline]
     fn rotate<const BY: i32>(self) -> Self {
@@ -179,10 +177,8 @@ impl Words for Four {
     }
     #[inline]
     fn shift_right(self, by: u32) -> Self {
-        Self(native!(_mm256_srl_epi64(
-            self.0,
-            _mm_cvtsi64_si128(by.into())
-        )))
+        let by = native!(_mm_cvtsi64_si128(by.into()));
+        Self(native!(_mm256_srl_epi64(self.0, by)))
     }
     #[inline]
     fn rotate<const BY: i32>(self) -> Self {
