@@ -122,7 +122,7 @@ impl<'s> Sources<'s> {
     fn of(terms: &[Term<'s>]) -> Result<Self, MergeError> {
         let mut distinct = memory::reserved(terms.len()).ok_or(MergeError::OutOfMemory)?;
         distinct.extend(terms.iter().map(|Term { source, .. }| Distinct {
-            source: *source,
+            source,
             largest: source.shape().cell_size().max(),
             weight: 0,
         }));

@@ -87,7 +87,7 @@ impl Places {
     #[inline]
     pub fn each(&self, wanted: u64, mut visit: impl FnMut(usize, Place)) {
         each_bit(wanted, |index| {
-            visit(index, Place::of_hash(self.hashes[index]))
+            visit(index, Place::of_hash(self.hashes[index]));
         });
     }
 }

@@ -180,7 +180,7 @@ impl TopK {
     fn most_after(&self, cells: &Cells, increment: u32) -> u32 {
         let mut most = 0;
         self.each_count_in(cells, |count| {
-            most = most.max(count.wrapping_add(increment))
+            most = most.max(count.wrapping_add(increment));
         });
         most
     }

@@ -168,7 +168,7 @@ impl Words for u64 {
     }
     #[inline]
     fn mul_lower(self, other: Self) -> Self {
-        u64::from(self as u32) * u64::from(other as u32)
+        (self & 0xffff_ffff) * (other & 0xffff_ffff)
     }
     #[inline]
     fn mul_high(self, other: Self) -> Self {

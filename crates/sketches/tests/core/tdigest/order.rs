@@ -60,11 +60,11 @@ fn equal_means_are_in_the_order_of_the_plain_algorithm() {
     let mut rng = Rng::new(35);
     for _ in 0..10_000 {
         let (means, weights) = (1 + rng.below(300), 1 + rng.below(3));
-        let mut mean = |rng: &mut Rng| match rng.below(means) {
+        let mean = |rng: &mut Rng| match rng.below(means) {
             0 => -0.0,
             mean => f64::from(u32::try_from(mean).unwrap() - 1),
         };
-        let mut weight = |rng: &mut Rng| f64::from(u32::try_from(1 + rng.below(weights)).unwrap());
+        let weight = |rng: &mut Rng| f64::from(u32::try_from(1 + rng.below(weights)).unwrap());
         let (merged, added) = (1 + rng.below(100), 1 + rng.below(100));
         let mut nodes: Vec<Node> = (0..merged)
             .map(|_| (mean(&mut rng), weight(&mut rng)))
