@@ -57,7 +57,9 @@ impl Cuckoo {
             return None;
         }
         let filters = usize::try_from(outline.filters).ok()?;
-        Self::from_outline(outline, std::iter::repeat_n(Vec::new(), filters)).ok()?
+        let mut slots = memory::reserved(filters)?;
+        slots.resize_with(filters, Vec::new);
+        Self::from_outline(outline, slots).ok()?
     }
 
     /// Creates the object of an outline and its filters' slots, oldest first. An empty list of slots stands for a
@@ -67,9 +69,9 @@ impl Cuckoo {
     /// The reason that the slots are invalid, in words for a log.
     pub fn from_outline(
         outline: &ValidOutline,
-        slots: impl IntoIterator<Item = Vec<u8>, IntoIter: ExactSizeIterator>,
+        slots: Vec<Vec<u8>>,
     ) -> Result<Option<Self>, &'static str> {
-        Ok(outline.fill(slots.into_iter())?.map(|filters| {
+        Ok(outline.fill(slots)?.map(|filters| {
             let mut object = Self::with_filters(outline.shape, filters);
             (object.items, object.deletes) = (outline.items, outline.deletes);
             object.assert_valid();

@@ -108,17 +108,14 @@ impl ValidOutline {
 
     /// Creates the filters of these slots, oldest first, or returns `None` if the table can't be allocated. Empty lists
     /// stand for filters that are empty and take no memory.
-    pub(super) fn fill(
-        &self,
-        slots: impl ExactSizeIterator<Item = Vec<u8>>,
-    ) -> Result<Option<Vec<Buckets>>, &'static str> {
+    pub(super) fn fill(&self, slots: Vec<Vec<u8>>) -> Result<Option<Vec<Buckets>>, &'static str> {
         if slots.len() as u64 != self.filters {
             return Err("filters that are not as many as they should be");
         }
         let Some(mut filters) = memory::reserved(slots.len()) else {
             return Ok(None);
         };
-        for (slots, buckets) in slots.zip(self.buckets()) {
+        for (slots, buckets) in slots.into_iter().zip(self.buckets()) {
             let Some(slots) = memory::boxed(slots) else {
                 return Ok(None);
             };

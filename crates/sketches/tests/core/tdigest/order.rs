@@ -50,8 +50,9 @@ fn fields(nodes: &[Node]) -> Stream {
     fields.uint(0);
     fields.double(weights.clone().sum());
     fields.double(0.0);
-    nodes.iter().for_each(|node| fields.double(node.0));
-    weights.for_each(|weight| fields.double(weight));
+    for number in nodes.iter().map(|node| node.0).chain(weights) {
+        fields.double(number);
+    }
     fields
 }
 
