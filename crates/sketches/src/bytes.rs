@@ -23,18 +23,12 @@ pub enum DecodeError {
     NoMemory,
 }
 
-impl std::fmt::Display for DecodeError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::UnsupportedVersion => f.write_str("unsupported version"),
-            Self::Truncated => f.write_str("bytes end too early"),
-            Self::Malformed(what) => f.write_str(what),
-            Self::NoMemory => f.write_str("not enough memory"),
-        }
-    }
-}
-
-impl std::error::Error for DecodeError {}
+crate::error::texts!(DecodeError {
+    Self::UnsupportedVersion => "unsupported version",
+    Self::Truncated => "bytes end too early",
+    Self::Malformed(what) => what,
+    Self::NoMemory => "not enough memory",
+});
 
 impl From<&'static str> for DecodeError {
     fn from(what: &'static str) -> Self {
@@ -138,12 +132,11 @@ impl<'b> ByteCursor<'b> {
         }
     }
 
-    fn slice(&mut self, length: u64) -> Result<&'b [u8], DecodeError> {
+    /// Reads the next `length` bytes.
+    pub fn slice(&mut self, length: u64) -> Result<&'b [u8], DecodeError> {
         let length = usize::try_from(length).map_err(|_| DecodeError::Truncated)?;
-        let (slice, rest) = self
-            .0
-            .split_at_checked(length)
-            .ok_or(DecodeError::Truncated)?;
+        let split = self.0.split_at_checked(length);
+        let (slice, rest) = split.ok_or(DecodeError::Truncated)?;
         self.0 = rest;
         Ok(slice)
     }

@@ -14,3 +14,17 @@ macro_rules! texts {
 }
 
 pub(crate) use texts;
+
+/// The reason that a count-min sketch or a top-k list is not created, or that an item is not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The sketch would exceed the limit on its memory.
+    MemoryLimit,
+    /// The memory can't be allocated.
+    OutOfMemory,
+}
+
+texts!(Refusal {
+    Self::MemoryLimit => "it would exceed the limit on memory",
+    Self::OutOfMemory => "not enough memory",
+});

@@ -1,5 +1,8 @@
 //! Arithmetic that the other layers share: fractions, powers, checked sums, and the largest capacity.
 
+/// Exponentials and logarithms: unlike the C library's, the results are the same on every processor.
+pub use libm::{exp, expm1, log as ln, log1p as ln_1p, log2};
+
 /// The largest total capacity of an object, and the largest total size of its filters in bytes.
 pub const MAX_CAPACITY: u64 = i64::MAX as u64;
 
@@ -38,26 +41,6 @@ pub fn power(mut base: f64, mut exponent: u64) -> f64 {
         exponent >>= 1;
     }
     result
-}
-
-/// Returns `e` to the power of a number. Unlike the C library's, the result is the same on every processor.
-pub fn exp(exponent: f64) -> f64 {
-    libm::exp(exponent)
-}
-
-/// Returns `e` to the power of a number, minus 1. The result is the same on every processor.
-pub fn expm1(exponent: f64) -> f64 {
-    libm::expm1(exponent)
-}
-
-/// Returns the natural logarithm of 1 plus a number. The result is the same on every processor.
-pub fn ln_1p(number: f64) -> f64 {
-    libm::log1p(number)
-}
-
-/// Returns the natural logarithm of a number. Unlike the C library's, the result is the same on every processor.
-pub fn ln(number: f64) -> f64 {
-    libm::log(number)
 }
 
 /// Returns the natural logarithm of a positive number, correctly rounded. Other programs size their filters with their
@@ -143,11 +126,6 @@ impl DoubleDouble {
         let rest = rest.plus(other.times(Self(-second, 0.0)));
         Self::sum(first, second).plus(Self(rest.0 / other.0, 0.0))
     }
-}
-
-/// Returns the logarithm of a number to base 2. The result is the same on every processor.
-pub fn log2(number: f64) -> f64 {
-    libm::log2(number)
 }
 
 /// Returns the probability that at least one of several independent events happens, given their probabilities.

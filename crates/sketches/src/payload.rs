@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use crc::{CRC_64_REDIS, Crc};
 
-use crate::bytes::{DecodeError, RdbRead, RdbWrite};
+use crate::bytes::{ByteCursor, DecodeError, RdbRead, RdbWrite};
 use crate::machine::memory;
 
 static CHECKSUM: Crc<u64> = Crc::<u64>::new(&CRC_64_REDIS);
@@ -45,15 +45,9 @@ pub fn restore(type_name: &CStr, rdb_version: i32, write: impl FnOnce(&mut Paylo
 /// Returns the number that stands for a type in RDB: six bits for each letter of its name, then ten zeros, the bits of
 /// the encoding version.
 pub fn type_id(type_name: &CStr) -> u64 {
-    type_id_of(type_name.to_bytes())
-}
-
-pub(crate) fn type_id_of(type_name: &[u8]) -> u64 {
-    let bits = |letter| LETTERS.iter().position(|l| *l == letter).unwrap_or(0) as u64;
-    type_name
-        .iter()
-        .fold(0, |id, letter| id << 6 | bits(*letter))
-        << 10
+    let bits = |letter| LETTERS.iter().position(|l| l == letter).unwrap_or(0) as u64;
+    let name = type_name.to_bytes().iter();
+    name.fold(0, |id, letter| id << 6 | bits(letter)) << 10
 }
 
 /// Appends the footer of a DUMP payload: the RDB version, and a checksum of all before.
@@ -105,7 +99,7 @@ impl RdbWrite for Payload {
 }
 
 /// The fields of a payload of DUMP that are not read yet.
-pub(crate) struct Fields<'p>(&'p [u8]);
+pub(crate) struct Fields<'p>(ByteCursor<'p>);
 
 impl<'p> Fields<'p> {
     /// Checks the footer and the type of a payload.
@@ -117,44 +111,37 @@ impl<'p> Fields<'p> {
         // What the value needs of its version of RDB is in its own fields.
         let (value, _rdb_version) = body.split_last_chunk::<2>().ok_or(DecodeError::Truncated)?;
         match value {
-            [MODULE_VALUE, fields @ ..] => Ok(Self(fields)),
+            [MODULE_VALUE, fields @ ..] => Ok(Self(ByteCursor(fields))),
             _ => Err("a value of another type".into()),
         }
     }
 
-    /// Reads the number that [`type_id`] returns, and the encoding version.
-    pub fn type_and_version(&mut self) -> Result<(u64, i32), DecodeError> {
+    /// Reads the name of the type, and the encoding version.
+    pub fn type_and_version(&mut self) -> Result<([u8; 9], i32), DecodeError> {
         let id = self.length()?;
+        let letter = |index| LETTERS[(id >> (58 - 6 * index) & 0x3f) as usize];
         let version = i32::try_from(id & 0x3ff).unwrap_or_default();
-        Ok((id & !0x3ff, version))
+        Ok((std::array::from_fn(letter), version))
     }
 
     /// Checks that the value ends here.
     pub fn end(&self) -> Result<(), DecodeError> {
-        match self.0 {
+        match self.0.0 {
             [END_OF_VALUE] => Ok(()),
             [] => Err(DecodeError::Truncated),
             _ => Err("bytes behind the object".into()),
         }
     }
 
-    fn take(&mut self, length: u64) -> Result<&'p [u8], DecodeError> {
-        let length = usize::try_from(length).map_err(|_| DecodeError::Truncated)?;
-        let split = self.0.split_at_checked(length);
-        let (taken, rest) = split.ok_or(DecodeError::Truncated)?;
-        self.0 = rest;
-        Ok(taken)
-    }
-
     /// Reads a number of these many bytes, big endian.
     fn big_endian(&mut self, length: u64) -> Result<u64, DecodeError> {
-        let bytes = self.take(length)?.iter();
+        let bytes = self.0.slice(length)?.iter();
         Ok(bytes.fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
     /// Reads a length, or the encoding of a string.
     fn length_or_encoding(&mut self) -> Result<Result<u64, u8>, DecodeError> {
-        let first = self.take(1)?[0];
+        let [first] = self.0.array()?;
         let low = first & 0x3f;
         Ok(Ok(match (first >> 6, first) {
             (0, _) => low.into(),
@@ -188,20 +175,17 @@ impl RdbRead for Fields<'_> {
 
     fn double(&mut self) -> Result<f64, DecodeError> {
         self.field(DOUBLE)?;
-        let bytes = self.take(8)?.try_into();
-        Ok(f64::from_le_bytes(
-            bytes.map_err(|_| DecodeError::Truncated)?,
-        ))
+        self.0.double()
     }
 
     fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
         const LZF: u8 = 3;
         self.field(STRING)?;
         let bytes = match self.length_or_encoding()? {
-            Ok(length) => self.take(length)?,
+            Ok(length) => self.0.slice(length)?,
             Err(width @ 0..=2) => {
                 // A string of digits as a little-endian integer of 1, 2 or 4 bytes.
-                let bytes = self.take(1 << width)?;
+                let bytes = self.0.slice(1 << width)?;
                 let negative = bytes.last().is_some_and(|byte| *byte >= 0x80);
                 let mut number = [if negative { 0xff } else { 0 }; 8];
                 number[..bytes.len()].copy_from_slice(bytes);
@@ -209,7 +193,7 @@ impl RdbRead for Fields<'_> {
             }
             Err(LZF) => {
                 let (compressed, length) = (self.length()?, self.length()?);
-                return decompressed(self.take(compressed)?, length);
+                return decompressed(self.0.slice(compressed)?, length);
             }
             Err(_) => return Err("unknown encoding of a string".into()),
         };
@@ -261,33 +245,5 @@ fn decompressed(mut from: &[u8], length: u64) -> Result<Vec<u8>, DecodeError> {
         Ok(to)
     } else {
         Err(INVALID)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The fields and the checksum that a server wrote for a count-min sketch of one counter.
-    #[test]
-    fn a_payload_has_the_servers_form() {
-        let payload = restore(c"CMSk-TYPE", 0, |to| {
-            to.uint(1);
-            to.uint(300);
-            to.uint(1 << 20);
-            to.uint(1 << 40);
-            to.double(0.5);
-            to.bytes(b"1234");
-        });
-        let mut expected = vec![7, 0x81];
-        expected.extend(0x08c4_a4f9_360f_1000_u64.to_be_bytes());
-        expected.extend([2, 1, 2, 0x41, 0x2c, 2, 0x80, 0, 0x10, 0, 0]);
-        expected.extend([2, 0x81, 0, 0, 1, 0, 0, 0, 0, 0]);
-        expected.extend([4, 0, 0, 0, 0, 0, 0, 0xe0, 0x3f]);
-        expected.extend([5, 4, b'1', b'2', b'3', b'4', 0, 9, 0]);
-        assert_eq!(payload[..payload.len() - 8], expected);
-        // A checksum over bytes that end in their own checksum is zero.
-        let of_all = Crc::<u64>::new(&CRC_64_REDIS).checksum(&payload);
-        assert_eq!(of_all, 0);
     }
 }

@@ -1,5 +1,7 @@
 //! Objects of any family, from and to the payload of a server's DUMP.
 
+use std::ffi::CStr;
+
 use crate::bloom::chunks::Value;
 use crate::bloom::{self, Dialect};
 use crate::bytes::{DecodeError, RdbRead};
@@ -41,9 +43,6 @@ pub enum Sketch {
     TDigest(TDigest),
 }
 
-/// Reads the fields of a value in an encoding version.
-type Read<R> = fn(i32, &mut R, Seed) -> Result<Sketch, DecodeError>;
-
 impl Sketch {
     /// Decodes a payload of DUMP. The seed is for searches in top-k lists, see [`TopK::new`].
     ///
@@ -51,10 +50,8 @@ impl Sketch {
     /// Any [`DecodeError`], also for a value of another type and for a Bloom filter that lacks chunks.
     pub fn from_dump(payload: &[u8], seed: Seed) -> Result<Self, DecodeError> {
         let mut fields = payload::Fields::of_dump(payload)?;
-        let (type_id, version) = fields.type_and_version()?;
-        let read = readers().find(|(name, _)| payload::type_id_of(name) == type_id);
-        let (_, read) = read.ok_or("a value of another type")?;
-        let sketch = read(version, &mut fields, seed)?;
+        let (type_name, version) = fields.type_and_version()?;
+        let sketch = Self::read(&type_name, version, &mut fields, seed)?;
         fields.end()?;
         Ok(sketch)
     }
@@ -63,15 +60,29 @@ impl Sketch {
     ///
     /// # Errors
     /// Those of [`from_dump`](Self::from_dump).
-    pub fn read<R: RdbRead>(
+    pub fn read(
         type_name: &[u8],
         version: i32,
-        from: &mut R,
+        from: &mut impl RdbRead,
         seed: Seed,
     ) -> Result<Self, DecodeError> {
-        let read = readers().find(|(name, _)| *name == type_name);
-        let (_, read) = read.ok_or("a value of another type")?;
-        read(version, from, seed)
+        let is = |name: &CStr| name.to_bytes() == type_name;
+        if let Some(dialect) = Dialect::ALL.into_iter().find(|it| is(it.type_name())) {
+            match bloom::rdb::read(dialect, version, from)? {
+                Value::Complete(object) => Ok(Self::Bloom(object)),
+                Value::Partial(_) => Err("a Bloom filter that lacks chunks".into()),
+            }
+        } else if is(cuckoo::wire::TYPE_NAME) {
+            cuckoo::wire::read_rdb(version, from).map(Self::Cuckoo)
+        } else if is(cms::wire::TYPE_NAME) {
+            cms::wire::read_rdb(version, from).map(Self::CountMin)
+        } else if is(topk::wire::TYPE_NAME) {
+            topk::wire::read_rdb(version, from, seed).map(Self::TopK)
+        } else if is(tdigest::wire::TYPE_NAME) {
+            tdigest::wire::read_rdb(version, from).map(Self::TDigest)
+        } else {
+            Err("a value of another type".into())
+        }
     }
 
     /// Encodes the object as a payload of RESTORE.
@@ -100,42 +111,5 @@ impl Sketch {
                 payload::restore(TYPE_NAME, RDB_VERSION, |to| write_rdb(object, to))
             }
         }
-    }
-}
-
-/// Returns the names of the types, and how their values are read.
-fn readers<R: RdbRead>() -> impl Iterator<Item = (&'static [u8], Read<R>)> {
-    let blooms: [Read<R>; 3] = [
-        |version, from, _| read_bloom(Dialect::Bloomfltr, version, from),
-        |version, from, _| read_bloom(Dialect::RedisBloom, version, from),
-        |version, from, _| read_bloom(Dialect::Bloomfltx, version, from),
-    ];
-    let names = Dialect::ALL.map(Dialect::type_name);
-    let others: [(_, Read<R>); 4] = [
-        (cuckoo::wire::TYPE_NAME, |version, from, _| {
-            cuckoo::wire::read_rdb(version, from).map(Sketch::Cuckoo)
-        }),
-        (cms::wire::TYPE_NAME, |version, from, _| {
-            cms::wire::read_rdb(version, from).map(Sketch::CountMin)
-        }),
-        (topk::wire::TYPE_NAME, |version, from, seed| {
-            topk::wire::read_rdb(version, from, seed).map(Sketch::TopK)
-        }),
-        (tdigest::wire::TYPE_NAME, |version, from, _| {
-            tdigest::wire::read_rdb(version, from).map(Sketch::TDigest)
-        }),
-    ];
-    let all = names.into_iter().zip(blooms).chain(others);
-    all.map(|(name, read)| (name.to_bytes(), read))
-}
-
-fn read_bloom(
-    dialect: Dialect,
-    version: i32,
-    from: &mut impl RdbRead,
-) -> Result<Sketch, DecodeError> {
-    match bloom::rdb::read(dialect, version, from)? {
-        Value::Complete(object) => Ok(Sketch::Bloom(object)),
-        Value::Partial(_) => Err("a Bloom filter that lacks chunks".into()),
     }
 }

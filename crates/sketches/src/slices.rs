@@ -1,22 +1,11 @@
 //! Items in one buffer with offsets, which is Arrow's layout, and answers as bits.
 
 /// An offset into a buffer: `i32` or `i64`.
-pub trait Offset: Copy {
-    /// Returns the offset, or `None` if it is negative or too large for this machine.
-    fn to_index(self) -> Option<usize>;
-}
+pub trait Offset: Copy + TryInto<usize> {}
 
-impl Offset for i32 {
-    fn to_index(self) -> Option<usize> {
-        usize::try_from(self).ok()
-    }
-}
+impl Offset for i32 {}
 
-impl Offset for i64 {
-    fn to_index(self) -> Option<usize> {
-        usize::try_from(self).ok()
-    }
-}
+impl Offset for i64 {}
 
 /// The reason that offsets are refused: one is negative, smaller than the one before it, or past the end of the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +45,7 @@ impl<'b, O: Offset> Slices<'b, O> {
     pub fn new(data: &'b [u8], offsets: &'b [O]) -> Result<Self, BadOffsets> {
         let mut least = 0;
         for offset in offsets {
-            let index = offset.to_index().ok_or(BadOffsets)?;
+            let index = (*offset).try_into().map_err(|_| BadOffsets)?;
             if index < least || index > data.len() {
                 return Err(BadOffsets);
             }
@@ -75,7 +64,8 @@ impl<'b, O: Offset> Iterator for Slices<'b, O> {
             return None;
         };
         self.offsets = &self.offsets[1..];
-        self.data.get(start.to_index()?..end.to_index()?)
+        let (start, end) = ((*start).try_into().ok()?, (*end).try_into().ok()?);
+        self.data.get(start..end)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {

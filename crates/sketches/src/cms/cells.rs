@@ -1,13 +1,13 @@
 //! Counters of 1, 2, 4 or 8 bytes in a table of bytes, little endian.
 
 /// Returns counter `index`.
-#[inline(always)]
+#[inline]
 pub fn get<const BYTES: usize>(table: &[u8], index: usize) -> u64 {
     widen(&table.as_chunks::<BYTES>().0[index])
 }
 
 /// Returns the number of a counter's bytes.
-#[inline(always)]
+#[inline]
 pub fn widen<const BYTES: usize>(cell: &[u8; BYTES]) -> u64 {
     let mut bytes = [0; 8];
     bytes[..BYTES].copy_from_slice(cell);
@@ -15,13 +15,13 @@ pub fn widen<const BYTES: usize>(cell: &[u8; BYTES]) -> u64 {
 }
 
 /// Replaces counter `index`. The value fits its bytes.
-#[inline(always)]
+#[inline]
 pub fn set<const BYTES: usize>(table: &mut [u8], index: usize, value: u64) {
     table.as_chunks_mut::<BYTES>().0[index] = narrow(value);
 }
 
 /// Returns the bytes of a counter with a value that fits them.
-#[inline(always)]
+#[inline]
 pub fn narrow<const BYTES: usize>(value: u64) -> [u8; BYTES] {
     let mut cell = [0; BYTES];
     cell.copy_from_slice(&value.to_le_bytes()[..BYTES]);

@@ -112,18 +112,22 @@ struct Distinct<'s> {
     weight: i128,
 }
 
+impl Distinct<'_> {
+    fn address(&self) -> *const CountMin {
+        self.source
+    }
+}
+
 impl<'s> Sources<'s> {
     fn of(terms: &[Term<'s>]) -> Result<Self, MergeError> {
-        let mut sources = memory::reserved(terms.len()).ok_or(MergeError::OutOfMemory)?;
-        sources.extend(terms.iter().map(|term| term.source));
-        sources.sort_unstable_by_key(|source| std::ptr::from_ref::<CountMin>(source));
-        sources.dedup_by(|a, b| std::ptr::eq(*a, *b));
-        let mut distinct = memory::reserved(sources.len()).ok_or(MergeError::OutOfMemory)?;
-        distinct.extend(sources.into_iter().map(|source| Distinct {
+        let mut distinct = memory::reserved(terms.len()).ok_or(MergeError::OutOfMemory)?;
+        distinct.extend(terms.iter().map(|Term { source, .. }| Distinct {
             source,
             largest: source.shape().cell_size().max(),
             weight: 0,
         }));
+        distinct.sort_unstable_by_key(Distinct::address);
+        distinct.dedup_by_key(|distinct| distinct.address());
         Ok(Self(distinct))
     }
 
@@ -151,10 +155,8 @@ impl<'s> Sources<'s> {
         self.0.iter_mut().for_each(|distinct| distinct.weight = 0);
         let (mut within, mut bound) = (true, 0_i128);
         for term in terms {
-            let address = std::ptr::from_ref::<CountMin>(term.source);
-            let found = self
-                .0
-                .binary_search_by_key(&address, |distinct| std::ptr::from_ref(distinct.source));
+            let address: *const CountMin = term.source;
+            let found = self.0.binary_search_by_key(&address, Distinct::address);
             let distinct = &mut self.0[found.unwrap_or(0)];
             let largest = i128::from(distinct.largest);
             if !in_range(i128::from(term.weight) * largest) {

@@ -23,10 +23,10 @@
 mod cells;
 mod merge;
 mod object;
-mod places;
 mod shape;
 pub mod wire;
 
+pub use crate::error::Refusal;
 pub use merge::{MergeError, Term};
 pub use object::{CountMin, NotCounted};
-pub use shape::{CellSize, DEPTH_MAX, Refusal, Shape};
+pub use shape::{CellSize, DEPTH_MAX, Shape};

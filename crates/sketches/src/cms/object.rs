@@ -1,17 +1,16 @@
 //! A count-min sketch: its counters, increments and estimates.
 
+use std::iter;
+
+use crate::error::Refusal;
+use crate::hash::{Columns, GROUP, Rows};
 use crate::machine::memory::{self, Relocate};
 
 use super::cells::{for_cell_size, get, set};
-use super::places::{ITEMS_MAX, Layout, Places};
-use super::shape::{CellSize, Refusal, Shape};
+use super::shape::{CellSize, Shape};
 
-/// Rows of the sketches whose single items are located in a small buffer.
-const SHALLOW: usize = 64;
-
-/// Room for the counters of many items. In sketches of more rows, which no client can make, some rows are looked at in
-/// turn.
-const BATCH: usize = 1024;
+/// The items whose counters are found together, and so fetched together.
+const BATCH: usize = 16;
 
 /// The reason that an item was not counted. Nothing has changed, unless the variant says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +34,9 @@ crate::error::texts!(NotCounted {
 #[derive(Debug)]
 pub struct CountMin {
     shape: Shape,
-    layout: Layout,
+    rows: Rows,
+    /// The size of a counter.
+    cell_bytes: usize,
     /// The sum of all increments. With counters of four bytes it wraps.
     count: u64,
     /// The counters row by row, in their stored form.
@@ -84,7 +85,8 @@ impl CountMin {
         debug_assert_eq!(shape.bytes(), Some(table.len() as u64));
         Self {
             shape,
-            layout: Layout::of(&shape),
+            rows: Rows::new(Columns::new(shape.width()), shape.width(), shape.depth()),
+            cell_bytes: shape.cell_size() as usize,
             count,
             table,
         }
@@ -113,14 +115,13 @@ impl CountMin {
     /// Returns how often an item was counted, or somewhat more: the least of its counters.
     #[inline]
     pub fn estimate(&self, item: &[u8]) -> u64 {
-        let mut estimate = 0;
-        let item = &mut std::iter::once(item);
-        let report = &mut |least| estimate = least;
-        if self.layout.depth() <= SHALLOW {
-            let mut places = Places::<SHALLOW>::new(&self.layout);
-            self.estimate_next(&mut places, item, report);
+        let mut estimate = u64::MAX;
+        if self.rows.depth() > GROUP {
+            let least_of_group = |cells: &[usize]| estimate = estimate.min(self.least(cells));
+            self.rows.each_group(item, 0, least_of_group);
         } else {
-            self.estimate_each(item, report);
+            let report = &mut |least| estimate = least;
+            self.estimate_next(&mut iter::once(item), &mut [[0; GROUP]], report);
         }
         estimate
     }
@@ -129,42 +130,52 @@ impl CountMin {
     #[inline]
     pub fn estimate_each<'i>(
         &self,
-        items: impl Iterator<Item = &'i [u8]>,
+        mut items: impl Iterator<Item = &'i [u8]>,
         mut report: impl FnMut(u64),
     ) {
-        let mut items = items.fuse();
-        if self.layout.depth() > BATCH {
-            items.for_each(|item| report(self.estimate_deep(item)));
-            return;
+        if self.rows.depth() > GROUP {
+            return items.for_each(|item| report(self.estimate(item)));
         }
-        let mut places = Places::<BATCH>::new(&self.layout);
-        while self.estimate_next(&mut places, &mut items, &mut report) {}
+        let mut cells = [[0; GROUP]; BATCH];
+        while self.estimate_next(&mut items, &mut cells, &mut report) == BATCH {}
     }
 
-    #[cold]
-    fn estimate_deep(&self, item: &[u8]) -> u64 {
-        let mut estimate = u64::MAX;
-        self.layout.by_rows(item, |cells| {
-            let least = for_cell_size!(self.shape.cell_size(), least(&self.table, cells));
-            estimate = estimate.min(least);
-        });
-        estimate
-    }
-
-    /// Reports the estimates of the next items. Returns whether there were any.
+    /// Reports the estimates of the next items, one for each array of `cells`. Returns how many there were.
     #[inline]
-    fn estimate_next<'i, const CELLS: usize>(
+    fn estimate_next<'i>(
         &self,
-        places: &mut Places<CELLS>,
         items: &mut impl Iterator<Item = &'i [u8]>,
+        cells: &mut [[usize; GROUP]],
         report: &mut impl FnMut(u64),
-    ) -> bool {
-        let found = places.locate(&self.layout, &self.table, items);
-        for_cell_size!(
-            self.shape.cell_size(),
-            report_least(&self.table, places.each(), report)
-        );
-        found
+    ) -> usize {
+        let count = self.locate(items, cells);
+        for cells in &cells[..count] {
+            report(self.least(&cells[..self.rows.depth()]));
+        }
+        count
+    }
+
+    /// Finds the counters of the next items, one for each array of `cells`, and prefetches them. Returns how many there
+    /// were.
+    #[inline]
+    fn locate<'i>(
+        &self,
+        items: &mut impl Iterator<Item = &'i [u8]>,
+        cells: &mut [[usize; GROUP]],
+    ) -> usize {
+        let count = self.rows.locate(0, items, cells);
+        for cells in &cells[..count] {
+            for cell in &cells[..self.rows.depth()] {
+                memory::prefetch(&self.table, cell * self.cell_bytes);
+            }
+        }
+        count
+    }
+
+    /// Returns the least of some counters.
+    #[inline]
+    fn least(&self, cells: &[usize]) -> u64 {
+        for_cell_size!(self.shape.cell_size(), least_and_most(&self.table, cells))[0]
     }
 
     /// Adds a number to an item, and returns the item's new estimate. The number may be negative.
@@ -173,15 +184,13 @@ impl CountMin {
     /// [`NotCounted`]
     #[inline]
     pub fn increment(&mut self, item: &[u8], by: i64) -> Result<u64, NotCounted> {
-        let mut outcome = Ok(0);
-        let pair = &mut std::iter::once((item, by));
-        let report = &mut |counted| outcome = counted;
-        if self.layout.depth() <= SHALLOW {
-            let mut places = Places::<SHALLOW>::new(&self.layout);
-            self.increment_next(&mut places, pair, &mut [0], report);
-        } else {
-            self.increment_each(pair, report);
+        if self.rows.depth() > GROUP {
+            return self.increment_deep(item, by);
         }
+        let mut outcome = Ok(0);
+        let report = &mut |counted| outcome = counted;
+        let pair = &mut iter::once((item, by));
+        self.increment_next(pair, &mut [[0; GROUP]], &mut [0], report);
         outcome
     }
 
@@ -189,17 +198,39 @@ impl CountMin {
     #[inline]
     pub fn increment_each<'i>(
         &mut self,
-        pairs: impl Iterator<Item = (&'i [u8], i64)>,
+        mut pairs: impl Iterator<Item = (&'i [u8], i64)>,
         mut report: impl FnMut(Result<u64, NotCounted>),
     ) {
-        let mut pairs = pairs.fuse();
-        if self.layout.depth() > BATCH {
-            pairs.for_each(|(item, by)| report(self.increment_deep(item, by)));
-            return;
+        if self.rows.depth() > GROUP {
+            return pairs.for_each(|(item, by)| report(self.increment_deep(item, by)));
         }
-        let mut increments = [0; ITEMS_MAX];
-        let mut places = Places::<BATCH>::new(&self.layout);
-        while self.increment_next(&mut places, &mut pairs, &mut increments, &mut report) {}
+        let (mut cells, mut numbers) = ([[0; GROUP]; BATCH], [0; BATCH]);
+        while self.increment_next(&mut pairs, &mut cells, &mut numbers, &mut report) == BATCH {}
+    }
+
+    /// Adds to the next items, one for each array of `cells`, and notes their increments. Returns how many there were.
+    #[inline]
+    fn increment_next<'i>(
+        &mut self,
+        pairs: &mut impl Iterator<Item = (&'i [u8], i64)>,
+        cells: &mut [[usize; GROUP]],
+        increments: &mut [i64],
+        report: &mut impl FnMut(Result<u64, NotCounted>),
+    ) -> usize {
+        let mut next = 0;
+        let mut items = pairs.map(|(item, by)| {
+            increments[next] = by;
+            next += 1;
+            item
+        });
+        let count = self.locate(&mut items, cells);
+        let size = self.shape.cell_size();
+        for (cells, by) in cells[..count].iter().zip(increments) {
+            let cells = &cells[..self.rows.depth()];
+            let (table, count) = (&mut self.table, &mut self.count);
+            report(for_cell_size!(size, add(table, count, cells, *by)));
+        }
+        count
     }
 
     /// Adds to an item's smallest and largest counter alone, which decide for all of them, and then to all.
@@ -207,45 +238,20 @@ impl CountMin {
     fn increment_deep(&mut self, item: &[u8], by: i64) -> Result<u64, NotCounted> {
         let size = self.shape.cell_size();
         let mut bounds = [u64::MAX, 0];
-        self.layout.by_rows(item, |cells| {
+        self.rows.each_group(item, 0, |cells| {
             let [least, most] = for_cell_size!(size, least_and_most(&self.table, cells));
             bounds = [bounds[0].min(least), bounds[1].max(most)];
         });
         let mut count = self.count;
         let outcome = for_cell_size!(size, add_to_two(bounds, &mut count, by));
         if outcome.is_ok() || outcome == Err(NotCounted::Saturated) {
-            self.layout.by_rows(item, |cells| {
+            self.rows.each_group(item, 0, |cells| {
                 let mut before = self.count;
                 let _ = for_cell_size!(size, add(&mut self.table, &mut before, cells, by));
             });
             self.count = count;
         }
         outcome
-    }
-
-    /// Adds to the next items, and notes their increments. Returns whether there were any.
-    #[inline]
-    fn increment_next<'i, const CELLS: usize>(
-        &mut self,
-        places: &mut Places<CELLS>,
-        pairs: &mut impl Iterator<Item = (&'i [u8], i64)>,
-        increments: &mut [i64],
-        report: &mut impl FnMut(Result<u64, NotCounted>),
-    ) -> bool {
-        let mut count = 0;
-        let mut items = pairs.map(|(item, by)| {
-            increments[count] = by;
-            count += 1;
-            item
-        });
-        let found = places.locate(&self.layout, &self.table, &mut items);
-        for (cells, by) in places.each().zip(increments) {
-            report(for_cell_size!(
-                self.shape.cell_size(),
-                add(&mut self.table, &mut self.count, cells, *by)
-            ));
-        }
-        found
     }
 
     /// Copies the sketch, or returns `None` if allocation fails.
@@ -270,17 +276,13 @@ const fn count_max(size: CellSize) -> u64 {
     }
 }
 
-/// Returns the least of one item's counters.
-#[inline(always)]
-fn least<const BYTES: usize>(table: &[u8], cells: &[usize]) -> u64 {
-    let counters = cells.iter().map(|cell| get::<BYTES>(table, *cell));
-    counters.fold(u64::MAX, u64::min)
-}
-
 /// Returns the least and the largest of some counters.
+#[inline]
 fn least_and_most<const BYTES: usize>(table: &[u8], cells: &[usize]) -> [u64; 2] {
     let counters = cells.iter().map(|cell| get::<BYTES>(table, *cell));
-    [least::<BYTES>(table, cells), counters.max().unwrap_or(0)]
+    counters.fold([u64::MAX, 0], |[least, most], counter| {
+        [least.min(counter), most.max(counter)]
+    })
 }
 
 /// Returns what adding to these two counters gives.
@@ -296,96 +298,37 @@ fn add_to_two<const BYTES: usize>(
     add::<BYTES>(&mut table, count, &[0, 1], by)
 }
 
-/// Reports the least counter of each item.
-#[inline(always)]
-fn report_least<'p, const BYTES: usize>(
-    table: &[u8],
-    places: impl Iterator<Item = &'p [usize]>,
-    report: &mut impl FnMut(u64),
-) {
-    for cells in places {
-        report(least::<BYTES>(table, cells));
-    }
-}
-
-/// Adds to the counters of one item, and returns the least of them.
-#[inline(always)]
+/// Adds to the counters of one item and to the count, and returns the least of the counters. Counters of four bytes grow
+/// as far as they go, and the count takes all of it. Otherwise either all of them change or none.
+#[inline]
 fn add<const BYTES: usize>(
     table: &mut [u8],
     count: &mut u64,
     cells: &[usize],
     by: i64,
 ) -> Result<u64, NotCounted> {
-    match u64::try_from(by) {
-        Err(_) => subtract::<BYTES>(table, count, cells, by.unsigned_abs()),
-        Ok(by) if BYTES == 4 => add_saturating(table, count, cells, by),
-        Ok(by) => add_exactly::<BYTES>(table, count, cells, by),
-    }
-}
-
-/// Adds to counters of four bytes, as far as they go. The count takes all of it.
-#[inline(always)]
-fn add_saturating(
-    table: &mut [u8],
-    count: &mut u64,
-    cells: &[usize],
-    by: u64,
-) -> Result<u64, NotCounted> {
-    const MAX: u64 = CellSize::Four.max();
-    let mut least = MAX;
-    for cell in cells {
-        let counter = get::<4>(table, *cell).saturating_add(by).min(MAX);
-        set::<4>(table, *cell, counter);
-        least = least.min(counter);
-    }
-    *count = count.wrapping_add(by);
-    if least < MAX {
-        Ok(least)
-    } else {
-        Err(NotCounted::Saturated)
-    }
-}
-
-/// Adds to all counters and to the count, or to none of them.
-#[inline(always)]
-fn add_exactly<const BYTES: usize>(
-    table: &mut [u8],
-    count: &mut u64,
-    cells: &[usize],
-    by: u64,
-) -> Result<u64, NotCounted> {
     let max = u64::MAX >> (64 - 8 * BYTES) & CellSize::Eight.max();
-    let largest = cells.iter().map(|cell| get::<BYTES>(table, *cell)).max();
-    let fits = |number: u64, max| max - number >= by;
-    if !fits(largest.unwrap_or(0), max) || !fits(*count, CellSize::Eight.max()) {
-        return Err(NotCounted::Overflow);
+    let saturates = BYTES == 4 && by >= 0;
+    if !saturates {
+        let [least, most] = least_and_most::<BYTES>(table, cells);
+        let number = by.unsigned_abs();
+        if by < 0 && number > least.min(*count) {
+            return Err(NotCounted::Underflow);
+        }
+        if by >= 0 && number > (max - most).min(CellSize::Eight.max() - *count) {
+            return Err(NotCounted::Overflow);
+        }
     }
+    *count = count.wrapping_add_signed(by);
     let mut least = max;
     for cell in cells {
-        let counter = get::<BYTES>(table, *cell) + by;
+        let counter = get::<BYTES>(table, *cell).wrapping_add_signed(by).min(max);
         set::<BYTES>(table, *cell, counter);
         least = least.min(counter);
     }
-    *count += by;
-    Ok(least)
-}
-
-/// Subtracts from all counters and from the count, or from none of them.
-#[inline(always)]
-fn subtract<const BYTES: usize>(
-    table: &mut [u8],
-    count: &mut u64,
-    cells: &[usize],
-    by: u64,
-) -> Result<u64, NotCounted> {
-    let least = least::<BYTES>(table, cells);
-    if least < by || *count < by {
-        return Err(NotCounted::Underflow);
+    if saturates && least == max {
+        Err(NotCounted::Saturated)
+    } else {
+        Ok(least)
     }
-    for cell in cells {
-        let counter = get::<BYTES>(table, *cell) - by;
-        set::<BYTES>(table, *cell, counter);
-    }
-    *count -= by;
-    Ok(least - by)
 }

@@ -73,10 +73,7 @@ impl Shape {
     ///
     /// The width is ⌈2 / `error`⌉ and the depth ⌈log₂(1 / `probability`)⌉, in single precision. As in `RedisBloom`, a
     /// probability just below a power of two gets the smaller depth.
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "single precision is part of the rule"
-    )]
+    #[allow(clippy::cast_possible_truncation, reason = "it is single precision")]
     pub fn for_rates(error: Fraction, probability: Fraction, cell_size: CellSize) -> Option<Self> {
         let log = |number: f32| libm::log10(number.into()) as f32;
         let width = (2.0 / error.get()).ceil();
@@ -115,17 +112,3 @@ impl Shape {
         self.counters().checked_mul(self.cell_size.bytes())
     }
 }
-
-/// The reason that a sketch is not created.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The sketch would exceed the limit on its memory.
-    MemoryLimit,
-    /// The sketch can't be allocated.
-    OutOfMemory,
-}
-
-crate::error::texts!(Refusal {
-    Self::MemoryLimit => "it would exceed the limit on memory",
-    Self::OutOfMemory => "not enough memory",
-});

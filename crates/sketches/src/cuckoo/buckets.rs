@@ -1,5 +1,7 @@
 //! A single filter: an array of buckets of one-byte slots. A slot holds a fingerprint, or 0 if it is empty.
 
+use std::ops::Range;
+
 use crate::machine::{memory, work};
 
 use super::place::{Place, Places, other_bucket};
@@ -68,10 +70,6 @@ impl Buckets {
         self.size() - self.occupied
     }
 
-    const fn is_full(&self) -> bool {
-        self.empty_slots() == 0
-    }
-
     /// Returns the slots, or no slots if all are empty and take no memory.
     pub fn slots(&self) -> &[u8] {
         &self.slots
@@ -99,62 +97,50 @@ impl Buckets {
     #[inline]
     pub(super) fn prefetch(&self, place: Place) {
         for bucket in [place.first, place.second] {
-            for line in (0..self.bucket_size.into()).step_by(64) {
-                memory::prefetch(&self.slots, self.start(bucket) + line);
+            for line in self.range(bucket).step_by(64) {
+                memory::prefetch(&self.slots, line);
             }
         }
     }
 
-    /// Returns the index of a bucket's first slot. It fits a `usize`, as allocated slots do.
+    /// Returns the range of a bucket's slots.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "an index of an allocation")]
-    const fn start(&self, bucket: u64) -> usize {
-        (bucket & self.mask) as usize * self.bucket_size as usize
+    fn range(&self, bucket: u64) -> Range<usize> {
+        let size = usize::from(self.bucket_size);
+        let start = memory::index(bucket & self.mask) * size;
+        start..start + size
     }
 
     /// Returns the slots of a bucket, or no slots if they take no memory.
     #[inline]
     pub(super) fn bucket(&self, bucket: u64) -> &[u8] {
-        let start = self.start(bucket);
-        let end = start + usize::from(self.bucket_size);
-        self.slots.get(start..end).unwrap_or_default()
+        self.slots.get(self.range(bucket)).unwrap_or_default()
+    }
+
+    #[inline]
+    fn bucket_mut(&mut self, bucket: u64) -> &mut [u8] {
+        let range = self.range(bucket);
+        self.slots.get_mut(range).unwrap_or_default()
     }
 
     /// Returns whether a bucket has no empty slot.
     #[inline]
     pub(super) fn is_bucket_full(&self, bucket: u64) -> bool {
-        match self.bucket_size {
-            1 => self.is_full_of::<1>(bucket),
-            2 => self.is_full_of::<2>(bucket),
-            4 => self.is_full_of::<4>(bucket),
-            _ => !self.slots.is_empty() && !self.bucket(bucket).contains(&0),
-        }
-    }
-
-    #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "as in `start`")]
-    fn is_full_of<const SIZE: usize>(&self, bucket: u64) -> bool {
-        let (buckets, _) = self.slots.as_chunks::<SIZE>();
-        let bucket = buckets.get((bucket & self.mask) as usize);
-        bucket.is_some_and(|slots| slots.iter().all(|slot| *slot != 0))
-    }
-
-    #[inline]
-    fn bucket_mut(&mut self, bucket: u64) -> &mut [u8] {
-        let start = self.start(bucket);
-        let end = start + usize::from(self.bucket_size);
-        self.slots.get_mut(start..end).unwrap_or_default()
+        !self.slots.is_empty() && !self.bucket(bucket).contains(&0)
     }
 
     /// Returns whether one of the two buckets holds the fingerprint.
     #[inline]
     pub(super) fn contains(&self, place: Place) -> bool {
-        work::steps(2);
         match self.bucket_size {
             1 => self.either_holds::<1>(place),
             2 => self.either_holds::<2>(place),
             4 => self.either_holds::<4>(place),
-            _ => self.one_holds(place),
+            _ => {
+                work::steps(2);
+                let mut buckets = [place.first, place.second].into_iter();
+                buckets.any(|bucket| holds(self.bucket(bucket), place.fingerprint))
+            }
         }
     }
 
@@ -164,59 +150,45 @@ impl Buckets {
         if self.occupied == 0 {
             return 0;
         }
-        work::steps(2 * wanted.count_ones() as usize);
         let mut found = 0;
         let mut report = |index, holds| found |= u64::from(holds) << index;
-        // Each bucket size has a loop of its own.
+        // Each of the usual bucket sizes has a loop of its own.
         match self.bucket_size {
             1 => places.each(wanted, |i, place| report(i, self.either_holds::<1>(place))),
             2 => places.each(wanted, |i, place| report(i, self.either_holds::<2>(place))),
             4 => places.each(wanted, |i, place| report(i, self.either_holds::<4>(place))),
-            _ => places.each(wanted, |i, place| report(i, self.one_holds(place))),
+            _ => places.each(wanted, |i, place| report(i, self.contains(place))),
         }
         found
-    }
-
-    #[inline]
-    fn one_holds(&self, place: Place) -> bool {
-        let mut buckets = [place.first, place.second].into_iter();
-        // Without a branch per slot, the compiler vectorizes the comparison.
-        let holds = |held: u8, slot: &u8| held | u8::from(*slot == place.fingerprint);
-        buckets.any(|bucket| self.bucket(bucket).iter().fold(0, holds) != 0)
     }
 
     /// Returns whether one of two buckets of a fixed size holds the fingerprint. Without a branch between the two,
     /// both are loaded in parallel.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "as in `start`")]
     fn either_holds<const SIZE: usize>(&self, place: Place) -> bool {
+        work::steps(2);
         let (buckets, _) = self.slots.as_chunks::<SIZE>();
-        let holds = |bucket: u64| {
-            let bucket = buckets.get((bucket & self.mask) as usize);
-            let slots = bucket.unwrap_or(&[0; SIZE]).iter();
-            slots.fold(0, |held, slot| held | u8::from(*slot == place.fingerprint))
+        let in_bucket = |bucket: u64| {
+            let slots = buckets.get(memory::index(bucket & self.mask));
+            holds(slots.unwrap_or(&[0; SIZE]), place.fingerprint)
         };
-        holds(place.first) | holds(place.second) != 0
+        in_bucket(place.first) | in_bucket(place.second)
     }
 
     /// Returns the number of slots with the fingerprint in both buckets. If the two are the same bucket, each slot
     /// counts twice.
     pub(super) fn count(&self, place: Place) -> u64 {
         work::steps(2);
-        let of = |bucket| {
-            let slots = self.bucket(bucket).iter();
-            slots
-                .map(|slot| u64::from(*slot == place.fingerprint))
-                .sum::<u64>()
-        };
-        of(place.first) + of(place.second)
+        let buckets = [place.first, place.second].map(|bucket| self.bucket(bucket));
+        let slots = buckets.into_iter().flatten();
+        slots.filter(|slot| **slot == place.fingerprint).count() as u64
     }
 
     /// Puts the fingerprint into the first empty slot of its first bucket, or else of its second. Returns whether
     /// there was an empty slot.
     #[inline]
     pub(super) fn put(&mut self, place: Place) -> Result<bool, NoMemory> {
-        if self.is_full() {
+        if self.empty_slots() == 0 {
             return Ok(false);
         }
         self.allocate()?;
@@ -244,7 +216,7 @@ impl Buckets {
     /// first bucket of `place`. Both buckets of `place` are full. Returns the last fingerprint moved, in its new
     /// bucket, or `None` if no room was found and nothing changed.
     pub(super) fn kick(&mut self, place: Place, max_iterations: u16) -> Option<Place> {
-        if self.is_full() || self.slots.is_empty() {
+        if self.empty_slots() == 0 || self.slots.is_empty() {
             return None;
         }
         let size = usize::from(self.bucket_size);
@@ -321,6 +293,13 @@ impl Buckets {
         let all = self.slots.is_empty() || self.slots.len() as u64 == self.size();
         all && self.occupied == count_occupied(&self.slots)
     }
+}
+
+/// Returns whether a slot holds a fingerprint. Without a branch per slot, the compiler vectorizes the comparison.
+#[inline]
+fn holds(slots: &[u8], fingerprint: u8) -> bool {
+    let held = |held: u8, slot: &u8| held | u8::from(*slot == fingerprint);
+    slots.iter().fold(0, held) != 0
 }
 
 /// Counts the slots that are not empty. Sums that fit a byte let the compiler vectorize the count.

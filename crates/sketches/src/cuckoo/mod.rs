@@ -28,8 +28,8 @@ mod summary;
 pub mod wire;
 
 pub use buckets::{Buckets, NoMemory};
+pub use growth::Plan;
 pub use object::Cuckoo;
 pub use outline::{Outline, ValidOutline};
 pub use place::Place;
-pub use plan::Plan;
 pub use shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Params, Refusal, Shape, ranges};

@@ -4,7 +4,7 @@ use crate::machine::memory::{self, Relocate};
 use crate::machine::work;
 
 use super::buckets::{Buckets, NoMemory};
-use super::growth::next_filter;
+use super::growth::Plan;
 use super::outline::{Outline, ValidOutline};
 use super::place::{Place, Places};
 use super::room::Room;
@@ -45,15 +45,7 @@ impl Cuckoo {
     /// # Errors
     /// The [`Refusal`] of the limits or of the allocator.
     pub fn new(shape: Shape, limits: &Limits) -> Result<Self, Refusal> {
-        let mut object = Self {
-            shape,
-            filters: Vec::new(),
-            items: 0,
-            deletes: 0,
-            size: 0,
-            slot_bytes: 0,
-            summaries: None,
-        };
+        let mut object = Self::with_filters(shape, Vec::new());
         object.grow(limits)?;
         Ok(object)
     }
@@ -61,8 +53,13 @@ impl Cuckoo {
     /// Creates the empty object that an outline claims: a filter takes memory with the first byte written to it.
     /// Returns `None` if the limits don't admit all that is claimed, or if the table can't be allocated.
     pub fn claimed(outline: &ValidOutline, limits: &Limits) -> Option<Self> {
-        let filters = outline.claim(Self::BASE_BYTES, limits)?;
-        Some(Self::from_filters(outline, filters))
+        if !outline.is_within(Self::BASE_BYTES, limits) {
+            return None;
+        }
+        let filters = usize::try_from(outline.filters).ok()?;
+        let mut slots = memory::reserved(filters)?;
+        slots.resize_with(filters, Vec::new);
+        Self::from_outline(outline, slots).ok()?
     }
 
     /// Creates the object of an outline and its filters' slots, oldest first. An empty list of slots stands for a
@@ -74,41 +71,39 @@ impl Cuckoo {
         outline: &ValidOutline,
         slots: Vec<Vec<u8>>,
     ) -> Result<Option<Self>, &'static str> {
-        let filters = outline.fill(slots)?;
-        Ok(filters.map(|filters| Self::from_filters(outline, filters)))
+        Ok(outline.fill(slots)?.map(|filters| {
+            let mut object = Self::with_filters(outline.shape, filters);
+            (object.items, object.deletes) = (outline.items, outline.deletes);
+            object.assert_valid();
+            object
+        }))
     }
 
-    fn from_filters(outline: &ValidOutline, filters: Vec<Buckets>) -> Self {
+    /// Creates the object of these filters, without items.
+    fn with_filters(shape: Shape, filters: Vec<Buckets>) -> Self {
         let mut object = Self {
-            shape: outline.shape,
+            shape,
             filters,
-            items: outline.items,
-            deletes: outline.deletes,
+            items: 0,
+            deletes: 0,
             size: 0,
             slot_bytes: 0,
             summaries: None,
         };
         object.sum_up();
-        object.assert_valid();
         object
     }
 
     /// Returns the numbers that are stored.
     pub fn outline(&self) -> Outline {
-        let Shape {
-            first_buckets,
-            bucket_size,
-            max_iterations,
-            expansion,
-        } = self.shape;
         Outline {
             filters: self.filters.len() as u64,
-            first_buckets,
+            first_buckets: self.shape.first_buckets,
             items: self.items,
             deletes: self.deletes,
-            bucket_size: bucket_size.into(),
-            max_iterations: max_iterations.into(),
-            expansion: expansion.into(),
+            bucket_size: self.shape.bucket_size.into(),
+            max_iterations: self.shape.max_iterations.into(),
+            expansion: self.shape.expansion.into(),
         }
     }
 
@@ -179,8 +174,9 @@ impl Cuckoo {
             // Masks of the items found, and of those left to look for.
             let (mut found, mut left) = (0, places.mask());
             if let Some(summaries) = &self.summaries {
-                let mut report = |index, holds| found |= u64::from(holds) << index;
-                places.each(left, |index, place| report(index, summaries.holds(place)));
+                places.each(left, |index, place| {
+                    found |= u64::from(summaries.holds(place)) << index;
+                });
                 left &= !found;
             }
             for filter in self.searched().iter().rev() {
@@ -304,9 +300,13 @@ impl Cuckoo {
     /// Adds the next filter.
     #[cold]
     fn grow(&mut self, limits: &Limits) -> Result<(), Refusal> {
-        let index = self.filters.len() as u64;
-        let next = next_filter(&self.shape, index, self.memory_bytes(), limits)?;
-        let mut filter = Buckets::unallocated(next.buckets, self.shape.bucket_size);
+        let mut plan = Plan {
+            filters: self.filters.len() as u64,
+            slots: self.size,
+            bytes: self.memory_bytes(),
+        };
+        let buckets = plan.grow(&self.shape, limits)?;
+        let mut filter = Buckets::unallocated(buckets, self.shape.bucket_size);
         let room = self.filters.try_reserve_exact(1);
         room.map_err(|_| Refusal::OutOfMemory)?;
         filter.allocate()?;
@@ -452,13 +452,13 @@ impl Cuckoo {
         })
     }
 
-    /// Moves the allocations to other memory, starting with step `begin`. Returns the step to resume at, or `None` at
+    /// Moves the allocations to other memory, starting with step `first`. Returns the step to resume at, or `None` at
     /// the end.
-    pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
+    pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
         let filters = self.filters.len();
         let summaries = self.summaries.as_ref().map_or(0, |s| s.movable());
-        for step in begin..=filters + summaries {
-            if step > begin && by.should_stop() {
+        for step in first..=filters + summaries {
+            if step > first && by.should_stop() {
                 return Some(step);
             }
             match (step.checked_sub(1), &mut self.summaries) {

@@ -3,8 +3,8 @@
 use crate::machine::{memory, work};
 
 use super::buckets::Buckets;
+use super::growth::Plan;
 use super::shape::{FILTER_BYTES_MAX, FILTERS_MAX, Limits, Shape, ranges};
-use super::summary::Summaries;
 
 /// The numbers of an object, unchecked.
 #[derive(Clone, Copy, Debug)]
@@ -47,33 +47,33 @@ impl Outline {
         if !self.first_buckets.is_power_of_two() || self.first_buckets > FILTER_BYTES_MAX {
             return Err("number of buckets out of range");
         }
-        let within = |range: std::ops::RangeInclusive<u64>, number, what| {
-            range.contains(&number).then_some(number).ok_or(what)
-        };
-        let bucket_size = within(
-            ranges::BUCKET_SIZE,
-            self.bucket_size,
-            "bucket size out of range",
-        )?;
-        let max_iterations = within(
-            ranges::MAX_ITERATIONS,
-            self.max_iterations,
-            "iterations out of range",
-        )?;
-        let expansion = within(ranges::EXPANSION, self.expansion, "expansion out of range")?;
-        if expansion > 0 && !expansion.is_power_of_two() {
+        for (number, range, what) in [
+            (
+                self.bucket_size,
+                ranges::BUCKET_SIZE,
+                "bucket size out of range",
+            ),
+            (
+                self.max_iterations,
+                ranges::MAX_ITERATIONS,
+                "iterations out of range",
+            ),
+            (self.expansion, ranges::EXPANSION, "expansion out of range"),
+        ] {
+            if !range.contains(&number) {
+                return Err(what);
+            }
+        }
+        if self.expansion > 0 && !self.expansion.is_power_of_two() {
             return Err("expansion is no power of two");
         }
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "the ranges are those of the narrower types"
-        )]
+        #[allow(clippy::cast_possible_truncation, reason = "they are in range")]
         let outline = ValidOutline {
             shape: Shape {
                 first_buckets: self.first_buckets,
-                bucket_size: bucket_size as u8,
-                max_iterations: max_iterations as u16,
-                expansion: expansion as u16,
+                bucket_size: self.bucket_size as u8,
+                max_iterations: self.max_iterations as u16,
+                expansion: self.expansion as u16,
             },
             filters: self.filters,
             items: self.items,
@@ -92,37 +92,22 @@ impl ValidOutline {
         (0..self.filters).filter_map(move |index| shape.buckets_of(index))
     }
 
-    /// Creates the filters, empty and without memory for their slots. `own_bytes` is the size of the object itself.
-    /// Returns `None` if the limits don't admit the object once all slots have memory, or if the table can't be
-    /// allocated.
+    /// Returns whether the limits admit the object once all slots have memory. `own_bytes` is the size of the object
+    /// without filters.
     ///
     /// No data backs a claim, so the limits are checked first. A claim may be as large as an object that grew within
     /// the limits.
-    pub(super) fn claim(&self, own_bytes: u64, limits: &Limits) -> Option<Vec<Buckets>> {
-        if self.filters > limits.filters {
-            return None;
-        }
-        let mut total = own_bytes
-            + Summaries::most_bytes(
-                self.filters,
-                self.shape.first_buckets,
-                self.shape.bucket_size,
-            );
-        for buckets in self.buckets() {
-            work::steps(1);
-            let bytes = buckets * u64::from(self.shape.bucket_size);
-            total += bytes + size_of::<Buckets>() as u64;
-            if bytes > limits.filter_bytes || total > limits.object_bytes {
-                return None;
-            }
-        }
-        let mut filters = memory::reserved(usize::try_from(self.filters).ok()?)?;
-        let empty = |buckets| Buckets::unallocated(buckets, self.shape.bucket_size);
-        filters.extend(self.buckets().map(empty));
-        Some(filters)
+    pub(super) fn is_within(&self, own_bytes: u64, limits: &Limits) -> bool {
+        let mut plan = Plan::without_filters(own_bytes);
+        self.filters <= limits.filters
+            && (0..self.filters).all(|_| {
+                work::steps(1);
+                plan.grow(&self.shape, limits).is_ok()
+            })
     }
 
-    /// Creates the filters of these slots, oldest first, or returns `None` if the table can't be allocated.
+    /// Creates the filters of these slots, oldest first, or returns `None` if the table can't be allocated. Empty lists
+    /// stand for filters that are empty and take no memory.
     pub(super) fn fill(&self, slots: Vec<Vec<u8>>) -> Result<Option<Vec<Buckets>>, &'static str> {
         if slots.len() as u64 != self.filters {
             return Err("filters that are not as many as they should be");

@@ -21,13 +21,13 @@ impl Place {
     /// Returns the place of an item. Stored slots depend on it, so it never changes.
     #[inline]
     pub fn of(item: &[u8]) -> Self {
-        let hash = murmur_64(&[item], 0);
-        #[allow(
-            clippy::cast_possible_truncation,
-            reason = "a remainder of 255 fits a byte"
-        )]
-        let fingerprint = (hash % 255) as u8 + 1;
-        Self::in_bucket(hash, fingerprint)
+        Self::of_hash(murmur_64(&[item], 0))
+    }
+
+    #[inline]
+    #[allow(clippy::cast_possible_truncation, reason = "a remainder of 255")]
+    const fn of_hash(hash: u64) -> Self {
+        Self::in_bucket(hash, (hash % 255) as u8 + 1)
     }
 
     /// Returns the place of a fingerprint that is in a bucket.
@@ -50,9 +50,7 @@ pub const fn other_bucket(bucket: u64, fingerprint: u8) -> u64 {
 
 /// The places of up to [`BATCH`] items.
 pub struct Places {
-    first: [u64; BATCH],
-    second: [u64; BATCH],
-    fingerprints: [u64; BATCH],
+    hashes: [u64; BATCH],
     count: usize,
 }
 
@@ -60,9 +58,7 @@ impl Places {
     /// Creates an empty batch.
     pub const fn new() -> Self {
         Self {
-            first: [0; BATCH],
-            second: [0; BATCH],
-            fingerprints: [0; BATCH],
+            hashes: [0; BATCH],
             count: 0,
         }
     }
@@ -87,20 +83,12 @@ impl Places {
         u64::MAX >> (BATCH - self.count)
     }
 
-    /// Returns one of the places.
-    #[inline(always)]
-    pub fn place(&self, index: usize) -> Place {
-        Place {
-            first: self.first[index],
-            second: self.second[index],
-            fingerprint: self.fingerprints[index].to_le_bytes()[0],
-        }
-    }
-
     /// Visits the places whose bits are set, in order.
-    #[inline(always)]
+    #[inline]
     pub fn each(&self, wanted: u64, mut visit: impl FnMut(usize, Place)) {
-        each_bit(wanted, |index| visit(index, self.place(index)));
+        each_bit(wanted, |index| {
+            visit(index, Place::of_hash(self.hashes[index]));
+        });
     }
 }
 
@@ -128,24 +116,7 @@ impl<'i, I: Iterator<Item = &'i [u8]>> Task for Take<'_, I> {
                 *slot = item;
                 places.count += 1;
             }
-            let first = murmur_64(&together[..W::COUNT], W::splat(0));
-            let fingerprints = fingerprints(first);
-            let second = first.xor(fingerprints.mul(W::splat(STEP)));
-            first.store(&mut places.first[start..]);
-            second.store(&mut places.second[start..]);
-            fingerprints.store(&mut places.fingerprints[start..]);
+            murmur_64(&together[..W::COUNT], W::splat(0)).store(&mut places.hashes[start..]);
         }
     }
-}
-
-/// Returns the fingerprints of hashes, as [`Place::of`] does. Modulo 255 a number equals the sum of its bytes, so wide
-/// words need no division.
-#[inline(always)]
-fn fingerprints<W: Words>(hashes: W) -> W {
-    let (byte, bytes) = (W::splat(0xff), W::splat(0x00ff_00ff_00ff_00ff));
-    let pairs = hashes.and(bytes).add(hashes.rotate::<56>().and(bytes));
-    // The sum of all bytes, at most 2040, is at the top of the product.
-    let sum = pairs.mul(W::splat(0x0001_0001_0001_0001)).rotate::<16>();
-    let sum = sum.and(byte).add(sum.rotate::<56>().and(byte));
-    sum.sub_if_more(byte).add(W::splat(1))
 }

@@ -2,40 +2,9 @@
 
 use crate::number::{power, to_double, to_whole};
 
-use super::growth::next_filter;
+use super::growth::Plan;
 use super::object::Cuckoo;
 use super::shape::{Limits, Refusal, Shape};
-
-/// The filters and the memory of an object that is not made yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// Number of filters.
-    pub filters: u64,
-    /// Number of slots of all filters: the most items that they hold. An item that finds no room needs the next filter,
-    /// so the object may grow before.
-    pub slots: u64,
-    /// Size in bytes of the object, once all filters take memory.
-    pub bytes: u64,
-}
-
-impl Plan {
-    /// The plan without filters.
-    const EMPTY: Self = Self {
-        filters: 0,
-        slots: 0,
-        bytes: Cuckoo::BASE_BYTES,
-    };
-
-    fn grow(&mut self, shape: &Shape, limits: &Limits) -> Result<(), Refusal> {
-        let next = next_filter(shape, self.filters, self.bytes, limits)?;
-        *self = Self {
-            filters: self.filters + 1,
-            slots: self.slots + next.slots,
-            bytes: next.object_bytes,
-        };
-        Ok(())
-    }
-}
 
 impl Shape {
     /// Returns the fewest filters that have a slot for each of `items` items.
@@ -43,7 +12,7 @@ impl Shape {
     /// # Errors
     /// The [`Refusal`] of the first filter that is refused.
     pub fn plan(&self, items: u64, limits: &Limits) -> Result<Plan, Refusal> {
-        let mut plan = Plan::EMPTY;
+        let mut plan = Plan::without_filters(Cuckoo::BASE_BYTES);
         while plan.filters == 0 || plan.slots < items {
             plan.grow(self, limits)?;
         }
@@ -52,7 +21,7 @@ impl Shape {
 
     /// Returns the largest object, and what stops its growth.
     pub fn reach(&self, limits: &Limits) -> (Plan, Refusal) {
-        let mut plan = Plan::EMPTY;
+        let mut plan = Plan::without_filters(Cuckoo::BASE_BYTES);
         loop {
             if let Err(refusal) = plan.grow(self, limits) {
                 return (plan, refusal);

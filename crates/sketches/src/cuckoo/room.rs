@@ -61,7 +61,7 @@ impl Room {
     #[inline]
     fn full_for(&self, place: Place) -> usize {
         let [first, second] = [place.first, place.second].map(|bucket| self.full.get(bucket));
-        first.min(second)
+        memory::index(first.min(second))
     }
 
     /// Records that the oldest `filters` filters have no room for a fingerprint.
@@ -75,12 +75,16 @@ impl Room {
     /// it. Returns whether any was moved.
     pub fn fill_from(&mut self, newest: &mut Buckets, older: &mut [Buckets]) -> bool {
         let before = newest.occupied();
-        let mut batch = Movable::default();
-        let mut unread = (0, before);
+        let mut movable = Movable {
+            fingerprints: [(0, Place::in_bucket(0, 0)); BATCH],
+            count: 0,
+            next: 0,
+            left: before,
+        };
         // The loop also ends once all older filters are full.
-        while unread.1 > 0 && self.slots > 0 {
-            unread = self.collect(unread, newest, older, &mut batch);
-            for &(index, place) in &batch.fingerprints[..batch.count] {
+        while movable.left > 0 && self.slots > 0 {
+            self.collect(&mut movable, newest, older);
+            for &(index, place) in &movable.fingerprints[..movable.count] {
                 let start = self.full_for(place).min(older.len());
                 let mut not_full = older[start..].iter_mut();
                 let taker = not_full.position(|filter| {
@@ -101,25 +105,17 @@ impl Room {
     }
 
     /// Collects the next fingerprints for which an older filter may have room, and prefetches their buckets there.
-    /// `unread` is the slot to start at and the number of fingerprints from there on. Returns the same pair for the
-    /// next call.
-    fn collect(
-        &self,
-        unread: (usize, u64),
-        newest: &Buckets,
-        older: &[Buckets],
-        batch: &mut Movable,
-    ) -> (usize, u64) {
+    fn collect(&self, movable: &mut Movable, newest: &Buckets, older: &[Buckets]) {
         const WORD: usize = size_of::<u64>();
         const LINE: usize = 8 * WORD;
-        batch.count = 0;
-        let (mut start, mut left) = unread;
+        let first = movable.next;
+        movable.count = 0;
         // Divides by multiplying: exact for all indices, which are below 2^32.
         let reciprocal = (1_u64 << 63).div_ceil(newest.size() / newest.buckets());
-        while left > 0 && batch.count + WORD <= BATCH {
-            let slots = &newest.slots()[start..];
-            if start.is_multiple_of(LINE) && slots.first_chunk() == Some(&[0; LINE]) {
-                start += LINE;
+        while movable.left > 0 && movable.count + WORD <= BATCH {
+            let slots = &newest.slots()[movable.next..];
+            if movable.next.is_multiple_of(LINE) && slots.first_chunk() == Some(&[0; LINE]) {
+                movable.next += LINE;
                 continue;
             }
             let mut used = match slots.first_chunk() {
@@ -128,45 +124,40 @@ impl Room {
             };
             while used != 0 {
                 let byte = used.trailing_zeros() / 8;
-                let index = start + byte as usize;
+                let index = movable.next + byte as usize;
+                let bucket = (u128::from(reciprocal) * index as u128) >> 63;
                 #[allow(clippy::cast_possible_truncation, reason = "less than the index")]
-                let bucket = ((index as u128 * u128::from(reciprocal)) >> 63) as u64;
-                let place = Place::in_bucket(bucket, newest.slots()[index]);
+                let place = Place::in_bucket(bucket as u64, newest.slots()[index]);
                 if let Some(filter) = older.get(self.full_for(place)) {
                     filter.prefetch(place);
-                    batch.fingerprints[batch.count] = (index, place);
-                    batch.count += 1;
+                    movable.fingerprints[movable.count] = (index, place);
+                    movable.count += 1;
                 }
-                left -= 1;
+                movable.left -= 1;
                 used &= !(0xff << (8 * byte));
             }
-            start += WORD;
+            movable.next += WORD;
         }
-        work::bytes(start - unread.0);
-        (start, left)
+        work::bytes(movable.next - first);
     }
 }
 
-/// Fingerprints that may move, each with the index of its slot.
+/// Some fingerprints of the newest filter that may move, and where to go on.
 struct Movable {
+    /// The fingerprints, each with the index of its slot.
     fingerprints: [(usize, Place); BATCH],
+    /// Number of fingerprints that may move.
     count: usize,
+    /// The slot to read next.
+    next: usize,
+    /// Number of fingerprints from that slot on.
+    left: u64,
 }
 
-impl Default for Movable {
-    fn default() -> Self {
-        let nothing = (0, Place::in_bucket(0, 0));
-        Self {
-            fingerprints: [nothing; BATCH],
-            count: 0,
-        }
-    }
-}
-
-/// A small number for each bucket, packed into words. All numbers stay 0 if them can't be allocated.
+/// A small number for each bucket, packed into words. All numbers stay 0 if they can't be allocated.
 #[derive(Default)]
 struct Counts {
-    words: Box<[u8]>,
+    words: Vec<u64>,
     /// The number of buckets, a power of two, or 0 without any numbers.
     buckets: u64,
     /// Bits per number: a power of two, so that no number crosses a word.
@@ -177,10 +168,11 @@ impl Counts {
     /// Creates numbers from 0 to `most`, all 0, for `buckets` buckets, a power of two.
     fn new(buckets: u64, most: usize) -> Self {
         let bits = (usize::BITS - most.leading_zeros()).next_power_of_two();
-        let bytes = (buckets * u64::from(bits)).div_ceil(64) * 8;
-        let words = usize::try_from(bytes).ok().and_then(memory::zeroed);
+        let count = memory::index((buckets * u64::from(bits)).div_ceil(64));
+        let mut words = memory::reserved(count).unwrap_or_default();
+        words.resize(count.min(words.capacity()), 0);
         Self {
-            words: words.unwrap_or_default(),
+            words,
             buckets,
             bits,
         }
@@ -188,45 +180,35 @@ impl Counts {
 
     /// Returns the index of a bucket's word, and the position of its number there.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the words fit memory")]
-    const fn locate(&self, bucket: u64) -> (usize, u32) {
+    const fn locate(&self, bucket: u64) -> (usize, u64) {
         let bit = (bucket & self.buckets.wrapping_sub(1)) * self.bits as u64;
-        ((bit / 64) as usize, (bit % 64) as u32)
+        (memory::index(bit / 64), bit % 64)
     }
 
     /// Returns the number of a bucket.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "at most 16 bits")]
-    fn get(&self, bucket: u64) -> usize {
+    fn get(&self, bucket: u64) -> u64 {
         let (word, position) = self.locate(bucket);
-        let (words, _) = self.words.as_chunks();
-        let word = words.get(word).map_or(0, |word| u64::from_le_bytes(*word));
-        (word >> position & ((1 << self.bits) - 1)) as usize
+        let word = self.words.get(word).copied().unwrap_or(0);
+        word >> position & ((1 << self.bits) - 1)
     }
 
     /// Sets the number of each bucket.
     fn set_each(&mut self, number: impl Fn(u64) -> u64) {
-        let (words, _) = self.words.as_chunks_mut();
-        let (mut buckets, each) = (0..self.buckets, 64 / self.bits as usize);
-        for word in words {
+        let mut buckets = 0..self.buckets;
+        for word in &mut self.words {
             let positions = (0..64).step_by(self.bits as usize);
-            let buckets = buckets.by_ref().take(each);
-            let numbers = buckets.zip(positions);
-            let all = numbers.fold(0, |all, (bucket, at)| all | (number(bucket) << at));
-            *word = u64::to_le_bytes(all);
+            let numbers = positions.zip(&mut buckets);
+            *word = numbers.fold(0, |all, (at, bucket)| all | number(bucket) << at);
         }
     }
 
     /// Raises the number of a bucket, if it is less.
     fn raise(&mut self, bucket: u64, to: u64) {
-        let before = self.get(bucket) as u64;
+        let more = to.saturating_sub(self.get(bucket));
         let (word, position) = self.locate(bucket);
-        let (words, _) = self.words.as_chunks_mut();
-        if to > before
-            && let Some(word) = words.get_mut(word)
-        {
-            let difference = (to - before) << position;
-            *word = (u64::from_le_bytes(*word) + difference).to_le_bytes();
+        if let Some(word) = self.words.get_mut(word) {
+            *word += more << position;
         }
     }
 }

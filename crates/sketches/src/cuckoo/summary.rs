@@ -94,18 +94,16 @@ impl Summaries {
 
     /// Returns the index of the byte with a fingerprint's bit in the lines of a group, and the mask of the bit.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the lines fit memory")]
     fn held(&self, place: Place) -> (usize, u8) {
         let lower = (place.first & self.mask).min(place.second & self.mask);
-        let byte = lower as usize * LINE + usize::from(place.fingerprint / 8);
+        let byte = memory::index(lower) * LINE + usize::from(place.fingerprint / 8);
         (byte, 1 << (place.fingerprint % 8))
     }
 
     /// Returns the range of the second half of a bucket's line.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the lines fit memory")]
     fn full(&self, bucket: u64) -> Range<usize> {
-        let line = (bucket & self.mask) as usize * LINE;
+        let line = memory::index(bucket & self.mask) * LINE;
         line + LINE / 2..line + LINE
     }
 
@@ -156,10 +154,14 @@ impl Summaries {
         self.size
     }
 
+    /// Returns the lines of a filter's group.
+    fn lines(&mut self, index: usize) -> &mut [u8] {
+        &mut self.groups[index / self.size - 1]
+    }
+
     /// Records that a filter took a fingerprint into one of its buckets. The filter was [admitted](Self::admit).
     pub fn learn(&mut self, index: usize, filter: &Buckets, place: Place) {
-        let (byte, bit) = self.held(place);
-        self.groups[index / self.size - 1][byte] |= bit;
+        self.learn_held(index, place);
         for bucket in [place.first, place.second] {
             self.learn_room(index, filter, bucket);
         }
@@ -167,26 +169,26 @@ impl Summaries {
 
     /// Records all fingerprints in some buckets of a filter. The filter was [admitted](Self::admit).
     pub fn learn_all(&mut self, index: usize, filter: &Buckets, buckets: Range<u64>) {
-        let mut lines = std::mem::take(&mut self.groups[index / self.size - 1]);
-        let within = index % self.size;
         for bucket in buckets {
             let slots = filter.bucket(bucket);
             work::bytes(slots.len());
             for fingerprint in slots.iter().filter(|slot| **slot != 0) {
-                let (byte, bit) = self.held(Place::in_bucket(bucket, *fingerprint));
-                lines[byte] |= bit;
+                self.learn_held(index, Place::in_bucket(bucket, *fingerprint));
             }
-            let byte = &mut lines[self.full(bucket).start + within / 8];
-            set_bit(byte, within % 8, filter.is_bucket_full(bucket));
+            self.learn_room(index, filter, bucket);
         }
-        self.groups[index / self.size - 1] = lines;
+    }
+
+    fn learn_held(&mut self, index: usize, place: Place) {
+        let (byte, bit) = self.held(place);
+        self.lines(index)[byte] |= bit;
     }
 
     fn learn_room(&mut self, index: usize, filter: &Buckets, bucket: u64) {
-        let within = index % self.size;
-        let byte = self.full(bucket).start + within / 8;
-        let byte = &mut self.groups[index / self.size - 1][byte];
-        set_bit(byte, within % 8, filter.is_bucket_full(bucket));
+        let (byte, bit) = (index % self.size / 8, index % 8);
+        let byte = self.full(bucket).start + byte;
+        let byte = &mut self.lines(index)[byte];
+        *byte = *byte & !(1 << bit) | u8::from(filter.is_bucket_full(bucket)) << bit;
     }
 
     /// Records that a filter lost a fingerprint.
@@ -194,18 +196,16 @@ impl Summaries {
         for bucket in [place.first, place.second] {
             self.learn_room(index, &filters[index], bucket);
         }
-        if !filters[self.group_of(index, filters)]
-            .iter()
-            .any(|filter| filter.contains(place))
-        {
+        let group = &filters[self.group_of(index, filters)];
+        if !group.iter().any(|filter| filter.contains(place)) {
             let (byte, bit) = self.held(place);
-            self.groups[index / self.size - 1][byte] &= !bit;
+            self.lines(index)[byte] &= !bit;
         }
     }
 
     /// Recomputes the summary of a filter's group.
     pub fn renew(&mut self, index: usize, filters: &[Buckets]) {
-        self.groups[index / self.size - 1].fill(0);
+        self.lines(index).fill(0);
         for index in self.group_of(index, filters) {
             if !filters[index].slots().is_empty() {
                 self.learn_all(index, &filters[index], 0..self.mask + 1);
@@ -247,9 +247,4 @@ impl Summaries {
         let start = index / self.size * self.size;
         start..filters.len().min(start + self.size)
     }
-}
-
-/// Sets or clears a bit of a byte.
-fn set_bit(byte: &mut u8, bit: usize, is_set: bool) {
-    *byte = *byte & !(1 << bit) | u8::from(is_set) << bit;
 }

@@ -72,18 +72,19 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead) -> Result<Cuckoo, DecodeE
 /// If the zeros of an unallocated filter can't be allocated: a server's callback cannot fail.
 pub fn write_rdb(object: &Cuckoo, to: &mut impl RdbWrite) {
     let stored = object.outline();
-    to.uint(stored.filters);
-    to.uint(stored.first_buckets);
-    to.uint(stored.items);
-    to.uint(stored.deletes);
-    to.uint(stored.bucket_size);
-    to.uint(stored.max_iterations);
-    to.uint(stored.expansion);
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "a filter's size fits an allocation, or it could not have been claimed"
-    )]
-    let size = |filter: &Buckets| filter.size() as usize;
+    for number in [
+        stored.filters,
+        stored.first_buckets,
+        stored.items,
+        stored.deletes,
+        stored.bucket_size,
+        stored.max_iterations,
+        stored.expansion,
+    ] {
+        to.uint(number);
+    }
+    // It fits an allocation, or it could not have been claimed.
+    let size = |filter: &Buckets| memory::index(filter.size());
     // Filters without memory share a buffer of zeros. Filters never shrink, so the newest of them needs the most.
     let mut without_memory = object.filters().iter().filter(|f| f.slots().is_empty());
     let largest = without_memory.next_back().map_or(0, size);

@@ -23,6 +23,12 @@ pub struct Batch {
 }
 
 impl Batch {
+    const EMPTY: Self = Self {
+        a: [0; BATCH],
+        b: [0; BATCH],
+        count: 0,
+    };
+
     /// Hashes the next items, up to [`BATCH`].
     #[inline]
     pub fn of<'i>(hasher: &Hasher, next: &mut impl Iterator<Item = &'i [u8]>) -> Self {
@@ -33,9 +39,8 @@ impl Batch {
             count += 1;
         }
         let mut batch = Self {
-            a: [0; BATCH],
-            b: [0; BATCH],
             count,
+            ..Self::EMPTY
         };
         words::run(Hash {
             hasher,
@@ -52,11 +57,7 @@ impl Batch {
 
     /// Returns a batch of the next probes, up to [`BATCH`].
     pub fn of_probes(probes: &mut impl Iterator<Item = Probe>) -> Self {
-        let mut batch = Self {
-            a: [0; BATCH],
-            b: [0; BATCH],
-            count: 0,
-        };
+        let mut batch = Self::EMPTY;
         for probe in probes.take(BATCH) {
             (batch.a[batch.count], batch.b[batch.count]) = probe.hashes();
             batch.count += 1;

@@ -13,20 +13,20 @@ pub fn words_of<W: Words>(items: &[&[u8]], word: impl Fn(&[u8]) -> u64) -> W {
 }
 
 /// Returns block `index`, eight bytes, of an item that is long enough.
-#[inline(always)]
+#[inline]
 pub fn block(item: &[u8], index: usize) -> u64 {
     u64::from_le_bytes(item.as_chunks::<8>().0[index])
 }
 
 /// Returns the last eight bytes of an item that is long enough.
-#[inline(always)]
+#[inline]
 pub fn last_block(item: &[u8]) -> u64 {
     let last = item.last_chunk::<8>();
     last.map_or(0, |last| u64::from_le_bytes(*last))
 }
 
 /// Returns the bytes after the last whole block.
-#[inline(always)]
+#[inline]
 pub fn rest(item: &[u8]) -> u64 {
     let left = item.len() % 8;
     // A copy of so short a slice costs more than the hash, so overlapping pieces are read.

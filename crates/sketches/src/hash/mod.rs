@@ -13,5 +13,5 @@ pub use hasher::Hasher;
 pub(crate) use murmur::murmur_32;
 pub use murmur::murmur_64;
 pub use probe::Probe;
-pub(crate) use rows::{Columns, GROUP, hashes_of_deep_rows, hashes_of_rows, murmur_32_of_seeds};
+pub(crate) use rows::{Columns, GROUP, Rows};
 pub use sip::Seed;

@@ -62,34 +62,46 @@ fn of_length<W: Words>(items: &[&[u8]], length: usize, seeds: W) -> W {
 }
 
 /// XORs the 17 highest bits into the lowest.
-#[inline(always)]
+#[inline]
 fn fold<W: Words>(word: W) -> W {
     word.xor(word.rotate::<17>().and(W::splat((1 << 17) - 1)))
 }
 
 /// Computes `MurmurHash2`.
 #[inline]
-#[allow(
-    clippy::cast_possible_truncation,
-    reason = "the hash mixes in the length modulo 2³²"
-)]
 pub fn murmur_32(item: &[u8], seed: u32) -> u32 {
+    let [hash] = murmur_32_of_seeds(item, [seed]);
+    hash
+}
+
+/// Computes `MurmurHash2` of an item for each of several seeds.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "a length modulo 2³²")]
+pub fn murmur_32_of_seeds<const SEEDS: usize>(item: &[u8], seeds: [u32; SEEDS]) -> [u32; SEEDS] {
     const M: u32 = 0x5bd1_e995;
-    let mut hash = seed ^ item.len() as u32;
+    let mut hashes = seeds.map(|seed| seed ^ item.len() as u32);
     let (blocks, tail) = item.as_chunks::<4>();
     for block in blocks {
-        let mut k = u32::from_le_bytes(*block).wrapping_mul(M);
-        k ^= k >> 24;
-        hash = hash.wrapping_mul(M) ^ k.wrapping_mul(M);
+        let k = u32::from_le_bytes(*block).wrapping_mul(M);
+        let k = (k ^ k >> 24).wrapping_mul(M);
+        for hash in &mut hashes {
+            *hash = hash.wrapping_mul(M) ^ k;
+        }
     }
     if !tail.is_empty() {
-        let rest = tail
-            .iter()
-            .rev()
-            .fold(0, |rest, byte| rest << 8 | u32::from(*byte));
-        hash = (hash ^ rest).wrapping_mul(M);
+        let rest = match *tail {
+            [a] => u32::from(a),
+            [a, b] => u32::from(u16::from_le_bytes([a, b])),
+            [a, b, c, ..] => u32::from_le_bytes([a, b, c, 0]),
+            [] => 0,
+        };
+        for hash in &mut hashes {
+            *hash = (*hash ^ rest).wrapping_mul(M);
+        }
     }
-    hash ^= hash >> 13;
-    hash = hash.wrapping_mul(M);
-    hash ^ hash >> 15
+    for hash in &mut hashes {
+        *hash = (*hash ^ *hash >> 13).wrapping_mul(M);
+        *hash ^= *hash >> 15;
+    }
+    hashes
 }

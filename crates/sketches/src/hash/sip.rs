@@ -86,7 +86,7 @@ pub struct OfLength<W> {
 }
 
 impl<W: Words> OfLength<W> {
-    #[inline(always)]
+    #[inline]
     pub fn new(seed: &Seed, length: usize) -> Self {
         let mut sip = TwinSip::new(&seed.0);
         sip.block(W::splat(length as u64));
@@ -115,13 +115,13 @@ impl<W: Words> OfLength<W> {
 }
 
 /// Returns the block that is hashed last: the bytes after the last whole block and, on top, the length.
-#[inline(always)]
+#[inline]
 fn tail(item: &[u8]) -> u64 {
     top(item.len()) | rest(item)
 }
 
 /// Returns the length of the message modulo 256 in the highest byte. It includes the eight bytes of the length prefix.
-#[inline(always)]
+#[inline]
 fn top(length: usize) -> u64 {
     u64::from(length.to_le_bytes()[0].wrapping_add(8)) << 56
 }
@@ -131,11 +131,11 @@ fn top(length: usize) -> u64 {
 struct TwinSip<W>([[W; 4]; 2]);
 
 impl<W: Words> TwinSip<W> {
-    #[inline(always)]
+    #[inline]
     fn new(keys: &[u8; 32]) -> Self {
         let (words, _) = keys.as_chunks::<8>();
         let key = |index: usize| u64::from_le_bytes(words[index]);
-        let begin = |k0, k1| {
+        let state = |k0, k1| {
             [
                 W::splat(k0 ^ 0x736f_6d65_7073_6575),
                 W::splat(k1 ^ 0x646f_7261_6e64_6f6d),
@@ -143,7 +143,7 @@ impl<W: Words> TwinSip<W> {
                 W::splat(k1 ^ 0x7465_6462_7974_6573),
             ]
         };
-        Self([begin(key(0), key(1)), begin(key(2), key(3))])
+        Self([state(key(0), key(1)), state(key(2), key(3))])
     }
 
     #[inline(always)]

@@ -80,9 +80,16 @@ pub fn copied<T: Copy>(values: &[T]) -> Option<Box<[T]>> {
     Some(copy.into_boxed_slice())
 }
 
+/// Returns an index of something that is in memory, and so fits a `usize`.
+#[inline]
+#[allow(clippy::cast_possible_truncation, reason = "it fits, see above")]
+pub const fn index(number: u64) -> usize {
+    number as usize
+}
+
 /// Prefetches the cache line of `bytes[index]`. It is a hint: it does not affect results, and an index past the end is
 /// allowed.
-#[inline(always)]
+#[inline]
 pub fn prefetch(bytes: &[u8], index: usize) {
     let address = bytes.as_ptr().wrapping_add(index);
     #[cfg(target_arch = "x86_64")]

@@ -18,7 +18,7 @@ std::thread_local! {
 }
 
 /// Adds to the work of this thread.
-#[inline(always)]
+#[inline]
 #[cfg_attr(not(debug_assertions), allow(unused_variables, reason = "not counted"))]
 fn add(steps: u64, bytes: u64) {
     #[cfg(debug_assertions)]
@@ -32,13 +32,13 @@ fn add(steps: u64, bytes: u64) {
 }
 
 /// Counts visited positions, buckets, filters or periods.
-#[inline(always)]
+#[inline]
 pub fn steps(count: usize) {
     add(count as u64, 0);
 }
 
 /// Counts bytes read or written.
-#[inline(always)]
+#[inline]
 pub fn bytes(count: usize) {
     add(0, count as u64);
 }

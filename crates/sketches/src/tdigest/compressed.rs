@@ -254,14 +254,16 @@ impl Compressed<'_> {
     /// Returns the value at a position from 0 to the number of observations. There are at least two nodes.
     fn at(&self, nodes: &[Marked], target: f64) -> f64 {
         let (first, last) = (nodes[0].node, nodes[nodes.len() - 1].node);
-        let half = first.double_weight() / 2.0;
-        if first.weight > 1 && target < half {
+        let outermost = |node: Node, end: f64, from_end: f64| {
             // In digests made here, the outermost means are the smallest and largest observation.
-            return if first.mean == self.min {
-                self.min
-            } else {
-                on_the_way(self.min, (target - 1.0) / (half - 1.0), first.mean)
-            };
+            if node.mean == end {
+                return end;
+            }
+            let half = node.double_weight() / 2.0;
+            on_the_way(end, (from_end - 1.0) / (half - 1.0), node.mean)
+        };
+        if first.weight > 1 && target < first.double_weight() / 2.0 {
+            return outermost(first, self.min, target);
         }
         if target > self.marks.total - 1.0 {
             return self.max;
@@ -269,11 +271,7 @@ impl Compressed<'_> {
         let half = last.double_weight() / 2.0;
         let left = self.marks.total - target;
         if last.weight > 1 && left <= half {
-            return if last.mean == self.max {
-                self.max
-            } else {
-                on_the_way(self.max, (left - 1.0) / (half - 1.0), last.mean)
-            };
+            return outermost(last, self.max, left);
         }
         // The first node whose successor's middle is past the target.
         let index = nodes[1..].partition_point(|marked| marked.middle <= target);
@@ -305,19 +303,18 @@ impl Compressed<'_> {
         if nodes.len() == 1 {
             return 0.5;
         }
-        if value < first.mean {
-            if value == self.min {
+        let beyond = |node: Node, end: f64| {
+            if value == end {
                 return 0.5 / total;
             }
-            let half = first.double_weight() / 2.0;
-            return (1.0 + share_of(self.min, value, first.mean) * (half - 1.0)) / total;
+            let half = node.double_weight() / 2.0;
+            (1.0 + share_of(end, value, node.mean) * (half - 1.0)) / total
+        };
+        if value < first.mean {
+            return beyond(first, self.min);
         }
         if value > last.mean {
-            if value == self.max {
-                return 1.0 - 0.5 / total;
-            }
-            let half = last.double_weight() / 2.0;
-            return 1.0 - (1.0 + share_of(self.max, value, last.mean) * (half - 1.0)) / total;
+            return 1.0 - beyond(last, self.max);
         }
         // The first node that is not below the value.
         let index = nodes.partition_point(|marked| marked.reach < value);

@@ -101,20 +101,6 @@ pub struct Numbers {
     pub compressions: i64,
 }
 
-impl Numbers {
-    const fn empty(compression: Compression) -> Self {
-        Self {
-            compression,
-            min: f64::MAX,
-            max: f64::MIN,
-            merged: 0,
-            merged_weight: 0,
-            unmerged_weight: 0,
-            compressions: 0,
-        }
-    }
-}
-
 /// A t-digest.
 #[derive(Debug)]
 pub struct TDigest {
@@ -138,23 +124,25 @@ impl TDigest {
 
     /// Creates an empty digest. It allocates nodes as they are added.
     pub fn new(compression: Compression) -> Self {
-        Self {
-            numbers: Numbers::empty(compression),
-            nodes: Box::default(),
-            count: 0,
-            marks: OnceLock::new(),
-        }
+        let numbers = Numbers {
+            compression,
+            min: f64::MAX,
+            max: f64::MIN,
+            merged: 0,
+            merged_weight: 0,
+            unmerged_weight: 0,
+            compressions: 0,
+        };
+        Self::from_parts(numbers, Box::default())
     }
 
     /// Creates a digest from what a file has.
-    pub(super) fn from_parts(numbers: Numbers, nodes: Box<[Node]>) -> Self {
-        let count = nodes.len();
-        let marks = OnceLock::new();
+    pub(super) const fn from_parts(numbers: Numbers, nodes: Box<[Node]>) -> Self {
         Self {
             numbers,
+            count: nodes.len(),
             nodes,
-            count,
-            marks,
+            marks: OnceLock::new(),
         }
     }
 
@@ -249,11 +237,11 @@ impl TDigest {
         self.require_room(values.len())?;
         self.reserve(values.len())?;
         self.marks.take();
-        let mut values = values;
-        while !values.is_empty() {
-            let (now, later) = values.split_at(self.room().min(values.len()));
+        let mut rest = values;
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(self.room().min(rest.len()));
             self.append(now.iter().map(|&mean| Node { mean, weight: 1 }));
-            values = later;
+            rest = later;
         }
         Ok(())
     }
@@ -292,36 +280,23 @@ impl TDigest {
 
     /// Appends nodes that [`room`](Self::room) was made for. The space is [reserved](Self::reserve).
     fn append(&mut self, nodes: impl IntoIterator<Item = Node>) {
-        let Numbers {
-            mut min,
-            mut max,
-            mut unmerged_weight,
-            ..
-        } = self.numbers;
-        let mut count = self.count;
-        for (place, node) in self.nodes[count..].iter_mut().zip(nodes) {
+        let numbers = &mut self.numbers;
+        for (place, node) in self.nodes[self.count..].iter_mut().zip(nodes) {
             // Of the two zeros, the first one stays.
-            min = if node.mean < min { node.mean } else { min };
-            max = if node.mean > max { node.mean } else { max };
-            unmerged_weight += node.weight;
+            if node.mean < numbers.min {
+                numbers.min = node.mean;
+            }
+            if node.mean > numbers.max {
+                numbers.max = node.mean;
+            }
+            numbers.unmerged_weight += node.weight;
             *place = node;
-            count += 1;
+            self.count += 1;
         }
-        self.count = count;
-        self.numbers = Numbers {
-            min,
-            max,
-            unmerged_weight,
-            ..self.numbers
-        };
     }
 
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "a digest of more nodes than an address space can't be allocated"
-    )]
     const fn capacity(&self) -> usize {
-        self.compression().capacity() as usize
+        memory::index(self.compression().capacity())
     }
 
     /// Allocates space for more nodes: all that can be there at once.
@@ -475,10 +450,10 @@ impl TDigest {
         Some(Self::from_parts(self.numbers, nodes))
     }
 
-    /// Moves the allocations to other memory, starting with step `begin`. Returns the step to resume at, or `None` at
+    /// Moves the allocations to other memory, starting with step `first`. Returns the step to resume at, or `None` at
     /// the end.
-    pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
-        if begin == 0 {
+    pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
+        if first == 0 {
             let nodes = std::mem::take(&mut self.nodes).into_vec();
             self.nodes = by.table(nodes).into_boxed_slice();
             if self.marks.get().is_some() && by.should_stop() {

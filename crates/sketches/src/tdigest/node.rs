@@ -31,10 +31,7 @@ impl Node {
 }
 
 /// Returns the double nearest to a weight.
-#[allow(
-    clippy::cast_precision_loss,
-    reason = "the arithmetic of digests rounds weights beyond 2^53"
-)]
+#[allow(clippy::cast_precision_loss, reason = "rounded beyond 2^53")]
 pub const fn double(weight: i64) -> f64 {
     weight as f64
 }

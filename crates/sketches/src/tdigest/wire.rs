@@ -38,15 +38,6 @@ pub struct Loaded {
     pub is_mended: bool,
 }
 
-impl From<TDigest> for Loaded {
-    fn from(digest: TDigest) -> Self {
-        Self {
-            digest,
-            is_mended: false,
-        }
-    }
-}
-
 /// Reads the fields in RDB of an encoding version.
 ///
 /// # Errors
@@ -88,10 +79,21 @@ pub fn load_rdb(version: i32, from: &mut impl RdbRead) -> Result<Loaded, DecodeE
         return Err("weight without nodes".into());
     }
     let is_range = min <= max && min.is_finite() && max.is_finite();
+    let whole = |nodes| Loaded {
+        digest: TDigest::from_parts(numbers, nodes),
+        is_mended: false,
+    };
     match (merged, unmerged) {
         (0, 0) if min != f64::MAX || max != f64::MIN => Err("bounds of no observations".into()),
-        (0, 0) => Ok(TDigest::from_parts(numbers, Box::default()).into()),
-        (0, 1) if is_range && min == max => Ok(read_lone(numbers)?.into()),
+        (0, 0) => Ok(whole(Box::default())),
+        (0, 1) if is_range && min == max => {
+            // RedisBloom before August 2026 wrote a lone observation without its node.
+            let node = Node {
+                mean: min,
+                weight: 1,
+            };
+            Ok(whole(memory::copied(&[node]).ok_or(DecodeError::NoMemory)?))
+        }
         (_, 0) if min <= max => read_merged(numbers, merged_weight, from),
         (_, 0) | (0, 1) => Err(BOUNDS.into()),
         _ => Err("unmerged nodes".into()),
@@ -103,16 +105,6 @@ fn read_compression(from: &mut impl RdbRead) -> Result<Compression, DecodeError>
     let compression = Compression::new(number::to_whole(stored));
     let compression = compression.filter(|whole| whole.as_double() == stored);
     compression.ok_or_else(|| "compression out of range".into())
-}
-
-/// Returns a digest of one observation, which `RedisBloom` before August 2026 wrote without its node.
-fn read_lone(numbers: Numbers) -> Result<TDigest, DecodeError> {
-    let mean = numbers.min;
-    let nodes = memory::copied(&[Node { mean, weight: 1 }]);
-    Ok(TDigest::from_parts(
-        numbers,
-        nodes.ok_or(DecodeError::NoMemory)?,
-    ))
 }
 
 /// Reads the nodes of a digest that has some.
@@ -198,10 +190,8 @@ fn require_order(nodes: &[Node], min: f64, max: f64) -> Result<(), DecodeError> 
     let rounding = 2.0 * (min.abs() * SOME_UNITS + max.abs() * SOME_UNITS);
     let bounds = min - rounding..=max + rounding;
     let is_lost = |node: &Node| node.weight == 0 && node.mean == 0.0;
-    if !nodes
-        .iter()
-        .all(|node| bounds.contains(&node.mean) || is_lost(node))
-    {
+    let mut all = nodes.iter();
+    if !all.all(|node| bounds.contains(&node.mean) || is_lost(node)) {
         return Err("mean out of bounds".into());
     }
     if nodes.is_sorted_by(|one, next| next.mean >= one.mean - rounding) {

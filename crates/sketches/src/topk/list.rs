@@ -1,5 +1,6 @@
 //! The list of the items with the largest estimates: a heap, and an index of its items.
 
+use crate::bytes::DecodeError;
 use crate::hash::Seed;
 use crate::machine::memory::{self, Relocate};
 use crate::machine::work;
@@ -13,6 +14,15 @@ use super::slots::{Listed, Slots};
 struct Entry {
     count: u32,
     slot: Option<u32>,
+}
+
+impl Entry {
+    const fn new(count: u32, slot: u32) -> Self {
+        Self {
+            count,
+            slot: Some(slot),
+        }
+    }
 }
 
 /// The list of a sketch.
@@ -51,10 +61,7 @@ impl List {
 
     /// Replaces an entry of the heap, and records where its item is now.
     #[inline]
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "there are fewer than 2³² entries"
-    )]
+    #[allow(clippy::cast_possible_truncation, reason = "an index below `k`")]
     fn set(&mut self, at: usize, entry: Entry) {
         let next_slot = entry.slot.map_or(0, |slot| slot + 1);
         pairs::set(&mut self.heap, at, (entry.count, next_slot));
@@ -109,8 +116,7 @@ impl List {
         let before = self.entry(at).count;
         self.recount(before, count);
         let changed = before != count;
-        let slot = Some(slot);
-        self.set(at, Entry { count, slot });
+        self.set(at, Entry::new(count, slot));
         self.sink(at) || changed
     }
 
@@ -137,37 +143,31 @@ impl List {
             }
         };
         self.index.insert(slot, &self.slots);
-        let slot = Some(slot);
-        self.set(0, Entry { count, slot });
+        self.set(0, Entry::new(count, slot));
         self.sink(0);
         before
     }
 
-    /// Appends an entry while the list is read: `at` is its index in the heap. `matches` is set if the item has this
-    /// fingerprint, so that it can be found. Returns `None` if memory is refused, and an error if there are too many
-    /// copies of the item.
+    /// Appends an entry while the list is read. `matches` is set if the item has this fingerprint, so that it can be
+    /// found.
+    ///
+    /// # Errors
+    /// [`DecodeError::NoMemory`], or that there are too many copies of the item.
     pub fn restore(
         &mut self,
-        at: u32,
         count: u32,
         listed: Listed,
         matches: bool,
-    ) -> Option<Result<(), &'static str>> {
-        self.slots.reserve()?;
+    ) -> Result<(), DecodeError> {
+        self.slots.reserve().ok_or(DecodeError::NoMemory)?;
         self.recount(0, count);
+        let at = listed.at as usize;
         let slot = self.slots.push(listed);
-        let slot_of = Some(slot);
-        self.set(
-            at as usize,
-            Entry {
-                count,
-                slot: slot_of,
-            },
-        );
+        self.set(at, Entry::new(count, slot));
         if matches && self.index.insert_copy(slot, &self.slots).is_none() {
-            return Some(Err("item that is listed too often"));
+            return Err("item that is listed too often".into());
         }
-        Some(Ok(()))
+        Ok(())
     }
 
     /// Returns the child with the smaller count, the left one of equal ones.
@@ -218,17 +218,19 @@ impl List {
 
     /// Returns the items with a count, the largest count first, and equal ones in the order of the heap. Returns
     /// `None` if allocation fails.
-    pub fn ranking(&self) -> Option<Ranking<'_>> {
+    pub fn ranking(&self) -> Option<impl ExactSizeIterator<Item = (&[u8], u32)>> {
         let counted = |at: &usize| self.entry(*at).count > 0;
         let mut keys = memory::reserved((0..self.k()).filter(counted).count())?;
         let entries = (0..self.k()).filter(counted);
+        // The complement of the count, and the index in the heap.
         keys.extend(entries.map(|at| u64::from(!self.entry(at).count) << 32 | at as u64));
         work::bytes(self.heap.len());
         keys.sort_unstable();
-        Some(Ranking {
-            list: self,
-            keys: keys.into_iter(),
-        })
+        Some(keys.into_iter().map(|key| {
+            let Entry { count, slot } = self.entry(pairs::split(key).0 as usize);
+            let item = slot.map(|slot| &*self.slots.get(slot).item);
+            (item.unwrap_or_default(), count)
+        }))
     }
 
     /// Returns the sum of the allocations in bytes.
@@ -269,30 +271,3 @@ impl List {
         }
     }
 }
-
-/// The items of a list with their counts, the largest count first.
-pub struct Ranking<'l> {
-    list: &'l List,
-    /// The complement of the count, and the index in the heap.
-    keys: std::vec::IntoIter<u64>,
-}
-
-impl<'l> Iterator for Ranking<'l> {
-    type Item = (&'l [u8], u32);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let key = self.keys.next()?;
-        let (at, _) = pairs::split(key);
-        let entry = self.list.entry(at as usize);
-        let item = entry
-            .slot
-            .map_or(&[][..], |slot| &self.list.slots.get(slot).item);
-        Some((item, entry.count))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.keys.size_hint()
-    }
-}
-
-impl ExactSizeIterator for Ranking<'_> {}

@@ -1,16 +1,16 @@
 //! A sketch with its list.
 
-use crate::hash::{Columns, Seed};
+use crate::error::Refusal;
+use crate::hash::{Columns, GROUP, Rows, Seed};
 use crate::machine::memory::{self, Relocate};
-use crate::machine::work;
 
 use super::chance::{Chance, Collision, Contest};
 use super::decay::Decay;
 use super::derived::Derived;
-use super::list::{List, Ranking};
+use super::item::Cells;
+use super::list::List;
 use super::pairs::{self, PAIR_BYTES};
-use super::places::Places;
-use super::shape::{Refusal, Shape};
+use super::shape::Shape;
 use super::slots::Listed;
 
 /// The numbers of collisions are counted modulo this.
@@ -109,22 +109,18 @@ impl TopK {
     }
 
     #[inline]
-    fn cell(&self, index: u32) -> (u32, u32) {
-        pairs::get(&self.cells, index as usize)
+    fn cell(&self, index: usize) -> (u32, u32) {
+        pairs::get(&self.cells, index)
     }
 
+    /// Returns the cells of an item, and prefetches them.
     #[inline]
-    fn set_cell(&mut self, index: u32, fingerprint: u32, count: u32) {
-        pairs::set(&mut self.cells, index as usize, (fingerprint, count));
-    }
-
-    /// Returns the places of an item, whose cells are prefetched.
-    #[inline]
-    fn places<'i>(&self, item: &'i [u8]) -> Places<'i> {
-        let places = Places::of(item, &self.shape, self.columns);
-        places.each(|cell| memory::prefetch(&self.cells, cell as usize * PAIR_BYTES));
-        work::steps(self.shape.depth() as usize);
-        places
+    fn locate<'i>(&self, item: &'i [u8], room: &'i mut [[usize; GROUP]; 1]) -> Cells<'i> {
+        let (width, depth) = (self.shape.width(), self.shape.depth());
+        let rows = Rows::new(self.columns, width.into(), depth.into());
+        let cells = Cells::of(item, rows, room);
+        cells.each(|cell| memory::prefetch(&self.cells, cell * PAIR_BYTES));
+        cells
     }
 
     /// Adds an item `increment` times. `most_bytes` returns the limit on the sketch's memory in bytes, with the
@@ -153,16 +149,17 @@ impl TopK {
         increment: u32,
         most_bytes: impl FnOnce() -> u64,
     ) -> Result<Added, Refusal> {
-        let places = self.places(item);
+        let mut room = [[0; GROUP]];
+        let cells = self.locate(item, &mut room);
         let listed = self.list.find(item);
         let floor = self.list.floor();
-        let copy = if listed.is_none() && self.most_after(&places, increment) >= floor {
+        let copy = if listed.is_none() && self.most_after(&cells, increment) >= floor {
             Some(self.copy_for_list(item, most_bytes)?)
         } else {
             None
         };
         let before = self.collisions;
-        let (estimate, changed) = self.count_up(chance, &places, increment);
+        let (estimate, changed) = self.count_up(chance, &cells, increment);
         let mut added = Added {
             changed: changed || self.collisions != before,
             left: None,
@@ -171,7 +168,7 @@ impl TopK {
             if let Some(slot) = listed {
                 added.changed |= self.list.update(slot, estimate);
             } else if let Some(copy) = copy {
-                added.left = self.list.replace_root(copy, places.fingerprint, estimate);
+                added.left = self.list.replace_root(copy, cells.fingerprint, estimate);
                 added.changed = true;
             }
         }
@@ -180,13 +177,10 @@ impl TopK {
 
     /// Returns the largest estimate that an item can have after an increment.
     #[inline]
-    fn most_after(&self, places: &Places, increment: u32) -> u32 {
+    fn most_after(&self, cells: &Cells, increment: u32) -> u32 {
         let mut most = 0;
-        places.each(|index| {
-            most = most.max(match self.cell(index) {
-                (owner, count) if owner == places.fingerprint => count.wrapping_add(increment),
-                _ => increment,
-            });
+        self.each_count_in(cells, |count| {
+            most = most.max(count.wrapping_add(increment));
         });
         most
     }
@@ -207,22 +201,26 @@ impl TopK {
 
     /// Adds to the item's cells. Returns the estimate, and whether a cell changed.
     #[inline]
-    fn count_up(
-        &mut self,
-        chance: &mut impl Chance,
-        places: &Places,
-        increment: u32,
-    ) -> (u32, bool) {
-        let fingerprint = places.fingerprint;
+    #[allow(clippy::cast_possible_truncation, reason = "cells have 32-bit numbers")]
+    fn count_up(&mut self, chance: &mut impl Chance, cells: &Cells, increment: u32) -> (u32, bool) {
+        let fingerprint = cells.fingerprint;
         let (mut estimate, mut changed) = (0, false);
-        places.each(|index| {
+        cells.each(|index| {
             let before @ (owner, count) = self.cell(index);
             let after = if count == 0 {
                 (fingerprint, increment)
             } else if owner == fingerprint {
                 (fingerprint, count.wrapping_add(increment))
             } else {
-                match self.contest(chance, fingerprint, index, before, increment) {
+                let collision = Collision {
+                    fingerprint,
+                    cell: index as u32,
+                    owner,
+                    count,
+                    draws: increment,
+                    number: self.collisions,
+                };
+                match self.contest(chance, &collision) {
                     Contest::Kept(count) => (owner, count),
                     Contest::Taken(count) => (fingerprint, count),
                 }
@@ -231,7 +229,7 @@ impl TopK {
                 estimate = estimate.max(after.1);
             }
             if after != before {
-                self.set_cell(index, after.0, after.1);
+                pairs::set(&mut self.cells, index, after);
                 changed = true;
             }
         });
@@ -240,14 +238,8 @@ impl TopK {
 
     /// Returns the outcome at a cell of another owner.
     #[inline]
-    fn contest(
-        &mut self,
-        chance: &mut impl Chance,
-        fingerprint: u32,
-        cell: u32,
-        (owner, count): (u32, u32),
-        draws: u32,
-    ) -> Contest {
+    fn contest(&mut self, chance: &mut impl Chance, collision: &Collision) -> Contest {
+        let Collision { count, draws, .. } = *collision;
         if self.decay.is_certain() {
             return match draws.checked_sub(count) {
                 None => Contest::Kept(count - draws),
@@ -257,16 +249,8 @@ impl TopK {
         if draws == 0 || self.decay.power(count) == 0.0 {
             return Contest::Kept(count);
         }
-        let collision = Collision {
-            fingerprint,
-            cell,
-            owner,
-            count,
-            draws,
-            number: self.collisions,
-        };
         self.collisions = (self.collisions + 1) % COLLISIONS;
-        chance.contest(&collision, &self.decay)
+        chance.contest(collision, &self.decay)
     }
 
     /// Returns whether an item is in the list.
@@ -278,16 +262,14 @@ impl TopK {
     /// Returns the count of an item's cells: the largest one, but of a listed item only of those that reach the least
     /// count of the list. It may be too low or, if fingerprints collide, too high.
     pub fn count(&self, item: &[u8]) -> u32 {
-        let places = self.places(item);
         let least = if self.contains(item) {
             self.list.floor()
         } else {
             0
         };
         let mut most = 0;
-        places.each(|index| {
-            let (owner, count) = self.cell(index);
-            if owner == places.fingerprint && count >= least {
+        self.each_own_count(item, |count| {
+            if count >= least {
                 most = most.max(count);
             }
         });
@@ -295,15 +277,15 @@ impl TopK {
     }
 
     /// Passes the counts of an item's cells to `visit`, row by row; 0 where another item owns the cell.
-    pub(super) fn each_own_count(&self, item: &[u8], mut visit: impl FnMut(u32)) {
-        let places = self.places(item);
-        places.each(|index| {
+    pub(super) fn each_own_count(&self, item: &[u8], visit: impl FnMut(u32)) {
+        self.each_count_in(&self.locate(item, &mut [[0; GROUP]]), visit);
+    }
+
+    #[inline]
+    fn each_count_in(&self, cells: &Cells, mut visit: impl FnMut(u32)) {
+        cells.each(|index| {
             let (owner, count) = self.cell(index);
-            visit(if owner == places.fingerprint {
-                count
-            } else {
-                0
-            });
+            visit(if owner == cells.fingerprint { count } else { 0 });
         });
     }
 
@@ -319,7 +301,7 @@ impl TopK {
 
     /// Returns the items of the list whose count is not 0, the largest count first. Returns `None` if allocation
     /// fails.
-    pub fn ranking(&self) -> Option<Ranking<'_>> {
+    pub fn ranking(&self) -> Option<impl ExactSizeIterator<Item = (&[u8], u32)>> {
         self.list.ranking()
     }
 
@@ -333,11 +315,11 @@ impl TopK {
         })
     }
 
-    /// Moves the allocations to other memory, starting with step `begin`. Returns the step to resume at, or `None` at
+    /// Moves the allocations to other memory, starting with step `first`. Returns the step to resume at, or `None` at
     /// the end.
-    pub fn relocate(&mut self, begin: usize, by: &mut impl Relocate) -> Option<usize> {
-        for step in begin..=self.list.steps() {
-            if step > begin && by.should_stop() {
+    pub fn relocate(&mut self, first: usize, by: &mut impl Relocate) -> Option<usize> {
+        for step in first..=self.list.steps() {
+            if step > first && by.should_stop() {
                 return Some(step);
             }
             match step.checked_sub(1) {

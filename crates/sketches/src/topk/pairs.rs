@@ -4,26 +4,26 @@
 pub const PAIR_BYTES: usize = 8;
 
 /// Returns the pair at an index.
-#[inline(always)]
+#[inline]
 pub fn get(pairs: &[u8], index: usize) -> (u32, u32) {
     split(u64::from_le_bytes(pairs.as_chunks().0[index]))
 }
 
 /// Replaces the pair at an index.
-#[inline(always)]
+#[inline]
 pub fn set(pairs: &mut [u8], index: usize, (low, high): (u32, u32)) {
     let pair = u64::from(high) << 32 | u64::from(low);
     pairs.as_chunks_mut().0[index] = pair.to_le_bytes();
 }
 
 /// Returns the number of pairs.
-#[inline(always)]
+#[inline]
 pub const fn count(pairs: &[u8]) -> usize {
     pairs.len() / PAIR_BYTES
 }
 
 /// Returns the low and the high half of a word.
-#[inline(always)]
+#[inline]
 #[allow(clippy::cast_possible_truncation, reason = "each half has 32 bits")]
 pub const fn split(word: u64) -> (u32, u32) {
     (word as u32, (word >> 32) as u32)

@@ -107,17 +107,3 @@ impl Shape {
         self.width as u64 * self.depth as u64
     }
 }
-
-/// The reason that a sketch is not created, or that an item is not added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The sketch would exceed the limit on its memory.
-    MemoryLimit,
-    /// The memory can't be allocated.
-    OutOfMemory,
-}
-
-crate::error::texts!(Refusal {
-    Self::MemoryLimit => "it would exceed the limit on memory",
-    Self::OutOfMemory => "not enough memory",
-});

@@ -78,10 +78,7 @@ impl Slots {
     }
 
     /// Puts an item into the next slot, which is [reserved](Self::reserve). Returns the slot.
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "there are fewer than 2³² slots"
-    )]
+    #[allow(clippy::cast_possible_truncation, reason = "a number below `k`")]
     pub fn push(&mut self, listed: Listed) -> u32 {
         let slot = self.used() as u32;
         self.item_bytes += listed.item.len() as u64;
@@ -97,11 +94,6 @@ impl Slots {
         let before = std::mem::replace(self.get_mut(slot), listed);
         self.item_bytes -= before.item.len() as u64;
         before
-    }
-
-    /// Returns the items in the order of their slots.
-    pub fn all(&self) -> impl Iterator<Item = &Listed> {
-        self.chunks.iter().flatten()
     }
 
     /// Returns the sum of the allocations in bytes.
@@ -124,7 +116,7 @@ impl Slots {
     /// Copies the slots, or returns `None` if allocation fails.
     pub fn try_clone(&self) -> Option<Self> {
         let mut copy = Self::new(self.most)?;
-        for listed in self.all() {
+        for listed in self.chunks.iter().flatten() {
             copy.reserve()?;
             copy.push(Listed {
                 item: memory::copied(&listed.item)?,

@@ -18,10 +18,10 @@ use crate::bytes::{DecodeError, RdbRead, RdbWrite};
 use crate::hash::Seed;
 use crate::machine::{memory, work};
 
+use super::item::fingerprint as fingerprint_of;
 use super::list::List;
 use super::object::TopK;
 use super::pairs::PAIR_BYTES;
-use super::places::fingerprint;
 use super::shape::{Fault, Shape};
 use super::slots::Listed;
 
@@ -56,26 +56,25 @@ pub fn read_rdb(version: i32, from: &mut impl RdbRead, seed: Seed) -> Result<Top
     let heap = string(from, k, ENTRY_BYTES)?;
     let mut list = List::new(shape.k(), seed).ok_or(DecodeError::NoMemory)?;
     for (at, entry) in (0..).zip(heap.as_chunks().0) {
-        let entry = Stored::read(entry);
+        let [fingerprint, _length, _, _, count, _] = words(entry);
         let mut item = from.bytes()?;
         if item.pop() != Some(0) {
             return Err("item without its end".into());
         }
-        if item.is_empty() && entry.fingerprint == 0 && entry.count == 0 {
+        if item.is_empty() && fingerprint == 0 && count == 0 {
             continue;
         }
         let item = memory::boxed(item).ok_or(DecodeError::NoMemory)?;
-        let matches = fingerprint(&item) == entry.fingerprint;
+        let matches = fingerprint_of(&item) == fingerprint;
         let listed = Listed {
             item,
-            fingerprint: entry.fingerprint,
+            fingerprint,
             at,
         };
-        let restored = list.restore(at, entry.count, listed, matches);
-        restored.ok_or(DecodeError::NoMemory)??;
+        list.restore(count, listed, matches)?;
     }
-    let first = heap.as_chunks().0.first().map(Stored::read);
-    let address = first.map_or(0, |first| first.address);
+    let [_, _, low, high, ..] = heap.as_chunks().0.first().map_or([0; 6], words);
+    let address = u64::from(high) << 32 | u64::from(low);
     let collisions = if address & IS_NUMBER == 0 {
         0
     } else {
@@ -108,9 +107,12 @@ pub fn write_rdb(object: &TopK, to: &mut impl RdbWrite) {
     let entries = object.entries().len();
     work::bytes(object.cells().len() + entries * ENTRY_BYTES);
     let mut heap = memory::zeroed(entries * ENTRY_BYTES).expect("no memory for the heap");
-    let stored = heap.as_chunks_mut().0.iter_mut();
-    for (bytes, (count, item)) in stored.zip(object.entries()) {
-        Stored::of(count, item).write(bytes);
+    let stored = heap.as_chunks_mut::<ENTRY_BYTES>().0.iter_mut();
+    for (entry, (count, item)) in stored.zip(object.entries()) {
+        let (fingerprint, item) = item.unwrap_or_default();
+        entry[..4].copy_from_slice(&fingerprint.to_le_bytes());
+        entry[4..8].copy_from_slice(&item.len().to_le_bytes()[..4]);
+        entry[16..20].copy_from_slice(&count.to_le_bytes());
     }
     if object.collisions() > 0 {
         let number = object.collisions() | IS_NUMBER;
@@ -132,45 +134,11 @@ pub fn write_rdb(object: &TopK, to: &mut impl RdbWrite) {
     }
 }
 
-/// An entry of the heap in its stored form.
-#[derive(Default)]
-struct Stored {
-    fingerprint: u32,
-    length: u32,
-    address: u64,
-    count: u32,
-}
-
-impl Stored {
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "a server's strings are shorter than 2³² bytes"
-    )]
-    fn of(count: u32, item: Option<(u32, &[u8])>) -> Self {
-        let (fingerprint, item) = item.unwrap_or_default();
-        Self {
-            fingerprint,
-            length: item.len() as u32,
-            address: 0,
-            count,
-        }
+/// Returns the 32-bit words of an entry of the heap.
+fn words(entry: &[u8; ENTRY_BYTES]) -> [u32; 6] {
+    let mut words = [0; 6];
+    for (word, bytes) in words.iter_mut().zip(entry.as_chunks().0) {
+        *word = u32::from_le_bytes(*bytes);
     }
-
-    fn read(bytes: &[u8; ENTRY_BYTES]) -> Self {
-        let word = |at: usize| [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
-        let word = |at| u32::from_le_bytes(word(at));
-        Self {
-            fingerprint: word(0),
-            length: word(4),
-            address: u64::from(word(12)) << 32 | u64::from(word(8)),
-            count: word(16),
-        }
-    }
-
-    fn write(&self, bytes: &mut [u8; ENTRY_BYTES]) {
-        bytes[..4].copy_from_slice(&self.fingerprint.to_le_bytes());
-        bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.address.to_le_bytes());
-        bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
-    }
+    words
 }

@@ -19,6 +19,7 @@ mod library;
 mod limits;
 mod merge;
 mod oracle;
+mod payloads;
 mod rates;
 mod reach;
 mod recorded;

@@ -58,8 +58,12 @@ impl Use {
         let widest = self.widest();
         let chosen = match self {
             Self::Passes => widest,
-            Self::Hashing => sample::quickest(widest, sample::Mix),
-            Self::Lookups => sample::quickest(widest, sample::Look),
+            Self::Hashing => sample::quickest(widest, |width, numbers| {
+                run_at(width, sample::Mix(numbers));
+            }),
+            Self::Lookups => sample::quickest(widest, |width, numbers| {
+                run_at(width, sample::Look(numbers));
+            }),
         };
         WIDTHS[self as usize].store(chosen as u8, Relaxed);
         chosen
@@ -143,20 +147,18 @@ mod sample {
     use super::{Task, Use, Width, Words, groups};
 
     const ITEMS: usize = 64;
-    const CELLS: usize = 4096;
-
-    pub(super) trait Sample: Copy {
-        fn run<W: Words>(self, numbers: &mut [u64; ITEMS], cells: &[u8; CELLS]);
-    }
+    static CELLS: [u8; 4096] = [0xff; 4096];
 
     /// The operations of hashing items of two blocks.
-    #[derive(Clone, Copy)]
-    pub(super) struct Mix;
+    pub(super) struct Mix<'n>(pub &'n mut [u64; ITEMS]);
 
-    impl Sample for Mix {
+    impl Task for Mix<'_> {
+        const USE: Use = Use::Hashing;
+        type Output = ();
+
         #[inline(always)]
-        fn run<W: Words>(self, numbers: &mut [u64; ITEMS], _: &[u8; CELLS]) {
-            for numbers in numbers.chunks_exact_mut(W::COUNT) {
+        fn run<W: Words>(self) {
+            for numbers in self.0.chunks_exact_mut(W::COUNT) {
                 let mut v = [W::load(numbers), W::splat(1), W::splat(2), W::splat(3)];
                 for _ in 0..10 {
                     v[0] = v[0].add(v[1]);
@@ -172,58 +174,48 @@ mod sample {
     }
 
     /// The operations of four rounds of lookups that find all items.
-    #[derive(Clone, Copy)]
-    pub(super) struct Look;
+    pub(super) struct Look<'n>(pub &'n mut [u64; ITEMS]);
 
-    impl Sample for Look {
+    impl Task for Look<'_> {
+        const USE: Use = Use::Lookups;
+        type Output = ();
+
         #[inline(always)]
-        fn run<W: Words>(self, numbers: &mut [u64; ITEMS], cells: &[u8; CELLS]) {
-            let (bits, reciprocal) = (CELLS as u64 * 8, u64::MAX / (CELLS as u64 * 8));
+        fn run<W: Words>(self) {
+            let bits = CELLS.len() as u64 * 8;
+            let reciprocal = W::splat(u64::MAX / bits);
             let mut found = u64::MAX;
             for _ in 0..4 {
                 for (start, wanted) in groups::<W>(std::mem::take(&mut found)) {
-                    let number = W::load(&numbers[start..]);
-                    number.add(W::splat(!0 / 59)).store(&mut numbers[start..]);
+                    let number = W::load(&self.0[start..]);
+                    number.add(W::splat(!0 / 59)).store(&mut self.0[start..]);
                     let point = number.min(number.sub(W::splat(!0 - 58)));
-                    let quotient = point.mul_high(W::splat(reciprocal));
+                    let quotient = point.mul_high(reciprocal);
                     let mut rest = point.sub(quotient.mul(W::splat(bits)));
                     if !W::EXACT {
                         rest = rest.min(rest.sub(W::splat(2 * bits)));
                     }
                     let position = rest.min(rest.sub(W::splat(bits)));
-                    found |= position.are_used_in::<1>(cells, wanted) << start;
+                    found |= position.are_used_in::<1>(&CELLS, wanted) << start;
                 }
             }
-            numbers[0] ^= found;
-        }
-    }
-
-    struct Timed<'t, S>(S, &'t mut [u64; ITEMS], &'t [u8; CELLS]);
-
-    impl<S: Sample> Task for Timed<'_, S> {
-        const USE: Use = Use::Hashing;
-        type Output = ();
-
-        #[inline(always)]
-        fn run<W: Words>(self) {
-            self.0.run::<W>(self.1, self.2);
+            self.0[0] ^= found;
         }
     }
 
     /// Returns the width, at most `widest`, that takes the least time for a sample. Where four words are supported,
     /// one word is never the fastest, so it is not timed.
-    pub(super) fn quickest<S: Sample>(widest: Width, sample: S) -> Width {
+    pub(super) fn quickest(widest: Width, run: impl Fn(u8, &mut [u64; ITEMS])) -> Width {
         if widest < Width::Eight {
             return widest;
         }
         let mut numbers = std::array::from_fn(|index| (index as u64).wrapping_mul(!0 / 59));
-        let cells = [0xff; CELLS];
         let mut best = (u64::MAX, widest);
         for width in [Width::Eight, Width::Four] {
             for _ in 0..64 {
-                let begin = super::cycles();
-                super::run_at(width as u8, Timed(sample, &mut numbers, &cells));
-                let time = super::cycles().wrapping_sub(begin);
+                let start = super::cycles();
+                run(width as u8, &mut numbers);
+                let time = super::cycles().wrapping_sub(start);
                 if time < best.0 {
                     best = (time, width);
                 }

@@ -35,21 +35,30 @@ pub trait Words: Copy {
     /// Shifts right by up to 64 bits.
     fn shift_right(self, by: u32) -> Self;
     /// Subtracts `other`, or returns the word itself where the difference would be negative. Both words are below 2⁶³.
-    #[inline(always)]
+    #[inline]
     fn sub_if_more(self, other: Self) -> Self {
         self.min(self.sub(other))
     }
     /// Returns the low half of the product.
     fn mul(self, other: Self) -> Self;
+    /// Returns the product of the lower halves.
+    fn mul_lower(self, other: Self) -> Self;
     /// Returns the high half of the product; up to 2 less where not [`EXACT`](Self::EXACT).
-    fn mul_high(self, other: Self) -> Self;
+    #[inline]
+    fn mul_high(self, other: Self) -> Self {
+        // Sums the partial products of the halves, without the lowest.
+        let (high, other_high) = (self.shift_right(32), other.shift_right(32));
+        let left = high.mul_lower(other).shift_right(32);
+        let right = self.mul_lower(other_high).shift_right(32);
+        high.mul_lower(other_high).add(left.add(right))
+    }
     /// Returns a mask of the positions whose cell, of 1 or 4 bits, is not 0: bit 0 for the first word. Bits that are
     /// clear in `wanted` stay clear; at least one is set. Positions past the end count as 0.
     fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64;
 }
 
 /// Visits the indices of the set bits, lowest first.
-#[inline(always)]
+#[inline]
 pub fn each_bit(mut set: u64, mut visit: impl FnMut(usize)) {
     while set != 0 {
         visit(set.trailing_zeros() as usize);
@@ -59,35 +68,19 @@ pub fn each_bit(mut set: u64, mut visit: impl FnMut(usize)) {
 
 /// Splits a mask of items into aligned groups of [`COUNT`](Words::COUNT), skipping empty groups. Yields the index of
 /// each group's first item, and the group's part of the mask, shifted so that bit 0 is that item.
-#[inline(always)]
-pub fn groups<W: Words>(set: u64) -> impl Iterator<Item = (usize, u64)> {
-    Groups {
-        set,
-        count: W::COUNT,
-    }
-}
-
-/// The iterator that [`groups`] returns.
-struct Groups {
-    set: u64,
-    count: usize,
-}
-
-impl Iterator for Groups {
-    type Item = (usize, u64);
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<(usize, u64)> {
-        if self.set == 0 {
+#[inline]
+pub fn groups<W: Words>(mut set: u64) -> impl Iterator<Item = (usize, u64)> {
+    let lanes = u64::MAX >> (64 - W::COUNT);
+    std::iter::from_fn(move || {
+        if set == 0 {
             return None;
         }
-        let lanes = u64::MAX >> (64 - self.count);
         // The count is a power of two. The mask shows the compiler how large `start` can be.
-        let start = self.set.trailing_zeros() as usize & (64 - self.count);
-        let of_group = self.set >> start & lanes;
-        self.set &= !(lanes << start);
+        let start = set.trailing_zeros() as usize & (64 - W::COUNT);
+        let of_group = set >> start & lanes;
+        set &= !(lanes << start);
         Some((start, of_group))
-    }
+    })
 }
 
 /// Reads fewer than eight bytes as a little-endian word, padded with zeros.
@@ -99,13 +92,13 @@ pub fn begun_with(bytes: &[u8]) -> u64 {
 }
 
 /// Returns the index of the byte that contains a cell of 1 or 4 bits.
-#[inline(always)]
+#[inline]
 pub const fn byte_of<const CELL_BITS: u64>(position: u64) -> usize {
     (position * CELL_BITS / 8) as usize
 }
 
 /// Returns 1 if the cell of 1 or 4 bits at a position is not 0, else 0. Positions past the end count as 0.
-#[inline(always)]
+#[inline]
 pub fn is_used<const CELL_BITS: u64>(cells: &[u8], position: u64) -> u64 {
     let byte = cells.get(byte_of::<CELL_BITS>(position)).copied();
     let cell = u64::from(byte.unwrap_or(0)) >> (position % (8 / CELL_BITS) * CELL_BITS);
@@ -121,7 +114,7 @@ pub trait Task {
     /// The operations that dominate the task: those of a plain pass, unless it says otherwise.
     const USE: Use = Use::Passes;
     type Output;
-    /// Runs the task. Implementations are `#[inline(always)]`, so that they are compiled for each width.
+    /// Runs the task. Implementations are `#[inline]`, so that they are compiled for each width.
     fn run<W: Words>(self) -> Self::Output;
 }
 
@@ -129,55 +122,59 @@ impl Words for u64 {
     const COUNT: usize = 1;
     const EXACT: bool = true;
 
-    #[inline(always)]
+    #[inline]
     fn splat(word: u64) -> Self {
         word
     }
-    #[inline(always)]
+    #[inline]
     fn load(words: &[u64]) -> Self {
         words[0]
     }
-    #[inline(always)]
+    #[inline]
     fn store(self, words: &mut [u64]) {
         words[0] = self;
     }
-    #[inline(always)]
+    #[inline]
     fn add(self, other: Self) -> Self {
         self.wrapping_add(other)
     }
-    #[inline(always)]
+    #[inline]
     fn sub(self, other: Self) -> Self {
         self.wrapping_sub(other)
     }
-    #[inline(always)]
+    #[inline]
     fn xor(self, other: Self) -> Self {
         self ^ other
     }
-    #[inline(always)]
+    #[inline]
     fn and(self, other: Self) -> Self {
         self & other
     }
-    #[inline(always)]
+    #[inline]
     fn min(self, other: Self) -> Self {
         std::cmp::min(self, other)
     }
-    #[inline(always)]
+    #[inline]
     fn rotate<const BY: i32>(self) -> Self {
         self.rotate_left(BY.unsigned_abs())
     }
-    #[inline(always)]
+    #[inline]
     fn shift_right(self, by: u32) -> Self {
         self.checked_shr(by).unwrap_or(0)
     }
-    #[inline(always)]
+    #[inline]
     fn mul(self, other: Self) -> Self {
         self.wrapping_mul(other)
     }
-    #[inline(always)]
+    #[inline]
+    fn mul_lower(self, other: Self) -> Self {
+        (self & 0xffff_ffff) * (other & 0xffff_ffff)
+    }
+    #[inline]
     fn mul_high(self, other: Self) -> Self {
         ((u128::from(self) * u128::from(other)) >> 64) as u64
     }
-    #[inline(always)]
+    #[inline]
     fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], _wanted: u64) -> u64 {
         is_used::<CELL_BITS>(cells, self)
     }

@@ -4,6 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::word::{MAX_WORDS, Task, Words, is_used};
+use crate::machine::memory::index;
 
 #[target_feature(enable = "avx512f,avx512dq,avx2,bmi2,popcnt")]
 pub(super) fn run_eight<T: Task>(task: T) -> T::Output {
@@ -59,7 +60,7 @@ macro_rules! native {
 /// Defines binary operations that are a single intrinsic.
 macro_rules! operations {
     ($($name:ident: $intrinsic:ident),*) => {
-        $(#[inline(always)]
+        $(#[inline]
         fn $name(self, other: Self) -> Self {
             Self(native!($intrinsic(self.0, other.0)))
         })*
@@ -71,45 +72,32 @@ impl Words for Eight {
     const EXACT: bool = false;
 
     operations! {
-        add: _mm512_add_epi64, sub: _mm512_sub_epi64, mul: _mm512_mullo_epi64,
+        add: _mm512_add_epi64, sub: _mm512_sub_epi64,
+        mul: _mm512_mullo_epi64, mul_lower: _mm512_mul_epu32,
         xor: _mm512_xor_si512, and: _mm512_and_si512, min: _mm512_min_epu64
     }
-    #[inline(always)]
+    #[inline]
     fn splat(word: u64) -> Self {
         Self(native!(_mm512_set1_epi64(word.cast_signed())))
     }
-    #[inline(always)]
+    #[inline]
     fn load(words: &[u64]) -> Self {
         let (words, _) = words.split_first_chunk::<8>().expect("eight words");
         Self(native!(_mm512_loadu_si512(words.as_ptr().cast())))
     }
-    #[inline(always)]
+    #[inline]
     fn store(self, words: &mut [u64]) {
         let (words, _) = words.split_first_chunk_mut::<8>().expect("eight words");
         native!(_mm512_storeu_si512(words.as_mut_ptr().cast(), self.0));
     }
-    #[inline(always)]
+    #[inline]
     fn shift_right(self, by: u32) -> Self {
-        Self(native!(_mm512_srl_epi64(
-            self.0,
-            _mm_cvtsi64_si128(by.into())
-        )))
+        let by = native!(_mm_cvtsi64_si128(by.into()));
+        Self(native!(_mm512_srl_epi64(self.0, by)))
     }
-    #[inline(always)]
+    #[inline]
     fn rotate<const BY: i32>(self) -> Self {
         Self(native!(_mm512_rol_epi64::<BY>(self.0)))
-    }
-    #[inline(always)]
-    fn mul_high(self, other: Self) -> Self {
-        // Sums the partial products of the halves, without the lowest.
-        native!({
-            let high = _mm512_srli_epi64::<32>(self.0);
-            let other_high = _mm512_srli_epi64::<32>(other.0);
-            let top = _mm512_mul_epu32(high, other_high);
-            let left = _mm512_srli_epi64::<32>(_mm512_mul_epu32(high, other.0));
-            let right = _mm512_srli_epi64::<32>(_mm512_mul_epu32(self.0, other_high));
-            Self(_mm512_add_epi64(top, _mm512_add_epi64(left, right)))
-        })
     }
     #[inline(always)]
     fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64 {
@@ -147,24 +135,24 @@ impl Words for Four {
     const EXACT: bool = false;
 
     operations! {
-        add: _mm256_add_epi64, sub: _mm256_sub_epi64,
+        add: _mm256_add_epi64, sub: _mm256_sub_epi64, mul_lower: _mm256_mul_epu32,
         xor: _mm256_xor_si256, and: _mm256_and_si256
     }
-    #[inline(always)]
+    #[inline]
     fn splat(word: u64) -> Self {
         Self(native!(_mm256_set1_epi64x(word.cast_signed())))
     }
-    #[inline(always)]
+    #[inline]
     fn load(words: &[u64]) -> Self {
         let (words, _) = words.split_first_chunk::<4>().expect("four words");
         Self(native!(_mm256_loadu_si256(words.as_ptr().cast())))
     }
-    #[inline(always)]
+    #[inline]
     fn store(self, words: &mut [u64]) {
         let (words, _) = words.split_first_chunk_mut::<4>().expect("four words");
         native!(_mm256_storeu_si256(words.as_mut_ptr().cast(), self.0));
     }
-    #[inline(always)]
+    #[inline]
     fn min(self, other: Self) -> Self {
         // AVX2 compares only signed words.
         native!({
@@ -177,7 +165,7 @@ impl Words for Four {
             Self(_mm256_blendv_epi8(self.0, other.0, greater))
         })
     }
-    #[inline(always)]
+    #[inline]
     fn sub_if_more(self, other: Self) -> Self {
         // The sign of the difference selects the result.
         native!({
@@ -187,14 +175,12 @@ impl Words for Four {
             Self(_mm256_castpd_si256(chosen))
         })
     }
-    #[inline(always)]
+    #[inline]
     fn shift_right(self, by: u32) -> Self {
-        Self(native!(_mm256_srl_epi64(
-            self.0,
-            _mm_cvtsi64_si128(by.into())
-        )))
+        let by = native!(_mm_cvtsi64_si128(by.into()));
+        Self(native!(_mm256_srl_epi64(self.0, by)))
     }
-    #[inline(always)]
+    #[inline]
     fn rotate<const BY: i32>(self) -> Self {
         native!({
             let left = _mm256_sllv_epi64(self.0, _mm256_set1_epi64x(i64::from(BY)));
@@ -202,32 +188,14 @@ impl Words for Four {
             Self(_mm256_or_si256(left, right))
         })
     }
-    #[inline(always)]
+    #[inline]
     fn mul(self, other: Self) -> Self {
-        native!({
-            let low = _mm256_mul_epu32(self.0, other.0);
-            let left = _mm256_mul_epu32(_mm256_srli_epi64::<32>(self.0), other.0);
-            let right = _mm256_mul_epu32(self.0, _mm256_srli_epi64::<32>(other.0));
-            let middle = _mm256_slli_epi64::<32>(_mm256_add_epi64(left, right));
-            Self(_mm256_add_epi64(low, middle))
-        })
+        let left = self.shift_right(32).mul_lower(other);
+        let right = self.mul_lower(other.shift_right(32));
+        let middle = left.add(right);
+        Self(native!(_mm256_slli_epi64::<32>(middle.0))).add(self.mul_lower(other))
     }
     #[inline(always)]
-    fn mul_high(self, other: Self) -> Self {
-        native!({
-            let high = _mm256_srli_epi64::<32>(self.0);
-            let other_high = _mm256_srli_epi64::<32>(other.0);
-            let top = _mm256_mul_epu32(high, other_high);
-            let left = _mm256_srli_epi64::<32>(_mm256_mul_epu32(high, other.0));
-            let right = _mm256_srli_epi64::<32>(_mm256_mul_epu32(self.0, other_high));
-            Self(_mm256_add_epi64(top, _mm256_add_epi64(left, right)))
-        })
-    }
-    #[inline(always)]
-    #[allow(
-        clippy::cast_possible_truncation,
-        reason = "an offset into the cells, which are in memory"
-    )]
     fn are_used_in<const CELL_BITS: u64>(self, cells: &[u8], wanted: u64) -> u64 {
         let (Some(last), 0xf) = (cells.len().checked_sub(8), wanted) else {
             return one_by_one::<_, CELL_BITS>(self, cells, wanted);
@@ -245,7 +213,7 @@ impl Words for Four {
             let start = _mm256_blendv_epi8(start, last, _mm256_cmpgt_epi64(start, last));
             let place = _mm256_sub_epi64(at, _mm256_slli_epi64::<3>(start));
             let read = |start: i64| {
-                let bytes = cells.as_ptr().offset(start as isize);
+                let bytes = cells.as_ptr().add(index(start.cast_unsigned()));
                 bytes.cast::<i64>().read_unaligned()
             };
             let bytes = _mm256_set_epi64x(

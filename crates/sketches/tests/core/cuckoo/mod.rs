@@ -54,8 +54,8 @@ fn assert_same(object: &Cuckoo, naive: &Naive) {
     assert_eq!(slots(object), naive.filters);
     assert_eq!(object.items(), naive.items);
     assert_eq!(object.deletes(), naive.deletes);
-    assert_eq!(object.shape().first_buckets(), naive.first_buckets);
-    assert_eq!(u64::from(object.shape().expansion()), naive.expansion);
+    assert_eq!(object.outline().first_buckets, naive.first_buckets);
+    assert_eq!(object.outline().expansion, naive.expansion);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 //! harm.
 
 mod agreement;
+mod order;
 mod streams;
 
 use valkeybloom_sketches::tdigest::{Compression, Refusal, TDigest, wire};

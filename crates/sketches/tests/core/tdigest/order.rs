@@ -1,0 +1,89 @@
+//! The order of nodes with equal means: that of `RedisBloom`'s sort, which decides which of them merge.
+
+use valkeybloom_sketches::RdbWrite;
+use valkeybloom_sketches::tdigest::Compression;
+
+use super::{fields_of, read};
+use crate::support::{Field, Rng, Stream};
+
+/// A mean and its weight.
+type Node = (f64, f64);
+
+/// Sorts as `RedisBloom` does, without any shortcut.
+fn sort_plainly(nodes: &mut [Node]) {
+    match nodes {
+        [] | [_] => {}
+        [one, next] => {
+            if one.0 > next.0 {
+                std::mem::swap(one, next);
+            }
+        }
+        _ => {
+            let last = nodes.len() - 1;
+            nodes.swap(last / 2, last);
+            let (pivot, mut place) = (nodes[last].0, 0);
+            for index in 0..last {
+                if nodes[index].0 < pivot {
+                    nodes.swap(place, index);
+                    place += 1;
+                }
+            }
+            nodes.swap(place, last);
+            let (below, above) = nodes.split_at_mut(place);
+            sort_plainly(below);
+            sort_plainly(&mut above[1..]);
+        }
+    }
+}
+
+/// The fields of a digest with these nodes, of so high a compression that none of them merge.
+fn fields(nodes: &[Node]) -> Stream {
+    let compression = Compression::MAX;
+    let weights = nodes.iter().map(|node| node.1);
+    let mut fields = Stream::default();
+    fields.double(compression.as_double());
+    fields.double(nodes[0].0);
+    fields.double(nodes[nodes.len() - 1].0);
+    fields.uint(compression.stored_capacity());
+    fields.uint(nodes.len() as u64);
+    fields.uint(0);
+    fields.uint(0);
+    fields.double(weights.clone().sum());
+    fields.double(0.0);
+    for number in nodes.iter().map(|node| node.0).chain(weights) {
+        fields.double(number);
+    }
+    fields
+}
+
+#[test]
+fn equal_means_are_in_the_order_of_the_plain_algorithm() {
+    let mut rng = Rng::new(35);
+    for _ in 0..10_000 {
+        let (means, weights) = (1 + rng.below(300), 1 + rng.below(3));
+        let mean = |rng: &mut Rng| match rng.below(means) {
+            0 => -0.0,
+            mean => f64::from(u32::try_from(mean).unwrap() - 1),
+        };
+        let weight = |rng: &mut Rng| f64::from(u32::try_from(1 + rng.below(weights)).unwrap());
+        let (merged, added) = (1 + rng.below(100), 1 + rng.below(100));
+        let mut nodes: Vec<Node> = (0..merged)
+            .map(|_| (mean(&mut rng), weight(&mut rng)))
+            .collect();
+        nodes.sort_by(|one, next| one.0.partial_cmp(&next.0).unwrap());
+        let values: Vec<f64> = (0..added).map(|_| mean(&mut rng)).collect();
+        let mut digest = read(fields(&nodes)).unwrap();
+        digest.add_each(&values).unwrap();
+        nodes.extend(values.iter().map(|value| (*value, 1.0)));
+        sort_plainly(&mut nodes);
+        let stored = fields_of(&digest).0;
+        let bits = |field: &Field| match field {
+            Field::Double(number) => number.to_bits(),
+            other => panic!("{other:?} is not a double"),
+        };
+        let stored: Vec<u64> = stored.iter().skip(9).map(bits).collect();
+        let means = nodes.iter().map(|node| node.0.to_bits());
+        let weights = nodes.iter().map(|node| node.1.to_bits());
+        assert_eq!(stored, means.chain(weights).collect::<Vec<_>>());
+    }
+}
