@@ -11,9 +11,9 @@ use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
 use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline, Params, Refusal, Shape};
 
-use crate::ffi::{Argument, Argv, Call, Ctx, Str};
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Str};
 use crate::keys;
-use crate::reply::{Done, Reply};
+use crate::reply::Reply;
 use crate::request::{List, item, items, key, origin, reserved};
 
 use super::settings;

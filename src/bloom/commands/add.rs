@@ -12,8 +12,8 @@ use valkeybloom_sketches::bloom::{
 
 use crate::bloom::keys::{self, Moment, Writer};
 use crate::bloom::settings;
-use crate::ffi::{Argv, Call, Ctx, Str};
-use crate::reply::{Done, Reply, send_error_element};
+use crate::ffi::{Argv, Call, Ctx, Done, Str};
+use crate::reply::Reply;
 use crate::request::{List, expiry, item, items, key, origin, reserved};
 
 /// `BF.ADD key item`
@@ -45,7 +45,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
     };
     match outcome {
         Ok(added) => ctx.reply_bool(added == Added::New),
-        Err(Refusal::Full) => send_error_element(ctx, Refusal::Full.into()),
+        Err(Refusal::Full) => ctx.reply_error_element(Refusal::Full.into()),
         Err(refusal) => return Err(refusal.into()),
     }
     Ok(())
@@ -111,7 +111,7 @@ fn reply_outcomes(ctx: Ctx, outcomes: &Outcomes) {
     for outcome in outcomes {
         match outcome {
             Ok(added) => ctx.reply_bool(*added == Added::New),
-            Err(refusal) => send_error_element(ctx, (*refusal).into()),
+            Err(refusal) => ctx.reply_error_element((*refusal).into()),
         }
     }
 }
