@@ -121,6 +121,10 @@ impl Form {
     }
 
     /// Reads the capacity to start with. A filter that does not grow has its whole capacity from the start.
+    #[allow(
+        clippy::option_option,
+        reason = "a fault, or a capacity that may be left out"
+    )]
     fn start(&mut self) -> Option<Option<u64>> {
         if self.is_fixed() {
             return Some(None);
