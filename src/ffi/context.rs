@@ -151,9 +151,10 @@ impl Ctx<'_> {
         let text = CString::new(error.to_string()).unwrap_or_default();
         // SAFETY: the context is alive; the server copies the text, which ends in zero.
         unsafe {
-            match error {
-                Error::Arity => call!(RedisModule_WrongArity(self.0)),
-                _ => call!(RedisModule_ReplyWithError(self.0, text.as_ptr())),
+            if error == Error::Arity {
+                call!(RedisModule_WrongArity(self.0))
+            } else {
+                call!(RedisModule_ReplyWithError(self.0, text.as_ptr()))
             }
         };
     }
