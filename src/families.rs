@@ -4,7 +4,7 @@ use crate::bloom;
 use crate::cms;
 use crate::cuckoo;
 use crate::family::Family;
-use crate::ffi::{self, Bundle, CommandGroup, Configure, InfoWriter};
+use crate::ffi::{self, Bundle, Configure, InfoWriter};
 use crate::settings::{self, Setting};
 use crate::sums::{self, InfoSection};
 use crate::tdigest;
@@ -12,9 +12,9 @@ use crate::topk;
 use crate::values::Stored;
 
 macro_rules! families {
-    ($($number:literal $value:ty, $groups:expr;)*) => {
+    ($($number:literal $value:ty;)*) => {
         /// The types and commands of all families.
-        pub static BUNDLES: &[Bundle] = &[$(bundle::<$value>($groups)),*];
+        pub static BUNDLES: &[Bundle] = &[$(bundle::<$value>()),*];
         /// The settings of all families, except shared settings.
         static SETTINGS: &[&[&Setting]] = &[$(<$value>::SETTINGS),*];
         /// The sections of INFO of all families.
@@ -23,17 +23,18 @@ macro_rules! families {
 }
 
 families! {
-    0 bloom::Value, bloom::GROUPS;
-    1 cuckoo::Cuckoo, cuckoo::GROUPS;
-    2 cms::CountMin, cms::GROUPS;
-    3 topk::TopK, topk::GROUPS;
-    4 tdigest::TDigest, tdigest::GROUPS;
+    0 bloom::Value;
+    1 cuckoo::Cuckoo;
+    2 cms::CountMin;
+    3 topk::TopK;
+    4 tdigest::TDigest;
 }
 
-const fn bundle<V: Family>(groups: &'static [CommandGroup]) -> Bundle {
+const fn bundle<V: Family>() -> Bundle {
     Bundle {
         register_types: ffi::register_types::<Stored<V>>,
-        groups,
+        category: V::CATEGORY,
+        commands: V::COMMANDS,
         yields: V::YIELDS,
     }
 }

@@ -1,9 +1,11 @@
 //! The trait of a family of values; the code for the server is written once, over [`Family`].
 
+use std::ffi::CStr;
+
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::{DecodeError, Relocate};
 
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Command, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 
@@ -18,6 +20,10 @@ pub trait Family: Sized + Send + Sync + 'static {
     const FORMS: &'static [Form];
     /// Whether the family is left to another module that has already registered one of its types or commands.
     const YIELDS: bool = false;
+    /// The ACL category of the commands.
+    const CATEGORY: &'static CStr;
+    /// The commands.
+    const COMMANDS: &'static [Command];
     /// The settings.
     const SETTINGS: &'static [&'static Setting];
     /// The section of INFO.

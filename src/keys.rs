@@ -9,33 +9,16 @@ use std::marker::PhantomData;
 use valkeybloom_protocol::error::Error;
 
 use crate::family::Family;
-use crate::ffi::{Access, Argument, Content, Key, Keyspace, Str, Values};
+use crate::ffi::{Access, Argument, Held, Key, Keyspace, Str, Values};
 use crate::values::Stored;
-
-/// Returns the value of a key, or `None` if there is no such key.
-///
-/// # Errors
-/// [`Error::WrongType`] or [`Error::Saving`].
-#[inline]
-fn found<V>(held: Content<V>) -> Result<Option<V>, Error> {
-    match held {
-        Content::Missing => Ok(None),
-        Content::Value(value) => Ok(Some(value)),
-        Content::WrongType => Err(Error::WrongType),
-        Content::Saving => Err(Error::Saving),
-    }
-}
 
 /// Returns the object of a key, or `None` if there is no such key.
 ///
 /// # Errors
 /// [`Error::WrongType`], or the error of [`Family::object`].
-#[inline(always)]
-fn object_in<V: Family>(held: Content<&Stored<V>>) -> Result<Option<&V::Object>, Error> {
-    match found(held)? {
-        Some(stored) => stored.value().object().map(Some),
-        None => Ok(None),
-    }
+#[inline]
+fn object_in<V: Family>(held: Held<&Stored<V>>) -> Held<&V::Object> {
+    held?.map(|stored| stored.value().object()).transpose()
 }
 
 /// A key opened for reading a value of a family.
@@ -62,10 +45,9 @@ impl<'k, 'a, V: Family> Reader<'k, 'a, V> {
     /// # Errors
     /// [`Error::WrongType`], or the error of [`Family::object`].
     pub fn caching<R>(&self, read: impl FnOnce(&V::Object) -> R) -> Result<Option<R>, Error> {
-        match found(self.0.value::<Stored<V>>())? {
-            Some(stored) => stored.caching(|value| value.object().map(read)).map(Some),
-            None => Ok(None),
-        }
+        let stored = self.0.value::<Stored<V>>()?;
+        let read = stored.map(|stored| stored.caching(|value| value.object().map(read)));
+        read.transpose()
     }
 
     /// Returns the object.
@@ -126,7 +108,7 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
     /// [`Error::WrongType`] or [`Error::Saving`].
     #[inline(always)]
     pub fn held(&mut self) -> Result<Option<&mut Stored<V>>, Error> {
-        found(self.0.value_mut::<Stored<V>>())
+        self.0.value_mut()
     }
 
     /// Returns whether there is an object under the key.
@@ -149,12 +131,9 @@ impl<'k, 'a, V: Family> Writer<'k, 'a, V> {
         &mut self,
         change: impl FnOnce(&mut V::Object) -> R,
     ) -> Result<Option<R>, Error> {
-        match self.held()? {
-            Some(stored) => stored
-                .update(|value| value.object_mut().map(change))
-                .map(Some),
-            None => Ok(None),
-        }
+        let stored = self.held()?;
+        let changed = stored.map(|stored| stored.update(|value| value.object_mut().map(change)));
+        changed.transpose()
     }
 
     /// Stores a value under the key, in place of one that it may hold. The key expires at `expires_ms`, if given.

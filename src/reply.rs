@@ -2,10 +2,9 @@
 
 use std::ffi::CStr;
 
-use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::numerals::double_text;
 
-use crate::ffi::{Ctx, Failure};
+use crate::ffi::Ctx;
 
 /// A command's reply.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,32 +55,5 @@ impl Reply<'_> {
                 }
             }
         }
-    }
-}
-
-/// Sends an error as the whole reply.
-pub fn send_error(ctx: Ctx, error: Error) {
-    match error {
-        Error::Arity => ctx.reply_wrong_arity(),
-        error => ctx.reply_error(&error.to_string()),
-    }
-}
-
-/// Sends an error as an element of an array. A primary or a log gets null, because it has executed the command already:
-/// to the server, an error would mean that the data differ.
-pub fn send_error_element(ctx: Ctx, error: Error) {
-    if ctx.must_obey() {
-        ctx.reply_null();
-    } else {
-        send_error(ctx, error);
-    }
-}
-
-/// The result of a command: it has replied, or the error is its reply.
-pub type Done = Result<(), Error>;
-
-impl Failure for Error {
-    fn reply(self, ctx: Ctx) {
-        send_error(ctx, self);
     }
 }

@@ -18,7 +18,7 @@ use valkeybloom_protocol::numerals::{double_text, integer, memory_amount};
 use valkeybloom_sketches::Fraction;
 use valkeybloom_sketches::bloom::Limits;
 
-use crate::ffi::{self, Ctx, Registration, Settable, SettingKind, SettingValue, TextSlot};
+use crate::ffi::{self, Ctx, Registration, Settable, SettingKind, TextSlot};
 
 /// A setting: its names, its value, and the rules for valid values.
 pub struct Setting {
@@ -27,17 +27,17 @@ pub struct Setting {
     alias: Option<&'static CStr>,
     /// The name of `RedisBloom`'s argument for this setting, so that its `loadmodule` line works here.
     argument: Option<&'static [u8]>,
-    kind: SettingType,
+    kind: Kind,
     /// The encoded value: a number itself, the bits of a fraction's double, 0 or 1 for a switch, the index of a choice
     /// in its list.
     value: AtomicI64,
     default: AtomicI64,
     /// Checks an otherwise valid value against other settings.
     check: fn(i64) -> Result<(), String>,
-    text: TextSlot,
+    slot: TextSlot,
 }
 
-enum SettingType {
+enum Kind {
     Number {
         min: i64,
         max: i64,
@@ -50,81 +50,63 @@ enum SettingType {
 }
 
 impl Setting {
-    const fn new(
-        name: &'static CStr,
-        alias: Option<&'static CStr>,
-        kind: SettingType,
-        default: i64,
-    ) -> Self {
+    const fn new(name: &'static CStr, kind: Kind, default: i64) -> Self {
         Self {
             name,
-            alias,
+            alias: None,
             argument: None,
             kind,
             value: AtomicI64::new(default),
             default: AtomicI64::new(default),
             check: |_| Ok(()),
-            text: TextSlot::new(),
+            slot: TextSlot::new(),
         }
     }
 
-    /// Makes a setting whose value is an integer from `min` to `max`.
-    pub const fn integer(
-        name: &'static CStr,
-        alias: Option<&'static CStr>,
-        default: i64,
-        min: i64,
-        max: i64,
-    ) -> Self {
-        let memory = false;
-        let kind = SettingType::Number { min, max, memory };
-        Self::new(name, alias, kind, default)
-    }
-
     /// Makes a setting whose value is an integer in a range.
-    pub const fn in_range(name: &'static CStr, default: i64, range: &RangeInclusive<u64>) -> Self {
+    pub const fn integer(name: &'static CStr, default: i64, range: &RangeInclusive<u64>) -> Self {
         let (min, max) = (range.start().cast_signed(), range.end().cast_signed());
-        Self::integer(name, None, default, min, max)
+        let memory = false;
+        Self::new(name, Kind::Number { min, max, memory }, default)
     }
 
     /// Makes a setting whose value is an amount of memory in bytes.
-    pub const fn memory(
-        name: &'static CStr,
-        alias: Option<&'static CStr>,
-        default: i64,
-        min: i64,
-    ) -> Self {
+    pub const fn memory(name: &'static CStr, default: i64, min: i64) -> Self {
         let (max, memory) = (i64::MAX, true);
-        let kind = SettingType::Number { min, max, memory };
-        Self::new(name, alias, kind, default)
+        Self::new(name, Kind::Number { min, max, memory }, default)
     }
 
     /// Makes a setting whose value is a number between 0 and 1.
-    pub const fn ratio(name: &'static CStr, alias: Option<&'static CStr>, default: f64) -> Self {
-        Self::new(name, alias, SettingType::Fraction, to_bits(default))
+    pub const fn ratio(name: &'static CStr, default: f64) -> Self {
+        Self::new(name, Kind::Fraction, to_bits(default))
     }
 
     /// Makes a setting that is on or off.
     pub const fn switch(name: &'static CStr, default: bool) -> Self {
-        Self::new(name, None, SettingType::Switch, default as i64)
+        Self::new(name, Kind::Switch, default as i64)
     }
 
     /// Makes a setting whose value is one of these words; the first is the default.
     pub const fn choice(name: &'static CStr, words: &'static [&'static str]) -> Self {
-        Self::new(name, None, SettingType::Choice(words), 0)
+        Self::new(name, Kind::Choice(words), 0)
+    }
+
+    /// Adds the specification's name.
+    pub const fn with_alias(mut self, alias: &'static CStr) -> Self {
+        self.alias = Some(alias);
+        self
     }
 
     /// Adds the name of `RedisBloom`'s argument for this setting.
-    pub const fn with_argument(self, argument: &'static [u8]) -> Self {
-        Self {
-            argument: Some(argument),
-            ..self
-        }
+    pub const fn with_argument(mut self, argument: &'static [u8]) -> Self {
+        self.argument = Some(argument);
+        self
     }
 
     /// Adds a check of the value against other settings.
-    pub const fn with_check(self, check: fn(i64) -> Result<(), String>) -> Self {
-        Self { check, ..self }
+    pub const fn with_check(mut self, check: fn(i64) -> Result<(), String>) -> Self {
+        self.check = check;
+        self
     }
 
     /// Returns whether a switch is on.
@@ -132,7 +114,7 @@ impl Setting {
         self.value.load(Relaxed) != 0
     }
 
-    /// Returns the value of a number, or the index of a choice.
+    /// Returns the value of a number.
     pub fn number(&self) -> i64 {
         self.value.load(Relaxed)
     }
@@ -140,6 +122,11 @@ impl Setting {
     /// Returns the value of a number that is not negative.
     pub fn unsigned(&self) -> u64 {
         self.number().cast_unsigned()
+    }
+
+    /// Returns the index of a choice in its list.
+    fn index(&self) -> usize {
+        usize::try_from(self.number()).expect("only indices are stored")
     }
 
     /// Returns the value of a fraction.
@@ -150,75 +137,9 @@ impl Setting {
     /// Returns the kind of the values for the registration.
     fn registered(&self) -> SettingKind {
         match self.kind {
-            SettingType::Number { min, max, memory } => SettingKind::Number { min, max, memory },
-            SettingType::Fraction | SettingType::Choice(_) => SettingKind::Text,
-            SettingType::Switch => SettingKind::Switch,
-        }
-    }
-
-    /// Decodes a value.
-    fn decode(&self, value: i64) -> SettingValue {
-        match self.kind {
-            SettingType::Number { .. } => SettingValue::Number(value),
-            SettingType::Fraction => SettingValue::Text(double_text(to_double(value))),
-            SettingType::Switch => SettingValue::Switch(value != 0),
-            SettingType::Choice(words) => SettingValue::Text(word_at(words, value).to_owned()),
-        }
-    }
-
-    /// Encodes a value, if it is valid.
-    fn encode(&self, value: &SettingValue) -> Result<i64, String> {
-        match (&self.kind, value) {
-            (SettingType::Number { min, max, .. }, SettingValue::Number(number)) => {
-                if (min..=max).contains(&number) {
-                    Ok(*number)
-                } else {
-                    Err(format!(
-                        "argument must be between {min} and {max} inclusive"
-                    ))
-                }
-            }
-            (SettingType::Fraction, SettingValue::Text(text)) => text
-                .parse()
-                .ok()
-                .and_then(Fraction::new)
-                .map(|fraction| to_bits(fraction.get()))
-                .ok_or_else(|| "argument must be a number between 0 and 1 exclusive".to_owned()),
-            (SettingType::Switch, SettingValue::Switch(on)) => Ok(i64::from(*on)),
-            (SettingType::Choice(words), SettingValue::Text(text)) => {
-                let index = words
-                    .iter()
-                    .position(|word| word.eq_ignore_ascii_case(text));
-                let index = index.and_then(|index| i64::try_from(index).ok());
-                index.ok_or_else(|| format!("argument must be {}", one_of(words)))
-            }
-            _ => Err("argument is of the wrong kind".to_owned()),
-        }
-    }
-
-    /// Parses a value of a `loadmodule` line.
-    fn parse(&self, word: &[u8]) -> Result<SettingValue, String> {
-        let text = String::from_utf8_lossy(word);
-        match self.kind {
-            SettingType::Number { memory, .. } => {
-                let number = if memory {
-                    memory_amount(&text)
-                } else {
-                    integer(word)
-                };
-                let wrong = || "argument must be a number".to_owned();
-                number.map(SettingValue::Number).ok_or_else(wrong)
-            }
-            SettingType::Fraction | SettingType::Choice(_) => {
-                Ok(SettingValue::Text(text.into_owned()))
-            }
-            SettingType::Switch if word.eq_ignore_ascii_case(b"yes") => {
-                Ok(SettingValue::Switch(true))
-            }
-            SettingType::Switch if word.eq_ignore_ascii_case(b"no") => {
-                Ok(SettingValue::Switch(false))
-            }
-            SettingType::Switch => Err("argument must be 'yes' or 'no'".to_owned()),
+            Kind::Number { min, max, memory } => SettingKind::Number { min, max, memory },
+            Kind::Fraction | Kind::Choice(_) => SettingKind::Text,
+            Kind::Switch => SettingKind::Switch,
         }
     }
 
@@ -239,12 +160,11 @@ impl Setting {
 }
 
 impl Settable for Setting {
-    fn get(&self) -> SettingValue {
-        self.decode(self.value.load(Relaxed))
+    fn get(&self) -> i64 {
+        self.number()
     }
 
-    fn set(&self, value: SettingValue) -> Result<(), String> {
-        let value = self.encode(&value)?;
+    fn set(&self, value: i64) -> Result<(), String> {
         let loading = LOADING.load(Relaxed);
         if loading && value == self.default.load(Relaxed) {
             return Ok(());
@@ -257,15 +177,47 @@ impl Settable for Setting {
         Ok(())
     }
 
-    fn text(&self) -> &TextSlot {
-        &self.text
+    fn text(&self, value: i64) -> String {
+        match self.kind {
+            Kind::Fraction => double_text(to_double(value)),
+            Kind::Choice(words) => words[usize::try_from(value).expect("an index")].to_owned(),
+            Kind::Number { .. } | Kind::Switch => value.to_string(),
+        }
     }
-}
 
-/// Returns the word of a choice at an index in its list.
-fn word_at(words: &[&'static str], index: i64) -> &'static str {
-    let index = usize::try_from(index).unwrap_or(0);
-    words.get(index).copied().unwrap_or_default()
+    fn parse(&self, text: &str) -> Result<i64, String> {
+        match self.kind {
+            Kind::Number { min, max, memory } => {
+                let number = if memory {
+                    memory_amount(text)
+                } else {
+                    integer(text.as_bytes())
+                };
+                let number = number.ok_or("argument must be a number")?;
+                let is_within = (min..=max).contains(&number);
+                let range = || format!("argument must be between {min} and {max} inclusive");
+                is_within.then_some(number).ok_or_else(range)
+            }
+            Kind::Fraction => {
+                let fraction = text.parse().ok().and_then(Fraction::new);
+                let fraction = fraction.map(|fraction| to_bits(fraction.get()));
+                fraction.ok_or("argument must be a number between 0 and 1 exclusive".to_owned())
+            }
+            Kind::Switch if text.eq_ignore_ascii_case("yes") => Ok(1),
+            Kind::Switch if text.eq_ignore_ascii_case("no") => Ok(0),
+            Kind::Switch => Err("argument must be 'yes' or 'no'".to_owned()),
+            Kind::Choice(words) => {
+                let mut numbered = (0..).zip(words);
+                let found = numbered.find(|(_, word)| word.eq_ignore_ascii_case(text));
+                let index = found.map(|(index, _)| index);
+                index.ok_or_else(|| format!("argument must be {}", one_of(words)))
+            }
+        }
+    }
+
+    fn slot(&self) -> &TextSlot {
+        &self.slot
+    }
 }
 
 /// Formats a list of words as `'a', 'b' or 'c'`.
@@ -288,17 +240,13 @@ const fn to_double(bits: i64) -> f64 {
 
 static FILTER_MEMORY: Setting = Setting::memory(
     c"bloom-filter-max-memory-usage",
-    Some(c"bloom_filter_max_memory_usage"),
     Limits::DEFAULT.filter_bytes.cast_signed(),
     1,
-);
-static OBJECT_MEMORY: Setting = Setting::memory(c"bloom-memory-usage-limit", None, 0, 0);
-static LARGE: Setting = Setting::memory(
-    c"bloom-large-item-threshold",
-    Some(c"bloom_large_item_threshold"),
-    4096,
-    0,
-);
+)
+.with_alias(c"bloom_filter_max_memory_usage");
+static OBJECT_MEMORY: Setting = Setting::memory(c"bloom-memory-usage-limit", 0, 0);
+static LARGE: Setting = Setting::memory(c"bloom-large-item-threshold", 4096, 0)
+    .with_alias(c"bloom_large_item_threshold");
 static DEFRAG: Setting = Setting::switch(c"bloom-defrag-enabled", true);
 static NEW_FILTERS: Setting = Setting::choice(c"bloom-new-filters", &Maker::NAMES);
 static INFO_ALIAS: Setting = Setting::switch(c"bloom-info-alias", true);
@@ -333,9 +281,7 @@ pub fn configure(
         let shown = String::from_utf8_lossy(name);
         let setting = all().find(|setting| setting.has_name(name));
         let setting = setting.ok_or_else(|| format!("no setting is called {shown}"))?;
-        let value = setting
-            .parse(value)
-            .and_then(|value| setting.encode(&value));
+        let value = setting.parse(&String::from_utf8_lossy(value));
         let value = value.map_err(|what| format!("{shown}: {what}"))?;
         setting.default.store(value, Relaxed);
         setting.value.store(value, Relaxed);
@@ -350,7 +296,7 @@ pub fn configure(
         .map(|(setting, name, hidden)| Registration {
             name,
             kind: setting.registered(),
-            default: setting.decode(setting.default.load(Relaxed)),
+            default: setting.default.load(Relaxed),
             target: setting,
             hidden,
         })
@@ -380,8 +326,7 @@ pub fn memory_limits(overhead_bytes: u64) -> (u64, u64) {
 
 /// Returns the implementation that new filters follow.
 pub fn maker() -> Maker {
-    let maker = usize::try_from(NEW_FILTERS.number()).unwrap_or(0);
-    Maker::ALL.get(maker).copied().unwrap_or(Maker::Own)
+    Maker::ALL[NEW_FILTERS.index()]
 }
 
 /// Allows a client what `RedisBloom` 8.8 does not have.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use valkeybloom_sketches::{DecodeError, RdbRead, RdbWrite};
+use valkeybloom_sketches::RdbWrite;
 
 use crate::family::Family;
 use crate::ffi::{
@@ -193,34 +193,6 @@ impl<V: Family> NativeType for Stored<V> {
             by.set_cursor(next);
         }
         (value, next.is_none())
-    }
-}
-
-impl RdbRead for RdbReader {
-    fn uint(&mut self) -> Result<u64, DecodeError> {
-        self.load_uint().ok_or(DecodeError::Truncated)
-    }
-
-    fn double(&mut self) -> Result<f64, DecodeError> {
-        self.load_double().ok_or(DecodeError::Truncated)
-    }
-
-    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
-        self.load_bytes().ok_or(DecodeError::Truncated)
-    }
-}
-
-impl RdbWrite for RdbWriter {
-    fn uint(&mut self, value: u64) {
-        self.save_uint(value);
-    }
-
-    fn double(&mut self, value: f64) {
-        self.save_double(value);
-    }
-
-    fn bytes(&mut self, value: &[u8]) {
-        self.save_bytes(value);
     }
 }
 

@@ -6,5 +6,4 @@ mod settings;
 mod table;
 mod value;
 
-pub use table::GROUPS;
 pub use value::Value;

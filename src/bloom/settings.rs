@@ -1,30 +1,21 @@
 //! The settings of Bloom filters, and the values that commands derive from them.
 
 use valkeybloom_protocol::bloom::Defaults;
-use valkeybloom_sketches::Seed;
 use valkeybloom_sketches::bloom::{Growth, Limits, Params, Tightening};
+use valkeybloom_sketches::{MAX_CAPACITY, Seed};
 
 use crate::ffi::Ctx;
 use crate::settings::{Setting, maker, memory_limits};
 
-static CAPACITY: Setting = Setting::integer(
-    c"bloom-capacity",
-    Some(c"bloom_capacity"),
-    100_000,
-    1,
-    i64::MAX,
-)
-.with_argument(b"INITIAL_SIZE");
-static EXPANSION: Setting = Setting::integer(
-    c"bloom-expansion",
-    Some(c"bloom_expansion_rate"),
-    2,
-    0,
-    u32::MAX as i64,
-);
-static FP_RATE: Setting =
-    Setting::ratio(c"bloom-fp-rate", Some(c"bloom_fp_rate"), 0.01).with_argument(b"ERROR_RATE");
-static TIGHTENING: Setting = Setting::ratio(c"bloom-tightening-ratio", None, 0.5);
+static CAPACITY: Setting = Setting::integer(c"bloom-capacity", 100_000, &(1..=MAX_CAPACITY))
+    .with_alias(c"bloom_capacity")
+    .with_argument(b"INITIAL_SIZE");
+static EXPANSION: Setting = Setting::integer(c"bloom-expansion", 2, &(0..=u32::MAX as u64))
+    .with_alias(c"bloom_expansion_rate");
+static FP_RATE: Setting = Setting::ratio(c"bloom-fp-rate", 0.01)
+    .with_alias(c"bloom_fp_rate")
+    .with_argument(b"ERROR_RATE");
+static TIGHTENING: Setting = Setting::ratio(c"bloom-tightening-ratio", 0.5);
 static SATURATE: Setting = Setting::switch(c"bloom-saturate-nonscaling", false);
 static RANDOM_SEED: Setting = Setting::switch(c"bloom-use-random-seed", true);
 

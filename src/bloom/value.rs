@@ -1,5 +1,7 @@
 //! Bloom objects as values of keys.
 
+use std::ffi::CStr;
+
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Dialect, Object, chunks, dump, rdb};
 use valkeybloom_sketches::{DecodeError, Relocate};
@@ -7,12 +9,12 @@ use valkeybloom_sketches::{DecodeError, Relocate};
 pub use valkeybloom_sketches::bloom::chunks::Value;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Command, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
 
-use super::settings;
+use super::{settings, table};
 
 /// The largest dump that is written to an AOF as one BF.LOAD. Larger objects are written in chunks, because no
 /// argument of a command may exceed 512 MiB.
@@ -65,6 +67,8 @@ impl Family for Value {
         let [one, two, three] = Dialect::ALL;
         [form(one), form(two), form(three)]
     };
+    const CATEGORY: &'static CStr = c"bloom";
+    const COMMANDS: &'static [Command] = table::COMMANDS;
     const SETTINGS: &'static [&'static Setting] = settings::ALL;
     const INFO: InfoSection = InfoSection {
         section: c"bloom_core_metrics",

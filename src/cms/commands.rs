@@ -10,9 +10,9 @@ use valkeybloom_protocol::error::Error;
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cms::{CellSize, CountMin, NotCounted, Shape, Term};
 
-use crate::ffi::{Argument, Argv, Call, Ctx, Keyspace, Str};
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Keyspace, Str};
 use crate::keys;
-use crate::reply::{Done, Reply, send_error_element};
+use crate::reply::Reply;
 use crate::request::{List, item, items, key, origin};
 use crate::settings::{memory_limits, require_in_redisbloom};
 
@@ -166,7 +166,7 @@ fn reply_counted(ctx: Ctx, outcomes: &[Counted]) {
     for counted in outcomes {
         match counted {
             Ok(estimate) => ctx.reply_integer(estimate.cast_signed()),
-            Err(error) => send_error_element(ctx, error::not_counted(*error)),
+            Err(error) => ctx.reply_error_element(error::not_counted(*error)),
         }
     }
 }

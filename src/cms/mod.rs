@@ -4,5 +4,4 @@ mod commands;
 mod table;
 mod value;
 
-pub use table::GROUPS;
 pub use value::CountMin;

@@ -1,5 +1,7 @@
 //! Count-min sketches as values of keys.
 
+use std::ffi::CStr;
+
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::cms::wire;
 use valkeybloom_sketches::{DecodeError, Relocate};
@@ -7,10 +9,12 @@ use valkeybloom_sketches::{DecodeError, Relocate};
 pub use valkeybloom_sketches::cms::CountMin;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Command, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
+
+use super::table;
 
 /// The bytes that a key's value takes in addition to its sketch.
 pub const OVERHEAD_BYTES: u64 = Stored::<CountMin>::PLANNED_BYTES - CountMin::BASE_BYTES;
@@ -24,6 +28,8 @@ impl Family for CountMin {
         version: wire::RDB_VERSION,
     }];
     const YIELDS: bool = true;
+    const CATEGORY: &'static CStr = c"cms";
+    const COMMANDS: &'static [Command] = table::COMMANDS;
     const SETTINGS: &'static [&'static Setting] = &[];
     const INFO: InfoSection = InfoSection {
         section: c"cms_core_metrics",

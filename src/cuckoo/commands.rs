@@ -11,9 +11,9 @@ use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::cuckoo::wire::{self, HeaderError};
 use valkeybloom_sketches::cuckoo::{Cuckoo, Limits, Outline, Params, Refusal, Shape};
 
-use crate::ffi::{Argument, Argv, Call, Ctx, Str};
+use crate::ffi::{Argument, Argv, Call, Ctx, Done, Str};
 use crate::keys;
-use crate::reply::{Done, Reply};
+use crate::reply::Reply;
 use crate::request::{List, item, items, key, origin, reserved};
 
 use super::settings;
@@ -119,7 +119,11 @@ fn add_one(Call { ctx, keys, args }: Call, unless_present: bool) -> Done {
         added
     } else {
         let params = settings::defaults();
-        let outcomes = add_to_new(ctx, writer, args, 2..3, unless_present, &params)?;
+        let addition = Addition {
+            items: 2..3,
+            unless_present,
+        };
+        let outcomes = add_to_new(ctx, writer, args, &addition, &params)?;
         outcomes[0].map_err(error::refused)?
     };
     ctx.reply_bool(added);
@@ -134,6 +138,14 @@ fn require_room_for_filters(ctx: Ctx, object: &Cuckoo) -> Result<(), Error> {
         return Err(error::refused(Refusal::MaxFilters));
     }
     Ok(())
+}
+
+/// Items to add.
+struct Addition {
+    /// The indices of the items among the words.
+    items: Range<usize>,
+    /// Whether items that seem to be in are left out.
+    unless_present: bool,
 }
 
 /// The outcome for each item of a command, in order.
@@ -156,23 +168,26 @@ pub fn insertnx(call: Call) -> Done {
 
 fn insert_items(Call { ctx, keys, args }: Call, unless_present: bool, as_bool: bool) -> Done {
     let request = Insert::parse(&args, settings::defaults(), origin(ctx))?;
-    let range = request.items;
+    let addition = Addition {
+        items: request.items,
+        unless_present,
+    };
     let mut writer = Writer::open(keys, key(&args));
     let written = writer.update(|object| {
         require_room_for_filters(ctx, object)?;
-        add_each(ctx, object, args, range.clone(), unless_present)
+        add_each(ctx, object, args, &addition)
     })?;
     let outcomes = if let Some(written) = written {
         let (outcomes, added) = written?;
         if !added.is_empty() {
             let mut change = writer.close();
-            change.replicate(c"CF.INSERT", &addition(&added));
+            change.replicate(c"CF.INSERT", &insertion(&added));
             change.publish([ADDED]);
         }
         outcomes
     } else {
         let params = request.create.ok_or(Error::NotFound)?;
-        add_to_new(ctx, writer, args, range, unless_present, &params)?
+        add_to_new(ctx, writer, args, &addition, &params)?
     };
     ctx.reply_array(outcomes.len());
     for outcome in outcomes {
@@ -190,19 +205,24 @@ fn add_each<'a>(
     ctx: Ctx<'a>,
     object: &mut Cuckoo,
     args: Argv<'a>,
-    range: Range<usize>,
-    unless_present: bool,
+    addition: &Addition,
 ) -> Result<(Outcomes, Items<'a>), Error> {
+    let range = addition.items.clone();
     // The lists are reserved first, because the command must not fail once an item is added.
     let lists = reserved(range.len()).and_then(|list| Ok((list, reserved(range.len())?)));
     let (mut outcomes, mut added) = lists.map_err(|_| error::refused(Refusal::OutOfMemory))?;
     let (first, limits) = (range.start, || limits_for(ctx));
-    object.add_each(items(args, range), unless_present, limits, |outcome| {
-        if outcome == Ok(true) {
-            added.push(args.string(first + outcomes.len()));
-        }
-        outcomes.push(outcome);
-    });
+    object.add_each(
+        items(args, range),
+        addition.unless_present,
+        limits,
+        |outcome| {
+            if outcome == Ok(true) {
+                added.push(args.string(first + outcomes.len()));
+            }
+            outcomes.push(outcome);
+        },
+    );
     Ok((outcomes, added))
 }
 
@@ -211,13 +231,12 @@ fn add_to_new<'a>(
     ctx: Ctx<'a>,
     writer: Writer<'_, 'a>,
     args: Argv<'a>,
-    range: Range<usize>,
-    unless_present: bool,
+    addition: &Addition,
     params: &Params,
 ) -> Result<Outcomes, Error> {
     let mut object = create(ctx, params)?;
     require_room_for_filters(ctx, &object)?;
-    let (outcomes, added) = add_each(ctx, &mut object, args, range, unless_present)?;
+    let (outcomes, added) = add_each(ctx, &mut object, args, addition)?;
     store(writer, object, params, &added);
     Ok(outcomes)
 }
@@ -355,7 +374,7 @@ fn store(writer: Writer, object: Cuckoo, params: &Params, items: &[Str]) {
         change.replicate(c"CF.RESERVE", &creation(params));
     }
     if !items.is_empty() {
-        change.replicate(c"CF.INSERT", &addition(items));
+        change.replicate(c"CF.INSERT", &insertion(items));
     }
     let added = (!items.is_empty()).then_some(ADDED);
     change.publish([CREATED].into_iter().chain(added));
@@ -365,12 +384,12 @@ fn store(writer: Writer, object: Cuckoo, params: &Params, items: &[Str]) {
 fn creation(params: &Params) -> Vec<Argument<'static>> {
     let mut arguments = vec![Argument::Number(params.capacity)];
     for (option, value) in [
-        (CuckooOption::BucketSize, u64::from(params.bucket_size)),
-        (CuckooOption::MaxIterations, params.max_iterations.into()),
-        (CuckooOption::Expansion, params.expansion.into()),
+        (CuckooOption::BUCKET_SIZE, u64::from(params.bucket_size)),
+        (CuckooOption::MAX_ITERATIONS, params.max_iterations.into()),
+        (CuckooOption::EXPANSION, params.expansion.into()),
     ] {
         arguments.extend([
-            Argument::Text(option.word().to_owned()),
+            Argument::Text(option.word.to_owned()),
             Argument::Number(value),
         ]);
     }
@@ -378,7 +397,7 @@ fn creation(params: &Params) -> Vec<Argument<'static>> {
 }
 
 /// Returns `NOCREATE ITEMS item …`.
-fn addition<'c>(items: &'c [Str<'c>]) -> [Argument<'c>; 3] {
+fn insertion<'c>(items: &'c [Str<'c>]) -> [Argument<'c>; 3] {
     [
         Argument::Word(c"NOCREATE"),
         Argument::Word(c"ITEMS"),

@@ -5,5 +5,4 @@ mod settings;
 mod table;
 mod value;
 
-pub use table::GROUPS;
 pub use value::Cuckoo;

@@ -4,16 +4,16 @@ use valkeybloom_sketches::cuckoo::{Limits, Params, ranges};
 
 use crate::settings::{Setting, memory_limits};
 
-static BUCKET_SIZE: Setting = Setting::in_range(c"cf-bucket-size", 2, &ranges::BUCKET_SIZE)
+static BUCKET_SIZE: Setting = Setting::integer(c"cf-bucket-size", 2, &ranges::BUCKET_SIZE)
     .with_check(|size| require_two_buckets(INITIAL_SIZE.number(), size));
 static INITIAL_SIZE: Setting =
-    Setting::in_range(c"cf-initial-size", 1024, &(2..=ranges::CAPACITY_MAX))
+    Setting::integer(c"cf-initial-size", 1024, &(2..=ranges::CAPACITY_MAX))
         .with_check(|size| require_two_buckets(size, BUCKET_SIZE.number()));
 static MAX_ITERATIONS: Setting =
-    Setting::in_range(c"cf-max-iterations", 20, &ranges::MAX_ITERATIONS);
-static EXPANSION: Setting = Setting::in_range(c"cf-expansion-factor", 1, &ranges::EXPANSION);
+    Setting::integer(c"cf-max-iterations", 20, &ranges::MAX_ITERATIONS);
+static EXPANSION: Setting = Setting::integer(c"cf-expansion-factor", 1, &ranges::EXPANSION);
 static MAX_FILTERS: Setting =
-    Setting::in_range(c"cf-max-expansions", 32, &(1..=65_536)).with_argument(b"CF_MAX_EXPANSIONS");
+    Setting::integer(c"cf-max-expansions", 32, &(1..=65_536)).with_argument(b"CF_MAX_EXPANSIONS");
 
 /// The settings of this family. The server applies its config file in this order, so the initial size is compared
 /// with the new bucket size.

@@ -1,9 +1,10 @@
 //! Commands: their entry points, registration and documentation.
 
 use std::ffi::{CStr, CString, c_int};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use valkey_module::raw;
+use valkeybloom_protocol::error::Error;
 
 use super::api::{OK, call};
 use super::context::{Ctx, Keyspace};
@@ -12,165 +13,175 @@ use super::string::{Argv, RawArgv};
 
 /// A command: its registration, and its documentation in COMMAND DOCS.
 pub struct Command {
-    /// The name, in lower case.
-    pub name: &'static CStr,
-    /// The entry point and the arity.
-    pub entry: Entry,
-    /// What the command does to its first key.
-    pub effect: Effect,
-    /// The source keys after the first key. The command only reads them.
-    pub sources: Sources,
-    /// Whether the command's time is independent of the size of the value.
-    pub fast: bool,
-    /// The summary, one line.
-    pub summary: &'static CStr,
-    /// The time complexity in big-O notation.
-    pub complexity: &'static CStr,
-    /// The version of the module that introduced the command.
-    pub since: &'static CStr,
-    /// The arguments after the keys.
-    pub args: &'static [Arg],
+    name: &'static CStr,
+    entry: Entry,
+    effect: Effect,
+    sources: Sources,
+    fast: bool,
+    summary: &'static CStr,
+    complexity: &'static CStr,
+    args: &'static [Arg],
 }
 
 impl Command {
-    /// Returns a fast command that reads its key.
-    pub const fn reads(name: &'static CStr, entry: Entry) -> Self {
+    /// The version of the module that introduced all commands.
+    const SINCE: &'static CStr = c"3.0.0";
+
+    const fn new(name: &'static CStr, entry: Entry, effect: Effect) -> Self {
         Self {
             name,
             entry,
-            effect: Effect::Reads,
+            effect,
             sources: Sources::None,
             fast: true,
             summary: c"",
             complexity: c"O(1)",
-            since: c"3.0.0",
             args: &[],
         }
     }
 
-    /// Returns a fast command that reads its key, and may keep a cache for later reads in the value: its memory grows.
-    pub const fn caches(name: &'static CStr, entry: Entry) -> Self {
-        Self::reads(name, entry)
+    /// Returns a command that reads its key. It may keep a cache for later reads in the value.
+    pub const fn reads(name: &'static CStr, entry: Entry) -> Self {
+        Self::new(name, entry, Effect::Reads)
     }
 
-    /// Returns a fast command that adds to its key.
+    /// Returns a command that adds to its key.
     pub const fn adds(name: &'static CStr, entry: Entry) -> Self {
-        Self {
-            effect: Effect::Adds,
-            ..Self::reads(name, entry)
-        }
+        Self::new(name, entry, Effect::Adds)
     }
 
-    /// Returns a fast command that updates its key.
+    /// Returns a command that updates its key.
     pub const fn updates(name: &'static CStr, entry: Entry) -> Self {
-        Self {
-            effect: Effect::Updates,
-            ..Self::reads(name, entry)
-        }
+        Self::new(name, entry, Effect::Updates)
+    }
+
+    /// Returns a command that updates its key, and returns or uses what it held.
+    pub const fn reads_and_updates(name: &'static CStr, entry: Entry) -> Self {
+        Self::new(name, entry, Effect::ReadsAndUpdates)
+    }
+
+    /// Returns a command that removes from its key.
+    pub const fn removes(name: &'static CStr, entry: Entry) -> Self {
+        Self::new(name, entry, Effect::Removes)
     }
 
     /// Returns a command that updates its key from numbered sources. Its entry point [finds keys](Entry::finds_keys).
     pub const fn merges(name: &'static CStr, entry: Entry) -> Self {
         assert!(entry.finds_keys);
-        Self {
-            effect: MERGES,
-            sources: Sources::Numbered,
-            fast: false,
-            ..Self::reads(name, entry)
-        }
+        Self::new(name, entry, MERGES)
+            .sources(Sources::Numbered)
+            .slow()
     }
 
-    /// Returns a fast command that removes from its key.
-    pub const fn removes(name: &'static CStr, entry: Entry) -> Self {
-        Self {
-            effect: Effect::Removes,
-            ..Self::reads(name, entry)
-        }
+    /// Sets the source keys after the first key. The command only reads them.
+    pub const fn sources(mut self, sources: Sources) -> Self {
+        self.sources = sources;
+        self
     }
-}
 
-/// Commands of one ACL category.
-pub struct CommandGroup {
-    /// The category.
-    pub category: &'static CStr,
-    /// The commands.
-    pub commands: &'static [Command],
+    /// Declares that the command's time depends on the size of the value.
+    pub const fn slow(mut self) -> Self {
+        self.fast = false;
+        self
+    }
+
+    /// Sets the summary, one line.
+    pub const fn summary(mut self, summary: &'static CStr) -> Self {
+        self.summary = summary;
+        self
+    }
+
+    /// Sets the time complexity in big-O notation, if it is not constant.
+    pub const fn complexity(mut self, complexity: &'static CStr) -> Self {
+        self.complexity = complexity;
+        self
+    }
+
+    /// Sets the arguments after the keys.
+    pub const fn args(mut self, args: &'static [Arg]) -> Self {
+        self.args = args;
+        self
+    }
 }
 
 /// An argument in COMMAND DOCS.
-pub struct Arg {
-    /// The name.
-    pub name: &'static CStr,
-    /// The kind.
-    pub kind: ArgKind,
-    /// The keyword before the argument, or the argument itself if it is a keyword.
-    pub token: Option<&'static CStr>,
-    /// Whether the argument may be omitted.
-    pub optional: bool,
-    /// Whether the argument may be repeated.
-    pub multiple: bool,
-    /// The parts of a composed argument.
-    pub parts: &'static [Arg],
-}
-
-/// Returns an argument that must be given.
-pub const fn required(name: &'static CStr, kind: ArgKind) -> Arg {
-    Arg {
-        name,
-        kind,
-        token: None,
-        optional: false,
-        multiple: false,
-        parts: &[],
-    }
-}
-
-/// Returns an argument that follows a keyword.
-pub const fn with_token(token: &'static CStr, name: &'static CStr, kind: ArgKind) -> Arg {
-    Arg {
-        token: Some(token),
-        ..required(name, kind)
-    }
-}
-
-/// Returns a keyword without a value.
-pub const fn token(name: &'static CStr, word: &'static CStr) -> Arg {
-    Arg {
-        token: Some(word),
-        ..required(name, ArgKind::Token)
-    }
-}
-
-/// Returns an argument that may be omitted.
-pub const fn optional(
-    name: &'static CStr,
-    kind: ArgKind,
-    token: Option<&'static CStr>,
-    parts: &'static [Arg],
-) -> Arg {
-    Arg {
-        token,
-        optional: true,
-        parts,
-        ..required(name, kind)
-    }
-}
-
-/// The kind of an argument in COMMAND DOCS.
 #[derive(Clone, Copy)]
-pub enum ArgKind {
-    /// Any bytes.
-    Text,
-    /// An integer.
-    Integer,
-    /// A floating-point number.
-    Double,
-    /// A keyword without a value.
-    Token,
-    /// One of its parts.
-    OneOf,
-    /// All of its parts.
-    Block,
+pub struct Arg {
+    name: &'static CStr,
+    kind: raw::RedisModuleCommandArgType,
+    token: Option<&'static CStr>,
+    flags: u32,
+    parts: &'static [Arg],
+}
+
+impl Arg {
+    const fn new(
+        name: &'static CStr,
+        kind: raw::RedisModuleCommandArgType,
+        parts: &'static [Self],
+    ) -> Self {
+        Self {
+            name,
+            kind,
+            token: None,
+            flags: 0,
+            parts,
+        }
+    }
+
+    /// Returns an argument of any bytes.
+    pub const fn text(name: &'static CStr) -> Self {
+        let kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING;
+        Self::new(name, kind, &[])
+    }
+
+    /// Returns an integer.
+    pub const fn integer(name: &'static CStr) -> Self {
+        let kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER;
+        Self::new(name, kind, &[])
+    }
+
+    /// Returns a floating-point number.
+    pub const fn double(name: &'static CStr) -> Self {
+        let kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_DOUBLE;
+        Self::new(name, kind, &[])
+    }
+
+    /// Returns a keyword without a value.
+    pub const fn keyword(name: &'static CStr, word: &'static CStr) -> Self {
+        let kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN;
+        Self::new(name, kind, &[]).after(word)
+    }
+
+    /// Returns one of these parts.
+    pub const fn one_of(name: &'static CStr, parts: &'static [Self]) -> Self {
+        let kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF;
+        Self::new(name, kind, parts)
+    }
+
+    /// Returns all of these parts.
+    pub const fn block(name: &'static CStr, parts: &'static [Self]) -> Self {
+        let kind = raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK;
+        Self::new(name, kind, parts)
+    }
+
+    /// Puts a keyword before the argument.
+    pub const fn after(mut self, keyword: &'static CStr) -> Self {
+        self.token = Some(keyword);
+        self
+    }
+
+    /// Allows leaving the argument out.
+    pub const fn optional(mut self) -> Self {
+        self.flags |= raw::REDISMODULE_CMD_ARG_OPTIONAL;
+        self
+    }
+
+    /// Allows repeating the argument.
+    pub const fn repeated(mut self) -> Self {
+        self.flags |= raw::REDISMODULE_CMD_ARG_MULTIPLE;
+        self
+    }
 }
 
 /// A command's entry point and arity; [`entry!`] makes one from a handler.
@@ -198,14 +209,11 @@ pub struct Call<'c, 'a> {
     pub args: Argv<'a>,
 }
 
-/// An error that a handler may return.
-pub trait Failure {
-    /// Replies with the error.
-    fn reply(self, ctx: Ctx);
-}
+/// The result of a command: it has replied, or the error is its reply.
+pub type Done = Result<(), Error>;
 
-/// Makes the [`Entry`] of a command with this arity from its handler, which takes a [`Call`] and returns
-/// `Result<(), impl Failure>`. With `numbered`, the command has a first key and numbered sources.
+/// Makes the [`Entry`] of a command with this arity from its handler, which takes a [`Call`] and returns [`Done`].
+/// With `numbered`, the command has a first key and numbered sources.
 macro_rules! entry {
     ($handler:path, $arity:expr) => {
         $crate::ffi::entry!($handler, $arity, enter, false)
@@ -234,15 +242,15 @@ pub(crate) use entry;
 ///
 /// It checks the number of words, because a server that loads an AOF does not.
 #[inline(always)]
-pub fn enter<'a, E: Failure>(
+pub fn enter<'a>(
     ctx: Ctx<'a>,
     words: RawArgv<'a>,
     count: c_int,
     arity: i32,
-    handler: impl Fn(Call<'_, 'a>) -> Result<(), E>,
+    handler: impl Fn(Call<'_, 'a>) -> Done,
 ) -> c_int {
     if count != arity && (arity >= 0 || count < -arity) {
-        ctx.reply_wrong_arity();
+        ctx.reply_error(Error::Arity);
         return OK;
     }
     // SAFETY: an entry point passes on the words that the server gave it, which include at least the command's name.
@@ -251,19 +259,19 @@ pub fn enter<'a, E: Failure>(
     let mut keyspace = unsafe { Keyspace::new(ctx) };
     let keys = &mut keyspace;
     if let Err(error) = handler(Call { ctx, keys, args }) {
-        error.reply(ctx);
+        ctx.reply_error(error);
     }
     OK
 }
 
 /// Runs a handler as [`enter`] does, or reports the keys of a command with numbered sources if the server requests
 /// them, perhaps on another thread.
-pub fn enter_numbered<'a, E: Failure>(
+pub fn enter_numbered<'a>(
     ctx: Ctx<'a>,
     words: RawArgv<'a>,
     count: c_int,
     arity: i32,
-    handler: impl Fn(Call<'_, 'a>) -> Result<(), E>,
+    handler: impl Fn(Call<'_, 'a>) -> Done,
 ) -> c_int {
     // SAFETY: the context is alive.
     if unsafe { call!(RedisModule_IsKeysPositionRequest(ctx.as_ptr())) } == 0 {
@@ -277,28 +285,25 @@ pub fn enter_numbered<'a, E: Failure>(
 }
 
 /// Registers commands and their ACL category, while the module loads.
-pub(super) fn register(ctx: Ctx, group: &CommandGroup) -> Result<(), String> {
-    let category = group.category;
+pub(super) fn register(ctx: Ctx, category: &CStr, commands: &[Command]) -> Result<(), String> {
     // SAFETY: the context is alive; the server copies the category's name.
     let added =
         unsafe { raw::RedisModule_AddACLCategory.map(|add| add(ctx.as_ptr(), category.as_ptr())) };
     let category = if added == Some(OK) { category } else { c"" };
-    for command in group.commands {
-        let refused = || format!("the server refused the command {:?}", command.name);
-        let handle = create(ctx, command).ok_or_else(refused)?;
-        categorize(handle, command, category)
-            .and_then(|()| describe(handle, command))
-            .map_err(|Refused| refused())?;
+    let refused = commands.iter().find(|command| {
+        let handle = create(ctx, command);
+        !handle.is_some_and(|handle| {
+            categorize(handle, command, category) && describe(handle, command)
+        })
+    });
+    match refused {
+        Some(command) => Err(format!("the server refused the command {:?}", command.name)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// The server refused a registration.
-struct Refused;
-
 /// A command in the server's table.
-#[derive(Clone, Copy)]
-struct Handle(ptr::NonNull<raw::RedisModuleCommand>);
+type Handle = NonNull<raw::RedisModuleCommand>;
 
 fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
     let flags = match (command.effect, command.fast) {
@@ -332,15 +337,16 @@ fn create(ctx: Ctx, command: &Command) -> Option<Handle> {
         if status != OK {
             return None;
         }
-        ptr::NonNull::new(call!(RedisModule_GetCommand(ctx.as_ptr(), name))).map(Handle)
+        NonNull::new(call!(RedisModule_GetCommand(ctx.as_ptr(), name)))
     }
 }
 
-/// Puts a command into ACL categories of the server and the module's own one, if the server supports this.
-fn categorize(handle: Handle, command: &Command, own: &CStr) -> Result<(), Refused> {
+/// Puts a command into ACL categories of the server and the module's own one, if the server supports this. Returns
+/// whether the server did not refuse.
+fn categorize(handle: Handle, command: &Command, own: &CStr) -> bool {
     // SAFETY: nobody writes to the API's table once it is filled.
     let Some(set) = (unsafe { raw::RedisModule_SetCommandACLCategories }) else {
-        return Ok(());
+        return true;
     };
     let access = match command.effect {
         Effect::Reads => "read",
@@ -350,15 +356,15 @@ fn categorize(handle: Handle, command: &Command, own: &CStr) -> Result<(), Refus
     let categories = format!("{access} {speed} {}", own.to_string_lossy());
     let categories = CString::new(categories.trim_end()).unwrap_or_default();
     // SAFETY: the handle is a command of this module; the server copies the text.
-    let status = unsafe { set(handle.0.as_ptr(), categories.as_ptr()) };
-    if status == OK { Ok(()) } else { Err(Refused) }
+    unsafe { set(handle.as_ptr(), categories.as_ptr()) == OK }
 }
 
-/// Registers a command's entries in COMMAND DOCS and COMMAND INFO, if the server supports this.
-fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
+/// Registers a command's entries in COMMAND DOCS and COMMAND INFO, if the server supports this. Returns whether the
+/// server did not refuse.
+fn describe(handle: Handle, command: &Command) -> bool {
     // SAFETY: nobody writes to the API's table once it is filled.
     let Some(set) = (unsafe { raw::RedisModule_SetCommandInfo }) else {
-        return Ok(());
+        return true;
     };
     let version = raw::RedisModuleCommandInfoVersion {
         version: 1,
@@ -371,10 +377,7 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
     let mut parts = Vec::new();
     let mut args = vec![key_argument(c"key", 0)];
     if command.sources == Sources::Numbered {
-        args.push(argument(
-            &required(c"numkeys", ArgKind::Integer),
-            &mut parts,
-        ));
+        args.push(argument(&Arg::integer(c"numkeys"), &mut parts));
     }
     if command.sources != Sources::None {
         let mut sources = key_argument(c"source", 1);
@@ -387,7 +390,7 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
         version: &raw const version,
         summary: command.summary.as_ptr(),
         complexity: command.complexity.as_ptr(),
-        since: command.since.as_ptr(),
+        since: Command::SINCE.as_ptr(),
         history: ptr::null_mut(),
         tips: ptr::null(),
         arity: command.entry.arity,
@@ -396,8 +399,7 @@ fn describe(handle: Handle, command: &Command) -> Result<(), Refused> {
     };
     // SAFETY: the handle is a command of this module. Everything that the structure points to is alive during
     // the call, and the server copies it; each list ends in its terminator.
-    let status = unsafe { set(handle.0.as_ptr(), &raw const info) };
-    if status == OK { Ok(()) } else { Err(Refused) }
+    unsafe { set(handle.as_ptr(), &raw const info) == OK }
 }
 
 /// Returns the terminator of a list of arguments, an argument without a name.
@@ -420,26 +422,12 @@ fn argument(
     arg: &Arg,
     parts: &mut Vec<Box<[raw::RedisModuleCommandArg]>>,
 ) -> raw::RedisModuleCommandArg {
-    let mut flags = 0;
-    if arg.optional {
-        flags |= raw::REDISMODULE_CMD_ARG_OPTIONAL as c_int;
-    }
-    if arg.multiple {
-        flags |= raw::REDISMODULE_CMD_ARG_MULTIPLE as c_int;
-    }
     let mut made = raw::RedisModuleCommandArg {
         name: arg.name.as_ptr(),
-        type_: match arg.kind {
-            ArgKind::Text => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING,
-            ArgKind::Integer => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER,
-            ArgKind::Double => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_DOUBLE,
-            ArgKind::Token => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN,
-            ArgKind::OneOf => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF,
-            ArgKind::Block => raw::RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK,
-        },
+        type_: arg.kind,
         key_spec_index: -1,
         token: arg.token.map_or(ptr::null(), CStr::as_ptr),
-        flags,
+        flags: arg.flags as c_int,
         ..end_of_arguments()
     };
     if !arg.parts.is_empty() {

@@ -6,6 +6,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
 
 use valkey_module::raw;
+use valkeybloom_protocol::error::Error;
 
 use super::api::{Optional, call};
 
@@ -142,51 +143,56 @@ impl Ctx<'_> {
     /// Replies `+text`.
     pub fn reply_simple(self, text: &CStr) {
         // SAFETY: the context is alive; the server copies the text, which ends in zero.
+        unsafe { call!(RedisModule_ReplyWithSimpleString(self.0, text.as_ptr())) };
+    }
+
+    /// Replies with an error. One about the number of arguments names the command.
+    pub fn reply_error(self, error: Error) {
+        let text = CString::new(error.to_string()).unwrap_or_default();
+        // SAFETY: the context is alive; the server copies the text, which ends in zero.
         unsafe {
-            call!(RedisModule_ReplyWithSimpleString(
-                self.as_ptr(),
-                text.as_ptr()
-            ))
+            if error == Error::Arity {
+                call!(RedisModule_WrongArity(self.0))
+            } else {
+                call!(RedisModule_ReplyWithError(self.0, text.as_ptr()))
+            }
         };
     }
 
-    /// Replies `-text`; the text begins with the error code.
-    pub fn reply_error(self, text: &str) {
-        let text = CString::new(text).unwrap_or_default();
-        // SAFETY: the context is alive; the server copies the text, which ends in zero.
-        unsafe { call!(RedisModule_ReplyWithError(self.as_ptr(), text.as_ptr())) };
-    }
-
-    /// Replies that the number of arguments is wrong, with the command's name.
-    pub fn reply_wrong_arity(self) {
-        // SAFETY: the context is alive.
-        unsafe { call!(RedisModule_WrongArity(self.as_ptr())) };
+    /// Replies with an error as an element of an array. A primary or a log gets null, because it has executed the
+    /// command already: to the server, an error would mean that the data differ.
+    pub fn reply_error_element(self, error: Error) {
+        if self.must_obey() {
+            self.reply_null();
+        } else {
+            self.reply_error(error);
+        }
     }
 
     /// Replies with a boolean in RESP3, with 0 or 1 in RESP2.
     #[inline]
     pub fn reply_bool(self, value: bool) {
         // SAFETY: the context is alive.
-        unsafe { call!(RedisModule_ReplyWithBool(self.as_ptr(), c_int::from(value))) };
+        unsafe { call!(RedisModule_ReplyWithBool(self.0, c_int::from(value))) };
     }
 
     /// Replies with an integer.
     #[inline]
     pub fn reply_integer(self, value: i64) {
         // SAFETY: the context is alive.
-        unsafe { call!(RedisModule_ReplyWithLongLong(self.as_ptr(), value)) };
+        unsafe { call!(RedisModule_ReplyWithLongLong(self.0, value)) };
     }
 
     /// Replies with a double in RESP3, with a bulk string in RESP2. The server chooses the digits.
     pub fn reply_double(self, value: f64) {
         // SAFETY: the context is alive.
-        unsafe { call!(RedisModule_ReplyWithDouble(self.as_ptr(), value)) };
+        unsafe { call!(RedisModule_ReplyWithDouble(self.0, value)) };
     }
 
     /// Replies with null.
     pub fn reply_null(self) {
         // SAFETY: the context is alive.
-        unsafe { call!(RedisModule_ReplyWithNull(self.as_ptr())) };
+        unsafe { call!(RedisModule_ReplyWithNull(self.0)) };
     }
 
     /// Replies with a bulk string.
@@ -194,7 +200,7 @@ impl Ctx<'_> {
         // SAFETY: the context is alive; the server copies the bytes.
         unsafe {
             call!(RedisModule_ReplyWithStringBuffer(
-                self.as_ptr(),
+                self.0,
                 bytes.as_ptr().cast(),
                 bytes.len()
             ))
@@ -205,13 +211,13 @@ impl Ctx<'_> {
     #[inline]
     pub fn reply_array(self, len: usize) {
         // SAFETY: the context is alive.
-        unsafe { call!(RedisModule_ReplyWithArray(self.as_ptr(), len as i64)) };
+        unsafe { call!(RedisModule_ReplyWithArray(self.0, len as i64)) };
     }
 
     /// Begins a map: the next `2 * pairs` replies are its keys and values. In RESP2 it is a flat array.
     pub fn reply_map(self, pairs: usize) {
         // SAFETY: the context is alive.
-        unsafe { call!(RedisModule_ReplyWithMap(self.as_ptr(), pairs as i64)) };
+        unsafe { call!(RedisModule_ReplyWithMap(self.0, pairs as i64)) };
     }
 }
 

@@ -8,15 +8,12 @@ use valkey_module::raw;
 use super::api::call;
 
 /// One step of the defragmentation of one value.
-pub struct Defrag(*mut raw::RedisModuleDefragCtx);
+///
+/// The server makes the context for one call of a value's callback. It is alive during that call, and every `unsafe`
+/// block below relies on this.
+pub struct Defrag(pub(super) *mut raw::RedisModuleDefragCtx);
 
 impl Defrag {
-    /// # Safety
-    /// The context is alive as long as this is used.
-    pub(super) unsafe fn new(ctx: *mut raw::RedisModuleDefragCtx) -> Self {
-        Self(ctx)
-    }
-
     /// Returns whether the time for this step is over.
     pub fn should_stop(&self) -> bool {
         // SAFETY: the context is alive.

@@ -4,6 +4,7 @@ use std::ffi::c_int;
 use std::ptr::NonNull;
 
 use valkey_module::raw;
+use valkeybloom_protocol::error::Error;
 
 use super::api::{OK, call};
 use super::context::Keyspace;
@@ -19,29 +20,12 @@ pub enum Access {
     Write,
 }
 
-/// The content of a key.
-#[derive(Clone, Copy)]
-pub enum Content<V> {
-    /// There is no such key.
-    Missing,
-    /// A value of the wanted type.
-    Value(V),
-    /// A value of another type.
-    WrongType,
-    /// Unknown: the key is being saved without a fork, and can't be opened for writing until that is done.
-    Saving,
-}
-
-impl<V> Content<V> {
-    fn map<W>(self, of: impl FnOnce(V) -> W) -> Content<W> {
-        match self {
-            Self::Missing => Content::Missing,
-            Self::Value(value) => Content::Value(of(value)),
-            Self::WrongType => Content::WrongType,
-            Self::Saving => Content::Saving,
-        }
-    }
-}
+/// The value of a key, or `None` if there is no such key.
+///
+/// # Errors
+/// - [`Error::WrongType`]: the key holds a value of another type.
+/// - [`Error::Saving`]: the key is being saved without a fork, and can't be opened for writing until that is done.
+pub type Held<V> = Result<Option<V>, Error>;
 
 /// An open key, closed when it is dropped. While it is open, nothing runs that might remove its value.
 pub struct Key<'k, 'a> {
@@ -79,27 +63,27 @@ impl<'k, 'a> Key<'k, 'a> {
 
     /// Returns the value.
     #[inline]
-    pub fn value<T: NativeType>(&self) -> Content<&T> {
-        let found = self.handle.pointer::<T>(self.access);
+    pub fn value<T: NativeType>(&self) -> Held<&T> {
+        let found = self.handle.pointer::<T>(self.access)?;
         // SAFETY: the key holds a `T`. While this key is open, it borrows the keyspace exclusively, so nobody
         // removes or changes the value: `value_mut` would borrow the key exclusively.
-        found.map(|value| unsafe { value.as_ref() })
+        Ok(found.map(|value| unsafe { value.as_ref() }))
     }
 
     /// Returns the value for changing. The key must be open for writing.
     #[inline]
-    pub fn value_mut<T: NativeType>(&mut self) -> Content<&mut T> {
-        let mut found = self.handle.pointer::<T>(self.access);
-        if matches!(found, Content::Missing) {
+    pub fn value_mut<T: NativeType>(&mut self) -> Held<&mut T> {
+        let mut found = self.handle.pointer::<T>(self.access)?;
+        if found.is_none() {
             // The key may just have expired. Then subscribers have run, and may have stored a value here that
             // the handle does not show.
             self.handle = Handle::open(self.keyspace, self.name, self.access);
-            found = self.handle.pointer::<T>(self.access);
+            found = self.handle.pointer::<T>(self.access)?;
         }
         // SAFETY: the key holds a `T`. While this key is open, it borrows the keyspace exclusively, so nobody
         // removes or reads the value, and the borrow of the key is exclusive. No thread is saving the value: the
         // server does not open a key for writing while it is being saved.
-        found.map(|mut value| unsafe { value.as_mut() })
+        Ok(found.map(|mut value| unsafe { value.as_mut() }))
     }
 
     /// Stores a value under the key, where [`value_mut`](Self::value_mut) has found none or one of its type, and closes
@@ -143,17 +127,17 @@ impl<'k, 'a, T: NativeType> Values<'k, 'a, T> {
     }
 
     /// Adds the value of a key, and returns it. If there is no such key, the list is cleared.
-    pub fn open(&mut self, name: Str<'a>) -> Content<&T> {
+    pub fn open(&mut self, name: Str<'a>) -> Held<&T> {
         // The handle is closed at once.
-        let found = Handle::open(self.keyspace, name, Access::Read).pointer::<T>(Access::Read);
-        if matches!(found, Content::Missing) {
+        let found = Handle::open(self.keyspace, name, Access::Read).pointer::<T>(Access::Read)?;
+        if found.is_none() {
             self.found.clear();
         }
-        found.map(|value| {
+        Ok(found.map(|value| {
             self.found.push(value);
             // SAFETY: the key holds a `T`, and the argument of `all` applies.
             unsafe { value.as_ref() }
-        })
+        }))
     }
 
     /// Returns the values in the list.
@@ -189,11 +173,11 @@ impl Handle {
 
     /// Returns a pointer to the value, which `into_server::<T>` made, in a key opened for `access`.
     #[inline]
-    fn pointer<T: NativeType>(&self, access: Access) -> Content<NonNull<T>> {
+    fn pointer<T: NativeType>(&self, access: Access) -> Held<NonNull<T>> {
         if self.0.is_null() {
             return match access {
-                Access::Read => Content::Missing,
-                Access::Write => Content::Saving,
+                Access::Read => Ok(None),
+                Access::Write => Err(Error::Saving),
             };
         }
         // SAFETY: the key is open.
@@ -202,17 +186,17 @@ impl Handle {
             // SAFETY: the key is open.
             let kind = unsafe { call!(RedisModule_KeyType(self.0)) };
             return if kind == raw::REDISMODULE_KEYTYPE_EMPTY as c_int {
-                Content::Missing
+                Ok(None)
             } else {
-                Content::WrongType
+                Err(Error::WrongType)
             };
         }
         if !T::handles().iter().any(|handle| found == handle.get()) {
-            return Content::WrongType;
+            return Err(Error::WrongType);
         }
         // SAFETY: the key is open, and holds a module's value.
         let value = unsafe { call!(RedisModule_ModuleTypeGetValue(self.0)) };
-        NonNull::new(value.cast()).map_or(Content::WrongType, Content::Value)
+        NonNull::new(value.cast()).map(Some).ok_or(Error::WrongType)
     }
 }
 

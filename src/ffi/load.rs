@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int};
 use valkey_module::raw;
 
 use super::api::{ERR, OK, Optional, call};
-use super::command::CommandGroup;
+use super::command::Command;
 use super::context::Ctx;
 use super::info::WriteInfo;
 use super::setting::Registration;
@@ -34,8 +34,10 @@ pub struct Module {
 pub struct Bundle {
     /// Registers the types.
     pub register_types: fn(Ctx) -> Result<(), String>,
-    /// The commands, by ACL category.
-    pub groups: &'static [CommandGroup],
+    /// The ACL category of the commands.
+    pub category: &'static CStr,
+    /// The commands.
+    pub commands: &'static [Command],
     /// Whether all of it is left to another module that has already registered one of the types or commands.
     pub yields: bool,
 }
@@ -128,8 +130,7 @@ fn register(module: &Module, ctx: Ctx, args: Argv) -> Result<(), String> {
 /// Registers the types, and then the commands. Stops at the first one that is refused.
 fn register_bundle(ctx: Ctx, bundle: &Bundle) -> Result<(), String> {
     (bundle.register_types)(ctx)?;
-    let mut groups = bundle.groups.iter();
-    groups.try_for_each(|group| command::register(ctx, group))
+    command::register(ctx, bundle.category, bundle.commands)
 }
 
 /// Replicates commands without looking them up first, where the server supports that: they are the module's own and

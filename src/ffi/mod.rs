@@ -38,19 +38,16 @@ mod value;
 
 pub use allocator::{bytes_given, bytes_given_for};
 pub(crate) use command::entry;
-pub use command::{
-    Arg, ArgKind, Call, Command, CommandGroup, Entry, Failure, enter, enter_numbered, optional,
-    required, token, with_token,
-};
+pub use command::{Arg, Call, Command, Done, Entry, enter, enter_numbered};
 pub use context::{Ctx, Keyspace};
 pub use defrag::Defrag;
 pub use info::{InfoWriter, set_info_alias};
-pub use key::{Access, Content, Key, Values};
+pub use key::{Access, Held, Key, Values};
 pub(crate) use load::on_load;
 pub use load::{Bundle, Configure, Module, load_module};
-pub use positions::{Effect, Sources};
+pub use positions::Sources;
 pub use replication::Argument;
-pub use setting::{Registration, Settable, SettingKind, SettingValue, TextSlot};
+pub use setting::{Registration, Settable, SettingKind, TextSlot};
 pub use stream::{AofWriter, Digest, RdbReader, RdbWriter};
 pub use string::{Argv, RawArgv, Str};
 pub use value::{FORMS_MAX, Form, NativeType, TypeHandle, register_types};

@@ -28,28 +28,25 @@ pub enum SettingKind {
     Switch,
 }
 
-/// The value of a setting.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SettingValue {
-    /// An integer.
-    Number(i64),
-    /// Text.
-    Text(String),
-    /// A switch, yes or no.
-    Switch(bool),
-}
-
-/// A setting's value, which the server can get and set.
+/// A setting's value, which the server can get and set. It is encoded as an integer: a number itself, 0 or 1 for a
+/// switch.
 pub trait Settable: Sync {
     /// Returns the current value.
-    fn get(&self) -> SettingValue;
+    fn get(&self) -> i64;
     /// Sets the value.
     ///
     /// # Errors
     /// The reason why the value is not valid.
-    fn set(&self, value: SettingValue) -> Result<(), String>;
+    fn set(&self, value: i64) -> Result<(), String>;
+    /// Returns a value as text.
+    fn text(&self, value: i64) -> String;
+    /// Encodes a text.
+    ///
+    /// # Errors
+    /// The reason why the text is not valid.
+    fn parse(&self, text: &str) -> Result<i64, String>;
     /// Returns the slot that keeps the text last passed to the server.
-    fn text(&self) -> &TextSlot;
+    fn slot(&self) -> &TextSlot;
 }
 
 /// The string last passed to the server as a setting's value. The server borrows it until it gets the value again.
@@ -79,8 +76,8 @@ pub struct Registration {
     pub name: &'static CStr,
     /// The kind of the values.
     pub kind: SettingKind,
-    /// The default, of this kind.
-    pub default: SettingValue,
+    /// The default.
+    pub default: i64,
     /// The value.
     pub target: &'static dyn Settable,
     /// Whether CONFIG GET shows the setting by its full name only, not by a pattern.
@@ -97,11 +94,17 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
     } else {
         0
     };
+    let Registration {
+        kind,
+        default,
+        target,
+        ..
+    } = *registration;
     // SAFETY: the context is alive; the server copies names and defaults. The private data is a
     // `&'static dyn Settable`, as the callbacks expect, and is never freed.
     let status = unsafe {
-        match (registration.kind, &registration.default) {
-            (SettingKind::Number { min, max, memory }, SettingValue::Number(default)) => {
+        match kind {
+            SettingKind::Number { min, max, memory } => {
                 let unit = if memory {
                     raw::REDISMODULE_CONFIG_MEMORY
                 } else {
@@ -110,7 +113,7 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
                 call!(RedisModule_RegisterNumericConfig(
                     ctx.as_ptr(),
                     name,
-                    *default,
+                    default,
                     hidden | unit,
                     min,
                     max,
@@ -120,8 +123,8 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
                     private
                 ))
             }
-            (SettingKind::Text, SettingValue::Text(default)) => {
-                let default = CString::new(default.as_str()).unwrap_or_default();
+            SettingKind::Text => {
+                let default = CString::new(target.text(default)).unwrap_or_default();
                 call!(RedisModule_RegisterStringConfig(
                     ctx.as_ptr(),
                     name,
@@ -133,19 +136,16 @@ pub(super) fn register(ctx: Ctx, registration: &Registration) -> Result<(), Stri
                     private
                 ))
             }
-            (SettingKind::Switch, SettingValue::Switch(default)) => {
-                call!(RedisModule_RegisterBoolConfig(
-                    ctx.as_ptr(),
-                    name,
-                    c_int::from(*default),
-                    hidden,
-                    Some(get_switch),
-                    Some(set_switch),
-                    None,
-                    private
-                ))
-            }
-            _ => ERR,
+            SettingKind::Switch => call!(RedisModule_RegisterBoolConfig(
+                ctx.as_ptr(),
+                name,
+                default as c_int,
+                hidden,
+                Some(get_switch),
+                Some(set_switch),
+                None,
+                private
+            )),
         }
     };
     accepted(status, "a setting")
@@ -184,10 +184,7 @@ unsafe fn report(result: Result<(), String>, error: *mut *mut raw::RedisModuleSt
 
 unsafe extern "C" fn get_number(_: *const c_char, private: *mut c_void) -> c_longlong {
     // SAFETY: the server passes the private data from `register`.
-    match unsafe { settable(private) }.get() {
-        SettingValue::Number(number) => number,
-        _ => 0,
-    }
+    unsafe { settable(private) }.get()
 }
 
 unsafe extern "C" fn set_number(
@@ -197,12 +194,12 @@ unsafe extern "C" fn set_number(
     error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: the server passes the private data from `register`, and a place for an error.
-    unsafe { report(settable(private).set(SettingValue::Number(value)), error) }
+    unsafe { report(settable(private).set(value), error) }
 }
 
 unsafe extern "C" fn get_switch(_: *const c_char, private: *mut c_void) -> c_int {
     // SAFETY: the server passes the private data from `register`.
-    c_int::from(unsafe { settable(private) }.get() == SettingValue::Switch(true))
+    unsafe { settable(private) }.get() as c_int
 }
 
 unsafe extern "C" fn set_switch(
@@ -212,12 +209,7 @@ unsafe extern "C" fn set_switch(
     error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: the server passes the private data from `register`, and a place for an error.
-    unsafe {
-        report(
-            settable(private).set(SettingValue::Switch(value != 0)),
-            error,
-        )
-    }
+    unsafe { report(settable(private).set(i64::from(value != 0)), error) }
 }
 
 unsafe extern "C" fn get_text(
@@ -226,10 +218,7 @@ unsafe extern "C" fn get_text(
 ) -> *mut raw::RedisModuleString {
     // SAFETY: the server passes the private data from `register`.
     let setting = unsafe { settable(private) };
-    match setting.get() {
-        SettingValue::Text(text) => setting.text().replace(&text),
-        _ => ptr::null_mut(),
-    }
+    setting.slot().replace(&setting.text(setting.get()))
 }
 
 unsafe extern "C" fn set_text(
@@ -239,7 +228,11 @@ unsafe extern "C" fn set_text(
     error: *mut *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: the string is alive and unchanged during the call.
-    let text = String::from_utf8_lossy(unsafe { bytes_of(value) }).into_owned();
+    let text = String::from_utf8_lossy(unsafe { bytes_of(value) });
     // SAFETY: the server passes the private data from `register`, and a place for an error.
-    unsafe { report(settable(private).set(SettingValue::Text(text)), error) }
+    unsafe {
+        let setting = settable(private);
+        let set = setting.parse(&text).and_then(|value| setting.set(value));
+        report(set, error)
+    }
 }

@@ -7,47 +7,46 @@ use std::ffi::{CStr, c_longlong};
 use std::ptr;
 
 use valkey_module::raw;
+use valkeybloom_sketches::{DecodeError, RdbRead, RdbWrite};
 
 use super::api::call;
 
-/// A value being read from an RDB stream.
-pub struct RdbReader(*mut raw::RedisModuleIO);
+/// A value being read from an RDB stream. A read fails if the stream has ended or the next field has another kind.
+pub struct RdbReader(pub(super) *mut raw::RedisModuleIO);
 
 impl RdbReader {
-    /// # Safety
-    /// The stream is open for reading as long as the reader is used.
-    pub(super) unsafe fn new(io: *mut raw::RedisModuleIO) -> Self {
-        Self(io)
-    }
-
-    fn checked<V>(&self, value: V) -> Option<V> {
+    fn checked<V>(&self, value: V) -> Result<V, DecodeError> {
         // SAFETY: the stream is alive.
-        (unsafe { call!(RedisModule_IsIOError(self.0)) } == 0).then_some(value)
+        let failed = unsafe { call!(RedisModule_IsIOError(self.0)) } != 0;
+        if failed {
+            Err(DecodeError::Truncated)
+        } else {
+            Ok(value)
+        }
     }
+}
 
-    /// Returns the next unsigned integer, or `None` if the stream has ended or the next field has another kind.
-    pub fn load_uint(&mut self) -> Option<u64> {
+impl RdbRead for RdbReader {
+    fn uint(&mut self) -> Result<u64, DecodeError> {
         // SAFETY: the stream is alive.
         let value = unsafe { call!(RedisModule_LoadUnsigned(self.0)) };
         self.checked(value)
     }
 
-    /// Returns the next double, or `None` if the stream has ended or the next field has another kind.
-    pub fn load_double(&mut self) -> Option<f64> {
+    fn double(&mut self) -> Result<f64, DecodeError> {
         // SAFETY: the stream is alive.
         let value = unsafe { call!(RedisModule_LoadDouble(self.0)) };
         self.checked(value)
     }
 
-    /// Returns the next string, or `None` if the stream has ended or the next field has another kind.
-    pub fn load_bytes(&mut self) -> Option<Vec<u8>> {
+    fn bytes(&mut self) -> Result<Vec<u8>, DecodeError> {
         let mut length = 0;
         // SAFETY: the stream is alive. The server returns null or a block of exactly `length` bytes, which
         // we own; it comes from the server's allocator, which is the global allocator here.
         unsafe {
             let bytes = call!(RedisModule_LoadStringBuffer(self.0, &raw mut length));
             if bytes.is_null() {
-                return None;
+                return Err(DecodeError::Truncated);
             }
             if length == 0 {
                 call!(RedisModule_Free(bytes.cast()));
@@ -60,29 +59,20 @@ impl RdbReader {
 }
 
 /// A value being written to an RDB stream.
-pub struct RdbWriter(*mut raw::RedisModuleIO);
+pub struct RdbWriter(pub(super) *mut raw::RedisModuleIO);
 
-impl RdbWriter {
-    /// # Safety
-    /// The stream is open for writing as long as the writer is used.
-    pub(super) unsafe fn new(io: *mut raw::RedisModuleIO) -> Self {
-        Self(io)
-    }
-
-    /// Writes an unsigned integer.
-    pub fn save_uint(&mut self, value: u64) {
+impl RdbWrite for RdbWriter {
+    fn uint(&mut self, value: u64) {
         // SAFETY: the stream is alive.
         unsafe { call!(RedisModule_SaveUnsigned(self.0, value)) };
     }
 
-    /// Writes a double.
-    pub fn save_double(&mut self, value: f64) {
+    fn double(&mut self, value: f64) {
         // SAFETY: the stream is alive.
         unsafe { call!(RedisModule_SaveDouble(self.0, value)) };
     }
 
-    /// Writes a string.
-    pub fn save_bytes(&mut self, value: &[u8]) {
+    fn bytes(&mut self, value: &[u8]) {
         // SAFETY: the stream is alive; the server copies the bytes.
         unsafe {
             call!(RedisModule_SaveStringBuffer(
@@ -96,20 +86,11 @@ impl RdbWriter {
 
 /// A value being written to an AOF as commands.
 pub struct AofWriter {
-    io: *mut raw::RedisModuleIO,
-    key: *mut raw::RedisModuleString,
+    pub(super) io: *mut raw::RedisModuleIO,
+    pub(super) key: *mut raw::RedisModuleString,
 }
 
 impl AofWriter {
-    /// # Safety
-    /// The stream is open for writing, and the key's name alive, as long as the writer is used.
-    pub(super) unsafe fn new(
-        io: *mut raw::RedisModuleIO,
-        key: *mut raw::RedisModuleString,
-    ) -> Self {
-        Self { io, key }
-    }
-
     /// Writes `command key bytes`.
     pub fn emit(&mut self, command: &CStr, bytes: &[u8]) {
         // SAFETY: stream and key are alive. The format takes a string, and bytes with their length.
@@ -144,15 +125,9 @@ impl AofWriter {
 }
 
 /// The digest of a value.
-pub struct Digest(*mut raw::RedisModuleDigest);
+pub struct Digest(pub(super) *mut raw::RedisModuleDigest);
 
 impl Digest {
-    /// # Safety
-    /// The server's digest is alive as long as this one is used.
-    pub(super) unsafe fn new(digest: *mut raw::RedisModuleDigest) -> Self {
-        Self(digest)
-    }
-
     /// Adds a number.
     pub fn add(&mut self, value: u64) {
         // SAFETY: the digest is alive.

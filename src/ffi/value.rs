@@ -161,9 +161,7 @@ unsafe extern "C" fn rdb_load<T: NativeType, const FORM: usize>(
     io: *mut raw::RedisModuleIO,
     version: c_int,
 ) -> *mut c_void {
-    // SAFETY: the server reads from this stream, which is alive during the call.
-    let mut reader = unsafe { RdbReader::new(io) };
-    match T::load(&mut reader, FORM, version) {
+    match T::load(&mut RdbReader(io), FORM, version) {
         Ok(value) => into_server(value),
         Err(error) => {
             Ctx::log_warning(&format!(
@@ -177,7 +175,7 @@ unsafe extern "C" fn rdb_load<T: NativeType, const FORM: usize>(
 
 unsafe extern "C" fn rdb_save<T: NativeType>(io: *mut raw::RedisModuleIO, value: *mut c_void) {
     // SAFETY: the callbacks' contract: a `T` that nobody changes, and a stream to write it to.
-    unsafe { borrow::<T>(value).save(&mut RdbWriter::new(io)) };
+    unsafe { borrow::<T>(value) }.save(&mut RdbWriter(io));
 }
 
 unsafe extern "C" fn aof_rewrite<T: NativeType>(
@@ -186,7 +184,7 @@ unsafe extern "C" fn aof_rewrite<T: NativeType>(
     value: *mut c_void,
 ) {
     // SAFETY: the callbacks' contract: a `T` that nobody changes, a stream to write it to, and its key.
-    unsafe { borrow::<T>(value).rewrite(&mut AofWriter::new(io, key)) };
+    unsafe { borrow::<T>(value) }.rewrite(&mut AofWriter { io, key });
 }
 
 unsafe extern "C" fn mem_usage<T: NativeType>(
@@ -200,7 +198,7 @@ unsafe extern "C" fn mem_usage<T: NativeType>(
 
 unsafe extern "C" fn digest<T: NativeType>(to: *mut raw::RedisModuleDigest, value: *mut c_void) {
     // SAFETY: the callbacks' contract: a `T` that nobody changes, and a digest to feed.
-    unsafe { borrow::<T>(value).digest(&mut Digest::new(to)) };
+    unsafe { borrow::<T>(value) }.digest(&mut Digest(to));
 }
 
 unsafe extern "C" fn free<T: NativeType>(value: *mut c_void) {
@@ -236,7 +234,7 @@ unsafe extern "C" fn defrag<T: NativeType>(
     // SAFETY: the callbacks' contract: a pointer to the server's pointer to a `T`, and a context to move it by.
     // The server's pointer leads to a box again before the server reads it.
     unsafe {
-        let (moved, done) = T::defrag(from_server::<T>(*value), &Defrag::new(ctx));
+        let (moved, done) = T::defrag(from_server::<T>(*value), &Defrag(ctx));
         *value = Box::into_raw(moved).cast();
         c_int::from(!done)
     }

@@ -8,9 +8,9 @@ use valkeybloom_protocol::tdigest::{self as request, Merge, error};
 use valkeybloom_protocol::words::{CommandWords, Origin};
 use valkeybloom_sketches::tdigest::{Compressed, Compression, Refusal};
 
-use crate::ffi::{Argv, Call, Ctx, Keyspace};
+use crate::ffi::{Argv, Call, Ctx, Done, Keyspace};
 use crate::keys;
-use crate::reply::{Done, Reply};
+use crate::reply::Reply;
 use crate::request::{key, origin};
 use crate::settings::memory_limits;
 

@@ -1,5 +1,6 @@
 //! T-digests as values of keys.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use valkeybloom_protocol::error::Error;
@@ -9,10 +10,12 @@ use valkeybloom_sketches::{DecodeError, Relocate, payload};
 pub use valkeybloom_sketches::tdigest::TDigest;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Command, Ctx, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::{Stored, digest_fields};
+
+use super::table;
 
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = Stored::<TDigest>::PLANNED_BYTES - TDigest::BASE_BYTES;
@@ -39,6 +42,8 @@ impl Family for TDigest {
         version: wire::RDB_VERSION,
     }];
     const YIELDS: bool = true;
+    const CATEGORY: &'static CStr = c"tdigest";
+    const COMMANDS: &'static [Command] = table::COMMANDS;
     const SETTINGS: &'static [&'static Setting] = &[];
     const INFO: InfoSection = InfoSection {
         section: c"tdigest_core_metrics",

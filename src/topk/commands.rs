@@ -8,9 +8,9 @@ use valkeybloom_protocol::topk::{self as request, error};
 use valkeybloom_protocol::words::CommandWords;
 use valkeybloom_sketches::topk::{Added, Refusal};
 
-use crate::ffi::{Argument, Argv, Call, Ctx};
+use crate::ffi::{Argument, Argv, Call, Ctx, Done};
 use crate::keys;
-use crate::reply::{Done, Reply, send_error_element};
+use crate::reply::Reply;
 use crate::request::{items, key, origin};
 use crate::settings::memory_limits;
 
@@ -169,7 +169,7 @@ impl Outcome {
             if let Some((_, item)) = left.next_if(|(at, _)| *at == index) {
                 ctx.reply_bytes(item);
             } else if let Some(error) = self.refused.filter(|_| index == self.added) {
-                send_error_element(ctx, error);
+                ctx.reply_error_element(error);
             } else {
                 ctx.reply_null();
             }

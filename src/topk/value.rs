@@ -1,5 +1,6 @@
 //! Top-k lists as values of keys.
 
+use std::ffi::CStr;
 use std::sync::OnceLock;
 
 use valkeybloom_protocol::error::Error;
@@ -9,10 +10,12 @@ use valkeybloom_sketches::{DecodeError, Relocate, Seed, payload};
 pub use valkeybloom_sketches::topk::TopK;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Command, Ctx, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::{Stored, digest_fields};
+
+use super::table;
 
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = Stored::<TopK>::PLANNED_BYTES - TopK::BASE_BYTES;
@@ -32,6 +35,8 @@ impl Family for TopK {
         version: wire::RDB_VERSION,
     }];
     const YIELDS: bool = true;
+    const CATEGORY: &'static CStr = c"topk";
+    const COMMANDS: &'static [Command] = table::COMMANDS;
     const SETTINGS: &'static [&'static Setting] = &[];
     const INFO: InfoSection = InfoSection {
         section: c"topk_core_metrics",

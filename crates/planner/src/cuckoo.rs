@@ -28,49 +28,42 @@ impl Cuckoo {
     pub const DEFAULTS: Params = Params::REDISBLOOM;
 
     fn shape(&self) -> Result<Shape, Fault> {
-        let range = |field, name: &str, number: u64, range: &std::ops::RangeInclusive<u64>| {
-            let text = format!("{name} is not within {} to {}", range.start(), range.end());
-            let is_within = range.contains(&number);
-            is_within
-                .then_some(number)
-                .ok_or_else(|| Fault::invalid(field, text))
-        };
-        let size = range(
-            "bucket_size",
-            "the bucket size",
-            self.bucket_size,
-            &ranges::BUCKET_SIZE,
-        )?;
-        let moves = range(
-            "max_iterations",
-            "the number of iterations",
-            self.max_iterations,
-            &ranges::MAX_ITERATIONS,
-        )?;
-        let expansion = range(
-            "expansion",
-            "the expansion",
-            self.expansion,
-            &ranges::EXPANSION,
-        )?;
+        let capacity = self.capacity();
         let field = if self.start.is_some() {
             "start"
         } else {
             "items"
         };
-        let capacity = self.capacity();
-        range(
-            field,
-            "the capacity",
-            capacity,
-            &(2 * size..=ranges::CAPACITY_MAX),
-        )?;
+        let capacities = self.bucket_size.saturating_mul(2)..=ranges::CAPACITY_MAX;
+        let (size, moves) = (self.bucket_size, self.max_iterations);
+        let (sizes, iterations) = (ranges::BUCKET_SIZE, ranges::MAX_ITERATIONS);
+        for (field, name, number, range) in [
+            ("bucket_size", "the bucket size", size, sizes),
+            (
+                "max_iterations",
+                "the number of iterations",
+                moves,
+                iterations,
+            ),
+            (
+                "expansion",
+                "the expansion",
+                self.expansion,
+                ranges::EXPANSION,
+            ),
+            (field, "the capacity", capacity, capacities),
+        ] {
+            if !range.contains(&number) {
+                let text = format!("{name} is not within {} to {}", range.start(), range.end());
+                return Err(Fault::invalid(field, text));
+            }
+        }
         let narrow = |number: u64| u16::try_from(number).unwrap_or(u16::MAX);
         let params = Params {
             capacity,
             bucket_size: u8::try_from(size).unwrap_or(u8::MAX),
             max_iterations: narrow(moves),
-            expansion: narrow(expansion),
+            expansion: narrow(self.expansion),
         };
         Shape::new(&params).ok_or_else(|| Fault::invalid(field, "no filter has this capacity"))
     }

@@ -116,16 +116,27 @@ impl Form {
         })
     }
 
+    fn is_fixed(&self) -> bool {
+        self.word("growth") == "nonscaling"
+    }
+
+    /// Reads the capacity to start with. A filter that does not grow has its whole capacity from the start.
+    #[allow(
+        clippy::option_option,
+        reason = "a fault, or a capacity that may be left out"
+    )]
+    fn start(&mut self) -> Option<Option<u64>> {
+        if self.is_fixed() {
+            return Some(None);
+        }
+        self.take_or("start", None, |word| words::items(word).map(Some))
+    }
+
     fn bloom(&mut self) -> Option<Bloom> {
         let items = self.take("items", words::items);
         let rate = self.take("rate", words::rate);
-        let is_fixed = self.word("growth") == "nonscaling";
-        // A filter that does not grow has its whole capacity from the start.
-        let start = if is_fixed {
-            Some(None)
-        } else {
-            self.take_or("start", None, |word| words::items(word).map(Some))
-        };
+        let is_fixed = self.is_fixed();
+        let start = self.start();
         let growth = if is_fixed {
             Some(Growth::Fixed)
         } else {
@@ -166,14 +177,9 @@ impl Form {
 
     fn cuckoo(&mut self) -> Option<Cuckoo> {
         let defaults = Cuckoo::DEFAULTS;
-        let is_fixed = self.word("growth") == "nonscaling";
+        let is_fixed = self.is_fixed();
         let items = self.take("items", words::items);
-        // A filter that does not grow has its whole capacity from the start.
-        let start = if is_fixed {
-            Some(None)
-        } else {
-            self.take_or("start", None, |word| words::items(word).map(Some))
-        };
+        let start = self.start();
         let size = self.take_or("bucket_size", defaults.bucket_size.into(), words::items);
         let moves = self.take_or(
             "max_iterations",

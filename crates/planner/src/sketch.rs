@@ -146,42 +146,23 @@ impl TopK {
     }
 
     pub(crate) fn plan(&self, limits: &Limits) -> Result<Planned, Fault> {
-        let shape = self.shape()?;
-        let Self {
-            k,
-            width,
-            depth,
-            decay,
-        } = self;
+        let bytes = topk::TopK::bytes_of(&self.shape()?);
         let mut report = Report::default();
-        report.number("items listed", *k);
-        report.number("width", *width);
-        report.number("depth", *depth);
-        report.row("decay", decay.to_string(), *decay);
-        let command = format!("TOPK.RESERVE key {k} {width} {depth} {decay}");
-        Ok(planned(
-            report,
-            topk::TopK::bytes_of(&shape),
-            limits,
-            command,
-        ))
+        report.number("items listed", self.k);
+        report.number("width", self.width);
+        report.number("depth", self.depth);
+        report.row("decay", self.decay.to_string(), self.decay);
+        Ok(planned(report, bytes, limits, self.command("key")))
     }
 
     pub(crate) fn pictures(&self) -> Vec<Picture> {
-        sweep(
-            "Bytes, without the items",
-            "items listed",
-            to_double(self.k),
-            |k| {
-                let shape = Self {
-                    k: whole(k)?,
-                    ..*self
-                }
-                .shape()
-                .ok()?;
-                Some(topk::TopK::bytes_of(&shape).saturating_add(STORED_BYTES))
-            },
-        )
+        let bytes = |k| {
+            let k = whole(k)?;
+            let shape = Self { k, ..*self }.shape().ok()?;
+            Some(topk::TopK::bytes_of(&shape).saturating_add(STORED_BYTES))
+        };
+        let at = to_double(self.k);
+        sweep("Bytes, without the items", "items listed", at, bytes)
     }
 }
 

@@ -286,7 +286,7 @@ fn tightening(ratio: Fraction, origin: Origin) -> Tightening {
 }
 
 /// The request of BF.INSERT.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Insert {
     /// The object to create under an empty key, or the reason why it can't be created; `None` with NOCREATE.
     pub create: Option<Result<New, Error>>,
@@ -324,14 +324,12 @@ impl Insert {
         }
         let mut from = Cursor::after_key(words);
         let (mut capacity, mut error_rate, mut tightening) = (None, None, None);
-        let (mut nocreate, mut seed, mut scale_to, mut saturate) = (false, None, None, false);
-        let (mut ttl_ms, mut id, mut at_ms, mut room) = (None, None, None, None);
-        let mut shape = ShapeWords::default();
-        let mut items = 0..0;
+        let (mut request, mut shape) = (Self::default(), ShapeWords::default());
+        let mut nocreate = false;
         while let Some(option) = from.take() {
             if option.eq_ignore_ascii_case(b"ITEMS") {
-                items = from.rest();
-                if items.is_empty() {
+                request.items = from.rest();
+                if request.items.is_empty() {
                     return Err(Error::Arity);
                 }
                 break;
@@ -343,19 +341,19 @@ impl Insert {
             } else if option.eq_ignore_ascii_case(b"TIGHTENING") {
                 tightening = Some(from.fraction(Field::Tightening)?);
             } else if option.eq_ignore_ascii_case(b"SEED") {
-                seed = Some(from.seed()?);
+                request.seed = Some(from.seed()?);
             } else if option.eq_ignore_ascii_case(b"VALIDATESCALETO") {
-                scale_to = Some(from.positive(Field::Capacity)?);
+                request.scale_to = Some(from.positive(Field::Capacity)?);
             } else if option.eq_ignore_ascii_case(b"TTL") {
-                ttl_ms = Some(from.positive(Field::Ttl)?);
+                request.ttl_ms = Some(from.positive(Field::Ttl)?);
             } else if option.eq_ignore_ascii_case(b"ID") {
-                id = Some(from.id()?);
+                request.id = Some(from.id()?);
             } else if option.eq_ignore_ascii_case(b"AT") {
-                at_ms = Some(from.time()?);
+                request.at_ms = Some(from.time()?);
             } else if option.eq_ignore_ascii_case(b"ROOM") {
-                room = Some(from.positive(Field::Capacity)?);
+                request.room = Some(from.positive(Field::Capacity)?);
             } else if option.eq_ignore_ascii_case(b"SATURATE") {
-                saturate = true;
+                request.saturate = true;
             } else if option.eq_ignore_ascii_case(b"NOCREATE") {
                 nocreate = true;
             } else if !shape.take(option, &mut from)? {
@@ -374,26 +372,17 @@ impl Insert {
                 .map_or(params.tightening, |ratio| self::tightening(ratio, origin)),
             growth: params.growth,
         })?;
-        if scale_to.is_some() && shape.params.growth == Growth::Fixed {
+        if request.scale_to.is_some() && shape.params.growth == Growth::Fixed {
             return Err(Error::FixedScaleTo);
         }
         let wanted = Wanted {
             shape,
             expansion,
             tightening,
-            seeded: seed.is_some(),
+            seeded: request.seed.is_some(),
         };
-        Ok(Self {
-            create: (!nocreate).then(|| wanted.by(defaults, origin)),
-            seed,
-            scale_to,
-            ttl_ms,
-            id,
-            at_ms,
-            room,
-            saturate,
-            items,
-        })
+        request.create = (!nocreate).then(|| wanted.by(defaults, origin));
+        Ok(request)
     }
 }
 

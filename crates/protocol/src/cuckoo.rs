@@ -23,18 +23,18 @@ pub fn reserve<W: CommandWords + ?Sized>(
         return Err(Error::Arity);
     }
     let capacity = integer(words.word(2)).ok_or(error::BAD_CAPACITY)?;
-    let value = |option: CuckooOption| -> Result<Option<u64>, Error> {
+    let value = |option: &CuckooOption| -> Result<Option<u64>, Error> {
         let Some(word) = value_of(words, option, origin) else {
             return Ok(None);
         };
-        let value = integer(word).ok_or(option.bad())?;
+        let value = integer(word).ok_or(option.bad)?;
         let value = u64::try_from(value).ok();
-        let value = value.filter(|value| option.range().contains(value));
-        Ok(Some(value.ok_or(option.out_of_range())?))
+        let value = value.filter(|value| option.range.contains(value));
+        Ok(Some(value.ok_or(option.out_of_range)?))
     };
-    let max_iterations = value(CuckooOption::MaxIterations)?;
-    let bucket_size = value(CuckooOption::BucketSize)?;
-    let expansion = value(CuckooOption::Expansion)?;
+    let max_iterations = value(&CuckooOption::MAX_ITERATIONS)?;
+    let bucket_size = value(&CuckooOption::BUCKET_SIZE)?;
+    let expansion = value(&CuckooOption::EXPANSION)?;
     let known = |word: &[u8]| CuckooOption::ALL.iter().any(|option| option.is(word));
     if origin == Origin::Client
         && (3..words.count())
@@ -65,11 +65,11 @@ fn narrow<N: TryFrom<u64>>(value: Option<u64>, default: N) -> N {
 
 /// Returns the word after the first occurrence of an option. All words of a command executed elsewhere are searched,
 /// the key included, because `RedisBloom` does that.
-fn value_of<W: CommandWords + ?Sized>(
-    words: &W,
-    option: CuckooOption,
+fn value_of<'w, W: CommandWords + ?Sized>(
+    words: &'w W,
+    option: &CuckooOption,
     origin: Origin,
-) -> Option<&[u8]> {
+) -> Option<&'w [u8]> {
     let mut places = match origin {
         Origin::Client => (3..words.count() - 1).step_by(2),
         Origin::Elsewhere => (1..words.count() - 1).step_by(1),
@@ -190,59 +190,46 @@ pub mod error {
     }
 
     /// An option of CF.RESERVE.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-    pub enum CuckooOption {
-        /// The number of slots of a bucket.
-        BucketSize,
-        /// The most fingerprints that are moved to make room for one.
-        MaxIterations,
-        /// The growth factor from one filter to the next.
-        Expansion,
+    #[derive(Clone, Debug, PartialEq, Eq)]
+    pub struct CuckooOption {
+        /// The option's word.
+        pub word: &'static str,
+        /// The range of the option's value.
+        pub range: RangeInclusive<u64>,
+        /// The error of a value that is not a number.
+        pub bad: Error,
+        /// The error of a value outside the range.
+        pub out_of_range: Error,
     }
 
     impl CuckooOption {
+        /// The number of slots of a bucket.
+        pub const BUCKET_SIZE: Self = Self {
+            word: "BUCKETSIZE",
+            range: ranges::BUCKET_SIZE,
+            bad: Error::Text("ERR Couldn't parse BUCKETSIZE"),
+            out_of_range: Error::Text("ERR BUCKETSIZE: value must be in the range [1, 255]"),
+        };
+        /// The most fingerprints that are moved to make room for one.
+        pub const MAX_ITERATIONS: Self = Self {
+            word: "MAXITERATIONS",
+            range: ranges::MAX_ITERATIONS,
+            bad: Error::Text("ERR Couldn't parse MAXITERATIONS"),
+            out_of_range: Error::Text("ERR MAXITERATIONS: value must be in the range [1, 65535]"),
+        };
+        /// The growth factor from one filter to the next.
+        pub const EXPANSION: Self = Self {
+            word: "EXPANSION",
+            range: ranges::EXPANSION,
+            bad: Error::Text("ERR Couldn't parse EXPANSION"),
+            out_of_range: Error::Text("ERR EXPANSION: value must be in the range [0, 32768]"),
+        };
         /// All options.
-        pub const ALL: [Self; 3] = [Self::BucketSize, Self::MaxIterations, Self::Expansion];
+        pub const ALL: [Self; 3] = [Self::BUCKET_SIZE, Self::MAX_ITERATIONS, Self::EXPANSION];
 
         /// Returns whether a word is this option, in any case of letters.
-        pub const fn is(self, word: &[u8]) -> bool {
-            word.eq_ignore_ascii_case(self.word().as_bytes())
-        }
-
-        /// The option's word.
-        pub const fn word(self) -> &'static str {
-            match self {
-                Self::BucketSize => "BUCKETSIZE",
-                Self::MaxIterations => "MAXITERATIONS",
-                Self::Expansion => "EXPANSION",
-            }
-        }
-
-        /// The range of the option's value.
-        pub const fn range(self) -> RangeInclusive<u64> {
-            match self {
-                Self::BucketSize => ranges::BUCKET_SIZE,
-                Self::MaxIterations => ranges::MAX_ITERATIONS,
-                Self::Expansion => ranges::EXPANSION,
-            }
-        }
-
-        /// Returns the error of a value that is not a number.
-        pub const fn bad(self) -> Error {
-            Error::Text(match self {
-                Self::BucketSize => "ERR Couldn't parse BUCKETSIZE",
-                Self::MaxIterations => "ERR Couldn't parse MAXITERATIONS",
-                Self::Expansion => "ERR Couldn't parse EXPANSION",
-            })
-        }
-
-        /// Returns the error of a value outside the range.
-        pub const fn out_of_range(self) -> Error {
-            Error::Text(match self {
-                Self::BucketSize => "ERR BUCKETSIZE: value must be in the range [1, 255]",
-                Self::MaxIterations => "ERR MAXITERATIONS: value must be in the range [1, 65535]",
-                Self::Expansion => "ERR EXPANSION: value must be in the range [0, 32768]",
-            })
+        pub const fn is(&self, word: &[u8]) -> bool {
+            word.eq_ignore_ascii_case(self.word.as_bytes())
         }
     }
 }

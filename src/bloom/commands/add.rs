@@ -12,8 +12,8 @@ use valkeybloom_sketches::bloom::{
 
 use crate::bloom::keys::{self, Moment, Writer};
 use crate::bloom::settings;
-use crate::ffi::{Argv, Call, Ctx, Str};
-use crate::reply::{Done, Reply, send_error_element};
+use crate::ffi::{Argv, Call, Ctx, Done, Str};
+use crate::reply::Reply;
 use crate::request::{List, expiry, item, items, key, origin, reserved};
 
 /// `BF.ADD key item`
@@ -45,7 +45,7 @@ pub fn add(Call { ctx, keys, args }: Call) -> Done {
     };
     match outcome {
         Ok(added) => ctx.reply_bool(added == Added::New),
-        Err(Refusal::Full) => send_error_element(ctx, Refusal::Full.into()),
+        Err(Refusal::Full) => ctx.reply_error_element(Refusal::Full.into()),
         Err(refusal) => return Err(refusal.into()),
     }
     Ok(())
@@ -67,6 +67,7 @@ pub fn insert(Call { ctx, keys, args }: Call) -> Done {
     }
     let addition = Addition {
         create: request.create,
+        ttl_ms: None,
         seed: request.seed,
         moment: Moment {
             at_ms: replicated(ctx, request.at_ms)?,
@@ -111,7 +112,7 @@ fn reply_outcomes(ctx: Ctx, outcomes: &Outcomes) {
     for outcome in outcomes {
         match outcome {
             Ok(added) => ctx.reply_bool(*added == Added::New),
-            Err(refusal) => send_error_element(ctx, (*refusal).into()),
+            Err(refusal) => ctx.reply_error_element((*refusal).into()),
         }
     }
 }
@@ -121,6 +122,8 @@ struct Addition {
     /// The object to create under an empty key, or the error if it can't be created. Commands that have only items
     /// create a plain object instead ([`new_object`](Self::new_object)).
     create: Option<Result<New, Error>>,
+    /// The time to live of a new key.
+    ttl_ms: Option<u64>,
     seed: Option<Seed>,
     /// The time of the write, and the items' time to live and id.
     moment: Moment,
@@ -134,6 +137,7 @@ impl Addition {
     fn of_items(items: Range<usize>) -> Self {
         Self {
             create: None,
+            ttl_ms: None,
             seed: None,
             moment: Moment::default(),
             items,
@@ -190,14 +194,7 @@ fn write<'a>(
     addition: &Addition,
 ) -> Result<Outcomes, Error> {
     let Some(written) = writer.update(|object| add_to(ctx, object, args, addition))? else {
-        return create(
-            ctx,
-            writer,
-            &addition.new_object(ctx)?,
-            addition,
-            args,
-            None,
-        );
+        return create(ctx, writer, args, addition);
     };
     let Written {
         outcomes,
@@ -330,23 +327,22 @@ fn list_changed<'a>(list: &mut List<Str<'a>>, args: Argv<'a>, first: usize, outc
     list.extend(changed.map(|(index, _)| args.string(first + index)));
 }
 
-/// Creates an object with items in it, under a key with this time to live. On an error, the key is not created.
+/// Creates an object with items in it. On an error, the key is not created.
 fn create<'a>(
     ctx: Ctx<'a>,
     writer: Writer<'_, 'a>,
-    new: &New,
-    addition: &Addition,
     args: Argv<'a>,
-    ttl_ms: Option<u64>,
+    addition: &Addition,
 ) -> Result<Outcomes, Error> {
-    let expires_ms = ttl_ms.map(expiry).transpose()?;
+    let new = addition.new_object(ctx)?;
+    let expires_ms = addition.ttl_ms.map(expiry).transpose()?;
     let saturation = Saturation::of(ctx, addition.moment.saturate);
     let seed = addition.seed.unwrap_or_else(settings::new_seed);
     let (time, mut moment) = addition.moment_for(ctx, &new.shape())?;
     let range = addition.items.clone();
     let (first, count) = (range.start, range.len());
     let (mut outcomes, mut changed) = (reserved(count)?, reserved(count)?);
-    let mut object = Object::make(new, seed, time, keys::limits_for(ctx, moment.saturate))?;
+    let mut object = Object::make(&new, seed, time, keys::limits_for(ctx, moment.saturate))?;
     let header = match new {
         New::Own(_) => None,
         New::RedisBloom { .. } => {
@@ -368,15 +364,13 @@ pub fn reserve(Call { ctx, keys, args }: Call) -> Done {
     let request = Reserve::parse(&args, settings::defaults(), origin(ctx))?;
     let mut writer = Writer::open(keys, key(&args));
     let reply = if !writer.exists()? {
-        let addition = Addition::of_items(0..0);
-        create(
-            ctx,
-            writer,
-            &request.create?,
-            &addition,
-            args,
-            request.ttl_ms,
-        )?;
+        let addition = Addition {
+            create: Some(request.create),
+            ttl_ms: request.ttl_ms,
+            only_items: false,
+            ..Addition::of_items(0..0)
+        };
+        create(ctx, writer, args, &addition)?;
         Reply::Ok
     } else if request.unless_exists {
         Reply::Null

@@ -7,8 +7,8 @@ use valkeybloom_sketches::bloom::{Growth, Object, Shape, View};
 
 use crate::bloom::keys::{self, Reader};
 use crate::bloom::value::memory_bytes;
-use crate::ffi::{Call, Ctx};
-use crate::reply::{Done, Reply};
+use crate::ffi::{Call, Ctx, Done};
+use crate::reply::Reply;
 use crate::request::key;
 
 /// `BF.INFO key [field]`

@@ -7,8 +7,8 @@ use valkeybloom_sketches::bloom::{Object, Refusal};
 
 use crate::bloom::keys::Reader;
 use crate::bloom::value::require_counters;
-use crate::ffi::{Argv, Call, Ctx};
-use crate::reply::{Done, Reply};
+use crate::ffi::{Argv, Call, Ctx, Done};
+use crate::reply::Reply;
 use crate::request::{item, items, key};
 
 /// `BF.EXISTS key item`

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use crate::bloom::keys::{self, Moment, Readers, Writer};
-use crate::ffi::{Argv, Call, Ctx, Keyspace, Str};
-use crate::reply::{Done, Reply};
+use crate::ffi::{Argv, Call, Ctx, Done, Keyspace, Str};
+use crate::reply::Reply;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::bloom::{Limits, Object, Refusal};
 

@@ -7,8 +7,7 @@ use valkeybloom_protocol::error::Error;
 
 use crate::bloom::keys::Writer;
 use crate::bloom::value::require_counters;
-use crate::ffi::{Argv, Call, Keyspace, Str};
-use crate::reply::Done;
+use crate::ffi::{Argv, Call, Done, Keyspace, Str};
 use crate::request::{List, items, key, reserved};
 
 /// `BF.DEL key item [ID id]`

@@ -7,8 +7,8 @@ use valkeybloom_sketches::DecodeError;
 use valkeybloom_sketches::bloom::{Refusal, chunks, dump};
 
 use crate::bloom::keys::{self, Reader, Writer};
-use crate::ffi::{Argv, Call};
-use crate::reply::{Done, Reply};
+use crate::ffi::{Argv, Call, Done};
+use crate::reply::Reply;
 use crate::request::{expiry, key};
 
 /// `BF.LOAD key dump [ttl-ms]`
