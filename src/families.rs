@@ -4,7 +4,7 @@ use crate::bloom;
 use crate::cms;
 use crate::cuckoo;
 use crate::family::Family;
-use crate::ffi::{self, Bundle, Configure, InfoWriter};
+use crate::ffi::{self, Bundle, Command, Configure, InfoWriter};
 use crate::settings::{self, Setting};
 use crate::sums::{self, InfoSection};
 use crate::tdigest;
@@ -12,9 +12,9 @@ use crate::topk;
 use crate::values::Stored;
 
 macro_rules! families {
-    ($($number:literal $value:ty;)*) => {
+    ($($number:literal $value:ty, $commands:path;)*) => {
         /// The types and commands of all families.
-        pub static BUNDLES: &[Bundle] = &[$(bundle::<$value>()),*];
+        pub static BUNDLES: &[Bundle] = &[$(bundle::<$value>($commands)),*];
         /// The settings of all families, except shared settings.
         static SETTINGS: &[&[&Setting]] = &[$(<$value>::SETTINGS),*];
         /// The sections of INFO of all families.
@@ -23,18 +23,18 @@ macro_rules! families {
 }
 
 families! {
-    0 bloom::Value;
-    1 cuckoo::Cuckoo;
-    2 cms::CountMin;
-    3 topk::TopK;
-    4 tdigest::TDigest;
+    0 bloom::Value, bloom::COMMANDS;
+    1 cuckoo::Cuckoo, cuckoo::COMMANDS;
+    2 cms::CountMin, cms::COMMANDS;
+    3 topk::TopK, topk::COMMANDS;
+    4 tdigest::TDigest, tdigest::COMMANDS;
 }
 
-const fn bundle<V: Family>() -> Bundle {
+const fn bundle<V: Family>(commands: &'static [Command]) -> Bundle {
     Bundle {
         register_types: ffi::register_types::<Stored<V>>,
         category: V::CATEGORY,
-        commands: V::COMMANDS,
+        commands,
         yields: V::YIELDS,
     }
 }

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use valkeybloom_protocol::error::Error;
 use valkeybloom_sketches::{DecodeError, Relocate};
 
-use crate::ffi::{AofWriter, Command, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 
@@ -22,8 +22,6 @@ pub trait Family: Sized + Send + Sync + 'static {
     const YIELDS: bool = false;
     /// The ACL category of the commands.
     const CATEGORY: &'static CStr;
-    /// The commands.
-    const COMMANDS: &'static [Command];
     /// The settings.
     const SETTINGS: &'static [&'static Setting];
     /// The section of INFO.

@@ -6,4 +6,5 @@ mod settings;
 mod table;
 mod value;
 
+pub use table::COMMANDS;
 pub use value::Value;

@@ -9,12 +9,12 @@ use valkeybloom_sketches::{DecodeError, Relocate};
 pub use valkeybloom_sketches::bloom::chunks::Value;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Command, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
 
-use super::{settings, table};
+use super::settings;
 
 /// The largest dump that is written to an AOF as one BF.LOAD. Larger objects are written in chunks, because no
 /// argument of a command may exceed 512 MiB.
@@ -68,7 +68,6 @@ impl Family for Value {
         [form(one), form(two), form(three)]
     };
     const CATEGORY: &'static CStr = c"bloom";
-    const COMMANDS: &'static [Command] = table::COMMANDS;
     const SETTINGS: &'static [&'static Setting] = settings::ALL;
     const INFO: InfoSection = InfoSection {
         section: c"bloom_core_metrics",

@@ -4,4 +4,5 @@ mod commands;
 mod table;
 mod value;
 
+pub use table::COMMANDS;
 pub use value::CountMin;

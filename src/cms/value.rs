@@ -9,12 +9,10 @@ use valkeybloom_sketches::{DecodeError, Relocate};
 pub use valkeybloom_sketches::cms::CountMin;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Command, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
-
-use super::table;
 
 /// The bytes that a key's value takes in addition to its sketch.
 pub const OVERHEAD_BYTES: u64 = Stored::<CountMin>::PLANNED_BYTES - CountMin::BASE_BYTES;
@@ -29,7 +27,6 @@ impl Family for CountMin {
     }];
     const YIELDS: bool = true;
     const CATEGORY: &'static CStr = c"cms";
-    const COMMANDS: &'static [Command] = table::COMMANDS;
     const SETTINGS: &'static [&'static Setting] = &[];
     const INFO: InfoSection = InfoSection {
         section: c"cms_core_metrics",

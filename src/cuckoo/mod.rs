@@ -5,4 +5,5 @@ mod settings;
 mod table;
 mod value;
 
+pub use table::COMMANDS;
 pub use value::Cuckoo;

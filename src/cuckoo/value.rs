@@ -9,12 +9,12 @@ use valkeybloom_sketches::{DecodeError, Relocate};
 pub use valkeybloom_sketches::cuckoo::Cuckoo;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Command, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::Stored;
 
-use super::{settings, table};
+use super::settings;
 
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = Stored::<Cuckoo>::PLANNED_BYTES - Cuckoo::BASE_BYTES;
@@ -28,7 +28,6 @@ impl Family for Cuckoo {
         version: wire::RDB_VERSION,
     }];
     const CATEGORY: &'static CStr = c"cuckoo";
-    const COMMANDS: &'static [Command] = table::COMMANDS;
     const SETTINGS: &'static [&'static Setting] = settings::ALL;
     const INFO: InfoSection = InfoSection {
         section: c"cuckoo_core_metrics",

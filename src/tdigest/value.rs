@@ -10,12 +10,10 @@ use valkeybloom_sketches::{DecodeError, Relocate, payload};
 pub use valkeybloom_sketches::tdigest::TDigest;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Command, Ctx, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::{Stored, digest_fields};
-
-use super::table;
 
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = Stored::<TDigest>::PLANNED_BYTES - TDigest::BASE_BYTES;
@@ -43,7 +41,6 @@ impl Family for TDigest {
     }];
     const YIELDS: bool = true;
     const CATEGORY: &'static CStr = c"tdigest";
-    const COMMANDS: &'static [Command] = table::COMMANDS;
     const SETTINGS: &'static [&'static Setting] = &[];
     const INFO: InfoSection = InfoSection {
         section: c"tdigest_core_metrics",

@@ -10,12 +10,10 @@ use valkeybloom_sketches::{DecodeError, Relocate, Seed, payload};
 pub use valkeybloom_sketches::topk::TopK;
 
 use crate::family::Family;
-use crate::ffi::{AofWriter, Command, Ctx, Digest, Form, RdbReader, RdbWriter};
+use crate::ffi::{AofWriter, Ctx, Digest, Form, RdbReader, RdbWriter};
 use crate::settings::Setting;
 use crate::sums::{InfoSection, Totals};
 use crate::values::{Stored, digest_fields};
-
-use super::table;
 
 /// The bytes that a key's value takes in addition to its object.
 pub const OVERHEAD_BYTES: u64 = Stored::<TopK>::PLANNED_BYTES - TopK::BASE_BYTES;
@@ -36,7 +34,6 @@ impl Family for TopK {
     }];
     const YIELDS: bool = true;
     const CATEGORY: &'static CStr = c"topk";
-    const COMMANDS: &'static [Command] = table::COMMANDS;
     const SETTINGS: &'static [&'static Setting] = &[];
     const INFO: InfoSection = InfoSection {
         section: c"topk_core_metrics",
