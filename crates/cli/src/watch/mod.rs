@@ -16,37 +16,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::TryRecvError;
 use std::time::Duration;
 
-use clap::Args;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+pub use self::feed::Watch;
 use self::view::{Action, View};
 use super::failure::{Failure, Result};
-use super::keys::Selection;
-use super::list::order::Order;
-use super::options;
 use super::server::{Server, Tls};
 
 /// The time after which signals and new listings are noticed.
 const POLL: Duration = Duration::from_millis(50);
-
-/// Show every filter and sketch of a server on a full screen, and how they change
-#[derive(Args)]
-pub struct Watch {
-    /// The server: redis://user:password@host:port/database, rediss:// for TLS
-    server: String,
-    /// Only these keys
-    #[arg(value_name = "KEY", conflicts_with = "pattern")]
-    names: Vec<String>,
-    #[command(flatten)]
-    keys: Selection,
-    #[command(flatten)]
-    order: Order,
-    /// The time between two refreshes
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = options::duration_ms)]
-    interval: u64,
-}
 
 impl Watch {
     pub fn run(self, tls: Tls, json: bool) -> Result<()> {
