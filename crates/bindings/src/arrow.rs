@@ -5,7 +5,8 @@
 //! reader of this interface.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
-use std::marker::PhantomData;
+
+use valkeybloom_sketches::{BadOffsets, Offset};
 
 use super::batch::Batch;
 use super::error::{Code, Error};
@@ -150,6 +151,25 @@ impl Arrays {
         }
     }
 
+    /// Passes the numbers of all arrays to `visit`.
+    ///
+    /// # Errors
+    /// Those of [`numbers`] and of `visit`.
+    pub fn each_numbers(
+        &self,
+        mut visit: impl FnMut(Strided<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut before = 0;
+        for array in &self.arrays {
+            // SAFETY: the stream gave these arrays and their schema, and they are not released before `self` is dropped.
+            let numbers =
+                unsafe { numbers(&raw const self.schema, std::ptr::from_ref(array), before) }?;
+            before += numbers.len();
+            visit(numbers)?;
+        }
+        Ok(())
+    }
+
     /// Appends the items of all arrays to a batch.
     ///
     /// # Errors
@@ -199,73 +219,136 @@ pub unsafe fn push(
     array: *const ArrowArray,
     batch: &mut Batch,
 ) -> Result<(), Error> {
-    // SAFETY: the caller promises that they are null or valid.
-    let (schema, array) = unsafe { (schema.as_ref(), array.as_ref()) };
-    let (Some(schema), Some(array)) = (schema, array) else {
-        return Err(bad("there is no array"));
+    // SAFETY: the caller promises what this needs.
+    let part = unsafe { Part::find(schema, array, batch.len()) }?;
+    part.push_to(batch)
+}
+
+/// Returns the elements of an array of numbers, of which `before` precede it.
+///
+/// # Errors
+/// [`Code::BadType`] for any other type, and [`Code::BadBatch`] for a null and for numbers that can't be right.
+///
+/// # Safety
+/// As for [`push`], while the elements are used.
+pub unsafe fn numbers<'b>(
+    schema: *const ArrowSchema,
+    array: *const ArrowArray,
+    before: usize,
+) -> Result<Strided<'b>, Error> {
+    // SAFETY: the caller promises what this needs.
+    let part = unsafe { Part::find(schema, array, before) }?;
+    part.require_no_nulls(before)?;
+    match element(part.format) {
+        Some(element) => part.elements(1, element),
+        None => Err(part.unknown()),
+    }
+}
+
+/// Returns what an element of an array of this format is, if it is a number.
+fn element(format: &[u8]) -> Option<Element> {
+    let integer = |bytes, signed| Element::Integer {
+        bytes,
+        signed,
+        swapped: false,
     };
-    if schema.release.is_none() || array.release.is_none() {
-        return Err(bad("the array is released"));
-    }
-    if schema.format.is_null() {
-        return Err(bad("the array has no type"));
-    }
-    // SAFETY: the interface says that it is a string.
-    let format = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
-    let part = Part::of(array, 0, None)?;
-    if format == b"+s" {
-        if schema.n_children != 1 || array.n_children != 1 {
-            return Err(Error::new(
-                Code::BadType,
-                "a table is no batch of items: pass one of its columns",
-            ));
+    let float = |bytes| Element::Float {
+        bytes,
+        swapped: false,
+    };
+    Some(match format {
+        b"c" => integer(1, true),
+        b"C" => integer(1, false),
+        b"s" => integer(2, true),
+        b"S" => integer(2, false),
+        b"i" => integer(4, true),
+        b"I" => integer(4, false),
+        b"l" => integer(8, true),
+        b"L" => integer(8, false),
+        b"f" => float(4),
+        b"g" => float(8),
+        _ => return None,
+    })
+}
+
+/// Some elements of an array.
+struct Part<'b> {
+    format: &'b [u8],
+    array: &'b ArrowArray,
+    offset: usize,
+    length: usize,
+}
+
+impl<'b> Part<'b> {
+    /// Returns the elements of an array, or of the only column of a table.
+    ///
+    /// # Safety
+    /// As for [`push`], for all of `'b`.
+    unsafe fn find(
+        schema: *const ArrowSchema,
+        array: *const ArrowArray,
+        before: usize,
+    ) -> Result<Self, Error> {
+        // SAFETY: the caller promises that they are null or valid.
+        let (schema, array) = unsafe { (schema.as_ref(), array.as_ref()) };
+        let (Some(schema), Some(array)) = (schema, array) else {
+            return Err(bad("there is no array"));
+        };
+        if schema.release.is_none() || array.release.is_none() {
+            return Err(bad("the array is released"));
         }
-        part.require_no_nulls(batch.len())?;
+        let whole = Self::of(schema, array, 0, None)?;
+        if whole.format != b"+s" {
+            return Ok(whole);
+        }
+        if schema.n_children != 1 || array.n_children != 1 {
+            let text = "a table is no batch of items: pass one of its columns";
+            return Err(Error::new(Code::BadType, text));
+        }
+        whole.require_no_nulls(before)?;
+        let lacking = || bad("the array lacks its column");
         if schema.children.is_null() || array.children.is_null() {
-            return Err(bad("the array lacks its column"));
+            return Err(lacking());
         }
         // SAFETY: the interface says that there is one child each.
         let (schema, child) = unsafe { ((*schema.children).as_ref(), (*array.children).as_ref()) };
-        let (Some(schema), Some(child)) = (schema, child) else {
-            return Err(bad("the array lacks its column"));
-        };
+        let (schema, child) = schema.zip(child).ok_or_else(lacking)?;
+        Self::of(schema, child, whole.offset, Some(whole.length))
+    }
+
+    /// Returns the elements of an array from `more` on: all, or this many.
+    fn of(
+        schema: &'b ArrowSchema,
+        array: &'b ArrowArray,
+        more: usize,
+        length: Option<usize>,
+    ) -> Result<Self, Error> {
+        let wrong = || bad("the array's length or offset can't be right");
         if schema.format.is_null() {
             return Err(bad("the array has no type"));
         }
         // SAFETY: the interface says that it is a string.
         let format = unsafe { CStr::from_ptr(schema.format) }.to_bytes();
-        let within = Part::of(child, part.offset, Some(part.length))?;
-        return within.push_to(format, !schema.dictionary.is_null(), batch);
-    }
-    part.push_to(format, !schema.dictionary.is_null(), batch)
-}
-
-/// Some elements of an array.
-struct Part<'b> {
-    array: &'b ArrowArray,
-    offset: usize,
-    length: usize,
-    memory: PhantomData<&'b [u8]>,
-}
-
-impl<'b> Part<'b> {
-    /// Returns the elements of an array from `more` on: all, or this many.
-    fn of(array: &'b ArrowArray, more: usize, length: Option<usize>) -> Result<Self, Error> {
-        let wrong = || bad("the array's length or offset can't be right");
         let own = usize::try_from(array.length).map_err(|_| wrong())?;
         let rest = own.checked_sub(more).ok_or_else(wrong)?;
         let length = length.unwrap_or(rest);
         let offset = usize::try_from(array.offset).map_err(|_| wrong())?;
         let offset = offset.checked_add(more).ok_or_else(wrong)?;
         let end = offset.checked_add(length);
-        let fits = length <= rest && end.is_some_and(|end| end < usize::MAX / 32);
-        fits.then_some(Self {
+        if length > rest || end.is_none_or(|end| end >= usize::MAX / 32) {
+            return Err(wrong());
+        }
+        Ok(Self {
+            // The values of a dictionary are elsewhere, whatever the type of its indices.
+            format: if schema.dictionary.is_null() {
+                format
+            } else {
+                b"dictionary"
+            },
             array,
             offset,
             length,
-            memory: PhantomData,
         })
-        .ok_or_else(wrong)
     }
 
     /// Returns the address of a buffer, which may be null.
@@ -338,62 +421,41 @@ impl<'b> Part<'b> {
         Ok(unsafe { Strided::new(values.as_ptr(), self.length, stride, element) })
     }
 
-    fn push_to(
-        &self,
-        format: &[u8],
-        is_dictionary: bool,
-        batch: &mut Batch<'b>,
-    ) -> Result<(), Error> {
-        let integer = |bytes, signed| Element::Integer {
-            bytes,
-            signed,
-            swapped: false,
-        };
-        if is_dictionary {
-            return Err(unknown("a dictionary"));
-        }
+    fn unknown(&self) -> Error {
+        let format = String::from_utf8_lossy(self.format);
+        let text = format!("an array of strings, bytes or integers is needed, not of {format}");
+        Error::new(Code::BadType, text)
+    }
+
+    fn push_to(&self, batch: &mut Batch<'b>) -> Result<(), Error> {
         // The type without values: every element is null.
-        if format == b"n" && self.length > 0 {
+        if self.format == b"n" && self.length > 0 {
             return Err(null(batch.len()));
         }
         self.require_no_nulls(batch.len())?;
-        match format {
+        match self.format {
             b"n" => Ok(()),
             b"u" | b"z" => {
                 let offsets = self.offsets::<i32>()?;
-                let end = offsets
-                    .last()
-                    .map_or(Some(0), |end| usize::try_from(*end).ok());
-                let end = end.ok_or_else(|| bad("offsets do not ascend within the buffer"))?;
-                batch.push_small(self.values(2, end)?, offsets)
+                batch.push_small(self.values(2, end(offsets)?)?, offsets)
             }
             b"U" | b"Z" => {
                 let offsets = self.offsets::<i64>()?;
-                let end = offsets
-                    .last()
-                    .map_or(Some(0), |end| usize::try_from(*end).ok());
-                let end = end.ok_or_else(|| bad("offsets do not ascend within the buffer"))?;
-                batch.push_large(self.values(2, end)?, offsets)
+                batch.push_large(self.values(2, end(offsets)?)?, offsets)
             }
             b"vu" | b"vz" => self.push_views(batch),
-            b"c" => batch.push_strided(self.elements(1, integer(1, true))?),
-            b"C" => batch.push_strided(self.elements(1, integer(1, false))?),
-            b"s" => batch.push_strided(self.elements(1, integer(2, true))?),
-            b"S" => batch.push_strided(self.elements(1, integer(2, false))?),
-            b"i" => batch.push_strided(self.elements(1, integer(4, true))?),
-            b"I" => batch.push_strided(self.elements(1, integer(4, false))?),
-            b"l" => batch.push_strided(self.elements(1, integer(8, true))?),
-            b"L" => batch.push_strided(self.elements(1, integer(8, false))?),
             [b'w', b':', width @ ..] => {
                 let width = str::from_utf8(width).ok().and_then(|w| w.parse().ok());
-                let width = width.ok_or_else(|| unknown("bytes of a width that is no number"))?;
                 let element = Element::Bytes {
-                    width,
+                    width: width.ok_or_else(|| self.unknown())?,
                     padded: false,
                 };
                 batch.push_strided(self.elements(1, element)?)
             }
-            other => Err(unknown(&String::from_utf8_lossy(other))),
+            format => match element(format) {
+                Some(element) => batch.push_strided(self.elements(1, element)?),
+                None => Err(self.unknown()),
+            },
         }
     }
 
@@ -428,9 +490,10 @@ fn null(index: usize) -> Error {
     Error::new(Code::BadBatch, format!("item {index} is null"))
 }
 
-fn unknown(kind: &str) -> Error {
-    let text = format!("an array of strings, bytes or integers is needed, not of type {kind}");
-    Error::new(Code::BadType, text)
+/// Returns the last of some offsets, where the data end.
+fn end<O: Offset>(offsets: &[O]) -> Result<usize, Error> {
+    let end = offsets.last().map_or(Some(0), |end| end.to_index());
+    end.ok_or_else(|| BadOffsets.into())
 }
 
 #[cfg(test)]

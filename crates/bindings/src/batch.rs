@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use valkeybloom_sketches::{BadOffsets, Slices};
 
 use super::error::{Code, Error};
-use super::strided::Strided;
+use super::strided::{Element, Strided};
 use super::views::Views;
 
 /// Items in order, in one or more pieces of memory. Nothing is copied but numbers, whose decimal digits are items, and
@@ -100,8 +100,11 @@ impl<'b> Batch<'b> {
     /// Appends the elements of an array.
     ///
     /// # Errors
-    /// [`Code::NoMemory`]
+    /// [`Code::BadType`] for floats, which are no items, and [`Code::NoMemory`].
     pub fn push_strided(&mut self, elements: Strided<'b>) -> Result<(), Error> {
+        if matches!(elements.element(), Element::Float { .. }) {
+            return Err(Error::new(Code::BadType, "a float is no item"));
+        }
         self.push(Run::Strided(elements), elements.len())
     }
 

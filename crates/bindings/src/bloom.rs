@@ -62,13 +62,9 @@ impl Moment {
         })
     }
 
-    /// Returns the moment at a time in milliseconds since the epoch.
-    pub const fn at(at_ms: Option<u64>) -> Self {
-        Self {
-            at_ms,
-            ttl_ms: None,
-            id: None,
-        }
+    /// Returns the time, if it is given.
+    pub const fn at_ms(&self) -> Option<u64> {
+        self.at_ms
     }
 }
 

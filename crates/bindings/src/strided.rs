@@ -1,10 +1,10 @@
 //! The elements of arrays: integers, and bytes of a fixed width.
 
 use std::marker::PhantomData;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use super::batch::{Items, Text};
-use super::error::Error;
+use super::error::{Code, Error};
 
 /// What an element of an array is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +15,13 @@ pub enum Element {
         bytes: u8,
         /// Whether it may be negative.
         signed: bool,
+        /// Whether its bytes have the order that this machine does not use.
+        swapped: bool,
+    },
+    /// A double of 8 bytes, or a float of 4. It is no item, but a number.
+    Float {
+        /// The size in bytes.
+        bytes: u8,
         /// Whether its bytes have the order that this machine does not use.
         swapped: bool,
     },
@@ -31,7 +38,7 @@ impl Element {
     /// Returns the size in bytes.
     pub const fn size(self) -> usize {
         match self {
-            Self::Integer { bytes, .. } => bytes as usize,
+            Self::Integer { bytes, .. } | Self::Float { bytes, .. } => bytes as usize,
             Self::Bytes { width, .. } => width,
         }
     }
@@ -71,6 +78,11 @@ impl Strided<'_> {
         }
     }
 
+    /// Returns what an element is.
+    pub const fn element(&self) -> Element {
+        self.element
+    }
+
     /// Returns the number of elements.
     pub const fn len(&self) -> usize {
         self.len
@@ -81,26 +93,82 @@ impl Strided<'_> {
         self.len == 0
     }
 
+    /// Passes a copy of each element to `visit`.
+    fn each(
+        &self,
+        indices: Range<usize>,
+        mut visit: impl FnMut(&[u8]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut copy = Vec::new();
+        copy.try_reserve_exact(self.element.size())?;
+        copy.resize(self.element.size(), 0);
+        for index in indices {
+            self.read(index, &mut copy);
+            visit(&copy)?;
+        }
+        Ok(())
+    }
+
     /// Writes the elements as items, a block at a time.
     pub(crate) fn each_block(
         &self,
         block: &mut Text,
         visit: &mut impl FnMut(Items<'_>) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>, Error> {
-        let mut copy = Vec::new();
-        copy.try_reserve_exact(self.element.size())?;
-        copy.resize(self.element.size(), 0);
         for start in (0..self.len).step_by(BLOCK) {
             block.clear();
-            for index in start..self.len.min(start + BLOCK) {
-                self.read(index, &mut copy);
-                write(self.element, &copy, block)?;
-            }
+            let indices = start..self.len.min(start + BLOCK);
+            self.each(indices, |bytes| write(self.element, bytes, block))?;
             if visit(block.items()?).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Appends the elements as integers.
+    ///
+    /// # Errors
+    /// [`Code::BadType`] for other elements, [`Code::BadBatch`] for a number of 2⁶³ or more, and [`Code::NoMemory`].
+    pub fn append_integers(&self, to: &mut Vec<i64>) -> Result<(), Error> {
+        to.try_reserve(self.len)?;
+        self.each(0..self.len, |bytes| {
+            to.push(
+                match integer(self.element, bytes).ok_or_else(not_a_number)? {
+                    Integer::Signed(number) => number,
+                    Integer::Unsigned(number) => number
+                        .try_into()
+                        .map_err(|_| Error::new(Code::BadBatch, "a number is too large"))?,
+                },
+            );
+            Ok(())
+        })
+    }
+
+    /// Appends the elements as doubles.
+    ///
+    /// # Errors
+    /// [`Code::BadType`] for elements that are no numbers, and [`Code::NoMemory`].
+    #[allow(
+        clippy::cast_precision_loss,
+        reason = "as in Python, large integers are rounded"
+    )]
+    pub fn append_doubles(&self, to: &mut Vec<f64>) -> Result<(), Error> {
+        to.try_reserve(self.len)?;
+        self.each(0..self.len, |bytes| {
+            let number = match (self.element, integer(self.element, bytes)) {
+                (_, Some(Integer::Signed(number))) => number as f64,
+                (_, Some(Integer::Unsigned(number))) => number as f64,
+                (Element::Float { bytes: 4, swapped }, _) => {
+                    let bits = bits(bytes, swapped).to_le_bytes();
+                    f32::from_le_bytes([bits[0], bits[1], bits[2], bits[3]]).into()
+                }
+                (Element::Float { bytes: 8, swapped }, _) => f64::from_bits(bits(bytes, swapped)),
+                _ => return Err(not_a_number()),
+            };
+            to.push(number);
+            Ok(())
+        })
     }
 
     /// Copies an element, which is below the length.
@@ -114,34 +182,55 @@ impl Strided<'_> {
     }
 }
 
-fn write(element: Element, bytes: &[u8], to: &mut Text) -> Result<(), Error> {
-    match element {
-        Element::Bytes { padded, .. } => {
-            let last = bytes.iter().rposition(|byte| *byte != 0);
-            let end = if padded {
-                last.map_or(0, |last| last + 1)
-            } else {
-                bytes.len()
-            };
-            to.push(&bytes[..end])
-        }
-        Element::Integer {
-            signed, swapped, ..
-        } => {
-            let mut wide = [0; 8];
-            wide[..bytes.len()].copy_from_slice(bytes);
-            if swapped == cfg!(target_endian = "little") {
-                wide[..bytes.len()].reverse();
-            }
-            let number = u64::from_le_bytes(wide);
-            if signed {
-                let unused = 64 - 8 * u32::try_from(bytes.len()).unwrap_or(8);
-                to.push_integer((number << unused).cast_signed() >> unused)
-            } else {
-                to.push_integer(number)
-            }
-        }
+fn not_a_number() -> Error {
+    Error::new(Code::BadType, "an array of numbers is needed")
+}
+
+/// Returns up to eight bytes as the bits of a number.
+fn bits(bytes: &[u8], swapped: bool) -> u64 {
+    let mut wide = [0; 8];
+    wide[..bytes.len()].copy_from_slice(bytes);
+    if swapped == cfg!(target_endian = "little") {
+        wide[..bytes.len()].reverse();
     }
+    u64::from_le_bytes(wide)
+}
+
+enum Integer {
+    Signed(i64),
+    Unsigned(u64),
+}
+
+fn integer(element: Element, bytes: &[u8]) -> Option<Integer> {
+    let Element::Integer {
+        signed, swapped, ..
+    } = element
+    else {
+        return None;
+    };
+    let number = bits(bytes, swapped);
+    if signed {
+        let unused = 64 - 8 * u32::try_from(bytes.len()).unwrap_or(8);
+        Some(Integer::Signed((number << unused).cast_signed() >> unused))
+    } else {
+        Some(Integer::Unsigned(number))
+    }
+}
+
+fn write(element: Element, bytes: &[u8], to: &mut Text) -> Result<(), Error> {
+    match integer(element, bytes) {
+        Some(Integer::Signed(number)) => return to.push_integer(number),
+        Some(Integer::Unsigned(number)) => return to.push_integer(number),
+        None => {}
+    }
+    let end = match element {
+        Element::Bytes { padded: true, .. } => {
+            let last = bytes.iter().rposition(|byte| *byte != 0);
+            last.map_or(0, |last| last + 1)
+        }
+        _ => bytes.len(),
+    };
+    to.push(&bytes[..end])
 }
 
 #[cfg(test)]
