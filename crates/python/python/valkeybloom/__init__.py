@@ -1,0 +1,1 @@
+from ._core import Bloom, Chunks, CountMin, CuckooFilter, TDigest, TopK, __version__
