@@ -9,7 +9,7 @@ use valkeybloom_protocol::error::Error as Refused;
 use valkeybloom_protocol::words::Origin;
 use valkeybloom_sketches::bloom::chunks::{self, Piece, Value};
 use valkeybloom_sketches::bloom::{Added, Dialect, Growth, Limits, New, Object};
-use valkeybloom_sketches::bloom::{Params, Shape, Tightening, Time, dump};
+use valkeybloom_sketches::bloom::{Params, Shape, Stage, Tightening, Time, dump};
 use valkeybloom_sketches::{Fraction, Seed, Sketch, SketchRef};
 
 use super::batch::Batch;
@@ -229,6 +229,13 @@ impl Bloom {
         Ok(union)
     }
 
+    /// Returns whether additions alone lead from the filter of one header of chunks to that of a later one: then chunks
+    /// that were read in between belong to the first.
+    pub fn precedes(header: &[u8], later: &[u8]) -> bool {
+        let stages = Stage::of_header(header).zip(Stage::of_header(later));
+        stages.is_some_and(|(stage, later)| stage.precedes(&later))
+    }
+
     /// Removes all items. The seed and the parameters stay.
     ///
     /// # Errors
@@ -344,6 +351,10 @@ impl Chunked for Bloom {
                 Ok(())
             }
         }
+    }
+
+    fn is_complete(loading: &Value) -> bool {
+        matches!(loading, Value::Complete(_))
     }
 
     fn end(loading: Value) -> Result<Self, Error> {

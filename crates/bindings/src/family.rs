@@ -82,6 +82,9 @@ pub trait Chunked: Family {
     /// [`Code::Undecodable`] or [`Code::NoMemory`]. Then nothing has changed.
     fn load(loading: &mut Self::Loading, cursor: u64, chunk: &[u8]) -> Result<(), Error>;
 
+    /// Returns whether no chunk is missing, as far as one can know.
+    fn is_complete(loading: &Self::Loading) -> bool;
+
     /// Returns the object.
     ///
     /// # Errors
@@ -90,8 +93,14 @@ pub trait Chunked: Family {
 }
 
 /// Loads an object from its chunks, one after the other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Loader<F: Chunked>(Option<F::Loading>);
+
+impl<F: Chunked> Default for Loader<F> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
 
 impl<F: Chunked> Loader<F> {
     /// Begins without any chunk.
@@ -113,6 +122,11 @@ impl<F: Chunked> Loader<F> {
             (_, None) => Err(undecodable("the first chunk has cursor 1")),
             (_, Some(loading)) => F::load(loading, cursor, chunk),
         }
+    }
+
+    /// Returns whether no chunk is missing, as far as one can know.
+    pub fn is_complete(&self) -> bool {
+        self.0.as_ref().is_some_and(F::is_complete)
     }
 
     /// Returns the object.

@@ -6,9 +6,7 @@ use pyo3::buffer::PyUntypedBuffer;
 use pyo3::exceptions::{PyImportError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{
-    PyByteArray, PyBytes, PyCapsule, PyList, PyMemoryView, PyString, PyTuple, PyTupleMethods,
-};
+use pyo3::types::{PyByteArray, PyBytes, PyCapsule, PyList, PyMemoryView, PyString};
 use valkeybloom_bindings::arrow::{self, Arrays, ArrowArray, ArrowArrayStream, ArrowSchema};
 use valkeybloom_bindings::{Batch, Element, Error, Strided, Text};
 
@@ -24,15 +22,15 @@ pub enum Source<'py> {
 }
 
 impl<'py> Source<'py> {
-    /// Finds the items of an object. No code of Python runs afterwards, so a batch is all there or not at all.
+    /// Finds the items of an object. No code of Python runs afterwards, so a batch is all there or not at all. A list is
+    /// read as it is at each moment, if another thread changes it.
     pub fn of(items: &Bound<'py, PyAny>) -> PyResult<Self> {
         if let Ok(list) = items.cast_exact::<PyList>() {
-            // The tuple holds the items, whatever other threads do to the list.
-            let items = items.py().get_type::<PyTuple>().call1((list,))?;
-            return Ok(Self::Collected(of_tuple(items.cast::<PyTuple>()?)?));
-        }
-        if let Ok(tuple) = items.cast_exact::<PyTuple>() {
-            return Ok(Self::Collected(of_tuple(tuple)?));
+            let mut text = with_room_for(list.len())?;
+            for (index, item) in list.iter().enumerate() {
+                push(&item, &mut text).map_err(|error| at(items.py(), error, index))?;
+            }
+            return Ok(Self::Collected(text));
         }
         if is_an_item(items) {
             return Err(PyTypeError::new_err(
@@ -87,13 +85,10 @@ fn foreign<'py>(items: &Bound<'py, PyAny>) -> PyResult<Option<Source<'py>>> {
     Ok(Buffer::of(items)?.map(Source::Buffer))
 }
 
-/// Collects the items of a tuple, which holds them meanwhile.
-fn of_tuple(items: &Bound<'_, PyTuple>) -> PyResult<Text> {
+/// Makes room for this many items.
+fn with_room_for(items: usize) -> PyResult<Text> {
     let mut text = Text::new();
-    text.reserve(items.len()).map_err(raise)?;
-    for (index, item) in items.iter_borrowed().enumerate() {
-        push(&item, &mut text).map_err(|error| at(items.py(), error, index))?;
-    }
+    text.reserve(items).map_err(raise)?;
     Ok(text)
 }
 

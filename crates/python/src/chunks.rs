@@ -1,10 +1,11 @@
 //! Objects in chunks, as SCANDUMP returns and LOADCHUNK takes them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use valkeybloom_bindings::{Chunked, Loader};
+use valkeybloom_bindings::{Bloom as Filter, Chunked, Loader, Shared};
 
 use super::batches;
 use super::bloom::Bloom;
@@ -23,7 +24,7 @@ pub struct Chunks {
     of: Object,
     /// The cursor of the next chunk.
     next: AtomicU64,
-    begun: std::sync::atomic::AtomicBool,
+    begun: AtomicBool,
 }
 
 impl Chunks {
@@ -70,6 +71,38 @@ impl Chunks {
             0 => Ok(None),
             _ => Ok(Some((next, batches::bytes(py, &chunk)?))),
         }
+    }
+}
+
+/// A Bloom filter that is being loaded, for the functions that fetch one.
+#[pyclass(frozen, module = "valkeybloom._core")]
+pub struct BloomLoader(Mutex<Loader<Filter>>);
+
+#[pymethods]
+impl BloomLoader {
+    #[new]
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+
+    /// Load the next chunk. Return True if no further chunk belongs to the filter.
+    fn load(&self, cursor: u64, chunk: &[u8]) -> PyResult<bool> {
+        let mut loader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        loader.load(cursor, chunk).map_err(raise)?;
+        Ok(loader.is_complete())
+    }
+
+    /// Return the filter, once.
+    fn end(&self) -> PyResult<Bloom> {
+        let mut loader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let loaded = std::mem::take(&mut *loader).end().map_err(raise)?;
+        Ok(Bloom(Shared::new(loaded)))
+    }
+
+    /// Return whether additions alone lead from the filter of one first chunk to that of a later one.
+    #[staticmethod]
+    fn precedes(first: &[u8], later: &[u8]) -> bool {
+        Filter::precedes(first, later)
     }
 }
 

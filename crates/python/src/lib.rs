@@ -9,9 +9,13 @@ mod cuckoo;
 mod errors;
 mod items;
 mod locked;
+mod memory;
 mod tdigest;
 mod topk;
 mod words;
+
+#[global_allocator]
+static PAGES: memory::Pages = memory::Pages;
 
 /// What valkeybloom has in Rust. The package's `__init__` tells more.
 #[pyo3::pymodule(gil_used = false)]
@@ -19,7 +23,7 @@ mod _core {
     #[pymodule_export]
     use super::bloom::Bloom;
     #[pymodule_export]
-    use super::chunks::Chunks;
+    use super::chunks::{BloomLoader, Chunks};
     #[pymodule_export]
     use super::cms::CountMin;
     #[pymodule_export]
