@@ -280,6 +280,12 @@ impl Bloom {
         self.0.shape()
     }
 
+    /// Returns the length of a period in milliseconds, and the number of periods; `None` without a window.
+    pub fn window(&self) -> Option<(u64, u64)> {
+        let window = self.0.shape().window()?;
+        Some((window.period_ms(), window.periods()))
+    }
+
     /// Returns the bytes of the seed; `None` for filters of `RedisBloom`, which have none.
     pub fn seed(&self) -> Option<&[u8; 32]> {
         self.0.hasher().seed().map(Seed::as_bytes)

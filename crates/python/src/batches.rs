@@ -111,7 +111,7 @@ fn at(py: Python<'_>, error: PyErr, index: usize) -> PyErr {
 
 /// An array of one dimension with a buffer.
 pub struct Buffer {
-    buffer: PyUntypedBuffer,
+    held: PyUntypedBuffer,
     stride: isize,
     element: Element,
 }
@@ -139,16 +139,16 @@ impl Buffer {
         let stride = buffer.strides().first().copied();
         let stride = stride.unwrap_or_else(|| buffer.item_size().cast_signed());
         Ok(Some(Self {
-            buffer,
+            held: buffer,
             stride,
             element,
         }))
     }
 
     pub fn elements(&self) -> Strided<'_> {
-        let first = self.buffer.buf_ptr().cast::<u8>();
+        let first = self.held.buf_ptr().cast::<u8>();
         // SAFETY: the buffer's exporter keeps the memory of all elements while the buffer is held, which `self` does.
-        unsafe { Strided::new(first, self.buffer.item_count(), self.stride, self.element) }
+        unsafe { Strided::new(first, self.held.item_count(), self.stride, self.element) }
     }
 }
 
@@ -156,10 +156,9 @@ impl Buffer {
 fn element(format: &CStr, size: usize) -> Option<Element> {
     let format = format.to_bytes();
     let (swapped, code) = match format {
-        [b'@' | b'=', code @ ..] => (false, code),
         [b'<', code @ ..] => (cfg!(target_endian = "big"), code),
         [b'>' | b'!', code @ ..] => (cfg!(target_endian = "little"), code),
-        code => (false, code),
+        [b'@' | b'=', code @ ..] | code => (false, code),
     };
     let bytes = u8::try_from(size)
         .ok()

@@ -424,7 +424,7 @@ impl Bloom {
     #[getter]
     fn window_ms(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         look(py, &self.0, |filter| {
-            Ok(filter.shape().window().map(|window| window.period_ms()))
+            Ok(filter.window().map(|(window_ms, _)| window_ms))
         })
     }
 
@@ -432,7 +432,7 @@ impl Bloom {
     #[getter]
     fn periods(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         look(py, &self.0, |filter| {
-            Ok(filter.shape().window().map(|window| window.periods()))
+            Ok(filter.window().map(|(_, periods)| periods))
         })
     }
 
@@ -445,12 +445,8 @@ impl Bloom {
     fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
         look(py, &self.0, |filter| {
             let shape = filter.shape();
-            let kind = match shape.window() {
-                Some(w) => format!(
-                    ".window(window_ms={}, periods={}, ",
-                    w.period_ms(),
-                    w.periods()
-                ),
+            let kind = match filter.window() {
+                Some((ms, periods)) => format!(".window(window_ms={ms}, periods={periods}, "),
                 None if shape.is_counting() => ".counting(".to_owned(),
                 None => "(".to_owned(),
             };

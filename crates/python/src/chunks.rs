@@ -95,8 +95,8 @@ impl BloomLoader {
     /// Return the filter, once.
     fn end(&self) -> PyResult<Bloom> {
         let mut loader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let loaded = std::mem::take(&mut *loader).end().map_err(raise)?;
-        Ok(Bloom(Shared::new(loaded)))
+        let whole = std::mem::take(&mut *loader).end().map_err(raise)?;
+        Ok(Bloom(Shared::new(whole)))
     }
 
     /// Return whether additions alone lead from the filter of one first chunk to that of a later one.

@@ -24,12 +24,11 @@ pub fn to_bytes<'py, F: Family + Send + Sync>(
 pub fn from_bytes<F: Family + Send>(data: &Bound<'_, PyAny>) -> PyResult<Shared<F>> {
     let py = data.py();
     // The bytes are the buffer's of any object; other threads can't change those of `bytes`.
-    let data = match data.cast::<PyBytes>() {
-        Ok(bytes) => bytes.clone(),
-        Err(_) => {
-            let view = pyo3::types::PyMemoryView::from(data)?;
-            view.call_method0("tobytes")?.cast_into()?
-        }
+    let data = if let Ok(bytes) = data.cast::<PyBytes>() {
+        bytes.clone()
+    } else {
+        let view = pyo3::types::PyMemoryView::from(data)?;
+        view.call_method0("tobytes")?.cast_into()?
     };
     let bytes = data.as_bytes();
     Ok(Shared::new(detached(py, || F::from_bytes(bytes))?))

@@ -58,17 +58,25 @@ def end():
     print(taken, refused)
 """
 
+# The first byte of an input says what the rest is. Some have strings after their lengths: of a dump behind its first byte,
+# of a header and its chunks.
 CORPUS = (
     START
     + """
 for folder in sys.argv[1:]:
     for path in sorted(Path(folder).rglob("*")):
-        if path.is_file():
-            data = path.read_bytes()
-            attempt_all(data)
+        if not path.is_file():
+            continue
+        data = path.read_bytes()
+        rest, length = data[1:], int.from_bytes(data[1:3], "little")
+        string, behind = data[3 : 3 + length], data[3 + length :]
+        for one in (data, rest, b"\\2" + string):
+            attempt_all(one)
+        for header, chunk in ((data, rest), (rest, data), (string, behind[4:]), (string, behind)):
             for kind in (Bloom, CuckooFilter):
-                attempt(kind.from_chunks, [(1, data)])
-                attempt(kind.from_chunks, [(1, data[:200]), (1 + len(data[200:]), data[200:])])
+                attempt(kind.from_chunks, [(1, header)])
+                for size in range(len(chunk)):
+                    attempt(kind.from_chunks, [(1, header), (1 + len(chunk[size:]), chunk[size:])])
 end()
 """
 )

@@ -7,6 +7,8 @@ from typing_extensions import Buffer
 
 from ._types import Counts, Item, Items, Values
 
+__all__ = ["Bloom", "BloomLoader", "Chunks", "CountMin", "CuckooFilter", "TDigest", "TopK", "__version__"]
+
 __version__: str
 
 @final

@@ -7,18 +7,21 @@ the same.
 from __future__ import annotations
 
 import binascii
-import secrets
+import os
 import time
-from collections.abc import Generator, Iterable
-from datetime import timedelta
-from typing import Any, TypeAlias
 
 from ._core import Bloom, BloomLoader, CountMin, CuckooFilter, TDigest, TopK
 
-Sketch: TypeAlias = Bloom | CuckooFilter | CountMin | TopK | TDigest
-Key: TypeAlias = str | bytes
-Command: TypeAlias = tuple[str | bytes | int, ...]
-Exchange: TypeAlias = Generator[Command, Any, Any]
+# `typing` would take longer to import than all the rest.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from datetime import timedelta
+    from typing import Any
+
+    from ._types import Command, Exchange, Key
+
+Sketch = Bloom | CuckooFilter | CountMin | TopK | TDigest
 
 #: The classes by the names of their types, as TYPE returns them.
 FAMILIES: dict[str, type[Sketch]] = {
@@ -91,7 +94,7 @@ def fetching_chunks(key: Key) -> Exchange:
 
 def temporary(key: Key) -> bytes:
     """Returns a new name in the slot of a key. It begins with the key's, because an ACL may grant keys by prefix."""
-    start = encoded(key) + b":valkeybloom-unfinished-" + secrets.token_hex(8).encode()
+    start = encoded(key) + b":valkeybloom-unfinished-" + os.urandom(8).hex().encode()
     slot = slot_of(encoded(key))
     number = 0
     # A key's hash tag is that of the first name, too. Without one, about one name of 16,384 is in the key's slot.
@@ -170,7 +173,7 @@ LOADS: dict[type[Sketch], str] = {
 def milliseconds(ttl: float | timedelta | None) -> bytes:
     if ttl is None:
         return b""
-    seconds = ttl.total_seconds() if isinstance(ttl, timedelta) else ttl
+    seconds = ttl if isinstance(ttl, (int, float)) else ttl.total_seconds()
     ms = round(seconds * 1000)
     if ms <= 0:
         raise ValueError("(ttl should be larger than 0)")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any, Protocol
+from ._exchange import Sketch, fetching, options, storing
 
-from ._exchange import Exchange, Key, Sketch, fetching, options, storing
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Any
 
-__all__ = ["Client", "Sketch", "fetch", "store"]
+    from ._types import Client, Exchange, Key
 
-
-class Client(Protocol):
-    """A client of redis-py or valkey-py, of a cluster too, or anything else that sends a command and returns its reply."""
-
-    def execute_command(self, *args: Any, **options: Any) -> Any: ...
+__all__ = ["Sketch", "fetch", "store"]
 
 
 def _run(client: Client, exchange: Exchange) -> Any:

@@ -13,22 +13,20 @@ async with redis.asyncio.Redis() as client:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-from datetime import timedelta
-from typing import Any, Protocol
+from ._exchange import fetching, options, storing
 
-from ._exchange import Exchange, Key, Sketch, fetching, options, storing
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from typing import Any
 
-__all__ = ["Client", "fetch", "store"]
+    from ._exchange import Sketch
+    from ._types import AsyncClient, Exchange, Key
 
-
-class Client(Protocol):
-    """An asynchronous client of redis-py or valkey-py, of a cluster too, or anything else that sends a command."""
-
-    def execute_command(self, *args: Any, **options: Any) -> Awaitable[Any]: ...
+__all__ = ["fetch", "store"]
 
 
-async def _run(client: Client, exchange: Exchange) -> Any:
+async def _run(client: AsyncClient, exchange: Exchange) -> Any:
     never_decode = options(client)
     try:
         command = next(exchange)
@@ -43,14 +41,14 @@ async def _run(client: Client, exchange: Exchange) -> Any:
         return end.value
 
 
-async def fetch(client: Client, key: Key) -> Sketch:
+async def fetch(client: AsyncClient, key: Key) -> Sketch:
     """Copy the object of a key from a server, as `valkeybloom.fetch` does."""
     sketch: Sketch = await _run(client, fetching(key))
     return sketch
 
 
 async def store(
-    client: Client,
+    client: AsyncClient,
     key: Key,
     sketch: Sketch,
     *,
