@@ -23,7 +23,7 @@ peers="rbloom==1.5.4 fastbloom-rs==0.5.10 pybloomfiltermmap3==0.6.3 pyarrow==26.
 # Prints the Pythons that can load the wheel, the oldest and the newest of them.
 pythons() {
     for version in 11 12 13 14 15; do
-        for python in "python3.$version" "$HOME/.pyenv/versions/3.$version".*/bin/python; do
+        for python in "/usr/bin/python3.$version" "python3.$version" "$HOME/.pyenv/versions/3.$version".*/bin/python; do
             ! command -v "$python" >/dev/null || ! "$python" -c 'import ensurepip, venv' 2>/dev/null || command -v "$python"
         done
     done | sed -n '1p;$p' | uniq
