@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use valkeybloom_sketches::{BadOffsets, Offset};
+use valkeybloom_sketches::BadOffsets;
 
 use super::batch::Batch;
 use super::error::{Code, Error};
@@ -491,9 +491,9 @@ fn null(index: usize) -> Error {
 }
 
 /// Returns the last of some offsets, where the data end.
-fn end<O: Offset>(offsets: &[O]) -> Result<usize, Error> {
-    let end = offsets.last().map_or(Some(0), |end| end.to_index());
-    end.ok_or_else(|| BadOffsets.into())
+fn end<O: Copy + TryInto<usize>>(offsets: &[O]) -> Result<usize, Error> {
+    let end = offsets.last().map_or(Ok(0), |end| (*end).try_into());
+    end.map_err(|_| BadOffsets.into())
 }
 
 #[cfg(test)]
