@@ -399,6 +399,17 @@ def test_methods_that_give_no_arrays() -> None:
         fresh().update(Raises())
 
 
+def test_what_has_no_arrays_without_another_package_is_iterated() -> None:
+    class Series:
+        def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+            raise ImportError("pyarrow is needed")
+
+        def __iter__(self) -> Iterator[str]:
+            return iter(["a", "b"])
+
+    assert of_batch(Series()) == of([b"a", b"b"])
+
+
 def test_a_stream_that_fails_and_one_that_was_read() -> None:
     def batches() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"a": ["x", "y"]})
